@@ -1,0 +1,30 @@
+// Deadline: the point in time after which a wait must end. Every wait in bps takes one.
+#pragma once
+#include <algorithm>
+#include <chrono>
+
+namespace bps {
+
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static Deadline in(std::chrono::nanoseconds time) { return Deadline(Clock::now() + time); }
+  static Deadline never() { return Deadline(Clock::time_point::max()); }
+
+  bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }
+  Clock::time_point at() const { return at_; }
+  // What is left, in whole milliseconds rounded up, at most `most`: the form that poll and epoll_wait take.
+  int leftMs(int most = 1000) const {
+    if (at_ == Clock::time_point::max()) return most;
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();
+    return static_cast<int>(std::clamp<decltype(left)>(left, 0, most));
+  }
+  Deadline earlier(Deadline other) const { return Deadline(std::min(at_, other.at_)); }
+
+ private:
+  explicit Deadline(Clock::time_point at) : at_(at) {}
+  Clock::time_point at_;
+};
+
+}  // namespace bps

@@ -1,0 +1,257 @@
+#include "src/base/env.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <type_traits>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+
+namespace bps {
+namespace {
+
+constexpr double kK = 1024, kM = kK * 1024, kG = kM * 1024;
+
+const EnvVar kEnvTable[] = {
+    {"BPS_SERVERS", &Env::servers, "", "host:port[,host:port...] or @file", 0, 0,
+     "Summation servers. A file is read again when a communicator starts. Unset: none, all-reduce among the workers."},
+    {"BPS_DISABLE", &Env::disable, "", "0 or 1", 0, 0, "Preload library: pass every call to NCCL untouched."},
+    {"BPS_REQUIRE_SERVERS", &Env::requireServers, "", "0 or 1", 0, 0,
+     "Make a server that cannot be reached an error instead of a warning."},
+    {"BPS_ROOT", &Env::root, "", "host:port", 0, 0,
+     "Where rank 0 meets the other ranks; every unique id then names it. Unset: the process that makes the id."},
+    {"BPS_HOSTID", &Env::hostId, "NCCL_HOSTID", "text", 0, 0,
+     "Ranks with the same text are one machine. Unset: host name and boot id."},
+    {"BPS_DEVICE", &Env::device, "", "host", 0, 0, "Where buffers live. Unset: host where there is no CUDA device."},
+    {"BPS_RANK", &Env::rank, "", "0 to 1048575", 0, kM - 1, "This process's rank; set by bps-run."},
+    {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks; set by bps-run."},
+    {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
+     "Upper bound of one chunk. Rank 0's value holds for all."},
+    {"BPS_DIRECT_BYTES", &Env::directBytes, "", "size, 0 to 1G", 0, kG,
+     "Calls up to this size go straight from every rank to every other. Rank 0's value holds for all."},
+    {"BPS_EAGER_BYTES", &Env::eagerBytes, "", "size, 0 to 1G", 0, kG,
+     "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
+    {"BPS_CHANNELS", &Env::channels, "", "1 to 64", 1, 64, "Progress threads of one communicator."},
+    {"BPS_STRATEGY", &Env::strategy, "", "auto, cpu_assisted, rooted, scatter or flat_ring", 0, 0,
+     "How the ranks of one machine combine their buffers."},
+    {"BPS_TOPO_FILE", &Env::topoFile, "NCCL_TOPO_FILE", "path", 0, 0, "Topology to use instead of the detected one."},
+    {"BPS_TOPO_DUMP_FILE", &Env::topoDumpFile, "NCCL_TOPO_DUMP_FILE", "path", 0, 0,
+     "Where to write the topology used."},
+    {"BPS_NET_PLUGIN", &Env::netPlugin, "NCCL_NET_PLUGIN", "path, or name as in libnccl-net-NAME.so", 0, 0,
+     "NCCL net plugin that carries the data. Unset: ours, libnccl-net-bps.so."},
+    {"BPS_SOCKET_IFNAME", &Env::socketIfname, "NCCL_SOCKET_IFNAME", "prefix,...  ^exclude  =exact", 0, 0,
+     "Network interfaces that TCP may use."},
+    {"BPS_IB_HCA", &Env::ibHca, "NCCL_IB_HCA", "prefix[:port],...  ^exclude  =exact", 0, 0,
+     "RDMA devices that verbs may use."},
+    {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0, "Preload library: the real libnccl.so.2."},
+    {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
+     "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},
+    {"BPS_AUTH", &Env::auth, "", "on or off", 0, 0, "off: accept peers without proof of the job's or servers' key."},
+    {"BPS_KEY_FILE", &Env::keyFile, "", "path of a file of at least 16 bytes", 0, 0,
+     "The key shared with the servers; also protects a rendezvous at BPS_ROOT."},
+    {"BPS_REDUCE_THREADS", &Env::reduceThreads, "", "1 to 256", 1, 256, "Threads of one summation of a large chunk."},
+    {"BPS_CPU_TARGET", &Env::cpuTarget, "", "scalar, sse4, avx2, avx3 or neon", 0, 0,
+     "Most capable SIMD kernels that may be chosen. Unset: the best of this CPU."},
+    {"BPS_BANDWIDTH", &Env::bandwidth, "", "Gbit/s, 0.001 to 10000", 0.001, 10000,
+     "Rate of this machine's NIC, each way. Unset: all machines count as equal."},
+    {"BPS_DEBUG", &Env::debug, "NCCL_DEBUG", "NONE, VERSION, WARN, INFO or TRACE", 0, 0, "How much is logged."},
+    {"BPS_DEBUG_SUBSYS", &Env::debugSubsys, "NCCL_DEBUG_SUBSYS", "INIT,COLL,NET,SERVER,ENV,TOPO,ALL  ^exclude", 0, 0,
+     "Which subsystems log INFO. Unset: all."},
+    {"BPS_DEBUG_FILE", &Env::debugFile, "NCCL_DEBUG_FILE", "path; %h host name, %p process id", 0, 0,
+     "Where the log goes. Unset: standard error."},
+};
+
+Status notANumber() { return {Code::kInvalidArgument, "not a number"}; }
+
+Status parseInto(Bytes& out, std::string_view text) {
+  out.value = BPS_TRY(parseBytes(text));
+  return {};
+}
+Status parseInto(Seconds& out, std::string_view text) {
+  out.value = BPS_TRY(parseNumber(text));
+  return {};
+}
+Status parseInto(Gbps& out, std::string_view text) {
+  out.value = BPS_TRY(parseNumber(text));
+  return {};
+}
+Status parseInto(int& out, std::string_view text) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc{} || end != text.data() + text.size()) return notANumber();
+  return {};
+}
+Status parseInto(bool& out, std::string_view text) {
+  if (text == "1" || text == "on") {
+    out = true;
+  } else if (text == "0" || text == "off") {
+    out = false;
+  } else {
+    return {Code::kInvalidArgument, "not a switch"};
+  }
+  return {};
+}
+Status parseInto(std::string& out, std::string_view text) {
+  out = text;
+  return {};
+}
+
+template <class T>
+bool inRange(const EnvVar& var, const T& value) {
+  if (var.most == 0) return true;
+  if constexpr (std::is_same_v<T, int>) return value >= var.least && value <= var.most;
+  if constexpr (std::is_same_v<T, Bytes>)
+    return static_cast<double>(value.value) >= var.least && static_cast<double>(value.value) <= var.most;
+  if constexpr (std::is_same_v<T, Seconds> || std::is_same_v<T, Gbps>)
+    return value.value >= var.least && value.value <= var.most;
+  return true;
+}
+
+// Variables whose text is one of a few words: the words are the ones in `accepts`.
+bool isChoice(std::string_view name) {
+  return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_DEBUG" || name == "BPS_CPU_TARGET";
+}
+bool acceptsWord(const EnvVar& var, std::string_view word) {
+  std::string_view rest = var.accepts;
+  while (!rest.empty()) {
+    const size_t end = rest.find_first_of(", ");
+    if (rest.substr(0, end) == word) return true;
+    if (end == std::string_view::npos) return false;
+    rest.remove_prefix(end + 1);
+  }
+  return false;
+}
+
+struct Setting {
+  const char* text = nullptr;
+  std::string_view source;
+};
+
+Setting settingOf(const EnvVar& var, Lookup lookup) {
+  if (const char* text = lookup(std::string(var.name).c_str())) return {text, var.name};
+  if (var.fallback.empty()) return {};
+  if (const char* text = lookup(std::string(var.fallback).c_str())) return {text, var.fallback};
+  return {};
+}
+
+Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
+  Status status = std::visit(
+      [&](auto field) -> Status {
+        BPS_TRY(parseInto(env.*field, setting.text));
+        if (!inRange(var, env.*field)) return {Code::kInvalidArgument, "out of range"};
+        return {};
+      },
+      var.field);
+  if (status.ok() && isChoice(var.name) && *setting.text != '\0' && !acceptsWord(var, setting.text))
+    status = Status(Code::kInvalidArgument, "not one of the accepted words");
+  if (status.ok()) return {};
+  return failure(Code::kInvalidArgument, "{}={}: {} (accepts {})", setting.source, setting.text, status.message(),
+                 var.accepts);
+}
+
+std::string show(Bytes value) { return fmt::format("{}", value.value); }
+std::string show(Seconds value) { return fmt::format("{:g}", value.value); }
+std::string show(Gbps value) { return value.value == 0 ? "" : fmt::format("{:g}", value.value); }
+std::string show(int value) { return value < 0 ? "" : fmt::format("{}", value); }
+std::string show(bool value) { return value ? "1" : "0"; }
+std::string show(const std::string& value) { return value; }
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) (c == '|' ? out += "\\|" : out += c);
+  return out;
+}
+
+const char* systemLookup(const char* name) { return ::getenv(name); }
+
+}  // namespace
+
+std::span<const EnvVar> envTable() { return kEnvTable; }
+
+Result<double> parseNumber(std::string_view text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return notANumber();
+  return value;
+}
+
+Result<uint64_t> parseBytes(std::string_view text) {
+  double scale = 1;
+  if (!text.empty()) {
+    const char suffix = text.back();
+    if (suffix == 'K' || suffix == 'k') scale = kK;
+    if (suffix == 'M' || suffix == 'm') scale = kM;
+    if (suffix == 'G' || suffix == 'g') scale = kG;
+    if (scale > 1) text.remove_suffix(1);
+  }
+  const double value = BPS_TRY(parseNumber(text)) * scale;
+  if (value < 0 || value > 0x1p62) return Status(Code::kInvalidArgument, "not a size");
+  return static_cast<uint64_t>(value);
+}
+
+Result<Env> parseEnv(Lookup lookup) {
+  Env env;
+  for (const EnvVar& var : kEnvTable) {
+    const Setting setting = settingOf(var, lookup);
+    if (setting.text != nullptr) BPS_TRY(parseOne(var, setting, env));
+  }
+  return env;
+}
+
+Result<Env> processEnv() {
+  Env env = BPS_TRY(parseEnv(systemLookup));
+  logInit(env);
+  static std::atomic<bool> warned{false};
+  if (!warned.exchange(true)) {
+    for (const std::string& name : unknownVars(environ))
+      logWarn(Subsystem::kEnv, "{} is not a variable of bps (bps-topo --env lists them)", name);
+  }
+  return env;
+}
+
+std::vector<std::string> unknownVars(const char* const* environment) {
+  std::vector<std::string> unknown;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    std::string_view entry(*environment);
+    std::string_view name = entry.substr(0, entry.find('='));
+    if (name.substr(0, 4) != "BPS_") continue;
+    const bool known =
+        std::any_of(std::begin(kEnvTable), std::end(kEnvTable), [&](const EnvVar& var) { return var.name == name; });
+    if (!known) unknown.emplace_back(name);
+  }
+  return unknown;
+}
+
+std::string envMarkdown() {
+  const Env defaults;
+  std::string text = "| Variable | Default | Accepts | Meaning |\n|---|---|---|---|\n";
+  for (const EnvVar& var : kEnvTable) {
+    const std::string value = std::visit([&](auto field) { return show(defaults.*field); }, var.field);
+    text +=
+        fmt::format("| `{}` | {} | {} | {}{} |\n", var.name, value.empty() ? "unset" : value, escaped(var.accepts),
+                    escaped(var.doc), var.fallback.empty() ? "" : fmt::format(" Falls back to `{}`.", var.fallback));
+  }
+  return text;
+}
+
+std::string envText(Lookup lookup) {
+  std::string text;
+  const Env defaults;
+  for (const EnvVar& var : kEnvTable) {
+    const Setting setting = settingOf(var, lookup != nullptr ? lookup : systemLookup);
+    std::string value = setting.text != nullptr
+                            ? setting.text
+                            : std::visit([&](auto field) { return show(defaults.*field); }, var.field);
+    const std::string source = setting.text == nullptr      ? "default"
+                               : setting.source == var.name ? "environment"
+                                                            : std::string(setting.source);
+    text += fmt::format("{:<22} {:<14} {:<12} {}\n", var.name, value.empty() ? "(unset)" : value, source, var.doc);
+  }
+  return text;
+}
+
+}  // namespace bps

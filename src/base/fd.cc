@@ -1,0 +1,35 @@
+#include "src/base/fd.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "src/base/format.h"
+
+namespace bps {
+
+void UniqueFd::reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+Result<Doorbell> Doorbell::create() {
+  UniqueFd fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!fd) return systemFailure("eventfd", errno);
+  return Doorbell(std::move(fd));
+}
+
+void Doorbell::ring() const {
+  const uint64_t one = 1;
+  // A full counter means that a wake-up is pending already: nothing to do, nothing to report.
+  [[maybe_unused]] const ssize_t written = ::write(fd_.get(), &one, sizeof one);
+}
+
+void Doorbell::clear() const {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &count, sizeof count);
+}
+
+}  // namespace bps

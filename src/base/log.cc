@@ -1,0 +1,130 @@
+#include "src/base/log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+
+#include "src/base/env.h"
+
+namespace bps {
+namespace {
+
+struct Sink {
+  std::atomic<unsigned> subsystems{~0U};
+  std::atomic<int> fd{STDERR_FILENO};
+};
+
+Sink& sink() {
+  static Sink instance;
+  return instance;
+}
+
+std::string& threadName() {
+  thread_local std::string name;
+  return name;
+}
+
+std::string hostName() {
+  std::array<char, 65> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
+  return name.data();
+}
+
+LogLevel levelOf(const std::string& word) {
+  if (word == "NONE") return LogLevel::kNone;
+  if (word == "INFO") return LogLevel::kInfo;
+  if (word == "TRACE") return LogLevel::kTrace;
+  return LogLevel::kWarn;
+}
+
+constexpr std::array<std::pair<std::string_view, Subsystem>, 7> kSubsystems{{{"INIT", Subsystem::kInit},
+                                                                             {"COLL", Subsystem::kColl},
+                                                                             {"NET", Subsystem::kNet},
+                                                                             {"SERVER", Subsystem::kServer},
+                                                                             {"ENV", Subsystem::kEnv},
+                                                                             {"TOPO", Subsystem::kTopo},
+                                                                             {"ALL", Subsystem::kAll}}};
+
+unsigned subsystemsOf(std::string_view text) {
+  if (text.empty()) return ~0U;
+  const bool exclude = text.front() == '^';
+  if (exclude) text.remove_prefix(1);
+  unsigned mask = 0;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    for (const auto& [name, bit] : kSubsystems)
+      if (text.substr(0, comma) == name) mask |= static_cast<unsigned>(bit);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return exclude ? ~mask : mask;
+}
+
+std::string_view nameOf(Subsystem subsystem) {
+  for (const auto& [name, bit] : kSubsystems)
+    if (bit == subsystem) return name;
+  return "";
+}
+
+std::string expand(const std::string& pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'h') path += hostName();
+    if (next == 'p') path += std::to_string(::getpid());
+    if (next == 'h' || next == 'p') ++i;
+    else path += pattern[i];
+  }
+  return path;
+}
+
+std::string timeStamp() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec, ms);
+}
+
+}  // namespace
+
+std::atomic<int>& logLevel() {
+  static std::atomic<int> level{static_cast<int>(LogLevel::kWarn)};
+  return level;
+}
+
+void logInit(const Env& env) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    logLevel() = static_cast<int>(levelOf(env.debug));
+    sink().subsystems = subsystemsOf(env.debugSubsys);
+    if (env.debugFile.empty()) return;
+    const std::string path = expand(env.debugFile);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0) logWarn(Subsystem::kEnv, "BPS_DEBUG_FILE={}: cannot be opened, logging to standard error", path);
+    else sink().fd = fd;
+  });
+}
+
+void logThreadName(std::string name) { threadName() = std::move(name); }
+
+bool logEnabled(LogLevel level, Subsystem subsystem) {
+  if (static_cast<int>(level) > logLevel().load(std::memory_order_relaxed)) return false;
+  return level == LogLevel::kWarn || (sink().subsystems & static_cast<unsigned>(subsystem)) != 0;
+}
+
+void logWrite(LogLevel level, Subsystem subsystem, std::string_view text) {
+  const std::string& who = threadName();
+  const std::string line = fmt::format("{} {}:{} {}bps {} {} {}\n", timeStamp(), hostName(), ::getpid(),
+                                       who.empty() ? "" : fmt::format("[{}] ", who),
+                                       level == LogLevel::kWarn ? "WARN" : "INFO", nameOf(subsystem), text);
+  [[maybe_unused]] const ssize_t written = ::write(sink().fd, line.data(), line.size());
+}
+
+}  // namespace bps

@@ -1,0 +1,69 @@
+// Mutex and ThreadRole: locking and thread ownership that clang's thread-safety analysis checks at compile time.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define BPS_ANNOTATE(x) __attribute__((x))
+#else
+#define BPS_ANNOTATE(x)
+#endif
+#define BPS_GUARDED_BY(x) BPS_ANNOTATE(guarded_by(x))
+#define BPS_REQUIRES(...) BPS_ANNOTATE(requires_capability(__VA_ARGS__))
+
+namespace bps {
+
+class BPS_ANNOTATE(capability("mutex")) Mutex {
+ public:
+  void lock() BPS_ANNOTATE(acquire_capability()) { mutex_.lock(); }
+  void unlock() BPS_ANNOTATE(release_capability()) { mutex_.unlock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mutex_;
+};
+
+class BPS_ANNOTATE(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) BPS_ANNOTATE(acquire_capability(mutex)) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexLock() BPS_ANNOTATE(release_capability()) { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// Waits only with a point in time and a predicate loop around it: while (!ready && !deadline.passed()) wait.
+class CondVar {
+ public:
+  void waitUntil(Mutex& mutex, std::chrono::steady_clock::time_point at) BPS_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    const auto far = std::chrono::steady_clock::now() + std::chrono::hours(1);  // time_point::max() overflows inside
+    condition_.wait_until(lock, at < far ? at : far);
+    lock.release();
+  }
+  void notifyAll() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
+};
+
+// An empty capability that stands for "this thread": members are BPS_GUARDED_BY(role), functions BPS_REQUIRES(role),
+// and the thread's main opens an OnThread scope. Calling from another thread then does not compile under clang.
+class BPS_ANNOTATE(capability("thread")) ThreadRole {
+ public:
+  void enter() BPS_ANNOTATE(acquire_capability()) {}
+  void leave() BPS_ANNOTATE(release_capability()) {}
+};
+
+class BPS_ANNOTATE(scoped_lockable) OnThread {
+ public:
+  explicit OnThread(ThreadRole& role) BPS_ANNOTATE(acquire_capability(role)) { role.enter(); }
+  ~OnThread() BPS_ANNOTATE(release_capability()) {}
+  OnThread(const OnThread&) = delete;
+  OnThread& operator=(const OnThread&) = delete;
+};
+
+}  // namespace bps

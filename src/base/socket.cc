@@ -1,0 +1,246 @@
+#include "src/base/socket.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <memory>
+
+#include "src/base/format.h"
+
+namespace bps {
+
+Address::Address(const sockaddr* address, socklen_t length) : length_(std::min<socklen_t>(length, sizeof storage_)) {
+  std::memcpy(&storage_, address, length_);
+}
+
+uint16_t Address::port() const {
+  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
+}
+
+void Address::setPort(uint16_t port) {
+  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6*>(&storage_)->sin6_port = htons(port);
+  else reinterpret_cast<sockaddr_in*>(&storage_)->sin_port = htons(port);
+}
+
+bool Address::isAny() const {
+  if (family() == AF_INET6)
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
+  return reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+bool Address::isLoopback() const {
+  if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
+  return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
+}
+
+std::string Address::text() const {
+  std::array<char, NI_MAXHOST> host{};
+  if (length_ == 0 || ::getnameinfo(data(), length_, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+    return "?";
+  return family() == AF_INET6 ? fmt::format("[{}]:{}", host.data(), port()) : fmt::format("{}:{}", host.data(), port());
+}
+
+Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
+  const auto bad = [&](const char* why) {
+    return failure(Code::kInvalidArgument, "\"{}\" is not host:port: {}", text, why);
+  };
+  HostPort out;
+  std::string_view rest = text;
+  if (!rest.empty() && rest.front() == '[') {
+    const size_t close = rest.find(']');
+    if (close == std::string_view::npos) return bad("no closing bracket");
+    out.host = rest.substr(1, close - 1);
+    rest.remove_prefix(close + 1);
+  } else {
+    const size_t colon = rest.rfind(':');
+    out.host = rest.substr(0, colon);
+    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon);
+  }
+  if (out.host.empty()) return bad("no host");
+  if (rest.empty()) {
+    if (defaultPort == 0) return bad("no port");
+    out.port = defaultPort;
+    return out;
+  }
+  unsigned port = 0;
+  auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), port);
+  if (rest.front() != ':' || error != std::errc{} || end != rest.data() + rest.size() || port > 65535)
+    return bad("the port is not a number up to 65535");
+  out.port = static_cast<uint16_t>(port);
+  return out;
+}
+
+Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  const std::string port = std::to_string(where.port);
+  gaicb request{};
+  request.ar_name = where.host.c_str();
+  request.ar_service = port.c_str();
+  request.ar_request = &hints;
+  gaicb* list[] = {&request};
+  if (::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr) != 0)
+    return failure(Code::kSystem, "cannot look up host \"{}\"", where.host);
+  int outcome = ::gai_error(&request);
+  while (outcome == EAI_INPROGRESS && !deadline.passed()) {
+    const timespec slice{0, std::max(1, deadline.leftMs(100)) * 1000000L};
+    [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
+    outcome = ::gai_error(&request);
+  }
+  while (outcome == EAI_INPROGRESS && ::gai_cancel(&request) == EAI_NOTCANCELED) {
+    const timespec slice{1, 0};  // the look-up uses our buffers: they may not go before it ends
+    [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
+    outcome = ::gai_error(&request);
+  }
+  if (outcome != 0)
+    return failure(Code::kInvalidArgument, "host \"{}\" cannot be found: {}", where.host,
+                   outcome == EAI_INPROGRESS ? "the name service does not answer" : ::gai_strerror(outcome));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(request.ar_result, ::freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) addresses.emplace_back(a->ai_addr, a->ai_addrlen);
+  return addresses;
+}
+
+Result<UniqueFd> listenOn(const Address& address, int backlog) {
+  UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return systemFailure("socket", errno);
+  const int one = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (::bind(fd.get(), address.data(), address.length()) != 0 || ::listen(fd.get(), backlog) != 0)
+    return systemFailure("cannot listen on " + address.text(), errno);
+  return fd;
+}
+
+Result<Address> localAddress(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
+    return systemFailure("getsockname", errno);
+  return Address(reinterpret_cast<const sockaddr*>(&storage), length);
+}
+
+Result<Address> peerAddress(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
+    return systemFailure("getpeername", errno);
+  return Address(reinterpret_cast<const sockaddr*>(&storage), length);
+}
+
+void setNoDelay(int fd) {
+  const int one = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+Result<UniqueFd> startConnect(const Address& address) {
+  UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return systemFailure("socket", errno);
+  setNoDelay(fd.get());
+  if (::connect(fd.get(), address.data(), address.length()) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return systemFailure("cannot connect to " + address.text(), errno);
+  return fd;
+}
+
+Status connectResult(int fd, const Address& address) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) return systemFailure("cannot connect to " + address.text(), error);
+  return {};
+}
+
+Result<std::optional<UniqueFd>> acceptFrom(int listenFd) {
+  UniqueFd fd(::accept4(listenFd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd) {
+    setNoDelay(fd.get());
+    return std::optional<UniqueFd>(std::move(fd));
+  }
+  // Everything here but a lack of resources concerns one caller that came and went.
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) return systemFailure("accept", errno);
+  return std::optional<UniqueFd>();
+}
+
+namespace {
+
+// NCCL's grammar for choosing interfaces by name.
+class NameFilter {
+ public:
+  explicit NameFilter(std::string_view text) {
+    exclude_ = !text.empty() && text.front() == '^';
+    if (exclude_) text.remove_prefix(1);
+    exact_ = !text.empty() && text.front() == '=';
+    if (exact_) text.remove_prefix(1);
+    while (!text.empty()) {
+      const size_t comma = text.find(',');
+      if (comma != 0) names_.emplace_back(text.substr(0, comma));
+      text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    }
+  }
+  bool selects(std::string_view name) const {
+    const bool named = std::any_of(names_.begin(), names_.end(), [&](const std::string& each) {
+      return exact_ ? name == each : name.substr(0, each.size()) == each;
+    });
+    return named != exclude_;
+  }
+
+ private:
+  bool exclude_ = false, exact_ = false;
+  std::vector<std::string> names_;
+};
+
+std::vector<Interface> interfacesUp() {
+  std::vector<Interface> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
+    const int family = i->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const Address address(i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    const bool again =
+        std::any_of(found.begin(), found.end(), [&](const Interface& f) { return f.name == i->ifa_name; });
+    if (!again) found.push_back({i->ifa_name, address});
+  }
+  return found;
+}
+
+std::vector<Interface> only(const std::vector<Interface>& all, const NameFilter& filter) {
+  std::vector<Interface> chosen;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(chosen),
+               [&](const Interface& i) { return filter.selects(i.name); });
+  return chosen;
+}
+
+}  // namespace
+
+Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
+  const std::vector<Interface> all = interfacesUp();
+  if (!filter.empty()) {
+    std::vector<Interface> chosen = only(all, NameFilter(filter));
+    if (!chosen.empty()) return chosen;
+    std::string names;
+    for (const Interface& i : all) names += " " + i.name;
+    return failure(Code::kInvalidArgument, "BPS_SOCKET_IFNAME={} selects no interface that is up (there are:{})",
+                   filter, names);
+  }
+  std::vector<Interface> chosen = only(all, NameFilter("^lo,docker,virbr"));
+  if (chosen.empty()) chosen = only(all, NameFilter("^docker,virbr"));
+  if (chosen.empty()) chosen = all;
+  if (chosen.empty()) return Status(Code::kSystem, "no network interface is up");
+  return chosen;
+}
+
+}  // namespace bps

@@ -1,0 +1,113 @@
+// WireWriter and WireReader: little-endian fields in a byte string, every read checked against the end.
+//
+// A reader that runs past its end answers zeros and empty strings and remembers it; the caller decodes all fields
+// and then asks finish() once. Nothing here allocates more than the bytes that really arrived.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace bps {
+
+using Blob = std::vector<uint8_t>;
+
+class WireWriter {
+ public:
+  template <class T>
+  requires(std::is_integral_v<T> || std::is_enum_v<T>) WireWriter& put(T value) {
+    auto bits = static_cast<uint64_t>(value);
+    for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<uint8_t>(bits >> (8 * i)));
+    return *this;
+  }
+  WireWriter& put(double value) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    return put(bits);
+  }
+  // Length (32 bits) and bytes.
+  WireWriter& put(std::span<const uint8_t> value) {
+    put(static_cast<uint32_t>(value.size()));
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+    return *this;
+  }
+  WireWriter& put(const Blob& value) { return put(std::span<const uint8_t>(value)); }
+  WireWriter& put(std::string_view value) {
+    return put(std::span(reinterpret_cast<const uint8_t*>(value.data()), value.size()));
+  }
+  WireWriter& put(const std::string& value) { return put(std::string_view(value)); }
+  WireWriter& put(const char* value) { return put(std::string_view(value)); }
+
+  Blob take() && { return std::move(bytes_); }
+  const Blob& bytes() const { return bytes_; }
+
+ private:
+  Blob bytes_;
+};
+
+class WireReader {
+ public:
+  explicit WireReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
+
+  template <class T>
+  requires(std::is_integral_v<T> || std::is_enum_v<T>) T get() {
+    auto field = take(sizeof(T));
+    uint64_t bits = 0;
+    for (size_t i = 0; i < field.size(); ++i) bits |= uint64_t{field[i]} << (8 * i);
+    return static_cast<T>(bits);
+  }
+  double getDouble() {
+    const auto bits = get<uint64_t>();
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  std::span<const uint8_t> getBytes() { return take(get<uint32_t>()); }
+  std::string getString() {
+    auto field = getBytes();
+    return {field.begin(), field.end()};
+  }
+  Blob getBlob() {
+    auto field = getBytes();
+    return {field.begin(), field.end()};
+  }
+  // A count of elements of at least `minBytes` each: a number that the rest cannot hold counts as truncation.
+  size_t getCount(size_t minBytes) {
+    const auto count = get<uint32_t>();
+    if (minBytes > 0 && count > rest_.size() / minBytes) {
+      short_ = true;
+      return 0;
+    }
+    return count;
+  }
+
+  size_t left() const { return rest_.size(); }
+  bool truncated() const { return short_; }
+  // Success when every field was there and nothing is left over.
+  Status finish(const char* what) const {
+    if (short_) return {Code::kRemote, std::string(what) + ": message is truncated"};
+    if (!rest_.empty()) return {Code::kRemote, std::string(what) + ": message has trailing bytes"};
+    return {};
+  }
+
+ private:
+  std::span<const uint8_t> take(size_t count) {
+    if (count > rest_.size()) {
+      short_ = true;
+      rest_ = {};
+      return {};
+    }
+    auto field = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return field;
+  }
+  std::span<const uint8_t> rest_;
+  bool short_ = false;
+};
+
+}  // namespace bps

@@ -1,0 +1,120 @@
+// The only door between bps and the network: any NCCL net plugin, wrapped in types that own what they hold.
+//
+// A Plugin is one loaded library with one context. A connection is one-way, as in NCCL: the receiving side listens and
+// gets a Handle, which travels by the control plane; the sending side connects to it. Everything is non-blocking.
+//
+// Threads: a Listener, Connector, SendComm or RecvComm, with its Requests and Registrations, belongs to one thread at a
+// time. Plugin may be used from any thread. Objects keep their Plugin alive.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/base/status.h"
+
+namespace bps::net {
+
+inline constexpr size_t kHandleBytes = 128;
+using Handle = std::array<uint8_t, kHandleBytes>;
+
+struct DeviceInfo {
+  std::string name;
+  std::string pciPath;    // empty: not a PCI device
+  int speedMbps = 0;
+  size_t maxBytes = 0;    // largest single message
+};
+
+// One isend or irecv under way; null means "cannot now, call again".
+struct Request {
+  void* raw = nullptr;
+  explicit operator bool() const { return raw != nullptr; }
+};
+
+struct Completion {
+  bool done = false;
+  size_t bytes = 0;  // of a receive: what really came
+};
+
+class Driver;  // a plugin's function table, adapted to one form whatever its version; see driver.h
+
+// One established one-way connection. Destroying it closes it, whatever is in flight: the plugin then no longer
+// touches the buffers.
+class Comm {
+ public:
+  Comm(std::shared_ptr<Driver> driver, void* raw, bool sends);
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+  ~Comm();
+
+  // Makes host memory known to the device; null handles are valid handles. Kept until deregister or close.
+  Result<void*> registerMemory(void* data, size_t bytes);
+  void deregister(void* memory);
+
+  // Requests complete in the order in which they were posted; test the oldest first. At most maxRequests() at once.
+  Result<Request> isend(const void* data, size_t bytes, void* memory);
+  Result<Request> irecv(void* data, size_t bytes, void* memory);
+  Result<Completion> test(Request request);
+  int maxRequests() const;
+
+  // Sleeping (see bpsNetWait_v1_t in bps/net_plugin.h): a descriptor to poll for reading, or -1 when the plugin has
+  // none; arm() right before sleeping, true: do not sleep, there is something to do.
+  int waitFd() const { return waitFd_; }
+  Result<bool> arm();
+
+ private:
+  std::shared_ptr<Driver> driver_;
+  void* raw_;
+  bool sends_;
+  int waitFd_ = -1;
+};
+
+class Listener {
+ public:
+  Listener(std::shared_ptr<Driver> driver, void* raw, const Handle& handle);
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener();
+
+  const Handle& handle() const { return handle_; }
+  // The receiving end once the peer has connected; null: not yet, call again.
+  Result<std::unique_ptr<Comm>> accept();
+
+ private:
+  std::shared_ptr<Driver> driver_;
+  void* raw_;
+  Handle handle_;
+};
+
+class Connector {
+ public:
+  Connector(std::shared_ptr<Driver> driver, int device, const Handle& handle);
+  // The sending end once connected; null: not yet, call again.
+  Result<std::unique_ptr<Comm>> connect();
+
+ private:
+  std::shared_ptr<Driver> driver_;
+  int device_;
+  alignas(16) Handle handle_;  // plugins keep their connect state in it
+};
+
+class Plugin {
+ public:
+  // `name` as BPS_NET_PLUGIN: a path, a suffix (libnccl-net-NAME.so), or empty for ours, found beside this library.
+  // `commId` is non-zero and equal on all peers. Fails naming each file tried and why.
+  static Result<std::shared_ptr<Plugin>> load(const std::string& name, uint64_t commId);
+  explicit Plugin(std::shared_ptr<Driver> driver);
+
+  const std::string& description() const;  // "bps v12 (path)"
+  int deviceCount() const;
+  Result<DeviceInfo> device(int index) const;
+
+  Result<std::unique_ptr<Listener>> listen(int device);
+  std::unique_ptr<Connector> connect(int device, const Handle& handle);
+
+ private:
+  std::shared_ptr<Driver> driver_;
+};
+
+}  // namespace bps::net

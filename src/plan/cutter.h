@@ -1,0 +1,61 @@
+// Cutter: turns the calls of a communicator, one after the other, into chunks and their owners. Pure and deterministic.
+//
+// Every rank of a communicator owns one Cutter made from the same weights and limits, and feeds it the same calls; so
+// all derive the same cut, and nothing travels. A call's buffer is divided into contiguous shares at element
+// granularity, one per owner in owner order, in proportion to the weights; what rounding withholds from an owner is
+// credited to it in the next call, so a stream of small calls averages to the weights too. A share is cut into the same
+// number of chunks for every owner, so chunk sizes are in proportion to the shares, and round r consists of the r-th
+// chunk of every owner. A call of at most `eagerBytes` goes whole to the owner with the most credit.
+//
+// One owner is the call's checker, chosen by credit before the call is looked at: it hears of every call, even of zero
+// elements, and so sees when ranks disagree.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bps {
+
+struct CutLimits {
+  size_t maxChunkBytes = 1U << 20;  // no chunk is larger
+  size_t unitBytes = 256U << 10;    // what a chunk of the largest share aims at in a large call
+  size_t minRounds = 16;            // smaller calls are cut finer, to keep both directions of every NIC busy,
+  size_t minChunkBytes = 16U << 10; // but not below this
+  size_t eagerBytes = 16U << 10;
+};
+
+struct ChunkRange {
+  size_t offset = 0;  // elements from the start of the buffer
+  size_t count = 0;   // elements
+};
+
+// The cut of one call.
+struct Cut {
+  size_t checker = 0;             // index of the owner that hears of the call in any case
+  size_t rounds = 0;              // largest number of chunks of any owner
+  std::vector<ChunkRange> share;  // per owner; count 0: none
+  // Number of chunks of an owner: min(rounds, elements of its share).
+  size_t chunksOf(size_t owner) const;
+  // Chunk r of an owner, r < chunksOf(owner). Together they are the share, in order, differing by at most one quantum.
+  ChunkRange chunk(size_t owner, size_t r) const;
+  size_t quantum = 1;  // chunk borders inside a share are multiples of this many elements from its start where it fits
+};
+
+class Cutter {
+ public:
+  Cutter(std::vector<uint64_t> weights, CutLimits limits);
+
+  // The cut of the next call; advances the credits.
+  Cut next(size_t count, size_t elementBytes);
+
+  const std::vector<uint64_t>& weights() const { return weights_; }
+
+ private:
+  std::vector<uint64_t> weights_;
+  uint64_t total_ = 0;
+  CutLimits limits_;
+  __extension__ using Int128 = __int128;
+  std::vector<Int128> credit_;  // bytes x total_ that each owner is owed; the sum is 0
+};
+
+}  // namespace bps
