@@ -1,0 +1,38 @@
+// The 128 bytes of bpsUniqueId: where the ranks meet, and the secret that proves they belong together.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "src/base/env.h"
+#include "src/base/socket.h"
+#include "src/base/status.h"
+
+namespace bps {
+
+inline constexpr size_t kUniqueIdBytes = 128;
+using Key = std::array<uint8_t, 32>;
+
+struct UniqueId {
+  enum class Kind : uint8_t {
+    kRedirect = 1,  // `address` is a Root, which tells every rank where rank 0's hub listens
+    kHub = 2,       // `address` is where rank 0 itself will listen (BPS_ROOT, or a split's new hub)
+  };
+  Kind kind = Kind::kHub;
+  Address address;
+  Key key{};  // authenticates the control connections of this communicator
+
+  std::array<uint8_t, kUniqueIdBytes> bytes() const;
+  // Fails with kInvalidArgument on anything bytes() did not make (magic, version, checksum).
+  static Result<UniqueId> parse(std::span<const uint8_t, kUniqueIdBytes> bytes);
+
+  // With BPS_ROOT: names that address; the key derives from BPS_KEY_FILE (without it and with authentication on: an
+  // error that says what to set). Otherwise starts a Root in this process (see root.h) and carries a random key.
+  static Result<UniqueId> create(const Env& env);
+};
+
+// The servers' key: derived from the bytes of BPS_KEY_FILE (at least 16), or all zeros with BPS_AUTH=off. An unset
+// file with authentication on is an error that says what to set.
+Result<Key> serverKey(const Env& env);
+
+}  // namespace bps

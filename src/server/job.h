@@ -1,0 +1,42 @@
+// The two sides of a job inside bps-server: sessions (control thread) open and close jobs; the lane threads run them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/wire_io.h"
+#include "src/wire/roster.h"
+
+namespace bps {
+
+struct JobSpec {
+  Roster roster;
+  size_t endpoint = 0;  // this server's, roster.machines.size() + j
+};
+
+// What a running job tells its session. Called by lane threads; any thread; never blocks.
+class JobEvents {
+ public:
+  virtual ~JobEvents() = default;
+  virtual void listening(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
+  virtual void connected(uint64_t job) = 0;
+  virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
+  virtual void ended(uint64_t job) = 0;               // all workers have closed their lanes in good order
+};
+
+// Runs jobs. Called by the control thread; no call blocks.
+class JobRunner {
+ public:
+  virtual ~JobRunner() = default;
+  // Refuses (memory, limits) with a reason, or starts the job; listening() follows. This server's memory for the job
+  // is bounded by what is computed here from the spec.
+  virtual Status open(const JobSpec& spec, JobEvents& events) = 0;
+  // What the other endpoints sent in the exchange; connected() follows.
+  virtual void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
+  // Frees the job; nothing is heard of it after this returns and pending events are drained. Idempotent.
+  virtual void close(uint64_t job) = 0;
+};
+
+}  // namespace bps

@@ -1,0 +1,58 @@
+// Roster: who takes part in one communicator, agreed once during init. The hub (rank 0) makes it and sends it to all.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/wire_io.h"
+
+namespace bps {
+
+struct RankEntry {
+  std::string hostId;    // ranks with equal ids share a machine
+  std::string hostName;  // for people
+  uint32_t pid = 0;
+  uint32_t machine = 0;    // index into Roster::machines
+  uint32_t localRank = 0;  // index into Machine::ranks
+};
+
+struct Machine {
+  std::vector<uint32_t> ranks;  // ascending; the first is the leader, which drives the network
+  double bytesPerSecond = 0;    // NIC rate, each way; 0: not given
+};
+
+struct ServerEntry {
+  std::string name;  // host:port as the user gave it
+  double bytesPerSecond = 0;
+};
+
+// What must be alike on all ranks: rank 0's environment decides.
+struct Settings {
+  uint64_t partitionBytes = 0;
+  uint64_t directBytes = 0;
+  uint64_t eagerBytes = 0;
+  uint32_t timeoutMs = 0;
+};
+
+struct Roster {
+  uint64_t jobId = 0;  // non-zero, random, equal on all; never reused
+  std::vector<RankEntry> ranks;
+  std::vector<Machine> machines;  // ordered by their lowest rank
+  std::vector<ServerEntry> servers;
+  Settings settings;
+
+  // Endpoints of the data plane: machines 0..n-1, then servers n..n+k-1.
+  size_t endpoints() const { return machines.size() + servers.size(); }
+  bool isServer(size_t endpoint) const { return endpoint >= machines.size(); }
+  // "rank 3 (host7, pid 1234)", "ranks 8-15 (host2)", "server cpu1:7700".
+  std::string rankName(size_t rank) const;
+  std::string endpointName(size_t endpoint) const;
+};
+
+Blob encode(const Roster& roster);
+// Checks every index and count; what it accepts is safe to use.
+Result<Roster> decodeRoster(std::span<const uint8_t> bytes);
+
+}  // namespace bps
