@@ -1,0 +1,39 @@
+// Collective: one all-reduce under way on this rank.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/comm/host_stream.h"
+#include "src/plan/cutter.h"
+#include "src/wire/data_header.h"
+
+namespace bps {
+
+// One chunk of a call, in the call's order of chunks: round by round, within a round owner by owner. That order is the
+// same on all ranks. A call always has a chunk for its checker, if need be one of zero bytes.
+struct ChunkRef {
+  uint32_t owner = 0;
+  bool first = false;  // of its owner in this call
+  size_t offset = 0;   // bytes
+  size_t bytes = 0;
+};
+
+// Made by the calling thread, then owned by the channel thread until it is complete.
+struct Collective {
+  CallInfo call;
+  const uint8_t* send = nullptr;
+  uint8_t* recv = nullptr;
+  const void* deviceScalar = nullptr;  // read when the call starts
+  std::shared_ptr<StreamEntry> entry;
+
+  // Set when the channel admits the call.
+  std::vector<ChunkRef> chunks;
+  size_t remaining = 0;  // chunks whose result is not in `recv` yet
+
+  bool inPlace() const { return send == recv; }
+};
+
+std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes);
+
+}  // namespace bps

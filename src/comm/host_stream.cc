@@ -1,0 +1,95 @@
+#include "src/comm/host_stream.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+namespace bps {
+namespace {
+
+// Streams that live, by handle: an application's stale handle is then an error and not a crash.
+struct Registry {
+  Mutex mutex;
+  std::map<const void*, std::shared_ptr<HostStream>> streams BPS_GUARDED_BY(mutex);
+  std::shared_ptr<HostStream> byDefault = std::make_shared<HostStream>();
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // lives as long as the process: streams may be used by exiting threads
+  return *instance;
+}
+
+}  // namespace
+
+bool BufferRange::overlaps(const BufferRange& other) const {
+  const auto a = reinterpret_cast<uintptr_t>(begin), b = reinterpret_cast<uintptr_t>(other.begin);
+  return bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + bytes;
+}
+
+bool StreamEntry::mayStart() const {
+  return std::all_of(waitsFor.begin(), waitsFor.end(),
+                     [](const auto& earlier) { return earlier->done.load(std::memory_order_acquire); });
+}
+
+std::shared_ptr<HostStream> HostStream::create() {
+  auto stream = std::make_shared<HostStream>();
+  MutexLock lock(registry().mutex);
+  registry().streams[stream.get()] = stream;
+  return stream;
+}
+
+std::shared_ptr<HostStream> HostStream::find(const void* handle) {
+  if (handle == nullptr) return registry().byDefault;
+  MutexLock lock(registry().mutex);
+  const auto found = registry().streams.find(handle);
+  return found == registry().streams.end() ? nullptr : found->second;
+}
+
+void HostStream::destroy(const void* handle) {
+  MutexLock lock(registry().mutex);
+  registry().streams.erase(handle);
+}
+
+std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange writes, std::shared_ptr<Doorbell> bell) {
+  auto entry = std::make_shared<StreamEntry>();
+  entry->reads = reads;
+  entry->writes = writes;
+  entry->stream = shared_from_this();
+  MutexLock lock(mutex_);
+  for (const auto& earlier : pending_) {
+    if (!earlier->writes.overlaps(reads) && !earlier->writes.overlaps(writes) && !earlier->reads.overlaps(writes))
+      continue;
+    entry->waitsFor.push_back(earlier);
+    earlier->dependents.push_back(bell);
+  }
+  pending_.push_back(entry);
+  return entry;
+}
+
+void HostStream::complete(StreamEntry& entry, const Status& outcome) {
+  std::vector<std::shared_ptr<Doorbell>> dependents;
+  {
+    MutexLock lock(mutex_);
+    if (failure_.ok() && !outcome.ok()) failure_ = outcome.clone();
+    entry.done.store(true, std::memory_order_release);
+    std::erase_if(pending_, [&](const auto& pending) { return pending.get() == &entry; });
+    dependents.swap(entry.dependents);
+    changed_.notifyAll();
+  }
+  entry.waitsFor.clear();
+  for (const auto& bell : dependents) bell->ring();
+}
+
+bool HostStream::idle() {
+  MutexLock lock(mutex_);
+  return pending_.empty();
+}
+
+Status HostStream::synchronize() {
+  MutexLock lock(mutex_);
+  // Ends because every call ends: complete, or failed within BPS_TIMEOUT of a peer's death.
+  while (!pending_.empty()) changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
+  return std::exchange(failure_, Status());
+}
+
+}  // namespace bps

@@ -1,0 +1,65 @@
+// HostStream: an ordered queue of calls on host buffers, the stand-in for a CUDA stream where there is none.
+//
+// A call may start before earlier calls of its stream have ended when their buffers have nothing to do with each other:
+// nothing but bps runs in a host stream, so nobody can tell the difference. Where one reads or writes what another
+// writes, the later one waits.
+//
+// Threads: any. Memory ordering: what the channel thread wrote into a call's buffers before complete() is visible to
+// every thread that saw the call gone through query(), synchronize() or StreamEntry::done.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "src/base/fd.h"
+#include "src/base/mutex.h"
+#include "src/base/status.h"
+
+namespace bps {
+
+class HostStream;
+
+struct BufferRange {
+  const void* begin = nullptr;
+  size_t bytes = 0;
+  bool overlaps(const BufferRange& other) const;
+};
+
+// One call's place in its stream.
+struct StreamEntry {
+  BufferRange reads, writes;
+  std::shared_ptr<HostStream> stream;
+  std::vector<std::shared_ptr<StreamEntry>> waitsFor;  // earlier calls whose buffers overlap
+  std::atomic<bool> done{false};
+  std::vector<std::shared_ptr<Doorbell>> dependents;  // guarded by the stream's mutex: rung when done
+
+  bool mayStart() const;
+};
+
+class HostStream : public std::enable_shared_from_this<HostStream> {
+ public:
+  // A new stream, known to find() until destroy().
+  static std::shared_ptr<HostStream> create();
+  // The stream behind a handle given by the application; null handle: the process's default stream. Null: no such
+  // stream.
+  static std::shared_ptr<HostStream> find(const void* handle);
+  static void destroy(const void* handle);
+
+  // A place at the end of the queue. `bell` is rung when an earlier call that it waits for is done.
+  std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, std::shared_ptr<Doorbell> bell);
+  void complete(StreamEntry& entry, const Status& outcome);
+
+  bool idle();
+  // Waits until the queue is empty. The first failure since the last synchronize is returned once.
+  Status synchronize();
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<StreamEntry>> pending_ BPS_GUARDED_BY(mutex_);
+  Status failure_ BPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace bps

@@ -1,0 +1,58 @@
+// Mesh: establishes all data connections of one endpoint of a communicator.
+//
+// Between a machine w and an owner o (another machine or a server) run two one-way connections: pushes w -> o and
+// answers o -> w. The receiving side of each listens; its handles travel to the peer by the control plane's exchange.
+// Use: listen(), exchange handles(), setPeerHandles(), step() until done, take() each link. Belongs to one thread.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/wire_io.h"
+#include "src/net/net.h"
+
+namespace bps::net {
+
+struct MeshShape {
+  size_t self = 0;
+  size_t machines = 0;       // endpoints below this number push
+  std::vector<bool> owners;  // per endpoint: sums a share, so it answers
+};
+
+struct Link {
+  std::unique_ptr<Comm> pushOut, answerIn;  // this endpoint's chunks to the peer's service, and their sums back
+  std::unique_ptr<Comm> pushIn, answerOut;  // the peer's chunks to this endpoint's service, and their sums back
+};
+
+class Mesh {
+ public:
+  static Result<Mesh> listen(Plugin& plugin, int device, MeshShape shape);
+
+  // What the exchange must carry to each endpoint; empty for those this one has no connection with.
+  std::vector<Blob> handles() const;
+  // What came from each endpoint. Fails naming the endpoint's number when a handle is missing.
+  Status setPeerHandles(const std::vector<Blob>& handles);
+  Result<Progress> step();
+  // The first endpoint that is not connected yet, or that step() failed on.
+  size_t current() const { return current_; }
+
+  Link take(size_t endpoint) { return std::move(links_[endpoint]); }
+
+ private:
+  struct Pending {
+    std::unique_ptr<Listener> push, answer;
+    std::unique_ptr<Connector> pushOut, answerOut;
+  };
+  Mesh(Plugin& plugin, int device, MeshShape shape);
+  bool ownsFor(size_t owner, size_t machine) const;
+  Result<Progress> stepPeer(size_t endpoint);
+
+  Plugin* plugin_;
+  int device_;
+  MeshShape shape_;
+  std::vector<Pending> pending_;
+  std::vector<Link> links_;
+  size_t current_ = 0;
+};
+
+}  // namespace bps::net

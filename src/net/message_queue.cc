@@ -1,0 +1,44 @@
+#include "src/net/message_queue.h"
+
+namespace bps::net {
+
+Result<bool> MessageQueue::post() {
+  bool moved = false;
+  while (!waiting_.empty() && posted_.size() < static_cast<size_t>(comm_->maxRequests())) {
+    const Message& next = waiting_.front();
+    const Request request = direction_ == Direction::kSend ? BPS_TRY(comm_->isend(next.data, next.bytes, next.memory))
+                                                           : BPS_TRY(comm_->irecv(next.data, next.bytes, next.memory));
+    if (!request) break;
+    posted_.push_back({request, next.bytes});
+    waiting_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> MessageQueue::complete() {
+  bool moved = false;
+  while (!posted_.empty()) {
+    const Completion completion = BPS_TRY(comm_->test(posted_.front().request));
+    if (!completion.done) break;
+    if (direction_ == Direction::kReceive) received_.push_back(completion.bytes);
+    posted_.pop_front();
+    ++done_;
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> MessageQueue::step() {
+  const bool posted = BPS_TRY(post());
+  const bool completed = BPS_TRY(complete());
+  return posted || completed;
+}
+
+size_t MessageQueue::takeReceivedBytes() {
+  const size_t bytes = received_.front();
+  received_.pop_front();
+  return bytes;
+}
+
+}  // namespace bps::net

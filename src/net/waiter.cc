@@ -1,0 +1,66 @@
+#include "src/net/waiter.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "src/base/format.h"
+
+namespace bps::net {
+
+Result<Waiter> Waiter::create(const Doorbell& bell) {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return systemFailure("epoll_create1", errno);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
+  return Waiter(std::move(epoll));
+}
+
+Status Waiter::add(Comm& comm) {
+  if (comm.waitFd() < 0) {
+    pollers_.push_back(&comm);
+    return {};
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, comm.waitFd(), &event) != 0) return systemFailure("epoll_ctl", errno);
+  sleepers_.push_back(&comm);
+  return {};
+}
+
+void Waiter::remove(Comm& comm) {
+  std::erase(pollers_, &comm);
+  if (std::erase(sleepers_, &comm) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm.waitFd(), nullptr);
+}
+
+void Waiter::clear() {
+  for (Comm* comm : sleepers_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm->waitFd(), nullptr);
+  sleepers_.clear();
+  pollers_.clear();
+}
+
+Result<bool> Waiter::armAll() {
+  bool ready = false;
+  for (Comm* comm : sleepers_) ready |= BPS_TRY(comm->arm());
+  return ready;
+}
+
+Status Waiter::sleep(std::chrono::milliseconds most) {
+  if (BPS_TRY(armAll())) return {};
+  std::chrono::microseconds time = most;
+  if (!pollers_.empty()) {
+    time = std::min(time, backOff_);
+    backOff_ = std::min(backOff_ * 2, kMostBackOff);
+  }
+  const timespec span{static_cast<time_t>(time.count() / 1000000), static_cast<long>(time.count() % 1000000) * 1000};
+  std::array<epoll_event, 8> events{};
+  if (::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), &span, nullptr) < 0 &&
+      errno != EINTR)
+    return systemFailure("epoll_pwait2", errno);
+  return {};
+}
+
+}  // namespace bps::net

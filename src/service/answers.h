@@ -1,0 +1,39 @@
+// Answers: the sums that one owner sends back to one machine, in lane order.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "src/base/memory.h"
+#include "src/base/status.h"
+#include "src/net/message_queue.h"
+#include "src/wire/data_header.h"
+
+namespace bps {
+
+class Answers {
+ public:
+  // `results` is the ring that all answers of this owner are sent from.
+  static Result<std::unique_ptr<Answers>> create(std::unique_ptr<net::Comm> answer, size_t depth,
+                                                 const PageBuffer& results);
+
+  // Queues the answer to round `pushed()`. The payload must stay until done() has passed it.
+  void push(uint64_t call, const uint8_t* payload, size_t bytes);
+  Result<bool> step() { return queue_.step(); }
+  uint64_t pushed() const { return pushed_; }
+  uint64_t done() const { return queue_.done() / 2; }
+
+  net::Comm& comm() { return queue_.comm(); }
+
+ private:
+  Answers(std::unique_ptr<net::Comm> answer, size_t depth)
+      : queue_(std::move(answer), net::MessageQueue::Direction::kSend), depth_(depth) {}
+
+  net::MessageQueue queue_;
+  size_t depth_;
+  PageBuffer headerBytes_;
+  void* memory_ = nullptr;
+  void* headerMemory_ = nullptr;
+  uint64_t pushed_ = 0;
+};
+
+}  // namespace bps

@@ -1,0 +1,45 @@
+// Inbound: the contributions of one machine to one owner, received into a ring of slots in lane order.
+//
+//   posted (receives are waiting) >= arrived >= released;  posted - released <= depth
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/base/memory.h"
+#include "src/base/status.h"
+#include "src/net/message_queue.h"
+#include "src/wire/data_header.h"
+
+namespace bps {
+
+class Inbound {
+ public:
+  static Result<std::unique_ptr<Inbound>> create(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes);
+
+  // Receives what has come; rounds below `released` no longer need their slots. True when anything moved.
+  Result<bool> step(uint64_t released);
+  uint64_t arrived() const { return arrived_; }
+  // Of a round that has arrived and is not released. The call is whole for every chunk, not only the first.
+  const DataHeader& header(uint64_t round) const { return headers_[round % depth_]; }
+  const uint8_t* payload(uint64_t round) const { return slot(round); }
+
+  net::Comm& comm() { return queue_.comm(); }
+
+ private:
+  Inbound(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes);
+  uint8_t* slot(uint64_t round) const { return payloads_.data() + round % depth_ * maxChunkBytes_; }
+  Status take();
+
+  net::MessageQueue queue_;
+  size_t depth_, maxChunkBytes_;
+  PageBuffer payloads_;
+  void* memory_ = nullptr;
+  void* headerMemory_ = nullptr;
+  PageBuffer headerBytes_;
+  std::vector<DataHeader> headers_;
+  CallInfo call_;  // of the latest first chunk
+  uint64_t posted_ = 0, arrived_ = 0;
+};
+
+}  // namespace bps

@@ -1,0 +1,26 @@
+// JobPlan: everything about a communicator's data plane that follows from its roster alone. All ranks and servers make
+// it from the same roster, so all agree. Pure.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/plan/cutter.h"
+#include "src/plan/shares.h"
+#include "src/wire/roster.h"
+
+namespace bps {
+
+struct JobPlan {
+  Shares shares;
+  std::vector<uint64_t> weights;  // per endpoint
+  std::vector<bool> owners;       // per endpoint: its weight is positive and there is a network
+  CutLimits limits;
+  size_t depth = 0;  // chunks of one lane in flight: the window of its owner
+
+  static Result<JobPlan> make(const Roster& roster);
+  // Bytes of contributions and sums that one owner holds at most.
+  size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
+};
+
+}  // namespace bps

@@ -1,0 +1,122 @@
+#include "src/service/sum_service.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+
+namespace bps {
+
+Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::vector<Lane> lanes) {
+  std::unique_ptr<SumService> service(new SumService(std::move(spec)));
+  const ServiceSpec& s = service->spec_;
+  service->results_ = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
+  service->inbound_.resize(s.machines);
+  service->answers_.resize(s.machines);
+  for (size_t m = 0; m < s.machines; ++m) {
+    if (s.local == m) continue;
+    service->inbound_[m] = BPS_TRY(Inbound::create(std::move(lanes[m].push), s.depth, s.maxChunkBytes));
+    service->answers_[m] = BPS_TRY(Answers::create(std::move(lanes[m].answer), s.depth, service->results_));
+  }
+  return service;
+}
+
+void SumService::offer(const LocalChunk& chunk) {
+  local_.push_back(chunk);
+  ++offered_;
+}
+
+bool SumService::contributed(size_t machine) const {
+  return inbound_[machine] ? inbound_[machine]->arrived() > summed_ : offered_ > summed_;
+}
+
+bool SumService::roundReady() const {
+  for (size_t m = 0; m < spec_.machines; ++m)
+    if (!contributed(m)) return false;
+  return std::all_of(answers_.begin(), answers_.end(), [&](const auto& lane) {
+    return lane == nullptr || summed_ - lane->done() < spec_.depth;  // the result slot is free
+  });
+}
+
+Contribution SumService::contribution(size_t machine) const {
+  if (!inbound_[machine]) return {local_.front().call, local_.front().source, local_.front().bytes};
+  const DataHeader& header = inbound_[machine]->header(summed_);
+  return {header.call, inbound_[machine]->payload(summed_), header.bytes};
+}
+
+Status SumService::sumRound() {
+  for (size_t m = 0; m < spec_.machines; ++m) round_[m] = contribution(m);
+  BPS_TRY(checkRound(round_, spec_.nameOf));
+  const size_t bytes = round_[0].bytes;
+  sum_.run(round_, resultSlot());
+  for (auto& lane : answers_)
+    if (lane != nullptr) lane->push(round_[0].call.number, resultSlot(), bytes);
+  if (spec_.local) {
+    std::memcpy(local_.front().target, resultSlot(), bytes);
+    local_.pop_front();
+  }
+  bytesSummed_ += bytes * spec_.machines;
+  ++summed_;
+  return {};
+}
+
+Result<bool> SumService::step() {
+  bool moved = false;
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    if (!inbound_[m]) continue;
+    culprit_ = m;
+    const bool received = BPS_TRY(inbound_[m]->step(summed_));
+    moved = moved || received;
+  }
+  culprit_.reset();
+  while (roundReady()) {
+    BPS_TRY(sumRound());
+    moved = true;
+  }
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    if (!answers_[m]) continue;
+    culprit_ = m;
+    const bool sent = BPS_TRY(answers_[m]->step());
+    moved = moved || sent;
+  }
+  culprit_.reset();
+  return moved;
+}
+
+bool SumService::idle() const {
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    if (contributed(m)) return false;
+    if (answers_[m] && answers_[m]->done() < answers_[m]->pushed()) return false;
+  }
+  return true;
+}
+
+void SumService::watch() {
+  std::string missing;
+  size_t present = spec_.machines;
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    if (contributed(m)) present = m;
+    else missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
+  }
+  const bool waiting = present < spec_.machines && !missing.empty();
+  if (!waiting || watched_ != summed_) {
+    watched_ = summed_;
+    patience_ = waiting ? Deadline::in(spec_.patience) : Deadline::never();
+    return;
+  }
+  if (patience_.at() == Deadline::never().at()) patience_ = Deadline::in(spec_.patience);
+  if (!patience_.passed()) return;
+  logWarn(Subsystem::kColl, "{} has waited {:g} s for {}", describe(contribution(present).call),
+          std::chrono::duration<double>(spec_.patience).count(), missing);
+  patience_ = Deadline::in(spec_.patience);
+}
+
+void SumService::forEachComm(const std::function<void(net::Comm&)>& use) {
+  for (auto& lane : inbound_)
+    if (lane != nullptr) use(lane->comm());
+  for (auto& lane : answers_)
+    if (lane != nullptr) use(lane->comm());
+}
+
+}  // namespace bps

@@ -1,0 +1,97 @@
+// SumService: sums the chunks that one endpoint owns. The same engine runs in bps-server and in the ranks of worker
+// machines.
+//
+// Every machine contributes to every round (chunk) in the same order, so round r of this owner is the r-th chunk on
+// each of its push lanes: no look-up, no reordering. A round is summed once all machines have contributed, in machine
+// order with one rounding, and answered to all. Result memory is a ring of `depth` slots: a slot is used again when
+// all machines have taken its answer, which is all the flow control there is.
+//
+//   received by machine m: inbound[m].arrived() >= summed >= answered by all >= ...
+//
+// The contribution of the machine that the service runs in (if any) is offered by pointer and copied back.
+// Belongs to one thread; never blocks.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/base/memory.h"
+#include "src/base/status.h"
+#include "src/service/answers.h"
+#include "src/service/inbound.h"
+#include "src/service/round.h"
+
+namespace bps {
+
+struct ServiceSpec {
+  size_t machines = 0;
+  std::optional<size_t> local;      // the machine this service runs in
+  size_t depth = 0;
+  size_t maxChunkBytes = 0;
+  uint64_t ranks = 0;               // divisor of an average
+  int reduceThreads = 1;
+  std::chrono::milliseconds patience{10000};           // a round waits this long before the log says for whom
+  std::function<std::string(size_t machine)> nameOf;   // for messages
+};
+
+// A chunk of the machine that the service runs in. Both pointers stay valid until retired() has passed it.
+struct LocalChunk {
+  CallInfo call;
+  const void* source = nullptr;
+  void* target = nullptr;
+  size_t bytes = 0;
+};
+
+class SumService {
+ public:
+  // links[m] of every machine but the local one carries pushIn and answerOut.
+  struct Lane {
+    std::unique_ptr<net::Comm> push, answer;
+  };
+  static Result<std::unique_ptr<SumService>> create(ServiceSpec spec, std::vector<Lane> lanes);
+
+  // Moves what can move; true when anything did. After a failure culprit() is the machine whose lane broke, if one did.
+  Result<bool> step();
+  std::optional<size_t> culprit() const { return culprit_; }
+
+  bool canOffer() const { return offered_ - summed_ < spec_.depth; }
+  void offer(const LocalChunk& chunk);
+  // Local chunks whose sum is in their target.
+  uint64_t retired() const { return summed_; }
+  // Nothing has arrived that is not summed, and every answer has been handed to the transport.
+  bool idle() const;
+  uint64_t bytesSummed() const { return bytesSummed_; }
+
+  // Logs for whom the oldest round waits, at most once per patience. Call now and then.
+  void watch();
+  void forEachComm(const std::function<void(net::Comm&)>& use);
+
+ private:
+  explicit SumService(ServiceSpec spec)
+      : spec_(std::move(spec)), round_(spec_.machines), sum_(spec_.ranks, spec_.reduceThreads) {}
+  bool contributed(size_t machine) const;
+  bool roundReady() const;
+  Contribution contribution(size_t machine) const;
+  Status sumRound();
+  uint8_t* resultSlot() const { return results_.data() + summed_ % spec_.depth * spec_.maxChunkBytes; }
+
+  ServiceSpec spec_;
+  std::vector<std::unique_ptr<Inbound>> inbound_;  // per machine; null for the local one
+  std::vector<std::unique_ptr<Answers>> answers_;
+  std::deque<LocalChunk> local_;  // offered and not summed
+  PageBuffer results_;
+  std::vector<Contribution> round_;
+  RoundSum sum_;
+  uint64_t offered_ = 0, summed_ = 0;
+  std::optional<size_t> culprit_;
+  Deadline patience_ = Deadline::never();
+  uint64_t watched_ = 0;
+  uint64_t bytesSummed_ = 0;
+};
+
+}  // namespace bps
