@@ -5,10 +5,12 @@
 // granularity, one per owner in owner order, in proportion to the weights; what rounding withholds from an owner is
 // credited to it in the next call, so a stream of small calls averages to the weights too. A share is cut into the same
 // number of chunks for every owner, so chunk sizes are in proportion to the shares, and round r consists of the r-th
-// chunk of every owner. A call of at most `eagerBytes` goes whole to the owner with the most credit.
+// chunk of every owner. Only a share of fewer quanta than rounds has fewer chunks.
 //
 // One owner is the call's checker, chosen by credit before the call is looked at: it hears of every call, even of zero
-// elements, and so sees when ranks disagree.
+// elements, and so sees when ranks disagree. A call of at most `eagerBytes` goes whole to its checker. The choice is,
+// among the owners that have had no more than their due, the one that will first be owed a whole eager call: so every
+// owner stays within one eager call of its due, on either side, and idle ones take turns.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,10 +19,10 @@
 namespace bps {
 
 struct CutLimits {
-  size_t maxChunkBytes = 1U << 20;  // no chunk is larger
-  size_t unitBytes = 256U << 10;    // what a chunk of the largest share aims at in a large call
-  size_t minRounds = 16;            // smaller calls are cut finer, to keep both directions of every NIC busy,
-  size_t minChunkBytes = 16U << 10; // but not below this
+  size_t maxChunkBytes = 1U << 20;   // no chunk is larger; at least 64
+  size_t unitBytes = 256U << 10;     // what a chunk of the largest share aims at in a large call
+  size_t minRounds = 16;             // smaller calls are cut finer, to keep both directions of every NIC busy,
+  size_t minChunkBytes = 16U << 10;  // but not below this
   size_t eagerBytes = 16U << 10;
 };
 
@@ -34,15 +36,18 @@ struct Cut {
   size_t checker = 0;             // index of the owner that hears of the call in any case
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // per owner; count 0: none
-  // Number of chunks of an owner: min(rounds, elements of its share).
+  size_t quantum = 1;             // elements; every chunk but a share's last is a multiple of it
+
+  // Number of chunks of an owner: min(rounds, quanta of its share).
   size_t chunksOf(size_t owner) const;
-  // Chunk r of an owner, r < chunksOf(owner). Together they are the share, in order, differing by at most one quantum.
+  // Chunk r of an owner, r < chunksOf(owner): never empty. Together they are the share, in order; their sizes differ by
+  // at most one quantum.
   ChunkRange chunk(size_t owner, size_t r) const;
-  size_t quantum = 1;  // chunk borders inside a share are multiples of this many elements from its start where it fits
 };
 
 class Cutter {
  public:
+  // At least one weight is positive; together they are at most 2^40 (see Shares::weights).
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
   // The cut of the next call; advances the credits.
@@ -51,11 +56,17 @@ class Cutter {
   const std::vector<uint64_t>& weights() const { return weights_; }
 
  private:
-  std::vector<uint64_t> weights_;
-  uint64_t total_ = 0;
-  CutLimits limits_;
   __extension__ using Int128 = __int128;
+
+  size_t chooseChecker() const;
+  std::vector<size_t> divide(size_t count, size_t elementBytes) const;  // elements per owner
+  size_t roundsFor(size_t quanta, size_t quantumBytes, bool eager) const;
+
+  std::vector<uint64_t> weights_;
+  Int128 total_ = 0;  // of the weights
+  CutLimits limits_;
   std::vector<Int128> credit_;  // bytes x total_ that each owner is owed; the sum is 0
+  size_t largestEager_ = 1;     // bytes
 };
 
 }  // namespace bps

@@ -6,6 +6,12 @@
 //   server j:  c_j <= C_j T / (n M)
 // (BytePS, OSDI'20, section 4, corrected and generalised to unequal rates.) For equal rates and 0 <= k <= n this is
 // the closed form c = 2(n-1)/(n^2+kn-2k), s = (n-k)/(n^2+kn-2k).
+//
+// From T = M / min B_i on no s_i bound is negative, so the bounds are linear in T and the answer is a formula:
+//   T / M = max(1 / min B_i, 2n(n-1) / (n sum B_i + (n-2) sum C_j)).
+// Where the first term decides, the bounds add up to more than 1: every owner then takes the same part of its bound.
+// Two workers send and receive M whatever the shares are: servers then take what they can, the workers the rest. One
+// worker needs no network and keeps everything.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -15,20 +21,28 @@
 namespace bps {
 
 struct Rates {
-  std::vector<double> workers;  // bytes per second, > 0, at least one
-  std::vector<double> servers;  // bytes per second, >= 0; 0: a server that is not there
+  std::vector<double> workers;  // > 0, at least one; bytes per second, or any other unit if all have the same
+  std::vector<double> servers;  // >= 0; 0: a server that is not there
 };
 
 struct Shares {
   std::vector<double> workers;  // fractions; all together 1
   std::vector<double> servers;
-  double secondsPerByte = 0;    // T / M
+  double secondsPerByte = 0;  // T / M
+
+  // The same as integers for the Cutter; owners are the workers 0..n-1, then the servers. They come from integer
+  // arithmetic alone, so that every rank has the same ones. Equal rates give the exact closed form, others are in
+  // lowest terms or, where these are too large, fractions of about 2^40. At least one is positive.
+  std::vector<uint64_t> weights;
 };
 
+// kInvalidArgument: no worker, or a rate that is not a finite number in its range.
 Result<Shares> solveShares(const Rates& rates);
 
-// Shares as integers that every rank computes with alike. Owners are the workers 0..n-1, then the servers. Equal rates
-// give the exact closed form; otherwise fractions of 2^40. At least one is positive.
-std::vector<uint64_t> shareWeights(const Rates& rates, const Shares& shares);
+inline std::vector<uint64_t> shareWeights(const Rates&, const Shares& shares) { return shares.weights; }
+
+// Bytes that each NIC sends (and receives) for one byte of buffer: worker 1 + (n-2)s, server n c; nothing for n = 1.
+double workerTraffic(size_t workers, double share);
+double serverTraffic(size_t workers, double share);
 
 }  // namespace bps

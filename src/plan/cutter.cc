@@ -1,0 +1,117 @@
+#include "src/plan/cutter.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace bps {
+namespace {
+
+__extension__ using UInt128 = unsigned __int128;
+
+constexpr size_t kQuantumBytes = 64;  // a cache line
+
+size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+size_t largestIndex(const std::vector<size_t>& values) {
+  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+}  // namespace
+
+size_t Cut::chunksOf(size_t owner) const { return std::min(rounds, ceilDivide(share[owner].count, quantum)); }
+
+ChunkRange Cut::chunk(size_t owner, size_t r) const {
+  const ChunkRange& whole = share[owner];
+  const size_t chunks = chunksOf(owner);
+  const size_t quanta = ceilDivide(whole.count, quantum);
+  const auto border = [&](size_t i) {
+    return i == chunks ? whole.count : static_cast<size_t>(UInt128{quanta} * i / chunks) * quantum;
+  };
+  return {whole.offset + border(r), border(r + 1) - border(r)};
+}
+
+Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
+    : weights_(std::move(weights)),
+      total_(std::accumulate(weights_.begin(), weights_.end(), Int128{0})),
+      limits_(limits),
+      credit_(weights_.size(), 0) {}
+
+// Owner o will be owed E bytes after (E * total - credit_o) / weight_o more bytes of calls. Taking the least of these
+// among the owners with credit_o >= 0 is earliest deadline first: no owner is served before its turn, nor, when E is
+// the size of the calls, later than one call after it.
+size_t Cutter::chooseChecker() const {
+  const Int128 whole = total_ * largestEager_;
+  size_t best = weights_.size();
+  for (size_t owner = 0; owner < weights_.size(); ++owner) {
+    if (weights_[owner] == 0 || credit_[owner] < 0) continue;
+    if (best == weights_.size() ||
+        (whole - credit_[owner]) * weights_[best] < (whole - credit_[best]) * weights_[owner])
+      best = owner;
+  }
+  return best;  // exists: the credits of owners with a weight add up to at least 0
+}
+
+// What is due to each owner, rounded down, and one more element for those with the largest remainders. Owners that
+// are in debt by more than their share of this call get nothing; the others then together have too many elements due,
+// and the largest shares do without them until the next call.
+std::vector<size_t> Cutter::divide(size_t count, size_t elementBytes) const {
+  const Int128 perElement = total_ * elementBytes;
+  const Int128 bytes = Int128{1} * count * elementBytes;
+  std::vector<size_t> elements(weights_.size(), 0);
+  std::vector<std::pair<Int128, size_t>> remainders;  // negative, so that sorting puts the largest first
+  Int128 left = count;
+  for (size_t owner = 0; owner < weights_.size(); ++owner) {
+    if (weights_[owner] == 0) continue;
+    const Int128 due = std::max(Int128{0}, bytes * weights_[owner] + credit_[owner]);
+    elements[owner] = static_cast<size_t>(due / perElement);
+    remainders.emplace_back(-(due % perElement), owner);
+    left -= elements[owner];
+  }
+  std::sort(remainders.begin(), remainders.end());
+  for (size_t i = 0; left > 0; i = (i + 1) % remainders.size(), --left) ++elements[remainders[i].second];
+  while (left < 0) {
+    size_t& largest = elements[largestIndex(elements)];
+    const Int128 taken = std::min(-left, Int128{largest});
+    largest -= static_cast<size_t>(taken);
+    left += taken;
+  }
+  return elements;
+}
+
+size_t Cutter::roundsFor(size_t quanta, size_t quantumBytes, bool eager) const {
+  const size_t most = std::max<size_t>(1, limits_.maxChunkBytes / quantumBytes);
+  const size_t needed = ceilDivide(quanta, most);
+  if (eager) return needed;
+  const size_t unit = std::max<size_t>(1, limits_.unitBytes / quantumBytes);
+  const size_t finest = quanta / std::max<size_t>(1, limits_.minChunkBytes / quantumBytes);
+  const size_t wanted = std::max({size_t{1}, ceilDivide(quanta, unit), std::min(limits_.minRounds, finest)});
+  return std::max(needed, std::min(wanted, quanta));
+}
+
+Cut Cutter::next(size_t count, size_t elementBytes) {
+  Cut cut;
+  cut.checker = chooseChecker();
+  cut.quantum = std::max<size_t>(1, kQuantumBytes / elementBytes);
+  cut.share.resize(weights_.size());
+  const Int128 bytes = Int128{1} * count * elementBytes;
+  const bool eager = bytes <= limits_.eagerBytes;
+  std::vector<size_t> elements(weights_.size(), 0);
+  if (eager) {
+    elements[cut.checker] = count;
+    largestEager_ = std::max(largestEager_, static_cast<size_t>(bytes));
+  } else {
+    elements = divide(count, elementBytes);
+  }
+  size_t offset = 0;
+  for (size_t owner = 0; owner < elements.size(); ++owner) {
+    cut.share[owner] = {offset, elements[owner]};
+    offset += elements[owner];
+    credit_[owner] += bytes * weights_[owner] - total_ * elements[owner] * elementBytes;
+  }
+  const size_t quanta = ceilDivide(elements[largestIndex(elements)], cut.quantum);
+  cut.rounds = roundsFor(quanta, cut.quantum * elementBytes, eager);
+  return cut;
+}
+
+}  // namespace bps
