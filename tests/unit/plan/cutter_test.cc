@@ -1,0 +1,213 @@
+#include "src/plan/cutter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace bps {
+namespace {
+
+using Weights = std::vector<uint64_t>;
+
+constexpr CutLimits kSmall{
+    .maxChunkBytes = 4096, .unitBytes = 1024, .minRounds = 4, .minChunkBytes = 256, .eagerBytes = 512};
+
+// Every element once and in order, no chunk empty or too large, borders on quanta, sizes in step.
+void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits& limits) {
+  size_t next = 0;
+  for (size_t owner = 0; owner < cut.share.size(); ++owner) {
+    ASSERT_EQ(cut.share[owner].offset, next);
+    size_t least = count, most = 0;
+    ASSERT_LE(cut.chunksOf(owner), cut.rounds);
+    for (size_t r = 0; r < cut.chunksOf(owner); ++r) {
+      const ChunkRange chunk = cut.chunk(owner, r);
+      ASSERT_EQ(chunk.offset, next);
+      ASSERT_GT(chunk.count, 0U);
+      ASSERT_LE(chunk.count * elementBytes, limits.maxChunkBytes);
+      ASSERT_EQ((chunk.offset - cut.share[owner].offset) % cut.quantum, 0U);
+      least = std::min(least, chunk.count);
+      most = std::max(most, chunk.count);
+      next += chunk.count;
+    }
+    if (most > 0) {
+      ASSERT_LE(most - least, cut.quantum);
+    }
+    ASSERT_EQ(cut.share[owner].offset + cut.share[owner].count, next);
+  }
+  ASSERT_EQ(next, count);
+  ASSERT_LT(cut.checker, cut.share.size());
+}
+
+std::vector<size_t> boundaries(const CutLimits& limits, size_t elementBytes) {
+  std::vector<size_t> counts{0, 1, 2, 3, 7};
+  for (size_t bytes : {size_t{64}, limits.eagerBytes, limits.minChunkBytes, limits.unitBytes, limits.maxChunkBytes,
+                       limits.minRounds * limits.minChunkBytes, limits.minRounds * limits.unitBytes,
+                       limits.minRounds * limits.maxChunkBytes}) {
+    for (size_t owners : {1, 3, 5}) {
+      const size_t base = owners * bytes / elementBytes;
+      for (size_t count : {base - 1, base, base + 1}) counts.push_back(count);
+    }
+  }
+  return counts;
+}
+
+const std::vector<Weights> kWeights{{1},
+                                    {1, 1},
+                                    {1, 1, 1, 1},
+                                    {2, 2, 2, 6, 6},
+                                    {0, 0, 1, 1, 1},
+                                    {0, 5, 0},
+                                    {1, 1000000},
+                                    {7, 0, 3},
+                                    {uint64_t{1} << 39, 1, 12345}};
+
+TEST(CutterTest, CoversEveryElementOnceAtEveryBoundary) {
+  for (const Weights& weights : kWeights) {
+    for (size_t elementBytes : {1, 2, 4, 8}) {
+      Cutter cutter(weights, kSmall);
+      for (size_t count : boundaries(kSmall, elementBytes)) {
+        const Cut cut = cutter.next(count, elementBytes);
+        ASSERT_NO_FATAL_FAILURE(checkCut(cut, count, elementBytes, kSmall)) << count << " x " << elementBytes;
+        ASSERT_GT(weights[cut.checker], 0U);
+        for (size_t owner = 0; owner < weights.size(); ++owner)
+          if (weights[owner] == 0) {
+            ASSERT_EQ(cut.share[owner].count, 0U);
+          }
+      }
+    }
+  }
+}
+
+TEST(CutterTest, CoversRandomStreams) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    Weights weights(1 + random() % 8);
+    for (uint64_t& weight : weights) weight = random() % 3 == 0 ? 0 : 1 + random() % 1000;
+    weights.back() += 1;
+    CutLimits limits{.maxChunkBytes = size_t{64} << random() % 8,
+                     .unitBytes = size_t{1} << random() % 14,
+                     .minRounds = 1 + random() % 20,
+                     .minChunkBytes = size_t{1} << random() % 14,
+                     .eagerBytes = size_t{1} << random() % 12};
+    Cutter cutter(weights, limits);
+    for (int call = 0; call < 50; ++call) {
+      const size_t elementBytes = size_t{1} << random() % 4;
+      const size_t count = random() % (size_t{1} << random() % 18);
+      ASSERT_NO_FATAL_FAILURE(checkCut(cutter.next(count, elementBytes), count, elementBytes, limits));
+    }
+  }
+}
+
+TEST(CutterTest, ZeroElementsHaveACheckerAndNoChunks) {
+  Cutter cutter({0, 3, 1}, kSmall);
+  const Cut cut = cutter.next(0, 4);
+  EXPECT_EQ(cut.checker, 1U);
+  EXPECT_EQ(cut.rounds, 0U);
+  for (size_t owner = 0; owner < 3; ++owner) EXPECT_EQ(cut.chunksOf(owner), 0U);
+}
+
+TEST(CutterTest, CheckerDoesNotDependOnTheCall) {
+  std::mt19937 random(5);
+  for (const Weights& weights : kWeights) {
+    Cutter cutter(weights, kSmall);
+    for (int call = 0; call < 100; ++call) {
+      Cutter other = cutter;
+      EXPECT_EQ(cutter.next(random() % 1000, 4).checker, other.next(random() % 100000, 8).checker);
+    }
+  }
+}
+
+TEST(CutterTest, SmallCallsGoWholeToTheChecker) {
+  Cutter cutter({1, 1, 2}, kSmall);
+  for (int call = 0; call < 20; ++call) {
+    const Cut cut = cutter.next(128, 4);
+    EXPECT_EQ(cut.share[cut.checker].count, 128U);
+    EXPECT_EQ(cut.rounds, 1U);
+  }
+}
+
+// Bytes that each owner has got, against what was due to it.
+double worstDeviation(const Weights& weights, const CutLimits& limits, size_t largest, bool varied) {
+  Cutter cutter(weights, limits);
+  std::mt19937_64 random(7);
+  const auto total = static_cast<double>(std::accumulate(weights.begin(), weights.end(), uint64_t{0}));
+  std::vector<double> credit(weights.size(), 0);
+  double worst = 0;
+  for (int call = 0; call < 2000; ++call) {
+    const size_t count = varied ? random() % largest + 1 : largest;
+    const Cut cut = cutter.next(count, 1);
+    for (size_t o = 0; o < weights.size(); ++o) {
+      credit[o] += static_cast<double>(count) * static_cast<double>(weights[o]) / total;
+      credit[o] -= static_cast<double>(cut.share[o].count);
+      worst = std::max(worst, std::abs(credit[o]));
+    }
+  }
+  return worst;
+}
+
+TEST(CutterTest, SmallCallsAverageToTheWeightsWithinOneCall) {
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 200; ++round) {
+    Weights weights(2 + random() % 15);
+    for (uint64_t& weight : weights) weight = 1 + random() % (round % 2 == 0 ? 10 : 100000);
+    EXPECT_LE(worstDeviation(weights, kSmall, 300, false), 300);
+    EXPECT_LE(worstDeviation(weights, kSmall, 512, true), 512);
+    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // eager ones and divided ones in turn
+  }
+}
+
+TEST(CutterTest, LargeCallsAreExactToOneElement) {
+  const CutLimits limits{.eagerBytes = 0};
+  for (const Weights& weights : kWeights) EXPECT_LE(worstDeviation(weights, limits, 5000, true), 1.000001);
+}
+
+TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
+  Cutter cutter({2, 2, 2, 2, 6, 6}, {});  // n = 4, k = 2
+  const Cut cut = cutter.next((64U << 20) / 4, 4);
+  EXPECT_EQ(cut.rounds, 77U);  // 6/20 of 64 MiB in units of 256 KiB
+  EXPECT_EQ(cut.chunksOf(0), cut.rounds);
+  EXPECT_NEAR(static_cast<double>(cut.chunk(4, 0).count) / static_cast<double>(cut.chunk(0, 0).count), 3, 0.01);
+}
+
+TEST(CutterTest, SmallerCallsKeepTheirRoundsDownToTheSmallestChunk) {
+  Cutter cutter({1, 1}, {});
+  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 16U);   // 4 MiB each in 16 of the unit
+  EXPECT_EQ(cutter.next(2U << 20, 1).rounds, 16U);   // 64 KiB chunks
+  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 4U);  // 16 KiB chunks
+  EXPECT_EQ(cutter.next(20U << 10, 1).rounds, 1U);
+}
+
+TEST(CutterTest, TwoCuttersFedAlikeAgree) {
+  const Weights weights{3, 1, 4, 1, 5};
+  Cutter one(weights, kSmall), other(weights, kSmall);
+  std::mt19937 random(3);
+  for (int call = 0; call < 500; ++call) {
+    const size_t count = random() % 5000;
+    const size_t elementBytes = size_t{1} << random() % 4;
+    const Cut a = one.next(count, elementBytes), b = other.next(count, elementBytes);
+    ASSERT_EQ(a.checker, b.checker);
+    ASSERT_EQ(a.rounds, b.rounds);
+    for (size_t o = 0; o < weights.size(); ++o) {
+      ASSERT_EQ(a.share[o].offset, b.share[o].offset);
+      ASSERT_EQ(a.share[o].count, b.share[o].count);
+    }
+  }
+}
+
+TEST(CutterTest, HugeCountsDoNotOverflow) {
+  Cutter cutter({uint64_t{1} << 39, (uint64_t{1} << 39) - 1}, {});
+  for (int call = 0; call < 3; ++call) {
+    const size_t count = (size_t{1} << 60) + 1;
+    const Cut cut = cutter.next(count, 8);
+    EXPECT_EQ(cut.share[0].count + cut.share[1].count, count);
+    const ChunkRange last = cut.chunk(1, cut.chunksOf(1) - 1);
+    EXPECT_EQ(last.offset + last.count, count);
+    EXPECT_LE(last.count * 8, CutLimits{}.maxChunkBytes);
+  }
+}
+
+}  // namespace
+}  // namespace bps
