@@ -29,7 +29,8 @@ struct Collective {
 
   // Set when the channel admits the call.
   std::vector<ChunkRef> chunks;
-  size_t remaining = 0;  // chunks whose result is not in `recv` yet
+  uint64_t firstChunk = 0;  // number of chunks[0] among all chunks of the communicator, where ranks share a ring
+  size_t remaining = 0;     // chunks whose result is not in `recv` yet
 
   bool inPlace() const { return send == recv; }
 };

@@ -1,0 +1,122 @@
+#include "src/comm/call_engine.h"
+
+#include <cstring>
+
+#include "cpu_reduce/reduce.h"
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+// One rank alone: the sum of one contribution, still scaled as the operation says.
+void sumAlone(Collective& call) {
+  const size_t bytes = call.call.count * elementBytes(static_cast<DataType>(call.call.type));
+  if (call.call.hasScalar) RoundSum(1, 1).run({{call.call, call.send, bytes}}, call.recv);
+  else if (!call.inPlace() && bytes > 0) std::memcpy(call.recv, call.send, bytes);
+  call.remaining = 0;
+}
+
+}  // namespace
+
+CallEngine::CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local)
+    : control_(control),
+      plane_(plane),
+      local_(local),
+      cutter_(plan.weights, plan.limits),
+      suspected_(control.roster().endpoints()) {}
+
+Result<bool> CallEngine::step() {
+  bool moved = false;
+  // In call order: a call that waits for another stream's buffers holds up those behind it, on every rank alike.
+  while (!queued_.empty() && queued_.front()->entry->mayStart()) {
+    BPS_TRY(admit(std::exchange(queued_.front(), nullptr)));
+    queued_.pop_front();
+    moved = true;
+  }
+  if (local_ != nullptr) {
+    const bool localMoved = BPS_TRY(local_->step());
+    moved = moved || localMoved;
+  }
+  if (plane_ != nullptr) {
+    const bool planeMoved = BPS_TRY(stepPlane());
+    moved = moved || planeMoved;
+  }
+  return retire() || moved;
+}
+
+Status CallEngine::admit(std::unique_ptr<Collective> call) {
+  const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
+  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize), elementSize);
+  call->remaining = call->chunks.size();
+  if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
+  active_.push_back(std::move(call));
+  spread(*active_.back());
+  return {};
+}
+
+// Gives every chunk to those who carry it on.
+void CallEngine::spread(Collective& call) {
+  if (local_ != nullptr) local_->submit(call);
+  if (plane_ != nullptr)
+    for (size_t i = 0; i < call.chunks.size(); ++i) plane_->lane(call.chunks[i].owner).submit(call, i);
+  if (plane_ != nullptr || local_ != nullptr) return;
+  sumAlone(call);
+}
+
+// Completes calls in call order.
+bool CallEngine::retire() {
+  bool moved = false;
+  while (!active_.empty() && active_.front()->remaining == 0) {
+    finish(*active_.front(), Status());
+    active_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+Result<bool> CallEngine::stepPlane() {
+  Result<bool> outcome = plane_->step();
+  if (outcome.ok()) {
+    if (troubled_) BPS_TRY(checkDeparted());
+    return outcome;
+  }
+  const std::optional<size_t> culprit = plane_->culprit();
+  if (!culprit) return outcome;  // a disagreement, or a fault of ours: final
+  troubled_ = true;
+  if (!suspected_[*culprit]) {
+    suspected_[*culprit] = true;
+    control_.suspect(*culprit, fmt::format("connection with {}: {}", control_.roster().endpointName(*culprit),
+                                           outcome.error().message()));
+  }
+  BPS_TRY(checkDeparted());
+  return false;
+}
+
+// An endpoint that said goodbye takes no part in calls that are not complete a second later: they never will be.
+Status CallEngine::checkDeparted() {
+  for (size_t endpoint = 0; endpoint < suspected_.size(); ++endpoint) {
+    if (active_.empty() || !suspected_[endpoint] || !control_.hasLeft(endpoint)) continue;
+    if (departed_.at() == Deadline::never().at()) departed_ = Deadline::in(std::chrono::seconds(1));
+    if (departed_.passed())
+      return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
+                     control_.roster().endpointName(endpoint), describe(active_.front()->call));
+    return {};
+  }
+  departed_ = Deadline::never();
+  return {};
+}
+
+void CallEngine::failAll(const Status& failure) {
+  for (auto* calls : {&active_, &queued_}) {
+    for (auto& call : *calls) finish(*call, failure);
+    calls->clear();
+  }
+}
+
+void CallEngine::finish(Collective& call, const Status& outcome) {
+  completed_.fetch_add(1, std::memory_order_release);
+  const std::shared_ptr<StreamEntry> entry = call.entry;
+  entry->stream->complete(*entry, outcome);
+}
+
+}  // namespace bps

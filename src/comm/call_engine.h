@@ -1,0 +1,53 @@
+// CallEngine: the calls of one communicator on this rank, from admission to completion. Belongs to the channel thread.
+//
+//   added (in call order) -> admitted (cut, chunks on their lanes) -> complete (all sums are in the buffers)
+#pragma once
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/comm/collective.h"
+#include "src/comm/data_plane.h"
+#include "src/comm/local_group.h"
+#include "src/plan/cutter.h"
+
+namespace bps {
+
+class CallEngine {
+ public:
+  // `plane` is null where there is no network to use; `local` is null where this rank is alone on its machine.
+  CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local);
+
+  void add(std::unique_ptr<Collective> call) { queued_.push_back(std::move(call)); }
+  // Moves what can move; true when anything did. Fails only with what ends the communicator.
+  Result<bool> step();
+  // Ends all calls. The data plane must have been closed before: nothing may touch the buffers any more.
+  void failAll(const Status& failure);
+
+  bool idle() const { return queued_.empty() && active_.empty(); }
+  // A connection broke and the hub has not said yet what that means.
+  bool troubled() const { return troubled_; }
+  uint64_t completed() const { return completed_.load(std::memory_order_acquire); }  // any thread
+
+ private:
+  Status admit(std::unique_ptr<Collective> call);
+  void spread(Collective& call);
+  bool retire();
+  Result<bool> stepPlane();
+  Status checkDeparted();
+  void finish(Collective& call, const Status& outcome);
+
+  ControlPlane& control_;
+  DataPlane* plane_;
+  LocalGroup* local_;
+  Cutter cutter_;
+  std::deque<std::unique_ptr<Collective>> queued_, active_;
+  std::vector<bool> suspected_;  // per endpoint: the hub was told
+  bool troubled_ = false;
+  Deadline departed_ = Deadline::never();
+  std::atomic<uint64_t> completed_{0};
+};
+
+}  // namespace bps

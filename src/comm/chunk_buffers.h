@@ -1,0 +1,40 @@
+// ChunkBuffers: where the chunks of a call lie on this machine. With one rank per machine: in the user's buffers. With
+// several: in the slots that they share (local_ring.h). Used by one channel thread.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "src/comm/collective.h"
+
+namespace bps {
+
+struct ChunkView {
+  const uint8_t* source = nullptr;  // this machine's contribution
+  uint8_t* target = nullptr;        // where the sum goes
+  size_t bytes = 0;
+  CallInfo call;       // as the network is to see it
+  bool staged = true;  // source and target are the same memory: the sum may only be written there whole
+};
+
+class ChunkBuffers {
+ public:
+  virtual ~ChunkBuffers() = default;
+  // The contribution to chunk `index` of the call is there.
+  virtual bool ready(const Collective& call, size_t index) const = 0;
+  virtual ChunkView view(const Collective& call, size_t index) const = 0;
+  // The sum of the chunk is in its target.
+  virtual void finished(Collective& call, size_t index) = 0;
+};
+
+// One rank on this machine: straight from and into the user's memory.
+class UserBuffers final : public ChunkBuffers {
+ public:
+  bool ready(const Collective&, size_t) const override { return true; }
+  ChunkView view(const Collective& call, size_t index) const override {
+    const ChunkRef& chunk = call.chunks[index];
+    return {call.send + chunk.offset, call.recv + chunk.offset, chunk.bytes, call.call, call.inPlace()};
+  }
+  void finished(Collective& call, size_t) override { --call.remaining; }
+};
+
+}  // namespace bps

@@ -1,0 +1,100 @@
+#include "src/comm/data_plane.h"
+
+#include <chrono>
+#include <thread>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+
+namespace bps {
+
+Result<std::unique_ptr<DataPlane>> DataPlane::connect(const Env& env, ControlPlane& control, const JobPlan& plan,
+                                                      ChunkBuffers& buffers, const std::function<bool()>& cancelled) {
+  const Roster& roster = control.roster();
+  std::unique_ptr<DataPlane> plane(new DataPlane);
+  plane->buffers_ = &buffers;
+  plane->self_ = roster.ranks[control.rank()].machine;
+  auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, roster.jobId));
+  plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
+  net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, roster.machines.size(), plan.owners}));
+  BPS_TRY(plane->establish(env, control, cancelled, mesh));
+  BPS_TRY(plane->build(env, roster, plan, mesh));
+  return plane;
+}
+
+Status DataPlane::establish(const Env& env, ControlPlane& control, const std::function<bool()>& cancelled,
+                            net::Mesh& mesh) {
+  const auto deadline = Deadline::in(std::chrono::nanoseconds(static_cast<int64_t>(env.timeout.value * 1e9)));
+  const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), deadline));
+  BPS_TRY(mesh.setPeerHandles(handles));
+  const auto name = [&] { return control.roster().endpointName(mesh.current()); };
+  while (true) {
+    Result<Progress> progress = mesh.step();
+    if (!progress.ok()) {
+      control.suspect(mesh.current(), progress.error().message());
+      return std::move(progress).status().within("connecting to " + name());
+    }
+    if (std::move(progress).value() == Progress::kDone) return {};
+    if (cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
+    if (deadline.passed())
+      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), env.timeout.value);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // start-up only; plugins give nothing to wait on yet
+  }
+}
+
+Status DataPlane::build(const Env& env, const Roster& roster, const JobPlan& plan, net::Mesh& mesh) {
+  const size_t machines = roster.machines.size();
+  std::vector<SumService::Lane> service(machines);
+  lanes_.resize(roster.endpoints());
+  for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
+    if (peer == self_) continue;
+    net::Link link = mesh.take(peer);
+    if (link.pushIn) service[peer] = {std::move(link.pushIn), std::move(link.answerOut)};
+    if (link.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(*buffers_, plan.limits, plan.depth, std::move(link)));
+  }
+  if (!plan.owners[self_]) return {};
+  ServiceSpec spec;
+  spec.machines = machines;
+  spec.local = self_;
+  spec.depth = plan.depth;
+  spec.maxChunkBytes = plan.limits.maxChunkBytes;
+  spec.ranks = roster.ranks.size();
+  spec.reduceThreads = env.reduceThreads;
+  spec.patience = std::chrono::milliseconds(roster.settings.timeoutMs);
+  spec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
+  service_ = BPS_TRY(SumService::create(std::move(spec), std::move(service)));
+  lanes_[self_] = std::make_unique<LocalLane>(*buffers_, *service_);
+  return {};
+}
+
+// A broken lane does not keep the others from moving: a peer may end its connections while the last answers that
+// another waits for are still to be sent.
+Result<bool> DataPlane::step() {
+  bool moved = false;
+  Status broken;
+  culprit_.reset();
+  const auto note = [&](Result<bool> outcome, std::optional<size_t> endpoint) {
+    if (outcome.ok()) {
+      moved = std::move(outcome).value() || moved;
+    } else if (broken.ok()) {
+      broken = std::move(outcome).status();
+      culprit_ = endpoint;
+    }
+  };
+  for (size_t endpoint = 0; endpoint < lanes_.size(); ++endpoint)
+    if (lanes_[endpoint] != nullptr) note(lanes_[endpoint]->step(), endpoint);
+  if (service_ != nullptr) {
+    Result<bool> served = service_->step();
+    note(std::move(served), service_->culprit());
+  }
+  if (!broken.ok()) return broken;
+  return moved;
+}
+
+void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {
+  for (auto& lane : lanes_)
+    if (lane != nullptr) lane->forEachComm(use);
+  if (service_ != nullptr) service_->forEachComm(use);
+}
+
+}  // namespace bps

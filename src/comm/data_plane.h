@@ -1,0 +1,54 @@
+// DataPlane: all data connections of a machine within one communicator: a lane to every owner, and the machine's own
+// summation service if it owns a share. Belongs to the channel thread.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/base/env.h"
+#include "src/comm/lane.h"
+#include "src/control/control_plane.h"
+#include "src/net/net.h"
+#include "src/service/job_plan.h"
+#include "src/service/sum_service.h"
+
+namespace bps {
+
+class DataPlane {
+ public:
+  // Loads the transport, listens, exchanges handles and connects: blocks until all lanes of this machine are up, the
+  // deadline passes (the error names the endpoint that is missing), or `cancelled` says so.
+  static Result<std::unique_ptr<DataPlane>> connect(const Env& env, ControlPlane& control, const JobPlan& plan,
+                                                    ChunkBuffers& buffers, const std::function<bool()>& cancelled);
+
+  Lane& lane(size_t owner) { return *lanes_[owner]; }
+
+  // Moves what can move; true when anything did. After a failure culprit() is the endpoint whose connection broke.
+  Result<bool> step();
+  std::optional<size_t> culprit() const { return culprit_; }
+
+  bool drained() const { return service_ == nullptr || service_->drained(); }
+  bool active() const { return service_ != nullptr && service_->active(); }
+  void watch() const {
+    if (service_ != nullptr) service_->watch();
+  }
+  void forEachComm(const std::function<void(net::Comm&)>& use);
+  const std::string& transport() const { return transport_; }
+
+ private:
+  DataPlane() = default;
+  Status establish(const Env& env, ControlPlane& control, const std::function<bool()>& cancelled, net::Mesh& mesh);
+  Status build(const Env& env, const Roster& roster, const JobPlan& plan, net::Mesh& mesh);
+
+  ChunkBuffers* buffers_ = nullptr;
+  size_t self_ = 0;
+  std::unique_ptr<SumService> service_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
+  std::optional<size_t> culprit_;
+  std::string transport_;
+};
+
+}  // namespace bps

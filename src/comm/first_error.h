@@ -1,0 +1,35 @@
+// FirstError: the failure that ended a communicator. Set once, by any thread; read by any.
+//
+// Memory ordering: set() writes the status under the mutex and then raises the flag with release; a thread that saw
+// failed() reads the same status through get().
+#pragma once
+#include <atomic>
+
+#include "src/base/mutex.h"
+#include "src/base/status.h"
+
+namespace bps {
+
+class FirstError {
+ public:
+  // False when there was one already.
+  bool set(const Status& failure) {
+    MutexLock lock(mutex_);
+    if (!status_.ok() || failure.ok()) return false;
+    status_ = failure.clone();
+    failed_.store(true, std::memory_order_release);
+    return true;
+  }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  Status get() const {
+    MutexLock lock(mutex_);
+    return status_.clone();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Status status_ BPS_GUARDED_BY(mutex_);
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace bps

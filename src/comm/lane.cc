@@ -1,0 +1,118 @@
+#include <cstring>
+
+#include "src/base/format.h"
+#include "src/comm/lane.h"
+
+namespace bps {
+
+RemoteLane::RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link)
+    : Lane(buffers),
+      depth_(depth),
+      maxChunkBytes_(maxChunkBytes),
+      pushes_(std::move(link.pushOut), net::MessageQueue::Direction::kSend),
+      answers_(std::move(link.answerIn), net::MessageQueue::Direction::kReceive) {}
+
+Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const CutLimits& limits, size_t depth,
+                                                 net::Link link) {
+  std::unique_ptr<RemoteLane> lane(new RemoteLane(buffers, depth, limits.maxChunkBytes, std::move(link)));
+  BPS_TRY(lane->prepare());
+  return std::unique_ptr<Lane>(std::move(lane));
+}
+
+Status RemoteLane::prepare() {
+  pushHeaders_ = BPS_TRY(PageBuffer::create(depth_ * kDataHeaderBytes));
+  answerHeaders_ = BPS_TRY(PageBuffer::create(depth_ * kDataHeaderBytes));
+  staging_ = BPS_TRY(PageBuffer::create(depth_ * maxChunkBytes_));
+  pushHeaderMemory_ = BPS_TRY(pushes_.comm().registerMemory(pushHeaders_.data(), pushHeaders_.size()));
+  answerHeaderMemory_ = BPS_TRY(answers_.comm().registerMemory(answerHeaders_.data(), answerHeaders_.size()));
+  stagingMemory_ = BPS_TRY(answers_.comm().registerMemory(staging_.data(), staging_.size()));
+  return {};
+}
+
+// Puts the next chunk on its way. The place for its answer is posted first.
+Status RemoteLane::admit() {
+  const Submitted chunk = waiting_.front();
+  const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+  DataHeader header;
+  header.sequence = admitted_;
+  header.bytes = static_cast<uint32_t>(view.bytes);
+  header.first = chunk.call->chunks[chunk.index].first;
+  header.call = view.call;
+  DataHeaderBytes encoded;
+  const size_t headerSize = encode(header, encoded);
+  uint8_t* slot = headerSlot(pushHeaders_, admitted_);
+  std::memcpy(slot, encoded.data(), headerSize);
+
+  InFlight flight{chunk, view, nullptr, nullptr};
+  auto* source = const_cast<uint8_t*>(view.source);
+  if (view.bytes > 0) flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
+  if (view.bytes > 0 && !view.staged)
+    flight.recvMemory = BPS_TRY(answers_.comm().registerMemory(view.target, view.bytes));
+  answers_.push({headerSlot(answerHeaders_, admitted_), kDataHeaderBytes, answerHeaderMemory_});
+  if (view.staged) answers_.push({stagingSlot(admitted_), maxChunkBytes_, stagingMemory_});
+  else answers_.push({view.target, view.bytes, flight.recvMemory});
+  pushes_.push({slot, headerSize, pushHeaderMemory_});
+  pushes_.push({source, view.bytes, flight.sendMemory});
+  inFlight_.push_back(flight);
+  waiting_.pop_front();
+  ++admitted_;
+  return {};
+}
+
+// Takes the answer to the oldest chunk in flight.
+Status RemoteLane::retire() {
+  const InFlight flight = inFlight_.front();
+  const size_t headerSize = answers_.takeReceivedBytes(), payloadSize = answers_.takeReceivedBytes();
+  const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, retired_), headerSize}));
+  if (header.sequence != retired_ || header.bytes != payloadSize || payloadSize != flight.view.bytes ||
+      header.call.number != flight.view.call.number)
+    return failure(Code::kRemote, "answer {} of {} bytes to call #{} came where answer {} of {} bytes to call #{} was due",
+                   header.sequence, payloadSize, header.call.number, retired_, flight.view.bytes,
+                   flight.view.call.number);
+  if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(retired_), payloadSize);
+  if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
+  if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
+  inFlight_.pop_front();
+  ++retired_;
+  buffers_.finished(*flight.chunk.call, flight.chunk.index);
+  return {};
+}
+
+Result<bool> RemoteLane::step() {
+  bool moved = false;
+  while (admitted_ - retired_ < depth_ && nextReady()) {
+    BPS_TRY(admit());
+    moved = true;
+  }
+  const bool received = answers_.step();
+  const bool sent = pushes_.step();
+  while (answers_.done() >= 2 * (retired_ + 1) && pushes_.done() >= 2 * (retired_ + 1)) BPS_TRY(retire());
+  for (const net::MessageQueue* queue : {&answers_, &pushes_})
+    if (!queue->failure().ok()) return queue->failure().clone();
+  return moved || received || sent;
+}
+
+void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
+  use(pushes_.comm());
+  use(answers_.comm());
+}
+
+Result<bool> LocalLane::step() {
+  bool moved = false;
+  while (service_.canOffer() && nextReady()) {
+    const Submitted chunk = waiting_.front();
+    const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+    service_.offer({view.call, view.source, view.target, view.bytes});
+    offered_.push_back(chunk);
+    waiting_.pop_front();
+    moved = true;
+  }
+  for (; retired_ < service_.retired(); ++retired_) {
+    buffers_.finished(*offered_.front().call, offered_.front().index);
+    offered_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace bps

@@ -1,0 +1,91 @@
+// Lane: the way of this machine's chunks to one owner and of their sums back, in order.
+//
+//   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
+//
+// The depth is the owner's window: as all owners have the same number of chunks of a call, with sizes in proportion to
+// their shares, every owner has a share-proportional number of bytes in flight. A contribution stays intact until its
+// sum has come whole: an answer to an in-place call is received beside the buffer and copied (so a later version can
+// repeat a round after a server has died). What this rank has completed on a lane is one number, retired().
+// Belongs to the channel thread; never blocks.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/base/memory.h"
+#include "src/base/status.h"
+#include "src/comm/chunk_buffers.h"
+#include "src/net/mesh.h"
+#include "src/net/message_queue.h"
+#include "src/service/sum_service.h"
+
+namespace bps {
+
+class Lane {
+ public:
+  explicit Lane(ChunkBuffers& buffers) : buffers_(buffers) {}
+  virtual ~Lane() = default;
+  void submit(Collective& call, size_t index) { waiting_.push_back({&call, index}); }
+  // True when anything moved.
+  virtual Result<bool> step() = 0;
+  virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
+
+ protected:
+  struct Submitted {
+    Collective* call;
+    size_t index;
+  };
+  bool nextReady() const {
+    return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index);
+  }
+
+  ChunkBuffers& buffers_;
+  std::deque<Submitted> waiting_;
+};
+
+// To an owner on another machine.
+class RemoteLane final : public Lane {
+ public:
+  static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const CutLimits& limits, size_t depth,
+                                              net::Link link);
+  Result<bool> step() override;
+  void forEachComm(const std::function<void(net::Comm&)>& use) override;
+
+ private:
+  struct InFlight {
+    Submitted chunk;
+    ChunkView view;
+    void *sendMemory, *recvMemory;
+  };
+  RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link);
+  Status prepare();
+  Status admit();
+  Status retire();
+  uint8_t* stagingSlot(uint64_t chunk) const { return staging_.data() + chunk % depth_ * maxChunkBytes_; }
+  uint8_t* headerSlot(const PageBuffer& ring, uint64_t chunk) const {
+    return ring.data() + chunk % depth_ * kDataHeaderBytes;
+  }
+
+  size_t depth_, maxChunkBytes_;
+  net::MessageQueue pushes_, answers_;
+  PageBuffer pushHeaders_, answerHeaders_, staging_;
+  void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
+  std::deque<InFlight> inFlight_;
+  uint64_t admitted_ = 0, retired_ = 0;
+};
+
+// To the service in this very process.
+class LocalLane final : public Lane {
+ public:
+  LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}
+  Result<bool> step() override;
+
+ private:
+  SumService& service_;
+  std::deque<Submitted> offered_;
+  uint64_t retired_ = 0;
+};
+
+}  // namespace bps

@@ -1,0 +1,184 @@
+// How the ranks of one machine find each other: a Unix socket in the abstract name space, named after the job, over
+// which the leader hands out the ring's memory and every rank's doorbell. Only processes of the same user are let in.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "src/base/format.h"
+#include "src/comm/local_group.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kMostFds = 250;  // the kernel passes at most 253 at once
+
+struct Name {
+  sockaddr_un address{};
+  socklen_t length = 0;
+};
+
+Name nameOf(uint64_t job, uint32_t machine) {
+  Name name;
+  name.address.sun_family = AF_UNIX;
+  const std::string text = fmt::format("bps-{:016x}-{}", job, machine);
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // a leading zero byte: no file
+  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return name;
+}
+
+Status sendFds(int socket, uint32_t number, const std::vector<int>& fds) {
+  iovec data{&number, sizeof number};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + 1))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof number))
+    return systemFailure("passing descriptors to a local rank", errno);
+  return {};
+}
+
+struct Received {
+  uint32_t number = 0;
+  std::vector<UniqueFd> fds;
+};
+
+Result<Received> receiveFds(int socket) {
+  Received received;
+  iovec data{&received.number, sizeof received.number};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + 1))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  for (cmsghdr* h = CMSG_FIRSTHDR(&message); got >= 0 && h != nullptr; h = CMSG_NXTHDR(&message, h)) {
+    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= h->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(h) + at, sizeof fd);
+      received.fds.emplace_back(fd);
+    }
+  }
+  if (got != static_cast<ssize_t>(sizeof received.number)) return Status(Code::kRemote, "a local rank hung up");
+  return received;
+}
+
+bool sameUser(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
+bool readable(int fd, int ms) {
+  pollfd poll{fd, POLLIN, 0};
+  return ::poll(&poll, 1, ms) > 0;
+}
+
+UniqueFd unixSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+
+// The leader's side: collects every member's doorbell, then gives all to all.
+class Host {
+ public:
+  Host(const LocalGroupSpec& spec, const Machine& machine, const Name& name)
+      : spec_(spec), machine_(machine), members_(machine.ranks.size()), bells_(machine.ranks.size()) {
+    socket_ = unixSocket();
+    const auto* address = reinterpret_cast<const sockaddr*>(&name.address);
+    listening_ = socket_ && ::bind(socket_.get(), address, name.length) == 0 && ::listen(socket_.get(), 256) == 0;
+  }
+
+  Result<std::vector<Doorbell>> gather(const LocalRing& ring, Deadline deadline) {
+    if (!listening_) return systemFailure("listening for the other ranks of this machine", errno);
+    bells_[0] = UniqueFd(::dup(spec_.bell->fd()));
+    size_t missing = machine_.ranks.size() - 1;
+    while (missing > 0) {
+      if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
+      if (readable(socket_.get(), deadline.leftMs(100)) && takeOne()) --missing;
+    }
+    std::vector<int> fds{ring.fd()};
+    for (const UniqueFd& bell : bells_) fds.push_back(bell.get());
+    for (size_t local = 1; local < members_.size(); ++local)
+      BPS_TRY(sendFds(members_[local].get(), static_cast<uint32_t>(local), fds));
+    std::vector<Doorbell> bells;
+    for (UniqueFd& bell : bells_) bells.emplace_back(std::move(bell));
+    return bells;
+  }
+
+ private:
+  bool takeOne() {
+    UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer || !sameUser(peer.get()) || !readable(peer.get(), 1000)) return false;
+    Result<Received> hello = receiveFds(peer.get());
+    if (!hello.ok()) return false;
+    Received got = std::move(hello).value();
+    if (got.number == 0 || got.number >= members_.size() || members_[got.number] || got.fds.size() != 1) return false;
+    bells_[got.number] = std::move(got.fds[0]);
+    members_[got.number] = std::move(peer);
+    return true;
+  }
+  std::string missingNames() const {
+    std::string names;
+    for (size_t local = 1; local < members_.size(); ++local)
+      if (!members_[local]) names += (names.empty() ? "" : ", ") + spec_.roster->rankName(machine_.ranks[local]);
+    return names;
+  }
+
+  const LocalGroupSpec& spec_;
+  const Machine& machine_;
+  UniqueFd socket_;
+  bool listening_ = false;
+  std::vector<UniqueFd> members_, bells_;
+};
+
+Result<Received> visit(const LocalGroupSpec& spec, uint32_t localRank, const Name& name, Deadline deadline) {
+  UniqueFd socket = unixSocket();
+  if (!socket) return systemFailure("socket", errno);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
+    if (errno != ECONNREFUSED && errno != ENOENT && errno != EINTR && errno != EAGAIN)
+      return systemFailure("meeting the leader of this machine", errno);
+    if (deadline.passed()) return Status(Code::kRemote, "the leader of this machine did not open the local meeting");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (!sameUser(socket.get())) return Status(Code::kRemote, "the local meeting is held by another user");
+  BPS_TRY(sendFds(socket.get(), localRank, {spec.bell->fd()}));
+  if (!readable(socket.get(), deadline.leftMs(1 << 30)))
+    return Status(Code::kRemote, "the leader of this machine did not answer in the local meeting");
+  return receiveFds(socket.get());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(LocalGroupSpec spec, Deadline deadline) {
+  const RankEntry& self = spec.roster->ranks[spec.rank];
+  const Machine& machine = spec.roster->machines[self.machine];
+  if (machine.ranks.size() >= kMostFds)
+    return failure(Code::kInvalidUsage, "{} ranks on one machine, at most {} can meet", machine.ranks.size(), kMostFds);
+  const Name name = nameOf(spec.roster->jobId, self.machine);
+  if (self.localRank == 0) {
+    LocalRing ring = BPS_TRY(LocalRing::create(spec.shape));
+    Host host(spec, machine, name);
+    std::vector<Doorbell> bells = BPS_TRY(host.gather(ring, deadline));
+    return std::make_unique<LocalGroup>(std::move(spec), std::move(ring), std::move(bells));
+  }
+  Received gift = BPS_TRY(visit(spec, self.localRank, name, deadline));
+  if (gift.fds.size() != machine.ranks.size() + 1) return Status(Code::kRemote, "the local leader's gift is incomplete");
+  LocalRing ring = BPS_TRY(LocalRing::attach(spec.shape, std::move(gift.fds[0])));
+  std::vector<Doorbell> bells;
+  for (size_t i = 1; i < gift.fds.size(); ++i) bells.emplace_back(std::move(gift.fds[i]));
+  return std::make_unique<LocalGroup>(std::move(spec), std::move(ring), std::move(bells));
+}
+
+}  // namespace bps
