@@ -1,0 +1,103 @@
+#include "tools/bps_run/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+constexpr int kCannotRun = 126, kNotFound = 127;
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+Result<Pipe> makePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return systemFailure("pipe", errno);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+void resetSignals() {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+// In the new process, which never returns from here.
+[[noreturn]] void become(const ChildSpec& spec, pid_t parent, int output, int error) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(kCannotRun);  // died before prctl
+  resetSignals();
+  const UniqueFd null(::open("/dev/null", O_RDONLY));
+  ::dup2(null.get(), STDIN_FILENO);
+  if (output >= 0) ::dup2(output, STDOUT_FILENO);
+  if (error >= 0) ::dup2(error, STDERR_FILENO);
+  const std::vector<char*> arguments = pointers(spec.argv);
+  const std::vector<char*> environment = pointers(spec.environment);
+  ::execvpe(arguments[0], arguments.data(), environment.data());
+  const int why = errno;
+  std::perror(arguments[0]);
+  ::_exit(why == ENOENT ? kNotFound : kCannotRun);
+}
+
+}  // namespace
+
+Result<Child> Child::start(const ChildSpec& spec) {
+  Pipe output, error;
+  if (spec.pipes) {
+    output = BPS_TRY(makePipe());
+    error = BPS_TRY(makePipe());
+  }
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return systemFailure("cannot start " + spec.argv[0], errno);
+  if (pid == 0) become(spec, parent, output.write.get(), error.write.get());
+  ::setpgid(pid, pid);  // whoever is first: the group exists when either goes on
+  return Child(pid, std::move(output.read), std::move(error.read));
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), output_(std::move(other.output_)), error_(std::move(other.error_)) {}
+
+Child::~Child() {
+  if (pid_ < 0) return;
+  signal(SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Child::signal(int number) const {
+  if (pid_ > 0) ::kill(-pid_, number);
+}
+
+std::optional<int> Child::reap() {
+  if (pid_ < 0) return {};
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
+  signal(SIGKILL);  // while the zombie keeps the group's number from being given to others
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+  return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+}
+
+}  // namespace bps

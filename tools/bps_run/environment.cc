@@ -1,0 +1,122 @@
+#include "tools/bps_run/environment.h"
+
+#include <arpa/inet.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <random>
+#include <string_view>
+
+#include "src/base/format.h"
+#include "src/base/socket.h"
+
+namespace bps {
+namespace {
+
+bool isFile(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// A port for rank 0, chosen below the range from which the kernel takes the ports of outgoing connections: nobody takes
+// it by accident between now and rank 0's listen.
+Result<std::string> freeRoot() {
+  std::random_device random;
+  sockaddr_in loopback{};
+  loopback.sin_family = AF_INET;
+  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  Status last;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    loopback.sin_port = htons(static_cast<uint16_t>(10000 + random() % 20000));
+    const Address address(reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback);
+    auto listener = listenOn(address);
+    if (listener.ok()) return address.text();
+    last = std::move(listener).status();
+  }
+  return std::move(last).within("no free port for BPS_ROOT");
+}
+
+bool allOnLoopback(const std::string& servers) {
+  if (servers.empty()) return true;
+  for (const std::string& server : split(servers, ',')) {
+    const bool loopback =
+        server.rfind("127.", 0) == 0 || server.rfind("localhost", 0) == 0 || server.rfind("[::1]", 0) == 0;
+    if (!loopback) return false;
+  }
+  return true;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> environmentWith(const Changes& changes) {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (changes.count(std::string(text.substr(0, text.find('=')))) == 0) result.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes)
+    if (value) result.push_back(name + "=" + *value);
+  return result;
+}
+
+std::string environmentValue(const char* name) {
+  const char* value = ::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+Result<Changes> commonChanges(const RunOptions& options, const std::string& keyPath,
+                              const std::vector<std::string>& servers) {
+  Changes changes;
+  std::string named = environmentValue("BPS_SERVERS");
+  if (options.servers) {
+    named = joined(servers);
+    changes["BPS_SERVERS"] = named.empty() ? std::nullopt : std::optional(named);
+  }
+  if (!keyPath.empty()) changes["BPS_KEY_FILE"] = keyPath;
+  changes["BPS_ROOT"] = BPS_TRY(freeRoot());
+  changes["BPS_NRANKS"] = std::to_string(options.ranks());
+  const bool chosen = !environmentValue("BPS_SOCKET_IFNAME").empty() || !environmentValue("NCCL_SOCKET_IFNAME").empty();
+  if (!chosen && allOnLoopback(named)) changes["BPS_SOCKET_IFNAME"] = "lo";
+  return changes;
+}
+
+Changes rankChanges(const RunOptions& options, size_t rank) {
+  return {{"BPS_RANK", std::to_string(rank)},
+          {"BPS_HOSTID", fmt::format("bps-run-{}-{}", ::getpid(), rank / options.ranksPerMachine)}};
+}
+
+Program findProgram(const std::string& name) {
+  constexpr int kCannotRun = 126, kNotFound = 127;
+  std::vector<std::string> candidates{name};
+  if (name.find('/') == std::string::npos) {
+    candidates.clear();
+    for (const std::string& directory : split(environmentValue("PATH"), ':'))
+      candidates.push_back((directory.empty() ? "." : directory) + "/" + name);
+  }
+  Program found{"", kNotFound};
+  for (const std::string& path : candidates) {
+    if (!isFile(path)) continue;
+    if (::access(path.c_str(), X_OK) == 0) return {path, 0};
+    found.status = kCannotRun;
+  }
+  return found;
+}
+
+}  // namespace bps

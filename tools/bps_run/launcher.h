@@ -1,0 +1,60 @@
+// Launcher: one run of bps-run from start to end. One thread, one poll loop.
+//
+// Start the servers and wait until they listen; start the ranks; wait until all have ended, one has failed, a signal
+// came or the time is up. Then end what is left: the other ranks get a moment to say on their own why they fail too,
+// then SIGTERM, and SIGKILL after a grace; the servers get SIGTERM and must drain and exit.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/base/fd.h"
+#include "src/base/status.h"
+#include "tools/bps_run/environment.h"
+#include "tools/bps_run/member.h"
+#include "tools/bps_run/options.h"
+#include "tools/bps_run/warden.h"
+
+namespace bps {
+
+class Launcher {
+ public:
+  Launcher(RunOptions options, std::string keyPath, Warden warden);
+
+  // The status to exit with.
+  int run();
+
+ private:
+  using Members = std::vector<std::unique_ptr<Member>>;
+
+  Status startAll();
+  Status startServers();
+  Status startRanks(const Changes& common);
+  Status add(Members& members, MemberSpec spec);
+  Status awaitListening();
+
+  void supervise();
+  void endRanks();
+  void endServers();
+  // Runs the loop until no member is left or the deadline passes; a second signal from the user ends it too.
+  void awaitEnd(const Members& members, Deadline deadline);
+  // One turn of the loop: sleeps until something happens, at most to the deadline.
+  void step(Deadline deadline);
+  void readSignals();
+  void noticeEnds();
+  void fail(int status, const std::string& why);
+
+  const RunOptions options_;
+  const std::string keyPath_;
+  Warden warden_;
+  UniqueFd signals_;
+  Members servers_, ranks_;
+  std::vector<std::string> addresses_;  // of the servers; empty: does not listen yet
+  int status_ = 0;                      // the first failure's
+  int signal_ = 0;                      // the user's last
+  int interrupts_ = 0;                  // how many came
+};
+
+}  // namespace bps

@@ -1,0 +1,47 @@
+// bps-run: plays a cluster on one machine. Starts summation servers and the ranks of worker machines, as processes.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "tools/bps_run/environment.h"
+#include "tools/bps_run/key_file.h"
+#include "tools/bps_run/launcher.h"
+#include "tools/bps_run/options.h"
+#include "tools/bps_run/warden.h"
+
+namespace bps {
+namespace {
+
+Result<int> run(const RunOptions& options) {
+  KeyFile key;
+  if (options.servers.value_or(0) > 0 || environmentValue("BPS_KEY_FILE").empty()) key = BPS_TRY(makeKeyFile());
+  auto warden = Warden::start(key.directory);
+  if (!warden.ok()) {
+    removeKeyDirectory(key.directory);
+    return std::move(warden).status();
+  }
+  return Launcher(options, key.path, std::move(warden).value()).run();
+}
+
+int main(int argc, char** argv) {
+  const ParsedOptions parsed = parseOptions(argc, argv);
+  if (parsed.exit) return *parsed.exit;
+  const std::string& command = parsed.options.command.front();
+  const Program program = findProgram(command);
+  if (program.status != 0) {
+    fmt::print(stderr, "bps-run: {}: {}\n", command,
+               program.status == 127 ? "command not found" : "not an executable file");
+    return program.status;
+  }
+  auto ran = run(parsed.options);
+  if (ran.ok()) return std::move(ran).value();
+  fmt::print(stderr, "bps-run: {}\n", ran.error().message());
+  return 1;
+}
+
+}  // namespace
+}  // namespace bps
+
+int main(int argc, char** argv) { return bps::main(argc, argv); }

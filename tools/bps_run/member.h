@@ -1,0 +1,51 @@
+// Member: one server or rank of the run: its process, what becomes of its output, and how it ended.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+#include "tools/bps_run/child.h"
+#include "tools/bps_run/lines.h"
+
+namespace bps {
+
+struct MemberSpec {
+  std::string name;  // "rank 3", "server 0": in messages and as the prefix of its lines
+  ChildSpec process;
+  bool show = false;                           // lines are shown as they come; else the last of stderr are kept
+  std::function<void(std::string_view)> heed;  // may be empty; hears every line of its standard output
+};
+
+class Member {
+ public:
+  static Result<std::unique_ptr<Member>> start(MemberSpec spec);
+
+  const std::string& name() const { return name_; }
+  pid_t pid() const { return group_; }
+  void signal(int number) const { child_.signal(number); }
+  // Descriptors to poll for reading; pump() reads them without blocking.
+  std::vector<int> descriptors() const;
+  void pump();
+
+  // True once, when it has ended; all that it wrote has been pumped then.
+  bool noticeEnd();
+  std::optional<int> status() const { return status_; }  // exit status, or 128 + signal; nothing: it runs
+  std::string ending() const;                            // "rank 3 exited with status 1"
+  void printTail() { tail_.print(prefix_); }
+
+ private:
+  Member(MemberSpec spec, Child child);
+
+  std::string name_, prefix_;
+  Child child_;
+  pid_t group_;
+  std::optional<int> status_;
+  LineTail tail_;
+  std::vector<LineReader> readers_;
+};
+
+}  // namespace bps
