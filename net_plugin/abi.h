@@ -1,0 +1,183 @@
+// The memory layout of NCCL's net plugin interface, versions 8 to 12: the structs that NCCL, other consumers and
+// plugins exchange. Layouts never change once a version is published; the assertions at the end hold them.
+//
+// Everything up to irecvConsumed has the same place in all versions and is Head<V>; later members follow it.
+// ncclResult_t is passed as the int that it is.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace bps::abi {
+
+inline constexpr int kSuccess = 0, kInternalError = 3, kInvalidArgument = 4;
+inline constexpr size_t kHandleBytes = 128;
+inline constexpr int kPtrHost = 1;
+inline constexpr int kUndefinedId = -1;  // traffic class, rail, plane
+inline constexpr int kLogWarn = 2, kLogInfo = 3, kLogTrace = 5;
+inline constexpr unsigned long kLogNet = 0x10;
+
+using Logger = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
+using ProfilerCallback = int (*)(void** event, int type, void* phandle, int64_t pluginId, void* data);
+
+struct DeviceHandle {
+  int deviceType;
+  int deviceVersion;
+  void* handle;
+  size_t size;
+  int needsProxyProgress;
+};
+
+template <int N>
+struct VirtualDevice {
+  int count;
+  int devices[N];
+};
+
+struct Config {
+  int trafficClass;
+};
+
+struct CommAttributes {
+  int32_t maxConcurrentPeers, minConcurrentPeers, maxFlowsPerPeer, minFlowsPerPeer;
+};
+struct NetAttributes {
+  CommAttributes send, receive;
+  uint32_t operation, algorithm, protocol;
+};
+
+struct PropertiesV8 {
+  const char* name;
+  const char* pciPath;
+  uint64_t guid;
+  int ptrSupport, regIsGlobal;
+  int speed, port;
+  float latency;
+  int maxComms, maxRecvs;
+  int deviceType, deviceVersion;
+};
+struct PropertiesV9 {  // and version 10
+  const char* name;
+  const char* pciPath;
+  uint64_t guid;
+  int ptrSupport, regIsGlobal, forceFlush;
+  int speed, port;
+  float latency;
+  int maxComms, maxRecvs;
+  int deviceType, deviceVersion;
+  VirtualDevice<4> virtualDevice;
+  size_t maxP2pBytes, maxCollBytes;
+};
+struct PropertiesV11 {
+  const char* name;
+  const char* pciPath;
+  uint64_t guid;
+  int ptrSupport, regIsGlobal, forceFlush;
+  int speed, port;
+  float latency;
+  int maxComms, maxRecvs;
+  int deviceType, deviceVersion;
+  VirtualDevice<4> virtualDevice;
+  size_t maxP2pBytes, maxCollBytes;
+  int maxMultiRequestSize;
+};
+struct PropertiesV12 {
+  const char* name;
+  const char* pciPath;
+  uint64_t guid;
+  int ptrSupport, regIsGlobal, forceFlush;
+  int speed, port;
+  float latency;
+  int maxComms, maxRecvs;
+  int deviceType, deviceVersion;
+  VirtualDevice<8> virtualDevice;
+  size_t maxP2pBytes, maxCollBytes;
+  int maxMultiRequestSize;
+  int16_t railId, planeId;
+};
+
+template <bool First, class A, class B>
+using Either = std::conditional_t<First, A, B>;
+
+template <int V>
+using Properties =
+    Either<V == 8, PropertiesV8, Either<V <= 10, PropertiesV9, Either<V == 11, PropertiesV11, PropertiesV12>>>;
+
+// Types of the members whose parameters differ between versions.
+template <int V>
+struct Signatures {
+  using Size = Either<V == 8, int, size_t>;
+  using Init = Either<V >= 11, int (*)(void** context, uint64_t commId, Config*, Logger, ProfilerCallback),
+                      Either<V == 10, int (*)(Logger, ProfilerCallback), int (*)(Logger)>>;
+  using Listen = Either<V >= 11, int (*)(void* context, int device, void* handle, void** listenComm),
+                        int (*)(int device, void* handle, void** listenComm)>;
+  using Connect = Either<V >= 11, int (*)(void* context, int device, void* handle, void** sendComm, DeviceHandle**),
+                         Either<V == 10, int (*)(int device, Config*, void* handle, void** sendComm, DeviceHandle**),
+                                int (*)(int device, void* handle, void** sendComm, DeviceHandle**)>>;
+  using Isend = Either<V >= 10, int (*)(void* comm, void*, Size, int tag, void* memory, void* phandle, void** request),
+                       int (*)(void* comm, void*, Size, int tag, void* memory, void** request)>;
+  using Irecv =
+      Either<V >= 10, int (*)(void* comm, int n, void**, Size*, int* tags, void** memory, void** phandles, void**),
+             int (*)(void* comm, int n, void**, Size*, int* tags, void** memory, void** request)>;
+};
+
+template <int V>
+struct Head {
+  const char* name;
+  typename Signatures<V>::Init init;
+  int (*devices)(int* count);
+  int (*getProperties)(int device, Properties<V>*);
+  typename Signatures<V>::Listen listen;
+  typename Signatures<V>::Connect connect;
+  int (*accept)(void* listenComm, void** recvComm, DeviceHandle**);
+  int (*regMr)(void* comm, void* data, size_t bytes, int type, void** memory);
+  int (*regMrDmaBuf)(void* comm, void* data, size_t bytes, int type, uint64_t offset, int fd, void** memory);
+  int (*deregMr)(void* comm, void* memory);
+  typename Signatures<V>::Isend isend;
+  typename Signatures<V>::Irecv irecv;
+  int (*iflush)(void* comm, int n, void** data, int* sizes, void** memory, void** request);
+  int (*test)(void* request, int* done, int* sizes);
+  int (*closeSend)(void* sendComm);
+  int (*closeRecv)(void* recvComm);
+  int (*closeListen)(void* listenComm);
+  int (*getDeviceMr)(void* comm, void* memory, void** deviceMemory);
+  int (*irecvConsumed)(void* recvComm, int n, void* request);
+};
+
+template <int N>
+struct VirtualTail {
+  int (*makeVDevice)(int* device, VirtualDevice<N>*);
+};
+template <int N>
+struct ContextTail {
+  int (*makeVDevice)(int* device, VirtualDevice<N>*);
+  int (*finalize)(void* context);
+  int (*setNetAttr)(void* context, NetAttributes*);
+};
+
+template <int V, class Tail = Either<V >= 11, ContextTail<V == 11 ? 4 : 8>, VirtualTail<4>>>
+struct Net {
+  Head<V> head;
+  Tail tail;
+};
+template <class Tail>
+struct Net<8, Tail> {
+  Head<8> head;
+};
+
+static_assert(sizeof(Head<8>) == 152 && sizeof(Net<8>) == 152 && sizeof(Net<9>) == 160 && sizeof(Net<10>) == 160);
+static_assert(sizeof(Net<11>) == 176 && sizeof(Net<12>) == 176 && offsetof(Net<12>, tail.finalize) == 160);
+static_assert(offsetof(Head<12>, listen) == 32 && offsetof(Head<12>, regMr) == 56 && offsetof(Head<12>, isend) == 80);
+static_assert(offsetof(Head<12>, test) == 104 && offsetof(Head<12>, irecvConsumed) == 144);
+static_assert(sizeof(PropertiesV8) == 64 && offsetof(PropertiesV8, speed) == 32 &&
+              offsetof(PropertiesV8, maxRecvs) == 48);
+static_assert(sizeof(PropertiesV9) == 104 && offsetof(PropertiesV9, virtualDevice) == 64 &&
+              offsetof(PropertiesV9, maxP2pBytes) == 88);
+static_assert(sizeof(PropertiesV11) == 112 && offsetof(PropertiesV11, maxMultiRequestSize) == 104);
+static_assert(sizeof(PropertiesV12) == 128 && offsetof(PropertiesV12, maxP2pBytes) == 104 &&
+              offsetof(PropertiesV12, railId) == 124 && offsetof(PropertiesV12, planeId) == 126);
+static_assert(sizeof(DeviceHandle) == 32 && sizeof(NetAttributes) == 44 && sizeof(Config) == 4);
+static_assert(sizeof(VirtualDevice<4>) == 20 && sizeof(VirtualDevice<8>) == 36);
+
+}  // namespace bps::abi

@@ -1,0 +1,70 @@
+#include "net_plugin/comm.h"
+
+#include "src/base/format.h"
+
+namespace bps::plugin {
+namespace {
+
+constexpr uintptr_t kGenerationMask = alignof(Request) - 1;
+
+}  // namespace
+
+Request* Request::fromHandle(void* handle) {
+  const auto bits = reinterpret_cast<uintptr_t>(handle);
+  auto* request = reinterpret_cast<Request*>(bits & ~kGenerationMask);
+  if (request == nullptr || request->state == State::kFree || request->generation != (bits & kGenerationMask))
+    return nullptr;
+  return request;
+}
+
+RequestRing::RequestRing(Comm* comm) {
+  for (Request& request : requests_) request.comm = comm;
+}
+
+Request* RequestRing::post(void* data, size_t bytes) {
+  Request& request = at(end_);
+  if (request.state != Request::State::kFree) return nullptr;
+  request.data = static_cast<uint8_t*>(data);
+  request.bytes = bytes;
+  request.state = Request::State::kPosted;
+  ++end_;
+  return &request;
+}
+
+void RequestRing::finishFront(size_t bytes) {
+  Request& request = front();
+  request.bytes = bytes;
+  request.state = Request::State::kDone;
+  ++active_;
+  ++done_;
+}
+
+void RequestRing::retire(Request& request) {
+  request.state = Request::State::kFree;
+  request.generation = (request.generation + 1) & kGenerationMask;
+  --done_;
+}
+
+Result<Request*> Comm::post(void* data, size_t bytes) {
+  if (!failure_.ok()) return failure_.clone();
+  if (bytes > kMaxMessageBytes)
+    return failure(Code::kInvalidArgument, "a message of {} bytes is larger than {}", bytes, kMaxMessageBytes);
+  return requests_.post(data, bytes);
+}
+
+Result<Completion> Comm::test(Request& request) {
+  if (request.state != Request::State::kDone && failure_.ok()) note(progress());
+  if (request.state == Request::State::kDone) {
+    const Completion completion{true, request.bytes};
+    requests_.retire(request);
+    return completion;
+  }
+  if (!failure_.ok()) return failure_.clone();
+  return Completion{};
+}
+
+void Comm::note(Status outcome) {
+  if (failure_.ok()) failure_ = std::move(outcome);
+}
+
+}  // namespace bps::plugin

@@ -1,0 +1,32 @@
+#include "net_plugin/log.h"
+
+#include <atomic>
+
+#include "src/base/log.h"
+
+namespace bps::plugin {
+namespace {
+
+// Memory ordering: the logger is code, complete before it is given to us; relaxed is enough.
+std::atomic<abi::Logger>& currentLogger() {
+  static std::atomic<abi::Logger> logger{nullptr};
+  return logger;
+}
+
+}  // namespace
+
+void setLogger(abi::Logger logger) {
+  if (logger != nullptr) currentLogger().store(logger, std::memory_order_relaxed);
+}
+
+void logLine(int level, const std::string& text) {
+  if (abi::Logger logger = currentLogger().load(std::memory_order_relaxed)) {
+    logger(level, abi::kLogNet, "libnccl-net-bps", 0, "%s", text.c_str());
+  } else if (level == abi::kLogWarn) {
+    bps::logWarn(Subsystem::kNet, "{}", text);
+  } else {
+    bps::logInfo(Subsystem::kNet, "{}", text);
+  }
+}
+
+}  // namespace bps::plugin

@@ -1,0 +1,108 @@
+#include "net_plugin/nccl/context.h"
+
+#include <algorithm>
+
+#include "net_plugin/log.h"
+#include "src/base/env.h"
+#include "src/base/format.h"
+
+namespace bps::plugin::nccl {
+namespace {
+
+// Devices are added once and never change afterwards, so that pointers to them stay good.
+struct Process {
+  Mutex mutex;
+  std::vector<tcp::Device> devices BPS_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<Context>> contexts BPS_GUARDED_BY(mutex);
+  Context* shared BPS_GUARDED_BY(mutex) = nullptr;
+};
+
+// Never destroyed: at the end of a process without finalize, other threads may still be inside the plugin.
+Process& process() {
+  static Process& instance = *new Process;
+  return instance;
+}
+
+Status findDevicesOnce(Process& all, const Env& env) BPS_REQUIRES(all.mutex) {
+  if (!all.devices.empty()) return {};
+  all.devices = BPS_TRY(tcp::findDevices(env.socketIfname));
+  for (const tcp::Device& device : all.devices)
+    logInfo("TCP device {}: {}, {} Mbit/s{}{}", device.name, device.address.text(), device.speedMbps,
+            device.pciPath.empty() ? "" : ", ", device.pciPath);
+  return {};
+}
+
+Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
+  const Env env = BPS_TRY(processEnv());
+  BPS_TRY(findDevicesOnce(all, env));
+  all.contexts.push_back(std::make_unique<Context>(std::chrono::duration<double>(env.timeout.value)));
+  return all.contexts.back().get();
+}
+
+}  // namespace
+
+Result<Context::Attempts::iterator> Context::attemptFor(const tcp::Device& device, std::span<const uint8_t> handle) {
+  const tcp::HandleData target = BPS_TRY(tcp::parseHandle(handle));
+  const auto found = attempts_.find(target.token);
+  if (found != attempts_.end()) return found;
+  std::erase_if(attempts_, [](const auto& entry) { return entry.second->expired(); });
+  const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(connectTime_));
+  return attempts_.emplace(target.token, std::make_unique<tcp::Connector>(device, target, deadline)).first;
+}
+
+Result<std::unique_ptr<Comm>> Context::connect(const tcp::Device& device, std::span<const uint8_t> handle) {
+  MutexLock lock(mutex_);
+  const Attempts::iterator attempt = BPS_TRY(attemptFor(device, handle));
+  Result<std::unique_ptr<tcp::SendComm>> outcome = attempt->second->step();
+  if (!outcome.ok()) {
+    attempts_.erase(attempt);
+    return std::move(outcome).status();
+  }
+  std::unique_ptr<Comm> comm = std::move(outcome).value();
+  if (comm) attempts_.erase(attempt);
+  return comm;
+}
+
+Result<Context*> openContext() {
+  Process& all = process();
+  MutexLock lock(all.mutex);
+  return addContext(all);
+}
+
+Result<Context*> sharedContext() {
+  Process& all = process();
+  MutexLock lock(all.mutex);
+  if (all.shared == nullptr) all.shared = BPS_TRY(addContext(all));
+  return all.shared;
+}
+
+void closeContext(void* context) {
+  Process& all = process();
+  MutexLock lock(all.mutex);
+  if (context == all.shared) return;
+  std::erase_if(all.contexts, [&](const std::unique_ptr<Context>& each) { return each.get() == context; });
+}
+
+Result<Context*> findContext(void* context) {
+  Process& all = process();
+  MutexLock lock(all.mutex);
+  for (const std::unique_ptr<Context>& each : all.contexts)
+    if (each.get() == context) return each.get();
+  return Status(Code::kInvalidArgument, "the context is not one that init made and finalize has not ended");
+}
+
+size_t deviceCount() {
+  Process& all = process();
+  MutexLock lock(all.mutex);
+  return all.devices.size();
+}
+
+Result<const tcp::Device*> deviceAt(int index) {
+  Process& all = process();
+  MutexLock lock(all.mutex);
+  if (index < 0 || static_cast<size_t>(index) >= all.devices.size())
+    return failure(Code::kInvalidArgument, "there is no device {} (init found {})", index, all.devices.size());
+  return &all.devices[static_cast<size_t>(index)];
+}
+
+}  // namespace bps::plugin::nccl

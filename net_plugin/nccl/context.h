@@ -1,0 +1,47 @@
+// Context: what one successful init stands for; and the process-wide state behind all of them.
+//
+// The devices are found once per process, at the first init, because the calls that ask for them name no context. All
+// functions may be called from any thread.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "net_plugin/tcp/connector.h"
+#include "net_plugin/tcp/listener.h"
+#include "src/base/mutex.h"
+
+namespace bps::plugin::nccl {
+
+class Context {
+ public:
+  explicit Context(std::chrono::duration<double> connectTime) : connectTime_(connectTime) {}
+
+  // Null: not yet, call again with the same handle. Attempts are told apart by the token in the handle, so nothing is
+  // kept in the caller's copy of it; abandoned ones go when their time is over.
+  Result<std::unique_ptr<Comm>> connect(const tcp::Device& device, std::span<const uint8_t> handle);
+
+ private:
+  using Attempts = std::map<tcp::Token, std::unique_ptr<tcp::Connector>>;
+
+  Result<Attempts::iterator> attemptFor(const tcp::Device& device, std::span<const uint8_t> handle)
+      BPS_REQUIRES(mutex_);
+
+  const std::chrono::duration<double> connectTime_;
+  Mutex mutex_;
+  Attempts attempts_ BPS_GUARDED_BY(mutex_);
+};
+
+// Reads the environment, finds the devices if need be, and makes a context.
+Result<Context*> openContext();
+// The context of callers whose interface has none (up to version 10): made at first use, never closed.
+Result<Context*> sharedContext();
+// Closing what is not open (null, closed already) does nothing.
+void closeContext(void* context);
+// Fails when it is not open.
+Result<Context*> findContext(void* context);
+
+size_t deviceCount();
+Result<const tcp::Device*> deviceAt(int index);
+
+}  // namespace bps::plugin::nccl

@@ -1,0 +1,100 @@
+#include "net_plugin/nccl/functions.h"
+
+#include <cstring>
+
+#include "net_plugin/nccl/border.h"
+
+namespace bps::plugin::nccl {
+namespace {
+
+Status isNull(const char* what) { return {Code::kInvalidArgument, std::string(what) + " is a null pointer"}; }
+
+}  // namespace
+
+int devices(int* count) {
+  return border([&]() -> Status {
+    if (count == nullptr) return isNull("the number of devices");
+    *count = static_cast<int>(deviceCount());
+    return {};
+  });
+}
+
+Status listenOn(int device, void* handle, void** listenComm) {
+  if (handle == nullptr || listenComm == nullptr) return isNull("the handle or the listener");
+  *listenComm = nullptr;
+  const tcp::Device* local = BPS_TRY(deviceAt(device));
+  std::unique_ptr<tcp::Listener> listener = BPS_TRY(tcp::Listener::create(*local));
+  const tcp::HandleBytes bytes = listener->handle();
+  std::memcpy(handle, bytes.data(), bytes.size());
+  *listenComm = listener.release();
+  return {};
+}
+
+Status connectWith(Context* context, int device, void* handle, void** sendComm) {
+  if (handle == nullptr || sendComm == nullptr) return isNull("the handle or the connection");
+  *sendComm = nullptr;
+  const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(handle), abi::kHandleBytes);
+  const tcp::Device* local = BPS_TRY(deviceAt(device));
+  *sendComm = BPS_TRY(context->connect(*local, bytes)).release();
+  return {};
+}
+
+int accept(void* listenComm, void** recvComm, abi::DeviceHandle**) {
+  return border([&]() -> Status {
+    if (listenComm == nullptr || recvComm == nullptr) return isNull("the listener or the connection");
+    *recvComm = nullptr;
+    std::unique_ptr<Comm> comm = BPS_TRY(static_cast<tcp::Listener*>(listenComm)->accept());
+    *recvComm = comm.release();
+    return {};
+  });
+}
+
+int registerMemory(void*, void*, size_t, int type, void** memory) {
+  return border([&]() -> Status {
+    if (memory == nullptr) return isNull("the registration");
+    *memory = nullptr;
+    if (type != abi::kPtrHost) return {Code::kInternal, "TCP devices register host memory only"};
+    return {};
+  });
+}
+
+int deregisterMemory(void*, void*) { return abi::kSuccess; }
+
+Status post(void* comm, void* data, size_t bytes, void** request) {
+  if (request == nullptr) return isNull("the request");
+  *request = nullptr;
+  if (comm == nullptr || (data == nullptr && bytes > 0)) return isNull("the connection or the buffer");
+  Request* posted = BPS_TRY(static_cast<Comm*>(comm)->post(data, bytes));
+  if (posted != nullptr) *request = posted->handle();
+  return {};
+}
+
+int flush(void*, int, void**, int*, void**, void** request) {
+  if (request != nullptr) *request = nullptr;
+  return abi::kSuccess;
+}
+
+int test(void* handle, int* done, int* sizes) {
+  return border([&]() -> Status {
+    if (done == nullptr) return isNull("the outcome");
+    *done = 0;
+    Request* request = Request::fromHandle(handle);
+    if (request == nullptr) return {Code::kInvalidArgument, "test of a request that is not under way"};
+    const Completion completion = BPS_TRY(request->comm->test(*request));
+    *done = completion.done ? 1 : 0;
+    if (completion.done && sizes != nullptr) *sizes = static_cast<int>(completion.bytes);
+    return {};
+  });
+}
+
+int closeComm(void* comm) {
+  delete static_cast<Comm*>(comm);
+  return abi::kSuccess;
+}
+
+int closeListener(void* listenComm) {
+  delete static_cast<tcp::Listener*>(listenComm);
+  return abi::kSuccess;
+}
+
+}  // namespace bps::plugin::nccl

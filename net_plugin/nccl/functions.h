@@ -1,0 +1,20 @@
+// The functions of the tables: those that are the same in all versions, and what the others have in common.
+#pragma once
+#include "net_plugin/nccl/context.h"
+
+namespace bps::plugin::nccl {
+
+int devices(int* count);
+int accept(void* listenComm, void** recvComm, abi::DeviceHandle** device);
+int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory);
+int deregisterMemory(void* comm, void* memory);
+int flush(void* comm, int n, void** data, int* sizes, void** memory, void** request);
+int test(void* request, int* done, int* sizes);
+int closeComm(void* comm);
+int closeListener(void* listenComm);
+
+Status listenOn(int device, void* handle, void** listenComm);
+Status connectWith(Context* context, int device, void* handle, void** sendComm);
+Status post(void* comm, void* data, size_t bytes, void** request);
+
+}  // namespace bps::plugin::nccl

@@ -1,0 +1,37 @@
+#include "net_plugin/tcp/interest.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+
+#include "src/base/format.h"
+
+namespace bps::plugin::tcp {
+namespace {
+
+// Errors and full hang-ups show whenever the socket is registered; a half-closed peer shows as readable.
+uint32_t eventsOf(Interest::For what) {
+  if (what == Interest::For::kReading) return EPOLLIN;
+  if (what == Interest::For::kWriting) return EPOLLOUT;
+  return EPOLLRDHUP;
+}
+
+}  // namespace
+
+Result<int> Interest::fd() {
+  if (!epoll_) epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return systemFailure("epoll_create1", errno);
+  return epoll_.get();
+}
+
+Status Interest::set(int socket, For what) {
+  if (what == current_) return {};
+  epoll_event event{};
+  event.events = eventsOf(what);
+  const int change = what == For::kNothing ? EPOLL_CTL_DEL : current_ == For::kNothing ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (::epoll_ctl(BPS_TRY(fd()), change, socket, &event) != 0) return systemFailure("epoll_ctl", errno);
+  current_ = what;
+  return {};
+}
+
+}  // namespace bps::plugin::tcp

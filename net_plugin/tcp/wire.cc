@@ -1,0 +1,147 @@
+#include "net_plugin/tcp/wire.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "net_plugin/comm.h"
+#include "src/base/format.h"
+#include "src/base/wire_io.h"
+
+namespace bps::plugin::tcp {
+namespace {
+
+constexpr uint32_t kHandleMagic = 0x48737062;  // "bpsH"
+constexpr uint32_t kHelloMagic = 0x43737062;   // "bpsC"
+constexpr uint16_t kFrameMagic = 0x6d62;       // "bm"
+constexpr uint16_t kIpv4 = 4, kIpv6 = 6;
+
+template <size_t N>
+std::array<uint8_t, N> padded(const Blob& bytes) {
+  std::array<uint8_t, N> out{};
+  std::copy_n(bytes.begin(), std::min(N, bytes.size()), out.begin());
+  return out;
+}
+
+template <size_t N>
+std::array<uint8_t, N> getArray(WireReader& reader) {
+  std::array<uint8_t, N> out{};
+  for (uint8_t& byte : out) byte = reader.get<uint8_t>();
+  return out;
+}
+
+void putRaw(WireWriter& writer, const void* data, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) writer.put(static_cast<const uint8_t*>(data)[i]);
+}
+
+Address makeAddress(uint16_t family, const std::array<uint8_t, 16>& ip) {
+  if (family == kIpv4) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    std::memcpy(&v4.sin_addr, ip.data(), sizeof v4.sin_addr);
+    return {reinterpret_cast<const sockaddr*>(&v4), sizeof v4};
+  }
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  std::memcpy(&v6.sin6_addr, ip.data(), sizeof v6.sin6_addr);
+  return {reinterpret_cast<const sockaddr*>(&v6), sizeof v6};
+}
+
+std::array<uint8_t, 16> ipOf(const Address& address) {
+  std::array<uint8_t, 16> ip{};
+  if (address.family() == AF_INET)
+    std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, sizeof(in_addr));
+  else std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr, sizeof(in6_addr));
+  return ip;
+}
+
+Status wrongVersion(const char* what, uint16_t version) {
+  return failure(Code::kRemote, "{} of version {}, this plugin speaks {}: use the same bps on both sides", what,
+                 version, kWireVersion);
+}
+
+}  // namespace
+
+HandleBytes encodeHandle(const HandleData& handle) {
+  WireWriter writer;
+  writer.put(kHandleMagic).put(kWireVersion);
+  writer.put(handle.address.family() == AF_INET ? kIpv4 : kIpv6).put(handle.address.port());
+  const std::array<uint8_t, 16> ip = ipOf(handle.address);
+  putRaw(writer, ip.data(), ip.size());
+  putRaw(writer, handle.token.data(), handle.token.size());
+  return padded<abi::kHandleBytes>(writer.bytes());
+}
+
+Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
+  WireReader reader(bytes);
+  const auto magic = reader.get<uint32_t>();
+  const auto version = reader.get<uint16_t>();
+  const auto family = reader.get<uint16_t>();
+  const auto port = reader.get<uint16_t>();
+  const auto ip = getArray<16>(reader);
+  const Token token = getArray<16>(reader);
+  if (reader.truncated() || magic != kHandleMagic)
+    return Status(Code::kInvalidArgument, "these bytes are not a handle of this plugin (do all sides use the same?)");
+  if (version != kWireVersion) return wrongVersion("handle", version);
+  if ((family != kIpv4 && family != kIpv6) || port == 0)
+    return Status(Code::kInvalidArgument, "handle without an address");
+  HandleData handle{makeAddress(family, ip), token};
+  handle.address.setPort(port);
+  return handle;
+}
+
+Result<Token> randomToken() {
+  Token token{};
+  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
+    return systemFailure("getrandom", errno);
+  return token;
+}
+
+// Magic, version, number of sockets of the connection, index of this one, token, reserved.
+HelloBytes encodeHello(const Token& token) {
+  WireWriter writer;
+  writer.put(kHelloMagic).put(kWireVersion).put(uint8_t{1}).put(uint8_t{0});
+  putRaw(writer, token.data(), token.size());
+  return padded<kHelloBytes>(writer.bytes());
+}
+
+Status checkHello(std::span<const uint8_t> bytes, const Token& token) {
+  WireReader reader(bytes);
+  const auto magic = reader.get<uint32_t>();
+  const auto version = reader.get<uint16_t>();
+  const auto sockets = reader.get<uint8_t>();
+  const auto index = reader.get<uint8_t>();
+  const Token given = getArray<16>(reader);
+  if (reader.truncated() || magic != kHelloMagic) return {Code::kRemote, "the caller is not a bps net plugin"};
+  if (version != kWireVersion) return wrongVersion("hello", version);
+  if (sockets != 1 || index != 0) return {Code::kRemote, "the caller wants more than one socket per connection"};
+  unsigned different = 0;
+  for (size_t i = 0; i < token.size(); ++i) different |= static_cast<unsigned>(given[i] ^ token[i]);
+  if (different != 0) return {Code::kRemote, "the caller was not given this listener's handle"};
+  return {};
+}
+
+FrameBytes encodeFrame(size_t messageBytes, uint64_t number) {
+  FrameBytes frame{};
+  for (size_t i = 0; i < 4; ++i) frame[i] = static_cast<uint8_t>(messageBytes >> (8 * i));
+  for (size_t i = 0; i < 2; ++i) frame[4 + i] = static_cast<uint8_t>(kFrameMagic >> (8 * i));
+  for (size_t i = 0; i < 2; ++i) frame[6 + i] = static_cast<uint8_t>(number >> (8 * i));
+  return frame;
+}
+
+Result<size_t> parseFrame(std::span<const uint8_t> bytes, uint64_t number) {
+  WireReader reader(bytes);
+  const auto size = reader.get<uint32_t>();
+  const auto magic = reader.get<uint16_t>();
+  const auto low = reader.get<uint16_t>();
+  if (reader.truncated() || magic != kFrameMagic || size > kMaxMessageBytes)
+    return Status(Code::kRemote, "the stream is corrupt: no message header where one must be");
+  if (low != static_cast<uint16_t>(number))
+    return failure(Code::kRemote, "the stream is corrupt: message {} where {} must be", low,
+                   static_cast<uint16_t>(number));
+  return size_t{size};
+}
+
+}  // namespace bps::plugin::tcp

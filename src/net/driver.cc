@@ -1,0 +1,227 @@
+#include "src/net/driver.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <climits>
+#include <set>
+
+#include "net_plugin/abi.h"
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/base/mutex.h"
+#include "src/net/plugin_log.h"
+
+namespace bps::net {
+namespace {
+
+// Plugins other than ours keep this many requests per connection, whatever they promise.
+constexpr int kMaxRequestsOfOthers = 8, kMaxRequestsOfOurs = 32;
+constexpr size_t kMaxBytesUnknown = size_t{1} << 30;
+
+int ignoreProfilerEvent(void**, int, void*, int64_t, void*) { return abi::kSuccess; }
+
+// Plugins may take it for granted that nobody else is in init or finalize.
+Mutex& initMutex() {
+  static Mutex& mutex = *new Mutex;
+  return mutex;
+}
+
+// Tables up to version 10 have no context and no finalize: init once per process.
+std::set<const void*>& initialised() {
+  static std::set<const void*>& tables = *new std::set<const void*>;
+  return tables;
+}
+
+template <int V>
+class DriverOf final : public Driver {
+ public:
+  DriverOf(const abi::Net<V>* table, void* library, const std::string& path) : table_(table), head_(table->head) {
+    name_ = head_.name != nullptr ? head_.name : "?";
+    description_ = fmt::format("{} v{} ({})", name_, V, path);
+    maxRequests_ = name_ == "bps" ? kMaxRequestsOfOurs : kMaxRequestsOfOthers;
+    wait_ = static_cast<const bpsNetWait_v1_t*>(::dlsym(library, "bpsNetWait_v1"));
+  }
+
+  ~DriverOf() override {
+    if constexpr (V >= 11) {
+      MutexLock lock(initMutex());
+      PluginCall call;
+      if (ready_) report(call.outcome(table_->tail.finalize(context_), name_, "finalize"));
+    }
+  }
+
+  Status init(uint64_t commId) override {
+    MutexLock lock(initMutex());
+    BPS_TRY(initOnce(commId));
+    ready_ = true;
+    PluginCall call;
+    BPS_TRY(call.outcome(head_.devices(&deviceCount_), name_, "devices"));
+    if (deviceCount_ < 1) return failure(Code::kSystem, "net plugin {}: finds no device", name_);
+    return {};
+  }
+
+  Result<DeviceInfo> device(int index) override {
+    abi::Properties<V> properties{};
+    PluginCall call;
+    BPS_TRY(call.outcome(head_.getProperties(index, &properties), name_, "getProperties"));
+    if (properties.deviceType != 0 || (properties.ptrSupport & abi::kPtrHost) == 0)
+      return failure(Code::kSystem, "net plugin {}: device {} cannot send host memory", name_, index);
+    DeviceInfo info;
+    info.name = properties.name != nullptr ? properties.name : "";
+    info.pciPath = properties.pciPath != nullptr ? properties.pciPath : "";
+    info.speedMbps = properties.speed;
+    info.maxBytes = kMaxBytesUnknown;
+    if constexpr (V >= 9)
+      if (properties.maxP2pBytes > 0) info.maxBytes = std::min<size_t>(properties.maxP2pBytes, INT_MAX);
+    return info;
+  }
+
+  Result<void*> listen(int device, Handle& handle) override {
+    void* comm = nullptr;
+    PluginCall call;
+    int code = 0;
+    if constexpr (V >= 11) code = head_.listen(context_, device, handle.data(), &comm);
+    else code = head_.listen(device, handle.data(), &comm);
+    BPS_TRY(call.outcome(code, name_, "listen"));
+    if (comm == nullptr) return failure(Code::kInternal, "net plugin {}: listen gave nothing", name_);
+    return comm;
+  }
+
+  Result<void*> connect(int device, Handle& handle) override {
+    void* comm = nullptr;
+    abi::DeviceHandle* deviceHandle = nullptr;
+    [[maybe_unused]] abi::Config config{abi::kUndefinedId};
+    PluginCall call;
+    int code = 0;
+    if constexpr (V >= 11) code = head_.connect(context_, device, handle.data(), &comm, &deviceHandle);
+    else if constexpr (V == 10) code = head_.connect(device, &config, handle.data(), &comm, &deviceHandle);
+    else code = head_.connect(device, handle.data(), &comm, &deviceHandle);
+    BPS_TRY(call.outcome(code, name_, "connect"));
+    return comm;
+  }
+
+  Result<void*> accept(void* listener) override {
+    void* comm = nullptr;
+    abi::DeviceHandle* deviceHandle = nullptr;
+    PluginCall call;
+    BPS_TRY(call.outcome(head_.accept(listener, &comm, &deviceHandle), name_, "accept"));
+    return comm;
+  }
+
+  Result<void*> registerMemory(void* comm, void* data, size_t bytes) override {
+    void* memory = nullptr;
+    PluginCall call;
+    BPS_TRY(call.outcome(head_.regMr(comm, data, bytes, abi::kPtrHost, &memory), name_, "regMr"));
+    return memory;
+  }
+  void deregister(void* comm, void* memory) override {
+    PluginCall call;
+    report(call.outcome(head_.deregMr(comm, memory), name_, "deregMr"));
+  }
+
+  Result<void*> isend(void* comm, void* data, size_t bytes, void* memory) override {
+    void* request = nullptr;
+    BPS_TRY(checkSize(bytes));
+    const auto size = static_cast<typename abi::Signatures<V>::Size>(bytes);
+    PluginCall call;
+    int code = 0;
+    if constexpr (V >= 10) code = head_.isend(comm, data, size, 0, memory, nullptr, &request);
+    else code = head_.isend(comm, data, size, 0, memory, &request);
+    BPS_TRY(call.outcome(code, name_, "isend"));
+    return request;
+  }
+
+  Result<void*> irecv(void* comm, void* data, size_t bytes, void* memory) override {
+    void* request = nullptr;
+    BPS_TRY(checkSize(bytes));
+    auto size = static_cast<typename abi::Signatures<V>::Size>(bytes);
+    int tag = 0;
+    [[maybe_unused]] void* phandle = nullptr;
+    PluginCall call;
+    int code = 0;
+    if constexpr (V >= 10) code = head_.irecv(comm, 1, &data, &size, &tag, &memory, &phandle, &request);
+    else code = head_.irecv(comm, 1, &data, &size, &tag, &memory, &request);
+    BPS_TRY(call.outcome(code, name_, "irecv"));
+    return request;
+  }
+
+  Result<Completion> test(void* request) override {
+    int done = 0, bytes = 0;
+    PluginCall call;
+    BPS_TRY(call.outcome(head_.test(request, &done, &bytes), name_, "test"));
+    return Completion{done != 0, static_cast<size_t>(bytes)};
+  }
+
+  void close(void* raw, RawKind kind) override {
+    PluginCall call;
+    const auto function = kind == RawKind::kSend      ? head_.closeSend
+                          : kind == RawKind::kReceive ? head_.closeRecv
+                                                      : head_.closeListen;
+    report(call.outcome(function(raw), name_, "close"));
+  }
+
+ private:
+  Status initOnce(uint64_t commId) BPS_REQUIRES(initMutex()) {
+    PluginCall call;
+    if constexpr (V >= 11) {
+      abi::Config config{abi::kUndefinedId};
+      return call.outcome(head_.init(&context_, commId, &config, pluginLogger(), ignoreProfilerEvent), name_, "init");
+    } else {
+      if (initialised().count(table_) > 0) return {};
+      int code = 0;
+      if constexpr (V == 10) code = head_.init(pluginLogger(), ignoreProfilerEvent);
+      else code = head_.init(pluginLogger());
+      BPS_TRY(call.outcome(code, name_, "init"));
+      initialised().insert(table_);
+      return {};
+    }
+  }
+
+  // Sizes travel as int in test, and in all calls of version 8.
+  Status checkSize(size_t bytes) const {
+    if (bytes <= INT_MAX) return {};
+    return failure(Code::kInvalidArgument, "net plugin {}: a message of {} bytes is too large", name_, bytes);
+  }
+
+  static void report(const Status& outcome) {
+    if (!outcome.ok()) logWarn(Subsystem::kNet, "{}", outcome.message());
+  }
+
+  const abi::Net<V>* table_;
+  const abi::Head<V>& head_;
+  void* context_ = nullptr;
+  bool ready_ = false;
+};
+
+template <int V>
+std::shared_ptr<Driver> driverOf(void* library, const std::string& path) {
+  const std::string symbol = fmt::format("ncclNetPlugin_v{}", V);
+  const auto* table = static_cast<const abi::Net<V>*>(::dlsym(library, symbol.c_str()));
+  return table != nullptr ? std::make_shared<DriverOf<V>>(table, library, path) : nullptr;
+}
+
+}  // namespace
+
+int Driver::waitFd(void* comm) const {
+  int fd = -1;
+  return wait_ != nullptr && wait_->waitFd(comm, &fd) == abi::kSuccess ? fd : -1;
+}
+
+Result<bool> Driver::arm(void* comm) const {
+  int ready = 1;
+  PluginCall call;
+  if (wait_ != nullptr) BPS_TRY(call.outcome(wait_->arm(comm, &ready), name_, "arm"));
+  return ready != 0;
+}
+
+Result<std::shared_ptr<Driver>> makeDriver(void* library, const std::string& path) {
+  using Maker = std::shared_ptr<Driver> (*)(void*, const std::string&);
+  for (const Maker maker :
+       {Maker{driverOf<12>}, Maker{driverOf<11>}, Maker{driverOf<10>}, Maker{driverOf<9>}, Maker{driverOf<8>}}) {
+    if (std::shared_ptr<Driver> driver = maker(library, path)) return driver;
+  }
+  return Status(Code::kInvalidArgument, "exports no ncclNetPlugin of version 8 to 12");
+}
+
+}  // namespace bps::net

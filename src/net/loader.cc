@@ -1,0 +1,92 @@
+// Finding a net plugin's file: Plugin::load's search rules.
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <string_view>
+#include <vector>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/net/driver.h"
+
+namespace bps::net {
+namespace {
+
+constexpr std::string_view kOurs = "libnccl-net-bps.so";
+
+std::string pathOfProgram() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return length > 0 ? std::string(path.data(), static_cast<size_t>(length)) : std::string();
+}
+
+// The directory of the object that contains this code: libbps.so, or the program it is linked into.
+std::string ourDirectory() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  std::string path;
+  const bool found = ::dladdr1(reinterpret_cast<const void*>(&pathOfProgram), &info, reinterpret_cast<void**>(&map),
+                               RTLD_DL_LINKMAP) != 0;
+  if (found && map != nullptr) path = map->l_name;
+  if (path.empty()) path = pathOfProgram();
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+bool looksLikeFile(std::string_view name) {
+  return name.find('/') != std::string_view::npos ||
+         (name.substr(0, 3) == "lib" && name.size() > 6 && name.substr(name.size() - 3) == ".so");
+}
+
+void addOurs(std::vector<std::string>& files) {
+  const std::string directory = ourDirectory();
+  files.push_back(fmt::format("{}/{}", directory, kOurs));
+  files.push_back(fmt::format("{}/../lib/{}", directory, kOurs));
+  files.emplace_back(kOurs);
+}
+
+// NCCL's rules: a list of names, each the name of a file or the NAME in libnccl-net-NAME.so; "none" is no foreign one.
+std::vector<std::string> candidates(std::string_view names) {
+  std::vector<std::string> files;
+  while (!names.empty()) {
+    const size_t comma = names.find(',');
+    const std::string name(names.substr(0, comma));
+    names = comma == std::string_view::npos ? std::string_view() : names.substr(comma + 1);
+    if (name == "bps" || name == "none") addOurs(files);
+    else if (looksLikeFile(name)) files.push_back(name);
+    else if (!name.empty()) files.insert(files.end(), {fmt::format("libnccl-net-{}.so", name), name});
+  }
+  if (files.empty()) addOurs(files);
+  return files;
+}
+
+Result<std::shared_ptr<Driver>> tryFile(const std::string& file, uint64_t commId) {
+  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = ::dlerror();
+    return failure(Code::kSystem, "{}", why != nullptr ? why : "dlopen failed");
+  }
+  link_map* map = nullptr;
+  const bool known = ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && *map->l_name != '\0';
+  std::shared_ptr<Driver> driver = BPS_TRY(makeDriver(library, known ? map->l_name : file));
+  BPS_TRY(driver->init(commId));
+  return driver;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Driver>> loadDriver(const std::string& name, uint64_t commId) {
+  std::string reasons;
+  for (const std::string& file : candidates(name)) {
+    Result<std::shared_ptr<Driver>> driver = tryFile(file, commId);
+    if (driver.ok()) return driver;
+    reasons += fmt::format("\n  {}: {}", file, driver.error().message());
+  }
+  return failure(Code::kSystem, "no net plugin can be used{}{}; tried:{}",
+                 name.empty() ? "" : " for BPS_NET_PLUGIN=", name, reasons);
+}
+
+}  // namespace bps::net

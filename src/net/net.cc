@@ -1,0 +1,74 @@
+#include "src/net/net.h"
+
+#include "src/base/log.h"
+#include "src/net/driver.h"
+
+namespace bps::net {
+
+Comm::Comm(std::shared_ptr<Driver> driver, void* raw, bool sends)
+    : driver_(std::move(driver)), raw_(raw), sends_(sends), waitFd_(driver_->waitFd(raw)) {}
+
+Comm::~Comm() { driver_->close(raw_, sends_ ? RawKind::kSend : RawKind::kReceive); }
+
+Result<void*> Comm::registerMemory(void* data, size_t bytes) { return driver_->registerMemory(raw_, data, bytes); }
+
+void Comm::deregister(void* memory) { driver_->deregister(raw_, memory); }
+
+Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
+  // The interface takes a pointer to non-const for both directions; sending only reads.
+  return Request{BPS_TRY(driver_->isend(raw_, const_cast<void*>(data), bytes, memory))};
+}
+
+Result<Request> Comm::irecv(void* data, size_t bytes, void* memory) {
+  return Request{BPS_TRY(driver_->irecv(raw_, data, bytes, memory))};
+}
+
+Result<Completion> Comm::test(Request request) { return driver_->test(request.raw); }
+
+int Comm::maxRequests() const { return driver_->maxRequests(); }
+
+Result<bool> Comm::arm() { return driver_->arm(raw_); }
+
+Listener::Listener(std::shared_ptr<Driver> driver, void* raw, const Handle& handle)
+    : driver_(std::move(driver)), raw_(raw), handle_(handle) {}
+
+Listener::~Listener() { driver_->close(raw_, RawKind::kListener); }
+
+Result<std::unique_ptr<Comm>> Listener::accept() {
+  void* comm = BPS_TRY(driver_->accept(raw_));
+  return comm != nullptr ? std::make_unique<Comm>(driver_, comm, false) : nullptr;
+}
+
+Connector::Connector(std::shared_ptr<Driver> driver, int device, const Handle& handle)
+    : driver_(std::move(driver)), device_(device), handle_(handle) {}
+
+Result<std::unique_ptr<Comm>> Connector::connect() {
+  void* comm = BPS_TRY(driver_->connect(device_, handle_));
+  return comm != nullptr ? std::make_unique<Comm>(driver_, comm, true) : nullptr;
+}
+
+Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, uint64_t commId) {
+  auto plugin = std::make_shared<Plugin>(BPS_TRY(loadDriver(name, commId)));
+  logInfo(Subsystem::kNet, "net plugin {} with {} devices", plugin->description(), plugin->deviceCount());
+  return plugin;
+}
+
+Plugin::Plugin(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+
+const std::string& Plugin::description() const { return driver_->description(); }
+
+int Plugin::deviceCount() const { return driver_->deviceCount(); }
+
+Result<DeviceInfo> Plugin::device(int index) const { return driver_->device(index); }
+
+Result<std::unique_ptr<Listener>> Plugin::listen(int device) {
+  Handle handle{};
+  void* raw = BPS_TRY(driver_->listen(device, handle));
+  return std::make_unique<Listener>(driver_, raw, handle);
+}
+
+std::unique_ptr<Connector> Plugin::connect(int device, const Handle& handle) {
+  return std::make_unique<Connector>(driver_, device, handle);
+}
+
+}  // namespace bps::net

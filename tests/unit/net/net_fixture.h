@@ -1,0 +1,96 @@
+// What the tests of connections share: the real plugin on loopback, pairs of connected ends, waits with a deadline.
+#pragma once
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/net/net.h"
+
+namespace bps::test {
+
+using net::Comm;
+using net::Completion;
+using net::Request;
+
+inline constexpr std::chrono::seconds kPatience{20};
+
+struct Pair {
+  std::unique_ptr<Comm> sender, receiver;
+};
+
+// Ours, limited to loopback. The first plugin of the process finds the devices, so all tests use this.
+inline std::shared_ptr<net::Plugin> loadOurs() {
+  ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
+  Result<std::shared_ptr<net::Plugin>> plugin = net::Plugin::load("", 1);
+  EXPECT_TRUE(plugin.ok()) << plugin.error().message();
+  return plugin.ok() ? std::move(plugin).value() : nullptr;
+}
+
+template <class T>
+T valueOf(Result<T> result) {
+  if (!result.ok()) {
+    ADD_FAILURE() << result.error().message();
+    std::abort();  // nothing below can go on, and a test without a deadline may not hang
+  }
+  return std::move(result).value();
+}
+
+inline Pair connectPair(net::Plugin& plugin) {
+  const Deadline deadline = Deadline::in(kPatience);
+  std::unique_ptr<net::Listener> listener = valueOf(plugin.listen(0));
+  std::unique_ptr<net::Connector> connector = plugin.connect(0, listener->handle());
+  Pair pair;
+  while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
+    if (!pair.sender) pair.sender = valueOf(connector->connect());
+    if (!pair.receiver) pair.receiver = valueOf(listener->accept());
+  }
+  EXPECT_TRUE(pair.sender && pair.receiver);
+  return pair;
+}
+
+// Tests `request` of `comm` until it is done.
+inline Result<size_t> finish(Comm& comm, Request request) {
+  const Deadline deadline = Deadline::in(kPatience);
+  while (!deadline.passed()) {
+    Completion completion = BPS_TRY(comm.test(request));
+    if (completion.done) return completion.bytes;
+    std::this_thread::yield();
+  }
+  return Status(Code::kTimeout, "not done in time");
+}
+
+inline std::vector<uint8_t> randomBytes(size_t count, unsigned seed) {
+  std::vector<uint8_t> bytes(count);
+  std::minstd_rand random(seed);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() >> 7);
+  return bytes;
+}
+
+// Posts one receive and one send and finishes both.
+inline ::testing::AssertionResult transfers(Pair& pair, const std::vector<uint8_t>& bytes, size_t room) {
+  std::vector<uint8_t> got(room);
+  Request receive = valueOf(pair.receiver->irecv(got.data(), room, nullptr));
+  Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
+  bool sent = false;
+  const Deadline deadline = Deadline::in(kPatience);
+  while (!deadline.passed()) {
+    if (!sent) sent = valueOf(pair.sender->test(send)).done;
+    const Completion received = valueOf(pair.receiver->test(receive));
+    if (!received.done) continue;
+    if (!sent) return ::testing::AssertionFailure() << "received before it was sent";
+    if (received.bytes != bytes.size()) return ::testing::AssertionFailure() << received.bytes << " bytes";
+    got.resize(received.bytes);
+    if (got != bytes) return ::testing::AssertionFailure() << "wrong bytes";
+    return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure() << "not done in time";
+}
+
+}  // namespace bps::test
