@@ -24,6 +24,7 @@ struct ChannelParts {
   LocalGroup* local = nullptr;  // null: this rank is alone on its machine
   JobPlan plan;
   std::shared_ptr<Doorbell> bell;
+  Deadline deadline = Deadline::never();  // of connecting
 };
 
 class Channel {

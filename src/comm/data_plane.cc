@@ -8,24 +8,21 @@
 
 namespace bps {
 
-Result<std::unique_ptr<DataPlane>> DataPlane::connect(const Env& env, ControlPlane& control, const JobPlan& plan,
-                                                      ChunkBuffers& buffers, const std::function<bool()>& cancelled) {
-  const Roster& roster = control.roster();
+Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args) {
+  const Roster& roster = args.control.roster();
   std::unique_ptr<DataPlane> plane(new DataPlane);
-  plane->buffers_ = &buffers;
-  plane->self_ = roster.ranks[control.rank()].machine;
-  auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, roster.jobId));
+  plane->self_ = roster.ranks[args.control.rank()].machine;
+  auto plugin = BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
   plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
-  net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, roster.machines.size(), plan.owners}));
-  BPS_TRY(plane->establish(env, control, cancelled, mesh));
-  BPS_TRY(plane->build(env, roster, plan, mesh));
+  net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, roster.machines.size(), args.plan.owners}));
+  BPS_TRY(plane->establish(args, mesh));
+  BPS_TRY(plane->build(args, mesh));
   return plane;
 }
 
-Status DataPlane::establish(const Env& env, ControlPlane& control, const std::function<bool()>& cancelled,
-                            net::Mesh& mesh) {
-  const auto deadline = Deadline::in(std::chrono::nanoseconds(static_cast<int64_t>(env.timeout.value * 1e9)));
-  const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), deadline));
+Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
+  ControlPlane& control = args.control;
+  const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), args.deadline));
   BPS_TRY(mesh.setPeerHandles(handles));
   const auto name = [&] { return control.roster().endpointName(mesh.current()); };
   while (true) {
@@ -35,14 +32,16 @@ Status DataPlane::establish(const Env& env, ControlPlane& control, const std::fu
       return std::move(progress).status().within("connecting to " + name());
     }
     if (std::move(progress).value() == Progress::kDone) return {};
-    if (cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
-    if (deadline.passed())
-      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), env.timeout.value);
+    if (args.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
+    if (args.deadline.passed())
+      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), args.env.timeout.value);
     std::this_thread::sleep_for(std::chrono::microseconds(200));  // start-up only; plugins give nothing to wait on yet
   }
 }
 
-Status DataPlane::build(const Env& env, const Roster& roster, const JobPlan& plan, net::Mesh& mesh) {
+Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
+  const Roster& roster = args.control.roster();
+  const JobPlan& plan = args.plan;
   const size_t machines = roster.machines.size();
   std::vector<SumService::Lane> service(machines);
   lanes_.resize(roster.endpoints());
@@ -50,7 +49,7 @@ Status DataPlane::build(const Env& env, const Roster& roster, const JobPlan& pla
     if (peer == self_) continue;
     net::Link link = mesh.take(peer);
     if (link.pushIn) service[peer] = {std::move(link.pushIn), std::move(link.answerOut)};
-    if (link.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(*buffers_, plan.limits, plan.depth, std::move(link)));
+    if (link.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, plan.limits, plan.depth, std::move(link)));
   }
   if (!plan.owners[self_]) return {};
   ServiceSpec spec;
@@ -59,11 +58,11 @@ Status DataPlane::build(const Env& env, const Roster& roster, const JobPlan& pla
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
   spec.ranks = roster.ranks.size();
-  spec.reduceThreads = env.reduceThreads;
+  spec.reduceThreads = args.env.reduceThreads;
   spec.patience = std::chrono::milliseconds(roster.settings.timeoutMs);
   spec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
   service_ = BPS_TRY(SumService::create(std::move(spec), std::move(service)));
-  lanes_[self_] = std::make_unique<LocalLane>(*buffers_, *service_);
+  lanes_[self_] = std::make_unique<LocalLane>(args.buffers, *service_);
   return {};
 }
 

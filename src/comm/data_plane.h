@@ -17,12 +17,21 @@
 
 namespace bps {
 
+struct DataPlaneArgs {
+  const Env& env;
+  ControlPlane& control;
+  const JobPlan& plan;
+  ChunkBuffers& buffers;
+  Deadline deadline;
+  std::function<bool()> cancelled;  // asked while connecting
+};
+
 class DataPlane {
  public:
   // Loads the transport, listens, exchanges handles and connects: blocks until all lanes of this machine are up, the
-  // deadline passes (the error names the endpoint that is missing), or `cancelled` says so.
-  static Result<std::unique_ptr<DataPlane>> connect(const Env& env, ControlPlane& control, const JobPlan& plan,
-                                                    ChunkBuffers& buffers, const std::function<bool()>& cancelled);
+  // deadline passes (the error names the endpoint that is missing), or `cancelled` says so. The arguments' references
+  // outlive the data plane.
+  static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneArgs& args);
 
   Lane& lane(size_t owner) { return *lanes_[owner]; }
 
@@ -40,10 +49,9 @@ class DataPlane {
 
  private:
   DataPlane() = default;
-  Status establish(const Env& env, ControlPlane& control, const std::function<bool()>& cancelled, net::Mesh& mesh);
-  Status build(const Env& env, const Roster& roster, const JobPlan& plan, net::Mesh& mesh);
+  Status establish(const DataPlaneArgs& args, net::Mesh& mesh);
+  Status build(const DataPlaneArgs& args, net::Mesh& mesh);
 
-  ChunkBuffers* buffers_ = nullptr;
   size_t self_ = 0;
   std::unique_ptr<SumService> service_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns

@@ -1,0 +1,116 @@
+// The collective, its operations, and groups.
+#include <cstring>
+
+#include "src/api/border.h"
+#include "src/api/comm_handle.h"
+
+namespace bps {
+namespace {
+
+Status checkBuffers(const void* send, const void* recv, size_t count, DataType type) {
+  if (count > SIZE_MAX / 16 / elementBytes(type)) return badArgument("count is {}, too large", count);
+  if (count == 0) return {};
+  if (send == nullptr || recv == nullptr) return badArgument("{} is NULL", send == nullptr ? "sendbuff" : "recvbuff");
+  const BufferRange reads{send, count * elementBytes(type)}, writes{recv, count * elementBytes(type)};
+  if (send != recv && reads.overlaps(writes))
+    return {Code::kInvalidUsage, "sendbuff and recvbuff overlap in part: they must be the same or apart"};
+  return {};
+}
+
+Result<DataType> checkedType(bpsDataType_t type) {
+  if (static_cast<int>(type) < 0 || type >= bpsNumTypes)
+    return badArgument("datatype is {}, expected 0 to {}", static_cast<int>(type), bpsNumTypes - 1);
+  return static_cast<DataType>(type);
+}
+
+// Fills in the operation, with what a user's operation stands for.
+Status setOp(AllReduceCall& call, bpsRedOp_t op, const bpsComm& handle) {
+  const int number = static_cast<int>(op);
+  if (number >= 0 && number < bpsNumOps) {
+    call.op = static_cast<CallOp>(number);
+    return {};
+  }
+  const auto found = handle.userOps.find(number);
+  if (found == handle.userOps.end()) return badArgument("op is {}, no operation of this communicator", number);
+  if (found->second.type != call.type)
+    return badArgument("op {} was made for {}, the buffers are {}", number, dataTypeName(found->second.type),
+                       dataTypeName(call.type));
+  call.op = CallOp::kPreMulSum;
+  call.scalar = found->second.scalar;
+  call.deviceScalar = found->second.deviceScalar;
+  return {};
+}
+
+struct Arguments {
+  const void* send;
+  void* recv;
+  size_t count;
+  bpsDataType_t type;
+  bpsRedOp_t op;
+};
+
+Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
+  AllReduceCall call;
+  call.type = BPS_TRY(checkedType(args.type));
+  BPS_TRY(checkBuffers(args.send, args.recv, args.count, call.type));
+  const bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  BPS_TRY(setOp(call, args.op, *handle));
+  call.send = args.send;
+  call.recv = args.recv;
+  call.count = args.count;
+  call.stream = HostStream::find(stream);
+  if (call.stream == nullptr) return badArgument("stream {} is not a host stream", static_cast<const void*>(stream));
+  const auto issue = [comm, call]() -> Status { return BPS_TRY(readyCommunicator(comm))->allReduce(call); };
+  if (Group::ofThisThread().open()) {
+    Group::ofThisThread().putOffCall(issue);
+    return {};
+  }
+  return issue();
+}
+
+Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, bpsScalarResidence_t residence,
+                       bpsComm_t comm) {
+  if (op == nullptr) return badArgument("op is NULL");
+  if (scalar == nullptr) return badArgument("scalar is NULL");
+  if (residence != bpsScalarDevice && residence != bpsScalarHostImmediate)
+    return badArgument("residence is {}, expected 0 or 1", static_cast<int>(residence));
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  UserOp made;
+  made.type = BPS_TRY(checkedType(type));
+  if (residence == bpsScalarDevice) made.deviceScalar = scalar;
+  else std::memcpy(&made.scalar, scalar, elementBytes(made.type));
+  *op = static_cast<bpsRedOp_t>(handle->nextUserOp);
+  handle->userOps[handle->nextUserOp++] = made;
+  return {};
+}
+
+}  // namespace
+}  // namespace bps
+
+using namespace bps;
+
+bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype, bpsRedOp_t op,
+                         bpsComm_t comm, cudaStream_t stream) {
+  return border(__func__, [&] { return allReduce({sendbuff, recvbuff, count, datatype, op}, comm, stream); });
+}
+
+bpsResult_t bpsGroupStart() {
+  return border(__func__, [] { Group::ofThisThread().begin(); });
+}
+
+bpsResult_t bpsGroupEnd() {
+  return border(__func__, [] { return Group::ofThisThread().end(); });
+}
+
+bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t datatype,
+                                    bpsScalarResidence_t residence, bpsComm_t comm) {
+  return border(__func__, [&] { return createPreMulSum(op, scalar, datatype, residence, comm); });
+}
+
+bpsResult_t bpsRedOpDestroy(bpsRedOp_t op, bpsComm_t comm) {
+  return border(__func__, [&]() -> Status {
+    if (BPS_TRY(checkedHandle(comm))->userOps.erase(static_cast<int>(op)) == 0)
+      return badArgument("op is {}, no operation made by bpsRedOpCreatePreMulSum", static_cast<int>(op));
+    return {};
+  });
+}

@@ -1,0 +1,220 @@
+// Communicators: starting, splitting, ending, asking.
+#include <algorithm>
+#include <cstring>
+
+#include "bps/bps_ext.h"
+#include "src/api/border.h"
+#include "src/api/comm_handle.h"
+
+namespace bps {
+namespace {
+
+Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
+  if (config == nullptr) return inherited;
+  if (config->magic != BPS_CONFIG_MAGIC || config->size < offsetof(bpsConfig_t, cgaClusterSize))
+    return badArgument("config was not started from BPS_CONFIG_INITIALIZER");
+  if (config->blocking == BPS_CONFIG_UNDEF_INT) return inherited;
+  if (config->blocking != 0 && config->blocking != 1)
+    return badArgument("config.blocking is {}, expected 0 or 1", config->blocking);
+  return config->blocking == 1;
+}
+
+std::unique_ptr<bpsComm> newHandle(const Communicator::Membership& membership, bool blocking) {
+  auto handle = std::make_unique<bpsComm>();
+  handle->rank = membership.rank;
+  handle->nRanks = membership.nRanks;
+  handle->blocking = blocking;
+  return handle;
+}
+
+Status initRank(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank, const bpsConfig_t* config) {
+  if (comm == nullptr) return badArgument("comm is NULL");
+  *comm = nullptr;
+  if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
+  if (rank < 0 || rank >= nRanks) return badArgument("rank is {}, expected 0 to {}", rank, nRanks - 1);
+  const bool blocking = BPS_TRY(blockingOf(config, true));
+  const Env env = BPS_TRY(processEnv());
+  Communicator::Membership membership;
+  membership.id = BPS_TRY(UniqueId::parse(
+      std::span<const uint8_t, kUniqueIdBytes>(reinterpret_cast<const uint8_t*>(id.internal), kUniqueIdBytes)));
+  membership.rank = static_cast<uint32_t>(rank);
+  membership.nRanks = static_cast<uint32_t>(nRanks);
+  return startHandle(comm, newHandle(membership, blocking),
+                     [env, membership] { return Communicator::create(env, membership); });
+}
+
+Status initAll(bpsComm_t* comms, int count) {
+  if (comms == nullptr) return badArgument("comms is NULL");
+  if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
+  std::fill_n(comms, count, nullptr);
+  if (Group::ofThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
+  Env env = BPS_TRY(processEnv());
+  env.root.clear();  // all ranks are here: BPS_ROOT names another meeting
+  const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
+  bpsUniqueId id;
+  std::memcpy(id.internal, bytes.data(), bytes.size());
+  Group::ofThisThread().begin();
+  Status asked;
+  for (int rank = 0; rank < count && asked.ok(); ++rank) asked = initRank(&comms[rank], count, id, rank, nullptr);
+  Status started = Group::ofThisThread().end();
+  if (asked.ok() && started.ok()) return {};
+  for (int rank = 0; rank < count; ++rank) delete std::exchange(comms[rank], nullptr);
+  return asked.ok() ? std::move(started) : std::move(asked);
+}
+
+Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
+  if (newComm == nullptr) return badArgument("newcomm is NULL");
+  *newComm = nullptr;
+  if (color < 0 && color != BPS_SPLIT_NOCOLOR)
+    return badArgument("color is {}, expected at least 0 or BPS_SPLIT_NOCOLOR", color);
+  Communicator* parent = BPS_TRY(readyCommunicator(comm));
+  const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
+  const auto membership = BPS_TRY(parent->split(color, key));
+  if (!membership) return {};
+  return startHandle(newComm, newHandle(*membership, blocking), [env = parent->env(), membership = *membership] {
+    Env own = env;
+    own.root.clear();
+    return Communicator::create(own, membership);
+  });
+}
+
+Status destroy(bpsComm_t comm) {
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  const std::unique_ptr<bpsComm> owner(handle);
+  if (handle->starter.joinable()) handle->starter.join();
+  if (handle->communicator == nullptr || handle->communicator->finalized()) return {};
+  return handle->communicator->finalize();
+}
+
+Status abortComm(bpsComm_t comm) {
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  const std::unique_ptr<bpsComm> owner(handle);
+  if (handle->starter.joinable()) handle->starter.join();
+  if (handle->communicator != nullptr) handle->communicator->abort();
+  return {};
+}
+
+Status asyncError(bpsComm_t comm, bpsResult_t* result) {
+  if (result == nullptr) return badArgument("asyncError is NULL");
+  const bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  const auto state = handle->state.load(std::memory_order_acquire);
+  if (state == bpsComm::State::kStarting) *result = bpsInProgress;
+  else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle->error.get().code());
+  else *result = static_cast<bpsResult_t>(handle->communicator->failure().code());
+  return {};
+}
+
+std::string lastErrorOf(bpsComm_t comm) {
+  if (comm == nullptr || comm->magic != bpsComm::kMagic) return threadError();
+  const auto state = comm->state.load(std::memory_order_acquire);
+  if (state == bpsComm::State::kFailed) return comm->error.get().message();
+  if (state == bpsComm::State::kReady && !comm->communicator->failure().ok())
+    return comm->communicator->failure().message();
+  return threadError();
+}
+
+template <class T>
+Status store(T* out, const char* name, T value) {
+  if (out == nullptr) return badArgument("{} is NULL", name);
+  *out = value;
+  return {};
+}
+
+}  // namespace
+}  // namespace bps
+
+using namespace bps;
+
+bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
+  return border(__func__, [&]() -> Status {
+    if (uniqueId == nullptr) return badArgument("uniqueId is NULL");
+    const Env env = BPS_TRY(processEnv());
+    const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
+    std::memcpy(uniqueId->internal, bytes.data(), bytes.size());
+    return {};
+  });
+}
+
+bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank) {
+  return border(__func__, [&] { return initRank(comm, nranks, commId, rank, nullptr); });
+}
+
+bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
+  return border(__func__, [&] { return initRank(comm, nranks, commId, rank, config); });
+}
+
+bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int*) {
+  return border(__func__, [&] { return initAll(comms, ndev); });
+}
+
+bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
+  return border(__func__, [&] { return split(comm, color, key, newcomm, config); });
+}
+
+bpsResult_t bpsCommFinalize(bpsComm_t comm) {
+  return border(__func__, [&]() -> Status { return BPS_TRY(readyCommunicator(comm))->finalize(); });
+}
+
+bpsResult_t bpsCommDestroy(bpsComm_t comm) {
+  return border(__func__, [&] { return destroy(comm); });
+}
+
+bpsResult_t bpsCommAbort(bpsComm_t comm) {
+  return border(__func__, [&] { return abortComm(comm); });
+}
+
+bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError_) {
+  return border(__func__, [&] { return asyncError(comm, asyncError_); });
+}
+
+bpsResult_t bpsCommCount(bpsComm_t comm, int* count) {
+  return border(__func__, [&]() -> Status {
+    return store(count, "count", static_cast<int>(BPS_TRY(readyCommunicator(comm))->nRanks()));
+  });
+}
+
+bpsResult_t bpsCommUserRank(bpsComm_t comm, int* rank) {
+  return border(__func__, [&]() -> Status {
+    return store(rank, "rank", static_cast<int>(BPS_TRY(readyCommunicator(comm))->rank()));
+  });
+}
+
+bpsResult_t bpsCommCuDevice(bpsComm_t comm, int* device) {
+  return border(__func__, [&]() -> Status {
+    BPS_TRY(readyCommunicator(comm));
+    return store(device, "device", 0);
+  });
+}
+
+bpsResult_t bpsCommDescribe(bpsComm_t comm, char* text, size_t size) {
+  return border(__func__, [&]() -> Status {
+    const std::string facts = BPS_TRY(readyCommunicator(comm))->describe();
+    if (text == nullptr || size < facts.size() + 1)
+      return badArgument("text has room for {} bytes, {} are needed", size, facts.size() + 1);
+    std::memcpy(text, facts.c_str(), facts.size() + 1);
+    return {};
+  });
+}
+
+bpsResult_t bpsGetVersion(int* version) {
+  return border(__func__, [&] { return store(version, "version", BPS_VERSION_CODE); });
+}
+
+const char* bpsGetLastError(bpsComm_t comm) {
+  thread_local std::string text;
+  const Status status = guarded([&] { text = lastErrorOf(comm); });
+  return status.ok() ? text.c_str() : "";
+}
+
+const char* bpsGetErrorString(bpsResult_t result) {
+  static constexpr const char* kTexts[] = {"no error",
+                                           "unhandled CUDA error",
+                                           "system error",
+                                           "internal error",
+                                           "invalid argument",
+                                           "invalid usage",
+                                           "remote process failed or was cut off",
+                                           "still in progress",
+                                           "timed out"};
+  return result >= 0 && result < bpsNumResults ? kTexts[result] : "unknown result code";
+}

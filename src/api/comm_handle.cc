@@ -1,0 +1,90 @@
+#include "src/api/comm_handle.h"
+
+#include "src/api/border.h"
+
+namespace bps {
+
+Result<bpsComm*> checkedHandle(bpsComm_t comm) {
+  if (comm == nullptr) return badArgument("comm is NULL");
+  if (comm->magic != bpsComm::kMagic) return badArgument("comm is not a communicator, or was destroyed");
+  return comm;
+}
+
+Result<Communicator*> readyCommunicator(bpsComm_t comm) {
+  const bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  switch (handle->state.load(std::memory_order_acquire)) {
+    case bpsComm::State::kReady: return handle->communicator.get();
+    case bpsComm::State::kFailed: return handle->error.get();
+    case bpsComm::State::kStarting: break;
+  }
+  return badArgument("comm is not ready: bpsCommGetAsyncError still says bpsInProgress");
+}
+
+namespace {
+
+Status runStart(bpsComm& handle, const Starter& join) {
+  Result<std::unique_ptr<Communicator>> joined = Status(Code::kInternal, "start did not run");
+  Status ran = guarded([&] { joined = join(); });
+  if (ran.ok() && joined.ok()) {
+    handle.communicator = std::move(joined).value();
+    handle.state.store(bpsComm::State::kReady, std::memory_order_release);
+    return {};
+  }
+  Status failed = ran.ok() ? std::move(joined).status() : std::move(ran);
+  handle.error.set(failed);
+  handle.state.store(bpsComm::State::kFailed, std::memory_order_release);
+  return failed;
+}
+
+Status runBlocking(bpsComm_t* out, const Starter& join) {
+  Status started = runStart(**out, join);
+  if (started.ok()) return {};
+  delete *out;
+  *out = nullptr;
+  return started;
+}
+
+}  // namespace
+
+Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle, Starter join) {
+  *out = handle.release();
+  if (!(*out)->blocking) {
+    bpsComm* self = *out;
+    self->starter = std::thread([self, join = std::move(join)] {
+      const Status started = runStart(*self, join);
+      if (!started.ok()) logWarn(Subsystem::kInit, "communicator not started: {}", started.message());
+    });
+    return {Code::kInProgress, "starting"};
+  }
+  if (Group::ofThisThread().open()) {
+    Group::ofThisThread().putOffStart([out, join = std::move(join)] { return runBlocking(out, join); });
+    return {};
+  }
+  return runBlocking(out, join);
+}
+
+Group& Group::ofThisThread() {
+  thread_local Group group;
+  return group;
+}
+
+Status Group::end() {
+  if (depth_ == 0) return {Code::kInvalidUsage, "bpsGroupEnd without bpsGroupStart"};
+  if (--depth_ > 0) return {};
+  const auto starts = std::exchange(starts_, {});
+  const auto calls = std::exchange(calls_, {});
+  std::vector<Status> outcomes(starts.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < starts.size(); ++i)
+    threads.emplace_back([&, i] { outcomes[i] = guarded(starts[i]); });
+  for (std::thread& thread : threads) thread.join();
+  Status first;
+  const auto note = [&first](Status outcome) {
+    if (first.ok() && !outcome.ok()) first = std::move(outcome);
+  };
+  for (Status& outcome : outcomes) note(std::move(outcome));
+  for (const auto& call : calls) note(call());
+  return first;
+}
+
+}  // namespace bps

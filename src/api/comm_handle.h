@@ -1,0 +1,76 @@
+// bpsComm: what a bpsComm_t points to. The communicator behind it may still be starting (non-blocking init, or inside a
+// group), be ready, or have failed to start.
+//
+// Threads: `state` and `error` are read by any thread; the rest belongs to the thread that uses the communicator.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "bps/bps.h"
+#include "src/comm/communicator.h"
+#include "src/comm/first_error.h"
+
+namespace bps {
+
+// An operation made by bpsRedOpCreatePreMulSum.
+struct UserOp {
+  DataType type = DataType::kFloat32;
+  ScalarBits scalar = 0;
+  const void* deviceScalar = nullptr;
+};
+
+}  // namespace bps
+
+struct bpsComm {
+  static constexpr uint64_t kMagic = 0x6270732d636f6d6d;  // "bps-comm"
+  enum class State { kStarting, kReady, kFailed };
+
+  uint64_t magic = kMagic;
+  std::atomic<State> state{State::kStarting};
+  bps::FirstError error;        // of a start that failed
+  std::thread starter;          // non-blocking init
+  std::unique_ptr<bps::Communicator> communicator;  // set before state becomes kReady
+  uint32_t rank = 0, nRanks = 0;
+  bool blocking = true;
+  std::map<int, bps::UserOp> userOps;
+  int nextUserOp = bpsNumOps;
+
+  ~bpsComm() {
+    if (starter.joinable()) starter.join();
+    magic = 0;
+  }
+};
+
+namespace bps {
+
+// The handle if it is one, else an argument error.
+Result<bpsComm*> checkedHandle(bpsComm_t comm);
+// The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
+Result<Communicator*> readyCommunicator(bpsComm_t comm);
+
+// Starts `handle` with what `join` gives: now, on a thread of its own, or at the end of the thread's group. On failure
+// of a blocking start *out becomes null and the handle is freed.
+using Starter = std::function<Result<std::unique_ptr<Communicator>>()>;
+Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle, Starter join);
+
+// The group of the calling thread.
+class Group {
+ public:
+  static Group& ofThisThread();
+  void begin() { ++depth_; }
+  // Runs what was put off when the outermost group ends: communicators first, all at once, then calls in order.
+  Status end();
+  bool open() const { return depth_ > 0; }
+  void putOffStart(std::function<Status()> start) { starts_.push_back(std::move(start)); }
+  void putOffCall(std::function<Status()> call) { calls_.push_back(std::move(call)); }
+
+ private:
+  int depth_ = 0;
+  std::vector<std::function<Status()>> starts_, calls_;
+};
+
+}  // namespace bps

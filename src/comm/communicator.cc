@@ -1,0 +1,168 @@
+#include "src/comm/communicator.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+
+namespace bps {
+namespace {
+
+std::chrono::nanoseconds timeoutOf(const Env& env) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(env.timeout.value * 1e9));
+}
+
+// Enough slots for the windows of all owners, and some to copy ahead.
+LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
+  const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
+  const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
+  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const Membership& membership) {
+  std::unique_ptr<Communicator> communicator(new Communicator(env, membership));
+  BPS_TRY(communicator->build());
+  return communicator;
+}
+
+Status Communicator::build() {
+  const Deadline deadline = Deadline::in(timeoutOf(env_));
+  bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
+  const auto sink = [this, bell = bell_](Status failure) {
+    if (failure_.set(failure)) logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
+    bell->ring();
+  };
+  JoinArgs args;
+  args.id = membership_.id;
+  args.rank = membership_.rank;
+  args.nRanks = membership_.nRanks;
+  control_ = BPS_TRY(ControlPlane::join(env_, args, deadline, sink));
+  Status connected = connect(deadline);
+  if (connected.ok()) {
+    logStart();
+    return {};
+  }
+  // What everybody was told is the better explanation; what only this rank knows, everybody is told.
+  if (failure_.failed()) return failure_.get();
+  control_->report(connected.clone().within(control_->roster().rankName(membership_.rank)));
+  return connected;
+}
+
+Status Communicator::connect(Deadline deadline) {
+  const Roster& roster = control_->roster();
+  plan_ = BPS_TRY(JobPlan::make(roster));
+  const Machine& machine = roster.machines[roster.ranks[membership_.rank].machine];
+  if (machine.ranks.size() > 1) {
+    const LocalGroupSpec spec{&roster, membership_.rank, ringShape(plan_, machine), env_.reduceThreads, bell_};
+    local_ = BPS_TRY(LocalGroup::meet(spec, deadline));
+  }
+  ChannelParts parts;
+  parts.env = env_;
+  parts.control = control_.get();
+  parts.failure = &failure_;
+  parts.local = local_.get();
+  parts.plan = plan_;
+  parts.bell = bell_;
+  parts.deadline = deadline;
+  channel_ = BPS_TRY(Channel::start(std::move(parts)));
+  return control_->barrier(deadline);
+}
+
+Communicator::~Communicator() = default;  // the channel first, then what it uses
+
+Status Communicator::allReduce(const AllReduceCall& call) {
+  if (failure_.failed()) return failure_.get();
+  if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized"};
+  const size_t bytes = call.count * elementBytes(call.type);
+  auto collective = std::make_unique<Collective>();
+  collective->call.number = nextCall_++;
+  collective->call.count = call.count;
+  collective->call.type = static_cast<uint8_t>(call.type);
+  collective->call.op = static_cast<uint8_t>(call.op);
+  collective->call.hasScalar = call.op == CallOp::kPreMulSum;
+  collective->call.scalar = call.scalar;
+  collective->deviceScalar = call.deviceScalar;
+  collective->send = static_cast<const uint8_t*>(call.send);
+  collective->recv = static_cast<uint8_t*>(call.recv);
+  collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, bell_);
+  const std::shared_ptr<StreamEntry> entry = collective->entry;
+  if (channel_->submit(collective)) return {};
+  Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
+  call.stream->complete(*entry, ended);
+  return ended;
+}
+
+Result<std::optional<Communicator::Membership>> Communicator::split(int color, int key) {
+  if (failure_.failed()) return failure_.get();
+  const Deadline deadline = Deadline::in(timeoutOf(env_));
+  const std::vector<Blob> wishes = BPS_TRY(control_->gather(WireWriter().put(color).put(key).bytes(), deadline));
+  std::vector<std::pair<int, uint32_t>> group;  // (key, rank) of this rank's color
+  for (uint32_t rank = 0; rank < wishes.size(); ++rank) {
+    WireReader reader(wishes[rank]);
+    const auto itsColor = reader.get<int>(), itsKey = reader.get<int>();
+    BPS_TRY(reader.finish("split"));
+    if (itsColor == color) group.emplace_back(itsKey, rank);
+  }
+  std::sort(group.begin(), group.end());
+
+  // The new rank 0 opens the meeting point of its group; its id travels over the authenticated star.
+  Membership membership;
+  Blob offer;
+  Status opened;
+  if (color >= 0 && group.front().second == rank()) {
+    Env env = env_;
+    env.root.clear();
+    Result<UniqueId> id = UniqueId::create(env);
+    if (!id.ok()) {
+      opened = std::move(id).status();
+    } else {
+      const auto bytes = std::move(id).value().bytes();
+      offer.assign(bytes.begin(), bytes.end());
+    }
+  }
+  const std::vector<Blob> offers = BPS_TRY(control_->gather(offer, deadline));
+  BPS_TRY(std::move(opened));
+  if (color < 0) return std::optional<Membership>();
+  const Blob& chosen = offers[group.front().second];
+  if (chosen.size() != kUniqueIdBytes)
+    return bps::failure(Code::kRemote, "{} could not open the new communicator's meeting point",
+                        control_->roster().rankName(group.front().second));
+  membership.id = BPS_TRY(UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes>(chosen)));
+  membership.nRanks = static_cast<uint32_t>(group.size());
+  for (uint32_t i = 0; i < group.size(); ++i)
+    if (group[i].second == rank()) membership.rank = i;
+  return std::optional<Membership>(membership);
+}
+
+Status Communicator::finalize() {
+  if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized already"};
+  finalized_ = true;
+  auto pause = std::chrono::microseconds(20);
+  while (!channel_->drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
+    if (failure_.failed()) return failure_.get();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  }
+  control_->leave(Deadline::in(timeoutOf(env_)));
+  return {};
+}
+
+void Communicator::abort() {
+  const std::string name = control_->roster().rankName(membership_.rank);
+  control_->report({Code::kRemote, name + " aborted the communicator"});
+  failure_.set({Code::kInvalidUsage, "aborted"});
+  bell_->ring();
+}
+
+void Communicator::logStart() const {
+  const Roster& roster = control_->roster();
+  const std::string transport = channel_->transport().empty() ? "none needed" : channel_->transport();
+  logInfo(Subsystem::kInit, "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels", rank(),
+          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget());
+}
+
+}  // namespace bps

@@ -1,0 +1,78 @@
+// Communicator: one rank's membership in an agreed group of ranks and servers. Owns everything that serves it.
+//
+// Threads: one caller at a time, except failure(), abort() and describe(), which any thread may call at any time.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/base/env.h"
+#include "src/base/status.h"
+#include "src/comm/channel.h"
+#include "src/comm/first_error.h"
+#include "src/comm/host_stream.h"
+#include "src/comm/local_group.h"
+#include "src/control/control_plane.h"
+
+namespace bps {
+
+// One all-reduce as the application asked for it; checked by the caller.
+struct AllReduceCall {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  DataType type = DataType::kFloat32;
+  CallOp op = CallOp::kSum;
+  ScalarBits scalar = 0;                 // of CallOp::kPreMulSum
+  const void* deviceScalar = nullptr;    // if set, read when the call starts
+  std::shared_ptr<HostStream> stream;
+};
+
+class Communicator {
+ public:
+  struct Membership {
+    UniqueId id;
+    uint32_t rank = 0;
+    uint32_t nRanks = 1;
+  };
+  // Blocks until everything is connected, or at most BPS_TIMEOUT.
+  static Result<std::unique_ptr<Communicator>> create(const Env& env, const Membership& membership);
+  // Calls in flight fail, and their buffers are not touched afterwards. Without finalize() the others see a failure.
+  ~Communicator();
+
+  uint32_t rank() const { return membership_.rank; }
+  uint32_t nRanks() const { return membership_.nRanks; }
+  bool finalized() const { return finalized_; }
+
+  // Queues the call on its stream; does not block. Later failures: the stream, and failure().
+  Status allReduce(const AllReduceCall& call);
+  // Collective. The membership of the new communicator, or none for a negative color. No call may be in flight.
+  Result<std::optional<Membership>> split(int color, int key);
+  // Waits for all calls, then says goodbye.
+  Status finalize();
+  // Ends all calls; the others hear that this rank aborted.
+  void abort();
+  Status failure() const { return failure_.get(); }
+  const Env& env() const { return env_; }
+  // Facts for people and benchmarks, as JSON.
+  std::string describe() const;
+
+ private:
+  Communicator(const Env& env, const Membership& membership) : env_(env), membership_(membership) {}
+  Status build();
+  Status connect(Deadline deadline);
+  void logStart() const;
+
+  Env env_;
+  Membership membership_;
+  FirstError failure_;
+  std::shared_ptr<Doorbell> bell_;
+  std::unique_ptr<ControlPlane> control_;
+  JobPlan plan_;
+  std::unique_ptr<LocalGroup> local_;
+  std::unique_ptr<Channel> channel_;
+  uint64_t nextCall_ = 0;
+  bool finalized_ = false;
+};
+
+}  // namespace bps

@@ -1,0 +1,24 @@
+#include <nlohmann/json.hpp>
+
+#include "src/comm/communicator.h"
+
+namespace bps {
+
+std::string Communicator::describe() const {
+  const Roster& roster = control_->roster();
+  nlohmann::ordered_json facts;
+  facts["ranks"] = nRanks();
+  facts["machines"] = roster.machines.size();
+  facts["servers"] = roster.servers.size();
+  facts["serverNames"] = nlohmann::ordered_json::array();
+  for (const ServerEntry& server : roster.servers) facts["serverNames"].push_back(server.name);
+  facts["transport"] = channel_->transport();
+  facts["shares"] = {{"workers", plan_.shares.workers}, {"servers", plan_.shares.servers}};
+  facts["chunkBytes"] = plan_.limits.maxChunkBytes;
+  facts["eagerBytes"] = plan_.limits.eagerBytes;
+  facts["window"] = plan_.depth;
+  facts["kernels"] = std::string(reduceTarget());
+  return facts.dump();
+}
+
+}  // namespace bps

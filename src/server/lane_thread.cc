@@ -1,0 +1,165 @@
+#include "src/server/lane_thread.h"
+
+#include <malloc.h>
+#include <sched.h>
+
+#include "src/base/format.h"
+#include "src/base/guard.h"
+#include "src/base/log.h"
+
+namespace bps {
+namespace {
+
+constexpr int kSpins = 20;
+
+}  // namespace
+
+Result<std::unique_ptr<LaneThread>> LaneThread::start(const Env& env, std::vector<int> cpus) {
+  Doorbell bell = BPS_TRY(Doorbell::create());
+  net::Waiter waiter = BPS_TRY(net::Waiter::create(bell));
+  std::unique_ptr<LaneThread> lane(new LaneThread(env, std::move(bell), std::move(waiter), std::move(cpus)));
+  LaneThread* self = lane.get();
+  lane->thread_ = std::thread([self] {
+    const Status ended = guarded([self] { self->run(); });
+    if (!ended.ok()) logWarn(Subsystem::kServer, "lane thread ended: {}", ended.message());
+  });
+  return lane;
+}
+
+LaneThread::~LaneThread() {
+  stop_.store(true);
+  bell_.ring();
+  thread_.join();
+}
+
+void LaneThread::post(Command command) {
+  MutexLock lock(mutex_);
+  commands_.push_back(std::move(command));
+  bell_.ring();
+}
+
+void LaneThread::open(JobSpec spec, JobPlan plan, JobEvents& events) {
+  jobCount_.fetch_add(1);
+  post([this, spec = std::move(spec), plan = std::move(plan), &events] { addJob(spec, plan, events); });
+}
+
+void LaneThread::connect(uint64_t job, std::vector<Blob> handles) {
+  post([this, job, handles = std::move(handles)] {
+    const auto found = entries_.find(job);
+    if (found == entries_.end()) return;
+    Status set = found->second.job->setPeerHandles(handles);
+    if (!set.ok()) fail(job, found->second, std::move(set));
+  });
+}
+
+void LaneThread::close(uint64_t job) {
+  jobCount_.fetch_sub(1);
+  post([this, job] { dropJob(job); });
+}
+
+void LaneThread::addJob(const JobSpec& spec, const JobPlan& plan, JobEvents& events) {
+  const uint64_t id = spec.roster.jobId;
+  Result<std::unique_ptr<ServedJob>> made = ServedJob::create(env_, spec, plan);
+  if (!made.ok()) {
+    events.failed(id, std::move(made).status());
+    return;
+  }
+  Entry& entry = entries_[id];
+  entry.job = std::move(made).value();
+  entry.events = &events;
+  events.listening(id, entry.job->handles());
+}
+
+void LaneThread::dropJob(uint64_t id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;  // ended by itself before the control thread closed it
+  bytesOfEnded_ += found->second.job->bytesSummed();
+  found->second.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
+  entries_.erase(found);
+  ::malloc_trim(0);  // a job's memory belongs to the machine again, not to our allocator
+}
+
+void LaneThread::fail(uint64_t id, Entry& entry, Status why) {
+  entry.events->failed(id, std::move(why));
+  ended_.push_back(id);
+}
+
+bool LaneThread::runCommands() {
+  std::vector<Command> commands;
+  {
+    MutexLock lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (const Command& command : commands) command();
+  return !commands.empty();
+}
+
+bool LaneThread::stepJob(uint64_t id, Entry& entry) {
+  Result<ServedJob::Step> outcome = entry.job->step();
+  if (!outcome.ok()) {
+    fail(id, entry, std::move(outcome).status());
+    return true;
+  }
+  const ServedJob::Step step = std::move(outcome).value();
+  if (step == ServedJob::Step::kConnected) {
+    Status added;
+    entry.job->forEachComm([&](net::Comm& comm) {
+      if (added.ok()) added = waiter_.add(comm);
+    });
+    if (added.ok()) entry.events->connected(id);
+    else fail(id, entry, std::move(added));
+  }
+  if (step == ServedJob::Step::kEnded) {
+    entry.events->ended(id);
+    ended_.push_back(id);
+  }
+  return step != ServedJob::Step::kIdle;
+}
+
+bool LaneThread::stepJobs() {
+  bool moved = false;
+  for (auto& [id, entry] : entries_) moved = stepJob(id, entry) || moved;
+  for (const uint64_t id : std::exchange(ended_, {})) dropJob(id);
+  return moved;
+}
+
+void LaneThread::rest() {
+  bool busy = false, connecting = false;
+  uint64_t summed = bytesOfEnded_;
+  for (auto& [id, entry] : entries_) {
+    entry.job->watch();
+    busy = busy || entry.job->active();
+    connecting = connecting || entry.job->connecting();
+    summed += entry.job->bytesSummed();
+  }
+  bytesSummed_.store(summed);
+  const std::chrono::milliseconds most(connecting ? 1 : busy ? 500 : 3600000);
+  const Status slept = waiter_.sleep(most);
+  bell_.clear();
+  if (!slept.ok()) logWarn(Subsystem::kServer, "{}", slept.message());
+}
+
+void LaneThread::run() {
+  logThreadName("lanes");
+  if (!cpus_.empty()) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int cpu : cpus_) CPU_SET(static_cast<unsigned>(cpu), &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0) logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
+  }
+  int idleLoops = 0;
+  while (!stop_.load()) {
+    const bool commanded = runCommands();
+    const bool moved = stepJobs();
+    if (commanded || moved) {
+      idleLoops = 0;
+      waiter_.noteProgress();
+    } else if (entries_.empty() || ++idleLoops >= kSpins) {
+      rest();
+    }
+  }
+  waiter_.clear();
+  entries_.clear();
+}
+
+}  // namespace bps

@@ -1,0 +1,68 @@
+#include "src/server/lane_threads.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kMostPartitionBytes = size_t{1} << 30, kLeastPartitionBytes = 4096;
+
+// What one job may hold here: half of the machine's memory, at most 4 GiB.
+size_t memoryLimit() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), pageBytes = ::sysconf(_SC_PAGESIZE);
+  const size_t physical = pages > 0 && pageBytes > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(pageBytes) : 0;
+  return std::min(physical / 2, size_t{4} << 30);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LaneThreads>> LaneThreads::start(const Env& env, size_t threads, const std::vector<int>& cpus) {
+  std::unique_ptr<LaneThreads> runner(new LaneThreads);
+  for (size_t i = 0; i < threads; ++i) runner->threads_.push_back(BPS_TRY(LaneThread::start(env, cpus)));
+  return runner;
+}
+
+Status LaneThreads::open(const JobSpec& spec, JobEvents& events) {
+  const uint64_t partition = spec.roster.settings.partitionBytes;
+  if (partition < kLeastPartitionBytes || partition > kMostPartitionBytes)
+    return failure(Code::kInvalidUsage, "partition of {} bytes, expected {} to {}", partition, kLeastPartitionBytes,
+                   kMostPartitionBytes);
+  if (spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
+    return failure(Code::kInvalidUsage, "endpoint {} is no server of the roster", spec.endpoint);
+  if (byJob_.contains(spec.roster.jobId)) return {Code::kInvalidUsage, "a job of this id is running"};
+  JobPlan plan = BPS_TRY(JobPlan::make(spec.roster));
+  const size_t needed = plan.serviceBytes(spec.roster.machines.size());
+  if (needed > memoryLimit())
+    return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", spec.roster.machines.size(),
+                   needed >> 20, memoryLimit() >> 20);
+  LaneThread* least = std::min_element(threads_.begin(), threads_.end(), [](const auto& a, const auto& b) {
+                        return a->jobs() < b->jobs();
+                      })->get();
+  byJob_[spec.roster.jobId] = least;
+  least->open(spec, std::move(plan), events);
+  return {};
+}
+
+void LaneThreads::connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) {
+  const auto found = byJob_.find(job);
+  if (found != byJob_.end()) found->second->connect(job, std::move(handlesPerEndpoint));
+}
+
+void LaneThreads::close(uint64_t job) {
+  const auto found = byJob_.find(job);
+  if (found == byJob_.end()) return;
+  found->second->close(job);
+  byJob_.erase(found);
+}
+
+uint64_t LaneThreads::bytesSummed() const {
+  uint64_t bytes = 0;
+  for (const auto& thread : threads_) bytes += thread->bytesSummed();
+  return bytes;
+}
+
+}  // namespace bps

@@ -1,0 +1,30 @@
+// LaneThreads: bps-server's JobRunner. A job runs on one thread, the one with the fewest jobs.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "src/base/mutex.h"
+#include "src/server/job.h"
+#include "src/server/lane_thread.h"
+
+namespace bps {
+
+class LaneThreads final : public JobRunner {
+ public:
+  static Result<std::unique_ptr<LaneThreads>> start(const Env& env, size_t threads, const std::vector<int>& cpus);
+
+  Status open(const JobSpec& spec, JobEvents& events) override;
+  void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) override;
+  void close(uint64_t job) override;
+
+  uint64_t bytesSummed() const;
+
+ private:
+  LaneThreads() = default;
+
+  std::vector<std::unique_ptr<LaneThread>> threads_;
+  std::map<uint64_t, LaneThread*> byJob_;  // control thread
+};
+
+}  // namespace bps
