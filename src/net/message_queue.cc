@@ -29,10 +29,15 @@ Result<bool> MessageQueue::complete() {
   return moved;
 }
 
-Result<bool> MessageQueue::step() {
-  const bool posted = BPS_TRY(post());
-  const bool completed = BPS_TRY(complete());
-  return posted || completed;
+bool MessageQueue::step() {
+  bool moved = false;
+  for (auto part : {&MessageQueue::post, &MessageQueue::complete}) {
+    if (!failure_.ok()) break;
+    Result<bool> outcome = (this->*part)();
+    if (outcome.ok()) moved = std::move(outcome).value() || moved;
+    else failure_ = std::move(outcome).status();
+  }
+  return moved;
 }
 
 size_t MessageQueue::takeReceivedBytes() {

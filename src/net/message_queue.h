@@ -25,8 +25,11 @@ class MessageQueue {
 
   void push(const Message& message) { waiting_.push_back(message); }
 
-  // Posts what can be posted and completes what is complete; true when anything moved. Never blocks.
-  Result<bool> step();
+  // Posts what can be posted and completes what is complete; true when anything moved. Never blocks. After a failure
+  // what had completed before it is still counted, and nothing more moves.
+  bool step();
+  // The failure that ended this queue, or success.
+  const Status& failure() const { return failure_; }
 
   uint64_t done() const { return done_; }
   bool idle() const { return waiting_.empty() && posted_.empty(); }
@@ -49,6 +52,7 @@ class MessageQueue {
   std::deque<Posted> posted_;
   std::deque<size_t> received_;
   uint64_t done_ = 0;
+  Status failure_;
 };
 
 }  // namespace bps::net

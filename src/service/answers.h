@@ -18,7 +18,11 @@ class Answers {
 
   // Queues the answer to round `pushed()`. The payload must stay until done() has passed it.
   void push(uint64_t call, const uint8_t* payload, size_t bytes);
-  Result<bool> step() { return queue_.step(); }
+  Result<bool> step() {
+    const bool moved = queue_.step();
+    if (!queue_.failure().ok()) return queue_.failure().clone();
+    return moved;
+  }
   uint64_t pushed() const { return pushed_; }
   uint64_t done() const { return queue_.done() / 2; }
 

@@ -26,8 +26,12 @@ Result<bool> Inbound::step(uint64_t released) {
     queue_.push({headerBytes_.data() + posted_ % depth_ * kDataHeaderBytes, kDataHeaderBytes, headerMemory_});
     queue_.push({slot(posted_), maxChunkBytes_, memory_});
   }
-  const bool moved = BPS_TRY(queue_.step());
+  const bool moved = queue_.step();
   while (queue_.done() >= 2 * (arrived_ + 1)) BPS_TRY(take());
+  if (!queue_.failure().ok() && !closed_) {
+    closed_ = true;
+    return queue_.failure().clone();
+  }
   return moved;
 }
 

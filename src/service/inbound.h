@@ -17,7 +17,8 @@ class Inbound {
  public:
   static Result<std::unique_ptr<Inbound>> create(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes);
 
-  // Receives what has come; rounds below `released` no longer need their slots. True when anything moved.
+  // Receives what has come; rounds below `released` no longer need their slots. True when anything moved. When the
+  // connection ends, by failure or because the peer is done, says so once and then keeps what had arrived.
   Result<bool> step(uint64_t released);
   uint64_t arrived() const { return arrived_; }
   // Of a round that has arrived and is not released. The call is whole for every chunk, not only the first.
@@ -40,6 +41,7 @@ class Inbound {
   std::vector<DataHeader> headers_;
   CallInfo call_;  // of the latest first chunk
   uint64_t posted_ = 0, arrived_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace bps

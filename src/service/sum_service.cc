@@ -84,12 +84,15 @@ Result<bool> SumService::step() {
   return moved;
 }
 
-bool SumService::idle() const {
-  for (size_t m = 0; m < spec_.machines; ++m) {
-    if (contributed(m)) return false;
-    if (answers_[m] && answers_[m]->done() < answers_[m]->pushed()) return false;
-  }
-  return true;
+bool SumService::drained() const {
+  return std::all_of(answers_.begin(), answers_.end(),
+                     [](const auto& lane) { return lane == nullptr || lane->done() == lane->pushed(); });
+}
+
+bool SumService::active() const {
+  for (size_t m = 0; m < spec_.machines; ++m)
+    if (contributed(m)) return true;
+  return !drained();
 }
 
 void SumService::watch() {

@@ -55,7 +55,8 @@ class SumService {
   };
   static Result<std::unique_ptr<SumService>> create(ServiceSpec spec, std::vector<Lane> lanes);
 
-  // Moves what can move; true when anything did. After a failure culprit() is the machine whose lane broke, if one did.
+  // Moves what can move; true when anything did. After a failure culprit() is the machine whose lane broke, if one did;
+  // a machine that only ended its push lane is reported once, and step() may go on.
   Result<bool> step();
   std::optional<size_t> culprit() const { return culprit_; }
 
@@ -63,8 +64,10 @@ class SumService {
   void offer(const LocalChunk& chunk);
   // Local chunks whose sum is in their target.
   uint64_t retired() const { return summed_; }
-  // Nothing has arrived that is not summed, and every answer has been handed to the transport.
-  bool idle() const;
+  // Every answer has been handed to the transport.
+  bool drained() const;
+  // A round has begun, or answers are on their way.
+  bool active() const;
   uint64_t bytesSummed() const { return bytesSummed_; }
 
   // Logs for whom the oldest round waits, at most once per patience. Call now and then.
