@@ -59,10 +59,18 @@ void LaneThreads::close(uint64_t job) {
   byJob_.erase(found);
 }
 
-uint64_t LaneThreads::bytesSummed() const {
+std::string LaneThreads::counters() const {
   uint64_t bytes = 0;
-  for (const auto& thread : threads_) bytes += thread->bytesSummed();
-  return bytes;
+  size_t jobs = 0;
+  for (const auto& thread : threads_) {
+    bytes += thread->bytesSummed();
+    jobs += thread->jobs();
+  }
+  return fmt::format(
+      "# HELP bps_jobs Jobs that are open.\n# TYPE bps_jobs gauge\nbps_jobs {}\n"
+      "# HELP bps_summed_bytes_total Bytes of contributions summed.\n# TYPE bps_summed_bytes_total counter\n"
+      "bps_summed_bytes_total {}\n",
+      jobs, bytes);
 }
 
 }  // namespace bps

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/mutex.h"
@@ -18,7 +19,8 @@ class LaneThreads final : public JobRunner {
   void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) override;
   void close(uint64_t job) override;
 
-  uint64_t bytesSummed() const;
+  // Jobs and bytes summed, in Prometheus' text format. Any thread.
+  std::string counters() const;
 
  private:
   LaneThreads() = default;

@@ -1,0 +1,123 @@
+// bps-server: a summation server. Serves any number of jobs until SIGTERM, then drains.
+#include <pthread.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/base/format.h"
+#include "src/base/guard.h"
+#include "src/base/log.h"
+#include "src/base/socket.h"
+#include "src/server/control_server.h"
+#include "src/server/lane_threads.h"
+#include "tools/bps_server/cpu_list.h"
+#include "tools/bps_server/metrics.h"
+
+namespace bps {
+namespace {
+
+constexpr uint16_t kDefaultPort = 7700;
+
+struct Options {
+  std::string listen;
+  std::string keyFile;
+  size_t threads = 0;
+  std::string cpus;
+  std::string metrics;
+};
+
+// The address asked for, or the first usable interface.
+Result<Address> listenAddress(const std::string& text, const Env& env) {
+  if (text.empty()) {
+    Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
+    address.setPort(kDefaultPort);
+    return address;
+  }
+  const HostPort where = BPS_TRY(parseHostPort(text, kDefaultPort));
+  return BPS_TRY(resolve(where, Deadline::in(std::chrono::seconds(10)))).front();
+}
+
+// SIGTERM or SIGINT: finish the jobs that run, take no new ones. A second one: end them too.
+class SignalThread {
+ public:
+  explicit SignalThread(ControlServer& server) : server_(server) {
+    thread_ = std::thread([this] { wait(); });
+  }
+  ~SignalThread() {
+    pthread_kill(thread_.native_handle(), SIGUSR2);
+    thread_.join();
+  }
+  static sigset_t set() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set, number);
+    return set;
+  }
+
+ private:
+  void wait() {
+    const sigset_t set = SignalThread::set();
+    bool draining = false;
+    int number = 0;
+    while (sigwait(&set, &number) == 0 && number != SIGUSR2) {
+      if (draining) {
+        logWarn(Subsystem::kServer, "second signal: ending all jobs");
+        server_.stop();
+      } else {
+        draining = true;
+        logInfo(Subsystem::kServer, "draining: no new jobs");
+        server_.drain();
+      }
+    }
+  }
+  ControlServer& server_;
+  std::thread thread_;
+};
+
+Status serve(const Options& options) {
+  Env env = BPS_TRY(processEnv());
+  logThreadName("server");
+  if (!options.keyFile.empty()) env.keyFile = options.keyFile;
+  const Key key = BPS_TRY(serverKey(env));
+  const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
+  const Address address = BPS_TRY(listenAddress(options.listen, env));
+  const size_t threads = options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
+
+  const sigset_t signals = SignalThread::set();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: all inherit it
+  signal(SIGPIPE, SIG_IGN);
+  const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
+  const auto server = BPS_TRY(ControlServer::create(env, address, key, *runner));
+  std::unique_ptr<Metrics> metrics;
+  if (!options.metrics.empty())
+    metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
+  std::printf("listening on %s\n", server->address().text().c_str());
+  std::fflush(stdout);
+  const SignalThread onSignals(*server);
+  return server->run();
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"bps-server: a summation server. Ends after SIGTERM, once its jobs are done.", "bps-server"};
+  Options options;
+  app.add_option("--listen", options.listen, "ADDR:PORT to listen on (default: first usable interface, port 7700)");
+  app.add_option("--key-file", options.keyFile, "file whose bytes (at least 16) are the key; workers: BPS_KEY_FILE");
+  app.add_option("--threads", options.threads, "summation threads (default: up to 4)")->check(CLI::Range(1, 256));
+  app.add_option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
+  app.add_option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
+  CLI11_PARSE(app, argc, argv);
+  const Status status = guarded([&] { return serve(options); });
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bps-server: %s\n", status.message());
+  return 1;
+}
+
+}  // namespace
+}  // namespace bps
+
+int main(int argc, char** argv) { return bps::run(argc, argv); }

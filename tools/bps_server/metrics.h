@@ -1,0 +1,33 @@
+// Metrics: answers HTTP GETs with counters in Prometheus' text format. One thread, one short request at a time.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "src/base/fd.h"
+#include "src/base/status.h"
+
+namespace bps {
+
+class Metrics {
+ public:
+  // `text` is asked on the metrics thread for every request.
+  static Result<std::unique_ptr<Metrics>> serve(const std::string& where, std::function<std::string()> text);
+  ~Metrics();
+
+ private:
+  Metrics(UniqueFd listener, Doorbell bell, std::function<std::string()> text)
+      : listener_(std::move(listener)), bell_(std::move(bell)), text_(std::move(text)) {}
+  void run();
+  void answerOne(int fd) const;
+
+  UniqueFd listener_;
+  Doorbell bell_;
+  std::function<std::string()> text_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace bps
