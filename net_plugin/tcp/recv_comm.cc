@@ -43,6 +43,14 @@ Status RecvComm::takeAhead() {
   return {};
 }
 
+Interest::For RecvComm::prepareSleep() {
+  const size_t wanted = inMessage_ ? std::min(messageBytes_ - messageGot_, kWakeBytes) : 1;
+  if (wanted == wakeBytes_) return Interest::For::kReading;
+  const int lowWater = static_cast<int>(wanted);
+  if (::setsockopt(socket(), SOL_SOCKET, SO_RCVLOWAT, &lowWater, sizeof lowWater) == 0) wakeBytes_ = wanted;
+  return Interest::For::kReading;
+}
+
 Status RecvComm::endOfStream() const {
   if (!inMessage_ && aheadBegin_ == aheadEnd_) return peerClosed();
   return peerClosed().within(fmt::format("in the middle of message {}", requests().active()));

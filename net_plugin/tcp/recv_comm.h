@@ -15,11 +15,13 @@ class RecvComm final : public SocketComm {
  protected:
   Status progress() override;
   Status flush() override { return takeAhead(); }
-  Interest::For waitsFor() const override { return Interest::For::kReading; }
+  Interest::For prepareSleep() override;
   bool hasUnclaimed() const override { return aheadBegin_ < aheadEnd_; }
 
  private:
   static constexpr size_t kAheadBytes = size_t{16} << 10;
+  // Inside a large message the sleep ends when this much has come, not at every segment.
+  static constexpr size_t kWakeBytes = size_t{256} << 10;
 
   struct Read {
     size_t bytes = 0;
@@ -37,6 +39,7 @@ class RecvComm final : public SocketComm {
   size_t aheadBegin_ = 0, aheadEnd_ = 0;
   bool inMessage_ = false;  // the front message's frame has been taken, so its size is known
   size_t messageBytes_ = 0, messageGot_ = 0;
+  size_t wakeBytes_ = 1;  // as the kernel has it
 };
 
 }  // namespace bps::plugin::tcp

@@ -17,7 +17,7 @@ class SendComm final : public SocketComm {
  protected:
   Status progress() override;
   Status flush() override { return progress(); }
-  Interest::For waitsFor() const override { return Interest::For::kWriting; }
+  Interest::For prepareSleep() override { return Interest::For::kWriting; }
 
  private:
   // One sendmsg of at most kMessages messages and about `most` bytes.

@@ -39,7 +39,7 @@ Result<bool> SocketComm::arm() {
     return firstFailure().clone();
   }
   if (requests().idle()) return armIdle();
-  BPS_TRY(interest_.set(socket(), waitsFor()));
+  BPS_TRY(interest_.set(socket(), prepareSleep()));
   return false;
 }
 

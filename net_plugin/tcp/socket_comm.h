@@ -18,8 +18,8 @@ class SocketComm : public Comm {
   // Most bytes that one progress() moves, so that one busy connection does not starve the others of its thread.
   static constexpr size_t kMostPerCall = size_t{1} << 20;
 
-  // What to wait for while messages are under way.
-  virtual Interest::For waitsFor() const = 0;
+  // What to wait for while messages are under way; called right before a sleep.
+  virtual Interest::For prepareSleep() = 0;
   // Received bytes that no receive has been posted for.
   virtual bool hasUnclaimed() const { return false; }
   // What of progress() is due before a sleep: send what is queued, hand out what was read ahead. Reading is not: the
