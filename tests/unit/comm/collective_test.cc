@@ -1,0 +1,55 @@
+#include "src/comm/collective.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace bps {
+namespace {
+
+TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
+  for (const size_t count : {1UL, 2UL, 7UL, 1000UL, 65537UL, 1UL << 20}) {
+    Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .unitBytes = 32 << 10, .eagerBytes = 0});
+    const Cut cut = cutter.next(count, 4);
+    const auto chunks = chunksOf(cut, 4);
+    std::vector<std::pair<size_t, size_t>> ranges;
+    for (const ChunkRef& chunk : chunks) {
+      EXPECT_LE(chunk.bytes, 64U << 10);
+      if (chunk.bytes > 0) ranges.emplace_back(chunk.offset, chunk.bytes);
+    }
+    std::sort(ranges.begin(), ranges.end());
+    size_t at = 0;
+    for (const auto& [offset, bytes] : ranges) {
+      EXPECT_EQ(offset, at);
+      at += bytes;
+    }
+    EXPECT_EQ(at, count * 4);
+    for (uint32_t owner = 0; owner < 4; ++owner) {
+      const auto firsts = std::count_if(chunks.begin(), chunks.end(),
+                                        [&](const ChunkRef& c) { return c.owner == owner && c.first; });
+      const auto all = std::count_if(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == owner; });
+      EXPECT_EQ(firsts, all > 0 ? 1 : 0);
+    }
+  }
+}
+
+TEST(ChunksOf, AnEmptyCallStillReachesItsChecker) {
+  Cutter cutter({1, 1}, {});
+  const auto chunks = chunksOf(cutter.next(0, 4), 4);
+  ASSERT_EQ(chunks.size(), 1U);
+  EXPECT_TRUE(chunks[0].first);
+  EXPECT_EQ(chunks[0].bytes, 0U);
+}
+
+TEST(ChunksOf, TheCheckerHearsOfEveryCall) {
+  Cutter cutter({7, 1, 2}, {});
+  for (size_t count = 0; count < 3000; ++count) {
+    const Cut cut = cutter.next(count, 2);
+    const auto chunks = chunksOf(cut, 2);
+    EXPECT_TRUE(std::any_of(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == cut.checker; }));
+  }
+}
+
+}  // namespace
+}  // namespace bps

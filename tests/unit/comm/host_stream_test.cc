@@ -1,0 +1,74 @@
+#include "src/comm/host_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+namespace bps {
+namespace {
+
+std::shared_ptr<Doorbell> bell() { return std::make_shared<Doorbell>(Doorbell::create().value()); }
+
+BufferRange range(const std::array<char, 64>& memory, size_t from, size_t bytes) { return {&memory[from], bytes}; }
+
+TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto first = stream->enter(range(memory, 0, 8), range(memory, 8, 8), bell());
+  const auto apart = stream->enter(range(memory, 16, 8), range(memory, 24, 8), bell());
+  const auto readsResult = stream->enter(range(memory, 8, 8), range(memory, 32, 8), bell());
+  const auto writesInput = stream->enter(range(memory, 40, 8), range(memory, 4, 4), bell());
+  const auto bothRead = stream->enter(range(memory, 0, 8), range(memory, 48, 8), bell());
+  EXPECT_TRUE(first->mayStart());
+  EXPECT_TRUE(apart->mayStart());
+  EXPECT_FALSE(readsResult->mayStart());
+  EXPECT_FALSE(writesInput->mayStart());
+  EXPECT_FALSE(bothRead->mayStart()) << "what it reads is written by an earlier call";
+  stream->complete(*first, Status());
+  EXPECT_TRUE(readsResult->mayStart());
+  EXPECT_TRUE(writesInput->mayStart());
+  for (const auto& entry : {apart, readsResult, writesInput, bothRead}) stream->complete(*entry, Status());
+  EXPECT_TRUE(stream->idle());
+  HostStream::destroy(stream.get());
+}
+
+TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto a = stream->enter(range(memory, 0, 8), range(memory, 8, 8), bell());
+  const auto b = stream->enter(range(memory, 16, 8), range(memory, 24, 8), bell());
+  std::thread worker([&] {
+    stream->complete(*a, Status(Code::kRemote, "first"));
+    stream->complete(*b, Status(Code::kInternal, "second"));
+  });
+  const Status outcome = stream->synchronize();
+  worker.join();
+  EXPECT_EQ(outcome.code(), Code::kRemote);
+  EXPECT_STREQ(outcome.message(), "first");
+  EXPECT_TRUE(stream->synchronize().ok());
+  HostStream::destroy(stream.get());
+}
+
+TEST(HostStream, AnotherStreamsCallsDoNotWait) {
+  auto one = HostStream::create(), two = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto a = one->enter(range(memory, 0, 8), range(memory, 8, 8), bell());
+  const auto b = two->enter(range(memory, 8, 8), range(memory, 0, 8), bell());
+  EXPECT_TRUE(b->mayStart());
+  one->complete(*a, Status());
+  two->complete(*b, Status());
+  HostStream::destroy(one.get());
+  HostStream::destroy(two.get());
+}
+
+TEST(HostStream, FindsOnlyStreamsThatLive) {
+  const auto stream = HostStream::create();
+  EXPECT_EQ(HostStream::find(stream.get()), stream);
+  HostStream::destroy(stream.get());
+  EXPECT_EQ(HostStream::find(stream.get()), nullptr);
+  EXPECT_NE(HostStream::find(nullptr), nullptr) << "the default stream";
+}
+
+}  // namespace
+}  // namespace bps
