@@ -51,6 +51,9 @@ struct Roster {
   std::string endpointName(size_t endpoint) const;
 };
 
+// Ascending ranks for people: "8-15", "2, 5-6".
+std::string rankRanges(const std::vector<uint32_t>& ranks);
+
 Blob encode(const Roster& roster);
 // Checks every index and count; what it accepts is safe to use.
 Result<Roster> decodeRoster(std::span<const uint8_t> bytes);

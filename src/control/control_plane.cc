@@ -1,0 +1,152 @@
+#include "src/control/control_plane.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "bps/bps.h"
+#include "src/base/format.h"
+#include "src/base/guard.h"
+#include "src/base/log.h"
+#include "src/control/host_id.h"
+#include "src/control/hub/hub.h"
+#include "src/control/link/secret.h"
+#include "src/control/mailbox.h"
+#include "src/control/spoke.h"
+
+namespace bps {
+namespace {
+
+constexpr std::chrono::milliseconds kLastWords(500);  // for a failure to be told before the connections close
+constexpr double kBytesPerGbit = 1e9 / 8;
+
+uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
+
+Join joinOf(const Env& env, const JoinArgs& args) {
+  Join join;
+  join.rank = args.rank;
+  join.nRanks = args.nRanks;
+  join.pid = static_cast<uint32_t>(::getpid());
+  join.libraryVersion = BPS_VERSION_CODE;
+  join.hostId = args.hostId.empty() ? localHostId(env) : args.hostId;
+  join.hostName = localHostName();
+  join.bytesPerSecond = env.bandwidth.value * kBytesPerGbit;
+  return join;
+}
+
+Result<HubArgs> hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
+  HubArgs hub{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), {}, {}, env.socketIfname, deadline};
+  hub.settings = {env.partitionBytes.value, env.directBytes.value, env.eagerBytes.value, timeoutMs(env)};
+  hub.servers.required = env.requireServers;
+  if (env.servers.empty()) return hub;
+  hub.servers.targets = BPS_TRY(serverTargets(env.servers, deadline));
+  hub.servers.credentials = {BPS_TRY(serverKey(env)), env.auth, timeoutMs(env)};
+  return hub;
+}
+
+Result<std::unique_ptr<Star>> makeStar(const Env& env, const JoinArgs& args, Deadline deadline, StarEvents& events) {
+  BPS_TRY(secretInit());
+  if (args.rank >= args.nRanks)
+    return failure(Code::kInvalidArgument, "rank {} is out of range: there are {}", args.rank, args.nRanks);
+  if (args.rank > 0) {
+    SpokeArgs spoke{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
+    return std::unique_ptr<Star>(std::make_unique<Spoke>(std::move(spoke), events));
+  }
+  HubArgs hub = BPS_TRY(hubArgs(env, args, deadline));
+  return std::unique_ptr<Star>(BPS_TRY(Hub::create(std::move(hub), events)));
+}
+
+}  // namespace
+
+class ControlPlane::Impl {
+ public:
+  Impl(Doorbell bell, FailureSink sink, uint32_t rank) : rank_(rank), mailbox_(std::move(bell), std::move(sink)) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    mailbox_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Status join(const Env& env, const JoinArgs& args, Deadline deadline) {
+    star_ = BPS_TRY(makeStar(env, args, deadline, mailbox_));
+    thread_ = std::thread([this] { main(); });
+    return mailbox_.awaitJoin(deadline, roster_);
+  }
+
+  Mailbox& mailbox() { return mailbox_; }
+  const Roster& roster() const { return roster_; }
+  uint32_t rank() const { return rank_; }
+
+ private:
+  void main() {
+    logThreadName(fmt::format("rank {}", rank_));
+    const Status status = guarded([this]() -> Status { return loop(); });
+    if (!status.ok()) [[maybe_unused]]
+      const Status told = guarded([&] { mailbox_.failed(status); });
+    star_.reset();
+  }
+
+  Status loop() {
+    PollSet set;
+    std::optional<Deadline> end;
+    while (true) {
+      set.clear();
+      set.add(mailbox_.wakeFd());
+      star_->watch(set);
+      if (end) set.wakeAt(end->at());
+      BPS_TRY(set.wait());
+      for (const Mailbox::Call& call : mailbox_.takeCalls()) call(*star_);
+      star_->step(set);
+      if (!end && mailbox_.stopped()) end = Deadline::in(kLastWords);
+      if (end && (star_->quiet() || end->passed())) return {};
+    }
+  }
+
+  const uint32_t rank_;
+  Mailbox mailbox_;
+  Roster roster_;               // written before join() returns, constant after
+  std::unique_ptr<Star> star_;  // the thread's, once it runs
+  std::thread thread_;
+};
+
+ControlPlane::ControlPlane(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ControlPlane::~ControlPlane() = default;
+
+Result<std::unique_ptr<ControlPlane>> ControlPlane::join(const Env& env, const JoinArgs& args, Deadline deadline,
+                                                         FailureSink sink) {
+  auto impl = std::make_unique<Impl>(BPS_TRY(Doorbell::create()), std::move(sink), args.rank);
+  BPS_TRY(impl->join(env, args, deadline));
+  return std::unique_ptr<ControlPlane>(new ControlPlane(std::move(impl)));
+}
+
+const Roster& ControlPlane::roster() const { return impl_->roster(); }
+uint32_t ControlPlane::rank() const { return impl_->rank(); }
+
+Result<std::vector<Blob>> ControlPlane::gather(const Blob& mine, Deadline deadline) {
+  return impl_->mailbox().round(RoundKind::kGather, {mine}, deadline);
+}
+
+Result<std::vector<Blob>> ControlPlane::exchange(const std::vector<Blob>& perEndpoint, Deadline deadline) {
+  return impl_->mailbox().round(RoundKind::kExchange, perEndpoint, deadline);
+}
+
+Status ControlPlane::barrier(Deadline deadline) {
+  return impl_->mailbox().round(RoundKind::kBarrier, {}, deadline).status();
+}
+
+void ControlPlane::report(const Status& failure) {
+  auto copy = std::make_shared<Status>(failure.clone());  // a std::function must be copyable
+  impl_->mailbox().post([copy](Star& star) { star.report(copy->clone()); });
+}
+
+void ControlPlane::suspect(size_t endpoint, const std::string& text) {
+  impl_->mailbox().post([endpoint, text](Star& star) { star.suspect(endpoint, text); });
+}
+
+void ControlPlane::leave(Deadline deadline) { impl_->mailbox().awaitFarewell(deadline); }
+bool ControlPlane::hasLeft(size_t endpoint) const { return impl_->mailbox().hasLeft(endpoint); }
+void ControlPlane::interrupt() { impl_->mailbox().interrupt(); }
+
+}  // namespace bps

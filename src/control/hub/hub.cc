@@ -1,0 +1,288 @@
+#include "src/control/hub/hub.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/control/link/secret.h"
+#include "src/control/root.h"
+
+namespace bps {
+
+using std::chrono::milliseconds;
+
+Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, StarEvents& events) {
+  args.servers.job = randomJobId();
+  const bool redirected = args.id.kind == UniqueId::Kind::kRedirect;
+  if (args.join.nRanks == 1) {
+    if (redirected) endRoot(args.id.address);
+    return std::unique_ptr<Hub>(new Hub(std::move(args), std::nullopt, events));
+  }
+  Address address = args.id.address;
+  if (redirected) {
+    address = BPS_TRY(selectInterfaces(args.interfaces)).front().address;
+    address.setPort(0);
+  }
+  Doorman doorman = BPS_TRY(Doorman::create(address, args.credentials, Purpose::kJoin, args.servers.job));
+  address = BPS_TRY(doorman.address());
+  std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(doorman), events));
+  if (redirected) hub->tellRoot(address);
+  return hub;
+}
+
+Hub::Hub(HubArgs args, std::optional<Doorman> doorman, StarEvents& events)
+    : args_(std::move(args)),
+      events_(events),
+      meeting_(args_.join, std::move(doorman), args_.credentials.timeoutMs, args_.deadline),
+      servers_(args_.servers),
+      members_(args_.join.nRanks) {}
+
+void Hub::tellRoot(const Address& hub) {
+  AskRoot word;
+  word.nRanks = args_.join.nRanks;
+  word.isHub = true;
+  word.hub = hub;
+  const DialArgs dial{{args_.id.address}, args_.credentials, Purpose::kRedirect, 0};
+  root_ = std::make_unique<RootCall>(dial, word, args_.deadline);
+}
+
+void Hub::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
+  if (state_ != State::kRunning) return;
+  const uint32_t number = ownRounds_[static_cast<size_t>(kind)]++;
+  const Status status = addPart(0, RoundPart{kind, number, patienceMs(deadline), std::move(blobs)});
+  if (!status.ok()) fail(status);
+}
+
+void Hub::report(Status failure) { fail(failure); }
+
+void Hub::suspect(size_t endpoint, std::string text) {
+  if (state_ != State::kRunning) return;
+  const Status status = addSuspicion(Suspect{static_cast<uint32_t>(endpoint), std::move(text)});
+  if (!status.ok()) fail(status);
+}
+
+void Hub::leave() {
+  if (state_ == State::kRunning) {
+    broadcast(MessageType::kGoodbye, {});
+    state_ = State::kLeaving;
+    return;
+  }
+  if (state_ != State::kLeaving) events_.farewell();
+}
+
+void Hub::watch(PollSet& set) const {
+  if (state_ == State::kOver) return;
+  for (const Member& member : members_)
+    if (member.link) member.link->watch(set);
+  meeting_.watch(set);
+  servers_.watch(set);
+  if (root_) root_->watch(set);
+  if (state_ == State::kMeeting || state_ == State::kOpening) set.wakeAt(meeting_.deadline().at());
+  if (rounds_) set.wakeAt(rounds_->deadline().at());
+  for (const Suspicion& suspicion : suspicions_) set.wakeAt(suspicion.deadline.at());
+  // Everything that needs no sockets (a communicator of one rank) happens in the first turn.
+  if (state_ == State::kMeeting && meeting_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
+}
+
+void Hub::step(const PollSet& set) {
+  if (state_ == State::kFailed || state_ == State::kLeaving) return seeOff(set);
+  if (state_ == State::kOver) return;
+  Status status = advance(set);
+  if (status.ok()) status = checkDeadlines();
+  if (!status.ok()) fail(status);
+}
+
+Status Hub::advance(const PollSet& set) {
+  BPS_TRY(listen(set));
+  switch (state_) {
+    case State::kMeeting:
+      return meet(set);
+    case State::kOpening:
+      BPS_TRY(servers_.step(set));
+      return servers_.agreed() ? begin() : Status();
+    default:
+      return {};
+  }
+}
+
+Status Hub::meet(const PollSet& set) {
+  if (root_) {
+    const std::optional<Address> told = BPS_TRY(root_->step(set));
+    if (told) root_.reset();
+  }
+  BPS_TRY(meeting_.step(set));
+  for (Meeting::Arrival& arrival : meeting_.takeArrivals()) members_[arrival.rank].link = std::move(arrival.link);
+  if (!servers_.started() && meeting_.table().severalMachines()) {
+    const auto timeout = milliseconds(args_.credentials.timeoutMs);
+    const auto half = started_.at() + timeout / 2 - Deadline::Clock::now();
+    servers_.start(Deadline::in(std::max<Deadline::Clock::duration>(half, timeout / 10)));
+  }
+  BPS_TRY(servers_.step(set));
+  if (!meeting_.table().complete() || !servers_.settled()) return {};
+  return open();
+}
+
+Status Hub::open() {
+  // A rank that has the roster may start the next communicator at the same address: it must not find this listener.
+  meeting_.close();
+  servers_.propose(meeting_.table().roster(args_.servers.job, args_.settings));
+  state_ = State::kOpening;
+  return servers_.agreed() ? begin() : Status();
+}
+
+Status Hub::begin() {
+  roster_ = servers_.roster();
+  for (auto& link : servers_.begin()) members_.push_back({std::move(link), false});
+  rounds_.emplace(roster_);
+  const Blob roster = encode(roster_);
+  for (size_t rank = 1; rank < roster_.ranks.size(); ++rank) {
+    members_[rank].link->send(MessageType::kRoster, roster);
+    members_[rank].link->setTimeout(roster_.settings.timeoutMs);
+  }
+  state_ = State::kRunning;
+  events_.joined(roster_);
+  return {};
+}
+
+Status Hub::listen(const PollSet& set) {
+  for (size_t member = 1; member < members_.size(); ++member)
+    if (members_[member].link) BPS_TRY(listenTo(member, set));
+  return {};
+}
+
+Status Hub::listenTo(size_t member, const PollSet& set) {
+  BPS_TRY(members_[member].link->tick(set));
+  while (members_[member].link) {
+    const std::optional<Frame> frame = BPS_TRY(members_[member].link->next());
+    if (!frame) return {};
+    BPS_TRY(handle(member, *frame));
+  }
+  return {};
+}
+
+Status Hub::handle(size_t member, const Frame& frame) {
+  if (frame.header.type == MessageType::kFailure) {
+    const FailureMessage message = BPS_TRY(decode<FailureMessage>(frame.payload));
+    return {message.code, message.text};
+  }
+  if (state_ == State::kRunning) {
+    if (frame.header.type == MessageType::kRoundPart) return addPart(member, BPS_TRY(decode<RoundPart>(frame.payload)));
+    if (frame.header.type == MessageType::kSuspect) return addSuspicion(BPS_TRY(decode<Suspect>(frame.payload)));
+    if (frame.header.type == MessageType::kGoodbye) return memberLeft(member);
+  }
+  return members_[member].link->protocolError(
+      failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
+}
+
+Status Hub::addPart(size_t member, RoundPart part) {
+  const RoundKind kind = part.kind;
+  BPS_TRY(rounds_->add(member, std::move(part)));
+  for (size_t gone : rounds_->participants(kind)) {
+    if (!members_[gone].left) continue;
+    const std::optional<std::string> absent = rounds_->waitingFor(gone);
+    if (absent) return {Code::kRemote, *absent};
+  }
+  if (rounds_->complete(kind)) finishRound(kind);
+  return {};
+}
+
+void Hub::finishRound(RoundKind kind) {
+  std::vector<Blob> own;
+  for (size_t participant : rounds_->participants(kind)) {
+    RoundAnswer answer = rounds_->answerTo(kind, participant);
+    if (participant == 0) own = std::move(answer.blobs);
+    else if (members_[participant].link) members_[participant].link->send(answer);
+  }
+  rounds_->finish(kind);
+  events_.answered(std::move(own));
+}
+
+Status Hub::memberLeft(size_t member) {
+  const std::optional<std::string> awaited = rounds_->waitingFor(member);
+  if (awaited) return {Code::kRemote, *awaited};
+  members_[member].left = true;
+  meeting_.seeOff(members_[member].link->takeSocket());
+  members_[member].link.reset();
+  const size_t endpoint = endpointOf(member);
+  if (!hasLeft(endpoint)) return {};
+  std::erase_if(suspicions_, [&](const Suspicion& suspicion) { return suspicion.endpoint == endpoint; });
+  events_.endpointLeft(endpoint);
+  broadcast(MessageType::kLeft, encode(Left{static_cast<uint32_t>(endpoint)}));
+  return {};
+}
+
+Status Hub::addSuspicion(const Suspect& suspect) {
+  if (suspect.endpoint >= roster_.endpoints()) return {Code::kRemote, suspect.text};
+  if (!hasLeft(suspect.endpoint))
+    suspicions_.push_back({suspect.endpoint, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
+  return {};
+}
+
+Status Hub::checkDeadlines() {
+  if (state_ == State::kMeeting || state_ == State::kOpening) return checkStart();
+  if (const std::optional<std::string> expired = rounds_->expired()) return {Code::kRemote, *expired};
+  for (const Suspicion& suspicion : suspicions_)
+    if (suspicion.deadline.passed()) return {Code::kRemote, suspicion.text};
+  return {};
+}
+
+Status Hub::checkStart() const {
+  if (!meeting_.deadline().passed()) return {};
+  if (!meeting_.table().complete()) return {Code::kRemote, meeting_.missing()};
+  return failure(Code::kRemote, "servers have not opened the job in time: {}", servers_.pending());
+}
+
+void Hub::fail(const Status& failure) {
+  if (state_ == State::kFailed || state_ == State::kLeaving || state_ == State::kOver) return;
+  for (Meeting::Arrival& arrival : meeting_.takeArrivals()) members_[arrival.rank].link = std::move(arrival.link);
+  broadcast(MessageType::kFailure, encode(FailureMessage{failure.code(), failure.message()}));
+  for (auto& link : servers_.tell(failure)) members_.push_back({std::move(link), false});
+  meeting_.tell(failure);
+  meeting_.close();
+  root_.reset();
+  rounds_.reset();
+  suspicions_.clear();
+  state_ = State::kFailed;
+  events_.failed(failure);
+}
+
+// After the last words: whoever has closed has read them.
+void Hub::seeOff(const PollSet& set) {
+  bool everybody = true;
+  for (Member& member : members_) {
+    if (!member.link) continue;
+    Status status = member.link->tick(set);
+    while (status.ok()) {
+      Result<std::optional<Frame>> frame = member.link->next();
+      if (!frame.ok()) status = std::move(frame).status();
+      else if (!std::move(frame).value()) break;
+    }
+    if (!status.ok()) member.link.reset();
+    else everybody = false;
+  }
+  [[maybe_unused]] const Status ignored = meeting_.step(set);
+  if (!everybody || !meeting_.quiet()) return;
+  const bool leaving = state_ == State::kLeaving;
+  state_ = State::kOver;
+  if (leaving) events_.farewell();
+}
+
+void Hub::broadcast(MessageType type, const Blob& payload, size_t except) {
+  for (size_t member = 0; member < members_.size(); ++member)
+    if (member != except && members_[member].link) members_[member].link->send(type, payload);
+}
+
+size_t Hub::endpointOf(size_t member) const {
+  const size_t nRanks = roster_.ranks.size();
+  return member < nRanks ? roster_.ranks[member].machine : roster_.machines.size() + (member - nRanks);
+}
+
+bool Hub::hasLeft(size_t endpoint) const {
+  const size_t member = roster_.isServer(endpoint) ? roster_.ranks.size() + (endpoint - roster_.machines.size())
+                                                   : roster_.machines[endpoint].ranks[0];
+  return members_[member].left;
+}
+
+bool Hub::quiet() const { return state_ != State::kFailed && state_ != State::kLeaving; }
+
+}  // namespace bps

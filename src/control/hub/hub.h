@@ -1,0 +1,97 @@
+// Hub: rank 0's end of the star, and the one that decides.
+//
+//   meeting (ranks join, servers are reached) → opening (servers open the job) → running → leaving → over
+//                                        any failure → failed → over
+//
+// The first failure that the hub learns of is the communicator's: it goes to all ranks and servers in the same words
+// and later ones are dropped. A suspicion becomes a failure only if no direct evidence (a broken connection, silence)
+// and no goodbye has come within a short window.
+//
+// Belongs to the control thread.
+#pragma once
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/control/hub/meeting.h"
+#include "src/control/hub/rounds.h"
+#include "src/control/hub/server_pool.h"
+#include "src/control/root_call.h"
+#include "src/control/star.h"
+#include "src/control/unique_id.h"
+
+namespace bps {
+
+struct HubArgs {
+  UniqueId id;
+  Credentials credentials;  // of the ranks
+  Join join;                // rank 0's own
+  Settings settings;
+  ServerPoolArgs servers;
+  std::string interfaces;  // BPS_SOCKET_IFNAME
+  Deadline deadline;
+};
+
+class Hub final : public Star {
+ public:
+  static Result<std::unique_ptr<Hub>> create(HubArgs args, StarEvents& events);
+
+  void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) override;
+  void report(Status failure) override;
+  void suspect(size_t endpoint, std::string text) override;
+  void leave() override;
+  void watch(PollSet& set) const override;
+  void step(const PollSet& set) override;
+  bool quiet() const override;
+
+ private:
+  enum class State { kMeeting, kOpening, kRunning, kFailed, kLeaving, kOver };
+  struct Member {  // ranks 0..N-1, then servers; rank 0 has no link
+    std::unique_ptr<Link> link;
+    bool left = false;
+  };
+  struct Suspicion {
+    size_t endpoint;
+    std::string text;
+    Deadline deadline;
+  };
+
+  Hub(HubArgs args, std::optional<Doorman> doorman, StarEvents& events);
+  void tellRoot(const Address& hub);
+  Status advance(const PollSet& set);
+  Status meet(const PollSet& set);
+  Status open();
+  Status begin();
+  Status listen(const PollSet& set);
+  Status listenTo(size_t member, const PollSet& set);
+  Status handle(size_t member, const Frame& frame);
+  Status addPart(size_t member, RoundPart part);
+  void finishRound(RoundKind kind);
+  Status memberLeft(size_t member);
+  Status addSuspicion(const Suspect& suspect);
+  Status checkDeadlines();
+  Status checkStart() const;
+  void seeOff(const PollSet& set);
+  void broadcast(MessageType type, const Blob& payload, size_t except = 0);
+  void fail(const Status& failure);
+  size_t endpointOf(size_t member) const;
+  bool hasLeft(size_t endpoint) const;
+
+  State state_ = State::kMeeting;
+  HubArgs args_;
+  StarEvents& events_;
+  Meeting meeting_;
+  ServerPool servers_;
+  std::unique_ptr<RootCall> root_;
+  Deadline started_ = Deadline::in({});
+  std::vector<Member> members_;
+  Roster roster_;
+  std::optional<Rounds> rounds_;
+  std::array<uint32_t, kRoundKinds> ownRounds_{};
+  std::vector<Suspicion> suspicions_;
+};
+
+}  // namespace bps

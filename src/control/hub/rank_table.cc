@@ -1,0 +1,63 @@
+#include "src/control/hub/rank_table.h"
+
+#include <map>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+std::string nameOf(const Join& join) { return fmt::format("rank {} ({}, pid {})", join.rank, join.hostName, join.pid); }
+
+}  // namespace
+
+RankTable::RankTable(const Join& hub) : ranks_(hub.nRanks) {
+  ranks_[0] = hub;
+  came_ = 1;
+}
+
+Status RankTable::admit(const Join& join) {
+  const Join& hub = *ranks_[0];
+  if (join.nRanks != hub.nRanks)
+    return failure(Code::kInvalidUsage, "ranks disagree about how many they are: {} says {}, {} says {}", nameOf(hub),
+                   hub.nRanks, nameOf(join), join.nRanks);
+  if (join.rank >= ranks_.size())
+    return failure(Code::kInvalidArgument, "rank {} is out of range: there are {}", join.rank, ranks_.size());
+  if (ranks_[join.rank])
+    return failure(Code::kInvalidArgument, "rank {} is taken: {} has joined before", join.rank,
+                   nameOf(*ranks_[join.rank]));
+  severalMachines_ = severalMachines_ || join.hostId != hub.hostId;
+  ranks_[join.rank] = join;
+  ++came_;
+  return {};
+}
+
+std::string RankTable::name(size_t rank) const {
+  return ranks_[rank] ? nameOf(*ranks_[rank]) : fmt::format("rank {}", rank);
+}
+
+std::string RankTable::missing() const {
+  std::vector<uint32_t> absent;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank]) absent.push_back(rank);
+  return fmt::format("{} of {} ranks missing: {}", absent.size(), ranks_.size(), rankRanges(absent));
+}
+
+Roster RankTable::roster(uint64_t jobId, const Settings& settings) const {
+  Roster roster;
+  roster.jobId = jobId;
+  roster.settings = settings;
+  std::map<std::string, uint32_t> machineOf;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    const Join& join = *ranks_[rank];
+    const auto [it, fresh] = machineOf.try_emplace(join.hostId, static_cast<uint32_t>(roster.machines.size()));
+    if (fresh) roster.machines.push_back({{}, join.bytesPerSecond});
+    Machine& machine = roster.machines[it->second];
+    roster.ranks.push_back(
+        {join.hostId, join.hostName, join.pid, it->second, static_cast<uint32_t>(machine.ranks.size())});
+    machine.ranks.push_back(rank);
+  }
+  return roster;
+}
+
+}  // namespace bps

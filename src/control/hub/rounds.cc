@@ -1,0 +1,121 @@
+#include "src/control/hub/rounds.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+constexpr RoundKind kKinds[] = {RoundKind::kGather, RoundKind::kExchange, RoundKind::kBarrier};
+
+bool takesPart(const std::vector<size_t>& participants, size_t participant) {
+  return std::find(participants.begin(), participants.end(), participant) != participants.end();
+}
+
+}  // namespace
+
+Rounds::Rounds(const Roster& roster) : roster_(roster) {
+  for (RoundKind kind : kKinds) open(kind);
+}
+
+void Rounds::open(RoundKind kind) {
+  Book& b = book(kind);
+  const size_t nRanks = roster_.ranks.size(), nServers = roster_.servers.size();
+  b.participants.clear();
+  if (kind == RoundKind::kExchange) {
+    for (const Machine& machine : roster_.machines) b.participants.push_back(machine.ranks[0]);
+  } else {
+    for (size_t rank = 0; rank < nRanks; ++rank) b.participants.push_back(rank);
+  }
+  if (kind != RoundKind::kGather && b.number == 0)
+    for (size_t j = 0; j < nServers; ++j) b.participants.push_back(nRanks + j);
+  b.parts.assign(nRanks + nServers, std::nullopt);
+  b.came = 0;
+  b.since = b.deadline = Deadline::never();
+}
+
+Status Rounds::add(size_t participant, RoundPart part) {
+  Book& b = book(part.kind);
+  const size_t wanted = part.kind == RoundKind::kGather     ? 1
+                        : part.kind == RoundKind::kExchange ? roster_.endpoints()
+                                                            : 0;
+  if (!takesPart(b.participants, participant))
+    return failure(Code::kInvalidUsage, "{}: {} has no part in it", roundName(part.kind), name(participant));
+  if (part.number != b.number || b.parts[participant])
+    return failure(Code::kInvalidUsage, "{} {}: {} brings number {}", roundName(part.kind), b.number, name(participant),
+                   part.number);
+  if (part.blobs.size() != wanted)
+    return failure(Code::kInvalidUsage, "{}: {} brings {} items instead of {}", roundName(part.kind), name(participant),
+                   part.blobs.size(), wanted);
+  if (b.came++ == 0) b.since = Deadline::in({});
+  if (part.patienceMs != 0) b.deadline = b.deadline.earlier(Deadline::in(std::chrono::milliseconds(part.patienceMs)));
+  b.parts[participant] = std::move(part.blobs);
+  return {};
+}
+
+bool Rounds::complete(RoundKind kind) const { return book(kind).came == book(kind).participants.size(); }
+
+RoundAnswer Rounds::answerTo(RoundKind kind, size_t participant) const {
+  const Book& b = book(kind);
+  RoundAnswer answer{kind, b.number, {}};
+  if (kind == RoundKind::kGather)
+    for (size_t from : b.participants) answer.blobs.push_back((*b.parts[from])[0]);
+  if (kind != RoundKind::kExchange) return answer;
+  answer.blobs.resize(roster_.endpoints());
+  for (size_t from : b.participants) answer.blobs[endpointOf(from)] = (*b.parts[from])[endpointOf(participant)];
+  return answer;
+}
+
+void Rounds::finish(RoundKind kind) {
+  ++book(kind).number;
+  open(kind);
+}
+
+Deadline Rounds::deadline() const {
+  Deadline first = Deadline::never();
+  for (const Book& b : books_) first = first.earlier(b.deadline);
+  return first;
+}
+
+std::optional<std::string> Rounds::expired() const {
+  for (RoundKind kind : kKinds)
+    if (book(kind).deadline.passed()) return missing(kind);
+  return std::nullopt;
+}
+
+std::optional<std::string> Rounds::waitingFor(size_t participant) const {
+  for (RoundKind kind : kKinds) {
+    const Book& b = book(kind);
+    if (b.came > 0 && takesPart(b.participants, participant) && !b.parts[participant])
+      return fmt::format("{}: {} has said goodbye without taking part", roundName(kind), name(participant));
+  }
+  return std::nullopt;
+}
+
+std::string Rounds::missing(RoundKind kind) const {
+  constexpr size_t kMostNames = 8;
+  const Book& b = book(kind);
+  std::string names;
+  size_t count = 0;
+  for (size_t participant : b.participants) {
+    if (b.parts[participant]) continue;
+    if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + name(participant);
+  }
+  if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
+  const std::chrono::duration<double> waited = Deadline::Clock::now() - b.since.at();
+  return fmt::format("{}: {} of {} participants missing: {}; waited {:.3g} s", roundName(kind), count,
+                     b.participants.size(), names, waited.count());
+}
+
+size_t Rounds::endpointOf(size_t participant) const {
+  const size_t nRanks = roster_.ranks.size();
+  return participant < nRanks ? roster_.ranks[participant].machine : roster_.machines.size() + (participant - nRanks);
+}
+
+std::string Rounds::name(size_t participant) const {
+  const size_t nRanks = roster_.ranks.size();
+  return participant < nRanks ? roster_.rankName(participant) : roster_.endpointName(endpointOf(participant));
+}
+
+}  // namespace bps

@@ -1,0 +1,55 @@
+// Rounds: the hub's book of gathers, exchanges and barriers: who has brought what, who is missing, what to answer.
+//
+// Participants are numbered: ranks 0..N-1, then servers. A gather is among all ranks, an exchange among the machines'
+// leaders and the servers, a barrier among all. Servers take part in the first exchange and the first barrier only,
+// which say that the job's lanes stand. Rounds of one kind are numbered and do not overlap. Pure, but for the clock.
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/wire/control_messages.h"
+#include "src/wire/roster.h"
+
+namespace bps {
+
+class Rounds {
+ public:
+  explicit Rounds(const Roster& roster);
+
+  // One participant's part. Fails with what it did wrong.
+  Status add(size_t participant, RoundPart part);
+  bool complete(RoundKind kind) const;
+  // Of a complete round.
+  const std::vector<size_t>& participants(RoundKind kind) const { return book(kind).participants; }
+  RoundAnswer answerTo(RoundKind kind, size_t participant) const;
+  void finish(RoundKind kind);
+
+  // The earliest end of somebody's patience, and what to say when it passes.
+  Deadline deadline() const;
+  std::optional<std::string> expired() const;
+  // What to say because this participant will never bring its part; nothing if nobody waits for it.
+  std::optional<std::string> waitingFor(size_t participant) const;
+
+ private:
+  struct Book {
+    uint32_t number = 0;
+    std::vector<size_t> participants;
+    std::vector<std::optional<std::vector<Blob>>> parts;  // by participant number
+    size_t came = 0;
+    Deadline since = Deadline::never(), deadline = Deadline::never();
+  };
+  Book& book(RoundKind kind) { return books_[static_cast<size_t>(kind)]; }
+  const Book& book(RoundKind kind) const { return books_[static_cast<size_t>(kind)]; }
+  void open(RoundKind kind);
+  size_t endpointOf(size_t participant) const;
+  std::string name(size_t participant) const;
+  std::string missing(RoundKind kind) const;
+
+  Roster roster_;
+  std::array<Book, kRoundKinds> books_;
+};
+
+}  // namespace bps

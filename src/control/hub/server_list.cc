@@ -1,0 +1,62 @@
+#include "src/control/hub/server_list.h"
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  constexpr const char* kBlank = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+// The entries, separated by commas or ends of line, without comments.
+std::vector<std::string> entries(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream items(line.substr(0, line.find('#')));
+    for (std::string item; std::getline(items, item, ',');)
+      if (!trimmed(item).empty()) found.push_back(trimmed(item));
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> serverNames(const std::string& servers) {
+  std::string text = servers;
+  if (!servers.empty() && servers.front() == '@') {
+    std::ifstream file(servers.substr(1));
+    if (!file.is_open()) return failure(Code::kInvalidArgument, "BPS_SERVERS={}: the file cannot be read", servers);
+    text = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  std::vector<std::string> names = entries(text);
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    Result<HostPort> parsed = parseHostPort(name, kServerPort);
+    if (!parsed.ok()) return std::move(parsed).status().within("BPS_SERVERS");
+    const HostPort where = std::move(parsed).value();
+    if (!seen.insert(fmt::format("{}:{}", where.host, where.port)).second)
+      return failure(Code::kInvalidArgument, "BPS_SERVERS: {} is there twice", name);
+  }
+  return names;
+}
+
+Result<std::vector<ServerTarget>> serverTargets(const std::string& servers, Deadline deadline) {
+  std::vector<ServerTarget> targets;
+  for (const std::string& name : BPS_TRY(serverNames(servers))) {
+    Result<std::vector<Address>> addresses = resolve(BPS_TRY(parseHostPort(name, kServerPort)), deadline);
+    if (!addresses.ok()) return std::move(addresses).status().within("BPS_SERVERS");
+    targets.push_back({name, std::move(addresses).value()});
+  }
+  return targets;
+}
+
+}  // namespace bps

@@ -1,0 +1,74 @@
+// ServerPool: the servers of BPS_SERVERS while a communicator starts: reached, asked, agreed on, handed to the hub.
+//
+// Each server on its own:  idle → dialing → awaiting its offer → offered → proposed → opened,  or left out on the way.
+// When all ranks have come and every server has offered or is left out, the hub proposes a roster. A server that then
+// drops out makes a new proposal without it necessary; the others open the job anew. When all of the last proposal
+// have opened, its roster is final. Belongs to the control thread.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/control/hub/server_list.h"
+#include "src/control/link/dialer.h"
+#include "src/control/link/link.h"
+#include "src/wire/roster.h"
+
+namespace bps {
+
+struct ServerPoolArgs {
+  std::vector<ServerTarget> targets;
+  Credentials credentials;
+  uint64_t job = 0;
+  bool required = false;  // BPS_REQUIRE_SERVERS
+};
+
+class ServerPool {
+ public:
+  explicit ServerPool(ServerPoolArgs args) : args_(std::move(args)) {}
+
+  void start(Deadline giveUp);
+  bool started() const { return started_; }
+  void watch(PollSet& set) const;
+  // Fails when a server refuses what no waiting mends (key, version), or one is missing that is required.
+  Status step(const PollSet& set);
+
+  bool settled() const;
+  void propose(const Roster& ranks);
+  bool proposed() const { return proposal_ > 0; }
+  bool agreed() const;
+  const Roster& roster() const { return roster_; }
+  std::string pending() const;  // the names that have not settled or opened, for messages
+
+  // The communicator has failed: every server that was reached is told; the links, for what is still to be sent.
+  std::vector<std::unique_ptr<Link>> tell(const Status& failure);
+  // Lets the job begin; the links in the roster's order.
+  std::vector<std::unique_ptr<Link>> begin();
+
+ private:
+  enum class State { kDialing, kAwaitingOffer, kOffered, kProposed, kOpened, kLeftOut };
+  struct Server {
+    std::string name;
+    State state = State::kDialing;
+    std::unique_ptr<Dialer> dialer;
+    std::unique_ptr<Link> link;
+    double bytesPerSecond = 0;
+  };
+  Status advance(Server& server, const PollSet& set);
+  Status dial(Server& server, const PollSet& set);
+  Status listen(Server& server, const PollSet& set);
+  Status handle(Server& server, const Frame& frame);
+  Status refused(Server& server, const Refusal& refusal);
+  Status leaveOut(Server& server, const std::string& why);
+  void sendProposal();
+
+  ServerPoolArgs args_;
+  std::vector<Server> servers_;
+  bool started_ = false;
+  Deadline giveUp_ = Deadline::never(), openBy_ = Deadline::never();
+  Roster roster_;
+  uint32_t proposal_ = 0;
+  bool stale_ = false;  // a server of the proposal has dropped out
+};
+
+}  // namespace bps

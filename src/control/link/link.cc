@@ -1,0 +1,72 @@
+#include "src/control/link/link.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr uint32_t kLeastTimeoutMs = 100;  // whatever a peer says, no heartbeat more often than every 10 ms
+
+}  // namespace
+
+Link::Link(Peer peer, std::string name, uint32_t timeoutMs)
+    : socket_(std::move(peer.socket)), name_(std::move(name)), peerTimeoutMs_(peer.timeoutMs) {
+  setTimeout(timeoutMs);
+  heard_ = beaten_ = ticked_ = Deadline::Clock::now();
+}
+
+void Link::setTimeout(uint32_t timeoutMs) {
+  silence_ = milliseconds(std::max(timeoutMs, kLeastTimeoutMs) / 2);
+  pulse_ = milliseconds(std::max(std::min(timeoutMs, peerTimeoutMs_), kLeastTimeoutMs) / 10);
+}
+
+void Link::watch(PollSet& set) const {
+  set.add(socket_->fd(), socket_->wantsWrite());
+  set.wakeAt(std::min(beaten_ + pulse_, heard_ + silence_));
+}
+
+Status Link::tick(const PollSet& set) {
+  const TimePoint now = Deadline::Clock::now();
+  if (now - ticked_ > silence_ / 2) heard_ = now;
+  ticked_ = now;
+  readable_ = set.ready(socket_->fd());
+  if (readable_) heard_ = now;
+  BPS_TRY(checkSilence(now));
+  if (now >= beaten_ + pulse_) {
+    beaten_ = now;
+    socket_->queue(MessageType::kHeartbeat);
+  }
+  // A broken connection may still hold the peer's last words: what next() finds counts, not that we cannot write.
+  [[maybe_unused]] const bool written = socket_->flush().ok();
+  return {};
+}
+
+Status Link::checkSilence(TimePoint now) {
+  if (now < heard_ + silence_) return {};
+  return failure(Code::kRemote, "{} has been silent for {:.1f} s", name_,
+                 std::chrono::duration<double>(now - heard_).count());
+}
+
+Result<std::optional<Frame>> Link::next() {
+  while (readable_) {
+    Result<std::optional<Frame>> came = socket_->read();
+    if (!came.ok()) return socket_->broken() ? lost(came.error()) : protocolError(came.error());
+    std::optional<Frame> frame = std::move(came).value();
+    if (!frame) readable_ = false;
+    else if (frame->header.type != MessageType::kHeartbeat) return frame;
+  }
+  return std::optional<Frame>();
+}
+
+Status Link::lost(const Status& why) const {
+  return failure(Code::kRemote, "{} ended without goodbye ({})", name_, why.message());
+}
+
+Status Link::protocolError(const Status& why) const {
+  return failure(Code::kRemote, "{} broke the protocol: {}", name_, why.message());
+}
+
+}  // namespace bps

@@ -1,0 +1,57 @@
+// Link: an authenticated connection with a name and a pulse. Used by ranks, the hub and servers alike.
+//
+// Sends a heartbeat when it has been quiet for a tenth of the time-out, and fails when the peer has been silent for
+// half of it. A loop that did not run for a while (a stopped process) gives its peers the time back: it was not
+// listening, so their silence proves nothing.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/control/link/handshake.h"
+#include "src/control/link/poll_set.h"
+
+namespace bps {
+
+class Link {
+ public:
+  using TimePoint = PollSet::TimePoint;
+
+  Link(Peer peer, std::string name, uint32_t timeoutMs);
+
+  const std::string& name() const { return name_; }
+  void rename(std::string name) { name_ = std::move(name); }
+  void setTimeout(uint32_t timeoutMs);
+  const std::string& peer() const { return socket_->peer(); }
+  uint64_t job() const { return socket_->job(); }
+
+  template <ControlMessage T>
+  void send(const T& message) {
+    socket_->queue(message);
+  }
+  void send(MessageType type, const Blob& payload = {}) { socket_->queue(type, payload); }
+
+  void watch(PollSet& set) const;
+  // Call once per turn: reads if the set says so. Then take frames with next() until it has none.
+  // Fails with a text that names the peer and what happened to it.
+  Status tick(const PollSet& set);
+  Result<std::optional<Frame>> next();
+  // Both fail like tick(); a frame that is not understood is the peer's fault too.
+  Status protocolError(const Status& why) const;
+
+  bool flushed() const { return !socket_->wantsWrite(); }
+  std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }
+
+ private:
+  Status lost(const Status& why) const;
+  Status checkSilence(TimePoint now);
+
+  std::unique_ptr<ControlSocket> socket_;
+  std::string name_;
+  std::chrono::milliseconds silence_, pulse_;
+  uint32_t peerTimeoutMs_;
+  TimePoint heard_, beaten_, ticked_;
+  bool readable_ = false;
+};
+
+}  // namespace bps

@@ -1,0 +1,128 @@
+#include "src/control/mailbox.h"
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+// The star ends every wait by its own deadline with a better text; this is for a control thread that is stuck.
+Deadline::Clock::time_point withGrace(Deadline deadline) {
+  constexpr std::chrono::milliseconds kGrace(1500);
+  return deadline.at() == Deadline::never().at() ? deadline.at() : deadline.at() + kGrace;
+}
+
+bool passed(Deadline::Clock::time_point at) { return Deadline::Clock::now() >= at; }
+
+}  // namespace
+
+void Mailbox::post(Call call) {
+  {
+    MutexLock lock(mutex_);
+    calls_.push_back(std::move(call));
+  }
+  bell_.ring();
+}
+
+Status Mailbox::awaitJoin(Deadline deadline, Roster& roster) {
+  const auto end = withGrace(deadline);
+  MutexLock lock(mutex_);
+  while (!roster_ && failure_.ok() && !passed(end)) changed_.waitUntil(mutex_, end);
+  if (!failure_.ok()) return failure_.clone();
+  if (!roster_) return {Code::kTimeout, "the control thread does not answer"};
+  roster = *roster_;
+  return {};
+}
+
+Result<std::vector<Blob>> Mailbox::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
+  {
+    MutexLock lock(mutex_);
+    answer_.reset();
+  }
+  post([kind, deadline, blobs = std::move(blobs)](Star& star) { star.round(kind, blobs, deadline); });
+  const auto end = withGrace(deadline);
+  MutexLock lock(mutex_);
+  while (!answer_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
+  if (answer_) return std::move(*answer_);
+  if (!failure_.ok()) return failure_.clone();
+  if (interrupted_) return Status(Code::kInvalidUsage, "aborted");
+  return failure(Code::kTimeout, "{}: the control thread does not answer", roundName(kind));
+}
+
+void Mailbox::awaitFarewell(Deadline deadline) {
+  MutexLock lock(mutex_);
+  if (!roster_) return;
+  leaving_ = true;
+  calls_.emplace_back([](Star& star) { star.leave(); });
+  bell_.ring();
+  while (!farewell_ && !interrupted_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+}
+
+bool Mailbox::hasLeft(size_t endpoint) {
+  MutexLock lock(mutex_);
+  return hubLeft_ || (endpoint < left_.size() && left_[endpoint]);
+}
+
+void Mailbox::interrupt() {
+  MutexLock lock(mutex_);
+  interrupted_ = true;
+  changed_.notifyAll();
+}
+
+void Mailbox::stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  bell_.ring();
+}
+
+std::vector<Mailbox::Call> Mailbox::takeCalls() {
+  bell_.clear();
+  MutexLock lock(mutex_);
+  return std::exchange(calls_, {});
+}
+
+bool Mailbox::stopped() {
+  MutexLock lock(mutex_);
+  return stopped_;
+}
+
+void Mailbox::joined(const Roster& roster) {
+  MutexLock lock(mutex_);
+  roster_ = roster;
+  left_.resize(roster.endpoints());
+  changed_.notifyAll();
+}
+
+void Mailbox::answered(Result<std::vector<Blob>> blobs) {
+  MutexLock lock(mutex_);
+  answer_ = std::move(blobs);
+  changed_.notifyAll();
+}
+
+void Mailbox::failed(const Status& failure) {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return;
+    failure_ = failure.clone();
+    changed_.notifyAll();
+    if (!roster_ || leaving_) return;  // join() or leave() tells
+  }
+  if (sink_) sink_(failure.clone());
+}
+
+void Mailbox::endpointLeft(size_t endpoint) {
+  MutexLock lock(mutex_);
+  if (endpoint < left_.size()) left_[endpoint] = true;
+}
+
+void Mailbox::hubLeft() {
+  MutexLock lock(mutex_);
+  hubLeft_ = true;
+}
+
+void Mailbox::farewell() {
+  MutexLock lock(mutex_);
+  farewell_ = true;
+  changed_.notifyAll();
+}
+
+}  // namespace bps

@@ -1,0 +1,62 @@
+// Mailbox: all that the callers' threads and the control thread of one ControlPlane share.
+//
+// Memory ordering: everything is guarded by one mutex; the control thread is woken through a Doorbell and callers
+// through a condition variable. Calls go to the control thread as functions on the Star, in order.
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "src/base/fd.h"
+#include "src/base/mutex.h"
+#include "src/control/control_plane.h"
+#include "src/control/star.h"
+
+namespace bps {
+
+class Mailbox final : public StarEvents {
+ public:
+  using Call = std::function<void(Star&)>;
+
+  Mailbox(Doorbell bell, ControlPlane::FailureSink sink) : bell_(std::move(bell)), sink_(std::move(sink)) {}
+
+  // Callers.
+  void post(Call call);
+  Status awaitJoin(Deadline deadline, Roster& roster);
+  // Posts a round and waits for its answer.
+  Result<std::vector<Blob>> round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline);
+  void awaitFarewell(Deadline deadline);
+  bool hasLeft(size_t endpoint);
+  void interrupt();
+  void stop();
+
+  // The control thread.
+  int wakeFd() const { return bell_.fd(); }
+  std::vector<Call> takeCalls();
+  bool stopped();
+
+  void joined(const Roster& roster) override;
+  void answered(Result<std::vector<Blob>> blobs) override;
+  void failed(const Status& failure) override;
+  void endpointLeft(size_t endpoint) override;
+  void hubLeft() override;
+  void farewell() override;
+
+ private:
+  Doorbell bell_;
+  ControlPlane::FailureSink sink_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Call> calls_ BPS_GUARDED_BY(mutex_);
+  std::optional<Roster> roster_ BPS_GUARDED_BY(mutex_);
+  std::optional<Result<std::vector<Blob>>> answer_ BPS_GUARDED_BY(mutex_);
+  Status failure_ BPS_GUARDED_BY(mutex_);
+  std::vector<bool> left_ BPS_GUARDED_BY(mutex_);
+  bool hubLeft_ BPS_GUARDED_BY(mutex_) = false;
+  bool leaving_ BPS_GUARDED_BY(mutex_) = false;
+  bool farewell_ BPS_GUARDED_BY(mutex_) = false;
+  bool interrupted_ BPS_GUARDED_BY(mutex_) = false;
+  bool stopped_ BPS_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace bps

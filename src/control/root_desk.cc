@@ -1,0 +1,73 @@
+#include "src/control/root_desk.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/control/star.h"
+
+namespace bps {
+
+using std::chrono::milliseconds;
+
+RootDesk::RootDesk(Doorman doorman, uint32_t timeoutMs)
+    : doorman_(std::move(doorman)), timeoutMs_(timeoutMs), end_(Deadline::in(milliseconds(timeoutMs))) {}
+
+void RootDesk::watch(PollSet& set) const {
+  doorman_.watch(set);
+  set.wakeAt(end_.at());
+  for (const Visitor& visitor : visitors_) {
+    visitor.link->watch(set);
+    set.wakeAt(visitor.deadline.at());
+  }
+}
+
+void RootDesk::step(const PollSet& set) {
+  for (Peer& peer : doorman_.step(set)) {
+    const std::string name = "a rank at " + peer.socket->peer();
+    end_ = Deadline::in(milliseconds(timeoutMs_));
+    visitors_.push_back({std::make_unique<Link>(std::move(peer), name, timeoutMs_), {}, Deadline::in({}), end_});
+  }
+  std::erase_if(visitors_, [&](Visitor& visitor) { return !serve(visitor, set); });
+}
+
+bool RootDesk::serve(Visitor& visitor, const PollSet& set) {
+  const Status status = read(visitor, set);
+  if (!status.ok()) {
+    logInfo(Subsystem::kInit, "root: {}", status.message());
+    return false;
+  }
+  if (hub_ && visitor.question) {
+    visitor.link->send(Redirect{hub_->hub});
+    doorman_.seeOff(visitor.link->takeSocket());
+    ++answered_;
+    return false;
+  }
+  if (!visitor.deadline.passed()) return true;
+  const std::chrono::duration<double> waited = Deadline::Clock::now() - visitor.arrived.at();
+  dismiss(visitor, fmt::format("rank 0 has not come within {:.3g} s", waited.count()));
+  return false;
+}
+
+Status RootDesk::read(Visitor& visitor, const PollSet& set) {
+  BPS_TRY(visitor.link->tick(set));
+  std::optional<Frame> frame = BPS_TRY(visitor.link->next());
+  if (!frame) return {};
+  if (frame->header.type != MessageType::kAskRoot || visitor.question)
+    return visitor.link->protocolError(Status(Code::kRemote, "a question of an unknown kind"));
+  visitor.question = BPS_TRY(decode<AskRoot>(frame->payload));
+  visitor.deadline = deadlineOf(visitor.question->patienceMs);
+  if (visitor.question->isHub) hub_ = visitor.question;
+  return {};
+}
+
+void RootDesk::dismiss(Visitor& visitor, const std::string& text) {
+  doorman_.dismiss(visitor.link->takeSocket(), Refusal{Refusal::Kind::kInvalid, Code::kRemote, text});
+}
+
+bool RootDesk::done() const {
+  const bool all = hub_ && answered_ >= hub_->nRanks;
+  return (all || (visitors_.empty() && end_.passed())) && doorman_.idle();
+}
+
+}  // namespace bps

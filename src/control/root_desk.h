@@ -1,0 +1,38 @@
+// RootDesk: what a Root knows and answers, without its thread. Belongs to one thread.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/control/link/doorman.h"
+#include "src/control/link/link.h"
+
+namespace bps {
+
+class RootDesk {
+ public:
+  RootDesk(Doorman doorman, uint32_t timeoutMs);
+
+  void watch(PollSet& set) const;
+  void step(const PollSet& set);
+  bool done() const;
+
+ private:
+  struct Visitor {
+    std::unique_ptr<Link> link;
+    std::optional<AskRoot> question;
+    Deadline arrived, deadline;
+  };
+  bool serve(Visitor& visitor, const PollSet& set);  // false: finished with it
+  Status read(Visitor& visitor, const PollSet& set);
+  void dismiss(Visitor& visitor, const std::string& text);
+
+  Doorman doorman_;
+  uint32_t timeoutMs_;
+  Deadline end_;
+  std::vector<Visitor> visitors_;
+  std::optional<AskRoot> hub_;  // rank 0's
+  size_t answered_ = 0;
+};
+
+}  // namespace bps

@@ -1,0 +1,78 @@
+// Spoke: a rank's end of the star, for every rank but 0. One connection, to the hub.
+//
+//   asking the root → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
+//
+// A failure that this rank met goes to the hub, and what the hub then tells everybody is what is delivered here too;
+// without its word in time the rank's own text stands.
+#pragma once
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "src/control/link/dialer.h"
+#include "src/control/link/link.h"
+#include "src/control/root_call.h"
+#include "src/control/star.h"
+#include "src/control/unique_id.h"
+
+namespace bps {
+
+struct SpokeArgs {
+  UniqueId id;
+  Credentials credentials;
+  Join join;
+  Deadline deadline;
+};
+
+class Spoke final : public Star {
+ public:
+  Spoke(SpokeArgs args, StarEvents& events);
+
+  void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) override;
+  void report(Status failure) override;
+  void suspect(size_t endpoint, std::string text) override;
+  void leave() override;
+  void watch(PollSet& set) const override;
+  void step(const PollSet& set) override;
+  bool quiet() const override;
+
+ private:
+  enum class State { kAskingRoot, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
+  struct Own {  // what this rank believes until the hub speaks
+    size_t endpoint;
+    Status failure;
+    Deadline deadline;
+  };
+  static constexpr size_t kNoEndpoint = ~size_t{0};
+
+  Status advance(const PollSet& set);
+  Status askRoot(const PollSet& set);
+  Status dialHub(const PollSet& set);
+  Status listen(const PollSet& set);
+  Status handle(const Frame& frame);
+  Status enter(const Frame& roster);
+  Status answer(const Frame& frame);
+  void endpointLeft(size_t endpoint);
+  void hubSaysGoodbye();
+  void checkDeadlines();
+  void keepOwn(size_t endpoint, Status failure);
+  void startDialing(const Address& hub);
+  void fail(const Status& failure);
+  void over();
+
+  State state_ = State::kDialingHub;
+  SpokeArgs args_;
+  StarEvents& events_;
+  std::unique_ptr<RootCall> root_;
+  std::unique_ptr<Dialer> dialer_;
+  std::unique_ptr<Link> hub_;
+  Roster roster_;
+  std::vector<bool> left_;
+  std::array<uint32_t, kRoundKinds> rounds_{};
+  std::optional<RoundKind> pending_;  // a round that waits for its answer
+  Deadline roundDeadline_ = Deadline::never();
+  std::vector<Own> own_;
+  bool silent_ = false;  // failed, or gone: nothing more is delivered
+};
+
+}  // namespace bps

@@ -1,0 +1,57 @@
+// Star: what a ControlPlane's thread drives, either end of it: the Hub (rank 0) or a Spoke (every other rank).
+//
+// All functions run on the control thread and never block. What the star has to say goes to StarEvents.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/base/status.h"
+#include "src/control/link/poll_set.h"
+#include "src/wire/control_messages.h"
+#include "src/wire/roster.h"
+
+namespace bps {
+
+class StarEvents {
+ public:
+  virtual ~StarEvents() = default;
+  virtual void joined(const Roster& roster) = 0;
+  virtual void answered(Result<std::vector<Blob>> blobs) = 0;  // to round(), at most one at a time
+  virtual void failed(const Status& failure) = 0;              // once; nothing but farewell() follows
+  virtual void endpointLeft(size_t endpoint) = 0;
+  virtual void hubLeft() = 0;
+  virtual void farewell() = 0;  // leave() is done
+};
+
+class Star {
+ public:
+  virtual ~Star() = default;
+  virtual void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) = 0;
+  virtual void report(Status failure) = 0;
+  virtual void suspect(size_t endpoint, std::string text) = 0;
+  virtual void leave() = 0;
+
+  virtual void watch(PollSet& set) const = 0;
+  virtual void step(const PollSet& set) = 0;
+  // Nothing is left to say that would be lost by closing the connections now.
+  virtual bool quiet() const = 0;
+};
+
+// How long the hub waits for direct evidence before it believes a suspicion.
+inline std::chrono::milliseconds suspicionWindow(uint32_t timeoutMs) {
+  return std::chrono::milliseconds(std::min<uint32_t>(timeoutMs / 4, 1000));
+}
+
+// What is left until the deadline, as messages carry it; 0: no limit.
+inline uint32_t patienceMs(Deadline deadline) {
+  constexpr int kMost = 24 * 3600 * 1000;
+  if (deadline.at() == Deadline::Clock::time_point::max()) return 0;
+  return static_cast<uint32_t>(std::max(1, deadline.leftMs(kMost)));
+}
+inline Deadline deadlineOf(uint32_t patience) {
+  return patience == 0 ? Deadline::never() : Deadline::in(std::chrono::milliseconds(patience));
+}
+
+}  // namespace bps

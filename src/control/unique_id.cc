@@ -1,0 +1,110 @@
+#include "src/control/unique_id.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "src/base/format.h"
+#include "src/control/link/secret.h"
+#include "src/control/root.h"
+
+namespace bps {
+namespace {
+
+constexpr uint32_t kMagic = 0x44737062;  // "bpsD"
+constexpr uint8_t kVersion = 1;
+constexpr size_t kKeyFileLeast = 16, kKeyFileMost = 64U << 10;
+constexpr size_t kChecksumBytes = 8;
+constexpr size_t kBodyBytes = kUniqueIdBytes - kChecksumBytes;
+
+// Against accidents (a buffer not passed on whole), not against people: those meet the key.
+void checksum(std::span<const uint8_t> body, std::span<uint8_t> out) {
+  const Key sum = deriveKey("unique id checksum", body);
+  std::copy_n(sum.begin(), out.size(), out.begin());
+}
+
+Result<Key> keyFromFile(const Env& env, std::string_view use) {
+  if (!env.auth) return Key{};
+  if (env.keyFile.empty())
+    return failure(
+        Code::kInvalidUsage,
+        "no key for {}: set BPS_KEY_FILE to a file of at least {} bytes, the same everywhere, or BPS_AUTH=off", use,
+        kKeyFileLeast);
+  std::ifstream file(env.keyFile, std::ios::binary);
+  Blob bytes(kKeyFileMost + 1);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (!file.is_open() || file.bad())
+    return failure(Code::kInvalidArgument, "BPS_KEY_FILE={}: cannot be read", env.keyFile);
+  if (bytes.size() < kKeyFileLeast || bytes.size() > kKeyFileMost)
+    return failure(Code::kInvalidArgument, "BPS_KEY_FILE={}: must have {} to {} bytes", env.keyFile, kKeyFileLeast,
+                   kKeyFileMost);
+  return deriveKey(use, bytes);
+}
+
+Result<UniqueId> atRoot(const Env& env) {
+  Result<HostPort> where = parseHostPort(env.root, 0);
+  if (!where.ok()) return std::move(where).status().within("BPS_ROOT");
+  const auto patience = std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000));
+  Result<std::vector<Address>> addresses = resolve(std::move(where).value(), Deadline::in(patience));
+  if (!addresses.ok()) return std::move(addresses).status().within("BPS_ROOT=" + env.root);
+  UniqueId id;
+  id.kind = UniqueId::Kind::kHub;
+  id.address = std::move(addresses).value().front();
+  id.key = BPS_TRY(keyFromFile(env, "the rendezvous at BPS_ROOT"));
+  return id;
+}
+
+}  // namespace
+
+std::array<uint8_t, kUniqueIdBytes> UniqueId::bytes() const {
+  WireWriter out;
+  out.put(kMagic).put(kVersion).put(kind).put(encode(Redirect{address})).put(std::span<const uint8_t>(key));
+  std::array<uint8_t, kUniqueIdBytes> all{};
+  std::copy(out.bytes().begin(), out.bytes().end(), all.begin());
+  checksum(std::span(all).first(kBodyBytes), std::span(all).subspan(kBodyBytes));
+  return all;
+}
+
+Result<UniqueId> UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes> bytes) {
+  WireReader in(bytes.first(kBodyBytes));
+  const auto magic = in.get<uint32_t>();
+  const auto version = in.get<uint8_t>();
+  if (magic != kMagic) return Status(Code::kInvalidArgument, "the unique id was not made by bpsGetUniqueId");
+  if (version != kVersion)
+    return failure(Code::kInvalidArgument, "the unique id has version {}, this side speaks {}; rebuild one side",
+                   version, kVersion);
+  std::array<uint8_t, kChecksumBytes> sum{};
+  checksum(bytes.first(kBodyBytes), sum);
+  if (!std::equal(sum.begin(), sum.end(), bytes.end() - kChecksumBytes))
+    return Status(Code::kInvalidArgument, "the unique id is damaged: its checksum does not fit");
+  UniqueId id;
+  id.kind = in.get<Kind>();
+  Result<Redirect> where = decode<Redirect>(in.getBytes());
+  const auto key = in.getBytes();
+  const bool known = id.kind == Kind::kRedirect || id.kind == Kind::kHub;
+  if (in.truncated() || !known || !where.ok() || key.size() != id.key.size())
+    return Status(Code::kInvalidArgument, "the unique id is damaged");
+  id.address = std::move(where).value().hub;
+  if (id.address.length() == 0) return Status(Code::kInvalidArgument, "the unique id names no address");
+  std::copy(key.begin(), key.end(), id.key.begin());
+  return id;
+}
+
+Result<UniqueId> UniqueId::create(const Env& env) {
+  if (env.root.empty()) return createHere(env);
+  BPS_TRY(secretInit());
+  return atRoot(env);
+}
+
+Result<UniqueId> UniqueId::createHere(const Env& env) {
+  BPS_TRY(secretInit());
+  UniqueId id;
+  id.kind = Kind::kRedirect;
+  randomBytes(id.key);
+  id.address = BPS_TRY(startRoot(env, id.key));
+  return id;
+}
+
+Result<Key> serverKey(const Env& env) { return keyFromFile(env, "the summation servers"); }
+
+}  // namespace bps

@@ -1,0 +1,302 @@
+#include "src/wire/control_messages.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kTextBytes = 4096;  // names and reasons: longer ones are cut, or refused when they come in
+
+std::string_view shortened(const std::string& text) { return std::string_view(text).substr(0, kTextBytes); }
+
+// Reading beside writing: a Writer puts, a Reader gets and checks, and one function per message names the fields once.
+class Writer {
+ public:
+  template <class T>
+  requires(std::is_integral_v<T> || std::is_enum_v<T>) void field(const T& value) { out_.put(value); }
+  void field(const double& value) { out_.put(value); }
+  void field(const std::string& value) { out_.put(shortened(value)); }
+  void field(const Blob& value) { out_.put(value); }
+  void field(const std::array<uint8_t, 32>& value) {
+    for (uint8_t byte : value) out_.put(byte);
+  }
+  void field(const std::vector<Blob>& value) {
+    out_.put(static_cast<uint32_t>(value.size()));
+    for (const Blob& blob : value) out_.put(blob);
+  }
+  void field(const Address& value) {
+    const bool v6 = value.family() == AF_INET6;
+    const auto* in6 = reinterpret_cast<const sockaddr_in6*>(value.data());
+    const auto* in4 = reinterpret_cast<const sockaddr_in*>(value.data());
+    out_.put(static_cast<uint8_t>(value.length() == 0 ? 0 : v6 ? 6 : 4));
+    if (value.length() == 0) return;
+    out_.put(value.port()).put(v6 ? in6->sin6_scope_id : uint32_t{0});
+    const auto* raw = v6 ? in6->sin6_addr.s6_addr : reinterpret_cast<const uint8_t*>(&in4->sin_addr);
+    out_.put(std::span(raw, v6 ? 16 : 4));
+  }
+  template <class T>
+  void choice(const T& value, T, T) {
+    out_.put(value);
+  }
+  Blob take() && { return std::move(out_).take(); }
+
+ private:
+  WireWriter out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const uint8_t> bytes) : in_(bytes) {}
+
+  template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) void field(T& value) { value = in_.get<T>(); }
+  void field(bool& value) {
+    const auto byte = in_.get<uint8_t>();
+    check(byte <= 1);
+    value = byte == 1;
+  }
+  void field(double& value) {
+    value = in_.getDouble();
+    check(std::isfinite(value) && value >= 0);
+  }
+  void field(std::string& value) {
+    value = in_.getString();
+    check(value.size() <= kTextBytes);
+  }
+  void field(Blob& value) { value = in_.getBlob(); }
+  void field(std::array<uint8_t, 32>& value) {
+    for (uint8_t& byte : value) byte = in_.get<uint8_t>();
+  }
+  void field(std::vector<Blob>& value) {
+    value.resize(in_.getCount(sizeof(uint32_t)));
+    for (Blob& blob : value) blob = in_.getBlob();
+  }
+  void field(Address& value) {
+    const auto form = in_.get<uint8_t>();
+    check(form == 0 || form == 4 || form == 6);
+    value = Address();
+    if (form == 0) return;
+    const auto port = in_.get<uint16_t>();
+    const auto scope = in_.get<uint32_t>();
+    const auto raw = in_.getBytes();
+    if (raw.size() != (form == 6 ? 16U : 4U)) return check(false);
+    value = form == 6 ? v6(raw, port, scope) : v4(raw, port);
+  }
+  template <class T>
+  void choice(T& value, T least, T most) {
+    value = in_.get<T>();
+    check(value >= least && value <= most);
+  }
+  Status finish(const char* what) const {
+    BPS_TRY(in_.finish(what));
+    if (!good_) return failure(Code::kRemote, "{}: a field is out of range", what);
+    return {};
+  }
+
+ private:
+  void check(bool good) { good_ = good_ && good; }
+  static Address v4(std::span<const uint8_t> raw, uint16_t port) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_port = htons(port);
+    std::memcpy(&in.sin_addr, raw.data(), sizeof in.sin_addr);
+    return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
+  }
+  static Address v6(std::span<const uint8_t> raw, uint16_t port, uint32_t scope) {
+    sockaddr_in6 in{};
+    in.sin6_family = AF_INET6;
+    in.sin6_port = htons(port);
+    in.sin6_scope_id = scope;
+    std::memcpy(&in.sin6_addr, raw.data(), sizeof in.sin6_addr);
+    return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
+  }
+  WireReader in_;
+  bool good_ = true;
+};
+
+// One function per message names its fields, once, for both directions.
+template <class Side, class T>
+void code(Side& side, T& value) {
+  side.choice(value, Code::kUnhandledCuda, Code::kTimeout);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Hello*) {
+  side.field(m.magic);
+  side.field(m.version);
+  side.choice(m.purpose, Purpose::kJoin, Purpose::kServer);
+  side.field(m.auth);
+  side.field(m.timeoutMs);
+  side.field(m.nonce);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Challenge*) {
+  side.field(m.timeoutMs);
+  side.field(m.nonce);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const ProofMessage*) {
+  side.field(m.proof);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Welcome*) {
+  side.field(m.proof);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Refusal*) {
+  side.choice(m.kind, Refusal::Kind::kMismatch, Refusal::Kind::kInvalid);
+  code(side, m.code);
+  side.field(m.text);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const AskRoot*) {
+  side.field(m.rank);
+  side.field(m.nRanks);
+  side.field(m.patienceMs);
+  side.field(m.isHub);
+  side.field(m.hub);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Redirect*) {
+  side.field(m.hub);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Join*) {
+  side.field(m.rank);
+  side.field(m.nRanks);
+  side.field(m.patienceMs);
+  side.field(m.pid);
+  side.field(m.libraryVersion);
+  side.field(m.hostId);
+  side.field(m.hostName);
+  side.field(m.bytesPerSecond);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Offer*) {
+  side.field(m.libraryVersion);
+  side.field(m.bytesPerSecond);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const OpenJob*) {
+  side.field(m.proposal);
+  side.field(m.endpoint);
+  side.field(m.roster);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const JobOpened*) {
+  side.field(m.proposal);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const RoundPart*) {
+  side.choice(m.kind, RoundKind::kGather, RoundKind::kBarrier);
+  side.field(m.number);
+  side.field(m.patienceMs);
+  side.field(m.blobs);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const RoundAnswer*) {
+  side.choice(m.kind, RoundKind::kGather, RoundKind::kBarrier);
+  side.field(m.number);
+  side.field(m.blobs);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const FailureMessage*) {
+  code(side, m.code);
+  side.field(m.text);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Suspect*) {
+  side.field(m.endpoint);
+  side.field(m.text);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const Left*) {
+  side.field(m.endpoint);
+}
+
+constexpr const char* kNames[] = {"?",          "hello",    "challenge",  "proof",        "welcome",   "refusal",
+                                  "ask root",   "redirect", "join",       "roster",       "offer",     "open job",
+                                  "job opened", "begin",    "round part", "round answer", "heartbeat", "failure",
+                                  "suspect",    "left",     "goodbye"};
+
+}  // namespace
+
+const char* purposeName(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kJoin:
+      return "join";
+    case Purpose::kRedirect:
+      return "redirect";
+    case Purpose::kServer:
+      return "server";
+  }
+  return "?";
+}
+
+const char* roundName(RoundKind kind) {
+  switch (kind) {
+    case RoundKind::kGather:
+      return "gather";
+    case RoundKind::kExchange:
+      return "exchange of handles";
+    case RoundKind::kBarrier:
+      return "barrier";
+  }
+  return "?";
+}
+
+template <ControlMessage T>
+Blob encode(const T& message) {
+  Writer out;
+  each(out, message, static_cast<const T*>(nullptr));
+  return std::move(out).take();
+}
+
+template <ControlMessage T>
+Result<T> decode(std::span<const uint8_t> bytes) {
+  Reader in(bytes);
+  T message;
+  each(in, message, static_cast<const T*>(nullptr));
+  BPS_TRY(in.finish(kNames[static_cast<size_t>(T::kType)]));
+  return message;
+}
+
+template Blob encode(const Hello&);
+template Blob encode(const Challenge&);
+template Blob encode(const ProofMessage&);
+template Blob encode(const Welcome&);
+template Blob encode(const Refusal&);
+template Blob encode(const AskRoot&);
+template Blob encode(const Redirect&);
+template Blob encode(const Join&);
+template Blob encode(const Offer&);
+template Blob encode(const OpenJob&);
+template Blob encode(const JobOpened&);
+template Blob encode(const RoundPart&);
+template Blob encode(const RoundAnswer&);
+template Blob encode(const FailureMessage&);
+template Blob encode(const Suspect&);
+template Blob encode(const Left&);
+template Result<Hello> decode(std::span<const uint8_t>);
+template Result<Challenge> decode(std::span<const uint8_t>);
+template Result<ProofMessage> decode(std::span<const uint8_t>);
+template Result<Welcome> decode(std::span<const uint8_t>);
+template Result<Refusal> decode(std::span<const uint8_t>);
+template Result<AskRoot> decode(std::span<const uint8_t>);
+template Result<Redirect> decode(std::span<const uint8_t>);
+template Result<Join> decode(std::span<const uint8_t>);
+template Result<Offer> decode(std::span<const uint8_t>);
+template Result<OpenJob> decode(std::span<const uint8_t>);
+template Result<JobOpened> decode(std::span<const uint8_t>);
+template Result<RoundPart> decode(std::span<const uint8_t>);
+template Result<RoundAnswer> decode(std::span<const uint8_t>);
+template Result<FailureMessage> decode(std::span<const uint8_t>);
+template Result<Suspect> decode(std::span<const uint8_t>);
+template Result<Left> decode(std::span<const uint8_t>);
+
+}  // namespace bps

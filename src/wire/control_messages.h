@@ -1,0 +1,149 @@
+// The messages of the control plane, each a struct with its fields in wire order; src/wire/frame.h carries them.
+//
+// decode<T>() checks every field: truncation, trailing bytes, enumerators out of range. What it accepts is safe to
+// use, up to checks that need context (a rank against the number of ranks), which the receiver makes.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/socket.h"
+#include "src/base/status.h"
+#include "src/base/wire_io.h"
+#include "src/wire/frame.h"
+
+namespace bps {
+
+enum class Purpose : uint8_t { kJoin = 1, kRedirect = 2, kServer = 3 };
+const char* purposeName(Purpose purpose);
+
+using Nonce = std::array<uint8_t, 32>;
+using Proof = std::array<uint8_t, 32>;
+
+// First word of whoever connects. Its form is the same in all versions up to `version`.
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+  static constexpr uint32_t kMagic = 0x00737062;  // "bps\0"
+  uint32_t magic = kMagic;
+  uint16_t version = kControlVersion;
+  Purpose purpose = Purpose::kJoin;
+  bool auth = true;
+  uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT: a tenth of the smaller one is the heartbeat
+  Nonce nonce{};
+};
+struct Challenge {
+  static constexpr MessageType kType = MessageType::kChallenge;
+  uint32_t timeoutMs = 0;
+  Nonce nonce{};
+};
+struct ProofMessage {
+  static constexpr MessageType kType = MessageType::kProof;
+  Proof proof{};
+};
+struct Welcome {
+  static constexpr MessageType kType = MessageType::kWelcome;
+  Proof proof{};
+};
+
+// Why a peer is not served; the connection ends after it. Same form in all versions.
+struct Refusal {
+  static constexpr MessageType kType = MessageType::kRefusal;
+  enum class Kind : uint8_t {
+    kMismatch = 1,  // version, key, authentication mode, purpose: somebody must change something
+    kBusy = 2,      // limits, draining: the peer can do without
+    kInvalid = 3,   // what was asked for makes no sense
+  };
+  Kind kind = Kind::kMismatch;
+  Code code = Code::kRemote;
+  std::string text;
+};
+
+struct AskRoot {
+  static constexpr MessageType kType = MessageType::kAskRoot;
+  uint32_t rank = 0;
+  uint32_t nRanks = 0;
+  uint32_t patienceMs = 0;  // how long the sender will wait
+  bool isHub = false;       // then `hub` is where it listens
+  Address hub;
+};
+struct Redirect {
+  static constexpr MessageType kType = MessageType::kRedirect;
+  Address hub;
+};
+
+struct Join {
+  static constexpr MessageType kType = MessageType::kJoin;
+  uint32_t rank = 0;
+  uint32_t nRanks = 0;
+  uint32_t patienceMs = 0;
+  uint32_t pid = 0;
+  uint32_t libraryVersion = 0;
+  std::string hostId;
+  std::string hostName;
+  double bytesPerSecond = 0;
+};
+
+// A server's first word to the hub.
+struct Offer {
+  static constexpr MessageType kType = MessageType::kOffer;
+  uint32_t libraryVersion = 0;
+  double bytesPerSecond = 0;
+};
+// The hub's proposal to a server; answered by JobOpened or Refusal. A later proposal replaces an earlier one.
+struct OpenJob {
+  static constexpr MessageType kType = MessageType::kOpenJob;
+  uint32_t proposal = 0;
+  uint32_t endpoint = 0;
+  Blob roster;
+};
+struct JobOpened {
+  static constexpr MessageType kType = MessageType::kJobOpened;
+  uint32_t proposal = 0;
+};
+
+enum class RoundKind : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2 };
+inline constexpr size_t kRoundKinds = 3;
+const char* roundName(RoundKind kind);
+
+struct RoundPart {
+  static constexpr MessageType kType = MessageType::kRoundPart;
+  RoundKind kind = RoundKind::kGather;
+  uint32_t number = 0;
+  uint32_t patienceMs = 0;  // 0: no limit
+  std::vector<Blob> blobs;
+};
+struct RoundAnswer {
+  static constexpr MessageType kType = MessageType::kRoundAnswer;
+  RoundKind kind = RoundKind::kGather;
+  uint32_t number = 0;
+  std::vector<Blob> blobs;
+};
+
+struct FailureMessage {
+  static constexpr MessageType kType = MessageType::kFailure;
+  Code code = Code::kRemote;
+  std::string text;
+};
+struct Suspect {
+  static constexpr MessageType kType = MessageType::kSuspect;
+  uint32_t endpoint = 0;
+  std::string text;
+};
+// Somebody, not the hub, has said goodbye; the endpoint is the machine that it leads, or the server.
+struct Left {
+  static constexpr MessageType kType = MessageType::kLeft;
+  uint32_t endpoint = 0;
+};
+
+template <class T>
+concept ControlMessage = requires {
+  {T::kType};
+};
+template <ControlMessage T>
+Blob encode(const T& message);
+template <ControlMessage T>
+Result<T> decode(std::span<const uint8_t> bytes);
+
+}  // namespace bps

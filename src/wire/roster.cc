@@ -1,0 +1,140 @@
+#include "src/wire/roster.h"
+
+#include <cmath>
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+constexpr uint16_t kVersion = 1;
+constexpr size_t kNameBytes = 4096;
+
+bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
+
+void put(WireWriter& out, const RankEntry& rank) {
+  out.put(rank.hostId).put(rank.hostName).put(rank.pid).put(rank.machine).put(rank.localRank);
+}
+
+RankEntry getRank(WireReader& in) {
+  RankEntry rank;
+  rank.hostId = in.getString();
+  rank.hostName = in.getString();
+  rank.pid = in.get<uint32_t>();
+  rank.machine = in.get<uint32_t>();
+  rank.localRank = in.get<uint32_t>();
+  return rank;
+}
+
+Machine getMachine(WireReader& in) {
+  Machine machine;
+  machine.ranks.resize(in.getCount(sizeof(uint32_t)));
+  for (uint32_t& rank : machine.ranks) rank = in.get<uint32_t>();
+  machine.bytesPerSecond = in.getDouble();
+  return machine;
+}
+
+Settings getSettings(WireReader& in) {
+  Settings settings;
+  settings.partitionBytes = in.get<uint64_t>();
+  settings.directBytes = in.get<uint64_t>();
+  settings.eagerBytes = in.get<uint64_t>();
+  settings.timeoutMs = in.get<uint32_t>();
+  return settings;
+}
+
+// Every rank is in exactly the machine and place that its entry says, and machines are ordered by their lowest rank.
+bool consistent(const Roster& roster) {
+  size_t placed = 0;
+  for (size_t m = 0; m < roster.machines.size(); ++m) {
+    const Machine& machine = roster.machines[m];
+    if (machine.ranks.empty() || !goodRate(machine.bytesPerSecond)) return false;
+    if (m > 0 && machine.ranks[0] <= roster.machines[m - 1].ranks[0]) return false;
+    for (size_t i = 0; i < machine.ranks.size(); ++i) {
+      const uint32_t rank = machine.ranks[i];
+      if (rank >= roster.ranks.size() || (i > 0 && rank <= machine.ranks[i - 1])) return false;
+      if (roster.ranks[rank].machine != m || roster.ranks[rank].localRank != i) return false;
+      ++placed;
+    }
+  }
+  return placed == roster.ranks.size() && placed > 0;
+}
+
+bool inRange(const Roster& roster) {
+  for (const RankEntry& rank : roster.ranks)
+    if (rank.hostId.size() > kNameBytes || rank.hostName.size() > kNameBytes) return false;
+  for (const ServerEntry& server : roster.servers)
+    if (server.name.size() > kNameBytes || !goodRate(server.bytesPerSecond)) return false;
+  return roster.jobId != 0 && roster.settings.timeoutMs != 0 && roster.settings.partitionBytes != 0;
+}
+
+}  // namespace
+
+std::string rankRanges(const std::vector<uint32_t>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
+    if (end - i > 1) text += fmt::format("-{}", ranks[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+std::string Roster::rankName(size_t rank) const {
+  if (rank >= ranks.size()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} ({}, pid {})", rank, ranks[rank].hostName, ranks[rank].pid);
+}
+
+std::string Roster::endpointName(size_t endpoint) const {
+  if (endpoint >= endpoints()) return fmt::format("endpoint {}", endpoint);
+  if (isServer(endpoint)) return "server " + servers[endpoint - machines.size()].name;
+  const std::vector<uint32_t>& members = machines[endpoint].ranks;
+  if (members.size() == 1) return rankName(members[0]);
+  return fmt::format("ranks {} ({})", rankRanges(members), ranks[members[0]].hostName);
+}
+
+Blob encode(const Roster& roster) {
+  WireWriter out;
+  out.put(kVersion).put(roster.jobId);
+  out.put(static_cast<uint32_t>(roster.ranks.size()));
+  for (const RankEntry& rank : roster.ranks) put(out, rank);
+  out.put(static_cast<uint32_t>(roster.machines.size()));
+  for (const Machine& machine : roster.machines) {
+    out.put(static_cast<uint32_t>(machine.ranks.size()));
+    for (uint32_t rank : machine.ranks) out.put(rank);
+    out.put(machine.bytesPerSecond);
+  }
+  out.put(static_cast<uint32_t>(roster.servers.size()));
+  for (const ServerEntry& server : roster.servers) out.put(server.name).put(server.bytesPerSecond);
+  out.put(roster.settings.partitionBytes).put(roster.settings.directBytes).put(roster.settings.eagerBytes);
+  out.put(roster.settings.timeoutMs);
+  return std::move(out).take();
+}
+
+Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
+  WireReader in(bytes);
+  const auto version = in.get<uint16_t>();
+  if (!in.truncated() && version != kVersion)
+    return failure(Code::kRemote, "roster version {}, this side speaks {}; rebuild one side", version, kVersion);
+  constexpr size_t kRankBytes = 5 * sizeof(uint32_t), kMachineBytes = 12, kServerBytes = 12;
+  Roster roster;
+  roster.jobId = in.get<uint64_t>();
+  roster.ranks.resize(in.getCount(kRankBytes));
+  for (RankEntry& rank : roster.ranks) rank = getRank(in);
+  roster.machines.resize(in.getCount(kMachineBytes));
+  for (Machine& machine : roster.machines) machine = getMachine(in);
+  roster.servers.resize(in.getCount(kServerBytes));
+  for (ServerEntry& server : roster.servers) {
+    server.name = in.getString();
+    server.bytesPerSecond = in.getDouble();
+  }
+  roster.settings = getSettings(in);
+  BPS_TRY(in.finish("roster"));
+  if (!inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
+  if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines do not fit together");
+  return roster;
+}
+
+}  // namespace bps
