@@ -65,8 +65,7 @@ void announce(const RunOptions& options, const std::string& where) {
 
 }  // namespace
 
-Launcher::Launcher(RunOptions options, std::string keyPath, Warden warden)
-    : options_(std::move(options)), keyPath_(std::move(keyPath)), warden_(std::move(warden)) {}
+Launcher::Launcher(RunOptions options, Warden warden) : options_(std::move(options)), warden_(std::move(warden)) {}
 
 int Launcher::run() {
   Status started = startAll();
@@ -85,7 +84,7 @@ Status Launcher::startAll() {
   signals_ = BPS_TRY(watchSignals());
   BPS_TRY(startServers());
   BPS_TRY(awaitListening());
-  const Changes common = BPS_TRY(commonChanges(options_, keyPath_, addresses_));
+  const Changes common = BPS_TRY(commonChanges(options_, warden_.keyPath(), addresses_));
   const auto servers = common.find("BPS_SERVERS");
   announce(options_, servers == common.end() ? environmentValue("BPS_SERVERS") : servers->second.value_or(""));
   return startRanks(common);
@@ -99,7 +98,7 @@ Status Launcher::startServers() {
     changes["BPS_SOCKET_IFNAME"] = "lo";
   for (size_t server = 0; server < addresses_.size(); ++server) {
     MemberSpec spec{fmt::format("server {}", server), {}, options_.allOutput, {}};
-    spec.process.argv = {besideUs("bps-server"), "--listen", "127.0.0.1:0", "--key-file", keyPath_};
+    spec.process.argv = {besideUs("bps-server"), "--listen", "127.0.0.1:0", "--key-file", warden_.keyPath()};
     spec.process.environment = environmentWith(changes);
     spec.heed = [this, server, kListening](std::string_view line) {
       if (line.substr(0, kListening.size()) == kListening) addresses_[server] = line.substr(kListening.size());

@@ -21,7 +21,7 @@ namespace bps {
 
 class Launcher {
  public:
-  Launcher(RunOptions options, std::string keyPath, Warden warden);
+  Launcher(RunOptions options, Warden warden);
 
   // The status to exit with.
   int run();
@@ -47,7 +47,6 @@ class Launcher {
   void fail(int status, const std::string& why);
 
   const RunOptions options_;
-  const std::string keyPath_;
   Warden warden_;
   UniqueFd signals_;
   Members servers_, ranks_;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tools/bps_run/environment.h"
-#include "tools/bps_run/key_file.h"
 #include "tools/bps_run/launcher.h"
 #include "tools/bps_run/options.h"
 #include "tools/bps_run/warden.h"
@@ -15,14 +14,8 @@ namespace bps {
 namespace {
 
 Result<int> run(const RunOptions& options) {
-  KeyFile key;
-  if (options.servers.value_or(0) > 0 || environmentValue("BPS_KEY_FILE").empty()) key = BPS_TRY(makeKeyFile());
-  auto warden = Warden::start(key.directory);
-  if (!warden.ok()) {
-    removeKeyDirectory(key.directory);
-    return std::move(warden).status();
-  }
-  return Launcher(options, key.path, std::move(warden).value()).run();
+  const bool withKey = options.servers.value_or(0) > 0 || environmentValue("BPS_KEY_FILE").empty();
+  return Launcher(options, BPS_TRY(Warden::start(withKey))).run();
 }
 
 int main(int argc, char** argv) {

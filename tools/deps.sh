@@ -1,0 +1,72 @@
+#!/bin/bash
+# Installs what building and testing needs and is missing, with apt (through sudo when not root). Quiet when nothing is.
+# Without the packages of the second group everything builds; the checks that need them are skipped by name.
+set -u
+
+# Each line: how to tell that it is there, and the package that has it (names of Debian 12, Ubuntu 22.04 and 24.04).
+required="
+cmd:g++ g++
+cmd:make make
+header:hwy/highway.h libhwy-dev
+header:sodium.h libsodium-dev
+header:fmt/format.h libfmt-dev
+header:nlohmann/json.hpp nlohmann-json3-dev
+header:CLI/CLI.hpp libcli11-dev
+header:gtest/gtest.h libgtest-dev
+header:gmock/gmock.h libgmock-dev
+"
+optional="
+header:benchmark/benchmark.h libbenchmark-dev
+cmd:clang++ clang
+cmd:clang-format clang-format
+cmd:clang-tidy clang-tidy
+cmd:ip iproute2
+cmd:python3 python3
+"
+
+there() {
+  case $1 in
+    cmd:*) command -v "${1#cmd:}" >/dev/null ;;
+    header:*) [ -e "/usr/include/${1#header:}" ] || compgen -G "/usr/include/*-linux-gnu/${1#header:}" >/dev/null ;;
+  esac
+}
+
+missing() {
+  local test package
+  while read -r test package; do
+    [ -z "$test" ] || there "$test" || echo "$package"
+  done <<<"$1"
+}
+
+# clang's sanitizer and fuzzer runtimes are a package of their own where clang does not bring them along.
+missing_runtime() {
+  command -v clang++ >/dev/null || { apt-cache show libclang-rt-dev >/dev/null 2>&1 && echo libclang-rt-dev; return; }
+  local dir
+  dir=$(clang++ -print-runtime-dir 2>/dev/null)
+  compgen -G "$dir/libclang_rt.fuzzer*" >/dev/null || compgen -G "${dir%/*}/*/libclang_rt.fuzzer*" >/dev/null && return
+  echo "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
+}
+
+apt_get() {
+  local run=()
+  [ "$(id -u)" = 0 ] || run=(sudo)
+  "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >/dev/null
+}
+
+needed=$(missing "$required")
+wanted=$(missing "$optional"; missing_runtime)
+[ -n "$needed$wanted" ] || exit 0
+if ! command -v apt-get >/dev/null; then
+  echo "deps: no apt-get here; install by hand:" $needed $wanted >&2
+  [ -z "$needed" ]
+  exit
+fi
+echo "deps: installing" $needed $wanted
+apt_get update || echo "deps: apt-get update failed, going on with the lists that are there" >&2
+if [ -n "$needed" ] && ! apt_get install --no-install-recommends -y $needed; then
+  echo "deps: cannot install" $needed >&2
+  exit 1
+fi
+for package in $wanted; do
+  apt_get install --no-install-recommends -y "$package" || echo "deps: $package cannot be installed; what needs it is skipped" >&2
+done
