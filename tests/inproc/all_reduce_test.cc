@@ -1,0 +1,120 @@
+// All-reduce of n ranks and k servers in one process: every type and operation, sizes around every boundary, in place
+// and out of place, misaligned, several machines and several ranks per machine. Results must equal the contract's, bit
+// for bit, on all ranks.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/cluster.h"
+#include "tests/support/data.h"
+
+namespace bps::test {
+namespace {
+
+struct Shape {
+  size_t ranks, servers, perMachine;
+};
+
+struct Case {
+  DataType type = DataType::kFloat32;
+  CallOp op = CallOp::kSum;
+  size_t count = 0;
+  bool inPlace = false;
+  size_t misalign = 0;  // bytes
+};
+
+// One call on this rank; compares with what all ranks' inputs must give.
+Status callAndCheck(Communicator& comm, const Shape& shape, const Case& c, uint64_t seed) {
+  std::vector<Bytes> inputs;
+  std::vector<ScalarBits> scalars;
+  for (size_t rank = 0; rank < shape.ranks; ++rank) {
+    inputs.push_back(makeInput(c.type, c.count, rank, seed));
+    scalars.push_back(makeScalar(c.type, rank));
+  }
+  const Bytes& mine = inputs[comm.rank()];
+  Bytes send(mine.size() + 16, 0xee), recv(mine.size() + 16, 0xee);
+  uint8_t* from = send.data() + c.misalign;
+  uint8_t* to = c.inPlace ? from : recv.data() + c.misalign;
+  if (!mine.empty()) std::memcpy(from, mine.data(), mine.size());
+  AllReduceCall call{from, to, c.count, c.type, c.op, scalars[comm.rank()], nullptr, HostStream::create()};
+  BPS_TRY(comm.allReduce(call));
+  BPS_TRY(call.stream->synchronize());
+  HostStream::destroy(call.stream.get());
+  const Bytes want = expected({c.type, c.op, c.count, shape.ranks, shape.perMachine}, inputs, scalars);
+  if (!want.empty() && std::memcmp(to, want.data(), want.size()) != 0)
+    return {Code::kInternal, "wrong result for " + std::string(dataTypeName(c.type)) + " op " +
+                                 std::to_string(static_cast<int>(c.op)) + " count " + std::to_string(c.count) +
+                                 (c.inPlace ? " in place" : "")};
+  if (!c.inPlace && !mine.empty() && std::memcmp(from, mine.data(), mine.size()) != 0)
+    return {Code::kInternal, "the send buffer was changed"};
+  const uint8_t* after = to + mine.size();
+  if (*after != 0xee) return {Code::kInternal, "bytes after the receive buffer were changed"};
+  return {};
+}
+
+class AllReduce : public testing::TestWithParam<Shape> {
+ protected:
+  std::string run(const std::vector<Case>& cases, Job job = {}) {
+    const Shape shape = GetParam();
+    const Servers servers(shape.servers);
+    job.ranks = shape.ranks;
+    job.ranksPerMachine = shape.perMachine;
+    job.servers = servers.list();
+    return failures(runRanks(job, [&](Communicator& comm) -> Status {
+      for (size_t i = 0; i < cases.size(); ++i) BPS_TRY(callAndCheck(comm, shape, cases[i], i));
+      return {};
+    }));
+  }
+};
+
+TEST_P(AllReduce, EveryTypeAndOperation) {
+  std::vector<Case> cases;
+  for (int type = 0; type < kDataTypes; ++type)
+    for (int op = 0; op <= static_cast<int>(CallOp::kPreMulSum); ++op)
+      cases.push_back({static_cast<DataType>(type), static_cast<CallOp>(op), 1031, (type + op) % 2 == 0, 0});
+  EXPECT_EQ(run(cases), "");
+}
+
+TEST_P(AllReduce, SizesAroundEveryBoundary) {
+  std::vector<Case> cases;
+  Job job;
+  job.env.partitionBytes.value = 8192;  // chunks of 2048 floats
+  job.env.eagerBytes.value = 1024;
+  for (const size_t boundary : {0UL, 1UL, 16UL, 256UL, 2048UL, 4096UL, 2048UL * 16, 2048UL * 33})
+    for (const int delta : {-1, 0, 1}) {
+      if (delta < 0 && boundary == 0) continue;
+      const size_t count = boundary + static_cast<size_t>(delta);
+      cases.push_back({DataType::kFloat32, CallOp::kSum, count, false, 0});
+      cases.push_back({DataType::kBfloat16, CallOp::kAvg, count, true, 2});
+    }
+  EXPECT_EQ(run(cases, job), "");
+}
+
+TEST_P(AllReduce, AnyAlignment) {
+  std::vector<Case> cases;
+  for (size_t misalign = 1; misalign < 8; ++misalign) {
+    cases.push_back({DataType::kInt8, CallOp::kSum, 70001, false, misalign});
+    cases.push_back({DataType::kFloat64, CallOp::kSum, 9001, misalign % 2 == 0, misalign});
+  }
+  EXPECT_EQ(run(cases), "");
+}
+
+TEST_P(AllReduce, Large) {
+  EXPECT_EQ(run({{DataType::kFloat32, CallOp::kSum, (3U << 20) + 1, false, 0},
+                 {DataType::kFloat16, CallOp::kSum, (1U << 20) + 7, true, 0}}),
+            "");
+}
+
+std::string shapeName(const testing::TestParamInfo<Shape>& info) {
+  return "ranks" + std::to_string(info.param.ranks) + "servers" + std::to_string(info.param.servers) + "perMachine" +
+         std::to_string(info.param.perMachine);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
+                         testing::Values(Shape{1, 0, 1}, Shape{2, 0, 1}, Shape{2, 1, 1}, Shape{3, 0, 1}, Shape{3, 2, 1},
+                                         Shape{3, 3, 1}, Shape{4, 1, 1}, Shape{2, 4, 1}, Shape{4, 0, 4}, Shape{4, 1, 2},
+                                         Shape{6, 2, 2}, Shape{5, 1, 2}),
+                         shapeName);
+
+}  // namespace
+}  // namespace bps::test

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Wrong options, variables, files and peers: a non-zero exit within the time-out, and one line that names the cause.
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+export BPS_TIMEOUT=3
+
+# refuses PATTERN COMMAND...
+refuses() {
+  local pattern=$1 started; shift
+  started=$(now_ms)
+  timeout 20 "$@" > "$WORK/out" 2>&1 && fail "exit 0: $*"
+  local code=$? ms=$(( $(now_ms) - started ))
+  [ $code -ne 124 ] && [ $ms -le 6000 ] || fail "took $ms ms: $*"
+  local lines; lines=$(grep -cE -- "$pattern" "$WORK/out")
+  [ "$lines" -ge 1 ] || fail "no line names \"$pattern\": $* said: $(tail -5 "$WORK/out")"
+}
+perf=$BIN/bps-perf
+refuses 'banana' "$perf" -b banana
+refuses 'frobnicate' "$perf" --frobnicate
+refuses 'BPS_PARTITION_BYTES=-3.*4K to 1G' env BPS_PARTITION_BYTES=-3 "$perf" -b 8 -e 8
+refuses 'BPS_TIMEOUT=soon' env BPS_TIMEOUT=soon "$perf" -b 8 -e 8
+refuses 'nowhere' env BPS_SERVERS=nowhere:1 BPS_RANK=0 BPS_NRANKS=1 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
+refuses 'nowhere' env BPS_SERVERS=nowhere:1 "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+refuses '1 of 2 ranks.*missing: 1|rank 1' env BPS_RANK=0 BPS_NRANKS=2 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
+refuses 'rank 0|127.0.0.1' env BPS_RANK=1 BPS_NRANKS=2 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
+start_server first
+refuses "cannot listen on $SERVER_ADDRESS.*in use" "$BIN/bps-server" --listen "$SERVER_ADDRESS"
+refuses "cannot listen on $SERVER_ADDRESS.*in use" env BPS_RANK=0 BPS_NRANKS=2 BPS_ROOT="$SERVER_ADDRESS" "$perf" -b 8 -e 8
+refuses '16' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:0 --key-file /dev/null
+refuses 'BPS_KEY_FILE' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:0
+refuses 'cpu|CPU' "$BIN/bps-server" --listen 127.0.0.1:0 --cpus 3-1
+refuses 'wrong-option' "$BIN/bps-server" --wrong-option
+refuses 'BPS_NET_PLUGIN=/nonexistent' env BPS_NET_PLUGIN=/nonexistent/libnccl-net-x.so "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+# The wrong key: refused by name, and the server goes on.
+head -c 32 /dev/urandom > "$WORK/other"
+refuses "$SERVER_ADDRESS.*(authentication|key)" env BPS_SERVERS="$SERVER_ADDRESS" BPS_KEY_FILE="$WORK/other" \
+  "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+# Garbage on the server's port hurts nobody.
+for _ in 1 2 3; do head -c 100000 /dev/urandom > "/dev/tcp/${SERVER_ADDRESS%:*}/${SERVER_ADDRESS#*:}" 2>/dev/null; done
+BPS_SERVERS=$SERVER_ADDRESS "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 1K -f 2 -n 1 > "$WORK/out" 2>&1 ||
+  fail "after garbage: $(tail -5 "$WORK/out")"
+# A server that is not there: a warning, or an error when it is required.
+port=$(free_port)
+BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
+  fail "without a server: $(tail -5 "$WORK/out")"
+grep -q "127.0.0.1:$port" "$WORK/out" || fail "the missing server is not named: $(cat "$WORK/out")"
+refuses "127.0.0.1:$port" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# kill -9 and SIGSTOP of a rank and of a server in a loop of 64 MiB calls: every other rank ends with an error that
+# names the culprit, within the time-out; the servers forget the job; nothing stays behind.
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+ROUNDS=${BPS_TEST_ROUNDS:-2}
+[ "${BPS_TEST_LONG:-0}" = 1 ] && ROUNDS=10
+start_server stable; stable=$SERVER_PID; stable_address=$SERVER_ADDRESS
+shm_before=$(ls /dev/shm | wc -l)
+
+# scene SIGNAL rank|server: the fault in the middle of the loop.
+scene() {
+  local signal=$1 what=$2 victim name limit=$BPS_TIMEOUT started
+  start_server victim
+  BPS_SERVERS=$stable_address,$SERVER_ADDRESS start_ranks 3 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
+  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -3 "$WORK/rank0.out" "$WORK/rank0.err")"
+  if [ "$what" = rank ]; then
+    victim=${RANK_PIDS[$((RANDOM % 2 + 1))]}
+    [ "$victim" = "${RANK_PIDS[1]}" ] && name="rank 1 \\(" || name="rank 2 \\("
+  else
+    victim=$SERVER_PID name="server $SERVER_ADDRESS"
+  fi
+  kill "-$signal" "$victim"
+  started=$(now_ms)
+  for r in 0 1 2; do
+    [ "${RANK_PIDS[$r]}" = "$victim" ] && continue
+    ends_with_error "$r" "$name" $((limit + 1))
+  done
+  echo "  $signal $what: all others ended after $(( $(now_ms) - started )) ms naming it"
+  kill -CONT "$victim" 2>/dev/null; kill -KILL "$victim" "$SERVER_PID" 2>/dev/null
+  wait "$victim" 2>/dev/null
+}
+
+wait_idle() { [ "$(open_fds "$stable")" -le "$fds" ]; }
+for ((i = 0; i < ROUNDS; i++)); do
+  for signal in KILL STOP; do
+    for what in rank server; do
+      fds=$(open_fds "$stable")
+      scene $signal $what
+      wait_for 10 wait_idle || fail "the other server keeps $(open_fds "$stable") descriptors, had $fds"
+      gone "$stable" && fail "the other server died: $(tail -3 "$WORK/stable.err")"
+    done
+  done
+done
+[ "$(ls /dev/shm | wc -l)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
+kill -TERM "$stable"
+wait "$stable" || fail "the other server: exit $? on SIGTERM"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Two jobs at once on the same two servers: both right, servers stay up and give the memory back.
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+start_server one; one=$SERVER_PID; list=$SERVER_ADDRESS
+start_server two; two=$SERVER_PID; list+=,$SERVER_ADDRESS
+export BPS_SERVERS=$list
+job() { "$BIN/bps-run" -n 3 -- "$BIN/bps-perf" -b 1M -e 16M -f 4 -n 3 -d "$1" > "$WORK/job$1" 2>&1; }
+job float || fail "first job: $(tail -5 "$WORK/jobfloat")"   # warms the allocators up
+settled() { [ "$(rss_kb "$one")" -le "$1" ] && [ "$(rss_kb "$two")" -le "$2" ]; }
+wait_for 5 settled 60000 60000
+before_one=$(rss_kb "$one"); before_two=$(rss_kb "$two"); fds=$(open_fds "$one")
+for _ in 1 2; do
+  job float & a=$!
+  job half & b=$!
+  wait $a || fail "float job: $(tail -5 "$WORK/jobfloat")"
+  wait $b || fail "half job: $(tail -5 "$WORK/jobhalf")"
+done
+grep -q '^# Out of bounds values : 0 OK' "$WORK/jobfloat" && grep -q '^# Out of bounds values : 0 OK' "$WORK/jobhalf" ||
+  fail "wrong values"
+wait_for 5 settled $((before_one * 11 / 10)) $((before_two * 11 / 10)) ||
+  fail "memory: $before_one -> $(rss_kb "$one") KiB, $before_two -> $(rss_kb "$two") KiB"
+same_fds() { [ "$(open_fds "$one")" -le "$fds" ]; }
+wait_for 5 same_fds || fail "descriptors: $fds -> $(open_fds "$one")"
+kill -TERM "$one" "$two"
+wait "$one" || fail "server exit $? on SIGTERM"
+wait "$two" || fail "server exit $? on SIGTERM"

@@ -1,0 +1,60 @@
+// An all-reduce cluster inside one process: k servers and n ranks as threads, over loopback.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/comm/communicator.h"
+#include "src/server/control_server.h"
+#include "src/server/lane_threads.h"
+
+namespace bps::test {
+
+// Settings of the tests: loopback only, a short time-out, no keys.
+inline Env testEnv() {
+  Env env;
+  env.socketIfname = "lo";
+  env.timeout.value = 20;
+  env.auth = false;
+  return env;
+}
+
+// k servers on free ports, each with its own threads; they end with this object.
+class Servers {
+ public:
+  explicit Servers(size_t count, const Env& env = testEnv());
+  ~Servers();
+  std::string list() const;  // as BPS_SERVERS
+  LaneThreads& runner(size_t i) { return *servers_[i]->runner; }
+  void stop(size_t i) { servers_[i]->control->stop(); }
+
+ private:
+  struct One {
+    std::unique_ptr<LaneThreads> runner;
+    std::unique_ptr<ControlServer> control;
+    std::thread thread;
+  };
+  std::vector<std::unique_ptr<One>> servers_;
+};
+
+struct Job {
+  size_t ranks = 2;
+  size_t ranksPerMachine = 1;
+  std::string servers;
+  Env env = testEnv();
+  std::chrono::seconds limit{60};
+};
+
+// Runs body(communicator) on every rank; returns one Status per rank: of its start, else of its body. A rank that
+// outlives the limit ends the process with a message: a stuck thread cannot be taken back.
+using Body = std::function<Status(Communicator&)>;
+std::vector<Status> runRanks(const Job& job, const Body& body);
+// All of them, for EXPECT_EQ(failures(...), "").
+std::string failures(const std::vector<Status>& outcomes);
+
+}  // namespace bps::test

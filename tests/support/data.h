@@ -1,0 +1,28 @@
+// Buffers of any type with arbitrary bit patterns, and what an all-reduce must make of them.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "cpu_reduce/reduce.h"
+#include "src/comm/communicator.h"
+
+namespace bps::test {
+
+using Bytes = std::vector<uint8_t>;
+
+// Values of moderate size that are different for every rank and element, and round when summed.
+Bytes makeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
+ScalarBits makeScalar(DataType type, uint64_t rank);
+
+// The sum that bps promises: within each machine in rank order with one rounding, then machines in order with one
+// rounding; straight from the contract, through the scalar reference kernels.
+struct Expectation {
+  DataType type;
+  CallOp op;
+  size_t count;
+  size_t ranks;
+  size_t ranksPerMachine;
+};
+Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars);
+
+}  // namespace bps::test
