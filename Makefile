@@ -37,7 +37,8 @@ CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src
 API_SRCS    := $(call sources,src/api)
 SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
-PLUGIN_SRCS := $(call sources,net_plugin $(wildcard net_plugin/*/)) $(BASE_SRCS)
+PLUGIN_PARTS := $(call sources,net_plugin $(filter-out %/nccl,$(patsubst %/,%,$(wildcard net_plugin/*/))))
+PLUGIN_SRCS := $(PLUGIN_PARTS) $(call sources,net_plugin/nccl) $(BASE_SRCS)
 PERF_SRCS   := $(call sources,perf/bps_perf)
 
 CORE   := $(BUILD)/lib/libbps_core.a

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <set>
 
@@ -215,13 +216,15 @@ Result<bool> Driver::arm(void* comm) const {
   return ready != 0;
 }
 
-Result<std::shared_ptr<Driver>> makeDriver(void* library, const std::string& path) {
+Result<std::shared_ptr<Driver>> makeDriver(void* library, const std::string& path, int newest) {
   using Maker = std::shared_ptr<Driver> (*)(void*, const std::string&);
-  for (const Maker maker :
-       {Maker{driverOf<12>}, Maker{driverOf<11>}, Maker{driverOf<10>}, Maker{driverOf<9>}, Maker{driverOf<8>}}) {
-    if (std::shared_ptr<Driver> driver = maker(library, path)) return driver;
-  }
-  return Status(Code::kInvalidArgument, "exports no ncclNetPlugin of version 8 to 12");
+  constexpr std::array<Maker, kNewestVersion - kOldestVersion + 1> kMakers{driverOf<8>, driverOf<9>, driverOf<10>,
+                                                                           driverOf<11>, driverOf<12>};
+  for (int version = newest; version >= kOldestVersion; --version)
+    if (std::shared_ptr<Driver> driver = kMakers[static_cast<size_t>(version - kOldestVersion)](library, path))
+      return driver;
+  return failure(Code::kInvalidArgument, "exports no ncclNetPlugin of version {} to {}", kOldestVersion,
+                 kNewestVersion);
 }
 
 }  // namespace bps::net

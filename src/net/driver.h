@@ -44,9 +44,11 @@ class Driver {
   const bpsNetWait_v1_t* wait_ = nullptr;
 };
 
-// The newest version in the library that we speak, not initialised yet. Fails when there is none. `library` is what
-// dlopen returned and is never closed: plugins leave threads and exit handlers behind.
-Result<std::shared_ptr<Driver>> makeDriver(void* library, const std::string& path);
+inline constexpr int kNewestVersion = 12, kOldestVersion = 8;
+
+// The newest version in the library that we speak, up to `newest`, not initialised yet. Fails when there is none.
+// `library` is what dlopen returned and is never closed: plugins leave threads and exit handlers behind.
+Result<std::shared_ptr<Driver>> makeDriver(void* library, const std::string& path, int newest = kNewestVersion);
 
 // Plugin::load's search, and init. See net.h.
 Result<std::shared_ptr<Driver>> loadDriver(const std::string& name, uint64_t commId);
