@@ -1,4 +1,6 @@
 // Messages through the real libnccl-net-bps.so on loopback: right to the byte, in any order of posting, of any size.
+#include <deque>
+
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {
@@ -25,6 +27,71 @@ TEST_F(Transfer, RandomSizesAndRoom) {
 }
 
 TEST_F(Transfer, LargeMessage) { EXPECT_TRUE(transfers(pair_, randomBytes(size_t{64} << 20, 3), size_t{64} << 20)); }
+
+TEST_F(Transfer, ThirtyTwoInFlight) {
+  std::vector<std::vector<uint8_t>> sent, got;
+  std::vector<Request> sends, receives;
+  for (unsigned i = 0; i < 32; ++i) {
+    sent.push_back(randomBytes(i % 3 == 0 ? 200000 : i, i));
+    got.emplace_back(200000);
+    receives.push_back(valueOf(pair_.receiver->irecv(got[i].data(), got[i].size(), nullptr)));
+    sends.push_back(valueOf(pair_.sender->isend(sent[i].data(), sent[i].size(), nullptr)));
+    ASSERT_TRUE(sends.back() && receives.back()) << i;
+  }
+  size_t done = 0, sentOff = 0;
+  const Deadline deadline = Deadline::in(kPatience);
+  while (done < 32 && !deadline.passed()) {
+    if (sentOff < 32 && valueOf(pair_.sender->test(sends[sentOff])).done) ++sentOff;
+    const Completion received = valueOf(pair_.receiver->test(receives[done]));
+    if (!received.done) continue;
+    got[done].resize(received.bytes);
+    ASSERT_EQ(got[done], sent[done]) << done;
+    ++done;
+  }
+  EXPECT_EQ(done, 32U);
+}
+
+// The sender runs ahead of the receiver and the other way round, each by a random number of messages.
+TEST_F(Transfer, PostingOutOfPhase) {
+  std::minstd_rand random(5);
+  std::deque<std::pair<Request, std::vector<uint8_t>>> sends, receives;
+  unsigned sent = 0, checked = 0;
+  const unsigned total = 500;
+  const Deadline deadline = Deadline::in(kPatience);
+  while (checked < total && !deadline.passed()) {
+    for (size_t n = random() % 5; n > 0 && sends.size() < 32 && sent < total; --n, ++sent) {
+      std::vector<uint8_t> bytes = randomBytes(sent * 37 % 4001, sent);
+      const Request request = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
+      sends.emplace_back(request, std::move(bytes));
+    }
+    for (size_t n = random() % 5; n > 0 && receives.size() < 32; --n) {
+      std::vector<uint8_t> room(4001);
+      const Request request = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+      receives.emplace_back(request, std::move(room));
+    }
+    if (!sends.empty() && valueOf(pair_.sender->test(sends.front().first)).done) sends.pop_front();
+    if (receives.empty()) continue;
+    const Completion received = valueOf(pair_.receiver->test(receives.front().first));
+    if (!received.done) continue;
+    receives.front().second.resize(received.bytes);
+    ASSERT_EQ(receives.front().second, randomBytes(checked * 37 % 4001, checked));
+    receives.pop_front();
+    ++checked;
+  }
+  EXPECT_EQ(checked, total);
+}
+
+TEST_F(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
+  std::vector<uint8_t> bytes(101), room(100);
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  const Request send = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
+  EXPECT_TRUE(finish(*pair_.sender, send).ok());
+  Result<size_t> outcome = finish(*pair_.receiver, receive);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code(), Code::kInvalidUsage);
+  EXPECT_NE(std::string(outcome.error().message()).find("101 bytes into a receive of 100"), std::string::npos)
+      << outcome.error().message();
+}
 
 }  // namespace
 }  // namespace bps::test

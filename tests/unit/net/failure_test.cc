@@ -1,0 +1,178 @@
+// What the other side's end, in each phase, looks like on this side; and strangers at the door.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "net_plugin/tcp/wire.h"
+#include "src/base/socket.h"
+#include "tests/unit/net/net_fixture.h"
+
+namespace bps::test {
+namespace {
+
+class Failure : public ::testing::Test {
+ protected:
+  std::shared_ptr<net::Plugin> plugin_ = loadOurs();
+};
+
+template <class T>
+std::string why(const Result<T>& result) {
+  return result.ok() ? "no failure" : result.error().message();
+}
+
+TEST_F(Failure, PeerClosesBeforeAnyMessage) {
+  Pair pair = connectPair(*plugin_);
+  std::vector<uint8_t> room(10);
+  const Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
+  EXPECT_FALSE(valueOf(pair.receiver->test(receive)).done);
+  pair.sender.reset();
+  Result<size_t> outcome = finish(*pair.receiver, receive);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code(), Code::kRemote);
+  EXPECT_NE(why(outcome).find("closed the connection"), std::string::npos) << why(outcome);
+  EXPECT_NE(why(outcome).find("127.0.0.1:"), std::string::npos) << why(outcome);
+}
+
+TEST_F(Failure, WhatWasSentBeforeTheCloseArrives) {
+  Pair pair = connectPair(*plugin_);
+  const std::vector<uint8_t> bytes = randomBytes(100000, 1);
+  EXPECT_TRUE(finish(*pair.sender, valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
+  pair.sender.reset();
+  std::vector<uint8_t> room(bytes.size());
+  EXPECT_TRUE(finish(*pair.receiver, valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr))).ok());
+  EXPECT_EQ(room, bytes);
+  const Request more = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
+  EXPECT_FALSE(finish(*pair.receiver, more).ok());
+}
+
+TEST_F(Failure, SenderClosesInTheMiddleOfAMessage) {
+  Pair pair = connectPair(*plugin_);
+  const std::vector<uint8_t> bytes(size_t{32} << 20);
+  std::vector<uint8_t> room(bytes.size());
+  const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
+  EXPECT_FALSE(valueOf(pair.sender->test(send)).done) << "more than the socket buffers hold";
+  pair.sender.reset();
+  Result<size_t> outcome = finish(*pair.receiver, valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr)));
+  EXPECT_NE(why(outcome).find("in the middle of message 0"), std::string::npos) << why(outcome);
+}
+
+TEST_F(Failure, ReceiverClosesWhileWeSend) {
+  Pair pair = connectPair(*plugin_);
+  const std::vector<uint8_t> bytes(size_t{32} << 20);
+  const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
+  EXPECT_FALSE(valueOf(pair.sender->test(send)).done);
+  pair.receiver.reset();
+  Result<size_t> outcome = finish(*pair.sender, send);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code(), Code::kRemote) << why(outcome);
+  EXPECT_FALSE(pair.sender->isend(bytes.data(), 1, nullptr).ok()) << "the failure stays";
+}
+
+TEST_F(Failure, NobodyListensAnyMore) {
+  std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
+  std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
+  const std::string address = valueOf(plugin::tcp::parseHandle(listener->handle())).address.text();
+  listener.reset();
+  const Deadline deadline = Deadline::in(kPatience);
+  std::string failure;
+  while (failure.empty() && !deadline.passed()) {
+    Result<std::unique_ptr<Comm>> outcome = connector->connect();
+    if (!outcome.ok()) failure = outcome.error().message();
+  }
+  EXPECT_NE(failure.find(address + ": Connection refused"), std::string::npos) << failure;
+}
+
+TEST_F(Failure, ClosingWithMessagesUnderWayIsFine) {
+  for (int i = 0; i < 20; ++i) {
+    Pair pair = connectPair(*plugin_);
+    const std::vector<uint8_t> bytes(size_t{8} << 20);
+    std::vector<uint8_t> room(bytes.size());
+    const Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
+    const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
+    for (int j = 0; j < i % 4; ++j) {
+      valueOf(pair.sender->test(send));
+      valueOf(pair.receiver->test(receive));
+    }
+    (i % 2 == 0 ? pair.sender : pair.receiver).reset();
+  }
+}
+
+// A connection of its own to where the listener listens, saying `words`.
+UniqueFd strangerTo(const net::Listener& listener, const std::vector<uint8_t>& words) {
+  const Address address = valueOf(plugin::tcp::parseHandle(listener.handle())).address;
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(socket.get(), address.data(), address.length()), 0);
+  if (!words.empty()) {
+    EXPECT_EQ(::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));
+  }
+  return socket;
+}
+
+bool hungUp(const UniqueFd& socket) {
+  char byte = 0;
+  const ssize_t got = ::recv(socket.get(), &byte, 1, MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno == ECONNRESET);
+}
+
+TEST_F(Failure, StrangersAreTurnedAwayAndBlockNobody) {
+  std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
+  const UniqueFd silent = strangerTo(*listener, {});
+  const UniqueFd wrong = strangerTo(*listener, randomBytes(32, 1));
+  const UniqueFd chatty = strangerTo(*listener, randomBytes(100000, 2));
+  plugin::tcp::Token otherToken{};
+  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken);
+  const UniqueFd replayed = strangerTo(*listener, {hello.begin(), hello.end()});
+  strangerTo(*listener, {1, 2, 3}).reset();
+  EXPECT_EQ(valueOf(listener->accept()), nullptr);
+  const Deadline deadline = Deadline::in(kPatience);
+  while (!(hungUp(wrong) && hungUp(chatty) && hungUp(replayed)) && !deadline.passed()) valueOf(listener->accept());
+  EXPECT_FALSE(deadline.passed());
+  EXPECT_FALSE(hungUp(silent)) << "still has time to say hello";
+
+  std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
+  Pair pair;
+  while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
+    if (!pair.sender) pair.sender = valueOf(connector->connect());
+    if (!pair.receiver) pair.receiver = valueOf(listener->accept());
+  }
+  ASSERT_TRUE(pair.sender && pair.receiver);
+  EXPECT_TRUE(transfers(pair, randomBytes(1000, 3), 1000));
+}
+
+TEST_F(Failure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
+  std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(strangerTo(*listener, {}));
+  std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
+  Pair pair;
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
+  while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
+    if (!pair.sender) pair.sender = valueOf(connector->connect());
+    if (!pair.receiver) pair.receiver = valueOf(listener->accept());
+  }
+  EXPECT_TRUE(pair.sender && pair.receiver);
+}
+
+size_t openDescriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+TEST_F(Failure, AThousandConnectionsLeaveNothingBehind) {
+  { Pair warmUp = connectPair(*plugin_); }
+  const size_t before = openDescriptors();
+  for (unsigned i = 0; i < 1000; ++i) {
+    Pair pair = connectPair(*plugin_);
+    if (i % 100 == 0) {
+      ASSERT_TRUE(transfers(pair, randomBytes(100, i), 100));
+    }
+  }
+  EXPECT_EQ(openDescriptors(), before);
+}
+
+}  // namespace
+}  // namespace bps::test

@@ -1,0 +1,170 @@
+// Sleeping on a connection: no wake-up is lost, none comes for nothing, and a dead peer ends the sleep.
+#include <thread>
+
+#include "tests/unit/net/net_fixture.h"
+
+namespace bps::test {
+namespace {
+
+constexpr std::chrono::milliseconds kMoment{30};
+
+bool awake(const Comm& comm, std::chrono::milliseconds most) {
+  pollfd state{.fd = comm.waitFd(), .events = POLLIN, .revents = 0};
+  return ::poll(&state, 1, static_cast<int>(most.count())) > 0;
+}
+
+// As a thread of ours does it; counts the sleeps.
+Result<size_t> finishAsleep(Comm& comm, Request request, size_t& sleeps) {
+  const Deadline deadline = Deadline::in(kPatience);
+  while (!deadline.passed()) {
+    const Completion completion = BPS_TRY(comm.test(request));
+    if (completion.done) return completion.bytes;
+    if (BPS_TRY(comm.arm())) continue;
+    if (!awake(comm, std::chrono::seconds(5))) return Status(Code::kTimeout, "a lost wake-up");
+    ++sleeps;
+  }
+  return Status(Code::kTimeout, "not done in time");
+}
+
+class Sleep : public ::testing::Test {
+ protected:
+  std::shared_ptr<net::Plugin> plugin_ = loadOurs();
+  Pair pair_ = connectPair(*plugin_);
+  size_t sleeps_ = 0;
+};
+
+TEST_F(Sleep, AReceiveWakesWhenBytesCome) {
+  std::vector<uint8_t> room(10);
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  EXPECT_FALSE(valueOf(pair_.receiver->arm()));
+  EXPECT_FALSE(awake(*pair_.receiver, kMoment)) << "nothing has come";
+  const std::vector<uint8_t> bytes{1, 2, 3};
+  EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
+  EXPECT_TRUE(awake(*pair_.receiver, kPatience));
+  EXPECT_EQ(valueOf(finish(*pair_.receiver, receive)), 3U);
+}
+
+TEST_F(Sleep, BytesThatNobodyAskedForWakeNobody) {
+  const std::vector<uint8_t> bytes{1, 2, 3};
+  EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_FALSE(valueOf(pair_.receiver->arm()));
+    EXPECT_FALSE(awake(*pair_.receiver, std::chrono::milliseconds(0)));
+  }
+}
+
+TEST_F(Sleep, AnIdleSenderSleeps) {
+  EXPECT_FALSE(valueOf(pair_.sender->arm()));
+  EXPECT_FALSE(awake(*pair_.sender, kMoment));
+}
+
+TEST_F(Sleep, AFullSenderWakesWhenThePeerHasRead) {
+  const std::vector<uint8_t> bytes(size_t{32} << 20);
+  std::vector<uint8_t> room(bytes.size());
+  const Request send = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
+  while (valueOf(pair_.sender->arm())) continue;
+  EXPECT_FALSE(awake(*pair_.sender, kMoment));
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  std::thread reader([&] { EXPECT_TRUE(finish(*pair_.receiver, receive).ok()); });
+  Result<size_t> outcome = finishAsleep(*pair_.sender, send, sleeps_);
+  reader.join();
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message();
+}
+
+// Each side sleeps whenever it can, over random sizes: a lost wake-up would stop both.
+TEST_F(Sleep, NoWakeUpIsLostAndFewAreForNothing) {
+  constexpr unsigned kMessages = 2000;
+  const auto sizeOf = [](unsigned i) { return i % 50 == 0 ? size_t{300000} : size_t{i % 700}; };
+  std::thread sender([&] {
+    const std::vector<uint8_t> bytes(300000);
+    for (unsigned i = 0; i < kMessages; ++i) {
+      const Request send = valueOf(pair_.sender->isend(bytes.data(), sizeOf(i), nullptr));
+      size_t sleeps = 0;
+      Result<size_t> outcome = finishAsleep(*pair_.sender, send, sleeps);
+      ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+    }
+  });
+  std::vector<uint8_t> room(300000);
+  for (unsigned i = 0; i < kMessages; ++i) {
+    const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+    Result<size_t> outcome = finishAsleep(*pair_.receiver, receive, sleeps_);
+    if (!outcome.ok() || std::move(outcome).value() != sizeOf(i)) {
+      ADD_FAILURE() << "message " << i;
+      break;
+    }
+  }
+  sender.join();
+  EXPECT_LT(sleeps_, 2 * kMessages);
+}
+
+TEST_F(Sleep, InsideALargeMessageTheWakeUpsAreFew) {
+  const size_t size = size_t{16} << 20;
+  const std::vector<uint8_t> bytes(size);
+  std::vector<uint8_t> room(size);
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  std::thread sender(
+      [&] { EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), size, nullptr))).ok()); });
+  Result<size_t> outcome = finishAsleep(*pair_.receiver, receive, sleeps_);
+  sender.join();
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message();
+  EXPECT_LT(sleeps_, size / (size_t{128} << 10));
+}
+
+// Sleeps, as a loop with nothing to do does, until arm() fails; the number of rounds.
+size_t roundsUntilFailure(Comm& comm) {
+  for (size_t rounds = 1; rounds < 1000; ++rounds) {
+    Result<bool> ready = comm.arm();
+    if (!ready.ok()) {
+      EXPECT_EQ(ready.error().code(), Code::kRemote) << ready.error().message();
+      return rounds;
+    }
+    pollfd state{.fd = comm.waitFd(), .events = POLLIN, .revents = 0};
+    EXPECT_GT(::poll(&state, 1, 2000), 0) << "asleep beside a dead peer";
+  }
+  return 1000;
+}
+
+TEST_F(Sleep, APeerThatDiesWakesAnIdleReceiver) {
+  EXPECT_FALSE(valueOf(pair_.receiver->arm()));
+  pair_.sender.reset();
+  EXPECT_LT(roundsUntilFailure(*pair_.receiver), 20U);
+}
+
+TEST_F(Sleep, APeerThatDiesWakesAnIdleSender) {
+  EXPECT_FALSE(valueOf(pair_.sender->arm()));
+  pair_.receiver.reset();
+  EXPECT_LT(roundsUntilFailure(*pair_.sender), 20U);
+}
+
+TEST_F(Sleep, APeerThatDiesWakesAWaitingReceiver) {
+  std::vector<uint8_t> room(10);
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  EXPECT_FALSE(valueOf(pair_.receiver->arm()));
+  std::thread killer([&] {
+    std::this_thread::sleep_for(kMoment);
+    pair_.sender.reset();
+  });
+  Result<size_t> outcome = finishAsleep(*pair_.receiver, receive, sleeps_);
+  killer.join();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code(), Code::kRemote) << outcome.error().message();
+}
+
+TEST_F(Sleep, ADeadPeersLastMessagesAreNotLostNorSpunOn) {
+  const std::vector<uint8_t> bytes{1, 2, 3};
+  EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
+  pair_.sender.reset();
+  size_t rounds = 0;
+  while (true) {
+    ASSERT_FALSE(valueOf(pair_.receiver->arm()));
+    if (!awake(*pair_.receiver, kMoment)) break;
+    ASSERT_LT(++rounds, 40U) << "spins on a hang-up that nothing can be done about yet";
+  }
+  std::vector<uint8_t> room(10);
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  EXPECT_EQ(valueOf(finishAsleep(*pair_.receiver, receive, sleeps_)), 3U);
+  EXPECT_LT(roundsUntilFailure(*pair_.receiver), 40U);
+}
+
+}  // namespace
+}  // namespace bps::test
