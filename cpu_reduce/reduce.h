@@ -1,13 +1,13 @@
 // n-source summation on the CPU: one pass, rank order, one rounding.
 //
-// Contract, the same for every kernel and CPU, bit for bit: dst[i] = round(post(fold(pre(src_0[i]), pre(src_1[i]), ...)))
-// folded strictly left to right (((s0 op s1) op s2) ...), where
+// Contract, the same for every kernel and CPU, bit for bit: dst[i] = round(post(fold(pre(src_0[i]), pre(src_1[i]),
+// ...))) folded strictly left to right (((s0 op s1) op s2) ...), where
 //  - float16, bfloat16, float8e4m3 and float8e5m2 are widened to float, folded in float, and rounded once at the end,
 //    to nearest even; float and double fold in their own type without fused multiply-add; integers wrap;
 //  - pre multiplies by that source's scalar where scalars are given (before any rounding; integers wrap);
 //  - post divides by `divisor` (ncclAvg), before the rounding; integers truncate towards zero.
-// min/max and special values: see reduce.cc. dst may be the same memory as one of the sources, else none overlaps it.
-// Any alignment. Pure functions of their arguments; any thread.
+// min/max, NaN and special values: see element.h. dst may be the same memory as one of the sources, else none overlaps
+// it. Any alignment. Pure functions of their arguments; any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +46,8 @@ using ScalarBits = uint64_t;
 
 struct ReduceArgs {
   void* dst = nullptr;
-  std::span<const void* const> sources;     // at least 1
-  size_t count = 0;                         // elements
+  std::span<const void* const> sources;  // at least 1
+  size_t count = 0;                      // elements
   DataType type = DataType::kFloat32;
   FoldOp op = FoldOp::kSum;
   std::span<const ScalarBits> scalars = {};  // empty, or one per source

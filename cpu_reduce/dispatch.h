@@ -1,0 +1,46 @@
+// Which kernels run: one whole table per CPU target, chosen once for the process.
+//
+// A table has a kernel for every type and op, so that no call ever mixes targets. The best table that the CPU supports
+// is the default; chooseTarget() limits it (BPS_CPU_TARGET) and is what tests use to force every target in turn.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "cpu_reduce/reduce.h"
+#include "src/base/status.h"
+
+namespace bps::cpu {
+
+// Elements [begin, begin + count) of a ReduceArgs, for one thread.
+struct Fold {
+  void* dst = nullptr;
+  const void* const* sources = nullptr;
+  size_t nSources = 0;
+  size_t begin = 0;
+  size_t count = 0;
+  const ScalarBits* scalars = nullptr;  // null: none
+  uint64_t divisor = 1;
+  bool stream = false;  // write past the cache; dst is then none of the sources
+};
+
+using Kernel = void (*)(const Fold& fold);
+
+struct KernelTable {
+  std::string_view name;
+  Kernel kernels[kDataTypes][4];  // by DataType and FoldOp
+};
+
+const KernelTable& scalarKernels();
+
+// The targets of this build that this CPU supports, best first; the last is "scalar".
+std::span<const KernelTable* const> supportedTargets();
+
+// The table in force. Chosen at the first call, unless chooseTarget() came before.
+const KernelTable& currentKernels();
+
+// The most capable target that may be used: "scalar", "sse4", "avx2", "avx3", "neon"; empty: the best of this CPU.
+// A name above what the CPU supports gives the best that it does. Fails for unknown names and names of other
+// architectures. Any thread; calls of reduce() that run meanwhile use either table, whole.
+Status chooseTarget(std::string_view name);
+
+}  // namespace bps::cpu
