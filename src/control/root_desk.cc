@@ -40,12 +40,11 @@ bool RootDesk::serve(Visitor& visitor, const PollSet& set) {
   if (hub_ && visitor.question) {
     visitor.link->send(Redirect{hub_->hub});
     doorman_.seeOff(visitor.link->takeSocket());
-    ++answered_;
+    if (visitor.question->rank < hub_->nRanks) answered_.insert(visitor.question->rank);
     return false;
   }
   if (!visitor.deadline.passed()) return true;
-  const std::chrono::duration<double> waited = Deadline::Clock::now() - visitor.arrived.at();
-  dismiss(visitor, fmt::format("rank 0 has not come within {:.3g} s", waited.count()));
+  dismiss(visitor, fmt::format("rank 0 has not come within {:g} s", secondsSince(visitor.arrived.at())));
   return false;
 }
 
@@ -66,7 +65,7 @@ void RootDesk::dismiss(Visitor& visitor, const std::string& text) {
 }
 
 bool RootDesk::done() const {
-  const bool all = hub_ && answered_ >= hub_->nRanks;
+  const bool all = hub_ && answered_.size() >= hub_->nRanks;
   return (all || (visitors_.empty() && end_.passed())) && doorman_.idle();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "src/control/link/doorman.h"
@@ -31,8 +32,8 @@ class RootDesk {
   uint32_t timeoutMs_;
   Deadline end_;
   std::vector<Visitor> visitors_;
-  std::optional<AskRoot> hub_;  // rank 0's
-  size_t answered_ = 0;
+  std::optional<AskRoot> hub_;   // rank 0's
+  std::set<uint32_t> answered_;  // ranks; one that comes again is answered again
 };
 
 }  // namespace bps

@@ -2,6 +2,8 @@
 //
 // All functions run on the control thread and never block. What the star has to say goes to StarEvents.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -50,6 +52,12 @@ inline uint32_t patienceMs(Deadline deadline) {
   if (deadline.at() == Deadline::Clock::time_point::max()) return 0;
   return static_cast<uint32_t>(std::max(1, deadline.leftMs(kMost)));
 }
+// For people: seconds since a point in time, in tenths.
+inline double secondsSince(Deadline::Clock::time_point at) {
+  const std::chrono::duration<double, std::deci> tenths = Deadline::Clock::now() - at;
+  return std::round(tenths.count()) / 10;
+}
+
 inline Deadline deadlineOf(uint32_t patience) {
   return patience == 0 ? Deadline::never() : Deadline::in(std::chrono::milliseconds(patience));
 }

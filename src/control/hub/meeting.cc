@@ -79,8 +79,7 @@ Result<bool> Meeting::admit(Newcomer& newcomer, const Join& join) {
 }
 
 std::string Meeting::missing() const {
-  const std::chrono::duration<double> waited = Deadline::Clock::now() - since_.at();
-  return fmt::format("{}; waited {:.3g} s at {}", table_.missing(), waited.count(), where_);
+  return fmt::format("{}; waited {:g} s at {}", table_.missing(), secondsSince(since_.at()), where_);
 }
 
 void Meeting::close() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/format.h"
+#include "src/control/star.h"
 
 namespace bps {
 namespace {
@@ -103,9 +104,8 @@ std::string Rounds::missing(RoundKind kind) const {
     if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + name(participant);
   }
   if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
-  const std::chrono::duration<double> waited = Deadline::Clock::now() - b.since.at();
-  return fmt::format("{}: {} of {} participants missing: {}; waited {:.3g} s", roundName(kind), count,
-                     b.participants.size(), names, waited.count());
+  return fmt::format("{}: {} of {} participants missing: {}; waited {:g} s", roundName(kind), count,
+                     b.participants.size(), names, secondsSince(b.since.at()));
 }
 
 size_t Rounds::endpointOf(size_t participant) const {

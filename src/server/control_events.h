@@ -1,0 +1,61 @@
+// EventQueue: what the jobs of a server have said, from their lane threads to the control thread.
+//
+// Memory ordering: a mutex guards the queue; the control thread sleeps on the doorbell.
+#pragma once
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "src/base/fd.h"
+#include "src/base/mutex.h"
+#include "src/server/job.h"
+
+namespace bps::server {
+
+class EventQueue final : public JobEvents {
+ public:
+  enum class Kind { kListening, kConnected, kFailed, kEnded };
+  struct Event {
+    Kind kind;
+    uint64_t job;
+    std::vector<Blob> handles;
+    Status why;
+  };
+
+  explicit EventQueue(Doorbell bell) : bell_(std::move(bell)) {}
+
+  void listening(uint64_t job, std::vector<Blob> handles) override {
+    push({Kind::kListening, job, std::move(handles), {}});
+  }
+  void connected(uint64_t job) override { push({Kind::kConnected, job, {}, {}}); }
+  void failed(uint64_t job, Status why) override { push({Kind::kFailed, job, {}, std::move(why)}); }
+  void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
+
+  // The control thread.
+  const Doorbell& bell() const { return bell_; }
+  std::vector<Event> take() {
+    bell_.clear();
+    MutexLock lock(mutex_);
+    return std::exchange(events_, {});
+  }
+  // What a job said before it was closed is no longer of interest.
+  void forget(uint64_t job) {
+    MutexLock lock(mutex_);
+    std::erase_if(events_, [job](const Event& event) { return event.job == job; });
+  }
+
+ private:
+  void push(Event event) {
+    {
+      MutexLock lock(mutex_);
+      events_.push_back(std::move(event));
+    }
+    bell_.ring();
+  }
+
+  Doorbell bell_;
+  Mutex mutex_;
+  std::vector<Event> events_ BPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace bps::server

@@ -1,0 +1,118 @@
+#include "src/server/control_server.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/control/link/secret.h"
+
+namespace bps::server {
+namespace {
+
+constexpr double kBytesPerGbit = 1e9 / 8;
+constexpr std::chrono::milliseconds kLastWords(500);
+
+uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
+
+}  // namespace
+
+Result<std::unique_ptr<ControlServer>> ControlServer::create(const Env& env, const Address& listen, const Key& key,
+                                                             JobRunner& runner) {
+  BPS_TRY(secretInit());
+  const Credentials credentials{key, env.auth, timeoutMs(env)};
+  Doorman doorman = BPS_TRY(Doorman::create(listen, credentials, Purpose::kServer, 0));
+  const Address address = BPS_TRY(doorman.address());
+  Doorbell bell = BPS_TRY(Doorbell::create());
+  Parts parts{std::move(doorman), std::move(bell), address, env};
+  return std::unique_ptr<ControlServer>(new ControlServer(std::move(parts), runner));
+}
+
+ControlServer::ControlServer(Parts parts, JobRunner& runner)
+    : doorman_(std::move(parts.doorman)),
+      address_(parts.address),
+      env_(std::move(parts.env)),
+      runner_(runner),
+      events_(std::move(parts.bell)) {}
+
+void ControlServer::order(Order what) {
+  Order now = ordered();
+  while (now < what && !order_.compare_exchange_weak(now, what, std::memory_order_acq_rel)) continue;
+  events_.bell().ring();
+}
+
+Status ControlServer::run() {
+  PollSet set;
+  while (ordered() != Order::kStop) {
+    BPS_TRY(turn(set));
+    draining_ = ordered() != Order::kServe;
+    if (!draining_) continue;
+    for (auto& session : sessions_)
+      if (!session->over() && !session->opened()) session->dismiss("server is draining");
+    std::erase_if(sessions_, [](const auto& session) { return session->over(); });
+    if (sessions_.empty() && doorman_.idle()) return {};
+  }
+  shutDown(set);
+  return {};
+}
+
+Status ControlServer::turn(PollSet& set) {
+  set.clear();
+  set.add(events_.bell().fd());
+  doorman_.watch(set);
+  for (const auto& session : sessions_) session->watch(set);
+  BPS_TRY(set.wait());
+  for (EventQueue::Event& event : events_.take()) deliver(std::move(event));
+  for (auto& session : sessions_) session->step(set);
+  std::erase_if(sessions_, [](const auto& session) { return session->over(); });
+  for (Peer& hub : doorman_.step(set)) receive(std::move(hub));
+  return {};
+}
+
+void ControlServer::receive(Peer hub) {
+  const uint64_t job = hub.socket->job();
+  const bool known =
+      std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& session) { return session->job() == job; });
+  std::string refusal;
+  if (job == 0 || known) refusal = "the job has no id of its own";
+  if (sessions_.size() >= kMostJobs) refusal = fmt::format("server has {} jobs, and takes no more", kMostJobs);
+  if (draining_) refusal = "server is draining";
+  if (!refusal.empty())
+    return doorman_.dismiss(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
+  sessions_.push_back(std::make_unique<Session>(
+      std::move(hub),
+      SessionArgs{runner_, events_, doorman_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_), draining_}));
+}
+
+void ControlServer::deliver(EventQueue::Event event) {
+  const auto it = std::find_if(sessions_.begin(), sessions_.end(),
+                               [&](const auto& session) { return session->job() == event.job && session->opened(); });
+  if (it == sessions_.end()) return;
+  switch (event.kind) {
+    case EventQueue::Kind::kListening:
+      return (*it)->listening(std::move(event.handles));
+    case EventQueue::Kind::kConnected:
+      return (*it)->connected();
+    case EventQueue::Kind::kFailed:
+      return (*it)->failed(event.why);
+    case EventQueue::Kind::kEnded:
+      return (*it)->ended();
+  }
+}
+
+// Closes every job, and gives the hubs a moment to read why.
+void ControlServer::shutDown(PollSet& set) {
+  for (auto& session : sessions_)
+    if (!session->over()) session->abort("the server was stopped");
+  sessions_.clear();
+  doorman_.close();
+  const Deadline end = Deadline::in(kLastWords);
+  while (!doorman_.idle() && !end.passed()) {
+    set.clear();
+    doorman_.watch(set);
+    set.wakeAt(end.at());
+    if (!set.wait().ok()) return;
+    [[maybe_unused]] const std::vector<Peer> nobody = doorman_.step(set);
+  }
+}
+
+}  // namespace bps::server

@@ -1,0 +1,62 @@
+// ControlServer: the control side of bps-server: lets hubs in, and keeps one Session per job.
+//
+// One thread, the one that calls run(), owns all sockets and sessions; the lane threads of the jobs reach it through
+// JobEvents. It sleeps without a timer while there is no connection. At most kMostJobs at once; strangers are bounded
+// by the Doorman.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/control/link/doorman.h"
+#include "src/server/control_events.h"
+#include "src/server/job.h"
+#include "src/server/session.h"
+
+namespace bps::server {
+
+class ControlServer {
+ public:
+  static constexpr size_t kMostJobs = 256;
+
+  // Listens on `listen`; `key` is serverKey(env). The runner outlives the server.
+  static Result<std::unique_ptr<ControlServer>> create(const Env& env, const Address& listen, const Key& key,
+                                                       JobRunner& runner);
+  Address address() const { return address_; }
+
+  // Serves until the last job has ended after drain(), or until stop(). Fails only when it cannot wait any more.
+  Status run();
+  // New jobs are refused as "server is draining" from now on. Any thread, and signal handlers.
+  void drain() { order(Order::kDrain); }
+  // All jobs are closed now and their hubs told. Any thread, and signal handlers.
+  void stop() { order(Order::kStop); }
+
+ private:
+  enum class Order : int { kServe, kDrain, kStop };
+  struct Parts {
+    Doorman doorman;
+    Doorbell bell;
+    Address address;
+    Env env;
+  };
+  ControlServer(Parts parts, JobRunner& runner);
+  void order(Order what);
+  Order ordered() const { return order_.load(std::memory_order_acquire); }
+  Status turn(PollSet& set);
+  void receive(Peer hub);
+  void deliver(EventQueue::Event event);
+  void shutDown(PollSet& set);
+
+  Doorman doorman_;
+  const Address address_;
+  const Env env_;
+  JobRunner& runner_;
+  EventQueue events_;
+  // Memory ordering: release before the ring, acquire after the wake-up; only ever rises.
+  std::atomic<Order> order_{Order::kServe};
+  bool draining_ = false;
+  std::vector<std::unique_ptr<Session>> sessions_;
+};
+
+}  // namespace bps::server

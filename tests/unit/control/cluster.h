@@ -1,0 +1,235 @@
+// Ranks and servers of a control plane as threads of the test, each with a deadline.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/mutex.h"
+#include "src/control/control_plane.h"
+#include "src/server/control_server.h"
+
+namespace bps::test {
+
+using namespace std::chrono_literals;
+
+inline Env localEnv(double timeout = 2) {
+  Env env;
+  env.socketIfname = "lo";
+  env.timeout.value = timeout;
+  env.keyFile = "/proc/sys/kernel/random/boot_id";  // some file that is there and long enough
+  return env;
+}
+
+inline UniqueId newId(const Env& env) {
+  Result<UniqueId> id = UniqueId::create(env);
+  EXPECT_TRUE(id.ok()) << id.error().message();
+  return id.ok() ? std::move(id).value() : UniqueId();
+}
+
+inline Address loopback(uint16_t port = 0) {
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  in.sin_port = htons(port);
+  return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
+}
+
+// A port that nobody uses just now.
+inline Address freeAddress() {
+  UniqueFd fd = std::move(listenOn(loopback())).value();
+  return std::move(localAddress(fd.get())).value();
+}
+
+inline Deadline soon(double seconds = 5) {
+  return Deadline::in(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+}
+
+// What a rank's failure sink heard.
+class Heard {
+ public:
+  ControlPlane::FailureSink sink() {
+    return [this](Status failure) {
+      MutexLock lock(mutex_);
+      ++count_;
+      failure_ = std::move(failure);
+      changed_.notifyAll();
+    };
+  }
+  // The text, or "" when nothing came in time.
+  std::string wait(double seconds = 5) {
+    const Deadline deadline = soon(seconds);
+    MutexLock lock(mutex_);
+    while (count_ == 0 && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+    return failure_.message();
+  }
+  int count() {
+    MutexLock lock(mutex_);
+    return count_;
+  }
+  Code code() {
+    MutexLock lock(mutex_);
+    return failure_.code();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int count_ BPS_GUARDED_BY(mutex_) = 0;
+  Status failure_ BPS_GUARDED_BY(mutex_);
+};
+
+struct Rank {
+  std::unique_ptr<ControlPlane> plane;
+  Status joined;
+  Heard heard;
+};
+
+// All ranks of one communicator, joined at the same time. hostOf(rank) is the machine.
+class Cluster {
+ public:
+  using HostOf = std::function<std::string(uint32_t)>;
+
+  explicit Cluster(uint32_t nRanks, Env env = localEnv(), HostOf hostOf = eachItsOwn)
+      : Cluster(newId(env), nRanks, env, std::move(hostOf), {}) {}
+  Cluster(const UniqueId& id, uint32_t nRanks, const Env& env, HostOf hostOf, const std::set<uint32_t>& absent)
+      : ranks_(nRanks) {
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < nRanks; ++r)
+      if (absent.count(r) == 0) threads.emplace_back([&, r] { join(r, env, {id, r, nRanks, hostOf(r)}); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  static std::string eachItsOwn(uint32_t rank) { return "machine " + std::to_string(rank); }
+
+  Rank& operator[](size_t r) { return ranks_[r]; }
+  ControlPlane& plane(size_t r) { return *ranks_[r].plane; }
+  size_t size() const { return ranks_.size(); }
+  void expectJoined() {
+    for (Rank& rank : ranks_) ASSERT_TRUE(rank.joined.ok()) << rank.joined.message();
+  }
+  // Runs body on one thread per rank.
+  void each(const std::function<void(uint32_t, ControlPlane&)>& body) {
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < ranks_.size(); ++r)
+      if (ranks_[r].plane) threads.emplace_back([&, r] { body(r, *ranks_[r].plane); });
+    for (std::thread& thread : threads) thread.join();
+  }
+  void leave() {
+    each([](uint32_t, ControlPlane& plane) { plane.leave(soon()); });
+  }
+
+ private:
+  void join(uint32_t r, const Env& env, const JoinArgs& args) {
+    const auto patience = std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000));
+    auto plane = ControlPlane::join(env, args, Deadline::in(patience), ranks_[r].heard.sink());
+    if (plane.ok()) ranks_[r].plane = std::move(plane).value();
+    else ranks_[r].joined = std::move(plane).status();
+  }
+  std::vector<Rank> ranks_;
+};
+
+// A JobRunner whose jobs do nothing; it says what the test tells it to, or goes the usual way at once.
+class FakeRunner final : public JobRunner {
+ public:
+  struct Job {
+    JobSpec spec;
+    JobEvents* events = nullptr;
+    std::vector<Blob> received;
+  };
+  Status open(const JobSpec& spec, JobEvents& events) override {
+    MutexLock lock(mutex_);
+    if (!refusal_.empty()) return {Code::kSystem, refusal_};
+    ++opened_;
+    jobs_.push_back({spec, &events, {}});
+    if (!listens_) return {};
+    std::vector<Blob> handles;
+    for (size_t e = 0; e < spec.roster.endpoints(); ++e) handles.push_back(handle(spec.endpoint, e));
+    events.listening(spec.roster.jobId, std::move(handles));
+    return {};
+  }
+  void connect(uint64_t job, std::vector<Blob> handles) override {
+    MutexLock lock(mutex_);
+    for (Job& j : jobs_)
+      if (j.spec.roster.jobId == job) j.received = std::move(handles);
+    for (Job& j : jobs_)
+      if (j.spec.roster.jobId == job) j.events->connected(job);
+  }
+  void close(uint64_t job) override {
+    MutexLock lock(mutex_);
+    std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
+    ++closed_;
+    changed_.notifyAll();
+  }
+
+  static Blob handle(size_t from, size_t to) { return {static_cast<uint8_t>(from), static_cast<uint8_t>(to)}; }
+  void refuse(std::string why) {
+    MutexLock lock(mutex_);
+    refusal_ = std::move(why);
+  }
+  void neverListen() {
+    MutexLock lock(mutex_);
+    listens_ = false;
+  }
+  int opened() {
+    MutexLock lock(mutex_);
+    return opened_;
+  }
+  std::vector<Job> jobs() {
+    MutexLock lock(mutex_);
+    std::vector<Job> copy;
+    for (const Job& job : jobs_) copy.push_back({job.spec, job.events, job.received});
+    return copy;
+  }
+  bool waitEmpty(double seconds = 5) {
+    const Deadline deadline = soon(seconds);
+    MutexLock lock(mutex_);
+    while (!jobs_.empty() && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+    return jobs_.empty();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Job> jobs_ BPS_GUARDED_BY(mutex_);
+  std::string refusal_ BPS_GUARDED_BY(mutex_);
+  bool listens_ BPS_GUARDED_BY(mutex_) = true;
+  int opened_ BPS_GUARDED_BY(mutex_) = 0;
+  int closed_ BPS_GUARDED_BY(mutex_) = 0;
+};
+
+// A ControlServer on its own thread.
+class TestServer {
+ public:
+  explicit TestServer(const Env& env = localEnv(), const Address& where = loopback()) {
+    auto made = server::ControlServer::create(env, where, std::move(serverKey(env)).value(), runner);
+    EXPECT_TRUE(made.ok()) << made.error().message();
+    server_ = std::move(made).value();
+    thread_ = std::thread([this] { EXPECT_TRUE(server_->run().ok()); });
+  }
+  TestServer(const TestServer&) = delete;
+  TestServer& operator=(const TestServer&) = delete;
+  ~TestServer() { stop(); }
+
+  std::string name() const { return server_->address().text(); }
+  void stop() {
+    server_->stop();
+    wait();
+  }
+  void drain() { server_->drain(); }
+  void wait() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  FakeRunner runner;
+
+ private:
+  std::unique_ptr<server::ControlServer> server_;
+  std::thread thread_;
+};
+
+}  // namespace bps::test
