@@ -42,14 +42,21 @@ void Waiter::clear() {
   pollers_.clear();
 }
 
-Result<bool> Waiter::armAll() {
+// A connection that has failed has nothing to wake anybody for: whoever uses it learns of the failure from test().
+bool Waiter::armAll() {
   bool ready = false;
-  for (Comm* comm : sleepers_) ready |= BPS_TRY(comm->arm());
-  return ready;
+  std::vector<Comm*> failed;
+  for (Comm* comm : sleepers_) {
+    Result<bool> armed = comm->arm();
+    if (!armed.ok()) failed.push_back(comm);
+    else if (std::move(armed).value()) ready = true;
+  }
+  for (Comm* comm : failed) remove(*comm);
+  return ready || !failed.empty();
 }
 
 Status Waiter::sleep(std::chrono::milliseconds most) {
-  if (BPS_TRY(armAll())) return {};
+  if (armAll()) return {};
   std::chrono::microseconds time = most;
   if (!pollers_.empty()) {
     time = std::min(time, backOff_);

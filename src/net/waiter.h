@@ -29,7 +29,7 @@ class Waiter {
   static constexpr std::chrono::microseconds kLeastBackOff{20}, kMostBackOff{1000};
 
   Waiter(UniqueFd epoll) : epoll_(std::move(epoll)) {}
-  Result<bool> armAll();
+  bool armAll();
 
   UniqueFd epoll_;
   std::vector<Comm*> sleepers_;  // have a descriptor

@@ -24,6 +24,9 @@ Address loopback() {
   return {reinterpret_cast<const sockaddr*>(&address), sizeof address};
 }
 
+// The transport is a library of its own that reads the process's environment.
+[[maybe_unused]] const int kLoopbackOnly = ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
+
 }  // namespace
 
 Servers::Servers(size_t count, const Env& env) {
@@ -31,7 +34,7 @@ Servers::Servers(size_t count, const Env& env) {
     auto one = std::make_unique<One>();
     one->runner = need(LaneThreads::start(env, 1, {}), "lane threads");
     const Key key = need(serverKey(env), "key");
-    one->control = need(ControlServer::create(env, loopback(), key, *one->runner), "control server");
+    one->control = need(server::ControlServer::create(env, loopback(), key, *one->runner), "control server");
     one->thread = std::thread([self = one.get()] {
       const Status ended = self->control->run();
       if (!ended.ok()) std::fprintf(stderr, "server ended: %s\n", ended.message());

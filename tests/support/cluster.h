@@ -36,7 +36,7 @@ class Servers {
  private:
   struct One {
     std::unique_ptr<LaneThreads> runner;
-    std::unique_ptr<ControlServer> control;
+    std::unique_ptr<server::ControlServer> control;
     std::thread thread;
   };
   std::vector<std::unique_ptr<One>> servers_;

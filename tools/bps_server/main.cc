@@ -45,7 +45,7 @@ Result<Address> listenAddress(const std::string& text, const Env& env) {
 // SIGTERM or SIGINT: finish the jobs that run, take no new ones. A second one: end them too.
 class SignalThread {
  public:
-  explicit SignalThread(ControlServer& server) : server_(server) {
+  explicit SignalThread(server::ControlServer& server) : server_(server) {
     thread_ = std::thread([this] { wait(); });
   }
   ~SignalThread() {
@@ -75,7 +75,7 @@ class SignalThread {
       }
     }
   }
-  ControlServer& server_;
+  server::ControlServer& server_;
   std::thread thread_;
 };
 
@@ -92,7 +92,7 @@ Status serve(const Options& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: all inherit it
   signal(SIGPIPE, SIG_IGN);
   const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
-  const auto server = BPS_TRY(ControlServer::create(env, address, key, *runner));
+  const auto server = BPS_TRY(server::ControlServer::create(env, address, key, *runner));
   std::unique_ptr<Metrics> metrics;
   if (!options.metrics.empty())
     metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
