@@ -8,6 +8,12 @@
 #include "src/control/root.h"
 
 namespace bps {
+namespace {
+
+// How long the others have to hear of a failure before this rank does.
+constexpr std::chrono::milliseconds kOthersFirst(300);
+
+}  // namespace
 
 using std::chrono::milliseconds;
 
@@ -80,6 +86,7 @@ void Hub::watch(PollSet& set) const {
   if (state_ == State::kMeeting || state_ == State::kOpening) set.wakeAt(meeting_.deadline().at());
   if (rounds_) set.wakeAt(rounds_->deadline().at());
   for (const Suspicion& suspicion : suspicions_) set.wakeAt(suspicion.deadline.at());
+  if (!failure_.ok()) set.wakeAt(Deadline::in(kOthersFirst / 100).at());
   // Everything that needs no sockets (a communicator of one rank) happens in the first turn.
   if (state_ == State::kMeeting && meeting_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
 }
@@ -101,7 +108,7 @@ Status Hub::advance(const PollSet& set) {
       BPS_TRY(servers_.step(set));
       return servers_.agreed() ? begin() : Status();
     default:
-      return {};
+      return meeting_.step(set);  // sees off who has left
   }
 }
 
@@ -243,7 +250,8 @@ void Hub::fail(const Status& failure) {
   rounds_.reset();
   suspicions_.clear();
   state_ = State::kFailed;
-  events_.failed(failure);
+  failure_ = failure.clone();
+  tellBy_ = Deadline::in(kOthersFirst);
 }
 
 // After the last words: whoever has closed has read them.
@@ -260,6 +268,7 @@ void Hub::seeOff(const PollSet& set) {
     if (!status.ok()) member.link.reset();
     else everybody = false;
   }
+  if (!failure_.ok() && (everybody || tellBy_.passed())) events_.failed(std::exchange(failure_, Status()));
   [[maybe_unused]] const Status ignored = meeting_.step(set);
   if (!everybody || !meeting_.quiet()) return;
   const bool leaving = state_ == State::kLeaving;

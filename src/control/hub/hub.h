@@ -88,6 +88,8 @@ class Hub final : public Star {
   std::unique_ptr<RootCall> root_;
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;
+  Status failure_;  // told to the others, and not yet to this rank: its process may end at once, and its words with it
+  Deadline tellBy_ = Deadline::never();
   Roster roster_;
   std::optional<Rounds> rounds_;
   std::array<uint32_t, kRoundKinds> ownRounds_{};

@@ -83,6 +83,7 @@ std::string Meeting::missing() const {
 }
 
 void Meeting::close() {
+  newcomers_.clear();
   if (doorman_) doorman_->close();
 }
 

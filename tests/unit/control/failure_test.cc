@@ -1,0 +1,256 @@
+// Failures: everybody hears of the same culprit, in the same words, in time, once.
+#include <algorithm>
+#include <numeric>
+
+#include "tests/unit/control/cluster.h"
+#include "tests/unit/control/raw_peer.h"
+
+namespace bps::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// All ranks but the dead ones hear the same text, exactly once; it is returned.
+std::string sameText(Cluster& cluster, double seconds = 3) {
+  std::string first;
+  for (size_t r = 0; r < cluster.size(); ++r) {
+    if (!cluster[r].plane) continue;
+    const std::string text = cluster[r].heard.wait(seconds);
+    if (first.empty()) first = text;
+    EXPECT_EQ(text, first) << "on rank " << r;
+    EXPECT_EQ(cluster[r].heard.count(), 1);
+  }
+  return first;
+}
+
+TEST(Failure, ADeadRankIsNamedOnAllOthers) {
+  Cluster cluster(5);
+  cluster.expectJoined();
+  const std::string name = cluster.plane(0).roster().rankName(3);
+  cluster[3].plane.reset();
+  EXPECT_EQ(sameText(cluster, 1), name + " ended without goodbye (connection closed)");
+  EXPECT_EQ(cluster[1].heard.code(), Code::kRemote);
+}
+
+TEST(Failure, ABlockedCallReturnsTheFailure) {
+  Cluster cluster(4);
+  cluster.expectJoined();
+  std::thread killer([&] {
+    std::this_thread::sleep_for(100ms);
+    cluster[2].plane.reset();
+  });
+  std::vector<std::thread> blocked;
+  for (size_t r : {0, 1, 3})
+    blocked.emplace_back([&, r] {
+      const Status status = cluster.plane(r).barrier(soon(3));
+      EXPECT_TRUE(contains(status.message(), "rank 2 (")) << status.message();
+      EXPECT_TRUE(contains(status.message(), "ended without goodbye")) << status.message();
+      EXPECT_FALSE(cluster.plane(r).gather({1}, soon(1)).ok()) << "later calls fail at once";
+    });
+  killer.join();
+  for (std::thread& thread : blocked) thread.join();
+}
+
+TEST(Failure, ADeadHubIsNamed) {
+  Cluster cluster(4);
+  cluster.expectJoined();
+  const std::string name = cluster.plane(1).roster().rankName(0);
+  cluster[0].plane.reset();
+  EXPECT_EQ(sameText(cluster, 1), name + ", the hub, ended without goodbye (connection closed)");
+}
+
+TEST(Failure, ASilentRankIsNamedAfterHalfTheTimeOut) {
+  const Env env = localEnv(1);
+  UniqueId id = newId(env);
+  id.kind = UniqueId::Kind::kHub;
+  id.address = freeAddress();
+  std::unique_ptr<Cluster> cluster;
+  std::thread others(
+      [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::eachItsOwn, std::set<uint32_t>{2}); });
+  std::this_thread::sleep_for(100ms);
+  const Peer silent = joinByHand(id.address, id, 2, 3, 1000);
+  const auto start = Deadline::Clock::now();
+  others.join();
+  const std::string text = sameText(*cluster);
+  const auto waited = Deadline::Clock::now() - start;
+  EXPECT_TRUE(contains(text, "rank 2 (host7, pid 1234) has been silent for 0.5 s")) << text;
+  EXPECT_GT(waited, 300ms);
+  EXPECT_LT(waited, 900ms);
+}
+
+TEST(Failure, ARankThatDiesWhileOthersAreStillComingEndsTheJoin) {
+  const Env env = localEnv(5);
+  UniqueId id = newId(env);
+  id.kind = UniqueId::Kind::kHub;
+  id.address = freeAddress();
+  std::unique_ptr<Cluster> cluster;
+  std::thread others([&] {
+    cluster = std::make_unique<Cluster>(id, 4, env, Cluster::eachItsOwn, std::set<uint32_t>{2, 3});
+  });
+  std::this_thread::sleep_for(100ms);
+  const auto start = Deadline::Clock::now();
+  { const Peer dies = joinByHand(id.address, id, 2, 4, 5000); }
+  others.join();
+  EXPECT_LT(Deadline::Clock::now() - start, 1s);
+  EXPECT_TRUE(contains((*cluster)[0].joined.message(), "rank 2 (host7, pid 1234) ended without goodbye"));
+  EXPECT_STREQ((*cluster)[1].joined.message(), (*cluster)[0].joined.message());
+}
+
+TEST(Failure, WhatARankReportsReachesAllInTheSameWords) {
+  for (size_t reporter : {0, 2}) {
+    Cluster cluster(3);
+    cluster.expectJoined();
+    cluster.plane(reporter).report(Status(Code::kInvalidUsage, "ranks 1 and 2 differ"));
+    cluster.plane(1).report(Status(Code::kInternal, "a consequence"));
+    const std::string text = sameText(cluster, 1);
+    EXPECT_TRUE(text == "ranks 1 and 2 differ" || text == "a consequence");
+    EXPECT_EQ(cluster[0].heard.code(), cluster[2].heard.code());
+  }
+}
+
+TEST(Failure, AReportFollowedByDestructionStillArrives) {
+  Cluster cluster(3);
+  cluster.expectJoined();
+  cluster.plane(1).report(Status(Code::kInvalidUsage, "aborted by its user"));
+  cluster[1].plane.reset();
+  EXPECT_EQ(sameText(cluster, 1), "aborted by its user");
+}
+
+TEST(Failure, TheHubsReportFollowedByDestructionStillArrives) {
+  Cluster cluster(3);
+  cluster.expectJoined();
+  cluster.plane(0).report(Status(Code::kInvalidUsage, "aborted by its user"));
+  cluster[0].plane.reset();
+  EXPECT_EQ(sameText(cluster, 1), "aborted by its user");
+}
+
+TEST(Goodbye, InEveryOrderIsNoFailure) {
+  std::vector<size_t> order{0, 1, 2, 3};
+  do {
+    Cluster cluster(4, localEnv(4));
+    cluster.expectJoined();
+    for (size_t r : order) {
+      const auto start = Deadline::Clock::now();
+      cluster.plane(r).leave(soon(2));
+      cluster[r].plane.reset();
+      EXPECT_LT(Deadline::Clock::now() - start, 500ms);
+    }
+    for (size_t r = 0; r < 4; ++r) EXPECT_EQ(cluster[r].heard.count(), 0) << cluster[r].heard.wait(0);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Goodbye, OthersKnowWhoHasLeft) {
+  Cluster cluster(3);
+  cluster.expectJoined();
+  cluster.plane(1).leave(soon());
+  const Deadline deadline = soon(1);
+  while (!(cluster.plane(0).hasLeft(1) && cluster.plane(2).hasLeft(1)) && !deadline.passed())
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(cluster.plane(2).hasLeft(1));
+  EXPECT_FALSE(cluster.plane(2).hasLeft(0));
+  EXPECT_FALSE(cluster.plane(0).hasLeft(2));
+  const Status status = cluster.plane(2).barrier(soon(1));
+  EXPECT_TRUE(contains(status.message(), "barrier: rank 1 (")) << status.message();
+  EXPECT_TRUE(contains(status.message(), "has said goodbye")) << status.message();
+}
+
+TEST(Goodbye, AfterTheHubsRoundsFailByName) {
+  Cluster cluster(2);
+  cluster.expectJoined();
+  std::thread hub([&] {
+    std::this_thread::sleep_for(50ms);
+    cluster.plane(0).leave(soon());
+  });
+  const Status status = cluster.plane(1).barrier(soon(2));
+  hub.join();
+  EXPECT_TRUE(contains(status.message(), "barrier: rank 0 (")) << status.message();
+  EXPECT_TRUE(contains(status.message(), "the hub, has said goodbye")) << status.message();
+  EXPECT_TRUE(cluster.plane(1).hasLeft(0));
+}
+
+TEST(Suspicion, DirectEvidenceWins) {
+  Cluster cluster(4, localEnv(4));
+  cluster.expectJoined();
+  const std::string name = cluster.plane(0).roster().rankName(2);
+  cluster.plane(1).suspect(3, "my connection to rank 3 broke");
+  std::this_thread::sleep_for(50ms);
+  cluster[2].plane.reset();
+  EXPECT_EQ(sameText(cluster), name + " ended without goodbye (connection closed)");
+}
+
+TEST(Suspicion, WithoutEvidenceItsTextStands) {
+  for (size_t from : {0, 1}) {
+    Cluster cluster(3, localEnv(2));
+    cluster.expectJoined();
+    const auto start = Deadline::Clock::now();
+    cluster.plane(from).suspect(2, "connection to rank 2 broke: Broken pipe");
+    EXPECT_EQ(sameText(cluster), "connection to rank 2 broke: Broken pipe");
+    EXPECT_GT(Deadline::Clock::now() - start, 400ms);
+    EXPECT_LT(Deadline::Clock::now() - start, 900ms);
+  }
+}
+
+TEST(Suspicion, OfOneThatHasLeftIsNothing) {
+  Cluster cluster(3, localEnv(1));
+  cluster.expectJoined();
+  cluster.plane(1).suspect(2, "rank 2 is gone");  // before the goodbye is known
+  cluster.plane(2).leave(soon());
+  cluster[2].plane.reset();
+  cluster.plane(0).suspect(2, "rank 2 is gone");
+  cluster.plane(1).suspect(2, "rank 2 is gone");
+  std::this_thread::sleep_for(700ms);
+  EXPECT_EQ(cluster[0].heard.count() + cluster[1].heard.count(), 0) << cluster[0].heard.wait(0);
+  cluster.leave();
+}
+
+TEST(Suspicion, AfterTheHubsGoodbyeStandsAtOnce) {
+  Cluster cluster(3, localEnv(4));
+  cluster.expectJoined();
+  cluster.plane(0).leave(soon());
+  cluster[0].plane.reset();
+  while (!cluster.plane(1).hasLeft(2)) std::this_thread::sleep_for(1ms);
+  cluster.plane(1).suspect(0, "rank 0 is gone");
+  EXPECT_EQ(cluster[1].heard.wait(0.1), "");
+  cluster.plane(1).suspect(2, "rank 2 broke");
+  EXPECT_EQ(cluster[1].heard.wait(0.5), "rank 2 broke");
+}
+
+TEST(Rounds, WhoeverIsMissingWhenTheDeadlinePassesIsNamed) {
+  Cluster cluster(4, localEnv(5));
+  cluster.expectJoined();
+  std::vector<std::thread> threads;
+  for (size_t r : {0, 2})
+    threads.emplace_back([&, r] {
+      const auto start = Deadline::Clock::now();
+      const Status status = cluster.plane(r).barrier(soon(r == 0 ? 2 : 0.5));
+      EXPECT_LT(Deadline::Clock::now() - start, 900ms);
+      const std::string text = status.message();
+      EXPECT_TRUE(contains(text, "barrier: 2 of 4 participants missing: rank 1 (")) << text;
+      EXPECT_TRUE(contains(text, ", rank 3 (")) << text;
+      EXPECT_TRUE(contains(text, "waited 0.5 s")) << text;
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Rounds, AnInterruptEndsABlockedCall) {
+  Cluster cluster(2, localEnv(5));
+  cluster.expectJoined();
+  std::thread other([&] {
+    std::this_thread::sleep_for(50ms);
+    cluster.plane(1).interrupt();
+  });
+  const Status status = cluster.plane(1).barrier(soon(4));
+  other.join();
+  EXPECT_STREQ(status.message(), "aborted");
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+}
+
+TEST(Rounds, AMistakeInThemIsEverybodysFailure) {
+  Cluster cluster(2);
+  cluster.expectJoined();
+  EXPECT_FALSE(cluster.plane(1).exchange({{1}}, soon(1)).ok());
+  EXPECT_TRUE(contains(cluster[0].heard.wait(1), "brings 1 items instead of 2"));
+}
+
+}  // namespace
+}  // namespace bps::test
