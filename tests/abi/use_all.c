@@ -1,0 +1,105 @@
+/* Uses every declaration of the public headers, as C99: their types, values and layouts are a promise. */
+#include <bps/bps_ext.h>
+#include <bps/nccl_compat.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* C99's static assertion. */
+#define HOLDS(name, condition) typedef char holds_##name[(condition) ? 1 : -1]
+
+HOLDS(unique_id, sizeof(bpsUniqueId) == 128 && BPS_UNIQUE_ID_BYTES == 128 && NCCL_UNIQUE_ID_BYTES == 128);
+HOLDS(results, bpsSuccess == 0 && bpsUnhandledCudaError == 1 && bpsSystemError == 2 && bpsInternalError == 3 &&
+                   bpsInvalidArgument == 4 && bpsInvalidUsage == 5 && bpsRemoteError == 6 && bpsInProgress == 7 &&
+                   bpsTimeout == 8 && bpsNumResults == 9);
+HOLDS(types, bpsInt8 == 0 && bpsChar == 0 && bpsUint8 == 1 && bpsInt32 == 2 && bpsInt == 2 && bpsUint32 == 3 &&
+                 bpsInt64 == 4 && bpsUint64 == 5 && bpsFloat16 == 6 && bpsHalf == 6 && bpsFloat32 == 7 &&
+                 bpsFloat == 7 && bpsFloat64 == 8 && bpsDouble == 8 && bpsBfloat16 == 9 && bpsFloat8e4m3 == 10 &&
+                 bpsFloat8e5m2 == 11 && bpsNumTypes == 12);
+HOLDS(ops, bpsSum == 0 && bpsProd == 1 && bpsMax == 2 && bpsMin == 3 && bpsAvg == 4 && bpsNumOps == 5 &&
+               bpsMaxRedOp == 0x7fffffff);
+HOLDS(residence, bpsScalarDevice == 0 && bpsScalarHostImmediate == 1);
+HOLDS(enum_size, sizeof(bpsResult_t) == 4 && sizeof(bpsDataType_t) == 4 && sizeof(bpsRedOp_t) == 4);
+HOLDS(config_head, offsetof(bpsConfig_t, magic) == 8 && offsetof(bpsConfig_t, version) == 12 &&
+                       offsetof(bpsConfig_t, blocking) == 16 && offsetof(bpsConfig_t, cgaClusterSize) == 20 &&
+                       offsetof(bpsConfig_t, minCTAs) == 24 && offsetof(bpsConfig_t, maxCTAs) == 28);
+HOLDS(config_tail, offsetof(bpsConfig_t, netName) == 32 && offsetof(bpsConfig_t, splitShare) == 40 &&
+                       offsetof(bpsConfig_t, trafficClass) == 44 && offsetof(bpsConfig_t, commName) == 48 &&
+                       offsetof(bpsConfig_t, collnetEnable) == 56 && offsetof(bpsConfig_t, CTAPolicy) == 60 &&
+                       offsetof(bpsConfig_t, shrinkShare) == 64 && offsetof(bpsConfig_t, nvlsCTAs) == 68 &&
+                       offsetof(bpsConfig_t, nChannelsPerNetPeer) == 72 &&
+                       offsetof(bpsConfig_t, nvlinkCentricSched) == 76);
+HOLDS(version, BPS_VERSION_CODE == BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH);
+HOLDS(undefined, NCCL_SPLIT_NOCOLOR == -1 && NCCL_CONFIG_UNDEF_INT == BPS_CONFIG_UNDEF_INT);
+
+/* Each with its exact type: another signature does not compile. */
+struct Functions {
+  bpsResult_t (*getVersion)(int*);
+  const char* (*getErrorString)(bpsResult_t);
+  const char* (*getLastError)(bpsComm_t);
+  bpsResult_t (*getUniqueId)(bpsUniqueId*);
+  bpsResult_t (*commInitRank)(bpsComm_t*, int, bpsUniqueId, int);
+  bpsResult_t (*commInitRankConfig)(bpsComm_t*, int, bpsUniqueId, int, bpsConfig_t*);
+  bpsResult_t (*commInitAll)(bpsComm_t*, int, const int*);
+  bpsResult_t (*commSplit)(bpsComm_t, int, int, bpsComm_t*, bpsConfig_t*);
+  bpsResult_t (*withComm[3])(bpsComm_t);
+  bpsResult_t (*commGetAsyncError)(bpsComm_t, bpsResult_t*);
+  bpsResult_t (*withNumber[3])(bpsComm_t, int*);
+  bpsResult_t (*commRegister)(bpsComm_t, void*, size_t, void**);
+  bpsResult_t (*commDeregister)(bpsComm_t, void*);
+  bpsResult_t (*memAlloc)(void**, size_t);
+  bpsResult_t (*memFree)(void*);
+  bpsResult_t (*allReduce)(const void*, void*, size_t, bpsDataType_t, bpsRedOp_t, bpsComm_t, cudaStream_t);
+  bpsResult_t (*group[2])(void);
+  bpsResult_t (*redOpCreatePreMulSum)(bpsRedOp_t*, void*, bpsDataType_t, bpsScalarResidence_t, bpsComm_t);
+  bpsResult_t (*redOpDestroy)(bpsRedOp_t, bpsComm_t);
+  bpsResult_t (*hostStreamCreate)(bpsHostStream_t*);
+  bpsResult_t (*withStream[3])(bpsHostStream_t);
+  bpsResult_t (*commDescribe)(bpsComm_t, char*, size_t);
+};
+
+static const struct Functions kFunctions = {
+    bpsGetVersion,
+    bpsGetErrorString,
+    bpsGetLastError,
+    bpsGetUniqueId,
+    bpsCommInitRank,
+    bpsCommInitRankConfig,
+    bpsCommInitAll,
+    bpsCommSplit,
+    {bpsCommFinalize, bpsCommDestroy, bpsCommAbort},
+    bpsCommGetAsyncError,
+    {bpsCommCount, bpsCommCuDevice, bpsCommUserRank},
+    bpsCommRegister,
+    bpsCommDeregister,
+    bpsMemAlloc,
+    bpsMemFree,
+    bpsAllReduce,
+    {bpsGroupStart, bpsGroupEnd},
+    bpsRedOpCreatePreMulSum,
+    bpsRedOpDestroy,
+    bpsHostStreamCreate,
+    {bpsHostStreamDestroy, bpsHostStreamQuery, bpsHostStreamSynchronize},
+    bpsCommDescribe,
+};
+
+/* One rank by itself, through NCCL's names. */
+static int sumAlone(void) {
+  ncclComm_t comm = NULL;
+  float values[3] = {1.5F, -2.0F, 3.25F};
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (config.size != sizeof config || config.magic != BPS_CONFIG_MAGIC) return 1;
+  if (ncclCommInitAll(&comm, 1, NULL) != ncclSuccess) return 2;
+  if (ncclAllReduce(values, values, 3, ncclFloat32, ncclSum, comm, NULL) != ncclSuccess) return 3;
+  if (bpsHostStreamSynchronize(NULL) != bpsSuccess || values[2] != 3.25F) return 4;
+  return ncclCommDestroy(comm) == ncclSuccess ? 0 : 5;
+}
+
+int main(void) {
+  int version = 0;
+  if (kFunctions.getVersion(&version) != bpsSuccess || version != BPS_VERSION_CODE) return 10;
+  if (strcmp(kFunctions.getErrorString(bpsSuccess), kFunctions.getErrorString(bpsRemoteError)) == 0) return 11;
+  const int failed = sumAlone();
+  if (failed != 0) printf("step %d: %s\n", failed, bpsGetLastError(NULL));
+  return failed;
+}

@@ -1,0 +1,15 @@
+# Sourced by the checks. A check prints what is wrong and exits with 1, or exits with 0, or skips with 77 after a line
+# that says why. Each runs from any directory and takes the build directory as its last argument.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+
+# sources DIR...: our C and C++ files there, tracked or new. Without git (a release archive) all that lie there.
+sources() {
+  {
+    git ls-files --cached --others --exclude-standard -- "$@" 2>/dev/null || find "$@" -type f
+  } | grep -E '\.(cc|h|c)$' | sort -u | while read -r file; do [ -f "$file" ] && echo "$file"; done
+}
+product() { sources include src net_plugin cpu_reduce topo tools perf; }
+everything() { sources include src net_plugin cpu_reduce topo tools perf tests examples; }
+
+skip() { echo "$1"; exit 77; }

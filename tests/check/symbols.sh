@@ -1,0 +1,27 @@
+#!/bin/bash
+# Each library exports exactly what tests/abi/LIBRARY.symbols lists, and libbps exactly what the headers declare.
+# --fix: writes the lists.
+. "$(dirname "$0")/common.sh"
+fix=0
+[ "${1:-}" = --fix ] && { fix=1; shift; }
+build=${1:-build}
+bad=0
+
+exported() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | sort; }
+declared() { cat include/bps/bps.h include/bps/bps_ext.h | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '(' | sort; }
+
+command -v nm >/dev/null || skip "no nm"
+ls "$build"/lib/*.so >/dev/null 2>&1 || skip "no library in $build/lib"
+for library in "$build"/lib/*.so; do
+  list=tests/abi/$(basename "$library" .so).symbols
+  if [ $fix = 1 ]; then
+    exported "$library" >"$list"
+  elif [ ! -f "$list" ]; then
+    echo "$list: missing (tests/check/symbols.sh --fix)"
+    bad=1
+  elif ! diff -u --label "$list" --label "$library" "$list" <(exported "$library"); then
+    bad=1
+  fi
+done
+[ -f "$build/lib/libbps.so" ] && { diff -u --label "declared in include/bps" --label exported <(declared) <(exported "$build/lib/libbps.so") || bad=1; }
+exit $bad
