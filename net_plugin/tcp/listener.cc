@@ -20,7 +20,7 @@ Result<std::unique_ptr<Listener>> Listener::create(const Device& device) {
   HandleData handle;
   handle.address = BPS_TRY(localAddress(socket.get()));
   handle.token = BPS_TRY(randomToken());
-  return std::unique_ptr<Listener>(new Listener(std::move(socket), std::move(handle)));
+  return std::unique_ptr<Listener>(new Listener(std::move(socket), handle));
 }
 
 // Takes a bounded number of callers per call; when all places are taken the oldest, who had most time, goes.

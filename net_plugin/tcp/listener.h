@@ -30,7 +30,7 @@ class Listener {
   static constexpr size_t kMostCallers = 16;
   static constexpr int kMostReports = 8;
 
-  Listener(UniqueFd socket, HandleData handle) : socket_(std::move(socket)), handle_(std::move(handle)) {}
+  Listener(UniqueFd socket, const HandleData& handle) : socket_(std::move(socket)), handle_(handle) {}
 
   Status admitCallers();
   // kDone: this is the one. A failure is why it has to go.
