@@ -17,10 +17,8 @@ Result<std::unique_ptr<Channel>> Channel::start(ChannelParts parts) {
   std::future<Status> outcome = channel->started_.get_future();
   Channel* self = channel.get();
   channel->thread_ = std::thread([self] {
-    Status ended = guarded([self] { return self->run(); });
-    if (ended.ok()) return;
-    self->parts_.control->report(ended);
-    self->parts_.failure->set(ended);
+    const Status ended = guarded([self] { return self->run(); });
+    if (!ended.ok()) self->parts_.failure->set(ended);
   });
   BPS_TRY(outcome.get());  // bounded: connecting has its own deadline
   return channel;
@@ -65,10 +63,21 @@ Status Channel::run() {
   Status ended = guarded([&] { return loop(*engine, plane.get(), *waiter); });
   waiter->clear();
   plane.reset();  // from here on nothing touches the buffers of the calls
-  if (ended.ok()) ended = parts_.failure->failed() ? parts_.failure->get() : Status(Code::kInvalidUsage, "aborted");
+  ended = agreeOn(std::move(ended));
   for (auto& call : inbox_.close()) engine->add(std::move(call));
   engine->failAll(ended);
   return stop_.load() ? Status() : std::move(ended);
+}
+
+// The reason that this rank's calls end with. What only this rank knows is told to the others first: when its calls
+// have ended, its process may end too. They all hear the same from the hub, and so does this rank.
+Status Channel::agreeOn(Status ended) {
+  if (ended.ok()) ended = Status(Code::kInvalidUsage, "aborted");  // stopped; a failure that is set says more
+  else if (!parts_.failure->failed()) parts_.control->report(ended);
+  const Deadline patience = Deadline::in(std::chrono::seconds(3));
+  while (!stop_.load() && !parts_.failure->failed() && !patience.passed())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return parts_.failure->failed() ? parts_.failure->get() : std::move(ended);
 }
 
 Status Channel::loop(CallEngine& engine, DataPlane* plane, net::Waiter& waiter) {

@@ -45,7 +45,7 @@ class Channel {
   Status run();
   Status loop(CallEngine& engine, DataPlane* plane, net::Waiter& waiter);
   Status rest(const CallEngine& engine, const DataPlane* plane, net::Waiter& waiter);
-  void connected(Status outcome);
+  Status agreeOn(Status ended);
 
   ChannelParts parts_;
   CallInbox inbox_;

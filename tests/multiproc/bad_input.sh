@@ -11,7 +11,7 @@ refuses() {
   local code=$? ms=$(( $(now_ms) - started ))
   [ $code -ne 124 ] && [ $ms -le 6000 ] || fail "took $ms ms: $*"
   local lines; lines=$(grep -cE -- "$pattern" "$WORK/out")
-  [ "$lines" -ge 1 ] || fail "no line names \"$pattern\": $* said: $(tail -5 "$WORK/out")"
+  [ "$lines" -ge 1 ] || fail "no line names \"$pattern\": $* said: $(tail -qn 5 "$WORK/out")"
 }
 perf=$BIN/bps-perf
 refuses 'banana' "$perf" -b banana
@@ -37,10 +37,10 @@ refuses "$SERVER_ADDRESS.*(authentication|key)" env BPS_SERVERS="$SERVER_ADDRESS
 # Garbage on the server's port hurts nobody.
 for _ in 1 2 3; do head -c 100000 /dev/urandom > "/dev/tcp/${SERVER_ADDRESS%:*}/${SERVER_ADDRESS#*:}" 2>/dev/null; done
 BPS_SERVERS=$SERVER_ADDRESS "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 1K -f 2 -n 1 > "$WORK/out" 2>&1 ||
-  fail "after garbage: $(tail -5 "$WORK/out")"
+  fail "after garbage: $(tail -qn 5 "$WORK/out")"
 # A server that is not there: a warning, or an error when it is required.
 port=$(free_port)
 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
-  fail "without a server: $(tail -5 "$WORK/out")"
+  fail "without a server: $(tail -qn 5 "$WORK/out")"
 grep -q "127.0.0.1:$port" "$WORK/out" || fail "the missing server is not named: $(cat "$WORK/out")"
 refuses "127.0.0.1:$port" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8

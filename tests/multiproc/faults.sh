@@ -12,7 +12,7 @@ scene() {
   local signal=$1 what=$2 victim name limit=$BPS_TIMEOUT started
   start_server victim
   BPS_SERVERS=$stable_address,$SERVER_ADDRESS start_ranks 3 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
-  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -3 "$WORK/rank0.out" "$WORK/rank0.err")"
+  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
   if [ "$what" = rank ]; then
     victim=${RANK_PIDS[$((RANDOM % 2 + 1))]}
     [ "$victim" = "${RANK_PIDS[1]}" ] && name="rank 1 \\(" || name="rank 2 \\("
@@ -37,7 +37,7 @@ for ((i = 0; i < ROUNDS; i++)); do
       fds=$(open_fds "$stable")
       scene $signal $what
       wait_for 10 wait_idle || fail "the other server keeps $(open_fds "$stable") descriptors, had $fds"
-      gone "$stable" && fail "the other server died: $(tail -3 "$WORK/stable.err")"
+      gone "$stable" && fail "the other server died: $(tail -qn 3 "$WORK/stable.err")"
     done
   done
 done

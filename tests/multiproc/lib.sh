@@ -22,7 +22,11 @@ now_ms() { date +%s%3N; }
 # wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
   local until=$(( $(now_ms) + $1 * 1000 )); shift
-  until "$@"; do [ "$(now_ms)" -lt "$until" ] || return 1; read -r -t 0.02 < <(:) ; done
+  until "$@"; do
+    [ "$(now_ms)" -lt "$until" ] || return 1
+    sleep .02
+  done
+  return 0
 }
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
@@ -54,10 +58,10 @@ gone() { ! kill -0 "$1" 2>/dev/null || [ "$(cut -d' ' -f3 "/proc/$1/stat" 2>/dev
 # ends_with_error RANK PATTERN SECONDS: the rank exits non-zero in time, and says PATTERN.
 ends_with_error() {
   local pid=${RANK_PIDS[$1]}
-  wait_for "$3" gone "$pid" || fail "rank $1 still runs ${3} s after the fault: $(tail -3 "$WORK/rank$1.err")"
+  wait_for "$3" gone "$pid" || fail "rank $1 still runs ${3} s after the fault: $(tail -qn 3 "$WORK/rank$1.err")"
   wait "$pid" && fail "rank $1 exited with 0"
   grep -qE "$2" "$WORK/rank$1.out" "$WORK/rank$1.err" ||
-    fail "rank $1 does not say \"$2\": $(tail -5 "$WORK/rank$1.out" "$WORK/rank$1.err")"
+    fail "rank $1 does not say \"$2\": $(tail -qn 5 "$WORK/rank$1.out" "$WORK/rank$1.err")"
 }
 
 # in_loop RANK: it has got past its start and all-reduces.

@@ -6,7 +6,7 @@ sums=""
 for run in "0 4M" "1 4M" "2 4M" "3 4M" "0 64K" "2 64K" "1 1M"; do
   read -r k partition <<< "$run"
   BPS_PARTITION_BYTES=$partition "$BIN/bps-run" -n 4 -s "$k" -- "$BIN/bps-perf" --model lenet5 -d bfloat16 -n 2 -w 0 \
-    > "$WORK/out" 2> "$WORK/err" || fail "k=$k partition=$partition: exit $?: $(tail -5 "$WORK/out" "$WORK/err")"
+    > "$WORK/out" 2> "$WORK/err" || fail "k=$k partition=$partition: exit $?: $(tail -qn 5 "$WORK/out" "$WORK/err")"
   sum=$(grep -oiE 'checksum[^0-9a-f]*(0x)?[0-9a-f]{8,}' "$WORK/out" | sort -u)
   [ -n "$sum" ] || fail "k=$k: no checksum in $(cat "$WORK/out")"
   sums+="$sum"$'\n'

@@ -5,15 +5,15 @@ start_server one; one=$SERVER_PID; list=$SERVER_ADDRESS
 start_server two; two=$SERVER_PID; list+=,$SERVER_ADDRESS
 export BPS_SERVERS=$list
 job() { "$BIN/bps-run" -n 3 -- "$BIN/bps-perf" -b 1M -e 16M -f 4 -n 3 -d "$1" > "$WORK/job$1" 2>&1; }
-job float || fail "first job: $(tail -5 "$WORK/jobfloat")"   # warms the allocators up
+job float || fail "first job: $(tail -qn 5 "$WORK/jobfloat")"   # warms the allocators up
 settled() { [ "$(rss_kb "$one")" -le "$1" ] && [ "$(rss_kb "$two")" -le "$2" ]; }
 wait_for 5 settled 60000 60000
 before_one=$(rss_kb "$one"); before_two=$(rss_kb "$two"); fds=$(open_fds "$one")
 for _ in 1 2; do
   job float & a=$!
   job half & b=$!
-  wait $a || fail "float job: $(tail -5 "$WORK/jobfloat")"
-  wait $b || fail "half job: $(tail -5 "$WORK/jobhalf")"
+  wait $a || fail "float job: $(tail -qn 5 "$WORK/jobfloat")"
+  wait $b || fail "half job: $(tail -qn 5 "$WORK/jobhalf")"
 done
 grep -q '^# Out of bounds values : 0 OK' "$WORK/jobfloat" && grep -q '^# Out of bounds values : 0 OK' "$WORK/jobhalf" ||
   fail "wrong values"
