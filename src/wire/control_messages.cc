@@ -85,6 +85,7 @@ class Reader {
     const auto port = in_.get<uint16_t>();
     const auto scope = in_.get<uint32_t>();
     const auto raw = in_.getBytes();
+    check(form == 6 || scope == 0);
     if (raw.size() != (form == 6 ? 16U : 4U)) return check(false);
     value = form == 6 ? v6(raw, port, scope) : v4(raw, port);
   }
