@@ -1,10 +1,84 @@
 #include "cpu_reduce/dispatch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
+#include <vector>
+
+#include "cpu_reduce/simd.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 namespace bps::cpu {
 namespace {
+
+struct Target {
+  std::string_view name;
+  const KernelTable* table;  // null: not built for this architecture
+  bool supported;
+};
+
+#if defined(__x86_64__)
+// What the compiler was told it may use for these targets, not only what the kernels use by name.
+bool hasAvx2() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2");
+}
+
+bool hasAvx3() {
+  return hasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+}
+
+bool hasSse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3"); }
+#endif
+
+using Fill = void (*)(KernelTable& table);
+
+KernelTable makeTable(std::string_view name, Fill integers, Fill floats, Fill halves, Fill float8s) {
+  KernelTable table{.name = name, .kernels = {}};
+  integers(table);
+  floats(table);
+  halves(table);
+  float8s(table);
+  return table;
+}
+
+#define BPS_KERNELS(name, N) makeTable(name, N::fillIntegers, N::fillFloats, N::fillHalves, N::fillFloat8s)
+
+// Every target there is, the most capable first; those of other architectures have no table.
+std::span<const Target> allTargets() {
+#if defined(__x86_64__)
+  static const KernelTable avx3 = BPS_KERNELS("avx3", N_AVX3);
+  static const KernelTable avx2 = BPS_KERNELS("avx2", N_AVX2);
+  static const KernelTable sse4 = BPS_KERNELS("sse4", N_SSE4);
+  static const Target targets[] = {{"avx3", &avx3, hasAvx3()},
+                                   {"avx2", &avx2, hasAvx2()},
+                                   {"sse4", &sse4, hasSse4()},
+                                   {"sve", nullptr, false},
+                                   {"neon", nullptr, false},
+                                   {"scalar", &scalarKernels(), true}};
+#elif defined(__aarch64__)
+  static const KernelTable sve = BPS_KERNELS("sve", N_SVE);
+  static const KernelTable neon = BPS_KERNELS("neon", N_NEON);
+  static const bool hasSve = (getauxval(AT_HWCAP) & HWCAP_SVE) != 0;
+  static const Target targets[] = {{"avx3", nullptr, false},
+                                   {"avx2", nullptr, false},
+                                   {"sse4", nullptr, false},
+                                   {"sve", &sve, hasSve},
+                                   {"neon", &neon, true},
+                                   {"scalar", &scalarKernels(), true}};
+#else
+  static const Target targets[] = {{"scalar", &scalarKernels(), true}};
+#endif
+  return targets;
+}
 
 // Process-wide because the CPU is: set once at start-up, read by every reduce().
 std::atomic<const KernelTable*>& current() {
@@ -15,23 +89,27 @@ std::atomic<const KernelTable*>& current() {
 }  // namespace
 
 std::span<const KernelTable* const> supportedTargets() {
-  static const KernelTable* const tables[] = {&scalarKernels()};
+  static const std::vector<const KernelTable*> tables = [] {
+    std::vector<const KernelTable*> found;
+    for (const Target& target : allTargets()) {
+      if (target.supported) found.push_back(target.table);
+    }
+    return found;
+  }();
   return tables;
 }
 
 const KernelTable& currentKernels() { return *current().load(std::memory_order_relaxed); }
 
 Status chooseTarget(std::string_view name) {
-  if (name.empty() || name == "avx3" || name == "avx2" || name == "sse4" || name == "neon") {
-    current().store(supportedTargets().front(), std::memory_order_relaxed);
-    return {};
-  }
-  for (const KernelTable* table : supportedTargets()) {
-    if (table->name != name) continue;
-    current().store(table, std::memory_order_relaxed);
-    return {};
-  }
-  return {Code::kInvalidArgument, "no CPU target is called \"" + std::string(name) + "\""};
+  std::span<const Target> targets = allTargets();
+  auto most = name.empty() ? targets.begin()
+                           : std::find_if(targets.begin(), targets.end(), [&](const Target& t) { return t.name == name; });
+  bool ours = most != targets.end() && (name.empty() || most->table != nullptr);
+  if (!ours) return {Code::kInvalidArgument, "this build has no CPU kernels called \"" + std::string(name) + "\""};
+  auto best = std::find_if(most, targets.end(), [](const Target& t) { return t.supported; });
+  current().store(best->table, std::memory_order_relaxed);
+  return {};
 }
 
 }  // namespace bps::cpu

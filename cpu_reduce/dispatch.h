@@ -18,7 +18,7 @@ struct Fold {
   size_t nSources = 0;
   size_t begin = 0;
   size_t count = 0;
-  const ScalarBits* scalars = nullptr;  // null: none
+  const ScalarBits* scalars = nullptr;  // null: none; widened, the bits of accumulators
   uint64_t divisor = 1;
   bool stream = false;  // write past the cache; dst is then none of the sources
 };
@@ -30,7 +30,10 @@ struct KernelTable {
   Kernel kernels[kDataTypes][4];  // by DataType and FoldOp
 };
 
+// The oracle, and the fallback of any CPU.
 const KernelTable& scalarKernels();
+// The accumulator's bits of an element: a float's for the small floats, else the same.
+ScalarBits widenedScalar(DataType type, ScalarBits bits);
 
 // The targets of this build that this CPU supports, best first; the last is "scalar".
 std::span<const KernelTable* const> supportedTargets();
@@ -38,8 +41,8 @@ std::span<const KernelTable* const> supportedTargets();
 // The table in force. Chosen at the first call, unless chooseTarget() came before.
 const KernelTable& currentKernels();
 
-// The most capable target that may be used: "scalar", "sse4", "avx2", "avx3", "neon"; empty: the best of this CPU.
-// A name above what the CPU supports gives the best that it does. Fails for unknown names and names of other
+// The most capable target that may be used: "scalar", "sse4", "avx2", "avx3", "neon", "sve"; empty: the best of this
+// CPU. A name above what the CPU supports gives the best that it does. Fails for unknown names and those of other
 // architectures. Any thread; calls of reduce() that run meanwhile use either table, whole.
 Status chooseTarget(std::string_view name);
 

@@ -1,8 +1,104 @@
 #include "cpu_reduce/reduce.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include "cpu_reduce/dispatch.h"
+#include "cpu_reduce/float_environment.h"
 
 namespace bps {
+namespace {
+
+// The OpenMP run-time library is not built for the thread sanitizer, which would see races in every hand-over.
+#if defined(__SANITIZE_THREAD__) || !defined(_OPENMP)
+constexpr bool kOpenMp = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool kOpenMp = false;
+#else
+constexpr bool kOpenMp = true;
+#endif
+#else
+constexpr bool kOpenMp = true;
+#endif
+
+// Bytes read per thread below which waking another costs more than it saves (about 25 us against 10-40 GB/s).
+constexpr size_t kLeastPerThread = size_t{1} << 20;
+constexpr size_t kPage = 4096;
+
+bool isInteger(DataType type) { return type <= DataType::kUint64; }
+
+size_t cacheBytes() {
+  static const size_t bytes = [] {
+    long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (last <= 0) last = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return last > 0 ? static_cast<size_t>(last) : size_t{32} << 20;
+  }();
+  return bytes;
+}
+
+// A line that was just read as a source is in the cache: writing past it would only cost more.
+bool isSource(const ReduceArgs& args) {
+  return std::find(args.sources.begin(), args.sources.end(), args.dst) != args.sources.end();
+}
+
+bool streams(const ReduceArgs& args) {
+  size_t bytes = args.count * elementBytes(args.type);
+  return !args.rereadSoon && bytes > cacheBytes() && !isSource(args);
+}
+
+void foldPart(cpu::Kernel kernel, cpu::Fold fold, size_t begin, size_t end) {
+  if (begin >= end) return;
+  cpu::FloatEnvironment environment;
+  fold.begin = begin;
+  fold.count = end - begin;
+  kernel(fold);
+}
+
+// Whole pages of dst to each thread, the same ones every time, so that memory stays with the node that touched it. The
+// team may be smaller than asked for; nothing of the process's OpenMP settings is read or changed.
+void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cpu::Fold& fold,
+                  [[maybe_unused]] size_t elementSize, [[maybe_unused]] int threads) {
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+  {
+    size_t team = static_cast<size_t>(omp_get_num_threads());
+    size_t page = kPage / elementSize;
+    size_t share = ((fold.count + team - 1) / team + page - 1) / page * page;
+    size_t begin = static_cast<size_t>(omp_get_thread_num()) * share;
+    foldPart(kernel, fold, begin, std::min(begin + share, fold.count));
+  }
+#endif
+}
+
+void run(const ReduceArgs& args, const ScalarBits* scalars) {
+  cpu::Fold fold{.dst = args.dst,
+                 .sources = args.sources.data(),
+                 .nSources = args.sources.size(),
+                 .begin = 0,
+                 .count = args.count,
+                 .scalars = scalars,
+                 .divisor = args.divisor,
+                 .stream = streams(args)};
+  // No CPU divides vectors of integers.
+  const cpu::KernelTable& table =
+      args.divisor != 1 && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
+  cpu::Kernel kernel = table.kernels[static_cast<size_t>(args.type)][static_cast<size_t>(args.op)];
+  size_t size = elementBytes(args.type);
+  size_t useful = std::max<size_t>(1, args.count * size * args.sources.size() / kLeastPerThread);
+  int threads = static_cast<int>(std::min(useful, static_cast<size_t>(std::max(args.threads, 1))));
+  if (kOpenMp && threads > 1) foldParallel(kernel, fold, size, threads);
+  else foldPart(kernel, fold, 0, args.count);
+}
+
+}  // namespace
 
 std::string_view dataTypeName(DataType type) {
   static constexpr std::string_view kNames[kDataTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
@@ -16,15 +112,15 @@ std::string_view foldOpName(FoldOp op) {
 }
 
 void reduce(const ReduceArgs& args) {
-  cpu::Fold fold{.dst = args.dst,
-                 .sources = args.sources.data(),
-                 .nSources = args.sources.size(),
-                 .begin = 0,
-                 .count = args.count,
-                 .scalars = args.scalars.empty() ? nullptr : args.scalars.data(),
-                 .divisor = args.divisor,
-                 .stream = false};
-  cpu::currentKernels().kernels[static_cast<size_t>(args.type)][static_cast<size_t>(args.op)](fold);
+  assert(!args.sources.empty() && args.divisor != 0);
+  assert(args.scalars.empty() || args.scalars.size() == args.sources.size());
+  if (args.scalars.empty()) return run(args, nullptr);
+  constexpr size_t kOnStack = 64;
+  ScalarBits few[kOnStack];
+  std::vector<ScalarBits> many(args.scalars.size() > kOnStack ? args.scalars.size() : 0);
+  ScalarBits* widened = many.empty() ? few : many.data();
+  for (size_t i = 0; i < args.scalars.size(); i++) widened[i] = cpu::widenedScalar(args.type, args.scalars[i]);
+  run(args, widened);
 }
 
 std::string_view reduceTarget() { return cpu::currentKernels().name; }

@@ -15,7 +15,7 @@ void loadBlock(typename Element::Acc* out, const Fold& fold, size_t source, size
   using Bits = typename Element::Bits;
   for (size_t i = 0; i < n; i++) out[i] = Element::widen(loadBits<Bits>(fold.sources[source], first + i));
   if (fold.scalars == nullptr) return;
-  typename Element::Acc scalar = Element::widen(static_cast<Bits>(fold.scalars[source]));
+  typename Element::Acc scalar = loadBits<typename Element::Acc>(&fold.scalars[source], 0);
   for (size_t i = 0; i < n; i++) out[i] = multiply(out[i], scalar);
 }
 
@@ -66,6 +66,16 @@ KernelTable makeTable() {
 }
 
 }  // namespace
+
+ScalarBits widenedScalar(DataType type, ScalarBits bits) {
+  switch (type) {
+    case DataType::kFloat16: return std::bit_cast<uint32_t>(Float16::widen(static_cast<uint16_t>(bits)));
+    case DataType::kBfloat16: return std::bit_cast<uint32_t>(Bfloat16::widen(static_cast<uint16_t>(bits)));
+    case DataType::kFloat8e4m3: return std::bit_cast<uint32_t>(Float8e4m3::widen(static_cast<uint8_t>(bits)));
+    case DataType::kFloat8e5m2: return std::bit_cast<uint32_t>(Float8e5m2::widen(static_cast<uint8_t>(bits)));
+    default: return bits;
+  }
+}
 
 const KernelTable& scalarKernels() {
   static const KernelTable table = makeTable();

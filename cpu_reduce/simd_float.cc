@@ -1,0 +1,45 @@
+// float and double.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_reduce/simd_float.cc"
+#include "cpu_reduce/highway.h"
+#include "cpu_reduce/simd-inl.h"
+
+#if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace bps::cpu::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+struct Float {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr size_t kBytes = sizeof(T);
+
+  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
+    const D d;
+    const size_t n = hn::Lanes(d);
+    const T* p = reinterpret_cast<const T*>(from);
+    a0 = hn::LoadU(d, p), a1 = hn::LoadU(d, p + n), a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
+  }
+
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const D d;
+    const size_t n = hn::Lanes(d);
+    T* p = reinterpret_cast<T*>(to);
+    storeVector(d, p, stream, canonical(d, a0));
+    storeVector(d, p + n, stream, canonical(d, a1));
+    storeVector(d, p + 2 * n, stream, canonical(d, a2));
+    storeVector(d, p + 3 * n, stream, canonical(d, a3));
+  }
+};
+
+}  // namespace
+
+void fillFloats(KernelTable& table) {
+  fillRow<Float<float>>(table, DataType::kFloat32);
+  fillRow<Float<double>>(table, DataType::kFloat64);
+}
+
+}  // namespace bps::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,116 @@
+// float16 and bfloat16.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_reduce/simd_half.cc"
+#include "cpu_reduce/highway.h"
+#include "cpu_reduce/small_float-inl.h"
+
+#if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace bps::cpu::HWY_NAMESPACE {
+namespace {
+
+// Two 16-bit elements lie in each 32-bit lane: a0 and a2 hold the lower ones, a1 and a3 the upper ones.
+struct Bfloat16 {
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  static constexpr size_t kBytes = 2;
+
+  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
+    const D d;
+    const hn::RebindToUnsigned<D> du;
+    const uint32_t* p = reinterpret_cast<const uint32_t*>(from);
+    const auto upper = hn::Set(du, 0xffff0000U);
+    const auto w0 = hn::LoadU(du, p);
+    const auto w1 = hn::LoadU(du, p + hn::Lanes(du));
+    a0 = hn::BitCast(d, hn::ShiftLeft<16>(w0)), a1 = hn::BitCast(d, hn::And(w0, upper));
+    a2 = hn::BitCast(d, hn::ShiftLeft<16>(w1)), a3 = hn::BitCast(d, hn::And(w1, upper));
+  }
+
+  // To nearest even: what is left of the upper 16 bits after adding just under half, or half if the last bit is odd.
+  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> rounded(V value) {
+    const D d;
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, canonical(d, value));
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
+    return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffU)), odd);
+  }
+
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const hn::RebindToUnsigned<D> du;
+    uint32_t* p = reinterpret_cast<uint32_t*>(to);
+    const auto upper = hn::Set(du, 0xffff0000U);
+    const auto w0 = hn::Or(hn::ShiftRight<16>(rounded(a0)), hn::And(rounded(a1), upper));
+    const auto w1 = hn::Or(hn::ShiftRight<16>(rounded(a2)), hn::And(rounded(a3), upper));
+    storeVector(du, p, stream, w0);
+    storeVector(du, p + hn::Lanes(du), stream, w1);
+  }
+};
+
+#if HWY_TARGET == HWY_SSE4
+// Without conversion instructions: lanes as in Bfloat16.
+struct Float16 {
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  using Format = SmallFormat<5, 10, 0x47800000, 0x7e00>;
+  static constexpr size_t kBytes = 2;
+
+  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
+    const hn::RebindToUnsigned<D> du;
+    const uint32_t* p = reinterpret_cast<const uint32_t*>(from);
+    const auto w0 = hn::LoadU(du, p);
+    const auto w1 = hn::LoadU(du, p + hn::Lanes(du));
+    a0 = widenIeee<Format>(hn::ShiftLeft<16>(w0)), a1 = widenIeee<Format>(w0);
+    a2 = widenIeee<Format>(hn::ShiftLeft<16>(w1)), a3 = widenIeee<Format>(w1);
+  }
+
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const hn::RebindToUnsigned<D> du;
+    uint32_t* p = reinterpret_cast<uint32_t*>(to);
+    const auto w0 = hn::Or(roundSmall<Format>(a0), hn::ShiftLeft<16>(roundSmall<Format>(a1)));
+    const auto w1 = hn::Or(roundSmall<Format>(a2), hn::ShiftLeft<16>(roundSmall<Format>(a3)));
+    storeVector(du, p, stream, w0);
+    storeVector(du, p + hn::Lanes(du), stream, w1);
+  }
+};
+#else
+// The CPU converts, to nearest even, with denormals and infinities.
+struct Float16 {
+  using D = hn::ScalableTag<float>;
+  using D16 = hn::Rebind<hwy::float16_t, D>;
+  using V = hn::Vec<D>;
+  static constexpr size_t kBytes = 2;
+
+  static HWY_INLINE V widened(const uint8_t* from, size_t index) {
+    const hn::Rebind<uint16_t, D> du16;
+    const uint16_t* p = reinterpret_cast<const uint16_t*>(from) + index;
+    return hn::PromoteTo(D(), hn::BitCast(D16(), hn::LoadU(du16, p)));
+  }
+
+  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
+    const size_t n = hn::Lanes(D());
+    a0 = widened(from, 0), a1 = widened(from, n), a2 = widened(from, 2 * n), a3 = widened(from, 3 * n);
+  }
+
+  static HWY_INLINE void put(uint8_t* to, size_t index, bool stream, V value) {
+    const hn::Rebind<uint16_t, D> du16;
+    uint16_t* p = reinterpret_cast<uint16_t*>(to) + index;
+    storeVector(du16, p, stream, hn::BitCast(du16, hn::DemoteTo(D16(), canonical(D(), value))));
+  }
+
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const size_t n = hn::Lanes(D());
+    put(to, 0, stream, a0), put(to, n, stream, a1), put(to, 2 * n, stream, a2), put(to, 3 * n, stream, a3);
+  }
+};
+#endif
+
+}  // namespace
+
+void fillHalves(KernelTable& table) {
+  fillRow<Float16>(table, DataType::kFloat16);
+  fillRow<Bfloat16>(table, DataType::kBfloat16);
+}
+
+}  // namespace bps::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
