@@ -10,3 +10,16 @@ endef
 $(foreach s,$(TEST_SUITES),$(eval $(call suite,$(s))))
 
 tests: $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(LIBS) $(BINS)
+suites: $(addprefix $(BUILD)/tests/,unit inproc) $(LIBS)
+
+# One libFuzzer program per tests/fuzz/fuzz_NAME.cc, in FLAVOUR=fuzz.
+FUZZERS := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
+fuzzers: $(FUZZERS)
+$(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(call objects,$(PLUGIN_PARTS)) $(SERVER) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
+
+# Every source there is, compiled and not linked: for FLAVOUR=tsa, and to try another compiler.
+compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS) \
+  $(call sources,$(wildcard tools/*/ tests/unit/*/ tests/inproc/ tests/multiproc/ tests/support/ tests/fuzz/))))
+.PHONY: suites fuzzers compiled
