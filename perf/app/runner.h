@@ -1,0 +1,31 @@
+// What bps-perf offers to a workload: one rank's view of the communicator, and the few agreements that ranks need.
+#pragma once
+#include <bps/bps.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/status.h"
+
+namespace bps::perf {
+
+class Runner {
+ public:
+  Runner() = default;
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+  virtual ~Runner() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  // Queued on this rank's stream; both buffers stay in use until synchronize().
+  virtual Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) = 0;
+  virtual Status groupStart() = 0;
+  virtual Status groupEnd() = 0;
+  virtual Status synchronize() = 0;
+  // Collective: every rank calls these in the same order, with nothing queued.
+  virtual Result<double> maxOverRanks(double value) = 0;
+  virtual Result<bool> equalOnAllRanks(uint64_t value) = 0;
+};
+
+}  // namespace bps::perf

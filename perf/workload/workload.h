@@ -1,0 +1,29 @@
+// Real workloads: the gradient tensors of known networks, and the tensors of a file.
+#pragma once
+#include <bps/bps.h>
+
+#include <cstdint>
+#include <string>
+
+#include "perf/app/runner.h"
+#include "src/base/status.h"
+
+namespace bps::perf {
+
+struct WorkloadOptions {
+  std::string model;  // a network's name, or empty
+  bool backwardOrder = false;
+  uint64_t bucketBytes = 0;           // 0: each tensor by itself
+  std::string tensors, out, compare;  // safetensors files; "%r" is the rank
+  bpsDataType_t type = bpsFloat32;
+  std::string typeName;
+  bpsRedOp_t op = bpsSum;
+  std::string opName;
+  int iterations = 20, warmup = 1;
+  bool check = true;
+};
+
+// Runs the workload on this rank, prints on rank 0, and returns the program's exit code.
+Result<int> runWorkload(const WorkloadOptions& options, Runner& runner);
+
+}  // namespace bps::perf
