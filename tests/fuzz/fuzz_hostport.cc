@@ -1,0 +1,21 @@
+// HOST:PORT, sizes and numbers as people write them: any text is refused, or means the same when written again.
+#include <cstdlib>
+#include <string>
+
+#include "src/base/env.h"
+#include "src/base/socket.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  auto parsed = bps::parseHostPort(text, data[0]);
+  if (parsed.ok()) {
+    const bps::HostPort where = std::move(parsed).value();
+    auto again = bps::parseHostPort("[" + where.host + "]:" + std::to_string(where.port), 0);
+    const bool bracket = where.host.find(']') != std::string::npos;
+    if (where.host.empty() || (!bracket && (!again.ok() || std::move(again).value().port != where.port))) std::abort();
+  }
+  auto bytes = bps::parseBytes(text);
+  if (bytes.ok() && std::move(bytes).value() > uint64_t{1} << 62) std::abort();
+  return 0;
+}

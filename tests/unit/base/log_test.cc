@@ -1,0 +1,81 @@
+#include "src/base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "src/base/env.h"
+
+namespace bps {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What body logs with these settings. The log is set up once per process, so each case has a process of its own.
+template <class Body>
+std::string logOf(Env env, Body body) {
+  const std::string name = ::testing::TempDir() + "bps_log_test_" + std::to_string(::getpid());
+  env.debugFile = name + "_%p_%%";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    logInit(env);
+    body();
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  const std::string path = name + "_" + std::to_string(child) + "_%%";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::remove(path.c_str());
+  return text.str();
+}
+
+Env withDebug(const std::string& level, const std::string& subsystems = "") {
+  Env env;
+  env.debug = level;
+  env.debugSubsys = subsystems;
+  return env;
+}
+
+void logEach() {
+  logWarn(Subsystem::kNet, "warned of {}", 1);
+  logInfo(Subsystem::kNet, "net {}", 2);
+  logInfo(Subsystem::kInit, "init {}", 3);
+}
+
+TEST(LogTest, ALineSaysWhenWhereWhoAndWhat) {
+  const std::string text = logOf(withDebug("INFO"), [] {
+    logThreadName("rank 3");
+    logInfo(Subsystem::kInit, "{} of {}", 1, 2);
+  });
+  EXPECT_THAT(text, ContainsRegex("^[0-9-]+ [0-9:.]+ [^ ]+:[0-9]+ \\[rank 3\\] bps INFO INIT 1 of 2\n$"));
+}
+
+TEST(LogTest, LevelsChoose) {
+  EXPECT_EQ(logOf(withDebug("NONE"), logEach), "");
+  const std::string warn = logOf(withDebug("WARN"), logEach);
+  EXPECT_THAT(warn, HasSubstr("WARN NET warned of 1"));
+  EXPECT_THAT(warn, Not(HasSubstr("INFO")));
+  EXPECT_THAT(logOf(withDebug("INFO"), logEach), HasSubstr("INFO INIT init 3"));
+}
+
+TEST(LogTest, SubsystemsChooseButNeverHideWarnings) {
+  const std::string only = logOf(withDebug("INFO", "INIT,COLL"), logEach);
+  EXPECT_THAT(only, HasSubstr("init 3"));
+  EXPECT_THAT(only, Not(HasSubstr("net 2")));
+  EXPECT_THAT(only, HasSubstr("warned of 1"));
+  const std::string but = logOf(withDebug("INFO", "^INIT"), logEach);
+  EXPECT_THAT(but, HasSubstr("net 2"));
+  EXPECT_THAT(but, Not(HasSubstr("init 3")));
+}
+
+}  // namespace
+}  // namespace bps
