@@ -81,11 +81,40 @@ Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
   return out;
 }
 
+namespace {
+
+std::vector<Address> addressesOf(addrinfo* list) {
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* a = list; a != nullptr; a = a->ai_next) addresses.emplace_back(a->ai_addr, a->ai_addrlen);
+  return addresses;
+}
+
+// getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kCanLookUpAside = false;
+#else
+constexpr bool kCanLookUpAside = true;
+#endif
+
+Status notFound(const HostPort& where, int outcome) {
+  return failure(Code::kInvalidArgument, "host \"{}\" cannot be found: {}", where.host,
+                 outcome == EAI_INPROGRESS ? "the name service does not answer" : ::gai_strerror(outcome));
+}
+
+}  // namespace
+
 Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   const std::string port = std::to_string(where.port);
+  addrinfo numericHints = hints;  // an address needs no name service
+  numericHints.ai_flags = kCanLookUpAside ? AI_NUMERICHOST : 0;
+  addrinfo* found = nullptr;
+  int outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numericHints, &found);
+  if (outcome == 0) return addressesOf(found);
+  if (!kCanLookUpAside) return notFound(where, outcome);
   gaicb request{};
   request.ar_name = where.host.c_str();
   request.ar_service = port.c_str();
@@ -93,7 +122,7 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
   gaicb* list[] = {&request};
   if (::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr) != 0)
     return failure(Code::kSystem, "cannot look up host \"{}\"", where.host);
-  int outcome = ::gai_error(&request);
+  outcome = ::gai_error(&request);
   while (outcome == EAI_INPROGRESS && !deadline.passed()) {
     const timespec slice{0, std::max(1, deadline.leftMs(100)) * 1000000L};
     [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
@@ -104,13 +133,8 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
     [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
     outcome = ::gai_error(&request);
   }
-  if (outcome != 0)
-    return failure(Code::kInvalidArgument, "host \"{}\" cannot be found: {}", where.host,
-                   outcome == EAI_INPROGRESS ? "the name service does not answer" : ::gai_strerror(outcome));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(request.ar_result, ::freeaddrinfo);
-  std::vector<Address> addresses;
-  for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) addresses.emplace_back(a->ai_addr, a->ai_addrlen);
-  return addresses;
+  if (outcome != 0) return notFound(where, outcome);
+  return addressesOf(request.ar_result);
 }
 
 Result<UniqueFd> listenOn(const Address& address, int backlog) {

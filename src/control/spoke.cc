@@ -84,7 +84,7 @@ void Spoke::watch(PollSet& set) const {
   if (state_ == State::kAskingRoot) root_->watch(set);
   if (state_ == State::kDialingHub) dialer_->watch(set);
   if (hub_) hub_->watch(set);
-  if (state_ == State::kAwaitingRoster) set.wakeAt(withGrace(args_.deadline).at());
+  if (joining()) set.wakeAt(withGrace(args_.deadline).at());
   if (pending_) set.wakeAt(roundDeadline_.at());
   for (const Own& own : own_) set.wakeAt(own.deadline.at());
 }
@@ -234,8 +234,8 @@ void Spoke::hubSaysGoodbye() {
 }
 
 void Spoke::checkDeadlines() {
-  if (state_ == State::kAwaitingRoster && withGrace(args_.deadline).passed())
-    return fail(failure(Code::kRemote, "{} has not sent the roster in time", hub_->name()));
+  if (joining() && withGrace(args_.deadline).passed())
+    return fail(failure(Code::kRemote, "{} has not answered in time", hub_ ? hub_->name() : "the root"));
   if (pending_ && roundDeadline_.passed())
     return fail(failure(Code::kRemote, "{}: no answer from {} in time", roundName(*pending_), hub_->name()));
   for (const Own& own : own_)

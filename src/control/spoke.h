@@ -57,6 +57,7 @@ class Spoke final : public Star {
   void checkDeadlines();
   void keepOwn(size_t endpoint, Status failure);
   void startDialing(const Address& hub);
+  bool joining() const { return state_ == State::kAskingRoot || state_ == State::kAwaitingRoster; }
   void fail(const Status& failure);
   void over();
 

@@ -132,6 +132,8 @@ Status Hub::meet(const PollSet& set) {
 Status Hub::open() {
   // A rank that has the roster may start the next communicator at the same address: it must not find this listener.
   meeting_.close();
+  if (args_.servers.required && args_.servers.targets.empty() && meeting_.table().severalMachines())
+    return {Code::kInvalidArgument, "BPS_REQUIRE_SERVERS=1, but BPS_SERVERS names none"};
   servers_.propose(meeting_.table().roster(args_.servers.job, args_.settings));
   state_ = State::kOpening;
   return servers_.agreed() ? begin() : Status();

@@ -29,7 +29,7 @@ void Doorman::watch(PollSet& set) const {
   else if (listener_ && hasRoom()) set.add(listener_.get());
   else if (listener_) set.wakeAt(strangers_.front().since.at());
   for (const Stranger& stranger : strangers_) {
-    ControlSocket& socket = const_cast<Stranger&>(stranger).handshake.socket();
+    const ControlSocket& socket = stranger.handshake.socket();
     set.add(socket.fd(), socket.wantsWrite());
     set.wakeAt(stranger.deadline.at());
   }

@@ -41,6 +41,7 @@ class AcceptingHandshake {
                      uint64_t job);
   Result<Progress> step();  // a failure has queued a refusal, if the peer can read one
   ControlSocket& socket() { return *peer_.socket; }
+  const ControlSocket& socket() const { return *peer_.socket; }
   Peer take() { return std::move(peer_); }
 
  private:

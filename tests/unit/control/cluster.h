@@ -1,4 +1,4 @@
-// Ranks and servers of a control plane as threads of the test, each with a deadline.
+// The ranks of a control plane as threads of the test, each with a deadline.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 
 #include "src/base/mutex.h"
 #include "src/control/control_plane.h"
-#include "src/server/control_server.h"
 
 namespace bps::test {
 
@@ -48,6 +47,8 @@ inline Address freeAddress() {
 inline Deadline soon(double seconds = 5) {
   return Deadline::in(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
 }
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // What a rank's failure sink heard.
 class Heard {
@@ -131,105 +132,6 @@ class Cluster {
     else ranks_[r].joined = std::move(plane).status();
   }
   std::vector<Rank> ranks_;
-};
-
-// A JobRunner whose jobs do nothing; it says what the test tells it to, or goes the usual way at once.
-class FakeRunner final : public JobRunner {
- public:
-  struct Job {
-    JobSpec spec;
-    JobEvents* events = nullptr;
-    std::vector<Blob> received;
-  };
-  Status open(const JobSpec& spec, JobEvents& events) override {
-    MutexLock lock(mutex_);
-    if (!refusal_.empty()) return {Code::kSystem, refusal_};
-    ++opened_;
-    jobs_.push_back({spec, &events, {}});
-    if (!listens_) return {};
-    std::vector<Blob> handles;
-    for (size_t e = 0; e < spec.roster.endpoints(); ++e) handles.push_back(handle(spec.endpoint, e));
-    events.listening(spec.roster.jobId, std::move(handles));
-    return {};
-  }
-  void connect(uint64_t job, std::vector<Blob> handles) override {
-    MutexLock lock(mutex_);
-    for (Job& j : jobs_)
-      if (j.spec.roster.jobId == job) j.received = std::move(handles);
-    for (Job& j : jobs_)
-      if (j.spec.roster.jobId == job) j.events->connected(job);
-  }
-  void close(uint64_t job) override {
-    MutexLock lock(mutex_);
-    std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
-    ++closed_;
-    changed_.notifyAll();
-  }
-
-  static Blob handle(size_t from, size_t to) { return {static_cast<uint8_t>(from), static_cast<uint8_t>(to)}; }
-  void refuse(std::string why) {
-    MutexLock lock(mutex_);
-    refusal_ = std::move(why);
-  }
-  void neverListen() {
-    MutexLock lock(mutex_);
-    listens_ = false;
-  }
-  int opened() {
-    MutexLock lock(mutex_);
-    return opened_;
-  }
-  std::vector<Job> jobs() {
-    MutexLock lock(mutex_);
-    std::vector<Job> copy;
-    for (const Job& job : jobs_) copy.push_back({job.spec, job.events, job.received});
-    return copy;
-  }
-  bool waitEmpty(double seconds = 5) {
-    const Deadline deadline = soon(seconds);
-    MutexLock lock(mutex_);
-    while (!jobs_.empty() && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
-    return jobs_.empty();
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::vector<Job> jobs_ BPS_GUARDED_BY(mutex_);
-  std::string refusal_ BPS_GUARDED_BY(mutex_);
-  bool listens_ BPS_GUARDED_BY(mutex_) = true;
-  int opened_ BPS_GUARDED_BY(mutex_) = 0;
-  int closed_ BPS_GUARDED_BY(mutex_) = 0;
-};
-
-// A ControlServer on its own thread.
-class TestServer {
- public:
-  explicit TestServer(const Env& env = localEnv(), const Address& where = loopback()) {
-    auto made = server::ControlServer::create(env, where, std::move(serverKey(env)).value(), runner);
-    EXPECT_TRUE(made.ok()) << made.error().message();
-    server_ = std::move(made).value();
-    thread_ = std::thread([this] { EXPECT_TRUE(server_->run().ok()); });
-  }
-  TestServer(const TestServer&) = delete;
-  TestServer& operator=(const TestServer&) = delete;
-  ~TestServer() { stop(); }
-
-  std::string name() const { return server_->address().text(); }
-  void stop() {
-    server_->stop();
-    wait();
-  }
-  void drain() { server_->drain(); }
-  void wait() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  FakeRunner runner;
-
- private:
-  std::unique_ptr<server::ControlServer> server_;
-  std::thread thread_;
 };
 
 }  // namespace bps::test

@@ -8,8 +8,6 @@
 namespace bps::test {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // All ranks but the dead ones hear the same text, exactly once; it is returned.
 std::string sameText(Cluster& cluster, double seconds = 3) {
   std::string first;

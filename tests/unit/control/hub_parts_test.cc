@@ -1,0 +1,149 @@
+// The pure parts of the hub: the table of ranks, the book of rounds, the list of servers.
+#include <fstream>
+
+#include "src/control/hub/rank_table.h"
+#include "src/control/hub/rounds.h"
+#include "src/control/hub/server_list.h"
+#include "tests/unit/control/cluster.h"
+
+namespace bps::test {
+namespace {
+
+Join joinOf(uint32_t rank, uint32_t nRanks, const std::string& host, double rate = 0) {
+  return {rank, nRanks, 0, 100 + rank, 1, host, host + ".name", rate};
+}
+
+TEST(RankTable, MakesTheRosterOfWhoHasCome) {
+  RankTable table(joinOf(0, 4, "b", 7));
+  EXPECT_FALSE(table.severalMachines());
+  EXPECT_TRUE(table.admit(joinOf(3, 4, "b", 8)).ok());
+  EXPECT_FALSE(table.severalMachines());
+  EXPECT_EQ(table.missing(), "2 of 4 ranks missing: 1-2");
+  EXPECT_TRUE(table.admit(joinOf(2, 4, "a", 9)).ok());
+  EXPECT_TRUE(table.severalMachines());
+  EXPECT_FALSE(table.complete());
+  EXPECT_TRUE(table.admit(joinOf(1, 4, "a", 10)).ok());
+  ASSERT_TRUE(table.complete());
+  const Roster roster = table.roster(5, {1, 2, 3, 4});
+  EXPECT_TRUE(decodeRoster(encode(roster)).ok());
+  ASSERT_EQ(roster.machines.size(), 2U);
+  EXPECT_EQ(roster.machines[0].ranks, (std::vector<uint32_t>{0, 3}));
+  EXPECT_EQ(roster.machines[0].bytesPerSecond, 7) << "the leader's word counts";
+  EXPECT_EQ(roster.machines[1].bytesPerSecond, 10);
+}
+
+TEST(RankTable, RefusesWhoDoesNotFit) {
+  RankTable table(joinOf(0, 2, "a"));
+  EXPECT_STREQ(table.admit(joinOf(2, 2, "a")).message(), "rank 2 is out of range: there are 2");
+  EXPECT_STREQ(table.admit(joinOf(0, 2, "b")).message(), "rank 0 is taken: rank 0 (a.name, pid 100) has joined before");
+  const Status odd = table.admit(joinOf(1, 3, "b"));
+  EXPECT_STREQ(
+      odd.message(),
+      "ranks disagree about how many they are: rank 0 (a.name, pid 100) says 2, rank 1 (b.name, pid 101) says 3");
+  EXPECT_TRUE(RankTable::disagreement(odd));
+  EXPECT_FALSE(table.complete());
+}
+
+// Three ranks on two machines (0 and 2 on the first), one server.
+Roster roster() {
+  RankTable table(joinOf(0, 3, "a"));
+  EXPECT_TRUE(table.admit(joinOf(1, 3, "b")).ok());
+  EXPECT_TRUE(table.admit(joinOf(2, 3, "a")).ok());
+  Roster made = table.roster(1, {1, 1, 1, 1000});
+  made.servers.push_back({"s:1", 0});
+  return made;
+}
+
+TEST(Rounds, GathersInRankOrder) {
+  Rounds rounds(roster());
+  for (size_t rank : {2, 0, 1}) {
+    EXPECT_FALSE(rounds.complete(RoundKind::kGather));
+    EXPECT_TRUE(rounds.add(rank, {RoundKind::kGather, 0, 0, {{static_cast<uint8_t>(rank)}}}).ok());
+  }
+  ASSERT_TRUE(rounds.complete(RoundKind::kGather));
+  EXPECT_EQ(rounds.answerTo(RoundKind::kGather, 1).blobs, (std::vector<Blob>{{0}, {1}, {2}}));
+  rounds.finish(RoundKind::kGather);
+  EXPECT_FALSE(rounds.complete(RoundKind::kGather));
+  EXPECT_FALSE(rounds.add(0, {RoundKind::kGather, 0, 0, {{}}}).ok()) << "number 1 is due";
+}
+
+TEST(Rounds, ExchangesAmongLeadersAndServersAndLaterAmongLeaders) {
+  Rounds rounds(roster());
+  const auto part = [](uint8_t from, uint32_t number) {
+    return RoundPart{RoundKind::kExchange, number, 0, {{from, 0}, {from, 1}, {from, 2}}};
+  };
+  EXPECT_FALSE(rounds.add(2, part(0, 0)).ok()) << "not a leader";
+  for (size_t participant : {0, 1, 3}) {
+    EXPECT_FALSE(rounds.complete(RoundKind::kExchange));
+    EXPECT_TRUE(rounds.add(participant, part(participant == 3 ? 2 : static_cast<uint8_t>(participant), 0)).ok());
+  }
+  ASSERT_TRUE(rounds.complete(RoundKind::kExchange));
+  EXPECT_EQ(rounds.answerTo(RoundKind::kExchange, 3).blobs, (std::vector<Blob>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(rounds.answerTo(RoundKind::kExchange, 1).blobs, (std::vector<Blob>{{0, 1}, {1, 1}, {2, 1}}));
+  rounds.finish(RoundKind::kExchange);
+  EXPECT_FALSE(rounds.add(3, part(2, 1)).ok());
+  EXPECT_TRUE(rounds.add(0, part(0, 1)).ok());
+  EXPECT_TRUE(rounds.add(1, part(1, 1)).ok());
+  ASSERT_TRUE(rounds.complete(RoundKind::kExchange));
+  EXPECT_EQ(rounds.answerTo(RoundKind::kExchange, 0).blobs, (std::vector<Blob>{{0, 0}, {1, 0}, {}}));
+}
+
+TEST(Rounds, RefusesWhatIsNotDue) {
+  Rounds rounds(roster());
+  EXPECT_FALSE(rounds.add(3, {RoundKind::kGather, 0, 0, {{}}}).ok()) << "a server";
+  EXPECT_FALSE(rounds.add(0, {RoundKind::kGather, 0, 0, {}}).ok());
+  EXPECT_FALSE(rounds.add(0, {RoundKind::kExchange, 0, 0, {{}, {}}}).ok());
+  EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {{}}}).ok());
+  EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 1, 0, {}}).ok());
+  EXPECT_TRUE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {}}).ok());
+  EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {}}).ok()) << "twice";
+}
+
+TEST(Rounds, KnowsWhoIsMissingAndSinceWhen) {
+  Rounds rounds(roster());
+  EXPECT_FALSE(rounds.expired());
+  EXPECT_FALSE(rounds.waitingFor(1));
+  ASSERT_TRUE(rounds.add(0, {RoundKind::kBarrier, 0, 20, {}}).ok());
+  ASSERT_TRUE(rounds.add(2, {RoundKind::kBarrier, 0, 0, {}}).ok());
+  EXPECT_TRUE(rounds.waitingFor(1));
+  EXPECT_TRUE(rounds.waitingFor(3));
+  EXPECT_FALSE(rounds.waitingFor(2));
+  while (!rounds.deadline().passed()) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(rounds.expired().value_or(""),
+            "barrier: 2 of 4 participants missing: rank 1 (b.name, pid 101), server s:1; waited 0 s");
+}
+
+std::string namesOf(const std::string& servers) {
+  Result<std::vector<std::string>> names = serverNames(servers);
+  if (!names.ok()) return names.error().message();
+  std::string joined;
+  for (const std::string& name : std::move(names).value()) joined += "<" + name + ">";
+  return joined;
+}
+
+TEST(ServerList, ReadsListsAndFiles) {
+  EXPECT_EQ(namesOf(""), "");
+  EXPECT_EQ(namesOf(" a:1, b ,[::1]:3,"), "<a:1><b><[::1]:3>");
+  const std::string path = testing::TempDir() + "bps_servers";
+  std::ofstream(path) << "# our servers\ncpu1:7700  # the first\n\n  cpu2\r\ncpu3:1,cpu4:2\n";
+  EXPECT_EQ(namesOf("@" + path), "<cpu1:7700><cpu2><cpu3:1><cpu4:2>");
+  EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: the file cannot be read");
+}
+
+TEST(ServerList, RefusesBadAndDoubleEntriesByName) {
+  EXPECT_EQ(namesOf("a:1,b:2,a:1"), "BPS_SERVERS: a:1 is there twice");
+  EXPECT_EQ(namesOf("a,b,a:7700"), "BPS_SERVERS: a:7700 is there twice");
+  EXPECT_EQ(namesOf("a:banana"), "BPS_SERVERS: \"a:banana\" is not host:port: the port is not a number up to 65535");
+}
+
+TEST(ServerList, AHostThatCannotBeFoundIsNamed) {
+  Result<std::vector<ServerTarget>> targets = serverTargets("127.0.0.1:1,no-such-host.invalid:1", soon());
+  ASSERT_FALSE(targets.ok());
+  EXPECT_EQ(targets.error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(
+      std::string(targets.error().message()).rfind("BPS_SERVERS: host \"no-such-host.invalid\" cannot be found", 0), 0U)
+      << targets.error().message();
+}
+
+}  // namespace
+}  // namespace bps::test

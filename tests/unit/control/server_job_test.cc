@@ -1,0 +1,176 @@
+// How servers' jobs end, and what does not disturb them.
+#include <sys/resource.h>
+
+#include "tests/unit/control/fake_server.h"
+#include "tests/unit/control/raw_peer.h"
+
+namespace bps::test {
+namespace {
+
+TEST(ServerJob, ThatDiesIsNamedOnAllRanksAndTheOtherServersCloseTheJob) {
+  auto dying = std::make_unique<TestServer>();
+  TestServer other;
+  Cluster cluster(3, withServers({dying.get(), &other}));
+  cluster.expectJoined();
+  exchangeAll(cluster);
+  const std::string name = dying->name();
+  dying.reset();
+  const std::string text = cluster[0].heard.wait(1);
+  EXPECT_EQ(text, "server " + name + ": the server was stopped");
+  EXPECT_EQ(cluster[1].heard.wait(1), text);
+  EXPECT_EQ(cluster[2].heard.wait(1), text);
+  EXPECT_TRUE(other.runner.waitEmpty(1));
+}
+
+TEST(ServerJob, WhoseJobFailsTellsEverybodyWhy) {
+  TestServer server;
+  Cluster cluster(3, withServers({&server}));
+  cluster.expectJoined();
+  exchangeAll(cluster);
+  server.runner.jobs()[0].events->failed(cluster.plane(0).roster().jobId,
+                                         Status(Code::kInvalidUsage, "ranks 0 and 1 push different calls"));
+  const std::string text = "server " + server.name() + ": ranks 0 and 1 push different calls";
+  for (size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(cluster[r].heard.wait(1), text);
+    EXPECT_EQ(cluster[r].heard.code(), Code::kInvalidUsage);
+  }
+  EXPECT_TRUE(server.runner.waitEmpty(1));
+}
+
+TEST(ServerJob, ClosesTheJobWhenARankDies) {
+  TestServer server;
+  Cluster cluster(3, withServers({&server}));
+  cluster.expectJoined();
+  exchangeAll(cluster);
+  cluster[2].plane.reset();
+  EXPECT_TRUE(server.runner.waitEmpty(1));
+}
+
+TEST(ServerJob, ClosesTheJobWhenTheHubDies) {
+  TestServer server;
+  Cluster cluster(3, withServers({&server}));
+  cluster.expectJoined();
+  exchangeAll(cluster);
+  cluster[0].plane.reset();
+  EXPECT_TRUE(server.runner.waitEmpty(1));
+}
+
+TEST(ServerJob, WhoseJobNeverListensIsNamed) {
+  TestServer server;
+  server.runner.neverListen();
+  Cluster cluster(2, withServers({&server}));
+  cluster.expectJoined();
+  cluster.each([&](uint32_t, ControlPlane& plane) {
+    Result<std::vector<Blob>> swapped = plane.exchange({{1}, {2}, {3}}, soon(0.5));
+    ASSERT_FALSE(swapped.ok());
+    EXPECT_TRUE(contains(swapped.error().message(),
+                         "exchange of handles: 1 of 3 participants missing: server " + server.name()))
+        << swapped.error().message();
+  });
+}
+
+TEST(ServerJob, DrainsRefusesNewJobsAndEndsWithTheLast) {
+  TestServer server;
+  Cluster first(2, withServers({&server}));
+  first.expectJoined();
+  exchangeAll(first);
+  server.drain();
+  Env env = withServers({&server}, 1);
+  Cluster second(2, env);
+  second.expectJoined();
+  EXPECT_TRUE(second.plane(0).roster().servers.empty());
+  env.requireServers = true;
+  Cluster third(2, env);
+  EXPECT_TRUE(contains(third[0].joined.message(), "server is draining")) << third[0].joined.message();
+  EXPECT_EQ(server.runner.jobs().size(), 1U);
+  first.leave();
+  server.runner.jobs()[0].events->ended(first.plane(0).roster().jobId);
+  server.wait();
+  for (size_t r = 0; r < 2; ++r) EXPECT_EQ(first[r].heard.count(), 0) << first[r].heard.wait(0);
+}
+
+TEST(ServerJob, RunsManyJobsApart) {
+  TestServer server;
+  const Env env = withServers({&server}, 5);
+  Cluster a(2, env), b(2, env), c(3, env);
+  for (Cluster* cluster : {&a, &b, &c}) {
+    cluster->expectJoined();
+    exchangeAll(*cluster);
+  }
+  EXPECT_EQ(server.runner.jobs().size(), 3U);
+  b[1].plane.reset();
+  EXPECT_TRUE(contains(b[0].heard.wait(1), "rank 1 ("));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(server.runner.jobs().size(), 2U);
+  EXPECT_EQ(a[0].heard.count() + c[0].heard.count(), 0);
+  a.leave();
+  c.leave();
+}
+
+TEST(ServerJob, StrangersDoNotDisturbAJob) {
+  TestServer server;
+  Cluster cluster(2, withServers({&server}, 3));
+  cluster.expectJoined();
+  exchangeAll(cluster);
+  const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 300; ++i) {
+    strangers.push_back(connectTo(where));
+    const Blob garbage(static_cast<size_t>(i) * 7, static_cast<uint8_t>(i));
+    if (i % 3 != 0) [[maybe_unused]]
+      const auto sent = ::send(strangers.back().get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  }
+  Cluster another(2, withServers({&server}, 6));
+  another.expectJoined();
+  EXPECT_EQ(another.plane(0).roster().servers.size(), 1U) << "slow strangers give way";
+  EXPECT_EQ(cluster[0].heard.count(), 0);
+  cluster.leave();
+  another.leave();
+}
+
+TEST(ServerJob, AHubOfItsOwnMakingCannotHarmIt) {
+  TestServer server;
+  const Env env = withServers({&server});
+  const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
+  const Key key = std::move(serverKey(env)).value();
+  const auto tryFrame = [&](MessageType type, const Blob& payload) {
+    ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)), {key, true, 1000},
+                                  Purpose::kServer, 99);
+    ASSERT_TRUE(finish(handshake).ok());
+    Peer peer = handshake.take();
+    EXPECT_EQ(nextFrame(*peer.socket).header.type, MessageType::kOffer);
+    peer.socket->queue(type, payload);
+    EXPECT_NE(nextFrame(*peer.socket, 1).header.type, MessageType::kJobOpened);
+  };
+  tryFrame(MessageType::kOpenJob, {1, 2, 3});
+  tryFrame(MessageType::kOpenJob, encode(OpenJob{1, 7, {9, 9}}));
+  tryFrame(MessageType::kRoundAnswer, encode(RoundAnswer{}));
+  tryFrame(MessageType::kBegin, {});
+  tryFrame(MessageType::kJoin, {});
+  tryFrame(MessageType::kGoodbye, {});
+  tryFrame(static_cast<MessageType>(999), Blob(1000));
+  EXPECT_EQ(server.runner.opened(), 0);
+  Cluster cluster(2, env);
+  cluster.expectJoined();
+  EXPECT_EQ(cluster.plane(0).roster().servers.size(), 1U);
+  cluster.leave();
+}
+
+TEST(ServerJob, SleepsWithoutATimerWhileIdle) {
+  TestServer server;
+  {
+    Cluster cluster(2, withServers({&server}, 1));
+    cluster.expectJoined();
+    cluster[0].plane.reset();
+  }
+  ASSERT_TRUE(server.runner.waitEmpty(1));
+  std::this_thread::sleep_for(1200ms);  // until the last farewell is over
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  std::this_thread::sleep_for(500ms);
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LE(after.ru_nvcsw - before.ru_nvcsw, 5) << "wake-ups in half a second";
+}
+
+}  // namespace
+}  // namespace bps::test

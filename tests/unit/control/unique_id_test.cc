@@ -1,0 +1,96 @@
+#include "src/control/unique_id.h"
+
+#include <fstream>
+
+#include "src/control/host_id.h"
+#include "src/control/root.h"
+#include "tests/unit/control/cluster.h"
+
+namespace bps::test {
+namespace {
+
+TEST(UniqueId, ComesBackFromItsBytes) {
+  UniqueId id;
+  id.address = loopback(4567);
+  id.key.fill(9);
+  Result<UniqueId> back = UniqueId::parse(id.bytes());
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  const UniqueId got = std::move(back).value();
+  EXPECT_EQ(got.kind, UniqueId::Kind::kHub);
+  EXPECT_EQ(got.address.text(), "127.0.0.1:4567");
+  EXPECT_EQ(got.key, id.key);
+}
+
+TEST(UniqueId, AnyDamagedByteIsRefused) {
+  UniqueId id;
+  id.address = loopback(4567);
+  const auto good = id.bytes();
+  for (size_t i = 0; i < good.size(); ++i) {
+    auto bad = good;
+    bad[i] ^= 0x10;
+    Result<UniqueId> back = UniqueId::parse(bad);
+    ASSERT_FALSE(back.ok()) << "byte " << i;
+    EXPECT_EQ(back.error().code(), Code::kInvalidArgument);
+  }
+  EXPECT_STREQ(UniqueId::parse(std::array<uint8_t, kUniqueIdBytes>{}).error().message(),
+               "the unique id was not made by bpsGetUniqueId");
+}
+
+TEST(UniqueId, DiffersEveryTimeAndStartsARootThatEnds) {
+  const Env env = localEnv(0.5);
+  const UniqueId a = newId(env), b = newId(env);
+  EXPECT_EQ(a.kind, UniqueId::Kind::kRedirect);
+  EXPECT_NE(a.key, b.key);
+  EXPECT_NE(a.address.text(), b.address.text());
+  EXPECT_GE(rootsRunning(), 2U);
+  endRoot(a.address);
+  std::this_thread::sleep_for(700ms);
+  EXPECT_EQ(rootsRunning(), 0U);
+}
+
+TEST(UniqueId, AtARootTheKeyComesFromTheFile) {
+  Env env = localEnv();
+  env.root = "localhost:4567";
+  const UniqueId id = newId(env);
+  EXPECT_EQ(id.kind, UniqueId::Kind::kHub);
+  EXPECT_EQ(id.address.port(), 4567);
+  EXPECT_EQ(id.key, newId(env).key);
+  EXPECT_NE(id.key, std::move(serverKey(env)).value()) << "one file, a key for each use";
+  env.keyFile.clear();
+  Result<UniqueId> without = UniqueId::create(env);
+  ASSERT_FALSE(without.ok());
+  EXPECT_NE(std::string(without.error().message()).find("set BPS_KEY_FILE"), std::string::npos);
+  env.auth = false;
+  EXPECT_EQ(newId(env).key, Key{});
+  env.root = "nonsense";
+  EXPECT_FALSE(UniqueId::create(env).ok());
+}
+
+TEST(ServerKey, NeedsAFileOfSixteenBytes) {
+  Env env = localEnv();
+  const std::string path = testing::TempDir() + "bps_key";
+  env.keyFile = path;
+  std::ofstream(path) << "123456789012345";
+  Result<Key> key = serverKey(env);
+  ASSERT_FALSE(key.ok());
+  EXPECT_EQ(key.error().message(), "BPS_KEY_FILE=" + path + ": must have 16 to 65536 bytes");
+  std::ofstream(path) << "1234567890123456";
+  EXPECT_TRUE(serverKey(env).ok());
+  env.keyFile = "/no/such/file";
+  EXPECT_STREQ(serverKey(env).error().message(), "BPS_KEY_FILE=/no/such/file: cannot be read");
+  env.keyFile = testing::TempDir();
+  EXPECT_FALSE(serverKey(env).ok()) << "a directory";
+  env.auth = false;
+  EXPECT_EQ(std::move(serverKey(env)).value(), Key{});
+}
+
+TEST(HostId, IsTheGivenOneOrThisBoot) {
+  Env env;
+  EXPECT_EQ(localHostId(env), localHostId(env));
+  EXPECT_GT(localHostId(env).size(), localHostName().size() + 30);
+  env.hostId = "m7";
+  EXPECT_EQ(localHostId(env), "m7");
+}
+
+}  // namespace
+}  // namespace bps::test
