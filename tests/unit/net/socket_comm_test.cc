@@ -102,6 +102,7 @@ TEST(Requests, AHandleDiesWithItsRequest) {
   for (size_t i = 0; i < 3 * RequestRing::kCapacity; ++i) {
     Request* request = valueOf(comm.post(data.data(), 1));
     EXPECT_EQ(Request::fromHandle(request->handle()), request);
+    for (void* handle : dead) ASSERT_EQ(Request::fromHandle(handle), nullptr) << "another request is in its place";
     dead.push_back(request->handle());
     EXPECT_TRUE(valueOf(comm.test(*request)).done);
     for (void* handle : dead) ASSERT_EQ(Request::fromHandle(handle), nullptr);

@@ -202,7 +202,9 @@ TYPED_TEST(Tables, WrongArgumentsAreErrors) {
   this->connect();
   EXPECT_NE(this->api_.irecv(this->receive_, 2, noHandle.data(), 1, &request), 0) << "grouped";
   EXPECT_EQ(request, nullptr);
+  request = stale();
   EXPECT_NE(this->api_.isend(this->send_, nullptr, 1, &request), 0);
+  EXPECT_EQ(request, nullptr);
   EXPECT_NE(this->api_.isend(this->send_, noHandle.data(), size_t{1} << 31, &request), 0);
   EXPECT_EQ(this->api_->test(nullptr, nullptr, nullptr), abi::kInvalidArgument);
   EXPECT_EQ(this->api_->iflush(this->receive_, 1, nullptr, nullptr, nullptr, &request), 0);
