@@ -58,22 +58,16 @@ std::span<const Target> allTargets() {
   static const KernelTable avx3 = BPS_KERNELS("avx3", N_AVX3);
   static const KernelTable avx2 = BPS_KERNELS("avx2", N_AVX2);
   static const KernelTable sse4 = BPS_KERNELS("sse4", N_SSE4);
-  static const Target targets[] = {{"avx3", &avx3, hasAvx3()},
-                                   {"avx2", &avx2, hasAvx2()},
-                                   {"sse4", &sse4, hasSse4()},
-                                   {"sve", nullptr, false},
-                                   {"neon", nullptr, false},
-                                   {"scalar", &scalarKernels(), true}};
+  static const Target targets[] = {{"avx3", &avx3, hasAvx3()}, {"avx2", &avx2, hasAvx2()},
+                                   {"sse4", &sse4, hasSse4()}, {"sve", nullptr, false},
+                                   {"neon", nullptr, false},   {"scalar", &scalarKernels(), true}};
 #elif defined(__aarch64__)
   static const KernelTable sve = BPS_KERNELS("sve", N_SVE);
   static const KernelTable neon = BPS_KERNELS("neon", N_NEON);
   static const bool hasSve = (getauxval(AT_HWCAP) & HWCAP_SVE) != 0;
-  static const Target targets[] = {{"avx3", nullptr, false},
-                                   {"avx2", nullptr, false},
-                                   {"sse4", nullptr, false},
-                                   {"sve", &sve, hasSve},
-                                   {"neon", &neon, true},
-                                   {"scalar", &scalarKernels(), true}};
+  static const Target targets[] = {{"avx3", nullptr, false}, {"avx2", nullptr, false},
+                                   {"sse4", nullptr, false}, {"sve", &sve, hasSve},
+                                   {"neon", &neon, true},    {"scalar", &scalarKernels(), true}};
 #else
   static const Target targets[] = {{"scalar", &scalarKernels(), true}};
 #endif
@@ -103,8 +97,9 @@ const KernelTable& currentKernels() { return *current().load(std::memory_order_r
 
 Status chooseTarget(std::string_view name) {
   std::span<const Target> targets = allTargets();
-  auto most = name.empty() ? targets.begin()
-                           : std::find_if(targets.begin(), targets.end(), [&](const Target& t) { return t.name == name; });
+  auto most = name.empty()
+                  ? targets.begin()
+                  : std::find_if(targets.begin(), targets.end(), [&](const Target& t) { return t.name == name; });
   bool ours = most != targets.end() && (name.empty() || most->table != nullptr);
   if (!ours) return {Code::kInvalidArgument, "this build has no CPU kernels called \"" + std::string(name) + "\""};
   auto best = std::find_if(most, targets.end(), [](const Target& t) { return t.supported; });

@@ -46,8 +46,8 @@ using ScalarBits = uint64_t;
 
 struct ReduceArgs {
   void* dst = nullptr;
-  std::span<const void* const> sources;  // at least 1
-  size_t count = 0;                      // elements
+  std::span<const void* const> sources = {};  // at least 1
+  size_t count = 0;                           // elements
   DataType type = DataType::kFloat32;
   FoldOp op = FoldOp::kSum;
   std::span<const ScalarBits> scalars = {};  // empty, or one per source

@@ -69,11 +69,16 @@ KernelTable makeTable() {
 
 ScalarBits widenedScalar(DataType type, ScalarBits bits) {
   switch (type) {
-    case DataType::kFloat16: return std::bit_cast<uint32_t>(Float16::widen(static_cast<uint16_t>(bits)));
-    case DataType::kBfloat16: return std::bit_cast<uint32_t>(Bfloat16::widen(static_cast<uint16_t>(bits)));
-    case DataType::kFloat8e4m3: return std::bit_cast<uint32_t>(Float8e4m3::widen(static_cast<uint8_t>(bits)));
-    case DataType::kFloat8e5m2: return std::bit_cast<uint32_t>(Float8e5m2::widen(static_cast<uint8_t>(bits)));
-    default: return bits;
+    case DataType::kFloat16:
+      return std::bit_cast<uint32_t>(Float16::widen(static_cast<uint16_t>(bits)));
+    case DataType::kBfloat16:
+      return std::bit_cast<uint32_t>(Bfloat16::widen(static_cast<uint16_t>(bits)));
+    case DataType::kFloat8e4m3:
+      return std::bit_cast<uint32_t>(Float8e4m3::widen(static_cast<uint8_t>(bits)));
+    case DataType::kFloat8e5m2:
+      return std::bit_cast<uint32_t>(Float8e5m2::widen(static_cast<uint8_t>(bits)));
+    default:
+      return bits;
   }
 }
 

@@ -70,8 +70,8 @@ HWY_INLINE VBits roundSmall(VFloat value) {
   const auto tiny = hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, magic))), magic);
   const auto isTiny = hn::Lt(magnitude, hn::Set(di, (128 - kBias) << 23));
   const auto code = hn::BitCast(du, hn::IfThenElse(isTiny, tiny, hn::ShiftRight<Format::kShift>(carry)));
-  const auto sign = hn::And(hn::ShiftRight<32 - Format::kBits>(hn::BitCast(du, value)),
-                            hn::Set(du, 1U << (Format::kBits - 1)));
+  const auto sign =
+      hn::And(hn::ShiftRight<32 - Format::kBits>(hn::BitCast(du, value)), hn::Set(du, 1U << (Format::kBits - 1)));
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Set(du, Format::kNan), hn::Or(code, sign));
 }
 
