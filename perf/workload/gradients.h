@@ -1,0 +1,42 @@
+// Values to all-reduce that look like gradients, made from (rank, tensor, element) alone, so that any rank can make
+// any other rank's again; and the plain computation that results are held against.
+#pragma once
+#include <bps/bps.h>
+
+#include <cstdint>
+#include <span>
+
+namespace bps::perf {
+
+// How a type counts. Integers have no rounding: all fields 0.
+struct Precision {
+  double unit = 0;         // the largest relative error of one rounding to nearest: 2^-24 for float
+  double accumulator = 0;  // the same of the type in which it is folded
+  double least = 0;        // the smallest positive value
+  double largest = 0;      // the largest finite value
+};
+Precision precisionOf(bpsDataType_t type);
+inline bool isInteger(bpsDataType_t type) { return precisionOf(type).unit == 0; }
+
+size_t bytesOf(bpsDataType_t type);
+// Element `index` of an array at `base`.
+double asDouble(bpsDataType_t type, const void* base, size_t index);
+
+// Floating types: finite, in (-1, 1), of both signs and of magnitudes spread over eight powers of two. Integers: any
+// value. `bytes` is a whole number of elements.
+void fillGradients(bpsDataType_t type, int rank, uint64_t tensor, std::span<uint8_t> bytes);
+
+struct Reference {
+  bpsDataType_t type = bpsFloat32;
+  bpsRedOp_t op = bpsSum;
+  int ranks = 1;
+
+  // How many of the elements of `result`, the all-reduced gradients of `tensor`, are wrong. Looks at about `samples`
+  // of them, spread evenly, the first and the last among them. A floating element is right when it is as near to the
+  // result in double precision as ranks roundings in the accumulator and one to the type allow (max and min: equal);
+  // an integer one when it equals the wrapping computation.
+  uint64_t countWrong(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const;
+  bool right(uint64_t tensor, const void* result, size_t index) const;
+};
+
+}  // namespace bps::perf

@@ -1,0 +1,49 @@
+// Timing of a list of all-reduce calls, and the hash by which runs are compared.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "perf/app/runner.h"
+#include "perf/workload/workload.h"
+
+namespace bps::perf {
+
+struct Call {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  bpsDataType_t type = bpsFloat32;
+};
+
+struct Timing {
+  double seconds = 0;  // of one iteration: the slowest rank's time, the median over the iterations
+  uint64_t bytes = 0;  // of one iteration, as sent by one rank
+  size_t calls = 0;
+
+  double gigabytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0; }
+};
+
+// Queues all calls of an iteration, waits for them, and does so `warmup` + `iterations` times. Collective.
+Result<Timing> measure(std::span<const Call> calls, const WorkloadOptions& options, Runner& runner);
+
+// Text on standard output, on rank 0 only.
+void print(const Runner& runner, const std::string& text);
+// A row of the table of passes, and its head.
+std::string passHead();
+std::string passRow(const std::string& pass, const Timing& timing);
+
+// A 64-bit hash of byte strings, each with its length: not for adversaries, fast enough for gigabytes.
+class Checksum {
+ public:
+  void add(std::span<const uint8_t> bytes);
+  void add(const std::string& text) { add(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size())); }
+  uint64_t value() const;
+
+ private:
+  void mixIn(uint64_t word);
+  uint64_t state_ = 0x243f6a8885a308d3U;  // the digits of pi
+};
+
+}  // namespace bps::perf
