@@ -109,7 +109,8 @@ bool floatRight(const Reference& reference, uint64_t tensor, typename Element::B
   // Twice, because the computation in double rounds as well, and does so as much when the type is double.
   const double folding = 2 * reference.ranks * precision.accumulator * exact.magnitude;
   const double nearest = std::clamp(exact.value, -precision.largest, precision.largest);
-  return std::abs(value - nearest) <= folding + precision.unit * (std::abs(nearest) + folding) + reference.ranks * precision.least;
+  return std::abs(value - nearest) <=
+         folding + precision.unit * (std::abs(nearest) + folding) + reference.ranks * precision.least;
 }
 
 }  // namespace

@@ -1,0 +1,149 @@
+// A network's gradients. All of them lie in one buffer, in the order of the calls, so that a bucket is a range of it:
+// what is timed is the all-reduce alone, without the copies that a framework makes to fill a bucket. Two buffers of the
+// model's size are all that a rank holds.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "perf/workload/gradients.h"
+#include "perf/workload/models.h"
+#include "perf/workload/passes.h"
+#include "perf/workload/runs.h"
+#include "src/base/format.h"
+
+namespace bps::perf {
+namespace {
+
+constexpr uint64_t kDefaultBucketBytes = 25'000'000;
+constexpr size_t kSamplesPerTensor = 1000;
+constexpr uint8_t kStale = 0x5a;  // a pass starts on a result of this, so that it cannot pass with the previous one's
+
+struct Slot {
+  uint64_t tensor = 0;  // index in the order of the forward pass
+  size_t begin = 0, bytes = 0;
+};
+
+struct Gradients {
+  bpsDataType_t type = bpsFloat32;
+  std::vector<Slot> slots;  // in the order of the calls
+  size_t bytes = 0;
+  std::unique_ptr<uint8_t[]> send, recv;
+
+  std::span<uint8_t> sendOf(const Slot& slot) { return {send.get() + slot.begin, slot.bytes}; }
+  std::span<const uint8_t> resultOf(const Slot& slot) const { return {recv.get() + slot.begin, slot.bytes}; }
+  Call call(size_t begin, size_t length) const {
+    return {send.get() + begin, recv.get() + begin, length / bytesOf(type), type};
+  }
+};
+
+Gradients makeGradients(std::span<const Parameter> parameters, const WorkloadOptions& options, int rank) {
+  Gradients gradients;
+  gradients.type = options.type;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const uint64_t tensor = options.backwardOrder ? parameters.size() - 1 - i : i;
+    const size_t bytes = parameters[tensor].count() * bytesOf(options.type);
+    gradients.slots.push_back({tensor, gradients.bytes, bytes});
+    gradients.bytes += bytes;
+  }
+  gradients.send = std::make_unique_for_overwrite<uint8_t[]>(gradients.bytes);
+  gradients.recv = std::make_unique_for_overwrite<uint8_t[]>(gradients.bytes);
+  for (const Slot& slot : gradients.slots) {
+    fillGradients(options.type, rank, slot.tensor, gradients.sendOf(slot));
+  }
+  return gradients;
+}
+
+std::vector<Call> callsPerTensor(const Gradients& gradients) {
+  std::vector<Call> calls;
+  for (const Slot& slot : gradients.slots) calls.push_back(gradients.call(slot.begin, slot.bytes));
+  return calls;
+}
+
+// Whole tensors, in order, as long as they fit; a tensor larger than a bucket has one to itself.
+std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketBytes) {
+  std::vector<Call> calls;
+  size_t begin = 0;
+  for (const Slot& slot : gradients.slots) {
+    if (slot.begin > begin && slot.begin + slot.bytes - begin > bucketBytes) {
+      calls.push_back(gradients.call(begin, slot.begin - begin));
+      begin = slot.begin;
+    }
+  }
+  calls.push_back(gradients.call(begin, gradients.bytes - begin));
+  return calls;
+}
+
+// In the order of the forward pass, so that the order of the calls does not show.
+uint64_t checksumOf(const Gradients& gradients) {
+  std::vector<Slot> forward = gradients.slots;
+  std::sort(forward.begin(), forward.end(), [](const Slot& a, const Slot& b) { return a.tensor < b.tensor; });
+  Checksum sum;
+  for (const Slot& slot : forward) sum.add(gradients.resultOf(slot));
+  return sum.value();
+}
+
+uint64_t countWrong(const Gradients& gradients, const WorkloadOptions& options, int ranks) {
+  const Reference reference{options.type, options.op, ranks};
+  uint64_t wrong = 0;
+  for (const Slot& slot : gradients.slots) {
+    wrong += reference.countWrong(slot.tensor, gradients.resultOf(slot), kSamplesPerTensor);
+  }
+  return wrong;
+}
+
+struct Outcome {
+  uint64_t checksum = 0;
+  bool equal = true;
+  double wrong = 0;  // on the rank with the most
+};
+
+Result<Outcome> runPass(const std::string& name, std::span<const Call> calls, Gradients& gradients,
+                        const WorkloadOptions& options, Runner& runner) {
+  std::memset(gradients.recv.get(), kStale, gradients.bytes);
+  const Timing timing = BPS_TRY(measure(calls, options, runner));
+  print(runner, passRow(name, timing));
+  Outcome outcome{checksumOf(gradients)};
+  outcome.equal = BPS_TRY(runner.equalOnAllRanks(outcome.checksum));
+  if (options.check) {
+    const auto wrong = static_cast<double>(countWrong(gradients, options, runner.ranks()));
+    outcome.wrong = BPS_TRY(runner.maxOverRanks(wrong));
+  }
+  return outcome;
+}
+
+int verdict(std::span<const Outcome> passes, const WorkloadOptions& options, const Runner& runner) {
+  const uint64_t checksum = passes.front().checksum;
+  print(runner, fmt::format("# checksum {:#018x}\n", checksum));
+  int code = 0;
+  auto wrong = [&](const std::string& what) {
+    print(runner, "# WRONG: " + what + "\n");
+    code = kWrongResult;
+  };
+  for (const Outcome& pass : passes) {
+    if (!pass.equal) wrong("the result is not the same on all ranks");
+    if (pass.checksum != checksum) wrong(fmt::format("in buckets the checksum is {:#018x}", pass.checksum));
+    if (pass.wrong > 0) wrong(fmt::format("{:.0f} of the values looked at, on one rank", pass.wrong));
+  }
+  if (options.check && code == 0) print(runner, "# values checked against a sum in double precision : OK\n");
+  return code;
+}
+
+}  // namespace
+
+Result<int> runModel(const WorkloadOptions& options, Runner& runner) {
+  const std::vector<Parameter> parameters = BPS_TRY(modelParameters(options.model));
+  const uint64_t bucketBytes = options.bucketBytes > 0 ? options.bucketBytes : kDefaultBucketBytes;
+  print(runner, fmt::format("# model {}: {} parameters in {} tensors, {} {}, {} ranks, {} order\n", options.model,
+                            totalCount(parameters), parameters.size(), options.typeName, options.opName, runner.ranks(),
+                            options.backwardOrder ? "backward" : "forward"));
+  Gradients gradients = makeGradients(parameters, options, runner.rank());
+  print(runner, passHead());
+  std::vector<Outcome> passes;
+  passes.push_back(BPS_TRY(runPass("per tensor", callsPerTensor(gradients), gradients, options, runner)));
+  const std::vector<Call> buckets = callsPerBucket(gradients, bucketBytes);
+  const std::string name = fmt::format("buckets {:.4g} MB", static_cast<double>(bucketBytes) / 1e6);
+  passes.push_back(BPS_TRY(runPass(name, buckets, gradients, options, runner)));
+  return verdict(passes, options, runner);
+}
+
+}  // namespace bps::perf

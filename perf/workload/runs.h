@@ -1,0 +1,17 @@
+// The two workloads behind runWorkload.
+#pragma once
+#include "perf/app/runner.h"
+#include "perf/workload/workload.h"
+
+namespace bps::perf {
+
+// bps-perf's exit code when a result is wrong.
+inline constexpr int kWrongResult = 7;
+
+// All-reduces a network's gradients, per tensor and in buckets.
+Result<int> runModel(const WorkloadOptions& options, Runner& runner);
+
+// All-reduces the tensors of a safetensors file.
+Result<int> runTensors(const WorkloadOptions& options, Runner& runner);
+
+}  // namespace bps::perf
