@@ -38,6 +38,7 @@ void SendComm::advance(size_t sent) {
 
 Status SendComm::progress() {
   size_t moved = 0;
+  full_ = false;
   setMore(false);
   while (!requests().idle()) {
     if (moved >= kMostPerCall) {
@@ -51,12 +52,14 @@ Status SendComm::progress() {
     message.msg_iovlen = batch.count;
     const ssize_t sent = ::sendmsg(socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
-      if (errno == EAGAIN || errno == EINTR) return {};
+      full_ = errno == EAGAIN;
+      if (full_ || errno == EINTR) return {};
       return errno == EPIPE ? peerClosed() : socketFailed(errno);
     }
     moved += static_cast<size_t>(sent);
     advance(static_cast<size_t>(sent));
-    if (static_cast<size_t>(sent) < batch.bytes) return {};
+    full_ = static_cast<size_t>(sent) < batch.bytes;
+    if (full_) return {};
   }
   return {};
 }

@@ -16,7 +16,7 @@ class SendComm final : public SocketComm {
 
  protected:
   Status progress() override;
-  Status flush() override { return progress(); }
+  Status flush() override { return full_ ? Status() : progress(); }
   Interest::For prepareSleep() override { return Interest::For::kWriting; }
 
  private:
@@ -35,6 +35,7 @@ class SendComm final : public SocketComm {
   void advance(size_t sent);
 
   size_t frontSent_ = 0;  // of the front message, with its frame
+  bool full_ = false;     // the socket took no more at the last attempt: a sleep ends when it does again
 };
 
 }  // namespace bps::plugin::tcp
