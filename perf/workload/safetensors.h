@@ -1,0 +1,60 @@
+// Files of named tensors in the safetensors format: 8 bytes with the length of the header (little endian), the header
+// (a JSON object), the tensors' bytes.
+//
+// The reader is strict. It refuses what the format forbids (names or keys twice, holes, overlaps, trailing bytes, a
+// size that does not follow from shape and type), and also an offset that is not a multiple of the element's size. A
+// failure is kInvalidArgument, or kSystem when the operating system refused, and names the file, the tensor and what
+// is wrong with it.
+#pragma once
+#include <bps/bps.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace bps::perf {
+
+struct TensorInfo {
+  std::string name;
+  bpsDataType_t type = bpsFloat32;
+  std::vector<uint64_t> shape;
+  uint64_t begin = 0, end = 0;  // bytes of the file's data
+
+  uint64_t bytes() const { return end - begin; }
+};
+
+inline constexpr size_t kLengthBytes = 8;
+inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+// The header's length from the file's first bytes. Never more than the file holds or kMaxHeaderBytes.
+Result<uint64_t> headerLength(std::span<const uint8_t, kLengthBytes> start, uint64_t fileBytes);
+
+// The tensors in the order of their data, which together are exactly dataBytes.
+Result<std::vector<TensorInfo>> parseHeader(std::string_view header, uint64_t dataBytes);
+
+// The start of a file of these tensors, up to the data, padded with spaces to a multiple of 8. Their data follows in
+// this order; begin and end are set from shape and type.
+std::string makeHeader(std::vector<TensorInfo>& tensors);
+
+// "F32" and so on; as the format names them.
+std::string_view formatName(bpsDataType_t type);
+
+struct TensorFile {
+  std::vector<TensorInfo> tensors;
+  uint64_t dataBytes = 0;
+  std::unique_ptr<uint8_t[]> data;
+
+  std::span<uint8_t> dataOf(const TensorInfo& tensor) { return {data.get() + tensor.begin, tensor.bytes()}; }
+};
+
+Result<TensorFile> readTensors(const std::string& path);
+// `data` holds the tensors' bytes one after another, in their order.
+Status writeTensors(const std::string& path, std::vector<TensorInfo> tensors, std::span<const uint8_t> data);
+
+}  // namespace bps::perf
