@@ -97,9 +97,10 @@ class ControlPlane::Impl {
       star_->watch(set);
       if (end) set.wakeAt(end->at());
       BPS_TRY(set.wait());
+      const bool stopped = mailbox_.stopped();  // first: what was called before the stop is among the calls
       for (const Mailbox::Call& call : mailbox_.takeCalls()) call(*star_);
       star_->step(set);
-      if (!end && mailbox_.stopped()) end = Deadline::in(kLastWords);
+      if (!end && stopped) end = Deadline::in(kLastWords);
       if (end && (star_->quiet() || end->passed())) return {};
     }
   }

@@ -85,9 +85,9 @@ class Heard {
 };
 
 struct Rank {
-  std::unique_ptr<ControlPlane> plane;
+  Heard heard;  // outlives the plane that speaks to it
   Status joined;
-  Heard heard;
+  std::unique_ptr<ControlPlane> plane;
 };
 
 // All ranks of one communicator, joined at the same time. hostOf(rank) is the machine.

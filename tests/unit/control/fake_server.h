@@ -1,5 +1,8 @@
 // Summation servers of a control plane without summation: real sessions, jobs played by FakeRunner.
 #pragma once
+#include <unistd.h>
+
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -87,7 +90,10 @@ class TestServer {
     auto made = server::ControlServer::create(env, where, std::move(serverKey(env)).value(), runner);
     EXPECT_TRUE(made.ok()) << made.error().message();
     server_ = std::move(made).value();
-    thread_ = std::thread([this] { EXPECT_TRUE(server_->run().ok()); });
+    thread_ = std::thread([this] {
+      task_ = ::gettid();
+      EXPECT_TRUE(server_->run().ok());
+    });
   }
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
@@ -99,6 +105,7 @@ class TestServer {
     wait();
   }
   void drain() { server_->drain(); }
+  pid_t task() const { return task_; }
   void wait() {
     if (thread_.joinable()) thread_.join();
   }
@@ -107,6 +114,7 @@ class TestServer {
 
  private:
   std::unique_ptr<server::ControlServer> server_;
+  std::atomic<pid_t> task_{0};
   std::thread thread_;
 };
 

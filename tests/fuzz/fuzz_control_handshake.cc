@@ -1,0 +1,35 @@
+// A stranger's bytes against both sides of the handshake, which nobody without the key may finish.
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/control/link/handshake.h"
+#include "src/control/link/secret.h"
+
+namespace {
+
+template <class Handshake>
+void face(const uint8_t* data, size_t size) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) std::abort();
+  const bps::UniqueFd stranger(fds[0]);
+  bps::Credentials credentials;
+  credentials.key.fill(0x5a);
+  Handshake handshake(std::make_unique<bps::ControlSocket>(bps::UniqueFd(fds[1])), credentials, bps::Purpose::kJoin, 7);
+  [[maybe_unused]] const ssize_t sent = ::send(stranger.get(), data, size, MSG_NOSIGNAL);
+  for (int turn = 0; turn < 4; ++turn) {
+    auto progress = handshake.step();
+    if (!progress.ok()) return;
+    if (std::move(progress).value() == bps::Progress::kDone) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0 || !bps::secretInit().ok()) return 0;
+  if ((data[0] & 1) != 0) face<bps::AcceptingHandshake>(data + 1, size - 1);
+  else face<bps::ConnectingHandshake>(data + 1, size - 1);
+  return 0;
+}

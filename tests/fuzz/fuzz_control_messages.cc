@@ -1,0 +1,33 @@
+// Every message of the control plane: the first byte chooses which. What is accepted comes back as the same bytes.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/wire/control_messages.h"
+
+namespace {
+
+template <class T>
+void tryAs(std::span<const uint8_t> bytes) {
+  auto decoded = bps::decode<T>(bytes);
+  if (!decoded.ok()) return;
+  const bps::Blob again = bps::encode(std::move(decoded).value());
+  if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+}
+
+template <class... T>
+void tryOne(size_t which, std::span<const uint8_t> bytes) {
+  using Try = void (*)(std::span<const uint8_t>);
+  constexpr Try kTries[] = {&tryAs<T>...};
+  kTries[which % sizeof...(T)](bytes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  using namespace bps;
+  tryOne<Hello, Challenge, ProofMessage, Welcome, Refusal, AskRoot, Redirect, Join, Offer, OpenJob, JobOpened,
+         RoundPart, RoundAnswer, FailureMessage, Suspect, Left>(data[0], {data + 1, size - 1});
+  return 0;
+}
