@@ -12,7 +12,7 @@
 namespace bps::perf {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 
@@ -103,7 +103,8 @@ Result<uint64_t> sizeOf(const TensorInfo& tensor) {
 
 Result<TensorInfo> parseTensor(const std::string& name, const Json& entry, uint64_t dataBytes) {
   if (!entry.is_object()) return bad("is not an object");
-  TensorInfo tensor{name};
+  TensorInfo tensor;
+  tensor.name = name;
   tensor.type = BPS_TRY(typeOf(entry));
   tensor.shape = BPS_TRY(numbers(entry, "shape"));
   const std::vector<uint64_t> offsets = BPS_TRY(numbers(entry, "data_offsets"));
@@ -181,8 +182,9 @@ std::string makeHeader(std::vector<TensorInfo>& tensors) {
   }
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  const Blob length = WireWriter().put(uint64_t{text.size()}).take();
-  return std::string(length.begin(), length.end()) + text;
+  WireWriter length;
+  length.put(uint64_t{text.size()});
+  return std::string(length.bytes().begin(), length.bytes().end()) + text;
 }
 
 }  // namespace bps::perf
