@@ -28,6 +28,11 @@ awk '
     split($0, parts, "\"")
     target = parts[2]
     if (target ~ /^bps\//) target = "include/" target
+    for (name in third)
+      if (index(target, name) == 1) {
+        if (!allowed_third(name)) complain(from " may not include \"" target "\"")
+        next
+      }
     if (module_of(target) == from || allowed(from, target)) next
     if (target !~ /\// || module_of(target) == "") complain("\"" target "\" is not rooted at the repository")
     else complain(from " may not include " target)
