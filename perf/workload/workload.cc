@@ -11,6 +11,7 @@ Result<int> runWorkload(const WorkloadOptions& options, Runner& runner) {
     return Status(Code::kInvalidArgument, "--out and --compare go with --tensors");
   }
   if (tensors && options.backwardOrder) return Status(Code::kInvalidArgument, "--backward-order goes with --model");
+  if (tensors && options.bucketBytes > 0) return Status(Code::kInvalidArgument, "--bucket-bytes goes with --model");
   return tensors ? runTensors(options, runner) : runModel(options, runner);
 }
 
