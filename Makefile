@@ -39,7 +39,7 @@ SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
 PLUGIN_PARTS := $(call sources,net_plugin $(filter-out %/nccl,$(patsubst %/,%,$(wildcard net_plugin/*/))))
 PLUGIN_SRCS := $(PLUGIN_PARTS) $(call sources,net_plugin/nccl) $(BASE_SRCS)
-PERF_SRCS   := $(call sources,perf/bps_perf)
+PERF_SRCS   := $(call sources,perf/app perf/workload)
 
 CORE   := $(BUILD)/lib/libbps_core.a
 SERVER := $(BUILD)/lib/libbps_server.a
@@ -91,9 +91,11 @@ $(BUILD)/bin/$(subst _,-,$(1)): $(call objects,$(call sources,tools/$(1))) $(SER
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
-$(BUILD)/bin/bps-perf: $(call objects,$(PERF_SRCS)) $(BUILD)/lib/libbps.so
+# Calls the library as any application does; only helpers (formatting, parsing) come from CORE.
+$(BUILD)/bin/bps-perf: $(call objects,$(PERF_SRCS)) $(CORE) $(BUILD)/lib/libbps.so
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $(call objects,$(PERF_SRCS)) -L$(BUILD)/lib -lbps -Wl,-rpath,'$$ORIGIN/../lib'
+	$(CXX) $(LDFLAGS) -o $@ $(call objects,$(PERF_SRCS)) -L$(BUILD)/lib -lbps $(CORE) $(CORE_LIBS) \
+	  -Wl,-rpath,'$$ORIGIN/../lib'
 
 include tests/tests.mk
 

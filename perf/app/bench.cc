@@ -1,0 +1,201 @@
+#include "perf/app/bench.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+
+#include "src/base/format.h"
+
+namespace bps::perf {
+namespace {
+
+constexpr int kStale = 0xA5;  // what a receive buffer holds before a check
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+Buffers::~Buffers() {
+  bpsMemFree(send_);
+  bpsMemFree(recv_);
+}
+
+Status Buffers::allocate(size_t bytes) {
+  for (void** each : {&send_, &recv_}) {
+    const bpsResult_t result = bpsMemAlloc(each, bytes);
+    if (result != bpsSuccess) {
+      return failure(static_cast<Code>(result), "bpsMemAlloc: {} bytes: {}", bytes, bpsGetLastError(nullptr));
+    }
+  }
+  return {};
+}
+
+Status Bench::run() {
+  const size_t bytes = options_.maxBytes + static_cast<size_t>(options_.unalign) * sizeof(double) + sizeof(double);
+  BPS_TRY(buffers_.allocate(bytes));
+  if (options_.registerBuffers != 0) {
+    BPS_TRY(rank_.registerBuffer(buffers_.send(), bytes));
+    BPS_TRY(rank_.registerBuffer(buffers_.recv(), bytes));
+  }
+  for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+    for (const NamedType& type : chosenTypes(options_.type)) {
+      for (const NamedOp& op : chosenOps(options_.op)) BPS_TRY(runTable(type, op));
+    }
+  }
+  return {};
+}
+
+Status Bench::runTable(const NamedType& type, const NamedOp& op) {
+  Call call{.type = type, .op = op, .use = op.op};
+  const Generator generator(type.type, op.op, rank_.ranks());
+  const bool own = op.op == bpsNumOps;
+  if (own) call.use = BPS_TRY(rank_.preMulSum(type.type, generator.premulScalar(rank_.rank())));
+  // Real values in the buffers: nothing is timed on pages never touched, or on numbers too small to be normal.
+  const size_t room = options_.maxBytes / typeBytes(type.type);
+  call.count = 0;
+  generator.fill(buffers_.send() + offset(call, 0), room, rank_.rank(), 0);
+  generator.fill(buffers_.recv() + offset(call, 0), room, rank_.rank(), 0);
+  BPS_TRY(runSizes(call));
+  if (own) BPS_TRY(rank_.destroyOp(call.use));
+  return {};
+}
+
+Status Bench::runSizes(const Call& call) {
+  const size_t element = typeBytes(call.type.type);
+  for (uint64_t size = options_.minBytes; options_.warmup > 0 && size <= options_.maxBytes;) {
+    Call warm = call;
+    warm.count = size / element;
+    for (int i = 0; i < options_.warmup; ++i) BPS_TRY(issueGroup(warm, static_cast<uint64_t>(i)));
+    BPS_TRY(rank_.synchronize());
+    if (size == 0 || size > UINT64_MAX / 2) break;
+    size *= 2;
+  }
+  for (const uint64_t size : sizes(options_)) {
+    Call row = call;
+    row.count = size / element;
+    BPS_TRY(runRow(row));
+  }
+  return {};
+}
+
+Status Bench::runRow(Call call) {
+  Row row;
+  row.count = call.count;
+  row.bytes = call.bytes();
+  row.type = call.type.name;
+  row.op = call.op.name;
+  const Generator generator(call.type.type, call.op.op, rank_.ranks());
+  for (Measurement* half : {&row.outOfPlace, &row.inPlace}) {
+    call.inPlace = half == &row.inPlace;
+    BPS_TRY(measure(call, generator, *half));
+    totals_.busBw += half->busbw;
+    ++totals_.measurements;
+  }
+  totals_.outOfBounds += (row.outOfPlace.wrong > 0 || row.inPlace.wrong > 0);
+  onRow_(row);
+  if (!options_.jsonFile.empty() && options_.cycles != 0) totals_.rows.push_back(std::move(row));
+  return {};
+}
+
+Status Bench::measure(const Call& call, const Generator& generator, Measurement& result) {
+  BPS_TRY(timeRun(call, result));
+  const double seconds = result.micros * 1e-6;
+  result.algbw = seconds > 0 ? static_cast<double>(call.bytes()) / 1e9 / seconds : 0;
+  result.busbw = result.algbw * busFactor(rank_.ranks());
+  if (options_.perIteration != 0) BPS_TRY(timeIterations(call, result));
+  if (options_.checks > 0) BPS_TRY(check(call, generator, result));
+  return {};
+}
+
+Status Bench::timeRun(const Call& call, Measurement& result) {
+  BPS_TRY(issueGroup(call, 0));
+  BPS_TRY(rank_.synchronize());
+  BPS_TRY(rank_.barrier());
+  excluded_ = 0;
+  const double start = now();
+  for (int i = 0; i < options_.iterations; ++i) BPS_TRY(issueGroup(call, static_cast<uint64_t>(i) + 1));
+  const double issued = now();
+  BPS_TRY(rank_.synchronize());
+  const double seconds = (options_.cpuTime != 0 ? issued : now()) - start - excluded_;
+  result.micros = BPS_TRY(overRanks(seconds * 1e6 / options_.iterations / options_.aggregated));
+  return {};
+}
+
+// Each iteration by itself; the slowest rank counts.
+Status Bench::timeIterations(const Call& call, Measurement& result) {
+  BPS_TRY(rank_.barrier());
+  std::vector<double> times;
+  for (int i = 0; i < options_.iterations; ++i) {
+    const double start = now();
+    BPS_TRY(issueGroup(call, static_cast<uint64_t>(i)));
+    BPS_TRY(rank_.synchronize());
+    if (i >= options_.skipIterations) times.push_back((now() - start) * 1e6 / options_.aggregated);
+  }
+  BPS_TRY(rank_.allReduce(times.data(), times.data(), times.size(), bpsFloat64, bpsMax));
+  BPS_TRY(rank_.synchronize());
+  result.iterations = iterationTimes(std::move(times));
+  return {};
+}
+
+Status Bench::check(const Call& call, const Generator& generator, Measurement& result) {
+  result.checked = true;
+  for (int i = 0; i < options_.checks && result.wrong == 0; ++i) {
+    ++epoch_;
+    const size_t at = offset(call, epoch_);
+    char* recv = buffers_.recv() + at;
+    char* send = call.inPlace ? recv : buffers_.send() + at;
+    if (!call.inPlace) std::memset(recv, kStale, call.bytes());
+    generator.fill(send, call.count, rank_.rank(), epoch_);
+    BPS_TRY(issueOne(call, epoch_));
+    BPS_TRY(rank_.synchronize());
+    result.wrong = BPS_TRY(rank_.sumOverRanks(generator.wrongElements(recv, call.count, epoch_)));
+  }
+  return {};
+}
+
+// -m calls in one group. -z 1 and 2 wait after each call, so that there is nothing to group.
+Status Bench::issueGroup(const Call& call, uint64_t iteration) {
+  const auto calls = static_cast<uint64_t>(options_.aggregated);
+  const bool each = options_.blocking == 1 || options_.blocking == 2;
+  const bool group = calls > 1 && !each;
+  if (group) BPS_TRY(rank_.groupStart());
+  for (uint64_t i = 0; i < calls; ++i) {
+    BPS_TRY(issueOne(call, iteration * calls + i));
+    if (each) BPS_TRY(rank_.synchronize());
+    if (options_.blocking == 1) BPS_TRY(rank_.barrier());
+  }
+  if (group) BPS_TRY(rank_.groupEnd());
+  if (options_.blocking != 3) return {};
+  BPS_TRY(rank_.synchronize());
+  const double start = now();
+  BPS_TRY(rank_.barrier());
+  excluded_ += now() - start;
+  return {};
+}
+
+Status Bench::issueOne(const Call& call, uint64_t iteration) {
+  const size_t at = offset(call, iteration);
+  char* recv = buffers_.recv() + at;
+  const char* send = call.inPlace ? recv : buffers_.send() + at;
+  return rank_.allReduce(send, recv, call.count, call.type.type, call.use);
+}
+
+// Calls that follow each other use different parts of the buffers, as far as there is room: caches do not help.
+size_t Bench::offset(const Call& call, uint64_t iteration) const {
+  const size_t bytes = call.bytes();
+  const size_t unaligned = static_cast<size_t>(options_.unalign) * typeBytes(call.type.type);
+  if (bytes == 0) return unaligned;
+  const size_t parts = std::max<size_t>(1, options_.maxBytes / std::bit_ceil(bytes));
+  return iteration % parts * bytes + unaligned;
+}
+
+Result<double> Bench::overRanks(double value) {
+  if (options_.average == 2) return rank_.overRanks(value, bpsMin);
+  if (options_.average == 3) return rank_.overRanks(value, bpsMax);
+  if (options_.average == 0 && rank_.rank() != 0) value = 0;
+  const double sum = BPS_TRY(rank_.overRanks(value, bpsSum));
+  return options_.average == 0 ? sum : sum / rank_.ranks();
+}
+
+}  // namespace bps::perf

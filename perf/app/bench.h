@@ -1,0 +1,77 @@
+// Bench: measures and checks the rows of the table on one rank. Every rank runs the same sequence of calls, and comes
+// to the same rows: times and wrong elements are agreed on over the ranks.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "perf/app/generator.h"
+#include "perf/app/options.h"
+#include "perf/app/rank.h"
+#include "perf/app/report.h"
+
+namespace bps::perf {
+
+// Send and receive memory of one rank; freed after the communicator that uses it.
+class Buffers {
+ public:
+  Buffers() = default;
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+  ~Buffers();
+  Status allocate(size_t bytes);
+  char* send() const { return static_cast<char*>(send_); }
+  char* recv() const { return static_cast<char*>(recv_); }
+
+ private:
+  void* send_ = nullptr;
+  void* recv_ = nullptr;
+};
+
+struct BenchTotals {
+  std::vector<Row> rows;  // kept for -J
+  uint64_t outOfBounds = 0, measurements = 0;
+  double busBw = 0;  // sum
+  double averageBusBw() const { return measurements > 0 ? busBw / static_cast<double>(measurements) : 0; }
+};
+
+class Bench {
+ public:
+  using OnRow = std::function<void(const Row&)>;
+  // `buffers` must outlive `rank`'s communicator.
+  Bench(const Options& options, Rank& rank, Buffers& buffers, OnRow onRow)
+      : options_(options), rank_(rank), buffers_(buffers), onRow_(std::move(onRow)) {}
+  Status run();
+  const BenchTotals& totals() const { return totals_; }
+
+ private:
+  struct Call {
+    NamedType type;
+    NamedOp op;      // as on the command line
+    bpsRedOp_t use;  // the operation to call
+    size_t count = 0;
+    bool inPlace = false;
+    size_t bytes() const { return count * typeBytes(type.type); }
+  };
+  Status runTable(const NamedType& type, const NamedOp& op);
+  Status runSizes(const Call& call);
+  Status runRow(Call call);
+  Status measure(const Call& call, const Generator& generator, Measurement& result);
+  Status timeRun(const Call& call, Measurement& result);
+  Status timeIterations(const Call& call, Measurement& result);
+  Status check(const Call& call, const Generator& generator, Measurement& result);
+  Status issueGroup(const Call& call, uint64_t iteration);
+  Status issueOne(const Call& call, uint64_t iteration);
+  size_t offset(const Call& call, uint64_t iteration) const;
+  Result<double> overRanks(double value);
+
+  const Options& options_;
+  Rank& rank_;
+  Buffers& buffers_;
+  OnRow onRow_;
+  BenchTotals totals_;
+  uint64_t epoch_ = 0;
+  double excluded_ = 0;  // seconds spent in barriers that are not to be timed
+};
+
+}  // namespace bps::perf

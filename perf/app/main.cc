@@ -1,0 +1,213 @@
+// bps-perf: measures and checks all-reduce, with nccl-tests' options and output.
+//
+// Exit status: 0 all right, 3 a call of bps failed, 4 a wait took longer than -T, 6 wrong usage, 7 wrong data or less
+// bandwidth than NCCL_TESTS_MIN_BW asks for.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "perf/app/bench.h"
+#include "perf/app/json.h"
+#include "perf/app/launcher.h"
+#include "src/base/format.h"
+#include "src/base/guard.h"
+
+namespace bps::perf {
+namespace {
+
+constexpr int kFailed = 3, kUsage = 6, kWrong = 7;
+
+void complain(const char* text) { std::fprintf(stderr, "bps-perf: %s\n", text); }
+
+// What all rank threads of this process share; read only while they run.
+struct Job {
+  Options options;
+  Place place;
+  bpsUniqueId id{};
+  double leastBw = 0;
+  std::vector<std::string> arguments;
+  std::string startTime;
+  mutable std::atomic<bool> complained{false};
+
+  int localRanks() const { return options.threads * options.gpus; }
+  int ranks() const { return localRanks() * place.processes; }
+};
+
+Result<std::vector<Device>> gatherDevices(Rank& rank) {
+  struct Entry {
+    int32_t pid;
+    std::array<char, 60> host;
+  };
+  Entry own{};
+  own.pid = static_cast<int32_t>(::getpid());
+  ::gethostname(own.host.data(), own.host.size() - 1);
+  std::vector<Entry> all(static_cast<size_t>(rank.ranks()));
+  BPS_TRY(rank.gather({reinterpret_cast<const uint8_t*>(&own), sizeof own},
+                      {reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof own}));
+  std::vector<Device> devices;
+  for (const Entry& entry : all) {
+    devices.push_back({static_cast<int>(devices.size()), entry.pid, std::string(entry.host.data())});
+  }
+  return devices;
+}
+
+Result<JobFacts> gatherFacts(Rank& rank) {
+  JobFacts facts;
+  facts.ranks = rank.ranks();
+  facts.headers = BPS_VERSION_CODE;
+  if (bpsGetVersion(&facts.library) != bpsSuccess) return Status(Code::kInternal, "bpsGetVersion failed");
+  facts.devices = BPS_TRY(gatherDevices(rank));
+  facts.description = BPS_TRY(rank.describe());
+  return facts;
+}
+
+// One rank, on a thread of its own.
+class RankRun {
+ public:
+  RankRun(const Job& job, int rank) : job_(job), rank_(rank) {}
+
+  int run() {
+    Status status = guarded([this] { return work(); });
+    if (!status.ok()) {
+      if (!job_.complained.exchange(true)) complain(status.message());
+      report_.errors.emplace_back(status.message());
+      exitCode_ = kFailed;
+    }
+    if (rank_ == 0 && !job_.options.jsonFile.empty()) writeJson();
+    return exitCode_;
+  }
+
+ private:
+  Status work() {
+    const Options& options = job_.options;
+    Buffers buffers;  // goes after the communicator
+    auto rank = BPS_TRY(Rank::join({.rank = rank_,
+                                    .ranks = job_.ranks(),
+                                    .timeoutSeconds = options.timeout,
+                                    .defaultStream = options.nullStream != 0 && job_.localRanks() == 1},
+                                   job_.id));
+    report_.facts = BPS_TRY(gatherFacts(*rank));
+    if (rank_ == 0) print(headerText(options, report_.facts));
+    const bool workload = !options.model.empty() || !options.tensors.empty();
+    if (workload) exitCode_ = BPS_TRY(runWorkload(workloadOptions(), *rank));
+    else BPS_TRY(table(*rank, buffers));
+    return rank->close();
+  }
+
+  Status table(Rank& rank, Buffers& buffers) {
+    const Options& options = job_.options;
+    if (rank_ == 0) print(columnsText(options));
+    Bench bench(options, rank, buffers, [&](const Row& row) {
+      if (rank_ == 0) print(rowText(options, row) + idealText(options, report_.facts, row));
+    });
+    BPS_TRY(bench.run());
+    const BenchTotals& totals = bench.totals();
+    report_.rows = totals.rows;
+    report_.outOfBounds = totals.outOfBounds;
+    report_.averageBusBw = totals.averageBusBw();
+    if (rank_ == 0) print(footerText(totals.outOfBounds, totals.averageBusBw(), job_.leastBw));
+    if (totals.outOfBounds > 0 || totals.averageBusBw() < 0.9 * job_.leastBw) exitCode_ = kWrong;
+    return {};
+  }
+
+  WorkloadOptions workloadOptions() const {
+    const Options& o = job_.options;
+    const NamedType type = chosenTypes(o.type).front();
+    const NamedOp op = chosenOps(o.op).front();
+    return {.model = o.model,
+            .backwardOrder = o.backwardOrder,
+            .bucketBytes = o.bucketBytes,
+            .tensors = o.tensors,
+            .out = o.out,
+            .compare = o.compare,
+            .type = type.type,
+            .typeName = type.name,
+            .op = op.op,
+            .opName = op.name,
+            .iterations = o.iterations,
+            .warmup = o.warmup,
+            .check = o.checks > 0};
+  }
+
+  void writeJson() {
+    report_.startTime = job_.startTime;
+    report_.endTime = timeText();
+    report_.arguments = job_.arguments;
+    report_.environment = shownEnvironment(processEnvironment());
+    report_.leastBw = job_.leastBw;
+    report_.exitCode = exitCode_;
+    const auto name = writeNewFile(job_.options.jsonFile, jsonText(job_.options, report_));
+    if (name.ok()) return;
+    complain(name.error().message());
+    if (exitCode_ == 0) exitCode_ = 1;
+  }
+
+  const Job& job_;
+  const int rank_;
+  int exitCode_ = 0;
+  JsonReport report_;
+};
+
+int runRanks(const Job& job) {
+  const int first = job.place.process * job.localRanks();
+  std::vector<int> codes(static_cast<size_t>(job.localRanks()), 0);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < codes.size(); ++i) {
+    threads.emplace_back([&job, &codes, first, i] { codes[i] = RankRun(job, first + static_cast<int>(i)).run(); });
+  }
+  codes[0] = RankRun(job, first).run();
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(codes.begin(), codes.end());
+}
+
+Status prepare(std::span<const char* const> arguments, Job& job) {
+  job.options = BPS_TRY(parseOptions(arguments));
+  if (job.options.help) return {};
+  job.place = BPS_TRY(findPlace(processLookup()));
+  if (!job.place.root.empty()) setRoot(job.place.root);
+  auto& notes = job.options.notes;
+  notes.push_back("ranks from " + job.place.source);
+  notes.insert(notes.end(), job.place.notes.begin(), job.place.notes.end());
+  const char* least = processLookup()("NCCL_TESTS_MIN_BW");
+  if (least == nullptr || *least == 0) return {};
+  auto number = parseNumber(least);
+  if (!number.ok()) return failure(Code::kInvalidUsage, "NCCL_TESTS_MIN_BW={}: not a number of GB/s", least);
+  job.leastBw = std::move(number).value();
+  return {};
+}
+
+int mainCode(std::span<const char* const> arguments) {
+  Job job;
+  job.startTime = timeText();
+  job.arguments.assign(arguments.begin(), arguments.end());
+  const Status ready = prepare(arguments.subspan(1), job);
+  if (!ready.ok()) {
+    complain(ready.message());
+    return kUsage;
+  }
+  if (job.options.help) {
+    print(usage());
+    return 0;
+  }
+  if (bpsGetUniqueId(&job.id) != bpsSuccess) {
+    complain(bpsGetLastError(nullptr));
+    return kFailed;
+  }
+  return runRanks(job);
+}
+
+}  // namespace
+}  // namespace bps::perf
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  int code = 1;
+  const bps::Status status = bps::guarded([&] { code = bps::perf::mainCode({argv, static_cast<size_t>(argc)}); });
+  if (!status.ok()) bps::perf::complain(status.message());
+  return code;
+}

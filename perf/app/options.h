@@ -1,0 +1,54 @@
+// The command line of bps-perf: one table of options, from which parsing and the usage text follow.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "perf/workload/workload.h"
+#include "src/base/status.h"
+
+namespace bps::perf {
+
+struct Options {
+  int threads = 1, gpus = 1;  // ranks of this process: threads * gpus
+  uint64_t minBytes = 32U << 20, maxBytes = 32U << 20, stepBytes = 1U << 20;
+  int stepFactor = 1;  // 1: add stepBytes
+  int iterations = 20, warmup = 1, aggregated = 1, cycles = 1;
+  int parallelInit = 0;
+  int checks = 1;
+  std::string op = "sum", type = "float";
+  std::string root = "0";
+  int blocking = 0;
+  int nullStream = 0, timeout = 0, graph = 0, cpuTime = 0, average = 1, registerBuffers = 0;
+  std::string ctaPolicy;
+  int device = 0, deviceCtas = 16;
+  std::string jsonFile;
+  int timestamps = 0, memory = 0, unalign = 0, perIteration = 0, skipIterations = 0;
+  double linkGbps = 0;  // 0: not given
+  std::string model, tensors, out, compare;
+  bool backwardOrder = false;
+  uint64_t bucketBytes = 0;
+  bool help = false;
+  std::vector<std::string> notes;  // what was accepted and has no effect
+};
+
+// Reads the command line, without the program's name. A failure is one line: option, value, and what would be right.
+Result<Options> parseOptions(std::span<const char* const> arguments);
+std::string usage();
+
+struct NamedType {
+  const char* name;
+  bpsDataType_t type;
+};
+struct NamedOp {
+  const char* name;
+  bpsRedOp_t op;  // of mulsum: bpsNumOps, each communicator makes its own
+};
+std::vector<NamedType> chosenTypes(const std::string& name);  // one, or all for "all"; empty: no such type
+std::vector<NamedOp> chosenOps(const std::string& name);
+
+// The sizes of the table's rows, in bytes.
+std::vector<uint64_t> sizes(const Options& options);
+
+}  // namespace bps::perf

@@ -1,0 +1,176 @@
+#include "perf/app/rank.h"
+
+#include <bps/bps_ext.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/base/format.h"
+
+namespace bps::perf {
+namespace {
+
+constexpr int kTimeoutExit = 4;
+
+std::string lastError(const char* call, bpsResult_t result, bpsComm_t comm) {
+  std::string text = bpsGetLastError(comm);
+  if (text.empty()) text = bpsGetLastError(nullptr);
+  if (text.empty()) text = bpsGetErrorString(result);
+  return text.starts_with(std::string(call) + ": ") ? text : std::string(call) + ": " + text;
+}
+
+}  // namespace
+
+// Ends the program when a wait takes too long. Its thread sleeps until a wait is armed and then until its deadline.
+class Watchdog {
+ public:
+  Watchdog(bpsComm_t comm, int seconds) : comm_(comm), seconds_(seconds), thread_([this] { watch(); }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  void arm(bool on) {
+    {
+      const std::lock_guard lock(mutex_);
+      deadline_.reset();
+      if (on) deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(seconds_);
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      if (!deadline_) changed_.wait(lock);
+      else if (std::chrono::steady_clock::now() >= *deadline_) expire();
+      else changed_.wait_until(lock, *deadline_);
+    }
+  }
+  [[noreturn]] void expire() {
+    std::fprintf(stderr, "bps-perf: Test timeout (%ds)\n", seconds_);
+    std::fflush(stdout);
+    bpsCommAbort(comm_);
+    std::_Exit(kTimeoutExit);
+  }
+
+  const bpsComm_t comm_;
+  const int seconds_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<Rank>> Rank::join(const Config& config, const bpsUniqueId& id) {
+  std::unique_ptr<Rank> self(new Rank(config));
+  BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&self->comm_, config.ranks, id, config.rank)));
+  if (!config.defaultStream) BPS_TRY(self->check("bpsHostStreamCreate", bpsHostStreamCreate(&self->stream_)));
+  if (config.timeoutSeconds > 0) self->watchdog_ = std::make_unique<Watchdog>(self->comm_, config.timeoutSeconds);
+  return self;
+}
+
+Rank::Rank(const Config& config) : config_(config) {}
+Rank::~Rank() { abort(); }
+
+void Rank::abort() {
+  watchdog_.reset();
+  if (comm_ != nullptr) bpsCommAbort(comm_);
+  if (stream_ != nullptr) bpsHostStreamDestroy(stream_);
+  comm_ = nullptr;
+  stream_ = nullptr;
+}
+
+Status Rank::check(const char* call, bpsResult_t result) {
+  if (result == bpsSuccess) return {};
+  return {static_cast<Code>(result), lastError(call, result, comm_)};
+}
+
+Status Rank::allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) {
+  return check("bpsAllReduce", bpsAllReduce(send, recv, count, type, op, comm_, stream_));
+}
+
+Status Rank::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
+Status Rank::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
+
+Status Rank::synchronize() {
+  if (watchdog_) watchdog_->arm(true);
+  const bpsResult_t result = bpsHostStreamSynchronize(stream_);
+  if (watchdog_) watchdog_->arm(false);
+  return check("bpsHostStreamSynchronize", result);
+}
+
+Status Rank::barrier() {
+  BPS_TRY(overRanks(0, bpsSum));
+  return {};
+}
+
+Result<double> Rank::overRanks(double value, bpsRedOp_t op) {
+  BPS_TRY(allReduce(&value, &value, 1, bpsFloat64, op));
+  BPS_TRY(synchronize());
+  return value;
+}
+
+Result<double> Rank::maxOverRanks(double value) { return overRanks(value, bpsMax); }
+
+Result<uint64_t> Rank::sumOverRanks(uint64_t value) {
+  BPS_TRY(allReduce(&value, &value, 1, bpsUint64, bpsSum));
+  BPS_TRY(synchronize());
+  return value;
+}
+
+// The largest value is the least when the largest complement is its complement.
+Result<bool> Rank::equalOnAllRanks(uint64_t value) {
+  uint64_t pair[2] = {value, ~value};
+  BPS_TRY(allReduce(pair, pair, 2, bpsUint64, bpsMax));
+  BPS_TRY(synchronize());
+  return pair[0] == ~pair[1];
+}
+
+Status Rank::gather(std::span<const uint8_t> own, std::span<uint8_t> all) {
+  std::memset(all.data(), 0, all.size());
+  std::memcpy(all.data() + own.size() * static_cast<size_t>(rank()), own.data(), own.size());
+  BPS_TRY(allReduce(all.data(), all.data(), all.size(), bpsUint8, bpsSum));
+  return synchronize();
+}
+
+Result<bpsRedOp_t> Rank::preMulSum(bpsDataType_t type, uint64_t scalar) {
+  bpsRedOp_t op = bpsSum;
+  BPS_TRY(check("bpsRedOpCreatePreMulSum", bpsRedOpCreatePreMulSum(&op, &scalar, type, bpsScalarHostImmediate, comm_)));
+  return op;
+}
+
+Status Rank::destroyOp(bpsRedOp_t op) { return check("bpsRedOpDestroy", bpsRedOpDestroy(op, comm_)); }
+
+Status Rank::registerBuffer(void* buffer, size_t bytes) {
+  void* handle = nullptr;  // ends with the communicator
+  return check("bpsCommRegister", bpsCommRegister(comm_, buffer, bytes, &handle));
+}
+
+Result<std::string> Rank::describe() {
+  std::vector<char> text(size_t{1} << 20);
+  BPS_TRY(check("bpsCommDescribe", bpsCommDescribe(comm_, text.data(), text.size())));
+  return std::string(text.data());
+}
+
+Status Rank::close() {
+  watchdog_.reset();
+  if (stream_ != nullptr) BPS_TRY(check("bpsHostStreamDestroy", bpsHostStreamDestroy(std::exchange(stream_, nullptr))));
+  const bpsResult_t result = bpsCommDestroy(std::exchange(comm_, nullptr));
+  return check("bpsCommDestroy", result);
+}
+
+}  // namespace bps::perf

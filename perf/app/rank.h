@@ -1,0 +1,64 @@
+// Rank: one rank of the communicator, as bps-perf uses it. One thread uses it.
+//
+// Every failure names the call and carries the library's text. Whoever meets one calls abort() (the destructor does):
+// the other ranks then end too, and nothing waits.
+#pragma once
+#include <bps/bps.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "perf/app/runner.h"
+
+namespace bps::perf {
+
+class Watchdog;
+
+class Rank : public Runner {
+ public:
+  struct Config {
+    int rank = 0, ranks = 1;
+    int timeoutSeconds = 0;  // 0: none; else a wait that takes longer ends the program
+    bool defaultStream = false;
+  };
+  static Result<std::unique_ptr<Rank>> join(const Config& config, const bpsUniqueId& id);
+  ~Rank() override;
+
+  int rank() const override { return config_.rank; }
+  int ranks() const override { return config_.ranks; }
+  Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) override;
+  Status groupStart() override;
+  Status groupEnd() override;
+  Status synchronize() override;
+  Result<double> maxOverRanks(double value) override;
+  Result<bool> equalOnAllRanks(uint64_t value) override;
+
+  // Collective, with nothing queued: they synchronize.
+  Status barrier();
+  Result<double> overRanks(double value, bpsRedOp_t op);
+  Result<uint64_t> sumOverRanks(uint64_t value);
+  // Every rank's `own` bytes, one after the other in rank order.
+  Status gather(std::span<const uint8_t> own, std::span<uint8_t> all);
+
+  Result<bpsRedOp_t> preMulSum(bpsDataType_t type, uint64_t scalar);
+  Status destroyOp(bpsRedOp_t op);
+  Status registerBuffer(void* buffer, size_t bytes);
+  // The library's facts about the communicator, as JSON.
+  Result<std::string> describe();
+  // Says goodbye to the other ranks.
+  Status close();
+
+ private:
+  explicit Rank(const Config& config);
+  Status check(const char* call, bpsResult_t result);
+  void abort();
+
+  const Config config_;
+  bpsComm_t comm_ = nullptr;
+  bpsHostStream_t stream_ = nullptr;  // null: the default one
+  std::unique_ptr<Watchdog> watchdog_;
+};
+
+}  // namespace bps::perf
