@@ -85,6 +85,14 @@ HWY_INLINE V canonical(D d, V v) {
   return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(du, kNan)), v);
 }
 
+// NaNs of a group become the canonical one. They are rare, and one of them makes the sum of all a NaN.
+template <class D, class V>
+HWY_INLINE void canonicalGroup(D d, V& a0, V& a1, V& a2, V& a3) {
+  const V sum = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
+  if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(sum)))) return;
+  a0 = canonical(d, a0), a1 = canonical(d, a1), a2 = canonical(d, a2), a3 = canonical(d, a3);
+}
+
 template <class D, class V>
 HWY_INLINE void storeVector(D d, hn::TFromD<D>* p, bool stream, V v) {
   if (stream) hn::Stream(v, d, p);
@@ -110,60 +118,72 @@ struct Partial {
   uint8_t* buffer;
 };
 
-template <class D>
-HWY_INLINE auto scalarOf(D d, const Fold& fold, size_t source) {
+// What a call asks for beyond folding, so that the common case carries none of it.
+enum class Shape { kGeneral, kPlain, kPlainTwo };
+
+template <Shape kShape, class D, class V>
+HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
+  if (kShape != Shape::kGeneral || fold.scalars == nullptr) return;
   hn::TFromD<D> scalar;
   __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
-  return hn::Set(d, scalar);
+  const V s = hn::Set(d, scalar);
+  a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
 }
 
-template <class E, FoldOp kOp, class Place>
+template <Shape kShape, class D, class V>
+HWY_INLINE void divide(D d, const Fold& fold, V& a0, V& a1, V& a2, V& a3) {
+  if constexpr (kShape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
+    if (fold.divisor == 1) return;
+    const V n = hn::Set(d, static_cast<hn::TFromD<D>>(fold.divisor));
+    a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
+  }
+}
+
+template <class E, FoldOp kOp, Shape kShape, class Place>
 HWY_INLINE void foldGroup(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
   const typename E::D d;
   using V = hn::Vec<typename E::D>;
   V a0, a1, a2, a3;
   E::load(place(fold, 0), a0, a1, a2, a3);
-  if (fold.scalars != nullptr) {
-    const V s = scalarOf(d, fold, 0);
-    a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
-  }
-  for (size_t source = 1; source < fold.nSources; source++) {
+  scale<kShape>(d, fold, 0, a0, a1, a2, a3);
+  const size_t nSources = kShape == Shape::kPlainTwo ? 2 : fold.nSources;
+  for (size_t source = 1; source < nSources; source++) {
     V b0, b1, b2, b3;
     E::load(place(fold, source), b0, b1, b2, b3);
-    if (fold.scalars != nullptr) {
-      const V s = scalarOf(d, fold, source);
-      b0 = multiply(d, b0, s), b1 = multiply(d, b1, s), b2 = multiply(d, b2, s), b3 = multiply(d, b3, s);
-    }
+    scale<kShape>(d, fold, source, b0, b1, b2, b3);
     a0 = combine<kOp>(d, a0, b0), a1 = combine<kOp>(d, a1, b1);
     a2 = combine<kOp>(d, a2, b2), a3 = combine<kOp>(d, a3, b3);
   }
-  if constexpr (hwy::IsFloat<hn::TFromD<typename E::D>>()) {
-    if (fold.divisor != 1) {
-      const V n = hn::Set(d, static_cast<hn::TFromD<typename E::D>>(fold.divisor));
-      a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
-    }
-  }
+  divide<kShape>(d, fold, a0, a1, a2, a3);
   E::store(out, stream, a0, a1, a2, a3);
 }
 
 template <class E, FoldOp kOp>
 HWY_NOINLINE void foldPartial(const Fold& fold, size_t offset, size_t bytes) {
   HWY_ALIGN uint8_t buffer[kMostGroupBytes] = {};
-  foldGroup<E, kOp>(fold, Partial{offset, bytes, buffer}, buffer, false);
+  foldGroup<E, kOp, Shape::kGeneral>(fold, Partial{offset, bytes, buffer}, buffer, false);
   __builtin_memcpy(static_cast<uint8_t*>(fold.dst) + offset, buffer, bytes);
 }
 
+template <class E, FoldOp kOp, Shape kShape>
+HWY_NOINLINE void foldGroups(const Fold& fold, size_t offset, size_t end, bool stream) {
+  const size_t group = 4 * hn::Lanes(typename E::D()) * E::kBytes;
+  uint8_t* const dst = static_cast<uint8_t*>(fold.dst);
+  for (; offset < end; offset += group) {
+    foldGroup<E, kOp, kShape>(fold, Whole{offset}, dst + offset, stream);
+  }
+}
+
 // Bytes before dst is aligned to a cache line; 0 if it never is.
-HWY_INLINE size_t bytesToLine(const void* dst, size_t elementBytes) {
-  size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
+HWY_INLINE size_t bytesToLine(const uint8_t* dst, size_t elementBytes) {
+  const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
   return bytes % elementBytes == 0 ? bytes : 0;
 }
 
 template <class E, FoldOp kOp>
 void foldAll(const Fold& fold) {
-  const typename E::D d;
-  const size_t group = 4 * hn::Lanes(d) * E::kBytes;
-  uint8_t* const dst = static_cast<uint8_t*>(fold.dst);
+  const size_t group = 4 * hn::Lanes(typename E::D()) * E::kBytes;
+  const uint8_t* const dst = static_cast<const uint8_t*>(fold.dst);
   size_t offset = fold.begin * E::kBytes;
   const size_t end = offset + fold.count * E::kBytes;
   const size_t head = bytesToLine(dst + offset, E::kBytes);
@@ -174,19 +194,27 @@ void foldAll(const Fold& fold) {
       offset += bytes;
     }
   }
+  const size_t whole = offset + (end - offset) / group * group;
   const bool stream = fold.stream && reinterpret_cast<uintptr_t>(dst + offset) % 64 == 0;
-  for (; end - offset >= group; offset += group) foldGroup<E, kOp>(fold, Whole{offset}, dst + offset, stream);
-  if (offset < end) foldPartial<E, kOp>(fold, offset, end - offset);
+  const bool plain = kOp == FoldOp::kSum && fold.scalars == nullptr && fold.divisor == 1;
+  if (!plain) foldGroups<E, kOp, Shape::kGeneral>(fold, offset, whole, stream);
+  else if (fold.nSources != 2) foldGroups<E, FoldOp::kSum, Shape::kPlain>(fold, offset, whole, stream);
+  else foldGroups<E, FoldOp::kSum, Shape::kPlainTwo>(fold, offset, whole, stream);
+  if (whole < end) foldPartial<E, kOp>(fold, whole, end - whole);
   if (stream) hwy::FlushStream();
+}
+
+template <class E, FoldOp kOp>
+void fill(KernelTable& table, DataType type) {
+  table.kernels[static_cast<size_t>(type)][static_cast<size_t>(kOp)] = foldAll<E, kOp>;
 }
 
 template <class E>
 void fillRow(KernelTable& table, DataType type) {
-  Kernel* row = table.kernels[static_cast<size_t>(type)];
-  row[static_cast<size_t>(FoldOp::kSum)] = foldAll<E, FoldOp::kSum>;
-  row[static_cast<size_t>(FoldOp::kProd)] = foldAll<E, FoldOp::kProd>;
-  row[static_cast<size_t>(FoldOp::kMax)] = foldAll<E, FoldOp::kMax>;
-  row[static_cast<size_t>(FoldOp::kMin)] = foldAll<E, FoldOp::kMin>;
+  fill<E, FoldOp::kSum>(table, type);
+  fill<E, FoldOp::kProd>(table, type);
+  fill<E, FoldOp::kMax>(table, type);
+  fill<E, FoldOp::kMin>(table, type);
 }
 
 }  // namespace

@@ -26,10 +26,11 @@ struct Float {
     const D d;
     const size_t n = hn::Lanes(d);
     T* p = reinterpret_cast<T*>(to);
-    storeVector(d, p, stream, canonical(d, a0));
-    storeVector(d, p + n, stream, canonical(d, a1));
-    storeVector(d, p + 2 * n, stream, canonical(d, a2));
-    storeVector(d, p + 3 * n, stream, canonical(d, a3));
+    canonicalGroup(d, a0, a1, a2, a3);
+    storeVector(d, p, stream, a0);
+    storeVector(d, p + n, stream, a1);
+    storeVector(d, p + 2 * n, stream, a2);
+    storeVector(d, p + 3 * n, stream, a3);
   }
 };
 

@@ -9,24 +9,27 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-using E4m3 = SmallFormat<4, 3, 0x43e00000, 0x7f>;  // 448
-using E5m2 = SmallFormat<5, 2, 0x47600000, 0x7f>;  // 57344
+// The largest values are 448 and 57344; 480 and 114688 would come next to them if there were no NaN.
+using E4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000>;
+using E5m2 = SmallFormat<5, 2, 0x47600000, 0x47e00000>;
 
-constexpr bool isE4m3(const E4m3&) { return true; }
-constexpr bool isE4m3(const E5m2&) { return false; }
-
-// e4m3 has no infinity and one NaN magnitude, which reads as 480.
+// e4m3 has no infinity, and its NaN reads as kNanFloat.
+template <class Format>
 HWY_INLINE VFloat e4m3NaN(VFloat value) {
   const DFloat d;
-  const auto nan = hn::BitCast(d, hn::Set(DBits(), 0x7fc00000U));
-  return hn::IfThenElse(hn::Eq(hn::Abs(value), hn::Set(d, 480.0F)), nan, value);
+  const hn::RebindToSigned<DFloat> di;
+  const auto nan = hn::BitCast(d, hn::Set(di, 0x7fc00000));
+  return hn::IfThenElse(hn::Eq(hn::Abs(value), hn::BitCast(d, hn::Set(di, Format::kNanFloat))), nan, value);
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 // e5m2 is the upper half of a float16, and e4m3 becomes one by a shift, 2^-8 times too small. The CPU widens float16
 // without a penalty for denormals. a0 and a1 hold the even bytes, a2 and a3 the odd ones.
+using SmallE4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000, 8>;
+
 template <class Format>
 struct Float8 {
+  static constexpr bool kE4m3 = Format::kShift == 20;
   using D = DFloat;
   using V = VFloat;
   using D16 = hn::Repartition<uint16_t, D>;
@@ -34,7 +37,7 @@ struct Float8 {
 
   static HWY_INLINE hn::Vec<D16> asHalves(hn::Vec<D16> word) {
     const D16 d16;
-    if constexpr (!isE4m3(Format())) return hn::And(word, hn::Set(d16, uint16_t{0xff00}));
+    if constexpr (!kE4m3) return hn::And(word, hn::Set(d16, uint16_t{0xff00}));
     const auto moved = hn::ShiftRight<1>(hn::BitCast(hn::RebindToSigned<D16>(), word));
     return hn::And(hn::BitCast(d16, moved), hn::Set(d16, uint16_t{0xbf80}));
   }
@@ -42,7 +45,7 @@ struct Float8 {
   static HWY_INLINE V widened(hn::Vec<hn::Half<D16>> halves) {
     const D d;
     const V value = hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), halves));
-    return isE4m3(Format()) ? hn::Mul(value, hn::Set(d, 256.0F)) : value;
+    return kE4m3 && Format::kBias == E4m3::kBias ? hn::Mul(value, hn::Set(d, 256.0F)) : value;
   }
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
@@ -53,11 +56,11 @@ struct Float8 {
     const auto odd = asHalves(word);
     a0 = widened(hn::LowerHalf(dHalf, even)), a1 = widened(hn::UpperHalf(dHalf, even));
     a2 = widened(hn::LowerHalf(dHalf, odd)), a3 = widened(hn::UpperHalf(dHalf, odd));
-    if constexpr (isE4m3(Format())) {
+    if constexpr (kE4m3) {
       const hn::Repartition<int8_t, D> d8;
       const auto magnitude = hn::And(hn::BitCast(d8, word), hn::Set(d8, int8_t{0x7f}));
       if (HWY_LIKELY(hn::AllFalse(d8, hn::Eq(magnitude, hn::Set(d8, int8_t{0x7f}))))) return;
-      a0 = e4m3NaN(a0), a1 = e4m3NaN(a1), a2 = e4m3NaN(a2), a3 = e4m3NaN(a3);
+      a0 = e4m3NaN<Format>(a0), a1 = e4m3NaN<Format>(a1), a2 = e4m3NaN<Format>(a2), a3 = e4m3NaN<Format>(a3);
     }
   }
 
@@ -68,19 +71,23 @@ struct Float8 {
 
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const D16 d16;
+    capGroup<Format>(a0, a1, a2, a3);
     storeVector(d16, reinterpret_cast<uint16_t*>(to), stream, hn::Combine(d16, packed(a1, a3), packed(a0, a2)));
   }
 };
 #else
 // Four elements lie in each 32-bit lane: a0 holds the lowest ones.
+using SmallE4m3 = E4m3;
+
 template <class Format>
 struct Float8 {
+  static constexpr bool kE4m3 = Format::kShift == 20;
   using D = DFloat;
   using V = VFloat;
   static constexpr size_t kBytes = 1;
 
   static HWY_INLINE V widened(VBits word) {
-    if constexpr (isE4m3(Format())) return e4m3NaN(widenFinite<Format>(word));
+    if constexpr (kE4m3) return e4m3NaN<Format>(widenFinite<Format>(word));
     else return widenIeee<Format>(word);
   }
 
@@ -91,6 +98,7 @@ struct Float8 {
   }
 
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    capGroup<Format>(a0, a1, a2, a3);
     const auto lower = hn::Or(roundSmall<Format>(a0), hn::ShiftLeft<8>(roundSmall<Format>(a1)));
     const auto upper = hn::Or(roundSmall<Format>(a2), hn::ShiftLeft<8>(roundSmall<Format>(a3)));
     storeVector(DBits(), reinterpret_cast<uint32_t*>(to), stream, hn::Or(lower, hn::ShiftLeft<16>(upper)));
@@ -101,7 +109,8 @@ struct Float8 {
 }  // namespace
 
 void fillFloat8s(KernelTable& table) {
-  fillRow<Float8<E4m3>>(table, DataType::kFloat8e4m3);
+  fillRow<Float8<SmallE4m3>>(table, DataType::kFloat8e4m3);
+  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // 2^-8 times 2^-8 is not 2^-8
   fillRow<Float8<E5m2>>(table, DataType::kFloat8e5m2);
 }
 

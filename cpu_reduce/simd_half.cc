@@ -28,19 +28,27 @@ struct Bfloat16 {
 
   // To nearest even: what is left of the upper 16 bits after adding just under half, or half if the last bit is odd.
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> rounded(V value) {
-    const D d;
     const hn::RebindToUnsigned<D> du;
-    const auto bits = hn::BitCast(du, canonical(d, value));
+    const auto bits = hn::BitCast(du, value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
     return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffU)), odd);
+  }
+
+  // The upper halves of both.
+  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> joined(hn::Vec<hn::RebindToUnsigned<D>> lower,
+                                                            hn::Vec<hn::RebindToUnsigned<D>> upper) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<uint16_t, D> d16;
+    const auto moved = hn::BitCast(d16, hn::ShiftRight<16>(lower));
+    return hn::BitCast(du, hn::OddEven(hn::BitCast(d16, upper), moved));
   }
 
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const hn::RebindToUnsigned<D> du;
     uint32_t* p = reinterpret_cast<uint32_t*>(to);
-    const auto upper = hn::Set(du, 0xffff0000U);
-    const auto w0 = hn::Or(hn::ShiftRight<16>(rounded(a0)), hn::And(rounded(a1), upper));
-    const auto w1 = hn::Or(hn::ShiftRight<16>(rounded(a2)), hn::And(rounded(a3), upper));
+    canonicalGroup(D(), a0, a1, a2, a3);
+    const auto w0 = joined(rounded(a0), rounded(a1));
+    const auto w1 = joined(rounded(a2), rounded(a3));
     storeVector(du, p, stream, w0);
     storeVector(du, p + hn::Lanes(du), stream, w1);
   }
@@ -51,7 +59,7 @@ struct Bfloat16 {
 struct Float16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
-  using Format = SmallFormat<5, 10, 0x47800000, 0x7e00>;
+  using Format = SmallFormat<5, 10, 0x47800000, 0x47c00000>;
   static constexpr size_t kBytes = 2;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
@@ -66,6 +74,7 @@ struct Float16 {
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const hn::RebindToUnsigned<D> du;
     uint32_t* p = reinterpret_cast<uint32_t*>(to);
+    capGroup<Format>(a0, a1, a2, a3);
     const auto w0 = hn::Or(roundSmall<Format>(a0), hn::ShiftLeft<16>(roundSmall<Format>(a1)));
     const auto w1 = hn::Or(roundSmall<Format>(a2), hn::ShiftLeft<16>(roundSmall<Format>(a3)));
     storeVector(du, p, stream, w0);
@@ -94,11 +103,12 @@ struct Float16 {
   static HWY_INLINE void put(uint8_t* to, size_t index, bool stream, V value) {
     const hn::Rebind<uint16_t, D> du16;
     uint16_t* p = reinterpret_cast<uint16_t*>(to) + index;
-    storeVector(du16, p, stream, hn::BitCast(du16, hn::DemoteTo(D16(), canonical(D(), value))));
+    storeVector(du16, p, stream, hn::BitCast(du16, hn::DemoteTo(D16(), value)));
   }
 
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const size_t n = hn::Lanes(D());
+    canonicalGroup(D(), a0, a1, a2, a3);
     put(to, 0, stream, a0), put(to, n, stream, a1), put(to, 2 * n, stream, a2), put(to, 3 * n, stream, a3);
   }
 };

@@ -15,15 +15,17 @@ namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
 // kLargest: the float at which magnitudes are capped before rounding, either the largest finite value (saturation) or
-// the power of two above it, whose code is infinity's.
-template <int kExponent, int kMantissa, int32_t kLargest, uint32_t kNanCode>
+// the power of two above it, whose code is infinity's. kNan: the float whose code, were there no special exponents,
+// is the NaN's. All floats of a format are 2^-kDown times the elements, which saves a multiplication per source where
+// the fold does not mind; a power of two changes no rounding.
+template <int kExponent, int kMantissa, int32_t kLargest, int32_t kNan, int32_t kDown = 0>
 struct SmallFormat {
   static constexpr int kBits = 1 + kExponent + kMantissa;
   static constexpr int kRoom = 8 - kExponent;
-  static constexpr uint32_t kBias = (1U << (kExponent - 1)) - 1;
   static constexpr int kShift = 23 - kMantissa;
-  static constexpr int32_t kMost = kLargest;
-  static constexpr uint32_t kNan = kNanCode;
+  static constexpr int32_t kBias = (1 << (kExponent - 1)) - 1 + kDown;
+  static constexpr int32_t kMostFloat = kLargest - (kDown << 23);
+  static constexpr int32_t kNanFloat = kNan - (kDown << 23);
 };
 
 using DFloat = hn::ScalableTag<float>;
@@ -40,7 +42,7 @@ HWY_INLINE VFloat widenFinite(VBits word) {
   const hn::RebindToSigned<DFloat> di;
   constexpr uint32_t kMask = 0x80000000U | (((1U << (Format::kBits - 1)) - 1) << Format::kShift);
   const auto moved = hn::BitCast(du, hn::ShiftRight<Format::kRoom>(hn::BitCast(di, word)));
-  const auto scale = hn::BitCast(d, hn::Set(du, (254U - Format::kBias) << 23));
+  const auto scale = hn::BitCast(d, hn::Set(di, (254 - Format::kBias) << 23));
   return hn::Mul(hn::BitCast(d, hn::And(moved, hn::Set(du, kMask))), scale);
 }
 
@@ -49,30 +51,51 @@ template <class Format>
 HWY_INLINE VFloat widenIeee(VBits word) {
   const DFloat d;
   const DBits du;
+  const hn::RebindToSigned<DFloat> di;
   const auto value = widenFinite<Format>(word);
-  const auto limit = hn::BitCast(d, hn::Set(du, (128U + Format::kBias) << 23));
+  const auto limit = hn::BitCast(d, hn::Set(di, (128 + Format::kBias) << 23));
   const auto special = hn::BitCast(d, hn::Set(du, 0x7f800000U));
   return hn::IfThenElse(hn::Ge(hn::Abs(value), limit), hn::Or(value, special), value);
 }
 
-// To the format's code in the lowest bits of each lane.
+// Magnitudes above kMostFloat become that, NaN becomes kNanFloat. Rare, so that one look at the group pays.
+template <class Format>
+HWY_INLINE VFloat capped(VFloat value) {
+  const DFloat d;
+  const auto most = hn::BitCast(d, hn::Set(hn::RebindToSigned<DFloat>(), Format::kMostFloat));
+  const auto nan = hn::BitCast(d, hn::Set(hn::RebindToSigned<DFloat>(), Format::kNanFloat));
+  const auto magnitude = hn::Abs(value);
+  const auto less = hn::IfThenElse(hn::Gt(magnitude, most), hn::CopySign(most, value), value);
+  return hn::IfThenElse(hn::IsNaN(value), nan, less);
+}
+
+template <class Format>
+HWY_INLINE void capGroup(VFloat& a0, VFloat& a1, VFloat& a2, VFloat& a3) {
+  const hn::RebindToSigned<DFloat> di;  // magnitudes, NaN's too, compare as integers
+  const auto m01 = hn::Max(hn::BitCast(di, hn::Abs(a0)), hn::BitCast(di, hn::Abs(a1)));
+  const auto m23 = hn::Max(hn::BitCast(di, hn::Abs(a2)), hn::BitCast(di, hn::Abs(a3)));
+  if (HWY_LIKELY(hn::AllFalse(di, hn::Gt(hn::Max(m01, m23), hn::Set(di, Format::kMostFloat))))) return;
+  a0 = capped<Format>(a0), a1 = capped<Format>(a1), a2 = capped<Format>(a2), a3 = capped<Format>(a3);
+}
+
+// A capped value to the format's code in the lowest bits of each lane, all others zero. With E the value's exponent,
+// but at least that of the least normal, adding 2^(E + kShift) leaves the rounded multiple of the last place, implicit
+// bit included, in the lowest bits of the sum; E itself belongs above it, one less for the implicit bit.
 template <class Format>
 HWY_INLINE VBits roundSmall(VFloat value) {
   const DFloat d;
   const DBits du;
-  const hn::RebindToSigned<DFloat> di;  // magnitudes compare alike as signed numbers, which is cheaper
-  constexpr int32_t kBias = static_cast<int32_t>(Format::kBias);
-  constexpr int32_t kHalf = (1 << (Format::kShift - 1)) - 1;
-  const auto magnitude = hn::Min(hn::BitCast(di, hn::Abs(value)), hn::Set(di, Format::kMost));
-  const auto odd = hn::And(hn::ShiftRight<Format::kShift>(magnitude), hn::Set(di, 1));
-  const auto carry = hn::Add(hn::Add(magnitude, hn::Set(di, kHalf - ((127 - kBias) << 23))), odd);
-  const auto magic = hn::Set(di, (128 - kBias + Format::kShift) << 23);  // its last bit is the least denormal
-  const auto tiny = hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, magic))), magic);
-  const auto isTiny = hn::Lt(magnitude, hn::Set(di, (128 - kBias) << 23));
-  const auto code = hn::BitCast(du, hn::IfThenElse(isTiny, tiny, hn::ShiftRight<Format::kShift>(carry)));
+  const hn::RebindToSigned<DFloat> di;
+  constexpr int32_t kLeast = 128 - Format::kBias;
+  const auto bits = hn::BitCast(di, value);
+  const auto exponent = hn::Max(hn::And(bits, hn::Set(di, 0x7f800000)), hn::Set(di, kLeast << 23));
+  const auto power = hn::Set(d, static_cast<float>(1 << Format::kShift));
+  const auto sum = hn::BitCast(di, hn::MulAdd(hn::BitCast(d, exponent), power, hn::Abs(value)));
+  const auto places = hn::Add(hn::Sub(sum, exponent), hn::ShiftRight<Format::kShift>(exponent));
+  const auto code = hn::Sub(places, hn::Set(di, (Format::kShift << 23) + (kLeast << (23 - Format::kShift))));
   const auto sign =
       hn::And(hn::ShiftRight<32 - Format::kBits>(hn::BitCast(du, value)), hn::Set(du, 1U << (Format::kBits - 1)));
-  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Set(du, Format::kNan), hn::Or(code, sign));
+  return hn::Or(hn::BitCast(du, code), sign);
 }
 
 }  // namespace
