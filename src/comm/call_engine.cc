@@ -8,6 +8,9 @@
 namespace bps {
 namespace {
 
+// How long a call may stand still once a rank has said goodbye: what that rank sent before is still on its way.
+constexpr std::chrono::seconds kDepartedPatience(2);
+
 // One rank alone: the sum of one contribution, still scaled as the operation says.
 void sumAlone(Collective& call) {
   const size_t bytes = call.call.count * elementBytes(static_cast<DataType>(call.call.type));
@@ -41,7 +44,9 @@ Result<bool> CallEngine::step() {
     const bool planeMoved = BPS_TRY(stepPlane());
     moved = moved || planeMoved;
   }
-  return retire() || moved;
+  moved = retire() || moved;
+  if (moved) standstill_ = Deadline::never();
+  return moved;
 }
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
@@ -76,10 +81,7 @@ bool CallEngine::retire() {
 
 Result<bool> CallEngine::stepPlane() {
   Result<bool> outcome = plane_->step();
-  if (outcome.ok()) {
-    if (troubled_) BPS_TRY(checkDeparted());
-    return outcome;
-  }
+  if (outcome.ok()) return outcome;
   const std::optional<size_t> culprit = plane_->culprit();
   if (!culprit) return outcome;  // a disagreement, or a fault of ours: final
   troubled_ = true;
@@ -88,22 +90,18 @@ Result<bool> CallEngine::stepPlane() {
     control_.suspect(*culprit, fmt::format("connection with {}: {}", control_.roster().endpointName(*culprit),
                                            outcome.error().message()));
   }
-  BPS_TRY(checkDeparted());
   return false;
 }
 
-// An endpoint that said goodbye takes no part in calls that are not complete a second later: they never will be.
 Status CallEngine::checkDeparted() {
-  for (size_t endpoint = 0; endpoint < suspected_.size(); ++endpoint) {
-    if (active_.empty() || !suspected_[endpoint] || !control_.hasLeft(endpoint)) continue;
-    if (departed_.at() == Deadline::never().at()) departed_ = Deadline::in(std::chrono::seconds(1));
-    if (departed_.passed())
-      return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
-                     control_.roster().endpointName(endpoint), describe(active_.front()->call));
-    return {};
-  }
-  departed_ = Deadline::never();
-  return {};
+  if (active_.empty()) return {};
+  size_t gone = 0;
+  while (gone < suspected_.size() && !control_.hasLeft(gone)) ++gone;
+  if (gone == suspected_.size()) return {};
+  if (standstill_.at() == Deadline::never().at()) standstill_ = Deadline::in(kDepartedPatience);
+  if (!standstill_.passed()) return {};
+  return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
+                 control_.roster().endpointName(gone), describe(active_.front()->call));
 }
 
 void CallEngine::failAll(const Status& failure) {

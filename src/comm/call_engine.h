@@ -23,6 +23,8 @@ class CallEngine {
   void add(std::unique_ptr<Collective> call) { queued_.push_back(std::move(call)); }
   // Moves what can move; true when anything did. Fails only with what ends the communicator.
   Result<bool> step();
+  // To be asked when nothing moves: fails when a call waits for an endpoint that has said goodbye.
+  Status checkDeparted();
   // Ends all calls. The data plane must have been closed before: nothing may touch the buffers any more.
   void failAll(const Status& failure);
 
@@ -36,7 +38,6 @@ class CallEngine {
   void spread(Collective& call);
   bool retire();
   Result<bool> stepPlane();
-  Status checkDeparted();
   void finish(Collective& call, const Status& outcome);
 
   ControlPlane& control_;
@@ -46,7 +47,7 @@ class CallEngine {
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   std::vector<bool> suspected_;  // per endpoint: the hub was told
   bool troubled_ = false;
-  Deadline departed_ = Deadline::never();
+  Deadline standstill_ = Deadline::never();
   std::atomic<uint64_t> completed_{0};
 };
 

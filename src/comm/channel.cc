@@ -103,9 +103,10 @@ Status Channel::loop(CallEngine& engine, DataPlane* plane, net::Waiter& waiter) 
 }
 
 // Sleeps until there is something to do.
-Status Channel::rest(const CallEngine& engine, const DataPlane* plane, net::Waiter& waiter) {
+Status Channel::rest(CallEngine& engine, const DataPlane* plane, net::Waiter& waiter) {
   using std::chrono::milliseconds;
   if (plane != nullptr) plane->watch();
+  BPS_TRY(engine.checkDeparted());
   const bool busy = !engine.idle() || (plane != nullptr && plane->active());
   milliseconds most = engine.troubled() ? milliseconds(20) : busy ? milliseconds(500) : milliseconds(3600000);
   Status slept;

@@ -44,7 +44,7 @@ class Channel {
   explicit Channel(ChannelParts parts) : parts_(std::move(parts)), inbox_(parts_.bell) {}
   Status run();
   Status loop(CallEngine& engine, DataPlane* plane, net::Waiter& waiter);
-  Status rest(const CallEngine& engine, const DataPlane* plane, net::Waiter& waiter);
+  Status rest(CallEngine& engine, const DataPlane* plane, net::Waiter& waiter);
   Status agreeOn(Status ended);
 
   ChannelParts parts_;

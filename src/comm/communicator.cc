@@ -147,6 +147,7 @@ Status Communicator::finalize() {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
+  if (local_ != nullptr) local_->leave();
   control_->leave(Deadline::in(timeoutOf(env_)));
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "src/base/format.h"
+
 namespace bps {
 
 LocalGroup::LocalGroup(LocalGroupSpec spec, LocalRing ring, std::vector<Doorbell> bells)
@@ -106,7 +108,26 @@ Result<bool> LocalGroup::step() {
     moved = true;
   }
   if (moved) wakeAll();
+  else BPS_TRY(checkLeft());
   return moved;
+}
+
+// A rank that has left contributes nothing to the calls that are still under way here.
+Status LocalGroup::checkLeft() const {
+  if (out_.atEnd()) return {};
+  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
+    const LocalRing::Member& member = ring_.member(rank);
+    if (member.left.load(std::memory_order_acquire) == 0) continue;
+    if (member.contributed.load(std::memory_order_acquire) < submitted_)
+      return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
+                     spec_.roster->rankName(machine_->ranks[rank]), describe(out_.calls.back()->call));
+  }
+  return {};
+}
+
+void LocalGroup::leave() {
+  ring_.member(localRank_).left.store(1, std::memory_order_release);
+  wakeAll();
 }
 
 void LocalGroup::wakeAll() const {

@@ -40,6 +40,9 @@ class LocalGroup final : public ChunkBuffers {
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
+  // This rank says goodbye: it will not contribute again. Any thread, once no call is in flight.
+  void leave();
+
   // Around a sleep of the channel; false: something changed, do not sleep.
   bool fallAsleep();
   void awake();
@@ -55,6 +58,7 @@ class LocalGroup final : public ChunkBuffers {
   bool canCopyIn() const { return !in_.atEnd() && ring_.slotFree(copiedIn_); }
   bool canSum() const;
   bool canCopyOut() const;
+  Status checkLeft() const;
   void copyIn();
   Status sum();
   void copyOut();

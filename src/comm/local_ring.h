@@ -41,6 +41,7 @@ class LocalRing {
     alignas(64) std::atomic<uint64_t> contributed{0};
     std::atomic<uint64_t> consumed{0};
     std::atomic<uint32_t> asleep{0};
+    std::atomic<uint32_t> left{0};  // has said goodbye: contributed() will not grow any more
   };
 
   // The leader makes the memory; the others map what they are given. Fails when the sizes do not agree.

@@ -1,0 +1,124 @@
+// Ranks that disagree, abort or leave, with a network between them and any number of servers.
+#include <gtest/gtest.h>
+
+#include "tests/support/cluster.h"
+
+namespace bps::test {
+namespace {
+
+struct Shape {
+  size_t ranks, servers, perMachine;
+};
+
+class Disagreement : public testing::TestWithParam<Shape> {
+ protected:
+  // Runs body on all ranks; what each ended with.
+  std::vector<Status> run(const Body& body) {
+    const Servers servers(GetParam().servers);
+    Job job;
+    job.ranks = GetParam().ranks;
+    job.ranksPerMachine = GetParam().perMachine;
+    job.servers = servers.list();
+    job.env.timeout.value = 8;
+    return runRanks(job, body);
+  }
+};
+
+Status call(Communicator& comm, std::vector<double>& memory, size_t count, DataType type, CallOp op = CallOp::kSum) {
+  const auto stream = HostStream::create();
+  Status issued = comm.allReduce({memory.data(), memory.data(), count, type, op, 0, nullptr, stream});
+  Status done = stream->synchronize();
+  HostStream::destroy(stream.get());
+  return issued.ok() ? std::move(done) : std::move(issued);
+}
+
+void expectAll(const std::vector<Status>& outcomes, Code code, const std::vector<std::string>& texts) {
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    EXPECT_EQ(outcomes[rank].code(), code) << "rank " << rank << ": " << outcomes[rank].message();
+    for (const std::string& text : texts)
+      EXPECT_NE(std::string(outcomes[rank].message()).find(text), std::string::npos)
+          << "rank " << rank << ": " << outcomes[rank].message() << "\n misses: " << text;
+  }
+}
+
+TEST_P(Disagreement, OfTheCountIsToldToAllNamingBothCalls) {
+  const auto outcomes = run([](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    BPS_TRY(call(comm, memory, 5000, DataType::kFloat64));
+    return call(comm, memory, comm.rank() + 1 == comm.nRanks() ? 100 : 90000, DataType::kFloat64);
+  });
+  const std::string last = "rank " + std::to_string(GetParam().ranks - 1) + " (";
+  expectAll(outcomes, Code::kInvalidUsage, {last, "#1 of 90000 float64, sum", "#1 of 100 float64, sum"});
+}
+
+TEST_P(Disagreement, OfTypeAndOperation) {
+  const auto outcomes = run([](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    return call(comm, memory, 1000, comm.rank() == 0 ? DataType::kInt64 : DataType::kFloat64,
+                comm.rank() == 0 ? CallOp::kMax : CallOp::kSum);
+  });
+  expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "#0 of 1000 int64, max", "#0 of 1000 float64, sum"});
+}
+
+TEST_P(Disagreement, ZeroElementsAgainstSome) {
+  const auto outcomes = run([](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    return call(comm, memory, comm.rank() == 0 ? 0 : 70000, DataType::kFloat64);
+  });
+  expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "of 0 float64", "of 70000 float64"});
+}
+
+TEST_P(Disagreement, AnAbortIsToldToAll) {
+  const auto outcomes = run([](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
+    if (comm.rank() == 1) comm.abort();
+    return call(comm, memory, 70000, DataType::kFloat64);
+  });
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (rank == 1) continue;
+    EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
+    EXPECT_NE(std::string(outcomes[rank].message()).find("rank 1 ("), std::string::npos) << outcomes[rank].message();
+  }
+}
+
+TEST_P(Disagreement, ARankThatVanishesIsNamed) {
+  const size_t victim = GetParam().ranks - 1;
+  const auto outcomes = run([victim](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
+    if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
+    return call(comm, memory, 70000, DataType::kFloat64);
+  });
+  for (size_t rank = 0; rank < victim; ++rank) {
+    EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
+    EXPECT_NE(std::string(outcomes[rank].message()).find("rank " + std::to_string(victim) + " ("), std::string::npos)
+        << outcomes[rank].message();
+  }
+}
+
+TEST_P(Disagreement, ACallAfterAGoodbyeFailsByName) {
+  const auto outcomes = run([](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
+    if (comm.rank() == 1) return comm.finalize();
+    return call(comm, memory, 70000, DataType::kFloat64);
+  });
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (rank == 1) continue;
+    EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
+    EXPECT_NE(std::string(outcomes[rank].message()).find("rank"), std::string::npos) << outcomes[rank].message();
+  }
+}
+
+std::string shapeName(const testing::TestParamInfo<Shape>& info) {
+  return "ranks" + std::to_string(info.param.ranks) + "servers" + std::to_string(info.param.servers) + "perMachine" +
+         std::to_string(info.param.perMachine);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Disagreement,
+                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{2, 0, 2}, Shape{4, 1, 2}),
+                         shapeName);
+
+}  // namespace
+}  // namespace bps::test
