@@ -3,7 +3,7 @@ TEST_SUITES := $(patsubst tests/%/,%,$(wildcard tests/unit/ tests/inproc/ tests/
 TEST_LIBS   := -lgtest -lgmock -lgtest_main
 
 define suite
-$(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(wildcard tests/$(1)/*/) tests/support)) $(call objects,$(PLUGIN_PARTS) $(API_SRCS)) $(SERVER) $(CORE)
+$(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(wildcard tests/$(1)/*/) tests/support)) $(call objects,$(PLUGIN_PARTS) $(API_SRCS) $(filter-out %/main.cc,$(PERF_SRCS))) $(SERVER) $(CORE)
 	@mkdir -p $$(@D)
 	$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(CORE_LIBS)
 endef

@@ -108,11 +108,11 @@ void Generator::chooseLimits() {
     if (facts.bytes == 1) scale_ = 16;  // so that a thousandth of it is still a normal number
     return;
   }
-  // Integers truncate: a sum that is a multiple of the ranks, and does not wrap, shows every value that is missing.
-  weights_ = 1;
-  if (facts.bytes > 1) return;
-  contributors_ = std::min(ranks_, 127);
-  levels_ = std::min(levels_, static_cast<size_t>(127 / contributors_));
+  // Integers truncate: the sum is a multiple of the ranks, so that what is missing shows, from one rank per index, so
+  // that no input is the average.
+  contributors_ = weights_ = 1;
+  scale_ = facts.bytes == 1 ? std::min(ranks_, 127) : ranks_;
+  if (facts.bytes == 1) levels_ = std::min(levels_, static_cast<size_t>(127 / scale_));
 }
 
 size_t Generator::level(size_t index, uint64_t epoch) const {

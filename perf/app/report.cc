@@ -49,7 +49,8 @@ void addDescription(std::string& text, const JobFacts& facts) {
   add(text, "# machines (n) %d servers (k) %d ranks %d\n", machines, servers, facts.ranks);
   if (json.contains("transport")) {
     const auto& transport = json["transport"];
-    text += "# transport " + (transport.is_string() ? transport.get<std::string>() : transport.dump()) + "\n";
+    const std::string name = transport.is_string() ? transport.get<std::string>() : transport.dump();
+    text += "# transport " + (name.empty() ? "none, one machine" : name) + "\n";
   }
   if (json.contains("shares")) {
     const auto& shares = json["shares"];
@@ -98,7 +99,7 @@ std::string floatText(double value, int width, int decimals) {
   return fmt::format("{:{}.{}e}", value, width, width > 6 ? 1 : 0);
 }
 
-double busFactor(int ranks) { return ranks > 1 ? 2.0 * (ranks - 1) / ranks : 1.0; }
+double busFactor(int ranks) { return 2.0 * (ranks - 1) / ranks; }
 
 double idealSecondsPerByte(int machines, int servers, double bytesPerSecond) {
   const double n = machines, k = std::min(servers, machines);
