@@ -129,6 +129,15 @@ int64_t Generator::value(int position, size_t level) const {
   return position < contributors_ ? scale_ * (g + weight) : 0;
 }
 
+// Positions of one kind have equal values: the first, each weight, and those that give the identity.
+size_t Generator::kindOf(int position) const {
+  const auto weights = static_cast<size_t>(weights_);
+  if (position == 0) return 0;
+  const bool decided = op_ == bpsMax || op_ == bpsMin;
+  if (!decided && position >= contributors_) return weights + 1;
+  return 1 + static_cast<size_t>(position) % weights;
+}
+
 uint64_t Generator::encoded(int64_t value) const {
   return isFloat(type_) ? encode(type_, static_cast<double>(value)) : static_cast<uint64_t>(value);
 }
@@ -151,17 +160,19 @@ uint64_t Generator::premulScalar(int rank) const { return encoded(1 + rank % 2);
 
 void Generator::fill(void* buffer, size_t count, int rank, uint64_t epoch) const {
   const int64_t divisor = op_ == bpsNumOps ? 1 + rank % 2 : 1;
-  // One column per level; positions repeat after `ranks`.
   const auto n = static_cast<size_t>(ranks_);
-  std::vector<uint64_t> table(n * levels_);
-  for (size_t p = 0; p < n; ++p) {
-    for (size_t g = 0; g < levels_; ++g) table[p * levels_ + g] = encoded(value(static_cast<int>(p), g + 1) / divisor);
+  std::vector<uint64_t> table((static_cast<size_t>(weights_) + 2) * levels_);
+  std::vector<size_t> rowOf(n);
+  for (int p = ranks_ - 1; p >= 0; --p) {
+    const size_t row = rowOf[static_cast<size_t>(p)] = kindOf(p) * levels_;
+    if (p > 2 * weights_ && p < ranks_ - 1) continue;  // one of its kind is enough
+    for (size_t g = 0; g < levels_; ++g) table[row + g] = encoded(value(p, g + 1) / divisor);
   }
   withBits(typeBytes(type_), [&](auto sample) {
     auto* out = static_cast<char*>(buffer);
     size_t position = (static_cast<size_t>(rank) + epoch) % n;
     for (size_t i = 0; i < count; ++i, out += sizeof sample) {
-      sample = static_cast<decltype(sample)>(table[position * levels_ + level(i, epoch) - 1]);
+      sample = static_cast<decltype(sample)>(table[rowOf[position] + level(i, epoch) - 1]);
       std::memcpy(out, &sample, sizeof sample);
       if (++position == n) position = 0;
     }

@@ -34,6 +34,7 @@ class Generator {
 
  private:
   size_t level(size_t index, uint64_t epoch) const;
+  size_t kindOf(int position) const;
   int64_t value(int position, size_t level) const;
   uint64_t expected(size_t level) const;
   uint64_t encoded(int64_t value) const;
