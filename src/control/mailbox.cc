@@ -42,7 +42,7 @@ Result<std::vector<Blob>> Mailbox::round(RoundKind kind, std::vector<Blob> blobs
   const auto end = withGrace(deadline);
   MutexLock lock(mutex_);
   while (!answer_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
-  if (answer_) return std::move(*answer_);
+  if (answer_ && (answer_->ok() || failure_.ok())) return std::move(*answer_);
   if (!failure_.ok()) return failure_.clone();
   if (interrupted_) return Status(Code::kInvalidUsage, "aborted");
   return failure(Code::kTimeout, "{}: the control thread does not answer", roundName(kind));
@@ -54,7 +54,7 @@ void Mailbox::awaitFarewell(Deadline deadline) {
   leaving_ = true;
   calls_.emplace_back([](Star& star) { star.leave(); });
   bell_.ring();
-  while (!farewell_ && !interrupted_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+  while (!farewell_ && failure_.ok() && !interrupted_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
 }
 
 bool Mailbox::hasLeft(size_t endpoint) {

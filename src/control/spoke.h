@@ -11,7 +11,7 @@
 
 #include "src/control/link/dialer.h"
 #include "src/control/link/link.h"
-#include "src/control/root_call.h"
+#include "src/control/root/root_call.h"
 #include "src/control/star.h"
 #include "src/control/unique_id.h"
 

@@ -27,7 +27,7 @@ struct UniqueId {
   static Result<UniqueId> parse(std::span<const uint8_t, kUniqueIdBytes> bytes);
 
   // With BPS_ROOT: names that address; the key derives from BPS_KEY_FILE (without it and with authentication on: an
-  // error that says what to set). Otherwise starts a Root in this process (see root.h) and carries a random key.
+  // error that says what to set). Otherwise starts a Root in this process (see root/root.h) and carries a random key.
   static Result<UniqueId> create(const Env& env);
   // Starts a Root in this process even with BPS_ROOT: for a communicator that is split off another one.
   static Result<UniqueId> createHere(const Env& env);

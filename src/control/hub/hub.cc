@@ -5,7 +5,7 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/control/link/secret.h"
-#include "src/control/root.h"
+#include "src/control/root/root.h"
 
 namespace bps {
 namespace {

@@ -19,7 +19,7 @@
 #include "src/control/hub/meeting.h"
 #include "src/control/hub/rounds.h"
 #include "src/control/hub/server_pool.h"
-#include "src/control/root_call.h"
+#include "src/control/root/root_call.h"
 #include "src/control/star.h"
 #include "src/control/unique_id.h"
 

@@ -1,7 +1,7 @@
 // Joining: the roster, the rounds, and everything that can be wrong with who comes.
 #include <filesystem>
 
-#include "src/control/root.h"
+#include "src/control/root/root.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "src/control/host_id.h"
-#include "src/control/root.h"
+#include "src/control/root/root.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {

@@ -1,4 +1,4 @@
-#include "src/control/root.h"
+#include "src/control/root/root.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/base/mutex.h"
-#include "src/control/root_desk.h"
+#include "src/control/root/root_desk.h"
 
 namespace bps {
 namespace {

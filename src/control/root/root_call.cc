@@ -1,4 +1,4 @@
-#include "src/control/root_call.h"
+#include "src/control/root/root_call.h"
 
 #include "src/base/format.h"
 #include "src/control/star.h"

@@ -1,4 +1,4 @@
-#include "src/control/root_desk.h"
+#include "src/control/root/root_desk.h"
 
 #include <algorithm>
 
