@@ -23,17 +23,13 @@ Result<Communicator*> readyCommunicator(bpsComm_t comm) {
 namespace {
 
 Status runStart(bpsComm& handle, const Starter& join) {
-  Result<std::unique_ptr<Communicator>> joined = Status(Code::kInternal, "start did not run");
-  Status ran = guarded([&] { joined = join(); });
-  if (ran.ok() && joined.ok()) {
-    handle.communicator = std::move(joined).value();
-    handle.state.store(bpsComm::State::kReady, std::memory_order_release);
+  Status started = guarded([&]() -> Status {
+    handle.communicator = BPS_TRY(join());
     return {};
-  }
-  Status failed = ran.ok() ? std::move(joined).status() : std::move(ran);
-  handle.error.set(failed);
-  handle.state.store(bpsComm::State::kFailed, std::memory_order_release);
-  return failed;
+  });
+  if (!started.ok()) handle.error.set(started);
+  handle.state.store(started.ok() ? bpsComm::State::kReady : bpsComm::State::kFailed, std::memory_order_release);
+  return started;
 }
 
 Status runBlocking(bpsComm_t* out, const Starter& join) {

@@ -33,12 +33,12 @@ void LocalGroup::submit(Collective& call) {
 bool LocalGroup::canSum() const {
   if (!leads() || summed_ >= copiedIn_) return false;
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)
-    if (ring_.member(rank).contributed.load(std::memory_order_acquire) <= summed_) return false;
+    if (ring_.member(rank).contributed.load() <= summed_) return false;
   return true;
 }
 
 bool LocalGroup::canCopyOut() const {
-  return !out_.atEnd() && copiedOut_ < ring_.published().load(std::memory_order_acquire);
+  return !out_.atEnd() && copiedOut_ < ring_.published().load();
 }
 
 void LocalGroup::copyIn() {
@@ -47,7 +47,7 @@ void LocalGroup::copyIn() {
   ring_.note(copiedIn_, localRank_) = {call.call, chunk.bytes};
   if (chunk.bytes > 0) std::memcpy(ring_.contribution(copiedIn_, localRank_), call.send + chunk.offset, chunk.bytes);
   in_.next();
-  ring_.member(localRank_).contributed.store(++copiedIn_, std::memory_order_release);
+  ring_.member(localRank_).contributed.store(++copiedIn_);
 }
 
 Status LocalGroup::sum() {
@@ -67,7 +67,7 @@ void LocalGroup::copyOut() {
   const ChunkRef& chunk = call.chunks[out_.index];
   if (chunk.bytes > 0) std::memcpy(call.recv + chunk.offset, ring_.sum(copiedOut_), chunk.bytes);
   out_.next();
-  ring_.member(localRank_).consumed.store(++copiedOut_, std::memory_order_release);
+  ring_.member(localRank_).consumed.store(++copiedOut_);
   --call.remaining;
 }
 
@@ -82,14 +82,14 @@ ChunkView LocalGroup::view(const Collective& call, size_t index) const {
 void LocalGroup::finished(Collective& call, size_t index) {
   const uint32_t slots = ring_.shape().slots;
   finished_[(call.firstChunk + index) % slots] = true;
-  uint64_t upTo = ring_.published().load(std::memory_order_relaxed);
+  uint64_t upTo = ring_.published().load();
   const uint64_t before = upTo;
   for (; upTo < summed_ && finished_[upTo % slots]; ++upTo) finished_[upTo % slots] = false;
   if (upTo > before) publish(upTo);
 }
 
 void LocalGroup::publish(uint64_t upTo) {
-  ring_.published().store(upTo, std::memory_order_release);
+  ring_.published().store(upTo);
   wakeAll();
 }
 
@@ -117,8 +117,8 @@ Status LocalGroup::checkLeft() const {
   if (out_.atEnd()) return {};
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
     const LocalRing::Member& member = ring_.member(rank);
-    if (member.left.load(std::memory_order_acquire) == 0) continue;
-    if (member.contributed.load(std::memory_order_acquire) < submitted_)
+    if (member.left.load() == 0) continue;
+    if (member.contributed.load() < submitted_)
       return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
                      spec_.roster->rankName(machine_->ranks[rank]), describe(out_.calls.back()->call));
   }
@@ -126,22 +126,20 @@ Status LocalGroup::checkLeft() const {
 }
 
 void LocalGroup::leave() {
-  ring_.member(localRank_).left.store(1, std::memory_order_release);
+  ring_.member(localRank_).left.store(1);
   wakeAll();
 }
 
 void LocalGroup::wakeAll() const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)
-    if (rank != localRank_ && ring_.member(rank).asleep.load(std::memory_order_relaxed) != 0) bells_[rank].ring();
+    if (rank != localRank_ && ring_.member(rank).asleep.load() != 0) bells_[rank].ring();
 }
 
 bool LocalGroup::fallAsleep() {
-  ring_.member(localRank_).asleep.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ring_.member(localRank_).asleep.store(1);
   return !canCopyIn() && !canSum() && !canCopyOut();
 }
 
-void LocalGroup::awake() { ring_.member(localRank_).asleep.store(0, std::memory_order_relaxed); }
+void LocalGroup::awake() { ring_.member(localRank_).asleep.store(0); }
 
 }  // namespace bps

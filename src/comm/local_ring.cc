@@ -74,7 +74,7 @@ LocalRing::~LocalRing() {
 
 bool LocalRing::slotFree(uint64_t chunk) const {
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank)
-    if (member(rank).consumed.load(std::memory_order_acquire) + shape_.slots <= chunk) return false;
+    if (member(rank).consumed.load() + shape_.slots <= chunk) return false;
   return true;
 }
 

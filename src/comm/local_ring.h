@@ -7,9 +7,9 @@
 //   consumed(r)      rank r has copied out sums below it      written by r, read by all
 // A slot is free for chunk q when every rank has consumed chunk q - slots.
 //
-// Memory ordering: each number is stored with release after the bytes it speaks of and loaded with acquire before they
-// are touched. Sleeping: a rank sets asleep (then a full fence) and looks again before it sleeps; who changes a number
-// puts a full fence after it and then looks at asleep, so no wake-up is lost.
+// Memory ordering: all of these are sequentially consistent. A number is stored after the bytes it speaks of and loaded
+// before they are touched. A rank sets asleep and looks at the numbers again before it sleeps; who changes a number
+// looks at asleep after it: one of the two always sees the other, so no wake-up is lost.
 //
 // The memory is an unnamed memfd: it vanishes with the last process that holds it, whatever becomes of them.
 #pragma once
