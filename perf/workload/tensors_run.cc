@@ -156,7 +156,7 @@ Result<bool> checkEqual(const Job& job, Runner& runner) {
 
 Result<int> runTensors(const WorkloadOptions& options, Runner& runner) {
   Result<Job> prepared = prepare(options, runner.rank());
-  BPS_TRY(together(prepared.ok() ? Status() : std::move(prepared).status(), options.tensors, runner));
+  BPS_TRY(together(prepared.error().clone(), options.tensors, runner));
   Job job = std::move(prepared).value();
   BPS_TRY(checkAgreement(job, runner));
   print(runner, fmt::format("# tensors {}: {} tensors, {} bytes, {}, {} ranks\n", options.tensors, job.byName.size(),
