@@ -181,7 +181,9 @@ TEST_F(TensorWorkload, SumIsWrittenAndCompared) {
   const Ended ended = run();
   EXPECT_EQ(ended.codes, all(2, 0)) << ended.failures[0] << ended.printed;
   EXPECT_THAT(ended.printed, HasSubstr("max relative error 0,"));
-  TensorFile out = readTensors(file("out_1")).value();
+  auto read = readTensors(file("out_1"));
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  TensorFile out = std::move(read).value();
   ASSERT_EQ(out.tensors.size(), 2U);
   EXPECT_EQ(out.tensors[0].shape, (std::vector<uint64_t>{2, 3}));
   EXPECT_EQ(asDouble(bpsFloat32, out.data.get(), 4), 5.5);
