@@ -1,5 +1,5 @@
 # Test programs: tests/unit/*.cc -> build/tests/unit, tests/inproc -> build/tests/inproc, tests/multiproc -> ...
-TEST_SUITES := $(patsubst tests/%/,%,$(wildcard tests/unit/ tests/inproc/ tests/multiproc/))
+TEST_SUITES := $(sort $(foreach s,unit inproc multiproc,$(if $(wildcard tests/$(s)/*.cc tests/$(s)/*/*.cc),$(s))))
 TEST_LIBS   := -lgtest -lgmock -lgtest_main
 
 define suite
@@ -12,7 +12,7 @@ $(foreach s,$(TEST_SUITES),$(eval $(call suite,$(s))))
 tests: $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(LIBS) $(BINS)
 suites: $(addprefix $(BUILD)/tests/,unit inproc) $(LIBS)
 
-# One libFuzzer program per tests/fuzz/fuzz_NAME.cc, in FLAVOUR=fuzz. Linked with the modules that have parsers, which
+# One libFuzzer program per tests/fuzz/fuzz_NAME.cc, in FLAVOUR=asan. Linked with the modules that have parsers, which
 # leaves out the kernels: they take long to instrument and parse nothing.
 FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/% topo/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
@@ -26,7 +26,8 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
-# Every source there is, compiled and not linked: for FLAVOUR=tsa, and to try another compiler.
-compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS) \
-  $(call sources,$(wildcard tools/*/ tests/unit/*/ tests/inproc/ tests/multiproc/ tests/support/ tests/fuzz/))))
-.PHONY: suites fuzzers compiled
+# Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those of the tests.
+compiled-tests: $(call objects,$(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/multiproc/ tests/support/ tests/fuzz/)))
+compiled: compiled-tests $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS) \
+  $(call sources,$(wildcard tools/*/))))
+.PHONY: suites fuzzers compiled compiled-tests
