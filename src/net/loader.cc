@@ -10,6 +10,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/base/mutex.h"
 #include "src/net/driver.h"
 
 namespace bps::net {
@@ -79,6 +80,8 @@ Result<std::shared_ptr<Driver>> tryFile(const std::string& file, uint64_t commId
 }  // namespace
 
 Result<std::shared_ptr<Driver>> loadDriver(const std::string& name, uint64_t commId) {
+  static Mutex oneAtATime;  // plugins of before v11 initialise the whole process
+  const MutexLock lock(oneAtATime);
   std::string reasons;
   for (const std::string& file : candidates(name)) {
     Result<std::shared_ptr<Driver>> driver = tryFile(file, commId);

@@ -26,7 +26,7 @@ class JobEvents {
   virtual void ended(uint64_t job) = 0;               // all workers have closed their lanes in good order
 };
 
-// Runs jobs. Called by the control thread; no call blocks.
+// Runs jobs. Called by the control thread; no call waits for a peer.
 class JobRunner {
  public:
   virtual ~JobRunner() = default;
@@ -35,7 +35,7 @@ class JobRunner {
   virtual Status open(const JobSpec& spec, JobEvents& events) = 0;
   // What the other endpoints sent in the exchange; connected() follows.
   virtual void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
-  // Frees the job; nothing is heard of it after this returns and pending events are drained. Idempotent.
+  // Frees the job; it causes no event after this has returned. Idempotent.
   virtual void close(uint64_t job) = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <malloc.h>
 #include <sched.h>
 
+#include <future>
+
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
@@ -54,7 +56,15 @@ void LaneThread::connect(uint64_t job, std::vector<Blob> handles) {
 
 void LaneThread::close(uint64_t job) {
   jobCount_.fetch_sub(1);
-  post([this, job] { dropJob(job); });
+  // Waits: afterwards nobody may hear of the job. Soon over, since a lane thread never blocks.
+  auto dropped = std::make_shared<std::promise<void>>();
+  std::future<void> done = dropped->get_future();
+  post([this, job, dropped] {
+    dropJob(job);
+    dropped->set_value();
+  });
+  if (done.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
+    logWarn(Subsystem::kServer, "job {:016x} is not closed after 10 s", job);
 }
 
 void LaneThread::addJob(const JobSpec& spec, const JobPlan& plan, JobEvents& events) {

@@ -23,32 +23,43 @@ struct Case {
   size_t misalign = 0;  // bytes
 };
 
-// One call on this rank; compares with what all ranks' inputs must give.
-Status callAndCheck(Communicator& comm, const Shape& shape, const Case& c, uint64_t seed) {
+// A case with every rank's input and the one right result.
+struct Prepared {
+  Case what;
   std::vector<Bytes> inputs;
   std::vector<ScalarBits> scalars;
+  Bytes want;
+};
+
+Prepared prepare(const Shape& shape, const Case& c, uint64_t seed) {
+  Prepared p{c, {}, {}, {}};
   for (size_t rank = 0; rank < shape.ranks; ++rank) {
-    inputs.push_back(makeInput(c.type, c.count, rank, seed));
-    scalars.push_back(makeScalar(c.type, rank));
+    p.inputs.push_back(makeInput(c.type, c.count, rank, seed));
+    p.scalars.push_back(makeScalar(c.type, rank));
   }
-  const Bytes& mine = inputs[comm.rank()];
+  p.want = expected({c.type, c.op, c.count, shape.ranks, shape.perMachine}, p.inputs, p.scalars);
+  return p;
+}
+
+// One call on this rank, compared with the right result.
+Status callAndCheck(Communicator& comm, const Prepared& p) {
+  const Case& c = p.what;
+  const Bytes& mine = p.inputs[comm.rank()];
   Bytes send(mine.size() + 16, 0xee), recv(mine.size() + 16, 0xee);
   uint8_t* from = send.data() + c.misalign;
   uint8_t* to = c.inPlace ? from : recv.data() + c.misalign;
   if (!mine.empty()) std::memcpy(from, mine.data(), mine.size());
-  AllReduceCall call{from, to, c.count, c.type, c.op, scalars[comm.rank()], nullptr, HostStream::create()};
+  AllReduceCall call{from, to, c.count, c.type, c.op, p.scalars[comm.rank()], nullptr, HostStream::create()};
   BPS_TRY(comm.allReduce(call));
   BPS_TRY(call.stream->synchronize());
   HostStream::destroy(call.stream.get());
-  const Bytes want = expected({c.type, c.op, c.count, shape.ranks, shape.perMachine}, inputs, scalars);
-  if (!want.empty() && std::memcmp(to, want.data(), want.size()) != 0)
+  if (!mine.empty() && std::memcmp(to, p.want.data(), mine.size()) != 0)
     return {Code::kInternal, "wrong result for " + std::string(dataTypeName(c.type)) + " op " +
                                  std::to_string(static_cast<int>(c.op)) + " count " + std::to_string(c.count) +
                                  (c.inPlace ? " in place" : "")};
   if (!c.inPlace && !mine.empty() && std::memcmp(from, mine.data(), mine.size()) != 0)
     return {Code::kInternal, "the send buffer was changed"};
-  const uint8_t* after = to + mine.size();
-  if (*after != 0xee) return {Code::kInternal, "bytes after the receive buffer were changed"};
+  if (to[mine.size()] != 0xee) return {Code::kInternal, "bytes after the receive buffer were changed"};
   return {};
 }
 
@@ -60,8 +71,10 @@ class AllReduce : public testing::TestWithParam<Shape> {
     job.ranks = shape.ranks;
     job.ranksPerMachine = shape.perMachine;
     job.servers = servers.list();
+    std::vector<Prepared> prepared;
+    for (size_t i = 0; i < cases.size(); ++i) prepared.push_back(prepare(shape, cases[i], i));
     return failures(runRanks(job, [&](Communicator& comm) -> Status {
-      for (size_t i = 0; i < cases.size(); ++i) BPS_TRY(callAndCheck(comm, shape, cases[i], i));
+      for (const Prepared& each : prepared) BPS_TRY(callAndCheck(comm, each));
       return {};
     }));
   }
