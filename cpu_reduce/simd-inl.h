@@ -1,6 +1,7 @@
 // The loop that all SIMD kernels share. Included once per target; see simd.h.
 //
-// A group is four vectors of accumulators, a0 to a3: enough independent work to hide the latency of an addition, few
+// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors): 128 bytes of a source or less, because longer
+// turns between the streams are slower from DRAM; enough independent work to hide the latency of an addition, few
 // enough that accumulators, constants and a source fit the registers of SSE4. All sources of a group are folded before
 // its result is written, so dst may be one of them and the result is written once. What is left over at the ends is
 // copied to and from a buffer on the stack and goes through the same instructions as a whole group.
@@ -107,6 +108,17 @@ struct Whole {
   size_t offset;
 };
 
+// ... or there, with the only two in registers: stores to dst may change fold.sources for all that the compiler
+// knows...
+struct WholeOfTwo {
+  HWY_INLINE const uint8_t* operator()(const Fold&, size_t source) const {
+    return (source == 0 ? first : second) + offset;
+  }
+  size_t offset;
+  const uint8_t* first;
+  const uint8_t* second;
+};
+
 // ... or, where less than a group is left, in a copy that is filled up with zeros.
 struct Partial {
   HWY_INLINE const uint8_t* operator()(const Fold& fold, size_t source) const {
@@ -167,10 +179,18 @@ HWY_NOINLINE void foldPartial(const Fold& fold, size_t offset, size_t bytes) {
 
 template <class E, FoldOp kOp, Shape kShape>
 HWY_NOINLINE void foldGroups(const Fold& fold, size_t offset, size_t end, bool stream) {
-  const size_t group = 4 * hn::Lanes(typename E::D()) * E::kBytes;
+  const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   uint8_t* const dst = static_cast<uint8_t*>(fold.dst);
-  for (; offset < end; offset += group) {
-    foldGroup<E, kOp, kShape>(fold, Whole{offset}, dst + offset, stream);
+  if constexpr (kShape == Shape::kPlainTwo) {
+    const uint8_t* const first = static_cast<const uint8_t*>(fold.sources[0]);
+    const uint8_t* const second = static_cast<const uint8_t*>(fold.sources[1]);
+    for (; offset < end; offset += group) {
+      foldGroup<E, kOp, kShape>(fold, WholeOfTwo{offset, first, second}, dst + offset, stream);
+    }
+  } else {
+    for (; offset < end; offset += group) {
+      foldGroup<E, kOp, kShape>(fold, Whole{offset}, dst + offset, stream);
+    }
   }
 }
 
@@ -182,7 +202,7 @@ HWY_INLINE size_t bytesToLine(const uint8_t* dst, size_t elementBytes) {
 
 template <class E, FoldOp kOp>
 void foldAll(const Fold& fold) {
-  const size_t group = 4 * hn::Lanes(typename E::D()) * E::kBytes;
+  const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   const uint8_t* const dst = static_cast<const uint8_t*>(fold.dst);
   size_t offset = fold.begin * E::kBytes;
   const size_t end = offset + fold.count * E::kBytes;

@@ -14,23 +14,24 @@ struct Float {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = sizeof(T);
+  static constexpr size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 4;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const D d;
     const size_t n = hn::Lanes(d);
     const T* p = reinterpret_cast<const T*>(from);
-    a0 = hn::LoadU(d, p), a1 = hn::LoadU(d, p + n), a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
+    a0 = hn::LoadU(d, p), a1 = hn::LoadU(d, p + n), a2 = a0, a3 = a1;
+    if constexpr (kVectors == 4) a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
   }
 
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const D d;
     const size_t n = hn::Lanes(d);
     T* p = reinterpret_cast<T*>(to);
-    canonicalGroup(d, a0, a1, a2, a3);
-    storeVector(d, p, stream, a0);
-    storeVector(d, p + n, stream, a1);
-    storeVector(d, p + 2 * n, stream, a2);
-    storeVector(d, p + 3 * n, stream, a3);
+    storeVector(d, p, stream, canonical(d, a0));
+    storeVector(d, p + n, stream, canonical(d, a1));
+    if constexpr (kVectors == 4) storeVector(d, p + 2 * n, stream, canonical(d, a2));
+    if constexpr (kVectors == 4) storeVector(d, p + 3 * n, stream, canonical(d, a3));
   }
 };
 

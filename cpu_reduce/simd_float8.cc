@@ -34,6 +34,7 @@ struct Float8 {
   using V = VFloat;
   using D16 = hn::Repartition<uint16_t, D>;
   static constexpr size_t kBytes = 1;
+  static constexpr size_t kVectors = 4;
 
   static HWY_INLINE hn::Vec<D16> asHalves(hn::Vec<D16> word) {
     const D16 d16;
@@ -85,6 +86,7 @@ struct Float8 {
   using D = DFloat;
   using V = VFloat;
   static constexpr size_t kBytes = 1;
+  static constexpr size_t kVectors = 4;
 
   static HWY_INLINE V widened(VBits word) {
     if constexpr (kE4m3) return e4m3NaN<Format>(widenFinite<Format>(word));

@@ -14,6 +14,7 @@ struct Bfloat16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = 2;
+  static constexpr size_t kVectors = 4;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const D d;
@@ -61,6 +62,7 @@ struct Float16 {
   using V = hn::Vec<D>;
   using Format = SmallFormat<5, 10, 0x47800000, 0x47c00000>;
   static constexpr size_t kBytes = 2;
+  static constexpr size_t kVectors = 4;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const hn::RebindToUnsigned<D> du;
@@ -88,6 +90,7 @@ struct Float16 {
   using D16 = hn::Rebind<hwy::float16_t, D>;
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = 2;
+  static constexpr size_t kVectors = 4;
 
   static HWY_INLINE V widened(const uint8_t* from, size_t index) {
     const hn::Rebind<uint16_t, D> du16;

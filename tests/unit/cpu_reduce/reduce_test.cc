@@ -1,11 +1,13 @@
 #include "cpu_reduce/reduce.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include "cpu_reduce/float_environment.h"
 #include "tests/unit/cpu_reduce/inputs.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -77,6 +79,7 @@ TEST(Reduce, ManyThreadsGiveTheSameBits) {
   }
 }
 
+#ifdef _OPENMP
 TEST(Reduce, LeavesTheProcesssOpenMpSettingsAlone) {
   omp_set_num_threads(3);
   std::vector<float> a(1 << 20, 1.0F), b(1 << 20, 2.0F), out(1 << 20);
@@ -85,6 +88,7 @@ TEST(Reduce, LeavesTheProcesssOpenMpSettingsAlone) {
   EXPECT_EQ(omp_get_max_threads(), 3);
   EXPECT_EQ(out.back(), 3.0F);
 }
+#endif
 
 TEST(Reduce, LargerThanTheCache) {
   size_t count = longTests() ? (size_t{40} << 20) : (size_t{34} << 20);

@@ -1,0 +1,188 @@
+// Benchmarks of cpu_reduce. Each one runs bps and its reference in turn, so that both see the same machine, and reports
+// the lower quartile of both (another process can only add time) and their ratio; see perf/cpu_reduce.md. The clock of
+// one thread is that thread's CPU time, of more it is the wall's.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cpu_reduce/reduce.h"
+#include "perf/bench_cpu_reduce/rivals.h"
+
+namespace bps::perf {
+namespace {
+
+constexpr size_t kMost = size_t{64} << 20;
+constexpr size_t kMostSources = 8;
+constexpr size_t kCached = size_t{4} << 20;  // larger results are streamed past the cache
+
+// One dst and eight sources, touched once; their contents are ones, or small floats in any of the types.
+char* arena() {
+  static char* memory = [] {
+    char* fresh = static_cast<char*>(std::aligned_alloc(size_t{2} << 20, (kMostSources + 1) * kMost));
+    std::memset(fresh, 0x2a, (kMostSources + 1) * kMost);
+    return fresh;
+  }();
+  return memory;
+}
+
+struct Case {
+  DataType type;
+  size_t nSources;
+  size_t bytes;  // of each source
+  int threads;
+
+  std::string name() const {
+    std::string size = bytes >= (1U << 20) ? std::to_string(bytes >> 20) + "MiB" : std::to_string(bytes >> 10) + "KiB";
+    return std::string(dataTypeName(type)) + "/m" + std::to_string(nSources) + "/" + size + "/t" +
+           std::to_string(threads);
+  }
+  bool stream() const { return bytes > kCached; }
+  std::vector<const void*> sources() const {
+    std::vector<const void*> all;
+    for (size_t i = 0; i < nSources; i++) all.push_back(arena() + (i + 1) * kMost);
+    return all;
+  }
+};
+
+double now(int threads) {
+  timespec time{};
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double seconds(const std::function<void()>& work, size_t repeats, int threads) {
+  double start = now(threads);
+  for (size_t i = 0; i < repeats; i++) work();
+  return (now(threads) - start) / static_cast<double>(repeats);
+}
+
+double lowerQuartile(std::vector<double>& times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 4), times.end());
+  return times[times.size() / 4];
+}
+
+// Runs `ours` and `reference` in turn; counters: consumed (B/s), reference (B/s), ratio (ours to the reference).
+void compare(benchmark::State& state, const Case& c, const std::function<void()>& ours,
+             const std::function<void()>& reference) {
+  ours(), reference();
+  size_t repeats = std::clamp<size_t>(static_cast<size_t>(2e-4 / seconds(ours, 3, c.threads)), 1, 1000);
+  std::vector<double> ourTimes, referenceTimes;
+  for (auto _ : state) {
+    ourTimes.push_back(seconds(ours, repeats, c.threads));
+    referenceTimes.push_back(seconds(reference, repeats, c.threads));
+    state.SetIterationTime(ourTimes.back());
+  }
+  double bytesConsumed = static_cast<double>(c.bytes * c.nSources);
+  double our = lowerQuartile(ourTimes);
+  double other = lowerQuartile(referenceTimes);
+  state.counters["consumed"] = bytesConsumed / our;
+  state.counters["reference"] = bytesConsumed / other;
+  state.counters["ratio"] = other / our;
+}
+
+void runReduce(const Case& c, const std::vector<const void*>& sources, void* dst) {
+  reduce({.dst = dst,
+          .sources = sources,
+          .count = c.bytes / elementBytes(c.type),
+          .type = c.type,
+          .threads = c.threads,
+          .rereadSoon = !c.stream()});
+}
+
+void memoryBound(benchmark::State& state, const Case& c) {
+  std::vector<const void*> sources = c.sources();
+  auto reference = [&] {
+    if (c.threads == 1) readAndWrite(arena(), sources, c.bytes, c.stream());
+    else readAndWriteThreads(arena(), sources, c.bytes, c.stream(), c.threads);
+  };
+  compare(
+      state, c, [&] { runReduce(c, sources, arena()); }, reference);
+}
+
+// m - 1 passes over two sources, as a library without a kernel of many sources would do.
+void pairwise(benchmark::State& state, const Case& c) {
+  std::vector<const void*> sources = c.sources();
+  Case two = c;
+  two.nSources = 2;
+  auto reference = [&] {
+    runReduce(two, {sources[0], sources[1]}, arena());
+    for (size_t i = 2; i < sources.size(); i++) runReduce(two, {arena(), sources[i]}, arena());
+  };
+  compare(
+      state, c, [&] { runReduce(c, sources, arena()); }, reference);
+}
+
+using Rival = std::function<bool(void* dst, const void* src, size_t count)>;
+
+// dst += src against another implementation of the same.
+void rival(benchmark::State& state, const Case& c, const Rival& other) {
+  void* dst = arena();
+  const void* src = arena() + kMost;
+  size_t count = c.bytes / elementBytes(c.type);
+  if (!other(dst, src, count)) return state.SkipWithError("not installed");
+  std::memset(dst, 0, c.bytes);
+  compare(
+      state, c,
+      [&] {
+        runReduce(c, {dst, src}, dst);
+      },
+      [&] { other(dst, src, count); });
+}
+
+void add(const std::string& name, const std::function<void(benchmark::State&)>& body) {
+  benchmark::RegisterBenchmark(name.c_str(), body)->UseManualTime()->Iterations(41)->Unit(benchmark::kMicrosecond);
+}
+
+void addRival(const std::string& name, DataType type, const Rival& other) {
+  for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
+    Case c{type, 2, bytes, 1};
+    add(name + "/" + c.name(), [c, other](benchmark::State& state) { rival(state, c, other); });
+  }
+}
+
+void addAll() {
+  const DataType types[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3};
+  for (DataType type : types) {
+    for (size_t m : {2, 4, 8}) {
+      for (Case c : {Case{type, m, size_t{64} << 10, 1}, Case{type, m, size_t{1} << 20, 1}, Case{type, m, kMost, 1},
+                     Case{type, m, kMost, 2}}) {
+        add("memory/" + c.name(), [c](benchmark::State& state) { memoryBound(state, c); });
+      }
+    }
+  }
+  for (DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    for (size_t m : {4, 8}) {
+      Case c{type, m, kMost, 1};
+      add("pairwise/" + c.name(), [c](benchmark::State& state) { pairwise(state, c); });
+    }
+  }
+  using F = float;
+  addRival("plain", DataType::kFloat32, [](void* d, const void* s, size_t n) {
+    return plainFloat(static_cast<F*>(d), static_cast<const F*>(s), n), true;
+  });
+  addRival("openmpi", DataType::kFloat32, [](void* d, const void* s, size_t n) {
+    return openMpiFloat(static_cast<F*>(d), static_cast<const F*>(s), n);
+  });
+  addRival("plain", DataType::kFloat16, [](void* d, const void* s, size_t n) { return plainHalf(d, s, n), true; });
+  addRival("plain", DataType::kBfloat16, [](void* d, const void* s, size_t n) { return plainBfloat16(d, s, n), true; });
+}
+
+}  // namespace
+}  // namespace bps::perf
+
+int main(int argc, char** argv) {
+  benchmark::AddCustomContext("kernels", std::string(bps::reduceTarget()));
+  bps::perf::addAll();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
