@@ -31,7 +31,7 @@ constexpr bool kOpenMp = true;
 
 // Bytes read per thread below which waking another costs more than it saves (about 25 us against 10-40 GB/s).
 constexpr size_t kLeastPerThread = size_t{1} << 20;
-constexpr size_t kPage = 4096;
+[[maybe_unused]] constexpr size_t kPage = 4096;
 
 bool isInteger(DataType type) { return type <= DataType::kUint64; }
 
