@@ -201,6 +201,14 @@ TEST(Suspicion, OfOneThatHasLeftIsNothing) {
   cluster.leave();
 }
 
+TEST(Suspicion, StandsWhenTheHubLeavesInsteadOfDeciding) {
+  Cluster cluster(3, localEnv(4));
+  cluster.expectJoined();
+  cluster.plane(1).suspect(2, "rank 2 broke");
+  cluster.plane(0).leave(soon());
+  EXPECT_EQ(cluster[1].heard.wait(0.5), "rank 2 broke");
+}
+
 TEST(Suspicion, AfterTheHubsGoodbyeStandsAtOnce) {
   Cluster cluster(3, localEnv(4));
   cluster.expectJoined();

@@ -96,6 +96,17 @@ TEST(Join, AtAFixedAddressTheHubListensThere) {
   }
 }
 
+TEST(Join, AtAFixedAddressTwoCommunicatorsMayLiveAtOnce) {
+  Env env = localEnv();
+  env.root = freeAddress().text();
+  Cluster first(2, env), second(2, env);
+  first.expectJoined();
+  second.expectJoined();
+  EXPECT_NE(first.plane(0).roster().jobId, second.plane(0).roster().jobId);
+  first.leave();
+  second.leave();
+}
+
 TEST(Join, AtAFixedAddressWithoutRankZeroSaysWhereNobodyListens) {
   Env env = localEnv(0.6);
   env.root = freeAddress().text();
