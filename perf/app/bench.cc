@@ -92,7 +92,7 @@ Status Bench::runRow(Call call) {
     totals_.busBw += half->busbw;
     ++totals_.measurements;
   }
-  totals_.outOfBounds += (row.outOfPlace.wrong > 0 || row.inPlace.wrong > 0);
+  if (row.outOfPlace.wrong > 0 || row.inPlace.wrong > 0) ++totals_.outOfBounds;
   onRow_(row);
   if (!options_.jsonFile.empty() && options_.cycles != 0) totals_.rows.push_back(std::move(row));
   return {};

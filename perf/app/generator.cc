@@ -44,7 +44,8 @@ uint64_t encodeFloat(const TypeFacts& facts, double value) {
   const double steps = std::nearbyint(std::ldexp(value, mantissa - exponent));  // of the last mantissa bit
   const uint64_t one = uint64_t{1} << mantissa;
   const uint64_t bits = static_cast<uint64_t>(exponent + facts.bias - 1) * one + static_cast<uint64_t>(steps);
-  const auto top = static_cast<uint64_t>(facts.topExponent + facts.bias);
+  const int topField = facts.topExponent + facts.bias;
+  const auto top = static_cast<uint64_t>(topField);
   const uint64_t largest = facts.infinity ? top * one + one - 1 : top * one + one - 2;
   return std::min(bits, largest + 1);  // the next one is infinity, or the NaN of a type without
 }

@@ -87,7 +87,7 @@ Json result(const Options& o, const Row& row) {
 std::string jsonText(const Options& options, const JsonReport& report) {
   Json json = {{"version", 3}, {"start_time", report.startTime}, {"args", report.arguments}};
   json["env"] = Json::array();
-  for (const auto& [name, value] : report.environment) json["env"].push_back(name + "=" + value);
+  for (const auto& [name, value] : report.environment) json["env"].push_back(fmt::format("{}={}", name, value));
   json["nccl_version"] = report.facts.library;
   json["config"] = config(options, report.facts);
   json["results"] = Json::array();

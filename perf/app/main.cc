@@ -50,6 +50,7 @@ Result<std::vector<Device>> gatherDevices(Rank& rank) {
   BPS_TRY(rank.gather({reinterpret_cast<const uint8_t*>(&own), sizeof own},
                       {reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof own}));
   std::vector<Device> devices;
+  devices.reserve(all.size());
   for (const Entry& entry : all) {
     devices.push_back({static_cast<int>(devices.size()), entry.pid, std::string(entry.host.data())});
   }

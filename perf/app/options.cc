@@ -96,7 +96,7 @@ const std::array kSpecs = {
 // clang-format on
 
 std::string nameOf(const Spec& spec) {
-  return spec.letter ? fmt::format("-{}, --{}", spec.letter, spec.name) : fmt::format("--{}", spec.name);
+  return spec.letter != 0 ? fmt::format("-{}, --{}", spec.letter, spec.name) : fmt::format("--{}", spec.name);
 }
 
 Status wrong(const std::string& name, std::string_view value, const std::string& right) {

@@ -89,6 +89,7 @@ Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, b
 
 using namespace bps;
 
+// NOLINTNEXTLINE(readability-function-size): the signature is NCCL's
 bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype, bpsRedOp_t op,
                          bpsComm_t comm, cudaStream_t stream) {
   return border(__func__, [&] { return allReduce({sendbuff, recvbuff, count, datatype, op}, comm, stream); });

@@ -48,9 +48,8 @@ Status initAll(bpsComm_t* comms, int count) {
   if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
   std::fill_n(comms, count, nullptr);
   if (Group::ofThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
-  Env env = BPS_TRY(processEnv());
-  env.root.clear();  // all ranks are here: BPS_ROOT names another meeting
-  const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
+  const Env env = BPS_TRY(processEnv());
+  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
   bpsUniqueId id;
   std::memcpy(id.internal, bytes.data(), bytes.size());
   Group::ofThisThread().begin();
@@ -72,9 +71,7 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
   const auto membership = BPS_TRY(parent->split(color, key));
   if (!membership) return {};
   return startHandle(newComm, newHandle(*membership, blocking), [env = parent->env(), membership = *membership] {
-    Env own = env;
-    own.root.clear();
-    return Communicator::create(own, membership);
+    return Communicator::create(env, membership);
   });
 }
 

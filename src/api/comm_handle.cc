@@ -13,9 +13,12 @@ Result<bpsComm*> checkedHandle(bpsComm_t comm) {
 Result<Communicator*> readyCommunicator(bpsComm_t comm) {
   const bpsComm* handle = BPS_TRY(checkedHandle(comm));
   switch (handle->state.load(std::memory_order_acquire)) {
-    case bpsComm::State::kReady: return handle->communicator.get();
-    case bpsComm::State::kFailed: return handle->error.get();
-    case bpsComm::State::kStarting: break;
+    case bpsComm::State::kReady:
+      return handle->communicator.get();
+    case bpsComm::State::kFailed:
+      return handle->error.get();
+    case bpsComm::State::kStarting:
+      break;
   }
   return badArgument("comm is not ready: bpsCommGetAsyncError still says bpsInProgress");
 }
@@ -71,8 +74,7 @@ Status Group::end() {
   const auto calls = std::exchange(calls_, {});
   std::vector<Status> outcomes(starts.size());
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < starts.size(); ++i)
-    threads.emplace_back([&, i] { outcomes[i] = guarded(starts[i]); });
+  for (size_t i = 0; i < starts.size(); ++i) threads.emplace_back([&, i] { outcomes[i] = guarded(starts[i]); });
   for (std::thread& thread : threads) thread.join();
   Status first;
   const auto note = [&first](Status outcome) {

@@ -31,8 +31,8 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  bps::FirstError error;        // of a start that failed
-  std::thread starter;          // non-blocking init
+  bps::FirstError error;                            // of a start that failed
+  std::thread starter;                              // non-blocking init
   std::unique_ptr<bps::Communicator> communicator;  // set before state becomes kReady
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;

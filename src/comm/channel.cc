@@ -44,7 +44,8 @@ Status Channel::run() {
     if (leads && roster.machines.size() > 1) {
       ChunkBuffers& buffers = parts_.local != nullptr ? parts_.local->buffers() : userBuffers;
       const auto cancelled = [this] { return stop_.load() || parts_.failure->failed(); };
-      plane = BPS_TRY(DataPlane::connect({parts_.env, *parts_.control, parts_.plan, buffers, parts_.deadline, cancelled}));
+      plane =
+          BPS_TRY(DataPlane::connect({parts_.env, *parts_.control, parts_.plan, buffers, parts_.deadline, cancelled}));
       transport_ = plane->transport();
       Status added;
       plane->forEachComm([&](net::Comm& comm) {

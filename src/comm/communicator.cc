@@ -114,9 +114,7 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
   Blob offer;
   Status opened;
   if (color >= 0 && group.front().second == rank()) {
-    Env env = env_;
-    env.root.clear();
-    Result<UniqueId> id = UniqueId::create(env);
+    Result<UniqueId> id = UniqueId::createHere(env_);
     if (!id.ok()) {
       opened = std::move(id).status();
     } else {

@@ -23,8 +23,8 @@ struct AllReduceCall {
   size_t count = 0;
   DataType type = DataType::kFloat32;
   CallOp op = CallOp::kSum;
-  ScalarBits scalar = 0;                 // of CallOp::kPreMulSum
-  const void* deviceScalar = nullptr;    // if set, read when the call starts
+  ScalarBits scalar = 0;               // of CallOp::kPreMulSum
+  const void* deviceScalar = nullptr;  // if set, read when the call starts
   std::shared_ptr<HostStream> stream;
 };
 

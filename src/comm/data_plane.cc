@@ -49,7 +49,8 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
     if (peer == self_) continue;
     net::Link link = mesh.take(peer);
     if (link.pushIn) service[peer] = {std::move(link.pushIn), std::move(link.answerOut)};
-    if (link.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, plan.limits, plan.depth, std::move(link)));
+    if (link.pushOut)
+      lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, plan.limits, plan.depth, std::move(link)));
   }
   if (!plan.owners[self_]) return {};
   ServiceSpec spec;

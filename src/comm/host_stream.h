@@ -48,7 +48,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   static void destroy(const void* handle);
 
   // A place at the end of the queue. `bell` is rung when an earlier call that it waits for is done.
-  std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, std::shared_ptr<Doorbell> bell);
+  std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, const std::shared_ptr<Doorbell>& bell);
   void complete(StreamEntry& entry, const Status& outcome);
 
   bool idle();

@@ -66,9 +66,9 @@ Status RemoteLane::retire() {
   const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, retired_), headerSize}));
   if (header.sequence != retired_ || header.bytes != payloadSize || payloadSize != flight.view.bytes ||
       header.call.number != flight.view.call.number)
-    return failure(Code::kRemote, "answer {} of {} bytes to call #{} came where answer {} of {} bytes to call #{} was due",
-                   header.sequence, payloadSize, header.call.number, retired_, flight.view.bytes,
-                   flight.view.call.number);
+    return failure(
+        Code::kRemote, "answer {} of {} bytes to call #{} came where answer {} of {} bytes to call #{} was due",
+        header.sequence, payloadSize, header.call.number, retired_, flight.view.bytes, flight.view.call.number);
   if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(retired_), payloadSize);
   if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);

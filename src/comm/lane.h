@@ -37,9 +37,7 @@ class Lane {
     Collective* call;
     size_t index;
   };
-  bool nextReady() const {
-    return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index);
-  }
+  bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
 
   ChunkBuffers& buffers_;
   std::deque<Submitted> waiting_;

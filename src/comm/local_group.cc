@@ -37,9 +37,7 @@ bool LocalGroup::canSum() const {
   return true;
 }
 
-bool LocalGroup::canCopyOut() const {
-  return !out_.atEnd() && copiedOut_ < ring_.published().load();
-}
+bool LocalGroup::canCopyOut() const { return !out_.atEnd() && copiedOut_ < ring_.published().load(); }
 
 void LocalGroup::copyIn() {
   const Collective& call = *in_.calls.front();

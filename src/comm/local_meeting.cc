@@ -174,7 +174,8 @@ Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(LocalGroupSpec spec, Deadli
     return std::make_unique<LocalGroup>(std::move(spec), std::move(ring), std::move(bells));
   }
   Received gift = BPS_TRY(visit(spec, self.localRank, name, deadline));
-  if (gift.fds.size() != machine.ranks.size() + 1) return Status(Code::kRemote, "the local leader's gift is incomplete");
+  if (gift.fds.size() != machine.ranks.size() + 1)
+    return Status(Code::kRemote, "the local leader's gift is incomplete");
   LocalRing ring = BPS_TRY(LocalRing::attach(spec.shape, std::move(gift.fds[0])));
   std::vector<Doorbell> bells;
   for (size_t i = 1; i < gift.fds.size(); ++i) bells.emplace_back(std::move(gift.fds[i]));

@@ -55,9 +55,7 @@ class LocalRing {
   int fd() const { return fd_.get(); }
   Member& member(uint32_t rank) const { return members_[rank]; }
   std::atomic<uint64_t>& published() const { return *published_; }
-  ChunkNote& note(uint64_t chunk, uint32_t rank) const {
-    return notes_[chunk % shape_.slots * shape_.ranks + rank];
-  }
+  ChunkNote& note(uint64_t chunk, uint32_t rank) const { return notes_[chunk % shape_.slots * shape_.ranks + rank]; }
   uint8_t* contribution(uint64_t chunk, uint32_t rank) const {
     return data_ + (chunk % shape_.slots * (shape_.ranks + 1) + rank) * shape_.slotBytes;
   }

@@ -7,7 +7,10 @@
 namespace bps::net {
 
 Mesh::Mesh(Plugin& plugin, int device, MeshShape shape)
-    : plugin_(&plugin), device_(device), shape_(std::move(shape)), pending_(shape_.owners.size()),
+    : plugin_(&plugin),
+      device_(device),
+      shape_(std::move(shape)),
+      pending_(shape_.owners.size()),
       links_(shape_.owners.size()) {}
 
 bool Mesh::ownsFor(size_t owner, size_t machine) const {
@@ -39,7 +42,7 @@ Status Mesh::setPeerHandles(const std::vector<Blob>& handles) {
                    pending_.size());
   for (size_t peer = 0; peer < pending_.size(); ++peer) {
     const bool push = ownsFor(peer, shape_.self), answer = ownsFor(shape_.self, peer);
-    const size_t expected = (size_t{push} + size_t{answer}) * kHandleBytes;
+    const size_t expected = ((push ? 1U : 0U) + (answer ? 1U : 0U)) * kHandleBytes;
     if (handles[peer].size() != expected)
       return failure(Code::kRemote, "endpoint {} sent {} bytes of handles, expected {}", peer, handles[peer].size(),
                      expected);

@@ -21,9 +21,9 @@ using Handle = std::array<uint8_t, kHandleBytes>;
 
 struct DeviceInfo {
   std::string name;
-  std::string pciPath;    // empty: not a PCI device
+  std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
-  size_t maxBytes = 0;    // largest single message
+  size_t maxBytes = 0;  // largest single message
 };
 
 // One isend or irecv under way; null means "cannot now, call again".

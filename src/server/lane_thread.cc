@@ -155,7 +155,8 @@ void LaneThread::run() {
     cpu_set_t set;
     CPU_ZERO(&set);
     for (const int cpu : cpus_) CPU_SET(static_cast<unsigned>(cpu), &set);
-    if (::sched_setaffinity(0, sizeof set, &set) != 0) logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
+    if (::sched_setaffinity(0, sizeof set, &set) != 0)
+      logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
   }
   int idleLoops = 0;
   while (!stop_.load()) {

@@ -8,13 +8,20 @@ namespace bps {
 
 ScalarBits oneOf(DataType type) {
   switch (type) {
-    case DataType::kFloat16: return 0x3c00;
-    case DataType::kBfloat16: return 0x3f80;
-    case DataType::kFloat32: return 0x3f800000;
-    case DataType::kFloat64: return 0x3ff0000000000000;
-    case DataType::kFloat8e4m3: return 0x38;
-    case DataType::kFloat8e5m2: return 0x3c;
-    default: return 1;
+    case DataType::kFloat16:
+      return 0x3c00;
+    case DataType::kBfloat16:
+      return 0x3f80;
+    case DataType::kFloat32:
+      return 0x3f800000;
+    case DataType::kFloat64:
+      return 0x3ff0000000000000;
+    case DataType::kFloat8e4m3:
+      return 0x38;
+    case DataType::kFloat8e5m2:
+      return 0x3c;
+    default:
+      return 1;
   }
 }
 

@@ -30,13 +30,13 @@ namespace bps {
 
 struct ServiceSpec {
   size_t machines = 0;
-  std::optional<size_t> local;      // the machine this service runs in
+  std::optional<size_t> local;  // the machine this service runs in
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  uint64_t ranks = 0;               // divisor of an average
+  uint64_t ranks = 0;  // divisor of an average
   int reduceThreads = 1;
-  std::chrono::milliseconds patience{10000};           // a round waits this long before the log says for whom
-  std::function<std::string(size_t machine)> nameOf;   // for messages
+  std::chrono::milliseconds patience{10000};          // a round waits this long before the log says for whom
+  std::function<std::string(size_t machine)> nameOf;  // for messages
 };
 
 // A chunk of the machine that the service runs in. Both pointers stay valid until retired() has passed it.

@@ -84,7 +84,8 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.call.type = at[kAtType];
   header.call.op = at[kAtOp];
   if (header.call.type >= kTypes || header.call.op >= kOps)
-    return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type, header.call.op);
+    return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type,
+                   header.call.op);
   return header;
 }
 

@@ -236,8 +236,8 @@ TEST(Api, NonBlockingInitIsPolled) {
   EXPECT_EQ(bpsCommCount(comms[0], &count), bpsInvalidArgument);
   ASSERT_EQ(bpsCommInitRankConfig(&comms[1], 2, id, 1, &config), bpsInProgress);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  for (bpsComm_t comm : comms)
-    do ASSERT_EQ(bpsCommGetAsyncError(comm, &state), bpsSuccess);
+  for (bpsComm_t comm : comms) do
+      ASSERT_EQ(bpsCommGetAsyncError(comm, &state), bpsSuccess);
     while (state == bpsInProgress && std::chrono::steady_clock::now() < deadline);
   EXPECT_EQ(state, bpsSuccess);
   EXPECT_EQ(bpsCommCount(comms[0], &count), bpsSuccess);
@@ -316,7 +316,8 @@ TEST(Api, DestroyInAnyOrderAfterTheLastCall) {
     ranks.run([&](int, bpsComm_t comm, bpsHostStream_t stream) {
       std::vector<float> buffer(300000, 1);
       for (int i = 0; i < 3; ++i)
-        ASSERT_EQ(bpsAllReduce(buffer.data(), buffer.data(), buffer.size(), bpsFloat32, bpsSum, comm, stream), bpsSuccess);
+        ASSERT_EQ(bpsAllReduce(buffer.data(), buffer.data(), buffer.size(), bpsFloat32, bpsSum, comm, stream),
+                  bpsSuccess);
       ASSERT_EQ(bpsHostStreamSynchronize(stream), bpsSuccess);
       EXPECT_EQ(buffer[299999], 27.0F);
     });

@@ -117,7 +117,8 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Disagreement,
-                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{2, 0, 2}, Shape{4, 1, 2}),
+                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{2, 0, 2},
+                                         Shape{4, 1, 2}),
                          shapeName);
 
 }  // namespace

@@ -65,8 +65,8 @@ std::vector<Status> runRanks(const Job& job, const Body& body) {
       Env env = job.env;
       env.servers = job.servers;
       env.hostId = "machine" + std::to_string(rank / job.ranksPerMachine);
-      const auto communicator = BPS_TRY(Communicator::create(
-          env, {id, static_cast<uint32_t>(rank), static_cast<uint32_t>(job.ranks)}));
+      const auto communicator =
+          BPS_TRY(Communicator::create(env, {id, static_cast<uint32_t>(rank), static_cast<uint32_t>(job.ranks)}));
       BPS_TRY(body(*communicator));
       return communicator->finalized() ? Status() : communicator->finalize();
     });

@@ -26,13 +26,20 @@ uint64_t floatBits(uint64_t random, int exponentBits, int mantissaBits) {
 
 uint64_t valueBits(DataType type, uint64_t random) {
   switch (type) {
-    case DataType::kFloat16: return floatBits(random, 5, 10);
-    case DataType::kBfloat16: return floatBits(random, 8, 7);
-    case DataType::kFloat32: return floatBits(random, 8, 23);
-    case DataType::kFloat64: return floatBits(random, 11, 52);
-    case DataType::kFloat8e4m3: return floatBits(random, 4, 3);
-    case DataType::kFloat8e5m2: return floatBits(random, 5, 2);
-    default: return random;
+    case DataType::kFloat16:
+      return floatBits(random, 5, 10);
+    case DataType::kBfloat16:
+      return floatBits(random, 8, 7);
+    case DataType::kFloat32:
+      return floatBits(random, 8, 23);
+    case DataType::kFloat64:
+      return floatBits(random, 11, 52);
+    case DataType::kFloat8e4m3:
+      return floatBits(random, 4, 3);
+    case DataType::kFloat8e5m2:
+      return floatBits(random, 5, 2);
+    default:
+      return random;
   }
 }
 

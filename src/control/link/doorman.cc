@@ -48,12 +48,14 @@ std::vector<Peer> Doorman::step(const PollSet& set) {
     if (stranger.fresh || set.ready(stranger.handshake.socket().fd())) progress = stranger.handshake.step();
     if (progress.ok() && stranger.deadline.passed()) progress = Status(Code::kRemote, "the handshake took too long");
     stranger.fresh = false;
-    if (progress.ok() && std::move(progress).value() == Progress::kPending) {
+    if (!progress.ok()) {
+      refused(stranger, progress.error());
+    } else if (std::move(progress).value() == Progress::kPending) {
       ++it;
       continue;
+    } else {
+      welcome.push_back(stranger.handshake.take());
     }
-    if (progress.ok()) welcome.push_back(stranger.handshake.take());
-    else refused(stranger, progress.error());
     it = strangers_.erase(it);
   }
   sayFarewells();
