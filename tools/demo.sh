@@ -8,10 +8,10 @@ run=$build/bin/bps-run perf=$build/bin/bps-perf
 workers=4 servers=2
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-wrong=0
+wrong=$logs/wrong
 
 title() { printf '\n=== %s\n' "$1"; }
-bad() { echo "demo: WRONG: $1"; wrong=1; }
+bad() { echo "demo: WRONG: $1" | tee -a "$wrong"; }
 
 # show NAME COMMAND...: prints the command and runs it; what it prints stays in $logs/NAME.
 show() {
@@ -39,11 +39,15 @@ show model "$run" -n $workers -s $servers -- "$perf" --model resnet50 --backward
 
 title "3. Gradients of a network trained on handwritten digits, against their sum in double precision"
 digits=tests/data/digits
-show digits "$run" -n $workers -s $servers -- "$perf" --tensors "$digits/rank%r.safetensors" \
-  --compare "$digits/sum.safetensors"
+show digits "$run" -n 4 -s $servers -- "$perf" --tensors "$digits/grads_%r.safetensors" -n 5 -w 1 \
+  --compare "$digits/expected_sum.safetensors"
 
-title "4. The same without servers: k = 0"
-show without "$run" -n $workers -s 0 -- "$perf" -b 16M -e 16M -n 10
+title "4. The same without servers, k = 0: the same bits, another time"
+show model0 "$run" -n $workers -s 0 -- "$perf" --model resnet50 --backward-order -n 2 -w 1 | grep -E '^\$|^# checksum|^#? *(per tensor|buckets)|^demo'
+checksum() { grep '^# checksum' "$logs/$1"; }
+[ -n "$(checksum model)" ] && [ "$(checksum model)" = "$(checksum model0)" ] || bad "ResNet-50's sum differs from that with $servers servers"
+show without "$run" -n $workers -s 0 -- "$perf" -b 16M -e 16M -n 10 | grep -vE '^#( |$)'
+grep -q '^# Out of bounds values : 0 OK' "$logs/without" || bad "elements with a wrong value, k = 0"
 size=$((16 << 20))
 with=$(microseconds table $size) without=$(microseconds without $size)
 if [ -n "$with" ] && [ -n "$without" ]; then
@@ -55,5 +59,9 @@ else
   bad "no time for 16 MiB to compare"
 fi
 
-title "$([ $wrong = 0 ] && echo "All results are right." || echo "Something is wrong, see above.")"
-exit $wrong
+if [ -e "$wrong" ]; then
+  title "Something is wrong:"
+  cat "$wrong"
+  exit 1
+fi
+title "All results are right."
