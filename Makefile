@@ -24,7 +24,7 @@ CC := gcc
 endif
 IS_CLANG := $(findstring clang,$(CXX))
 
-WARN     := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+WARN     := -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(IS_CLANG),-Wthread-safety) -Werror
 CPPFLAGS += -I. -Iinclude -MMD -MP
 CXXFLAGS ?= -O2 -g
 CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread $(WARN)
@@ -34,7 +34,7 @@ comma        := ,
 SANITIZED    := -O1 -g1 -fno-sanitize-recover=all -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-maybe-uninitialized)
 FLAVOUR_asan := $(SANITIZED) -fsanitize=$(if $(IS_CLANG),fuzzer-no-link$(comma))address,undefined
 FLAVOUR_tsan := $(SANITIZED) -fsanitize=thread
-FLAVOUR_tsa  := -fsyntax-only $(if $(IS_CLANG),-Wthread-safety)
+FLAVOUR_tsa  := -fsyntax-only
 CXXFLAGS += $(FLAVOUR_$(FLAVOUR))
 LDFLAGS  += $(filter -fsanitize=%,$(FLAVOUR_$(FLAVOUR)))
 

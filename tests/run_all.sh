@@ -79,11 +79,13 @@ flavour() {
   fi
 }
 
-run_sanitizer() {
-  flavour "$1" suites || return
+# sanitizer NAME SUITE...: zero suppressions, shorter settings.
+sanitizer() {
+  local name=$1 suite
+  shift
+  flavour "$name" "${@/#/build/$name/tests/}" libraries || return
   export BPS_TEST_SHORT=1
-  gtest "build/$1" unit 300
-  gtest "build/$1" inproc 400
+  for suite in "$@"; do gtest "build/$name" "$suite" 400; done
   unset BPS_TEST_SHORT
 }
 
@@ -91,30 +93,25 @@ fuzz() {
   local name=$1 log=$logs/$1.log corpus=() run=3 dir
   [ "$long" = 1 ] && run=30
   for dir in "tests/fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}"; do [ -d "$dir" ] && corpus+=("$dir"); done
-  mkdir -p "build/fuzz/found/$name"
+  mkdir -p "build/asan/found/$name"
   # What is found is kept outside the checked-in corpus.
-  if timeout -k 5 $((run + 60)) "build/fuzz/fuzz/$name" -max_total_time=$run -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix="build/fuzz/found/$name/" "build/fuzz/found/$name" "${corpus[@]}" >"$log" 2>&1; then
+  if timeout -k 5 $((run + 60)) "build/asan/fuzz/$name" -max_total_time=$run -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="build/asan/found/$name/" "build/asan/found/$name" "${corpus[@]}" >"$log" 2>&1; then
     pass "$name: $(grep -oE 'Done [0-9]+ runs' "$log"), ${run} s"
   else
-    fail "$name (input in build/fuzz/found/$name)" "$log"
+    fail "$name (input in build/asan/found/$name)" "$log"
   fi
 }
 
-run_clang() {
-  if ! command -v clang++ >/dev/null; then
-    skip "clang: compilation, thread-safety analysis: no clang++"
-    skip "fuzzing: no clang++"
-    return
-  fi
-  flavour tsa compiled && pass "clang: everything compiles, thread-safety analysis"
-  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' >"$logs/probe.cc"
-  if ! clang++ -fsanitize=fuzzer,address "$logs/probe.cc" -o "$logs/probe" >"$logs/probe.log" 2>&1; then
-    skip "fuzzing: clang++ has no fuzzer runtime"
-    return
-  fi
-  flavour fuzz fuzzers || return
+run_fuzzers() {
   local source
+  if [ "$(make -s --no-print-directory FLAVOUR=asan compiler | grep -c clang)" = 0 ]; then
+    skip "fuzzing, thread-safety analysis: no clang++ with its sanitizers"
+    return
+  fi
+  # Everything else has been compiled by clang, with the analysis, for the sanitized test programs.
+  flavour tsa compiled-rest && pass "clang compiles everything; thread-safety analysis"
+  flavour asan fuzzers || return
   for source in tests/fuzz/*.cc; do fuzz "$(basename "$source" .cc)"; done
 }
 
@@ -125,8 +122,8 @@ gtest "$build" inproc 400
 for script in tests/multiproc/*.sh; do
   case $script in */lib.sh) ;; *) run_script "$script" $((long == 1 ? 900 : 180)) ;; esac
 done
-run_clang
-run_sanitizer asan
-run_sanitizer tsan
+sanitizer asan unit inproc
+sanitizer tsan $([ "$long" = 1 ] && echo unit) inproc
+run_fuzzers
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -10,7 +10,9 @@ endef
 $(foreach s,$(TEST_SUITES),$(eval $(call suite,$(s))))
 
 tests: $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(LIBS) $(BINS)
-suites: $(addprefix $(BUILD)/tests/,unit inproc) $(LIBS)
+libraries: $(LIBS)
+compiler:
+	@echo $(CXX)
 
 # One libFuzzer program per tests/fuzz/fuzz_NAME.cc, in FLAVOUR=asan. Linked with the modules that have parsers, which
 # leaves out the kernels: they take long to instrument and parse nothing.
@@ -26,11 +28,11 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
-# Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those of the tests.
-compiled-tests: $(call objects,$(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/multiproc/ tests/support/ tests/fuzz/)))
-compiled: compiled-tests $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS) \
-  $(call sources,$(wildcard tools/*/))))
-.PHONY: suites fuzzers compiled compiled-tests
+# Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
+compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ perf/*/ tests/multiproc/)))
+compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
+  $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fuzz/)))
+.PHONY: libraries compiler fuzzers compiled compiled-rest
 
 # g++ leaves sign conversions out of -Wconversion; clang is told to, in tests, where literals meet size_t all the time.
 $(BUILD)/obj/tests/%.o: private CXXFLAGS += $(if $(IS_CLANG),-Wno-sign-conversion)
