@@ -39,7 +39,7 @@ CXXFLAGS += $(FLAVOUR_$(FLAVOUR))
 LDFLAGS  += $(filter -fsanitize=%,$(FLAVOUR_$(FLAVOUR)))
 
 # A module is a directory; its sources are what lies in it.
-sources  = $(sort $(foreach dir,$(1),$(wildcard $(dir)/*.cc)))
+sources  = $(sort $(foreach dir,$(patsubst %/,%,$(1)),$(wildcard $(dir)/*.cc)))
 objects  = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 
 CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src/control/link src/control/hub src/control/root src/service src/comm cpu_reduce topo)

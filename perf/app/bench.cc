@@ -71,9 +71,9 @@ Status Bench::runSizes(const Call& call) {
     if (size == 0 || size > UINT64_MAX / 2) break;
     size *= 2;
   }
-  for (const uint64_t size : sizes(options_)) {
+  for (std::optional<uint64_t> size = options_.minBytes; size; size = nextSize(options_, *size)) {
     Call row = call;
-    row.count = size / element;
+    row.count = *size / element;
     BPS_TRY(runRow(row));
   }
   return {};

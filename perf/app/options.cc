@@ -253,17 +253,14 @@ std::string usage() {
 std::vector<NamedType> chosenTypes(const std::string& name) { return chosen(kTypes, name); }
 std::vector<NamedOp> chosenOps(const std::string& name) { return chosen(kOps, name); }
 
-std::vector<uint64_t> sizes(const Options& options) {
-  std::vector<uint64_t> out;
-  for (uint64_t size = options.minBytes; size <= options.maxBytes;) {
-    out.push_back(size);
-    if (options.minBytes == options.maxBytes) break;
-    const uint64_t next =
-        options.stepFactor > 1 ? size * static_cast<uint64_t>(options.stepFactor) : size + options.stepBytes;
-    if (next <= size) break;  // past the largest number
-    size = next;
-  }
-  return out;
+std::optional<uint64_t> nextSize(const Options& options, uint64_t size) {
+  if (options.minBytes == options.maxBytes) return std::nullopt;
+  uint64_t next = 0;
+  const bool past = options.stepFactor > 1
+                        ? __builtin_mul_overflow(size, static_cast<uint64_t>(options.stepFactor), &next)
+                        : __builtin_add_overflow(size, options.stepBytes, &next);
+  if (past || next <= size || next > options.maxBytes) return std::nullopt;
+  return next;
 }
 
 }  // namespace bps::perf

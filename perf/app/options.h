@@ -1,6 +1,7 @@
 // The command line of bps-perf: one table of options, from which parsing and the usage text follow.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ struct NamedOp {
 std::vector<NamedType> chosenTypes(const std::string& name);  // one, or all for "all"; empty: no such type
 std::vector<NamedOp> chosenOps(const std::string& name);
 
-// The sizes of the table's rows, in bytes.
-std::vector<uint64_t> sizes(const Options& options);
+// The table's rows begin with minBytes; this is the size of the row after one of `size` bytes, or nothing.
+std::optional<uint64_t> nextSize(const Options& options, uint64_t size);
 
 }  // namespace bps::perf

@@ -55,7 +55,7 @@ const EnvVar kEnvTable[] = {
     {"BPS_KEY_FILE", &Env::keyFile, "", "path of a file of at least 16 bytes", 0, 0,
      "The key shared with the servers; also protects a rendezvous at BPS_ROOT."},
     {"BPS_REDUCE_THREADS", &Env::reduceThreads, "", "1 to 256", 1, 256, "Threads of one summation of a large chunk."},
-    {"BPS_CPU_TARGET", &Env::cpuTarget, "", "scalar, sse4, avx2, avx3 or neon", 0, 0,
+    {"BPS_CPU_TARGET", &Env::cpuTarget, "", "scalar, sse4, avx2, avx3, neon or sve", 0, 0,
      "Most capable SIMD kernels that may be chosen. Unset: the best of this CPU."},
     {"BPS_BANDWIDTH", &Env::bandwidth, "", "Gbit/s, 0.001 to 10000", 0.001, 10000,
      "Rate of this machine's NIC, each way. Unset: all machines count as equal."},

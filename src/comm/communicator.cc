@@ -4,6 +4,7 @@
 #include <map>
 #include <thread>
 
+#include "cpu_reduce/dispatch.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
 
@@ -30,6 +31,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
 }
 
 Status Communicator::build() {
+  BPS_TRY(cpu::chooseTarget(env_.cpuTarget));
   const Deadline deadline = Deadline::in(timeoutOf(env_));
   bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
   const auto sink = [this, bell = bell_](Status failure) {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu_reduce/dispatch.h"
 #include "src/base/env.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
@@ -83,10 +84,12 @@ Status serve(const Options& options) {
   Env env = BPS_TRY(processEnv());
   logThreadName("server");
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
+  BPS_TRY(cpu::chooseTarget(env.cpuTarget));
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
   const Address address = BPS_TRY(listenAddress(options.listen, env));
-  const size_t threads = options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
+  const size_t threads =
+      options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
 
   const sigset_t signals = SignalThread::set();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: all inherit it
@@ -94,8 +97,7 @@ Status serve(const Options& options) {
   const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
   const auto server = BPS_TRY(server::ControlServer::create(env, address, key, *runner));
   std::unique_ptr<Metrics> metrics;
-  if (!options.metrics.empty())
-    metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
+  if (!options.metrics.empty()) metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
   std::printf("listening on %s\n", server->address().text().c_str());
   std::fflush(stdout);
   const SignalThread onSignals(*server);

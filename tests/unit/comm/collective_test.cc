@@ -26,8 +26,8 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
     }
     EXPECT_EQ(at, count * 4);
     for (uint32_t owner = 0; owner < 4; ++owner) {
-      const auto firsts = std::count_if(chunks.begin(), chunks.end(),
-                                        [&](const ChunkRef& c) { return c.owner == owner && c.first; });
+      const auto firsts =
+          std::count_if(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == owner && c.first; });
       const auto all = std::count_if(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == owner; });
       EXPECT_EQ(firsts, all > 0 ? 1 : 0);
     }

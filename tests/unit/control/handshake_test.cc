@@ -122,8 +122,8 @@ Blob helloBytes(Hello hello, uint16_t frameVersion = kControlVersion, MessageTyp
   header.type = type;
   header.version = frameVersion;
   const auto head = encode(header);
-  Blob bytes(head.begin(), head.end());
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  Blob bytes(head.size() + payload.size());
+  std::copy(payload.begin(), payload.end(), std::copy(head.begin(), head.end(), bytes.begin()));
   return bytes;
 }
 

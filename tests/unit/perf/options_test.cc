@@ -74,10 +74,19 @@ TEST(Options, ContradictionsAreErrors) {
   EXPECT_THAT(bad({"--model", "x", "-d", "all"}), HasSubstr("one type"));
 }
 
+std::vector<uint64_t> sizes(const Options& options) {
+  std::vector<uint64_t> all;
+  for (std::optional<uint64_t> size = options.minBytes; size && all.size() < 100; size = nextSize(options, *size))
+    all.push_back(*size);
+  return all;
+}
+
 TEST(Options, Sizes) {
   EXPECT_THAT(sizes(good({"-b", "4", "-e", "64", "-f", "4"})), ElementsAre(4, 16, 64));
   EXPECT_THAT(sizes(good({"-b", "4", "-e", "11", "-i", "3"})), ElementsAre(4, 7, 10));
   EXPECT_THAT(sizes(good({"-b", "0", "-e", "0"})), ElementsAre(0));
+  EXPECT_EQ(sizes(good({"-b", "0", "-e", "64M", "-i", "1"})).size(), 100U) << "rows are made one by one";
+  EXPECT_EQ(nextSize(good({"-b", "8", "-e", "64M", "-f", "1000000"}), uint64_t{1} << 60), std::nullopt);
 }
 
 std::map<std::string, std::string> environment;
