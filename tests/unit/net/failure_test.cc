@@ -13,7 +13,7 @@
 namespace bps::test {
 namespace {
 
-class Failure : public ::testing::Test {
+class ConnectionFailure : public ::testing::Test {
  protected:
   std::shared_ptr<net::Plugin> plugin_ = loadOurs();
 };
@@ -23,7 +23,7 @@ std::string why(const Result<T>& result) {
   return result.ok() ? "no failure" : result.error().message();
 }
 
-TEST_F(Failure, PeerClosesBeforeAnyMessage) {
+TEST_F(ConnectionFailure, PeerClosesBeforeAnyMessage) {
   Pair pair = connectPair(*plugin_);
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
@@ -36,7 +36,7 @@ TEST_F(Failure, PeerClosesBeforeAnyMessage) {
   EXPECT_NE(why(outcome).find("127.0.0.1:"), std::string::npos) << why(outcome);
 }
 
-TEST_F(Failure, WhatWasSentBeforeTheCloseArrives) {
+TEST_F(ConnectionFailure, WhatWasSentBeforeTheCloseArrives) {
   Pair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes = randomBytes(100000, 1);
   EXPECT_TRUE(finish(*pair.sender, valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
@@ -48,7 +48,7 @@ TEST_F(Failure, WhatWasSentBeforeTheCloseArrives) {
   EXPECT_FALSE(finish(*pair.receiver, more).ok());
 }
 
-TEST_F(Failure, SenderClosesInTheMiddleOfAMessage) {
+TEST_F(ConnectionFailure, SenderClosesInTheMiddleOfAMessage) {
   Pair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   std::vector<uint8_t> room(bytes.size());
@@ -59,7 +59,7 @@ TEST_F(Failure, SenderClosesInTheMiddleOfAMessage) {
   EXPECT_NE(why(outcome).find("in the middle of message 0"), std::string::npos) << why(outcome);
 }
 
-TEST_F(Failure, ReceiverClosesWhileWeSend) {
+TEST_F(ConnectionFailure, ReceiverClosesWhileWeSend) {
   Pair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
@@ -71,7 +71,7 @@ TEST_F(Failure, ReceiverClosesWhileWeSend) {
   EXPECT_FALSE(pair.sender->isend(bytes.data(), 1, nullptr).ok()) << "the failure stays";
 }
 
-TEST_F(Failure, NobodyListensAnyMore) {
+TEST_F(ConnectionFailure, NobodyListensAnyMore) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   const std::string address = valueOf(plugin::tcp::parseHandle(listener->handle())).address.text();
@@ -85,7 +85,7 @@ TEST_F(Failure, NobodyListensAnyMore) {
   EXPECT_NE(failure.find(address + ": Connection refused"), std::string::npos) << failure;
 }
 
-TEST_F(Failure, ClosingWithMessagesUnderWayIsFine) {
+TEST_F(ConnectionFailure, ClosingWithMessagesUnderWayIsFine) {
   for (int i = 0; i < 20; ++i) {
     Pair pair = connectPair(*plugin_);
     const std::vector<uint8_t> bytes(size_t{8} << 20);
@@ -117,7 +117,7 @@ bool hungUp(const UniqueFd& socket) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-TEST_F(Failure, StrangersAreTurnedAwayAndBlockNobody) {
+TEST_F(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   const UniqueFd silent = strangerTo(*listener, {});
   const UniqueFd wrong = strangerTo(*listener, randomBytes(32, 1));
@@ -142,7 +142,7 @@ TEST_F(Failure, StrangersAreTurnedAwayAndBlockNobody) {
   EXPECT_TRUE(transfers(pair, randomBytes(1000, 3), 1000));
 }
 
-TEST_F(Failure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
+TEST_F(ConnectionFailure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(strangerTo(*listener, {}));
@@ -162,7 +162,7 @@ size_t openDescriptors() {
   return count;
 }
 
-TEST_F(Failure, AThousandConnectionsLeaveNothingBehind) {
+TEST_F(ConnectionFailure, AThousandConnectionsLeaveNothingBehind) {
   { Pair warmUp = connectPair(*plugin_); }
   const size_t before = openDescriptors();
   for (unsigned i = 0; i < 1000; ++i) {
