@@ -1,7 +1,7 @@
 // The floating-point environment that the contract of reduce.h means: round to nearest even, denormals kept, no traps.
 //
-// Applications change it (flush-to-zero is common in machine learning), per thread. This object sets ours for its
-// life and puts back the caller's, sticky exception flags included, so that neither sees the other's.
+// Applications change it (flush-to-zero is common in machine learning), per thread. Where it differs, this object sets
+// ours for its life and puts back the caller's.
 #pragma once
 #include <cstdint>
 
@@ -13,20 +13,26 @@ namespace bps::cpu {
 
 class FloatEnvironment {
  public:
-  FloatEnvironment() : saved_(read()) { write(kOurs); }
-  ~FloatEnvironment() { write(saved_); }
+  FloatEnvironment() : saved_(read()) {
+    if (differs()) write(kOurs);
+  }
+  ~FloatEnvironment() {
+    if (differs()) write(saved_);
+  }
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 
  private:
 #if defined(__x86_64__)
   using Word = unsigned;
-  static constexpr Word kOurs = 0x1f80;  // all exceptions masked
+  static constexpr Word kOurs = 0x1f80;   // all exceptions masked
+  static constexpr Word kFlags = 0x003f;  // what has happened so far, not how to compute
   static Word read() { return _mm_getcsr(); }
   static void write(Word word) { _mm_setcsr(word); }
 #elif defined(__aarch64__)
   using Word = uint64_t;
   static constexpr Word kOurs = 0;
+  static constexpr Word kFlags = 0;
   static Word read() {
     Word word = 0;
     __asm__ volatile("mrs %0, fpcr" : "=r"(word));
@@ -36,9 +42,12 @@ class FloatEnvironment {
 #else
   using Word = int;
   static constexpr Word kOurs = 0;
+  static constexpr Word kFlags = 0;
   static Word read() { return 0; }
   static void write(Word) {}
 #endif
+
+  bool differs() const { return ((saved_ ^ kOurs) & ~kFlags) != 0; }
 
   Word saved_;
 };

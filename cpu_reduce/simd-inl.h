@@ -1,10 +1,10 @@
 // The loop that all SIMD kernels share. Included once per target; see simd.h.
 //
-// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors): 128 bytes of a source or less, because longer
-// turns between the streams are slower from DRAM; enough independent work to hide the latency of an addition, few
-// enough that accumulators, constants and a source fit the registers of SSE4. All sources of a group are folded before
-// its result is written, so dst may be one of them and the result is written once. What is left over at the ends is
-// copied to and from a buffer on the stack and goes through the same instructions as a whole group.
+// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors): 128 bytes of a source or less, because
+// longer turns between the streams are slower from DRAM; enough independent work to hide the latency of an addition,
+// few enough that accumulators, constants and a source fit the registers of SSE4. All sources of a group are folded
+// before its result is written, so dst may be one of them and the result is written once. What is left over at the ends
+// is copied to and from a buffer on the stack and goes through the same instructions as a whole group.
 //
 // An Element says how a group lies in memory:
 //   D, kBytes                  the accumulators' tag; bytes of an element in memory

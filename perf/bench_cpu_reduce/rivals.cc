@@ -37,14 +37,17 @@ Vector loaded(const char* from) {
 }
 
 void streamed(char* to, Vector value) {
-#if defined(__AVX512F__)
-  __builtin_ia32_movntdq512(reinterpret_cast<Vector*>(to), value);
+  Vector* at = reinterpret_cast<Vector*>(to);
+#if defined(__clang__)
+  __builtin_nontemporal_store(value, at);
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntdq512(at, value);
 #elif defined(__AVX__)
-  __builtin_ia32_movntdq256(reinterpret_cast<Vector*>(to), value);
+  __builtin_ia32_movntdq256(at, value);
 #elif defined(__x86_64__)
-  __builtin_ia32_movntdq(reinterpret_cast<Vector*>(to), value);
+  __builtin_ia32_movntdq(at, value);
 #else
-  *reinterpret_cast<Vector*>(to) = value;
+  *at = value;
 #endif
 }
 

@@ -95,7 +95,7 @@ Written by `make bench`; do not edit. {cpu()}, {context['num_cpus']} CPUs, load 
 "{context.get('kernels', '?')}", after commit {commit}.
 
 Each cell: GB/s of gradient consumed, and in brackets the ratio to a reference that ran in turn with it (above 1: bps is
-faster). Sizes are of each source. Lower quartiles of 41 runs; one thread by its CPU time, two by the wall. Results over
+faster). Sizes are of each source. Lower deciles of 61 runs; one thread by its CPU time, two by the wall. Results over
 4 MiB are written past the cache by both.
 
 ## Against the memory bound

@@ -22,19 +22,17 @@ class Kernels : public testing::TestWithParam<Case> {
   DataType type() const { return std::get<1>(GetParam()); }
   size_t size() const { return elementBytes(type()); }
 
-  // Sources of exactly the given elements, at a distance from an aligned address, so that asan sees every overrun.
+  // Exactly the given bytes, at a distance from an aligned address, so that asan sees every overrun.
   struct Buffer {
-    Buffer(size_t distance, size_t bytes)
-        : memory(static_cast<char*>(std::aligned_alloc(64, 64 + (bytes + 63) / 64 * 64))) {
-      data = memory + 64 + (bytes + 63) / 64 * 64 - bytes;  // ends where the memory ends
-      size_t off = static_cast<size_t>(data - memory) % 64;
-      data -= (off + 64 - distance % 64) % 64;
+    Buffer(size_t distance, size_t bytes) {
+      if (posix_memalign(&memory, 64, 64 + distance + bytes) != 0) std::abort();
+      data = static_cast<char*>(memory) + 64 + distance;
     }
     ~Buffer() { std::free(memory); }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
-    char* memory;
-    char* data;
+    void* memory = nullptr;
+    char* data = nullptr;
   };
 
   // One call compared with the oracle; dst lies among guard bytes, at its own distance from an aligned address.
@@ -128,7 +126,7 @@ TEST_P(Kernels, EveryAlignment) {
 
 TEST_P(Kernels, AnyNumberOfSourcesWithScalarsAndDivisor) {
   std::mt19937_64 random(4);
-  for (size_t nSources : {1, 2, 3, 4, 5, 7, 8, 9, 16, 64, 65, 100}) {
+  for (size_t nSources : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 16U, 64U, 65U, 100U}) {
     size_t count = 200 + random() % 400;
     std::vector<ByteVector> data(nSources, ByteVector(count * size()));
     std::vector<const void*> sources;
