@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -80,6 +81,8 @@ Result<std::unique_ptr<Rank>> Rank::join(const Config& config, const bpsUniqueId
   BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&self->comm_, config.ranks, id, config.rank)));
   if (!config.defaultStream) BPS_TRY(self->check("bpsHostStreamCreate", bpsHostStreamCreate(&self->stream_)));
   if (config.timeoutSeconds > 0) self->watchdog_ = std::make_unique<Watchdog>(self->comm_, config.timeoutSeconds);
+  const auto facts = nlohmann::json::parse(BPS_TRY(self->describe()), nullptr, false);
+  if (facts.is_object()) self->machines_ = facts.value("machines", config.ranks);
   return self;
 }
 

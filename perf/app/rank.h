@@ -28,6 +28,7 @@ class Rank : public Runner {
 
   int rank() const override { return config_.rank; }
   int ranks() const override { return config_.ranks; }
+  int machines() const override { return machines_; }
   Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) override;
   Status groupStart() override;
   Status groupEnd() override;
@@ -56,6 +57,7 @@ class Rank : public Runner {
   void abort();
 
   const Config config_;
+  int machines_ = 1;
   bpsComm_t comm_ = nullptr;
   bpsHostStream_t stream_ = nullptr;  // null: the default one
   std::unique_ptr<Watchdog> watchdog_;

@@ -18,6 +18,8 @@ class Runner {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
+  // Of the communicator; fewer than ranks when ranks share one: then their sum is rounded before it meets the others.
+  virtual int machines() const { return ranks(); }
   // Queued on this rank's stream; both buffers stay in use until synchronize().
   virtual Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) = 0;
   virtual Status groupStart() = 0;

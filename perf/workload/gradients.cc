@@ -107,7 +107,8 @@ bool floatRight(const Reference& reference, uint64_t tensor, typename Element::B
   const double value = Element::widen(result);
   if (reference.op == bpsMax || reference.op == bpsMin) return value == exact.value;
   // Twice, because the computation in double rounds as well, and does so as much when the type is double.
-  const double folding = 2 * reference.ranks * precision.accumulator * exact.magnitude;
+  const double perMachine = reference.sharedMachines ? precision.unit : 0;
+  const double folding = (2 * reference.ranks * precision.accumulator + perMachine) * exact.magnitude;
   const double nearest = std::clamp(exact.value, -precision.largest, precision.largest);
   return std::abs(value - nearest) <=
          folding + precision.unit * (std::abs(nearest) + folding) + reference.ranks * precision.least;

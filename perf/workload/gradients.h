@@ -30,10 +30,12 @@ struct Reference {
   bpsDataType_t type = bpsFloat32;
   bpsRedOp_t op = bpsSum;
   int ranks = 1;
+  bool sharedMachines = false;  // some ranks share a machine
 
   // How many of the elements of `result`, the all-reduced gradients of `tensor`, are wrong. Looks at about `samples`
   // of them, spread evenly, the first and the last among them. A floating element is right when it is as near to the
-  // result in double precision as ranks roundings in the accumulator and one to the type allow (max and min: equal);
+  // result in double precision as ranks roundings in the accumulator and one to the type allow, and with shared
+  // machines one more to the type of all that was added up there (max and min: equal);
   // an integer one when it equals the wrapping computation.
   uint64_t countWrong(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const;
   bool right(uint64_t tensor, const void* result, size_t index) const;

@@ -85,8 +85,8 @@ uint64_t checksumOf(const Gradients& gradients) {
 // A rank does not know the scalars that the others multiply by.
 bool canCheck(const WorkloadOptions& options) { return options.check && options.op < bpsNumOps; }
 
-uint64_t countWrong(const Gradients& gradients, const WorkloadOptions& options, int ranks) {
-  const Reference reference{options.type, options.op, ranks};
+uint64_t countWrong(const Gradients& gradients, const WorkloadOptions& options, const Runner& runner) {
+  const Reference reference{options.type, options.op, runner.ranks(), runner.machines() < runner.ranks()};
   uint64_t wrong = 0;
   for (const Slot& slot : gradients.slots) {
     wrong += reference.countWrong(slot.tensor, gradients.resultOf(slot), kSamplesPerTensor);
@@ -108,7 +108,7 @@ Result<Outcome> runPass(const std::string& name, std::span<const Call> calls, Gr
   Outcome outcome{checksumOf(gradients)};
   outcome.equal = BPS_TRY(runner.equalOnAllRanks(outcome.checksum));
   if (canCheck(options)) {
-    const auto wrong = static_cast<double>(countWrong(gradients, options, runner.ranks()));
+    const auto wrong = static_cast<double>(countWrong(gradients, options, runner));
     outcome.wrong = BPS_TRY(runner.maxOverRanks(wrong));
   }
   return outcome;
