@@ -10,6 +10,8 @@ endif
 BUILD   := $(if $(filter release,$(FLAVOUR)),build,build/$(FLAVOUR))
 PREFIX  ?= /usr/local
 CCACHE  := $(shell command -v ccache 2>/dev/null)
+# A build in another directory is the same build: clones share what is compiled.
+export CCACHE_NOHASHDIR := 1
 
 # The flavours take clang where it is complete: it instruments in a third of g++'s time, analyses locks, and fuzzes.
 ifeq ($(origin CXX),default)
