@@ -59,7 +59,9 @@ class ControlPlane {
   // This rank met a failure (a mismatch, an internal error, an abort): everybody is told. Does not block.
   void report(const Status& failure);
   // This rank's connection to an endpoint broke: the hub decides what really happened (a dead process usually breaks
-  // several connections at once) and tells everybody; without its word for a second the text given here stands.
+  // several connections at once) and tells everybody; without its word for a second the text given here stands. Once
+  // the hub has said goodbye, a broken connection is no failure: it has completed its calls, and the others leave as
+  // well.
   void suspect(size_t endpoint, const std::string& text);
   // Says goodbye (the others then do not take the end of this connection for a failure) and waits until it is sent.
   // The hub's goodbye leaves the others without liveness checks, not without data connections.

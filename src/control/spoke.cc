@@ -57,6 +57,7 @@ void Spoke::suspect(size_t endpoint, std::string text) {
   const bool gone = endpoint < left_.size() && left_[endpoint];
   if (silent_ || gone) return;
   Status failure(Code::kRemote, text);
+  if (state_ == State::kHubLeft) return;
   if (state_ != State::kRunning) return fail(failure);
   hub_->send(Suspect{static_cast<uint32_t>(endpoint), std::move(text)});
   keepOwn(endpoint, std::move(failure));
@@ -219,7 +220,8 @@ void Spoke::endpointLeft(size_t endpoint) {
   events_.endpointLeft(endpoint);
 }
 
-// Its word is not to be had any more: what this rank believes stands, except about the hub's own machine.
+// Its word is not to be had any more. What this rank knows of itself stands. A broken connection proves nothing now:
+// the hub has completed its calls and left, so the others are on their way out too, and nobody relays their goodbyes.
 void Spoke::hubSaysGoodbye() {
   if (state_ == State::kLeaving) return over();
   state_ = State::kHubLeft;
@@ -230,6 +232,7 @@ void Spoke::hubSaysGoodbye() {
     events_.answered(
         failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(*pending_), roster_.rankName(0)));
   pending_.reset();
+  std::erase_if(own_, [](const Own& own) { return own.endpoint != kNoEndpoint; });
   if (!own_.empty()) fail(own_.front().failure.clone());
 }
 
