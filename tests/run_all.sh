@@ -74,7 +74,8 @@ flavour() {
   if make --no-print-directory -j"$jobs" "FLAVOUR=$1" "${@:2}" >"$log" 2>&1; then
     say "" "built flavour $1, $(seconds $start)"
   else
-    fail "build of flavour $1" "$log"
+    fail "build of flavour $1"
+    grep -E ' error: |undefined reference|multiple definition|\*\*\* ' "$log" | head -n 30 | cut -c1-300 | sed 's/^/      /'
     return 1
   fi
 }
