@@ -1,6 +1,7 @@
 // Benchmarks of cpu_reduce. Each one runs bps and its reference in turn, so that both see the same machine, and reports
-// the lower decile of both (another process can only add time) and their ratio; see perf/cpu_reduce.md. The clock of
-// one thread is that thread's CPU time, of more it is the wall's.
+// the lower decile of both (another process can only add time) and the median of the ratios of neighbours (which a
+// change of the machine's load shifts little); see perf/cpu_reduce.md. The clock of one thread is that thread's CPU
+// time, of more it is the wall's.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -63,9 +64,11 @@ double seconds(const std::function<void()>& work, size_t repeats, int threads) {
   return (now(threads) - start) / static_cast<double>(repeats);
 }
 
-double lowerDecile(std::vector<double>& times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 10), times.end());
-  return times[times.size() / 10];
+// The value that the given part of them is below.
+double quantile(std::vector<double> values, double part) {
+  auto at = values.begin() + static_cast<ptrdiff_t>(part * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 // Runs `ours` and `reference` in turn; counters: consumed (B/s), reference (B/s), ratio (ours to the reference).
@@ -80,11 +83,11 @@ void compare(benchmark::State& state, const Case& c, const std::function<void()>
     state.SetIterationTime(ourTimes.back());
   }
   double bytesConsumed = static_cast<double>(c.bytes * c.nSources);
-  double our = lowerDecile(ourTimes);
-  double other = lowerDecile(referenceTimes);
-  state.counters["consumed"] = bytesConsumed / our;
-  state.counters["reference"] = bytesConsumed / other;
-  state.counters["ratio"] = other / our;
+  std::vector<double> ratios;
+  for (size_t i = 0; i < ourTimes.size(); i++) ratios.push_back(referenceTimes[i] / ourTimes[i]);
+  state.counters["consumed"] = bytesConsumed / quantile(ourTimes, 0.1);
+  state.counters["reference"] = bytesConsumed / quantile(referenceTimes, 0.1);
+  state.counters["ratio"] = quantile(ratios, 0.5);
 }
 
 void runReduce(const Case& c, const std::vector<const void*>& sources, void* dst, bool rereadSoon) {

@@ -94,9 +94,10 @@ def main():
 Written by `make bench`; do not edit. {cpu()}, {context['num_cpus']} CPUs, load {load} at the start, kernels
 "{context.get('kernels', '?')}", after commit {commit}.
 
-Each cell: GB/s of gradient consumed, and in brackets the ratio to a reference that ran in turn with it (above 1: bps is
-faster). Sizes are of each source. Lower deciles of 61 runs; one thread by its CPU time, two by the wall. Results over
-4 MiB are written past the cache by both.
+Each cell: GB/s of gradient consumed (best tenth of 61 runs), and in brackets the ratio to a reference that ran in turn
+with it (median; above 1: bps is faster). Sizes are of each source. One thread by its CPU time, two by the wall. Results
+over 4 MiB are written past the cache by both. Other work on the machine shifts single ratios by a tenth and more, so
+judge a miss by several runs.
 
 ## Against the memory bound
 The reference reads m streams and writes one with no arithmetic.
