@@ -116,15 +116,19 @@ run_fuzzers() {
   for source in tests/fuzz/*.cc; do fuzz "$(basename "$source" .cc)"; done
 }
 
-run_checks
-gtest "$build" unit 300
-gtest "$build" inproc 400
-[ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
-for script in tests/multiproc/*.sh; do
-  case $script in */lib.sh) ;; *) run_script "$script" $((long == 1 ? 900 : 180)) ;; esac
-done
-sanitizer asan unit inproc
-sanitizer tsan $([ "$long" = 1 ] && echo unit) inproc
-run_fuzzers
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+main() {
+  run_checks
+  gtest "$build" unit 300
+  gtest "$build" inproc 400
+  [ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
+  for script in tests/multiproc/*.sh; do
+    case $script in */lib.sh) ;; *) run_script "$script" $((long == 1 ? 900 : 180)) ;; esac
+  done
+  sanitizer asan unit inproc
+  sanitizer tsan $([ "$long" = 1 ] && echo unit) inproc
+  run_fuzzers
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ $failed = 0 ]
+}
+
+main; exit # read whole before it runs, so that an edit meanwhile does no harm
