@@ -13,14 +13,14 @@
 
 enum { COUNT = 1 << 20 };
 
-static void check(bpsResult_t result, bpsComm_t comm, const char *what) {
+static void check(bpsResult_t result, bpsComm_t comm, const char* what) {
   if (result == bpsSuccess) return;
   fprintf(stderr, "%s: %s: %s\n", what, bpsGetErrorString(result), bpsGetLastError(comm));
   exit(1);
 }
 
-static int numberFrom(const char *variable) {
-  const char *text = getenv(variable);
+static int numberFrom(const char* variable) {
+  const char* text = getenv(variable);
   if (text == NULL) {
     fprintf(stderr, "%s is not set: start this program with bps-run\n", variable);
     exit(1);
@@ -37,8 +37,8 @@ int main(void) {
   check(bpsCommInitRank(&comm, ranks, id, rank), NULL, "bpsCommInitRank");
 
   float *send = NULL, *recv = NULL;
-  check(bpsMemAlloc((void **)&send, COUNT * sizeof *send), comm, "bpsMemAlloc");
-  check(bpsMemAlloc((void **)&recv, COUNT * sizeof *recv), comm, "bpsMemAlloc");
+  check(bpsMemAlloc((void**)&send, COUNT * sizeof *send), comm, "bpsMemAlloc");
+  check(bpsMemAlloc((void**)&recv, COUNT * sizeof *recv), comm, "bpsMemAlloc");
   for (int i = 0; i < COUNT; ++i) send[i] = (float)(rank + 1);
 
   check(bpsAllReduce(send, recv, COUNT, bpsFloat32, bpsSum, comm, NULL), comm, "bpsAllReduce");

@@ -124,12 +124,12 @@ typedef struct {
 } bpsConfig_t;
 
 #define BPS_CONFIG_MAGIC 0xcafebeef
-#define BPS_CONFIG_INITIALIZER                                                                                         \
-  {                                                                                                                    \
-    sizeof(bpsConfig_t), BPS_CONFIG_MAGIC, 22809, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT,     \
-        BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_PTR, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_PTR,   \
-        BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT,   \
-        BPS_CONFIG_UNDEF_INT                                                                                           \
+#define BPS_CONFIG_INITIALIZER                                                                                        \
+  {                                                                                                                   \
+    sizeof(bpsConfig_t), BPS_CONFIG_MAGIC, 22809, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT,   \
+        BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_PTR, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_PTR, \
+        BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, BPS_CONFIG_UNDEF_INT, \
+        BPS_CONFIG_UNDEF_INT                                                                                          \
   }
 
 /* ---- About the library ------------------------------------------------------------------------------------------- */

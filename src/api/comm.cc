@@ -70,9 +70,8 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
   const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
   const auto membership = BPS_TRY(parent->split(color, key));
   if (!membership) return {};
-  return startHandle(newComm, newHandle(*membership, blocking), [env = parent->env(), membership = *membership] {
-    return Communicator::create(env, membership);
-  });
+  return startHandle(newComm, newHandle(*membership, blocking),
+                     [env = parent->env(), membership = *membership] { return Communicator::create(env, membership); });
 }
 
 Status destroy(bpsComm_t comm) {

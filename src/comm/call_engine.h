@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/comm/collective.h"
-#include "src/comm/data_plane.h"
-#include "src/comm/local_group.h"
+#include "src/comm/lanes/collective.h"
+#include "src/comm/lanes/data_plane.h"
+#include "src/comm/local/local_group.h"
 #include "src/plan/cutter.h"
 
 namespace bps {

@@ -10,7 +10,7 @@
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
-#include "src/comm/collective.h"
+#include "src/comm/lanes/collective.h"
 
 namespace bps {
 

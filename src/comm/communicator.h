@@ -11,7 +11,7 @@
 #include "src/comm/channel.h"
 #include "src/comm/first_error.h"
 #include "src/comm/host_stream.h"
-#include "src/comm/local_group.h"
+#include "src/comm/local/local_group.h"
 #include "src/control/control_plane.h"
 
 namespace bps {

@@ -50,7 +50,8 @@ void HostStream::destroy(const void* handle) {
   registry().streams.erase(handle);
 }
 
-std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange writes, const std::shared_ptr<Doorbell>& bell) {
+std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange writes,
+                                               const std::shared_ptr<Doorbell>& bell) {
   auto entry = std::make_shared<StreamEntry>();
   entry->reads = reads;
   entry->writes = writes;

@@ -1,4 +1,4 @@
-#include "src/comm/data_plane.h"
+#include "src/comm/lanes/data_plane.h"
 
 #include <chrono>
 #include <thread>

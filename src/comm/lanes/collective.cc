@@ -1,4 +1,4 @@
-#include "src/comm/collective.h"
+#include "src/comm/lanes/collective.h"
 
 #include <algorithm>
 

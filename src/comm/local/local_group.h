@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/comm/chunk_buffers.h"
-#include "src/comm/local_ring.h"
+#include "src/comm/lanes/chunk_buffers.h"
+#include "src/comm/local/local_ring.h"
 #include "src/service/round.h"
 #include "src/wire/roster.h"
 

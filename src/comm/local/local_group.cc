@@ -1,4 +1,4 @@
-#include "src/comm/local_group.h"
+#include "src/comm/local/local_group.h"
 
 #include <cstring>
 

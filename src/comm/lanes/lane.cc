@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "src/base/format.h"
-#include "src/comm/lane.h"
+#include "src/comm/lanes/lane.h"
 
 namespace bps {
 

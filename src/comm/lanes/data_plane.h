@@ -9,7 +9,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/env.h"
-#include "src/comm/lane.h"
+#include "src/comm/lanes/lane.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/service/job_plan.h"

@@ -1,4 +1,4 @@
-#include "src/comm/local_ring.h"
+#include "src/comm/local/local_ring.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "src/base/format.h"
-#include "src/comm/local_group.h"
+#include "src/comm/local/local_group.h"
 
 namespace bps {
 namespace {

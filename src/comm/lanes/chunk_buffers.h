@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/comm/collective.h"
+#include "src/comm/lanes/collective.h"
 
 namespace bps {
 
