@@ -39,8 +39,6 @@ struct Shares {
 // kInvalidArgument: no worker, or a rate that is not a finite number in its range.
 Result<Shares> solveShares(const Rates& rates);
 
-inline std::vector<uint64_t> shareWeights(const Rates&, const Shares& shares) { return shares.weights; }
-
 // Bytes that each NIC sends (and receives) for one byte of buffer: worker 1 + (n-2)s, server n c; nothing for n = 1.
 double workerTraffic(size_t workers, double share);
 double serverTraffic(size_t workers, double share);

@@ -28,7 +28,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   JobPlan plan;
   const Rates rates = ratesOf(roster);
   plan.shares = BPS_TRY(solveShares(rates));
-  plan.weights = shareWeights(rates, plan.shares);
+  plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1;
   for (const uint64_t weight : plan.weights) plan.owners.push_back(network && weight > 0);
   plan.limits.unitBytes = std::min<size_t>(kUnitBytes, roster.settings.partitionBytes);
