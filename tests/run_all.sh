@@ -80,14 +80,12 @@ flavour() {
   fi
 }
 
-# sanitizer NAME SUITE...: zero suppressions, shorter settings.
+# sanitizer NAME SUITE...: builds and runs them; zero suppressions.
 sanitizer() {
   local name=$1 suite
   shift
   flavour "$name" "${@/#/build/$name/tests/}" libraries || return
-  export BPS_TEST_SHORT=1
   for suite in "$@"; do gtest "build/$name" "$suite" 400; done
-  unset BPS_TEST_SHORT
 }
 
 fuzz() {
