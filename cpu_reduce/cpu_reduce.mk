@@ -1,2 +1,6 @@
 # A multiplication and an addition must round each: the compiler may not fuse them (it would on AVX2, AVX-512 and Arm).
-$(foreach f,$(patsubst %.cc,%,$(wildcard cpu_reduce/*.cc)),$(eval EXTRA_$(subst /,_,$(f)) := -ffp-contract=off))
+# GCC before 12.3 takes its own AVX-512 headers for uninitialized (its bug 105593).
+KERNEL_FLAGS := -ffp-contract=off $(if $(IS_CLANG),,-Wno-uninitialized -Wno-maybe-uninitialized)
+$(foreach f,$(patsubst %.cc,%,$(wildcard cpu_reduce/*.cc)),$(eval EXTRA_$(subst /,_,$(f)) := $(KERNEL_FLAGS)))
+# A header of Highway includes the sources again: what those include is for -MMD a header of the system, and left out.
+$(call objects,$(wildcard cpu_reduce/*.cc)): $(wildcard cpu_reduce/*.h)

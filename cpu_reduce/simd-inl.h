@@ -19,6 +19,7 @@
 #define BPS_CPU_REDUCE_SIMD_INL_H_
 #endif
 
+#include "cpu_reduce/arithmetic-inl.h"
 #include "cpu_reduce/simd.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -28,77 +29,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
-
 constexpr size_t kMostGroupBytes = 4 * 256;  // four vectors of the widest SVE
-
-template <class D, class V>
-HWY_INLINE V multiply(D d, V a, V b) {
-  using T = hn::TFromD<D>;
-  const hn::RebindToUnsigned<D> du;
-  if constexpr (hwy::IsFloat<T>()) {
-    return hn::Mul(a, b);
-  } else if constexpr (sizeof(T) == 1) {  // the low byte of a product depends on low bytes only
-    const hn::Repartition<uint16_t, D> d16;
-    const auto a16 = hn::BitCast(d16, a);
-    const auto b16 = hn::BitCast(d16, b);
-    const auto high = hn::Set(d16, uint16_t{0xff00});
-    const auto even = hn::AndNot(high, hn::Mul(a16, b16));
-    const auto odd = hn::Mul(hn::ShiftRight<8>(a16), hn::And(b16, high));
-    return hn::BitCast(d, hn::Or(even, odd));
-  } else if constexpr (sizeof(T) == 8) {  // low*low + ((low*high + high*low) << 32)
-    const hn::Repartition<uint32_t, D> d32;
-    const auto a32 = hn::BitCast(d32, a);
-    const auto b32 = hn::BitCast(d32, b);
-    const auto cross = hn::BitCast(du, hn::Mul(a32, hn::Reverse2(d32, b32)));
-    const auto high = hn::Add(hn::ShiftLeft<32>(cross), hn::ShiftLeft<32>(hn::ShiftRight<32>(cross)));
-    return hn::BitCast(d, hn::Add(hn::BitCast(du, hn::MulEven(a32, b32)), high));
-  } else {
-    return hn::Mul(a, b);
-  }
-}
-
-// maximumNumber, minimumNumber: see element.h.
-template <FoldOp kOp, class D, class V>
-HWY_INLINE V extreme(D, V a, V b) {
-  constexpr bool kMax = kOp == FoldOp::kMax;
-  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-    const auto first = hn::Or(kMax ? hn::Gt(a, b) : hn::Lt(a, b), hn::IsNaN(b));
-    const auto equal = kMax ? hn::And(a, b) : hn::Or(a, b);
-    return hn::IfThenElse(hn::Eq(a, b), equal, hn::IfThenElse(first, a, b));
-  } else {
-    return kMax ? hn::Max(a, b) : hn::Min(a, b);
-  }
-}
-
-template <FoldOp kOp, class D, class V>
-HWY_INLINE V combine(D d, V a, V b) {
-  if constexpr (kOp == FoldOp::kSum) return hn::Add(a, b);
-  else if constexpr (kOp == FoldOp::kProd) return multiply(d, a, b);
-  else return extreme<kOp>(d, a, b);
-}
-
-template <class D, class V>
-HWY_INLINE V canonical(D d, V v) {
-  const hn::RebindToUnsigned<D> du;
-  using U = hn::TFromD<decltype(du)>;
-  constexpr U kNan = sizeof(U) == 8 ? static_cast<U>(0x7ff8000000000000) : static_cast<U>(0x7fc00000);
-  return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(du, kNan)), v);
-}
-
-// NaNs of a group become the canonical one. They are rare, and one of them makes the sum of all a NaN.
-template <class D, class V>
-HWY_INLINE void canonicalGroup(D d, V& a0, V& a1, V& a2, V& a3) {
-  const V sum = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
-  if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(sum)))) return;
-  a0 = canonical(d, a0), a1 = canonical(d, a1), a2 = canonical(d, a2), a3 = canonical(d, a3);
-}
-
-template <class D, class V>
-HWY_INLINE void storeVector(D d, hn::TFromD<D>* p, bool stream, V v) {
-  if (stream) hn::Stream(v, d, p);
-  else hn::StoreU(v, d, p);
-}
 
 // Where the group at a byte offset lies: in the sources themselves...
 struct Whole {
@@ -130,6 +61,13 @@ struct Partial {
   uint8_t* buffer;
 };
 
+constexpr size_t kMostPlain = 65536;  // sources of a plain sum: a Sum's results have that much room above the largest
+
+template <class E>
+constexpr bool kHasSum = requires {
+  typename E::Sum;
+};
+
 // What a call asks for beyond folding, so that the common case carries none of it.
 enum class Shape { kGeneral, kPlain, kPlainTwo };
 
@@ -151,23 +89,57 @@ HWY_INLINE void divide(D d, const Fold& fold, V& a0, V& a1, V& a2, V& a3) {
   }
 }
 
+// Bytes ahead of the group to fetch of a source. The CPU does that by itself where a group takes less time than two
+// lines of a source take to come; conversions and small elements take more.
+constexpr size_t kAhead = 1024;
+template <class E>
+HWY_INLINE void fetchAhead(const uint8_t* from) {
+  if constexpr (E::kBytes > 2 || !hwy::IsFloat<hn::TFromD<typename E::D>>()) return;
+  const uintptr_t ahead = reinterpret_cast<uintptr_t>(from) + kAhead;  // may lie outside the source
+  hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead));
+  if constexpr (E::kBytes == 2) hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead + 64));
+}
+
 template <class E, FoldOp kOp, Shape kShape, class Place>
 HWY_INLINE void foldGroup(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
   const typename E::D d;
   using V = hn::Vec<typename E::D>;
   V a0, a1, a2, a3;
   E::load(place(fold, 0), a0, a1, a2, a3);
+  fetchAhead<E>(place(fold, 0));
   scale<kShape>(d, fold, 0, a0, a1, a2, a3);
   const size_t nSources = kShape == Shape::kPlainTwo ? 2 : fold.nSources;
   for (size_t source = 1; source < nSources; source++) {
     V b0, b1, b2, b3;
     E::load(place(fold, source), b0, b1, b2, b3);
+    fetchAhead<E>(place(fold, source));
     scale<kShape>(d, fold, source, b0, b1, b2, b3);
     a0 = combine<kOp>(d, a0, b0), a1 = combine<kOp>(d, a1, b1);
     a2 = combine<kOp>(d, a2, b2), a3 = combine<kOp>(d, a3, b3);
   }
   divide<kShape>(d, fold, a0, a1, a2, a3);
   E::store(out, stream, a0, a1, a2, a3);
+}
+
+// The same for plain sums of an E that has a Sum; see simd_float8.cc. False if it cannot do that group.
+template <class E, Shape kShape, class Place>
+HWY_INLINE bool sumGroup(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
+  using Sum = typename E::Sum;
+  const typename E::D d;
+  typename Sum::V a0, a1, a2, a3;
+  auto most = Sum::none();
+  Sum::load(place(fold, 0), a0, a1, a2, a3, most);
+  fetchAhead<E>(place(fold, 0));
+  const size_t nSources = kShape == Shape::kPlainTwo ? 2 : fold.nSources;
+  for (size_t source = 1; source < nSources; source++) {
+    typename Sum::V b0, b1, b2, b3;
+    Sum::load(place(fold, source), b0, b1, b2, b3, most);
+    fetchAhead<E>(place(fold, source));
+    a0 = add(d, a0, b0), a1 = add(d, a1, b1), a2 = add(d, a2, b2), a3 = add(d, a3, b3);
+  }
+  if (HWY_UNLIKELY(Sum::special(most))) return false;
+  Sum::store(out, stream, a0, a1, a2, a3);
+  return true;
 }
 
 template <class E, FoldOp kOp>
@@ -177,21 +149,33 @@ HWY_NOINLINE void foldPartial(const Fold& fold, size_t offset, size_t bytes) {
   __builtin_memcpy(static_cast<uint8_t*>(fold.dst) + offset, buffer, bytes);
 }
 
-template <class E, FoldOp kOp, Shape kShape>
-HWY_NOINLINE void foldGroups(const Fold& fold, size_t offset, size_t end, bool stream) {
+template <class E, FoldOp kOp, Shape kShape, class Place>
+HWY_INLINE bool foldWhole(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
+  if constexpr (kOp == FoldOp::kSum && kShape != Shape::kGeneral && kHasSum<E>) {
+    return sumGroup<E, kShape>(fold, place, out, stream);
+  } else {
+    foldGroup<E, kOp, kShape>(fold, place, out, stream);
+    return true;
+  }
+}
+
+// The offset where it ended: that of a group that the shape cannot do, or the end.
+template <class E, FoldOp kOp, Shape kShape, bool stream>
+HWY_NOINLINE size_t foldGroups(const Fold& fold, size_t offset, size_t end) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   uint8_t* const dst = static_cast<uint8_t*>(fold.dst);
   if constexpr (kShape == Shape::kPlainTwo) {
     const uint8_t* const first = static_cast<const uint8_t*>(fold.sources[0]);
     const uint8_t* const second = static_cast<const uint8_t*>(fold.sources[1]);
     for (; offset < end; offset += group) {
-      foldGroup<E, kOp, kShape>(fold, WholeOfTwo{offset, first, second}, dst + offset, stream);
+      if (!foldWhole<E, kOp, kShape>(fold, WholeOfTwo{offset, first, second}, dst + offset, stream)) break;
     }
   } else {
     for (; offset < end; offset += group) {
-      foldGroup<E, kOp, kShape>(fold, Whole{offset}, dst + offset, stream);
+      if (!foldWhole<E, kOp, kShape>(fold, Whole{offset}, dst + offset, stream)) break;
     }
   }
+  return offset;
 }
 
 // Bytes before dst is aligned to a cache line; 0 if it never is.
@@ -216,10 +200,19 @@ void foldAll(const Fold& fold) {
   }
   const size_t whole = offset + (end - offset) / group * group;
   const bool stream = fold.stream && reinterpret_cast<uintptr_t>(dst + offset) % 64 == 0;
-  const bool plain = kOp == FoldOp::kSum && fold.scalars == nullptr && fold.divisor == 1;
-  if (!plain) foldGroups<E, kOp, Shape::kGeneral>(fold, offset, whole, stream);
-  else if (fold.nSources != 2) foldGroups<E, FoldOp::kSum, Shape::kPlain>(fold, offset, whole, stream);
-  else foldGroups<E, FoldOp::kSum, Shape::kPlainTwo>(fold, offset, whole, stream);
+  const bool plain = kOp == FoldOp::kSum && fold.scalars == nullptr && fold.divisor == 1 && fold.nSources <= kMostPlain;
+  const auto groups = [&]<Shape kShape>() {
+    for (size_t at = offset; at < whole;) {
+      at = stream ? foldGroups<E, kOp, kShape, true>(fold, at, whole)
+                  : foldGroups<E, kOp, kShape, false>(fold, at, whole);
+      if (at >= whole) break;
+      foldPartial<E, kOp>(fold, at, group);
+      at += group;
+    }
+  };
+  if (!plain) groups.template operator()<Shape::kGeneral>();
+  else if (fold.nSources != 2) groups.template operator()<Shape::kPlain>();
+  else groups.template operator()<Shape::kPlainTwo>();
   if (whole < end) foldPartial<E, kOp>(fold, whole, end - whole);
   if (stream) hwy::FlushStream();
 }

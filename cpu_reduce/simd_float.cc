@@ -24,14 +24,24 @@ struct Float {
     if constexpr (kVectors == 4) a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
   }
 
-  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+  static HWY_INLINE void put(T* p, bool stream, V a0, V a1, V a2, V a3) {
     const D d;
     const size_t n = hn::Lanes(d);
+    storeVector(d, p, stream, a0);
+    storeVector(d, p + n, stream, a1);
+    if constexpr (kVectors == 4) storeVector(d, p + 2 * n, stream, a2);
+    if constexpr (kVectors == 4) storeVector(d, p + 3 * n, stream, a3);
+  }
+
+  // Again where there is a NaN, so that nothing else waits for the comparison.
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const D d;
     T* p = reinterpret_cast<T*>(to);
-    storeVector(d, p, stream, canonical(d, a0));
-    storeVector(d, p + n, stream, canonical(d, a1));
-    if constexpr (kVectors == 4) storeVector(d, p + 2 * n, stream, canonical(d, a2));
-    if constexpr (kVectors == 4) storeVector(d, p + 3 * n, stream, canonical(d, a3));
+    put(p, stream, a0, a1, a2, a3);
+    V sum = hn::Add(a0, a1);
+    if constexpr (kVectors == 4) sum = hn::Add(sum, hn::Add(a2, a3));
+    if (HWY_LIKELY(hn::AllTrue(d, hn::Eq(sum, sum)))) return;
+    put(p, stream, canonical(d, a0), canonical(d, a1), canonical(d, a2), canonical(d, a3));
   }
 };
 

@@ -1,4 +1,11 @@
 // float8e4m3 and float8e5m2.
+//
+// Plain sums only move bits. Shifted to where a float has its exponent and mantissa, the bits of a small float are the
+// element times a power of two; its denormals become the float's. Sums of them need no more places than a float has
+// below its least normal, so they round as sums of the elements do. Rounding to the element's places and shifting back
+// then is the conversion. What has no such meaning, infinities and NaN, is looked for in the sources: they are rare,
+// and their groups take the kernels of all other folds. Those have to convert, for a product or a quotient does need
+// places further down.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_float8.cc"
 #include "cpu_reduce/highway.h"
@@ -9,9 +16,85 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
+// The bits of yes where mask has ones. Highway's is of whole lanes only, but for AVX-512, which has an instruction.
+template <class V>
+HWY_INLINE V selected(V mask, V yes, V no) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::IfVecThenElse(mask, yes, no);
+#else
+  return hn::Or(hn::And(mask, yes), hn::AndNot(mask, no));
+#endif
+}
+
+// An Element's Sum: see foldGroup. kMostCode: the largest finite magnitude; codes above kOrdinary are special. a0 to
+// a3 hold the bytes 0, 1, 2 and 3 of each 32-bit lane.
+template <int kMantissa, uint8_t kMostCode, int8_t kOrdinary>
+struct Float8Sum {
+  using V = VFloat;
+  using D8 = hn::Repartition<uint8_t, DFloat>;
+  using D16 = hn::Repartition<uint16_t, DFloat>;
+  using V8 = hn::Vec<D8>;
+  using V16 = hn::Vec<D16>;
+  static constexpr int kRoom = 1 + kMantissa;  // how much longer a float's exponent is
+  static constexpr int kShift = 23 - kMantissa;
+
+  static HWY_INLINE V8 none() { return hn::Zero(D8()); }
+
+  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3, V8& most) {
+    const D8 d8;
+    const DBits du;
+    const hn::RebindToSigned<D16> di16;
+    const DFloat d;
+    const V8 bytes = hn::LoadU(d8, from);
+    most = hn::Max(most, hn::And(bytes, hn::Set(d8, uint8_t{0x7f})));
+    const auto word = hn::BitCast(di16, bytes);
+    const VBits even = hn::BitCast(du, hn::ShiftRight<kRoom>(hn::ShiftLeft<8>(word)));
+    const VBits odd = hn::BitCast(du, hn::ShiftRight<kRoom>(word));
+    const VBits mask = hn::Set(du, 0x80000000U | (0x7fU << kShift));
+    a0 = hn::BitCast(d, hn::And(hn::ShiftLeft<16>(even), mask)),
+    a1 = hn::BitCast(d, hn::And(hn::ShiftLeft<16>(odd), mask));
+    a2 = hn::BitCast(d, hn::And(even, mask)), a3 = hn::BitCast(d, hn::And(odd, mask));
+  }
+
+  static HWY_INLINE bool special(V8 most) {
+    const hn::RebindToSigned<D8> d8;
+    return !hn::AllFalse(d8, hn::Gt(hn::BitCast(d8, most), hn::Set(d8, kOrdinary)));
+  }
+
+  static HWY_INLINE VBits rounded(V value) {
+    const DBits du;
+    const VBits bits = hn::BitCast(du, value);
+    const VBits odd = hn::And(hn::ShiftRight<kShift>(bits), hn::Set(du, 1U));
+    return hn::Add(hn::Add(bits, hn::Set(du, (1U << (kShift - 1)) - 1)), odd);
+  }
+
+  // The upper halves of both.
+  static HWY_INLINE V16 upper(VBits a, VBits b) {
+    const D16 d16;
+    const DBits du;
+    return hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(a), hn::And(b, hn::Set(du, 0xffff0000U))));
+  }
+
+  // One bit above the code shows an overflow.
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const D16 d16;
+    const D8 d8;
+    const V16 even = upper(rounded(a0), rounded(a2));
+    const V16 odd = upper(rounded(a1), rounded(a3));
+    const V16 low = hn::Set(d16, uint16_t{0x00ff});
+    const V16 codes = selected(low, hn::ShiftRight<kShift - 16>(even), hn::ShiftLeft<24 - kShift>(odd));
+    const V8 capped = hn::Min(hn::BitCast(d8, codes), hn::Set(d8, kMostCode));
+    const V8 signs = hn::BitCast(d8, selected(low, hn::ShiftRight<8>(even), odd));
+    storeVector(d8, to, stream, selected(hn::Set(d8, uint8_t{0x80}), signs, capped));
+  }
+};
+
 // The largest values are 448 and 57344; 480 and 114688 would come next to them if there were no NaN.
 using E4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000>;
 using E5m2 = SmallFormat<5, 2, 0x47600000, 0x47e00000>;
+
+using SumE4m3 = Float8Sum<3, 0x7e, 0x7e>;
+using SumE5m2 = Float8Sum<2, 0x7b, 0x7b>;
 
 // e4m3 has no infinity, and its NaN reads as kNanFloat.
 template <class Format>
@@ -30,6 +113,7 @@ using SmallE4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000, 8>;
 template <class Format>
 struct Float8 {
   static constexpr bool kE4m3 = Format::kShift == 20;
+  using Sum = std::conditional_t<kE4m3, SumE4m3, SumE5m2>;
   using D = DFloat;
   using V = VFloat;
   using D16 = hn::Repartition<uint16_t, D>;
@@ -83,6 +167,7 @@ using SmallE4m3 = E4m3;
 template <class Format>
 struct Float8 {
   static constexpr bool kE4m3 = Format::kShift == 20;
+  using Sum = std::conditional_t<kE4m3, SumE4m3, SumE5m2>;
   using D = DFloat;
   using V = VFloat;
   static constexpr size_t kBytes = 1;

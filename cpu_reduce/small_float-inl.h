@@ -66,7 +66,7 @@ HWY_INLINE VFloat capped(VFloat value) {
   const auto nan = hn::BitCast(d, hn::Set(hn::RebindToSigned<DFloat>(), Format::kNanFloat));
   const auto magnitude = hn::Abs(value);
   const auto less = hn::IfThenElse(hn::Gt(magnitude, most), hn::CopySign(most, value), value);
-  return hn::IfThenElse(hn::IsNaN(value), nan, less);
+  return hn::IfThenElse(isNaN(value), nan, less);
 }
 
 template <class Format>

@@ -34,38 +34,53 @@ run_checks() {
   done < <(tests/check/all.sh "$build")
 }
 
-# gtest BUILD SUITE LIMIT_SECONDS: counts the tests inside; a crash or a time-out is one failure more.
+# gtest BUILD SUITE LIMIT_SECONDS: two halves at a time, since many tests wait more than they compute. Counts the tests
+# inside; a crash or a time-out is one failure more.
 gtest() {
-  local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS status good bad left
+  local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS half good=0 bad=0 left=0 wrong="" pids=()
   [ -x "$program" ] || { fail "$program was not built"; return; }
-  timeout -k 5 "$3" "$program" --gtest_brief=0 >"$log" 2>&1
-  status=$?
-  count() { sed -nE "s/^\[  $1 +\] ([0-9]+) tests?.*/\1/p" "$log" | tail -n1; }
-  good=$(count PASSED) bad=$(count FAILED) left=$(count SKIPPED)
-  skipped=$((skipped + ${left:-0}))
-  if [ $status = 0 ]; then
-    pass "$program: ${good:-0} tests (${left:-0} skipped), $(seconds $start)" "${good:-0}"
+  for half in 0 1; do
+    GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$half timeout -k 5 "$3" "$program" --gtest_brief=0 >"$log.$half" 2>&1 &
+    pids+=($!)
+  done
+  count() { sed -nE "s/^\[  $1 +\] ([0-9]+) tests?.*/\1/p" "$log.$half" | tail -n1; }
+  for half in 0 1; do
+    wait "${pids[$half]}" || wrong="$wrong status $? (124: time-out) in $(grep '^\[ RUN' "$log.$half" | tail -n1);"
+    good=$((good + $(count PASSED || :) + 0)) bad=$((bad + $(count FAILED || :) + 0)) left=$((left + $(count SKIPPED || :) + 0))
+  done
+  cat "$log.0" "$log.1" >"$log"
+  rm -f "$log.0" "$log.1"
+  skipped=$((skipped + left))
+  if [ -z "$wrong" ]; then
+    pass "$program: $good tests ($left skipped), $(seconds $start)" "$good"
     return
   fi
-  passed=$((passed + ${good:-0}))
-  if [ "${bad:-0}" -gt 0 ]; then
-    fail "$program: ${bad} of the tests, $(seconds $start)" "" "$bad"
+  passed=$((passed + good))
+  if [ "$bad" -gt 0 ]; then
+    fail "$program: $bad of the tests, $(seconds $start)" "" "$bad"
     grep -E '^\[  FAILED  \] [A-Za-z]|: Failure$|^  |ERROR:|WARNING: ThreadSanitizer' "$log" | head -n 60 | sed 's/^/      /'
   else
-    fail "$program: status $status (124: time-out) in $(grep '^\[ RUN' "$log" | tail -n1), $(seconds $start)" "$log"
+    fail "$program:$wrong $(seconds $start)" "$log"
   fi
 }
 
-run_script() {
-  local name log=$logs/$(basename "$1").log start=$SECONDS status
-  name="$1"
-  timeout -k 5 "$2" "$1" "$build" >"$log" 2>&1 </dev/null
-  status=$?
-  case $status in
-    0) pass "$name, $(seconds $start)" ;;
-    77) skip "$name: $(tail -n1 "$log")" ;;
-    *) fail "$name: status $status, $(seconds $start)" "$log" ;;
-  esac
+# run_scripts LIMIT_SECONDS SCRIPT...: two at a time, since they wait more than they compute; told in order.
+run_scripts() {
+  local limit=$1 script name log status took
+  shift
+  printf '%s\n' "$@" | build=$build logs=$logs limit=$limit xargs -P 2 -I{} bash -c '
+    log=$logs/$(basename {}).log start=$SECONDS
+    timeout -k 5 "$limit" {} "$build" >"$log" 2>&1 </dev/null
+    echo "$? $((SECONDS - start))" >"$log.status"'
+  for script in "$@"; do
+    name=$script log=$logs/$(basename "$script").log status=1 took=0
+    read -r status took <"$log.status"
+    case $status in
+      0) pass "$name, $took s" ;;
+      77) skip "$name: $(tail -n1 "$log")" ;;
+      *) fail "$name: status $status, $took s" "$log" ;;
+    esac
+  done
 }
 
 # flavour NAME TARGET...: builds it.
@@ -80,26 +95,30 @@ flavour() {
   fi
 }
 
-# sanitizer NAME SUITE...: builds and runs them; zero suppressions.
-sanitizer() {
-  local name=$1 suite
-  shift
-  flavour "$name" "${@/#/build/$name/tests/}" libraries || return
-  for suite in "$@"; do gtest "build/$name" "$suite" 400; done
+# sanitizers: the suites with their run-time checkers, zero suppressions. While one flavour's tests run, which mostly
+# wait, the next one is built.
+sanitizers() {
+  local tsan=("build/tsan/tests/inproc" libraries) suite ahead
+  [ "$long" = 1 ] && tsan+=("build/tsan/tests/unit")
+  flavour asan build/asan/tests/unit build/asan/tests/inproc libraries
+  make --no-print-directory FLAVOUR=tsan "${tsan[@]}" >/dev/null 2>&1 &
+  ahead=$!
+  for suite in unit inproc; do gtest build/asan $suite 400; done
+  wait "$ahead"
+  flavour tsan "${tsan[@]}" || return
+  for suite in $([ "$long" = 1 ] && echo unit) inproc; do gtest build/tsan "$suite" 400; done
 }
 
+# fuzz NAME: as run_scripts wants it, a program that is right when it ends with 0.
 fuzz() {
   local name=$1 log=$logs/$1.log corpus=() run=3 dir
   [ "$long" = 1 ] && run=30
   for dir in "tests/fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}"; do [ -d "$dir" ] && corpus+=("$dir"); done
   mkdir -p "build/asan/found/$name"
   # What is found is kept outside the checked-in corpus.
-  if timeout -k 5 $((run + 60)) "build/asan/fuzz/$name" -max_total_time=$run -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix="build/asan/found/$name/" "build/asan/found/$name" "${corpus[@]}" >"$log" 2>&1; then
-    pass "$name: $(grep -oE 'Done [0-9]+ runs' "$log"), ${run} s"
-  else
-    fail "$name (input in build/asan/found/$name)" "$log"
-  fi
+  timeout -k 5 $((run + 60)) "build/asan/fuzz/$name" -max_total_time=$run -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="build/asan/found/$name/" "build/asan/found/$name" "${corpus[@]}" >"$log" 2>&1
+  echo $? >"$log.status"
 }
 
 run_fuzzers() {
@@ -111,7 +130,14 @@ run_fuzzers() {
   # Everything else has been compiled by clang, with the analysis, for the sanitized test programs.
   flavour tsa compiled-rest && pass "clang compiles everything; thread-safety analysis"
   flavour asan fuzzers || return
-  for source in tests/fuzz/*.cc; do fuzz "$(basename "$source" .cc)"; done
+  local names=() name
+  for source in tests/fuzz/*.cc; do names+=("$(basename "$source" .cc)"); done
+  export -f fuzz
+  printf '%s\n' "${names[@]}" | logs=$logs long=$long xargs -P 2 -I{} bash -c 'fuzz {}'
+  for name in "${names[@]}"; do
+    if [ "$(cat "$logs/$name.log.status")" = 0 ]; then pass "$name: $(grep -oE 'Done [0-9]+ runs' "$logs/$name.log")"
+    else fail "$name (input in build/asan/found/$name)" "$logs/$name.log"; fi
+  done
 }
 
 main() {
@@ -119,11 +145,12 @@ main() {
   gtest "$build" unit 300
   gtest "$build" inproc 400
   [ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
-  for script in tests/multiproc/*.sh; do
-    case $script in */lib.sh) ;; *) run_script "$script" $((long == 1 ? 900 : 180)) ;; esac
+  local scripts=()
+  for script in tests/multiproc/*.sh tests/unit/cpu_reduce/aarch64.sh; do
+    case $script in */lib.sh) ;; *) scripts+=("$script") ;; esac
   done
-  sanitizer asan unit inproc
-  sanitizer tsan $([ "$long" = 1 ] && echo unit) inproc
+  run_scripts $((long == 1 ? 900 : 240)) "${scripts[@]}"
+  sanitizers
   run_fuzzers
   echo "$passed passed, $failed failed, $skipped skipped"
   [ $failed = 0 ]

@@ -9,8 +9,20 @@ $(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(wildcard tests/$
 endef
 $(foreach s,$(TEST_SUITES),$(eval $(call suite,$(s))))
 
-tests: $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(LIBS) $(BINS)
-libraries: $(LIBS)
+# A net plugin with defects to choose from, which net-plugin-check must find.
+BROKEN := $(BUILD)/tests/libnccl-net-broken.so
+$(BROKEN): $(call objects,$(call sources,tests/broken_plugin))
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
+
+# A net plugin that wraps another and injects faults, for the tests of what stands above.
+FAULT_PLUGIN := $(BUILD)/tests/libnccl-net-fault.so
+$(FAULT_PLUGIN): $(call objects,$(call sources,tests/fault_plugin)) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(COMPLETE) -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(CORE_LIBS)
+
+tests: $(BROKEN) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
+libraries: $(LIBS) $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
 
@@ -29,11 +41,14 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
-compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ perf/*/ tests/multiproc/)))
+compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ perf/*/ tests/multiproc/ tests/broken_plugin/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fuzz/)))
+  $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fault_plugin/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest
 
-# Tests are compiled quickly: their own speed matters little, and g++'s warnings at -O2 see ghosts in inlined vectors.
-# g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t all the time.
-$(BUILD)/obj/tests/%.o: private CXXFLAGS += $(if $(IS_CLANG),-Wno-sign-conversion,-O1 -g1)
+# Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.
+QUICK_release := -O0 -g1
+QUICK_asan    := -O0
+QUICK_tsan    := -O0
+$(BUILD)/obj/tests/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR)) $(if $(IS_CLANG),-Wno-sign-conversion)
+$(BUILD)/obj/tools/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR))

@@ -5,7 +5,7 @@ set -u
 
 # Each line: how to tell that it is there, and the package that has it (names of Debian 12, Ubuntu 22.04 and 24.04).
 required="
-cmd:g++ g++
+gcc12: g++-12
 cmd:make make
 header:hwy/highway.h libhwy-dev
 header:sodium.h libsodium-dev
@@ -26,6 +26,10 @@ cmd:python3 python3
 
 there() {
   case $1 in
+    gcc12:) for name in g++ g++-14 g++-13 g++-12; do
+        [ "$($name -dumpversion 2>/dev/null | cut -d. -f1)" -ge 12 ] 2>/dev/null && return
+      done
+      return 1 ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
     header:*) [ -e "/usr/include/${1#header:}" ] || compgen -G "/usr/include/*-linux-gnu/${1#header:}" >/dev/null ;;
   esac

@@ -35,32 +35,38 @@ Status findDevicesOnce(Process& all, const Env& env) BPS_REQUIRES(all.mutex) {
 Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
   const Env env = BPS_TRY(processEnv());
   BPS_TRY(findDevicesOnce(all, env));
-  all.contexts.push_back(std::make_unique<Context>(std::chrono::duration<double>(env.timeout.value)));
+  const Context::Settings settings{.connectTime = std::chrono::duration<double>(env.timeout.value),
+                                   .sharedMemory = !env.shmDisable};
+  all.contexts.push_back(std::make_unique<Context>(settings));
   return all.contexts.back().get();
 }
 
 }  // namespace
 
 Result<Context::Attempts::iterator> Context::attemptFor(const tcp::Device& device, std::span<const uint8_t> handle) {
-  const tcp::HandleData target = BPS_TRY(tcp::parseHandle(handle));
-  const auto found = attempts_.find(target.token);
+  const link::Target target = BPS_TRY(link::parseTarget(handle, settings_.sharedMemory));
+  const auto found = attempts_.find(target.remote.token);
   if (found != attempts_.end()) return found;
   std::erase_if(attempts_, [](const auto& entry) { return entry.second->expired(); });
-  const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(connectTime_));
-  return attempts_.emplace(target.token, std::make_unique<tcp::Connector>(device, target, deadline)).first;
+  const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(settings_.connectTime));
+  return attempts_.emplace(target.remote.token, std::make_unique<link::Connector>(device, target, deadline)).first;
 }
 
 Result<std::unique_ptr<Comm>> Context::connect(const tcp::Device& device, std::span<const uint8_t> handle) {
   MutexLock lock(mutex_);
   const Attempts::iterator attempt = BPS_TRY(attemptFor(device, handle));
-  Result<std::unique_ptr<tcp::SendComm>> outcome = attempt->second->step();
+  Result<std::unique_ptr<Comm>> outcome = attempt->second->step();
   if (!outcome.ok()) {
     attempts_.erase(attempt);
-    return std::move(outcome).status();
+    return outcome;
   }
   std::unique_ptr<Comm> comm = std::move(outcome).value();
   if (comm) attempts_.erase(attempt);
   return comm;
+}
+
+Result<std::unique_ptr<link::Listener>> Context::listen(const tcp::Device& device) const {
+  return link::Listener::create(device, settings_.sharedMemory);
 }
 
 Result<Context*> openContext() {

@@ -7,27 +7,32 @@
 #include <memory>
 #include <vector>
 
-#include "net_plugin/tcp/connector.h"
-#include "net_plugin/tcp/listener.h"
+#include "net_plugin/link/connector.h"
+#include "net_plugin/link/listener.h"
 #include "src/base/mutex.h"
 
 namespace bps::plugin::nccl {
 
 class Context {
  public:
-  explicit Context(std::chrono::duration<double> connectTime) : connectTime_(connectTime) {}
+  struct Settings {
+    std::chrono::duration<double> connectTime{};
+    bool sharedMemory = true;  // with processes of this machine
+  };
+  explicit Context(const Settings& settings) : settings_(settings) {}
 
+  Result<std::unique_ptr<link::Listener>> listen(const tcp::Device& device) const;
   // Null: not yet, call again with the same handle. Attempts are told apart by the token in the handle, so nothing is
   // kept in the caller's copy of it; abandoned ones go when their time is over.
   Result<std::unique_ptr<Comm>> connect(const tcp::Device& device, std::span<const uint8_t> handle);
 
  private:
-  using Attempts = std::map<tcp::Token, std::unique_ptr<tcp::Connector>>;
+  using Attempts = std::map<tcp::Token, std::unique_ptr<link::Connector>>;
 
   Result<Attempts::iterator> attemptFor(const tcp::Device& device, std::span<const uint8_t> handle)
       BPS_REQUIRES(mutex_);
 
-  const std::chrono::duration<double> connectTime_;
+  const Settings settings_;
   Mutex mutex_;
   Attempts attempts_ BPS_GUARDED_BY(mutex_);
 };

@@ -19,11 +19,11 @@ int devices(int* count) {
   });
 }
 
-Status listenOn(int device, void* handle, void** listenComm) {
+Status listenWith(const Context* context, int device, void* handle, void** listenComm) {
   if (handle == nullptr || listenComm == nullptr) return isNull("the handle or the listener");
   *listenComm = nullptr;
   const tcp::Device* local = BPS_TRY(deviceAt(device));
-  std::unique_ptr<tcp::Listener> listener = BPS_TRY(tcp::Listener::create(*local));
+  std::unique_ptr<link::Listener> listener = BPS_TRY(context->listen(*local));
   const tcp::HandleBytes bytes = listener->handle();
   std::memcpy(handle, bytes.data(), bytes.size());
   *listenComm = listener.release();
@@ -43,7 +43,7 @@ int accept(void* listenComm, void** recvComm, abi::DeviceHandle**) {
   return border([&]() -> Status {
     if (listenComm == nullptr || recvComm == nullptr) return isNull("the listener or the connection");
     *recvComm = nullptr;
-    std::unique_ptr<Comm> comm = BPS_TRY(static_cast<tcp::Listener*>(listenComm)->accept());
+    std::unique_ptr<Comm> comm = BPS_TRY(static_cast<link::Listener*>(listenComm)->accept());
     *recvComm = comm.release();
     return {};
   });
@@ -94,7 +94,7 @@ int closeComm(void* comm) {
 }
 
 int closeListener(void* listenComm) {
-  delete static_cast<tcp::Listener*>(listenComm);
+  delete static_cast<link::Listener*>(listenComm);
   return abi::kSuccess;
 }
 

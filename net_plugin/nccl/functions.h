@@ -13,7 +13,7 @@ int test(void* request, int* done, int* sizes);
 int closeComm(void* comm);
 int closeListener(void* listenComm);
 
-Status listenOn(int device, void* handle, void** listenComm);
+Status listenWith(const Context* context, int device, void* handle, void** listenComm);
 Status connectWith(Context* context, int device, void* handle, void** sendComm);
 Status post(void* comm, void* data, size_t bytes, void** request);
 

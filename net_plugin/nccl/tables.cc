@@ -58,13 +58,10 @@ struct Differing {
   static int initProfiled(abi::Logger logger, abi::ProfilerCallback) { return initShared(logger); }
 
   static int listen(void* context, int device, void* handle, void** comm) {
-    return border([&]() -> Status {
-      BPS_TRY(findContext(context));
-      return listenOn(device, handle, comm);
-    });
+    return border([&]() -> Status { return listenWith(BPS_TRY(findContext(context)), device, handle, comm); });
   }
   static int listenShared(int device, void* handle, void** comm) {
-    return border([&] { return listenOn(device, handle, comm); });
+    return border([&]() -> Status { return listenWith(BPS_TRY(sharedContext()), device, handle, comm); });
   }
 
   static int connect(void* context, int device, void* handle, void** comm, abi::DeviceHandle**) {

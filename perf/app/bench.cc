@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "perf/app/host_memory.h"
 #include "src/base/format.h"
 
 namespace bps::perf {
@@ -29,6 +30,13 @@ Status Buffers::allocate(size_t bytes) {
     }
   }
   return {};
+}
+
+Result<uint64_t> Bench::fittingBytes(const Options& options, Rank& rank, int ranksOnHost) {
+  // A fifth stays for the library and everything else.
+  const double room = 0.8 * static_cast<double>(availableMemory()) / ranksOnHost / 2;
+  const double least = BPS_TRY(rank.overRanks(room, bpsMin));
+  return least >= static_cast<double>(options.maxBytes) ? options.maxBytes : static_cast<uint64_t>(least);
 }
 
 Status Bench::run() {
@@ -127,10 +135,11 @@ Status Bench::timeIterations(const Call& call, Measurement& result) {
   BPS_TRY(rank_.barrier());
   std::vector<double> times;
   for (int i = 0; i < options_.iterations; ++i) {
+    excluded_ = 0;
     const double start = now();
     BPS_TRY(issueGroup(call, static_cast<uint64_t>(i)));
     BPS_TRY(rank_.synchronize());
-    if (i >= options_.skipIterations) times.push_back((now() - start) * 1e6 / options_.aggregated);
+    if (i >= options_.skipIterations) times.push_back((now() - start - excluded_) * 1e6 / options_.aggregated);
   }
   BPS_TRY(rank_.allReduce(times.data(), times.data(), times.size(), bpsFloat64, bpsMax));
   BPS_TRY(rank_.synchronize());

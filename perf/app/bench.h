@@ -8,7 +8,7 @@
 #include "perf/app/generator.h"
 #include "perf/app/options.h"
 #include "perf/app/rank.h"
-#include "perf/app/report.h"
+#include "perf/report/report.h"
 
 namespace bps::perf {
 
@@ -41,6 +41,8 @@ class Bench {
   // `buffers` must outlive `rank`'s communicator.
   Bench(const Options& options, Rank& rank, Buffers& buffers, OnRow onRow)
       : options_(options), rank_(rank), buffers_(buffers), onRow_(std::move(onRow)) {}
+  // Largest size that two buffers of every rank leave room for, at most -e's. Collective.
+  static Result<uint64_t> fittingBytes(const Options& options, Rank& rank, int ranksOnHost);
   Status run();
   const BenchTotals& totals() const { return totals_; }
 

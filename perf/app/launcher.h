@@ -2,6 +2,7 @@
 // shown. The only part of bps-perf that reads environment variables.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Place {
 // BPS_RANK/BPS_NRANKS, torchrun, Open MPI, PMI, Slurm, else a single process. Fails when a variable is no number, or
 // when several processes have no place to meet.
 Result<Place> findPlace(Lookup lookup);
+// The group of a process, by which nccl-tests splits the ranks, from NCCL_TESTS_SPLIT_MASK (hexadecimal) or
+// NCCL_TESTS_SPLIT (AND, OR, MOD or DIV, or & | % /, and a number: 0b…, 0x… or decimal). Nothing: one group of all.
+Result<std::optional<int>> splitColor(Lookup lookup, int process);
 
 Lookup processLookup();
 void setRoot(const std::string& root);

@@ -9,11 +9,12 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "perf/app/bench.h"
-#include "perf/app/json.h"
 #include "perf/app/launcher.h"
+#include "perf/report/json.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
 
@@ -30,6 +31,7 @@ struct Job {
   Place place;
   bpsUniqueId id{};
   double leastBw = 0;
+  std::optional<int> color;  // of this process, when the ranks are split
   std::vector<std::string> arguments;
   std::string startTime;
   mutable std::atomic<bool> complained{false};
@@ -38,13 +40,14 @@ struct Job {
   int ranks() const { return localRanks() * place.processes; }
 };
 
-Result<std::vector<Device>> gatherDevices(Rank& rank) {
+Result<std::vector<Device>> gatherDevices(Rank& rank, int group) {
   struct Entry {
-    int32_t pid;
-    std::array<char, 60> host;
+    int32_t pid, group;
+    std::array<char, 56> host;
   };
   Entry own{};
   own.pid = static_cast<int32_t>(::getpid());
+  own.group = group;
   ::gethostname(own.host.data(), own.host.size() - 1);
   std::vector<Entry> all(static_cast<size_t>(rank.ranks()));
   BPS_TRY(rank.gather({reinterpret_cast<const uint8_t*>(&own), sizeof own},
@@ -52,17 +55,19 @@ Result<std::vector<Device>> gatherDevices(Rank& rank) {
   std::vector<Device> devices;
   devices.reserve(all.size());
   for (const Entry& entry : all) {
-    devices.push_back({static_cast<int>(devices.size()), entry.pid, std::string(entry.host.data())});
+    devices.push_back({static_cast<int>(devices.size()), entry.group, entry.pid, std::string(entry.host.data())});
   }
   return devices;
 }
 
-Result<JobFacts> gatherFacts(Rank& rank) {
+// Of all ranks; then, where these are split, of the rank's own part.
+Result<JobFacts> gatherFacts(Rank& rank, std::optional<int> color) {
   JobFacts facts;
-  facts.ranks = rank.ranks();
   facts.headers = BPS_VERSION_CODE;
   if (bpsGetVersion(&facts.library) != bpsSuccess) return Status(Code::kInternal, "bpsGetVersion failed");
-  facts.devices = BPS_TRY(gatherDevices(rank));
+  facts.devices = BPS_TRY(gatherDevices(rank, color.value_or(0)));
+  if (color) BPS_TRY(rank.split(*color));
+  facts.ranks = rank.ranks();
   facts.description = BPS_TRY(rank.describe());
   return facts;
 }
@@ -92,7 +97,7 @@ class RankRun {
                                     .timeoutSeconds = options.timeout,
                                     .defaultStream = options.nullStream != 0 && job_.localRanks() == 1},
                                    job_.id));
-    report_.facts = BPS_TRY(gatherFacts(*rank));
+    report_.facts = BPS_TRY(gatherFacts(*rank, job_.color));
     if (rank_ == 0) print(headerText(options, report_.facts));
     const bool workload = !options.model.empty() || !options.tensors.empty();
     if (workload) exitCode_ = BPS_TRY(runWorkload(workloadOptions(), *rank));
@@ -101,10 +106,18 @@ class RankRun {
   }
 
   Status table(Rank& rank, Buffers& buffers) {
-    const Options& options = job_.options;
+    Options options = job_.options;
+    options.maxBytes = BPS_TRY(Bench::fittingBytes(options, rank, ranksOnThisHost()));
+    if (options.minBytes > options.maxBytes) {
+      return failure(Code::kInvalidUsage, "-b, --minbytes {}: memory of the machines has room for {} only",
+                     options.minBytes, options.maxBytes);
+    }
+    if (rank_ == 0 && options.maxBytes < job_.options.maxBytes) {
+      print(fmt::format("# Reducing maxBytes to {} due to memory limitation\n", options.maxBytes));
+    }
     if (rank_ == 0) print(columnsText(options));
     Bench bench(options, rank, buffers, [&](const Row& row) {
-      if (rank_ == 0) print(rowText(options, row) + idealText(options, report_.facts, row));
+      if (rank_ == 0) print(pathLine(row) + rowText(options, row) + idealText(options, report_.facts, row));
     });
     BPS_TRY(bench.run());
     const BenchTotals& totals = bench.totals();
@@ -114,6 +127,21 @@ class RankRun {
     if (rank_ == 0) print(footerText(totals.outOfBounds, totals.averageBusBw(), job_.leastBw));
     if (totals.outOfBounds > 0 || totals.averageBusBw() < 0.9 * job_.leastBw) exitCode_ = kWrong;
     return {};
+  }
+
+  int ranksOnThisHost() const {
+    const auto& devices = report_.facts.devices;
+    const std::string& own = devices[static_cast<size_t>(rank_)].host;
+    return static_cast<int>(
+        std::count_if(devices.begin(), devices.end(), [&](const Device& d) { return d.host == own; }));
+  }
+
+  // Said when it is another than the row's before.
+  std::string pathLine(const Row& row) {
+    const std::string path = pathText(report_.facts, row.bytes);
+    if (path == path_) return {};
+    path_ = path;
+    return "# path from " + std::to_string(row.bytes) + " bytes: " + path + "\n";
   }
 
   WorkloadOptions workloadOptions() const {
@@ -152,6 +180,7 @@ class RankRun {
   const int rank_;
   int exitCode_ = 0;
   JsonReport report_;
+  std::string path_;  // of the last row
 };
 
 int runRanks(const Job& job) {
@@ -174,6 +203,7 @@ Status prepare(std::span<const char* const> arguments, Job& job) {
   auto& notes = job.options.notes;
   notes.push_back("ranks from " + job.place.source);
   notes.insert(notes.end(), job.place.notes.begin(), job.place.notes.end());
+  job.color = BPS_TRY(splitColor(processLookup(), job.place.process));
   const char* least = processLookup()("NCCL_TESTS_MIN_BW");
   if (least == nullptr || *least == 0) return {};
   auto number = parseNumber(least);

@@ -78,12 +78,30 @@ class Watchdog {
 
 Result<std::unique_ptr<Rank>> Rank::join(const Config& config, const bpsUniqueId& id) {
   std::unique_ptr<Rank> self(new Rank(config));
-  BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&self->comm_, config.ranks, id, config.rank)));
+  bpsComm_t comm = nullptr;
+  BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&comm, config.ranks, id, config.rank)));
+  BPS_TRY(self->enter(comm));
   if (!config.defaultStream) BPS_TRY(self->check("bpsHostStreamCreate", bpsHostStreamCreate(&self->stream_)));
-  if (config.timeoutSeconds > 0) self->watchdog_ = std::make_unique<Watchdog>(self->comm_, config.timeoutSeconds);
-  const auto facts = nlohmann::json::parse(BPS_TRY(self->describe()), nullptr, false);
-  if (facts.is_object()) self->machines_ = facts.value("machines", config.ranks);
   return self;
+}
+
+Status Rank::enter(bpsComm_t comm) {
+  comm_ = comm;
+  if (config_.timeoutSeconds > 0) watchdog_ = std::make_unique<Watchdog>(comm_, config_.timeoutSeconds);
+  const auto facts = nlohmann::json::parse(BPS_TRY(describe()), nullptr, false);
+  machines_ = facts.is_object() ? facts.value("machines", config_.ranks) : config_.ranks;
+  return {};
+}
+
+Status Rank::split(int color) {
+  bpsComm_t part = nullptr;
+  BPS_TRY(check("bpsCommSplit", bpsCommSplit(comm_, color, config_.rank, &part, nullptr)));
+  watchdog_.reset();
+  const bpsComm_t whole = std::exchange(comm_, part);
+  BPS_TRY(check("bpsCommUserRank", bpsCommUserRank(part, &config_.rank)));
+  BPS_TRY(check("bpsCommCount", bpsCommCount(part, &config_.ranks)));
+  BPS_TRY(enter(part));
+  return check("bpsCommDestroy", bpsCommDestroy(whole));
 }
 
 Rank::Rank(const Config& config) : config_(config) {}

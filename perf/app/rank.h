@@ -24,6 +24,8 @@ class Rank : public Runner {
     bool defaultStream = false;
   };
   static Result<std::unique_ptr<Rank>> join(const Config& config, const bpsUniqueId& id);
+  // Collective: goes on in the communicator of the ranks that gave the same color, in the order they had before.
+  Status split(int color);
   ~Rank() override;
 
   int rank() const override { return config_.rank; }
@@ -53,10 +55,11 @@ class Rank : public Runner {
 
  private:
   explicit Rank(const Config& config);
+  Status enter(bpsComm_t comm);
   Status check(const char* call, bpsResult_t result);
   void abort();
 
-  const Config config_;
+  Config config_;
   int machines_ = 1;
   bpsComm_t comm_ = nullptr;
   bpsHostStream_t stream_ = nullptr;  // null: the default one

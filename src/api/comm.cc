@@ -19,8 +19,9 @@ Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
   return config->blocking == 1;
 }
 
-std::unique_ptr<bpsComm> newHandle(const Communicator::Membership& membership, bool blocking) {
+Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::Membership& membership, bool blocking) {
   auto handle = std::make_unique<bpsComm>();
+  handle->communicator = BPS_TRY(Communicator::create(env, membership));
   handle->rank = membership.rank;
   handle->nRanks = membership.nRanks;
   handle->blocking = blocking;
@@ -39,8 +40,7 @@ Status initRank(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank, co
       std::span<const uint8_t, kUniqueIdBytes>(reinterpret_cast<const uint8_t*>(id.internal), kUniqueIdBytes)));
   membership.rank = static_cast<uint32_t>(rank);
   membership.nRanks = static_cast<uint32_t>(nRanks);
-  return startHandle(comm, newHandle(membership, blocking),
-                     [env, membership] { return Communicator::create(env, membership); });
+  return startHandle(comm, BPS_TRY(newHandle(env, membership, blocking)));
 }
 
 Status initAll(bpsComm_t* comms, int count) {
@@ -70,23 +70,21 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
   const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
   const auto membership = BPS_TRY(parent->split(color, key));
   if (!membership) return {};
-  return startHandle(newComm, newHandle(*membership, blocking),
-                     [env = parent->env(), membership = *membership] { return Communicator::create(env, membership); });
+  return startHandle(newComm, BPS_TRY(newHandle(parent->env(), *membership, blocking)));
 }
 
 Status destroy(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const std::unique_ptr<bpsComm> owner(handle);
   if (handle->starter.joinable()) handle->starter.join();
-  if (handle->communicator == nullptr || handle->communicator->finalized()) return {};
+  if (handle->state.load() != bpsComm::State::kReady || handle->communicator->finalized()) return {};
   return handle->communicator->finalize();
 }
 
 Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const std::unique_ptr<bpsComm> owner(handle);
-  if (handle->starter.joinable()) handle->starter.join();
-  if (handle->communicator != nullptr) handle->communicator->abort();
+  handle->communicator->abort();
   return {};
 }
 

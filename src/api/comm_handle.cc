@@ -25,18 +25,15 @@ Result<Communicator*> readyCommunicator(bpsComm_t comm) {
 
 namespace {
 
-Status runStart(bpsComm& handle, const Starter& join) {
-  Status started = guarded([&]() -> Status {
-    handle.communicator = BPS_TRY(join());
-    return {};
-  });
+Status runStart(bpsComm& handle) {
+  Status started = guarded([&] { return handle.communicator->start(); });
   if (!started.ok()) handle.error.set(started);
   handle.state.store(started.ok() ? bpsComm::State::kReady : bpsComm::State::kFailed, std::memory_order_release);
   return started;
 }
 
-Status runBlocking(bpsComm_t* out, const Starter& join) {
-  Status started = runStart(**out, join);
+Status runBlocking(bpsComm_t* out) {
+  Status started = runStart(**out);
   if (started.ok()) return {};
   delete *out;
   *out = nullptr;
@@ -45,21 +42,21 @@ Status runBlocking(bpsComm_t* out, const Starter& join) {
 
 }  // namespace
 
-Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle, Starter join) {
+Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle) {
   *out = handle.release();
   if (!(*out)->blocking) {
     bpsComm* self = *out;
-    self->starter = std::thread([self, join = std::move(join)] {
-      const Status started = runStart(*self, join);
+    self->starter = std::thread([self] {
+      const Status started = runStart(*self);
       if (!started.ok()) logWarn(Subsystem::kInit, "communicator not started: {}", started.message());
     });
     return {Code::kInProgress, "starting"};
   }
   if (Group::ofThisThread().open()) {
-    Group::ofThisThread().putOffStart([out, join = std::move(join)] { return runBlocking(out, join); });
+    Group::ofThisThread().putOffStart([out] { return runBlocking(out); });
     return {};
   }
-  return runBlocking(out, join);
+  return runBlocking(out);
 }
 
 Group& Group::ofThisThread() {

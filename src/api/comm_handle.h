@@ -33,7 +33,7 @@ struct bpsComm {
   std::atomic<State> state{State::kStarting};
   bps::FirstError error;                            // of a start that failed
   std::thread starter;                              // non-blocking init
-  std::unique_ptr<bps::Communicator> communicator;  // set before state becomes kReady
+  std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   std::map<int, bps::UserOp> userOps;
@@ -52,10 +52,9 @@ Result<bpsComm*> checkedHandle(bpsComm_t comm);
 // The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
 Result<Communicator*> readyCommunicator(bpsComm_t comm);
 
-// Starts `handle` with what `join` gives: now, on a thread of its own, or at the end of the thread's group. On failure
-// of a blocking start *out becomes null and the handle is freed.
-using Starter = std::function<Result<std::unique_ptr<Communicator>>()>;
-Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle, Starter join);
+// Starts the communicator of `handle`: now, on a thread of its own, or at the end of the thread's group. On failure of
+// a blocking start *out becomes null and the handle is freed.
+Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
 
 // The group of the calling thread.
 class Group {

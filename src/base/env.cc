@@ -48,6 +48,8 @@ const EnvVar kEnvTable[] = {
      "Network interfaces that TCP may use."},
     {"BPS_IB_HCA", &Env::ibHca, "NCCL_IB_HCA", "prefix[:port],...  ^exclude  =exact", 0, 0,
      "RDMA devices that verbs may use."},
+    {"NCCL_SHM_DISABLE", &Env::shmDisable, "", "0 or 1", 0, 0,
+     "1: processes of one machine talk over the network devices too, not through shared memory (our net plugin)."},
     {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0, "Preload library: the real libnccl.so.2."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},

@@ -1,4 +1,5 @@
-// Every BPS_* environment variable: its default, accepted form, meaning and NCCL fallback, written once.
+// Every environment variable (BPS_*, and NCCL's where it says all there is to say): its default, accepted form, meaning
+// and NCCL fallback, written once.
 //
 // parseEnv reads them strictly (a bad value is an error that names the variable, the value and what would be right);
 // unknownVars finds typos; envMarkdown and envText make the README's table and `bps-topo --env`. getenv is called in
@@ -44,6 +45,7 @@ struct Env {  // defaults live here and nowhere else
   std::string netPlugin;
   std::string socketIfname;
   std::string ibHca;
+  bool shmDisable = false;
   std::string ncclLibPath;
   Seconds timeout{10};
   bool auth = true;

@@ -51,7 +51,7 @@ Result<bool> CallEngine::step() {
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
-  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize), elementSize);
+  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->unitBytes), elementSize);
   call->remaining = call->chunks.size();
   if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
   active_.push_back(std::move(call));
@@ -84,12 +84,13 @@ Result<bool> CallEngine::stepPlane() {
   if (outcome.ok()) return outcome;
   const std::optional<size_t> culprit = plane_->culprit();
   if (!culprit) return outcome;  // a disagreement, or a fault of ours: final
-  troubled_ = true;
-  if (!suspected_[*culprit]) {
-    suspected_[*culprit] = true;
-    control_.suspect(*culprit, fmt::format("connection with {}: {}", control_.roster().endpointName(*culprit),
-                                           outcome.error().message()));
-  }
+  if (suspected_[*culprit]) return false;
+  suspected_[*culprit] = true;
+  const Roster& roster = control_.roster();
+  const std::string text = fmt::format("connection of {} with {}: {}", roster.rankName(control_.rank()),
+                                       roster.endpointName(*culprit), outcome.error().message());
+  if (trouble_.empty()) trouble_ = text;
+  control_.suspect(*culprit, text);
   return false;
 }
 
@@ -100,8 +101,9 @@ Status CallEngine::checkDeparted() {
   if (gone == suspected_.size()) return {};
   if (standstill_.at() == Deadline::never().at()) standstill_ = Deadline::in(kDepartedPatience);
   if (!standstill_.passed()) return {};
-  return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
-                 control_.roster().endpointName(gone), describe(active_.front()->call));
+  return failure(Code::kRemote, "{} has left the communicator, {} cannot complete{}{}",
+                 control_.roster().endpointName(gone), describe(active_.front()->call), trouble_.empty() ? "" : "; ",
+                 trouble_);
 }
 
 void CallEngine::failAll(const Status& failure) {

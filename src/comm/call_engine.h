@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/deadline.h"
@@ -30,7 +31,7 @@ class CallEngine {
 
   bool idle() const { return queued_.empty() && active_.empty(); }
   // A connection broke and the hub has not said yet what that means.
-  bool troubled() const { return troubled_; }
+  bool troubled() const { return !trouble_.empty(); }
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }  // any thread
 
  private:
@@ -46,7 +47,7 @@ class CallEngine {
   Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   std::vector<bool> suspected_;  // per endpoint: the hub was told
-  bool troubled_ = false;
+  std::string trouble_;          // how the first connection broke
   Deadline standstill_ = Deadline::never();
   std::atomic<uint64_t> completed_{0};
 };

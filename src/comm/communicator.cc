@@ -1,12 +1,15 @@
 #include "src/comm/communicator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <thread>
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/base/memory.h"
+#include "src/comm/tuning.h"
 
 namespace bps {
 namespace {
@@ -26,13 +29,12 @@ LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const Membership& membership) {
   std::unique_ptr<Communicator> communicator(new Communicator(env, membership));
-  BPS_TRY(communicator->build());
+  BPS_TRY(communicator->prepare());
   return communicator;
 }
 
-Status Communicator::build() {
+Status Communicator::prepare() {
   BPS_TRY(cpu::chooseTarget(env_.cpuTarget));
-  const Deadline deadline = Deadline::in(timeoutOf(env_));
   bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
   const auto sink = [this, bell = bell_](Status failure) {
     if (failure_.set(failure)) logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
@@ -42,8 +44,16 @@ Status Communicator::build() {
   args.id = membership_.id;
   args.rank = membership_.rank;
   args.nRanks = membership_.nRanks;
-  control_ = BPS_TRY(ControlPlane::join(env_, args, deadline, sink));
+  control_ = BPS_TRY(ControlPlane::create(env_, args, sink));
+  return {};
+}
+
+Status Communicator::start() {
+  const Deadline deadline = Deadline::in(timeoutOf(env_));
+  BPS_TRY(control_->join(deadline));
+  joined_.store(true, std::memory_order_release);
   Status connected = connect(deadline);
+  if (connected.ok()) connected = tune(deadline);
   if (connected.ok()) {
     logStart();
     return {};
@@ -59,7 +69,8 @@ Status Communicator::connect(Deadline deadline) {
   plan_ = BPS_TRY(JobPlan::make(roster));
   const Machine& machine = roster.machines[roster.ranks[membership_.rank].machine];
   if (machine.ranks.size() > 1) {
-    const LocalGroupSpec spec{&roster, membership_.rank, ringShape(plan_, machine), env_.reduceThreads, bell_};
+    const LocalGroupSpec spec{&roster, membership_.rank, ringShape(plan_, machine), env_.reduceThreads,
+                              bell_,   &failure_};
     local_ = BPS_TRY(LocalGroup::meet(spec, deadline));
   }
   ChannelParts parts;
@@ -72,6 +83,47 @@ Status Communicator::connect(Deadline deadline) {
   parts.deadline = deadline;
   channel_ = BPS_TRY(Channel::start(std::move(parts)));
   return control_->barrier(deadline);
+}
+
+Status Communicator::tune(Deadline deadline) {
+  const double traffic = busiestTraffic(plan_);
+  if (traffic == 0) return {};
+  const double known = knownRate(control_->roster());
+  if (known > 0) {
+    unitBytes_ = unitFor(known, plan_);
+    return {};
+  }
+  unitBytes_ = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
+  for (const size_t bytes : kProbeBytes) {
+    const double seconds = BPS_TRY(slowestRank(bytes, deadline));
+    unitBytes_ = unitFor(traffic * static_cast<double>(bytes) / seconds, plan_);
+    if (seconds > kEnoughSeconds) break;
+  }
+  nextCall_ = 0;  // the application's calls count from 0
+  return {};
+}
+
+// Seconds that a call of so many bytes takes on the slowest rank.
+Result<double> Communicator::slowestRank(size_t bytes, Deadline deadline) {
+  const PageBuffer buffer = BPS_TRY(PageBuffer::create(bytes));
+  std::memset(buffer.data(), 0, bytes);
+  AllReduceCall call;
+  call.send = call.recv = buffer.data();
+  call.count = bytes;
+  call.type = DataType::kUint8;
+  call.stream = std::make_shared<HostStream>();
+  BPS_TRY(control_->gather({}, deadline));  // all begin at once
+  const auto start = Deadline::Clock::now();
+  BPS_TRY(allReduce(call));
+  BPS_TRY(call.stream->synchronize());
+  const std::chrono::duration<double> own = Deadline::Clock::now() - start;
+  double slowest = own.count();
+  for (const Blob& blob : BPS_TRY(control_->gather(WireWriter().put(own.count()).bytes(), deadline))) {
+    WireReader reader(blob);
+    slowest = std::max(slowest, reader.getDouble());
+    BPS_TRY(reader.finish("time of a probe"));
+  }
+  return slowest;
 }
 
 Communicator::~Communicator() = default;  // the channel first, then what it uses
@@ -90,6 +142,7 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->deviceScalar = call.deviceScalar;
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
+  collective->unitBytes = unitBytes_;
   collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, bell_);
   const std::shared_ptr<StreamEntry> entry = collective->entry;
   if (channel_->submit(collective)) return {};
@@ -153,17 +206,20 @@ Status Communicator::finalize() {
 }
 
 void Communicator::abort() {
-  const std::string name = control_->roster().rankName(membership_.rank);
-  control_->report({Code::kRemote, name + " aborted the communicator"});
+  const bool joined = joined_.load(std::memory_order_acquire);
+  const std::string name = joined ? control_->roster().rankName(rank()) : fmt::format("rank {}", rank());
+  control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
   failure_.set({Code::kInvalidUsage, "aborted"});
+  control_->interrupt();
   bell_->ring();
 }
 
 void Communicator::logStart() const {
   const Roster& roster = control_->roster();
   const std::string transport = channel_->transport().empty() ? "none needed" : channel_->transport();
-  logInfo(Subsystem::kInit, "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels", rank(),
-          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget());
+  logInfo(Subsystem::kInit,
+          "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank(),
+          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), unitBytes_);
 }
 
 }  // namespace bps

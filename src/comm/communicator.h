@@ -2,6 +2,7 @@
 //
 // Threads: one caller at a time, except failure(), abort() and describe(), which any thread may call at any time.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,10 +36,12 @@ class Communicator {
     uint32_t rank = 0;
     uint32_t nRanks = 1;
   };
-  // Blocks until everything is connected, or at most BPS_TIMEOUT.
+  // Does not block; start() comes next.
   static Result<std::unique_ptr<Communicator>> create(const Env& env, const Membership& membership);
   // Calls in flight fail, and their buffers are not touched afterwards. Without finalize() the others see a failure.
   ~Communicator();
+  // Blocks until everything is connected, or at most BPS_TIMEOUT.
+  Status start();
 
   uint32_t rank() const { return membership_.rank; }
   uint32_t nRanks() const { return membership_.nRanks; }
@@ -50,7 +53,7 @@ class Communicator {
   Result<std::optional<Membership>> split(int color, int key);
   // Waits for all calls, then says goodbye.
   Status finalize();
-  // Ends all calls; the others hear that this rank aborted.
+  // Ends all calls, and a start() that still waits; the others hear that this rank aborted.
   void abort();
   Status failure() const { return failure_.get(); }
   const Env& env() const { return env_; }
@@ -59,8 +62,11 @@ class Communicator {
 
  private:
   Communicator(const Env& env, const Membership& membership) : env_(env), membership_(membership) {}
-  Status build();
+  Status prepare();
   Status connect(Deadline deadline);
+  // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.
+  Status tune(Deadline deadline);
+  Result<double> slowestRank(size_t bytes, Deadline deadline);
   void logStart() const;
 
   Env env_;
@@ -72,7 +78,9 @@ class Communicator {
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
+  size_t unitBytes_ = 0;
   bool finalized_ = false;
+  std::atomic<bool> joined_{false};  // the roster is there
 };
 
 }  // namespace bps

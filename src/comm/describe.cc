@@ -14,7 +14,7 @@ std::string Communicator::describe() const {
   for (const ServerEntry& server : roster.servers) facts["serverNames"].push_back(server.name);
   facts["transport"] = channel_->transport();
   facts["shares"] = {{"workers", plan_.shares.workers}, {"servers", plan_.shares.servers}};
-  facts["chunkBytes"] = plan_.limits.maxChunkBytes;
+  facts["chunkBytes"] = unitBytes_ > 0 ? unitBytes_ : plan_.limits.unitBytes;
   facts["eagerBytes"] = plan_.limits.eagerBytes;
   facts["window"] = plan_.depth;
   facts["kernels"] = std::string(reduceTarget());

@@ -35,13 +35,23 @@ Join joinOf(const Env& env, const JoinArgs& args) {
   return join;
 }
 
-Result<HubArgs> hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
-  HubArgs hub{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), {}, {}, env.socketIfname, deadline};
+Status findServers(const Env& env, Deadline deadline, ServerPoolArgs& servers) {
+  if (env.servers.empty()) return {};
+  servers.targets = BPS_TRY(serverTargets(env.servers, deadline));
+  servers.credentials = {BPS_TRY(serverKey(env)), env.auth, timeoutMs(env)};
+  return {};
+}
+
+HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
+  HubArgs hub;
+  hub.id = args.id;
+  hub.credentials = {args.id.key, env.auth, timeoutMs(env)};
+  hub.join = joinOf(env, args);
+  hub.interfaces = env.socketIfname;
+  hub.deadline = deadline;
   hub.settings = {env.partitionBytes.value, env.directBytes.value, env.eagerBytes.value, timeoutMs(env)};
   hub.servers.required = env.requireServers;
-  if (env.servers.empty()) return hub;
-  hub.servers.targets = BPS_TRY(serverTargets(env.servers, deadline));
-  hub.servers.credentials = {BPS_TRY(serverKey(env)), env.auth, timeoutMs(env)};
+  hub.unable = findServers(env, deadline, hub.servers);
   return hub;
 }
 
@@ -53,15 +63,15 @@ Result<std::unique_ptr<Star>> makeStar(const Env& env, const JoinArgs& args, Dea
     SpokeArgs spoke{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
     return std::unique_ptr<Star>(std::make_unique<Spoke>(std::move(spoke), events));
   }
-  HubArgs hub = BPS_TRY(hubArgs(env, args, deadline));
-  return std::unique_ptr<Star>(BPS_TRY(Hub::create(std::move(hub), events)));
+  return std::unique_ptr<Star>(BPS_TRY(Hub::create(hubArgs(env, args, deadline), events)));
 }
 
 }  // namespace
 
 class ControlPlane::Impl {
  public:
-  Impl(Doorbell bell, FailureSink sink, uint32_t rank) : rank_(rank), mailbox_(std::move(bell), std::move(sink)) {}
+  Impl(const Env& env, JoinArgs args, Doorbell bell, FailureSink sink)
+      : env_(env), args_(std::move(args)), mailbox_(std::move(bell), std::move(sink)) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
@@ -69,19 +79,19 @@ class ControlPlane::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  Status join(const Env& env, const JoinArgs& args, Deadline deadline) {
-    star_ = BPS_TRY(makeStar(env, args, deadline, mailbox_));
+  Status join(Deadline deadline) {
+    star_ = BPS_TRY(makeStar(env_, args_, deadline, mailbox_));
     thread_ = std::thread([this] { main(); });
     return mailbox_.awaitJoin(deadline, roster_);
   }
 
   Mailbox& mailbox() { return mailbox_; }
   const Roster& roster() const { return roster_; }
-  uint32_t rank() const { return rank_; }
+  uint32_t rank() const { return args_.rank; }
 
  private:
   void main() {
-    logThreadName(fmt::format("rank {}", rank_));
+    logThreadName(fmt::format("rank {}", args_.rank));
     const Status status = guarded([this]() -> Status { return loop(); });
     if (!status.ok()) [[maybe_unused]]
       const Status told = guarded([&] { mailbox_.failed(status); });
@@ -97,15 +107,16 @@ class ControlPlane::Impl {
       star_->watch(set);
       if (end) set.wakeAt(end->at());
       BPS_TRY(set.wait());
-      const bool stopped = mailbox_.stopped();  // first: what was called before the stop is among the calls
-      for (const Mailbox::Call& call : mailbox_.takeCalls()) call(*star_);
+      bool stopped = false;
+      for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(*star_);
       star_->step(set);
       if (!end && stopped) end = Deadline::in(kLastWords);
       if (end && (star_->quiet() || end->passed())) return {};
     }
   }
 
-  const uint32_t rank_;
+  const Env env_;
+  const JoinArgs args_;
   Mailbox mailbox_;
   Roster roster_;               // written before join() returns, constant after
   std::unique_ptr<Star> star_;  // the thread's, once it runs
@@ -115,12 +126,12 @@ class ControlPlane::Impl {
 ControlPlane::ControlPlane(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ControlPlane::~ControlPlane() = default;
 
-Result<std::unique_ptr<ControlPlane>> ControlPlane::join(const Env& env, const JoinArgs& args, Deadline deadline,
-                                                         FailureSink sink) {
-  auto impl = std::make_unique<Impl>(BPS_TRY(Doorbell::create()), std::move(sink), args.rank);
-  BPS_TRY(impl->join(env, args, deadline));
+Result<std::unique_ptr<ControlPlane>> ControlPlane::create(const Env& env, JoinArgs args, FailureSink sink) {
+  auto impl = std::make_unique<Impl>(env, std::move(args), BPS_TRY(Doorbell::create()), std::move(sink));
   return std::unique_ptr<ControlPlane>(new ControlPlane(std::move(impl)));
 }
+
+Status ControlPlane::join(Deadline deadline) { return impl_->join(deadline); }
 
 const Roster& ControlPlane::roster() const { return impl_->roster(); }
 uint32_t ControlPlane::rank() const { return impl_->rank(); }

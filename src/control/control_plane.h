@@ -36,12 +36,13 @@ class ControlPlane {
   // or by this rank it is not called.
   using FailureSink = std::function<void(Status)>;
 
+  // Does not block; join() comes next.
+  static Result<std::unique_ptr<ControlPlane>> create(const Env& env, JoinArgs args, FailureSink sink);
   // Starts the control thread and blocks until the roster is agreed: all ranks have come, and every server of the
   // hub's BPS_SERVERS has opened the job or was left out (with a warning; BPS_REQUIRE_SERVERS=1: an error). Servers
   // that refuse connections are retried for a while (they may start after the workers), up to half of the time-out.
   // A host name that cannot be resolved is an error always. On time-out the error names who is missing.
-  static Result<std::unique_ptr<ControlPlane>> join(const Env& env, const JoinArgs& args, Deadline deadline,
-                                                    FailureSink sink);
+  Status join(Deadline deadline);
   ~ControlPlane();  // joins the thread; without leave() the others see a failure
 
   const Roster& roster() const;
@@ -68,7 +69,7 @@ class ControlPlane {
   void leave(Deadline deadline);
   // True once the given endpoint's leader, or the hub, has said goodbye.
   bool hasLeft(size_t endpoint) const;
-  // Makes a blocking call above return kInvalidUsage ("aborted") soon.
+  // Makes a blocking call above, or the next one, return kInvalidUsage ("aborted") soon.
   void interrupt();
 
   class Impl;

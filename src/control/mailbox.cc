@@ -26,8 +26,9 @@ void Mailbox::post(Call call) {
 Status Mailbox::awaitJoin(Deadline deadline, Roster& roster) {
   const auto end = withGrace(deadline);
   MutexLock lock(mutex_);
-  while (!roster_ && failure_.ok() && !passed(end)) changed_.waitUntil(mutex_, end);
+  while (!roster_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
   if (!failure_.ok()) return failure_.clone();
+  if (interrupted_) return {Code::kInvalidUsage, "aborted"};
   if (!roster_) return {Code::kTimeout, "the control thread does not answer"};
   roster = *roster_;
   return {};
@@ -74,15 +75,12 @@ void Mailbox::stop() {
   bell_.ring();
 }
 
-std::vector<Mailbox::Call> Mailbox::takeCalls() {
+// The bell first: what is said after it rings again, what was said before is found under the lock.
+std::vector<Mailbox::Call> Mailbox::takeCalls(bool& stopped) {
   bell_.clear();
   MutexLock lock(mutex_);
+  stopped = stopped_;
   return std::exchange(calls_, {});
-}
-
-bool Mailbox::stopped() {
-  MutexLock lock(mutex_);
-  return stopped_;
 }
 
 void Mailbox::joined(const Roster& roster) {

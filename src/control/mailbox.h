@@ -32,8 +32,8 @@ class Mailbox final : public StarEvents {
 
   // The control thread.
   int wakeFd() const { return bell_.fd(); }
-  std::vector<Call> takeCalls();
-  bool stopped();
+  // `stopped`: stop() was called, and what was called before it has been taken now or earlier.
+  std::vector<Call> takeCalls(bool& stopped);
 
   void joined(const Roster& roster) override;
   void answered(Result<std::vector<Blob>> blobs) override;

@@ -10,6 +10,7 @@ namespace {
 __extension__ using UInt128 = unsigned __int128;
 
 constexpr size_t kQuantumBytes = 64;  // a cache line
+constexpr size_t kFineRounds = 40;    // calls of so many half units are cut into these
 
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -79,17 +80,19 @@ std::vector<size_t> Cutter::divide(size_t count, size_t elementBytes) const {
   return elements;
 }
 
-size_t Cutter::roundsFor(size_t quanta, size_t quantumBytes, bool eager) const {
+size_t Cutter::roundsFor(size_t quanta, size_t quantumBytes, size_t unitBytes) const {
   const size_t most = std::max<size_t>(1, limits_.maxChunkBytes / quantumBytes);
   const size_t needed = ceilDivide(quanta, most);
-  if (eager) return needed;
-  const size_t unit = std::max<size_t>(1, limits_.unitBytes / quantumBytes);
+  const size_t unit = std::max<size_t>(1, unitBytes / quantumBytes);
+  // What is under way at the end of a call is not hidden behind anything: half units keep it small in small calls.
+  const size_t halves = quanta / std::max<size_t>(1, unit / 2);
   const size_t finest = quanta / std::max<size_t>(1, limits_.minChunkBytes / quantumBytes);
-  const size_t wanted = std::max({size_t{1}, ceilDivide(quanta, unit), std::min(limits_.minRounds, finest)});
+  const size_t wanted = std::max(
+      {size_t{1}, ceilDivide(quanta, unit), std::min(limits_.minRounds, finest), std::min(kFineRounds, halves)});
   return std::max(needed, std::min(wanted, quanta));
 }
 
-Cut Cutter::next(size_t count, size_t elementBytes) {
+Cut Cutter::next(size_t count, size_t elementBytes, size_t unitBytes) {
   Cut cut;
   cut.checker = chooseChecker();
   cut.quantum = std::max<size_t>(1, kQuantumBytes / elementBytes);
@@ -110,7 +113,9 @@ Cut Cutter::next(size_t count, size_t elementBytes) {
     credit_[owner] += bytes * weights_[owner] - total_ * elements[owner] * elementBytes;
   }
   const size_t quanta = ceilDivide(elements[largestIndex(elements)], cut.quantum);
-  cut.rounds = roundsFor(quanta, cut.quantum * elementBytes, eager);
+  const size_t quantumBytes = cut.quantum * elementBytes;
+  if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits_.maxChunkBytes / quantumBytes));
+  else cut.rounds = roundsFor(quanta, quantumBytes, unitBytes > 0 ? unitBytes : limits_.unitBytes);
   return cut;
 }
 

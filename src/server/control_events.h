@@ -14,12 +14,13 @@ namespace bps::server {
 
 class EventQueue final : public JobEvents {
  public:
-  enum class Kind { kListening, kConnected, kFailed, kEnded };
+  enum class Kind { kListening, kConnected, kFailed, kLost, kEnded };
   struct Event {
     Kind kind;
     uint64_t job;
     std::vector<Blob> handles;
     Status why;
+    size_t endpoint = 0;
   };
 
   explicit EventQueue(Doorbell bell) : bell_(std::move(bell)) {}
@@ -29,6 +30,9 @@ class EventQueue final : public JobEvents {
   }
   void connected(uint64_t job) override { push({Kind::kConnected, job, {}, {}}); }
   void failed(uint64_t job, Status why) override { push({Kind::kFailed, job, {}, std::move(why)}); }
+  void lost(uint64_t job, size_t endpoint, std::string why) override {
+    push({Kind::kLost, job, {}, {Code::kRemote, std::move(why)}, endpoint});
+  }
   void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
 
   // The control thread.

@@ -94,6 +94,8 @@ void ControlServer::deliver(EventQueue::Event event) {
       return (*it)->connected();
     case EventQueue::Kind::kFailed:
       return (*it)->failed(event.why);
+    case EventQueue::Kind::kLost:
+      return (*it)->lost(event.endpoint, event.why.message());
     case EventQueue::Kind::kEnded:
       return (*it)->ended();
   }

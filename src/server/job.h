@@ -23,7 +23,9 @@ class JobEvents {
   virtual void listening(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
   virtual void connected(uint64_t job) = 0;
   virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
-  virtual void ended(uint64_t job) = 0;               // all workers have closed their lanes in good order
+  // The connection with an endpoint ended. In good order if the endpoint has said goodbye; else the hub is to hear why.
+  virtual void lost(uint64_t job, size_t endpoint, std::string why) = 0;
+  virtual void ended(uint64_t job) = 0;  // all workers have closed their lanes in good order
 };
 
 // Runs jobs. Called by the control thread; no call waits for a peer.

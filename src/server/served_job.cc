@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/log.h"
-
 namespace bps {
 
 Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSpec& spec, const JobPlan& plan) {
@@ -60,8 +58,7 @@ Result<ServedJob::Step> ServedJob::serve() {
   if (outcome.ok()) return std::move(outcome).value() ? Step::kMoved : Step::kIdle;
   const std::optional<size_t> culprit = service_->culprit();
   if (!culprit) return std::move(outcome).status();
-  if (!closed_[*culprit])
-    logInfo(Subsystem::kServer, "job {:016x}: {} closed its lanes", id(), spec_.roster.endpointName(*culprit));
+  if (!closed_[*culprit]) lost_ = Lost{*culprit, outcome.error().message()};
   closed_[*culprit] = true;
   const bool all = std::all_of(closed_.begin(), closed_.end(), [](bool closed) { return closed; });
   return all ? Step::kEnded : Step::kIdle;

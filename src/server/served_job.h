@@ -4,6 +4,8 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "src/base/env.h"
@@ -17,14 +19,20 @@ namespace bps {
 class ServedJob {
  public:
   enum class Step { kIdle, kMoved, kConnected, kEnded };
+  struct Lost {
+    size_t endpoint;
+    std::string why;
+  };
 
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
   std::vector<Blob> handles() const { return mesh_->handles(); }
   Status setPeerHandles(const std::vector<Blob>& handles);
-  // Fails with what ends the job: ranks that disagree, a hostile frame. That a worker closed its lanes is no failure
-  // here: whether it died or was done, the hub knows and says.
+  // Fails with what ends the job: ranks that disagree, no connection at the start. That a worker's lanes ended later is
+  // no failure here: it is lost, and whether it died or was done, the hub knows and says.
   Result<Step> step();
+  // The worker whose lanes ended in the last step, once.
+  std::optional<Lost> takeLost() { return std::exchange(lost_, std::nullopt); }
   void watch() const {
     if (service_ != nullptr) service_->watch();
   }
@@ -48,6 +56,7 @@ class ServedJob {
   std::unique_ptr<net::Mesh> mesh_;
   std::unique_ptr<SumService> service_;
   std::vector<bool> closed_;  // per machine
+  std::optional<Lost> lost_;
 };
 
 }  // namespace bps

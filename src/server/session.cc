@@ -50,8 +50,9 @@ Status Session::handle(const Frame& frame) {
       return state_ == State::kOffered || state_ == State::kOpen ? open(frame) : unexpected(frame);
     case MessageType::kBegin:
       if (state_ != State::kOpen) return unexpected(frame);
+      if (!handles_) return unexpected(frame);
       state_ = State::kRunning;
-      bringHandles();
+      hub_->send(RoundPart{RoundKind::kExchange, 0, 0, std::move(*handles_)});
       return {};
     case MessageType::kRoundAnswer:
       return state_ == State::kRunning ? answer(frame) : unexpected(frame);
@@ -86,7 +87,7 @@ Status Session::open(const Frame& frame) {
   opened_ = true;
   state_ = State::kOpen;
   hub_->rename(fmt::format("{}, the hub,", spec_.roster.rankName(0)));
-  hub_->send(JobOpened{message.proposal});
+  proposal_ = message.proposal;
   logInfo(Subsystem::kServer, "job {:016x} opened: {} ranks on {} machines, {} servers", job_,
           spec_.roster.ranks.size(), spec_.roster.machines.size(), spec_.roster.servers.size());
   return {};
@@ -101,12 +102,6 @@ Status Session::answer(const Frame& frame) {
   return {};
 }
 
-void Session::bringHandles() {
-  if (state_ != State::kRunning || !handles_) return;
-  hub_->send(RoundPart{RoundKind::kExchange, 0, 0, std::move(*handles_)});
-  handles_.reset();
-}
-
 void Session::hubLeft() {
   if (state_ != State::kRunning) return finish();
   state_ = State::kHubLeft;
@@ -116,8 +111,9 @@ void Session::hubLeft() {
 }
 
 void Session::listening(std::vector<Blob> handles) {
+  if (state_ != State::kOpen) return;
   handles_ = std::move(handles);
-  bringHandles();
+  hub_->send(JobOpened{proposal_});
 }
 
 void Session::connected() {
@@ -128,6 +124,14 @@ void Session::failed(const Status& why) {
   logWarn(Subsystem::kServer, "job {:016x} failed: {}", job_, why.message());
   if (hub_) hub_->send(FailureMessage{why.code(), opened_ ? name() + ": " + why.message() : why.message()});
   finish();
+}
+
+// What the hub has no goodbye from may have died, or only this connection of it: the hub finds out.
+void Session::lost(size_t endpoint, const std::string& why) {
+  const std::string text =
+      fmt::format("connection of {} with {}: {}", name(), spec_.roster.endpointName(endpoint), why);
+  logInfo(Subsystem::kServer, "job {:016x}: {}", job_, text);
+  if (state_ == State::kRunning) hub_->send(Suspect{static_cast<uint32_t>(endpoint), text});
 }
 
 void Session::ended() {

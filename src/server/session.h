@@ -2,6 +2,8 @@
 //
 //   offered → open (a proposal was accepted) → running (the roster is final) → hub left → over
 //
+// The hub hears that a job is open once it listens: a server that cannot load its transport is left out.
+//
 // The job is closed at once when the hub fails, falls silent or breaks off. After the hub's goodbye it runs on until
 // its lanes have ended, at most for the job's time-out. Belongs to the control thread.
 #pragma once
@@ -48,6 +50,7 @@ class Session {
   void listening(std::vector<Blob> handles);
   void connected();
   void failed(const Status& why);
+  void lost(size_t endpoint, const std::string& why);
   void ended();
 
  private:
@@ -57,7 +60,6 @@ class Session {
   Status open(const Frame& frame);
   Status answer(const Frame& frame);
   Status unexpected(const Frame& frame) const;
-  void bringHandles();
   void hubLeft();
   void closeJob();
   void finish();
@@ -69,6 +71,7 @@ class Session {
   const uint64_t job_;
   JobSpec spec_;
   bool opened_ = false;
+  uint32_t proposal_ = 0;
   std::optional<std::vector<Blob>> handles_;
   Deadline end_ = Deadline::never();
 };

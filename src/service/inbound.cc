@@ -22,17 +22,18 @@ Result<std::unique_ptr<Inbound>> Inbound::create(std::unique_ptr<net::Comm> push
 }
 
 Result<bool> Inbound::step(uint64_t released) {
+  if (closed_) return false;
   for (; posted_ < released + depth_; ++posted_) {
     queue_.push({headerBytes_.data() + posted_ % depth_ * kDataHeaderBytes, kDataHeaderBytes, headerMemory_});
     queue_.push({slot(posted_), maxChunkBytes_, memory_});
   }
   const bool moved = queue_.step();
-  while (queue_.done() >= 2 * (arrived_ + 1)) BPS_TRY(take());
-  if (!queue_.failure().ok() && !closed_) {
-    closed_ = true;
-    return queue_.failure().clone();
-  }
-  return moved;
+  Status failed;
+  while (failed.ok() && queue_.done() >= 2 * (arrived_ + 1)) failed = take();
+  if (failed.ok()) failed = queue_.failure().clone();
+  if (failed.ok()) return moved;
+  closed_ = true;
+  return failed;
 }
 
 Status Inbound::take() {

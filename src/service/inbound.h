@@ -18,7 +18,8 @@ class Inbound {
   static Result<std::unique_ptr<Inbound>> create(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes);
 
   // Receives what has come; rounds below `released` no longer need their slots. True when anything moved. When the
-  // connection ends, by failure or because the peer is done, says so once and then keeps what had arrived.
+  // connection ends, by failure, by a bad header or because the peer is done, says so once and then keeps what had
+  // arrived.
   Result<bool> step(uint64_t released);
   uint64_t arrived() const { return arrived_; }
   // Of a round that has arrived and is not released. The call is whole for every chunk, not only the first.

@@ -7,14 +7,14 @@ fix=0
 build=${1:-build}
 bad=0
 
-# regenerate FILE: its text with every generated part made anew. Usage texts stand in a code block.
+# regenerate FILE: its text with every generated part made anew. Usage texts and lists stand in a code block.
 regenerate() {
   awk -v bin="$build/bin/" '
     /^<!-- end generated -->$/ { inside = 0 }
     !inside { print }
     /^<!-- generated: [a-z-]+ [a-z-]+ -->$/ {
       inside = 1
-      fence = $4 == "--help" ? "```" : ""
+      fence = $4 ~ /^--(help|list)$/ ? "```" : ""
       if (fence) print fence "text"
       command = bin $3 " " $4
       while ((command | getline line) > 0) print line

@@ -245,6 +245,19 @@ TEST(Api, NonBlockingInitIsPolled) {
   for (bpsComm_t comm : comms) EXPECT_EQ(bpsCommDestroy(comm), bpsSuccess);
 }
 
+TEST(Api, AbortEndsAStartThatWaits) {
+  bpsUniqueId id;
+  ASSERT_EQ(bpsGetUniqueId(&id), bpsSuccess);
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  bpsComm_t comm = nullptr;
+  ASSERT_EQ(bpsCommInitRankConfig(&comm, 2, id, 0, &config), bpsInProgress);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(bpsCommAbort(comm), bpsSuccess);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
 // What all ranks of `n` hear when rank 1 calls something else than the others.
 void expectMismatch(int n, size_t count, bpsDataType_t type, bpsRedOp_t op, size_t usualCount = 1000) {
   Ranks ranks(n);

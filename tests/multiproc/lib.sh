@@ -45,6 +45,7 @@ start_ranks() {
   local n=$1; shift
   local port; port=$(free_port)
   RANK_PIDS=()
+  rm -f "$WORK"/rank*.out "$WORK"/rank*.err  # what earlier ranks wrote is not for in_loop
   for ((r = 0; r < n; r++)); do
     BPS_RANK=$r BPS_NRANKS=$n BPS_ROOT=127.0.0.1:$port BPS_HOSTID=machine$r "$@" \
       > "$WORK/rank$r.out" 2> "$WORK/rank$r.err" &
@@ -65,7 +66,7 @@ ends_with_error() {
 }
 
 # in_loop RANK: it has got past its start and all-reduces.
-in_loop() { grep -qE '^ +[0-9]+ +[0-9]+ ' "$WORK/rank$1.out"; }
+in_loop() { grep -sqE '^ +[0-9]+ +[0-9]+ ' "$WORK/rank$1.out"; }
 open_fds() { ls "/proc/$1/fd" | wc -l; }
 rss_kb() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }

@@ -67,6 +67,7 @@ std::vector<Status> runRanks(const Job& job, const Body& body) {
       env.hostId = "machine" + std::to_string(rank / job.ranksPerMachine);
       const auto communicator =
           BPS_TRY(Communicator::create(env, {id, static_cast<uint32_t>(rank), static_cast<uint32_t>(job.ranks)}));
+      BPS_TRY(communicator->start());
       BPS_TRY(body(*communicator));
       return communicator->finalized() ? Status() : communicator->finalize();
     });

@@ -14,10 +14,20 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   plane->self_ = roster.ranks[args.control.rank()].machine;
   auto plugin = BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
   plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
+  // The interface has no way to ask; ours is known to prefer memory.
+  if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
+    plane->transport_ += ", shared memory inside a machine";
   net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, roster.machines.size(), args.plan.owners}));
   BPS_TRY(plane->establish(args, mesh));
   BPS_TRY(plane->build(args, mesh));
   return plane;
+}
+
+// A peer that cannot connect closes its listeners, which others then take for the fault: what they saw is worth less
+// than what it says of itself, so the hub's word is waited for.
+void DataPlane::awaitVerdict(const DataPlaneArgs& args) {
+  const Deadline patience = Deadline::in(std::chrono::seconds(3));
+  while (!args.cancelled() && !patience.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
@@ -28,8 +38,11 @@ Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
   while (true) {
     Result<Progress> progress = mesh.step();
     if (!progress.ok()) {
-      control.suspect(mesh.current(), progress.error().message());
-      return std::move(progress).status().within("connecting to " + name());
+      const std::string self = control.roster().rankName(control.rank());
+      Status failed = std::move(progress).status().within(self + ": connecting with " + name());
+      control.suspect(mesh.current(), failed.message());
+      awaitVerdict(args);
+      return failed;
     }
     if (std::move(progress).value() == Progress::kDone) return {};
     if (args.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};

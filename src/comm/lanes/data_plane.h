@@ -50,6 +50,7 @@ class DataPlane {
  private:
   DataPlane() = default;
   Status establish(const DataPlaneArgs& args, net::Mesh& mesh);
+  static void awaitVerdict(const DataPlaneArgs& args);
   Status build(const DataPlaneArgs& args, net::Mesh& mesh);
 
   size_t self_ = 0;

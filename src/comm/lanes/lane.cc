@@ -66,9 +66,11 @@ Status RemoteLane::retire() {
   const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, retired_), headerSize}));
   if (header.sequence != retired_ || header.bytes != payloadSize || payloadSize != flight.view.bytes ||
       header.call.number != flight.view.call.number)
-    return failure(
-        Code::kRemote, "answer {} of {} bytes to call #{} came where answer {} of {} bytes to call #{} was due",
-        header.sequence, payloadSize, header.call.number, retired_, flight.view.bytes, flight.view.call.number);
+    return failure(Code::kRemote,
+                   "answer {} to call #{}, of {} bytes and announced as {}, came where answer {} to call #{}, of {} "
+                   "bytes, was due",
+                   header.sequence, header.call.number, payloadSize, header.bytes, retired_, flight.view.call.number,
+                   flight.view.bytes);
   if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(retired_), payloadSize);
   if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
@@ -79,6 +81,18 @@ Status RemoteLane::retire() {
 }
 
 Result<bool> RemoteLane::step() {
+  if (!failure_.ok()) return failure_.clone();
+  Result<bool> moved = move();
+  if (!moved.ok()) {
+    failure_ = moved.error().clone();
+    return moved;
+  }
+  for (const net::MessageQueue* queue : {&answers_, &pushes_})
+    if (!queue->failure().ok()) return queue->failure().clone();
+  return moved;
+}
+
+Result<bool> RemoteLane::move() {
   bool moved = false;
   while (admitted_ - retired_ < depth_ && nextReady()) {
     BPS_TRY(admit());
@@ -87,8 +101,6 @@ Result<bool> RemoteLane::step() {
   const bool received = answers_.step();
   const bool sent = pushes_.step();
   while (answers_.done() >= 2 * (retired_ + 1) && pushes_.done() >= 2 * (retired_ + 1)) BPS_TRY(retire());
-  for (const net::MessageQueue* queue : {&answers_, &pushes_})
-    if (!queue->failure().ok()) return queue->failure().clone();
   return moved || received || sent;
 }
 

@@ -61,6 +61,7 @@ class RemoteLane final : public Lane {
   Status prepare();
   Status admit();
   Status retire();
+  Result<bool> move();
   uint8_t* stagingSlot(uint64_t chunk) const { return staging_.data() + chunk % depth_ * maxChunkBytes_; }
   uint8_t* headerSlot(const PageBuffer& ring, uint64_t chunk) const {
     return ring.data() + chunk % depth_ * kDataHeaderBytes;
@@ -72,6 +73,7 @@ class RemoteLane final : public Lane {
   void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
   std::deque<InFlight> inFlight_;
   uint64_t admitted_ = 0, retired_ = 0;
+  Status failure_;  // of admit() or retire(): nothing moves after it
 };
 
 // To the service in this very process.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
+#include "src/comm/first_error.h"
 #include "src/comm/lanes/chunk_buffers.h"
 #include "src/comm/local/local_ring.h"
 #include "src/service/round.h"
@@ -21,7 +22,8 @@ struct LocalGroupSpec {
   uint32_t rank = 0;
   LocalRingShape shape;
   int reduceThreads = 1;
-  std::shared_ptr<Doorbell> bell;  // wakes this rank's channel
+  std::shared_ptr<Doorbell> bell;       // wakes this rank's channel
+  const FirstError* failure = nullptr;  // of the communicator: ends a meeting
 };
 
 class LocalGroup final : public ChunkBuffers {

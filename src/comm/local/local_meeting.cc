@@ -105,6 +105,7 @@ class Host {
     bells_[0] = UniqueFd(::dup(spec_.bell->fd()));
     size_t missing = machine_.ranks.size() - 1;
     while (missing > 0) {
+      if (spec_.failure->failed()) return spec_.failure->get();
       if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
       if (readable(socket_.get(), deadline.leftMs(100)) && takeOne()) --missing;
     }
@@ -149,13 +150,17 @@ Result<Received> visit(const LocalGroupSpec& spec, uint32_t localRank, const Nam
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
     if (errno != ECONNREFUSED && errno != ENOENT && errno != EINTR && errno != EAGAIN)
       return systemFailure("meeting the leader of this machine", errno);
+    if (spec.failure->failed()) return spec.failure->get();
     if (deadline.passed()) return Status(Code::kRemote, "the leader of this machine did not open the local meeting");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   if (!sameUser(socket.get())) return Status(Code::kRemote, "the local meeting is held by another user");
   BPS_TRY(sendFds(socket.get(), localRank, {spec.bell->fd()}));
-  if (!readable(socket.get(), deadline.leftMs(1 << 30)))
-    return Status(Code::kRemote, "the leader of this machine did not answer in the local meeting");
+  while (!readable(socket.get(), deadline.leftMs(100))) {
+    if (spec.failure->failed()) return spec.failure->get();
+    if (deadline.passed())
+      return Status(Code::kRemote, "the leader of this machine did not answer in the local meeting");
+  }
   return receiveFds(socket.get());
 }
 

@@ -41,7 +41,15 @@ Hub::Hub(HubArgs args, std::optional<Doorman> doorman, StarEvents& events)
       events_(events),
       meeting_(args_.join, std::move(doorman), args_.credentials.timeoutMs, args_.deadline),
       servers_(args_.servers),
-      members_(args_.join.nRanks) {}
+      members_(args_.join.nRanks) {
+  cannotStart(std::exchange(args_.unable, Status()));
+}
+
+void Hub::cannotStart(Status why) {
+  if (why.ok() || !unable_.ok()) return;
+  if (!meeting_.table().complete()) logWarn(Subsystem::kInit, "cannot start: {}", why.message());
+  unable_ = std::move(why);
+}
 
 void Hub::tellRoot(const Address& hub) {
   AskRoot word;
@@ -119,13 +127,15 @@ Status Hub::meet(const PollSet& set) {
   }
   BPS_TRY(meeting_.step(set));
   for (Meeting::Arrival& arrival : meeting_.takeArrivals()) members_[arrival.rank].link = std::move(arrival.link);
-  if (!servers_.started() && meeting_.table().severalMachines()) {
+  if (unable_.ok() && !servers_.started() && meeting_.table().severalMachines()) {
     const auto timeout = milliseconds(args_.credentials.timeoutMs);
     const auto half = started_.at() + timeout / 2 - Deadline::Clock::now();
     servers_.start(Deadline::in(std::max<Deadline::Clock::duration>(half, timeout / 10)));
   }
-  BPS_TRY(servers_.step(set));
-  if (!meeting_.table().complete() || !servers_.settled()) return {};
+  if (unable_.ok()) cannotStart(servers_.step(set));
+  if (!meeting_.table().complete()) return {};
+  if (!unable_.ok()) return unable_.clone();
+  if (!servers_.settled()) return {};
   return open();
 }
 
@@ -237,6 +247,7 @@ Status Hub::checkDeadlines() {
 
 Status Hub::checkStart() const {
   if (!meeting_.deadline().passed()) return {};
+  if (!unable_.ok()) return unable_.clone();
   if (!meeting_.table().complete()) return {Code::kRemote, meeting_.missing()};
   return failure(Code::kRemote, "servers have not opened the job in time: {}", servers_.pending());
 }

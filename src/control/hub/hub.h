@@ -3,6 +3,8 @@
 //   meeting (ranks join, servers are reached) → opening (servers open the job) → running → leaving → over
 //                                        any failure → failed → over
 //
+// A start that must fail fails when all ranks have come, so that each hears why, or at the deadline.
+//
 // The first failure that the hub learns of is the communicator's: it goes to all ranks and servers in the same words
 // and later ones are dropped. A suspicion becomes a failure only if no direct evidence (a broken connection, silence)
 // and no goodbye has come within a short window.
@@ -32,7 +34,8 @@ struct HubArgs {
   Settings settings;
   ServerPoolArgs servers;
   std::string interfaces;  // BPS_SOCKET_IFNAME
-  Deadline deadline;
+  Deadline deadline = Deadline::never();
+  Status unable;  // why the communicator cannot start, if so: all ranks are to hear it
 };
 
 class Hub final : public Star {
@@ -63,6 +66,7 @@ class Hub final : public Star {
   void tellRoot(const Address& hub);
   Status advance(const PollSet& set);
   Status meet(const PollSet& set);
+  void cannotStart(Status why);
   Status open();
   Status begin();
   Status listen(const PollSet& set);
@@ -89,6 +93,7 @@ class Hub final : public Star {
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;
   Status failure_;  // told to the others, and not yet to this rank: its process may end at once, and its words with it
+  Status unable_;   // known before all ranks have come: fails when they have
   Deadline tellBy_ = Deadline::never();
   Roster roster_;
   std::optional<Rounds> rounds_;

@@ -84,6 +84,13 @@ class Heard {
   Status failure_ BPS_GUARDED_BY(mutex_);
 };
 
+inline Result<std::unique_ptr<ControlPlane>> joinPlane(const Env& env, const JoinArgs& args, Deadline deadline,
+                                                       ControlPlane::FailureSink sink) {
+  auto plane = BPS_TRY(ControlPlane::create(env, args, std::move(sink)));
+  BPS_TRY(plane->join(deadline));
+  return plane;
+}
+
 struct Rank {
   Heard heard;  // outlives the plane that speaks to it
   Status joined;
@@ -127,7 +134,7 @@ class Cluster {
  private:
   void join(uint32_t r, const Env& env, const JoinArgs& args) {
     const auto patience = std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000));
-    auto plane = ControlPlane::join(env, args, Deadline::in(patience), ranks_[r].heard.sink());
+    auto plane = joinPlane(env, args, Deadline::in(patience), ranks_[r].heard.sink());
     if (plane.ok()) ranks_[r].plane = std::move(plane).value();
     else ranks_[r].joined = std::move(plane).status();
   }

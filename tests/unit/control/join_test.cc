@@ -78,6 +78,25 @@ TEST(Join, MissingRanksAreNamedToAllWithinTheTimeOut) {
   EXPECT_EQ(cluster[0].joined.code(), Code::kRemote);
 }
 
+TEST(Join, AnInterruptEndsIt) {
+  const Env env = localEnv(30);
+  for (const uint32_t rank : {0U, 1U}) {
+    const UniqueId id = newId(env);
+    auto plane = std::move(ControlPlane::create(env, {id, rank, 3, "x"}, {})).value();
+    std::thread other([&] {
+      std::this_thread::sleep_for(50ms);
+      plane->interrupt();
+    });
+    const auto start = Deadline::Clock::now();
+    const Status status = plane->join(soon(30));
+    other.join();
+    plane.reset();
+    endRoot(id.address);
+    EXPECT_LT(Deadline::Clock::now() - start, 1500ms);
+    EXPECT_STREQ(status.message(), "aborted");
+  }
+}
+
 TEST(Join, WithoutRankZeroTheRootSaysSo) {
   const Env env = localEnv(0.8);
   Cluster cluster(newId(env), 3, env, Cluster::eachItsOwn, {0});
@@ -131,11 +150,11 @@ TEST(Join, ASecondRankOfTheSameNumberIsRefusedAndTheOthersGoOn) {
   std::thread others(
       [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::eachItsOwn, std::set<uint32_t>{2}); });
   std::this_thread::sleep_for(200ms);
-  auto twin = ControlPlane::join(env, {id, 1, 3, "x"}, soon(2), {});
+  auto twin = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
   ASSERT_FALSE(twin.ok());
   EXPECT_EQ(std::string(twin.error().message()).rfind("rank 1 is taken: rank 1 (", 0), 0U) << twin.error().message();
   Heard heard;
-  auto last = ControlPlane::join(env, {id, 2, 3, "y"}, soon(2), heard.sink());  // the root is still there
+  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), heard.sink());  // the root is still there
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
   EXPECT_TRUE((*cluster)[0].joined.ok());
@@ -144,7 +163,7 @@ TEST(Join, ASecondRankOfTheSameNumberIsRefusedAndTheOthersGoOn) {
 
 TEST(Join, ARankOutOfRangeIsRefused) {
   const Env env = localEnv(1);
-  auto joined = ControlPlane::join(env, {newId(env), 4, 4, "x"}, soon(1), {});
+  auto joined = joinPlane(env, {newId(env), 4, 4, "x"}, soon(1), {});
   ASSERT_FALSE(joined.ok());
   EXPECT_STREQ(joined.error().message(), "rank 4 is out of range: there are 4");
 }
@@ -157,7 +176,7 @@ TEST(Join, RanksThatDisagreeAboutTheirNumberAllFailNamingBoth) {
     cluster = std::make_unique<Cluster>(id, 4, env, Cluster::eachItsOwn, std::set<uint32_t>{2, 3});
   });
   std::this_thread::sleep_for(200ms);
-  auto odd = ControlPlane::join(env, {id, 2, 3, "x"}, soon(2), {});
+  auto odd = joinPlane(env, {id, 2, 3, "x"}, soon(2), {});
   others.join();
   ASSERT_FALSE(odd.ok());
   const std::string text = odd.error().message();
@@ -178,7 +197,7 @@ TEST(Join, ARankWithAnotherKeyIsRefusedByName) {
   std::unique_ptr<Cluster> cluster;
   std::thread others(
       [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::eachItsOwn, std::set<uint32_t>{1}); });
-  auto stranger = ControlPlane::join(env, {forged, 1, 2, "x"}, soon(2), {});
+  auto stranger = joinPlane(env, {forged, 1, 2, "x"}, soon(2), {});
   others.join();
   ASSERT_FALSE(stranger.ok());
   EXPECT_NE(std::string(stranger.error().message()).find("authentication failed"), std::string::npos)

@@ -121,12 +121,23 @@ TEST(Server, WithAnotherKeyIsAnErrorThatNamesIt) {
   EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
 }
 
-TEST(Server, WithoutAKeyFileRankZeroSaysWhatToSet) {
+TEST(Server, WithoutAKeyFileEveryRankHearsWhatToSet) {
   TestServer server;
-  Env env = withServers({&server}, 0.6);
+  Env env = withServers({&server}, 3);
   env.keyFile.clear();
-  Cluster cluster(2, env);
-  EXPECT_TRUE(contains(cluster[0].joined.message(), "set BPS_KEY_FILE")) << cluster[0].joined.message();
+  const auto start = Deadline::Clock::now();
+  Cluster cluster(3, env);
+  EXPECT_LT(Deadline::Clock::now() - start, 1500ms);
+  for (size_t r = 0; r < 3; ++r)
+    EXPECT_TRUE(contains(cluster[r].joined.message(), "set BPS_KEY_FILE")) << cluster[r].joined.message();
+}
+
+TEST(Server, ThatCannotBeFoundIsToldToAllWhoCome) {
+  Env env = localEnv(0.8);
+  env.servers = "no.such.host.invalid:7700";
+  Cluster cluster(newId(env), 3, env, Cluster::eachItsOwn, {2});
+  for (size_t r = 0; r < 2; ++r)
+    EXPECT_TRUE(contains(cluster[r].joined.message(), "no.such.host.invalid")) << cluster[r].joined.message();
 }
 
 }  // namespace

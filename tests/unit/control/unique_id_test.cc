@@ -38,6 +38,7 @@ TEST(UniqueId, AnyDamagedByteIsRefused) {
 
 TEST(UniqueId, DiffersEveryTimeAndStartsARootThatEnds) {
   const Env env = localEnv(0.5);
+  const size_t before = rootsRunning();  // of other tests
   const UniqueId a = newId(env), b = newId(env);
   EXPECT_EQ(a.kind, UniqueId::Kind::kRedirect);
   EXPECT_NE(a.key, b.key);
@@ -45,7 +46,7 @@ TEST(UniqueId, DiffersEveryTimeAndStartsARootThatEnds) {
   EXPECT_GE(rootsRunning(), 2U);
   endRoot(a.address);
   std::this_thread::sleep_for(700ms);
-  EXPECT_EQ(rootsRunning(), 0U);
+  EXPECT_LE(rootsRunning(), before);
 }
 
 TEST(UniqueId, AtARootTheKeyComesFromTheFile) {

@@ -25,8 +25,21 @@ struct Pair {
   std::unique_ptr<Comm> sender, receiver;
 };
 
+// What carries the bytes of connections made by contexts that are opened from now on.
+enum class Carrier { kTcp, kMemory };
+inline void choose(Carrier carrier) { ::setenv("NCCL_SHM_DISABLE", carrier == Carrier::kTcp ? "1" : "0", 1); }
+
+inline std::string carrierName(const ::testing::TestParamInfo<Carrier>& each) {
+  return each.param == Carrier::kTcp ? "tcp" : "memory";
+}
+// A suite of TEST_P that holds whatever carries the bytes.
+#define BPS_OVER_BOTH(suite)                                                                                      \
+  INSTANTIATE_TEST_SUITE_P(Over, suite, ::testing::Values(bps::test::Carrier::kTcp, bps::test::Carrier::kMemory), \
+                           bps::test::carrierName)
+
 // Ours, limited to loopback. The first plugin of the process finds the devices, so all tests use this.
-inline std::shared_ptr<net::Plugin> loadOurs() {
+inline std::shared_ptr<net::Plugin> loadOurs(Carrier carrier = Carrier::kMemory) {
+  choose(carrier);
   ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
   Result<std::shared_ptr<net::Plugin>> plugin = net::Plugin::load("", 1);
   EXPECT_TRUE(plugin.ok()) << plugin.error().message();

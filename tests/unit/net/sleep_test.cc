@@ -26,14 +26,14 @@ Result<size_t> finishAsleep(Comm& comm, Request request, size_t& sleeps) {
   return Status(Code::kTimeout, "not done in time");
 }
 
-class Sleep : public ::testing::Test {
+class Sleep : public ::testing::TestWithParam<Carrier> {
  protected:
-  std::shared_ptr<net::Plugin> plugin_ = loadOurs();
+  std::shared_ptr<net::Plugin> plugin_ = loadOurs(GetParam());
   Pair pair_ = connectPair(*plugin_);
   size_t sleeps_ = 0;
 };
 
-TEST_F(Sleep, AReceiveWakesWhenBytesCome) {
+TEST_P(Sleep, AReceiveWakesWhenBytesCome) {
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   EXPECT_FALSE(valueOf(pair_.receiver->arm()));
@@ -44,7 +44,7 @@ TEST_F(Sleep, AReceiveWakesWhenBytesCome) {
   EXPECT_EQ(valueOf(finish(*pair_.receiver, receive)), 3U);
 }
 
-TEST_F(Sleep, BytesThatNobodyAskedForWakeNobody) {
+TEST_P(Sleep, BytesThatNobodyAskedForWakeNobody) {
   const std::vector<uint8_t> bytes{1, 2, 3};
   EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
   for (int i = 0; i < 40; ++i) {
@@ -53,12 +53,12 @@ TEST_F(Sleep, BytesThatNobodyAskedForWakeNobody) {
   }
 }
 
-TEST_F(Sleep, AnIdleSenderSleeps) {
+TEST_P(Sleep, AnIdleSenderSleeps) {
   EXPECT_FALSE(valueOf(pair_.sender->arm()));
   EXPECT_FALSE(awake(*pair_.sender, kMoment));
 }
 
-TEST_F(Sleep, AFullSenderWakesWhenThePeerHasRead) {
+TEST_P(Sleep, AFullSenderWakesWhenThePeerHasRead) {
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   std::vector<uint8_t> room(bytes.size());
   const Request send = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
@@ -72,7 +72,7 @@ TEST_F(Sleep, AFullSenderWakesWhenThePeerHasRead) {
 }
 
 // Each side sleeps whenever it can, over random sizes: a lost wake-up would stop both.
-TEST_F(Sleep, NoWakeUpIsLostAndFewAreForNothing) {
+TEST_P(Sleep, NoWakeUpIsLostAndFewAreForNothing) {
   constexpr unsigned kMessages = 2000;
   const auto sizeOf = [](unsigned i) { return i % 50 == 0 ? size_t{300000} : size_t{i % 700}; };
   std::thread sender([&] {
@@ -97,7 +97,7 @@ TEST_F(Sleep, NoWakeUpIsLostAndFewAreForNothing) {
   EXPECT_LT(sleeps_, 2 * kMessages);
 }
 
-TEST_F(Sleep, InsideALargeMessageTheWakeUpsAreFew) {
+TEST_P(Sleep, InsideALargeMessageTheWakeUpsAreFew) {
   const size_t size = size_t{16} << 20;
   const std::vector<uint8_t> bytes(size);
   std::vector<uint8_t> room(size);
@@ -124,19 +124,19 @@ size_t roundsUntilFailure(Comm& comm) {
   return 1000;
 }
 
-TEST_F(Sleep, APeerThatDiesWakesAnIdleReceiver) {
+TEST_P(Sleep, APeerThatDiesWakesAnIdleReceiver) {
   EXPECT_FALSE(valueOf(pair_.receiver->arm()));
   pair_.sender.reset();
   EXPECT_LT(roundsUntilFailure(*pair_.receiver), 20U);
 }
 
-TEST_F(Sleep, APeerThatDiesWakesAnIdleSender) {
+TEST_P(Sleep, APeerThatDiesWakesAnIdleSender) {
   EXPECT_FALSE(valueOf(pair_.sender->arm()));
   pair_.receiver.reset();
   EXPECT_LT(roundsUntilFailure(*pair_.sender), 20U);
 }
 
-TEST_F(Sleep, APeerThatDiesWakesAWaitingReceiver) {
+TEST_P(Sleep, APeerThatDiesWakesAWaitingReceiver) {
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   EXPECT_FALSE(valueOf(pair_.receiver->arm()));
@@ -150,7 +150,7 @@ TEST_F(Sleep, APeerThatDiesWakesAWaitingReceiver) {
   EXPECT_EQ(outcome.error().code(), Code::kRemote) << outcome.error().message();
 }
 
-TEST_F(Sleep, ADeadPeersLastMessagesAreNotLostNorSpunOn) {
+TEST_P(Sleep, ADeadPeersLastMessagesAreNotLostNorSpunOn) {
   const std::vector<uint8_t> bytes{1, 2, 3};
   EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
   pair_.sender.reset();
@@ -165,6 +165,8 @@ TEST_F(Sleep, ADeadPeersLastMessagesAreNotLostNorSpunOn) {
   EXPECT_EQ(valueOf(finishAsleep(*pair_.receiver, receive, sleeps_)), 3U);
   EXPECT_LT(roundsUntilFailure(*pair_.receiver), 40U);
 }
+
+BPS_OVER_BOTH(Sleep);
 
 }  // namespace
 }  // namespace bps::test

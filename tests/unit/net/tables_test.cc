@@ -87,6 +87,7 @@ class Tables : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(api_.table(), nullptr);
+    choose(Carrier::kMemory);
     ASSERT_EQ(api_.init(), 0);
   }
   void TearDown() override {

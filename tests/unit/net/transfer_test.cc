@@ -6,19 +6,19 @@
 namespace bps::test {
 namespace {
 
-class Transfer : public ::testing::Test {
+class Transfer : public ::testing::TestWithParam<Carrier> {
  protected:
-  std::shared_ptr<net::Plugin> plugin_ = loadOurs();
+  std::shared_ptr<net::Plugin> plugin_ = loadOurs(GetParam());
   Pair pair_ = connectPair(*plugin_);
 };
 
-TEST_F(Transfer, SizesAroundEveryBoundary) {
+TEST_P(Transfer, SizesAroundEveryBoundary) {
   for (size_t size : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{16376}, size_t{16377},
                       size_t{16384}, size_t{65536}, (size_t{1} << 20) - 8, size_t{1} << 20, (size_t{1} << 20) + 1})
     EXPECT_TRUE(transfers(pair_, randomBytes(size, static_cast<unsigned>(size)), size)) << size;
 }
 
-TEST_F(Transfer, RandomSizesAndRoom) {
+TEST_P(Transfer, RandomSizesAndRoom) {
   std::minstd_rand random(7);
   for (unsigned i = 0; i < 300; ++i) {
     const size_t size = random() % (size_t{1} << (random() % 19));
@@ -26,9 +26,9 @@ TEST_F(Transfer, RandomSizesAndRoom) {
   }
 }
 
-TEST_F(Transfer, LargeMessage) { EXPECT_TRUE(transfers(pair_, randomBytes(size_t{64} << 20, 3), size_t{64} << 20)); }
+TEST_P(Transfer, LargeMessage) { EXPECT_TRUE(transfers(pair_, randomBytes(size_t{64} << 20, 3), size_t{64} << 20)); }
 
-TEST_F(Transfer, ThirtyTwoInFlight) {
+TEST_P(Transfer, ThirtyTwoInFlight) {
   std::vector<std::vector<uint8_t>> sent, got;
   std::vector<Request> sends, receives;
   for (unsigned i = 0; i < 32; ++i) {
@@ -52,7 +52,7 @@ TEST_F(Transfer, ThirtyTwoInFlight) {
 }
 
 // The sender runs ahead of the receiver and the other way round, each by a random number of messages.
-TEST_F(Transfer, PostingOutOfPhase) {
+TEST_P(Transfer, PostingOutOfPhase) {
   std::minstd_rand random(5);
   std::deque<std::pair<Request, std::vector<uint8_t>>> sends, receives;
   unsigned sent = 0, checked = 0;
@@ -81,7 +81,7 @@ TEST_F(Transfer, PostingOutOfPhase) {
   EXPECT_EQ(checked, total);
 }
 
-TEST_F(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
+TEST_P(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
   std::vector<uint8_t> bytes(101), room(100);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   const Request send = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
@@ -92,6 +92,8 @@ TEST_F(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
   EXPECT_NE(std::string(outcome.error().message()).find("101 bytes into a receive of 100"), std::string::npos)
       << outcome.error().message();
 }
+
+BPS_OVER_BOTH(Transfer);
 
 }  // namespace
 }  // namespace bps::test

@@ -1,10 +1,10 @@
-#include "perf/app/report.h"
+#include "perf/report/report.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "perf/app/json.h"
+#include "perf/report/json.h"
 
 namespace bps::perf {
 namespace {
@@ -33,18 +33,53 @@ TEST(Report, RowAsNcclTests) {
             "13.12       0\n");
   Row unchecked = exampleRow();
   unchecked.inPlace.checked = false;
-  EXPECT_THAT(rowText({}, unchecked), HasSubstr("13.12     N/A\n"));
+  EXPECT_THAT(rowText({}, unchecked), HasSubstr("13.12    N/A\n"));
 }
 
 TEST(Report, ColumnsStandOverTheirNumbers) {
   Options options;
   for (const int per : {0, 1}) {
-    options.perIteration = per;
-    const std::string columns = columnsText(options);
-    const size_t end = columns.find('\n', columns.find('\n') + 1);
-    const size_t start = columns.find('\n') + 1;
-    EXPECT_EQ(end - start, rowText(options, exampleRow()).size() - 1);
+    for (const int stamps : {0, 1}) {
+      options.perIteration = per;
+      options.timestamps = stamps;
+      const std::string columns = columnsText(options);
+      const size_t end = columns.find('\n', columns.find('\n') + 1);
+      const size_t start = columns.find('\n') + 1;
+      EXPECT_EQ(end - start, rowText(options, exampleRow()).size() - 1);
+    }
   }
+}
+
+// The lines of nccl-tests 2.19.6.
+TEST(Report, ColumnsAsNcclTests) {
+  EXPECT_EQ(
+      columnsText({}),
+      "#                                                              out-of-place                       in-place   "
+      "       \n"
+      "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   "
+      "busbw  #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  "
+      "(GB/s)        \n");
+}
+
+TEST(Report, PathOfASize) {
+  JobFacts facts;
+  facts.description = R"({"machines": 3, "eagerBytes": 4096, "chunkBytes": 65536})";
+  EXPECT_THAT(pathText(facts, 4096), HasSubstr("eager"));
+  EXPECT_THAT(pathText(facts, 4097), HasSubstr("chunks of at most 65536 bytes"));
+  facts.description = R"({"machines": 1, "eagerBytes": 4096, "chunkBytes": 65536})";
+  EXPECT_EQ(pathText(facts, 4096), "shared memory");
+}
+
+TEST(Report, HeaderSaysWhatIsTimed) {
+  Options options;
+  options.blocking = 2;
+  options.perIteration = 1;
+  options.skipIterations = 3;
+  const std::string header = headerText(options, {});
+  EXPECT_THAT(header, HasSubstr("# Blocking Enabled: wait after each call (also of a group), no barrier\n"));
+  EXPECT_THAT(header, HasSubstr("# Per-Iteration Report: "));
+  EXPECT_THAT(header, HasSubstr("without the first 3\n"));
 }
 
 TEST(Report, Footer) {

@@ -174,9 +174,11 @@ TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
 
 TEST(CutterTest, SmallerCallsKeepTheirRoundsDownToTheSmallestChunk) {
   Cutter cutter({1, 1}, {});
-  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 16U);   // 4 MiB each in 16 of the unit
-  EXPECT_EQ(cutter.next(2U << 20, 1).rounds, 16U);   // 64 KiB chunks
-  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 4U);  // 16 KiB chunks
+  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);  // 32 MiB each in units of 256 KiB
+  EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 40U);   // 8 MiB in fewer units, so in smaller chunks
+  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 32U);    // 4 MiB each in half units
+  EXPECT_EQ(cutter.next(2U << 20, 1).rounds, 16U);    // 64 KiB chunks
+  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 4U);   // 16 KiB chunks
   EXPECT_EQ(cutter.next(20U << 10, 1).rounds, 1U);
 }
 
@@ -207,6 +209,15 @@ TEST(CutterTest, HugeCountsDoNotOverflow) {
     EXPECT_EQ(last.offset + last.count, count);
     EXPECT_LE(last.count * 8, CutLimits{}.maxChunkBytes);
   }
+}
+
+TEST(Cutter, TheUnitOfACallComesBeforeTheLimits) {
+  CutLimits limits;
+  limits.maxChunkBytes = limits.unitBytes = 256U << 10;
+  Cutter cutter({1, 1}, limits);
+  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);
+  EXPECT_EQ(cutter.next(64U << 20, 1, 32U << 10).rounds, 1024U);
+  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-#include "perf/app/report.h"
+#include "perf/report/report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -63,11 +64,11 @@ void addDescription(std::string& text, const JobFacts& facts) {
 void addHalf(std::string& text, const Options& o, const Measurement& m) {
   text += "  " + floatText(m.micros, 7) + "  " + floatText(m.algbw, 6) + "  " + floatText(m.busbw, 6);
   if (m.checked) add(text, "  %6g", static_cast<double>(m.wrong));
-  else text += "     N/A";
+  else text += "    N/A";
   if (o.perIteration == 0) return;
   const IterationTimes& t = m.iterations;
   for (const double value : {t.least, t.most, t.p99}) text += "  " + floatText(value, 7);
-  text += "  " + floatText(t.variation(), 6);
+  text += "  " + floatText(t.variation(), 7);
 }
 
 }  // namespace
@@ -117,37 +118,45 @@ std::string headerText(const Options& o, const JobFacts& facts) {
       "validation: {} graph: {} unalign: {}\n#\n",
       o.threads, o.gpus, o.minBytes, o.maxBytes, o.stepFactor > 1 ? static_cast<uint64_t>(o.stepFactor) : o.stepBytes,
       o.stepFactor > 1 ? "factor" : "bytes", o.warmup, o.iterations, o.aggregated, o.checks, o.graph, o.unalign);
+  constexpr std::array<const char*, 4> kBlocking = {"", "wait and barrier after each call (also of a group)",
+                                                    "wait after each call (also of a group), no barrier",
+                                                    "wait and barrier after each iteration, the barrier is not timed"};
+  if (o.blocking > 0) text += fmt::format("# Blocking Enabled: {}\n", kBlocking[static_cast<size_t>(o.blocking)]);
+  if (o.perIteration != 0) {
+    text += "# Per-Iteration Report: host clock; i_* are of the slowest rank in each iteration";
+    text += o.skipIterations > 0 ? fmt::format(", without the first {}\n", o.skipIterations) : "\n";
+  }
   for (const std::string& note : o.notes) text += "# note: " + note + "\n";
   text += "# Using devices\n";
   for (const Device& device : facts.devices) {
-    add(text, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [host memory] CPU\n", device.rank, 0, device.pid,
-        device.host.c_str(), 0);
+    add(text, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [host memory] CPU\n", device.rank, device.group,
+        device.pid, device.host.c_str(), 0);
   }
   addDescription(text, facts);
   return text + "#\n";
 }
 
 std::string columnsText(const Options& o) {
-  const char* time = o.cpuTime != 0 ? "cputime" : "time";
-  const int more = o.perIteration != 0 ? 35 : 0;
-  std::string text;
-  add(text, "# %10s  %12s  %8s  %6s  %6s  %*s  %*s\n", "", "", "", "", "", 31 + more, "out-of-place       ", 31 + more,
-      "in-place          ");
+  const bool per = o.perIteration != 0;
   std::string first, second;
   add(first, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
   add(second, "# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
   for (int half = 0; half < 2; ++half) {
-    add(first, "  %7s  %6s  %6s  %6s", time, "algbw", "busbw", "#wrong");
+    add(first, "  %7s  %6s  %6s  %6s", o.cpuTime != 0 ? "cputime" : "time", "algbw", "busbw", "#wrong");
     add(second, "  %7s  %6s  %6s  %6s", "(us)", "(GB/s)", "(GB/s)", "");
-    if (o.perIteration == 0) continue;
-    add(first, "  %7s  %7s  %7s  %6s", "i_min", "i_max", "i_p99", "i_cv%");
-    add(second, "  %7s  %7s  %7s  %6s", "(us)", "(us)", "(us)", "");
+    if (!per) continue;
+    add(first, "  %7s  %7s  %7s  %7s", "i_min", "i_max", "i_p99", "i_cv%");
+    add(second, "  %7s  %7s  %7s  %7s", "(us)", "(us)", "(us)", "(%)");
   }
   if (o.timestamps != 0) {
-    add(first, "  %19s", "timestamp");
-    add(second, "  %19s", "");
+    add(first, "%21s", "timestamp");
+    add(second, "%21s", "");
   }
-  return text + first + "\n" + second + "\n";
+  std::string top;
+  const char* what = per ? " (+ per-iteration)" : "";
+  add(top, "# %10s  %12s  %8s  %6s  %6s%*s%s%*s%s%*s", "", "", "", "", "", per ? 26 : 23, "out-of-place", what,
+      per ? 40 : 31, "in-place", what, per ? 0 : 10, "");
+  return top + "\n" + first + "\n" + second + "\n";
 }
 
 std::string rowText(const Options& o, const Row& row) {
@@ -161,8 +170,8 @@ std::string rowText(const Options& o, const Row& row) {
     std::tm local{};
     localtime_r(&now, &local);
     char when[32];
-    std::strftime(when, sizeof when, "  %Y-%m-%d %H:%M:%S", &local);
-    text += when;
+    std::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    add(text, "%21s", when);
   }
   return text + "\n";
 }
@@ -178,6 +187,14 @@ std::string idealText(const Options& o, const JobFacts& facts, const Row& row) {
       static_cast<unsigned long>(row.bytes), ideal, o.linkGbps, 100 * row.outOfPlace.algbw / ideal,
       100 * row.inPlace.algbw / ideal);
   return text;
+}
+
+std::string pathText(const JobFacts& facts, uint64_t bytes) {
+  const nlohmann::json json = parsed(facts);
+  const uint64_t eager = json.value("eagerBytes", uint64_t{0}), chunk = json.value("chunkBytes", uint64_t{0});
+  if (number(json, "machines", facts.ranks) < 2) return "shared memory";
+  if (bytes <= eager) return fmt::format("eager, whole at one owner (up to {} bytes)", eager);
+  return fmt::format("split by the shares, in chunks of at most {} bytes", chunk);
 }
 
 std::string footerText(uint64_t outOfBounds, double averageBusBw, double leastBw) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/app/report.h"
+#include "perf/report/report.h"
 
 namespace bps::perf {
 

@@ -1,4 +1,4 @@
-#include "perf/app/json.h"
+#include "perf/report/json.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ Json deviceList(const JobFacts& facts) {
   Json list = Json::array();
   for (const Device& device : facts.devices) {
     list.push_back({{"rank", device.rank},
-                    {"group", 0},
+                    {"group", device.group},
                     {"pid", device.pid},
                     {"hostname", device.host},
                     {"device", 0},

@@ -33,6 +33,7 @@ struct Row {
 
 struct Device {
   int rank = 0;
+  int group = 0;
   int pid = 0;
   std::string host;
 };
@@ -56,6 +57,8 @@ std::string columnsText(const Options& options);
 std::string rowText(const Options& options, const Row& row);
 // "# ideal ..." for a row, empty without --link-gbps.
 std::string idealText(const Options& options, const JobFacts& facts, const Row& row);
+// The way a call of so many bytes takes, in words.
+std::string pathText(const JobFacts& facts, uint64_t bytes);
 std::string footerText(uint64_t outOfBounds, double averageBusBw, double leastBw);
 
 void print(std::string_view text);

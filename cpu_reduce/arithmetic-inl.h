@@ -1,0 +1,107 @@
+// Arithmetic on vectors of any of the accumulators' types. Included once per target; see simd.h.
+#if defined(BPS_CPU_REDUCE_ARITHMETIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BPS_CPU_REDUCE_ARITHMETIC_INL_H_
+#undef BPS_CPU_REDUCE_ARITHMETIC_INL_H_
+#else
+#define BPS_CPU_REDUCE_ARITHMETIC_INL_H_
+#endif
+
+#include "cpu_reduce/reduce.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+#if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace bps::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class V>
+HWY_INLINE V multiply(D d, V a, V b) {
+  using T = hn::TFromD<D>;
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (hwy::IsFloat<T>()) {
+    return hn::Mul(a, b);
+  } else if constexpr (sizeof(T) == 1) {  // the low byte of a product depends on low bytes only
+    const hn::Repartition<uint16_t, D> d16;
+    const auto a16 = hn::BitCast(d16, a);
+    const auto b16 = hn::BitCast(d16, b);
+    const auto high = hn::Set(d16, uint16_t{0xff00});
+    const auto even = hn::AndNot(high, hn::Mul(a16, b16));
+    const auto odd = hn::Mul(hn::ShiftRight<8>(a16), hn::And(b16, high));
+    return hn::BitCast(d, hn::Or(even, odd));
+  } else if constexpr (sizeof(T) == 8) {  // low*low + ((low*high + high*low) << 32)
+    const hn::Repartition<uint32_t, D> d32;
+    const auto a32 = hn::BitCast(d32, a);
+    const auto b32 = hn::BitCast(d32, b);
+    const auto cross = hn::BitCast(du, hn::Mul(a32, hn::Reverse2(d32, b32)));
+    const auto high = hn::Add(hn::ShiftLeft<32>(cross), hn::ShiftLeft<32>(hn::ShiftRight<32>(cross)));
+    return hn::BitCast(d, hn::Add(hn::BitCast(du, hn::MulEven(a32, b32)), high));
+  } else {
+    return hn::Mul(a, b);
+  }
+}
+
+// Highway has one only since 1.0, and its Ne is false for two NaNs.
+template <class V>
+HWY_INLINE auto isNaN(V v) {
+  return hn::Not(hn::Eq(v, v));
+}
+
+// maximumNumber, minimumNumber: see element.h.
+template <FoldOp kOp, class D, class V>
+HWY_INLINE V extreme(D, V a, V b) {
+  constexpr bool kMax = kOp == FoldOp::kMax;
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    const auto first = hn::Or(kMax ? hn::Gt(a, b) : hn::Lt(a, b), isNaN(b));
+    const auto equal = kMax ? hn::And(a, b) : hn::Or(a, b);
+    return hn::IfThenElse(hn::Eq(a, b), equal, hn::IfThenElse(first, a, b));
+  } else {
+    return kMax ? hn::Max(a, b) : hn::Min(a, b);
+  }
+}
+
+// AVX-512: 1 * b + a, the same. Zen 5 adds with the ports that also shift and convert; those that multiply are idle.
+template <class D, class V>
+HWY_INLINE V add([[maybe_unused]] D d, V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) return hn::MulAdd(b, hn::Set(d, hn::TFromD<D>{1}), a);
+#endif
+  return hn::Add(a, b);
+}
+
+template <FoldOp kOp, class D, class V>
+HWY_INLINE V combine(D d, V a, V b) {
+  if constexpr (kOp == FoldOp::kSum) return add(d, a, b);
+  else if constexpr (kOp == FoldOp::kProd) return multiply(d, a, b);
+  else return extreme<kOp>(d, a, b);
+}
+
+template <class D, class V>
+HWY_INLINE V canonical(D d, V v) {
+  const hn::RebindToUnsigned<D> du;
+  using U = hn::TFromD<decltype(du)>;
+  constexpr U kNan = sizeof(U) == 8 ? static_cast<U>(0x7ff8000000000000) : static_cast<U>(0x7fc00000);
+  return hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(d, hn::Set(du, kNan)));
+}
+
+// NaNs of a group become the canonical one. They are rare, and one of them makes the sum of all a NaN.
+template <class D, class V>
+HWY_INLINE void canonicalGroup(D d, V& a0, V& a1, V& a2, V& a3) {
+  const V sum = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
+  if (HWY_LIKELY(hn::AllTrue(d, hn::Eq(sum, sum)))) return;
+  a0 = canonical(d, a0), a1 = canonical(d, a1), a2 = canonical(d, a2), a3 = canonical(d, a3);
+}
+
+template <class D, class V>
+HWY_INLINE void storeVector(D d, hn::TFromD<D>* p, bool stream, V v) {
+  if (stream) hn::Stream(v, d, p);
+  else hn::StoreU(v, d, p);
+}
+
+}  // namespace
+}  // namespace bps::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // a SIMD target
+
+#endif  // per-target include guard

@@ -1,0 +1,59 @@
+#include "net_plugin/shm/recv_comm.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+
+namespace bps::plugin::shm {
+
+size_t RecvComm::wanted() { return inMessage_ ? std::min(messageBytes_ - messageGot_, kWakeBytes) : sizeof(Frame); }
+
+Status RecvComm::takeFrame() {
+  Frame frame;
+  ring().read(reinterpret_cast<uint8_t*>(&frame), sizeof frame);
+  if (frame.magic != Frame::kMagic || frame.number != static_cast<uint16_t>(requests().active()))
+    return failure(Code::kRemote, "from {}: the stream is corrupt: no header of message {} where it must be", peer(),
+                   requests().active());
+  const size_t room = requests().front().bytes;
+  if (frame.bytes > room)
+    return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(), frame.bytes,
+                   room);
+  messageBytes_ = frame.bytes;
+  messageGot_ = 0;
+  inMessage_ = true;
+  return {};
+}
+
+Status RecvComm::move() {
+  setMore(false);
+  for (size_t moved = 0; !requests().idle();) {
+    if (!inMessage_) {
+      if (BPS_TRY(ring().left(sizeof(Frame))) < sizeof(Frame)) break;
+      BPS_TRY(takeFrame());
+    }
+    const size_t most = std::min(messageBytes_ - messageGot_, kPieceBytes);
+    const size_t part = std::min(BPS_TRY(ring().left(most)), most);
+    ring().read(requests().front().data + messageGot_, part);
+    messageGot_ += part;
+    moved += part;
+    if (messageGot_ == messageBytes_) {
+      requests().finishFront(messageBytes_);
+      inMessage_ = false;
+    } else if (part == 0) {
+      break;
+    }
+    if (pauseAfter(moved)) break;
+  }
+  publish();
+  return {};
+}
+
+Status RecvComm::finishAlone() {
+  const uint64_t before = ring().position();
+  BPS_TRY(move());
+  if (requests().idle() || ring().position() != before) return {};
+  if (!inMessage_) return peerClosed();
+  return peerClosed().within(fmt::format("in the middle of message {}", requests().active()));
+}
+
+}  // namespace bps::plugin::shm

@@ -1,0 +1,68 @@
+#include "net_plugin/shm/ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/format.h"
+
+namespace bps::plugin::shm {
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics in memory shared by processes must not need a lock");
+
+RingEnd::RingEnd(const RingMemory& memory, Side side)
+    : memory_(memory),
+      lead_(side == Side::kWriter ? memory.capacity : 0),
+      mine_(side == Side::kWriter ? memory.header->written : memory.header->read),
+      theirs_(side == Side::kWriter ? memory.header->read : memory.header->written),
+      myWish_(side == Side::kWriter ? memory.header->wakeWriter : memory.header->wakeReader),
+      theirWish_(side == Side::kWriter ? memory.header->wakeReader : memory.header->wakeWriter) {}
+
+Result<size_t> RingEnd::left(size_t enough) {
+  if (known() >= enough) return known();
+  const uint64_t theirs = theirs_.load(std::memory_order_acquire);
+  if (theirs + lead_ - position_ > memory_.capacity)
+    return failure(Code::kRemote, "the ring is corrupt: the other end is at byte {}, this one at {} of a ring of {}",
+                   theirs, position_, memory_.capacity);
+  seen_ = theirs;
+  return known();
+}
+
+void RingEnd::write(const uint8_t* data, size_t bytes) {
+  const size_t at = static_cast<size_t>(position_) & (memory_.capacity - 1);
+  const size_t first = std::min(bytes, memory_.capacity - at);
+  if (first > 0) std::memcpy(memory_.data + at, data, first);
+  if (bytes > first) std::memcpy(memory_.data, data + first, bytes - first);
+  position_ += bytes;
+}
+
+void RingEnd::read(uint8_t* data, size_t bytes) {
+  const size_t at = static_cast<size_t>(position_) & (memory_.capacity - 1);
+  const size_t first = std::min(bytes, memory_.capacity - at);
+  if (first > 0) std::memcpy(data, memory_.data + at, first);
+  if (bytes > first) std::memcpy(data + first, memory_.data, bytes - first);
+  position_ += bytes;
+}
+
+bool RingEnd::publish() {
+  if (published_ == position_) return false;
+  published_ = position_;
+  mine_.store(position_, std::memory_order_release);
+  uint64_t wish = theirWish_.fetch_add(0, std::memory_order_acq_rel);
+  // Should it change now, the other end has seen our position after that.
+  return wish != 0 && position_ >= wish && theirWish_.compare_exchange_strong(wish, 0, std::memory_order_acq_rel);
+}
+
+Result<bool> RingEnd::sleepFor(size_t wanted) {
+  if (BPS_TRY(left(wanted)) >= wanted) return true;
+  wishing_ = true;
+  myWish_.exchange(position_ + wanted - lead_, std::memory_order_acq_rel);  // not 0: the other end is not there yet
+  return BPS_TRY(left(wanted)) >= wanted;
+}
+
+bool RingEnd::wake() {
+  if (!wishing_) return true;
+  wishing_ = false;
+  return myWish_.exchange(0, std::memory_order_acq_rel) != 0;
+}
+
+}  // namespace bps::plugin::shm

@@ -1,0 +1,99 @@
+"""Network namespaces that carry their owner in their name, so that what a killed run left is found and removed."""
+import contextlib
+import ctypes
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+PREFIX = "bpsec"  # no other program's namespaces begin with this
+RUN = "/run/netns"
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Unable(Exception):
+    """This machine cannot make an emulated cluster."""
+
+
+class CommandFailed(Exception):
+    pass
+
+
+def command(*words, text=None):
+    """Runs a command; a failure is CommandFailed, with what it said.
+
+    It has a session of its own: Ctrl-C in a terminal is for us alone."""
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, start_new_session=True)
+    except FileNotFoundError:
+        raise CommandFailed(f"there is no command '{words[0]}'") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or f"status {done.returncode}").splitlines()[0]
+        raise CommandFailed(f"{' '.join(words)}: {said}")
+    return done.stdout
+
+
+def started(pid):
+    """When a process started, in clock ticks: with the pid it is unique. None: no such process."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def own_tag():
+    return f"{PREFIX}-{os.getpid()}-{started(os.getpid())}"
+
+
+def tag_of(name):
+    """The tag in the name of a namespace or directory of a run that lives no more, or None."""
+    match = re.match(rf"({PREFIX}-(\d+)-(\d+))-", name)
+    if match is None or started(int(match[2])) == int(match[3]):
+        return None
+    return match[1]
+
+
+def names():
+    return os.listdir(RUN) if os.path.isdir(RUN) else []
+
+
+def remove(tag):
+    """Ends what runs in the namespaces of a tag, and removes them and its directories."""
+    for name in [each for each in names() if each.startswith(tag + "-")]:
+        for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, start_new_session=True)
+    for folder in glob.glob(os.path.join(tempfile.gettempdir(), tag + "-*")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep():
+    """Removes what killed runs left. Returns how many runs that were."""
+    here = names() + os.listdir(tempfile.gettempdir())
+    stale = {tag for tag in map(tag_of, here) if tag}
+    for tag in stale:
+        remove(tag)
+    return len(stale)
+
+
+def enter(descriptor):
+    if LIBC.setns(descriptor, CLONE_NEWNET) != 0:
+        raise Unable(f"setns: {os.strerror(ctypes.get_errno())}")
+
+
+@contextlib.contextmanager
+def inside(name):
+    """This thread is in the namespace meanwhile: sockets made here, and /proc/sys/net, are the namespace's."""
+    with open("/proc/self/ns/net") as own, open(f"{RUN}/{name}") as other:
+        enter(other.fileno())
+        try:
+            yield
+        finally:
+            enter(own.fileno())

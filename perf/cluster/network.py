@@ -1,0 +1,157 @@
+"""The emulated network: hosts are namespaces on one bridge, every link shaped on both of its ends."""
+import contextlib
+import fcntl
+import json
+import os
+
+from cluster.namespace import RUN, CommandFailed, Unable, command, inside
+
+MTU = 1500
+QUEUE_SECONDS = 0.02
+HEADERS = 14 + 20 + 32  # Ethernet, IPv4, TCP with time stamps
+GOODPUT = (MTU - 52) / (MTU + 14)  # of TCP's payload in the line rate
+TCP_SYSCTL = "/proc/sys/net/ipv4/tcp_"
+
+
+def read(path):
+    with open(path) as file:
+        return file.read().strip()
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def congestion_controls():
+    return read(TCP_SYSCTL + "available_congestion_control").split()
+
+
+class Network:
+    def __init__(self, tag, rates, burst=None, congestion=None):
+        self.tag = tag
+        self.rates = rates  # bit/s of each host's link
+        self.burst = burst
+        self.shaper = "htb"
+        self.congestion = congestion
+        self.bridge = f"{tag}-br"
+
+    def host(self, index):
+        return f"{self.tag}-h{index}"
+
+    def address(self, index):
+        return f"10.77.{index // 200}.{index % 200 + 1}"
+
+    def up(self):
+        try:
+            self.build()
+        except (CommandFailed, OSError) as error:
+            raise Unable(f"network namespaces cannot be made here: {error}") from None
+
+    def build(self):
+        command("ip", "netns", "add", self.bridge)
+        self.quiet(self.bridge)
+        self.ip(self.bridge, ["link set lo up", "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                              f"link set br0 mtu {MTU} up"])
+        for index, rate in enumerate(self.rates):
+            self.add(index, rate)
+        self.choose_congestion()
+
+    def add(self, index, rate):
+        host, port = self.host(index), f"p{index}"
+        command("ip", "netns", "add", host)
+        self.quiet(host)
+        self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name eth0 mtu {MTU} address {mac(index)} "
+                              f"netns {host}", f"link set {port} master br0 up"])
+        # Nobody asks for an address later: the first message pays nothing for it.
+        others = [f"neigh add {self.address(i)} lladdr {mac(i)} dev eth0 nud permanent"
+                  for i in range(len(self.rates)) if i != index]
+        self.ip(host, ["link set lo up", "link set eth0 up", f"addr add {self.address(index)}/16 dev eth0"] + others)
+        self.shape(host, "eth0", rate)
+        self.shape(self.bridge, port, rate)
+
+    def quiet(self, name):
+        """No IPv6: its own messages would be counted."""
+        with inside(name), contextlib.suppress(OSError):
+            write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
+            write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
+
+    def ip(self, name, lines):
+        command("ip", "-n", name, "-batch", "-", text="\n".join(lines) + "\n")
+
+    def shape(self, name, device, rate):
+        if self.shaper == "htb":
+            try:
+                return self.shape_htb(name, device, rate)
+            except CommandFailed:
+                self.shaper = "tbf"  # a kernel without htb; without both we are unable
+        # A smaller bucket makes tbf cut large segments into single frames, at a third of the rate.
+        burst = self.burst or max(131072, rate // 8 // 500)
+        command("tc", "-n", name, "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{rate}bit", "burst",
+                str(burst), "latency", f"{QUEUE_SECONDS * 1000:g}ms")
+        return None
+
+    def shape_htb(self, name, device, rate):
+        burst = self.burst or 16000
+        limit = max(262144, round(rate / 8 * QUEUE_SECONDS))
+        command("tc", "-n", name, "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", "1")
+        command("tc", "-n", name, "-batch", "-", text=(
+            f"class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} "
+            f"cburst {burst} quantum 65536\n"
+            f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {limit}\n"))
+
+    def choose_congestion(self):
+        """A namespace may only choose what the whole machine allows: allowed for a moment, then as it was."""
+        wanted = self.congestion or "cubic"
+        if wanted not in congestion_controls():
+            self.congestion = read(TCP_SYSCTL + "congestion_control")
+            return
+        self.congestion = wanted
+        with one_at_a_time():
+            self.set_congestion(wanted)
+
+    def set_congestion(self, wanted):
+        before = read(TCP_SYSCTL + "allowed_congestion_control")
+        try:
+            if wanted not in before.split():
+                write(TCP_SYSCTL + "allowed_congestion_control", f"{before} {wanted}")
+            for index in range(len(self.rates)):
+                with inside(self.host(index)):
+                    write(TCP_SYSCTL + "congestion_control", wanted)
+        finally:
+            if wanted not in before.split():
+                write(TCP_SYSCTL + "allowed_congestion_control", before)
+
+    def counters(self):
+        """Of each host's eth0, per direction: bytes, packets (as the interface counts them), and TCP payload.
+
+        An interface counts a large segment as one packet with one header, so what is no header is the payload."""
+        out = []
+        for index in range(len(self.rates)):
+            stats = json.loads(command("ip", "-n", self.host(index), "-s", "-j", "link", "show", "eth0"))[0]["stats64"]
+            out.append({way: {"bytes": stats[way]["bytes"], "packets": stats[way]["packets"],
+                              "payload": stats[way]["bytes"] - HEADERS * stats[way]["packets"]} for way in ("tx", "rx")})
+        return out
+
+    def drops(self):
+        """Packets that the shapers dropped, on both ends of all links."""
+        total = 0
+        for name in [self.bridge] + [self.host(i) for i in range(len(self.rates))]:
+            for qdisc in json.loads(command("tc", "-n", name, "-s", "-j", "qdisc", "show")):
+                total += qdisc.get("drops", 0) if qdisc.get("root") else 0
+        return total
+
+
+@contextlib.contextmanager
+def one_at_a_time():
+    """Another run does not take back what this one allows."""
+    folder = os.open(RUN, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def mac(index):
+    return f"02:00:0a:4d:{index // 200:02x}:{index % 200 + 1:02x}"

@@ -1,0 +1,153 @@
+"""The command line: what is asked for, checked before anything is made."""
+import argparse
+import math
+import os
+import sys
+
+from cluster.network import congestion_controls
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        sys.exit(complain(message))
+
+
+def complain(message):
+    """One line on stderr; returns the exit status for wrong usage."""
+    print(f"emulated_cluster: {message} (see --help)", file=sys.stderr)
+    return 2
+
+
+def scaled(text, letters, base):
+    """'1.5M' as a number; None if it is none."""
+    factor = 1
+    if text and text[-1].upper() in letters:
+        factor = base ** (letters.index(text[-1].upper()) + 1)
+        text = text[:-1]
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value * factor if math.isfinite(value) and value > 0 else None
+
+
+def rate(text):
+    bits = scaled(text, "KMG", 1000)
+    if bits is None or not 1e6 <= bits <= 1e11:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a rate from 1M to 100G (bit/s, as 200M or 1G)")
+    return round(bits)
+
+
+def sizes(text):
+    values = []
+    for part in text.split(","):
+        value = scaled(part, "KMG", 1024)
+        if value is None or value != int(value) or value % 4 != 0:
+            raise argparse.ArgumentTypeError(f"'{part}' is not a size in bytes, a multiple of 4 (as 64M or 4096)")
+        values.append(int(value))
+    return values
+
+
+def counts(text):
+    """'0,2-4' as [0, 2, 3, 4]."""
+    values = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        try:
+            low = int(first)
+            high = int(last) if dash else low
+        except ValueError:
+            low, high = 1, 0
+        if not 0 <= low <= high <= 100:
+            raise argparse.ArgumentTypeError(f"'{part}' is not a number of servers from 0 to 100 (as 0,1,4 or 0-4)")
+        values += range(low, high + 1)
+    return sorted(set(values))
+
+
+def whole(least, most):
+    def parse(text):
+        if not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+DEFAULT_FRACTIONS = ([], [0.25])  # and the last worker, once their number is known
+
+
+def fractions(text):
+    """'1,0.7/0.25' as ([1, 0.7], [0.25])."""
+    lists = []
+    for part in (text + "/").split("/")[:2]:
+        values = [scaled(value, "", 1) for value in part.split(",")] if part else []
+        if None in values or any(value > 1 for value in values) or text.count("/") > 1:
+            raise argparse.ArgumentTypeError(f"'{text}' is not parts of the rate above 0 and up to 1, workers/servers: "
+                                             "1,1,0.7/0.25")
+        lists.append(values)
+    return tuple(lists)
+
+
+def check_fractions(options, parser):
+    if options.unequal is DEFAULT_FRACTIONS:
+        options.unequal = ([1] * (options.workers - 1) + [0.5], [0.25])
+    workers, servers = options.unequal
+    if len(workers) > options.workers:
+        parser.error(f"--unequal: {len(workers)} workers' parts are given for {options.workers} workers")
+    servers += [1] * (max(options.servers) - len(servers))
+    options.unequal = (workers + [1] * (options.workers - len(workers)), servers[:max(options.servers)])
+    if min(map(min, filter(None, options.unequal))) * options.rate < 1e6:
+        parser.error("--unequal: a link would have less than 1 Mbit/s")
+
+
+def picture(text):
+    if not text.endswith(".png"):
+        raise argparse.ArgumentTypeError(f"'{text}' does not end in .png")
+    return text
+
+
+def describe(parser):
+    add = parser.add_argument
+    add("-n", dest="workers", metavar="N", type=whole(2, 100), required=True, help="worker machines")
+    add("-k", dest="servers", metavar="LIST", type=counts, required=True, help="numbers of servers: 0,1,4 or 0-4")
+    add("-r", dest="rate", metavar="RATE", type=rate, required=True, help="rate of every link each way: 200M, 1G")
+    add("-b", dest="bytes", metavar="BYTES", type=sizes, help="sizes of the all-reduce: 64M,8M,1M")
+    add("--model", metavar="NAME", help="all-reduce the gradients of a network, as bps-perf --model")
+    add("--iters", metavar="I", type=whole(5, 10000), help="timed iterations (default: two seconds of them, 5 to 40)")
+    add("--unequal", metavar="W,W.../S,S...", type=fractions, nargs="?", const=DEFAULT_FRACTIONS,
+        help="links that have a part of the rate, of the first workers and servers: 1,1,0.7/0.25; without a value the "
+        "last worker has half of it, the first server a quarter")
+    add("--plot", metavar="FILE.png", type=picture, help="draw bandwidth over k, measured and ideal")
+    add("--json", metavar="FILE", help="write all that was measured")
+    add("--congestion", metavar="NAME", help="TCP congestion control (default cubic, where the kernel has it)")
+    add("--burst", metavar="BYTES", type=whole(1600, 10**9), help="bucket of the shaper (default 16000)")
+    add("--build", metavar="DIR", default=None, help="where bin/bps-perf is (default: this repository's build)")
+
+
+def parse(arguments):
+    parser = Parser(
+        prog="emulated_cluster",
+        description="Runs bps-server and bps-perf on an emulated cluster: network namespaces on one bridge, every link "
+        "limited both ways. Prints time against the ideal, one row for each number of servers. "
+        "docs/emulated-cluster.md says how to read it.",
+    )
+    describe(parser)
+    options = parser.parse_args(arguments)
+    if (options.bytes is None) == (options.model is None):
+        parser.error("give either -b BYTES or --model NAME")
+    if options.unequal:
+        check_fractions(options, parser)
+    for name in ("plot", "json"):
+        path = getattr(options, name)
+        folder = os.path.dirname(os.path.abspath(path)) if path else None
+        if folder and not os.access(folder, os.W_OK):
+            parser.error(f"--{name} {path}: {folder} is not a directory that can be written")
+    if options.congestion and options.congestion not in congestion_controls():
+        parser.error(f"--congestion {options.congestion}: this kernel has {', '.join(congestion_controls())}")
+    if options.build is None:
+        here = os.path.dirname(os.path.abspath(__file__))
+        options.build = os.path.join(os.path.dirname(os.path.dirname(here)), "build")
+    for name in ("bps-perf", "bps-server", "bps-topo"):
+        if not os.access(os.path.join(options.build, "bin", name), os.X_OK):
+            parser.error(f"{options.build}/bin/{name} is not there: run make all, or name the directory with --build")
+    return options

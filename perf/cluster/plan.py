@@ -1,0 +1,28 @@
+"""What the split should reach: bps-topo's solver, asked with the rates of this network."""
+import json
+import os
+
+from cluster.namespace import command
+
+
+def solve(options, servers, size, rates):
+    """bps-topo's answer for all workers and the first servers of `rates` (any unit; seconds are for bytes/s)."""
+    n = options.workers
+    gbps = [f"{rate * 8e-9:.9g}" for rate in rates]
+    words = [os.path.join(options.build, "bin", "bps-topo"), "plan", "--json", "--bytes", str(size), "--workers",
+             str(n), "--worker-gbps", ",".join(gbps[:n]), "--servers", str(servers)]
+    if servers > 0:
+        words += ["--server-gbps", ",".join(gbps[n:n + servers])]
+    return json.loads(command(*words))
+
+
+class Plan:
+    """Of one all-reduce: the time at the goodput measured, and the bytes of each NIC each way at the rates told."""
+
+    def __init__(self, options, servers, size, network, goodputs):
+        measured = solve(options, servers, size, [goodputs[rate] for rate in network.rates])
+        self.seconds = measured["seconds"]
+        self.seconds_without = measured["seconds_without_servers"]
+        told = solve(options, servers, size, [rate / 8 for rate in network.rates])
+        self.traffic = told["traffic_bytes"]["workers"] + told["traffic_bytes"]["servers"]
+        self.shares = told["shares"]

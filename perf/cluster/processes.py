@@ -1,0 +1,100 @@
+"""Child processes in namespaces. They die with us, whatever happens to us."""
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from cluster.namespace import LIBC
+
+PR_SET_PDEATHSIG = 1
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Failure(Exception):
+    """A measurement that did not work: one line, and more in `details`."""
+
+    def __init__(self, message, details=""):
+        super().__init__(message)
+        self.details = details
+
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def machine_ticks():
+    """Of all CPUs: all, and busy. Time stolen by other machines of the host counts as busy."""
+    with open("/proc/stat") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return sum(fields), sum(fields) - fields[3] - fields[4]
+
+
+class Child:
+    def __init__(self, name, namespace, words, environment, folder):
+        self.name = name
+        self.out = os.path.join(folder, name + ".out")
+        self.err = os.path.join(folder, name + ".err")
+        self.cpu = None  # seconds, once it has ended
+        with open(self.out, "w") as out, open(self.err, "w") as err:
+            self.process = subprocess.Popen(["ip", "netns", "exec", namespace] + words, env=environment, stdout=out,
+                                            stderr=err, stdin=subprocess.DEVNULL, start_new_session=True,
+                                            preexec_fn=die_with_parent)
+        self.pid = self.process.pid
+
+    def status(self):
+        """The exit status, or None while it runs."""
+        if self.process.returncode is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid != 0:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.cpu = usage.ru_utime + usage.ru_stime
+        return self.process.returncode
+
+    def signal(self, number):
+        if self.status() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def said(self, lines=5):
+        text = ""
+        for path in (self.out, self.err):
+            with open(path, errors="replace") as file:
+                text += "".join(f"    {self.name}: {line}" for line in file.read().splitlines(True)[-lines:])
+        return text
+
+
+class Processes:
+    def __init__(self, folder):
+        self.folder = folder
+        self.children = []
+
+    def start(self, name, namespace, words, environment):
+        child = Child(name, namespace, words, environment, self.folder)
+        self.children.append(child)
+        return child
+
+    def end(self):
+        for child in self.children:
+            child.signal(signal.SIGKILL)
+        for child in self.children:
+            wait([child], 10)
+        self.children = []
+
+
+def wait(children, seconds, until_failure=False):
+    """Until all have ended, or one has failed if asked to. False: the time is over."""
+    until = time.monotonic() + seconds
+    while True:
+        states = [child.status() for child in children]
+        if None not in states or (until_failure and any(states)):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)

@@ -1,0 +1,58 @@
+"""The goodput of one plain TCP stream, which is what the ideal is counted from."""
+import select
+import socket
+import statistics
+import time
+
+from cluster.namespace import inside
+
+BLOCK = 1 << 18
+WARM_SECONDS = 0.5  # slow start, and the shapers' first bucket
+WINDOWS = 5
+WINDOW_SECONDS = 0.4
+
+
+def connect(network, sender, receiver):
+    with inside(network.host(receiver)):
+        listener = socket.create_server((network.address(receiver), 0))
+    with listener:
+        with inside(network.host(sender)):
+            sending = socket.create_connection(listener.getsockname(), timeout=10)
+        receiving = listener.accept()[0]
+    return sending, receiving
+
+
+def goodput(network, sender, receiver):
+    """Bytes per second from one host to another: the median of some windows of one long stream."""
+    sending, receiving = connect(network, sender, receiver)
+    block, room = bytes(BLOCK), bytearray(BLOCK)
+    rates = []
+    with sending, receiving:
+        sending.setblocking(False)
+        receiving.setblocking(False)
+        begin, count = time.monotonic(), 0
+        length = WARM_SECONDS
+        while len(rates) <= WINDOWS:
+            readable, writable, _ = select.select([receiving], [sending], [], 5)
+            if not readable and not writable:
+                raise TimeoutError("the plain TCP stream stands still")
+            if readable:
+                count += receiving.recv_into(room)
+                now = time.monotonic()
+                if now - begin >= length:
+                    rates.append(count / (now - begin))
+                    begin, count, length = now, 0, WINDOW_SECONDS
+            if writable:
+                sending.send(block)
+    return statistics.median(rates[1:])
+
+
+def goodputs(network):
+    """Of each different rate: measured once, from a host that has it to one that is at least as fast."""
+    found = {}
+    for host, rate in enumerate(network.rates):
+        if rate in found:
+            continue
+        others = [i for i in range(len(network.rates)) if i != host]
+        found[rate] = goodput(network, host, max(others, key=lambda i: network.rates[i]))
+    return found

@@ -1,0 +1,27 @@
+// Tuning: how large the chunks of a call should be, from how fast the slowest NIC of the job turned out to be. Pure.
+//
+// A chunk is what must be there as a whole before it can be summed and answered, so it costs its time on the NIC at the
+// start and at the end of a call; and 'depth' chunks per owner are under way, which wait in the network's queues when
+// they are more than the latency needs. So a chunk is a fixed time of the NIC, not a fixed size: 0.75 ms, as long as
+// that is neither too small for the work per chunk nor more than the application allows (BPS_PARTITION_BYTES).
+#pragma once
+#include <array>
+#include <cstddef>
+
+#include "src/service/job_plan.h"
+
+namespace bps {
+
+// Sizes of the calls that measure at the start. Each next one only if the one before took less than kEnoughSeconds.
+inline constexpr std::array<size_t, 2> kProbeBytes = {256U << 10, 4U << 20};
+inline constexpr double kEnoughSeconds = 0.008;
+inline constexpr size_t kProbeUnitBytes = 32U << 10;
+
+// Bytes that the busiest NIC sends for one byte of a call; 0 where there is no network.
+double busiestTraffic(const JobPlan& plan);
+// The slowest machine's rate, in bytes per second, where all machines say theirs (BPS_BANDWIDTH); 0: not known.
+double knownRate(const Roster& roster);
+// The chunk of the largest share, at most plan.limits.unitBytes.
+size_t unitFor(double bytesPerSecond, const JobPlan& plan);
+
+}  // namespace bps

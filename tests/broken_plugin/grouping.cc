@@ -1,0 +1,93 @@
+#include "tests/broken_plugin/grouping.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+namespace bps::broken {
+namespace {
+
+struct Group {
+  void* comm = nullptr;
+  bool sends = false;
+  int n = 1, arrived = 0;
+  std::array<void*, kMostGrouped> data{};
+  std::array<size_t, kMostGrouped> sizes{};
+  std::array<int, kMostGrouped> tags{}, got{};
+  int tag = 0;
+  bool tagThrough = false;
+  void* under = nullptr;  // the real request: of the tag, then of the message
+  int slot = 0;
+};
+
+int post(const abi::Net<12>& real, Group& group, void* data, size_t bytes) {
+  int tag = 0;
+  void *memory = nullptr, *phandle = nullptr;
+  if (group.sends) return real.head.isend(group.comm, data, bytes, tag, nullptr, nullptr, &group.under);
+  return real.head.irecv(group.comm, 1, &data, &bytes, &tag, &memory, &phandle, &group.under);
+}
+
+// The place of the message that comes now, or -1.
+int slotOf(const Group& group, bool byTag) {
+  if (group.sends || !byTag) return group.arrived;
+  for (int i = 0; i < group.n; ++i)
+    if (group.tags[static_cast<size_t>(i)] == group.tag && group.got[static_cast<size_t>(i)] < 0) return i;
+  return -1;
+}
+
+}  // namespace
+
+int groupedSend(const abi::Net<12>&, void* comm, void* data, size_t bytes, int tag, void** request) {
+  auto group = std::make_unique<Group>();
+  group->comm = comm;
+  group->sends = true;
+  group->data[0] = data;
+  group->sizes[0] = bytes;
+  group->tag = tag;
+  *request = group.release();
+  return abi::kSuccess;
+}
+
+int groupedReceive(const abi::Net<12>&, void* comm, int n, void** data, size_t* sizes, int* tags, void** request) {
+  if (n > kMostGrouped) return abi::kInvalidArgument;
+  auto group = std::make_unique<Group>();
+  group->comm = comm;
+  group->n = n;
+  std::copy_n(data, n, group->data.begin());
+  std::copy_n(sizes, n, group->sizes.begin());
+  std::copy_n(tags, n, group->tags.begin());
+  group->got.fill(-1);
+  *request = group.release();
+  return abi::kSuccess;
+}
+
+int groupedTest(const abi::Net<12>& real, bool byTag, void* request, int* done, int* sizes) {
+  auto& group = *static_cast<Group*>(request);
+  *done = 0;
+  while (group.arrived < group.n) {
+    const auto slot = static_cast<size_t>(group.slot);
+    if (group.under == nullptr) {
+      const int code = group.tagThrough ? post(real, group, group.data[slot], group.sizes[slot])
+                                        : post(real, group, &group.tag, sizeof group.tag);
+      if (code != abi::kSuccess || group.under == nullptr) return code;
+    }
+    int through = 0, bytes = 0;
+    const int code = real.head.test(group.under, &through, &bytes);
+    if (code != abi::kSuccess || through == 0) return code;
+    group.under = nullptr;
+    if (group.tagThrough) {
+      group.got[slot] = bytes;
+      ++group.arrived;
+    } else {
+      group.slot = slotOf(group, byTag);
+      if (group.slot < 0) return abi::kInternalError;
+    }
+    group.tagThrough = !group.tagThrough;
+  }
+  if (sizes != nullptr) std::copy_n(group.got.begin(), group.n, sizes);
+  *done = 1;
+  delete &group;
+  return abi::kSuccess;
+}
+
+}  // namespace bps::broken

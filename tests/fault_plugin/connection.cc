@@ -1,0 +1,157 @@
+#include "tests/fault_plugin/connection.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "src/base/format.h"
+
+namespace bps::fault {
+
+void breach(const std::string& what) {
+  std::fprintf(stderr, "fault plugin: the caller breaks the rules: %s\n", what.c_str());
+  std::abort();
+}
+
+class Connection::Use {
+ public:
+  explicit Use(Connection& connection) : used_(connection.used_) {
+    if (used_.exchange(true)) breach("two threads use one connection at once");
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { used_.store(false); }
+
+ private:
+  std::atomic<bool>& used_;
+};
+
+Connection::Connection(Context& context, std::shared_ptr<net::Driver> driver, std::shared_ptr<World> world, Raw raw)
+    : context_(context),
+      driver_(std::move(driver)),
+      world_(std::move(world)),
+      inner_(raw.comm),
+      sends_(raw.sends),
+      dice_(world_->dice()) {
+  const int fd = world_->spec().noWait > 0 ? -1 : driver_->waitFd(inner_);
+  if (fd >= 0) waitFd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+Connection::~Connection() {
+  const Use use(*this);
+  if (inner_ != nullptr) driver_->close(inner_, sends_ ? net::RawKind::kSend : net::RawKind::kReceive);
+}
+
+Result<Region*> Connection::registerMemory(void* data, size_t bytes) {
+  const Use use(*this);
+  BPS_TRY(world_->count(Call::kRegMr));
+  if (!failure_.ok()) return failure_.clone();
+  if (data == nullptr || bytes == 0) breach(fmt::format("regMr of {} bytes at {}", bytes, data));
+  auto region = std::make_unique<Region>();
+  region->data = static_cast<const uint8_t*>(data);
+  region->bytes = bytes;
+  region->inner = BPS_TRY(driver_->registerMemory(inner_, data, bytes));
+  Region* handle = region.get();
+  regions_[handle] = std::move(region);
+  return handle;
+}
+
+void Connection::deregister(Region* region) {
+  const Use use(*this);
+  if (!regions_.contains(region)) breach("deregMr of what is not registered here");
+  const bool used = std::any_of(requests_.begin(), requests_.end(),
+                                [&](const Request& request) { return request.live && request.memory == region; });
+  if (used) breach("deregMr of memory that a request still uses");
+  if (inner_ != nullptr) driver_->deregister(inner_, region->inner);
+  regions_.erase(region);
+}
+
+void Connection::checkMemory(const void* data, size_t bytes, Region* memory) const {
+  if (bytes == 0) return;
+  if (!regions_.contains(memory)) breach(fmt::format("{} bytes without registered memory", bytes));
+  const auto* begin = static_cast<const uint8_t*>(data);
+  if (begin < memory->data || begin + bytes > memory->data + memory->bytes)
+    breach(fmt::format("{} bytes that reach out of their {} registered", bytes, memory->bytes));
+}
+
+Result<Request*> Connection::post(void* data, size_t bytes, Region* memory) {
+  const Use use(*this);
+  checkMemory(data, bytes, memory);
+  if (!failure_.ok()) return failure_.clone();
+  Status counted = world_->count(sends_ ? Call::kIsend : Call::kIrecv);
+  if (!counted.ok()) return fail(std::move(counted), true);
+  if (posted_ - done_ >= std::min(kMostRequests, static_cast<size_t>(driver_->maxRequests()))) return nullptr;
+  starved_ = dice_.hits(world_->spec().busyChance);
+  if (starved_) return nullptr;
+  void* region = memory != nullptr ? memory->inner : nullptr;
+  void* inner = sends_ ? BPS_TRY(driver_->isend(inner_, data, bytes, region))
+                       : BPS_TRY(driver_->irecv(inner_, data, bytes, region));
+  if (inner == nullptr) return nullptr;
+  Request& request = requests_[posted_++ % kMostRequests];
+  request = {this, inner, static_cast<uint8_t*>(data), bytes > 0 ? memory : nullptr, true, false, {}, {}};
+  return &request;
+}
+
+// The wrapped plugin has completed it: decides when the caller hears of that.
+Status Connection::completeInner(Request& request) {
+  const net::Completion completion = BPS_TRY(driver_->test(request.inner));
+  if (!completion.done) return {};
+  request.completion = completion;
+  request.complete = true;
+  request.shown = std::chrono::steady_clock::now();
+  const Spec& spec = world_->spec();
+  if (dice_.hits(spec.delayChance))
+    request.shown += std::chrono::microseconds(1 + dice_.below(static_cast<uint64_t>(spec.delayMicroseconds)));
+  if (!sends_ && world_->corrupts(completion.bytes)) corrupt(request);
+  return {};
+}
+
+void Connection::corrupt(const Request& request) {
+  const uint64_t bit = dice_.below(request.completion.bytes * 8);
+  request.data[bit / 8] = static_cast<uint8_t>(request.data[bit / 8] ^ (1U << (bit % 8)));
+}
+
+Result<net::Completion> Connection::test(Request& request) {
+  const Use use(*this);
+  if (!request.live) breach("test of a request that is done");
+  if (&request != &requests_[done_ % kMostRequests]) breach("test of a request that is not the oldest");
+  if (!failure_.ok()) return failure_.clone();
+  Status counted = world_->count(Call::kTest);
+  if (!counted.ok()) return fail(std::move(counted), true);
+  if (dice_.hits(world_->spec().errorChance)) return fail({Code::kRemote, "injected error of a test"}, true);
+  if (!request.complete) BPS_TRY(completeInner(request));
+  if (!request.complete || std::chrono::steady_clock::now() < request.shown) return net::Completion{};
+  request.live = false;
+  ++done_;
+  if (world_->breaksAfter(request.completion.bytes)) [[maybe_unused]]
+    const Status told =  // by whatever the caller does next
+        fail({Code::kRemote, "injected disconnect"}, world_->spec().disconnectOneSide > 0);
+  return request.completion;
+}
+
+// For ever. Unless one-sided, the other end sees the connection close.
+Status Connection::fail(Status why, bool oneSide) {
+  failure_ = std::move(why);
+  if (!oneSide) {
+    // The duplicate would keep a socket open; its number must stay good, and tell that there is something to hear.
+    const UniqueFd readable(::eventfd(1, EFD_CLOEXEC));
+    if (waitFd_) ::dup3(readable.get(), waitFd_.get(), O_CLOEXEC);
+    driver_->close(std::exchange(inner_, nullptr), sends_ ? net::RawKind::kSend : net::RawKind::kReceive);
+  }
+  return failure_.clone();
+}
+
+Result<bool> Connection::arm() {
+  const Use use(*this);
+  const bool underWay = posted_ > done_;
+  if (!failure_.ok() && !underWay) return failure_.clone();
+  if (!failure_.ok() || starved_ || (underWay && requests_[done_ % kMostRequests].complete)) return true;
+  return driver_->arm(inner_);
+}
+
+}  // namespace bps::fault

@@ -1,0 +1,88 @@
+// Connection: one connection of the wrapped plugin, with faults. It also holds the caller to the interface's rules as
+// the strictest of plugins may: registered memory, completions asked for in order, one thread at a time, nothing left
+// open at the end. A breach is the fault of the code under test and ends the process by name.
+#pragma once
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "src/base/fd.h"
+#include "src/net/driver.h"
+#include "tests/fault_plugin/world.h"
+
+namespace bps::fault {
+
+// Ends the process: the caller broke the interface's rules.
+[[noreturn]] void breach(const std::string& what);
+
+class Connection;
+class Context;
+
+// A connection of the wrapped plugin.
+struct Raw {
+  void* comm = nullptr;
+  bool sends = false;
+};
+
+// Memory that the caller has registered.
+struct Region {
+  const uint8_t* data = nullptr;
+  size_t bytes = 0;
+  void* inner = nullptr;
+};
+
+// What the caller knows as a request.
+struct Request {
+  Connection* owner = nullptr;
+  void* inner = nullptr;
+  uint8_t* data = nullptr;
+  Region* memory = nullptr;
+  bool live = false, complete = false;
+  net::Completion completion;
+  std::chrono::steady_clock::time_point shown;  // when the caller may hear of it, once it is complete
+};
+
+class Connection {
+ public:
+  // Takes over the wrapped plugin's connection.
+  Connection(Context& context, std::shared_ptr<net::Driver> driver, std::shared_ptr<World> world, Raw raw);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  Result<Region*> registerMemory(void* data, size_t bytes);
+  void deregister(Region* region);
+  // Null: not now.
+  Result<Request*> post(void* data, size_t bytes, Region* memory);
+  Result<net::Completion> test(Request& request);
+  int waitFd() const { return waitFd_.get(); }  // -1: the caller must poll
+  Result<bool> arm();
+  Context& context() { return context_; }
+
+ private:
+  class Use;  // two at once are a breach
+  static constexpr size_t kMostRequests = 64;
+
+  void checkMemory(const void* data, size_t bytes, Region* memory) const;
+  Status completeInner(Request& request);
+  void corrupt(const Request& request);
+  Status fail(Status why, bool oneSide);
+
+  Context& context_;
+  std::shared_ptr<net::Driver> driver_;
+  std::shared_ptr<World> world_;
+  void* inner_;  // null once it is closed
+  const bool sends_;
+  Dice dice_;
+  UniqueFd waitFd_;  // a duplicate: stays valid when the wrapped connection has been closed
+  std::array<Request, kMostRequests> requests_;
+  uint64_t posted_ = 0, done_ = 0;
+  std::map<Region*, std::unique_ptr<Region>> regions_;
+  bool starved_ = false;  // the last post took nothing by our will
+  Status failure_;
+  std::atomic<bool> used_{false};
+};
+
+}  // namespace bps::fault

@@ -1,0 +1,54 @@
+// Context: what one init of the fault plugin stands for: a context of the wrapped plugin, and the connections in it.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "src/base/mutex.h"
+#include "tests/fault_plugin/connection.h"
+
+namespace bps::fault {
+
+// Of an attempt to connect or accept: how often the caller is still told to call again.
+struct Attempt {
+  Dice dice;
+  double pollsLeft = 0;
+};
+
+class Context;
+
+struct Listener {
+  Context* context = nullptr;
+  void* inner = nullptr;
+  Attempt attempt;
+  bool counted = false;
+};
+
+class Context {
+ public:
+  // Loads the plugin that FAULT_PLUGIN_WRAPS names as BPS_NET_PLUGIN would; unset: ours.
+  static Result<std::unique_ptr<Context>> open(uint64_t commId);
+  // All that was made here must have been closed.
+  ~Context();
+
+  net::Driver& driver() { return *driver_; }
+  Result<Listener*> listen(int device, net::Handle& handle);
+  Result<Connection*> accept(Listener& listener);                // null: not yet
+  Result<Connection*> connect(int device, net::Handle& handle);  // null: not yet
+  void close(Listener* listener);
+  void close(Connection* connection);
+
+ private:
+  Context(std::shared_ptr<net::Driver> driver, std::shared_ptr<World> world)
+      : driver_(std::move(driver)), world_(std::move(world)) {}
+  Attempt attempt() const;
+  Connection* wrap(void* inner, bool sends);
+
+  std::shared_ptr<net::Driver> driver_;
+  std::shared_ptr<World> world_;
+  std::atomic<int> open_{0};  // connections and listeners
+  Mutex mutex_;
+  std::map<const void*, Attempt> connecting_ BPS_GUARDED_BY(mutex_);  // by the handle that the caller keeps
+};
+
+}  // namespace bps::fault

@@ -1,0 +1,240 @@
+// Ranks and servers over a net plugin that delays, refuses, fails and breaks (tests/fault_plugin). What is harmless
+// changes no bit of any result; what is not ends every rank in time with a reason, and the servers serve the next job.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdlib>
+
+#include "src/base/format.h"
+#include "src/net/driver.h"
+#include "tests/support/cluster.h"
+#include "tests/support/data.h"
+#include "tests/unit/net/net_fixture.h"
+
+namespace bps::test {
+namespace {
+
+constexpr size_t kRanks = 4;
+
+std::string faultPlugin() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  const std::string program(path.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  return program.substr(0, program.rfind('/')) + "/libnccl-net-fault.so";
+}
+
+Env faultyEnv() {
+  Env env = testEnv();
+  env.timeout.value = 8;
+  env.netPlugin = faultPlugin();
+  env.partitionBytes.value = 16384;  // many chunks in small calls
+  return env;
+}
+
+// What the plugin does from the next communicator on.
+void inject(const std::string& spec, uint64_t seed) {
+  ::setenv("FAULT_PLUGIN_SPEC", spec.c_str(), 1);
+  ::setenv("FAULT_PLUGIN_SEED", std::to_string(seed).c_str(), 1);
+}
+
+// An all-reduce with every rank's input and the one right result.
+struct Prepared {
+  DataType type;
+  CallOp op;
+  size_t count;
+  std::vector<Bytes> inputs;
+  Bytes want;
+};
+
+Prepared prepare(DataType type, CallOp op, size_t count, uint64_t seed) {
+  Prepared p{type, op, count, {}, {}};
+  for (size_t rank = 0; rank < kRanks; ++rank) p.inputs.push_back(makeInput(type, count, rank, seed));
+  p.want = expected({type, op, count, kRanks, 1}, p.inputs, std::vector<ScalarBits>(kRanks));
+  return p;
+}
+
+std::vector<Prepared> someCalls(uint64_t seed) {
+  const auto type = static_cast<DataType>(seed % kDataTypes);
+  return {prepare(type, CallOp::kSum, 1, seed), prepare(DataType::kFloat32, CallOp::kAvg, 1031, seed),
+          prepare(type, CallOp::kMax, 0, seed), prepare(DataType::kBfloat16, CallOp::kSum, 70001, seed),
+          prepare(type, CallOp::kSum, 5000, seed)};
+}
+
+// All calls at once, every other one in place; then compared.
+Status callAndCheck(Communicator& comm, const std::vector<Prepared>& calls) {
+  const auto stream = HostStream::create();
+  std::vector<Bytes> send, recv;
+  for (const Prepared& p : calls) {
+    send.push_back(p.inputs[comm.rank()]);
+    send.back().resize(send.back().size() + 1);  // there is an address even where there are no elements
+    recv.emplace_back(send.back().size());
+  }
+  Status issued;
+  for (size_t i = 0; i < calls.size() && issued.ok(); ++i) {
+    uint8_t* to = i % 2 == 0 ? send[i].data() : recv[i].data();
+    issued = comm.allReduce({send[i].data(), to, calls[i].count, calls[i].type, calls[i].op, 0, nullptr, stream});
+  }
+  Status done = stream->synchronize();
+  HostStream::destroy(stream.get());
+  BPS_TRY(std::move(issued));
+  BPS_TRY(std::move(done));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Bytes& got = i % 2 == 0 ? send[i] : recv[i];
+    got.pop_back();
+    if (got != calls[i].want) return failure(Code::kInternal, "wrong result of call {}", i);
+  }
+  return {};
+}
+
+class FaultPlugin : public testing::Test {
+ protected:
+  ~FaultPlugin() override { inject("", 0); }
+
+  std::vector<Status> run(const std::vector<Prepared>& calls, int repeats = 1) {
+    Job job;
+    job.ranks = kRanks;
+    job.env = faultyEnv();
+    job.servers = servers_.list();
+    return runRanks(job, [&](Communicator& comm) -> Status {
+      for (int i = 0; i < repeats; ++i) BPS_TRY(callAndCheck(comm, calls));
+      return {};
+    });
+  }
+
+  // Every rank ends with the reason, and all but the one that it happened to name who; then the same servers do it
+  // right.
+  void expectFatal(const std::string& spec, uint64_t seed) {
+    inject(spec, seed);
+    const std::vector<Prepared> calls = someCalls(seed);
+    const std::vector<Status> outcomes = run(calls, 50);
+    size_t unnamed = 0;
+    for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+      const std::string text = outcomes[rank].message();
+      EXPECT_FALSE(outcomes[rank].ok()) << spec << ": rank " << rank << " met no error";
+      if (text.find("rank ") == std::string::npos && text.find("server ") == std::string::npos) ++unnamed;
+      EXPECT_TRUE(text.find("injected") != std::string::npos || text.find("closed") != std::string::npos)
+          << spec << ": rank " << rank << ": " << text;
+    }
+    EXPECT_LE(unnamed, 1U) << spec << ":\n" << failures(outcomes);
+    inject("", seed);
+    EXPECT_EQ(failures(run(calls)), "") << "after " << spec;
+  }
+
+  Servers servers_{2, faultyEnv()};
+};
+
+constexpr const char* kHarmless[] = {
+    "delay:p=0.2,us=300",
+    "busy:p=0.3",
+    "slow:p=0.7,polls=100;busy:p=0.1",
+    "delay:p=0.01,us=10000",
+    "nowait;delay:p=0.1,us=500;busy:p=0.1",
+    "delay:p=0.5,us=50;busy:p=0.5;slow:p=0.2,polls=30",
+};
+
+TEST_F(FaultPlugin, HarmlessFaultsChangeNoBit) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const std::string spec = kHarmless[seed % std::size(kHarmless)];
+    inject(spec, seed);
+    EXPECT_EQ(failures(run(someCalls(seed))), "") << spec << ", seed " << seed;
+  }
+}
+
+TEST_F(FaultPlugin, ABrokenConnectionEndsAllRanks) {
+  for (const int kilobytes : {1, 40, 300, 2000, 9000})
+    expectFatal(fmt::format("disconnect:bytes={}K", kilobytes), static_cast<uint64_t>(kilobytes));
+}
+
+TEST_F(FaultPlugin, AConnectionThatBreaksOnOneSideOnlyEndsAllRanks) {
+  for (const int requests : {1, 7, 50, 51, 52, 53, 400, 3000})
+    expectFatal(fmt::format("disconnect:requests={},oneside=1", requests), static_cast<uint64_t>(requests));
+}
+
+TEST_F(FaultPlugin, AFailingCallEndsAllRanks) {
+  for (const char* spec : {"fail:listen=12", "fail:connect=5", "fail:accept=9", "fail:regmr=2", "fail:regmr=60",
+                           "fail:isend=100", "fail:irecv=300", "fail:test=1000", "error:p=0.0005", "refuse:first=1"})
+    expectFatal(spec, 3);
+}
+
+// The servers come first: the ranks begin when all servers have opened the job or are left out.
+TEST_F(FaultPlugin, AServerThatCannotLoadItsTransportIsLeftOut) {
+  for (const char* spec : {"fail:init=1", "fail:init=2", "fail:listen=3"}) {
+    inject(spec, 1);
+    EXPECT_EQ(failures(run(someCalls(1), 3)), "") << spec;
+  }
+}
+
+// One bit of one header: a place that nobody reads, or an error on every rank; never a wrong sum or a dead server.
+TEST_F(FaultPlugin, ACorruptedHeaderIsHarmlessOrEndsAllRanks) {
+  const std::vector<Prepared> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
+  size_t fatal = 0;
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    const std::string spec = fmt::format("corrupt:at={},most=56", seed * seed);
+    inject(spec, seed);
+    const std::vector<Status> outcomes = run(calls, 3);
+    const auto failed = std::count_if(outcomes.begin(), outcomes.end(), [](const Status& s) { return !s.ok(); });
+    EXPECT_TRUE(failed == 0 || failed == kRanks) << spec << ": " << failures(outcomes);
+    fatal += failed == kRanks ? 1 : 0;
+    inject("", seed);
+    EXPECT_EQ(failures(run(calls)), "") << "after " << spec;
+  }
+  EXPECT_GE(fatal, 4U);
+}
+
+// The plugin alone, by the oldest version of the interface.
+class FaultTable : public testing::Test {
+ protected:
+  void SetUp() override {
+    inject("busy:p=0.5", 1);
+    void* library = ::dlopen(faultPlugin().c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << ::dlerror();
+    std::shared_ptr<net::Driver> driver = valueOf(net::makeDriver(library, faultPlugin(), 8));
+    ASSERT_TRUE(driver->init(1).ok());
+    plugin_ = std::make_shared<net::Plugin>(driver);
+    pair_ = connectPair(*plugin_);
+  }
+  ~FaultTable() override { inject("", 0); }
+
+  // Posts until the plugin takes it.
+  static Request post(Comm& comm, Bytes& data, void* memory, bool sends) {
+    Request request;
+    while (!request)
+      request =
+          valueOf(sends ? comm.isend(data.data(), data.size(), memory) : comm.irecv(data.data(), data.size(), memory));
+    return request;
+  }
+
+  std::shared_ptr<net::Plugin> plugin_;
+  Pair pair_;
+};
+
+TEST_F(FaultTable, OfVersion8CarriesMessages) {
+  Bytes sent = makeInput(DataType::kUint8, 1000, 0), received(1000);
+  const Request sending = post(*pair_.sender, sent, valueOf(pair_.sender->registerMemory(sent.data(), 1000)), true);
+  const Request receiving =
+      post(*pair_.receiver, received, valueOf(pair_.receiver->registerMemory(received.data(), 1000)), false);
+  EXPECT_EQ(valueOf(finish(*pair_.sender, sending)), 1000U);
+  EXPECT_EQ(valueOf(finish(*pair_.receiver, receiving)), 1000U);
+  EXPECT_EQ(sent, received);
+}
+
+TEST_F(FaultTable, EndsAProcessThatBreaksTheRules) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  Bytes data(100);
+  EXPECT_DEATH(post(*pair_.sender, data, nullptr, true), "100 bytes without registered memory");
+  void* memory = valueOf(pair_.sender->registerMemory(data.data(), 50));
+  EXPECT_DEATH(post(*pair_.sender, data, memory, true), "100 bytes that reach out of their 50");
+  void* receiving = valueOf(pair_.receiver->registerMemory(data.data(), 100));
+  const Request oldest = post(*pair_.receiver, data, receiving, false);
+  const Request next = post(*pair_.receiver, data, receiving, false);
+  EXPECT_TRUE(pair_.receiver->test(oldest).ok());
+  EXPECT_DEATH([[maybe_unused]] auto r = pair_.receiver->test(next), "not the oldest");
+  EXPECT_DEATH(pair_.receiver->deregister(receiving), "a request still uses");
+}
+
+}  // namespace
+}  // namespace bps::test

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# perf/emulated_cluster on two workers: its rows, the bytes of every NIC against the plan, and that nothing is left
+# behind, also when it is interrupted or killed. Usage: emulated_cluster.sh BUILD
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+unset BPS_SOCKET_IFNAME BPS_TIMEOUT BPS_KEY_FILE
+command -v python3 >/dev/null || skip "no python3"
+CLUSTER="$(dirname "$0")/../../perf/emulated_cluster"
+ALLOWED=/proc/sys/net/ipv4/tcp_allowed_congestion_control
+
+# run OPTION...: in the background; its pid names all that it makes.
+run() {
+  "$CLUSTER" --build "$BUILD" -n 2 -r 200M "$@" > "$WORK/out" 2> "$WORK/err" &
+  PID=$!
+  PIDS+=("$PID")
+}
+namespaces() { ip netns list | grep -c "^bpsec-$PID-"; }
+processes() { pgrep -fc "bpsec-$PID-"; }
+measures() { pgrep -f "bps-perf .*bpsec-$PID-" > /dev/null; }
+nothing_left() {
+  [ "$(namespaces)" = 0 ] || fail "$1: $(namespaces) namespaces are left"
+  wait_for 5 [ "$(processes)" = 0 ] || fail "$1: $(processes) processes are left"
+  ! compgen -G "${TMPDIR:-/tmp}/bpsec-$PID-*" > /dev/null || fail "$1: a directory is left"
+  [ "$(cat $ALLOWED)" = "$allowed" ] || fail "$1: the congestion controls that this machine allows are not as before"
+}
+allowed=$(cat $ALLOWED)
+
+# Wrong usage is one line that names what is wrong.
+"$CLUSTER" --build "$BUILD" -n 2 -k 0 -r fast -b 1M > "$WORK/out" 2> "$WORK/err"
+status=$?
+[ $status = 2 ] || fail "-r fast: status $status"
+[ "$(wc -l < "$WORK/err")" = 1 ] && grep -q "'fast' is not a rate" "$WORK/err" || fail "-r fast: $(cat "$WORK/err")"
+
+run -k 0,1 -b 1M --iters 5 --json "$WORK/result.json" --plot "$WORK/plot.png"
+wait "$PID"
+status=$?
+[ $status = 77 ] && skip "$(tail -n 1 "$WORK/err")"
+[ $status = 0 ] || fail "status $status: $(cat "$WORK/err")"
+nothing_left "after a run"
+[ "$(grep -cE '^ +1048576 +[01] ' "$WORK/out")" = 2 ] || fail "not one row for each k: $(cat "$WORK/out")"
+python3 - "$WORK/result.json" <<'PYTHON' || fail "the numbers: $(cat "$WORK/out")"
+import json, sys
+result = json.load(open(sys.argv[1]))
+rows = result["rows"]
+ok = [(row["k"], row["bytes"]) for row in rows] == [(0, 1 << 20), (1, 1 << 20)]
+goodput = 8 * result["goodput_bytes_per_second"]["200000000"] / 200e6
+if not 0.8 < goodput < 0.97:  # a frame of 1514 bytes carries 1448
+    print(f"one TCP stream has {goodput:.3f} of the links' rate: they are not limited to it")
+    ok = False
+for row in rows:
+    percents = [value for nic in row["nic_percent"] for value in nic.values()]
+    # A little more than the ideal can be had from the shapers' buckets.
+    good = (len(row["seconds"]) >= 5 and 0 < row["least"] <= row["median"] <= row["most"] and 0 < row["percent"] < 110
+            and len(percents) == 2 * (2 + row["k"]) and 97 < min(percents) and max(percents) < 104
+            and len(row["server_cpu_seconds"]) == row["k"])
+    ok = ok and good
+    if not good:
+        print({key: row[key] for key in ("k", "seconds", "percent", "nic_percent", "server_cpu_seconds")})
+sys.exit(not ok)
+PYTHON
+head -c 8 "$WORK/plot.png" | cmp -s - <(printf '\x89PNG\r\n\x1a\n') || fail "--plot wrote no PNG"
+
+run -k 1 -b 64M
+wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
+kill -INT "$PID"
+wait "$PID"
+status=$?
+[ $status = 130 ] || fail "after SIGINT: status $status: $(cat "$WORK/err")"
+nothing_left "after SIGINT"
+
+# What a killed run leaves, the next one removes.
+run -k 1 -b 64M
+wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
+kill -KILL "$PID"
+wait "$PID" 2>/dev/null
+[ "$(namespaces)" -gt 0 ] || fail "a killed run leaves no namespaces: this test looks at the wrong ones"
+killed=$PID
+run -k 0 -b 4 --iters 5
+wait "$PID" || fail "after a killed run: status $?: $(cat "$WORK/err")"
+PID=$killed
+nothing_left "after a killed run and another one"

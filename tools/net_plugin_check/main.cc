@@ -1,0 +1,149 @@
+// net-plugin-check: drives any NCCL net plugin as NCCL does and says, rule by rule, whether it keeps to what NCCL
+// relies on, and how fast it is.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "src/base/env.h"
+#include "tools/net_plugin_check/report.h"
+
+namespace bps::check {
+namespace {
+
+constexpr int kUsageError = 2;
+
+int complain(const std::string& what) {
+  fmt::print(stderr, "net-plugin-check: {} (see net-plugin-check --help)\n", what);
+  return kUsageError;
+}
+
+struct Words {
+  std::string maxBytes = "64M";
+};
+
+void declare(CLI::App& app, CheckOptions& options, Words& words) {
+  app.name("net-plugin-check");
+  app.add_option("PLUGIN", options.plugin, "path of the plugin, or the NAME in libnccl-net-NAME.so");
+  app.add_option("--device", options.device, "only this device (default: each)")->check(CLI::Range(0, 1023));
+  app.add_option("--abi", options.newestAbi, "newest version of the interface to use (default 12)")
+      ->check(CLI::Range(kOldestAbi, kNewestAbi));
+  app.add_flag("--threads", options.threads, "the two sides as threads of one process");
+  app.add_option("--only", options.only, "only these rules, by name")->delimiter(',');
+  app.add_flag("--list", options.list, "the rules");
+  app.add_option("--cycles", options.cycles, "of the rule cycles (default 1000)")->check(CLI::Range(1, 1000000));
+  app.add_option("--max-bytes", words.maxBytes, "largest message (default 64M)");
+  app.add_option("--timeout", options.timeoutSeconds, "seconds that anything may take (default 10)")
+      ->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--notice", options.noticeSeconds, "seconds from a side's end to the other's error (default 1)")
+      ->check(CLI::Range(0.01, 3600.0));
+  app.add_option("--json", options.json, "write the results to this file");
+  app.add_flag("-v,--verbose", options.verbose, "the plugin's log on standard error");
+}
+
+std::vector<const Rule*> allRules() {
+  std::vector<const Rule*> all;
+  for (std::span<const Rule> rules : {setupRules(), messageRules(), failureRules(), measurements()})
+    for (const Rule& rule : rules) all.push_back(&rule);
+  return all;
+}
+
+// Status to exit with, when the command line says to or is wrong.
+std::optional<int> check(CheckOptions& options, const Words& words) {
+  if (options.list) {
+    for (const Rule* rule : allRules()) fmt::print("{:<24}{}\n", rule->name, rule->about);
+    return 0;
+  }
+  if (options.plugin.empty()) return complain("no PLUGIN to check");
+  Result<uint64_t> bytes = parseBytes(words.maxBytes);
+  if (!bytes.ok()) return complain(fmt::format("--max-bytes {}: {}", words.maxBytes, bytes.error().message()));
+  options.maxBytes = std::move(bytes).value();
+  constexpr size_t kLeast = size_t{1} << 20, kMost = (size_t{1} << 31) - 1;
+  if (options.maxBytes < kLeast || options.maxBytes > kMost)
+    return complain(fmt::format("--max-bytes {}: not from 1M to less than 2G", words.maxBytes));
+  for (const std::string& name : options.only) {
+    const std::vector<const Rule*> all = allRules();
+    if (std::none_of(all.begin(), all.end(), [&](const Rule* rule) { return rule->name == name; }))
+      return complain(fmt::format("--only {}: there is no such rule (see --list)", name));
+  }
+  return {};
+}
+
+class Checker {
+ public:
+  explicit Checker(const CheckOptions& options) : options_(options) {}
+
+  int run() {
+    const Rule& init = setupRules()[0];
+    const Rule& properties = setupRules()[1];
+    Finding started = supervise(options_, init, -1);
+    const bool usable = started.verdict == Verdict::kPass;
+    const std::string plugin = usable ? started.detail : options_.plugin;
+    if (!usable || wanted(init)) report_.add(std::move(started));
+    if (usable) {
+      Finding seen = supervise(options_, properties, -1);
+      const auto devices = seen.measures.find("devices");
+      const int count = devices != seen.measures.end() ? static_cast<int>(devices->second) : 1;
+      if (options_.device >= count)
+        return complain(fmt::format("--device {}: the plugin has {}, counted from 0", options_.device, count));
+      if (seen.verdict != Verdict::kPass || wanted(properties)) report_.add(std::move(seen));
+      checkRest(count);
+    }
+    report_.end();
+    if (options_.json.empty()) return report_.failed() > 0 ? 1 : 0;
+    const Status written = report_.write(options_.json, plugin);
+    if (!written.ok()) return complain(written.message());
+    return report_.failed() > 0 ? 1 : 0;
+  }
+
+ private:
+  bool wanted(const Rule& rule) const {
+    return options_.only.empty() ||
+           std::find(options_.only.begin(), options_.only.end(), rule.name) != options_.only.end();
+  }
+
+  void checkRest(int devices) {
+    std::vector<const Rule*> ofDevice;
+    for (const Rule* rule : allRules()) {
+      if (!wanted(*rule) || rule == &setupRules()[0] || rule == &setupRules()[1]) continue;
+      if (rule->ofDevice) ofDevice.push_back(rule);
+      else report_.add(supervise(options_, *rule, -1));
+    }
+    const int first = std::max(options_.device, 0), end = options_.device >= 0 ? options_.device + 1 : devices;
+    for (int device = first; device < end && !ofDevice.empty(); ++device) {
+      report_.device(device, options_.threads);
+      for (const Rule* rule : ofDevice) report_.add(supervise(options_, *rule, device));
+    }
+  }
+
+  const CheckOptions& options_;
+  Report report_;
+};
+
+int main(int argc, char** argv) {
+  CheckOptions options;
+  Words words;
+  CLI::App app(
+      "Drives an NCCL net plugin as NCCL does, each end of a connection in a process of its own, and says of every "
+      "rule\n"
+      "that NCCL relies on whether it holds. Then measures. Status 0 when no rule failed.");
+  declare(app, options, words);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return complain(error.what());
+  }
+  if (const std::optional<int> status = check(options, words)) return *status;
+  setVerbose(options.verbose);
+  return Checker(options).run();
+}
+
+}  // namespace
+}  // namespace bps::check
+
+int main(int argc, char** argv) { return bps::check::main(argc, argv); }

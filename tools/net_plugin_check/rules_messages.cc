@@ -1,0 +1,367 @@
+// Messages between the ends of a connection: their order, sizes and bytes, and what may be in flight.
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "tools/net_plugin_check/flow.h"
+#include "tools/net_plugin_check/rules.h"
+
+namespace bps::check {
+namespace {
+
+constexpr size_t kInFlight = 32;  // what the interface promises
+constexpr std::chrono::milliseconds kALittle{200};
+
+// A connection, the plan through it, and the end of it.
+Status exchange(Side& side, FlowPlan plan) {
+  void* comm = BPS_TRY(side.connectOne());
+  BPS_TRY(transfer(side, comm, std::move(plan)));
+  return side.close(comm);
+}
+
+std::vector<Message> randomMessages(size_t count, size_t most) {
+  std::minstd_rand random(static_cast<unsigned>(count));
+  std::vector<Message> messages;
+  for (size_t i = 0; i < count; ++i) messages.push_back({random() % (i % 4 == 0 ? most : 300), random() % 50});
+  return messages;
+}
+
+Result<std::string> registration(Side& side) {
+  void* comm = BPS_TRY(side.connectOne());
+  for (size_t bytes : {size_t{1}, size_t{4096}, size_t{4} << 20}) {
+    const Buffer buffer = BPS_TRY(Buffer::create(side, comm, bytes));
+    void* again = nullptr;
+    BPS_TRY(side.expect(side.table().regMr(comm, buffer.data(), bytes, &again), Call::kRegMr));
+    BPS_TRY(side.expect(side.table().deregMr(comm, again), Call::kDeregMr));
+    Buffer same = BPS_TRY(Buffer::create(side, comm, bytes));
+    BPS_TRY(side.expect(side.table().deregMr(comm, buffer.memory()), Call::kDeregMr));
+    BPS_TRY(same.release(side, comm));
+  }
+  BPS_TRY(side.close(comm));
+  return std::string();
+}
+
+// The helper thread's part; it reports to the side's thread by its outcome only.
+Status registerAgainAndAgain(Side& side, void* comm, const std::atomic<bool>& stop) {
+  mySlot() = &side.record().helper;
+  std::vector<uint8_t> bytes(size_t{1} << 16);
+  while (!stop) {
+    void* memory = nullptr;
+    BPS_TRY(side.expect(side.table().regMr(comm, bytes.data(), bytes.size(), &memory), Call::kRegMr));
+    BPS_TRY(side.expect(side.table().deregMr(comm, memory), Call::kDeregMr));
+    std::this_thread::yield();
+  }
+  return {};
+}
+
+Result<std::string> concurrentRegistration(Side& side) {
+  void* comm = BPS_TRY(side.connectOne());
+  std::atomic<bool> stop{false};
+  Status others, ours;
+  std::thread helper([&] { others = registerAgainAndAgain(side, comm, stop); });
+  ours = transfer(side, comm, {.messages = randomMessages(500, 50000)});
+  stop = true;
+  helper.join();
+  BPS_TRY(std::move(ours));
+  BPS_TRY(std::move(others).within("beside the messages"));
+  BPS_TRY(side.close(comm));
+  return std::string();
+}
+
+Result<std::string> staleRequest(Side& side) {
+  constexpr uintptr_t kStale = 0x5a5a5a5a5a5a5a50;
+  BPS_TRY(exchange(
+      side, {.messages = randomMessages(100, 100000), .window = kInFlight, .stale = kStale, .checkStale = true}));
+  return std::string();
+}
+
+// NCCL's mark in *request of irecv: the completion may come early, so that only a later message proves the bytes.
+Result<std::string> optionalCompletion(Side& side) {
+  constexpr uintptr_t kOptional = 0x1;
+  if (side.table().version() < 9) return skipped("there is no such mark before version 9");
+  void* comm = BPS_TRY(side.connectOne());
+  Buffer buffer = BPS_TRY(Buffer::create(side, comm, 1000));
+  void* request = side.sends() ? nullptr : reinterpret_cast<void*>(kOptional);
+  const Piece piece{buffer.data(), 1000, 1, buffer.memory()};
+  const auto posted = [&]() -> Result<Progress> {
+    if (side.sends()) BPS_TRY(side.expect(side.table().isend(comm, piece, &request), Call::kIsend));
+    else BPS_TRY(side.expect(side.table().irecv(comm, {&piece, 1}, &request), Call::kIrecv));
+    if (reinterpret_cast<uintptr_t>(request) == kOptional)
+      return Status(Code::kInternal, "irecv left the mark in *request");
+    return request != nullptr ? Progress::kDone : Progress::kPending;
+  };
+  BPS_TRY(side.wait("the post is", posted));
+  const auto arrived = [&]() -> Result<Progress> {
+    int done = 0, bytes = 0;
+    BPS_TRY(side.expect(side.table().test(request, &done, &bytes), Call::kTest));
+    return done != 0 ? Progress::kDone : Progress::kPending;
+  };
+  BPS_TRY(side.wait("the message is", arrived));
+  BPS_TRY(transfer(side, comm, {.messages = {{100}}}));
+  BPS_TRY(buffer.release(side, comm));
+  BPS_TRY(side.close(comm));
+  return std::string();
+}
+
+// One side posts and polls for a little while before the other posts anything.
+Result<std::string> outOfPhase(Side& side, bool first, FlowPlan plan) {
+  void* comm = BPS_TRY(side.connectOne());
+  Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), std::move(plan)));
+  if (first) {
+    for (const Deadline until = Deadline::in(kALittle); !until.passed();) {
+      BPS_TRY(flow.step());
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    BPS_TRY(side.tell());
+  } else {
+    BPS_TRY(side.hear());
+  }
+  BPS_TRY(run(side, {&flow, 1}));
+  BPS_TRY(flow.release());
+  BPS_TRY(side.close(comm));
+  return std::string();
+}
+
+Result<std::string> senderFirst(Side& side) {
+  return outOfPhase(side, side.sends(), {.messages = {{0}, {8}, {70000}, {1}}, .window = 4});
+}
+Result<std::string> receiverFirst(Side& side) {
+  return outOfPhase(side, !side.sends(), {.messages = {{0}, {8}, {70000}, {1}}, .window = 4});
+}
+
+Result<std::string> postingNeverWaits(Side& side) {
+  const size_t bytes = std::min(side.options().maxBytes, size_t{16} << 20);
+  BPS_TRY(outOfPhase(side, side.sends(), {.messages = {{bytes}, {bytes}}, .window = 2}));
+  BPS_TRY(side.checkLongest({Call::kIsend, Call::kIrecv, Call::kTest}));
+  return side.longest(side.sends() ? Call::kIsend : Call::kIrecv) + ", " + side.longest(Call::kTest);
+}
+
+// 32 receives are posted on both sides before anything is sent, then 32 messages each way.
+Result<std::string> inFlight(Side& side) {
+  void* there = BPS_TRY(side.connectOne());
+  void* back = BPS_TRY(side.connectBack());
+  void *out = side.sends() ? there : back, *in = side.sends() ? back : there;
+  FlowPlan plan{.messages = std::vector<Message>(2 * kInFlight, Message{30000, 0}), .window = kInFlight};
+  std::vector<Flow> flows;
+  flows.push_back(BPS_TRY(Flow::create(side, in, false, plan)));
+  const Status posted = side.wait("posting is", [&] { return flows[0].post(); });
+  if (!posted.ok())
+    return failure(posted.code(), "{} receives in flight and not {}: {}", flows[0].underWay(), kInFlight,
+                   posted.message());
+  BPS_TRY(side.meet());
+  flows.push_back(BPS_TRY(Flow::create(side, out, true, plan)));
+  BPS_TRY(run(side, flows));
+  for (Flow& flow : flows) BPS_TRY(flow.release());
+  BPS_TRY(side.closeEnd(out, true));
+  BPS_TRY(side.closeEnd(in, false));
+  return std::string();
+}
+
+Result<std::string> order(Side& side) {
+  BPS_TRY(exchange(side, {.messages = randomMessages(500, 200000), .window = 8}));
+  return std::string();
+}
+
+Result<std::string> zeroBytes(Side& side) {
+  BPS_TRY(exchange(side, {.messages = {{0, 64}, {0, 64}, {5, 59}, {0, 0}, {70000, 0}, {0, 1}}, .window = 4}));
+  return std::string();
+}
+
+Result<std::string> shortMessage(Side& side) {
+  BPS_TRY(exchange(side, {.messages = {{1, 99}, {4000, 96}, {100000, 900000}, {8, 1}}, .window = 2}));
+  return std::string();
+}
+
+Result<std::string> misaligned(Side& side) {
+  void* comm = BPS_TRY(side.connectOne());
+  for (size_t offset : {1U, 3U, 7U})
+    BPS_TRY(transfer(side, comm,
+                     {.messages = {{1}, {2}, {7}, {9}, {4095}, {65537}}, .window = 3, .offset = offset, .seed = offset})
+                .within(fmt::format("at offset {}", offset)));
+  BPS_TRY(side.close(comm));
+  return std::string();
+}
+
+Result<std::string> largeMessages(Side& side) {
+  DeviceProperties device;
+  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  const size_t most = std::min(side.options().maxBytes, device.maxBytes);
+  std::vector<Message> messages;
+  for (size_t bytes : {(size_t{1} << 20) - 1, size_t{1} << 20, (size_t{4} << 20) + 1, size_t{16} << 20, most})
+    if (bytes <= most) messages.push_back({bytes});
+  BPS_TRY(exchange(side, {.messages = messages, .window = 1}));
+  return side.sends() ? fmt::format("up to {} bytes", most) : std::string();
+}
+
+// The one who knows is asked until it tells: the receive, or a plugin may refuse the send.
+Result<std::string> oversize(Side& side) {
+  constexpr size_t kRoom = 1000, kTooMuch = 100000;
+  constexpr uint8_t kUntouched = 0x11;
+  void* comm = BPS_TRY(side.connectOne());
+  Buffer buffer = BPS_TRY(Buffer::create(side, comm, 2 * kTooMuch));
+  std::memset(buffer.data(), kUntouched, 2 * kTooMuch);
+  const Piece piece{buffer.data(), side.sends() ? kTooMuch : kRoom, 1, buffer.memory()};
+  void* request = nullptr;
+  int done = 0, bytes = -1;
+  std::string told;
+  const Status outcome = side.wait("the message is neither refused nor", [&]() -> Result<Progress> {
+    Status step;
+    if (request == nullptr && side.sends()) step = side.expect(side.table().isend(comm, piece, &request), Call::kIsend);
+    else if (request == nullptr) step = side.expect(side.table().irecv(comm, {&piece, 1}, &request), Call::kIrecv);
+    else step = side.expect(side.table().test(request, &done, &bytes), Call::kTest);
+    if (!step.ok()) told = step.message();
+    return done != 0 || !told.empty() ? Progress::kDone : Progress::kPending;
+  });
+  if (side.sends()) {  // may be done, fail, or never hear of it
+    BPS_TRY(side.meet());
+    BPS_TRY(side.close(comm));
+    return std::string();
+  }
+  BPS_TRY(outcome.clone());
+  if (told.empty())
+    return failure(Code::kInternal, "{} bytes into a receive of {} completed with {} and no error", kTooMuch, kRoom,
+                   bytes);
+  for (size_t i = kRoom; i < 2 * kTooMuch; ++i)
+    if (buffer.data()[i] != kUntouched) return failure(Code::kInternal, "byte {} behind the receive was written", i);
+  BPS_TRY(side.meet());
+  BPS_TRY(side.close(comm));
+  return told;
+}
+
+Result<std::string> flush(Side& side) {
+  if (!side.table().canFlush()) return skipped("there is no iflush");
+  DeviceProperties device;
+  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  void* comm = BPS_TRY(side.connectOne());
+  BPS_TRY(transfer(side, comm, {.messages = {{4096}}}));
+  BPS_TRY(side.meet());
+  if (!side.sends()) {
+    Buffer buffer = BPS_TRY(Buffer::create(side, comm, 4096));
+    void* request = nullptr;
+    const Status asked =
+        side.expect(side.table().iflush(comm, {buffer.data(), 4096, 0, buffer.memory()}, &request), Call::kIflush);
+    if (!asked.ok() && device.ptrSupport == abi::kPtrHost)
+      return skipped(fmt::format("NCCL never flushes host memory, and {}", asked.message()));
+    BPS_TRY(asked.clone());
+    const auto flushed = [&]() -> Result<Progress> {
+      if (request == nullptr) return Progress::kDone;
+      int done = 0;
+      BPS_TRY(side.expect(side.table().test(request, &done, nullptr), Call::kTest));
+      return done != 0 ? Progress::kDone : Progress::kPending;
+    };
+    BPS_TRY(side.wait("the flush is", flushed));
+    BPS_TRY(buffer.release(side, comm));
+  }
+  BPS_TRY(side.close(comm));
+  return std::string();
+}
+
+// Two grouped receives with the same tags; the messages of each come in the opposite order of its tags.
+class Groups {
+ public:
+  static constexpr size_t kGroups = 2, kSlotBytes = 4096;
+
+  Groups(Side& side, void* comm, size_t pieces) : side_(side), comm_(comm), pieces_(pieces) {}
+
+  Result<std::string> run() {
+    buffer_ = BPS_TRY(Buffer::create(side_, comm_, kGroups * pieces_ * kSlotBytes));
+    for (size_t group = 0; group < kGroups; ++group)
+      if (side_.sends()) BPS_TRY(send(group));
+      else BPS_TRY(receive(group));
+    for (size_t i = 0; i < requests_.size(); ++i) BPS_TRY(finish(i));
+    BPS_TRY(buffer_.release(side_, comm_));
+    return fmt::format("{} in one", pieces_);
+  }
+
+ private:
+  size_t bytesOf(size_t group, size_t tag) const { return 100 * (tag + 1) + group; }
+  uint64_t seedOf(size_t group, size_t tag) const { return 1000 + group * kMostPieces + tag; }
+  Piece piece(size_t group, size_t tag) const {
+    return {buffer_.data() + (group * pieces_ + tag) * kSlotBytes, side_.sends() ? bytesOf(group, tag) : kSlotBytes,
+            static_cast<int>(tag), buffer_.memory()};
+  }
+
+  Status post(Call call, const std::function<int(void**)>& poster) {
+    void* request = nullptr;
+    const auto posted = [&]() -> Result<Progress> {
+      BPS_TRY(side_.expect(poster(&request), call));
+      return request != nullptr ? Progress::kDone : Progress::kPending;
+    };
+    BPS_TRY(side_.wait(fmt::format("{} is", nameOf(call)), posted));
+    requests_.push_back(request);
+    return {};
+  }
+  Status send(size_t group) {
+    for (size_t tag = pieces_; tag-- > 0;) {
+      const Piece one = piece(group, tag);
+      fillPattern(static_cast<uint8_t*>(one.data), one.bytes, seedOf(group, tag));
+      BPS_TRY(post(Call::kIsend, [&](void** request) { return side_.table().isend(comm_, one, request); }));
+    }
+    return {};
+  }
+  Status receive(size_t group) {
+    std::vector<Piece> all;
+    for (size_t tag = 0; tag < pieces_; ++tag) all.push_back(piece(group, tag));
+    return post(Call::kIrecv, [&](void** request) { return side_.table().irecv(comm_, all, request); });
+  }
+
+  Status finish(size_t index) {
+    std::array<int, kMostPieces> sizes{};
+    const auto arrived = [&]() -> Result<Progress> {
+      int done = 0;
+      BPS_TRY(side_.expect(side_.table().test(requests_[index], &done, sizes.data()), Call::kTest));
+      return done != 0 ? Progress::kDone : Progress::kPending;
+    };
+    BPS_TRY(side_.wait(fmt::format("request {} is", index), arrived));
+    for (size_t tag = 0; tag < pieces_ && !side_.sends(); ++tag) {
+      const size_t bytes = bytesOf(index, tag);
+      if (static_cast<size_t>(sizes[tag]) != bytes)
+        return failure(Code::kInternal, "test reported {} bytes for tag {} of group {}, which has {}", sizes[tag], tag,
+                       index, bytes);
+      if (!hasPattern(static_cast<const uint8_t*>(piece(index, tag).data), bytes, seedOf(index, tag)))
+        return failure(Code::kInternal, "the message with tag {} of group {} came with other bytes", tag, index);
+    }
+    return {};
+  }
+
+  Side& side_;
+  void* comm_;
+  size_t pieces_;
+  Buffer buffer_;
+  std::vector<void*> requests_;
+};
+
+Result<std::string> groupedReceives(Side& side) {
+  DeviceProperties device;
+  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  if (device.maxRecvs < 2) return skipped("maxRecvs is 1: there are none");
+  void* comm = BPS_TRY(side.connectOne());
+  std::string detail = BPS_TRY(Groups(side, comm, std::min(static_cast<size_t>(device.maxRecvs), kMostPieces)).run());
+  BPS_TRY(side.close(comm));
+  return side.sends() ? std::string() : detail;
+}
+
+constexpr std::array<Rule, 16> kRules{{
+    {"registration", "of host memory, of the same twice, and its end", registration},
+    {"concurrent-registration", "by a second thread while messages pass", concurrentRegistration},
+    {"stale-request", "*request is written by every isend and irecv, whatever stood there", staleRequest},
+    {"optional-completion", "the mark 1 in *request of irecv is understood or ignored", optionalCompletion},
+    {"sender-first", "messages are posted long before their receives", senderFirst},
+    {"receiver-first", "receives are posted long before their messages", receiverFirst},
+    {"posting-never-waits", "isend, irecv and test return while nothing can move", postingNeverWaits},
+    {"in-flight", "32 messages under way in each direction", inFlight},
+    {"order", "messages meet receives in the order of posting, with every byte", order},
+    {"grouped-receives", "their messages are told apart by tag, within the oldest group", groupedReceives},
+    {"zero-bytes", "empty messages arrive, as such", zeroBytes},
+    {"short-message", "into a larger receive: test reports the size that came", shortMessage},
+    {"misaligned", "buffers and sizes that are multiples of nothing", misaligned},
+    {"large", "messages up to --max-bytes", largeMessages},
+    {"oversize", "a message larger than its receive is an error told by test", oversize},
+    {"flush", "iflush after a receive", flush},
+}};
+
+}  // namespace
+
+std::span<const Rule> messageRules() { return kRules; }
+
+}  // namespace bps::check

@@ -1,0 +1,26 @@
+// Supervisor: runs one rule with its sides in processes of their own, so that a plugin that hangs or crashes costs that
+// rule only. The supervising process never loads the plugin and has one thread.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tools/net_plugin_check/rules.h"
+
+namespace bps::check {
+
+enum class Verdict { kPass, kFail, kSkip };
+
+struct Finding {
+  const Rule* rule = nullptr;
+  int device = -1;
+  Verdict verdict = Verdict::kFail;
+  std::string detail;
+  double seconds = 0;
+  std::map<std::string, double> measures;
+};
+
+// `device` -1: the rule is not of a device.
+Finding supervise(const CheckOptions& options, const Rule& rule, int device);
+
+}  // namespace bps::check
