@@ -18,6 +18,7 @@ class BPS_ANNOTATE(capability("mutex")) Mutex {
  public:
   void lock() BPS_ANNOTATE(acquire_capability()) { mutex_.lock(); }
   void unlock() BPS_ANNOTATE(release_capability()) { mutex_.unlock(); }
+  bool tryLock() BPS_ANNOTATE(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  private:
   friend class CondVar;

@@ -18,6 +18,9 @@ std::chrono::nanoseconds timeoutOf(const Env& env) {
   return std::chrono::nanoseconds(static_cast<int64_t>(env.timeout.value * 1e9));
 }
 
+// Calls up to this size are begun by the thread that issues them: to copy so much is as quick as to wake another.
+constexpr size_t kBriefBytes = 16U << 10;
+
 // Enough slots for the windows of all owners, and some to copy ahead.
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
@@ -143,9 +146,9 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
   collective->unitBytes = unitBytes_;
-  collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, bell_);
+  collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, channel_->progress());
   const std::shared_ptr<StreamEntry> entry = collective->entry;
-  if (channel_->submit(collective)) return {};
+  if (channel_->progress()->submit(collective, bytes <= kBriefBytes)) return {};
   Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
   call.stream->complete(*entry, ended);
   return ended;
@@ -195,7 +198,7 @@ Status Communicator::finalize() {
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized already"};
   finalized_ = true;
   auto pause = std::chrono::microseconds(20);
-  while (!channel_->drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
+  while (!channel_->progress()->drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
     if (failure_.failed()) return failure_.get();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));

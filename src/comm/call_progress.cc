@@ -1,0 +1,201 @@
+#include "src/comm/call_progress.h"
+
+#include <sched.h>
+
+#include "src/base/guard.h"
+
+namespace bps {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Loops without progress before the channel's thread sleeps.
+constexpr int kSpins = 20;
+// How long a thread that waits for its own call polls before it sleeps. It lets others run meanwhile.
+constexpr std::chrono::microseconds kPatience(50);
+constexpr int kLoopsPerClock = 4;
+
+constexpr milliseconds kTick(500), kTroubledTick(20), kLongSleep(3600000);
+
+}  // namespace
+
+Result<std::shared_ptr<CallProgress>> CallProgress::create(CallProgressParts parts) {
+  net::Waiter waiter = BPS_TRY(net::Waiter::create(*parts.bell));
+  net::Standby standby = BPS_TRY(net::Standby::create(*parts.bell, waiter));
+  Status added;
+  if (parts.plane != nullptr)
+    parts.plane->forEachComm([&](net::Comm& comm) {
+      if (added.ok()) added = waiter.add(comm);
+    });
+  BPS_TRY(std::move(added));
+  return std::shared_ptr<CallProgress>(new CallProgress(std::move(parts), std::move(waiter), std::move(standby)));
+}
+
+CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Standby standby)
+    : parts_(std::move(parts)),
+      inbox_(parts_.bell),
+      waiter_(std::move(waiter)),
+      standby_(std::move(standby)),
+      engine_(*parts_.control, parts_.plan, parts_.plane.get(), parts_.local) {}
+
+bool CallProgress::submit(std::unique_ptr<Collective>& call, bool brief) {
+  if (!inbox_.push(call)) return false;
+  if (!brief || !turn_.tryLock()) {
+    inbox_.wake();
+    return true;
+  }
+  asCaller([this]() BPS_REQUIRES(turn_) -> Status {
+    BPS_TRY(step());
+    return {};
+  });
+  turn_.unlock();
+  return true;
+}
+
+void CallProgress::help(const StreamEntry& entry) {
+  if (!turn_.tryLock()) return;
+  asCaller([&]() BPS_REQUIRES(turn_) { return drive(entry); });
+  turn_.unlock();
+}
+
+// Work that another thread than the channel's does. What ends it, the channel's thread is told.
+template <class F>
+void CallProgress::asCaller(F work) {
+  if (!open_ || !trouble_.ok()) return;
+  rouse();
+  trouble_ = guarded(work);
+  giveUpTurn();
+}
+
+void CallProgress::stop() {
+  stop_.store(true);
+  parts_.bell->ring();
+}
+
+Status CallProgress::run() {
+  MutexLock turn(turn_);
+  Status ended = guarded([this]() BPS_REQUIRES(turn_) { return loop(); });
+  open_ = false;
+  waiter_.clear();
+  parts_.plane.reset();
+  return ended;
+}
+
+void CallProgress::end(const Status& failure) {
+  MutexLock turn(turn_);
+  for (auto& call : inbox_.close()) engine_.add(std::move(call));
+  engine_.failAll(failure);
+}
+
+Status CallProgress::loop() {
+  int idleLoops = 0;
+  while (!stopped()) {
+    if (parts_.failure->failed()) return parts_.failure->get();
+    BPS_TRY(std::exchange(trouble_, Status()));
+    if (BPS_TRY(step())) {
+      idleLoops = 0;
+      continue;
+    }
+    if (!engine_.idle() && ++idleLoops < kSpins) continue;
+    BPS_TRY(standBy());
+  }
+  return {};
+}
+
+Result<bool> CallProgress::step() {
+  bool moved = false;
+  for (auto& call : inbox_.takeAll()) {
+    engine_.add(std::move(call));
+    moved = true;
+  }
+  moved = BPS_TRY(engine_.step()) || moved;
+  if (moved) waiter_.noteProgress();
+  return moved;
+}
+
+// The channel's thread sleeps without the turn, so that others can take it.
+Status CallProgress::standBy() {
+  BPS_TRY(look());
+  Status slept;
+  if (settle()) {
+    const uint64_t completed = engine_.completed();
+    farAway_ = quiet() && completed == std::exchange(seen_, completed);
+    const std::chrono::microseconds most =
+        farAway_ ? kLongSleep : waiter_.limit(engine_.troubled() ? kTroubledTick : kTick);
+    turn_.unlock();
+    slept = standby_.sleep(most);
+    turn_.lock();
+    farAway_ = false;
+  }
+  rouse();
+  parts_.bell->clear();
+  return slept;
+}
+
+// A caller moves the calls until its own is done.
+Status CallProgress::drive(const StreamEntry& entry) {
+  using Clock = std::chrono::steady_clock;
+  BPS_TRY(standby_.watch(false));
+  Clock::time_point since;
+  for (int idleLoops = 0; !entry.done.load(std::memory_order_acquire) && !ended();) {
+    if (BPS_TRY(step())) {
+      idleLoops = 0;
+      continue;
+    }
+    if (idleLoops % kLoopsPerClock == 0) {
+      const Clock::time_point now = Clock::now();
+      if (idleLoops == 0) since = now;
+      else if (now - since > kPatience) {
+        BPS_TRY(rest());
+        continue;
+      }
+    }
+    ++idleLoops;
+    ::sched_yield();
+  }
+  return {};
+}
+
+// The sleep of a caller that has the turn.
+Status CallProgress::rest() {
+  BPS_TRY(look());
+  Status slept;
+  const bool nothingCame = inbox_.fallAsleep() && (parts_.local == nullptr || parts_.local->fallAsleep());
+  if (nothingCame && !ended() && !waiter_.arm()) slept = waiter_.wait(engine_.troubled() ? kTroubledTick : kTick);
+  rouse();
+  parts_.bell->clear();
+  return slept;
+}
+
+// What is looked after now and then, while nothing moves.
+Status CallProgress::look() {
+  if (parts_.plane != nullptr) parts_.plane->watch();
+  return engine_.checkDeparted();
+}
+
+void CallProgress::rouse() {
+  inbox_.awake();
+  if (parts_.local != nullptr) parts_.local->awake();
+}
+
+bool CallProgress::quiet() const { return engine_.idle() && (parts_.plane == nullptr || parts_.plane->drained()); }
+
+bool CallProgress::settle() {
+  bool nothingCame = inbox_.fallAsleep();
+  if (quiet()) {
+    drained_.store(engine_.completed());
+    return standby_.watch(false).ok() && nothingCame && !ended();
+  }
+  if (parts_.local != nullptr) nothingCame = parts_.local->fallAsleep() && nothingCame;
+  nothingCame = !waiter_.arm() && nothingCame;
+  return standby_.watch(true).ok() && nothingCame && !ended();
+}
+
+// The channel's thread goes on from here, woken if there is something to do that nothing else would wake it for.
+void CallProgress::giveUpTurn() {
+  const bool settled = settle();
+  const bool unattended = !quiet() && (farAway_ || waiter_.polls());
+  if (!settled || unattended || !trouble_.ok()) parts_.bell->ring();
+}
+
+}  // namespace bps
