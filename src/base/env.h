@@ -36,7 +36,7 @@ struct Env {  // defaults live here and nowhere else
   int rank = -1;
   int nRanks = -1;
   Bytes partitionBytes{4U << 20};
-  Bytes directBytes{0};
+  Bytes directBytes{4U << 10};
   Bytes eagerBytes{16U << 10};
   int channels = 1;
   std::string strategy = "auto";

@@ -1,8 +1,8 @@
 // CallInbox: hands calls from application threads to the one that has the turn (call_progress.h), and counts them.
 //
 // Memory ordering: a call is handed over under the mutex. Who has the turn announces that nobody will look for a while
-// (asleep_, sequentially consistent) and looks again before that; push() stores first and wake() looks at asleep_ after,
-// so one of the two always sees the other.
+// (asleep_, sequentially consistent) and looks again before that; push() stores first and wake() looks at asleep_
+// after, so one of the two always sees the other.
 #pragma once
 #include <atomic>
 #include <deque>

@@ -1,7 +1,7 @@
 // CallProgress: whose turn it is to move the calls of one communicator on this rank.
 //
-// The channel's thread is always there to do it. A thread that waits for its call does it itself while it waits, and one
-// that issues a small call takes its first step: to hand the work to another thread and to be woken by it costs two
+// The channel's thread is always there to do it. A thread that waits for its call does it itself while it waits, and
+// one that issues a small call takes its first step: to hand the work to another thread and to be woken by it costs two
 // wake-ups of tens of microseconds, where the call itself takes less than ten.
 //
 // One thread at a time has the turn, a mutex, and with it the engine, the data plane and its connections. Who gives it

@@ -1,7 +1,7 @@
 // Channel: the progress thread of one communicator on this rank.
 //
-// Edges to other threads: CallProgress, whose turn other threads may take; FirstError, raised by any thread and polled once
-// per loop. Each header states its memory ordering.
+// Edges to other threads: CallProgress, whose turn other threads may take; FirstError, raised by any thread and polled
+// once per loop. Each header states its memory ordering.
 #pragma once
 #include <atomic>
 #include <future>
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "src/base/env.h"
-#include "src/comm/first_error.h"
 #include "src/comm/call_progress.h"
+#include "src/comm/first_error.h"
 
 namespace bps {
 
@@ -43,7 +43,7 @@ class Channel {
 
   ChannelParts parts_;
   UserBuffers userBuffers_;
-  std::atomic<bool> stop_{false};       // while connecting; afterwards see CallProgress::stop()
+  std::atomic<bool> stop_{false};           // while connecting; afterwards see CallProgress::stop()
   std::shared_ptr<CallProgress> progress_;  // this and transport_ are written before started_ is set
   std::string transport_;
   std::promise<Status> started_;

@@ -15,6 +15,7 @@ std::string Communicator::describe() const {
   facts["transport"] = channel_->transport();
   facts["shares"] = {{"workers", plan_.shares.workers}, {"servers", plan_.shares.servers}};
   facts["chunkBytes"] = unitBytes_ > 0 ? unitBytes_ : plan_.limits.unitBytes;
+  facts["directBytes"] = plan_.limits.directMachines > 0 ? plan_.limits.directBytes : 0;
   facts["eagerBytes"] = plan_.limits.eagerBytes;
   facts["window"] = plan_.depth;
   facts["kernels"] = std::string(reduceTarget());

@@ -42,6 +42,7 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
 // among the owners with credit_o >= 0 is earliest deadline first: no owner is served before its turn, nor, when E is
 // the size of the calls, later than one call after it.
 size_t Cutter::chooseChecker() const {
+  if (limits_.directMachines > 0) return calls_ % limits_.directMachines;
   const Int128 whole = total_ * largestEager_;
   size_t best = weights_.size();
   for (size_t owner = 0; owner < weights_.size(); ++owner) {
@@ -95,9 +96,14 @@ size_t Cutter::roundsFor(size_t quanta, size_t quantumBytes, size_t unitBytes) c
 Cut Cutter::next(size_t count, size_t elementBytes, size_t unitBytes) {
   Cut cut;
   cut.checker = chooseChecker();
+  ++calls_;
   cut.quantum = std::max<size_t>(1, kQuantumBytes / elementBytes);
   cut.share.resize(weights_.size());
   const Int128 bytes = Int128{1} * count * elementBytes;
+  if (limits_.directMachines > 0 && bytes <= limits_.directBytes) {
+    cut.direct = true;
+    return cut;
+  }
   const bool eager = bytes <= limits_.eagerBytes;
   std::vector<size_t> elements(weights_.size(), 0);
   if (eager) {

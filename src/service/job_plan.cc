@@ -7,6 +7,8 @@ namespace {
 
 constexpr size_t kDepth = 4;
 constexpr size_t kUnitBytes = 256U << 10;
+// More machines than these do not send every small call to each other: their messages grow with the square.
+constexpr size_t kDirectMachines = 8;
 
 // Rates as given; those not given count as the fastest that was, so that a missing number never slows a machine down.
 Rates ratesOf(const Roster& roster) {
@@ -30,11 +32,15 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.shares = BPS_TRY(solveShares(rates));
   plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1;
-  for (const uint64_t weight : plan.weights) plan.owners.push_back(network && weight > 0);
+  const size_t machines = roster.machines.size();
+  if (network && machines <= kDirectMachines && roster.settings.directBytes > 0) plan.limits.directMachines = machines;
+  for (size_t endpoint = 0; endpoint < plan.weights.size(); ++endpoint)
+    plan.owners.push_back(network && (plan.weights[endpoint] > 0 || endpoint < plan.limits.directMachines));
   plan.limits.unitBytes = std::min<size_t>(kUnitBytes, roster.settings.partitionBytes);
   plan.limits.maxChunkBytes = plan.limits.unitBytes;
   plan.limits.minChunkBytes = std::min(plan.limits.minChunkBytes, plan.limits.unitBytes);
   plan.limits.eagerBytes = std::min<size_t>(roster.settings.eagerBytes, plan.limits.maxChunkBytes);
+  plan.limits.directBytes = std::min<size_t>(roster.settings.directBytes, plan.limits.maxChunkBytes);
   plan.depth = kDepth;
   return plan;
 }

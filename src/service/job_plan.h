@@ -14,7 +14,7 @@ namespace bps {
 struct JobPlan {
   Shares shares;
   std::vector<uint64_t> weights;  // per endpoint
-  std::vector<bool> owners;       // per endpoint: its weight is positive and there is a network
+  std::vector<bool> owners;       // per endpoint: others send to it, for its weight is positive or calls go direct
   CutLimits limits;
   size_t depth = 0;  // chunks of one lane in flight: the window of its owner
 
