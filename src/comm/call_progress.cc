@@ -15,7 +15,10 @@ constexpr int kSpins = 20;
 constexpr std::chrono::microseconds kPatience(50);
 constexpr int kLoopsPerClock = 4;
 
-constexpr milliseconds kTick(500), kTroubledTick(20), kLongSleep(3600000);
+// So many calls waited for at once make a caller trusted.
+constexpr unsigned kTrustedStreak = 8;
+
+constexpr milliseconds kLightTick(1), kNormalTick(500), kTroubledTick(20), kDeepTick(3600000);
 
 }  // namespace
 
@@ -40,20 +43,26 @@ CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Sta
 
 bool CallProgress::submit(std::unique_ptr<Collective>& call, bool brief) {
   if (!inbox_.push(call)) return false;
-  if (!brief || !turn_.tryLock()) {
+  if (!turn_.tryLock()) {
     inbox_.wake();
     return true;
   }
-  asCaller([this]() BPS_REQUIRES(turn_) -> Status {
-    BPS_TRY(step());
-    return {};
-  });
+  if (!quiet()) streak_ = 0;
+  if (brief || trusts()) {
+    asCaller([this]() BPS_REQUIRES(turn_) -> Status {
+      BPS_TRY(step());
+      return {};
+    });
+  } else {
+    inbox_.wake();
+  }
   turn_.unlock();
   return true;
 }
 
 void CallProgress::help(const StreamEntry& entry) {
   if (!turn_.tryLock()) return;
+  if (++streak_ == kTrustedStreak + 1 && sleep_ != Sleep::kLight) parts_.bell->ring();  // the next sleep is light
   asCaller([&]() BPS_REQUIRES(turn_) { return drive(entry); });
   turn_.unlock();
 }
@@ -96,7 +105,8 @@ Status CallProgress::loop() {
       idleLoops = 0;
       continue;
     }
-    if (!engine_.idle() && ++idleLoops < kSpins) continue;
+    if (quiet()) drained_.store(engine_.completed());
+    else if (++idleLoops < kSpins) continue;
     BPS_TRY(standBy());
   }
   return {};
@@ -113,23 +123,38 @@ Result<bool> CallProgress::step() {
   return moved;
 }
 
-// The channel's thread sleeps without the turn, so that others can take it.
 Status CallProgress::standBy() {
   BPS_TRY(look());
+  if (!quiet()) streak_ = 0;
   Status slept;
-  if (settle()) {
-    const uint64_t completed = engine_.completed();
-    farAway_ = quiet() && completed == std::exchange(seen_, completed);
-    const std::chrono::microseconds most =
-        farAway_ ? kLongSleep : waiter_.limit(engine_.troubled() ? kTroubledTick : kTick);
-    turn_.unlock();
-    slept = standby_.sleep(most);
-    turn_.lock();
-    farAway_ = false;
-  }
+  if (settle()) slept = sleepWithoutTurn();
   rouse();
   parts_.bell->clear();
   return slept;
+}
+
+// The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look.
+Status CallProgress::sleepWithoutTurn() {
+  const uint64_t before = std::exchange(seen_, engine_.completed());
+  const bool news = seen_ != before;
+  if (!quiet()) sleep_ = Sleep::kNormal;
+  else if (news) sleep_ = streak_ > kTrustedStreak ? Sleep::kLight : Sleep::kNormal;
+  else sleep_ = sleep_ == Sleep::kLight ? Sleep::kNormal : Sleep::kDeep;
+  const milliseconds tick = sleep_ == Sleep::kDeep    ? kDeepTick
+                            : sleep_ == Sleep::kLight ? kLightTick
+                            : engine_.troubled()      ? kTroubledTick
+                                                      : kNormalTick;
+  const std::chrono::microseconds most = sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
+  turn_.unlock();
+  while (true) {
+    Result<bool> slept = standby_.sleep(most);
+    const bool failed = !slept.ok();
+    if (failed || std::move(slept).value()) {
+      turn_.lock();
+      return failed ? std::move(slept).status() : Status();
+    }
+    if (turn_.tryLock()) return {};
+  }
 }
 
 // A caller moves the calls until its own is done.
@@ -161,7 +186,7 @@ Status CallProgress::rest() {
   BPS_TRY(look());
   Status slept;
   const bool nothingCame = inbox_.fallAsleep() && (parts_.local == nullptr || parts_.local->fallAsleep());
-  if (nothingCame && !ended() && !waiter_.arm()) slept = waiter_.wait(engine_.troubled() ? kTroubledTick : kTick);
+  if (nothingCame && !ended() && !waiter_.arm()) slept = waiter_.wait(engine_.troubled() ? kTroubledTick : kNormalTick);
   rouse();
   parts_.bell->clear();
   return slept;
@@ -180,12 +205,11 @@ void CallProgress::rouse() {
 
 bool CallProgress::quiet() const { return engine_.idle() && (parts_.plane == nullptr || parts_.plane->drained()); }
 
+bool CallProgress::trusts() const { return streak_ > kTrustedStreak && sleep_ == Sleep::kLight; }
+
 bool CallProgress::settle() {
   bool nothingCame = inbox_.fallAsleep();
-  if (quiet()) {
-    drained_.store(engine_.completed());
-    return standby_.watch(false).ok() && nothingCame && !ended();
-  }
+  if (quiet()) return standby_.watch(false).ok() && nothingCame && !ended();
   if (parts_.local != nullptr) nothingCame = parts_.local->fallAsleep() && nothingCame;
   nothingCame = !waiter_.arm() && nothingCame;
   return standby_.watch(true).ok() && nothingCame && !ended();
@@ -193,8 +217,10 @@ bool CallProgress::settle() {
 
 // The channel's thread goes on from here, woken if there is something to do that nothing else would wake it for.
 void CallProgress::giveUpTurn() {
+  if (quiet()) drained_.store(engine_.completed());
+  if (trusts() && trouble_.ok() && inbox_.fallAsleep() && !ended()) return;
   const bool settled = settle();
-  const bool unattended = !quiet() && (farAway_ || waiter_.polls());
+  const bool unattended = !quiet() && (sleep_ == Sleep::kDeep || waiter_.polls());
   if (!settled || unattended || !trouble_.ok()) parts_.bell->ring();
 }
 

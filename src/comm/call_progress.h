@@ -4,6 +4,9 @@
 // one that issues a small call takes its first step: to hand the work to another thread and to be woken by it costs two
 // wake-ups of tens of microseconds, where the call itself takes less than ten.
 //
+// A caller that has waited for each of its last calls right after it issued it is trusted to do so again: meanwhile the
+// channel's thread does not wake up for what arrives, but only looks every millisecond whether the caller has come.
+//
 // One thread at a time has the turn, a mutex, and with it the engine, the data plane and its connections. Who gives it
 // up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
 // thread waits for its doorbell only: without a call of its own a rank has nothing to do, whatever its peers send.
@@ -61,6 +64,7 @@ class CallProgress final : public StreamWorker {
   // Moves what can move; true when anything did.
   Result<bool> step() BPS_REQUIRES(turn_);
   Status standBy() BPS_REQUIRES(turn_);
+  Status sleepWithoutTurn() BPS_REQUIRES(turn_);
   Status drive(const StreamEntry& entry) BPS_REQUIRES(turn_);
   Status rest() BPS_REQUIRES(turn_);
   Status look() BPS_REQUIRES(turn_);
@@ -69,6 +73,7 @@ class CallProgress final : public StreamWorker {
   bool settle() BPS_REQUIRES(turn_);
   void giveUpTurn() BPS_REQUIRES(turn_);
   bool quiet() const BPS_REQUIRES(turn_);
+  bool trusts() const BPS_REQUIRES(turn_);
   bool ended() const { return stopped() || parts_.failure->failed(); }
 
   CallProgressParts parts_;
@@ -80,10 +85,13 @@ class CallProgress final : public StreamWorker {
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);
   net::Standby standby_;  // watch() with the turn, sleep() by the channel's thread
   CallEngine engine_ BPS_GUARDED_BY(turn_);
-  bool open_ BPS_GUARDED_BY(turn_) = true;      // run() has not ended
-  bool farAway_ BPS_GUARDED_BY(turn_) = false;  // the channel's thread sleeps too long to look after calls under way
-  uint64_t seen_ BPS_GUARDED_BY(turn_) = 0;     // completed calls when it last looked
-  Status trouble_ BPS_GUARDED_BY(turn_);        // met by another thread than the channel's
+  bool open_ BPS_GUARDED_BY(turn_) = true;  // run() has not ended
+  // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
+  enum class Sleep : uint8_t { kLight, kNormal, kDeep };
+  Sleep sleep_ BPS_GUARDED_BY(turn_) = Sleep::kNormal;
+  uint64_t seen_ BPS_GUARDED_BY(turn_) = 0;    // completed calls when it last looked
+  unsigned streak_ BPS_GUARDED_BY(turn_) = 0;  // calls that were waited for as soon as they were issued
+  Status trouble_ BPS_GUARDED_BY(turn_);       // met by another thread than the channel's
 };
 
 }  // namespace bps

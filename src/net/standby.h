@@ -18,7 +18,8 @@ class Standby {
 
   // One system call when it changes something.
   Status watch(bool connections);
-  Status sleep(std::chrono::microseconds most) const { return sleepOn(epoll_.get(), most); }
+  // False: `most` has passed.
+  Result<bool> sleep(std::chrono::microseconds most) const { return sleepOn(epoll_.get(), most); }
 
  private:
   Standby(UniqueFd epoll, int connections) : epoll_(std::move(epoll)), connections_(connections) {}

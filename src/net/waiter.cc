@@ -10,12 +10,12 @@
 
 namespace bps::net {
 
-Status sleepOn(int epoll, std::chrono::microseconds most) {
+Result<bool> sleepOn(int epoll, std::chrono::microseconds most) {
   const timespec span{static_cast<time_t>(most.count() / 1000000), static_cast<long>(most.count() % 1000000) * 1000};
   std::array<epoll_event, 8> events{};
-  if (::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), &span, nullptr) < 0 && errno != EINTR)
-    return systemFailure("epoll_pwait2", errno);
-  return {};
+  const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), &span, nullptr);
+  if (count < 0 && errno != EINTR) return systemFailure("epoll_pwait2", errno);
+  return count > 0;
 }
 
 Result<Waiter> Waiter::create(const Doorbell& bell) {
@@ -69,7 +69,5 @@ std::chrono::microseconds Waiter::limit(std::chrono::milliseconds most) {
   backOff_ = std::min(backOff_ * 2, kMostBackOff);
   return limited;
 }
-
-Status Waiter::wait(std::chrono::milliseconds most) { return sleepOn(epoll_.get(), limit(most)); }
 
 }  // namespace bps::net

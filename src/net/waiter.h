@@ -11,8 +11,8 @@
 
 namespace bps::net {
 
-// Sleeps until the epoll descriptor has an event, or `most` has passed.
-Status sleepOn(int epoll, std::chrono::microseconds most);
+// Sleeps until the epoll descriptor has an event, or, false, `most` has passed.
+Result<bool> sleepOn(int epoll, std::chrono::microseconds most);
 
 class Waiter {
  public:
@@ -27,7 +27,7 @@ class Waiter {
   Status sleep(std::chrono::milliseconds most) { return arm() ? Status() : wait(most); }
   // Tells the connections that somebody will sleep; true: do not, there is something to do.
   bool arm();
-  Status wait(std::chrono::milliseconds most);
+  Status wait(std::chrono::milliseconds most) { return sleepOn(epoll_.get(), limit(most)).status(); }
   // How long a sleep may be, with regard to connections that must be polled; longer each time without progress.
   std::chrono::microseconds limit(std::chrono::milliseconds most);
   bool polls() const { return !pollers_.empty(); }
