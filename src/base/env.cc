@@ -33,7 +33,7 @@ const EnvVar kEnvTable[] = {
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
      "Upper bound of one chunk. Rank 0's value holds for all."},
     {"BPS_DIRECT_BYTES", &Env::directBytes, "", "size, 0 to 1G", 0, kG,
-     "Calls up to this size go straight from every rank to every other. Rank 0's value holds for all."},
+     "Calls up to this size go straight from every machine to every other. Rank 0's value holds for all."},
     {"BPS_EAGER_BYTES", &Env::eagerBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
     {"BPS_CHANNELS", &Env::channels, "", "1 to 64", 1, 64, "Progress threads of one communicator."},
@@ -155,7 +155,7 @@ Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
                  var.accepts);
 }
 
-std::string show(Bytes value) { return fmt::format("{}", value.value); }
+std::string show(Bytes value) { return value.value == Bytes::kMeasured ? "measured" : fmt::format("{}", value.value); }
 std::string show(Seconds value) { return fmt::format("{:g}", value.value); }
 std::string show(Gbps value) { return value.value == 0 ? "" : fmt::format("{:g}", value.value); }
 std::string show(int value) { return value < 0 ? "" : fmt::format("{}", value); }

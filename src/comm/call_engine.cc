@@ -51,7 +51,7 @@ Result<bool> CallEngine::step() {
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
-  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->unitBytes), call->call.count, elementSize);
+  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->limits), call->call.count, elementSize);
   call->remaining = call->chunks.size();
   if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
   active_.push_back(std::move(call));

@@ -78,7 +78,7 @@ class Communicator {
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
-  size_t unitBytes_ = 0;
+  CutLimits limits_;  // of the next call
   bool finalized_ = false;
   std::atomic<bool> joined_{false};  // the roster is there
 };

@@ -14,9 +14,9 @@ std::string Communicator::describe() const {
   for (const ServerEntry& server : roster.servers) facts["serverNames"].push_back(server.name);
   facts["transport"] = channel_->transport();
   facts["shares"] = {{"workers", plan_.shares.workers}, {"servers", plan_.shares.servers}};
-  facts["chunkBytes"] = unitBytes_ > 0 ? unitBytes_ : plan_.limits.unitBytes;
-  facts["directBytes"] = plan_.limits.directMachines > 0 ? plan_.limits.directBytes : 0;
-  facts["eagerBytes"] = plan_.limits.eagerBytes;
+  facts["chunkBytes"] = limits_.unitBytes;
+  facts["directBytes"] = limits_.directMachines > 0 ? limits_.directBytes : 0;
+  facts["eagerBytes"] = limits_.eagerBytes;
   facts["window"] = plan_.depth;
   facts["kernels"] = std::string(reduceTarget());
   return facts.dump();

@@ -57,8 +57,10 @@ class Cutter {
   // At least one weight is positive; together they are at most 2^40 (see Shares::weights).
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
-  // The cut of the next call; advances the credits. unitBytes, when not 0, stands for the limits' in this call.
-  Cut next(size_t count, size_t elementBytes, size_t unitBytes = 0);
+  // The cut of the next call; advances the credits. Other limits than those of the constructor may hold for a call, all
+  // but directMachines.
+  Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
+  Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
   const std::vector<uint64_t>& weights() const { return weights_; }
 
@@ -67,7 +69,6 @@ class Cutter {
 
   size_t chooseChecker() const;
   std::vector<size_t> divide(size_t count, size_t elementBytes) const;  // elements per owner
-  size_t roundsFor(size_t quanta, size_t quantumBytes, size_t unitBytes) const;
 
   std::vector<uint64_t> weights_;
   Int128 total_ = 0;  // of the weights

@@ -30,7 +30,7 @@ struct Collective {
   uint8_t* recv = nullptr;
   const void* deviceScalar = nullptr;  // read when the call starts
   std::shared_ptr<StreamEntry> entry;
-  size_t unitBytes = 0;  // the chunk of the largest share
+  CutLimits limits;
 
   // Set when the channel admits the call.
   std::vector<ChunkRef> chunks;
