@@ -13,7 +13,24 @@ using std::chrono::milliseconds;
 constexpr int kSpins = 20;
 // How long a thread that waits for its own call polls before it sleeps. It lets others run meanwhile.
 constexpr std::chrono::microseconds kPatience(50);
-constexpr int kLoopsPerClock = 4;
+
+class Patience {
+ public:
+  void renew() { loops_ = 0; }
+  // To be asked once per loop without progress.
+  bool lasts() {
+    constexpr unsigned kLoopsPerClock = 4;
+    const unsigned loop = loops_++;
+    if (loop % kLoopsPerClock != 0) return true;
+    const auto now = std::chrono::steady_clock::now();
+    if (loop == 0) since_ = now;
+    return now - since_ < kPatience;
+  }
+
+ private:
+  unsigned loops_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
 
 // So many calls waited for at once make a caller trusted.
 constexpr unsigned kTrustedStreak = 8;
@@ -145,38 +162,28 @@ Status CallProgress::sleepWithoutTurn() {
                             : engine_.troubled()      ? kTroubledTick
                                                       : kNormalTick;
   const std::chrono::microseconds most = sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
+  Status slept;
   turn_.unlock();
-  while (true) {
-    Result<bool> slept = standby_.sleep(most);
-    const bool failed = !slept.ok();
-    if (failed || std::move(slept).value()) {
-      turn_.lock();
-      return failed ? std::move(slept).status() : Status();
-    }
-    if (turn_.tryLock()) return {};
+  for (bool woken = false; !woken;) {
+    Result<bool> outcome = standby_.sleep(most);
+    woken = !outcome.ok();
+    if (woken) slept = std::move(outcome).status();
+    else woken = std::move(outcome).value();
+    if (!woken && turn_.tryLock()) return slept;
   }
+  turn_.lock();
+  return slept;
 }
 
 // A caller moves the calls until its own is done.
 Status CallProgress::drive(const StreamEntry& entry) {
-  using Clock = std::chrono::steady_clock;
   BPS_TRY(standby_.watch(false));
-  Clock::time_point since;
-  for (int idleLoops = 0; !entry.done.load(std::memory_order_acquire) && !ended();) {
-    if (BPS_TRY(step())) {
-      idleLoops = 0;
-      continue;
-    }
-    if (idleLoops % kLoopsPerClock == 0) {
-      const Clock::time_point now = Clock::now();
-      if (idleLoops == 0) since = now;
-      else if (now - since > kPatience) {
-        BPS_TRY(rest());
-        continue;
-      }
-    }
-    ++idleLoops;
-    ::sched_yield();
+  Patience patience;
+  while (!entry.done.load(std::memory_order_acquire) && !ended()) {
+    const bool moved = BPS_TRY(step());
+    if (moved) patience.renew();
+    else if (patience.lasts()) ::sched_yield();
+    else BPS_TRY(rest());
   }
   return {};
 }
