@@ -66,7 +66,8 @@ bool CallProgress::submit(std::unique_ptr<Collective>& call, bool brief) {
   }
   if (!quiet()) streak_ = 0;
   if (brief || trusts()) {
-    asCaller([this]() BPS_REQUIRES(turn_) -> Status {
+    asCaller([this]() -> Status {
+      turn_.assertHeld();
       BPS_TRY(step());
       return {};
     });
@@ -80,7 +81,10 @@ bool CallProgress::submit(std::unique_ptr<Collective>& call, bool brief) {
 void CallProgress::help(const StreamEntry& entry) {
   if (!turn_.tryLock()) return;
   if (++streak_ == kTrustedStreak + 1 && sleep_ != Sleep::kLight) parts_.bell->ring();  // the next sleep is light
-  asCaller([&]() BPS_REQUIRES(turn_) { return drive(entry); });
+  asCaller([&] {
+    turn_.assertHeld();
+    return drive(entry);
+  });
   turn_.unlock();
 }
 
@@ -100,7 +104,10 @@ void CallProgress::stop() {
 
 Status CallProgress::run() {
   MutexLock turn(turn_);
-  Status ended = guarded([this]() BPS_REQUIRES(turn_) { return loop(); });
+  Status ended = guarded([this] {
+    turn_.assertHeld();
+    return loop();
+  });
   open_ = false;
   waiter_.clear();
   parts_.plane.reset();
