@@ -9,7 +9,6 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
-#include "src/comm/tuning.h"
 
 namespace bps {
 namespace {
@@ -89,18 +88,18 @@ Status Communicator::connect(Deadline deadline) {
 }
 
 Status Communicator::tune(Deadline deadline) {
-  limits_ = plan_.limits;
+  tuning_ = {plan_.limits, plan_.depth};
   const double traffic = busiestTraffic(plan_);
   if (traffic == 0) return {};
   const double known = knownRate(control_->roster());
   if (known > 0) {
-    limits_ = limitsFor(known, plan_);
+    tuning_ = tuningFor(known, plan_);
     return {};
   }
-  limits_.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
+  tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
   for (const size_t bytes : kProbeBytes) {
     const double seconds = BPS_TRY(slowestRank(bytes, deadline));
-    limits_ = limitsFor(traffic * static_cast<double>(bytes) / seconds, plan_);
+    tuning_ = tuningFor(traffic * static_cast<double>(bytes) / seconds, plan_);
     if (seconds > kEnoughSeconds) break;
   }
   nextCall_ = 0;  // the application's calls count from 0
@@ -146,7 +145,8 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->deviceScalar = call.deviceScalar;
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
-  collective->limits = limits_;
+  collective->limits = tuning_.limits;
+  collective->window = tuning_.window;
   collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, channel_->progress());
   const std::shared_ptr<StreamEntry> entry = collective->entry;
   if (channel_->progress()->submit(collective, bytes <= kBriefBytes)) return {};
@@ -224,7 +224,7 @@ void Communicator::logStart() const {
   const std::string transport = channel_->transport().empty() ? "none needed" : channel_->transport();
   logInfo(Subsystem::kInit,
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank(),
-          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), limits_.unitBytes);
+          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), tuning_.limits.unitBytes);
 }
 
 }  // namespace bps

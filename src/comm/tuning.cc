@@ -6,7 +6,7 @@
 namespace bps {
 namespace {
 
-constexpr double kUnitSeconds = 0.75e-3;
+constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kHopSeconds = 15e-6;
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
@@ -38,9 +38,13 @@ double knownRate(const Roster& roster) {
   return least;
 }
 
-CutLimits limitsFor(double bytesPerSecond, const JobPlan& plan) {
-  CutLimits limits = plan.limits;
+Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
+  Tuning tuning{plan.limits, plan.depth};
+  CutLimits& limits = tuning.limits;
   limits.unitBytes = unitFor(bytesPerSecond, plan);
+  const double window = kWindowSeconds * bytesPerSecond / static_cast<double>(limits.unitBytes);
+  tuning.window = static_cast<size_t>(
+      std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
   const auto n = static_cast<double>(plan.shares.workers.size());
   // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
   if (plan.measureEager) limits.eagerBytes = smallSize(kMessageSeconds * n / (n - 1) * bytesPerSecond, plan);
@@ -48,7 +52,7 @@ CutLimits limitsFor(double bytesPerSecond, const JobPlan& plan) {
   if (plan.measureDirect)
     limits.directBytes =
         n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : smallSize(1e30, plan);
-  return limits;
+  return tuning;
 }
 
 }  // namespace bps

@@ -31,6 +31,7 @@ struct Collective {
   const void* deviceScalar = nullptr;  // read when the call starts
   std::shared_ptr<StreamEntry> entry;
   CutLimits limits;
+  size_t window = 1;  // chunks of this call and those before it under way on one lane when the next one starts
 
   // Set when the channel admits the call.
   std::vector<ChunkRef> chunks;

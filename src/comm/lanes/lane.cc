@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/format.h"
@@ -124,7 +125,7 @@ Result<bool> RemoteLane::step() {
 
 Result<bool> RemoteLane::move() {
   bool moved = false;
-  while (admitted_ - retired_ < depth_ && nextReady()) {
+  while (nextReady() && admitted_ - retired_ < std::min(depth_, waiting_.front().call->window)) {
     BPS_TRY(admit());
     moved = true;
   }

@@ -4,11 +4,11 @@
 //
 // A direct chunk gets no answer: it is copied, so that the sum may be written over it, and retired when it is sent.
 //
-// The depth is the owner's window: as all owners have the same number of chunks of a call, with sizes in proportion to
-// their shares, every owner has a share-proportional number of bytes in flight. A contribution stays intact until its
-// sum has come whole: an answer to an in-place call is received beside the buffer and copied (so a later version can
-// repeat a round after a server has died). What this rank has completed on a lane is one number, retired().
-// Belongs to the channel thread; never blocks.
+// The depth, or less where the call says so, is the owner's window: as all owners have the same number of chunks of a
+// call, with sizes in proportion to their shares, every owner has a share-proportional number of bytes in flight. A
+// contribution stays intact until its sum has come whole: an answer to an in-place call is received beside the buffer
+// and copied (so a later version can repeat a round after a server has died). What this rank has completed on a lane is
+// one number, retired(). Belongs to the channel thread; never blocks.
 #pragma once
 #include <cstdint>
 #include <deque>
