@@ -61,18 +61,9 @@ HWY_INLINE V extreme(D, V a, V b) {
   }
 }
 
-// AVX-512: 1 * b + a, the same. Zen 5 adds with the ports that also shift and convert; those that multiply are idle.
-template <class D, class V>
-HWY_INLINE V add([[maybe_unused]] D d, V a, V b) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) return hn::MulAdd(b, hn::Set(d, hn::TFromD<D>{1}), a);
-#endif
-  return hn::Add(a, b);
-}
-
 template <FoldOp kOp, class D, class V>
 HWY_INLINE V combine(D d, V a, V b) {
-  if constexpr (kOp == FoldOp::kSum) return add(d, a, b);
+  if constexpr (kOp == FoldOp::kSum) return hn::Add(a, b);
   else if constexpr (kOp == FoldOp::kProd) return multiply(d, a, b);
   else return extreme<kOp>(d, a, b);
 }
