@@ -48,8 +48,7 @@ bool isSource(const ReduceArgs& args) {
 }
 
 bool streams(const ReduceArgs& args) {
-  size_t bytes = args.count * elementBytes(args.type);
-  return !args.rereadSoon && bytes > cacheBytes() && !isSource(args);
+  return !args.rereadSoon && args.count * elementBytes(args.type) > cacheBytes() && !isSource(args);
 }
 
 void foldPart(cpu::Kernel kernel, const cpu::Fold& part) {
