@@ -12,8 +12,7 @@
 //   load(p, a0..a3)            widens the group at p (any alignment) in an order of its own
 //   store(p, stream, a0..a3)   rounds it and writes it back in the same order
 // and may have
-//   add(a, b)                  another way to the sum of two accumulators
-//   Sum                        another way to plain sums; see sumGroup()
+//   add(a, b), Sum             another way to the sum of two accumulators; to plain sums, see sumGroup()
 //   settle(p, bytes, seen)     what is left to do for a block of results; store() then gets `seen` to collect in
 // Vectors are never kept in arrays or structs, for SVE's have no size. Standard templates are not used: the linker
 // might merge their instances for this target with those of code for every CPU.
@@ -66,8 +65,6 @@ struct Partial {
   uint8_t* buffer;
 };
 
-constexpr size_t kMostPlain = 65536;  // sources of a plain sum: a Sum's results have that much room above the largest
-
 template <class E>
 constexpr bool kHasSum = requires {
   typename E::Sum;
@@ -80,39 +77,6 @@ template <class E>
 constexpr bool kSettles = requires(hn::Vec<typename E::D> v) {
   E::settle(nullptr, 0, v);
 };
-
-// What a call asks for beyond folding, so that the common case carries none of it.
-enum class Shape { kGeneral, kPlain, kPlainTwo };
-
-// How the groups of a call are folded.
-struct Way {
-  Shape shape = Shape::kGeneral;
-  bool stream = false;
-  bool fetch = false;
-};
-
-template <Way kWay, class D, class V>
-HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
-  if (kWay.shape != Shape::kGeneral || fold.scalars == nullptr) return;
-  hn::TFromD<D> scalar;
-  __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
-  const V s = hn::Set(d, scalar);
-  a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
-}
-
-template <Way kWay, class D, class V>
-HWY_INLINE void divide(D d, const Fold& fold, V& a0, V& a1, V& a2, V& a3) {
-  if constexpr (kWay.shape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
-    if (fold.divisor == 1) return;
-    const V n = hn::Set(d, static_cast<hn::TFromD<D>>(fold.divisor));
-    a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
-  }
-}
-
-// Whether sources are fetched ahead by instructions. The CPU does that too. From memory it does it better; from the
-// next cache it is late by what a group takes longer than its lines take to come, which is little where nothing is
-// converted and so much with float8 that instructions win everywhere.
-enum class Fetch { kFromNextCache, kFromCaches, kAlways };
 
 template <class E>
 HWY_INLINE bool fetches(const Fold& fold) {
@@ -218,15 +182,6 @@ HWY_NOINLINE size_t foldGroups(const Fold& fold, size_t offset, size_t end) {
   if constexpr (kSettles<E>) E::settle(dst + start, end - start, seen);
   return offset;
 }
-
-// Bytes before dst is aligned to a cache line; 0 if it never is.
-HWY_INLINE size_t bytesToLine(const uint8_t* dst, size_t elementBytes) {
-  const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
-  return bytes % elementBytes == 0 ? bytes : 0;
-}
-
-// Results that are settled together are still in the cache.
-constexpr size_t kSettledTogether = 65536;
 
 template <class E, FoldOp kOp, Way kWay>
 HWY_INLINE void foldBlocks(const Fold& fold, size_t offset, size_t end) {
