@@ -93,6 +93,12 @@ std::span<const KernelTable* const> supportedTargets() {
   return tables;
 }
 
+std::string describeKernels() {
+  std::string all;
+  for (const KernelTable* table : supportedTargets()) all += (all.empty() ? "" : ", ") + std::string(table->name);
+  return std::string(currentKernels().name) + " (of " + all + ")";
+}
+
 const KernelTable& currentKernels() { return *current().load(std::memory_order_relaxed); }
 
 Status chooseTarget(std::string_view name) {
