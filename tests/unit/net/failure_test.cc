@@ -125,7 +125,7 @@ TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
   const UniqueFd wrong = strangerTo(*listener, randomBytes(32, 1));
   const UniqueFd chatty = strangerTo(*listener, randomBytes(100000, 2));
   plugin::tcp::Token otherToken{};
-  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken);
+  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken, {});
   const UniqueFd replayed = strangerTo(*listener, {hello.begin(), hello.end()});
   strangerTo(*listener, {1, 2, 3}).reset();
   EXPECT_EQ(valueOf(listener->accept()), nullptr);
@@ -147,7 +147,7 @@ TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
 TEST_P(ConnectionFailure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 100; ++i) silent.push_back(strangerTo(*listener, {}));
+  for (int i = 0; i < 300; ++i) silent.push_back(strangerTo(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   Pair pair;
   const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
