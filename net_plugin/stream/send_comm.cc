@@ -35,9 +35,8 @@ void SendComm::Batch::addPiece(void* data, size_t length) {
 }
 
 void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, size_t most) {
-  FrameBytes& frame = frames[count];
+  FrameBytes& frame = frames[count++];
   frame = encodeFrame(slice);
-  slices[count++] = slice;
   const size_t frameSent = std::min(skip, kFrameBytes), dataSent = skip - frameSent;
   addPiece(frame.data() + frameSent, kFrameBytes - frameSent);
   addPiece(message + slice.offset + dataSent, std::min(slice.bytes - dataSent, most));
@@ -65,22 +64,21 @@ void SendComm::fill(Batch& batch, const Outlet& outlet, size_t most) {
 }
 
 // What was not sent of the slices that this socket had not begun stays for whichever socket is next.
-void SendComm::account(Outlet& outlet, const Batch& batch, size_t sent) {
-  for (size_t i = 0; i < batch.count; ++i) {
-    const Slice& slice = batch.slices[i];
-    const bool begun = i == 0 && outlet.busy;
-    if (sent == 0 && !begun) return;
-    if (!begun) {
-      cursor_.pass(slice);
-      if (!assembly().begin(slice)) return;  // cannot be: we cut it
-      outlet = {.slice = slice, .sent = 0, .busy = true, .full = false};
+void SendComm::account(Outlet& outlet, size_t sent) {
+  while (sent > 0) {
+    if (!outlet.busy) {
+      outlet.slice = sliceAt(cursor_);
+      outlet.sent = 0;
+      outlet.busy = true;
+      cursor_.pass(outlet.slice);
+      if (!assembly().begin(outlet.slice)) return;  // cannot be: we cut it
     }
-    const size_t part = std::min(sent, kFrameBytes + slice.bytes - outlet.sent);
+    const size_t all = kFrameBytes + outlet.slice.bytes, part = std::min(sent, all - outlet.sent);
     outlet.sent += part;
     sent -= part;
-    if (outlet.sent < kFrameBytes + slice.bytes) return;
+    if (outlet.sent < all) return;
     outlet.busy = false;
-    assembly().finish(slice);
+    assembly().finish(outlet.slice);
   }
 }
 
@@ -97,7 +95,7 @@ Result<size_t> SendComm::sendSome(size_t index, size_t most) {
     outlet.full = true;  // or interrupted: the next call tries again
     return size_t{0};
   }
-  account(outlet, batch, static_cast<size_t>(sent));
+  account(outlet, static_cast<size_t>(sent));
   outlet.full = static_cast<size_t>(sent) < batch.bytes;
   return static_cast<size_t>(sent);
 }

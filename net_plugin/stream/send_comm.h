@@ -44,7 +44,6 @@ class SendComm final : public SocketComm {
   // One sendmsg of at most kSlices slices.
   struct Batch {
     static constexpr size_t kSlices = 32;
-    std::array<Slice, kSlices> slices;
     std::array<FrameBytes, kSlices> frames;
     std::array<iovec, 2 * kSlices> pieces;
     size_t count = 0, pieceCount = 0;
@@ -61,7 +60,8 @@ class SendComm final : public SocketComm {
   bool hasWork(const Outlet& outlet) const { return outlet.busy || hasUntaken(); }
   Slice sliceAt(const Cursor& at);
   void fill(Batch& batch, const Outlet& outlet, size_t most);
-  void account(Outlet& outlet, const Batch& batch, size_t sent);
+  // What the socket has taken, slice after slice as fill() found them.
+  void account(Outlet& outlet, size_t sent);
   // One sendmsg. Returns the bytes sent.
   Result<size_t> sendSome(size_t index, size_t most);
   Status sendAll();
