@@ -1,8 +1,6 @@
 // What the plugin is measured against: plain TCP sockets between the two sides, and a loop that does nothing but move
 // bytes.
 #pragma once
-#include <poll.h>
-
 #include <vector>
 
 #include "tools/net_plugin_check/side.h"
@@ -18,10 +16,8 @@ class RawStream {
  public:
   RawStream(std::span<const UniqueFd> sockets, bool sends, std::span<uint8_t> memory, size_t piece);
   void start(size_t bytes);
-  Result<bool> step();
-  bool done() const;
-  // What a sleeper waits for.
-  void addTo(std::vector<pollfd>& sleepers) const;
+  // Until all is through.
+  Status run(Side& side);
 
  private:
   struct Lane {
@@ -29,13 +25,14 @@ class RawStream {
     size_t left = 0, at = 0;  // `at`: in its memory, which it goes round and round
     std::span<uint8_t> memory;
   };
-  Result<bool> moveSome(Lane& lane) const;
+  Result<bool> moveSome(Lane& lane, int flags) const;
 
   bool sends_;
   size_t piece_;
   std::vector<Lane> lanes_;
 };
 
+// Each in a thread of its own.
 Status driveRaw(Side& side, std::span<RawStream* const> streams);
 
 }  // namespace bps::check
