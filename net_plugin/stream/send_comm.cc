@@ -11,14 +11,15 @@ namespace bps::plugin::stream {
 namespace {
 
 // Measured in docs/transport.md: smaller ones cost system calls, larger ones leave the last socket alone for longer.
-constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{256} << 10;
+constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{512} << 10;
+constexpr size_t kTurns = 2;  // of each socket in a message, so that a slow one can leave its second to others
 constexpr std::chrono::seconds kBetweenLooks{1};
 
 }  // namespace
 
 size_t sliceBytesOf(size_t messageBytes, size_t sockets) {
   if (sockets == 1 || messageBytes <= kLeastSlice) return messageBytes;
-  return std::clamp((messageBytes + sockets - 1) / sockets, kLeastSlice, kMostSlice);
+  return std::clamp(messageBytes / (kTurns * sockets), kLeastSlice, kMostSlice);
 }
 
 void SendComm::Cursor::pass(const Slice& slice) {

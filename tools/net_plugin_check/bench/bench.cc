@@ -6,6 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tools/net_plugin_check/bench/pump.h"
+
 namespace bps::check {
 namespace {
 
@@ -24,6 +26,7 @@ struct Series {
 };
 
 struct Line {
+  const Contest* contest = nullptr;
   Series ours, rival, ratio;
 };
 
@@ -40,36 +43,35 @@ Status runRule(const CheckOptions& options, const Rule* rule, Round& round) {
 
 // All of them one after the other, so that the two of a pair see the same machine.
 Status runRound(const CheckOptions& options, std::vector<Line>& lines) {
-  const std::span<const Contest> all = contests(options.against);
   Round round;
-  for (const Contest& contest : all) {
-    BPS_TRY(runRule(options, contest.ours, round));
-    BPS_TRY(runRule(options, contest.rival, round));
-  }
-  for (size_t i = 0; i < all.size(); ++i) {
-    const double ours = round[all[i].ours][all[i].measure], rival = round[all[i].rival][all[i].measure];
-    lines[i].ours.values.push_back(ours);
-    lines[i].rival.values.push_back(rival);
-    lines[i].ratio.values.push_back(rival > 0 ? ours / rival : 0);
+  for (Line& line : lines) {
+    BPS_TRY(runRule(options, line.contest->ours, round));
+    BPS_TRY(runRule(options, line.contest->rival, round));
+    const double ours = round[line.contest->ours][line.contest->measure];
+    const double rival = round[line.contest->rival][line.contest->measure];
+    line.ours.values.push_back(ours);
+    line.rival.values.push_back(rival);
+    line.ratio.values.push_back(rival > 0 ? ours / rival : 0);
   }
   return {};
 }
 
 void print(const CheckOptions& options, const std::vector<Line>& lines) {
-  fmt::print("{} messages, {} in flight, {} times, median (least-most)\n", options.benchBytes, 8, options.bench);
+  fmt::print("messages of {} bytes, {} in flight; {} times, median (least-most)\n", options.benchBytes, Pump::kInFlight,
+             options.bench);
   fmt::print("{:<28}{:>24}{:>24}{:>22}\n", "", "plugin", "plain " + options.against, "ratio");
-  for (size_t i = 0; i < lines.size(); ++i)
-    fmt::print("{:<28}{:>24}{:>24}{:>22}\n", contests(options.against)[i].what, lines[i].ours.text(3),
-               lines[i].rival.text(3), lines[i].ratio.text(3));
+  for (const Line& line : lines)
+    fmt::print("{:<28}{:>24}{:>24}{:>22}\n", line.contest->what, line.ours.text(3), line.rival.text(3),
+               line.ratio.text(3));
 }
 
 Status write(const CheckOptions& options, const std::vector<Line>& lines) {
   nlohmann::json all = nlohmann::json::array();
-  for (size_t i = 0; i < lines.size(); ++i)
-    all.push_back({{"what", contests(options.against)[i].what},
-                   {"plugin", lines[i].ours.values},
-                   {"plain", lines[i].rival.values},
-                   {"ratio", lines[i].ratio.values}});
+  for (const Line& line : lines)
+    all.push_back({{"what", line.contest->what},
+                   {"plugin", line.ours.values},
+                   {"plain", line.rival.values},
+                   {"ratio", line.ratio.values}});
   std::ofstream out(options.json);
   out << all.dump(2) << '\n';
   out.close();
@@ -78,13 +80,23 @@ Status write(const CheckOptions& options, const std::vector<Line>& lines) {
 }
 
 Status run(const CheckOptions& options) {
-  std::vector<Line> lines(contests(options.against).size());
+  std::vector<Line> lines;
+  for (const Contest& contest : contests(options.against)) {
+    const auto named = std::find(options.only.begin(), options.only.end(), contest.ours->name);
+    if (options.only.empty() || named != options.only.end()) lines.push_back({&contest, {}, {}, {}});
+  }
   for (size_t i = 0; i < options.bench; ++i) BPS_TRY(runRound(options, lines));
   print(options, lines);
   return options.json.empty() ? Status() : write(options, lines);
 }
 
 }  // namespace
+
+std::vector<std::string> contestNames(const std::string& against) {
+  std::vector<std::string> names;
+  for (const Contest& contest : contests(against)) names.emplace_back(contest.ours->name);
+  return names;
+}
 
 int runBench(const CheckOptions& options) {
   const Status outcome = run(options);

@@ -14,6 +14,9 @@ struct Contest {
 // `against`: "tcp" or "memory".
 std::span<const Contest> contests(const std::string& against);
 
+// What --only may name.
+std::vector<std::string> contestNames(const std::string& against);
+
 // options.bench times each. Prints the table; the exit status.
 int runBench(const CheckOptions& options);
 
