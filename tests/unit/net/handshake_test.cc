@@ -1,9 +1,11 @@
 // A connection of several sockets comes about: whatever the order in which they come, and whoever else calls.
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "net_plugin/tcp/connector.h"
 #include "net_plugin/tcp/listener.h"
+#include "net_plugin/tcp/options.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::plugin::tcp {
@@ -104,8 +106,7 @@ TEST(Handshake, SocketsThatDoNotFitAreTurnedAwayAndDoNoHarm) {
   const UniqueFd half = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 0, .connection = 5}));
   const UniqueFd twice = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 0, .connection = 5}));
   const UniqueFd others = call(handle, encodeHello(handle.token, {.sockets = 3, .index = 1, .connection = 5}));
-  for (const Deadline deadline = Deadline::in(kPatience);
-       !(hungUp(twice) && hungUp(others)) && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kPatience); !(hungUp(twice) && hungUp(others)) && !deadline.passed();)
     EXPECT_EQ(valueOf(listener->accept()), nullptr);
   EXPECT_TRUE(hungUp(twice));
   EXPECT_TRUE(hungUp(others));
@@ -117,6 +118,21 @@ TEST(Handshake, SocketsThatDoNotFitAreTurnedAwayAndDoNoHarm) {
   for (const Deadline deadline = Deadline::in(std::chrono::seconds(4)); !late && !deadline.passed();)
     late = valueOf(listener->accept());
   EXPECT_TRUE(late);
+}
+
+TEST(Handshake, KeepaliveEndsWithThePatience) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  setOptions(socket.get(), 1, std::chrono::seconds(10));
+  const auto option = [&](int level, int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    EXPECT_EQ(::getsockopt(socket.get(), level, name, &value, &length), 0);
+    return value;
+  };
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE) + option(IPPROTO_TCP, TCP_KEEPCNT) * option(IPPROTO_TCP, TCP_KEEPINTVL),
+            10);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to peers that are well";
 }
 
 // A caller with the right token that never completes its connections can hold a few, no more.
