@@ -18,7 +18,7 @@ NCCL_NSOCKS_PERTHREAD=3 timeout 60 "$BUILD/tests/unit" --gtest_filter='Over/*/tc
 
 NCCL_NSOCKS_PERTHREAD=2 timeout 60 "$check" "$plugin" --bench 1 --bench-seconds 0.05 --raw-sockets 2 --json "$WORK/json" \
   > "$WORK/out" 2>&1 || fail "--bench: $(cat "$WORK/out")"
-timeout 60 "$check" "$plugin" --bench 1 --bench-seconds 0.05 --against memory >> "$WORK/out" 2>&1 ||
+NCCL_SHM_DISABLE=0 timeout 60 "$check" "$plugin" --bench 1 --bench-seconds 0.05 --against memory >> "$WORK/out" 2>&1 ||
   fail "--bench --against memory: $(cat "$WORK/out")"
 [ "$(grep -cE '^(round trip|one way|both ways).* [0-9.]+ \([0-9.]+-[0-9.]+\)$' "$WORK/out")" = 7 ] ||
   fail "not all lines: $(cat "$WORK/out")"

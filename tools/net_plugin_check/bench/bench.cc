@@ -59,9 +59,9 @@ Status runRound(const CheckOptions& options, std::vector<Line>& lines) {
 void print(const CheckOptions& options, const std::vector<Line>& lines) {
   fmt::print("messages of {} bytes, {} in flight; {} times, median (least-most)\n", options.benchBytes, Pump::kInFlight,
              options.bench);
-  fmt::print("{:<28}{:>24}{:>24}{:>22}\n", "", "plugin", "plain " + options.against, "ratio");
+  fmt::print("{:<28} {:>27} {:>27} {:>21}\n", "", "plugin", "plain " + options.against, "ratio");
   for (const Line& line : lines)
-    fmt::print("{:<28}{:>24}{:>24}{:>22}\n", line.contest->what, line.ours.text(3), line.rival.text(3),
+    fmt::print("{:<28} {:>27} {:>27} {:>21}\n", line.contest->what, line.ours.text(3), line.rival.text(3),
                line.ratio.text(3));
 }
 
