@@ -96,7 +96,9 @@ Result<std::string> memory(Side& side) {
   return report(side, BPS_TRY(timed(side, loadOf(side, 1, run))));
 }
 
-Result<std::string> pluginRoundTrip(Side& side) { return report(side, BPS_TRY(pluginRoundTrips(side, kManyPings))); }
+Result<std::string> pluginRoundTrip(Side& side) {
+  return report(side, BPS_TRY(pluginRoundTrips(side, pingsFor(side.options().benchSeconds))));
+}
 Result<std::string> pluginOneWay(Side& side) { return plugin(side, false); }
 Result<std::string> pluginBothWays(Side& side) { return plugin(side, true); }
 Result<std::string> socketOneWay(Side& side) { return sockets(side, false); }
@@ -126,7 +128,7 @@ Result<std::string> socketRoundTrip(Side& side) {
       return {Code::kRemote, "the plain connection has ended"};
     return side.sends() ? receiveEight(side, in) : Status();
   };
-  return report(side, BPS_TRY(roundTrips(kManyPings, turn)));
+  return report(side, BPS_TRY(roundTrips(pingsFor(side.options().benchSeconds), turn)));
 }
 
 Result<std::string> memoryRoundTrip(Side& side) {
@@ -142,7 +144,7 @@ Result<std::string> memoryRoundTrip(Side& side) {
     if (!side.sends()) shared.passTurn(0);
     return {};
   };
-  return report(side, BPS_TRY(roundTrips(kManyPings, turn)));
+  return report(side, BPS_TRY(roundTrips(pingsFor(side.options().benchSeconds), turn)));
 }
 
 constexpr Rule measure(const char* name, Result<std::string> (*body)(Side&)) {

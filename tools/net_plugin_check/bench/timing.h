@@ -24,8 +24,10 @@ Result<Timing> timed(Side& side, const Load& load);
 struct Pings {
   size_t warmUp = 200, count = 5000;
 };
-// Long enough that the scheduler has seen that each side wants a CPU of its own.
-inline constexpr Pings kManyPings{.warmUp = 10000, .count = 20000};
+// In a second's time or less there are enough that the scheduler has seen that each side wants a CPU of its own.
+inline Pings pingsFor(double seconds) {
+  return {.warmUp = static_cast<size_t>(10000 * seconds), .count = static_cast<size_t>(20000 * seconds)};
+}
 
 // Nanoseconds of each round trip. `turn` makes one on this side: the sending side begins.
 Result<std::vector<int64_t>> roundTrips(Pings pings, const std::function<Status()>& turn);
