@@ -71,6 +71,7 @@ Result<std::string> sockets(Side& side, bool bothWays) {
     made.emplace_back(std::span(all).subspan(i * count, count), side.sends() == (i == 0),
                       std::span(memory).subspan(i * Pump::kInFlight * bytes, Pump::kInFlight * bytes), bytes);
   std::vector<RawStream*> streams;
+  streams.reserve(made.size());
   for (RawStream& stream : made) streams.push_back(&stream);
   const auto run = [&](size_t messages) -> Status {
     for (RawStream* stream : streams) stream->start(messages * bytes);
