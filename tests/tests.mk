@@ -41,7 +41,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
-compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ perf/*/ tests/multiproc/ tests/broken_plugin/)))
+compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
   $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fault_plugin/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest

@@ -25,10 +25,12 @@ Process& process() {
 
 Status findDevicesOnce(Process& all, const Env& env) BPS_REQUIRES(all.mutex) {
   if (!all.devices.empty()) return {};
-  all.devices = BPS_TRY(tcp::findDevices(env.socketIfname));
-  for (const tcp::Device& device : all.devices)
-    logInfo("TCP device {}: {}, {} Mbit/s{}{}", device.name, device.address.text(), device.speedMbps,
-            device.pciPath.empty() ? "" : ", ", device.pciPath);
+  all.devices = BPS_TRY(tcp::findDevices(env.socketIfname, {env.socketThreads, env.socketsPerThread}));
+  for (tcp::Device& device : all.devices) {
+    device.patience = std::chrono::ceil<stream::Patience>(std::chrono::duration<double>(env.timeout.value));
+    logInfo("TCP device {}: {}, {} Mbit/s, {} socket(s) per connection{}{}", device.name, device.address.text(),
+            device.speedMbps, device.sockets, device.pciPath.empty() ? "" : ", ", device.pciPath);
+  }
   return {};
 }
 

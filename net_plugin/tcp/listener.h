@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "net_plugin/stream/recv_comm.h"
 #include "net_plugin/tcp/device.h"
-#include "net_plugin/tcp/recv_comm.h"
 #include "net_plugin/tcp/wire.h"
 
 namespace bps::plugin::tcp {
@@ -16,30 +16,46 @@ class Listener {
   static Result<std::unique_ptr<Listener>> create(const Device& device);
 
   HandleBytes handle() const { return encodeHandle(handle_); }
-  // Null: the caller has not come yet. Never blocks.
-  Result<std::unique_ptr<RecvComm>> accept();
+  // Null: the caller has not come yet, or not with all its sockets. Never blocks.
+  Result<std::unique_ptr<stream::RecvComm>> accept();
 
  private:
-  // A caller whose hello is not complete yet.
+  // A socket whose hello is not complete yet.
   struct Caller {
     UniqueFd socket;
     Deadline deadline;
     HelloBytes hello{};
     size_t got = 0;
   };
-  static constexpr size_t kMostCallers = 16;
+  // A connection that is not complete yet: its sockets that have said their right hello, each at its index.
+  struct Party {
+    uint64_t connection = 0;
+    Deadline deadline;
+    std::vector<UniqueFd> sockets;
+    size_t come = 0;
+  };
+  static constexpr size_t kMostCallers = 2 * kMostSockets;
+  static constexpr size_t kMostParties = 16;
   static constexpr int kMostReports = 8;
 
-  Listener(UniqueFd socket, const HandleData& handle) : socket_(std::move(socket)), handle_(handle) {}
+  Listener(UniqueFd socket, const HandleData& handle, Patience patience)
+      : socket_(std::move(socket)), handle_(handle), patience_(patience) {}
 
+  static bool isComplete(const Party& party) { return party.come == party.sockets.size(); }
   Status admitCallers();
-  // kDone: this is the one. A failure is why it has to go.
-  Result<Progress> hear(Caller& caller) const;
-  void turnAway(size_t index, const Status& why);
+  // A hello when it is whole and right; nothing yet; or a failure, why the caller has to go.
+  Result<std::optional<Hello>> hear(Caller& caller) const;
+  // Hears all that have something to say, beginning with the first.
+  void hearFrom(size_t first);
+  Status join(const Hello& hello, UniqueFd& socket);
+  void turnAway(const UniqueFd& socket, const Status& why);
+  std::unique_ptr<stream::RecvComm> completeParty();
 
   UniqueFd socket_;
   HandleData handle_;
+  Patience patience_;
   std::vector<Caller> callers_;  // oldest first
+  std::vector<Party> parties_;   // oldest first
   int turnedAway_ = 0;
 };
 

@@ -50,6 +50,11 @@ const EnvVar kEnvTable[] = {
      "RDMA devices that verbs may use."},
     {"NCCL_SHM_DISABLE", &Env::shmDisable, "", "0 or 1", 0, 0,
      "1: processes of one machine talk over the network devices too, not through shared memory (our net plugin)."},
+    {"NCCL_SOCKET_NTHREADS", &Env::socketThreads, "", "1 to 16", 1, 16,
+     "TCP: multiplies NCCL_NSOCKS_PERTHREAD. The calling thread does the work whatever stands here."},
+    {"NCCL_NSOCKS_PERTHREAD", &Env::socketsPerThread, "", "1 to 64", 1, 64,
+     "TCP: sockets of a connection (at most 64 after multiplying). The accepting side's value holds. Unset: by the "
+     "device."},
     {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0, "Preload library: the real libnccl.so.2."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},

@@ -47,6 +47,8 @@ struct Env {  // defaults live here and nowhere else
   std::string socketIfname;
   std::string ibHca;
   bool shmDisable = false;
+  int socketThreads = -1;
+  int socketsPerThread = -1;
   std::string ncclLibPath;
   Seconds timeout{10};
   bool auth = true;

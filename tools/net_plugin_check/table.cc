@@ -65,11 +65,12 @@ namespace {
 template <int V>
 class TableOf final : public Table {
  public:
-  explicit TableOf(const abi::Net<V>* table) : table_(table), head_(table->head) {}
+  TableOf(const abi::Net<V>* table, const bpsNetWait_v1_t* wait) : table_(table), head_(table->head), wait_(wait) {}
 
   int version() const override { return V; }
   std::string name() const override { return head_.name != nullptr ? head_.name : ""; }
   bool canFlush() const override { return head_.iflush != nullptr; }
+  const bpsNetWait_v1_t* wait() const override { return wait_; }
 
   const char* missing() const override {
     const std::array<std::pair<bool, const char*>, 16> members{{{head_.init, "init"},
@@ -231,6 +232,7 @@ class TableOf final : public Table {
 
   const abi::Net<V>* table_;
   const abi::Head<V>& head_;
+  const bpsNetWait_v1_t* wait_;
 };
 
 template <int V>
@@ -238,7 +240,8 @@ std::unique_ptr<Table> tableOf(void* library, int newest) {
   const auto* table =
       V <= newest ? static_cast<const abi::Net<V>*>(::dlsym(library, fmt::format("ncclNetPlugin_v{}", V).c_str()))
                   : nullptr;
-  if (table != nullptr) return std::make_unique<TableOf<V>>(table);
+  const auto* wait = static_cast<const bpsNetWait_v1_t*>(::dlsym(library, "bpsNetWait_v1"));
+  if (table != nullptr) return std::make_unique<TableOf<V>>(table, wait);
   if constexpr (V > kOldestAbi) return tableOf<V - 1>(library, newest);
   else return nullptr;
 }
