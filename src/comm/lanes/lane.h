@@ -68,8 +68,8 @@ class RemoteLane final : public Lane {
   }
 
   size_t depth_, maxChunkBytes_;
+  PageBuffer pushHeaders_, answerHeaders_, staging_;  // before the connections, which touch them to their end
   net::MessageQueue pushes_, answers_;
-  PageBuffer pushHeaders_, answerHeaders_, staging_;
   void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
   std::deque<InFlight> inFlight_;
   uint64_t admitted_ = 0, retired_ = 0;
