@@ -38,7 +38,8 @@ Connection::Connection(Context& context, std::shared_ptr<net::Driver> driver, st
       inner_(raw.comm),
       sends_(raw.sends),
       dice_(world_->dice()) {
-  const int fd = world_->spec().noWait > 0 ? -1 : driver_->waitFd(inner_);
+  const bool polls = world_->spec().noWait > 0 || deaf();
+  const int fd = polls ? -1 : driver_->waitFd(inner_);
   if (fd >= 0) waitFd_ = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
 }
 
@@ -106,8 +107,10 @@ Result<Request*> Connection::post(void* data, size_t bytes, Region* memory) {
   starved_ = dice_.hits(world_->spec().busyChance);
   if (starved_) return nullptr;
   void* region = memory != nullptr ? memory->inner : nullptr;
-  void* inner = sends_ ? BPS_TRY(driver_->isend(inner_, data, bytes, region))
-                       : BPS_TRY(driver_->irecv(inner_, data, bytes, region));
+  Result<void*> taken =
+      sends_ ? driver_->isend(inner_, data, bytes, region) : driver_->irecv(inner_, data, bytes, region);
+  if (!taken.ok() && deaf()) return nullptr;
+  void* inner = BPS_TRY(std::move(taken));
   if (inner == nullptr) return nullptr;
   Request& request = requests_[posted_++ % kMostRequests];
   request = {this, inner, static_cast<uint8_t*>(data), bytes > 0 ? memory : nullptr, true, false, {}, {}};
@@ -116,7 +119,9 @@ Result<Request*> Connection::post(void* data, size_t bytes, Region* memory) {
 
 // The wrapped plugin has completed it: decides when the caller hears of that.
 Status Connection::completeInner(Request& request) {
-  const net::Completion completion = BPS_TRY(driver_->test(request.inner));
+  Result<net::Completion> tested = driver_->test(request.inner);
+  if (!tested.ok() && deaf()) return {};
+  const net::Completion completion = BPS_TRY(std::move(tested));
   if (!completion.done) return {};
   request.completion = completion;
   request.complete = true;

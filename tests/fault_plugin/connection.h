@@ -67,6 +67,7 @@ class Connection {
 
   void checkMemory(const void* data, size_t bytes, Region* memory) const;
   void checkGoesOn() const;
+  bool deaf() const { return world_->spec().deaf > 0; }
   void touchBuffers();
   Status completeInner(Request& request);
   void corrupt(const Request& request);
