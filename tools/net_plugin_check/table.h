@@ -40,8 +40,8 @@ class Table {
 
   virtual int version() const = 0;
   virtual std::string name() const = 0;
-  // The first member that NCCL calls without looking and that is null, or null itself.
-  virtual const char* missing() const = 0;
+  // The first member that NCCL calls without looking and that is null, or null itself. Before init: `name` and `init`.
+  virtual const char* missing(bool initialised) const = 0;
   virtual bool canFlush() const = 0;
   bool hasContexts() const { return version() >= 11; }
 
