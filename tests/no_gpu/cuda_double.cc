@@ -21,7 +21,7 @@ constexpr int kSuccess = 0, kNotSupported = 801;
 constexpr int kVersion = 13000;
 constexpr int kComputeMajor = 8, kComputeMinor = 0;
 // Numbers of cudaDeviceAttr.
-constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;
+constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMostSharedMemory = 97;
 
 int unsupported(const char* name) {
   if (std::getenv("NO_GPU_VERBOSE") != nullptr) std::fprintf(stderr, "no GPU: %s\n", name);
@@ -37,12 +37,14 @@ int currentContext(void** context) {
   return kSuccess;
 }
 int driverDevice(int* device, int) { return *device = 0, kSuccess; }
+int uuid(void* bytes, int) { return std::memset(bytes, 1, 16), kSuccess; }
 int noAttribute(int* value, int, int) { return *value = 0, kSuccess; }
 int errorText(int, const char** text) { return *text = "there is no GPU", kSuccess; }
 
 void* driverFunction(std::string_view name) {
   const std::map<std::string_view, void*> known{{"cuCtxGetCurrent", reinterpret_cast<void*>(currentContext)},
                                                 {"cuDeviceGet", reinterpret_cast<void*>(driverDevice)},
+                                                {"cuDeviceGetUuid", reinterpret_cast<void*>(uuid)},
                                                 {"cuDeviceGetAttribute", reinterpret_cast<void*>(noAttribute)},
                                                 {"cuGetErrorString", reinterpret_cast<void*>(errorText)},
                                                 {"cuGetErrorName", reinterpret_cast<void*>(errorText)}};
@@ -56,11 +58,18 @@ int driverEntryPoint(const char* name, void** function, unsigned, unsigned long 
   return kSuccess;
 }
 
+int driverEntryPointUnversioned(const char* name, void** function, unsigned long long, int* found) {
+  return driverEntryPoint(name, function, kVersion, 0, found);
+}
+
 int device(int* out) { return *out = 0, kSuccess; }
 int one(int* out) { return *out = 1, kSuccess; }
 int version(int* out) { return *out = kVersion, kSuccess; }
 int attribute(int* value, int which, int) {
-  *value = which == kComputeCapabilityMajor ? kComputeMajor : which == kComputeCapabilityMinor ? kComputeMinor : 0;
+  *value = which == kComputeCapabilityMajor   ? kComputeMajor
+           : which == kComputeCapabilityMinor ? kComputeMinor
+           : which == kMostSharedMemory       ? 163 << 10
+                                              : 0;
   return kSuccess;
 }
 // A name, and memory: the members of cudaDeviceProp that NCCL looks at, all in front.
@@ -93,12 +102,13 @@ const std::map<std::string_view, void*>& runtime() {
     const auto is = [&](auto function, std::initializer_list<std::string_view> names) {
       for (const std::string_view name : names) t[name] = reinterpret_cast<void*>(function);
     };
-    is(driverEntryPoint, {"cudaGetDriverEntryPointByVersion", "cudaGetDriverEntryPoint"});
+    is(driverEntryPoint, {"cudaGetDriverEntryPointByVersion"});
+    is(driverEntryPointUnversioned, {"cudaGetDriverEntryPoint"});
     is(device, {"cudaGetDevice"});
     is(one, {"cudaGetDeviceCount"});
     is(version, {"cudaDriverGetVersion", "cudaRuntimeGetVersion"});
     is(attribute, {"cudaDeviceGetAttribute"});
-    is(properties, {"cudaGetDeviceProperties"});
+    is(properties, {"cudaGetDeviceProperties", "cudaGetDeviceProperties_v2"});
     is(busId, {"cudaDeviceGetPCIBusId"});
     is(allocate, {"cudaMalloc", "cudaHostAlloc"});
     is(release, {"cudaFree", "cudaFreeHost"});
@@ -110,7 +120,8 @@ const std::map<std::string_view, void*>& runtime() {
     is(nothing, {"cudaSetDevice", "cudaGetLastError", "cudaPeekAtLastError", "cudaThreadExchangeStreamCaptureMode",
                  "cudaStreamDestroy", "cudaEventDestroy", "cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize",
                  "cudaStreamSynchronize", "cudaStreamWaitEvent", "cudaStreamQuery", "cudaDeviceSynchronize",
-                 "cudaMemPoolSetAttribute", "cudaMemPoolTrimTo", "cudaMemPoolDestroy", "cudaDeviceSetLimit"});
+                 "cudaMemPoolSetAttribute", "cudaMemPoolTrimTo", "cudaMemPoolDestroy", "cudaDeviceSetLimit",
+                 "cudaFuncGetAttributes", "cudaFuncSetAttribute"});
     return t;
   }();
   return table;
