@@ -17,7 +17,20 @@ BPS_NVML int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
   return *major = 8, *minor = 0, kSuccess;
 }
 BPS_NVML int nvmlDeviceGetP2PStatus(void*, void*, int, int* status) { return *status = 1, kSuccess; }
-BPS_NVML int nvmlDeviceGetNvLinkState(void*, unsigned, int*) { return kNotSupported; }
-BPS_NVML int nvmlDeviceGetNvLinkCapability(void*, unsigned, int, unsigned*) { return kNotSupported; }
-BPS_NVML int nvmlDeviceGetNvLinkRemotePciInfo(void*, unsigned, void*) { return kNotSupported; }
-BPS_NVML int nvmlDeviceGetFieldValues(void*, int, void*) { return kNotSupported; }
+
+// What it says of everything else; the arguments do not matter then.
+#define BPS_NVML_UNKNOWN(function) \
+  BPS_NVML int function() { return kNotSupported; }
+BPS_NVML_UNKNOWN(nvmlDeviceGetNvLinkState)
+BPS_NVML_UNKNOWN(nvmlDeviceGetNvLinkCapability)
+BPS_NVML_UNKNOWN(nvmlDeviceGetNvLinkRemotePciInfo)
+BPS_NVML_UNKNOWN(nvmlDeviceGetFieldValues)
+BPS_NVML_UNKNOWN(nvmlDeviceGetPciInfo_v3)
+BPS_NVML_UNKNOWN(nvmlDeviceGetPciInfoExt)
+BPS_NVML_UNKNOWN(nvmlDeviceGetPcieLinkMaxSpeed)
+BPS_NVML_UNKNOWN(nvmlDeviceGetCurrPcieLinkGeneration)
+BPS_NVML_UNKNOWN(nvmlDeviceGetCurrPcieLinkWidth)
+BPS_NVML_UNKNOWN(nvmlDeviceGetGpuFabricInfoV)
+BPS_NVML_UNKNOWN(nvmlDeviceGetPlatformInfo)
+BPS_NVML_UNKNOWN(nvmlSystemGetConfComputeState)
+BPS_NVML_UNKNOWN(nvmlSystemGetConfComputeSettings)
