@@ -89,10 +89,10 @@ class SumService {
   void sumForAll();
 
   ServiceSpec spec_;
+  PageBuffer results_;                             // before the connections, which touch it to their end
   std::vector<std::unique_ptr<Inbound>> inbound_;  // per machine; null for the local one
   std::vector<std::unique_ptr<Answers>> answers_;
   std::deque<LocalChunk> local_;  // offered and not summed
-  PageBuffer results_;
   std::vector<Contribution> round_;
   RoundSum sum_;
   uint64_t offered_ = 0, summed_ = 0;

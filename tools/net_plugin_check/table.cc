@@ -72,27 +72,7 @@ class TableOf final : public Table {
   bool canFlush() const override { return head_.iflush != nullptr; }
   const bpsNetWait_v1_t* wait() const override { return wait_; }
 
-  const char* missing() const override {
-    const std::array<std::pair<bool, const char*>, 16> members{{{head_.init, "init"},
-                                                                {head_.devices, "devices"},
-                                                                {head_.getProperties, "getProperties"},
-                                                                {head_.listen, "listen"},
-                                                                {head_.connect, "connect"},
-                                                                {head_.accept, "accept"},
-                                                                {head_.regMr, "regMr"},
-                                                                {head_.deregMr, "deregMr"},
-                                                                {head_.isend, "isend"},
-                                                                {head_.irecv, "irecv"},
-                                                                {head_.test, "test"},
-                                                                {head_.closeSend, "closeSend"},
-                                                                {head_.closeRecv, "closeRecv"},
-                                                                {head_.closeListen, "closeListen"},
-                                                                {hasFinalize(), "finalize"},
-                                                                {!name().empty(), "name"}}};
-    for (const auto& [there, what] : members)
-      if (!there) return what;
-    return nullptr;
-  }
+  const char* missing(bool ready) const override { return abi::missingMember(*table_, ready); }
 
   int init(void** context) override {
     const MutexLock lock(initMutex());
@@ -224,11 +204,6 @@ class TableOf final : public Table {
 
  private:
   using Size = typename abi::Signatures<V>::Size;
-
-  bool hasFinalize() const {
-    if constexpr (V >= 11) return table_->tail.finalize != nullptr;
-    else return true;
-  }
 
   const abi::Net<V>* table_;
   const abi::Head<V>& head_;

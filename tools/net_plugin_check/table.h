@@ -41,8 +41,8 @@ class Table {
 
   virtual int version() const = 0;
   virtual std::string name() const = 0;
-  // The first member that NCCL calls without looking and that is null, or null itself.
-  virtual const char* missing() const = 0;
+  // The first member that NCCL calls without looking and that is null, or null itself. Before init: `name` and `init`.
+  virtual const char* missing(bool initialised) const = 0;
   virtual bool canFlush() const = 0;
   // How to sleep on its connections; null: it does not say.
   virtual const bpsNetWait_v1_t* wait() const = 0;

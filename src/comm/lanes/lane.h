@@ -80,9 +80,10 @@ class RemoteLane final : public Lane {
   }
 
   size_t depth_, maxChunkBytes_;
-  net::MessageQueue pushes_, answers_;
+  // Before the connections, which touch them to their end.
   PageBuffer pushHeaders_, answerHeaders_;
   PageBuffer staging_, copies_;  // answers to in-place calls; contributions to direct calls
+  net::MessageQueue pushes_, answers_;
   void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
   void* copiesMemory_ = nullptr;
   std::deque<InFlight> inFlight_;
