@@ -48,7 +48,7 @@ LDFLAGS  += $(filter -fsanitize=%,$(FLAVOUR_$(FLAVOUR)))
 sources  = $(sort $(foreach dir,$(patsubst %/,%,$(1)),$(wildcard $(dir)/*.cc)))
 objects  = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 
-CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src/control/link src/control/hub src/control/root src/service src/comm src/comm/local src/comm/lanes cpu_reduce topo)
+CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src/control/link src/control/hub src/control/root src/service src/comm src/comm/local src/comm/lanes cpu_reduce topo topo/xml topo/detect topo/plan)
 API_SRCS    := $(call sources,src/api)
 SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
@@ -66,7 +66,8 @@ BINS   := $(addprefix $(BUILD)/bin/,$(subst _,-,$(TOOLS)) $(if $(PERF_SRCS),bps-
 SODIUM := -l:libsodium.a
 # clang's OpenMP runtime is a package of its own; what clang builds here, to analyse and test, does without its threads.
 OPENMP := $(if $(IS_CLANG),-Wno-source-uses-openmp,-fopenmp)
-CORE_LIBS := $(SODIUM) $(filter -f%,$(OPENMP)) -ldl
+EXPAT := -l:libexpat.a
+CORE_LIBS := $(SODIUM) $(EXPAT) $(filter -f%,$(OPENMP)) -ldl
 CXXFLAGS += $(OPENMP)
 # clang's sanitizer runtimes are in the program, so a sanitized library cannot know all its symbols.
 COMPLETE := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)

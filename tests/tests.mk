@@ -30,6 +30,13 @@ $(BUILD)/tests/no_gpu/libnvidia-ml.so.1: $(call objects,tests/no_gpu/nvml_double
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^
 
+# What the test of detection loads in place of the driver's library.
+FAKE_NVML := $(BUILD)/tests/libfake-nvml.so
+$(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -o $@ $^
+$(BUILD)/tests/unit: | $(FAKE_NVML)
+
 tests: $(BROKEN) $(NO_GPU) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
 libraries: $(LIBS) $(FAULT_PLUGIN)
 compiler:
@@ -38,7 +45,7 @@ compiler:
 # One libFuzzer program per tests/fuzz/fuzz_NAME.cc, in FLAVOUR=asan. Linked with the modules that have parsers, which
 # leaves out the kernels: they take long to instrument and parse nothing.
 FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
-FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/% topo/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
+FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   $(filter-out %/main.cc,$(PERF_SRCS))
 $(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
 	@mkdir -p $(@D)
@@ -52,7 +59,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
 compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fault_plugin/ tests/fuzz/)))
+  $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.

@@ -9,6 +9,7 @@ gcc12: g++-12
 cmd:make make
 header:hwy/highway.h libhwy-dev
 header:sodium.h libsodium-dev
+header:expat.h libexpat1-dev
 header:fmt/format.h libfmt-dev
 header:nlohmann/json.hpp nlohmann-json3-dev
 header:CLI/CLI.hpp libcli11-dev
@@ -16,6 +17,7 @@ header:gtest/gtest.h libgtest-dev
 header:gmock/gmock.h libgmock-dev
 "
 optional="
+lib:libhwloc.so.15 libhwloc15
 header:benchmark/benchmark.h libbenchmark-dev
 cmd:clang++ clang
 cmd:clang-format clang-format
@@ -30,6 +32,7 @@ there() {
         [ "$($name -dumpversion 2>/dev/null | cut -d. -f1)" -ge 12 ] 2>/dev/null && return
       done
       return 1 ;;
+    lib:*) compgen -G "/usr/lib/*-linux-gnu/${1#lib:}" >/dev/null || compgen -G "/lib/*-linux-gnu/${1#lib:}" >/dev/null ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
     header:*) [ -e "/usr/include/${1#header:}" ] || compgen -G "/usr/include/*-linux-gnu/${1#header:}" >/dev/null ;;
   esac

@@ -7,7 +7,11 @@
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/env.h"
+#include "tools/bps_topo/inside.h"
+#include "tools/bps_topo/machine_json.h"
+#include "tools/bps_topo/probe.h"
 #include "tools/bps_topo/split_report.h"
+#include "topo/source.h"
 
 namespace bps {
 namespace {
@@ -18,7 +22,9 @@ struct Options {
   bool env = false;
   bool envMarkdown = false;
   SplitRequest split{.workers = 0, .servers = 0, .workerGbps = {100}, .serverGbps = {100}, .bytes = 0};
+  InsideRequest inside;
   std::string bytes = "1G";
+  std::string svg, out;
   bool json = false;
 };
 
@@ -27,10 +33,28 @@ int complain(const std::string& what) {
   return kUsageError;
 }
 
+void declareTopology(CLI::App& command, Options& options) {
+  command.add_option("--topo", options.inside.topology,
+                     "NCCL or hwloc XML file, or a machine in one line, as cpu[sw[gpu*4] nic] cpu[sw[gpu*4]]; without "
+                     "it BPS_TOPO_FILE, else this machine");
+  command.add_flag("--json", options.json, "print JSON");
+}
+
+void declareJob(CLI::App& command, Options& options) {
+  command.add_option("--bytes", options.bytes, "size of the all-reduce")->capture_default_str();
+  command
+      .add_option("--gpus", options.inside.gpus, "GPU of each local rank, -1 for host memory; without it one on each")
+      ->delimiter(',');
+  command.add_option("--roots", options.inside.roots,
+                     "how many roots take turns in rooted; without it as few as do best");
+}
+
 void declarePlan(CLI::App& plan, Options& options) {
   constexpr size_t kMost = 1U << 20;
-  plan.add_option("--workers", options.split.workers, "worker machines")
-      ->required()
+  declareTopology(plan, options);
+  declareJob(plan, options);
+  plan.add_option("--workers", options.split.workers,
+                  "worker machines: the split between machines instead of one's inside")
       ->check(CLI::Range(size_t{1}, kMost));
   plan.add_option("--servers", options.split.servers, "summation servers")->check(CLI::Range(size_t{0}, kMost));
   plan.add_option("--worker-gbps", options.split.workerGbps, "NIC rate of the workers, Gbit/s: one, or one for each")
@@ -39,55 +63,100 @@ void declarePlan(CLI::App& plan, Options& options) {
   plan.add_option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there")
       ->delimiter(',')
       ->capture_default_str();
-  plan.add_option("--bytes", options.bytes, "size of the all-reduce")->capture_default_str();
-  plan.add_flag("--json", options.json, "print JSON");
 }
 
-int runPlan(Options& options) {
+Result<MachineReport> inside(Options& options) {
   auto bytes = parseBytes(options.bytes);
-  if (!bytes.ok()) return complain(fmt::format("--bytes {}: {}", options.bytes, bytes.error().message()));
-  options.split.bytes = std::move(bytes).value();
-  auto report = makeSplitReport(options.split);
-  if (!report.ok()) return complain(report.error().message());
-  const SplitReport made = std::move(report).value();
-  fmt::print("{}", options.json ? splitJson(made) : splitText(made));
-  return 0;
+  if (!bytes.ok()) return std::move(bytes).status().within("--bytes " + options.bytes);
+  options.inside.bytes = std::move(bytes).value();
+  return makeMachineReport(options.inside, BPS_TRY(processEnv()));
 }
 
-int runShow() {
-  auto env = processEnv();
-  if (!env.ok()) return complain(env.error().message());
-  const Status chosen = cpu::chooseTarget(std::move(env).value().cpuTarget);
-  if (!chosen.ok()) return complain(chosen.message());
-  fmt::print("CPU kernels: {}\n", cpu::describeKernels());
-  return 0;
+Status runShow(Options& options) {
+  const MachineReport report = BPS_TRY(inside(options));
+  const Env env = BPS_TRY(processEnv());
+  BPS_TRY(cpu::chooseTarget(env.cpuTarget));
+  nlohmann::ordered_json json = showJson(report);
+  json["kernels"] = cpu::describeKernels();
+  if (options.json) fmt::print("{}\n", json.dump(2));
+  else fmt::print("{}CPU kernels: {}\n", showText(report), cpu::describeKernels());
+  return options.svg.empty() ? Status() : writeText(options.svg, showSvg(report));
+}
+
+// With --workers the text is that of the split alone; JSON holds both.
+Status runPlan(Options& options) {
+  nlohmann::ordered_json split = nlohmann::ordered_json::object();
+  if (options.split.workers > 0) {
+    auto bytes = parseBytes(options.bytes);
+    if (!bytes.ok()) return std::move(bytes).status().within("--bytes " + options.bytes);
+    options.split.bytes = std::move(bytes).value();
+    const SplitReport report = BPS_TRY(makeSplitReport(options.split));
+    options.inside.network = workerTraffic(options.split.workers, report.shares.workers.front());
+    if (!options.json) {
+      fmt::print("{}", splitText(report));
+      return {};
+    }
+    split = splitJson(report);
+  }
+  const MachineReport report = BPS_TRY(inside(options));
+  if (!options.json) {
+    fmt::print("{}", planText(report));
+    return {};
+  }
+  nlohmann::ordered_json json = planJson(report);
+  json.update(split);
+  fmt::print("{}\n", json.dump(2));
+  return {};
+}
+
+Status runProbe(Options& options) {
+  const Env env = BPS_TRY(processEnv());
+  const std::string& source = options.inside.topology.empty() ? env.topoFile : options.inside.topology;
+  Draft draft = BPS_TRY(loadDraft(source));
+  const std::vector<Measure> measures = probeMachine(draft);
+  fmt::print("{}", options.json ? probeJson(measures) : probeText(measures));
+  if (options.out.empty()) return {};
+  const Topology topology = BPS_TRY(draft.build());
+  return writeTopology(topology, options.out);
 }
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows what bps would do here: its settings, and the split of an all-reduce over workers and servers.");
+  CLI::App app(
+      "Shows what bps would do here: its settings, the split of an all-reduce over workers and servers, and the way of "
+      "the data inside a machine.");
   app.name("bps-topo");
   app.add_flag("--env", options.env, "every environment variable, the value in force and where it comes from");
   app.add_flag("--env-md", options.envMarkdown, "the same table with defaults, as the README has it");
-  CLI::App* plan = app.add_subcommand("plan", "shares, traffic and time of N workers and K servers");
+  CLI::App* show = app.add_subcommand("show", "this machine, or that of a file, and what bps uses of it");
+  declareTopology(*show, options);
+  declareJob(*show, options);
+  show->add_option("topology", options.inside.topology, "the same as --topo");
+  show->add_option("--svg", options.svg, "also draw it, with the traffic on each link, to this file");
+  CLI::App* plan =
+      app.add_subcommand("plan", "inside a machine: strategies, their times, who does what, bytes on each link");
   declarePlan(*plan, options);
-  CLI::App* show = app.add_subcommand("show", "what bps finds on this machine");
-  app.add_subcommand("probe", "not in this version")->allow_extras()->group("Later");
+  CLI::App* probe = app.add_subcommand("probe", "measures this machine");
+  declareTopology(*probe, options);
+  probe->add_option("-o,--out", options.out, "writes the topology with what was measured, for BPS_TOPO_FILE");
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    fmt::print("{}", app.help("", CLI::AppFormatMode::All));
     return 0;
   } catch (const CLI::ParseError& error) {
     return complain(error.what());
   }
-  if (app.got_subcommand("probe")) return complain("probe is not in this version");
   if (options.env) fmt::print("{}", envText(nullptr));
   if (options.envMarkdown) fmt::print("{}", envMarkdown());
-  if (show->parsed()) return runShow();
-  if (plan->parsed()) return runPlan(options);
-  return options.env || options.envMarkdown ? 0 : complain("nothing to do");
+  Status status;
+  if (show->parsed()) status = runShow(options);
+  if (plan->parsed()) status = runPlan(options);
+  if (probe->parsed()) status = runProbe(options);
+  if (!status.ok()) return complain(status.message());
+  const bool asked = options.env || options.envMarkdown || show->parsed() || plan->parsed() || probe->parsed();
+  return asked ? 0 : complain("nothing to do");
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "src/base/format.h"
 
@@ -86,9 +85,9 @@ std::string splitText(const SplitReport& report) {
   return text;
 }
 
-std::string splitJson(const SplitReport& report) {
+nlohmann::ordered_json splitJson(const SplitReport& report) {
   const Traffic traffic = trafficOf(report);
-  const nlohmann::ordered_json json = {
+  return {
       {"workers", report.request.workers},
       {"servers", report.request.servers},
       {"bytes", report.request.bytes},
@@ -99,7 +98,6 @@ std::string splitJson(const SplitReport& report) {
       {"speed_up", speedUp(report.secondsWithout, report.seconds())},
       {"seconds_with_one_more_server", report.secondsWithMore},
   };
-  return json.dump(2) + "\n";
 }
 
 }  // namespace bps

@@ -1,6 +1,7 @@
 // What `bps-topo plan --workers N --servers K` says: the split of a call over owners, its time, and what servers bring.
 #pragma once
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,6 @@ struct SplitReport {
 
 Result<SplitReport> makeSplitReport(const SplitRequest& request);
 std::string splitText(const SplitReport& report);
-std::string splitJson(const SplitReport& report);
+nlohmann::ordered_json splitJson(const SplitReport& report);
 
 }  // namespace bps

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# bps-topo on the machines of tests/data/topo: every plan is the expected one beside its file (--fix as second argument
+# writes them), the overrides work, and what is wrong is named. show, the drawing and the probe run on this machine.
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+unset BPS_TOPO_FILE BPS_TOPO_DUMP_FILE BPS_STRATEGY NCCL_TOPO_FILE NCCL_TOPO_DUMP_FILE
+topo=$BIN/bps-topo
+data=tests/data/topo
+
+for file in "$data"/*.xml; do
+  expected=${file%.xml}.plan
+  "$topo" plan --topo "$file" > "$WORK/plan" 2>&1 || fail "$file: $(cat "$WORK/plan")"
+  [ "${2:-}" = --fix ] && cp "$WORK/plan" "$expected"
+  diff -u "$expected" "$WORK/plan" > "$WORK/diff" || fail "another plan than expected: $(cat "$WORK/diff")"
+done
+
+json() { python3 -c "import json, sys; plan = json.load(open('$WORK/json')); assert $1, plan" || fail "not so: $1"; }
+"$topo" plan --json --topo "$data/pcie_only.xml" --bytes 64M > "$WORK/json" || fail "plan --json"
+json 'plan["strategy"] == "cpu_assisted" and plan["s_n"] == 0 and plan["s_g"] == 2 and plan["roots"] == []'
+json '[c["strategy"] for c in plan["candidates"]] == ["cpu_assisted", "scatter", "rooted", "flat_ring"]'
+json 'sum(l["up"]["staging"] for l in plan["traffic"] if l["link"] == "switch P1 - CPU 1") == 64 << 20'
+"$topo" plan --json --topo "$data/nvlink.xml" --roots 2 --workers 4 --servers 2 > "$WORK/json" || fail "plan --json --workers"
+json 'plan["strategy"] == "rooted" and plan["roots"] == [2, 3] and len(plan["shares"]["servers"]) == 2'
+BPS_TOPO_FILE=$data/nvlink.xml BPS_STRATEGY=flat_ring BPS_TOPO_DUMP_FILE=$WORK/dump.xml "$topo" plan --json > "$WORK/json" ||
+  fail "with variables"
+json 'plan["strategy"] == "flat_ring"'
+"$topo" plan --topo "$WORK/dump.xml" | tail -n +2 | diff - <(tail -n +2 "$data/nvlink.plan") > "$WORK/diff" ||
+  fail "the dump is another machine: $(cat "$WORK/diff")"
+"$topo" plan --workers 4 --servers 2 | grep -q '^speed-up over no server: 1.25 ' || fail "plan --workers"
+
+"$topo" show --svg "$WORK/drawing.svg" "$data/eight_nics.xml" > "$WORK/show" || fail "show: $(cat "$WORK/show")"
+grep -q 'NIC mlx5_7 .*driven by rank 7' "$WORK/show" || fail "show does not say who drives a NIC: $(cat "$WORK/show")"
+python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$WORK/drawing.svg')" || fail "the drawing is no XML"
+"$topo" show 'cpu[gpu*2 nic]' --json > "$WORK/json" || fail "show --json"
+json 'len(plan["nodes"]) == 4'
+
+# This machine can only be seen where libhwloc15 is installed.
+if "$topo" show > "$WORK/show" 2>&1; then
+  "$topo" probe --out "$WORK/probed.xml" > "$WORK/probe" || fail "probe: $(cat "$WORK/probe")"
+  grep -qE '^memory of CPU 0 +[0-9.]+ GB/s' "$WORK/probe" || fail "no rate of memory: $(cat "$WORK/probe")"
+  grep -qE '^host to device +skip' "$WORK/probe" || fail "nothing said of devices: $(cat "$WORK/probe")"
+  BPS_TOPO_FILE=$WORK/probed.xml "$topo" show | grep -qE 'memory [0-9.]+ GB/s' || fail "what was probed is not read"
+else
+  grep -q 'install libhwloc15' "$WORK/show" || fail "show: $(cat "$WORK/show")"
+fi
+
+refuses() {
+  local pattern=$1; shift
+  timeout 10 "$@" > "$WORK/out" 2>&1 && fail "exit 0: $*"
+  grep -qE -- "$pattern" "$WORK/out" || fail "no line names \"$pattern\": $* said: $(cat "$WORK/out")"
+}
+printf '<system version="1">\n<cpu numaid="0">\n<pci busid="a" class="gpu"/>\n</cpu></system>' > "$WORK/bad.xml"
+refuses "bad.xml: line 3: <pci>: class=\"gpu\" is not a hexadecimal number" "$topo" show "$WORK/bad.xml"
+refuses "topology /nonexistent: cannot be read" "$topo" plan --topo /nonexistent
+refuses 'at "disk\]": expected' "$topo" plan --topo 'cpu[disk]'
+refuses 'BPS_STRATEGY=best: .*auto, cpu_assisted, rooted, scatter or flat_ring' env BPS_STRATEGY=best "$topo" plan
+refuses 'local rank 0 is to use GPU 3' "$topo" plan --topo 'cpu[gpu]' --gpus 3
+refuses '2 roots among 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
+refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
+refuses 'banana' "$topo" plan --bytes banana
+exit 0

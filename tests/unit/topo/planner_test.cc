@@ -1,0 +1,269 @@
+// The published machines get the published strategies and numbers; the predicted traffic is exactly design's table; and
+// the two principles hold on any machine.
+#include "topo/plan/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/unit/topo/machines.h"
+#include "topo/plan/mixture.h"
+#include "topo/rates.h"
+
+namespace bps {
+namespace {
+
+using test::dataFile;
+using test::decide;
+using test::linkNamed;
+using test::machine;
+using test::of;
+
+constexpr uint64_t kBytes = uint64_t{64} << 20;
+
+std::vector<size_t> rootGpus(const Topology& topology, const Decision& decision) {
+  std::vector<size_t> gpus;
+  const LocalPlan& plan = decision.best().plan;
+  for (size_t rank : plan.roots) gpus.push_back(topology.indexOf(plan.placement.ranks[rank].seat));
+  return gpus;
+}
+
+TEST(Planner, PcieOnlyMachine) {
+  const Topology topology = machine(dataFile("pcie_only.xml"));
+  const Decision decision = decide(topology);
+  EXPECT_EQ(decision.switches.withNic, 0);
+  EXPECT_EQ(decision.switches.withoutNic, 2);
+  EXPECT_EQ(decision.best().plan.strategy, Strategy::kCpuAssisted);
+  EXPECT_NEAR(decision.mixture.x, 0.2, 1e-9);
+  EXPECT_NEAR(decision.best().seconds / decision.mixture.seconds, 1.094, 0.001);
+  const double ring = of(decision, Strategy::kFlatRing).seconds / decision.best().seconds;
+  EXPECT_NEAR(ring, 1.31, 0.001);
+  EXPECT_GE(1 - 1 / ring, 0.236);
+  EXPECT_LE(1 - 1 / ring, 0.238);
+  EXPECT_TRUE(of(decision, Strategy::kFlatRing).crosses);
+  EXPECT_FALSE(decision.best().crosses);
+}
+
+TEST(Planner, NvlinkMachine) {
+  const Topology topology = machine(dataFile("nvlink.xml"));
+  LocalJob job;
+  for (size_t roots : {0, 1, 2, 3}) {
+    job.roots = roots;
+    const Decision decision = decide(topology, job);
+    EXPECT_EQ(decision.switches.withNic, 1);
+    EXPECT_EQ(decision.switches.withoutNic, 3);
+    EXPECT_EQ(decision.best().plan.strategy, Strategy::kRooted);
+    const std::vector<size_t> gpus = rootGpus(topology, decision);
+    const std::vector<size_t> expected = {2, 3, 4};
+    EXPECT_EQ(gpus,
+              std::vector<size_t>(expected.begin(),
+                                  expected.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(roots))));
+    EXPECT_NE(decision.reason.find("not GPU 0-1"), std::string::npos) << decision.reason;
+    if (roots == 3) {
+      EXPECT_NE(decision.reason.find("GPU 4 is a root though"), std::string::npos) << decision.reason;
+    }
+  }
+  // The same with an NVSwitch.
+  EXPECT_EQ(decide(machine("cpu[sw[gpu*2 nic] sw[gpu*2]] cpu[sw[gpu*2]*2] nvlink=150")).best().plan.strategy,
+            Strategy::kRooted);
+}
+
+TEST(Planner, EightNicMachine) {
+  const Decision decision = decide(machine(dataFile("eight_nics.xml")));
+  EXPECT_EQ(decision.switches.withoutNic, 0);
+  EXPECT_EQ(decision.best().plan.strategy, Strategy::kScatter);
+}
+
+TEST(Planner, TrafficIsTheTable) {
+  const Topology pcie = machine(dataFile("pcie_only.xml")), nvlink = machine(dataFile("nvlink.xml"));
+  LocalJob job;
+  job.bytes = kBytes;
+  const Decision decision = decide(pcie, job);
+  constexpr uint64_t kPeers = 7 * kBytes / 4;
+  for (size_t gpu = 0; gpu < 8; ++gpu) {
+    const std::string name = "GPU " + std::to_string(gpu) + " - switch P" + std::to_string(gpu / 4);
+    const LinkBytes& assisted = decision.best().traffic.on(linkNamed(pcie, name));
+    const LinkBytes& ring = of(decision, Strategy::kFlatRing).traffic.on(linkNamed(pcie, name));
+    for (bool up : {true, false}) {
+      EXPECT_EQ(assisted.total(up), kPeers);  // (2l-1)M/l with l = 4
+      EXPECT_EQ((up ? ring.up : ring.down)[size_t(CopyKind::kPeer)], kPeers);
+    }
+  }
+  for (const char* name : {"switch P0 - CPU 0", "switch P1 - CPU 1"}) {
+    const LinkBytes& assisted = decision.best().traffic.on(linkNamed(pcie, name));
+    const LinkBytes& ring = of(decision, Strategy::kFlatRing).traffic.on(linkNamed(pcie, name));
+    for (bool up : {true, false}) {
+      EXPECT_EQ(assisted.total(up), kBytes);
+      EXPECT_EQ((up ? ring.up : ring.down)[size_t(CopyKind::kPeer)], kPeers);
+    }
+  }
+  const Decision rooted = decide(nvlink, job);
+  for (bool up : {true, false}) {
+    const auto on = [&](const char* name) { return rooted.best().traffic.on(linkNamed(nvlink, name)); };
+    EXPECT_EQ(on("switch P1 - CPU 0").total(up), kBytes);
+    EXPECT_EQ(on("GPU 2 - switch P1").total(up), kBytes);
+    EXPECT_EQ(on("GPU 3 - switch P1").total(up), 0U);
+    EXPECT_EQ(on("switch P0 - CPU 0").ofGpus(up), 0U);
+    EXPECT_EQ(on("switch P0 - CPU 0").total(up), kBytes);  // the network's
+  }
+}
+
+TEST(Planner, TheFormulaOfTheMixture) {
+  // t_switch = (l x + y) M / b_s, t_gpu = (x + (2l-1) y / l) M / b_g for other l and rates, by trying all x.
+  for (int l : {1, 2, 3, 4, 8})
+    for (double switchRate : {6.0, 13.1, 24.0}) {
+      const Topology topology = machine("cpu[nic] cpu[sw[gpu*" + std::to_string(l) + "]:" + std::to_string(switchRate) +
+                                        " sw[gpu*" + std::to_string(l) + "]:" + std::to_string(switchRate) + "]");
+      double least = 1e9;
+      for (int i = 0; i <= 10000; ++i) {
+        const double x = i / 10000.0, y = 1 - x;
+        // A switch with one GPU is that GPU's link.
+        const double bs = l == 1 ? std::min(switchRate, 13.1) : switchRate;
+        least = std::min(least, std::max((l * x + y) / bs, (x + (2 * l - 1) * y / l) / (l == 1 ? bs : 13.1)));
+      }
+      LocalJob job;
+      job.bytes = uint64_t{840} << 20;
+      const Decision decision = decide(topology, job);
+      const double expected = std::max(least * static_cast<double>(job.bytes) / kGiga,
+                                       static_cast<double>(job.bytes) / (13.1 * kGiga));  // the NIC's link
+      EXPECT_NEAR(decision.mixture.seconds / expected, 1, 1e-4) << l << " " << switchRate;
+    }
+}
+
+TEST(Planner, LeastOfLines) {
+  EXPECT_DOUBLE_EQ(leastOfLines({4, 1}, {1, 4}).x, 0.5);
+  EXPECT_DOUBLE_EQ(leastOfLines({4, 1, 3}, {1, 4, 3}).seconds, 3);
+  EXPECT_DOUBLE_EQ(leastOfLines({1, 1}, {2, 1}).x, 0);
+  EXPECT_DOUBLE_EQ(leastOfLines({2, 1}, {1, 1}).x, 1);
+  EXPECT_DOUBLE_EQ(leastOfLines({}, {}).seconds, 0);
+  EXPECT_DOUBLE_EQ(leastOfLines({0, 0}, {0, 0}).seconds, 0);
+}
+
+TEST(Planner, OverridesAndTheirNames) {
+  const Topology topology = machine(dataFile("pcie_only.xml"));
+  for (Strategy strategy : kStrategies) {
+    auto named = parseStrategy(std::string(nameOf(strategy)));
+    ASSERT_TRUE(named.ok());
+    LocalJob job;
+    job.strategy = std::move(named).value();
+    const Decision decision = decide(topology, job);
+    EXPECT_EQ(decision.best().plan.strategy, strategy);
+    EXPECT_NE(decision.reason.find("asked for"), std::string::npos);
+  }
+  EXPECT_EQ(std::move(parseStrategy("auto")).value(), std::nullopt);
+  EXPECT_STREQ(parseStrategy("ring").error().message(),
+               "strategy ring is none of auto, cpu_assisted, scatter, rooted, flat_ring");
+}
+
+TEST(Planner, BadJobsAreNamed) {
+  const Topology topology = machine("cpu[gpu*2]");
+  const auto whyNot = [&](const LocalJob& job) { return std::string(planLocal(topology, job).error().message()); };
+  EXPECT_EQ(whyNot({.gpus = {0, 5}}), "local rank 1 is to use GPU 5, the topology has 2 (counted from 0)");
+  EXPECT_EQ(whyNot({.gpus = {0}, .roots = 2}), "2 roots among 1 ranks");
+  EXPECT_EQ(whyNot({.gpus = {0}, .unit = 0}), "elements of 0 bytes");
+}
+
+TEST(Planner, OneMachineNeedsNoHostMemoryWithinASwitch) {
+  LocalJob job;
+  job.network = 0;
+  const Topology topology = machine("cpu[sw[gpu*4 nic]]");
+  const Decision decision = decide(topology, job);
+  EXPECT_FALSE(decision.best().plan.staged);
+  EXPECT_EQ(decision.best().traffic.on(linkNamed(topology, "switch P0 - CPU 0")).total(true), 0U);
+  EXPECT_TRUE(of(decide(machine("cpu[sw[gpu*2]*2]"), job), Strategy::kCpuAssisted).plan.staged);
+}
+
+// A random machine: switches that may nest, NICs anywhere, NVLink or none.
+std::string randomMachine(std::mt19937& random) {
+  const auto upTo = [&](unsigned most) { return static_cast<unsigned>(random() % (most + 1)); };
+  const auto devices = [&](bool nest, const auto& self) -> std::string {
+    std::string text;
+    if (upTo(3) > 0) text += " gpu*" + std::to_string(1 + upTo(3));
+    if (upTo(1) > 0) text += " nic*" + std::to_string(1 + upTo(1)) + ":" + std::to_string(25 << upTo(3));
+    for (unsigned i = nest ? upTo(2) : 0; i > 0; --i) text += " sw[" + self(false, self) + "]";
+    return text;
+  };
+  std::string text;
+  for (unsigned cpus = 1 + upTo(2); cpus > 0; --cpus) {
+    text += text.empty() ? "cpu[" : " cpu[";
+    for (unsigned i = upTo(2); i > 0; --i) text += " sw[" + devices(true, devices) + "]";
+    text += devices(false, devices) + "]";
+  }
+  return text + (upTo(1) > 0 ? " nvlink=150" : "") + " pci=" + std::to_string(6 << upTo(2));
+}
+
+// What every plan must be, whatever the machine: all strategies move every rank's whole buffer, and the choice keeps
+// the principles.
+void check(const Topology& topology, const Decision& decision, uint64_t bytes, uint64_t unit) {
+  const Candidate& best = decision.best();
+  EXPECT_FALSE(best.crosses);
+  for (const Candidate& other : decision.candidates) {
+    if (other.crosses) continue;
+    EXPECT_LE(best.seconds, other.seconds * (1 + 1e-8));
+    if (other.seconds == best.seconds) {
+      EXPECT_LE(best.besideNic, other.besideNic);
+    }
+  }
+  for (const Candidate& made : decision.candidates) {
+    const LocalPlan& plan = made.plan;
+    const std::vector<Copy> copies = copiesOf(plan, bytes, unit);
+    for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
+      // What leaves and enters a rank's memory is the whole buffer at least once each way.
+      const NodeId seat = plan.placement.ranks[rank].seat;
+      uint64_t out = 0, in = 0;
+      for (const Copy& copy : copies) {
+        if (copy.kind != CopyKind::kPeer && copy.kind != CopyKind::kStaging) continue;
+        if (copy.from == seat) out += copy.bytes;
+        if (copy.to == seat) in += copy.bytes;
+      }
+      if (plan.staged || plan.placement.ranks.size() > 1) {
+        EXPECT_GE(out + bytes / plan.placement.ranks.size() + unit, bytes) << nameOf(plan.strategy);
+        EXPECT_GE(in + bytes / plan.placement.ranks.size() + unit, bytes) << nameOf(plan.strategy);
+      }
+    }
+    uint64_t network = 0;
+    for (NodeId nic : topology.all(NodeKind::kNic))
+      network += made.traffic.on(topology.uplink(nic)).down[size_t(CopyKind::kNic)];
+    if (!plan.placement.nics.empty()) {
+      EXPECT_EQ(network, bytes) << nameOf(plan.strategy);
+    }
+  }
+}
+
+TEST(Planner, PrinciplesHoldOnAnyMachine) {
+  std::mt19937 random(20251121);
+  for (int i = 0; i < 40; ++i) {
+    const std::string text = randomMachine(random);
+    SCOPED_TRACE(text);
+    const Topology topology = machine(text);
+    LocalJob job;
+    job.bytes = 4 * 1001 + 4 * (random() % 100);
+    if (topology.all(NodeKind::kGpu).size() > 10) continue;
+    const Decision decision = decide(topology, job);
+    check(topology, decision, job.bytes, job.unit);
+    // Roots are beside a NIC only where every GPU is.
+    const Candidate& rooted = of(decision, Strategy::kRooted);
+    const auto& gpus = topology.all(NodeKind::kGpu);
+    const bool choice = std::any_of(gpus.begin(), gpus.end(), [&](NodeId gpu) { return !topology.besideNic(gpu); });
+    if (choice && rooted.plan.strategy == Strategy::kRooted && !rooted.crosses) {
+      EXPECT_EQ(rooted.besideNic, 0U);
+    }
+    // The same plan predicts other sizes.
+    EXPECT_EQ(predict(topology, rooted.plan, 0, 4).on(0).total(true), 0U);
+  }
+}
+
+TEST(Planner, RanksInHostMemory) {
+  const Topology topology = machine(dataFile("cpu_only.xml"));
+  for (size_t ranks : {1, 2, 3, 8}) {
+    LocalJob job;
+    job.gpus.assign(ranks, -1);
+    const Decision decision = decide(topology, job);
+    EXPECT_EQ(decision.best().plan.strategy, Strategy::kCpuAssisted);
+    EXPECT_EQ(decision.best().plan.placement.groups.size(), ranks);
+    check(topology, decision, job.bytes, job.unit);
+  }
+}
+
+}  // namespace
+}  // namespace bps

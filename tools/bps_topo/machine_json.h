@@ -1,0 +1,12 @@
+// The same as JSON.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "tools/bps_topo/machine_text.h"
+
+namespace bps {
+
+nlohmann::ordered_json planJson(const MachineReport& report);
+nlohmann::ordered_json showJson(const MachineReport& report);
+
+}  // namespace bps

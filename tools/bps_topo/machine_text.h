@@ -1,0 +1,24 @@
+// What `bps-topo show` and the inside part of `bps-topo plan` print: the machine as a tree, the strategies, the traffic
+// of each link.
+#pragma once
+#include <string>
+
+#include "topo/plan/planner.h"
+
+namespace bps {
+
+struct MachineReport {
+  std::string source;  // "this machine", or the file or text
+  Topology topology;
+  LocalJob job;
+  Decision decision;
+};
+
+std::string showText(const MachineReport& report);
+std::string planText(const MachineReport& report);
+std::string showSvg(const MachineReport& report);
+
+// "13.1 GB/s"; "unknown" for 0.
+std::string rateText(double bytesPerSecond);
+
+}  // namespace bps

@@ -1,0 +1,131 @@
+#include "tools/bps_topo/probe.h"
+
+#include <fmt/core.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tools/bps_topo/machine_text.h"
+#include "topo/rates.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kBlock = size_t{64} << 20;  // of each thread; larger than its part of any cache
+constexpr size_t kMostThreads = 16;
+constexpr size_t kRounds = 9;
+
+using Clock = std::chrono::steady_clock;
+
+void runOn(const CpuSet& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (unsigned cpu : cpus.cpus())
+    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
+  if (!cpus.empty()) (void)::sched_setaffinity(0, sizeof set, &set);
+}
+
+Measure summarise(std::string what, std::vector<double> rates, std::string note) {
+  std::sort(rates.begin(), rates.end());
+  const double median = rates[rates.size() / 2];
+  return {std::move(what), median, (rates.back() - rates.front()) / median, std::move(note)};
+}
+
+// Every thread copies from memory that a thread of `from` touched first to memory of its own, on the CPUs of `to`.
+// Bytes copied per second, of all threads together, round by round.
+std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
+  const size_t threads = std::clamp<size_t>(to.size(), 1, kMostThreads);
+  std::barrier barrier(static_cast<std::ptrdiff_t>(threads));
+  std::vector<double> rates;
+  std::vector<std::thread> running;
+  for (size_t t = 0; t < threads; ++t) {
+    running.emplace_back([&, t] {
+      runOn(from);
+      const auto source = std::make_unique<char[]>(kBlock);
+      std::memset(source.get(), 1, kBlock);
+      runOn(to);
+      const auto target = std::make_unique<char[]>(kBlock);
+      std::memset(target.get(), 2, kBlock);
+      for (size_t round = 0; round < kRounds + 1; ++round) {
+        barrier.arrive_and_wait();
+        const auto start = Clock::now();
+        std::memcpy(target.get(), source.get(), kBlock);
+        barrier.arrive_and_wait();
+        const std::chrono::duration<double> took = Clock::now() - start;
+        // The first round only warms up.
+        if (t == 0 && round > 0) rates.push_back(static_cast<double>(threads * kBlock) / took.count());
+      }
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+  return rates;
+}
+
+void probeMemory(Draft& draft, std::vector<Measure>& measures) {
+  std::vector<NodeId> numas;
+  for (NodeId id = 0; id < draft.nodes().size(); ++id)
+    if (draft.nodes()[id].kind == NodeKind::kNuma) numas.push_back(id);
+  for (size_t i = 0; i < numas.size(); ++i) {
+    Cpu& cpu = draft.node(numas[i]).cpu;
+    std::vector<double> rates = copyRates(cpu.cpus, cpu.cpus);
+    for (double& rate : rates) rate *= 2;  // read and written
+    measures.push_back(summarise(fmt::format("memory of CPU {}", i), rates, "read and written together"));
+    cpu.memoryRate = measures.back().bytesPerSecond;
+    if (numas.size() == 1) {
+      measures.push_back({"CPU interconnect", 0, 0, "there is one NUMA node"});
+      continue;
+    }
+    const size_t other = (i + 1) % numas.size();
+    rates = copyRates(draft.node(numas[other]).cpu.cpus, cpu.cpus);
+    measures.push_back(summarise(fmt::format("memory of CPU {} read from CPU {}", other, i), rates, "one way"));
+    draft.node(numas[other]).cpu.interconnectRate = measures.back().bytesPerSecond;
+  }
+}
+
+}  // namespace
+
+std::vector<Measure> probeMachine(Draft& draft) {
+  std::vector<Measure> measures;
+  probeMemory(draft, measures);
+  measures.push_back(probeLoopback());
+  size_t gpus = 0;
+  for (const Node& node : draft.nodes()) {
+    gpus += node.kind == NodeKind::kGpu ? 1 : 0;
+    if (node.kind != NodeKind::kNic) continue;
+    const std::string rate = node.mbps > 0 ? fmt::format("{:g} Gbit/s", node.mbps / 1000) : "no rate";
+    measures.push_back({"NIC " + node.name, 0, 0, "needs a machine at the other end; the kernel says " + rate});
+  }
+  const std::string none = gpus == 0 ? "there is no GPU" : "this version does not drive GPUs";
+  measures.push_back({"host to device", 0, 0, none});
+  measures.push_back({"device to device", 0, 0, none});
+  return measures;
+}
+
+std::string probeText(const std::vector<Measure>& measures) {
+  std::string text;
+  for (const Measure& measure : measures)
+    text += measure.bytesPerSecond > 0
+                ? fmt::format("{:<32} {:>12}  +-{:.0f} %  {}\n", measure.what, rateText(measure.bytesPerSecond),
+                              50 * measure.spread, measure.note)
+                : fmt::format("{:<32} {:>12}  {}\n", measure.what, "skip", measure.note);
+  return text;
+}
+
+std::string probeJson(const std::vector<Measure>& measures) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Measure& measure : measures)
+    json.push_back({{"what", measure.what},
+                    {"bytes_per_second", measure.bytesPerSecond},
+                    {"spread", measure.spread},
+                    {"skipped", measure.bytesPerSecond <= 0},
+                    {"note", measure.note}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace bps

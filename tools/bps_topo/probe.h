@@ -1,0 +1,25 @@
+// bps-topo probe: measures what can be measured here, and says what cannot and why.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "topo/draft.h"
+
+namespace bps {
+
+struct Measure {
+  std::string what;
+  double bytesPerSecond = 0;  // the median; 0: not measured
+  double spread = 0;          // (most - least) / median
+  std::string note;           // why it was not measured, or what the number means
+};
+
+// Writes what it measures of memory into the draft. Takes a few seconds and all CPUs.
+std::vector<Measure> probeMachine(Draft& draft);
+std::string probeText(const std::vector<Measure>& measures);
+std::string probeJson(const std::vector<Measure>& measures);
+
+// One TCP connection from this process to itself over the loopback interface; 0 when it cannot be had.
+Measure probeLoopback();
+
+}  // namespace bps

@@ -1,0 +1,124 @@
+// The machine as a drawing: a column for each device, rows for CPUs, switches and devices, lines as wide as what the
+// chosen strategy sends over them.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tools/bps_topo/machine_text.h"
+#include "topo/rates.h"
+
+namespace bps {
+namespace {
+
+constexpr double kColumn = 150, kRow = 120, kWidth = 124, kHeight = 44, kMargin = 20, kWidest = 10;
+
+struct Box {
+  double x = 0, y = 0;  // of its middle
+};
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const MachineReport& report) : report_(report), topology_(report.topology) {}
+
+  std::string draw() {
+    place(kRoot, 0);
+    placeNvSwitch();
+    for (LinkId id = 0; id < topology_.links().size(); ++id) {
+      const LinkBytes& bytes = report_.decision.best().traffic.on(id);
+      most_ = std::max({most_, bytes.total(true), bytes.total(false)});
+    }
+    std::string lines, boxes;
+    for (LinkId id = 0; id < topology_.links().size(); ++id) lines += line(id);
+    for (const auto& [id, at] : boxes_) boxes += box(id, at);
+    const double width = std::max(columns_ * kColumn, 6 * kColumn) + 2 * kMargin;
+    const double height = (deepest_ + 2) * kRow + 2 * kMargin;
+    return fmt::format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+               "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+               "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+               "<text x=\"{2}\" y=\"{2}\">{3}: {4}, GB up / down for {5:.4g} GB</text>\n",
+               width, height, kMargin, escaped(report_.source), nameOf(report_.decision.best().plan.strategy),
+               static_cast<double>(report_.job.bytes) / kGiga) +
+           lines + boxes + "</svg>\n";
+  }
+
+ private:
+  // A node stands above the middle of what is below it.
+  double place(NodeId id, double depth) {
+    deepest_ = std::max(deepest_, depth);
+    const std::vector<NodeId> children = topology_.children(id);
+    double first = 0, last = 0;
+    for (size_t i = 0; i < children.size(); ++i) {
+      last = place(children[i], depth + 1);
+      if (i == 0) first = last;
+    }
+    const double x = children.empty() ? kMargin + (columns_++ + 0.5) * kColumn : (first + last) / 2;
+    boxes_[id] = {x, kMargin + (depth + 0.5) * kRow};
+    return x;
+  }
+  void placeNvSwitch() {
+    for (NodeId id : topology_.all(NodeKind::kNvSwitch))
+      boxes_[id] = {kMargin + columns_ * kColumn / 2, kMargin + (deepest_ + 1.5) * kRow};
+  }
+
+  std::string line(LinkId id) const {
+    const Link& link = topology_.link(id);
+    if (link.kind == LinkKind::kMemory) return {};
+    const Box a = boxes_.at(link.near), b = boxes_.at(link.far);
+    const LinkBytes& bytes = report_.decision.best().traffic.on(id);
+    const uint64_t up = bytes.total(true), down = bytes.total(false);
+    const double width =
+        1 + (most_ > 0 ? kWidest * static_cast<double>(std::max(up, down)) / static_cast<double>(most_) : 0);
+    const char* color = topology_.sharedWithNic(id) ? "#c33" : link.kind == LinkKind::kNvlink ? "#7a3" : "#888";
+    std::string text = fmt::format(
+        "<line x1=\"{:.0f}\" y1=\"{:.0f}\" x2=\"{:.0f}\" y2=\"{:.0f}\" stroke=\"{}\" stroke-width=\"{:.1f}\"/>\n", a.x,
+        a.y, b.x, b.y, color, width);
+    if (up + down > 0)
+      text += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{:.4g} / {:.4g}</text>\n",
+                          (2 * a.x + b.x) / 3, (2 * a.y + b.y) / 3, static_cast<double>(up) / kGiga,
+                          static_cast<double>(down) / kGiga);
+    return text;
+  }
+
+  std::string box(NodeId id, const Box& at) const {
+    static constexpr const char* kColors[] = {"#eee", "#cde", "#ddd", "#cec", "#ecc", "#cec"};
+    const LocalPlan& plan = report_.decision.best().plan;
+    const bool root = std::any_of(plan.roots.begin(), plan.roots.end(),
+                                  [&](size_t rank) { return plan.placement.ranks[rank].seat == id; });
+    const std::string name = topology_.nameOf(id) + (root ? " (root)" : "");
+    return fmt::format(
+        "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\" stroke=\"#444\" "
+        "stroke-width=\"{}\"/>\n<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n",
+        at.x - kWidth / 2, at.y - kHeight / 2, kWidth, kHeight, kColors[static_cast<size_t>(topology_.node(id).kind)],
+        root ? 3 : 1, at.x, at.y + 4, escaped(name));
+  }
+
+  const MachineReport& report_;
+  const Topology& topology_;
+  std::map<NodeId, Box> boxes_;
+  double columns_ = 0, deepest_ = 0;
+  uint64_t most_ = 0;
+};
+
+}  // namespace
+
+std::string showSvg(const MachineReport& report) { return Drawing(report).draw(); }
+
+}  // namespace bps

@@ -1,0 +1,92 @@
+// NVLink from NVML, NVIDIA's management library, found at run time: there is no driver on most machines that build or
+// run bps.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <memory>
+
+#include "src/base/format.h"
+#include "topo/detect/detect.h"
+#include "topo/detect/nvml_table.h"
+
+namespace bps {
+namespace {
+
+constexpr unsigned kMostNvlinks = 36;  // of one GPU; more than any has
+
+template <class F>
+bool load(void* library, const char* name, F& function) {
+  function = reinterpret_cast<F>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+bool loadAll(void* library, NvmlTable& nvml) {
+  return load(library, "nvmlInit_v2", nvml.init) && load(library, "nvmlShutdown", nvml.shutdown) &&
+         load(library, "nvmlDeviceGetCount_v2", nvml.count) &&
+         load(library, "nvmlDeviceGetHandleByIndex_v2", nvml.handle) &&
+         load(library, "nvmlDeviceGetPciInfo_v3", nvml.pciInfo) &&
+         load(library, "nvmlDeviceGetCudaComputeCapability", nvml.capability) &&
+         load(library, "nvmlDeviceGetNvLinkState", nvml.linkState) &&
+         load(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", nvml.linkPeer);
+}
+
+// "00000000:0A:00.0" -> "0000:0a:00.0", as sysfs has it.
+std::string busIdOf(const NvmlPciInfo& info) {
+  std::string id(info.busId, std::find(info.busId, info.busId + sizeof info.busId, '\0'));
+  std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
+  return id.substr(0, 4) == "0000" && id.find(':') == 8 ? id.substr(4) : id;
+}
+
+NodeId gpuWith(const Draft& draft, const std::string& busId) {
+  for (NodeId id = 1; id < draft.nodes().size(); ++id)
+    if (draft.nodes()[id].kind == NodeKind::kGpu && draft.nodes()[id].pcie.busId == busId) return id;
+  return kNoNode;
+}
+
+// Active links, counted by what is at their other end: another GPU of this machine, or else an NVSwitch.
+void addLinks(Draft& draft, const NvmlTable& nvml, NvmlDevice device, NodeId gpu) {
+  std::map<std::string, int> peers;
+  for (unsigned link = 0; link < kMostNvlinks; ++link) {
+    int active = 0;
+    NvmlPciInfo peer{};
+    if (nvml.linkState(device, link, &active) != 0 || active == 0) continue;
+    if (nvml.linkPeer(device, link, &peer) != 0) continue;
+    ++peers[busIdOf(peer)];
+  }
+  for (const auto& [busId, count] : peers)
+    draft.add({.gpu = gpu, .target = busId, .toSwitch = gpuWith(draft, busId) == kNoNode, .count = count});
+}
+
+void addGpu(Draft& draft, const NvmlTable& nvml, unsigned index) {
+  NvmlDevice device = nullptr;
+  NvmlPciInfo info{};
+  if (nvml.handle(index, &device) != 0 || nvml.pciInfo(device, &info) != 0) return;
+  const NodeId gpu = gpuWith(draft, busIdOf(info));
+  if (gpu == kNoNode) return;
+  int major = 0, minor = 0;
+  if (nvml.capability(device, &major, &minor) == 0) draft.node(gpu).sm = 10 * major + minor;
+  draft.node(gpu).dev = static_cast<int>(index);
+  addLinks(draft, nvml, device, gpu);
+}
+
+}  // namespace
+
+std::string addNvml(Draft& draft, const char* library) {
+  struct Close {
+    void operator()(void* handle) const { ::dlclose(handle); }
+  };
+  const std::unique_ptr<void, Close> handle(::dlopen(library, RTLD_NOW | RTLD_LOCAL));
+  if (handle == nullptr) return fmt::format("{} is not there", library);
+  NvmlTable nvml{};
+  if (!loadAll(handle.get(), nvml)) return fmt::format("{} lacks a function", library);
+  if (nvml.init() != 0) return fmt::format("{} does not start", library);
+  unsigned count = 0;
+  if (nvml.count(&count) == 0)
+    for (unsigned i = 0; i < std::min<unsigned>(count, Draft::kMostGpus); ++i) addGpu(draft, nvml, i);
+  nvml.shutdown();
+  return "";
+}
+
+}  // namespace bps

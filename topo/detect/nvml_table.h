@@ -1,0 +1,25 @@
+// The little of NVML's interface that is used, declared here: its header comes with CUDA, which no build needs.
+#pragma once
+
+namespace bps {
+
+using NvmlDevice = void*;
+
+struct NvmlPciInfo {
+  char shortBusId[16];
+  unsigned domain, bus, device, deviceId, subsystemId;
+  char busId[32];  // "00000000:0A:00.0"
+};
+
+struct NvmlTable {  // all return 0 for success
+  int (*init)();
+  int (*shutdown)();
+  int (*count)(unsigned*);
+  int (*handle)(unsigned, NvmlDevice*);
+  int (*pciInfo)(NvmlDevice, NvmlPciInfo*);
+  int (*capability)(NvmlDevice, int*, int*);
+  int (*linkState)(NvmlDevice, unsigned, int*);
+  int (*linkPeer)(NvmlDevice, unsigned, NvmlPciInfo*);
+};
+
+}  // namespace bps

@@ -1,0 +1,56 @@
+// Every link's time is a straight line in x, so J, their maximum, is convex. The least of it lies at an end, or where a
+// falling line meets a rising one. Starting from the highest lines at both ends, the point where two lines meet is
+// tried; if a third is higher there, it takes the place of the one that falls, or rises, as it does.
+#include "topo/plan/mixture.h"
+
+#include <cmath>
+
+namespace bps {
+namespace {
+
+constexpr double kTiny = 1e-12;
+
+struct Lines {
+  const std::vector<double>& at0;
+  const std::vector<double>& at1;
+
+  double value(size_t i, double x) const { return (1 - x) * at0[i] + x * at1[i]; }
+  double slope(size_t i) const { return at1[i] - at0[i]; }
+
+  // The highest line at x; of several the one that rises most, or falls most.
+  size_t highest(double x, bool rising) const {
+    size_t best = 0;
+    for (size_t i = 1; i < at0.size(); ++i) {
+      const double more = value(i, x) - value(best, x);
+      const bool equal = std::abs(more) <= kTiny * value(best, x);
+      if (equal ? (rising ? slope(i) > slope(best) : slope(i) < slope(best)) : more > 0) best = i;
+    }
+    return best;
+  }
+};
+
+}  // namespace
+
+Mixture leastOfLines(const std::vector<double>& at0, const std::vector<double>& at1) {
+  if (at0.empty()) return {};
+  const Lines lines{at0, at1};
+  size_t falling = lines.highest(0, true), rising = lines.highest(1, false);
+  if (lines.slope(falling) >= 0) return {0, lines.value(falling, 0)};
+  if (lines.slope(rising) <= 0) return {1, lines.value(rising, 1)};
+  double x = 0;
+  for (size_t tries = 0; tries <= 2 * at0.size(); ++tries) {
+    x = (at0[falling] - at0[rising]) / (lines.slope(rising) - lines.slope(falling));
+    const size_t top = lines.highest(x, true);
+    if (lines.value(top, x) <= lines.value(falling, x) * (1 + kTiny)) break;
+    (lines.slope(top) < 0 ? falling : rising) = top;
+  }
+  return {x, lines.value(lines.highest(x, true), x)};
+}
+
+Mixture bestMixture(const Topology& topology, const LocalPlan& cpuAssisted, uint64_t bytes, uint64_t unit) {
+  Traffic bruteForce(topology);
+  for (const Copy& copy : bruteForceCopiesOf(cpuAssisted, bytes, unit)) bruteForce.charge(topology, copy);
+  return leastOfLines(timesOf(topology, predict(topology, cpuAssisted, bytes, unit)), timesOf(topology, bruteForce));
+}
+
+}  // namespace bps

@@ -1,0 +1,73 @@
+#include "topo/source.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+#include "src/base/env.h"
+#include "src/base/format.h"
+#include "topo/detect/detect.h"
+#include "topo/synthetic.h"
+#include "topo/xml/files.h"
+
+namespace bps {
+namespace {
+
+Result<std::string> contentOf(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return systemFailure("cannot be read", errno);
+  if (!S_ISREG(status.st_mode)) return Status(Code::kInvalidArgument, "is not a file");
+  if (static_cast<size_t>(status.st_size) > kMostXmlBytes)
+    return failure(Code::kInvalidArgument, "has {} bytes, more than {}", status.st_size, kMostXmlBytes);
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream content;
+  content << file.rdbuf();
+  if (!file.good()) return systemFailure("cannot be read", errno);
+  return content.str();
+}
+
+Result<Draft> read(const std::string& source) {
+  if (source.empty()) return detectMachine();
+  if (looksSynthetic(source)) return readSynthetic(source);
+  const std::string content = BPS_TRY(contentOf(source));
+  Draft draft = BPS_TRY(readMachineXml(content));
+  // Files of clouds leave NVLink to the driver, which knows the GPUs by their bus ids.
+  if (draft.nvlinks().empty()) addNvml(draft, kNvmlLibrary);
+  return draft;
+}
+
+Status within(const std::string& source, Status status) {
+  return std::move(status).within(source.empty() ? "this machine" : "topology " + source);
+}
+
+}  // namespace
+
+Result<Draft> loadDraft(const std::string& source) {
+  auto draft = read(source);
+  if (!draft.ok()) return within(source, std::move(draft).status());
+  return draft;
+}
+
+Result<Topology> loadTopology(const std::string& source) {
+  auto made = BPS_TRY(loadDraft(source)).build();
+  if (!made.ok()) return within(source, std::move(made).status());
+  return made;
+}
+
+Result<Topology> processTopology(const Env& env) {
+  Topology topology = BPS_TRY(loadTopology(env.topoFile));
+  if (!env.topoDumpFile.empty()) BPS_TRY(writeTopology(topology, env.topoDumpFile));
+  return topology;
+}
+
+Status writeTopology(const Topology& topology, const std::string& path) {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << writeNcclXml(topology) << std::flush;
+  if (!file.good()) return systemFailure("topology " + path + " cannot be written", errno);
+  return {};
+}
+
+}  // namespace bps

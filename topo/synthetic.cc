@@ -1,0 +1,194 @@
+#include "topo/synthetic.h"
+
+#include "src/base/env.h"
+#include "src/base/format.h"
+#include "topo/rates.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kMostText = 4096;
+constexpr double kMostCount = 1024, kMostRate = 1e5, kMostCores = 1024;
+constexpr double kDefaultPcie = 13.1, kDefaultNicGbps = 100;
+
+struct Settings {
+  double pci = kDefaultPcie, nvlink = 0, peer = 0, interconnect = 0, memory = 0, cores = 8;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  Result<Draft> read() {
+    if (text_.size() > kMostText) return failure(Code::kInvalidArgument, "more than {} characters", kMostText);
+    BPS_TRY(readSettings());
+    while (skipSpaces(), at_ < end_) BPS_TRY(readCpu());
+    if (cpus_ == 0) return wrong("expected cpu");
+    return std::move(draft_);
+  }
+
+ private:
+  Status wrong(const std::string& why) const {
+    return failure(Code::kInvalidArgument, "at \"{}\": {}", text_.substr(at_, 20), why);
+  }
+  void skipSpaces() {
+    while (at_ < end_ && text_[at_] == ' ') ++at_;
+  }
+  bool take(std::string_view word) {
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  // Settings stand at the end and hold for what stands before them, so they are read first.
+  Status readSettings() {
+    end_ = text_.find('=');
+    if (end_ == std::string_view::npos) {
+      end_ = text_.size();
+      return {};
+    }
+    const size_t start = text_.rfind(' ', end_);
+    end_ = start == std::string_view::npos ? 0 : start;
+    const size_t devices = end_;
+    at_ = devices;
+    for (end_ = text_.size(); skipSpaces(), at_ < end_;) BPS_TRY(readSetting());
+    at_ = 0;
+    end_ = devices;
+    return {};
+  }
+
+  Status readSetting() {
+    struct Name {
+      const char* word;
+      double Settings::*value;
+      double most;
+    };
+    static constexpr Name kNames[] = {
+        {"pci=", &Settings::pci, kMostRate},       {"nvlink=", &Settings::nvlink, kMostRate},
+        {"peer=", &Settings::peer, kMostRate},     {"interconnect=", &Settings::interconnect, kMostRate},
+        {"memory=", &Settings::memory, kMostRate}, {"cores=", &Settings::cores, kMostCores}};
+    for (const Name& name : kNames) {
+      if (!take(name.word)) continue;
+      settings_.*name.value = BPS_TRY(readNumber(name.most));
+      return {};
+    }
+    return wrong("expected pci=, nvlink=, peer=, interconnect=, memory= or cores=");
+  }
+
+  Result<double> readNumber(double most) {
+    const size_t end = text_.find_first_not_of("0123456789.", at_);
+    auto parsed = parseNumber(text_.substr(at_, end == std::string_view::npos ? end : end - at_));
+    if (!parsed.ok()) return wrong("expected a number");
+    const double value = std::move(parsed).value();
+    if (value <= 0 || value > most) return wrong(fmt::format("expected a number above 0, at most {:g}", most));
+    at_ = end == std::string_view::npos ? text_.size() : end;
+    return value;
+  }
+  Result<size_t> readCount() {
+    if (!take("*")) return size_t{1};
+    const double count = BPS_TRY(readNumber(kMostCount));
+    if (count != static_cast<double>(static_cast<size_t>(count))) return wrong("expected a whole number before this");
+    return static_cast<size_t>(count);
+  }
+
+  // What stands in brackets is read again for each copy; the draft's bounds end it when there are too many.
+  Status readCpu() {
+    if (!take("cpu")) return wrong("expected cpu or a setting");
+    const size_t start = at_;
+    size_t count = 1;
+    for (size_t made = 0; made < count; ++made) {
+      at_ = start;
+      const NodeId cpu = BPS_TRY(addCpu());
+      if (take("[")) BPS_TRY(readDevices(cpu));
+      count = BPS_TRY(readCount());
+    }
+    return {};
+  }
+
+  Result<NodeId> addCpu() {
+    Node node{.kind = NodeKind::kNuma, .parent = kRoot};
+    const auto cores = static_cast<unsigned>(settings_.cores);
+    node.cpu.numaId = static_cast<int>(cpus_);
+    node.cpu.cpus = CpuSet::range(cpus_ * cores, cores);
+    if (++cpus_ * cores > CpuSet::kMost) return wrong("too many cores");
+    node.cpu.peerRate = settings_.peer * kGiga;
+    node.cpu.interconnectRate = settings_.interconnect * kGiga;
+    node.cpu.memoryRate = settings_.memory * kGiga;
+    return add(std::move(node));
+  }
+
+  // Up to and with the closing bracket. The draft bounds how deep switches nest, and with it this recursion.
+  Status readDevices(NodeId parent) {
+    while (true) {
+      skipSpaces();
+      if (take("]")) return {};
+      if (at_ >= end_) return wrong("expected ]");
+      if (take("sw[")) {
+        BPS_TRY(readSwitches(parent));
+      } else if (take("gpu")) {
+        BPS_TRY(readLeaves(parent, NodeKind::kGpu));
+      } else if (take("nic")) {
+        BPS_TRY(readLeaves(parent, NodeKind::kNic));
+      } else {
+        return wrong("expected sw[, gpu, nic or ]");
+      }
+    }
+  }
+
+  Status readSwitches(NodeId parent) {
+    const size_t start = at_;
+    size_t count = 1;
+    for (size_t made = 0; made < count; ++made) {
+      at_ = start;
+      const NodeId id = BPS_TRY(add({.kind = NodeKind::kSwitch, .parent = parent, .pcie = pcie()}));
+      BPS_TRY(readDevices(id));
+      count = BPS_TRY(readCount());
+      if (take(":")) draft_.node(id).pcie.measured = BPS_TRY(readNumber(kMostRate)) * kGiga;
+    }
+    return {};
+  }
+
+  Status readLeaves(NodeId parent, NodeKind kind) {
+    const size_t count = BPS_TRY(readCount());
+    const bool nic = kind == NodeKind::kNic;
+    double rate = nic ? kDefaultNicGbps : settings_.pci;
+    if (take(":")) rate = BPS_TRY(readNumber(kMostRate));
+    for (size_t i = 0; i < count; ++i) {
+      Node node{.kind = kind, .parent = parent, .pcie = pcie()};
+      if (nic) node.name = fmt::format("nic{}", nics_++);
+      if (nic) node.mbps = rate * 1000;
+      if (!nic) node.pcie.measured = rate * kGiga;
+      const NodeId id = BPS_TRY(add(std::move(node)));
+      if (!nic && settings_.nvlink > 0)
+        draft_.add({.gpu = id, .target = {}, .toSwitch = true, .measured = settings_.nvlink * kGiga});
+    }
+    return {};
+  }
+
+  // A bus id of its own for every function, as a dump has to name them.
+  Pcie pcie() {
+    const unsigned n = functions_++;
+    return {.busId = fmt::format("{:04x}:{:02x}:00.0", n >> 8, n & 0xff), .measured = settings_.pci * kGiga};
+  }
+  Result<NodeId> add(Node node) {
+    auto added = draft_.add(std::move(node));
+    if (!added.ok()) return wrong(added.error().message());
+    return added;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0, end_ = 0;
+  Settings settings_;
+  Draft draft_;
+  unsigned cpus_ = 0, nics_ = 0, functions_ = 0;
+};
+
+}  // namespace
+
+bool looksSynthetic(std::string_view text) {
+  return text == "cpu" || text.substr(0, 4) == "cpu[" || text.substr(0, 4) == "cpu*" || text.substr(0, 4) == "cpu ";
+}
+
+Result<Draft> readSynthetic(std::string_view text) { return Reader(text).read(); }
+
+}  // namespace bps

@@ -1,0 +1,121 @@
+#include "topo/xml/document.h"
+
+#include <expat.h>
+
+#include <charconv>
+#include <memory>
+
+#include "src/base/env.h"
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+// What expat's callbacks fill. `open` are the elements from the root to the one being read; an element is moved into
+// its parent when it ends.
+struct Reader {
+  XML_Parser parser;
+  std::vector<XmlElement> open;
+  XmlElement root;
+  size_t elements = 0;
+  Status stopped;
+
+  void stop(std::string why) {
+    if (stopped.ok()) stopped = failure(Code::kInvalidArgument, "line {}: {}", line(), why);
+    XML_StopParser(parser, XML_FALSE);
+  }
+  size_t line() const { return XML_GetCurrentLineNumber(parser); }
+
+  static void onStart(void* self, const char* name, const char** attributes) {
+    auto& reader = *static_cast<Reader*>(self);
+    if (++reader.elements > kMostXmlElements) return reader.stop("too many elements");
+    if (reader.open.size() >= kMostXmlDepth) return reader.stop("elements nest too deeply");
+    XmlElement element;
+    element.name = name;
+    element.line = reader.line();
+    for (; attributes[0] != nullptr; attributes += 2) element.attributes.emplace_back(attributes[0], attributes[1]);
+    reader.open.push_back(std::move(element));
+  }
+
+  static void onEnd(void* self, const char* /*name*/) {
+    auto& reader = *static_cast<Reader*>(self);
+    XmlElement element = std::move(reader.open.back());
+    reader.open.pop_back();
+    if (reader.open.empty()) {
+      reader.root = std::move(element);
+    } else {
+      reader.open.back().children.push_back(std::move(element));
+    }
+  }
+
+  // NOLINTNEXTLINE(readability-function-size): the parameters are those that expat gives
+  static void onEntity(void* self, const char*, int, const char*, int, const char*, const char*, const char*,
+                       const char*) {
+    static_cast<Reader*>(self)->stop("entities are not read here");
+  }
+};
+
+struct FreeParser {
+  void operator()(XML_Parser parser) const { XML_ParserFree(parser); }
+};
+
+}  // namespace
+
+const std::string* XmlElement::find(std::string_view attribute) const {
+  for (const auto& [key, value] : attributes)
+    if (key == attribute) return &value;
+  return nullptr;
+}
+
+std::string XmlElement::text(std::string_view attribute, std::string_view otherwise) const {
+  const std::string* value = find(attribute);
+  return value != nullptr ? *value : std::string(otherwise);
+}
+
+Status XmlElement::wrong(const std::string& why) const {
+  return failure(Code::kInvalidArgument, "line {}: <{}>: {}", line, name, why);
+}
+
+Result<double> XmlElement::number(std::string_view attribute, double otherwise, double least, double most) const {
+  const std::string* value = find(attribute);
+  if (value == nullptr || value->empty()) return otherwise;
+  auto parsed = parseNumber(*value);
+  if (!parsed.ok()) return wrong(fmt::format("{}=\"{}\" is not a number", attribute, *value));
+  const double got = std::move(parsed).value();
+  if (got < least || got > most)
+    return wrong(fmt::format("{}=\"{}\" is not from {:g} to {:g}", attribute, *value, least, most));
+  return got;
+}
+
+Result<unsigned> XmlElement::hex(std::string_view attribute) const {
+  const std::string* value = find(attribute);
+  if (value == nullptr || value->empty()) return 0U;
+  std::string_view digits = *value;
+  if (digits.substr(0, 2) == "0x") digits.remove_prefix(2);
+  unsigned got = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), got, 16);
+  if (error != std::errc{} || end != digits.data() + digits.size())
+    return wrong(fmt::format("{}=\"{}\" is not a hexadecimal number", attribute, *value));
+  return got;
+}
+
+Result<XmlElement> parseXml(std::string_view text) {
+  if (text.size() > kMostXmlBytes) return failure(Code::kInvalidArgument, "more than {} bytes", kMostXmlBytes);
+  // What ends a C string ends the file for NCCL too; some dumps have a null behind the last line.
+  while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
+  const std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser> parser(XML_ParserCreate(nullptr));
+  if (parser == nullptr) return Status(Code::kSystem, "out of memory");
+  Reader reader;
+  reader.parser = parser.get();
+  XML_SetUserData(parser.get(), &reader);
+  XML_SetElementHandler(parser.get(), Reader::onStart, Reader::onEnd);
+  XML_SetEntityDeclHandler(parser.get(), Reader::onEntity);
+  const XML_Status status = XML_Parse(parser.get(), text.data(), static_cast<int>(text.size()), XML_TRUE);
+  if (!reader.stopped.ok()) return std::move(reader.stopped);
+  if (status != XML_STATUS_OK)
+    return failure(Code::kInvalidArgument, "line {}: {}", reader.line(),
+                   XML_ErrorString(XML_GetErrorCode(parser.get())));
+  return std::move(reader.root);
+}
+
+}  // namespace bps

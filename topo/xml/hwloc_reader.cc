@@ -1,0 +1,185 @@
+// hwloc's XML (versions 1 and 2) -> Draft. Also the way in which detection comes here: hwloc writes what it found as
+// XML.
+//
+// Of the object tree four things matter: NUMA nodes with their CPUs, the package they are in, PCI bridges and devices,
+// and the OS devices that name them. An I/O object belongs to the first NUMA node of the nearest object around it that
+// has a nodeset.
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "src/base/format.h"
+#include "topo/rates.h"
+#include "topo/xml/files.h"
+
+namespace bps {
+namespace {
+
+constexpr double kMostRawGigabytes = 1e6;
+
+std::string infoOf(const XmlElement& object, const char* name) {
+  for (const XmlElement& child : object.children)
+    if (child.name == "info" && child.text("name") == name) return child.text("value");
+  return {};
+}
+
+int numberOf(const std::string& text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// "0302 [10de:1db1] [10de:1212] a1": class and vendor.
+struct PciType {
+  unsigned classCode = 0;
+  unsigned vendor = 0;
+};
+PciType pciTypeOf(const std::string& text) {
+  PciType type;
+  if (text.size() < 10) return type;
+  std::from_chars(text.data(), text.data() + 4, type.classCode, 16);
+  std::from_chars(text.data() + 6, text.data() + 10, type.vendor, 16);
+  type.classCode <<= 8;
+  return type;
+}
+
+class Reader {
+ public:
+  Result<Draft> read(const XmlElement& topology) {
+    const auto machine = std::find_if(topology.children.begin(), topology.children.end(),
+                                      [](const XmlElement& child) { return child.name == "object"; });
+    if (machine == topology.children.end()) return topology.wrong("holds no object");
+    arch_ = infoOf(*machine, "Architecture") == "aarch64" ? "arm64" : infoOf(*machine, "Architecture");
+    BPS_TRY(findNumas(*machine, Package{.vendor = {}, .family = 0, .model = 0}));
+    if (numas_.empty()) BPS_TRY(addNuma(*machine, {.vendor = {}, .family = 0, .model = 0}));
+    BPS_TRY(findDevices(*machine, {numas_.begin()->second, numas_.begin()->second}));
+    return std::move(draft_);
+  }
+
+ private:
+  struct Package {
+    std::string vendor;
+    int family, model;
+  };
+  // The NUMA node around an object, and the bridge or NUMA node that its devices are below.
+  struct Place {
+    NodeId numa, parent;
+  };
+
+  static Package packageOf(const XmlElement& object, const Package& around) {
+    const std::string vendor = infoOf(object, "CPUVendor");
+    if (vendor.empty()) return around;
+    return {vendor, numberOf(infoOf(object, "CPUFamilyNumber")), numberOf(infoOf(object, "CPUModelNumber"))};
+  }
+
+  // Version 1 has packages in NUMA nodes, or in the machine beside them; version 2 has NUMA nodes in packages.
+  Status findNumas(const XmlElement& object, const Package& around) {
+    const Package package = packageOf(object, around);
+    if (object.text("type") == "NUMANode") {
+      Package inside = package;
+      for (const XmlElement& child : object.children) inside = packageOf(child, inside);
+      BPS_TRY(addNuma(object, inside));
+    }
+    for (const XmlElement& child : object.children)
+      if (child.name == "object") BPS_TRY(findNumas(child, package));
+    return {};
+  }
+
+  Status addNuma(const XmlElement& object, const Package& package) {
+    const int index = static_cast<int>(BPS_TRY(object.number("os_index", 0, 0, 1e6)));
+    if (numas_.count(index) > 0) return object.wrong(fmt::format("NUMA node {} is there twice", index));
+    Node node{.kind = NodeKind::kNuma, .parent = kRoot};
+    auto cpus = CpuSet::fromMask(object.text("cpuset"));
+    if (!cpus.ok()) return object.wrong(std::string("cpuset: ") + cpus.error().message());
+    node.cpu.numaId = index;
+    node.cpu.cpus = std::move(cpus).value();
+    node.cpu.vendor = package.vendor;
+    node.cpu.family = package.family;
+    node.cpu.model = package.model;
+    node.cpu.arch = arch_;
+    numas_[index] = BPS_TRY(add(object, std::move(node)));
+    return {};
+  }
+
+  Result<Place> placeOf(const XmlElement& object, const Place& around) const {
+    const std::string* nodes = object.find("nodeset");
+    if (nodes == nullptr || object.find("pci_busid") != nullptr) return around;
+    auto set = CpuSet::fromMask(*nodes);
+    if (!set.ok()) return object.wrong(std::string("nodeset: ") + set.error().message());
+    const CpuSet indices = std::move(set).value();
+    for (unsigned index : indices.cpus()) {
+      const auto found = numas_.find(static_cast<int>(index));
+      if (found != numas_.end()) return Place{found->second, found->second};
+    }
+    return around;
+  }
+
+  Status findDevices(const XmlElement& object, const Place& around) {
+    const Place place = BPS_TRY(placeOf(object, around));
+    for (const XmlElement& child : object.children) {
+      if (child.name != "object") continue;
+      const std::string type = child.text("type");
+      if (type == "PCIDev") {
+        BPS_TRY(addDevice(child, place.parent));
+      } else if (type == "Bridge" && !isHostBridge(child)) {
+        const Pcie pcie = BPS_TRY(pcieOf(child));
+        const NodeId bridge = BPS_TRY(add(child, {.kind = NodeKind::kSwitch, .parent = place.parent, .pcie = pcie}));
+        BPS_TRY(findDevices(child, {place.numa, bridge}));
+      } else {
+        BPS_TRY(findDevices(child, place));
+      }
+    }
+    return {};
+  }
+
+  // A host bridge is the root of a PCI tree, not a switch: what is below it has lanes of its own.
+  static bool isHostBridge(const XmlElement& bridge) { return bridge.text("bridge_type").substr(0, 2) == "0-"; }
+
+  static Result<Pcie> pcieOf(const XmlElement& element) {
+    Pcie pcie;
+    pcie.busId = element.text("pci_busid");
+    const double raw = BPS_TRY(element.number("pci_link_speed", 0, 0, kMostRawGigabytes));
+    if (raw > 0) pcie.measured = raw * kEffectivePartOfRawPcie * kGiga;
+    return pcie;
+  }
+
+  Status addDevice(const XmlElement& element, NodeId parent) {
+    const PciType type = pciTypeOf(element.text("pci_type"));
+    const PciKind kind = pciKindOf(type.classCode, type.vendor);
+    const Pcie pcie = BPS_TRY(pcieOf(element));
+    if (kind == PciKind::kGpu)
+      return std::move(add(element, {.kind = NodeKind::kGpu, .parent = parent, .pcie = pcie})).status();
+    if (kind != PciKind::kNic) return {};
+    const std::string name = networkDevice(element);
+    if (name.empty()) return {};  // no driver has it
+    return std::move(add(element, {.kind = NodeKind::kNic, .parent = parent, .name = name, .pcie = pcie})).status();
+  }
+
+  // The name of the RDMA device if there is one, else of the network interface; virtio has its device one level deeper.
+  static std::string networkDevice(const XmlElement& element) {
+    std::string found;
+    for (const XmlElement& child : element.children) {
+      if (child.text("type") != "OSDev") continue;
+      const std::string type = child.text("osdev_type");
+      if (type == "3") return child.text("name");
+      if (type == "2" && found.empty()) found = child.text("name");
+    }
+    return found;
+  }
+
+  Result<NodeId> add(const XmlElement& element, Node node) {
+    auto added = draft_.add(std::move(node));
+    if (!added.ok()) return element.wrong(added.error().message());
+    return added;
+  }
+
+  Draft draft_;
+  std::string arch_;
+  std::map<int, NodeId> numas_;  // by os_index
+};
+
+}  // namespace
+
+Result<Draft> readHwlocXml(const XmlElement& topology) { return Reader().read(topology); }
+
+}  // namespace bps
