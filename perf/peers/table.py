@@ -1,4 +1,4 @@
-"""The table: bps, each peer's best algorithm, and the ratio of their medians, as Markdown."""
+"""The table: bps, each peer's best algorithm, and the ratio of their times, as Markdown."""
 import statistics
 
 
@@ -13,8 +13,8 @@ def digits(micros):
     return f"{micros:.1f}" if micros < 100 else f"{micros:.0f}"
 
 
-def cell(values):
-    return f"{digits(statistics.median(values))} [{digits(min(values))}, {digits(max(values))}]"
+def spread(values, form):
+    return f"{form(statistics.median(values))} [{form(min(values))}, {form(max(values))}]"
 
 
 def best(candidates, name, count):
@@ -23,8 +23,9 @@ def best(candidates, name, count):
     return min(found, key=lambda each: statistics.median(each.micros[count]), default=None)
 
 
-def ratio(own, other, count):
-    return statistics.median(own.micros[count]) / statistics.median(other.micros[count])
+def ratios(own, other, count):
+    """Of each turn: the machine may be another one minutes later, but is the same for both within a turn."""
+    return [one / two for one, two in zip(own.micros[count], other.micros[count])]
 
 
 def rows(candidates, peers, sizes):
@@ -37,7 +38,7 @@ def rows(candidates, peers, sizes):
                 other = best(candidates, name, count)
                 if other is not None:
                     row["peers"][name] = {"algorithm": other.algorithm, "micros": other.micros[count],
-                                          "ratio": ratio(own, other, count)}
+                                          "ratios": ratios(own, other, count)}
             out.append(row)
     return out
 
@@ -47,8 +48,9 @@ def lines(table, peers, titles):
     yield "| " + " | ".join(heads) + " |"
     yield "|" + "---|" * len(heads)
     for row in table:
-        cells = [size(row["bytes"]), str(row["k"]), cell(row["bps"])]
+        cells = [size(row["bytes"]), str(row["k"]), spread(row["bps"], digits)]
         for name in peers:
             other = row["peers"].get(name)
-            cells += [f"{cell(other['micros'])} {other['algorithm']}", f"{other['ratio']:.2f}"] if other else ["-", "-"]
+            cells += [f"{spread(other['micros'], digits)} {other['algorithm']}",
+                      spread(other["ratios"], "{:.2f}".format)] if other else ["-", "-"]
         yield "| " + " | ".join(cells) + " |"
