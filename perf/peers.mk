@@ -5,11 +5,11 @@ EXTRA_perf_peers_timing := -O3
 EXTRA_perf_peers_bps    := -O3
 EXTRA_perf_peers_gloo   := -O3
 MPI_FLAGS = $(shell mpicc --showme:compile 2>/dev/null)
-HAS_GLOO  = $(wildcard /usr/include/gloo/allreduce.h /usr/local/include/gloo/allreduce.h)
+HAS_GLOO  = $(shell echo '\#include <gloo/allreduce.h>' | $(CXX) -E -x c++ - >/dev/null 2>&1 && echo yes)
 
 .PHONY: peers
 peers: $(BUILD)/peers/bps ## drivers for perf/compare_peers, of those peers that are installed
-	@$(if $(MPI_FLAGS),$(MAKE) --no-print-directory $(BUILD)/peers/open_mpi,echo "peers: skipped: Open MPI: no mpicc (libopenmpi-dev)")
+	@$(if $(MPI_FLAGS),$(MAKE) --no-print-directory $(BUILD)/peers/open_mpi,echo "peers: skipped: Open MPI: no mpicc of Open MPI (libopenmpi-dev)")
 	@$(if $(HAS_GLOO),$(MAKE) --no-print-directory $(BUILD)/peers/gloo,echo "peers: skipped: Gloo: no gloo/allreduce.h (libgloo-dev)")
 
 $(BUILD)/peers/bps: $(BUILD)/obj/perf/peers/bps.o $(PEER_BASE) $(BUILD)/obj/perf/app/launcher.o $(CORE) $(BUILD)/lib/libbps.so

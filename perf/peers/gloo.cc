@@ -29,6 +29,7 @@ struct Place {
 };
 
 using Options = gloo::detail::AllreduceOptionsImpl;  // where the algorithms have their names
+using Reduce = void (*)(void*, const void*, const void*, size_t);
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 
 // `name`: the same context has the same on all ranks.
@@ -52,7 +53,6 @@ class Gloo : public Peer {
   double most(double value) override {
     gloo::AllreduceOptions options(control_);
     options.setOutput(&value, 1);
-    using Reduce = void (*)(void*, const void*, const void*, size_t);
     options.setReduceFunction(static_cast<Reduce>(&gloo::max<double>));
     gloo::allreduce(options);
     return value;
@@ -74,7 +74,6 @@ class ByOptions final : public Gloo {
     options_->setAlgorithm(algorithm_);
     options_->setInput(const_cast<float*>(send), count);
     options_->setOutput(recv, count);
-    using Reduce = void (*)(void*, const void*, const void*, size_t);
     options_->setReduceFunction(static_cast<Reduce>(&gloo::sum<float>));
   }
   void allReduce() override { gloo::allreduce(*options_); }
@@ -95,14 +94,14 @@ class ByClass final : public Gloo {
     }
   }
   void prepare(const float* /*send*/, float* recv, size_t count) override {
-    algorithm_.reset();
-    algorithm_.emplace(context_, std::vector<float*>{recv}, static_cast<int>(count));
+    algorithm_.reset();  // before the next one, which may use the same slots of the context
+    algorithm_ = std::make_unique<Algorithm>(context_, std::vector<float*>{recv}, static_cast<int>(count));
   }
   void allReduce() override { algorithm_->run(); }
 
  private:
   const Context context_;
-  std::optional<Algorithm> algorithm_;
+  std::unique_ptr<Algorithm> algorithm_;  // no member by value: its destructor may throw
 };
 
 std::unique_ptr<Peer> make(const Place& place, const std::string& algorithm) {

@@ -52,8 +52,8 @@ double medianMicros(Peer& peer, size_t calls) {
 
 bool timeSize(Peer& peer, size_t bytes, double seconds) {
   const size_t count = bytes / sizeof(float);
-  const int ranks = peer.ranks();
-  const auto own = static_cast<float>(peer.rank() + 1), sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  const int ranks = peer.ranks(), total = ranks * (ranks + 1) / 2;
+  const auto own = static_cast<float>(peer.rank() + 1), sum = static_cast<float>(total);
   std::vector<float> send(count, own), recv(count, own);
   peer.prepare(send.data(), recv.data(), count);
   peer.allReduce();
