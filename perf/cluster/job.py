@@ -7,7 +7,7 @@ import signal
 import time
 
 from cluster.network import read
-from cluster.processes import Failure, cpu_seconds, machine_ticks, wait
+from cluster.processes import Failure, await_success, cpu_seconds, machine_ticks, wait
 
 SERVER_PORT, ROOT_PORT = 7700, 7600
 START_SECONDS = 60  # for start-up and checks
@@ -19,6 +19,11 @@ def environment(folder):
     """Ours wins; what else the caller has set (BPS_PARTITION_BYTES, ...) is passed on."""
     ours = {"BPS_SOCKET_IFNAME": "eth0", "BPS_KEY_FILE": os.path.join(folder, "key"), "NCCL_SHM_DISABLE": "1"}
     return {**os.environ, **ours}
+
+
+def write_key(path):
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as key:
+        key.write(os.urandom(32))
 
 
 def passed_on():
@@ -34,8 +39,7 @@ class Job:
         self.network = network
         self.processes = processes
         self.environment = environment(processes.folder)
-        with open(os.open(os.path.join(processes.folder, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "wb") as key:
-            key.write(os.urandom(32))
+        write_key(self.environment["BPS_KEY_FILE"])
 
     def program(self, name):
         return os.path.join(self.options.build, "bin", name)
@@ -68,19 +72,19 @@ class Job:
                   "BPS_SERVERS": ",".join(f"{self.network.address(n + i)}:{SERVER_PORT}" for i in range(count_servers))}
         if count_servers == 0:
             del common["BPS_SERVERS"]
-        return [self.processes.start(f"worker{rank}", self.network.host(rank), [self.program("bps-perf")] + words,
+        return [self.processes.start(f"worker{rank}", self.network.host(rank), words,
                                      self.settings(rank, {**common, "BPS_RANK": str(rank),
                                                           "BPS_HOSTID": f"emulated-{rank}"}))
                 for rank in range(n)]
 
     def run(self, count_servers, words, limit):
-        """Raw numbers of one run of bps-perf. Its output is in worker0.out."""
+        """Raw numbers of one run of a program on all workers. What the first prints is among them."""
         self.environment.pop("BPS_SERVERS", None)
         servers = self.start_servers(count_servers)
         before, drops, (ticks, busy) = self.network.counters(), self.network.drops(), machine_ticks()
         cpu, begin = [cpu_seconds(server.pid) for server in servers], time.monotonic()
         workers = self.start_workers(count_servers, words)
-        self.await_workers(workers, limit + START_SECONDS)
+        await_success(workers, limit + START_SECONDS)
         cpu = [cpu_seconds(server.pid) - used for server, used in zip(servers, cpu)]
         ticks, busy = (now - then for now, then in zip(machine_ticks(), (ticks, busy)))
         own = sum(cpu) + sum(worker.cpu for worker in workers)
@@ -93,15 +97,6 @@ class Job:
         self.end_servers(servers)
         self.processes.end()
         return result
-
-    def await_workers(self, workers, seconds):
-        in_time = wait(workers, seconds, until_failure=True)
-        failed = next((worker for worker in workers if worker.status()), None)
-        if failed is not None:
-            wait(workers, 15)  # the others say why, too
-            raise Failure(f"{failed.name} ended with status {failed.status()}", "".join(w.said(3) for w in workers))
-        if not in_time:
-            raise Failure(f"bps-perf has not ended within {seconds:.0f} s", "".join(w.said(2) for w in workers))
 
     def end_servers(self, servers):
         for server in servers:
@@ -125,8 +120,9 @@ def measure_size(job, count_servers, size, seconds):
     iterations = job.options.iters or min(MOST, max(LEAST, round(ENOUGH_SECONDS / seconds)))
     each = (iterations + 1) // 2  # bps-perf measures out of place, then in place
     calls = WARM_UP + 2 * (1 + each + each + 1)  # one first, the run, single iterations, the check
-    result = job.run(count_servers, ["-b", str(size), "-e", str(size), "-w", str(WARM_UP), "-n", str(each), "-c", "1",
-                                     "-I", "1", "-J", path], 20 * calls * seconds)
+    words = [job.program("bps-perf"), "-b", str(size), "-e", str(size), "-w", str(WARM_UP), "-n", str(each), "-c", "1",
+             "-I", "1", "-J", path]
+    result = job.run(count_servers, words, 20 * calls * seconds)
     row = json.loads(read(path))["results"][0]
     halves = ("out_of_place", "in_place")
     wrong = sum(row[half]["nwrong"] for half in halves)
@@ -141,7 +137,7 @@ def measure_size(job, count_servers, size, seconds):
 def measure_model(job, count_servers, name, seconds):
     """Its two passes, each a row. bps-perf gives the median only, and the counters are of both."""
     iterations = job.options.iters or LEAST
-    words = ["--model", name, "-w", str(WARM_UP), "-n", str(iterations)]
+    words = [job.program("bps-perf"), "--model", name, "-w", str(WARM_UP), "-n", str(iterations)]
     result = job.run(count_servers, words, 40 * (WARM_UP + iterations) * seconds)
     rows = re.findall(r"^  (\S.*?) +(\d+) +(\d+) +([\d.]+) +[\d.]+$", result["worker0"], re.MULTILINE)
     if not rows:

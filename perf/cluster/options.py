@@ -9,13 +9,9 @@ from cluster.network import congestion_controls
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        sys.exit(complain(message))
-
-
-def complain(message):
-    """One line on stderr; returns the exit status for wrong usage."""
-    print(f"emulated_cluster: {message} (see --help)", file=sys.stderr)
-    return 2
+        """One line on stderr, and the exit status for wrong usage."""
+        print(f"{self.prog}: {message} (see --help)", file=sys.stderr)
+        sys.exit(2)
 
 
 def scaled(text, letters, base):
@@ -106,6 +102,17 @@ def picture(text):
     return text
 
 
+def check_written(path, name, parser):
+    folder = os.path.dirname(os.path.abspath(path)) if path else None
+    if folder and not os.access(folder, os.W_OK):
+        parser.error(f"--{name} {path}: {folder} is not a directory that can be written")
+
+
+def default_build():
+    here = os.path.dirname(os.path.abspath(__file__))
+    return os.path.join(os.path.dirname(os.path.dirname(here)), "build")
+
+
 def describe(parser):
     add = parser.add_argument
     add("-n", dest="workers", metavar="N", type=whole(2, 100), required=True, help="worker machines")
@@ -138,15 +145,11 @@ def parse(arguments):
     if options.unequal:
         check_fractions(options, parser)
     for name in ("plot", "json"):
-        path = getattr(options, name)
-        folder = os.path.dirname(os.path.abspath(path)) if path else None
-        if folder and not os.access(folder, os.W_OK):
-            parser.error(f"--{name} {path}: {folder} is not a directory that can be written")
+        check_written(getattr(options, name), name, parser)
     if options.congestion and options.congestion not in congestion_controls():
         parser.error(f"--congestion {options.congestion}: this kernel has {', '.join(congestion_controls())}")
     if options.build is None:
-        here = os.path.dirname(os.path.abspath(__file__))
-        options.build = os.path.join(os.path.dirname(os.path.dirname(here)), "build")
+        options.build = default_build()
     for name in ("bps-perf", "bps-server", "bps-topo"):
         if not os.access(os.path.join(options.build, "bin", name), os.X_OK):
             parser.error(f"{options.build}/bin/{name} is not there: run make all, or name the directory with --build")

@@ -1,4 +1,4 @@
-"""Child processes in namespaces. They die with us, whatever happens to us."""
+"""Child processes, in namespaces or in none. They die with us, whatever happens to us."""
 import contextlib
 import os
 import signal
@@ -42,9 +42,10 @@ class Child:
         self.out = os.path.join(folder, name + ".out")
         self.err = os.path.join(folder, name + ".err")
         self.cpu = None  # seconds, once it has ended
+        enter = ["ip", "netns", "exec", namespace] if namespace else []
         with open(self.out, "w") as out, open(self.err, "w") as err:
-            self.process = subprocess.Popen(["ip", "netns", "exec", namespace] + words, env=environment, stdout=out,
-                                            stderr=err, stdin=subprocess.DEVNULL, start_new_session=True,
+            self.process = subprocess.Popen(enter + words, env=environment, stdout=out, stderr=err,
+                                            stdin=subprocess.DEVNULL, start_new_session=True,
                                             preexec_fn=die_with_parent)
         self.pid = self.process.pid
 
@@ -98,3 +99,15 @@ def wait(children, seconds, until_failure=False):
         if time.monotonic() > until:
             return False
         time.sleep(0.02)
+
+
+def await_success(children, seconds):
+    """Until all have ended well; else a Failure that says which has not, and what they printed."""
+    in_time = wait(children, seconds, until_failure=True)
+    failed = next((child for child in children if child.status()), None)
+    if failed is not None:
+        wait(children, 15)  # the others say why, too
+        raise Failure(f"{failed.name} ended with status {failed.status()}", "".join(c.said(3) for c in children))
+    if not in_time:
+        names = children[0].name if len(children) == 1 else f"{children[0].name} to {children[-1].name}"
+        raise Failure(f"{names}: not ended within {seconds:.0f} s", "".join(c.said(2) for c in children))

@@ -1,0 +1,73 @@
+"""A run from its first namespace to the last: signals end it, and what it made is removed however it ends."""
+import os
+import signal
+import sys
+import tempfile
+
+from cluster import namespace
+from cluster.processes import Failure
+
+FAILED, SKIPPED = 1, 77
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupted(number, frame):
+    raise Interrupted(number)
+
+
+def on_signals(handler):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
+
+
+def note(text):
+    print("# " + text, flush=True)
+
+
+def refused():
+    """Why this process may not make namespaces, or None. Some reasons only show when it is tried."""
+    if sys.platform != "linux":
+        return "network namespaces need Linux"
+    return "making network namespaces needs root" if os.geteuid() != 0 else None
+
+
+def skip(program, reason):
+    print(f"{program}: skipped: {reason}", file=sys.stderr)
+    return SKIPPED
+
+
+def run(program, make, namespaces=True):
+    """Runs make(tag, folder), which has run(), failed, processes and keep(). Returns the exit status.
+
+    Namespaces that carry the tag, and the folder, are removed at the end."""
+    reason = refused() if namespaces else None
+    if reason:
+        return skip(program, reason)
+    tag = namespace.own_tag()
+    session = None
+    on_signals(interrupted)
+    try:
+        left = namespace.sweep()
+        if left:
+            note(f"removed what {left} killed run(s) had left")
+        session = make(tag, tempfile.mkdtemp(prefix=tag + "-"))
+        session.run()
+        return FAILED if session.failed else 0
+    except namespace.Unable as unable:
+        return skip(program, unable)
+    except (namespace.CommandFailed, Failure, TimeoutError) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return FAILED
+    except Interrupted as signalled:
+        print(f"{program}: {signal.Signals(signalled.args[0]).name}: ended early", file=sys.stderr)
+        return 128 + signalled.args[0]
+    finally:
+        on_signals(signal.SIG_IGN)
+        if session is not None:
+            session.processes.end()
+        namespace.remove(tag)
+        if session is not None:
+            session.keep()

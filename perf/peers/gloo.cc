@@ -1,0 +1,142 @@
+// The driver of Gloo for perf/compare_peers, one process per rank. Empty where there is no Gloo: then nothing builds
+// it, but checks read it.
+#if __has_include(<gloo/allreduce.h>)
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perf/peers/timing.h"
+
+namespace bps::perf {
+namespace {
+
+struct Place {
+  int rank, ranks;
+  std::string store, interface;  // a directory that all ranks see; the network interface
+};
+
+using Options = gloo::detail::AllreduceOptionsImpl;  // where the algorithms have their names
+using Reduce = void (*)(void*, const void*, const void*, size_t);
+using Context = std::shared_ptr<gloo::rendezvous::Context>;
+
+// `name`: the same context has the same on all ranks.
+Context connect(const Place& place, const std::string& name) {
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = place.interface;
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  gloo::rendezvous::FileStore files(place.store);
+  gloo::rendezvous::PrefixStore store(name, files);
+  auto context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks);
+  context->connectFullMesh(store, device);
+  return context;
+}
+
+// Gloo has two interfaces: options with one function, which PyTorch calls, and a class for each algorithm.
+class Gloo : public Peer {
+ public:
+  explicit Gloo(const Place& place) : place_(place), control_(connect(place, "control")) {}
+  int rank() const override { return place_.rank; }
+  int ranks() const override { return place_.ranks; }
+  double most(double value) override {
+    gloo::AllreduceOptions options(control_);
+    options.setOutput(&value, 1);
+    options.setReduceFunction(static_cast<Reduce>(&gloo::max<double>));
+    gloo::allreduce(options);
+    return value;
+  }
+
+ protected:
+  const Place place_;
+
+ private:
+  const Context control_;  // of its own: the other one may be polled, which not every call allows
+};
+
+class ByOptions final : public Gloo {
+ public:
+  ByOptions(const Place& place, Options::Algorithm algorithm)
+      : Gloo(place), context_(connect(place, "data")), algorithm_(algorithm) {}
+  void prepare(const float* send, float* recv, size_t count) override {
+    options_.emplace(context_);
+    options_->setAlgorithm(algorithm_);
+    options_->setInput(const_cast<float*>(send), count);
+    options_->setOutput(recv, count);
+    options_->setReduceFunction(static_cast<Reduce>(&gloo::sum<float>));
+  }
+  void allReduce() override { gloo::allreduce(*options_); }
+
+ private:
+  const Context context_;
+  const Options::Algorithm algorithm_;
+  std::optional<gloo::AllreduceOptions> options_;
+};
+
+// In place. `poll`: the caller itself reads the sockets, over and over, and no other thread is woken.
+template <class Algorithm>
+class ByClass final : public Gloo {
+ public:
+  ByClass(const Place& place, bool poll) : Gloo(place), context_(connect(place, "data")) {
+    for (int other = 0; poll && other < place.ranks; ++other) {
+      if (other != place.rank) context_->getPair(other)->setSync(true, true);
+    }
+  }
+  void prepare(const float* /*send*/, float* recv, size_t count) override {
+    algorithm_.reset();  // before the next one, which may use the same slots of the context
+    algorithm_ = std::make_unique<Algorithm>(context_, std::vector<float*>{recv}, static_cast<int>(count));
+  }
+  void allReduce() override { algorithm_->run(); }
+
+ private:
+  const Context context_;
+  std::unique_ptr<Algorithm> algorithm_;  // no member by value: its destructor may throw
+};
+
+std::unique_ptr<Peer> make(const Place& place, const std::string& algorithm) {
+  using Ring = gloo::AllreduceRingChunked<float>;
+  using Halving = gloo::AllreduceHalvingDoubling<float>;
+  if (algorithm == "ring") return std::make_unique<ByOptions>(place, Options::RING);
+  if (algorithm == "bcube") return std::make_unique<ByOptions>(place, Options::BCUBE);
+  if (algorithm == "ring_chunked") return std::make_unique<ByClass<Ring>>(place, false);
+  if (algorithm == "halving_doubling") return std::make_unique<ByClass<Halving>>(place, false);
+  if (algorithm == "halving_doubling_poll") return std::make_unique<ByClass<Halving>>(place, true);
+  return nullptr;
+}
+
+int run(const Request& request, const Place& place, const std::string& algorithm) {
+  try {
+    const auto peer = make(place, algorithm);
+    if (peer != nullptr) return timeAll(*peer, request);
+    std::fprintf(stderr, "there is no algorithm \"%s\"\n", algorithm.c_str());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "Gloo: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace bps::perf
+
+int main(int count, char** words) {
+  bps::perf::Request request;
+  if (count != 8) {
+    std::fprintf(stderr, "usage: gloo SIZES SECONDS RANK RANKS STORE INTERFACE ALGORITHM\n");
+    return 2;
+  }
+  if (!bps::perf::parseRequest(words[1], words[2], request)) return 2;
+  return bps::perf::run(request, {std::atoi(words[3]), std::atoi(words[4]), words[5], words[6]}, words[7]);
+}
+#endif
