@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
 constexpr size_t kLeastUnit = 16U << 10;
-constexpr double kMessageSeconds = 5e-6, kHopSeconds = 15e-6;
+constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
@@ -47,11 +47,12 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
   const auto n = static_cast<double>(plan.shares.workers.size());
   // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
-  if (plan.measureEager) limits.eagerBytes = smallSize(kMessageSeconds * n / (n - 1) * bytesPerSecond, plan);
+  const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
+  if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.
   if (plan.measureDirect)
     limits.directBytes =
-        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : smallSize(1e30, plan);
+        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : plan.limits.maxChunkBytes;
   return tuning;
 }
 

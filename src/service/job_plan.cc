@@ -29,15 +29,20 @@ Rates ratesOf(const Roster& roster) {
   return rates;
 }
 
+// Machines that are played on one host share its processors.
+bool isCrowded(const Roster& roster) {
+  std::set<std::string> hosts;
+  for (const Machine& machine : roster.machines) hosts.insert(roster.ranks[machine.ranks.front()].hostName);
+  return hosts.size() < roster.machines.size();
+}
+
 // Direct exchange saves a hop and costs messages: it pays where every machine has processors of its own for them.
-// Machines that are played on one host share them, so there only two, whose messages are the fewest in any case, unless
-// the user says how much should go direct.
+// Without that only two do it, whose messages are the fewest in any case, unless the user says how much should go
+// direct.
 bool mayGoDirect(const Roster& roster) {
   if (roster.settings.directBytes == 0 || roster.machines.size() < 2) return false;
   if (roster.settings.directBytes != Bytes::kMeasured) return true;
-  std::set<std::string> hosts;
-  for (const Machine& machine : roster.machines) hosts.insert(roster.ranks[machine.ranks.front()].hostName);
-  return roster.machines.size() <= (hosts.size() == roster.machines.size() ? kDirectMachines : 2);
+  return roster.machines.size() <= (isCrowded(roster) ? 2 : kDirectMachines);
 }
 
 }  // namespace
@@ -54,6 +59,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.limits.unitBytes = std::min<size_t>(kUnitBytes, roster.settings.partitionBytes);
   plan.limits.maxChunkBytes = plan.limits.unitBytes;
   plan.limits.minChunkBytes = std::min(plan.limits.minChunkBytes, plan.limits.unitBytes);
+  plan.crowded = isCrowded(roster);
   plan.measureDirect = roster.settings.directBytes == Bytes::kMeasured;
   plan.measureEager = roster.settings.eagerBytes == Bytes::kMeasured;
   const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };

@@ -17,7 +17,8 @@ struct JobPlan {
   std::vector<bool> owners;       // per endpoint: others send to it, for its weight is positive or calls go direct
   CutLimits limits;               // before tuning
   bool measureDirect = false, measureEager = false;  // these limits follow from the network's rate
-  size_t depth = 0;                                  // chunks of one lane in flight: the window of its owner
+  bool crowded = false;  // machines share a host: a message costs more than its time on the network
+  size_t depth = 0;      // chunks of one lane in flight: the window of its owner
 
   static Result<JobPlan> make(const Roster& roster);
   // Bytes of contributions and sums that one owner holds at most.

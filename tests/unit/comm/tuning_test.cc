@@ -68,10 +68,16 @@ TEST(Tuning, SmallCallsStaySmallOnASlowNetwork) {
   EXPECT_EQ(tuningFor(1e12, plan).limits.directBytes, 64U << 10);
 }
 
+TEST(Tuning, MessagesAreDearWhereMachinesShareAHost) {
+  JobPlan plan = planOf(4, 0);
+  plan.measureEager = plan.crowded = true;
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.eagerBytes, 32U << 10);
+}
+
 TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
   JobPlan plan = planOf(2, 0);
   plan.measureDirect = true;
-  EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 64U << 10);
+  EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, plan.limits.maxChunkBytes);
 }
 
 TEST(Tuning, WhatTheUserSaysHolds) {
