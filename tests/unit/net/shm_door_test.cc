@@ -122,7 +122,10 @@ TEST(ShmDoor, AnotherUserFindsNoDoor) {
     Result<std::unique_ptr<SendComm>> outcome = visit(door->number(), kToken);
     if (outcome.ok() || outcome.error().code() != Code::kRemote) ::_exit(3);
     const UniqueFd memory = valueOf(Segment::makeMemory());
-    const UniqueFd socket = callAs(*door, kToken, memory.get());
+    const UniqueFd socket = valueOf(connectTo(doorName(door->number())));
+    const HelloBytes hello = encodeHello(kToken);
+    const bool said = sendWithFd(socket.get(), hello, memory.get()).ok();  // or has been hung up on already
+    if (!said && !hungUp(socket)) ::_exit(5);
     pollfd state{.fd = socket.get(), .events = POLLIN, .revents = 0};
     ::_exit(::poll(&state, 1, 10000) == 1 && hungUp(socket) ? 0 : 4);
   }
