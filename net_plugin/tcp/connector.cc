@@ -23,8 +23,8 @@ Address scoped(const Address& address, const std::string& interface) {
 
 }  // namespace
 
-Connector::Connector(const Device& device, const HandleData& target, Deadline deadline)
-    : address_(scoped(target.address, device.name)), hello_(encodeHello(target.token)), deadline_(deadline) {}
+Connector::Connector(const Device& device, const HandleData& target, Carrier carrier, Deadline deadline)
+    : address_(scoped(target.address, device.name)), hello_(encodeHello(target.token, carrier)), deadline_(deadline) {}
 
 Status Connector::begin() {
   socket_ = BPS_TRY(startConnect(address_));
@@ -58,10 +58,10 @@ Result<Progress> Connector::advance() {
   return greet();
 }
 
-Result<std::unique_ptr<SendComm>> Connector::step() {
-  if (BPS_TRY(advance()) == Progress::kDone) return std::make_unique<SendComm>(std::move(socket_));
+Result<UniqueFd> Connector::step() {
+  if (BPS_TRY(advance()) == Progress::kDone) return std::move(socket_);
   if (deadline_.passed()) return failure(Code::kRemote, "cannot connect to {}: no answer in time", address_.text());
-  return std::unique_ptr<SendComm>();
+  return UniqueFd();
 }
 
 }  // namespace bps::plugin::tcp

@@ -1,19 +1,16 @@
-// Connector: one connection on its way to a listener: connecting, then sending the hello. Ends at its deadline.
+// Connector: one socket on its way to a listener: connecting, then sending the hello. Ends at its deadline.
 #pragma once
-#include <memory>
-
 #include "net_plugin/tcp/device.h"
-#include "net_plugin/tcp/send_comm.h"
 #include "net_plugin/tcp/wire.h"
 
 namespace bps::plugin::tcp {
 
 class Connector {
  public:
-  Connector(const Device& device, const HandleData& target, Deadline deadline);
+  Connector(const Device& device, const HandleData& target, Carrier carrier, Deadline deadline);
 
-  // Null: not yet. Never blocks; a failure names the address.
-  Result<std::unique_ptr<SendComm>> step();
+  // An empty descriptor: not yet. Never blocks; a failure names the address.
+  Result<UniqueFd> step();
   bool expired() const { return deadline_.passed(); }
 
  private:

@@ -29,12 +29,12 @@ std::string firstLine(const std::string& path) {
   return line;
 }
 
-std::string resolved(const std::string& path) {
+}  // namespace
+
+std::string resolvedPath(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   return real ? real.get() : "";
 }
-
-}  // namespace
 
 std::string pciFunctionPath(const std::string& path) {
   size_t found = 0;
@@ -56,7 +56,7 @@ Result<std::vector<Device>> findDevices(const std::string& filter) {
   std::vector<Device> devices;
   for (const Interface& interface : BPS_TRY(selectInterfaces(filter))) {
     const std::string sysfs = "/sys/class/net/" + interface.name;
-    Device device{interface.name, pciFunctionPath(resolved(sysfs + "/device")),
+    Device device{interface.name, pciFunctionPath(resolvedPath(sysfs + "/device")),
                   parseSpeedMbps(firstLine(sysfs + "/speed")), interface.address};
     device.address.setPort(0);
     devices.push_back(std::move(device));

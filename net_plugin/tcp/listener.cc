@@ -29,7 +29,7 @@ Status Listener::admitCallers() {
     std::optional<UniqueFd> socket = BPS_TRY(acceptFrom(socket_.get()));
     if (!socket) return {};
     if (callers_.size() == kMostCallers) turnAway(0, Status(Code::kRemote, "too many callers that say nothing"));
-    callers_.push_back({std::move(*socket), Deadline::in(kHelloTime), {}, 0});
+    callers_.push_back({.socket = std::move(*socket), .deadline = Deadline::in(kHelloTime)});
     Caller& caller = callers_.back();
     Result<Progress> heard = hear(caller);  // before a later caller takes its place
     if (!heard.ok()) turnAway(callers_.size() - 1, heard.error());
@@ -49,7 +49,7 @@ Result<Progress> Listener::hear(Caller& caller) const {
     if (got < 0) return Progress::kPending;
     caller.got += static_cast<size_t>(got);
   }
-  BPS_TRY(checkHello(caller.hello, handle_.token));
+  caller.carrier = BPS_TRY(checkHello(caller.hello, handle_.token));
   return Progress::kDone;
 }
 
@@ -62,21 +62,21 @@ void Listener::turnAway(size_t index, const Status& why) {
   callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
-Result<std::unique_ptr<RecvComm>> Listener::accept() {
+Result<Listener::Arrival> Listener::accept() {
   BPS_TRY(admitCallers());
   for (size_t i = 0; i < callers_.size();) {
     Result<Progress> heard = hear(callers_[i]);
     if (!heard.ok()) {
       turnAway(i, heard.error());
     } else if (std::move(heard).value() == Progress::kDone) {
-      auto comm = std::make_unique<RecvComm>(std::move(callers_[i].socket));
+      Arrival arrival{std::move(callers_[i].socket), callers_[i].carrier};
       callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
-      return comm;
+      return arrival;
     } else {
       ++i;
     }
   }
-  return std::unique_ptr<RecvComm>();
+  return Arrival{};
 }
 
 }  // namespace bps::plugin::tcp

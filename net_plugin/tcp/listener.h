@@ -1,12 +1,11 @@
-// Listener: waits for the one caller that was given its handle. Whoever else connects is turned away, without taking
-// more than a small fixed amount of memory and time.
+// Listener: waits for the one caller that was given its handle, and gives its socket. Whoever else connects is turned
+// away, without taking more than a small fixed amount of memory and time.
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "net_plugin/tcp/device.h"
-#include "net_plugin/tcp/recv_comm.h"
 #include "net_plugin/tcp/wire.h"
 
 namespace bps::plugin::tcp {
@@ -16,8 +15,12 @@ class Listener {
   static Result<std::unique_ptr<Listener>> create(const Device& device);
 
   HandleBytes handle() const { return encodeHandle(handle_); }
-  // Null: the caller has not come yet. Never blocks.
-  Result<std::unique_ptr<RecvComm>> accept();
+  struct Arrival {
+    UniqueFd socket;  // empty: the caller has not come yet
+    Carrier carrier = Carrier::kStream;
+  };
+  // Never blocks.
+  Result<Arrival> accept();
 
  private:
   // A caller whose hello is not complete yet.
@@ -26,6 +29,7 @@ class Listener {
     Deadline deadline;
     HelloBytes hello{};
     size_t got = 0;
+    Carrier carrier = Carrier::kStream;
   };
   static constexpr size_t kMostCallers = 16;
   static constexpr int kMostReports = 8;

@@ -99,28 +99,33 @@ Result<Token> randomToken() {
   return token;
 }
 
-// Magic, version, number of sockets of the connection, index of this one, token, reserved.
-HelloBytes encodeHello(const Token& token) {
+// Magic, version, number of sockets of the connection, index of this one, token, carrier, reserved.
+HelloBytes encodeHello(const Token& token, Carrier carrier) {
   WireWriter writer;
   writer.put(kHelloMagic).put(kWireVersion).put(uint8_t{1}).put(uint8_t{0});
   putRaw(writer, token.data(), token.size());
+  writer.put(carrier);
   return padded<kHelloBytes>(writer.bytes());
 }
 
-Status checkHello(std::span<const uint8_t> bytes, const Token& token) {
+Result<Carrier> checkHello(std::span<const uint8_t> bytes, const Token& token) {
   WireReader reader(bytes);
   const auto magic = reader.get<uint32_t>();
   const auto version = reader.get<uint16_t>();
   const auto sockets = reader.get<uint8_t>();
   const auto index = reader.get<uint8_t>();
   const Token given = getArray<16>(reader);
-  if (reader.truncated() || magic != kHelloMagic) return {Code::kRemote, "the caller is not a bps net plugin"};
+  const auto carrier = reader.get<Carrier>();
+  if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the caller is not a bps net plugin");
   if (version != kWireVersion) return wrongVersion("hello", version);
-  if (sockets != 1 || index != 0) return {Code::kRemote, "the caller wants more than one socket per connection"};
+  if (sockets != 1 || index != 0) return Status(Code::kRemote, "the caller wants more than one socket per connection");
   unsigned different = 0;
   for (size_t i = 0; i < token.size(); ++i) different |= static_cast<unsigned>(given[i] ^ token[i]);
-  if (different != 0) return {Code::kRemote, "the caller was not given this listener's handle"};
-  return {};
+  if (different != 0) return Status(Code::kRemote, "the caller was not given this listener's handle");
+  if (carrier > Carrier::kVerbs)
+    return failure(Code::kRemote, "the caller wants a connection of kind {}: use the same bps on both sides",
+                   static_cast<unsigned>(carrier));
+  return carrier;
 }
 
 FrameBytes encodeFrame(size_t messageBytes, uint64_t number) {

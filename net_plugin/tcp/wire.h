@@ -36,9 +36,12 @@ Result<HandleData> parseHandle(std::span<const uint8_t> bytes);
 
 Result<Token> randomToken();
 
-HelloBytes encodeHello(const Token& token);
+// What the socket is for: the messages themselves, or the making and the life of a connection of RDMA verbs.
+enum class Carrier : uint8_t { kStream, kVerbs };
+
+HelloBytes encodeHello(const Token& token, Carrier carrier);
 // Compares the token in constant time.
-Status checkHello(std::span<const uint8_t> bytes, const Token& token);
+Result<Carrier> checkHello(std::span<const uint8_t> bytes, const Token& token);
 
 FrameBytes encodeFrame(size_t messageBytes, uint64_t number);
 // The size of message `number`.

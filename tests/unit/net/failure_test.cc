@@ -125,7 +125,7 @@ TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
   const UniqueFd wrong = strangerTo(*listener, randomBytes(32, 1));
   const UniqueFd chatty = strangerTo(*listener, randomBytes(100000, 2));
   plugin::tcp::Token otherToken{};
-  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken);
+  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken, plugin::tcp::Carrier::kStream);
   const UniqueFd replayed = strangerTo(*listener, {hello.begin(), hello.end()});
   strangerTo(*listener, {1, 2, 3}).reset();
   EXPECT_EQ(valueOf(listener->accept()), nullptr);

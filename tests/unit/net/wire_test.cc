@@ -56,7 +56,7 @@ TEST(HandleWire, WrongBytesAreNamed) {
 
 TEST(HelloWire, OnlyTheTokenOpens) {
   const Token token = someHandle().token;
-  const HelloBytes good = encodeHello(token);
+  const HelloBytes good = encodeHello(token, Carrier::kStream);
   EXPECT_TRUE(checkHello(good, token).ok());
   for (size_t i = 0; i < 24; ++i) {
     HelloBytes bad = good;
