@@ -38,11 +38,11 @@ std::vector<std::string> entriesOf(const std::string& path) {
 // "64dd:b3ff:..." as bytes; empty when it is not made of groups of four digits.
 std::vector<uint8_t> parseGroups(std::string_view text) {
   std::vector<uint8_t> bytes;
+  if (text.size() % 5 != 4) return {};
   for (size_t at = 0; at < text.size(); at += 5) {
     if (at + 4 < text.size() && text[at + 4] != ':') return {};
     for (size_t part = at; part < at + 4; part += 2) {
       uint8_t byte = 0;
-      if (part + 2 > text.size()) return {};
       const auto [end, error] = std::from_chars(text.data() + part, text.data() + part + 2, byte, 16);
       if (error != std::errc{} || end != text.data() + part + 2) return {};
       bytes.push_back(byte);

@@ -19,12 +19,13 @@ passes() {
     fail "net-plugin-check with $*, BPS_IB_WRITE=${BPS_IB_WRITE:-1}: $(grep -vE '^(PASS|skip)' "$WORK/out" | tail -n 10)"
   grep -qE '^[0-9]+ passed, 0 failed, [0-9]+ skipped$' "$WORK/out" || fail "no last line: $(tail -n 3 "$WORK/out")"
 }
-rules=$("$check" --list | awk '{print $1}' | grep -vE '^(latency|bandwidth)$' | paste -sd,)
-short=listen,connect-polled,many-connections,cycles,sender-first,in-flight,order,zero-bytes,short-message,misaligned,large,oversize,close-when-sent,close-in-flight,sender-killed,receiver-killed
+# Not the measures, nor the rule with a tight limit of time: every instruction may be emulated here.
+rules=$("$check" --list | awk '{print $1}' | grep -vE '^(latency|bandwidth|posting-never-waits)$' | paste -sd,)
+short=connect-polled,cycles,registration,in-flight,order,zero-bytes,short-message,misaligned,large,oversize,close-when-sent,close-in-flight,sender-killed,receiver-killed
 [ "$long" = 1 ] && short=$rules
 passes --device 0 --only "$rules" --cycles 20 --max-bytes 10M
-BPS_IB_WRITE=0 passes --device 0 --only "$short" --cycles 20 --max-bytes 10M
-for write in 1 0; do BPS_IB_WRITE=$write passes --device 1 --only init,order,large,sender-killed --max-bytes 10M; done
+BPS_IB_WRITE=0 passes --device 0 --only "$short" --cycles 5 --max-bytes 10M
+for write in 1 0; do BPS_IB_WRITE=$write passes --device 1 --only order,large,sender-killed --max-bytes 10M; done
 
 # says PATTERN ARGUMENTS...: the plugin's log has it.
 says() {
@@ -75,4 +76,3 @@ for victim in 0 1; do
   ends_with_error $((1 - victim)) "rank $victim" 7
 done
 gone "$SERVER_PID" && fail "the server died: $(tail -qn 3 "$WORK/one.err")"
-echo "all is well"

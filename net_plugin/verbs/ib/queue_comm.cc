@@ -156,7 +156,7 @@ Result<bool> QueueComm::arm() {
   if (firstFailure().ok()) note(progress());
   if (firstFailure().ok() && BPS_TRY(queue_->arm())) note(progress());
   if (++arms_ % kArmsPerLook == 0 && firstFailure().ok()) look();
-  if (requests().hasDone()) return true;
+  if (requests().hasDone() || more_) return true;
   if (!firstFailure().ok()) {
     if (!requests().idle()) return true;  // test() tells
     return firstFailure().clone();

@@ -55,6 +55,11 @@ class QueueComm : public Comm {
   Result<bool> arm() final;
 
  protected:
+  // Most bytes that one progress() posts, so that one busy connection does not starve the others of its thread.
+  static constexpr size_t kMostPerCall = size_t{1} << 20;
+  // postMore() stopped for that and not because it had to wait.
+  void setMore(bool more) { more_ = more; }
+
   // Where a message's bytes are for the device.
   struct View {
     uint8_t* data = nullptr;
@@ -111,6 +116,7 @@ class QueueComm : public Comm {
   NoticeBytes notice_{};
   Status wrong_;       // what the peer did beside the queue pair
   int looksGone_ = 0;  // how often we looked since the peer has hung up; what it sent before has come by the second
+  bool more_ = false;
   unsigned arms_ = 0;
   int64_t lookedAtMs_ = 0;
 };

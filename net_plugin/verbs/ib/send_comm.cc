@@ -92,9 +92,18 @@ Result<bool> SendComm::postMessage() {
   return true;
 }
 
+// A device may do much of the work inside the call that posts, as software ones do.
 Status SendComm::postMore() {
-  while (next_ < std::min(requests().end(), grantsEnd_))
+  size_t posted = 0;
+  setMore(false);
+  while (next_ < std::min(requests().end(), grantsEnd_)) {
+    if (posted >= kMostPerCall) {
+      setMore(true);
+      return {};
+    }
+    posted += requests().at(next_).bytes;
     if (!BPS_TRY(postMessage())) return {};
+  }
   return {};
 }
 
