@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -41,30 +42,30 @@ bool hasSse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_suppor
 
 using Fill = void (*)(KernelTable& table);
 
-KernelTable makeTable(std::string_view name, Fill integers, Fill floats, Fill halves, Fill float8s) {
+// The functions that fill a table are themselves compiled for its target, so they run only where the CPU has it.
+KernelTable makeTable(std::string_view name, bool supported, std::initializer_list<Fill> fills) {
   KernelTable table{.name = name, .kernels = {}};
-  integers(table);
-  floats(table);
-  halves(table);
-  float8s(table);
+  if (supported)
+    for (const Fill fill : fills) fill(table);
   return table;
 }
 
-#define BPS_KERNELS(name, N) makeTable(name, N::fillIntegers, N::fillFloats, N::fillHalves, N::fillFloat8s)
+#define BPS_KERNELS(name, supported, N) \
+  makeTable(name, supported, {N::fillIntegers, N::fillFloats, N::fillHalves, N::fillFloat8s})
 
 // Every target there is, the most capable first; those of other architectures have no table.
 std::span<const Target> allTargets() {
 #if defined(__x86_64__)
-  static const KernelTable avx3 = BPS_KERNELS("avx3", N_AVX3);
-  static const KernelTable avx2 = BPS_KERNELS("avx2", N_AVX2);
-  static const KernelTable sse4 = BPS_KERNELS("sse4", N_SSE4);
+  static const KernelTable avx3 = BPS_KERNELS("avx3", hasAvx3(), N_AVX3);
+  static const KernelTable avx2 = BPS_KERNELS("avx2", hasAvx2(), N_AVX2);
+  static const KernelTable sse4 = BPS_KERNELS("sse4", hasSse4(), N_SSE4);
   static const Target targets[] = {{"avx3", &avx3, hasAvx3()}, {"avx2", &avx2, hasAvx2()},
                                    {"sse4", &sse4, hasSse4()}, {"sve", nullptr, false},
                                    {"neon", nullptr, false},   {"scalar", &scalarKernels(), true}};
 #elif defined(__aarch64__)
-  static const KernelTable sve = BPS_KERNELS("sve", N_SVE);
-  static const KernelTable neon = BPS_KERNELS("neon", N_NEON);
   static const bool hasSve = (getauxval(AT_HWCAP) & HWCAP_SVE) != 0;
+  static const KernelTable sve = BPS_KERNELS("sve", hasSve, N_SVE);
+  static const KernelTable neon = BPS_KERNELS("neon", true, N_NEON);
   static const Target targets[] = {{"avx3", nullptr, false}, {"avx2", nullptr, false},
                                    {"sse4", nullptr, false}, {"sve", &sve, hasSve},
                                    {"neon", &neon, true},    {"scalar", &scalarKernels(), true}};
