@@ -46,9 +46,10 @@ void Listener::begin(UniqueFd socket) {
 std::unique_ptr<Comm> Listener::stepHandshakes() {
   for (size_t i = 0; i < handshakes_.size();) {
     Result<std::unique_ptr<Comm>> stepped = handshakes_[i]->step();
-    if (!stepped.ok()) logWarn("a caller cannot be connected: {}", stepped.error().message());
-    std::unique_ptr<Comm> comm = stepped.ok() ? std::move(stepped).value() : nullptr;
-    if (stepped.ok() && comm == nullptr) {
+    const bool failed = !stepped.ok();
+    if (failed) logWarn("a caller cannot be connected: {}", stepped.error().message());
+    std::unique_ptr<Comm> comm = failed ? nullptr : std::move(stepped).value();
+    if (!failed && comm == nullptr) {
       ++i;
       continue;
     }

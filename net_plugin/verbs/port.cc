@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "net_plugin/tcp/device.h"
+#include "src/base/format.h"
 
 namespace bps::plugin::verbs {
 namespace {
@@ -54,12 +55,11 @@ std::vector<uint8_t> parseGroups(std::string_view text) {
 std::vector<Gid> readGids(const std::string& port) {
   std::vector<Gid> gids;
   for (int index = 0, empty = 0; index < kMostGids && empty < kMostEmpty; ++index, ++empty) {
-    const std::string line = std::to_string(index);
     Gid gid;
     gid.index = index;
-    if (!parseGid(firstLine(port + "/gids/" + line), gid.bytes)) continue;
-    gid.routable = firstLine(port + "/gid_attrs/types/" + line) == "RoCE v2";
-    gid.interface = firstLine(port + "/gid_attrs/ndevs/" + line);
+    if (!parseGid(firstLine(fmt::format("{}/gids/{}", port, index)), gid.bytes)) continue;
+    gid.routable = firstLine(fmt::format("{}/gid_attrs/types/{}", port, index)) == "RoCE v2";
+    gid.interface = firstLine(fmt::format("{}/gid_attrs/ndevs/{}", port, index));
     gids.push_back(std::move(gid));
     empty = 0;
   }
@@ -110,9 +110,9 @@ std::string gidText(const GidBytes& gid) {
 std::vector<Port> readPorts(const std::string& root) {
   std::vector<Port> ports;
   for (const std::string& device : entriesOf(root)) {
-    const std::string path = root + "/" + device;
+    const std::string path = fmt::format("{}/{}", root, device);
     for (const std::string& number : entriesOf(path + "/ports")) {
-      const std::string at = path + "/ports/" + number;
+      const std::string at = fmt::format("{}/ports/{}", path, number);
       Port port;
       port.device = device;
       std::from_chars(number.data(), number.data() + number.size(), port.number);
