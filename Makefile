@@ -81,10 +81,10 @@ COMPLETE := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)
 
 all: $(LIBS) $(BINS) ## build the libraries and programs
 
-# Objects of another compiler or other options are made anew.
+# Objects of another compiler or other options are made anew, and what they make up with or without verbs.
 $(BUILD)/command: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS)' | cmp -s - $@ || echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS)' > $@
+	@echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VERBS)' | cmp -s - $@ || echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VERBS)' > $@
 .PHONY: FORCE
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/command
