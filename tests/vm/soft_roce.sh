@@ -38,6 +38,7 @@ release=${kernel##*/vmlinuz-}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' TERM INT
 image=$work/image
 mkdir -p "$image"/{bin,modules,dev,proc,sys,host}
 cp "$busybox" "$image/bin/busybox"
@@ -110,7 +111,7 @@ if [ -r /dev/kvm ] && [ -w /dev/kvm ] && compgen -G '/sys/module/kvm_[ia]*' >/de
 mkfifo "$work/input"
 exec 3<>"$work/input"
 status=0
-timeout -k 5 "${VM_SECONDS:-180}" qemu-system-x86_64 "${accelerator[@]}" -m "${VM_MEMORY:-2048}" -smp "${VM_CPUS:-2}" \
+timeout --foreground -k 5 "${VM_SECONDS:-180}" qemu-system-x86_64 "${accelerator[@]}" -m "${VM_MEMORY:-2048}" -smp "${VM_CPUS:-2}" \
   -nodefaults -no-user-config -no-reboot -display none -kernel "$kernel" -initrd "$work/initrd" \
   -append 'console=ttyS0 panic=-1 quiet' -serial "file:$work/console" \
   -device virtio-serial-pci -chardev stdio,id=out,signal=off -device virtserialport,chardev=out,nr=1 \
