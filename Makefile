@@ -109,9 +109,9 @@ $(BUILD)/lib/libnccl-net-bps.so: $(call objects,$(PLUGIN_SRCS)) net_plugin/plugi
 	$(CXX) -shared $(LDFLAGS) -Wl,--version-script=net_plugin/plugin.map -Wl,-soname,libnccl-net-bps.so \
 	  $(COMPLETE) -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(call objects,$(PLUGIN_SRCS)) $(SODIUM) -ldl
 
-# Every directory tools/NAME is a program; its name has - for _.
+# Every directory tools/NAME, with those in it, is a program; its name has - for _.
 define tool
-$(BUILD)/bin/$(subst _,-,$(1)): $(call objects,$(call sources,tools/$(1))) $(SERVER) $(CORE)
+$(BUILD)/bin/$(subst _,-,$(1)): $(call objects,$(call sources,tools/$(1) $(wildcard tools/$(1)/*/))) $(SERVER) $(CORE)
 	@mkdir -p $$(@D)
 	$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(CORE_LIBS)
 endef

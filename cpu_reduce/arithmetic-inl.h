@@ -6,7 +6,7 @@
 #define BPS_CPU_REDUCE_ARITHMETIC_INL_H_
 #endif
 
-#include "cpu_reduce/reduce.h"
+#include "cpu_reduce/simd.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -61,20 +61,29 @@ HWY_INLINE V extreme(D, V a, V b) {
   }
 }
 
-// AVX-512: 1 * b + a, the same. Zen 5 adds with the ports that also shift and convert; those that multiply are idle.
-template <class D, class V>
-HWY_INLINE V add([[maybe_unused]] D d, V a, V b) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) return hn::MulAdd(b, hn::Set(d, hn::TFromD<D>{1}), a);
-#endif
-  return hn::Add(a, b);
-}
-
 template <FoldOp kOp, class D, class V>
 HWY_INLINE V combine(D d, V a, V b) {
-  if constexpr (kOp == FoldOp::kSum) return add(d, a, b);
+  if constexpr (kOp == FoldOp::kSum) return hn::Add(a, b);
   else if constexpr (kOp == FoldOp::kProd) return multiply(d, a, b);
   else return extreme<kOp>(d, a, b);
+}
+
+template <Way kWay, class D, class V>
+HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
+  if (kWay.shape != Shape::kGeneral || fold.scalars == nullptr) return;
+  hn::TFromD<D> scalar;
+  __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
+  const V s = hn::Set(d, scalar);
+  a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
+}
+
+template <Way kWay, class D, class V>
+HWY_INLINE void divide(D d, const Fold& fold, V& a0, V& a1, V& a2, V& a3) {
+  if constexpr (kWay.shape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
+    if (fold.divisor == 1) return;
+    const V n = hn::Set(d, static_cast<hn::TFromD<D>>(fold.divisor));
+    a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
+  }
 }
 
 template <class D, class V>

@@ -1,8 +1,8 @@
 #include "cpu_reduce/dispatch.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -42,11 +42,11 @@ bool hasSse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_suppor
 
 using Fill = void (*)(KernelTable& table);
 
-// The functions that fill a table are themselves compiled for its target, so they run only where the CPU has it.
-KernelTable makeTable(std::string_view name, bool supported, std::initializer_list<Fill> fills) {
+// Filling a table is code of its target already: where the CPU has not got that, the table stays empty.
+KernelTable makeTable(std::string_view name, bool supported, std::array<Fill, 4> fills) {
   KernelTable table{.name = name, .kernels = {}};
-  if (supported)
-    for (const Fill fill : fills) fill(table);
+  if (!supported) return table;
+  for (const Fill fill : fills) fill(table);
   return table;
 }
 
@@ -92,6 +92,12 @@ std::span<const KernelTable* const> supportedTargets() {
     return found;
   }();
   return tables;
+}
+
+std::string describeKernels() {
+  std::string all;
+  for (const KernelTable* table : supportedTargets()) all += (all.empty() ? "" : ", ") + std::string(table->name);
+  return std::string(currentKernels().name) + " (of " + all + ")";
 }
 
 const KernelTable& currentKernels() { return *current().load(std::memory_order_relaxed); }

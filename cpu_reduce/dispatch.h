@@ -4,6 +4,7 @@
 // is the default; chooseTarget() limits it (BPS_CPU_TARGET) and is what tests use to force every target in turn.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "cpu_reduce/reduce.h"
@@ -20,7 +21,8 @@ struct Fold {
   size_t count = 0;
   const ScalarBits* scalars = nullptr;  // null: none; widened, the bits of accumulators
   uint64_t divisor = 1;
-  bool stream = false;  // write past the cache; dst is then none of the sources
+  bool stream = false;    // write past the cache; dst is then none of the sources
+  size_t cacheBytes = 0;  // of the cache that one core has for itself
 };
 
 using Kernel = void (*)(const Fold& fold);
@@ -37,6 +39,9 @@ ScalarBits widenedScalar(DataType type, ScalarBits bits);
 
 // The targets of this build that this CPU supports, best first; the last is "scalar".
 std::span<const KernelTable* const> supportedTargets();
+
+// The one in force and all that this CPU supports, for people: "avx3 (of avx3, avx2, sse4, scalar)".
+std::string describeKernels();
 
 // The table in force. Chosen at the first call, unless chooseTarget() came before.
 const KernelTable& currentKernels();

@@ -48,16 +48,13 @@ bool isSource(const ReduceArgs& args) {
 }
 
 bool streams(const ReduceArgs& args) {
-  size_t bytes = args.count * elementBytes(args.type);
-  return !args.rereadSoon && bytes > cacheBytes() && !isSource(args);
+  return !args.rereadSoon && args.count * elementBytes(args.type) > cacheBytes() && !isSource(args);
 }
 
-void foldPart(cpu::Kernel kernel, cpu::Fold fold, size_t begin, size_t end) {
-  if (begin >= end) return;
+void foldPart(cpu::Kernel kernel, const cpu::Fold& part) {
+  if (part.count == 0) return;
   cpu::FloatEnvironment environment;
-  fold.begin = begin;
-  fold.count = end - begin;
-  kernel(fold);
+  kernel(part);
 }
 
 // Whole pages of dst to each thread, the same ones every time, so that memory stays with the node that touched it. The
@@ -70,8 +67,10 @@ void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cp
     size_t team = static_cast<size_t>(omp_get_num_threads());
     size_t page = kPage / elementSize;
     size_t share = ((fold.count + team - 1) / team + page - 1) / page * page;
-    size_t begin = static_cast<size_t>(omp_get_thread_num()) * share;
-    foldPart(kernel, fold, begin, std::min(begin + share, fold.count));
+    cpu::Fold part = fold;
+    part.begin = std::min(static_cast<size_t>(omp_get_thread_num()) * share, fold.count);
+    part.count = std::min(share, fold.count - part.begin);
+    foldPart(kernel, part);
   }
 #endif
 }
@@ -84,7 +83,8 @@ void run(const ReduceArgs& args, const ScalarBits* scalars) {
                  .count = args.count,
                  .scalars = scalars,
                  .divisor = args.divisor,
-                 .stream = streams(args)};
+                 .stream = streams(args),
+                 .cacheBytes = cacheBytes()};
   // No CPU divides vectors of integers.
   const cpu::KernelTable& table =
       args.divisor != 1 && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
@@ -93,7 +93,7 @@ void run(const ReduceArgs& args, const ScalarBits* scalars) {
   size_t useful = std::max<size_t>(1, args.count * size * args.sources.size() / kLeastPerThread);
   int threads = static_cast<int>(std::min(useful, static_cast<size_t>(std::max(args.threads, 1))));
   if (kOpenMp && threads > 1) foldParallel(kernel, fold, size, threads);
-  else foldPart(kernel, fold, 0, args.count);
+  else foldPart(kernel, fold);
 }
 
 }  // namespace

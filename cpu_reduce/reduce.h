@@ -34,10 +34,8 @@ enum class DataType : uint8_t {
 inline constexpr int kDataTypes = 12;
 enum class FoldOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3 };
 
-constexpr size_t elementBytes(DataType type) {
-  constexpr size_t kBytes[kDataTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return kBytes[static_cast<size_t>(type)];
-}
+inline constexpr uint8_t kElementBytes[kDataTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+constexpr size_t elementBytes(DataType type) { return kElementBytes[static_cast<size_t>(type)]; }
 std::string_view dataTypeName(DataType type);  // nccl-tests' names: int8, half, float, bfloat16, f8e4m3, ...
 std::string_view foldOpName(FoldOp op);
 

@@ -7,9 +7,13 @@
 // is copied to and from a buffer on the stack and goes through the same instructions as a whole group.
 //
 // An Element says how a group lies in memory:
-//   D, kBytes                  the accumulators' tag; bytes of an element in memory
+//   D, kBytes, kVectors        the accumulators' tag; bytes of an element in memory; vectors of a group
+//   kFetch                     where its sources are to be fetched ahead; see fetches()
 //   load(p, a0..a3)            widens the group at p (any alignment) in an order of its own
 //   store(p, stream, a0..a3)   rounds it and writes it back in the same order
+// and may have
+//   add(a, b), Sum             another way to the sum of two accumulators; to plain sums, see sumGroup()
+//   settle(p, bytes, seen)     what is left to do for a block of results; store() then gets `seen` to collect in
 // Vectors are never kept in arrays or structs, for SVE's have no size. Standard templates are not used: the linker
 // might merge their instances for this target with those of code for every CPU.
 #if defined(BPS_CPU_REDUCE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -61,127 +65,144 @@ struct Partial {
   uint8_t* buffer;
 };
 
-constexpr size_t kMostPlain = 65536;  // sources of a plain sum: a Sum's results have that much room above the largest
-
 template <class E>
 constexpr bool kHasSum = requires {
   typename E::Sum;
 };
-
-// What a call asks for beyond folding, so that the common case carries none of it.
-enum class Shape { kGeneral, kPlain, kPlainTwo };
-
-template <Shape kShape, class D, class V>
-HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
-  if (kShape != Shape::kGeneral || fold.scalars == nullptr) return;
-  hn::TFromD<D> scalar;
-  __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
-  const V s = hn::Set(d, scalar);
-  a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
-}
-
-template <Shape kShape, class D, class V>
-HWY_INLINE void divide(D d, const Fold& fold, V& a0, V& a1, V& a2, V& a3) {
-  if constexpr (kShape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
-    if (fold.divisor == 1) return;
-    const V n = hn::Set(d, static_cast<hn::TFromD<D>>(fold.divisor));
-    a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
-  }
-}
-
-// Bytes ahead of the group to fetch of a source. The CPU does that by itself where a group takes less time than two
-// lines of a source take to come; conversions and small elements take more.
-constexpr size_t kAhead = 1024;
 template <class E>
-HWY_INLINE void fetchAhead(const uint8_t* from) {
-  if constexpr (E::kBytes > 2 || !hwy::IsFloat<hn::TFromD<typename E::D>>()) return;
-  const uintptr_t ahead = reinterpret_cast<uintptr_t>(from) + kAhead;  // may lie outside the source
-  hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead));
-  if constexpr (E::kBytes == 2) hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead + 64));
+constexpr bool kHasAdd = requires(hn::Vec<typename E::D> v) {
+  E::add(v, v);
+};
+template <class E>
+constexpr bool kSettles = requires(hn::Vec<typename E::D> v) {
+  E::settle(nullptr, 0, v);
+};
+
+template <class E>
+HWY_INLINE bool fetches(const Fold& fold) {
+  if (E::kFetch == Fetch::kAlways) return true;
+  const size_t bytes = fold.count * E::kBytes * fold.nSources;
+  return bytes <= 4 * fold.cacheBytes && (E::kFetch == Fetch::kFromCaches || bytes > fold.cacheBytes);
 }
 
-template <class E, FoldOp kOp, Shape kShape, class Place>
-HWY_INLINE void foldGroup(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
+// The lines of a group, further on in the same source.
+template <class E, bool fetch>
+HWY_INLINE void fetchAhead(const uint8_t* from) {
+  if constexpr (!fetch) return;
+  constexpr size_t kAhead = E::kFetch == Fetch::kAlways ? 2048 : 1024;
+  const uintptr_t ahead = reinterpret_cast<uintptr_t>(from) + kAhead;  // may lie outside the source
+  const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
+  for (size_t line = 0; line < group; line += 64) hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead + line));
+}
+
+template <class E, FoldOp kOp, class V>
+HWY_INLINE V folded(V a, V b) {
+  if constexpr (kOp == FoldOp::kSum && kHasAdd<E>) return E::add(a, b);
+  else return combine<kOp>(typename E::D(), a, b);
+}
+
+template <class E, FoldOp kOp, Way kWay, class Place, class V>
+HWY_INLINE void foldGroup(const Fold& fold, const Place& place, uint8_t* out, V& seen) {
   const typename E::D d;
-  using V = hn::Vec<typename E::D>;
   V a0, a1, a2, a3;
   E::load(place(fold, 0), a0, a1, a2, a3);
-  fetchAhead<E>(place(fold, 0));
-  scale<kShape>(d, fold, 0, a0, a1, a2, a3);
-  const size_t nSources = kShape == Shape::kPlainTwo ? 2 : fold.nSources;
+  fetchAhead<E, kWay.fetch>(place(fold, 0));
+  scale<kWay>(d, fold, 0, a0, a1, a2, a3);
+  const size_t nSources = kWay.shape == Shape::kPlainTwo ? 2 : fold.nSources;
   for (size_t source = 1; source < nSources; source++) {
     V b0, b1, b2, b3;
     E::load(place(fold, source), b0, b1, b2, b3);
-    fetchAhead<E>(place(fold, source));
-    scale<kShape>(d, fold, source, b0, b1, b2, b3);
-    a0 = combine<kOp>(d, a0, b0), a1 = combine<kOp>(d, a1, b1);
-    a2 = combine<kOp>(d, a2, b2), a3 = combine<kOp>(d, a3, b3);
+    fetchAhead<E, kWay.fetch>(place(fold, source));
+    scale<kWay>(d, fold, source, b0, b1, b2, b3);
+    a0 = folded<E, kOp>(a0, b0), a1 = folded<E, kOp>(a1, b1);
+    a2 = folded<E, kOp>(a2, b2), a3 = folded<E, kOp>(a3, b3);
   }
-  divide<kShape>(d, fold, a0, a1, a2, a3);
-  E::store(out, stream, a0, a1, a2, a3);
+  divide<kWay>(d, fold, a0, a1, a2, a3);
+  if constexpr (kSettles<E>) E::store(out, kWay.stream, a0, a1, a2, a3, seen);
+  else E::store(out, kWay.stream, a0, a1, a2, a3);
 }
 
 // The same for plain sums of an E that has a Sum; see simd_float8.cc. False if it cannot do that group.
-template <class E, Shape kShape, class Place>
-HWY_INLINE bool sumGroup(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
+template <class E, Way kWay, class Place>
+HWY_INLINE bool sumGroup(const Fold& fold, const Place& place, uint8_t* out) {
   using Sum = typename E::Sum;
-  const typename E::D d;
   typename Sum::V a0, a1, a2, a3;
   auto most = Sum::none();
   Sum::load(place(fold, 0), a0, a1, a2, a3, most);
-  fetchAhead<E>(place(fold, 0));
-  const size_t nSources = kShape == Shape::kPlainTwo ? 2 : fold.nSources;
+  fetchAhead<E, kWay.fetch>(place(fold, 0));
+  const size_t nSources = kWay.shape == Shape::kPlainTwo ? 2 : fold.nSources;
   for (size_t source = 1; source < nSources; source++) {
     typename Sum::V b0, b1, b2, b3;
     Sum::load(place(fold, source), b0, b1, b2, b3, most);
-    fetchAhead<E>(place(fold, source));
-    a0 = add(d, a0, b0), a1 = add(d, a1, b1), a2 = add(d, a2, b2), a3 = add(d, a3, b3);
+    fetchAhead<E, kWay.fetch>(place(fold, source));
+    a0 = hn::Add(a0, b0), a1 = hn::Add(a1, b1), a2 = hn::Add(a2, b2), a3 = hn::Add(a3, b3);
   }
   if (HWY_UNLIKELY(Sum::special(most))) return false;
-  Sum::store(out, stream, a0, a1, a2, a3);
+  Sum::store(out, kWay.stream, a0, a1, a2, a3);
   return true;
 }
 
 template <class E, FoldOp kOp>
 HWY_NOINLINE void foldPartial(const Fold& fold, size_t offset, size_t bytes) {
   HWY_ALIGN uint8_t buffer[kMostGroupBytes] = {};
-  foldGroup<E, kOp, Shape::kGeneral>(fold, Partial{offset, bytes, buffer}, buffer, false);
+  auto seen = hn::Zero(typename E::D());
+  foldGroup<E, kOp, Way{}>(fold, Partial{offset, bytes, buffer}, buffer, seen);
+  if constexpr (kSettles<E>) E::settle(buffer, bytes, seen);
   __builtin_memcpy(static_cast<uint8_t*>(fold.dst) + offset, buffer, bytes);
 }
 
-template <class E, FoldOp kOp, Shape kShape, class Place>
-HWY_INLINE bool foldWhole(const Fold& fold, const Place& place, uint8_t* out, bool stream) {
-  if constexpr (kOp == FoldOp::kSum && kShape != Shape::kGeneral && kHasSum<E>) {
-    return sumGroup<E, kShape>(fold, place, out, stream);
+template <class E, FoldOp kOp, Way kWay, class Place, class V>
+HWY_INLINE bool foldWhole(const Fold& fold, const Place& place, uint8_t* out, V& seen) {
+  if constexpr (kOp == FoldOp::kSum && kWay.shape != Shape::kGeneral && kHasSum<E>) {
+    return sumGroup<E, kWay>(fold, place, out);
   } else {
-    foldGroup<E, kOp, kShape>(fold, place, out, stream);
+    foldGroup<E, kOp, kWay>(fold, place, out, seen);
     return true;
   }
 }
 
-// The offset where it ended: that of a group that the shape cannot do, or the end.
-template <class E, FoldOp kOp, Shape kShape, bool stream>
+// The offset where it ended: that of a group that the way cannot do, or the end.
+template <class E, FoldOp kOp, Way kWay>
 HWY_NOINLINE size_t foldGroups(const Fold& fold, size_t offset, size_t end) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   uint8_t* const dst = static_cast<uint8_t*>(fold.dst);
-  if constexpr (kShape == Shape::kPlainTwo) {
+  auto seen = hn::Zero(typename E::D());
+  [[maybe_unused]] const size_t start = offset;
+  if constexpr (kWay.shape == Shape::kPlainTwo) {
     const uint8_t* const first = static_cast<const uint8_t*>(fold.sources[0]);
     const uint8_t* const second = static_cast<const uint8_t*>(fold.sources[1]);
     for (; offset < end; offset += group) {
-      if (!foldWhole<E, kOp, kShape>(fold, WholeOfTwo{offset, first, second}, dst + offset, stream)) break;
+      if (!foldWhole<E, kOp, kWay>(fold, WholeOfTwo{offset, first, second}, dst + offset, seen)) break;
     }
   } else {
     for (; offset < end; offset += group) {
-      if (!foldWhole<E, kOp, kShape>(fold, Whole{offset}, dst + offset, stream)) break;
+      if (!foldWhole<E, kOp, kWay>(fold, Whole{offset}, dst + offset, seen)) break;
     }
   }
+  if constexpr (kSettles<E>) E::settle(dst + start, end - start, seen);
   return offset;
 }
 
-// Bytes before dst is aligned to a cache line; 0 if it never is.
-HWY_INLINE size_t bytesToLine(const uint8_t* dst, size_t elementBytes) {
-  const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
-  return bytes % elementBytes == 0 ? bytes : 0;
+template <class E, FoldOp kOp, Way kWay>
+HWY_INLINE void foldBlocks(const Fold& fold, size_t offset, size_t end) {
+  const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
+  const size_t together = kSettles<E> ? kSettledTogether / group * group : end;
+  while (offset < end) {
+    const size_t block = end - offset > together ? offset + together : end;
+    offset = foldGroups<E, kOp, kWay>(fold, offset, block);
+    if (offset >= block) continue;
+    foldPartial<E, kOp>(fold, offset, group);
+    offset += group;
+  }
+}
+
+template <class E, FoldOp kOp, Shape kShape>
+HWY_INLINE void foldShape(const Fold& fold, size_t offset, size_t end, bool stream) {
+  const bool fetch = kShape != Shape::kGeneral && fetches<E>(fold);
+  if (stream && E::kFetch == Fetch::kAlways) foldBlocks<E, kOp, Way{kShape, true, true}>(fold, offset, end);
+  else if (stream) foldBlocks<E, kOp, Way{kShape, true, false}>(fold, offset, end);
+  else if (fetch) foldBlocks<E, kOp, Way{kShape, false, true}>(fold, offset, end);
+  else foldBlocks<E, kOp, Way{kShape, false, false}>(fold, offset, end);
 }
 
 template <class E, FoldOp kOp>
@@ -201,18 +222,9 @@ void foldAll(const Fold& fold) {
   const size_t whole = offset + (end - offset) / group * group;
   const bool stream = fold.stream && reinterpret_cast<uintptr_t>(dst + offset) % 64 == 0;
   const bool plain = kOp == FoldOp::kSum && fold.scalars == nullptr && fold.divisor == 1 && fold.nSources <= kMostPlain;
-  const auto groups = [&]<Shape kShape>() {
-    for (size_t at = offset; at < whole;) {
-      at = stream ? foldGroups<E, kOp, kShape, true>(fold, at, whole)
-                  : foldGroups<E, kOp, kShape, false>(fold, at, whole);
-      if (at >= whole) break;
-      foldPartial<E, kOp>(fold, at, group);
-      at += group;
-    }
-  };
-  if (!plain) groups.template operator()<Shape::kGeneral>();
-  else if (fold.nSources != 2) groups.template operator()<Shape::kPlain>();
-  else groups.template operator()<Shape::kPlainTwo>();
+  if (!plain) foldShape<E, kOp, Shape::kGeneral>(fold, offset, whole, stream);
+  else if (fold.nSources != 2) foldShape<E, kOp, Shape::kPlain>(fold, offset, whole, stream);
+  else foldShape<E, kOp, Shape::kPlainTwo>(fold, offset, whole, stream);
   if (whole < end) foldPartial<E, kOp>(fold, whole, end - whole);
   if (stream) hwy::FlushStream();
 }

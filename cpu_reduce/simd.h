@@ -1,4 +1,5 @@
-// The SIMD kernels of every target of this architecture: each function fills the rows of its types in a table.
+// The SIMD kernels of every target of this architecture: each function fills the rows of its types in a table. And what
+// all targets' kernels decide by.
 //
 // Each simd_*.cc is compiled once per target by Highway's foreach_target.h; the namespaces are Highway's names. Only
 // Highway's headers are used, nothing of its library: detection and dispatch are dispatch.cc's.
@@ -22,6 +23,33 @@
   }
 
 namespace bps::cpu {
+// What a call asks for beyond folding, so that the common case carries none of it.
+enum class Shape { kGeneral, kPlain, kPlainTwo };
+
+// How the groups of a call are folded.
+struct Way {
+  Shape shape = Shape::kGeneral;
+  bool stream = false;
+  bool fetch = false;
+};
+
+// Whether sources are fetched ahead by instructions. The CPU does that too. From memory it does it better; from the
+// next cache it is late by what a group takes longer than its lines take to come, which is little where nothing is
+// converted and so much with float8 that instructions win everywhere.
+enum class Fetch { kFromNextCache, kFromCaches, kAlways };
+
+// Sources of a plain sum: a Sum's results have that much room above the largest.
+inline constexpr size_t kMostPlain = 65536;
+
+// Results that are settled together are still in the cache.
+inline constexpr size_t kSettledTogether = 65536;
+
+// Bytes before dst is aligned to a cache line; 0 if it never is.
+inline size_t bytesToLine(const uint8_t* dst, size_t elementBytes) {
+  const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
+  return bytes % elementBytes == 0 ? bytes : 0;
+}
+
 #if defined(__x86_64__)
 BPS_SIMD_TARGET(N_SSE4)
 BPS_SIMD_TARGET(N_AVX2)

@@ -15,6 +15,7 @@ struct Float {
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = sizeof(T);
   static constexpr size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 4;
+  static constexpr Fetch kFetch = Fetch::kFromNextCache;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const D d;
@@ -24,24 +25,26 @@ struct Float {
     if constexpr (kVectors == 4) a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
   }
 
-  static HWY_INLINE void put(T* p, bool stream, V a0, V a1, V a2, V a3) {
+  // `seen` is a NaN if a result was one. (It may be one without: of infinities that cancel out.)
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3, V& seen) {
     const D d;
     const size_t n = hn::Lanes(d);
+    T* p = reinterpret_cast<T*>(to);
     storeVector(d, p, stream, a0);
     storeVector(d, p + n, stream, a1);
     if constexpr (kVectors == 4) storeVector(d, p + 2 * n, stream, a2);
     if constexpr (kVectors == 4) storeVector(d, p + 3 * n, stream, a3);
+    seen = hn::Add(seen, hn::Add(a0, a1));
+    if constexpr (kVectors == 4) seen = hn::Add(seen, hn::Add(a2, a3));
   }
 
-  // Again where there is a NaN, so that nothing else waits for the comparison.
-  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+  // NaNs become the canonical one: afterwards, so that no group waits for a comparison.
+  static void settle(uint8_t* to, size_t bytes, V seen) {
     const D d;
+    if (HWY_LIKELY(hn::AllTrue(d, hn::Eq(seen, seen)))) return;
     T* p = reinterpret_cast<T*>(to);
-    put(p, stream, a0, a1, a2, a3);
-    V sum = hn::Add(a0, a1);
-    if constexpr (kVectors == 4) sum = hn::Add(sum, hn::Add(a2, a3));
-    if (HWY_LIKELY(hn::AllTrue(d, hn::Eq(sum, sum)))) return;
-    put(p, stream, canonical(d, a0), canonical(d, a1), canonical(d, a2), canonical(d, a3));
+    for (size_t i = 0; i < bytes / sizeof(T); i += hn::Lanes(d))
+      hn::StoreU(canonical(d, hn::LoadU(d, p + i)), d, p + i);
   }
 };
 

@@ -119,6 +119,7 @@ struct Float8 {
   using D16 = hn::Repartition<uint16_t, D>;
   static constexpr size_t kBytes = 1;
   static constexpr size_t kVectors = 4;
+  static constexpr Fetch kFetch = Fetch::kAlways;
 
   static HWY_INLINE hn::Vec<D16> asHalves(hn::Vec<D16> word) {
     const D16 d16;
@@ -172,6 +173,7 @@ struct Float8 {
   using V = VFloat;
   static constexpr size_t kBytes = 1;
   static constexpr size_t kVectors = 4;
+  static constexpr Fetch kFetch = Fetch::kAlways;
 
   static HWY_INLINE V widened(VBits word) {
     if constexpr (kE4m3) return e4m3NaN<Format>(widenFinite<Format>(word));

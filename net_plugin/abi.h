@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 
 namespace bps::abi {
@@ -165,6 +166,40 @@ template <class Tail>
 struct Net<8, Tail> {
   Head<8> head;
 };
+
+// The first member that NCCL calls without looking and that is null, or null itself. Some plugins have only `name` and
+// `init` at first, and init fills in the rest.
+template <int V>
+const char* missingMember(const Net<V>& net, bool initialised) {
+  const Head<V>& head = net.head;
+  bool finalizes = true;
+  if constexpr (V >= 11) finalizes = net.tail.finalize != nullptr;
+  const struct {
+    bool there;
+    const char* name;
+  } members[] = {{head.name != nullptr && *head.name != '\0', "name"},
+                 {head.init != nullptr, "init"},
+                 {head.devices != nullptr, "devices"},
+                 {head.getProperties != nullptr, "getProperties"},
+                 {head.listen != nullptr, "listen"},
+                 {head.connect != nullptr, "connect"},
+                 {head.accept != nullptr, "accept"},
+                 {head.regMr != nullptr, "regMr"},
+                 {head.deregMr != nullptr, "deregMr"},
+                 {head.isend != nullptr, "isend"},
+                 {head.irecv != nullptr, "irecv"},
+                 {head.test != nullptr, "test"},
+                 {head.closeSend != nullptr, "closeSend"},
+                 {head.closeRecv != nullptr, "closeRecv"},
+                 {head.closeListen != nullptr, "closeListen"},
+                 {finalizes, "finalize"}};
+  size_t needed = initialised ? std::size(members) : 2;
+  for (const auto& member : members) {
+    if (needed-- == 0) break;
+    if (!member.there) return member.name;
+  }
+  return nullptr;
+}
 
 static_assert(sizeof(Head<8>) == 152 && sizeof(Net<8>) == 152 && sizeof(Net<9>) == 160 && sizeof(Net<10>) == 160);
 static_assert(sizeof(Net<11>) == 176 && sizeof(Net<12>) == 176 && offsetof(Net<12>, tail.finalize) == 160);

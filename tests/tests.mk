@@ -21,7 +21,16 @@ $(FAULT_PLUGIN): $(call objects,$(call sources,tests/fault_plugin)) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(COMPLETE) -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(CORE_LIBS)
 
-tests: $(BROKEN) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
+# A rank of an NCCL communicator on a machine without GPU, and the double of the library that NCCL asks about GPUs.
+NO_GPU := $(addprefix $(BUILD)/tests/no_gpu/,nccl_rank libnvidia-ml.so.1)
+$(BUILD)/tests/no_gpu/nccl_rank: $(call objects,$(filter-out %/nvml_double.cc,$(call sources,tests/no_gpu))) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
+$(BUILD)/tests/no_gpu/libnvidia-ml.so.1: $(call objects,tests/no_gpu/nvml_double.cc)
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^
+
+tests: $(BROKEN) $(NO_GPU) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
 libraries: $(LIBS) $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
@@ -41,7 +50,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
-compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ perf/*/ tests/multiproc/ tests/broken_plugin/)))
+compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
   $(call sources,$(wildcard tests/unit/*/ tests/inproc/ tests/support/ tests/fault_plugin/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest

@@ -3,7 +3,7 @@
 #include "net_plugin/link/door_sign.h"
 #include "net_plugin/log.h"
 #include "net_plugin/shm/door.h"
-#include "net_plugin/tcp/send_comm.h"
+#include "net_plugin/stream/send_comm.h"
 
 namespace bps::plugin::link {
 
@@ -16,6 +16,7 @@ Result<Target> parseTarget(std::span<const uint8_t> handle, bool sharedMemory) {
 Connector::Connector(const Device& device, const Target& target, Deadline deadline)
     : target_(target),
       rdma_(target.rdma ? device.rdma.get() : nullptr),
+      patience_(device.socket.patience),
       deadline_(deadline),
       remote_(device.socket, target.remote, rdma_ != nullptr ? tcp::Carrier::kVerbs : tcp::Carrier::kStream, deadline) {
   if (device.rdma && !target.rdma)
@@ -41,10 +42,12 @@ Result<std::unique_ptr<Comm>> Connector::tryDoor() {
 
 Result<std::unique_ptr<Comm>> Connector::stepRemote() {
   if (!handshake_) {
-    UniqueFd socket = BPS_TRY(remote_.step());
-    if (!socket) return std::unique_ptr<Comm>();
-    if (rdma_ == nullptr) return std::unique_ptr<Comm>(std::make_unique<tcp::SendComm>(std::move(socket)));
-    handshake_ = BPS_TRY(rdma_->shake(std::move(socket), verbs::Device::Role::kSender, &*target_.rdma, deadline_));
+    std::vector<UniqueFd> sockets = BPS_TRY(remote_.step());
+    if (sockets.empty()) return std::unique_ptr<Comm>();
+    if (rdma_ == nullptr)
+      return std::unique_ptr<Comm>(std::make_unique<stream::SendComm>(std::move(sockets), patience_));
+    handshake_ =
+        BPS_TRY(rdma_->shake(std::move(sockets.front()), verbs::Device::Role::kSender, &*target_.rdma, deadline_));
   }
   return handshake_->step();
 }

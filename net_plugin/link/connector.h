@@ -34,6 +34,7 @@ class Connector {
 
   Target target_;
   verbs::Device* rdma_;  // null: TCP
+  tcp::Patience patience_;
   Deadline deadline_;
   tcp::Connector remote_;
   std::unique_ptr<verbs::Device::Handshake> handshake_;

@@ -27,7 +27,10 @@ const tcp::Device& socketFor(const verbs::Device& rdma, const std::vector<tcp::D
 }  // namespace
 
 Result<std::vector<Device>> findDevices(const Env& env) {
-  const std::vector<tcp::Device> sockets = BPS_TRY(tcp::findDevices(env.socketIfname));
+  std::vector<tcp::Device> sockets =
+      BPS_TRY(tcp::findDevices(env.socketIfname, {env.socketThreads, env.socketsPerThread}));
+  for (tcp::Device& socket : sockets)
+    socket.patience = std::chrono::ceil<tcp::Patience>(std::chrono::duration<double>(env.timeout.value));
   std::vector<Device> devices;
   if (!env.ibDisable)
     for (std::unique_ptr<verbs::Device>& rdma : BPS_TRY(verbs::openDevices(settingsOf(env)))) {
@@ -39,8 +42,8 @@ Result<std::vector<Device>> findDevices(const Env& env) {
     }
   if (!devices.empty()) return devices;
   for (const tcp::Device& socket : sockets) {
-    logInfo("TCP device {}: {}, {} Mbit/s{}{}", socket.name, socket.address.text(), socket.speedMbps,
-            socket.pciPath.empty() ? "" : ", ", socket.pciPath);
+    logInfo("TCP device {}: {}, {} Mbit/s, {} socket(s) per connection{}{}", socket.name, socket.address.text(),
+            socket.speedMbps, socket.sockets, socket.pciPath.empty() ? "" : ", ", socket.pciPath);
     devices.push_back({socket, nullptr});
   }
   return devices;

@@ -2,7 +2,7 @@
 
 #include "net_plugin/link/door_sign.h"
 #include "net_plugin/log.h"
-#include "net_plugin/tcp/recv_comm.h"
+#include "net_plugin/stream/recv_comm.h"
 
 namespace bps::plugin::link {
 namespace {
@@ -61,9 +61,9 @@ std::unique_ptr<Comm> Listener::stepHandshakes() {
 
 Result<std::unique_ptr<Comm>> Listener::acceptRemote() {
   tcp::Listener::Arrival arrival = BPS_TRY(remote_->accept());
-  if (arrival.socket && arrival.carrier == tcp::Carrier::kStream)
-    return std::unique_ptr<Comm>(std::make_unique<tcp::RecvComm>(std::move(arrival.socket)));
-  if (arrival.socket) begin(std::move(arrival.socket));
+  if (!arrival.sockets.empty() && arrival.carrier == tcp::Carrier::kStream)
+    return std::unique_ptr<Comm>(std::make_unique<stream::RecvComm>(std::move(arrival.sockets)));
+  if (!arrival.sockets.empty()) begin(std::move(arrival.sockets.front()));
   return stepHandshakes();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "net_plugin/tcp/options.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::tcp {
@@ -24,44 +25,55 @@ Address scoped(const Address& address, const std::string& interface) {
 }  // namespace
 
 Connector::Connector(const Device& device, const HandleData& target, Carrier carrier, Deadline deadline)
-    : address_(scoped(target.address, device.name)), hello_(encodeHello(target.token, carrier)), deadline_(deadline) {}
+    : address_(scoped(target.address, device.name)),
+      token_(target.token),
+      carrier_(carrier),
+      sockets_(carrier == Carrier::kVerbs ? 1 : target.sockets),
+      patience_(device.patience),
+      deadline_(deadline) {}
 
 Status Connector::begin() {
-  socket_ = BPS_TRY(startConnect(address_));
-  state_ = State::kConnecting;
+  Hello hello{.sockets = sockets_, .carrier = carrier_};
+  BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
+  for (; hello.index < sockets_; ++hello.index) {
+    UniqueFd socket = BPS_TRY(startConnect(address_));
+    setOptions(socket.get(), sockets_, patience_);
+    calls_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
+  }
   return {};
 }
 
-Result<Progress> Connector::finishConnect() {
-  pollfd state{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+Result<Progress> Connector::finishConnect(Call& call) const {
+  pollfd state{.fd = call.socket.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&state, 1, 0) <= 0) return Progress::kPending;
-  BPS_TRY(connectResult(socket_.get(), address_));
-  state_ = State::kGreeting;
+  BPS_TRY(connectResult(call.socket.get(), address_));
+  call.connected = true;
   return Progress::kDone;
 }
 
-Result<Progress> Connector::greet() {
-  while (sent_ < hello_.size()) {
-    const ssize_t sent =
-        ::send(socket_.get(), hello_.data() + sent_, hello_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+Result<Progress> Connector::greet(Call& call) const {
+  if (!call.connected && BPS_TRY(finishConnect(call)) == Progress::kPending) return Progress::kPending;
+  while (call.sent < call.hello.size()) {
+    const ssize_t sent = ::send(call.socket.get(), call.hello.data() + call.sent, call.hello.size() - call.sent,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) return Progress::kPending;
     if (sent < 0) return systemFailure("cannot connect to " + address_.text(), errno);
-    sent_ += static_cast<size_t>(sent);
+    call.sent += static_cast<size_t>(sent);
   }
   return Progress::kDone;
 }
 
-Result<Progress> Connector::advance() {
-  if (state_ == State::kIdle) BPS_TRY(begin());
-  if (state_ == State::kConnecting && BPS_TRY(finishConnect()) == Progress::kPending) return Progress::kPending;
-  return greet();
-}
-
-Result<UniqueFd> Connector::step() {
-  if (BPS_TRY(advance()) == Progress::kDone) return std::move(socket_);
-  if (deadline_.passed()) return failure(Code::kRemote, "cannot connect to {}: no answer in time", address_.text());
-  return UniqueFd();
+Result<std::vector<UniqueFd>> Connector::step() {
+  if (calls_.empty()) BPS_TRY(begin());
+  bool done = true;
+  for (Call& call : calls_) done = BPS_TRY(greet(call)) == Progress::kDone && done;
+  std::vector<UniqueFd> sockets;
+  if (done)
+    for (Call& call : calls_) sockets.push_back(std::move(call.socket));
+  else if (deadline_.passed())
+    return failure(Code::kRemote, "cannot connect to {}: no answer in time", address_.text());
+  return sockets;
 }
 
 }  // namespace bps::plugin::tcp

@@ -1,5 +1,6 @@
 #include "net_plugin/tcp/device.h"
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <cstdlib>
@@ -7,12 +8,19 @@
 #include <memory>
 #include <string_view>
 
+#include "net_plugin/tcp/wire.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::tcp {
 namespace {
 
 constexpr int kUnknownSpeedMbps = 10000;
+// What one socket carries on a core of today, and so what a connection of one socket may be left with.
+constexpr int kSocketMbps = 25000;
+constexpr size_t kMostBySpeed = 4;
+// Clouds limit single flows: Amazon to 5 Gbit/s, Google to about 10 of what its adapters carry.
+constexpr std::string_view kAmazon = "0x1d0f", kGoogle = "0x1ae0";
+constexpr size_t kOnAmazon = 8, kOnGoogle = 4;
 
 bool isHex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
@@ -52,12 +60,27 @@ int parseSpeedMbps(const std::string& text) {
   return error == std::errc{} && speed > 0 ? speed : kUnknownSpeedMbps;
 }
 
-Result<std::vector<Device>> findDevices(const std::string& filter) {
+size_t chooseSockets(const SocketWish& wish, int speedMbps, std::string_view vendor) {
+  if (wish.threads > 0 || wish.perThread > 0) {
+    const auto asked =
+        static_cast<size_t>(std::max(wish.threads, 1)) * static_cast<size_t>(std::max(wish.perThread, 1));
+    return std::min(asked, kMostSockets);
+  }
+  if (vendor == kAmazon) return kOnAmazon;
+  if (vendor == kGoogle) return kOnGoogle;
+  const int needed = (speedMbps + kSocketMbps - 1) / kSocketMbps;
+  return std::clamp<size_t>(static_cast<size_t>(needed), 1, kMostBySpeed);
+}
+
+Result<std::vector<Device>> findDevices(const std::string& filter, const SocketWish& wish) {
   std::vector<Device> devices;
   for (const Interface& interface : BPS_TRY(selectInterfaces(filter))) {
     const std::string sysfs = "/sys/class/net/" + interface.name;
-    Device device{interface.name, pciFunctionPath(resolvedPath(sysfs + "/device")),
-                  parseSpeedMbps(firstLine(sysfs + "/speed")), interface.address};
+    Device device{.name = interface.name,
+                  .pciPath = pciFunctionPath(resolvedPath(sysfs + "/device")),
+                  .speedMbps = parseSpeedMbps(firstLine(sysfs + "/speed")),
+                  .address = interface.address};
+    device.sockets = chooseSockets(wish, device.speedMbps, firstLine(sysfs + "/device/vendor"));
     device.address.setPort(0);
     devices.push_back(std::move(device));
   }

@@ -1,21 +1,36 @@
 // The TCP devices of this machine: one per network interface that BPS_SOCKET_IFNAME's grammar selects.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "net_plugin/stream/patience.h"
 #include "src/base/socket.h"
 #include "src/base/status.h"
 
 namespace bps::plugin::tcp {
 
+using stream::Patience;
+
 struct Device {
   std::string name;
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
-  Address address;  // port 0
+  Address address;     // port 0
+  size_t sockets = 1;  // of each connection that is accepted here
+  Patience patience = stream::kUsualPatience;
 };
 
-Result<std::vector<Device>> findDevices(const std::string& filter);
+// What the user asked for: NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD; -1: nothing.
+struct SocketWish {
+  int threads = -1, perThread = -1;
+};
+
+Result<std::vector<Device>> findDevices(const std::string& filter, const SocketWish& wish);
+
+// Sockets of a connection: as wished, at most kMostSockets; else as many as the device's rate, or the limit that its
+// cloud puts on one flow, needs. `vendor`: the text of the PCI vendor file.
+size_t chooseSockets(const SocketWish& wish, int speedMbps, std::string_view vendor);
 
 // "/sys/devices/pci0000:00/0000:00:03.0/virtio1" -> ".../0000:00:03.0"; empty when no part names a PCI function.
 std::string pciFunctionPath(const std::string& path);

@@ -2,9 +2,11 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "net_plugin/log.h"
+#include "net_plugin/tcp/options.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::tcp {
@@ -20,25 +22,27 @@ Result<std::unique_ptr<Listener>> Listener::create(const Device& device) {
   HandleData handle;
   handle.address = BPS_TRY(localAddress(socket.get()));
   handle.token = BPS_TRY(randomToken());
-  return std::unique_ptr<Listener>(new Listener(std::move(socket), handle));
+  handle.sockets = device.sockets;
+  return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.patience));
 }
 
 // Takes a bounded number of callers per call; when all places are taken the oldest, who had most time, goes.
 Status Listener::admitCallers() {
   for (size_t i = 0; i < kMostCallers; ++i) {
+    if (std::any_of(parties_.begin(), parties_.end(), isComplete)) return {};
     std::optional<UniqueFd> socket = BPS_TRY(acceptFrom(socket_.get()));
     if (!socket) return {};
-    if (callers_.size() == kMostCallers) turnAway(0, Status(Code::kRemote, "too many callers that say nothing"));
-    callers_.push_back({.socket = std::move(*socket), .deadline = Deadline::in(kHelloTime)});
-    Caller& caller = callers_.back();
-    Result<Progress> heard = hear(caller);  // before a later caller takes its place
-    if (!heard.ok()) turnAway(callers_.size() - 1, heard.error());
-    else if (std::move(heard).value() == Progress::kDone) return {};
+    if (callers_.size() == kMostCallers) {
+      turnAway(callers_.front().socket, Status(Code::kRemote, "too many callers that say nothing"));
+      callers_.erase(callers_.begin());
+    }
+    callers_.push_back({std::move(*socket), Deadline::in(kHelloTime), {}, 0});
+    hearFrom(callers_.size() - 1);  // before a later caller takes its place
   }
   return {};
 }
 
-Result<Progress> Listener::hear(Caller& caller) const {
+Result<std::optional<Hello>> Listener::hear(Caller& caller) const {
   while (caller.got < caller.hello.size()) {
     const ssize_t got =
         ::recv(caller.socket.get(), caller.hello.data() + caller.got, caller.hello.size() - caller.got, MSG_DONTWAIT);
@@ -46,37 +50,63 @@ Result<Progress> Listener::hear(Caller& caller) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno != EAGAIN) return systemFailure("recv", errno);
     if (got < 0 && caller.deadline.passed()) return Status(Code::kRemote, "it said nothing for too long");
-    if (got < 0) return Progress::kPending;
+    if (got < 0) return std::optional<Hello>();
     caller.got += static_cast<size_t>(got);
   }
-  caller.carrier = BPS_TRY(checkHello(caller.hello, handle_.token));
-  return Progress::kDone;
+  return std::optional<Hello>(BPS_TRY(parseHello(caller.hello, handle_.token)));
 }
 
-void Listener::turnAway(size_t index, const Status& why) {
-  if (++turnedAway_ <= kMostReports) {
-    Result<Address> from = peerAddress(callers_[index].socket.get());
-    logInfo("{}: turned away a caller from {}: {}", handle_.address.text(),
-            from.ok() ? std::move(from).value().text() : "?", why.message());
+void Listener::hearFrom(size_t first) {
+  for (size_t i = first; i < callers_.size();) {
+    Caller& caller = callers_[i];
+    const Status outcome = [&]() -> Status {
+      const std::optional<Hello> hello = BPS_TRY(hear(caller));
+      return hello ? join(*hello, caller.socket) : Status();
+    }();
+    if (!outcome.ok()) turnAway(caller.socket, outcome);
+    if (!outcome.ok() || !caller.socket) callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+    else ++i;
   }
-  callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+// Who comes here was given the handle.
+Status Listener::join(const Hello& hello, UniqueFd& socket) {
+  const auto same = [&](const Party& party) { return party.connection == hello.connection; };
+  auto party = std::find_if(parties_.begin(), parties_.end(), same);
+  if (party == parties_.end()) {
+    if (parties_.size() == kMostParties) parties_.erase(parties_.begin());
+    parties_.push_back(
+        {hello.connection, hello.carrier, Deadline::in(kHelloTime), std::vector<UniqueFd>(hello.sockets), 0});
+    party = std::prev(parties_.end());
+  }
+  if (party->sockets.size() != hello.sockets || party->sockets[hello.index])
+    return failure(Code::kRemote, "socket {} of {} does not fit its connection", hello.index, hello.sockets);
+  setOptions(socket.get(), hello.sockets, patience_);
+  party->sockets[hello.index] = std::move(socket);
+  ++party->come;
+  return {};
+}
+
+void Listener::turnAway(const UniqueFd& socket, const Status& why) {
+  if (++turnedAway_ > kMostReports) return;
+  Result<Address> from = peerAddress(socket.get());
+  logInfo("{}: turned away a caller from {}: {}", handle_.address.text(),
+          from.ok() ? std::move(from).value().text() : "?", why.message());
+}
+
+Listener::Arrival Listener::completeParty() {
+  std::erase_if(parties_, [](const Party& party) { return !isComplete(party) && party.deadline.passed(); });
+  const auto party = std::find_if(parties_.begin(), parties_.end(), isComplete);
+  if (party == parties_.end()) return {};
+  Arrival arrival{std::move(party->sockets), party->carrier};
+  parties_.erase(party);
+  return arrival;
 }
 
 Result<Listener::Arrival> Listener::accept() {
   BPS_TRY(admitCallers());
-  for (size_t i = 0; i < callers_.size();) {
-    Result<Progress> heard = hear(callers_[i]);
-    if (!heard.ok()) {
-      turnAway(i, heard.error());
-    } else if (std::move(heard).value() == Progress::kDone) {
-      Arrival arrival{std::move(callers_[i].socket), callers_[i].carrier};
-      callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
-      return arrival;
-    } else {
-      ++i;
-    }
-  }
-  return Arrival{};
+  hearFrom(0);
+  return completeParty();
 }
 
 }  // namespace bps::plugin::tcp

@@ -1,4 +1,4 @@
-// Listener: waits for the one caller that was given its handle, and gives its socket. Whoever else connects is turned
+// Listener: waits for the one caller that was given its handle, and gives its sockets. Whoever else connects is turned
 // away, without taking more than a small fixed amount of memory and time.
 #pragma once
 #include <memory>
@@ -16,34 +16,50 @@ class Listener {
 
   HandleBytes handle() const { return encodeHandle(handle_); }
   struct Arrival {
-    UniqueFd socket;  // empty: the caller has not come yet
+    std::vector<UniqueFd> sockets;  // none: the caller has not come yet, or not with all its sockets
     Carrier carrier = Carrier::kStream;
   };
   // Never blocks.
   Result<Arrival> accept();
 
  private:
-  // A caller whose hello is not complete yet.
+  // A socket whose hello is not complete yet.
   struct Caller {
     UniqueFd socket;
     Deadline deadline;
     HelloBytes hello{};
     size_t got = 0;
-    Carrier carrier = Carrier::kStream;
   };
-  static constexpr size_t kMostCallers = 16;
+  // A connection that is not complete yet: its sockets that have said their right hello, each at its index.
+  struct Party {
+    uint32_t connection = 0;
+    Carrier carrier = Carrier::kStream;
+    Deadline deadline;
+    std::vector<UniqueFd> sockets;
+    size_t come = 0;
+  };
+  static constexpr size_t kMostCallers = 2 * kMostSockets;
+  static constexpr size_t kMostParties = 16;
   static constexpr int kMostReports = 8;
 
-  Listener(UniqueFd socket, const HandleData& handle) : socket_(std::move(socket)), handle_(handle) {}
+  Listener(UniqueFd socket, const HandleData& handle, Patience patience)
+      : socket_(std::move(socket)), handle_(handle), patience_(patience) {}
 
+  static bool isComplete(const Party& party) { return party.come == party.sockets.size(); }
   Status admitCallers();
-  // kDone: this is the one. A failure is why it has to go.
-  Result<Progress> hear(Caller& caller) const;
-  void turnAway(size_t index, const Status& why);
+  // A hello when it is whole and right; nothing yet; or a failure, why the caller has to go.
+  Result<std::optional<Hello>> hear(Caller& caller) const;
+  // Hears all that have something to say, beginning with the first.
+  void hearFrom(size_t first);
+  Status join(const Hello& hello, UniqueFd& socket);
+  void turnAway(const UniqueFd& socket, const Status& why);
+  Arrival completeParty();
 
   UniqueFd socket_;
   HandleData handle_;
+  Patience patience_;
   std::vector<Caller> callers_;  // oldest first
+  std::vector<Party> parties_;   // oldest first
   int turnedAway_ = 0;
 };
 

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "net_plugin/comm.h"
 #include "src/base/format.h"
 #include "src/base/wire_io.h"
 
@@ -15,7 +14,6 @@ namespace {
 
 constexpr uint32_t kHandleMagic = 0x48737062;  // "bpsH"
 constexpr uint32_t kHelloMagic = 0x43737062;   // "bpsC"
-constexpr uint16_t kFrameMagic = 0x6d62;       // "bm"
 constexpr uint16_t kIpv4 = 4, kIpv6 = 6;
 
 template <size_t N>
@@ -71,6 +69,7 @@ HandleBytes encodeHandle(const HandleData& handle) {
   const std::array<uint8_t, 16> ip = ipOf(handle.address);
   putRaw(writer, ip.data(), ip.size());
   putRaw(writer, handle.token.data(), handle.token.size());
+  writer.put(static_cast<uint16_t>(handle.sockets));
   return padded<abi::kHandleBytes>(writer.bytes());
 }
 
@@ -82,71 +81,62 @@ Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
   const auto port = reader.get<uint16_t>();
   const auto ip = getArray<16>(reader);
   const Token token = getArray<16>(reader);
+  const auto sockets = reader.get<uint16_t>();
   if (reader.truncated() || magic != kHandleMagic)
     return Status(Code::kInvalidArgument, "these bytes are not a handle of this plugin (do all sides use the same?)");
   if (version != kWireVersion) return wrongVersion("handle", version);
   if ((family != kIpv4 && family != kIpv6) || port == 0)
     return Status(Code::kInvalidArgument, "handle without an address");
-  HandleData handle{makeAddress(family, ip), token};
+  if (sockets < 1 || sockets > kMostSockets)
+    return failure(Code::kInvalidArgument, "handle that wants {} sockets per connection, not 1 to {}", sockets,
+                   kMostSockets);
+  HandleData handle{makeAddress(family, ip), token, sockets};
   handle.address.setPort(port);
   return handle;
 }
 
+Status fillRandom(void* data, size_t bytes) {
+  if (::getrandom(data, bytes, 0) != static_cast<ssize_t>(bytes)) return systemFailure("getrandom", errno);
+  return {};
+}
+
 Result<Token> randomToken() {
   Token token{};
-  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
-    return systemFailure("getrandom", errno);
+  BPS_TRY(fillRandom(token.data(), token.size()));
   return token;
 }
 
-// Magic, version, number of sockets of the connection, index of this one, token, carrier, reserved.
-HelloBytes encodeHello(const Token& token, Carrier carrier) {
+// Magic, version, number of sockets of the connection, index of this one, token, number of the connection, carrier.
+HelloBytes encodeHello(const Token& token, const Hello& hello) {
   WireWriter writer;
-  writer.put(kHelloMagic).put(kWireVersion).put(uint8_t{1}).put(uint8_t{0});
+  writer.put(kHelloMagic).put(kWireVersion);
+  writer.put(static_cast<uint8_t>(hello.sockets)).put(static_cast<uint8_t>(hello.index));
   putRaw(writer, token.data(), token.size());
-  writer.put(carrier);
+  writer.put(hello.connection).put(hello.carrier);
   return padded<kHelloBytes>(writer.bytes());
 }
 
-Result<Carrier> checkHello(std::span<const uint8_t> bytes, const Token& token) {
+Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   WireReader reader(bytes);
   const auto magic = reader.get<uint32_t>();
   const auto version = reader.get<uint16_t>();
-  const auto sockets = reader.get<uint8_t>();
-  const auto index = reader.get<uint8_t>();
+  Hello hello{.sockets = reader.get<uint8_t>(), .index = reader.get<uint8_t>()};
   const Token given = getArray<16>(reader);
-  const auto carrier = reader.get<Carrier>();
+  hello.connection = reader.get<uint32_t>();
+  hello.carrier = reader.get<Carrier>();
   if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the caller is not a bps net plugin");
   if (version != kWireVersion) return wrongVersion("hello", version);
-  if (sockets != 1 || index != 0) return Status(Code::kRemote, "the caller wants more than one socket per connection");
   unsigned different = 0;
   for (size_t i = 0; i < token.size(); ++i) different |= static_cast<unsigned>(given[i] ^ token[i]);
   if (different != 0) return Status(Code::kRemote, "the caller was not given this listener's handle");
-  if (carrier > Carrier::kVerbs)
+  if (hello.sockets < 1 || hello.sockets > kMostSockets || hello.index >= hello.sockets)
+    return failure(Code::kRemote, "the caller has socket {} of {}", hello.index, hello.sockets);
+  if (hello.carrier > Carrier::kVerbs)
     return failure(Code::kRemote, "the caller wants a connection of kind {}: use the same bps on both sides",
-                   static_cast<unsigned>(carrier));
-  return carrier;
-}
-
-FrameBytes encodeFrame(size_t messageBytes, uint64_t number) {
-  FrameBytes frame{};
-  for (size_t i = 0; i < 4; ++i) frame[i] = static_cast<uint8_t>(messageBytes >> (8 * i));
-  for (size_t i = 0; i < 2; ++i) frame[4 + i] = static_cast<uint8_t>(kFrameMagic >> (8 * i));
-  for (size_t i = 0; i < 2; ++i) frame[6 + i] = static_cast<uint8_t>(number >> (8 * i));
-  return frame;
-}
-
-Result<size_t> parseFrame(std::span<const uint8_t> bytes, uint64_t number) {
-  WireReader reader(bytes);
-  const auto size = reader.get<uint32_t>();
-  const auto magic = reader.get<uint16_t>();
-  const auto low = reader.get<uint16_t>();
-  if (reader.truncated() || magic != kFrameMagic || size > kMaxMessageBytes)
-    return Status(Code::kRemote, "the stream is corrupt: no message header where one must be");
-  if (low != static_cast<uint16_t>(number))
-    return failure(Code::kRemote, "the stream is corrupt: message {} where {} must be", low,
-                   static_cast<uint16_t>(number));
-  return size_t{size};
+                   static_cast<unsigned>(hello.carrier));
+  if (hello.carrier == Carrier::kVerbs && hello.sockets != 1)
+    return failure(Code::kRemote, "the caller wants RDMA with {} sockets, not 1", hello.sockets);
+  return hello;
 }
 
 }  // namespace bps::plugin::tcp

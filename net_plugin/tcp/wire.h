@@ -1,9 +1,9 @@
 // What the TCP transport puts on the wire and into handles: all of it fixed size, little-endian, with magic and
 // version.
 //
-//   handle  where a listener is and the token that proves that a caller was given the handle
-//   hello   first bytes of every connection, from the connecting side
-//   frame   before every message: its size and its number, so that a torn stream is noticed
+//   handle  where a listener is, how many sockets it wants, and the token that proves that a caller was given the
+//           handle
+//   hello   first bytes on every socket, from the connecting side; what follows is net_plugin/stream's
 //
 // The parsers are pure and take any bytes.
 #pragma once
@@ -17,34 +17,38 @@
 
 namespace bps::plugin::tcp {
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kHelloBytes = 32;
-inline constexpr size_t kFrameBytes = 8;
+inline constexpr size_t kMostSockets = 64;  // of a connection
 
 using Token = std::array<uint8_t, 16>;
 using HandleBytes = std::array<uint8_t, abi::kHandleBytes>;
 using HelloBytes = std::array<uint8_t, kHelloBytes>;
-using FrameBytes = std::array<uint8_t, kFrameBytes>;
 
 struct HandleData {
   Address address;
   Token token{};
+  size_t sockets = 1;  // of each connection
+};
+
+// What the socket is for: the messages themselves, or the making and the life of a connection of RDMA verbs, which has
+// one socket.
+enum class Carrier : uint32_t { kStream, kVerbs };
+
+struct Hello {
+  size_t sockets = 1, index = 0;  // of its connection, and of this socket among them
+  uint32_t connection = 0;        // a random number by which the sockets of a connection find together
+  Carrier carrier = Carrier::kStream;
 };
 
 HandleBytes encodeHandle(const HandleData& handle);
 Result<HandleData> parseHandle(std::span<const uint8_t> bytes);
 
+Status fillRandom(void* data, size_t bytes);
 Result<Token> randomToken();
 
-// What the socket is for: the messages themselves, or the making and the life of a connection of RDMA verbs.
-enum class Carrier : uint8_t { kStream, kVerbs };
-
-HelloBytes encodeHello(const Token& token, Carrier carrier);
+HelloBytes encodeHello(const Token& token, const Hello& hello);
 // Compares the token in constant time.
-Result<Carrier> checkHello(std::span<const uint8_t> bytes, const Token& token);
-
-FrameBytes encodeFrame(size_t messageBytes, uint64_t number);
-// The size of message `number`.
-Result<size_t> parseFrame(std::span<const uint8_t> bytes, uint64_t number);
+Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token);
 
 }  // namespace bps::plugin::tcp

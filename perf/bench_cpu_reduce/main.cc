@@ -1,5 +1,5 @@
 // Benchmarks of cpu_reduce. Each one runs bps and its reference in turn, so that both see the same machine, and reports
-// the lower decile of both (another process can only add time) and the median of the ratios of neighbours (which a
+// the lower decile of both (another process can only add time) and the quartiles of the ratios of neighbours (which a
 // change of the machine's load shifts little); see perf/cpu_reduce.md. The clock of one thread is that thread's CPU
 // time, of more it is the wall's.
 #include <benchmark/benchmark.h>
@@ -71,15 +71,18 @@ double quantile(std::vector<double> values, double part) {
   return *at;
 }
 
-// Runs `ours` and `reference` in turn; counters: consumed (B/s), reference (B/s), ratio (ours to the reference).
+// Runs `ours` and `reference` in turn, the first of them in turn too; counters: consumed (B/s), reference (B/s), ratio
+// (ours to the reference, the median), low and high (its quartiles).
 void compare(benchmark::State& state, const Case& c, const std::function<void()>& ours,
              const std::function<void()>& reference) {
   ours(), reference();
   size_t repeats = std::clamp<size_t>(static_cast<size_t>(2e-4 / seconds(ours, 3, c.threads)), 1, 1000);
   std::vector<double> ourTimes, referenceTimes;
   for (auto _ : state) {
-    ourTimes.push_back(seconds(ours, repeats, c.threads));
+    const bool first = ourTimes.size() % 2 == 0;
+    if (first) ourTimes.push_back(seconds(ours, repeats, c.threads));
     referenceTimes.push_back(seconds(reference, repeats, c.threads));
+    if (!first) ourTimes.push_back(seconds(ours, repeats, c.threads));
     state.SetIterationTime(ourTimes.back());
   }
   double bytesConsumed = static_cast<double>(c.bytes * c.nSources);
@@ -88,15 +91,22 @@ void compare(benchmark::State& state, const Case& c, const std::function<void()>
   state.counters["consumed"] = bytesConsumed / quantile(ourTimes, 0.1);
   state.counters["reference"] = bytesConsumed / quantile(referenceTimes, 0.1);
   state.counters["ratio"] = quantile(ratios, 0.5);
+  state.counters["low"] = quantile(ratios, 0.25);
+  state.counters["high"] = quantile(ratios, 0.75);
 }
 
-void runReduce(const Case& c, const std::vector<const void*>& sources, void* dst, bool rereadSoon) {
-  reduce({.dst = dst,
+// sources must outlive it.
+ReduceArgs argsOf(const Case& c, const std::vector<const void*>& sources, void* dst, bool rereadSoon) {
+  return {.dst = dst,
           .sources = sources,
           .count = c.bytes / elementBytes(c.type),
           .type = c.type,
           .threads = c.threads,
-          .rereadSoon = rereadSoon});
+          .rereadSoon = rereadSoon};
+}
+
+void runReduce(const Case& c, const std::vector<const void*>& sources, void* dst) {
+  reduce(argsOf(c, sources, dst, true));
 }
 
 void memoryBound(benchmark::State& state, const Case& c) {
@@ -105,8 +115,9 @@ void memoryBound(benchmark::State& state, const Case& c) {
     if (c.threads == 1) readAndWrite(arena(), sources, c.bytes, c.stream());
     else readAndWriteThreads(arena(), sources, c.bytes, c.stream(), c.threads);
   };
+  const ReduceArgs args = argsOf(c, sources, arena(), !c.stream());
   compare(
-      state, c, [&] { runReduce(c, sources, arena(), !c.stream()); }, reference);
+      state, c, [&] { reduce(args); }, reference);
 }
 
 // m - 1 passes over two sources, as a library without a kernel of many sources would do.
@@ -115,35 +126,99 @@ void pairwise(benchmark::State& state, const Case& c) {
   Case two = c;
   two.nSources = 2;
   auto reference = [&] {
-    runReduce(two, {sources[0], sources[1]}, arena(), true);
-    for (size_t i = 2; i < sources.size(); i++) runReduce(two, {arena(), sources[i]}, arena(), true);
+    runReduce(two, {sources[0], sources[1]}, arena());
+    for (size_t i = 2; i < sources.size(); i++) runReduce(two, {arena(), sources[i]}, arena());
   };
+  const ReduceArgs args = argsOf(c, sources, arena(), !c.stream());
   compare(
-      state, c, [&] { runReduce(c, sources, arena(), !c.stream()); }, reference);
+      state, c, [&] { reduce(args); }, reference);
 }
 
+// dst += src, by another implementation. False: it is not installed.
 using Rival = std::function<bool(void* dst, const void* src, size_t count)>;
+
+// Zeros to add to, so that no number of repeats makes infinities.
+bool prepared(benchmark::State& state, const Case& c, const Rival& other) {
+  std::memset(arena(), 0, c.bytes);
+  bool there = other(arena(), arena() + kMost, 64);
+  if (!there) state.SkipWithError("not installed");
+  return there;
+}
 
 // dst += src against another implementation of the same.
 void rival(benchmark::State& state, const Case& c, const Rival& other) {
   void* dst = arena();
   const void* src = arena() + kMost;
   size_t count = c.bytes / elementBytes(c.type);
-  if (!other(dst, src, count)) return state.SkipWithError("not installed");
-  std::memset(dst, 0, c.bytes);
+  if (!prepared(state, c, other)) return;
   const std::vector<const void*> sources = {dst, src};
+  const ReduceArgs args = argsOf(c, sources, dst, true);
   compare(
-      state, c, [&] { runReduce(c, sources, dst, true); }, [&] { other(dst, src, count); });
+      state, c, [&] { reduce(args); }, [&] { other(dst, src, count); });
 }
 
-void add(const std::string& name, const std::function<void(benchmark::State&)>& body) {
-  benchmark::RegisterBenchmark(name.c_str(), body)->UseManualTime()->Iterations(61)->Unit(benchmark::kMicrosecond);
+// The most that any code could reach in rival(): the memory bound of dst += src against the same implementation.
+void limit(benchmark::State& state, const Case& c, const Rival& other) {
+  void* dst = arena();
+  const void* src = arena() + kMost;
+  size_t count = c.bytes / elementBytes(c.type);
+  if (!prepared(state, c, other)) return;
+  const std::vector<const void*> sources = {dst, src};
+  compare(
+      state, c, [&] { readAndWrite(dst, sources, c.bytes, false); }, [&] { other(dst, src, count); });
 }
+
+// All sources in one pass against a copy and m - 1 passes of another implementation.
+void rivalPasses(benchmark::State& state, const Case& c, const Rival& other) {
+  const std::vector<const void*> sources = c.sources();
+  size_t count = c.bytes / elementBytes(c.type);
+  auto reference = [&] {
+    std::memcpy(arena(), sources[0], c.bytes);
+    for (size_t i = 1; i < sources.size(); i++) other(arena(), sources[i], count);
+  };
+  const ReduceArgs args = argsOf(c, sources, arena(), !c.stream());
+  compare(
+      state, c, [&] { reduce(args); }, reference);
+}
+
+constexpr int kMany = 301, kSome = 61, kFew = 15;
+
+void add(const std::string& name, const std::function<void(benchmark::State&)>& body, int iterations) {
+  benchmark::RegisterBenchmark(name.c_str(), body)
+      ->UseManualTime()
+      ->Iterations(iterations)
+      ->Unit(benchmark::kMicrosecond);
+}
+
+int iterations(const Case& c) { return c.stream() ? kSome : kMany; }
 
 void addRival(const std::string& name, DataType type, const Rival& other) {
   for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
     Case c{type, 2, bytes, 1};
-    add(name + "/" + c.name(), [c, other](benchmark::State& state) { rival(state, c, other); });
+    const int turns = name == "software" && c.stream() ? kFew : iterations(c);
+    add(
+        name + "/" + c.name(), [c, other](benchmark::State& state) { rival(state, c, other); }, turns);
+    add(
+        "limit-" + name + "/" + c.name(), [c, other](benchmark::State& state) { limit(state, c, other); }, turns);
+    for (size_t m : {4U, 8U}) {
+      if (type == DataType::kFloat32 || name == "software") continue;
+      Case many{type, m, bytes, 1};
+      add(
+          name + "-passes/" + many.name(), [many, other](benchmark::State& state) { rivalPasses(state, many, other); },
+          c.stream() ? kFew : iterations(c));
+    }
+  }
+}
+
+// How far the ratio of equals is from 1.
+void addItself() {
+  for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
+    Case c{DataType::kFloat32, 2, bytes, 1};
+    auto plain = [c] {
+      plainFloat(reinterpret_cast<float*>(arena()), reinterpret_cast<const float*>(arena() + kMost), c.bytes / 4);
+    };
+    add(
+        "itself/" + c.name(), [c, plain](benchmark::State& state) { compare(state, c, plain, plain); }, iterations(c));
   }
 }
 
@@ -151,7 +226,8 @@ void addMemoryBounds(DataType type) {
   for (size_t m : {2U, 4U, 8U}) {
     for (Case c : {Case{type, m, size_t{64} << 10, 1}, Case{type, m, size_t{1} << 20, 1}, Case{type, m, kMost, 1},
                    Case{type, m, kMost, 2}}) {
-      add("memory/" + c.name(), [c](benchmark::State& state) { memoryBound(state, c); });
+      add(
+          "memory/" + c.name(), [c](benchmark::State& state) { memoryBound(state, c); }, iterations(c));
     }
   }
 }
@@ -159,7 +235,8 @@ void addMemoryBounds(DataType type) {
 void addPairwise(DataType type) {
   for (size_t m : {4U, 8U}) {
     Case c{type, m, kMost, 1};
-    add("pairwise/" + c.name(), [c](benchmark::State& state) { pairwise(state, c); });
+    add(
+        "pairwise/" + c.name(), [c](benchmark::State& state) { pairwise(state, c); }, iterations(c));
   }
 }
 
@@ -178,6 +255,11 @@ bool againstPlainBfloat16(void* dst, const void* src, size_t count) {
   return true;
 }
 
+bool againstSoftwareHalf(void* dst, const void* src, size_t count) {
+  softwareHalf(dst, src, count);
+  return true;
+}
+
 bool againstOpenMpi(void* dst, const void* src, size_t count) {
   return openMpiFloat(static_cast<float*>(dst), static_cast<const float*>(src), count);
 }
@@ -187,9 +269,11 @@ void addAll() {
     addMemoryBounds(type);
   }
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16}) addPairwise(type);
+  addItself();
   addRival("plain", DataType::kFloat32, againstPlainFloat);
   addRival("openmpi", DataType::kFloat32, againstOpenMpi);
   addRival("plain", DataType::kFloat16, againstPlainHalf);
+  addRival("software", DataType::kFloat16, againstSoftwareHalf);
   addRival("plain", DataType::kBfloat16, againstPlainBfloat16);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -123,6 +124,51 @@ void plainBfloat16(void* dst, const void* src, size_t count) {
   for (size_t i = 0; i < count; i++) {
     a[i] = cpu::Bfloat16::round(cpu::Bfloat16::widen(a[i]) + cpu::Bfloat16::widen(b[i]));
   }
+}
+
+namespace {
+
+float fromHalf(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half >> 15) << 31;
+  int exponent = (half >> 10) & 31;
+  uint32_t mantissa = half & 0x3ffU;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000U | (mantissa << 13));
+  if (exponent == 0) {
+    if (mantissa == 0) return std::bit_cast<float>(sign);
+    for (exponent = 1; (mantissa & 0x400U) == 0; exponent--) mantissa <<= 1;
+    mantissa &= 0x3ffU;
+  }
+  return std::bit_cast<float>(sign | (static_cast<uint32_t>(exponent + 112) << 23) | (mantissa << 13));
+}
+
+uint16_t toHalf(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000U;
+  const int exponent = static_cast<int>((bits >> 23) & 255) - 112;
+  uint32_t mantissa = bits & 0x7fffffU;
+  if (exponent == 143) return static_cast<uint16_t>(sign | (mantissa != 0 ? 0x7e00U : 0x7c00U));
+  if (exponent >= 31) return static_cast<uint16_t>(sign | 0x7c00U);
+  if (exponent < -10) return static_cast<uint16_t>(sign);
+  int dropped = 13;
+  uint32_t half = static_cast<uint32_t>(exponent) << 10;
+  if (exponent <= 0) {
+    mantissa |= 0x800000U;
+    dropped = 14 - exponent;
+    half = 0;
+  }
+  half |= mantissa >> dropped;
+  const uint32_t rest = mantissa & ((1U << dropped) - 1);
+  const uint32_t middle = 1U << (dropped - 1);
+  if (rest > middle || (rest == middle && (half & 1) != 0)) half++;
+  return static_cast<uint16_t>(sign | half);
+}
+
+}  // namespace
+
+void softwareHalf(void* dst, const void* src, size_t count) {
+  uint16_t* a = static_cast<uint16_t*>(dst);
+  const uint16_t* b = static_cast<const uint16_t*>(src);
+  for (size_t i = 0; i < count; i++) a[i] = toHalf(fromHalf(a[i]) + fromHalf(b[i]));
 }
 
 namespace {

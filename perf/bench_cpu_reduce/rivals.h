@@ -15,6 +15,8 @@ void readAndWriteThreads(void* dst, std::span<const void* const> sources, size_t
 void plainFloat(float* dst, const float* src, size_t count);
 void plainHalf(void* dst, const void* src, size_t count);
 void plainBfloat16(void* dst, const void* src, size_t count);
+// The same for float16 without the compiler's type or the CPU's instructions: bits are taken apart, case by case.
+void softwareHalf(void* dst, const void* src, size_t count);
 
 // Open MPI's MPI_Reduce_local of floats, from its shared library; false where that is not installed.
 bool openMpiFloat(float* dst, const float* src, size_t count);

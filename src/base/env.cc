@@ -33,7 +33,7 @@ const EnvVar kEnvTable[] = {
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
      "Upper bound of one chunk. Rank 0's value holds for all."},
     {"BPS_DIRECT_BYTES", &Env::directBytes, "", "size, 0 to 1G", 0, kG,
-     "Calls up to this size go straight from every rank to every other. Rank 0's value holds for all."},
+     "Calls up to this size go straight from every machine to every other. Rank 0's value holds for all."},
     {"BPS_EAGER_BYTES", &Env::eagerBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
     {"BPS_CHANNELS", &Env::channels, "", "1 to 64", 1, 64, "Progress threads of one communicator."},
@@ -60,6 +60,11 @@ const EnvVar kEnvTable[] = {
      "0: RDMA by SEND also where WRITE with immediate works. Then no peer ever writes into this process's memory."},
     {"NCCL_SHM_DISABLE", &Env::shmDisable, "", "0 or 1", 0, 0,
      "1: processes of one machine talk over the network devices too, not through shared memory (our net plugin)."},
+    {"NCCL_SOCKET_NTHREADS", &Env::socketThreads, "", "1 to 16", 1, 16,
+     "TCP: multiplies NCCL_NSOCKS_PERTHREAD. The calling thread does the work whatever stands here."},
+    {"NCCL_NSOCKS_PERTHREAD", &Env::socketsPerThread, "", "1 to 64", 1, 64,
+     "TCP: sockets of a connection (at most 64 after multiplying). The accepting side's value holds. Unset: by the "
+     "device."},
     {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0, "Preload library: the real libnccl.so.2."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},
@@ -165,7 +170,7 @@ Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
                  var.accepts);
 }
 
-std::string show(Bytes value) { return fmt::format("{}", value.value); }
+std::string show(Bytes value) { return value.value == Bytes::kMeasured ? "measured" : fmt::format("{}", value.value); }
 std::string show(Seconds value) { return fmt::format("{:g}", value.value); }
 std::string show(Gbps value) { return value.value == 0 ? "" : fmt::format("{:g}", value.value); }
 std::string show(int value) { return value < 0 ? "" : fmt::format("{}", value); }

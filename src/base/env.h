@@ -17,6 +17,7 @@
 namespace bps {
 
 struct Bytes {
+  static constexpr uint64_t kMeasured = UINT64_MAX;  // not given: found by measuring
   uint64_t value = 0;
 };
 struct Seconds {
@@ -36,8 +37,8 @@ struct Env {  // defaults live here and nowhere else
   int rank = -1;
   int nRanks = -1;
   Bytes partitionBytes{4U << 20};
-  Bytes directBytes{0};
-  Bytes eagerBytes{16U << 10};
+  Bytes directBytes{Bytes::kMeasured};
+  Bytes eagerBytes{Bytes::kMeasured};
   int channels = 1;
   std::string strategy = "auto";
   std::string topoFile;
@@ -53,6 +54,8 @@ struct Env {  // defaults live here and nowhere else
   int ibServiceLevel = 0;
   bool ibWrite = true;
   bool shmDisable = false;
+  int socketThreads = -1;
+  int socketsPerThread = -1;
   std::string ncclLibPath;
   Seconds timeout{10};
   bool auth = true;

@@ -18,6 +18,9 @@ class BPS_ANNOTATE(capability("mutex")) Mutex {
  public:
   void lock() BPS_ANNOTATE(acquire_capability()) { mutex_.lock(); }
   void unlock() BPS_ANNOTATE(release_capability()) { mutex_.unlock(); }
+  // For a lambda that runs with the lock held: the analysis does not look into whom it is handed to.
+  void assertHeld() const BPS_ANNOTATE(assert_capability(this)) {}
+  bool tryLock() BPS_ANNOTATE(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  private:
   friend class CondVar;

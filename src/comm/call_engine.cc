@@ -51,7 +51,7 @@ Result<bool> CallEngine::step() {
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
-  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->unitBytes), elementSize);
+  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->limits), call->call.count, elementSize);
   call->remaining = call->chunks.size();
   if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
   active_.push_back(std::move(call));
@@ -62,8 +62,7 @@ Status CallEngine::admit(std::unique_ptr<Collective> call) {
 // Gives every chunk to those who carry it on.
 void CallEngine::spread(Collective& call) {
   if (local_ != nullptr) local_->submit(call);
-  if (plane_ != nullptr)
-    for (size_t i = 0; i < call.chunks.size(); ++i) plane_->lane(call.chunks[i].owner).submit(call, i);
+  if (plane_ != nullptr) plane_->submit(call);
   if (plane_ != nullptr || local_ != nullptr) return;
   sumAlone(call);
 }

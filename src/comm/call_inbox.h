@@ -1,8 +1,8 @@
-// CallInbox: hands calls from application threads to the channel thread, and counts them.
+// CallInbox: hands calls from application threads to the one that has the turn (call_progress.h), and counts them.
 //
-// Memory ordering: a call is handed over under the mutex. completed() is stored with release after the call's buffers
-// were written. The channel announces that it is about to sleep (asleep_, sequentially consistent) and looks again
-// before it does; push() stores first and looks at asleep_ after, so one of the two always sees the other.
+// Memory ordering: a call is handed over under the mutex. Who has the turn announces that nobody will look for a while
+// (asleep_, sequentially consistent) and looks again before that; push() stores first and wake() looks at asleep_
+// after, so one of the two always sees the other.
 #pragma once
 #include <atomic>
 #include <deque>
@@ -18,20 +18,21 @@ class CallInbox {
  public:
   explicit CallInbox(std::shared_ptr<Doorbell> bell) : bell_(std::move(bell)) {}
 
-  // Any thread. False when the channel has ended: the call was not taken.
+  // Any thread. False when the channel has ended: the call was not taken. Who does not take it out himself says so by
+  // wake().
   bool push(std::unique_ptr<Collective>& call) {
-    {
-      MutexLock lock(mutex_);
-      if (closed_) return false;
-      calls_.push_back(std::move(call));
-      pushed_.fetch_add(1);
-    }
-    if (asleep_.load()) bell_->ring();
+    MutexLock lock(mutex_);
+    if (closed_) return false;
+    calls_.push_back(std::move(call));
+    pushed_.fetch_add(1);
     return true;
+  }
+  void wake() const {
+    if (asleep_.load()) bell_->ring();
   }
   uint64_t pushed() const { return pushed_.load(); }
 
-  // Channel thread.
+  // With the turn.
   std::deque<std::unique_ptr<Collective>> takeAll() {
     if (taken_ == pushed_.load()) return {};
     MutexLock lock(mutex_);
@@ -43,7 +44,7 @@ class CallInbox {
     closed_ = true;
     return std::exchange(calls_, {});
   }
-  // Before sleeping: true when nothing came meanwhile. Undo with awake().
+  // Nobody looks from now on: true when nothing came meanwhile. Undo with awake().
   bool fallAsleep() {
     asleep_.store(true);
     return taken_ == pushed_.load();
@@ -58,7 +59,7 @@ class CallInbox {
   bool closed_ BPS_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> pushed_{0};
   std::atomic<bool> asleep_{false};
-  uint64_t taken_ = 0;  // channel thread
+  uint64_t taken_ = 0;
 };
 
 }  // namespace bps

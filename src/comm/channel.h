@@ -1,7 +1,7 @@
 // Channel: the progress thread of one communicator on this rank.
 //
-// Edges to other threads: calls come through CallInbox, completions leave through StreamEntry, FirstError is raised by
-// any thread and polled once per loop; each header states its memory ordering.
+// Edges to other threads: CallProgress, whose turn other threads may take; FirstError, raised by any thread and polled
+// once per loop. Each header states its memory ordering.
 #pragma once
 #include <atomic>
 #include <future>
@@ -10,10 +10,8 @@
 #include <thread>
 
 #include "src/base/env.h"
-#include "src/comm/call_engine.h"
-#include "src/comm/call_inbox.h"
+#include "src/comm/call_progress.h"
 #include "src/comm/first_error.h"
-#include "src/net/waiter.h"
 
 namespace bps {
 
@@ -34,25 +32,21 @@ class Channel {
   // Stops the thread: calls still in flight fail, and their buffers are not touched afterwards.
   ~Channel();
 
-  bool submit(std::unique_ptr<Collective>& call) { return inbox_.push(call); }
-  // Once true (and nothing is submitted), all calls are complete and every answer of the service is on its way.
-  bool drained() const { return drained_.load() == inbox_.pushed(); }
-  const std::shared_ptr<Doorbell>& bell() const { return parts_.bell; }
+  const std::shared_ptr<CallProgress>& progress() const { return progress_; }
   const std::string& transport() const { return transport_; }
 
  private:
-  explicit Channel(ChannelParts parts) : parts_(std::move(parts)), inbox_(parts_.bell) {}
+  explicit Channel(ChannelParts parts) : parts_(std::move(parts)) {}
   Status run();
-  Status loop(CallEngine& engine, DataPlane* plane, net::Waiter& waiter);
-  Status rest(CallEngine& engine, const DataPlane* plane, net::Waiter& waiter);
+  Status prepare();
   Status agreeOn(Status ended);
 
   ChannelParts parts_;
-  CallInbox inbox_;
-  std::string transport_;  // written before started_ is set
+  UserBuffers userBuffers_;
+  std::atomic<bool> stop_{false};           // while connecting; afterwards see CallProgress::stop()
+  std::shared_ptr<CallProgress> progress_;  // this and transport_ are written before started_ is set
+  std::string transport_;
   std::promise<Status> started_;
-  std::atomic<uint64_t> drained_{0};
-  std::atomic<bool> stop_{false};
   std::thread thread_;
 };
 

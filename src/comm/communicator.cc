@@ -9,7 +9,6 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
-#include "src/comm/tuning.h"
 
 namespace bps {
 namespace {
@@ -17,6 +16,9 @@ namespace {
 std::chrono::nanoseconds timeoutOf(const Env& env) {
   return std::chrono::nanoseconds(static_cast<int64_t>(env.timeout.value * 1e9));
 }
+
+// Calls up to this size are begun by the thread that issues them: to copy so much is as quick as to wake another.
+constexpr size_t kBriefBytes = 16U << 10;
 
 // Enough slots for the windows of all owners, and some to copy ahead.
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
@@ -86,17 +88,18 @@ Status Communicator::connect(Deadline deadline) {
 }
 
 Status Communicator::tune(Deadline deadline) {
+  tuning_ = {plan_.limits, plan_.depth};
   const double traffic = busiestTraffic(plan_);
   if (traffic == 0) return {};
   const double known = knownRate(control_->roster());
   if (known > 0) {
-    unitBytes_ = unitFor(known, plan_);
+    tuning_ = tuningFor(known, plan_);
     return {};
   }
-  unitBytes_ = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
+  tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
   for (const size_t bytes : kProbeBytes) {
     const double seconds = BPS_TRY(slowestRank(bytes, deadline));
-    unitBytes_ = unitFor(traffic * static_cast<double>(bytes) / seconds, plan_);
+    tuning_ = tuningFor(traffic * static_cast<double>(bytes) / seconds, plan_);
     if (seconds > kEnoughSeconds) break;
   }
   nextCall_ = 0;  // the application's calls count from 0
@@ -142,10 +145,11 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->deviceScalar = call.deviceScalar;
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
-  collective->unitBytes = unitBytes_;
-  collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, bell_);
+  collective->limits = tuning_.limits;
+  collective->window = tuning_.window;
+  collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, channel_->progress());
   const std::shared_ptr<StreamEntry> entry = collective->entry;
-  if (channel_->submit(collective)) return {};
+  if (channel_->progress()->submit(collective, bytes <= kBriefBytes)) return {};
   Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
   call.stream->complete(*entry, ended);
   return ended;
@@ -195,7 +199,8 @@ Status Communicator::finalize() {
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized already"};
   finalized_ = true;
   auto pause = std::chrono::microseconds(20);
-  while (!channel_->drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
+  while (
+      !channel_->progress()->drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
     if (failure_.failed()) return failure_.get();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
@@ -219,7 +224,7 @@ void Communicator::logStart() const {
   const std::string transport = channel_->transport().empty() ? "none needed" : channel_->transport();
   logInfo(Subsystem::kInit,
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank(),
-          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), unitBytes_);
+          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), tuning_.limits.unitBytes);
 }
 
 }  // namespace bps

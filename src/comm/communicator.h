@@ -13,6 +13,7 @@
 #include "src/comm/first_error.h"
 #include "src/comm/host_stream.h"
 #include "src/comm/local/local_group.h"
+#include "src/comm/tuning.h"
 #include "src/control/control_plane.h"
 
 namespace bps {
@@ -78,7 +79,7 @@ class Communicator {
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
-  size_t unitBytes_ = 0;
+  Tuning tuning_;  // of the next call
   bool finalized_ = false;
   std::atomic<bool> joined_{false};  // the roster is there
 };

@@ -14,9 +14,10 @@ std::string Communicator::describe() const {
   for (const ServerEntry& server : roster.servers) facts["serverNames"].push_back(server.name);
   facts["transport"] = channel_->transport();
   facts["shares"] = {{"workers", plan_.shares.workers}, {"servers", plan_.shares.servers}};
-  facts["chunkBytes"] = unitBytes_ > 0 ? unitBytes_ : plan_.limits.unitBytes;
-  facts["eagerBytes"] = plan_.limits.eagerBytes;
-  facts["window"] = plan_.depth;
+  facts["chunkBytes"] = tuning_.limits.unitBytes;
+  facts["directBytes"] = tuning_.limits.directMachines > 0 ? tuning_.limits.directBytes : 0;
+  facts["eagerBytes"] = tuning_.limits.eagerBytes;
+  facts["window"] = tuning_.window;
   facts["kernels"] = std::string(reduceTarget());
   return facts.dump();
 }

@@ -51,24 +51,25 @@ void HostStream::destroy(const void* handle) {
 }
 
 std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange writes,
-                                               const std::shared_ptr<Doorbell>& bell) {
+                                               std::shared_ptr<StreamWorker> worker) {
   auto entry = std::make_shared<StreamEntry>();
   entry->reads = reads;
   entry->writes = writes;
   entry->stream = shared_from_this();
+  entry->worker = std::move(worker);
   MutexLock lock(mutex_);
   for (const auto& earlier : pending_) {
     if (!earlier->writes.overlaps(reads) && !earlier->writes.overlaps(writes) && !earlier->reads.overlaps(writes))
       continue;
     entry->waitsFor.push_back(earlier);
-    earlier->dependents.push_back(bell);
+    if (earlier->worker != entry->worker) earlier->dependents.push_back(entry->worker);
   }
   pending_.push_back(entry);
   return entry;
 }
 
 void HostStream::complete(StreamEntry& entry, const Status& outcome) {
-  std::vector<std::shared_ptr<Doorbell>> dependents;
+  std::vector<std::shared_ptr<StreamWorker>> dependents;
   {
     MutexLock lock(mutex_);
     if (failure_.ok() && !outcome.ok()) failure_ = outcome.clone();
@@ -78,7 +79,7 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
     changed_.notifyAll();
   }
   entry.waitsFor.clear();
-  for (const auto& bell : dependents) bell->ring();
+  for (const auto& worker : dependents) worker->nudge();
 }
 
 bool HostStream::idle() {
@@ -87,10 +88,19 @@ bool HostStream::idle() {
 }
 
 Status HostStream::synchronize() {
-  MutexLock lock(mutex_);
   // Ends because every call ends: complete, or failed within BPS_TIMEOUT of a peer's death.
-  while (!pending_.empty()) changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
-  return std::exchange(failure_, Status());
+  while (true) {
+    std::shared_ptr<StreamEntry> last;
+    {
+      MutexLock lock(mutex_);
+      if (pending_.empty()) return std::exchange(failure_, Status());
+      last = pending_.back();
+    }
+    last->worker->help(*last);
+    if (last->done.load(std::memory_order_acquire)) continue;
+    MutexLock lock(mutex_);
+    if (!pending_.empty()) changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
+  }
 }
 
 }  // namespace bps

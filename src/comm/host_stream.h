@@ -13,13 +13,24 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/fd.h"
 #include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace bps {
 
 class HostStream;
+struct StreamEntry;
+
+// What carries out the calls of a stream: the progress of a communicator.
+class StreamWorker {
+ public:
+  virtual ~StreamWorker() = default;
+  // Any thread: a call that yours waited for is done.
+  virtual void nudge() = 0;
+  // The calling thread waits for `entry` anyhow and may do the work itself. Returns when the entry is done, or when the
+  // work is somebody else's now.
+  virtual void help(const StreamEntry& entry) = 0;
+};
 
 struct BufferRange {
   const void* begin = nullptr;
@@ -31,9 +42,10 @@ struct BufferRange {
 struct StreamEntry {
   BufferRange reads, writes;
   std::shared_ptr<HostStream> stream;
+  std::shared_ptr<StreamWorker> worker;
   std::vector<std::shared_ptr<StreamEntry>> waitsFor;  // earlier calls whose buffers overlap
   std::atomic<bool> done{false};
-  std::vector<std::shared_ptr<Doorbell>> dependents;  // guarded by the stream's mutex: rung when done
+  std::vector<std::shared_ptr<StreamWorker>> dependents;  // guarded by the stream's mutex: nudged when done
 
   bool mayStart() const;
 };
@@ -47,12 +59,13 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   static std::shared_ptr<HostStream> find(const void* handle);
   static void destroy(const void* handle);
 
-  // A place at the end of the queue. `bell` is rung when an earlier call that it waits for is done.
-  std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, const std::shared_ptr<Doorbell>& bell);
+  // A place at the end of the queue. `worker` is nudged when an earlier call that it waits for is done, unless it was
+  // the one to do it.
+  std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, std::shared_ptr<StreamWorker> worker);
   void complete(StreamEntry& entry, const Status& outcome);
 
   bool idle();
-  // Waits until the queue is empty. The first failure since the last synchronize is returned once.
+  // Waits until the queue is empty, and helps meanwhile. The first failure since the last synchronize is returned once.
   Status synchronize();
 
  private:

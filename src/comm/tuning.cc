@@ -6,8 +6,21 @@
 namespace bps {
 namespace {
 
-constexpr double kUnitSeconds = 0.75e-3;
+constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
 constexpr size_t kLeastUnit = 16U << 10;
+constexpr double kMessageSeconds = 5e-6, kHopSeconds = 15e-6;
+constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
+
+size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
+  const auto most = static_cast<double>(plan.limits.unitBytes);
+  const double wanted = std::clamp(bytesPerSecond * kUnitSeconds, std::min<double>(kLeastUnit, most), most);
+  return wanted == most ? plan.limits.unitBytes : std::bit_floor(static_cast<size_t>(wanted));
+}
+
+size_t smallSize(double bytes, const JobPlan& plan) {
+  const size_t most = std::min(kMostSmall, plan.limits.maxChunkBytes);
+  return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(bytes));
+}
 
 }  // namespace
 
@@ -25,10 +38,21 @@ double knownRate(const Roster& roster) {
   return least;
 }
 
-size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
-  const double most = static_cast<double>(plan.limits.unitBytes);
-  const double wanted = std::clamp(bytesPerSecond * kUnitSeconds, std::min<double>(kLeastUnit, most), most);
-  return wanted == most ? plan.limits.unitBytes : std::bit_floor(static_cast<size_t>(wanted));
+Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
+  Tuning tuning{plan.limits, plan.depth};
+  CutLimits& limits = tuning.limits;
+  limits.unitBytes = unitFor(bytesPerSecond, plan);
+  const double window = kWindowSeconds * bytesPerSecond / static_cast<double>(limits.unitBytes);
+  tuning.window = static_cast<size_t>(
+      std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
+  const auto n = static_cast<double>(plan.shares.workers.size());
+  // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
+  if (plan.measureEager) limits.eagerBytes = smallSize(kMessageSeconds * n / (n - 1) * bytesPerSecond, plan);
+  // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.
+  if (plan.measureDirect)
+    limits.directBytes =
+        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : smallSize(1e30, plan);
+  return tuning;
 }
 
 }  // namespace bps

@@ -1,9 +1,15 @@
-// Tuning: how large the chunks of a call should be, from how fast the slowest NIC of the job turned out to be. Pure.
+// Tuning: how a call should be cut, from how fast the slowest NIC of the job turned out to be. Pure.
 //
 // A chunk is what must be there as a whole before it can be summed and answered, so it costs its time on the NIC at the
 // start and at the end of a call; and 'depth' chunks per owner are under way, which wait in the network's queues when
 // they are more than the latency needs. So a chunk is a fixed time of the NIC, not a fixed size: 0.75 ms, as long as
-// that is neither too small for the work per chunk nor more than the application allows (BPS_PARTITION_BYTES).
+// that is neither too small for the work per chunk nor more than the application allows (BPS_PARTITION_BYTES). Two of
+// them under way are enough then. Where the limit makes chunks shorter in time, up to plan.depth keep 1.5 ms on the
+// way.
+//
+// Small calls trade bytes for messages. Whole at one owner, a call of b bytes takes 2(n-1)b/B of its NIC instead of
+// 2(n-1)b/nB, and saves n-1 messages each way; direct, it takes (n-1)b/B and saves a hop. Each is worth while as long
+// as the extra time is less than what the messages, or the hop, would cost.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -21,7 +27,12 @@ inline constexpr size_t kProbeUnitBytes = 32U << 10;
 double busiestTraffic(const JobPlan& plan);
 // The slowest machine's rate, in bytes per second, where all machines say theirs (BPS_BANDWIDTH); 0: not known.
 double knownRate(const Roster& roster);
-// The chunk of the largest share, at most plan.limits.unitBytes.
-size_t unitFor(double bytesPerSecond, const JobPlan& plan);
+struct Tuning {
+  CutLimits limits;
+  size_t window = 1;  // chunks of one lane under way, at most plan.depth
+};
+
+// plan.limits with what follows from the rate. The chunk of the largest share is at most plan.limits.unitBytes.
+Tuning tuningFor(double bytesPerSecond, const JobPlan& plan);
 
 }  // namespace bps

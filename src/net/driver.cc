@@ -54,7 +54,9 @@ class DriverOf final : public Driver {
 
   Status init(uint64_t commId) override {
     MutexLock lock(initMutex());
+    BPS_TRY(checkMembers(false));
     BPS_TRY(initOnce(commId));
+    BPS_TRY(checkMembers(true));
     ready_ = true;
     PluginCall call;
     BPS_TRY(call.outcome(head_.devices(&deviceCount_), name_, "devices"));
@@ -177,6 +179,12 @@ class DriverOf final : public Driver {
       initialised().insert(table_);
       return {};
     }
+  }
+
+  Status checkMembers(bool initialised) const {
+    const char* missing = abi::missingMember(*table_, initialised);
+    if (missing == nullptr) return {};
+    return failure(Code::kInvalidArgument, "net plugin {}: {} is null in its table of version {}", name_, missing, V);
   }
 
   // Sizes travel as int in test, and in all calls of version 8.

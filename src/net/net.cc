@@ -1,5 +1,7 @@
 #include "src/net/net.h"
 
+#include <algorithm>
+
 #include "src/base/log.h"
 #include "src/net/driver.h"
 
@@ -8,11 +10,24 @@ namespace bps::net {
 Comm::Comm(std::shared_ptr<Driver> driver, void* raw, bool sends)
     : driver_(std::move(driver)), raw_(raw), sends_(sends), waitFd_(driver_->waitFd(raw)) {}
 
-Comm::~Comm() { driver_->close(raw_, sends_ ? RawKind::kSend : RawKind::kReceive); }
+// As NCCL does: transports leave what is registered at the close with the device, pages and all.
+Comm::~Comm() {
+  for (void* memory : registered_) driver_->deregister(raw_, memory);
+  driver_->close(raw_, sends_ ? RawKind::kSend : RawKind::kReceive);
+}
 
-Result<void*> Comm::registerMemory(void* data, size_t bytes) { return driver_->registerMemory(raw_, data, bytes); }
+Result<void*> Comm::registerMemory(void* data, size_t bytes) {
+  void* memory = BPS_TRY(driver_->registerMemory(raw_, data, bytes));
+  if (memory != nullptr) registered_.push_back(memory);
+  return memory;
+}
 
-void Comm::deregister(void* memory) { driver_->deregister(raw_, memory); }
+void Comm::deregister(void* memory) {
+  const auto found = std::find(registered_.begin(), registered_.end(), memory);
+  if (found == registered_.end()) return;
+  registered_.erase(found);
+  driver_->deregister(raw_, memory);
+}
 
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
   // The interface takes a pointer to non-const for both directions; sending only reads.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/status.h"
 
@@ -39,8 +40,8 @@ struct Completion {
 
 class Driver;  // a plugin's function table, adapted to one form whatever its version; see driver.h
 
-// One established one-way connection. Destroying it closes it, whatever is in flight: the plugin then no longer
-// touches the buffers.
+// One established one-way connection. Destroying it takes back what is still registered and closes it, whatever is in
+// flight: until then the plugin may touch the buffers, and keeps the pages of what is registered.
 class Comm {
  public:
   Comm(std::shared_ptr<Driver> driver, void* raw, bool sends);
@@ -48,7 +49,8 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
   ~Comm();
 
-  // Makes host memory known to the device; null handles are valid handles. Kept until deregister or close.
+  // Makes host memory known to the device; null handles are valid handles, and nothing to take back. Kept until
+  // deregister or close.
   Result<void*> registerMemory(void* data, size_t bytes);
   void deregister(void* memory);
 
@@ -68,6 +70,7 @@ class Comm {
   void* raw_;
   bool sends_;
   int waitFd_ = -1;
+  std::vector<void*> registered_;  // in the order of registration; a handle may stand here twice
 };
 
 class Listener {

@@ -10,6 +10,14 @@
 
 namespace bps::net {
 
+Result<bool> sleepOn(int epoll, std::chrono::microseconds most) {
+  const timespec span{static_cast<time_t>(most.count() / 1000000), static_cast<long>(most.count() % 1000000) * 1000};
+  std::array<epoll_event, 8> events{};
+  const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), &span, nullptr);
+  if (count < 0 && errno != EINTR) return systemFailure("epoll_pwait2", errno);
+  return count > 0;
+}
+
 Result<Waiter> Waiter::create(const Doorbell& bell) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return systemFailure("epoll_create1", errno);
@@ -43,7 +51,7 @@ void Waiter::clear() {
 }
 
 // A connection that has failed has nothing to wake anybody for: whoever uses it learns of the failure from test().
-bool Waiter::armAll() {
+bool Waiter::arm() {
   bool ready = false;
   std::vector<Comm*> failed;
   for (Comm* comm : sleepers_) {
@@ -55,19 +63,11 @@ bool Waiter::armAll() {
   return ready || !failed.empty();
 }
 
-Status Waiter::sleep(std::chrono::milliseconds most) {
-  if (armAll()) return {};
-  std::chrono::microseconds time = most;
-  if (!pollers_.empty()) {
-    time = std::min(time, backOff_);
-    backOff_ = std::min(backOff_ * 2, kMostBackOff);
-  }
-  const timespec span{static_cast<time_t>(time.count() / 1000000), static_cast<long>(time.count() % 1000000) * 1000};
-  std::array<epoll_event, 8> events{};
-  if (::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), &span, nullptr) < 0 &&
-      errno != EINTR)
-    return systemFailure("epoll_pwait2", errno);
-  return {};
+std::chrono::microseconds Waiter::limit(std::chrono::milliseconds most) {
+  if (pollers_.empty()) return most;
+  const std::chrono::microseconds limited = std::min<std::chrono::microseconds>(most, backOff_);
+  backOff_ = std::min(backOff_ * 2, kMostBackOff);
+  return limited;
 }
 
 }  // namespace bps::net

@@ -18,6 +18,18 @@ size_t largestIndex(const std::vector<size_t>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
+size_t roundsFor(size_t quanta, size_t quantumBytes, const CutLimits& limits) {
+  const size_t most = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);
+  const size_t needed = ceilDivide(quanta, most);
+  const size_t unit = std::max<size_t>(1, limits.unitBytes / quantumBytes);
+  // What is under way at the end of a call is not hidden behind anything: half units keep it small in small calls.
+  const size_t halves = quanta / std::max<size_t>(1, unit / 2);
+  const size_t finest = quanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
+  const size_t wanted = std::max(
+      {size_t{1}, ceilDivide(quanta, unit), std::min(limits.minRounds, finest), std::min(kFineRounds, halves)});
+  return std::max(needed, std::min(wanted, quanta));
+}
+
 }  // namespace
 
 size_t Cut::chunksOf(size_t owner) const { return std::min(rounds, ceilDivide(share[owner].count, quantum)); }
@@ -42,6 +54,7 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
 // among the owners with credit_o >= 0 is earliest deadline first: no owner is served before its turn, nor, when E is
 // the size of the calls, later than one call after it.
 size_t Cutter::chooseChecker() const {
+  if (limits_.directMachines > 0) return calls_ % limits_.directMachines;
   const Int128 whole = total_ * largestEager_;
   size_t best = weights_.size();
   for (size_t owner = 0; owner < weights_.size(); ++owner) {
@@ -80,25 +93,18 @@ std::vector<size_t> Cutter::divide(size_t count, size_t elementBytes) const {
   return elements;
 }
 
-size_t Cutter::roundsFor(size_t quanta, size_t quantumBytes, size_t unitBytes) const {
-  const size_t most = std::max<size_t>(1, limits_.maxChunkBytes / quantumBytes);
-  const size_t needed = ceilDivide(quanta, most);
-  const size_t unit = std::max<size_t>(1, unitBytes / quantumBytes);
-  // What is under way at the end of a call is not hidden behind anything: half units keep it small in small calls.
-  const size_t halves = quanta / std::max<size_t>(1, unit / 2);
-  const size_t finest = quanta / std::max<size_t>(1, limits_.minChunkBytes / quantumBytes);
-  const size_t wanted = std::max(
-      {size_t{1}, ceilDivide(quanta, unit), std::min(limits_.minRounds, finest), std::min(kFineRounds, halves)});
-  return std::max(needed, std::min(wanted, quanta));
-}
-
-Cut Cutter::next(size_t count, size_t elementBytes, size_t unitBytes) {
+Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   Cut cut;
   cut.checker = chooseChecker();
+  ++calls_;
   cut.quantum = std::max<size_t>(1, kQuantumBytes / elementBytes);
   cut.share.resize(weights_.size());
   const Int128 bytes = Int128{1} * count * elementBytes;
-  const bool eager = bytes <= limits_.eagerBytes;
+  if (limits_.directMachines > 0 && bytes <= limits.directBytes) {
+    cut.direct = true;
+    return cut;
+  }
+  const bool eager = bytes <= limits.eagerBytes;
   std::vector<size_t> elements(weights_.size(), 0);
   if (eager) {
     elements[cut.checker] = count;
@@ -114,8 +120,8 @@ Cut Cutter::next(size_t count, size_t elementBytes, size_t unitBytes) {
   }
   const size_t quanta = ceilDivide(elements[largestIndex(elements)], cut.quantum);
   const size_t quantumBytes = cut.quantum * elementBytes;
-  if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits_.maxChunkBytes / quantumBytes));
-  else cut.rounds = roundsFor(quanta, quantumBytes, unitBytes > 0 ? unitBytes : limits_.unitBytes);
+  if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
+  else cut.rounds = roundsFor(quanta, quantumBytes, limits);
   return cut;
 }
 

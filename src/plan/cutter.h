@@ -7,10 +7,14 @@
 // number of chunks for every owner, so chunk sizes are in proportion to the shares, and round r consists of the r-th
 // chunk of every owner. Only a share of fewer quanta than rounds has fewer chunks.
 //
-// One owner is the call's checker, chosen by credit before the call is looked at: it hears of every call, even of zero
-// elements, and so sees when ranks disagree. A call of at most `eagerBytes` goes whole to its checker. The choice is,
-// among the owners that have had no more than their due, the one that will first be owed a whole eager call: so every
-// owner stays within one eager call of its due, on either side, and idle ones take turns.
+// One owner is the call's checker, chosen before the call is looked at: it hears of every call, even of zero elements,
+// and so sees when ranks disagree. A call of at most `eagerBytes` goes whole to its checker. The choice is, among the
+// owners that have had no more than their due, the one that will first be owed a whole eager call: so every owner stays
+// within one eager call of its due, on either side, and idle ones take turns.
+//
+// Where the first `directMachines` owners are the worker machines, few enough to send to each other, a call of at most
+// `directBytes` goes from each of them to all: nobody owns any of it. Then the machines are checkers in turn, since
+// such a call is heard of by all of them and by nobody else.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +28,8 @@ struct CutLimits {
   size_t minRounds = 16;             // smaller calls are cut finer, to keep both directions of every NIC busy,
   size_t minChunkBytes = 16U << 10;  // but not below this
   size_t eagerBytes = 16U << 10;
+  size_t directBytes = 0;
+  size_t directMachines = 0;  // 0: no call goes direct
 };
 
 struct ChunkRange {
@@ -34,6 +40,7 @@ struct ChunkRange {
 // The cut of one call.
 struct Cut {
   size_t checker = 0;             // index of the owner that hears of the call in any case
+  bool direct = false;            // the machines exchange the whole call; the shares are empty
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // per owner; count 0: none
   size_t quantum = 1;             // elements; every chunk but a share's last is a multiple of it
@@ -50,8 +57,10 @@ class Cutter {
   // At least one weight is positive; together they are at most 2^40 (see Shares::weights).
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
-  // The cut of the next call; advances the credits. unitBytes, when not 0, stands for the limits' in this call.
-  Cut next(size_t count, size_t elementBytes, size_t unitBytes = 0);
+  // The cut of the next call; advances the credits. Other limits than those of the constructor may hold for a call, all
+  // but directMachines.
+  Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
+  Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
   const std::vector<uint64_t>& weights() const { return weights_; }
 
@@ -60,11 +69,11 @@ class Cutter {
 
   size_t chooseChecker() const;
   std::vector<size_t> divide(size_t count, size_t elementBytes) const;  // elements per owner
-  size_t roundsFor(size_t quanta, size_t quantumBytes, size_t unitBytes) const;
 
   std::vector<uint64_t> weights_;
   Int128 total_ = 0;  // of the weights
   CutLimits limits_;
+  uint64_t calls_ = 0;
   std::vector<Int128> credit_;  // bytes x total_ that each owner is owed; the sum is 0
   size_t largestEager_ = 1;     // bytes
 };

@@ -25,7 +25,7 @@ class JobEvents {
   virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
   // The connection with an endpoint ended. In good order if the endpoint has said goodbye; else the hub is to hear why.
   virtual void lost(uint64_t job, size_t endpoint, std::string why) = 0;
-  virtual void ended(uint64_t job) = 0;  // all workers have closed their lanes in good order
+  virtual void ended(uint64_t job) = 0;  // nothing is left to do: see finish(), or all workers have closed their lanes
 };
 
 // Runs jobs. Called by the control thread; no call waits for a peer.
@@ -37,6 +37,9 @@ class JobRunner {
   virtual Status open(const JobSpec& spec, JobEvents& events) = 0;
   // What the other endpoints sent in the exchange; connected() follows.
   virtual void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
+  // The hub has said goodbye: its calls are complete, so nobody will contribute again. The job has ended once its
+  // last answers are with the transport, whether or not that tells when a worker closes its lanes.
+  virtual void finish(uint64_t job) = 0;
   // Frees the job; it causes no event after this has returned. Idempotent.
   virtual void close(uint64_t job) = 0;
 };

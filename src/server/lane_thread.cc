@@ -54,6 +54,13 @@ void LaneThread::connect(uint64_t job, std::vector<Blob> handles) {
   });
 }
 
+void LaneThread::finish(uint64_t job) {
+  post([this, job] {
+    const auto found = entries_.find(job);
+    if (found != entries_.end()) found->second.job->finish();
+  });
+}
+
 void LaneThread::close(uint64_t job) {
   jobCount_.fetch_sub(1);
   // Waits: afterwards nobody may hear of the job. Soon over, since a lane thread never blocks.

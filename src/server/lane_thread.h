@@ -25,6 +25,7 @@ class LaneThread {
 
   void open(JobSpec spec, JobPlan plan, JobEvents& events);
   void connect(uint64_t job, std::vector<Blob> handles);
+  void finish(uint64_t job);
   void close(uint64_t job);  // nothing is heard of the job after this returns
   size_t jobs() const { return jobCount_.load(); }
   uint64_t bytesSummed() const { return bytesSummed_.load(); }

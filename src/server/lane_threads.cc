@@ -52,6 +52,11 @@ void LaneThreads::connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) {
   if (found != byJob_.end()) found->second->connect(job, std::move(handlesPerEndpoint));
 }
 
+void LaneThreads::finish(uint64_t job) {
+  const auto found = byJob_.find(job);
+  if (found != byJob_.end()) found->second->finish(job);
+}
+
 void LaneThreads::close(uint64_t job) {
   const auto found = byJob_.find(job);
   if (found == byJob_.end()) return;

@@ -17,6 +17,7 @@ class LaneThreads final : public JobRunner {
 
   Status open(const JobSpec& spec, JobEvents& events) override;
   void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) override;
+  void finish(uint64_t job) override;
   void close(uint64_t job) override;
 
   // Jobs and bytes summed, in Prometheus' text format. Any thread.

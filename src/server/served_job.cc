@@ -53,8 +53,10 @@ Result<ServedJob::Step> ServedJob::step() {
 }
 
 Result<ServedJob::Step> ServedJob::serve() {
-  if (service_ == nullptr) return Step::kIdle;  // no share: the hub's goodbye ends the job
+  if (service_ == nullptr) return finishing_ ? Step::kEnded : Step::kIdle;  // no share
   Result<bool> outcome = service_->step();
+  // Many transports do not tell that a worker has closed its lanes, so that is not waited for.
+  if (finishing_ && !service_->active()) return Step::kEnded;
   if (outcome.ok()) return std::move(outcome).value() ? Step::kMoved : Step::kIdle;
   const std::optional<size_t> culprit = service_->culprit();
   if (!culprit) return std::move(outcome).status();

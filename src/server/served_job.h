@@ -1,6 +1,7 @@
 // ServedJob: one job inside bps-server, on its lane thread: connects with the workers, then sums for them.
 //
-//   listening -> (peer handles come) connecting -> serving -> ended (every worker has closed its lanes)
+//   listening -> (peer handles come) connecting -> serving -> ended (after finish(), or every worker has closed its
+//   lanes)
 #pragma once
 #include <functional>
 #include <memory>
@@ -31,6 +32,8 @@ class ServedJob {
   // Fails with what ends the job: ranks that disagree, no connection at the start. That a worker's lanes ended later is
   // no failure here: it is lost, and whether it died or was done, the hub knows and says.
   Result<Step> step();
+  // Nothing more will come: the job ends as soon as its answers are with the transport.
+  void finish() { finishing_ = true; }
   // The worker whose lanes ended in the last step, once.
   std::optional<Lost> takeLost() { return std::exchange(lost_, std::nullopt); }
   void watch() const {
@@ -55,6 +58,7 @@ class ServedJob {
   std::shared_ptr<net::Plugin> plugin_;
   std::unique_ptr<net::Mesh> mesh_;
   std::unique_ptr<SumService> service_;
+  bool finishing_ = false;
   std::vector<bool> closed_;  // per machine
   std::optional<Lost> lost_;
 };

@@ -107,6 +107,7 @@ void Session::hubLeft() {
   state_ = State::kHubLeft;
   args_.doorman.seeOff(hub_->takeSocket());
   hub_.reset();
+  args_.runner.finish(job_);
   end_ = Deadline::in(std::chrono::milliseconds(spec_.roster.settings.timeoutMs));
 }
 

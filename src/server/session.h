@@ -5,7 +5,7 @@
 // The hub hears that a job is open once it listens: a server that cannot load its transport is left out.
 //
 // The job is closed at once when the hub fails, falls silent or breaks off. After the hub's goodbye it runs on until
-// its lanes have ended, at most for the job's time-out. Belongs to the control thread.
+// its last answers are on their way, at most for the job's time-out. Belongs to the control thread.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -32,9 +32,9 @@ class Answers {
   Answers(std::unique_ptr<net::Comm> answer, size_t depth)
       : queue_(std::move(answer), net::MessageQueue::Direction::kSend), depth_(depth) {}
 
+  PageBuffer headerBytes_;  // before the connection, which touches it to its end
   net::MessageQueue queue_;
   size_t depth_;
-  PageBuffer headerBytes_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
   uint64_t pushed_ = 0;

@@ -33,12 +33,11 @@ class Inbound {
   uint8_t* slot(uint64_t round) const { return payloads_.data() + round % depth_ * maxChunkBytes_; }
   Status take();
 
+  PageBuffer payloads_, headerBytes_;  // before the connection, which touches them to its end
   net::MessageQueue queue_;
   size_t depth_, maxChunkBytes_;
-  PageBuffer payloads_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
-  PageBuffer headerBytes_;
   std::vector<DataHeader> headers_;
   CallInfo call_;  // of the latest first chunk
   uint64_t posted_ = 0, arrived_ = 0;

@@ -1,12 +1,19 @@
 #include "src/service/job_plan.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
+
+#include "src/base/env.h"
 
 namespace bps {
 namespace {
 
 constexpr size_t kDepth = 4;
 constexpr size_t kUnitBytes = 256U << 10;
+constexpr uint64_t kUntunedDirectBytes = 4U << 10, kUntunedEagerBytes = 16U << 10;
+// More machines than these do not send every small call to each other: their messages grow with the square.
+constexpr size_t kDirectMachines = 8;
 
 // Rates as given; those not given count as the fastest that was, so that a missing number never slows a machine down.
 Rates ratesOf(const Roster& roster) {
@@ -22,6 +29,17 @@ Rates ratesOf(const Roster& roster) {
   return rates;
 }
 
+// Direct exchange saves a hop and costs messages: it pays where every machine has processors of its own for them.
+// Machines that are played on one host share them, so there only two, whose messages are the fewest in any case, unless
+// the user says how much should go direct.
+bool mayGoDirect(const Roster& roster) {
+  if (roster.settings.directBytes == 0 || roster.machines.size() < 2) return false;
+  if (roster.settings.directBytes != Bytes::kMeasured) return true;
+  std::set<std::string> hosts;
+  for (const Machine& machine : roster.machines) hosts.insert(roster.ranks[machine.ranks.front()].hostName);
+  return roster.machines.size() <= (hosts.size() == roster.machines.size() ? kDirectMachines : 2);
+}
+
 }  // namespace
 
 Result<JobPlan> JobPlan::make(const Roster& roster) {
@@ -30,11 +48,17 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.shares = BPS_TRY(solveShares(rates));
   plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1;
-  for (const uint64_t weight : plan.weights) plan.owners.push_back(network && weight > 0);
+  if (mayGoDirect(roster)) plan.limits.directMachines = roster.machines.size();
+  for (size_t endpoint = 0; endpoint < plan.weights.size(); ++endpoint)
+    plan.owners.push_back(network && (plan.weights[endpoint] > 0 || endpoint < plan.limits.directMachines));
   plan.limits.unitBytes = std::min<size_t>(kUnitBytes, roster.settings.partitionBytes);
   plan.limits.maxChunkBytes = plan.limits.unitBytes;
   plan.limits.minChunkBytes = std::min(plan.limits.minChunkBytes, plan.limits.unitBytes);
-  plan.limits.eagerBytes = std::min<size_t>(roster.settings.eagerBytes, plan.limits.maxChunkBytes);
+  plan.measureDirect = roster.settings.directBytes == Bytes::kMeasured;
+  plan.measureEager = roster.settings.eagerBytes == Bytes::kMeasured;
+  const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };
+  plan.limits.directBytes = bounded(plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes);
+  plan.limits.eagerBytes = bounded(plan.measureEager ? kUntunedEagerBytes : roster.settings.eagerBytes);
   plan.depth = kDepth;
   return plan;
 }

@@ -14,9 +14,10 @@ namespace bps {
 struct JobPlan {
   Shares shares;
   std::vector<uint64_t> weights;  // per endpoint
-  std::vector<bool> owners;       // per endpoint: its weight is positive and there is a network
-  CutLimits limits;
-  size_t depth = 0;  // chunks of one lane in flight: the window of its owner
+  std::vector<bool> owners;       // per endpoint: others send to it, for its weight is positive or calls go direct
+  CutLimits limits;               // before tuning
+  bool measureDirect = false, measureEager = false;  // these limits follow from the network's rate
+  size_t depth = 0;                                  // chunks of one lane in flight: the window of its owner
 
   static Result<JobPlan> make(const Roster& roster);
   // Bytes of contributions and sums that one owner holds at most.

@@ -16,12 +16,13 @@ struct Contribution {
   CallInfo call;
   const void* data = nullptr;
   size_t bytes = 0;
+  bool direct = false;  // see DataHeader
 };
 
 // One, in the given type, as a pre-multiply scalar that changes nothing.
 ScalarBits oneOf(DataType type);
 
-// kInvalidUsage naming both sides when two machines ask for different calls.
+// kInvalidUsage naming both sides when two machines ask for different calls. kInternal when they cut them differently.
 Status checkRound(const std::vector<Contribution>& round, const std::function<std::string(size_t)>& nameOf);
 
 // The sum of a checked round: how `op` is carried out, with `divisor` for an average. The vectors that it needs are

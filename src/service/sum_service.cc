@@ -34,31 +34,45 @@ bool SumService::contributed(size_t machine) const {
 bool SumService::roundReady() const {
   for (size_t m = 0; m < spec_.machines; ++m)
     if (!contributed(m)) return false;
-  return std::all_of(answers_.begin(), answers_.end(), [&](const auto& lane) {
-    return lane == nullptr || summed_ - lane->done() < spec_.depth;  // the result slot is free
-  });
+  return nextIsDirect() || resultSlotFree();
+}
+
+// What the machines disagree on is found when the round is summed.
+bool SumService::nextIsDirect() const { return spec_.local && local_.front().direct; }
+
+bool SumService::resultSlotFree() const {
+  return std::all_of(answers_.begin(), answers_.end(),
+                     [&](const auto& lane) { return lane == nullptr || answered_ - lane->done() < spec_.depth; });
 }
 
 Contribution SumService::contribution(size_t machine) const {
-  if (!inbound_[machine]) return {local_.front().call, local_.front().source, local_.front().bytes};
+  if (!inbound_[machine]) {
+    const LocalChunk& local = local_.front();
+    return {local.call, local.source, local.bytes, local.direct};
+  }
   const DataHeader& header = inbound_[machine]->header(summed_);
-  return {header.call, inbound_[machine]->payload(summed_), header.bytes};
+  return {header.call, inbound_[machine]->payload(summed_), header.bytes, header.direct};
 }
 
 Status SumService::sumRound() {
   for (size_t m = 0; m < spec_.machines; ++m) round_[m] = contribution(m);
   BPS_TRY(checkRound(round_, spec_.nameOf));
+  if (!round_[0].direct) sumForAll();
+  else if (spec_.local) sum_.run(round_, local_.front().target);
+  else return failure(Code::kRemote, "{} came directly to a summation server", describe(round_[0].call));
+  if (spec_.local) local_.pop_front();
+  bytesSummed_ += round_[0].bytes * spec_.machines;
+  ++summed_;
+  return {};
+}
+
+void SumService::sumForAll() {
   const size_t bytes = round_[0].bytes;
   sum_.run(round_, resultSlot());
   for (auto& lane : answers_)
     if (lane != nullptr) lane->push(round_[0].call.number, resultSlot(), bytes);
-  if (spec_.local) {
-    std::memcpy(local_.front().target, resultSlot(), bytes);
-    local_.pop_front();
-  }
-  bytesSummed_ += bytes * spec_.machines;
-  ++summed_;
-  return {};
+  if (spec_.local && bytes > 0) std::memcpy(local_.front().target, resultSlot(), bytes);
+  ++answered_;
 }
 
 Result<bool> SumService::step() {

@@ -4,7 +4,8 @@
 // Every machine contributes to every round (chunk) in the same order, so round r of this owner is the r-th chunk on
 // each of its push lanes: no look-up, no reordering. A round is summed once all machines have contributed, in machine
 // order with one rounding, and answered to all. Result memory is a ring of `depth` slots: a slot is used again when
-// all machines have taken its answer, which is all the flow control there is.
+// all machines have taken its answer, which is all the flow control there is. A direct round is summed for the local
+// machine alone and answered to nobody.
 //
 //   received by machine m: inbound[m].arrived() >= summed >= answered by all >= ...
 //
@@ -45,6 +46,7 @@ struct LocalChunk {
   const void* source = nullptr;
   void* target = nullptr;
   size_t bytes = 0;
+  bool direct = false;  // the other machines sum it for themselves
 };
 
 class SumService {
@@ -81,16 +83,20 @@ class SumService {
   bool roundReady() const;
   Contribution contribution(size_t machine) const;
   Status sumRound();
-  uint8_t* resultSlot() const { return results_.data() + summed_ % spec_.depth * spec_.maxChunkBytes; }
+  bool nextIsDirect() const;
+  bool resultSlotFree() const;
+  uint8_t* resultSlot() const { return results_.data() + answered_ % spec_.depth * spec_.maxChunkBytes; }
+  void sumForAll();
 
   ServiceSpec spec_;
+  PageBuffer results_;                             // before the connections, which touch it to their end
   std::vector<std::unique_ptr<Inbound>> inbound_;  // per machine; null for the local one
   std::vector<std::unique_ptr<Answers>> answers_;
   std::deque<LocalChunk> local_;  // offered and not summed
-  PageBuffer results_;
   std::vector<Contribution> round_;
   RoundSum sum_;
   uint64_t offered_ = 0, summed_ = 0;
+  uint64_t answered_ = 0;  // rounds summed for all
   std::optional<size_t> culprit_;
   Deadline patience_ = Deadline::never();
   uint64_t watched_ = 0;

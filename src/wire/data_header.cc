@@ -7,8 +7,8 @@
 namespace bps {
 namespace {
 
-constexpr uint8_t kVersion = 1;
-constexpr uint8_t kFirst = 1, kScalar = 2;
+constexpr uint8_t kVersion = 2;
+constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -53,7 +53,8 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   store(at + kAtSequence, header.sequence);
   store(at + kAtBytes, header.bytes);
   at[kAtVersion] = kVersion;
-  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (header.call.hasScalar ? kScalar : 0));
+  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (header.call.hasScalar ? kScalar : 0) |
+                                      (header.direct ? kDirect : 0));
   store(at + kAtNumber, header.call.number);
   if (!header.first) return kDataShortHeaderBytes;
   store(at + kAtCount, header.call.count);
@@ -74,6 +75,7 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.sequence = load<uint64_t>(at + kAtSequence);
   header.bytes = load<uint32_t>(at + kAtBytes);
   header.first = (at[kAtFlags] & kFirst) != 0;
+  header.direct = (at[kAtFlags] & kDirect) != 0;
   header.call.hasScalar = (at[kAtFlags] & kScalar) != 0;
   header.call.number = load<uint64_t>(at + kAtNumber);
   if (bytes.size() != (header.first ? kDataHeaderBytes : kDataShortHeaderBytes))

@@ -41,6 +41,7 @@ struct DataHeader {
   uint64_t sequence = 0;  // chunks on this connection, from 0
   uint32_t bytes = 0;     // of the payload that follows
   bool first = false;     // `call` is whole; else only its number
+  bool direct = false;    // no answer is due: every machine has sent this to every other, and sums it for itself
   CallInfo call;
 };
 

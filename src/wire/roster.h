@@ -31,7 +31,7 @@ struct ServerEntry {
 // What must be alike on all ranks: rank 0's environment decides.
 struct Settings {
   uint64_t partitionBytes = 0;
-  uint64_t directBytes = 0;
+  uint64_t directBytes = 0;  // this and the next: Bytes::kMeasured where nobody decides
   uint64_t eagerBytes = 0;
   uint32_t timeoutMs = 0;
 };

@@ -41,7 +41,10 @@ State& state() {
 int loseRequest = 0;  // its address is the request of a message that is done and was never sent
 void* fake() { return &loseRequest; }
 
+void fillTable();
+
 int init(void** context, uint64_t id, abi::Config* config, abi::Logger logger, abi::ProfilerCallback profiler) {
+  fillTable();
   if (has("init_once") && state().finalized > 0) return abi::kInternalError;
   return real->head.init(context, id, config, logger, profiler);
 }
@@ -201,11 +204,7 @@ abi::Net<12> ncclNetPlugin_v12;
 
 namespace {
 
-__attribute__((constructor)) void load() {
-  void* library = ::dlopen(variable("BROKEN_PLUGIN_OF"), RTLD_NOW | RTLD_LOCAL);
-  defect = variable("BROKEN_DEFECT");
-  if (library == nullptr) return;
-  real = static_cast<const abi::Net<12>*>(::dlsym(library, "ncclNetPlugin_v12"));
+void fillTable() {
   ncclNetPlugin_v12 = *real;
   auto& [head, tail] = ncclNetPlugin_v12;
   head.init = init;
@@ -223,7 +222,20 @@ __attribute__((constructor)) void load() {
   head.closeListen = closeListen;
   head.iflush = iflush;
   tail.finalize = finalize;
+}
+
+__attribute__((constructor)) void load() {
+  void* library = ::dlopen(variable("BROKEN_PLUGIN_OF"), RTLD_NOW | RTLD_LOCAL);
+  defect = variable("BROKEN_DEFECT");
+  if (library == nullptr) return;
+  real = static_cast<const abi::Net<12>*>(::dlsym(library, "ncclNetPlugin_v12"));
+  fillTable();
   if (has("exit_crash")) std::atexit(std::abort);
+  // No defect: some plugins have no more than these two members before init.
+  if (!has("late_table")) return;
+  ncclNetPlugin_v12 = {};
+  ncclNetPlugin_v12.head.name = real->head.name;
+  ncclNetPlugin_v12.head.init = init;
 }
 
 }  // namespace

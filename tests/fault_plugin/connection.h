@@ -66,6 +66,9 @@ class Connection {
   static constexpr size_t kMostRequests = 64;
 
   void checkMemory(const void* data, size_t bytes, Region* memory) const;
+  void checkGoesOn() const;
+  bool deaf() const { return world_->spec().deaf > 0; }
+  void touchBuffers();
   Status completeInner(Request& request);
   void corrupt(const Request& request);
   Status fail(Status why, bool oneSide);
@@ -80,6 +83,7 @@ class Connection {
   std::array<Request, kMostRequests> requests_;
   uint64_t posted_ = 0, done_ = 0;
   std::map<Region*, std::unique_ptr<Region>> regions_;
+  bool ending_ = false;   // memory that a request uses is deregistered: only the close may follow
   bool starved_ = false;  // the last post took nothing by our will
   Status failure_;
   std::atomic<bool> used_{false};

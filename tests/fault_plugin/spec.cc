@@ -38,6 +38,7 @@ constexpr Key kKeys[] = {
     {"corrupt", "at", &Spec::corruptAt, 1, kMany},
     {"corrupt", "most", &Spec::corruptMost, 1, kMany},
     {"nowait", "", &Spec::noWait, 0, 1},
+    {"deaf", "", &Spec::deaf, 0, 1},
     {"only", "rank", &Spec::onlyRank, -1, 1e6},
 };
 

@@ -13,6 +13,8 @@
 //   fail:init,listen,connect,accept,regmr,isend,irecv,test  the n-th such call of the process fails, once
 //   corrupt:at,most        one bit of the at-th received message of at most `most` bytes is turned over
 //   nowait                 no way to sleep until there is something to do: the caller must poll
+//   deaf                   nobody hears that the other end has closed: what waits, waits for ever, as with transports
+//                          without connections; implies nowait
 //   only:rank              faults in the process with this BPS_RANK alone; -1: in those that have none (servers)
 #pragma once
 #include <array>
@@ -40,7 +42,7 @@ struct Spec {
   double failInit = 0, failListen = 0, failConnect = 0, failAccept = 0;
   double failRegMr = 0, failIsend = 0, failIrecv = 0, failTest = 0;
   double corruptAt = 0, corruptMost = 64;
-  double noWait = 0;
+  double noWait = 0, deaf = 0;
   double onlyRank = kEverywhere;
 
   double failAt(Call call) const;

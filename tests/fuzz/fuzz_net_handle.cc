@@ -11,6 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bps::Result<HandleData> again = parseHandle(encodeHandle(handle));
   if (!again.ok()) std::abort();
   const HandleData same = std::move(again).value();
-  if (same.token != handle.token || same.address.text() != handle.address.text()) std::abort();
+  if (same.token != handle.token || same.sockets != handle.sockets || same.address.text() != handle.address.text())
+    std::abort();
   return 0;
 }

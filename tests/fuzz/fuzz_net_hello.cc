@@ -9,8 +9,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Token token{};
   std::copy_n(data, std::min(size, token.size()), token.begin());
   const std::span<const uint8_t> hello = std::span(data, size).subspan(std::min(size, token.size()));
-  if (!checkHello(hello, token).ok()) return 0;
-  const HelloBytes right = encodeHello(token, Carrier::kStream);
-  if (!std::equal(right.begin(), right.begin() + 24, hello.begin())) std::abort();
+  bps::Result<Hello> parsed = parseHello(hello, token);
+  if (!parsed.ok()) return 0;
+  const Hello said = std::move(parsed).value();
+  if (said.index >= said.sockets || said.sockets > kMostSockets) std::abort();
+  if (said.carrier == Carrier::kVerbs && said.sockets != 1) std::abort();
+  const HelloBytes right = encodeHello(token, said);
+  if (!std::equal(right.begin(), right.end(), hello.begin())) std::abort();
   return 0;
 }

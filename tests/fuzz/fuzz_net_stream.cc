@@ -1,14 +1,16 @@
-// A receiving end fed any bytes, in pieces of any size, with receives of any room: it never writes outside the room,
-// and a message that it reports is one that the bytes contain.
+// A receiving end fed any bytes, through one socket or several, in pieces of any size, with receives of any room: it
+// never writes outside the room, and a message that it reports is one that the bytes contain.
 #include <sys/socket.h>
 
 #include <array>
 #include <cstdlib>
 #include <vector>
 
-#include "net_plugin/tcp/recv_comm.h"
+#include "net_plugin/stream/recv_comm.h"
 
 namespace {
+
+using namespace bps::plugin;
 
 struct Feed {
   std::span<const uint8_t> bytes;
@@ -19,32 +21,85 @@ struct Feed {
   }
 };
 
-}  // namespace
+struct Sockets {
+  explicit Sockets(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      std::array<int, 2> ends{-1, -1};
+      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) != 0) std::abort();
+      peers.emplace_back(ends[1]);
+      ours.emplace_back(ends[0]);
+    }
+  }
+  void send(size_t index, const void* data, size_t size) const {
+    if (size > 0 && ::send(peers[index % peers.size()].get(), data, size, MSG_NOSIGNAL) < 0) std::abort();
+  }
+  std::vector<bps::UniqueFd> peers, ours;
+};
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace bps::plugin;
-  std::array<int, 2> ends{-1, -1};
-  if (size > 4096 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) != 0) return 0;
-  bps::UniqueFd peer(ends[1]);
-  tcp::RecvComm comm{bps::UniqueFd(ends[0])};
-  Feed feed{{data, size}};
+void oneSocket(Feed feed) {
+  Sockets sockets(1);
+  stream::RecvComm comm(std::move(sockets.ours));
   const bool wellFramed = feed.next() % 2 == 0;  // else the frames are random as well
   uint64_t number = 0;
   while (!feed.bytes.empty()) {
     const size_t room = feed.next(), piece = std::min<size_t>(feed.next(), feed.bytes.size());
-    const tcp::FrameBytes frame = tcp::encodeFrame(piece, number++);
-    if (wellFramed && ::send(peer.get(), frame.data(), frame.size(), MSG_NOSIGNAL) < 0) std::abort();
-    if (piece > 0 && ::send(peer.get(), feed.bytes.data(), piece, MSG_NOSIGNAL) < 0) std::abort();
+    const stream::FrameBytes frame = stream::encodeFrame({number++, piece, 0, piece});
+    if (wellFramed) sockets.send(0, frame.data(), frame.size());
+    sockets.send(0, feed.bytes.data(), piece);
     feed.bytes = feed.bytes.subspan(piece);
     std::vector<uint8_t> buffer(room);  // of exactly this size: the sanitizer sees a byte too many
     bps::Result<Request*> request = comm.post(buffer.data(), room);
-    if (!request.ok()) return 0;
+    if (!request.ok()) return;
     bps::Result<Completion> outcome = comm.test(*std::move(request).value());
-    if (!outcome.ok()) return 0;
+    if (!outcome.ok()) return;
     const Completion completion = std::move(outcome).value();
     if (completion.bytes > room) std::abort();
     if (wellFramed && (!completion.done || completion.bytes != piece)) std::abort();
-    if (!completion.done) return 0;  // the buffer goes out of scope
+    if (!completion.done) return;  // the buffer goes out of scope
   }
+}
+
+// Frames of slices of any message, in any order, on any socket; or no frames at all; or a hang-up.
+void severalSockets(Feed feed) {
+  Sockets sockets(2 + feed.next() % 3);
+  stream::RecvComm comm(std::move(sockets.ours));
+  std::vector<std::vector<uint8_t>> buffers;
+  std::vector<Request*> requests;
+  while (!feed.bytes.empty()) {
+    const uint8_t what = feed.next(), index = feed.next();
+    if (what % 4 == 0) {
+      buffers.emplace_back(feed.next());
+      bps::Result<Request*> posted = comm.post(buffers.back().data(), buffers.back().size());
+      if (!posted.ok()) return;
+      Request* request = std::move(posted).value();
+      if (request != nullptr) requests.push_back(request);
+      else buffers.pop_back();
+    } else if (what % 4 == 1) {
+      const stream::Slice slice{feed.next() % 8U, feed.next(), feed.next(), feed.next()};
+      const stream::FrameBytes frame = stream::encodeFrame(slice);
+      sockets.send(index, frame.data(), frame.size());
+    } else if (what == 255) {
+      ::shutdown(sockets.peers[index % sockets.peers.size()].get(), SHUT_WR);
+      return;
+    }
+    const size_t piece = what % 4 == 2 ? std::min<size_t>(feed.next(), feed.bytes.size()) : 0;
+    sockets.send(index, feed.bytes.data(), piece);
+    feed.bytes = feed.bytes.subspan(piece);
+    if (!comm.arm().ok() || requests.empty()) continue;
+    const size_t room = requests.front()->bytes;
+    bps::Result<Completion> outcome = comm.test(*requests.front());
+    if (!outcome.ok()) return;
+    const Completion completion = std::move(outcome).value();
+    if (completion.done && completion.bytes > room) std::abort();
+    if (completion.done) requests.erase(requests.begin());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 4096) return 0;
+  oneSocket({{data, size}});
+  severalSockets({{data, size}});
   return 0;
 }

@@ -82,16 +82,20 @@ class AllReduce : public testing::TestWithParam<Shape> {
 
 TEST_P(AllReduce, EveryTypeAndOperation) {
   std::vector<Case> cases;
+  Job direct;
+  direct.env.directBytes.value = 64U << 10;
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op <= static_cast<int>(CallOp::kPreMulSum); ++op)
       cases.push_back({static_cast<DataType>(type), static_cast<CallOp>(op), 1031, (type + op) % 2 == 0, 0});
   EXPECT_EQ(run(cases), "");
+  EXPECT_EQ(run(cases, direct), "");
 }
 
 TEST_P(AllReduce, SizesAroundEveryBoundary) {
   std::vector<Case> cases;
   Job job;
   job.env.partitionBytes.value = 8192;  // chunks of 2048 floats
+  job.env.directBytes.value = 64;
   job.env.eagerBytes.value = 1024;
   for (const size_t boundary : {0UL, 1UL, 16UL, 256UL, 2048UL, 4096UL, 2048UL * 16, 2048UL * 33})
     for (const int delta : {-1, 0, 1}) {

@@ -20,8 +20,10 @@ class Disagreement : public testing::TestWithParam<Shape> {
     job.ranksPerMachine = GetParam().perMachine;
     job.servers = servers.list();
     job.env.timeout.value = 8;
+    job.env.directBytes.value = directBytes_;
     return runRanks(job, body);
   }
+  uint64_t directBytes_ = 0;
 };
 
 Status call(Communicator& comm, std::vector<double>& memory, size_t count, DataType type, CallOp op = CallOp::kSum) {
@@ -49,6 +51,22 @@ TEST_P(Disagreement, OfTheCountIsToldToAllNamingBothCalls) {
   });
   const std::string last = "rank " + std::to_string(GetParam().ranks - 1) + " (";
   expectAll(outcomes, Code::kInvalidUsage, {last, "#1 of 90000 float64, sum", "#1 of 100 float64, sum"});
+}
+
+// A direct call meets no server: the ranks must still hear of each other's other calls.
+TEST_P(Disagreement, OfADirectAndALargerCall) {
+  directBytes_ = 4096;
+  for (const size_t larger : {1000UL, 90000UL}) {
+    const auto outcomes = run([&](Communicator& comm) -> Status {
+      std::vector<double> memory(100000, 1);
+      BPS_TRY(call(comm, memory, 50000, DataType::kFloat64));
+      BPS_TRY(call(comm, memory, 50, DataType::kFloat64));
+      return call(comm, memory, comm.rank() + 1 == comm.nRanks() ? 100 : larger, DataType::kFloat64);
+    });
+    const std::string last = "rank " + std::to_string(GetParam().ranks - 1) + " (";
+    expectAll(outcomes, Code::kInvalidUsage,
+              {last, "#2 of " + std::to_string(larger) + " float64, sum", "#2 of 100 float64, sum"});
+  }
 }
 
 TEST_P(Disagreement, OfTypeAndOperation) {

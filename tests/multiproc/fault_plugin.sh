@@ -76,6 +76,12 @@ for spec in "disconnect:bytes=100" "disconnect:bytes=9M" "disconnect:requests=33
   echo "  server, $spec: $SECONDS s"
 done
 
+# A transport that never tells that the other end has closed: a job ends all the same, and not by its time-out.
+FAULT_PLUGIN_SPEC=deaf start_server deaf; export BPS_SERVERS=$SERVER_ADDRESS
+FAULT_PLUGIN_SPEC=deaf clean_job -b 8 -e 64K -f 16
+kill -TERM "$SERVER_PID"; wait "$SERVER_PID" || fail "deaf: the server ends with $? on SIGTERM"
+[ ! -s "$WORK/deaf.err" ] || fail "deaf: the server says $(cat "$WORK/deaf.err")"
+
 # A server that cannot load its transport is left out, with a warning that names it.
 for spec in "fail:init=1" "fail:listen=1"; do
   FAULT_PLUGIN_SPEC=$spec start_server hurt; export BPS_SERVERS=$SERVER_ADDRESS,${list#*,}

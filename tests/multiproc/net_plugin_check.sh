@@ -51,6 +51,17 @@ BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=none timeout 30 "$check" "$broken" --only i
 # Now and then it takes no post, and leaves the null in *request: not a defect.
 BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=stale_request timeout 30 "$check" "$broken" --only order,in-flight > "$WORK/out" 2>&1 ||
   fail "posts that are not taken at once: $(cat "$WORK/out")"
+# A table that is whole only after init is none either, here and under the loader; a member that stays null is named.
+BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=late_table timeout 30 "$check" "$broken" --only init,finalize,order > "$WORK/out" 2>&1 ||
+  fail "a table that init fills: $(cat "$WORK/out")"
+carries() {
+  BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=$1 BPS_NET_PLUGIN=$broken timeout 30 "$BIN/bps-run" -n 2 -- \
+    "$BIN/bps-perf" -b 64K -e 64K -n 1 -w 0 > "$WORK/out" 2>&1
+}
+carries late_table && grep -q '^# Out of bounds values : 0 OK' "$WORK/out" ||
+  fail "all-reduce over a table that init fills: $(tail -n 5 "$WORK/out")"
+carries no_accept && fail "a plugin without accept was taken"
+grep -q 'accept is null in its table of version 12' "$WORK/out" || fail "no accept: $(tail -n 5 "$WORK/out")"
 BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=grouping timeout 30 "$check" "$broken" --only grouped-receives > "$WORK/out" 2>&1 &&
   grep -q '^PASS  grouped-receives *4 in one' "$WORK/out" || fail "grouped receives: $(cat "$WORK/out")"
 finds no_device init 'finds 0 devices'

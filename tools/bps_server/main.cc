@@ -85,6 +85,7 @@ Status serve(const Options& options) {
   logThreadName("server");
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
+  logInfo(Subsystem::kInit, "sums by CPU kernels {}", cpu::describeKernels());
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
   const Address address = BPS_TRY(listenAddress(options.listen, env));

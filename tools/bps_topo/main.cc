@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cpu_reduce/dispatch.h"
 #include "src/base/env.h"
 #include "tools/bps_topo/split_report.h"
 
@@ -53,6 +54,15 @@ int runPlan(Options& options) {
   return 0;
 }
 
+int runShow() {
+  auto env = processEnv();
+  if (!env.ok()) return complain(env.error().message());
+  const Status chosen = cpu::chooseTarget(std::move(env).value().cpuTarget);
+  if (!chosen.ok()) return complain(chosen.message());
+  fmt::print("CPU kernels: {}\n", cpu::describeKernels());
+  return 0;
+}
+
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Shows what bps would do here: its settings, and the split of an all-reduce over workers and servers.");
@@ -61,8 +71,8 @@ int main(int argc, char** argv) {
   app.add_flag("--env-md", options.envMarkdown, "the same table with defaults, as the README has it");
   CLI::App* plan = app.add_subcommand("plan", "shares, traffic and time of N workers and K servers");
   declarePlan(*plan, options);
-  for (const char* later : {"show", "probe"})
-    app.add_subcommand(later, "not in this version")->allow_extras()->group("Later");
+  CLI::App* show = app.add_subcommand("show", "what bps finds on this machine");
+  app.add_subcommand("probe", "not in this version")->allow_extras()->group("Later");
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
@@ -72,10 +82,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return complain(error.what());
   }
-  for (const char* later : {"show", "probe"})
-    if (app.got_subcommand(later)) return complain(fmt::format("{} is not in this version", later));
+  if (app.got_subcommand("probe")) return complain("probe is not in this version");
   if (options.env) fmt::print("{}", envText(nullptr));
   if (options.envMarkdown) fmt::print("{}", envMarkdown());
+  if (show->parsed()) return runShow();
   if (plan->parsed()) return runPlan(options);
   return options.env || options.envMarkdown ? 0 : complain("nothing to do");
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "src/base/env.h"
+#include "tools/net_plugin_check/bench/bench.h"
 #include "tools/net_plugin_check/report.h"
 
 namespace bps::check {
@@ -21,7 +22,7 @@ int complain(const std::string& what) {
 }
 
 struct Words {
-  std::string maxBytes = "64M";
+  std::string maxBytes = "64M", benchBytes = "4M";
 };
 
 void declare(CLI::App& app, CheckOptions& options, Words& words) {
@@ -31,7 +32,8 @@ void declare(CLI::App& app, CheckOptions& options, Words& words) {
   app.add_option("--abi", options.newestAbi, "newest version of the interface to use (default 12)")
       ->check(CLI::Range(kOldestAbi, kNewestAbi));
   app.add_flag("--threads", options.threads, "the two sides as threads of one process");
-  app.add_option("--only", options.only, "only these rules, by name")->delimiter(',');
+  app.add_option("--only", options.only, "only these rules, by name; of --bench: round-trip, one-way, both-ways")
+      ->delimiter(',');
   app.add_flag("--list", options.list, "the rules");
   app.add_option("--cycles", options.cycles, "of the rule cycles (default 1000)")->check(CLI::Range(1, 1000000));
   app.add_option("--max-bytes", words.maxBytes, "largest message (default 64M)");
@@ -39,6 +41,16 @@ void declare(CLI::App& app, CheckOptions& options, Words& words) {
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--notice", options.noticeSeconds, "seconds from a side's end to the other's error (default 1)")
       ->check(CLI::Range(0.01, 3600.0));
+  app.add_option("--bench", options.bench, "only measure, so many times, against the plain thing in the same run")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--against", options.against, "of --bench: plain sockets (tcp) or shared memory (memory)")
+      ->check(CLI::IsMember({"tcp", "memory"}));
+  app.add_option("--raw-sockets", options.rawSockets, "of --bench: plain sockets each way (default 1)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--bench-bytes", words.benchBytes, "of --bench: size of a message (default 4M)");
+  app.add_option("--bench-seconds", options.benchSeconds, "of --bench: of each load (default 1)")
+      ->check(CLI::Range(0.01, 600.0));
+  app.add_option("--sender-netns", options.senderNetns, "of --bench: the sender's network namespace (/run/netns/NAME)");
   app.add_option("--json", options.json, "write the results to this file");
   app.add_flag("-v,--verbose", options.verbose, "the plugin's log on standard error");
 }
@@ -48,6 +60,12 @@ std::vector<const Rule*> allRules() {
   for (std::span<const Rule> rules : {setupRules(), messageRules(), failureRules(), measurements()})
     for (const Rule& rule : rules) all.push_back(&rule);
   return all;
+}
+
+std::vector<std::string> ruleNames() {
+  std::vector<std::string> names;
+  for (const Rule* rule : allRules()) names.emplace_back(rule->name);
+  return names;
 }
 
 // Status to exit with, when the command line says to or is wrong.
@@ -60,14 +78,17 @@ std::optional<int> check(CheckOptions& options, const Words& words) {
   Result<uint64_t> bytes = parseBytes(words.maxBytes);
   if (!bytes.ok()) return complain(fmt::format("--max-bytes {}: {}", words.maxBytes, bytes.error().message()));
   options.maxBytes = std::move(bytes).value();
-  constexpr size_t kLeast = size_t{1} << 20, kMost = (size_t{1} << 31) - 1;
+  constexpr size_t kLeast = size_t{1} << 20, kLeastBench = 1024, kMost = (size_t{1} << 31) - 1;
   if (options.maxBytes < kLeast || options.maxBytes > kMost)
     return complain(fmt::format("--max-bytes {}: not from 1M to less than 2G", words.maxBytes));
-  for (const std::string& name : options.only) {
-    const std::vector<const Rule*> all = allRules();
-    if (std::none_of(all.begin(), all.end(), [&](const Rule* rule) { return rule->name == name; }))
+  Result<uint64_t> benchBytes = parseBytes(words.benchBytes);
+  options.benchBytes = benchBytes.ok() ? std::move(benchBytes).value() : 0;
+  if (options.benchBytes < kLeastBench || options.benchBytes > kMost)
+    return complain(fmt::format("--bench-bytes {}: not from 1K to less than 2G", words.benchBytes));
+  const std::vector<std::string> names = options.bench > 0 ? contestNames(options.against) : ruleNames();
+  for (const std::string& name : options.only)
+    if (std::find(names.begin(), names.end(), name) == names.end())
       return complain(fmt::format("--only {}: there is no such rule (see --list)", name));
-  }
   return {};
 }
 
@@ -140,7 +161,7 @@ int main(int argc, char** argv) {
   }
   if (const std::optional<int> status = check(options, words)) return *status;
   setVerbose(options.verbose);
-  return Checker(options).run();
+  return options.bench > 0 ? runBench(options) : Checker(options).run();
 }
 
 }  // namespace

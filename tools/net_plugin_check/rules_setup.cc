@@ -39,7 +39,7 @@ Status checkProperties(const Table& table, const DeviceProperties& device, std::
     return wrong("ptrSupport", device.ptrSupport, "host memory (1) with perhaps CUDA (2) and DMABUF (4)");
   if (device.ptrSupport > abi::kPtrHost && !table.canFlush())
     return wrong("iflush", "null", "there, which CUDA pointers need");
-  if (device.speedMbps <= 0) return wrong("speed", device.speedMbps, "Mbit/s above 0");
+  if (device.speedMbps < 0) return wrong("speed", device.speedMbps, "Mbit/s, or 0: NCCL then takes 10000");
   if (device.maxComms < 1) return wrong("maxComms", device.maxComms, "at least 1");
   if (device.maxRecvs < 1) return wrong("maxRecvs", device.maxRecvs, "at least 1");
   if (device.deviceType != 0) return wrong("netDeviceType", device.deviceType, "0 (host)");

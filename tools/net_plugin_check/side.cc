@@ -53,9 +53,14 @@ Side::Side(const CheckOptions& options, int device, bool sends, UniqueFd channel
 Status Side::open() {
   std::string path;
   table_ = BPS_TRY(loadTable(options_.plugin, options_.newestAbi, path));
-  if (const char* what = table_->missing())
+  const auto whole = [&](bool initialised) -> Status {
+    const char* what = table_->missing(initialised);
+    if (what == nullptr) return {};
     return failure(Code::kInternal, "{} is null in the table of version {}", what, table_->version());
+  };
+  BPS_TRY(whole(false));
   BPS_TRY(expect(table_->init(&context_), Call::kInit));
+  BPS_TRY(whole(true));
   BPS_TRY(expect(table_->devices(&deviceCount_), Call::kDevices));
   description_ = fmt::format("{} v{} ({})", table_->name(), table_->version(), path);
   if (deviceCount_ < 1) return failure(Code::kInternal, "{} finds {} devices", table_->name(), deviceCount_);

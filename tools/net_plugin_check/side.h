@@ -28,6 +28,12 @@ struct CheckOptions {
   size_t maxBytes = size_t{64} << 20;
   double timeoutSeconds = 10;  // of every wait
   double noticeSeconds = 1;    // from a peer's end to the error
+  size_t bench = 0;            // times; 0: check the rules
+  std::string against = "tcp";
+  size_t rawSockets = 1;
+  size_t benchBytes = size_t{4} << 20;
+  double benchSeconds = 1;
+  std::string senderNetns;  // where the sender runs; empty: here
 };
 
 // No call may wait for the peer: one that takes longer than this has, or the machine is hopelessly busy.

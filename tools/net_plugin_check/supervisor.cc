@@ -1,5 +1,7 @@
 #include "tools/net_plugin_check/supervisor.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -45,7 +47,15 @@ bool losesPeer(Fate fate) { return fate == Fate::kSenderDies || fate == Fate::kR
 
 // ---- in the new process
 
+Status enterNetwork(const std::string& path) {
+  const UniqueFd network(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!network) return systemFailure("--sender-netns " + path, errno);
+  if (::setns(network.get(), CLONE_NEWNET) != 0) return systemFailure("--sender-netns " + path, errno);
+  return {};
+}
+
 Result<std::string> runBody(Side& side, const Rule& rule) {
+  if (side.sends() && !side.options().senderNetns.empty()) BPS_TRY(enterNetwork(side.options().senderNetns));
   BPS_TRY(side.open());
   if (rule.fate != Fate::kAlone) BPS_TRY(side.meet());
   std::string detail = BPS_TRY(rule.body(side));

@@ -65,33 +65,14 @@ namespace {
 template <int V>
 class TableOf final : public Table {
  public:
-  explicit TableOf(const abi::Net<V>* table) : table_(table), head_(table->head) {}
+  TableOf(const abi::Net<V>* table, const bpsNetWait_v1_t* wait) : table_(table), head_(table->head), wait_(wait) {}
 
   int version() const override { return V; }
   std::string name() const override { return head_.name != nullptr ? head_.name : ""; }
   bool canFlush() const override { return head_.iflush != nullptr; }
+  const bpsNetWait_v1_t* wait() const override { return wait_; }
 
-  const char* missing() const override {
-    const std::array<std::pair<bool, const char*>, 16> members{{{head_.init, "init"},
-                                                                {head_.devices, "devices"},
-                                                                {head_.getProperties, "getProperties"},
-                                                                {head_.listen, "listen"},
-                                                                {head_.connect, "connect"},
-                                                                {head_.accept, "accept"},
-                                                                {head_.regMr, "regMr"},
-                                                                {head_.deregMr, "deregMr"},
-                                                                {head_.isend, "isend"},
-                                                                {head_.irecv, "irecv"},
-                                                                {head_.test, "test"},
-                                                                {head_.closeSend, "closeSend"},
-                                                                {head_.closeRecv, "closeRecv"},
-                                                                {head_.closeListen, "closeListen"},
-                                                                {hasFinalize(), "finalize"},
-                                                                {!name().empty(), "name"}}};
-    for (const auto& [there, what] : members)
-      if (!there) return what;
-    return nullptr;
-  }
+  const char* missing(bool ready) const override { return abi::missingMember(*table_, ready); }
 
   int init(void** context) override {
     const MutexLock lock(initMutex());
@@ -224,13 +205,9 @@ class TableOf final : public Table {
  private:
   using Size = typename abi::Signatures<V>::Size;
 
-  bool hasFinalize() const {
-    if constexpr (V >= 11) return table_->tail.finalize != nullptr;
-    else return true;
-  }
-
   const abi::Net<V>* table_;
   const abi::Head<V>& head_;
+  const bpsNetWait_v1_t* wait_;
 };
 
 template <int V>
@@ -238,7 +215,8 @@ std::unique_ptr<Table> tableOf(void* library, int newest) {
   const auto* table =
       V <= newest ? static_cast<const abi::Net<V>*>(::dlsym(library, fmt::format("ncclNetPlugin_v{}", V).c_str()))
                   : nullptr;
-  if (table != nullptr) return std::make_unique<TableOf<V>>(table);
+  const auto* wait = static_cast<const bpsNetWait_v1_t*>(::dlsym(library, "bpsNetWait_v1"));
+  if (table != nullptr) return std::make_unique<TableOf<V>>(table, wait);
   if constexpr (V > kOldestAbi) return tableOf<V - 1>(library, newest);
   else return nullptr;
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "bps/net_plugin.h"
 #include "net_plugin/abi.h"
 #include "src/base/status.h"
 #include "tools/net_plugin_check/monitor.h"
@@ -40,9 +41,11 @@ class Table {
 
   virtual int version() const = 0;
   virtual std::string name() const = 0;
-  // The first member that NCCL calls without looking and that is null, or null itself.
-  virtual const char* missing() const = 0;
+  // The first member that NCCL calls without looking and that is null, or null itself. Before init: `name` and `init`.
+  virtual const char* missing(bool initialised) const = 0;
   virtual bool canFlush() const = 0;
+  // How to sleep on its connections; null: it does not say.
+  virtual const bpsNetWait_v1_t* wait() const = 0;
   bool hasContexts() const { return version() >= 11; }
 
   // One thread at a time in init and finalize, as NCCL has it; before version 11 once per process.

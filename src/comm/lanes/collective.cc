@@ -4,7 +4,8 @@
 
 namespace bps {
 
-std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes) {
+std::vector<ChunkRef> chunksOf(const Cut& cut, size_t count, size_t elementBytes) {
+  if (cut.direct) return {{ChunkRef::kAllMachines, true, 0, count * elementBytes}};
   std::vector<ChunkRef> chunks;
   const size_t owners = cut.share.size();
   size_t rounds = 1;

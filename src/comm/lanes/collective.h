@@ -12,7 +12,11 @@ namespace bps {
 
 // One chunk of a call, in the call's order of chunks: round by round, within a round owner by owner. That order is the
 // same on all ranks. A call always has a chunk for its checker, if need be one of zero bytes.
+// The only chunk of a direct call has no owner: every machine gets it.
 struct ChunkRef {
+  static constexpr uint32_t kAllMachines = UINT32_MAX;
+
+  bool direct() const { return owner == kAllMachines; }
   uint32_t owner = 0;
   bool first = false;  // of its owner in this call
   size_t offset = 0;   // bytes
@@ -26,16 +30,18 @@ struct Collective {
   uint8_t* recv = nullptr;
   const void* deviceScalar = nullptr;  // read when the call starts
   std::shared_ptr<StreamEntry> entry;
-  size_t unitBytes = 0;  // the chunk of the largest share
+  CutLimits limits;
+  size_t window = 1;  // chunks of this call and those before it under way on one lane when the next one starts
 
   // Set when the channel admits the call.
   std::vector<ChunkRef> chunks;
   uint64_t firstChunk = 0;  // number of chunks[0] among all chunks of the communicator, where ranks share a ring
   size_t remaining = 0;     // chunks whose result is not in `recv` yet
+  size_t uncopied = 0;      // of a direct call: lanes that have not yet taken their copy of the contribution
 
   bool inPlace() const { return send == recv; }
 };
 
-std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes);
+std::vector<ChunkRef> chunksOf(const Cut& cut, size_t count, size_t elementBytes);
 
 }  // namespace bps

@@ -1,5 +1,6 @@
 #include "src/comm/lanes/data_plane.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -12,6 +13,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   const Roster& roster = args.control.roster();
   std::unique_ptr<DataPlane> plane(new DataPlane);
   plane->self_ = roster.ranks[args.control.rank()].machine;
+  plane->machines_ = roster.machines.size();
   auto plugin = BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
   plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
   // The interface has no way to ask; ours is known to prefer memory.
@@ -78,6 +80,22 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   service_ = BPS_TRY(SumService::create(std::move(spec), std::move(service)));
   lanes_[self_] = std::make_unique<LocalLane>(args.buffers, *service_);
   return {};
+}
+
+void DataPlane::submit(Collective& call) {
+  for (size_t i = 0; i < call.chunks.size(); ++i) {
+    if (!call.chunks[i].direct()) {
+      lanes_[call.chunks[i].owner]->submit(call, i);
+      continue;
+    }
+    call.uncopied = machines_ - 1;
+    for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
+  }
+}
+
+bool DataPlane::drained() const {
+  return (service_ == nullptr || service_->drained()) &&
+         std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
 // A broken lane does not keep the others from moving: a peer may end its connections while the last answers that

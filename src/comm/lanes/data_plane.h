@@ -33,13 +33,16 @@ class DataPlane {
   // outlive the data plane.
   static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneArgs& args);
 
-  Lane& lane(size_t owner) { return *lanes_[owner]; }
+  // Every chunk of the call goes to its owner's lane, or to all machines' lanes. The call stays until its remaining
+  // chunks are 0.
+  void submit(Collective& call);
 
   // Moves what can move; true when anything did. After a failure culprit() is the endpoint whose connection broke.
   Result<bool> step();
   std::optional<size_t> culprit() const { return culprit_; }
 
-  bool drained() const { return service_ == nullptr || service_->drained(); }
+  // Everything that others wait for has been handed to the transport.
+  bool drained() const;
   bool active() const { return service_ != nullptr && service_->active(); }
   void watch() const {
     if (service_ != nullptr) service_->watch();
@@ -53,7 +56,7 @@ class DataPlane {
   static void awaitVerdict(const DataPlaneArgs& args);
   Status build(const DataPlaneArgs& args, net::Mesh& mesh);
 
-  size_t self_ = 0;
+  size_t self_ = 0, machines_ = 0;
   std::unique_ptr<SumService> service_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
   std::optional<size_t> culprit_;

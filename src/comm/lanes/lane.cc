@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/format.h"
@@ -23,8 +24,10 @@ Status RemoteLane::prepare() {
   pushHeaders_ = BPS_TRY(PageBuffer::create(depth_ * kDataHeaderBytes));
   answerHeaders_ = BPS_TRY(PageBuffer::create(depth_ * kDataHeaderBytes));
   staging_ = BPS_TRY(PageBuffer::create(depth_ * maxChunkBytes_));
+  copies_ = BPS_TRY(PageBuffer::create(depth_ * maxChunkBytes_));
   pushHeaderMemory_ = BPS_TRY(pushes_.comm().registerMemory(pushHeaders_.data(), pushHeaders_.size()));
   answerHeaderMemory_ = BPS_TRY(answers_.comm().registerMemory(answerHeaders_.data(), answerHeaders_.size()));
+  copiesMemory_ = BPS_TRY(pushes_.comm().registerMemory(copies_.data(), copies_.size()));
   stagingMemory_ = BPS_TRY(answers_.comm().registerMemory(staging_.data(), staging_.size()));
   return {};
 }
@@ -32,51 +35,79 @@ Status RemoteLane::prepare() {
 // Puts the next chunk on its way. The place for its answer is posted first.
 Status RemoteLane::admit() {
   const Submitted chunk = waiting_.front();
-  const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+  InFlight flight{chunk, refOf(chunk).direct(), buffers_.view(*chunk.call, chunk.index), nullptr, nullptr};
+  const ChunkView& view = flight.view;
   DataHeader header;
   header.sequence = admitted_;
   header.bytes = static_cast<uint32_t>(view.bytes);
-  header.first = chunk.call->chunks[chunk.index].first;
+  header.first = refOf(chunk).first;
+  header.direct = flight.direct;
   header.call = view.call;
   DataHeaderBytes encoded;
   const size_t headerSize = encode(header, encoded);
   uint8_t* slot = headerSlot(pushHeaders_, admitted_);
   std::memcpy(slot, encoded.data(), headerSize);
 
-  InFlight flight{chunk, view, nullptr, nullptr};
   auto* source = const_cast<uint8_t*>(view.source);
-  if (view.bytes > 0) flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
-  if (view.bytes > 0 && !view.staged)
-    flight.recvMemory = BPS_TRY(answers_.comm().registerMemory(view.target, view.bytes));
-  answers_.push({headerSlot(answerHeaders_, admitted_), kDataHeaderBytes, answerHeaderMemory_});
-  if (view.staged) answers_.push({stagingSlot(admitted_), maxChunkBytes_, stagingMemory_});
-  else answers_.push({view.target, view.bytes, flight.recvMemory});
+  if (flight.direct) {
+    source = stagingSlot(copies_, admitted_);
+    if (view.bytes > 0) std::memcpy(source, view.source, view.bytes);
+    --chunk.call->uncopied;
+    flight.chunk = {};
+  } else {
+    if (view.bytes > 0) flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
+    BPS_TRY(expectAnswer(flight));
+  }
   pushes_.push({slot, headerSize, pushHeaderMemory_});
-  pushes_.push({source, view.bytes, flight.sendMemory});
+  pushes_.push({source, view.bytes, flight.direct ? copiesMemory_ : flight.sendMemory});
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++admitted_;
   return {};
 }
 
-// Takes the answer to the oldest chunk in flight.
+Status RemoteLane::expectAnswer(InFlight& flight) {
+  const ChunkView& view = flight.view;
+  answers_.push({headerSlot(answerHeaders_, expected_), kDataHeaderBytes, answerHeaderMemory_});
+  if (view.staged) {
+    answers_.push({stagingSlot(staging_, expected_), maxChunkBytes_, stagingMemory_});
+  } else {
+    if (view.bytes > 0) flight.recvMemory = BPS_TRY(answers_.comm().registerMemory(view.target, view.bytes));
+    answers_.push({view.target, view.bytes, flight.recvMemory});
+  }
+  ++expected_;
+  return {};
+}
+
+bool RemoteLane::canRetire() const {
+  return !inFlight_.empty() && pushes_.done() >= 2 * (retired_ + 1) &&
+         (inFlight_.front().direct || answers_.done() >= 2 * (answered_ + 1));
+}
+
+// Takes the oldest chunk in flight, which has been sent and, unless it is direct, answered.
 Status RemoteLane::retire() {
   const InFlight flight = inFlight_.front();
+  if (!flight.direct) BPS_TRY(takeAnswer(flight));
+  inFlight_.pop_front();
+  ++retired_;
+  if (!flight.direct) buffers_.finished(*flight.chunk.call, flight.chunk.index);
+  return {};
+}
+
+Status RemoteLane::takeAnswer(const InFlight& flight) {
   const size_t headerSize = answers_.takeReceivedBytes(), payloadSize = answers_.takeReceivedBytes();
-  const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, retired_), headerSize}));
-  if (header.sequence != retired_ || header.bytes != payloadSize || payloadSize != flight.view.bytes ||
+  const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, answered_), headerSize}));
+  if (header.sequence != answered_ || header.bytes != payloadSize || payloadSize != flight.view.bytes ||
       header.call.number != flight.view.call.number)
     return failure(Code::kRemote,
                    "answer {} to call #{}, of {} bytes and announced as {}, came where answer {} to call #{}, of {} "
                    "bytes, was due",
-                   header.sequence, header.call.number, payloadSize, header.bytes, retired_, flight.view.call.number,
+                   header.sequence, header.call.number, payloadSize, header.bytes, answered_, flight.view.call.number,
                    flight.view.bytes);
-  if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(retired_), payloadSize);
+  if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(staging_, answered_), payloadSize);
   if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
-  inFlight_.pop_front();
-  ++retired_;
-  buffers_.finished(*flight.chunk.call, flight.chunk.index);
+  ++answered_;
   return {};
 }
 
@@ -94,13 +125,13 @@ Result<bool> RemoteLane::step() {
 
 Result<bool> RemoteLane::move() {
   bool moved = false;
-  while (admitted_ - retired_ < depth_ && nextReady()) {
+  while (nextReady() && admitted_ - retired_ < std::min(depth_, waiting_.front().call->window)) {
     BPS_TRY(admit());
     moved = true;
   }
   const bool received = answers_.step();
   const bool sent = pushes_.step();
-  while (answers_.done() >= 2 * (retired_ + 1) && pushes_.done() >= 2 * (retired_ + 1)) BPS_TRY(retire());
+  while (canRetire()) BPS_TRY(retire());
   return moved || received || sent;
 }
 
@@ -111,10 +142,11 @@ void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
 
 Result<bool> LocalLane::step() {
   bool moved = false;
-  while (service_.canOffer() && nextReady()) {
+  // A direct chunk's sum may be written over its contribution: first all others must have their copies.
+  while (service_.canOffer() && nextReady() && waiting_.front().call->uncopied == 0) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
-    service_.offer({view.call, view.source, view.target, view.bytes});
+    service_.offer({view.call, view.source, view.target, view.bytes, refOf(chunk).direct()});
     offered_.push_back(chunk);
     waiting_.pop_front();
     moved = true;

@@ -2,11 +2,13 @@
 //
 //   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
 //
-// The depth is the owner's window: as all owners have the same number of chunks of a call, with sizes in proportion to
-// their shares, every owner has a share-proportional number of bytes in flight. A contribution stays intact until its
-// sum has come whole: an answer to an in-place call is received beside the buffer and copied (so a later version can
-// repeat a round after a server has died). What this rank has completed on a lane is one number, retired().
-// Belongs to the channel thread; never blocks.
+// A direct chunk gets no answer: it is copied, so that the sum may be written over it, and retired when it is sent.
+//
+// The depth, or less where the call says so, is the owner's window: as all owners have the same number of chunks of a
+// call, with sizes in proportion to their shares, every owner has a share-proportional number of bytes in flight. A
+// contribution stays intact until its sum has come whole: an answer to an in-place call is received beside the buffer
+// and copied (so a later version can repeat a round after a server has died). What this rank has completed on a lane is
+// one number, retired(). Belongs to the channel thread; never blocks.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -30,6 +32,8 @@ class Lane {
   void submit(Collective& call, size_t index) { waiting_.push_back({&call, index}); }
   // True when anything moved.
   virtual Result<bool> step() = 0;
+  // Nothing that was submitted is still to be sent or answered.
+  virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
 
  protected:
@@ -37,6 +41,7 @@ class Lane {
     Collective* call;
     size_t index;
   };
+  const ChunkRef& refOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
   bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
 
   ChunkBuffers& buffers_;
@@ -49,31 +54,42 @@ class RemoteLane final : public Lane {
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const CutLimits& limits, size_t depth,
                                               net::Link link);
   Result<bool> step() override;
+  bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
 
  private:
   struct InFlight {
-    Submitted chunk;
+    Submitted chunk;  // of a direct chunk nothing: its call may have ended
+    bool direct;
     ChunkView view;
     void *sendMemory, *recvMemory;
   };
   RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link);
   Status prepare();
   Status admit();
+  Status expectAnswer(InFlight& flight);
+  bool canRetire() const;
   Status retire();
+  Status takeAnswer(const InFlight& flight);
   Result<bool> move();
-  uint8_t* stagingSlot(uint64_t chunk) const { return staging_.data() + chunk % depth_ * maxChunkBytes_; }
+  uint8_t* stagingSlot(const PageBuffer& ring, uint64_t chunk) const {
+    return ring.data() + chunk % depth_ * maxChunkBytes_;
+  }
   uint8_t* headerSlot(const PageBuffer& ring, uint64_t chunk) const {
     return ring.data() + chunk % depth_ * kDataHeaderBytes;
   }
 
   size_t depth_, maxChunkBytes_;
+  // Before the connections, which touch them to their end.
+  PageBuffer pushHeaders_, answerHeaders_;
+  PageBuffer staging_, copies_;  // answers to in-place calls; contributions to direct calls
   net::MessageQueue pushes_, answers_;
-  PageBuffer pushHeaders_, answerHeaders_, staging_;
   void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
+  void* copiesMemory_ = nullptr;
   std::deque<InFlight> inFlight_;
   uint64_t admitted_ = 0, retired_ = 0;
-  Status failure_;  // of admit() or retire(): nothing moves after it
+  uint64_t expected_ = 0, answered_ = 0;  // answers: places posted, and taken
+  Status failure_;                        // of admit() or retire(): nothing moves after it
 };
 
 // To the service in this very process.
@@ -81,6 +97,7 @@ class LocalLane final : public Lane {
  public:
   LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}
   Result<bool> step() override;
+  bool idle() const override { return waiting_.empty() && offered_.empty(); }
 
  private:
   SumService& service_;

@@ -12,7 +12,7 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
   for (const size_t count : {1UL, 2UL, 7UL, 1000UL, 65537UL, 1UL << 20}) {
     Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .unitBytes = 32 << 10, .eagerBytes = 0});
     const Cut cut = cutter.next(count, 4);
-    const auto chunks = chunksOf(cut, 4);
+    const auto chunks = chunksOf(cut, count, 4);
     std::vector<std::pair<size_t, size_t>> ranges;
     for (const ChunkRef& chunk : chunks) {
       EXPECT_LE(chunk.bytes, 64U << 10);
@@ -36,7 +36,7 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
 
 TEST(ChunksOf, AnEmptyCallStillReachesItsChecker) {
   Cutter cutter({1, 1}, {});
-  const auto chunks = chunksOf(cutter.next(0, 4), 4);
+  const auto chunks = chunksOf(cutter.next(0, 4), 0, 4);
   ASSERT_EQ(chunks.size(), 1U);
   EXPECT_TRUE(chunks[0].first);
   EXPECT_EQ(chunks[0].bytes, 0U);
@@ -46,8 +46,22 @@ TEST(ChunksOf, TheCheckerHearsOfEveryCall) {
   Cutter cutter({7, 1, 2}, {});
   for (size_t count = 0; count < 3000; ++count) {
     const Cut cut = cutter.next(count, 2);
-    const auto chunks = chunksOf(cut, 2);
+    const auto chunks = chunksOf(cut, count, 2);
     EXPECT_TRUE(std::any_of(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == cut.checker; }));
+  }
+}
+
+TEST(ChunksOf, ADirectCallIsOneChunkForAllMachines) {
+  Cutter cutter({0, 0, 0, 1, 1, 1}, {.directBytes = 1024, .directMachines = 3});
+  for (const size_t count : {0UL, 1UL, 256UL, 257UL}) {
+    const Cut cut = cutter.next(count, 4);
+    const auto chunks = chunksOf(cut, count, 4);
+    EXPECT_EQ(cut.direct, count <= 256) << count;
+    if (!cut.direct) continue;
+    ASSERT_EQ(chunks.size(), 1U) << count;
+    EXPECT_TRUE(chunks[0].direct());
+    EXPECT_TRUE(chunks[0].first);
+    EXPECT_EQ(chunks[0].bytes, count * 4);
   }
 }
 

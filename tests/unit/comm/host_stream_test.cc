@@ -8,18 +8,25 @@
 namespace bps {
 namespace {
 
-std::shared_ptr<Doorbell> bell() { return std::make_shared<Doorbell>(Doorbell::create().value()); }
+class NoWorker final : public StreamWorker {
+ public:
+  void nudge() override { ++nudges; }
+  void help(const StreamEntry&) override {}
+  int nudges = 0;
+};
+
+std::shared_ptr<StreamWorker> worker() { return std::make_shared<NoWorker>(); }
 
 BufferRange range(const std::array<char, 64>& memory, size_t from, size_t bytes) { return {&memory[from], bytes}; }
 
 TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto first = stream->enter(range(memory, 0, 8), range(memory, 8, 8), bell());
-  const auto apart = stream->enter(range(memory, 16, 8), range(memory, 24, 8), bell());
-  const auto readsResult = stream->enter(range(memory, 8, 8), range(memory, 32, 8), bell());
-  const auto writesInput = stream->enter(range(memory, 40, 8), range(memory, 4, 4), bell());
-  const auto bothRead = stream->enter(range(memory, 0, 8), range(memory, 48, 8), bell());
+  const auto first = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  const auto apart = stream->enter(range(memory, 16, 8), range(memory, 24, 8), worker());
+  const auto readsResult = stream->enter(range(memory, 8, 8), range(memory, 32, 8), worker());
+  const auto writesInput = stream->enter(range(memory, 40, 8), range(memory, 4, 4), worker());
+  const auto bothRead = stream->enter(range(memory, 0, 8), range(memory, 48, 8), worker());
   EXPECT_TRUE(first->mayStart());
   EXPECT_TRUE(apart->mayStart());
   EXPECT_FALSE(readsResult->mayStart());
@@ -36,14 +43,14 @@ TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
 TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto a = stream->enter(range(memory, 0, 8), range(memory, 8, 8), bell());
-  const auto b = stream->enter(range(memory, 16, 8), range(memory, 24, 8), bell());
-  std::thread worker([&] {
+  const auto a = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  const auto b = stream->enter(range(memory, 16, 8), range(memory, 24, 8), worker());
+  std::thread other([&] {
     stream->complete(*a, Status(Code::kRemote, "first"));
     stream->complete(*b, Status(Code::kInternal, "second"));
   });
   const Status outcome = stream->synchronize();
-  worker.join();
+  other.join();
   EXPECT_EQ(outcome.code(), Code::kRemote);
   EXPECT_STREQ(outcome.message(), "first");
   EXPECT_TRUE(stream->synchronize().ok());
@@ -53,8 +60,8 @@ TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
 TEST(HostStream, AnotherStreamsCallsDoNotWait) {
   auto one = HostStream::create(), two = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto a = one->enter(range(memory, 0, 8), range(memory, 8, 8), bell());
-  const auto b = two->enter(range(memory, 8, 8), range(memory, 0, 8), bell());
+  const auto a = one->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  const auto b = two->enter(range(memory, 8, 8), range(memory, 0, 8), worker());
   EXPECT_TRUE(b->mayStart());
   one->complete(*a, Status());
   two->complete(*b, Status());

@@ -9,8 +9,11 @@ JobPlan planOf(size_t workers, size_t servers, size_t mostUnit = 256U << 10) {
   JobPlan plan;
   plan.shares = solveShares({std::vector<double>(workers, 1.0), std::vector<double>(servers, 1.0)}).value();
   plan.limits.unitBytes = mostUnit;
+  plan.depth = 4;
   return plan;
 }
+
+size_t unitOf(double rate, const JobPlan& plan) { return tuningFor(rate, plan).limits.unitBytes; }
 
 TEST(Tuning, BusiestNicSendsTheBoundsBytes) {
   EXPECT_DOUBLE_EQ(busiestTraffic(planOf(4, 0)), 1.5);
@@ -21,12 +24,20 @@ TEST(Tuning, BusiestNicSendsTheBoundsBytes) {
 
 TEST(Tuning, ChunkIsATimeOfTheNicWithinLimits) {
   const JobPlan plan = planOf(4, 2);
-  EXPECT_EQ(unitFor(1e5, plan), 16U << 10) << "not below what a chunk's work is worth";
-  EXPECT_EQ(unitFor(24e6, plan), 16U << 10);
-  EXPECT_EQ(unitFor(60e6, plan), 32U << 10);
-  EXPECT_EQ(unitFor(119e6, plan), 64U << 10);
-  EXPECT_EQ(unitFor(1e10, plan), 256U << 10);
-  for (double rate = 1e6; rate < 1e10; rate *= 1.3) EXPECT_LE(unitFor(rate, plan), unitFor(rate * 1.3, plan));
+  EXPECT_EQ(unitOf(1e5, plan), 16U << 10) << "not below what a chunk's work is worth";
+  EXPECT_EQ(unitOf(24e6, plan), 16U << 10);
+  EXPECT_EQ(unitOf(60e6, plan), 32U << 10);
+  EXPECT_EQ(unitOf(119e6, plan), 64U << 10);
+  EXPECT_EQ(unitOf(1e10, plan), 256U << 10);
+  for (double rate = 1e6; rate < 1e10; rate *= 1.3) EXPECT_LE(unitOf(rate, plan), unitOf(rate * 1.3, plan));
+}
+
+TEST(Tuning, WindowIsATimeOfTheNicToo) {
+  const JobPlan plan = planOf(4, 2);
+  EXPECT_EQ(tuningFor(25e6, plan).window, 2U) << "200 Mbit/s";
+  EXPECT_EQ(tuningFor(125e6, plan).window, 2U) << "1 Gbit/s";
+  EXPECT_EQ(tuningFor(1.25e9, plan).window, 4U) << "10 Gbit/s: chunks are as large as they may be";
+  EXPECT_EQ(tuningFor(1e5, plan).window, 2U);
 }
 
 TEST(Tuning, RateIsKnownOnlyWhenAllMachinesSayTheirs) {
@@ -41,8 +52,34 @@ TEST(Tuning, RateIsKnownOnlyWhenAllMachinesSayTheirs) {
 }
 
 TEST(Tuning, PartitionBytesBoundsTheChunk) {
-  EXPECT_EQ(unitFor(1e10, planOf(2, 0, 100000)), 100000U);
-  EXPECT_EQ(unitFor(1e5, planOf(2, 0, 4096)), 4096U);
+  EXPECT_EQ(unitOf(1e10, planOf(2, 0, 100000)), 100000U);
+  EXPECT_EQ(unitOf(1e5, planOf(2, 0, 4096)), 4096U);
+}
+
+TEST(Tuning, SmallCallsStaySmallOnASlowNetwork) {
+  JobPlan plan = planOf(4, 2);
+  plan.measureEager = plan.measureDirect = true;
+  EXPECT_EQ(tuningFor(25e6, plan).limits.eagerBytes, 128U)
+      << "200 Mbit/s: 16 KiB whole at one owner would take 4 ms, not 1";
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.eagerBytes, 8U << 10);
+  EXPECT_EQ(tuningFor(1e12, plan).limits.eagerBytes, 64U << 10);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.directBytes, 128U);
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.directBytes, 8U << 10);
+  EXPECT_EQ(tuningFor(1e12, plan).limits.directBytes, 64U << 10);
+}
+
+TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
+  JobPlan plan = planOf(2, 0);
+  plan.measureDirect = true;
+  EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 64U << 10);
+}
+
+TEST(Tuning, WhatTheUserSaysHolds) {
+  JobPlan plan = planOf(4, 0);
+  plan.limits.eagerBytes = 777;
+  plan.limits.directBytes = 99;
+  EXPECT_EQ(tuningFor(1e12, plan).limits.eagerBytes, 777U);
+  EXPECT_EQ(tuningFor(1e3, plan).limits.directBytes, 99U);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ class FakeRunner final : public JobRunner {
     JobSpec spec;
     JobEvents* events = nullptr;
     std::vector<Blob> received;
+    bool finishing = false;
   };
   Status open(const JobSpec& spec, JobEvents& events) override {
     MutexLock lock(mutex_);
@@ -39,6 +40,12 @@ class FakeRunner final : public JobRunner {
       if (j.spec.roster.jobId == job) j.received = std::move(handles);
     for (Job& j : jobs_)
       if (j.spec.roster.jobId == job) j.events->connected(job);
+  }
+  void finish(uint64_t job) override {
+    MutexLock lock(mutex_);
+    for (Job& j : jobs_)
+      if (j.spec.roster.jobId == job) j.finishing = true;
+    changed_.notifyAll();
   }
   void close(uint64_t job) override {
     MutexLock lock(mutex_);
@@ -63,8 +70,17 @@ class FakeRunner final : public JobRunner {
   std::vector<Job> jobs() {
     MutexLock lock(mutex_);
     std::vector<Job> copy;
-    for (const Job& job : jobs_) copy.push_back({job.spec, job.events, job.received});
+    for (const Job& job : jobs_) copy.push_back({job.spec, job.events, job.received, job.finishing});
     return copy;
+  }
+  // The hub's goodbye has reached the first job.
+  bool waitFinishing(double seconds = 5) {
+    const Deadline deadline = soon(seconds);
+    MutexLock lock(mutex_);
+    bool finishing = false;
+    while (!(finishing = !jobs_.empty() && jobs_.front().finishing) && !deadline.passed())
+      changed_.waitUntil(mutex_, deadline.at());
+    return finishing;
   }
   bool waitEmpty(double seconds = 5) {
     const Deadline deadline = soon(seconds);

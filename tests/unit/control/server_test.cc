@@ -22,8 +22,9 @@ TEST(Server, OpensTheJobExchangesHandlesAndEndsWithIt) {
   for (size_t e = 0; e < 5; ++e) EXPECT_EQ(jobs[0].received[e], FakeRunner::handle(e, 4));
   const uint64_t id = roster.jobId;
   cluster.leave();
-  std::this_thread::sleep_for(100ms);
-  EXPECT_EQ(a.runner.jobs().size(), 1U) << "after the hub's goodbye the job goes on until its lanes end";
+  for (TestServer* server : {&a, &b})
+    ASSERT_TRUE(server->runner.waitFinishing()) << "the hub's goodbye says that nothing more will come";
+  EXPECT_EQ(a.runner.jobs().size(), 1U) << "after the hub's goodbye the job goes on until it says that it has ended";
   for (TestServer* server : {&a, &b}) server->runner.jobs()[0].events->ended(id);
   EXPECT_TRUE(a.runner.waitEmpty(1));
   EXPECT_TRUE(b.runner.waitEmpty(1));

@@ -159,6 +159,16 @@ TEST(Dispatch, UnknownNamesAreRefusedAndChangeNothing) {
   EXPECT_EQ(reduceTarget(), "scalar");
 }
 
+TEST(Dispatch, DescribesTheOneInForceAmongAll) {
+  std::string all;
+  for (const cpu::KernelTable* table : cpu::supportedTargets()) all += std::string(table->name) + ", ";
+  all.resize(all.size() - 2);
+  for (const cpu::KernelTable* table : cpu::supportedTargets()) {
+    ForcedTarget forced(table->name);
+    EXPECT_EQ(cpu::describeKernels(), std::string(table->name) + " (of " + all + ")");
+  }
+}
+
 TEST(Dispatch, NamesAreNcclTests) {
   EXPECT_EQ(dataTypeName(DataType::kFloat16), "half");
   EXPECT_EQ(dataTypeName(DataType::kFloat8e5m2), "f8e5m2");

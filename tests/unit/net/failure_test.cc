@@ -1,10 +1,14 @@
 // What the other side's end, in each phase, looks like on this side; and strangers at the door.
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "net_plugin/tcp/wire.h"
 #include "src/base/socket.h"
@@ -125,7 +129,7 @@ TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
   const UniqueFd wrong = strangerTo(*listener, randomBytes(32, 1));
   const UniqueFd chatty = strangerTo(*listener, randomBytes(100000, 2));
   plugin::tcp::Token otherToken{};
-  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken, plugin::tcp::Carrier::kStream);
+  const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken, {});
   const UniqueFd replayed = strangerTo(*listener, {hello.begin(), hello.end()});
   strangerTo(*listener, {1, 2, 3}).reset();
   EXPECT_EQ(valueOf(listener->accept()), nullptr);
@@ -147,7 +151,7 @@ TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
 TEST_P(ConnectionFailure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 100; ++i) silent.push_back(strangerTo(*listener, {}));
+  for (int i = 0; i < 300; ++i) silent.push_back(strangerTo(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   Pair pair;
   const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
@@ -164,9 +168,14 @@ size_t openDescriptors() {
   return count;
 }
 
+size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
+}
+
 TEST_P(ConnectionFailure, AThousandConnectionsLeaveNothingBehind) {
-  { Pair warmUp = connectPair(*plugin_); }
-  const size_t before = openDescriptors();
+  for (int i = 0; i < 10; ++i) Pair warmUp = connectPair(*plugin_);
+  const size_t before = openDescriptors(), mappingsBefore = mappings(), heapBefore = ::mallinfo2().uordblks;
   for (unsigned i = 0; i < 1000; ++i) {
     Pair pair = connectPair(*plugin_);
     if (i % 100 == 0) {
@@ -174,6 +183,8 @@ TEST_P(ConnectionFailure, AThousandConnectionsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(openDescriptors(), before);
+  EXPECT_LT(mappings(), mappingsBefore + 20);  // the allocator has some of its own
+  EXPECT_LT(::mallinfo2().uordblks, heapBefore + 1000 * sizeof(void*)) << "bytes of the heap";
 }
 
 BPS_OVER_BOTH(ConnectionFailure);

@@ -8,11 +8,11 @@
 #include <array>
 #include <string>
 
-#include "net_plugin/tcp/recv_comm.h"
-#include "net_plugin/tcp/send_comm.h"
+#include "net_plugin/stream/recv_comm.h"
+#include "net_plugin/stream/send_comm.h"
 #include "tests/unit/net/net_fixture.h"
 
-namespace bps::plugin::tcp {
+namespace bps::plugin::stream {
 namespace {
 
 using test::randomBytes;
@@ -28,8 +28,15 @@ struct Ends {
   UniqueFd ours, theirs;
 };
 
+std::vector<UniqueFd> one(UniqueFd socket) {
+  std::vector<UniqueFd> sockets;
+  sockets.push_back(std::move(socket));
+  return sockets;
+}
+
 std::vector<uint8_t> framed(const std::vector<uint8_t>& payload, uint64_t number) {
-  const FrameBytes frame = encodeFrame(payload.size(), number);
+  const FrameBytes frame =
+      encodeFrame({.number = number, .messageBytes = payload.size(), .offset = 0, .bytes = payload.size()});
   std::vector<uint8_t> all(frame.begin(), frame.end());
   all.insert(all.end(), payload.begin(), payload.end());
   return all;
@@ -45,7 +52,7 @@ void put(int fd, const void* data, size_t bytes) {
 
 TEST(SendSide, WhatIsPostedBeforeATestGoesInOneSystemCall) {
   Ends ends(SOCK_SEQPACKET);  // keeps the borders of system calls
-  SendComm comm(std::move(ends.ours));
+  SendComm comm(one(std::move(ends.ours)));
   const std::vector<uint8_t> header = randomBytes(64, 1), payload = randomBytes(5000, 2);
   Request* first = valueOf(comm.post(const_cast<uint8_t*>(header.data()), header.size()));
   Request* second = valueOf(comm.post(const_cast<uint8_t*>(payload.data()), payload.size()));
@@ -65,17 +72,17 @@ TEST(SendSide, WhatIsPostedBeforeATestGoesInOneSystemCall) {
 
 TEST(SendSide, ArmSendsToo) {
   Ends ends(SOCK_STREAM);
-  SendComm comm(std::move(ends.ours));
+  SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 3> data{1, 2, 3};
   valueOf(comm.post(data.data(), data.size()));
   EXPECT_TRUE(valueOf(comm.arm())) << "done and not tested yet";
-  std::array<uint8_t, 20> got{};
-  EXPECT_EQ(::recv(ends.theirs.get(), got.data(), got.size(), 0), 11);
+  std::array<uint8_t, 40> got{};
+  EXPECT_EQ(::recv(ends.theirs.get(), got.data(), got.size(), 0), kFrameBytes + 3);
 }
 
 TEST(SendSide, ThePoolHasRoomForThirtyTwoAndThenSaysLater) {
   Ends ends(SOCK_STREAM);
-  SendComm comm(std::move(ends.ours));
+  SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 1> data{};
   std::vector<Request*> posted;
   while (Request* request = valueOf(comm.post(data.data(), 1))) posted.push_back(request);
@@ -86,7 +93,7 @@ TEST(SendSide, ThePoolHasRoomForThirtyTwoAndThenSaysLater) {
 
 TEST(SendSide, AnyOrderOfTestsWillDo) {
   Ends ends(SOCK_STREAM);
-  SendComm comm(std::move(ends.ours));
+  SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 1> data{};
   Request* first = valueOf(comm.post(data.data(), 1));
   Request* second = valueOf(comm.post(data.data(), 0));
@@ -96,7 +103,7 @@ TEST(SendSide, AnyOrderOfTestsWillDo) {
 
 TEST(Requests, AHandleDiesWithItsRequest) {
   Ends ends(SOCK_STREAM);
-  SendComm comm(std::move(ends.ours));
+  SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 1> data{};
   std::vector<void*> dead;
   for (size_t i = 0; i < 3 * RequestRing::kCapacity; ++i) {
@@ -112,7 +119,7 @@ TEST(Requests, AHandleDiesWithItsRequest) {
 
 TEST(ReceiveSide, ManySmallMessagesOneByteAtATime) {
   Ends ends(SOCK_STREAM);
-  RecvComm comm(std::move(ends.ours));
+  RecvComm comm(one(std::move(ends.ours)));
   std::vector<uint8_t> stream;
   std::vector<std::vector<uint8_t>> messages;
   for (unsigned i = 0; i < 20; ++i) {
@@ -136,7 +143,7 @@ TEST(ReceiveSide, ManySmallMessagesOneByteAtATime) {
 
 TEST(ReceiveSide, WhatCameBeforeTheReceiveWasPosted) {
   Ends ends(SOCK_STREAM);
-  RecvComm comm(std::move(ends.ours));
+  RecvComm comm(one(std::move(ends.ours)));
   std::vector<uint8_t> stream;
   for (unsigned i = 0; i < 8; ++i) append(stream, framed(randomBytes(100, i), i));
   put(ends.theirs.get(), stream.data(), stream.size());
@@ -152,7 +159,7 @@ TEST(ReceiveSide, WhatCameBeforeTheReceiveWasPosted) {
 
 std::string whyItFails(const std::vector<uint8_t>& stream, size_t room, bool hangUp) {
   Ends ends(SOCK_STREAM);
-  RecvComm comm(std::move(ends.ours));
+  RecvComm comm(one(std::move(ends.ours)));
   put(ends.theirs.get(), stream.data(), stream.size());
   if (hangUp) ends.theirs.reset();
   std::vector<uint8_t> buffer(room);
@@ -173,7 +180,7 @@ TEST(ReceiveSide, TooLargeAMessageNamesBothSizes) {
 
 TEST(ReceiveSide, AWrongStreamIsAnError) {
   EXPECT_NE(whyItFails(framed({1, 2, 3}, 1), 100, false).find("corrupt"), std::string::npos) << "wrong number";
-  EXPECT_NE(whyItFails(std::vector<uint8_t>(8, 0xff), 100, false).find("corrupt"), std::string::npos);
+  EXPECT_NE(whyItFails(std::vector<uint8_t>(kFrameBytes, 0xff), 100, false).find("corrupt"), std::string::npos);
   EXPECT_EQ(whyItFails({1, 2, 3}, 100, false), "pending");
 }
 
@@ -187,7 +194,7 @@ TEST(ReceiveSide, AHangUpIsSeenAfterTheData) {
 
 TEST(ReceiveSide, CompleteMessagesAreReportedAfterAFailure) {
   Ends ends(SOCK_STREAM);
-  RecvComm comm(std::move(ends.ours));
+  RecvComm comm(one(std::move(ends.ours)));
   std::vector<uint8_t> stream = framed({1}, 0);
   append(stream, framed({2}, 1));
   put(ends.theirs.get(), stream.data(), stream.size());
@@ -204,4 +211,4 @@ TEST(ReceiveSide, CompleteMessagesAreReportedAfterAFailure) {
 }
 
 }  // namespace
-}  // namespace bps::plugin::tcp
+}  // namespace bps::plugin::stream

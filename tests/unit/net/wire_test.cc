@@ -6,9 +6,14 @@
 #include <random>
 
 #include "net_plugin/comm.h"
+#include "net_plugin/stream/frame.h"
 
 namespace bps::plugin::tcp {
 namespace {
+
+using stream::encodeFrame;
+using stream::parseFrame;
+using stream::Slice;
 
 HandleData someHandle() {
   sockaddr_in v4{};
@@ -54,16 +59,61 @@ TEST(HandleWire, WrongBytesAreNamed) {
   for (size_t length = 0; length < 42; ++length) EXPECT_FALSE(parseHandle(std::span(good).first(length)).ok());
 }
 
+TEST(HandleWire, SocketsAreWithinTheLimit) {
+  HandleData handle = someHandle();
+  for (const size_t sockets : {size_t{1}, size_t{7}, kMostSockets}) {
+    handle.sockets = sockets;
+    Result<HandleData> parsed = parseHandle(encodeHandle(handle));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(std::move(parsed).value().sockets, sockets);
+  }
+  for (const size_t sockets : {size_t{0}, kMostSockets + 1}) {
+    handle.sockets = sockets;
+    Result<HandleData> parsed = parseHandle(encodeHandle(handle));
+    ASSERT_FALSE(parsed.ok());
+    EXPECT_NE(std::string(parsed.error().message()).find("wants " + std::to_string(sockets)), std::string::npos);
+  }
+}
+
 TEST(HelloWire, OnlyTheTokenOpens) {
   const Token token = someHandle().token;
-  const HelloBytes good = encodeHello(token, Carrier::kStream);
-  EXPECT_TRUE(checkHello(good, token).ok());
+  const HelloBytes good = encodeHello(token, {.sockets = 4, .index = 3, .connection = 77});
+  Result<Hello> parsed = parseHello(good, token);
+  ASSERT_TRUE(parsed.ok());
+  const Hello hello = std::move(parsed).value();
+  EXPECT_EQ(hello.sockets, 4U);
+  EXPECT_EQ(hello.index, 3U);
+  EXPECT_EQ(hello.connection, 77U);
   for (size_t i = 0; i < 24; ++i) {
     HelloBytes bad = good;
-    bad[i] = static_cast<uint8_t>(bad[i] ^ 0x10);
-    EXPECT_FALSE(checkHello(bad, token).ok()) << "byte " << i;
+    bad[i] = static_cast<uint8_t>(bad[i] ^ 0x40);
+    EXPECT_FALSE(parseHello(bad, token).ok()) << "byte " << i;
   }
-  for (size_t length = 0; length < 24; ++length) EXPECT_FALSE(checkHello(std::span(good).first(length), token).ok());
+  for (size_t length = 0; length < good.size(); ++length)
+    EXPECT_FALSE(parseHello(std::span(good).first(length), token).ok());
+}
+
+TEST(HelloWire, ASocketIsOneOfItsConnection) {
+  const Token token = someHandle().token;
+  for (const Hello wrong : {Hello{0, 0, 1}, Hello{1, 1, 1}, Hello{4, 4, 1}, Hello{kMostSockets + 1, 0, 1}}) {
+    Result<Hello> parsed = parseHello(encodeHello(token, wrong), token);
+    ASSERT_FALSE(parsed.ok());
+    EXPECT_NE(std::string(parsed.error().message()).find("socket"), std::string::npos);
+  }
+}
+
+TEST(HelloWire, AConnectionOfVerbsHasOneSocket) {
+  const Token token = someHandle().token;
+  const auto outcome = [&](const Hello& hello) {
+    Result<Hello> parsed = parseHello(encodeHello(token, hello), token);
+    return parsed.ok() ? std::string() : std::string(parsed.error().message());
+  };
+  Hello hello{.sockets = 1, .index = 0, .connection = 1, .carrier = Carrier::kVerbs};
+  EXPECT_EQ(parseHello(encodeHello(token, hello), token).value().carrier, Carrier::kVerbs);
+  hello.sockets = 4;
+  EXPECT_EQ(outcome(hello), "the caller wants RDMA with 4 sockets, not 1");
+  hello.carrier = static_cast<Carrier>(2);
+  EXPECT_NE(outcome(hello).find("kind 2"), std::string::npos);
 }
 
 TEST(HelloWire, TokensAreNotRepeated) {
@@ -73,20 +123,30 @@ TEST(HelloWire, TokensAreNotRepeated) {
 }
 
 TEST(FrameWire, RoundTrip) {
-  for (size_t size : {size_t{0}, size_t{1}, size_t{65536}, kMaxMessageBytes}) {
-    Result<size_t> parsed = parseFrame(encodeFrame(size, 70000), 70000);
+  for (const Slice& slice : {Slice{0, 0, 0, 0}, Slice{70000, 1, 0, 1}, Slice{uint64_t{1} << 40, 100000, 65536, 34464},
+                             Slice{3, kMaxMessageBytes, kMaxMessageBytes - 1, 1}}) {
+    Result<Slice> parsed = parseFrame(encodeFrame(slice));
     ASSERT_TRUE(parsed.ok());
-    EXPECT_EQ(std::move(parsed).value(), size);
+    const Slice same = std::move(parsed).value();
+    EXPECT_EQ(same.number, slice.number);
+    EXPECT_EQ(same.messageBytes, slice.messageBytes);
+    EXPECT_EQ(same.offset, slice.offset);
+    EXPECT_EQ(same.bytes, slice.bytes);
   }
 }
 
 TEST(FrameWire, CorruptionIsNoticed) {
-  EXPECT_FALSE(parseFrame(encodeFrame(10, 3), 4).ok()) << "another message";
-  EXPECT_FALSE(parseFrame(encodeFrame(kMaxMessageBytes + 1, 3), 3).ok()) << "too large";
-  FrameBytes bad = encodeFrame(10, 3);
+  EXPECT_FALSE(parseFrame(encodeFrame({3, kMaxMessageBytes + 1, 0, 1})).ok()) << "too large";
+  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 0, 11})).ok()) << "more than the message";
+  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 5, 6})).ok()) << "beyond its end";
+  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 0xffffffff, 1})).ok()) << "far beyond its end";
+  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 5, 0})).ok()) << "nothing of something";
+  stream::FrameBytes bad = encodeFrame({3, 10, 0, 10});
   bad[4] ^= 1;
-  EXPECT_FALSE(parseFrame(bad, 3).ok()) << "no magic";
-  EXPECT_FALSE(parseFrame(std::span(bad).first(7), 3).ok()) << "short";
+  EXPECT_FALSE(parseFrame(bad).ok()) << "no magic";
+  bad[4] ^= 1;
+  EXPECT_FALSE(parseFrame(std::span(bad).first(stream::kFrameBytes - 1)).ok()) << "short";
+  EXPECT_TRUE(parseFrame(bad).ok());
 }
 
 TEST(AllWire, RandomBytesAreTurnedAway) {
@@ -95,7 +155,8 @@ TEST(AllWire, RandomBytesAreTurnedAway) {
     std::vector<uint8_t> bytes(random() % 140);
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     EXPECT_FALSE(parseHandle(bytes).ok());
-    EXPECT_FALSE(checkHello(bytes, someHandle().token).ok());
+    EXPECT_FALSE(parseFrame(bytes).ok());
+    EXPECT_FALSE(parseHello(bytes, someHandle().token).ok());
   }
 }
 

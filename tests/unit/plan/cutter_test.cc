@@ -211,12 +211,14 @@ TEST(CutterTest, HugeCountsDoNotOverflow) {
   }
 }
 
-TEST(Cutter, TheUnitOfACallComesBeforeTheLimits) {
+TEST(Cutter, TheLimitsOfACallComeBeforeTheOthers) {
   CutLimits limits;
   limits.maxChunkBytes = limits.unitBytes = 256U << 10;
   Cutter cutter({1, 1}, limits);
   EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);
-  EXPECT_EQ(cutter.next(64U << 20, 1, 32U << 10).rounds, 1024U);
+  CutLimits finer = limits;
+  finer.unitBytes = 32U << 10;
+  EXPECT_EQ(cutter.next(64U << 20, 1, finer).rounds, 1024U);
   EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);
 }
 

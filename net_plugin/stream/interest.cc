@@ -1,4 +1,4 @@
-#include "net_plugin/tcp/interest.h"
+#include "net_plugin/stream/interest.h"
 
 #include <sys/epoll.h>
 
@@ -6,7 +6,7 @@
 
 #include "src/base/format.h"
 
-namespace bps::plugin::tcp {
+namespace bps::plugin::stream {
 namespace {
 
 // Errors and full hang-ups show whenever the socket is registered; a half-closed peer shows as readable.
@@ -24,14 +24,14 @@ Result<int> Interest::fd() {
   return epoll_.get();
 }
 
-Status Interest::set(int socket, For what) {
-  if (what == current_) return {};
+Status Interest::set(int socket, For& current, For what) {
+  if (what == current) return {};
   epoll_event event{};
   event.events = eventsOf(what);
-  const int change = what == For::kNothing ? EPOLL_CTL_DEL : current_ == For::kNothing ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  const int change = what == For::kNothing ? EPOLL_CTL_DEL : current == For::kNothing ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
   if (::epoll_ctl(BPS_TRY(fd()), change, socket, &event) != 0) return systemFailure("epoll_ctl", errno);
-  current_ = what;
+  current = what;
   return {};
 }
 
-}  // namespace bps::plugin::tcp
+}  // namespace bps::plugin::stream

@@ -1,4 +1,5 @@
-// Interest: what a sleeping caller is to be woken for, on one socket; an epoll descriptor that the caller polls.
+// Interest: what a sleeping caller is to be woken for, on each socket of a connection; an epoll descriptor that the
+// caller polls.
 //
 // It is changed only right before a sleep, and costs no system call when it stays the same.
 #pragma once
@@ -7,7 +8,7 @@
 #include "src/base/fd.h"
 #include "src/base/status.h"
 
-namespace bps::plugin::tcp {
+namespace bps::plugin::stream {
 
 class Interest {
  public:
@@ -15,12 +16,11 @@ class Interest {
 
   // Made at the first call: callers that only poll cost no descriptor.
   Result<int> fd();
-  Status set(int socket, For what);
-  For current() const { return current_; }
+  // `current` is what was set for this socket before; at first kNothing.
+  Status set(int socket, For& current, For what);
 
  private:
   UniqueFd epoll_;
-  For current_ = For::kNothing;
 };
 
-}  // namespace bps::plugin::tcp
+}  // namespace bps::plugin::stream

@@ -1,0 +1,64 @@
+#include "net_plugin/stream/inlet.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace bps::plugin::stream {
+
+Result<Progress> Inlet::takeFrame() {
+  if (end_ - begin_ < kFrameBytes) return Progress::kPending;
+  slice_ = BPS_TRY(parseFrame({ahead_.get() + begin_, kFrameBytes}));
+  begin_ += kFrameBytes;
+  state_ = State::kUnplaced;
+  got_ = 0;
+  return Progress::kDone;
+}
+
+void Inlet::place(uint8_t* at) {
+  at_ = at;
+  state_ = State::kPlaced;
+}
+
+Progress Inlet::takeAhead() {
+  const size_t part = std::min(rest(), end_ - begin_);
+  if (part > 0) std::memcpy(at_ + got_, ahead_.get() + begin_, part);
+  got_ += part;
+  begin_ += part;
+  if (rest() > 0) return Progress::kPending;
+  state_ = State::kBetween;
+  return Progress::kDone;
+}
+
+// How much to read ahead, behind `direct` bytes of the slice. Behind a large slice comes most likely another: only its
+// frame is read ahead, so that its bytes are not copied twice.
+size_t Inlet::room(size_t direct) const {
+  if (direct < rest()) return 0;
+  return (direct >= kAheadBytes ? kFrameBytes : kAheadBytes) - end_;
+}
+
+Inlet::Read Inlet::read(int socket, size_t most) {
+  std::memmove(ahead_.get(), ahead_.get() + begin_, end_ - begin_);  // less than a frame
+  end_ -= begin_;
+  begin_ = 0;
+  const size_t direct = std::min(rest(), most);
+  std::array<iovec, 2> pieces{};
+  pieces[0] = {direct > 0 ? at_ + got_ : ahead_.get(), direct};
+  pieces[1] = {ahead_.get() + end_, room(direct)};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  const ssize_t received = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  if (received < 0) return {.error = errno == EAGAIN || errno == EINTR ? 0 : errno};
+  ended_ = received == 0;
+  const auto got = static_cast<size_t>(received);
+  got_ += std::min(got, direct);
+  end_ += got - std::min(got, direct);
+  return {.bytes = got, .full = got == direct + pieces[1].iov_len};
+}
+
+}  // namespace bps::plugin::stream

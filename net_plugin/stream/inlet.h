@@ -1,0 +1,52 @@
+// Inlet: what one socket brings: slice after slice, each behind its frame. A small read-ahead buffer takes frames and
+// small slices, many per system call; the rest of a large slice goes from the socket straight to its place.
+#pragma once
+#include <memory>
+
+#include "net_plugin/stream/frame.h"
+
+namespace bps::plugin::stream {
+
+class Inlet {
+ public:
+  struct Read {
+    size_t bytes = 0;
+    bool full = false;  // false: the socket is empty now
+    int error = 0;
+  };
+
+  // Takes a frame from the read-ahead buffer, if one is there whole. Fails when it is none.
+  Result<Progress> takeFrame();
+  // Between takeFrame() and the end of takeAhead() there is a slice; it needs a place before its bytes are taken.
+  bool hasSlice() const { return state_ != State::kBetween; }
+  bool needsPlace() const { return state_ == State::kUnplaced; }
+  const Slice& slice() const { return slice_; }
+  void place(uint8_t* at);
+  // Moves what was read ahead to its place. kDone: the slice is complete, and no longer there.
+  Progress takeAhead();
+  // What is still to come of the slice that has its place.
+  size_t rest() const { return state_ == State::kPlaced ? slice_.bytes - got_ : 0; }
+  // Nothing of a slice or a frame has come that is not complete.
+  bool isAtBorder() const { return state_ == State::kBetween && begin_ == end_; }
+
+  // One recvmsg of at most about `most` bytes; not while a slice needs its place, nor after the end.
+  Read read(int socket, size_t most);
+  bool ended() const { return ended_; }  // the peer will send no more
+  void end() { ended_ = true; }
+
+ private:
+  static constexpr size_t kAheadBytes = size_t{16} << 10;
+  enum class State : uint8_t { kBetween, kUnplaced, kPlaced };
+
+  size_t room(size_t direct) const;
+
+  std::unique_ptr<uint8_t[]> ahead_ = std::make_unique_for_overwrite<uint8_t[]>(kAheadBytes);
+  size_t begin_ = 0, end_ = 0;  // of what is in it
+  State state_ = State::kBetween;
+  bool ended_ = false;
+  Slice slice_;
+  uint8_t* at_ = nullptr;
+  size_t got_ = 0;
+};
+
+}  // namespace bps::plugin::stream

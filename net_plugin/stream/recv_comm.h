@@ -1,0 +1,44 @@
+// RecvComm: the receiving end of a connection over sockets. A slice goes to the receive of its message's number; one
+// whose receive is not posted yet waits in its socket, and with it what is behind it there.
+//
+// That cannot block for ever: on every socket the numbers only rise, so nothing that a posted receive needs is ever
+// behind a slice of a later message.
+#pragma once
+#include "net_plugin/stream/inlet.h"
+#include "net_plugin/stream/socket_comm.h"
+#include "src/base/deadline.h"
+
+namespace bps::plugin::stream {
+
+class RecvComm final : public SocketComm {
+ public:
+  explicit RecvComm(std::vector<UniqueFd> sockets);
+
+ protected:
+  Status progress() override;
+  Status flush() override;
+  Interest::For prepareSleep(size_t index) override;
+  Status hungUp(size_t index) override;
+  bool hasUnclaimed(size_t index) const override { return !inlets_[index].isAtBorder(); }
+
+ private:
+  // What a socket has brought goes where it belongs, as far as receives are posted.
+  Status takeAhead(Inlet& inlet);
+  // The slice in the inlet gets its place. kPending: there is no receive for it yet.
+  Result<Progress> placeSlice(Inlet& inlet);
+  Status checkSlice(const Slice& slice);
+  // False: no more for now.
+  Result<bool> readSome(size_t index, size_t& moved);
+  Status readAll();
+  Status endOf(size_t index);
+  Status checkEnds();
+  bool canRead(const Inlet& inlet) const { return !inlet.ended() && !inlet.needsPlace(); }
+
+  std::vector<Inlet> inlets_;
+  std::vector<size_t> wakeBytes_;        // of each socket, as the kernel has it
+  size_t next_ = 0;                      // the socket that is asked first
+  size_t ends_ = 0;                      // sockets that the peer has closed
+  Deadline restIn_ = Deadline::never();  // the other sockets must say something by then
+};
+
+}  // namespace bps::plugin::stream

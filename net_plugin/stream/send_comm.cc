@@ -1,0 +1,150 @@
+#include "net_plugin/stream/send_comm.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "src/base/format.h"
+
+namespace bps::plugin::stream {
+namespace {
+
+// Measured in docs/transport.md: smaller ones cost system calls, larger ones leave the last socket alone for longer.
+constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{512} << 10;
+constexpr size_t kTurns = 2;  // of each socket in a message, so that a slow one can leave its second to others
+constexpr std::chrono::seconds kBetweenLooks{1};
+
+}  // namespace
+
+size_t sliceBytesOf(size_t messageBytes, size_t sockets) {
+  if (sockets == 1 || messageBytes <= kLeastSlice) return messageBytes;
+  return std::clamp(messageBytes / (kTurns * sockets), kLeastSlice, kMostSlice);
+}
+
+void SendComm::Cursor::pass(const Slice& slice) {
+  offset += slice.bytes;
+  if (offset < slice.messageBytes) return;
+  ++number;
+  offset = 0;
+}
+
+void SendComm::Batch::addPiece(void* data, size_t length) {
+  if (length == 0) return;
+  pieces[pieceCount++] = {data, length};
+  bytes += length;
+}
+
+void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, size_t most) {
+  FrameBytes& frame = frames[count++];
+  frame = encodeFrame(slice);
+  const size_t frameSent = std::min(skip, kFrameBytes), dataSent = skip - frameSent;
+  addPiece(frame.data() + frameSent, kFrameBytes - frameSent);
+  addPiece(message + slice.offset + dataSent, std::min(slice.bytes - dataSent, most));
+}
+
+SendComm::SendComm(std::vector<UniqueFd> sockets, Patience patience)
+    : SocketComm(std::move(sockets)), patience_(patience), lookAt_(Deadline::in(patience)), outlets_(this->sockets()) {}
+
+Slice SendComm::sliceAt(const Cursor& at) {
+  const size_t bytes = requests().at(at.number).bytes;
+  return {.number = at.number,
+          .messageBytes = bytes,
+          .offset = at.offset,
+          .bytes = std::min(bytes - at.offset, sliceBytesOf(bytes, sockets()))};
+}
+
+void SendComm::fill(Batch& batch, const Outlet& outlet, size_t most) {
+  if (outlet.busy) batch.add(outlet.slice, requests().at(outlet.slice.number).data, outlet.sent, most);
+  for (Cursor at = cursor_; at.number < requests().end() && batch.count < Batch::kSlices && batch.bytes < most;) {
+    const Slice slice = sliceAt(at);
+    batch.add(slice, requests().at(slice.number).data, 0, most);
+    if (!slice.isWhole()) return;  // the next one is another socket's
+    at.pass(slice);
+  }
+}
+
+// What was not sent of the slices that this socket had not begun stays for whichever socket is next.
+void SendComm::account(Outlet& outlet, size_t sent) {
+  while (sent > 0) {
+    if (!outlet.busy) {
+      outlet.slice = sliceAt(cursor_);
+      outlet.sent = 0;
+      outlet.busy = true;
+      cursor_.pass(outlet.slice);
+      if (!assembly().begin(outlet.slice)) return;  // cannot be: we cut it
+    }
+    const size_t all = kFrameBytes + outlet.slice.bytes, part = std::min(sent, all - outlet.sent);
+    outlet.sent += part;
+    sent -= part;
+    if (outlet.sent < all) return;
+    outlet.busy = false;
+    assembly().finish(outlet.slice);
+  }
+}
+
+Result<size_t> SendComm::sendSome(size_t index, size_t most) {
+  Outlet& outlet = outlets_[index];
+  Batch batch;
+  fill(batch, outlet, most);
+  msghdr message{};
+  message.msg_iov = batch.pieces.data();
+  message.msg_iovlen = batch.pieceCount;
+  const ssize_t sent = ::sendmsg(socket(index), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) {
+    if (errno != EAGAIN && errno != EINTR) return errno == EPIPE ? peerClosed() : socketFailed(errno);
+    outlet.full = true;  // or interrupted: the next call tries again
+    return size_t{0};
+  }
+  account(outlet, static_cast<size_t>(sent));
+  outlet.full = static_cast<size_t>(sent) < batch.bytes;
+  return static_cast<size_t>(sent);
+}
+
+// The sockets in turn, so that none gets more than a slice ahead of another that can send as well.
+Status SendComm::sendAll() {
+  setMore(false);
+  size_t moved = 0;
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t i = 0; i < outlets_.size(); ++i) {
+      if (outlets_[i].full || !hasWork(outlets_[i])) continue;
+      if (moved >= kMostPerCall) {
+        setMore(true);
+        return {};
+      }
+      moved += BPS_TRY(sendSome(i, kMostPerCall - moved));
+      any = true;
+    }
+  }
+  return {};
+}
+
+Status SendComm::progress() {
+  for (Outlet& outlet : outlets_) outlet.full = false;
+  BPS_TRY(flush());
+  return checkAnswers();
+}
+
+Status SendComm::checkAnswers() {
+  if (std::none_of(outlets_.begin(), outlets_.end(), [](const Outlet& outlet) { return outlet.full; })) return {};
+  if (!lookAt_.passed()) return {};
+  lookAt_ = Deadline::in(kBetweenLooks);
+  for (size_t i = 0; i < outlets_.size(); ++i)
+    if (outlets_[i].full && isGone(answersOf(socket(i)), patience_))
+      return failure(Code::kRemote, "{} answers nothing for {} ms", peer(), patience_.count());
+  return {};
+}
+
+// A socket that was full is not asked again: the sleep ends when it takes more.
+Status SendComm::flush() {
+  Status outcome = sendAll();
+  finishWhole();  // after a failure too: what was sent whole before it was sent
+  return outcome;
+}
+
+Interest::For SendComm::prepareSleep(size_t index) {
+  return hasWork(outlets_[index]) ? Interest::For::kWriting : Interest::For::kHangup;
+}
+
+}  // namespace bps::plugin::stream

@@ -1,0 +1,77 @@
+// SendComm: the sending end of a connection over sockets. Posting only queues; the next test() or arm() sends
+// everything queued, headers and payloads of many messages, in one system call.
+//
+// Of several sockets each takes the next slice whenever it can send, so a slow one takes fewer. Small messages are
+// never cut.
+#pragma once
+#include <sys/uio.h>
+
+#include <array>
+
+#include "net_plugin/stream/patience.h"
+#include "net_plugin/stream/socket_comm.h"
+#include "src/base/deadline.h"
+
+namespace bps::plugin::stream {
+
+// How a message is cut for a number of sockets: the size of a slice of it; all of it when it is not cut.
+size_t sliceBytesOf(size_t messageBytes, size_t sockets);
+
+class SendComm final : public SocketComm {
+ public:
+  explicit SendComm(std::vector<UniqueFd> sockets, Patience patience = kUsualPatience);
+
+ protected:
+  Status progress() override;
+  Status flush() override;
+  Interest::For prepareSleep(size_t index) override;
+  Status hungUp(size_t) override { return peerClosed(); }
+
+ private:
+  // The first byte that no socket has taken yet.
+  struct Cursor {
+    uint64_t number = 0;
+    size_t offset = 0;
+
+    void pass(const Slice& slice);
+  };
+  struct Outlet {
+    Slice slice;      // what the socket has begun and not sent whole, if busy
+    size_t sent = 0;  // of it, with its frame
+    bool busy = false;
+    bool full = false;  // took no more at the last attempt
+  };
+  // One sendmsg of at most kSlices slices.
+  struct Batch {
+    static constexpr size_t kSlices = 32;
+    std::array<FrameBytes, kSlices> frames;
+    std::array<iovec, 2 * kSlices> pieces;
+    size_t count = 0, pieceCount = 0;
+    size_t bytes = 0;
+
+    // All but its first `skip` bytes, and no more than about `most`.
+    void add(const Slice& slice, uint8_t* message, size_t skip, size_t most);
+
+   private:
+    void addPiece(void* data, size_t length);
+  };
+
+  bool hasUntaken() const { return cursor_.number < requests().end(); }
+  bool hasWork(const Outlet& outlet) const { return outlet.busy || hasUntaken(); }
+  Slice sliceAt(const Cursor& at);
+  void fill(Batch& batch, const Outlet& outlet, size_t most);
+  // What the socket has taken, slice after slice as fill() found them.
+  void account(Outlet& outlet, size_t sent);
+  // One sendmsg. Returns the bytes sent.
+  Result<size_t> sendSome(size_t index, size_t most);
+  Status sendAll();
+  // Of sockets that take no more, now and then: whether the peer still answers.
+  Status checkAnswers();
+
+  const Patience patience_;
+  Deadline lookAt_;
+  std::vector<Outlet> outlets_;
+  Cursor cursor_;
+};
+
+}  // namespace bps::plugin::stream

@@ -1,0 +1,241 @@
+#include "src/comm/call_progress.h"
+
+#include <sched.h>
+
+#include "src/base/guard.h"
+
+namespace bps {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Loops without progress before the channel's thread sleeps.
+constexpr int kSpins = 20;
+// How long a thread that waits for its own call polls before it sleeps. It lets others run meanwhile.
+constexpr std::chrono::microseconds kPatience(50);
+
+class Patience {
+ public:
+  void renew() { loops_ = 0; }
+  // To be asked once per loop without progress.
+  bool lasts() {
+    constexpr unsigned kLoopsPerClock = 4;
+    const unsigned loop = loops_++;
+    if (loop % kLoopsPerClock != 0) return true;
+    const auto now = std::chrono::steady_clock::now();
+    if (loop == 0) since_ = now;
+    return now - since_ < kPatience;
+  }
+
+ private:
+  unsigned loops_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
+// So many calls waited for at once make a caller trusted.
+constexpr unsigned kTrustedStreak = 8;
+
+constexpr milliseconds kLightTick(1), kNormalTick(500), kTroubledTick(20), kDeepTick(3600000);
+
+}  // namespace
+
+Result<std::shared_ptr<CallProgress>> CallProgress::create(CallProgressParts parts) {
+  net::Waiter waiter = BPS_TRY(net::Waiter::create(*parts.bell));
+  net::Standby standby = BPS_TRY(net::Standby::create(*parts.bell, waiter));
+  Status added;
+  if (parts.plane != nullptr)
+    parts.plane->forEachComm([&](net::Comm& comm) {
+      if (added.ok()) added = waiter.add(comm);
+    });
+  BPS_TRY(std::move(added));
+  return std::shared_ptr<CallProgress>(new CallProgress(std::move(parts), std::move(waiter), std::move(standby)));
+}
+
+CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Standby standby)
+    : parts_(std::move(parts)),
+      inbox_(parts_.bell),
+      waiter_(std::move(waiter)),
+      standby_(std::move(standby)),
+      engine_(*parts_.control, parts_.plan, parts_.plane.get(), parts_.local) {}
+
+bool CallProgress::submit(std::unique_ptr<Collective>& call, bool brief) {
+  if (!inbox_.push(call)) return false;
+  if (!turn_.tryLock()) {
+    inbox_.wake();
+    return true;
+  }
+  if (!quiet()) streak_ = 0;
+  if (brief || trusts()) {
+    asCaller([this]() -> Status {
+      turn_.assertHeld();
+      BPS_TRY(step());
+      return {};
+    });
+  } else {
+    inbox_.wake();
+  }
+  turn_.unlock();
+  return true;
+}
+
+void CallProgress::help(const StreamEntry& entry) {
+  if (!turn_.tryLock()) return;
+  if (++streak_ == kTrustedStreak + 1 && sleep_ != Sleep::kLight) parts_.bell->ring();  // the next sleep is light
+  asCaller([&] {
+    turn_.assertHeld();
+    return drive(entry);
+  });
+  turn_.unlock();
+}
+
+// Work that another thread than the channel's does. What ends it, the channel's thread is told.
+template <class F>
+void CallProgress::asCaller(F work) {
+  if (!open_ || !trouble_.ok()) return;
+  rouse();
+  trouble_ = guarded(work);
+  giveUpTurn();
+}
+
+void CallProgress::stop() {
+  stop_.store(true);
+  parts_.bell->ring();
+}
+
+Status CallProgress::run() {
+  MutexLock turn(turn_);
+  Status ended = guarded([this] {
+    turn_.assertHeld();
+    return loop();
+  });
+  open_ = false;
+  waiter_.clear();
+  parts_.plane.reset();
+  return ended;
+}
+
+void CallProgress::end(const Status& failure) {
+  MutexLock turn(turn_);
+  for (auto& call : inbox_.close()) engine_.add(std::move(call));
+  engine_.failAll(failure);
+}
+
+Status CallProgress::loop() {
+  int idleLoops = 0;
+  while (!stopped()) {
+    if (parts_.failure->failed()) return parts_.failure->get();
+    BPS_TRY(std::exchange(trouble_, Status()));
+    if (BPS_TRY(step())) {
+      idleLoops = 0;
+      continue;
+    }
+    if (quiet()) drained_.store(engine_.completed());
+    else if (++idleLoops < kSpins) continue;
+    BPS_TRY(standBy());
+  }
+  return {};
+}
+
+Result<bool> CallProgress::step() {
+  bool moved = false;
+  for (auto& call : inbox_.takeAll()) {
+    engine_.add(std::move(call));
+    moved = true;
+  }
+  moved = BPS_TRY(engine_.step()) || moved;
+  if (moved) waiter_.noteProgress();
+  return moved;
+}
+
+Status CallProgress::standBy() {
+  BPS_TRY(look());
+  if (!quiet()) streak_ = 0;
+  Status slept;
+  if (settle()) slept = sleepWithoutTurn();
+  rouse();
+  parts_.bell->clear();
+  return slept;
+}
+
+// The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look.
+Status CallProgress::sleepWithoutTurn() {
+  const uint64_t before = std::exchange(seen_, engine_.completed());
+  const bool news = seen_ != before;
+  if (!quiet()) sleep_ = Sleep::kNormal;
+  else if (news) sleep_ = streak_ > kTrustedStreak ? Sleep::kLight : Sleep::kNormal;
+  else sleep_ = sleep_ == Sleep::kLight ? Sleep::kNormal : Sleep::kDeep;
+  const milliseconds tick = sleep_ == Sleep::kDeep    ? kDeepTick
+                            : sleep_ == Sleep::kLight ? kLightTick
+                            : engine_.troubled()      ? kTroubledTick
+                                                      : kNormalTick;
+  const std::chrono::microseconds most = sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
+  Status slept;
+  turn_.unlock();
+  for (bool woken = false; !woken;) {
+    Result<bool> outcome = standby_.sleep(most);
+    woken = !outcome.ok();
+    if (woken) slept = std::move(outcome).status();
+    else woken = std::move(outcome).value();
+    if (!woken && turn_.tryLock()) return slept;
+  }
+  turn_.lock();
+  return slept;
+}
+
+// A caller moves the calls until its own is done.
+Status CallProgress::drive(const StreamEntry& entry) {
+  BPS_TRY(standby_.watch(false));
+  Patience patience;
+  while (!entry.done.load(std::memory_order_acquire) && !ended()) {
+    const bool moved = BPS_TRY(step());
+    if (moved) patience.renew();
+    else if (patience.lasts()) ::sched_yield();
+    else BPS_TRY(rest());
+  }
+  return {};
+}
+
+// The sleep of a caller that has the turn.
+Status CallProgress::rest() {
+  BPS_TRY(look());
+  Status slept;
+  const bool nothingCame = inbox_.fallAsleep() && (parts_.local == nullptr || parts_.local->fallAsleep());
+  if (nothingCame && !ended() && !waiter_.arm()) slept = waiter_.wait(engine_.troubled() ? kTroubledTick : kNormalTick);
+  rouse();
+  parts_.bell->clear();
+  return slept;
+}
+
+// What is looked after now and then, while nothing moves.
+Status CallProgress::look() {
+  if (parts_.plane != nullptr) parts_.plane->watch();
+  return engine_.checkDeparted();
+}
+
+void CallProgress::rouse() {
+  inbox_.awake();
+  if (parts_.local != nullptr) parts_.local->awake();
+}
+
+bool CallProgress::quiet() const { return engine_.idle() && (parts_.plane == nullptr || parts_.plane->drained()); }
+
+bool CallProgress::trusts() const { return streak_ > kTrustedStreak && sleep_ == Sleep::kLight; }
+
+bool CallProgress::settle() {
+  bool nothingCame = inbox_.fallAsleep();
+  if (quiet()) return standby_.watch(false).ok() && nothingCame && !ended();
+  if (parts_.local != nullptr) nothingCame = parts_.local->fallAsleep() && nothingCame;
+  nothingCame = !waiter_.arm() && nothingCame;
+  return standby_.watch(true).ok() && nothingCame && !ended();
+}
+
+// The channel's thread goes on from here, woken if there is something to do that nothing else would wake it for.
+void CallProgress::giveUpTurn() {
+  if (quiet()) drained_.store(engine_.completed());
+  if (trusts() && trouble_.ok() && inbox_.fallAsleep() && !ended()) return;
+  const bool settled = settle();
+  const bool unattended = !quiet() && (sleep_ == Sleep::kDeep || waiter_.polls());
+  if (!settled || unattended || !trouble_.ok()) parts_.bell->ring();
+}
+
+}  // namespace bps

@@ -1,0 +1,97 @@
+// CallProgress: whose turn it is to move the calls of one communicator on this rank.
+//
+// The channel's thread is always there to do it. A thread that waits for its call does it itself while it waits, and
+// one that issues a small call takes its first step: to hand the work to another thread and to be woken by it costs two
+// wake-ups of tens of microseconds, where the call itself takes less than ten.
+//
+// A caller that has waited for each of its last calls right after it issued it is trusted to do so again: meanwhile the
+// channel's thread does not wake up for what arrives, but only looks every millisecond whether the caller has come.
+//
+// One thread at a time has the turn, a mutex, and with it the engine, the data plane and its connections. Who gives it
+// up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
+// thread waits for its doorbell only: without a call of its own a rank has nothing to do, whatever its peers send.
+//
+// Memory ordering: everything but the inbox, `drained_`, `stop_` and the doorbell is guarded by the turn.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "src/base/mutex.h"
+#include "src/comm/call_engine.h"
+#include "src/comm/call_inbox.h"
+#include "src/comm/first_error.h"
+#include "src/comm/host_stream.h"
+#include "src/net/standby.h"
+#include "src/net/waiter.h"
+
+namespace bps {
+
+struct CallProgressParts {
+  ControlPlane* control = nullptr;  // these three outlive end()
+  const FirstError* failure = nullptr;
+  LocalGroup* local = nullptr;  // null: this rank is alone on its machine
+  JobPlan plan;
+  std::unique_ptr<DataPlane> plane;  // null: no network to use
+  std::shared_ptr<Doorbell> bell;
+};
+
+class CallProgress final : public StreamWorker {
+ public:
+  static Result<std::shared_ptr<CallProgress>> create(CallProgressParts parts);
+
+  // Any thread. Takes over the call; false when the communicator has ended. The first step of a call that is `brief` is
+  // made here and now if nobody else has the turn.
+  bool submit(std::unique_ptr<Collective>& call, bool brief);
+  void nudge() override { parts_.bell->ring(); }
+  void help(const StreamEntry& entry) override;
+  // Once true (and nothing is submitted), all calls are complete and every answer of the service is on its way.
+  bool drained() const { return drained_.load() == inbox_.pushed(); }
+  // Ends run().
+  void stop();
+  bool stopped() const { return stop_.load(std::memory_order_relaxed); }
+
+  // The channel's thread: moves calls until stop() or a failure, which it returns; then closes the connections, so that
+  // nothing touches the buffers of the calls any more.
+  Status run();
+  // After run(): ends all calls with this failure.
+  void end(const Status& failure);
+
+ private:
+  explicit CallProgress(CallProgressParts parts, net::Waiter waiter, net::Standby standby);
+  template <class F>
+  void asCaller(F work) BPS_REQUIRES(turn_);
+  Status loop() BPS_REQUIRES(turn_);
+  // Moves what can move; true when anything did.
+  Result<bool> step() BPS_REQUIRES(turn_);
+  Status standBy() BPS_REQUIRES(turn_);
+  Status sleepWithoutTurn() BPS_REQUIRES(turn_);
+  Status drive(const StreamEntry& entry) BPS_REQUIRES(turn_);
+  Status rest() BPS_REQUIRES(turn_);
+  Status look() BPS_REQUIRES(turn_);
+  void rouse() BPS_REQUIRES(turn_);
+  // Says to all who would wake somebody that nobody is at work now; false: something came meanwhile.
+  bool settle() BPS_REQUIRES(turn_);
+  void giveUpTurn() BPS_REQUIRES(turn_);
+  bool quiet() const BPS_REQUIRES(turn_);
+  bool trusts() const BPS_REQUIRES(turn_);
+  bool ended() const { return stopped() || parts_.failure->failed(); }
+
+  CallProgressParts parts_;
+  CallInbox inbox_;
+  std::atomic<uint64_t> drained_{0};
+  std::atomic<bool> stop_{false};
+
+  Mutex turn_;
+  net::Waiter waiter_ BPS_GUARDED_BY(turn_);
+  net::Standby standby_;  // watch() with the turn, sleep() by the channel's thread
+  CallEngine engine_ BPS_GUARDED_BY(turn_);
+  bool open_ BPS_GUARDED_BY(turn_) = true;  // run() has not ended
+  // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
+  enum class Sleep : uint8_t { kLight, kNormal, kDeep };
+  Sleep sleep_ BPS_GUARDED_BY(turn_) = Sleep::kNormal;
+  uint64_t seen_ BPS_GUARDED_BY(turn_) = 0;    // completed calls when it last looked
+  unsigned streak_ BPS_GUARDED_BY(turn_) = 0;  // calls that were waited for as soon as they were issued
+  Status trouble_ BPS_GUARDED_BY(turn_);       // met by another thread than the channel's
+};
+
+}  // namespace bps

@@ -1,0 +1,32 @@
+#include "src/net/standby.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "src/base/format.h"
+
+namespace bps::net {
+
+Result<Standby> Standby::create(const Doorbell& bell, const Waiter& waiter) {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return systemFailure("epoll_create1", errno);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
+  event.events = 0;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, waiter.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
+  return Standby(std::move(epoll), waiter.fd());
+}
+
+Status Standby::watch(bool connections) {
+  if (connections == watches_) return {};
+  epoll_event event{};
+  event.events = connections ? uint32_t{EPOLLIN} : 0;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connections_, &event) != 0) return systemFailure("epoll_ctl", errno);
+  watches_ = connections;
+  return {};
+}
+
+}  // namespace bps::net

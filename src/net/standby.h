@@ -1,0 +1,32 @@
+// Standby: the sleep of a thread that waits for its turn beside the one at work. It ends when the doorbell rings and,
+// while it watches, when a connection of the Waiter can make progress.
+//
+// sleep() belongs to the thread that stands by; watch() to whoever is at work, at any time.
+#pragma once
+#include <chrono>
+
+#include "src/base/fd.h"
+#include "src/base/status.h"
+#include "src/net/waiter.h"
+
+namespace bps::net {
+
+class Standby {
+ public:
+  // `waiter` is not destroyed while somebody sleeps here.
+  static Result<Standby> create(const Doorbell& bell, const Waiter& waiter);
+
+  // One system call when it changes something.
+  Status watch(bool connections);
+  // False: `most` has passed.
+  Result<bool> sleep(std::chrono::microseconds most) const { return sleepOn(epoll_.get(), most); }
+
+ private:
+  Standby(UniqueFd epoll, int connections) : epoll_(std::move(epoll)), connections_(connections) {}
+
+  UniqueFd epoll_;
+  int connections_;
+  bool watches_ = false;
+};
+
+}  // namespace bps::net

@@ -1,0 +1,61 @@
+// Speed: what an 8-byte message takes and what large ones carry. Both sides poll without pause, as NCCL's threads do.
+#include "tools/net_plugin_check/bench/poller.h"
+#include "tools/net_plugin_check/bench/pump.h"
+#include "tools/net_plugin_check/bench/timing.h"
+#include "tools/net_plugin_check/rules.h"
+
+namespace bps::check {
+namespace {
+
+constexpr double kSecondsPerSize = 0.25;
+
+Result<std::string> latency(Side& side) {
+  std::vector<int64_t> times = BPS_TRY(pluginRoundTrips(side, {}));
+  if (!side.sends()) return std::string();
+  std::sort(times.begin(), times.end());
+  const auto oneWayUs = [&](size_t percent) { return static_cast<double>(times[times.size() * percent / 100]) / 2e3; };
+  side.measure("latency_us_median", oneWayUs(50));
+  side.measure("latency_us_p99", oneWayUs(99));
+  return fmt::format("8 bytes one way: median {:.2f} us, p99 {:.2f} us ({} round trips)", oneWayUs(50), oneWayUs(99),
+                     times.size());
+}
+
+// Gbit/s.
+Result<double> bandwidthOf(Side& side, void* comm, size_t bytes) {
+  Buffer buffer = BPS_TRY(Buffer::create(side, comm, Pump::kInFlight * bytes));
+  Pump pump(side, comm, side.sends(), buffer, bytes);
+  const auto run = [&](size_t count) -> Status {
+    pump.start(count);
+    const std::array<Pump*, 1> pumps{&pump};
+    return drive(side, pumps, Idle(side, false));
+  };
+  const Load load{.bytesEach = bytes, .seconds = kSecondsPerSize, .run = run};
+  const Timing timing = BPS_TRY(timed(side, load));
+  BPS_TRY(buffer.release(side, comm));
+  return timing.gbps;
+}
+
+Result<std::string> bandwidth(Side& side) {
+  void* comm = BPS_TRY(side.connectOne());
+  std::string detail;
+  for (const auto& [name, bytes] :
+       {std::pair<const char*, size_t>{"64K", size_t{64} << 10}, {"1M", size_t{1} << 20}, {"4M", size_t{4} << 20}}) {
+    const double gbps = BPS_TRY(bandwidthOf(side, comm, bytes));
+    if (side.sends()) continue;
+    side.measure(fmt::format("bandwidth_gbps_{}", name).c_str(), gbps);
+    detail += fmt::format("{}{}: {:.1f} Gbit/s", detail.empty() ? "8 in flight: " : ", ", name, gbps);
+  }
+  BPS_TRY(side.close(comm));
+  return detail;
+}
+
+constexpr std::array<Rule, 2> kMeasurements{{
+    {"latency", "of 8 bytes, one way: half of a round trip", latency, Fate::kBothEnd, true, true},
+    {"bandwidth", "of 64K, 1M and 4M messages, 8 in flight", bandwidth, Fate::kBothEnd, true, true},
+}};
+
+}  // namespace
+
+std::span<const Rule> measurements() { return kMeasurements; }
+
+}  // namespace bps::check
