@@ -14,8 +14,8 @@
 #   VM_MEMORY  MiB, 2048        VM_CPUS    2
 #   VM_SECONDS limit, 180       VM_KERNEL  an image /boot/vmlinuz-RELEASE; the newest
 #
-# Status 125: the guest did not get as far as the end of COMMAND. Status 77: something is missing here; the last line
-# names it. On Debian: qemu-system-x86 busybox-static cpio kmod linux-image-amd64 rdma-core ibverbs-providers iproute2.
+# Status 124: VM_SECONDS were over before COMMAND was. Status 125: the guest ended before it. Status 77: something is
+# missing here; the last line names it. On Debian: qemu-system-x86 busybox-static cpio kmod linux-image-amd64 rdma-core ibverbs-providers iproute2.
 # The accelerator is KVM where the CPU's own virtualisation is there, else QEMU's emulation, which is some ten times
 # slower.
 set -euo pipefail
@@ -121,7 +121,8 @@ timeout --foreground -k 5 "${VM_SECONDS:-180}" qemu-system-x86_64 "${accelerator
 result=$(cat "$work/status" 2>/dev/null || :)
 case $result in
   '' | *[!0-9]*)
-    echo "$me: the guest ended before the command did (qemu's status $status; 124: after VM_SECONDS)" >&2
+    [ "$status" != 124 ] || { echo "$me: not done in ${VM_SECONDS:-180} s" >&2; exit 124; }
+    echo "$me: the guest ended before the command did (qemu's status $status)" >&2
     tail -n 20 "$work/console" "$work/errors" >&2 || :
     exit 125 ;;
 esac
