@@ -52,7 +52,10 @@ CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src
 API_SRCS    := $(call sources,src/api)
 SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
-PLUGIN_PARTS := $(call sources,net_plugin $(filter-out %/nccl,$(patsubst %/,%,$(wildcard net_plugin/*/))))
+# RDMA verbs: with their headers (libibverbs-dev) or without; the library itself is looked for at run time.
+VERBS ?= $(if $(shell echo '\#include <infiniband/verbs.h>' | $(CXX) -E -x c++ - >/dev/null 2>&1 && echo yes),ib,without)
+PLUGIN_PARTS := $(call sources,net_plugin net_plugin/verbs/$(VERBS) \
+  $(filter-out %/nccl,$(patsubst %/,%,$(wildcard net_plugin/*/))))
 PLUGIN_SRCS := $(PLUGIN_PARTS) $(call sources,net_plugin/nccl) $(BASE_SRCS)
 PERF_SRCS   := $(call sources,perf/app perf/report perf/workload)
 
@@ -79,10 +82,10 @@ COMPLETE := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)
 
 all: $(LIBS) $(BINS) ## build the libraries and programs
 
-# Objects of another compiler or other options are made anew.
+# Objects of another compiler or other options are made anew, and what they make up with or without verbs.
 $(BUILD)/command: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS)' | cmp -s - $@ || echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS)' > $@
+	@echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VERBS)' | cmp -s - $@ || echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VERBS)' > $@
 .PHONY: FORCE
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/command

@@ -21,11 +21,12 @@ RequestRing::RequestRing(Comm* comm) {
   for (Request& request : requests_) request.comm = comm;
 }
 
-Request* RequestRing::post(void* data, size_t bytes) {
+Request* RequestRing::post(void* data, size_t bytes, void* memory) {
   Request& request = at(end_);
   if (request.state != Request::State::kFree) return nullptr;
   request.data = static_cast<uint8_t*>(data);
   request.bytes = bytes;
+  request.memory = memory;
   request.state = Request::State::kPosted;
   ++end_;
   return &request;
@@ -45,11 +46,11 @@ void RequestRing::retire(Request& request) {
   --done_;
 }
 
-Result<Request*> Comm::post(void* data, size_t bytes) {
+Result<Request*> Comm::post(void* data, size_t bytes, void* memory) {
   if (!failure_.ok()) return failure_.clone();
   if (bytes > kMaxMessageBytes)
     return failure(Code::kInvalidArgument, "a message of {} bytes is larger than {}", bytes, kMaxMessageBytes);
-  return requests_.post(data, bytes);
+  return requests_.post(data, bytes, memory);
 }
 
 Result<Completion> Comm::test(Request& request) {

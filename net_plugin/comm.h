@@ -21,7 +21,8 @@ struct alignas(64) Request {
 
   Comm* comm = nullptr;
   uint8_t* data = nullptr;
-  size_t bytes = 0;  // of the message; of a receive before its header came: the room
+  void* memory = nullptr;  // what registerMemory() gave for the data; null: nothing is known of it
+  size_t bytes = 0;        // of the message; of a receive before its header came: the room
   State state = State::kFree;
   uint8_t generation = 0;  // the low bits of the handle, which the alignment leaves free
 
@@ -38,7 +39,7 @@ class RequestRing {
   explicit RequestRing(Comm* comm);
 
   // Null when the ring is full.
-  Request* post(void* data, size_t bytes);
+  Request* post(void* data, size_t bytes, void* memory);
   uint64_t active() const { return active_; }
   uint64_t end() const { return end_; }
   bool idle() const { return active_ == end_; }
@@ -68,8 +69,12 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
   virtual ~Comm() = default;
 
+  // Makes memory known to the device, for post(); null is a valid answer. Another thread may call these two, at any
+  // time.
+  virtual Result<void*> registerMemory(void*, size_t) { return static_cast<void*>(nullptr); }
+  virtual void deregisterMemory(void*) {}
   // A null request: no room now, call again. Fails when the connection has.
-  Result<Request*> post(void* data, size_t bytes);
+  Result<Request*> post(void* data, size_t bytes, void* memory = nullptr);
   // Moves what can be moved without blocking. Messages that were complete before a failure are reported as done.
   Result<Completion> test(Request& request);
 

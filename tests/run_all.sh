@@ -13,6 +13,8 @@ passed=0 failed=0 skipped=0
 # Neither the caller's settings nor a jobserver of a make above us belong into the tests.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 for name in $(compgen -e | grep -E '^(BPS|NCCL)_' | grep -v '^BPS_TEST_'); do unset "$name"; done
+# The same tests everywhere: a machine's own RDMA devices are left alone.
+export NCCL_IB_DISABLE=1
 
 say() { printf '%-5s %s\n' "$1" "$2"; }
 pass() { passed=$((passed + ${2:-1})); say ok "$1"; }

@@ -23,6 +23,7 @@ cmd:clang++ clang
 cmd:clang-format clang-format
 cmd:clang-tidy clang-tidy
 cmd:ip iproute2
+header:infiniband/verbs.h libibverbs-dev
 cmd:python3 python3
 "
 

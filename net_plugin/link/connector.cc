@@ -3,17 +3,27 @@
 #include "net_plugin/link/door_sign.h"
 #include "net_plugin/log.h"
 #include "net_plugin/shm/door.h"
+#include "net_plugin/stream/send_comm.h"
 
 namespace bps::plugin::link {
 
 Result<Target> parseTarget(std::span<const uint8_t> handle, bool sharedMemory) {
-  Target target{BPS_TRY(tcp::parseHandle(handle)), std::nullopt};
+  Target target{BPS_TRY(tcp::parseHandle(handle)), std::nullopt, verbs::readSign(handle)};
   if (sharedMemory) target.door = readDoor(handle);
   return target;
 }
 
-Connector::Connector(const tcp::Device& device, const Target& target, Deadline deadline)
-    : target_(target), remote_(device, target.remote, deadline) {}
+Connector::Connector(const Device& device, const Target& target, Deadline deadline)
+    : target_(target),
+      rdma_(target.rdma ? device.rdma.get() : nullptr),
+      patience_(device.socket.patience),
+      deadline_(deadline),
+      remote_(device.socket, target.remote, rdma_ != nullptr ? tcp::Carrier::kVerbs : tcp::Carrier::kStream, deadline) {
+  if (device.rdma && !target.rdma)
+    logWarn("{}: TCP and not {}: the other side offers no RDMA device", to(), device.rdma->port().name());
+  if (!device.rdma && target.rdma)
+    logWarn("{}: TCP: the other side has an RDMA device, we use {}", to(), device.socket.name);
+}
 
 // The unix socket itself is the proof that the listener is on this machine: its name is a random number in our own
 // network namespace. Whatever is wrong with it, the device is there.
@@ -21,14 +31,25 @@ Result<std::unique_ptr<Comm>> Connector::tryDoor() {
   Result<std::unique_ptr<shm::SendComm>> visited = shm::visit(*target_.door, target_.remote.token);
   if (visited.ok()) {
     std::unique_ptr<shm::SendComm> comm = std::move(visited).value();
-    if (comm) logInfo("to {}: shared memory with {}", target_.remote.address.text(), comm->peer());
+    if (comm) logInfo("{}: shared memory with {}", to(), comm->peer());
     if (!comm && expired()) target_.door.reset();
     return std::unique_ptr<Comm>(std::move(comm));
   }
-  if (visited.error().code() != Code::kRemote)
-    logInfo("to {}: no shared memory: {}", target_.remote.address.text(), visited.error().message());
+  if (visited.error().code() != Code::kRemote) logInfo("{}: no shared memory: {}", to(), visited.error().message());
   target_.door.reset();
   return std::unique_ptr<Comm>();
+}
+
+Result<std::unique_ptr<Comm>> Connector::stepRemote() {
+  if (!handshake_) {
+    std::vector<UniqueFd> sockets = BPS_TRY(remote_.step());
+    if (sockets.empty()) return std::unique_ptr<Comm>();
+    if (rdma_ == nullptr)
+      return std::unique_ptr<Comm>(std::make_unique<stream::SendComm>(std::move(sockets), patience_));
+    handshake_ =
+        BPS_TRY(rdma_->shake(std::move(sockets.front()), verbs::Device::Role::kSender, &*target_.rdma, deadline_));
+  }
+  return handshake_->step();
 }
 
 Result<std::unique_ptr<Comm>> Connector::step() {
@@ -36,7 +57,9 @@ Result<std::unique_ptr<Comm>> Connector::step() {
     std::unique_ptr<Comm> local = BPS_TRY(tryDoor());
     if (local || target_.door) return local;
   }
-  return std::unique_ptr<Comm>(BPS_TRY(remote_.step()));
+  Result<std::unique_ptr<Comm>> comm = stepRemote();
+  if (comm.ok() || rdma_ == nullptr) return comm;
+  return std::move(comm).status().within(to() + " by " + rdma_->port().name());
 }
 
 }  // namespace bps::plugin::link

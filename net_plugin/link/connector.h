@@ -1,10 +1,11 @@
 // Connector: one connection on its way to a listener: through shared memory where the listener is on this machine and
-// lets us, else through the device.
+// lets us, else through the device: by RDMA where both sides have it, else by TCP.
 #pragma once
 #include <memory>
 #include <optional>
 
 #include "net_plugin/comm.h"
+#include "net_plugin/link/device.h"
 #include "net_plugin/tcp/connector.h"
 
 namespace bps::plugin::link {
@@ -12,6 +13,7 @@ namespace bps::plugin::link {
 struct Target {
   tcp::HandleData remote;
   std::optional<uint64_t> door;
+  std::optional<verbs::Sign> rdma;
 };
 
 // The target of a handle, with its door only if it may be used.
@@ -19,17 +21,23 @@ Result<Target> parseTarget(std::span<const uint8_t> handle, bool sharedMemory);
 
 class Connector {
  public:
-  Connector(const tcp::Device& device, const Target& target, Deadline deadline);
+  Connector(const Device& device, const Target& target, Deadline deadline);
 
   // Null: not yet. Never blocks; a failure names the address.
   Result<std::unique_ptr<Comm>> step();
-  bool expired() const { return remote_.expired(); }
+  bool expired() const { return deadline_.passed(); }
 
  private:
   Result<std::unique_ptr<Comm>> tryDoor();
+  Result<std::unique_ptr<Comm>> stepRemote();
+  std::string to() const { return "to " + target_.remote.address.text(); }
 
   Target target_;
+  verbs::Device* rdma_;  // null: TCP
+  tcp::Patience patience_;
+  Deadline deadline_;
   tcp::Connector remote_;
+  std::unique_ptr<verbs::Device::Handshake> handshake_;
 };
 
 }  // namespace bps::plugin::link

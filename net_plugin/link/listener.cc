@@ -2,11 +2,18 @@
 
 #include "net_plugin/link/door_sign.h"
 #include "net_plugin/log.h"
+#include "net_plugin/stream/recv_comm.h"
 
 namespace bps::plugin::link {
+namespace {
 
-Result<std::unique_ptr<Listener>> Listener::create(const tcp::Device& device, bool sharedMemory) {
-  std::unique_ptr<tcp::Listener> remote = BPS_TRY(tcp::Listener::create(device));
+// A caller with the right token makes its queue pair at once.
+constexpr std::chrono::seconds kHandshakeTime{5};
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> Listener::create(const Device& device, bool sharedMemory) {
+  std::unique_ptr<tcp::Listener> remote = BPS_TRY(tcp::Listener::create(device.socket));
   std::unique_ptr<shm::Door> door;
   if (sharedMemory) {
     const tcp::HandleData data = BPS_TRY(tcp::parseHandle(remote->handle()));
@@ -14,13 +21,50 @@ Result<std::unique_ptr<Listener>> Listener::create(const tcp::Device& device, bo
     if (opened.ok()) door = std::move(opened).value();
     else logInfo("no shared memory with processes of this machine: {}", opened.error().message());
   }
-  return std::unique_ptr<Listener>(new Listener(std::move(remote), std::move(door)));
+  return std::unique_ptr<Listener>(new Listener(device, std::move(remote), std::move(door)));
 }
 
 tcp::HandleBytes Listener::handle() const {
   tcp::HandleBytes handle = remote_->handle();
   if (door_) writeDoor(handle, door_->number());
+  if (rdma_ != nullptr) verbs::writeSign(handle, rdma_->sign());
   return handle;
+}
+
+void Listener::begin(UniqueFd socket) {
+  Result<Handshake> begun = rdma_ == nullptr ? Status(Code::kRemote, "it wants RDMA, which this device has not")
+                                             : rdma_->shake(std::move(socket), verbs::Device::Role::kReceiver, nullptr,
+                                                            Deadline::in(kHandshakeTime));
+  if (!begun.ok()) {
+    logWarn("a caller cannot be connected: {}", begun.error().message());
+    return;
+  }
+  if (handshakes_.size() == kMostHandshakes) handshakes_.erase(handshakes_.begin());
+  handshakes_.push_back(std::move(begun).value());
+}
+
+std::unique_ptr<Comm> Listener::stepHandshakes() {
+  for (size_t i = 0; i < handshakes_.size();) {
+    Result<std::unique_ptr<Comm>> stepped = handshakes_[i]->step();
+    const bool failed = !stepped.ok();
+    if (failed) logWarn("a caller cannot be connected: {}", stepped.error().message());
+    std::unique_ptr<Comm> comm = failed ? nullptr : std::move(stepped).value();
+    if (!failed && comm == nullptr) {
+      ++i;
+      continue;
+    }
+    handshakes_.erase(handshakes_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (comm) return comm;
+  }
+  return nullptr;
+}
+
+Result<std::unique_ptr<Comm>> Listener::acceptRemote() {
+  tcp::Listener::Arrival arrival = BPS_TRY(remote_->accept());
+  if (!arrival.sockets.empty() && arrival.carrier == tcp::Carrier::kStream)
+    return std::unique_ptr<Comm>(std::make_unique<stream::RecvComm>(std::move(arrival.sockets)));
+  if (!arrival.sockets.empty()) begin(std::move(arrival.sockets.front()));
+  return stepHandshakes();
 }
 
 Result<std::unique_ptr<Comm>> Listener::accept() {
@@ -28,7 +72,7 @@ Result<std::unique_ptr<Comm>> Listener::accept() {
     std::unique_ptr<shm::RecvComm> local = BPS_TRY(door_->accept());
     if (local) return std::unique_ptr<Comm>(std::move(local));
   }
-  return std::unique_ptr<Comm>(BPS_TRY(remote_->accept()));
+  return acceptRemote();
 }
 
 }  // namespace bps::plugin::link

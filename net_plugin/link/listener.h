@@ -2,8 +2,10 @@
 // shared memory.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "net_plugin/comm.h"
+#include "net_plugin/link/device.h"
 #include "net_plugin/shm/door.h"
 #include "net_plugin/tcp/listener.h"
 
@@ -11,18 +13,27 @@ namespace bps::plugin::link {
 
 class Listener {
  public:
-  static Result<std::unique_ptr<Listener>> create(const tcp::Device& device, bool sharedMemory);
+  static Result<std::unique_ptr<Listener>> create(const Device& device, bool sharedMemory);
 
   tcp::HandleBytes handle() const;
   // Null: the caller has not come yet. Never blocks.
   Result<std::unique_ptr<Comm>> accept();
 
  private:
-  Listener(std::unique_ptr<tcp::Listener> remote, std::unique_ptr<shm::Door> door)
-      : remote_(std::move(remote)), door_(std::move(door)) {}
+  using Handshake = std::unique_ptr<verbs::Device::Handshake>;
+  static constexpr size_t kMostHandshakes = 16;
 
+  Listener(const Device& device, std::unique_ptr<tcp::Listener> remote, std::unique_ptr<shm::Door> door)
+      : rdma_(device.rdma.get()), remote_(std::move(remote)), door_(std::move(door)) {}
+
+  Result<std::unique_ptr<Comm>> acceptRemote();
+  void begin(UniqueFd socket);
+  std::unique_ptr<Comm> stepHandshakes();
+
+  verbs::Device* rdma_;  // null: TCP only
   std::unique_ptr<tcp::Listener> remote_;
-  std::unique_ptr<shm::Door> door_;  // null: no shared memory
+  std::unique_ptr<shm::Door> door_;    // null: no shared memory
+  std::vector<Handshake> handshakes_;  // oldest first
 };
 
 }  // namespace bps::plugin::link

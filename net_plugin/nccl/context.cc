@@ -12,7 +12,7 @@ namespace {
 // Devices are added once and never change afterwards, so that pointers to them stay good.
 struct Process {
   Mutex mutex;
-  std::vector<tcp::Device> devices BPS_GUARDED_BY(mutex);
+  std::vector<link::Device> devices BPS_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<Context>> contexts BPS_GUARDED_BY(mutex);
   Context* shared BPS_GUARDED_BY(mutex) = nullptr;
 };
@@ -25,12 +25,7 @@ Process& process() {
 
 Status findDevicesOnce(Process& all, const Env& env) BPS_REQUIRES(all.mutex) {
   if (!all.devices.empty()) return {};
-  all.devices = BPS_TRY(tcp::findDevices(env.socketIfname, {env.socketThreads, env.socketsPerThread}));
-  for (tcp::Device& device : all.devices) {
-    device.patience = std::chrono::ceil<stream::Patience>(std::chrono::duration<double>(env.timeout.value));
-    logInfo("TCP device {}: {}, {} Mbit/s, {} socket(s) per connection{}{}", device.name, device.address.text(),
-            device.speedMbps, device.sockets, device.pciPath.empty() ? "" : ", ", device.pciPath);
-  }
+  all.devices = BPS_TRY(link::findDevices(env));
   return {};
 }
 
@@ -45,7 +40,7 @@ Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
 
 }  // namespace
 
-Result<Context::Attempts::iterator> Context::attemptFor(const tcp::Device& device, std::span<const uint8_t> handle) {
+Result<Context::Attempts::iterator> Context::attemptFor(const link::Device& device, std::span<const uint8_t> handle) {
   const link::Target target = BPS_TRY(link::parseTarget(handle, settings_.sharedMemory));
   const auto found = attempts_.find(target.remote.token);
   if (found != attempts_.end()) return found;
@@ -54,7 +49,7 @@ Result<Context::Attempts::iterator> Context::attemptFor(const tcp::Device& devic
   return attempts_.emplace(target.remote.token, std::make_unique<link::Connector>(device, target, deadline)).first;
 }
 
-Result<std::unique_ptr<Comm>> Context::connect(const tcp::Device& device, std::span<const uint8_t> handle) {
+Result<std::unique_ptr<Comm>> Context::connect(const link::Device& device, std::span<const uint8_t> handle) {
   MutexLock lock(mutex_);
   const Attempts::iterator attempt = BPS_TRY(attemptFor(device, handle));
   Result<std::unique_ptr<Comm>> outcome = attempt->second->step();
@@ -67,7 +62,7 @@ Result<std::unique_ptr<Comm>> Context::connect(const tcp::Device& device, std::s
   return comm;
 }
 
-Result<std::unique_ptr<link::Listener>> Context::listen(const tcp::Device& device) const {
+Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& device) const {
   return link::Listener::create(device, settings_.sharedMemory);
 }
 
@@ -105,7 +100,7 @@ size_t deviceCount() {
   return all.devices.size();
 }
 
-Result<const tcp::Device*> deviceAt(int index) {
+Result<const link::Device*> deviceAt(int index) {
   Process& all = process();
   MutexLock lock(all.mutex);
   if (index < 0 || static_cast<size_t>(index) >= all.devices.size())

@@ -21,15 +21,15 @@ class Context {
   };
   explicit Context(const Settings& settings) : settings_(settings) {}
 
-  Result<std::unique_ptr<link::Listener>> listen(const tcp::Device& device) const;
+  Result<std::unique_ptr<link::Listener>> listen(const link::Device& device) const;
   // Null: not yet, call again with the same handle. Attempts are told apart by the token in the handle, so nothing is
   // kept in the caller's copy of it; abandoned ones go when their time is over.
-  Result<std::unique_ptr<Comm>> connect(const tcp::Device& device, std::span<const uint8_t> handle);
+  Result<std::unique_ptr<Comm>> connect(const link::Device& device, std::span<const uint8_t> handle);
 
  private:
   using Attempts = std::map<tcp::Token, std::unique_ptr<link::Connector>>;
 
-  Result<Attempts::iterator> attemptFor(const tcp::Device& device, std::span<const uint8_t> handle)
+  Result<Attempts::iterator> attemptFor(const link::Device& device, std::span<const uint8_t> handle)
       BPS_REQUIRES(mutex_);
 
   const Settings settings_;
@@ -47,6 +47,6 @@ void closeContext(void* context);
 Result<Context*> findContext(void* context);
 
 size_t deviceCount();
-Result<const tcp::Device*> deviceAt(int index);
+Result<const link::Device*> deviceAt(int index);
 
 }  // namespace bps::plugin::nccl

@@ -22,7 +22,7 @@ int devices(int* count) {
 Status listenWith(const Context* context, int device, void* handle, void** listenComm) {
   if (handle == nullptr || listenComm == nullptr) return isNull("the handle or the listener");
   *listenComm = nullptr;
-  const tcp::Device* local = BPS_TRY(deviceAt(device));
+  const link::Device* local = BPS_TRY(deviceAt(device));
   std::unique_ptr<link::Listener> listener = BPS_TRY(context->listen(*local));
   const tcp::HandleBytes bytes = listener->handle();
   std::memcpy(handle, bytes.data(), bytes.size());
@@ -34,7 +34,7 @@ Status connectWith(Context* context, int device, void* handle, void** sendComm) 
   if (handle == nullptr || sendComm == nullptr) return isNull("the handle or the connection");
   *sendComm = nullptr;
   const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(handle), abi::kHandleBytes);
-  const tcp::Device* local = BPS_TRY(deviceAt(device));
+  const link::Device* local = BPS_TRY(deviceAt(device));
   *sendComm = BPS_TRY(context->connect(*local, bytes)).release();
   return {};
 }
@@ -49,22 +49,27 @@ int accept(void* listenComm, void** recvComm, abi::DeviceHandle**) {
   });
 }
 
-int registerMemory(void*, void*, size_t, int type, void** memory) {
+int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory) {
   return border([&]() -> Status {
-    if (memory == nullptr) return isNull("the registration");
+    if (comm == nullptr || memory == nullptr) return isNull("the connection or the registration");
     *memory = nullptr;
-    if (type != abi::kPtrHost) return {Code::kInternal, "TCP devices register host memory only"};
+    if (type != abi::kPtrHost) return {Code::kInternal, "only host memory is registered here"};
+    *memory = BPS_TRY(static_cast<Comm*>(comm)->registerMemory(data, bytes));
     return {};
   });
 }
 
-int deregisterMemory(void*, void*) { return abi::kSuccess; }
+int deregisterMemory(void* comm, void* memory) {
+  return border([&] {
+    if (comm != nullptr && memory != nullptr) static_cast<Comm*>(comm)->deregisterMemory(memory);
+  });
+}
 
-Status post(void* comm, void* data, size_t bytes, void** request) {
+Status post(void* comm, const Posting& message, void** request) {
   if (request == nullptr) return isNull("the request");
   *request = nullptr;
-  if (comm == nullptr || (data == nullptr && bytes > 0)) return isNull("the connection or the buffer");
-  Request* posted = BPS_TRY(static_cast<Comm*>(comm)->post(data, bytes));
+  if (comm == nullptr || (message.data == nullptr && message.bytes > 0)) return isNull("the connection or the buffer");
+  Request* posted = BPS_TRY(static_cast<Comm*>(comm)->post(message.data, message.bytes, message.memory));
   if (posted != nullptr) *request = posted->handle();
   return {};
 }

@@ -15,6 +15,11 @@ int closeListener(void* listenComm);
 
 Status listenWith(const Context* context, int device, void* handle, void** listenComm);
 Status connectWith(Context* context, int device, void* handle, void** sendComm);
-Status post(void* comm, void* data, size_t bytes, void** request);
+struct Posting {
+  void* data;
+  size_t bytes;
+  void* memory;
+};
+Status post(void* comm, const Posting& message, void** request);
 
 }  // namespace bps::plugin::nccl

@@ -15,14 +15,14 @@ template <int V>
 int properties(int index, abi::Properties<V>* out) {
   return border([&]() -> Status {
     if (out == nullptr) return {Code::kInvalidArgument, "the properties are a null pointer"};
-    const tcp::Device& device = *BPS_TRY(deviceAt(index));
+    const link::Device& device = *BPS_TRY(deviceAt(index));
     *out = {};
-    out->name = device.name.c_str();
-    out->pciPath = device.pciPath.empty() ? nullptr : device.pciPath.c_str();
-    out->guid = static_cast<uint64_t>(index);
+    out->name = device.name().c_str();
+    out->pciPath = device.pciPath().empty() ? nullptr : device.pciPath().c_str();
+    out->guid = device.guid(index);
     out->ptrSupport = abi::kPtrHost;
-    out->speed = device.speedMbps;
-    out->port = 1;
+    out->speed = device.speedMbps();
+    out->port = device.port();
     out->maxComms = kMaxComms;
     out->maxRecvs = 1;
     if constexpr (V >= 9) {
@@ -75,19 +75,19 @@ struct Differing {
   }
 
   // NOLINTBEGIN(readability-function-size): the interface's parameters
-  static int isend(void* comm, void* data, Size bytes, int, void*, void*, void** request) {
-    return border([&] { return post(comm, data, static_cast<size_t>(bytes), request); });
+  static int isend(void* comm, void* data, Size bytes, int, void* memory, void*, void** request) {
+    return border([&] { return post(comm, {data, static_cast<size_t>(bytes), memory}, request); });
   }
   static int isendPlain(void* comm, void* data, Size bytes, int tag, void* memory, void** request) {
     return isend(comm, data, bytes, tag, memory, nullptr, request);
   }
-  static int irecv(void* comm, int n, void** data, Size* sizes, int*, void**, void**, void** request) {
+  static int irecv(void* comm, int n, void** data, Size* sizes, int*, void** memory, void**, void** request) {
     return border([&]() -> Status {
       if (n != 1 || data == nullptr || sizes == nullptr) {
         if (request != nullptr) *request = nullptr;
         return noGroups();
       }
-      return post(comm, data[0], static_cast<size_t>(sizes[0]), request);
+      return post(comm, {data[0], static_cast<size_t>(sizes[0]), memory != nullptr ? memory[0] : nullptr}, request);
     });
   }
   static int irecvPlain(void* comm, int n, void** data, Size* sizes, int* tags, void** memory, void** request) {

@@ -24,15 +24,16 @@ Address scoped(const Address& address, const std::string& interface) {
 
 }  // namespace
 
-Connector::Connector(const Device& device, const HandleData& target, Deadline deadline)
+Connector::Connector(const Device& device, const HandleData& target, Carrier carrier, Deadline deadline)
     : address_(scoped(target.address, device.name)),
       token_(target.token),
-      sockets_(target.sockets),
+      carrier_(carrier),
+      sockets_(carrier == Carrier::kVerbs ? 1 : target.sockets),
       patience_(device.patience),
       deadline_(deadline) {}
 
 Status Connector::begin() {
-  Hello hello{.sockets = sockets_};
+  Hello hello{.sockets = sockets_, .carrier = carrier_};
   BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
   for (; hello.index < sockets_; ++hello.index) {
     UniqueFd socket = BPS_TRY(startConnect(address_));
@@ -63,17 +64,16 @@ Result<Progress> Connector::greet(Call& call) const {
   return Progress::kDone;
 }
 
-Result<std::unique_ptr<stream::SendComm>> Connector::step() {
+Result<std::vector<UniqueFd>> Connector::step() {
   if (calls_.empty()) BPS_TRY(begin());
   bool done = true;
   for (Call& call : calls_) done = BPS_TRY(greet(call)) == Progress::kDone && done;
-  if (done) {
-    std::vector<UniqueFd> sockets;
+  std::vector<UniqueFd> sockets;
+  if (done)
     for (Call& call : calls_) sockets.push_back(std::move(call.socket));
-    return std::make_unique<stream::SendComm>(std::move(sockets), patience_);
-  }
-  if (deadline_.passed()) return failure(Code::kRemote, "cannot connect to {}: no answer in time", address_.text());
-  return std::unique_ptr<stream::SendComm>();
+  else if (deadline_.passed())
+    return failure(Code::kRemote, "cannot connect to {}: no answer in time", address_.text());
+  return sockets;
 }
 
 }  // namespace bps::plugin::tcp

@@ -1,10 +1,8 @@
 // Connector: one connection on its way to a listener: all its sockets connecting at the same time, each then sending
 // its hello. Ends at its deadline.
 #pragma once
-#include <memory>
 #include <vector>
 
-#include "net_plugin/stream/send_comm.h"
 #include "net_plugin/tcp/device.h"
 #include "net_plugin/tcp/wire.h"
 
@@ -12,10 +10,10 @@ namespace bps::plugin::tcp {
 
 class Connector {
  public:
-  Connector(const Device& device, const HandleData& target, Deadline deadline);
+  Connector(const Device& device, const HandleData& target, Carrier carrier, Deadline deadline);
 
-  // Null: not yet. Never blocks; a failure names the address.
-  Result<std::unique_ptr<stream::SendComm>> step();
+  // The sockets of the connection; none: not yet. Never blocks; a failure names the address.
+  Result<std::vector<UniqueFd>> step();
   bool expired() const { return deadline_.passed(); }
 
  private:
@@ -32,6 +30,7 @@ class Connector {
 
   Address address_;
   Token token_;
+  Carrier carrier_;
   size_t sockets_;
   Patience patience_;
   Deadline deadline_;

@@ -37,12 +37,12 @@ std::string firstLine(const std::string& path) {
   return line;
 }
 
-std::string resolved(const std::string& path) {
+}  // namespace
+
+std::string resolvedPath(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   return real ? real.get() : "";
 }
-
-}  // namespace
 
 std::string pciFunctionPath(const std::string& path) {
   size_t found = 0;
@@ -77,7 +77,7 @@ Result<std::vector<Device>> findDevices(const std::string& filter, const SocketW
   for (const Interface& interface : BPS_TRY(selectInterfaces(filter))) {
     const std::string sysfs = "/sys/class/net/" + interface.name;
     Device device{.name = interface.name,
-                  .pciPath = pciFunctionPath(resolved(sysfs + "/device")),
+                  .pciPath = pciFunctionPath(resolvedPath(sysfs + "/device")),
                   .speedMbps = parseSpeedMbps(firstLine(sysfs + "/speed")),
                   .address = interface.address};
     device.sockets = chooseSockets(wish, device.speedMbps, firstLine(sysfs + "/device/vendor"));

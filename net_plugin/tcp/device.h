@@ -34,6 +34,8 @@ size_t chooseSockets(const SocketWish& wish, int speedMbps, std::string_view ven
 
 // "/sys/devices/pci0000:00/0000:00:03.0/virtio1" -> ".../0000:00:03.0"; empty when no part names a PCI function.
 std::string pciFunctionPath(const std::string& path);
+// Without symbolic links; empty when there is nothing.
+std::string resolvedPath(const std::string& path);
 // The text of a speed file; 10000 when it tells nothing (as of loopback and many virtual interfaces).
 int parseSpeedMbps(const std::string& text);
 

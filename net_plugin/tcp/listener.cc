@@ -75,7 +75,8 @@ Status Listener::join(const Hello& hello, UniqueFd& socket) {
   auto party = std::find_if(parties_.begin(), parties_.end(), same);
   if (party == parties_.end()) {
     if (parties_.size() == kMostParties) parties_.erase(parties_.begin());
-    parties_.push_back({hello.connection, Deadline::in(kHelloTime), std::vector<UniqueFd>(hello.sockets), 0});
+    parties_.push_back(
+        {hello.connection, hello.carrier, Deadline::in(kHelloTime), std::vector<UniqueFd>(hello.sockets), 0});
     party = std::prev(parties_.end());
   }
   if (party->sockets.size() != hello.sockets || party->sockets[hello.index])
@@ -93,16 +94,16 @@ void Listener::turnAway(const UniqueFd& socket, const Status& why) {
           from.ok() ? std::move(from).value().text() : "?", why.message());
 }
 
-std::unique_ptr<stream::RecvComm> Listener::completeParty() {
+Listener::Arrival Listener::completeParty() {
   std::erase_if(parties_, [](const Party& party) { return !isComplete(party) && party.deadline.passed(); });
   const auto party = std::find_if(parties_.begin(), parties_.end(), isComplete);
-  if (party == parties_.end()) return nullptr;
-  auto comm = std::make_unique<stream::RecvComm>(std::move(party->sockets));
+  if (party == parties_.end()) return {};
+  Arrival arrival{std::move(party->sockets), party->carrier};
   parties_.erase(party);
-  return comm;
+  return arrival;
 }
 
-Result<std::unique_ptr<stream::RecvComm>> Listener::accept() {
+Result<Listener::Arrival> Listener::accept() {
   BPS_TRY(admitCallers());
   hearFrom(0);
   return completeParty();

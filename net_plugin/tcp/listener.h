@@ -1,11 +1,10 @@
-// Listener: waits for the one caller that was given its handle. Whoever else connects is turned away, without taking
-// more than a small fixed amount of memory and time.
+// Listener: waits for the one caller that was given its handle, and gives its sockets. Whoever else connects is turned
+// away, without taking more than a small fixed amount of memory and time.
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "net_plugin/stream/recv_comm.h"
 #include "net_plugin/tcp/device.h"
 #include "net_plugin/tcp/wire.h"
 
@@ -16,8 +15,12 @@ class Listener {
   static Result<std::unique_ptr<Listener>> create(const Device& device);
 
   HandleBytes handle() const { return encodeHandle(handle_); }
-  // Null: the caller has not come yet, or not with all its sockets. Never blocks.
-  Result<std::unique_ptr<stream::RecvComm>> accept();
+  struct Arrival {
+    std::vector<UniqueFd> sockets;  // none: the caller has not come yet, or not with all its sockets
+    Carrier carrier = Carrier::kStream;
+  };
+  // Never blocks.
+  Result<Arrival> accept();
 
  private:
   // A socket whose hello is not complete yet.
@@ -29,7 +32,8 @@ class Listener {
   };
   // A connection that is not complete yet: its sockets that have said their right hello, each at its index.
   struct Party {
-    uint64_t connection = 0;
+    uint32_t connection = 0;
+    Carrier carrier = Carrier::kStream;
     Deadline deadline;
     std::vector<UniqueFd> sockets;
     size_t come = 0;
@@ -49,7 +53,7 @@ class Listener {
   void hearFrom(size_t first);
   Status join(const Hello& hello, UniqueFd& socket);
   void turnAway(const UniqueFd& socket, const Status& why);
-  std::unique_ptr<stream::RecvComm> completeParty();
+  Arrival completeParty();
 
   UniqueFd socket_;
   HandleData handle_;

@@ -106,13 +106,13 @@ Result<Token> randomToken() {
   return token;
 }
 
-// Magic, version, number of sockets of the connection, index of this one, token, number of the connection.
+// Magic, version, number of sockets of the connection, index of this one, token, number of the connection, carrier.
 HelloBytes encodeHello(const Token& token, const Hello& hello) {
   WireWriter writer;
   writer.put(kHelloMagic).put(kWireVersion);
   writer.put(static_cast<uint8_t>(hello.sockets)).put(static_cast<uint8_t>(hello.index));
   putRaw(writer, token.data(), token.size());
-  writer.put(hello.connection);
+  writer.put(hello.connection).put(hello.carrier);
   return padded<kHelloBytes>(writer.bytes());
 }
 
@@ -122,7 +122,8 @@ Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   const auto version = reader.get<uint16_t>();
   Hello hello{.sockets = reader.get<uint8_t>(), .index = reader.get<uint8_t>()};
   const Token given = getArray<16>(reader);
-  hello.connection = reader.get<uint64_t>();
+  hello.connection = reader.get<uint32_t>();
+  hello.carrier = reader.get<Carrier>();
   if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the caller is not a bps net plugin");
   if (version != kWireVersion) return wrongVersion("hello", version);
   unsigned different = 0;
@@ -130,6 +131,11 @@ Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   if (different != 0) return Status(Code::kRemote, "the caller was not given this listener's handle");
   if (hello.sockets < 1 || hello.sockets > kMostSockets || hello.index >= hello.sockets)
     return failure(Code::kRemote, "the caller has socket {} of {}", hello.index, hello.sockets);
+  if (hello.carrier > Carrier::kVerbs)
+    return failure(Code::kRemote, "the caller wants a connection of kind {}: use the same bps on both sides",
+                   static_cast<unsigned>(hello.carrier));
+  if (hello.carrier == Carrier::kVerbs && hello.sockets != 1)
+    return failure(Code::kRemote, "the caller wants RDMA with {} sockets, not 1", hello.sockets);
   return hello;
 }
 

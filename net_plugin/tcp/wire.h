@@ -2,7 +2,8 @@
 // version.
 //
 //   handle  where a listener is, how many sockets it wants, and the token that proves that a caller was given the
-//   handle hello   first bytes on every socket, from the connecting side; what follows is net_plugin/stream's
+//           handle
+//   hello   first bytes on every socket, from the connecting side; what follows is net_plugin/stream's
 //
 // The parsers are pure and take any bytes.
 #pragma once
@@ -30,9 +31,14 @@ struct HandleData {
   size_t sockets = 1;  // of each connection
 };
 
+// What the socket is for: the messages themselves, or the making and the life of a connection of RDMA verbs, which has
+// one socket.
+enum class Carrier : uint32_t { kStream, kVerbs };
+
 struct Hello {
   size_t sockets = 1, index = 0;  // of its connection, and of this socket among them
-  uint64_t connection = 0;        // a random number by which the sockets of a connection find together
+  uint32_t connection = 0;        // a random number by which the sockets of a connection find together
+  Carrier carrier = Carrier::kStream;
 };
 
 HandleBytes encodeHandle(const HandleData& handle);

@@ -46,6 +46,13 @@ struct Env {  // defaults live here and nowhere else
   std::string netPlugin;
   std::string socketIfname;
   std::string ibHca;
+  bool ibDisable = false;
+  int ibGidIndex = -1;
+  int ibTimeout = 20;
+  int ibRetryCount = 7;
+  int ibTrafficClass = 0;
+  int ibServiceLevel = 0;
+  bool ibWrite = true;
   bool shmDisable = false;
   int socketThreads = -1;
   int socketsPerThread = -1;

@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!parsed.ok()) return 0;
   const Hello said = std::move(parsed).value();
   if (said.index >= said.sockets || said.sockets > kMostSockets) std::abort();
+  if (said.carrier == Carrier::kVerbs && said.sockets != 1) std::abort();
   const HelloBytes right = encodeHello(token, said);
   if (!std::equal(right.begin(), right.end(), hello.begin())) std::abort();
   return 0;

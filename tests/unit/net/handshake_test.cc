@@ -3,6 +3,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "net_plugin/stream/recv_comm.h"
+#include "net_plugin/stream/send_comm.h"
 #include "net_plugin/tcp/connector.h"
 #include "net_plugin/tcp/listener.h"
 #include "net_plugin/tcp/options.h"
@@ -25,11 +27,23 @@ struct Ends {
   std::unique_ptr<stream::RecvComm> receiver;
 };
 
+// Null: not yet.
+std::unique_ptr<stream::SendComm> stepOf(Connector& connector) {
+  std::vector<UniqueFd> sockets = valueOf(connector.step());
+  return sockets.empty() ? nullptr : std::make_unique<stream::SendComm>(std::move(sockets));
+}
+
+std::unique_ptr<stream::RecvComm> acceptFrom(Listener& listener) {
+  Listener::Arrival arrival = valueOf(listener.accept());
+  EXPECT_EQ(arrival.carrier, Carrier::kStream);
+  return arrival.sockets.empty() ? nullptr : std::make_unique<stream::RecvComm>(std::move(arrival.sockets));
+}
+
 Ends meet(Listener& listener, Connector& connector) {
   Ends ends;
   for (const Deadline deadline = Deadline::in(kPatience); !deadline.passed();) {
-    if (!ends.sender) ends.sender = valueOf(connector.step());
-    if (!ends.receiver) ends.receiver = valueOf(listener.accept());
+    if (!ends.sender) ends.sender = stepOf(connector);
+    if (!ends.receiver) ends.receiver = acceptFrom(listener);
     if (ends.sender && ends.receiver) return ends;
   }
   ADD_FAILURE() << "not connected";
@@ -66,7 +80,7 @@ TEST(Handshake, AsManySocketsAsTheListenerWants) {
     const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(sockets)));
     const HandleData handle = valueOf(parseHandle(listener->handle()));
     EXPECT_EQ(handle.sockets, sockets);
-    Connector connector(loopback(1), handle, Deadline::in(kPatience));
+    Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
     const Ends ends = meet(*listener, connector);
     for (const size_t size : {size_t{0}, size_t{1}, size_t{100000}, size_t{5000000}}) exchange(ends, size);
   }
@@ -75,15 +89,16 @@ TEST(Handshake, AsManySocketsAsTheListenerWants) {
 TEST(Handshake, TwoConnectionsOfOneHandleStayApart) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(3)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
-  Connector first(loopback(1), handle, Deadline::in(kPatience)), second(loopback(1), handle, Deadline::in(kPatience));
+  Connector first(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
+  Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
   std::unique_ptr<stream::SendComm> one, other;
   for (const Deadline deadline = Deadline::in(kPatience); !(one && other) && !deadline.passed();) {
-    if (!one) one = valueOf(first.step());  // their sockets come one after the other, or mixed
-    if (!other) other = valueOf(second.step());
+    if (!one) one = stepOf(first);  // their sockets come one after the other, or mixed
+    if (!other) other = stepOf(second);
   }
   std::vector<std::unique_ptr<stream::RecvComm>> accepted;
   for (const Deadline deadline = Deadline::in(kPatience); accepted.size() < 2 && !deadline.passed();)
-    if (std::unique_ptr<stream::RecvComm> comm = valueOf(listener->accept())) accepted.push_back(std::move(comm));
+    if (std::unique_ptr<stream::RecvComm> comm = acceptFrom(*listener)) accepted.push_back(std::move(comm));
   ASSERT_EQ(accepted.size(), 2U);
   // Which is whose is told by what comes.
   uint8_t number = 7;
@@ -107,17 +122,39 @@ TEST(Handshake, SocketsThatDoNotFitAreTurnedAwayAndDoNoHarm) {
   const UniqueFd twice = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 0, .connection = 5}));
   const UniqueFd others = call(handle, encodeHello(handle.token, {.sockets = 3, .index = 1, .connection = 5}));
   for (const Deadline deadline = Deadline::in(kPatience); !(hungUp(twice) && hungUp(others)) && !deadline.passed();)
-    EXPECT_EQ(valueOf(listener->accept()), nullptr);
+    EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_TRUE(hungUp(twice));
   EXPECT_TRUE(hungUp(others));
   EXPECT_FALSE(hungUp(half)) << "the other half may come";
-  Connector connector(loopback(1), handle, Deadline::in(kPatience));
+  Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
   exchange(meet(*listener, connector), 1000000);
   const UniqueFd rest = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 1, .connection = 5}));
   std::unique_ptr<stream::RecvComm> late;
   for (const Deadline deadline = Deadline::in(std::chrono::seconds(4)); !late && !deadline.passed();)
-    late = valueOf(listener->accept());
+    late = acceptFrom(*listener);
   EXPECT_TRUE(late);
+}
+
+// The socket on which a connection of verbs is made comes as it is, however many the listener wants for TCP.
+TEST(Handshake, AConnectionOfVerbsHasOneSocket) {
+  const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(4)));
+  const HandleData handle = valueOf(parseHandle(listener->handle()));
+  Connector connector(loopback(4), handle, Carrier::kVerbs, Deadline::in(kPatience));
+  std::vector<UniqueFd> ours;
+  Listener::Arrival arrival;
+  for (const Deadline deadline = Deadline::in(kPatience); !deadline.passed();) {
+    if (ours.empty()) ours = valueOf(connector.step());
+    if (arrival.sockets.empty()) arrival = valueOf(listener->accept());
+    if (!ours.empty() && !arrival.sockets.empty()) break;
+  }
+  EXPECT_EQ(ours.size(), 1U);
+  EXPECT_EQ(arrival.sockets.size(), 1U);
+  EXPECT_EQ(arrival.carrier, Carrier::kVerbs);
+  const UniqueFd more =
+      call(handle, encodeHello(handle.token, {.sockets = 4, .index = 0, .connection = 5, .carrier = Carrier::kVerbs}));
+  for (const Deadline deadline = Deadline::in(kPatience); !hungUp(more) && !deadline.passed();)
+    EXPECT_TRUE(valueOf(listener->accept()).sockets.empty());
+  EXPECT_TRUE(hungUp(more));
 }
 
 TEST(Handshake, KeepaliveEndsWithThePatience) {
@@ -140,15 +177,15 @@ TEST(Handshake, HalvesOfConnectionsAreBounded) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(2)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
   std::vector<UniqueFd> halves;
-  for (uint64_t i = 0; i < 50; ++i)
+  for (uint32_t i = 0; i < 50; ++i)
     halves.push_back(call(handle, encodeHello(handle.token, {.sockets = 2, .index = 0, .connection = i})));
   const auto held = [&] {
     return static_cast<size_t>(std::count_if(halves.begin(), halves.end(), [](const auto& h) { return !hungUp(h); }));
   };
   for (const Deadline deadline = Deadline::in(kPatience); held() > 16 && !deadline.passed();)
-    EXPECT_EQ(valueOf(listener->accept()), nullptr);
+    EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_LE(held(), 16U);
-  Connector connector(loopback(1), handle, Deadline::in(kPatience));
+  Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
   exchange(meet(*listener, connector), 1000);
 }
 

@@ -41,6 +41,7 @@ inline std::string carrierName(const ::testing::TestParamInfo<Carrier>& each) {
 inline std::shared_ptr<net::Plugin> loadOurs(Carrier carrier = Carrier::kMemory) {
   choose(carrier);
   ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
+  ::setenv("NCCL_IB_DISABLE", "1", 1);
   Result<std::shared_ptr<net::Plugin>> plugin = net::Plugin::load("", 1);
   EXPECT_TRUE(plugin.ok()) << plugin.error().message();
   return plugin.ok() ? std::move(plugin).value() : nullptr;

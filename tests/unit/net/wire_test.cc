@@ -102,6 +102,20 @@ TEST(HelloWire, ASocketIsOneOfItsConnection) {
   }
 }
 
+TEST(HelloWire, AConnectionOfVerbsHasOneSocket) {
+  const Token token = someHandle().token;
+  const auto outcome = [&](const Hello& hello) {
+    Result<Hello> parsed = parseHello(encodeHello(token, hello), token);
+    return parsed.ok() ? std::string() : std::string(parsed.error().message());
+  };
+  Hello hello{.sockets = 1, .index = 0, .connection = 1, .carrier = Carrier::kVerbs};
+  EXPECT_EQ(parseHello(encodeHello(token, hello), token).value().carrier, Carrier::kVerbs);
+  hello.sockets = 4;
+  EXPECT_EQ(outcome(hello), "the caller wants RDMA with 4 sockets, not 1");
+  hello.carrier = static_cast<Carrier>(2);
+  EXPECT_NE(outcome(hello).find("kind 2"), std::string::npos);
+}
+
 TEST(HelloWire, TokensAreNotRepeated) {
   Result<Token> one = randomToken(), two = randomToken();
   ASSERT_TRUE(one.ok() && two.ok());

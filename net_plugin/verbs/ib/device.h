@@ -1,0 +1,53 @@
+// OpenDevice: a port, opened: the device's context, its protection domain and what it can do.
+#pragma once
+#include "net_plugin/verbs/ib/registry.h"
+#include "net_plugin/verbs/transport.h"
+
+namespace bps::plugin::verbs {
+
+struct ContextCloser {
+  const Library* library;
+  void operator()(ibv_context* context) const { library->closeDevice(context); }
+};
+using Context = std::unique_ptr<ibv_context, ContextCloser>;
+struct DomainCloser {
+  const Library* library;
+  void operator()(ibv_pd* domain) const { library->deallocPd(domain); }
+};
+using Domain = std::unique_ptr<ibv_pd, DomainCloser>;
+
+class OpenDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<OpenDevice>> open(const Library& library, const Choice& choice,
+                                                  const Settings& settings);
+
+  Result<std::unique_ptr<Handshake>> shake(UniqueFd socket, Role role, const Sign* listener,
+                                           Deadline deadline) override;
+
+  const Library& library() const { return library_; }
+  const Settings& settings() const { return settings_; }
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* domain() const { return domain_.get(); }
+  Registry& registry() { return registry_; }
+
+  struct Limits {
+    uint16_t lid = 0;
+    ibv_mtu mtu = IBV_MTU_256;
+    uint64_t pieceBytes = 0;  // most of one request
+    uint32_t requests = 0;    // most of one queue
+    bool write = false;       // RDMA WRITE with immediate
+  };
+  const Limits& limits() const { return limits_; }
+
+ private:
+  OpenDevice(const Library& library, const Choice& choice, const Settings& settings, Context context, Domain domain);
+
+  const Library& library_;
+  Settings settings_;
+  Context context_;
+  Domain domain_;
+  Registry registry_;
+  Limits limits_;
+};
+
+}  // namespace bps::plugin::verbs

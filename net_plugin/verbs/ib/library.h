@@ -1,0 +1,38 @@
+// Library: libibverbs, opened when the first device is wanted, so that the plugin loads where it is missing.
+//
+// What posts and polls is not here: those functions are inline in the header and go through the device's own table.
+#pragma once
+#include <infiniband/verbs.h>
+
+#include "src/base/status.h"
+
+namespace bps::plugin::verbs {
+
+struct Library {
+  decltype(&::ibv_get_device_list) getDeviceList = nullptr;
+  decltype(&::ibv_free_device_list) freeDeviceList = nullptr;
+  decltype(&::ibv_get_device_name) getDeviceName = nullptr;
+  decltype(&::ibv_open_device) openDevice = nullptr;
+  decltype(&::ibv_close_device) closeDevice = nullptr;
+  decltype(&::ibv_query_device) queryDevice = nullptr;
+  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills what old callers know of
+  decltype(&::ibv_alloc_pd) allocPd = nullptr;
+  decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
+  ibv_mr* (*regMr)(ibv_pd*, void* data, size_t bytes, int access) = nullptr;
+  decltype(&::ibv_dereg_mr) deregMr = nullptr;
+  decltype(&::ibv_create_comp_channel) createCompChannel = nullptr;
+  decltype(&::ibv_destroy_comp_channel) destroyCompChannel = nullptr;
+  decltype(&::ibv_create_cq) createCq = nullptr;
+  decltype(&::ibv_destroy_cq) destroyCq = nullptr;
+  decltype(&::ibv_get_cq_event) getCqEvent = nullptr;
+  decltype(&::ibv_ack_cq_events) ackCqEvents = nullptr;
+  decltype(&::ibv_create_qp) createQp = nullptr;
+  decltype(&::ibv_modify_qp) modifyQp = nullptr;
+  decltype(&::ibv_destroy_qp) destroyQp = nullptr;
+  decltype(&::ibv_wc_status_str) wcStatusStr = nullptr;
+
+  // Opened once, never closed: its drivers stay until the process ends.
+  static Result<const Library*> open();
+};
+
+}  // namespace bps::plugin::verbs

@@ -1,0 +1,37 @@
+// RecvComm: the receiving end of a verbs connection. Every receive is granted to the sender in the order of posting.
+#pragma once
+#include "net_plugin/verbs/ib/queue_comm.h"
+
+namespace bps::plugin::verbs {
+
+class RecvComm final : public QueueComm {
+ public:
+  using QueueComm::QueueComm;
+  ~RecvComm() override;
+
+  Status start() override;
+
+ protected:
+  Status completed(const ibv_wc& completion) override;
+  Status postMore() override;
+  Status heard(const Notice& notice) override;
+  Status verdict() override;
+  int access() const override {
+    return terms().write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
+  }
+
+ private:
+  Result<bool> grantNext();
+  Status sendGrant(const Request& request, const View& view);
+  Status tookWrite(const ibv_wc& completion);
+  Status tookPiece(const ibv_wc& completion);
+  void finish(size_t bytes);
+
+  uint64_t granted_ = 0;         // messages below it are granted
+  uint32_t grantsInFlight_ = 0;  // not known yet to have arrived
+  size_t placesPosted_ = 0;      // by SEND: receives that the device has
+  size_t pieces_ = 0, got_ = 0;  // by SEND: of the front message
+  std::optional<Notice> tooLarge_;
+};
+
+}  // namespace bps::plugin::verbs

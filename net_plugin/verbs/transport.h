@@ -1,0 +1,60 @@
+// What the rest of the plugin knows of RDMA verbs: devices, and connections made over a socket that is there already.
+// Implemented in ib/, or, where the verbs headers are missing at build time, in without/.
+//
+// The socket stays beside the connection: its end tells of the peer's, which RDMA itself notices late or never.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "net_plugin/comm.h"
+#include "net_plugin/verbs/choice.h"
+#include "net_plugin/verbs/wire.h"
+#include "src/base/deadline.h"
+#include "src/base/fd.h"
+
+namespace bps::plugin::verbs {
+
+struct Settings {  // as NCCL's variables of these names
+  std::string hca;
+  int gidIndex = -1;
+  int timeout = 20, retries = 7;
+  int trafficClass = 0, serviceLevel = 0;
+  bool write = true;  // where both ends can; else SEND
+};
+
+// A port, opened.
+class Device {
+ public:
+  Device(const Port& port, const Gid& gid) : port_(port), gid_(gid) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  const Port& port() const { return port_; }
+  const Gid& gid() const { return gid_; }
+  Sign sign() const { return {port_.link, gid_.bytes}; }
+
+  // One end of a connection that is being made.
+  class Handshake {
+   public:
+    Handshake() = default;
+    Handshake(const Handshake&) = delete;
+    Handshake& operator=(const Handshake&) = delete;
+    virtual ~Handshake() = default;
+    // Null: not yet. Never blocks; ends at its deadline.
+    virtual Result<std::unique_ptr<Comm>> step() = 0;
+  };
+  enum class Role { kSender, kReceiver };
+  // `listener`: what the handle says of the other end, for the sender.
+  virtual Result<std::unique_ptr<Handshake>> shake(UniqueFd socket, Role role, const Sign* listener,
+                                                   Deadline deadline) = 0;
+
+ private:
+  Port port_;
+  Gid gid_;
+};
+
+// The usable devices; what is left out is logged, with the reason. Fails for wrong settings only.
+Result<std::vector<std::unique_ptr<Device>>> openDevices(const Settings& settings);
+
+}  // namespace bps::plugin::verbs

@@ -1,0 +1,55 @@
+// What a peer says of its queue pair, and the texts that choose devices: any bytes are refused or are what we write.
+#include <algorithm>
+#include <cstdlib>
+
+#include "net_plugin/verbs/choice.h"
+#include "net_plugin/verbs/wire.h"
+
+namespace {
+
+using namespace bps::plugin::verbs;
+
+void offers(std::span<const uint8_t> bytes) {
+  bps::Result<Offer> parsed = parseOffer(bytes);
+  if (!parsed.ok()) return;
+  const Offer offer = std::move(parsed).value();
+  if (offer.mtu < 1 || offer.mtu > 5 || offer.queuePair >> 24 != 0 || offer.pieceBytes == 0) std::abort();
+  if (!parseOffer(encodeOffer(offer)).ok()) std::abort();
+}
+
+void notices(std::span<const uint8_t> bytes) {
+  bps::Result<Notice> parsed = parseNotice(bytes);
+  if (!parsed.ok()) return;
+  const NoticeBytes again = encodeNotice(std::move(parsed).value());
+  if (!std::equal(again.begin(), again.end(), bytes.begin())) std::abort();
+}
+
+void handles(std::span<const uint8_t> bytes) {
+  bps::plugin::tcp::HandleBytes handle{};
+  std::copy_n(bytes.begin(), std::min(bytes.size(), handle.size()), handle.begin());
+  const std::optional<Sign> sign = readSign(handle);
+  if (!sign) return;
+  writeSign(handle, *sign);
+  if (!readSign(handle)) std::abort();
+}
+
+void texts(const std::string& text) {
+  bps::Result<HcaFilter> filter = HcaFilter::parse(text);
+  if (filter.ok()) std::move(filter).value().selects("mlx5_0", 1);
+  GidBytes gid{};
+  if (parseGid(text, gid) && gidText(gid).empty()) std::abort();
+  if (parseRateMbps(text) <= 0) std::abort();
+  parseGuid(text);
+  parseState(text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span<const uint8_t> bytes(data, size);
+  offers(bytes);
+  notices(bytes);
+  handles(bytes);
+  texts({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# RDMA verbs, in a virtual machine with software RDMA devices: our plugin passes net-plugin-check by WRITE with immediate
+# and by SEND, on both devices; an all-reduce has the same bits by both; a killed rank is named; what NCCL_IB_* asks for
+# is done, and what cannot be done is said. Skipped, saying what is missing, where no such machine can be started.
+# Every instruction may be emulated there, so what depends on the transport is tested each time, the rest with
+# BPS_TEST_LONG=1; and the rule with a tight limit of time never. A machine too slow for the short form in its time is no
+# failure: it is skipped, saying how far it came.
+vm=$(dirname "$0")/../vm/soft_roce.sh
+long=${BPS_TEST_LONG:-0}
+if [ "${1:-}" != --inside ]; then
+  said=$(mktemp) status=0
+  trap 'rm -f "$said"' EXIT
+  export VM_SECONDS=${VM_SECONDS:-$((long == 1 ? 800 : 180))}
+  "$vm" bash "$0" --inside "$(realpath "${1:-build}")" "$long" > "$said" || status=$?
+  cat "$said"
+  if [ "$status" = 124 ] && [ "$long" != 1 ]; then
+    echo "the virtual machine is too slow here: after $VM_SECONDS s $(grep -c '^done: ' "$said") of 6 parts were done (BPS_TEST_LONG=1 gives it more)"
+    exit 77
+  fi
+  exit "$status"
+fi
+BUILD=$2 long=$3
+export BPS_TIMEOUT=60  # a slow machine is not a dead one
+. "$(dirname "$0")/lib.sh"
+unset NCCL_IB_DISABLE
+ours=$BUILD/lib/libnccl-net-bps.so check=$BIN/net-plugin-check
+export BPS_SOCKET_IFNAME=roce0 NCCL_SHM_DISABLE=1
+
+done_with() { echo "done: $1, after $SECONDS s"; }
+
+# passes ARGUMENTS...: net-plugin-check does.
+passes() {
+  local out=$WORK/out.check
+  timeout 600 "$check" "$ours" --max-bytes 10M --timeout 60 --notice 30 "$@" > "$out" 2>&1 ||
+    fail "net-plugin-check with $*, BPS_IB_WRITE=${BPS_IB_WRITE:-1}: $(grep -vE '^(PASS|skip)' "$out" | tail -n 10)"
+  grep -qE '^[0-9]+ passed, 0 failed, [0-9]+ skipped$' "$out" || fail "no last line: $(tail -n 3 "$out")"
+}
+conformance() {
+  local rules write
+  rules=$("$check" --list | awk '{print $1}' | grep -vE '^(latency|bandwidth|posting-never-waits)$' | paste -sd,)
+  [ "$long" = 1 ] ||
+    rules=crossing-connects,cycles,in-flight,order,zero-bytes,short-message,misaligned,large,oversize,close-when-sent,close-in-flight,sender-killed,receiver-killed
+  passes --device 0 --only "$rules" --cycles $((long == 1 ? 1000 : 10))
+  done_with "conformance by WRITE"
+  [ "$long" = 1 ] || rules=in-flight,zero-bytes,short-message,large,oversize,receiver-killed
+  BPS_IB_WRITE=0 passes --device 0 --only "$rules" --cycles 10
+  done_with "conformance by SEND"
+  [ "$long" = 1 ] || rules=large
+  for write in 1 0; do BPS_IB_WRITE=$write passes --device 1 --only "$rules" --cycles 10; done
+  done_with "the other device"
+}
+
+# says PATTERN ARGUMENTS...: the plugin's log has it.
+says() {
+  local pattern=$1 out=$WORK/out.says; shift
+  timeout 60 env "$@" "$check" "$ours" -v --device 0 --only order > "$out" 2>&1 || fail "$*: $(tail -n 5 "$out")"
+  grep -qE -- "$pattern" "$out" || fail "no line has \"$pattern\" with $*: $(cat "$out")"
+}
+# limited KIB PATTERN ARGUMENTS...: the same without the right to lock more than that.
+limited() {
+  local limit=$1 pattern=$2 out=$WORK/out.says; shift 2
+  (ulimit -l "$limit" && timeout 60 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock \
+    "$check" "$ours" -v --device 0 "$@" --max-bytes 64M > "$out" 2>&1)
+  grep -qE -- "$pattern" "$out" || fail "no line has \"$pattern\" with $limit KiB of memlock: $(cat "$out")"
+}
+settings() {
+  says 'to .*: rxe1:1 GID ::ffff:10.9.0.2, theirs ::ffff:10.9.0.2, by SEND, 8388608 bytes' NCCL_IB_HCA==rxe1:1 BPS_IB_WRITE=0
+  says 'shared memory with process' NCCL_SHM_DISABLE=0
+  limited 8192 'RLIMIT_MEMLOCK is 8388608 bytes and [0-9]+ are needed now' --only large
+  [ "$long" = 1 ] || return 0
+  limited 64 'RLIMIT_MEMLOCK is 65536 bytes and 1048576 are needed' --only init
+  says 'verbs device rxe0:1: GID 1 ::ffff:10.9.0.1' A=1
+  says 'by WRITE with immediate' A=1
+  says 'to .*: rxe1:1 GID' NCCL_IB_HCA=^rxe0
+  says 'GID fe80::' NCCL_IB_GID_INDEX=0
+  says 'rxe0:1 is not used: it has no GID 7' NCCL_IB_GID_INDEX=7
+  says 'of 2 RDMA ports none is used' NCCL_IB_HCA=mlx5
+  says 'TCP device roce0' NCCL_IB_DISABLE=1
+}
+
+# sum NAME=VALUE...: puts the checksum of an all-reduce's result into SUM.
+sum() {
+  BPS_DEBUG=INFO env "$@" "$BIN/bps-run" -n 2 -s 1 -- "$BIN/bps-perf" --model lenet5 -d bfloat16 -n 2 -w 0 \
+    > "$WORK/out.sum" 2> "$WORK/err.sum" || fail "all-reduce with $*: exit $?: $(tail -qn 5 "$WORK/out.sum" "$WORK/err.sum")"
+  SUM=$(grep -oiE 'checksum[^0-9a-f]*(0x)?[0-9a-f]{8,}' "$WORK/out.sum" | sort -u)
+  [ -n "$SUM" ] || fail "no checksum with $*: $(cat "$WORK/out.sum")"
+}
+all_reduce() {
+  local write
+  sum BPS_IB_WRITE=1
+  write=$SUM
+  grep -q 'by WRITE with immediate' "$WORK/err.sum" || fail "it did not go by verbs: $(tail -n 5 "$WORK/err.sum")"
+  sum BPS_IB_WRITE=0
+  [ "$SUM" = "$write" ] || fail "other bits by SEND, $SUM, than by WRITE, $write"
+  [ "$long" = 1 ] || return 0
+  sum NCCL_IB_HCA==rxe1
+  [ "$SUM" = "$write" ] || fail "other bits on the other device"
+  sum NCCL_IB_DISABLE=1
+  [ "$SUM" = "$write" ] || fail "other bits by TCP"
+}
+
+# A rank that is killed in the middle is named by the other one, and the server lives on.
+killed() {
+  start_server one
+  BPS_SERVERS=$SERVER_ADDRESS start_ranks 2 "$BIN/bps-perf" -b 1M -e 1M -n 1 -w 0 -c 0 -N 0
+  wait_for 60 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
+  kill -KILL "${RANK_PIDS[1]}"
+  ends_with_error 0 "rank 1" 60
+  gone "$SERVER_PID" && fail "the server died: $(tail -qn 3 "$WORK/one.err")"
+  return 0
+}
+
+# Two at a time, as there are two CPUs.
+(conformance) &
+(
+  settings && done_with settings
+  all_reduce && done_with all-reduce
+  killed && done_with "a killed rank"
+) &
+wait -n || exit 1
+wait -n || exit 1
+[ "$long" = 1 ] || exit 0
+ip link set roce0 down
+says 'rxe0:1 is not used: its state is DOWN' BPS_SOCKET_IFNAME=lo
