@@ -1,4 +1,5 @@
-// CallEngine: the calls of one communicator on this rank, from admission to completion. Belongs to the channel thread.
+// CallEngine: the calls of one communicator on this rank, from admission to completion. Belongs to
+// who has the turn (call_progress.h).
 //
 //   added (in call order) -> admitted (cut, chunks on their lanes) -> complete (all sums are in the buffers)
 #pragma once

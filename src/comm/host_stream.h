@@ -4,7 +4,7 @@
 // nothing but bps runs in a host stream, so nobody can tell the difference. Where one reads or writes what another
 // writes, the later one waits.
 //
-// Threads: any. Memory ordering: what the channel thread wrote into a call's buffers before complete() is visible to
+// Threads: any. Memory ordering: what a worker wrote into a call's buffers before complete() is visible to
 // every thread that saw the call gone through query(), synchronize() or StreamEntry::done.
 #pragma once
 #include <atomic>

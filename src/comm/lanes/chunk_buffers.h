@@ -1,5 +1,5 @@
 // ChunkBuffers: where the chunks of a call lie on this machine. With one rank per machine: in the user's buffers. With
-// several: in the slots that they share (local_ring.h). Used by one channel thread.
+// several: in the slots that they share (local_ring.h). Used with the turn (call_progress.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>

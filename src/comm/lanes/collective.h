@@ -23,7 +23,7 @@ struct ChunkRef {
   size_t bytes = 0;
 };
 
-// Made by the calling thread, then owned by the channel thread until it is complete.
+// Made by the calling thread, then owned by the engine until it is complete.
 struct Collective {
   CallInfo call;
   const uint8_t* send = nullptr;

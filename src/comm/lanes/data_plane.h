@@ -1,5 +1,5 @@
 // DataPlane: all data connections of a machine within one communicator: a lane to every owner, and the machine's own
-// summation service if it owns a share. Belongs to the channel thread.
+// summation service if it owns a share. Belongs to who has the turn (call_progress.h).
 #pragma once
 #include <functional>
 #include <memory>

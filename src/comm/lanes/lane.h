@@ -8,7 +8,7 @@
 // call, with sizes in proportion to their shares, every owner has a share-proportional number of bytes in flight. A
 // contribution stays intact until its sum has come whole: an answer to an in-place call is received beside the buffer
 // and copied (so a later version can repeat a round after a server has died). What this rank has completed on a lane is
-// one number, retired(). Belongs to the channel thread; never blocks.
+// one number, retired(). Belongs to who has the turn (call_progress.h); never blocks.
 #pragma once
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 // LocalGroup: how the ranks of one machine combine their buffers. Every rank copies its contribution to a chunk into a
 // shared slot; the leader (the lowest rank) sums them in rank order with one rounding and, where there is a network,
 // puts the machine's sum on its way as the machine's contribution; every rank copies the final sum out.
-// Belongs to the channel thread of its rank.
+// Belongs to who has the turn on its rank (call_progress.h).
 #pragma once
 #include <chrono>
 #include <deque>
