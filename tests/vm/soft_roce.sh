@@ -5,7 +5,8 @@
 #   tests/vm/soft_roce.sh ibv_devinfo
 #   VM_MEMORY=2048 tests/vm/soft_roce.sh bash -c 'cd /path/to/bps && build/bin/net-plugin-check build/lib/libnccl-net-bps.so'
 #
-# The guest sees this machine's files, read-only; /tmp, /run and /dev/shm are its own and vanish with it. Its devices are
+# The guest sees this machine's files, read-only; /tmp (but for the present directory, should it lie there), /run and
+# /dev/shm are its own and vanish with it. Its devices are
 # rxe0 (network interface roce0, 10.9.0.1) and rxe1 (roce1, 10.9.0.2); GID 1 of each is the RoCE v2 one of that address.
 # A device reaches itself only: two processes talk over rxe0, or over rxe1, or over both as two rails. (The kernel sends
 # what goes to an own address over its loopback, so rxe0 never meets rxe1.) Standard output and error of COMMAND come
@@ -59,6 +60,7 @@ while read -r file; do
 done < "$work/modules"
 
 { printf 'cd %q 2>/dev/null || cd /\n' "$PWD"; printf 'exec'; printf ' %q' "$@"; echo; } > "$image/command"
+printf '%s' "$PWD" > "$image/here"
 
 # The guest's first process, by busybox alone. Port 1 carries the output, port 2 the status.
 cat > "$image/init" <<'INIT'
@@ -75,7 +77,11 @@ b mount -o bind /dev /host/dev
 b mkdir -p /dev/shm /dev/pts
 b mount -t tmpfs none /dev/shm
 b mount -t devpts none /dev/pts
+here=/host$(b cat /here)
+b mkdir /here-before
+b mount -o bind "$here" /here-before
 b mount -t tmpfs none /host/tmp
+[ -d "$here" ] || { b mkdir -p "$here" && b mount -o bind /here-before "$here"; }
 b mount -t tmpfs none /host/run
 b cp /command /inside /host/run/
 b chroot /host /bin/bash /run/inside >/dev/vport0p1 2>&1 </dev/null
