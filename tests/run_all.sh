@@ -97,14 +97,21 @@ flavour() {
   fi
 }
 
-# sanitizers: the suites with their run-time checkers, zero suppressions. While one flavour's tests run, which mostly
-# wait, the next one is built.
-sanitizers() {
-  local tsan=("build/tsan/tests/inproc" libraries) suite ahead
-  [ "$long" = 1 ] && tsan+=("build/tsan/tests/unit")
-  flavour asan build/asan/tests/unit build/asan/tests/inproc libraries
-  make --no-print-directory FLAVOUR=tsan "${tsan[@]}" >/dev/null 2>&1 &
+# begin FLAVOUR TARGET...: builds it in the background, with what the tests, which mostly wait, leave of the processors.
+begin() {
+  nice -n 19 make --no-print-directory -j"$jobs" "FLAVOUR=$1" "${@:2}" >/dev/null 2>&1 &
   ahead=$!
+}
+
+# sanitizers: the suites with their run-time checkers, zero suppressions. While one flavour's tests run the next one is
+# built.
+asan=(build/asan/tests/unit build/asan/tests/inproc libraries)
+sanitizers() {
+  local tsan=(build/tsan/tests/inproc libraries) suite
+  [ "$long" = 1 ] && tsan+=("build/tsan/tests/unit")
+  wait "$ahead"
+  flavour asan "${asan[@]}"
+  begin tsan "${tsan[@]}"
   for suite in unit inproc; do gtest build/asan $suite 400; done
   wait "$ahead"
   flavour tsan "${tsan[@]}" || return
@@ -144,6 +151,7 @@ run_fuzzers() {
 
 main() {
   run_checks
+  begin asan "${asan[@]}"
   gtest "$build" unit 300
   gtest "$build" inproc 400
   [ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
