@@ -2,7 +2,7 @@
 # kill -9 and SIGSTOP of a rank and of a server in a loop of 64 MiB calls: every other rank ends with an error that
 # names the culprit, within the time-out; the servers forget the job; nothing stays behind.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
-ROUNDS=${BPS_TEST_ROUNDS:-2}
+ROUNDS=${ROUNDS:-2}
 [ "${BPS_TEST_LONG:-0}" = 1 ] && ROUNDS=10
 start_server stable; stable=$SERVER_PID; stable_address=$SERVER_ADDRESS
 shm_before=$(ls /dev/shm | wc -l)

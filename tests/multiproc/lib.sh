@@ -56,10 +56,20 @@ start_ranks() {
 
 gone() { ! kill -0 "$1" 2>/dev/null || [ "$(cut -d' ' -f3 "/proc/$1/stat" 2>/dev/null)" = Z ]; }
 
+# threads PID: what each of its threads does, for the report of a hang.
+threads() {
+  local task
+  for task in "/proc/$1/task"/*; do
+    echo "  thread ${task##*/}: $(awk '{ print "state " $3 ", ticks " $14 + $15 }' "$task/stat"), in $(cat "$task/wchan")"
+  done 2>/dev/null
+  command -v gdb >/dev/null && timeout 20 gdb -p "$1" -batch -ex "thread apply all bt 12" 2>/dev/null | grep -E '^(#|Thread)'
+}
+
 # ends_with_error RANK PATTERN SECONDS: the rank exits non-zero in time, and says PATTERN.
 ends_with_error() {
   local pid=${RANK_PIDS[$1]}
-  wait_for "$3" gone "$pid" || fail "rank $1 still runs ${3} s after the fault: $(tail -qn 3 "$WORK/rank$1.err")"
+  wait_for "$3" gone "$pid" || fail "rank $1 still runs ${3} s after the fault: $(tail -qn 3 "$WORK/rank$1.err")
+$(threads "$pid")"
   wait "$pid" && fail "rank $1 exited with 0"
   grep -qE "$2" "$WORK/rank$1.out" "$WORK/rank$1.err" ||
     fail "rank $1 does not say \"$2\": $(tail -qn 5 "$WORK/rank$1.out" "$WORK/rank$1.err")"
