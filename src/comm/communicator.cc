@@ -24,7 +24,7 @@ constexpr size_t kBriefBytes = 16U << 10;
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
   const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
-  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes};
+  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 
 }  // namespace
@@ -71,9 +71,16 @@ Status Communicator::connect(Deadline deadline) {
   plan_ = BPS_TRY(JobPlan::make(roster));
   const Machine& machine = roster.machines[roster.ranks[membership_.rank].machine];
   if (machine.ranks.size() > 1) {
-    const LocalGroupSpec spec{&roster, membership_.rank, ringShape(plan_, machine), env_.reduceThreads,
-                              bell_,   &failure_};
-    local_ = BPS_TRY(LocalGroup::meet(spec, deadline));
+    LocalGroupSpec spec;
+    spec.roster = &roster;
+    spec.rank = membership_.rank;
+    spec.env = &env_;
+    spec.network = workerTraffic(roster.machines.size(), plan_.shares.workers[roster.ranks[membership_.rank].machine]);
+    spec.shape = ringShape(plan_, machine);
+    spec.reduceThreads = env_.reduceThreads;
+    spec.bell = bell_;
+    spec.failure = &failure_;
+    local_ = BPS_TRY(LocalGroup::meet(std::move(spec), deadline));
   }
   ChannelParts parts;
   parts.env = env_;
