@@ -20,12 +20,12 @@ LocalGroup::LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> p
     : spec_(std::move(spec)),
       localRank_(spec_.roster->ranks[spec_.rank].localRank),
       machine_(&spec_.roster->machines[spec_.roster->ranks[spec_.rank].machine]),
-      plan_(std::move(plan)),
       ring_(std::move(ring)),
       bells_(std::move(bells)),
-      meter_(plan_->topology, rowsOf(ring_), localRank_),
-      book_(plan_->program, meter_, localRank_),
-      walks_(plan_->program.stages()),
+      traffic_(std::move(plan), rowsOf(ring_), localRank_),
+      program_(traffic_.plan().program),
+      book_(program_, traffic_.meter(), localRank_),
+      walks_(program_.stages()),
       finished_(ring_.shape().slots),
       partSum_(1, spec_.reduceThreads),
       // Over a network the average is divided once, by the owner.
@@ -49,8 +49,8 @@ bool LocalGroup::may(uint32_t rank, size_t stage) const {
   if (stage == 0) return chunk < ring_.member(rank).submitted.load() && ring_.slotFree(chunk);
   if (chunk >= ring_.done(rank, stage - 1).load()) return false;
   if (stage == lastStage() && networked()) return chunk < ring_.published().load();
-  if (plan_->program.waitsForAll(stage)) return ring_.allDid(stage - 1, chunk);
-  return chunk < ring_.done(static_cast<uint32_t>(plan_->program.predecessor(rank)), stage - 1).load();
+  if (program_.waitsForAll(stage)) return ring_.allDid(stage - 1, chunk);
+  return chunk < ring_.done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1).load();
 }
 
 bool LocalGroup::mayNotice() const { return networked() && ring_.allDid(lastStage() - 1, ring_.noticed().load()); }
@@ -84,7 +84,7 @@ Status LocalGroup::carryOut(size_t stage) {
   if (stage == 1) BPS_TRY(checkCalls(number));
   const StepBook::Entry& step = book_.at(stage, chunk.bytes, elementBytes(static_cast<DataType>(call.call.type)));
   for (const Piece& piece : step.pieces) run(piece, call, chunk, number);
-  meter_.charge(step.charges);
+  traffic_.meter().charge(step.charges);
   walk.next();
   ring_.done(localRank_, stage).store(number + 1);
   if (stage == lastStage()) --call.remaining;

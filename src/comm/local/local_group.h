@@ -16,7 +16,7 @@
 #include "src/comm/first_error.h"
 #include "src/comm/lanes/chunk_buffers.h"
 #include "src/comm/local/local_ring.h"
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine_traffic.h"
 #include "src/comm/local/step_book.h"
 #include "src/service/round.h"
 #include "src/wire/roster.h"
@@ -56,8 +56,7 @@ class LocalGroup final : public ChunkBuffers {
   void leave();
   // All ranks have taken all that this one has. Any thread.
   bool allTaken() const;
-  const MachinePlan& plan() const { return *plan_; }
-  const LinkMeter& meter() const { return meter_; }
+  MachineTraffic& traffic() { return traffic_; }
 
   // Around a sleep of the channel; false: something changed, do not sleep.
   bool fallAsleep();
@@ -85,10 +84,10 @@ class LocalGroup final : public ChunkBuffers {
   LocalGroupSpec spec_;
   uint32_t localRank_;
   const Machine* machine_;
-  std::unique_ptr<const MachinePlan> plan_;
   LocalRing ring_;
   std::vector<Doorbell> bells_;  // of every local rank
-  LinkMeter meter_;
+  MachineTraffic traffic_;
+  const LocalProgram& program_;
   StepBook book_;
   std::vector<Walk> walks_;  // by stage
   uint64_t submitted_ = 0;
