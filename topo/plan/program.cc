@@ -111,10 +111,9 @@ class Script {
   Source own() const { return {Source::kOwn, rank_}; }
   // Of the contribution of this rank or another.
   Source from(size_t rank) const { return rank == rank_ ? own() : Source{rank, rank}; }
-  template <class Ranks>
-  std::vector<Source> fromEach(const Ranks& ranks) const {
-    std::vector<Source> sources;
-    for (size_t rank : ranks) sources.push_back(from(rank));
+  std::vector<Source> fromEach(const std::vector<size_t>& ranks) const {
+    std::vector<Source> sources(ranks.size());
+    std::transform(ranks.begin(), ranks.end(), sources.begin(), [this](size_t rank) { return from(rank); });
     return sources;
   }
   std::vector<Source> fromAll() const {
