@@ -89,7 +89,7 @@ void Draft::Folding::add(Node node) {
 
 // Both GPUs of a direct NVLink may name it; NVSwitches become one.
 void Draft::addNvlinks(Topology& topology, const std::vector<NodeId>& newIds) const {
-  std::map<std::pair<NodeId, NodeId>, Link> found;
+  std::map<std::pair<NodeId, NodeId>, MachineLink> found;
   NodeId nvSwitch = kNoNode;
   for (const DraftNvlink& nvlink : nvlinks_) {
     const NodeId gpu = newIds[nvlink.gpu];
@@ -100,7 +100,7 @@ void Draft::addNvlinks(Topology& topology, const std::vector<NodeId>& newIds) co
         topology.nodes_.push_back({});
         topology.nodes_.back().kind = NodeKind::kNvSwitch;
       }
-      Link& link = found[{gpu, nvSwitch}];
+      MachineLink& link = found[{gpu, nvSwitch}];
       link = {LinkKind::kNvlink, gpu, nvSwitch, link.rate + rate, 0, link.count + nvlink.count};
       continue;
     }

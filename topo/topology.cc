@@ -93,7 +93,7 @@ std::vector<Hop> Topology::route(NodeId from, NodeId to) const {
 std::vector<Hop> Topology::nvlinkRoute(NodeId from, NodeId to) const {
   Hop out, in;  // to and from the NVSwitch
   for (LinkId id : nvlinks_) {
-    const Link& link = links_[id];
+    const MachineLink& link = links_[id];
     if (link.near == from && link.far == to) return {{id, true}};
     if (link.near == to && link.far == from) return {{id, false}};
     if (nodes_[link.far].kind != NodeKind::kNvSwitch) continue;
@@ -129,7 +129,7 @@ std::string Topology::nameOf(NodeId id) const {
 }
 
 std::string Topology::nameOfLink(LinkId id) const {
-  const Link& link = links_[id];
+  const MachineLink& link = links_[id];
   if (link.kind == LinkKind::kMemory) return nameOf(link.near) + " - memory";
   const char* nvlink = link.kind == LinkKind::kNvlink && nodes_[link.far].kind == NodeKind::kGpu ? " (NVLink)" : "";
   return nameOf(link.near) + " - " + nameOf(link.far) + nvlink;

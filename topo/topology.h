@@ -64,13 +64,13 @@ struct Node {
 enum class LinkKind { kPcie, kInterconnect, kNvlink, kMemory };
 
 // Up is from near to far. A memory link's up is what is written, its down what is read; both share its rate.
-struct Link {
+struct MachineLink {
   LinkKind kind = LinkKind::kPcie;
   NodeId near = kNoNode, far = kNoNode;
   double rate = 0;      // bytes per second each way; 0: unknown, it never limits
   double peerRate = 0;  // the most that copies between GPUs get of it; 0: no other limit
   int count = 0;        // of an NVLink: how many links it is
-  bool operator==(const Link&) const = default;
+  bool operator==(const MachineLink&) const = default;
 };
 
 struct Hop {
@@ -87,9 +87,9 @@ struct SwitchCount {
 class Topology {
  public:
   const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<Link>& links() const { return links_; }
+  const std::vector<MachineLink>& links() const { return links_; }
   const Node& node(NodeId id) const { return nodes_[id]; }
-  const Link& link(LinkId id) const { return links_[id]; }
+  const MachineLink& link(LinkId id) const { return links_[id]; }
   const std::vector<NodeId>& all(NodeKind kind) const { return ofKind_[static_cast<size_t>(kind)]; }
   std::vector<NodeId> children(NodeId id) const;
   LinkId uplink(NodeId id) const { return uplinks_[id]; }
@@ -118,7 +118,7 @@ class Topology {
   void index();
 
   std::vector<Node> nodes_;
-  std::vector<Link> links_;
+  std::vector<MachineLink> links_;
   std::vector<LinkId> uplinks_;   // by node
   std::vector<LinkId> memories_;  // by node
   std::vector<LinkId> nvlinks_;

@@ -120,6 +120,7 @@ class RankRun {
       if (rank_ == 0) print(pathLine(row) + rowText(options, row) + idealText(options, report_.facts, row));
     });
     BPS_TRY(bench.run());
+    if (rank_ == 0) print(linksText(BPS_TRY(rank.describe())));
     const BenchTotals& totals = bench.totals();
     report_.rows = totals.rows;
     report_.outOfBounds = totals.outOfBounds;

@@ -59,6 +59,8 @@ std::string rowText(const Options& options, const Row& row);
 std::string idealText(const Options& options, const JobFacts& facts, const Row& row);
 // The way a call of so many bytes takes, in words.
 std::string pathText(const JobFacts& facts, uint64_t bytes);
+// What the run moved over each link of this machine, by bpsCommDescribe's JSON; empty where that tells nothing.
+std::string linksText(const std::string& description);
 std::string footerText(uint64_t outOfBounds, double averageBusBw, double leastBw);
 
 void print(std::string_view text);

@@ -43,6 +43,7 @@ struct Env {  // defaults live here and nowhere else
   std::string strategy = "auto";
   std::string topoFile;
   std::string topoDumpFile;
+  std::string topoCounters;
   std::string netPlugin;
   std::string socketIfname;
   std::string ibHca;

@@ -70,18 +70,6 @@ std::string_view nameOf(Subsystem subsystem) {
   return "";
 }
 
-std::string expand(const std::string& pattern) {
-  std::string path;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == 'h') path += hostName();
-    if (next == 'p') path += std::to_string(::getpid());
-    if (next == 'h' || next == 'p') ++i;
-    else path += pattern[i];
-  }
-  return path;
-}
-
 std::string timeStamp() {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
@@ -94,6 +82,18 @@ std::string timeStamp() {
 
 }  // namespace
 
+std::string expandFileName(const std::string& pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'h') path += hostName();
+    if (next == 'p') path += std::to_string(::getpid());
+    if (next == 'h' || next == 'p') ++i;
+    else path += pattern[i];
+  }
+  return path;
+}
+
 std::atomic<int>& logLevel() {
   static std::atomic<int> level{static_cast<int>(LogLevel::kWarn)};
   return level;
@@ -105,7 +105,7 @@ void logInit(const Env& env) {
     logLevel() = static_cast<int>(levelOf(env.debug));
     sink().subsystems = subsystemsOf(env.debugSubsys);
     if (env.debugFile.empty()) return;
-    const std::string path = expand(env.debugFile);
+    const std::string path = expandFileName(env.debugFile);
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) logWarn(Subsystem::kEnv, "BPS_DEBUG_FILE={}: cannot be opened, logging to standard error", path);
     else sink().fd = fd;

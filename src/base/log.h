@@ -20,6 +20,8 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, kEnv = 16, kTopo = 32, kAll = ~0U };
 
 void logInit(const Env& env);
+// What a file name in a setting stands for: %h is the host's name, %p the process's id.
+std::string expandFileName(const std::string& pattern);
 // The name in brackets on this thread's lines: "rank 3", "server".
 void logThreadName(std::string name);
 std::atomic<int>& logLevel();

@@ -21,10 +21,12 @@ void sumAlone(Collective& call) {
 
 }  // namespace
 
-CallEngine::CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local)
+CallEngine::CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local,
+                       MachineTraffic* traffic)
     : control_(control),
       plane_(plane),
       local_(local),
+      traffic_(traffic),
       cutter_(plan.weights, plan.limits),
       suspected_(control.roster().endpoints()) {}
 
@@ -71,11 +73,19 @@ void CallEngine::spread(Collective& call) {
 bool CallEngine::retire() {
   bool moved = false;
   while (!active_.empty() && active_.front()->remaining == 0) {
+    count(*active_.front());
     finish(*active_.front(), Status());
     active_.pop_front();
     moved = true;
   }
   return moved;
+}
+
+void CallEngine::count(const Collective& call) {
+  if (traffic_ == nullptr) return;
+  traffic_->count(call);
+  const Roster& roster = control_.roster();
+  if (plane_ != nullptr) traffic_->countNetwork(call, roster.ranks[control_.rank()].machine, roster.machines.size());
 }
 
 Result<bool> CallEngine::stepPlane() {

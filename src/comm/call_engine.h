@@ -19,8 +19,9 @@ namespace bps {
 
 class CallEngine {
  public:
-  // `plane` is null where there is no network to use; `local` is null where this rank is alone on its machine.
-  CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local);
+  // `plane` is null where there is no network to use; `local` is null where this rank is alone on its machine;
+  // `traffic` is null where nobody counts it.
+  CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local, MachineTraffic* traffic);
 
   void add(std::unique_ptr<Collective> call) { queued_.push_back(std::move(call)); }
   // Moves what can move; true when anything did. Fails only with what ends the communicator.
@@ -39,12 +40,14 @@ class CallEngine {
   Status admit(std::unique_ptr<Collective> call);
   void spread(Collective& call);
   bool retire();
+  void count(const Collective& call);
   Result<bool> stepPlane();
   void finish(Collective& call, const Status& outcome);
 
   ControlPlane& control_;
   DataPlane* plane_;
   LocalGroup* local_;
+  MachineTraffic* traffic_;
   Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   std::vector<bool> suspected_;  // per endpoint: the hub was told

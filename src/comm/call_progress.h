@@ -27,9 +27,10 @@
 namespace bps {
 
 struct CallProgressParts {
-  ControlPlane* control = nullptr;  // these three outlive end()
+  ControlPlane* control = nullptr;  // these four outlive end()
   const FirstError* failure = nullptr;
-  LocalGroup* local = nullptr;  // null: this rank is alone on its machine
+  LocalGroup* local = nullptr;        // null: this rank is alone on its machine
+  MachineTraffic* traffic = nullptr;  // null: nobody counts it
   JobPlan plan;
   std::unique_ptr<DataPlane> plane;  // null: no network to use
   std::shared_ptr<Doorbell> bell;

@@ -40,6 +40,7 @@ Status Channel::prepare() {
   parts.control = parts_.control;
   parts.failure = parts_.failure;
   parts.local = parts_.local;
+  parts.traffic = parts_.traffic;
   parts.plan = parts_.plan;
   parts.bell = parts_.bell;
   const Roster& roster = parts_.control->roster();

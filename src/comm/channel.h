@@ -17,9 +17,10 @@ namespace bps {
 
 struct ChannelParts {
   Env env;
-  ControlPlane* control = nullptr;  // these three outlive the channel
+  ControlPlane* control = nullptr;  // these four outlive the channel
   FirstError* failure = nullptr;
-  LocalGroup* local = nullptr;  // null: this rank is alone on its machine
+  LocalGroup* local = nullptr;        // null: this rank is alone on its machine
+  MachineTraffic* traffic = nullptr;  // null: nobody counts it
   JobPlan plan;
   std::shared_ptr<Doorbell> bell;
   Deadline deadline = Deadline::never();  // of connecting

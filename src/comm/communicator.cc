@@ -24,7 +24,7 @@ constexpr size_t kBriefBytes = 16U << 10;
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
   const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
-  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes};
+  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 
 }  // namespace
@@ -57,6 +57,7 @@ Status Communicator::start() {
   Status connected = connect(deadline);
   if (connected.ok()) connected = tune(deadline);
   if (connected.ok()) {
+    if (traffic() != nullptr) traffic()->clear();  // what measured the network does not count
     logStart();
     return {};
   }
@@ -69,22 +70,42 @@ Status Communicator::start() {
 Status Communicator::connect(Deadline deadline) {
   const Roster& roster = control_->roster();
   plan_ = BPS_TRY(JobPlan::make(roster));
-  const Machine& machine = roster.machines[roster.ranks[membership_.rank].machine];
-  if (machine.ranks.size() > 1) {
-    const LocalGroupSpec spec{&roster, membership_.rank, ringShape(plan_, machine), env_.reduceThreads,
-                              bell_,   &failure_};
-    local_ = BPS_TRY(LocalGroup::meet(spec, deadline));
-  }
+  BPS_TRY(meetLocally(deadline));
   ChannelParts parts;
   parts.env = env_;
   parts.control = control_.get();
   parts.failure = &failure_;
   parts.local = local_.get();
+  parts.traffic = traffic();
   parts.plan = plan_;
   parts.bell = bell_;
   parts.deadline = deadline;
   channel_ = BPS_TRY(Channel::start(std::move(parts)));
   return control_->barrier(deadline);
+}
+
+Status Communicator::meetLocally(Deadline deadline) {
+  const Roster& roster = control_->roster();
+  const uint32_t number = roster.ranks[membership_.rank].machine;
+  const Machine& machine = roster.machines[number];
+  const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
+  if (machine.ranks.size() == 1) {
+    if (env_.topoFile.empty() && env_.topoDumpFile.empty() && env_.topoCounters.empty()) return {};
+    const MachineBrief brief = BPS_TRY(briefOf(env_, 1, network));
+    alone_ = std::make_unique<MachineTraffic>(BPS_TRY(MachinePlan::make(brief)), std::vector<LinkMeter::Number*>(), 0);
+    return {};
+  }
+  LocalGroupSpec spec;
+  spec.roster = &roster;
+  spec.rank = membership_.rank;
+  spec.env = &env_;
+  spec.network = network;
+  spec.shape = ringShape(plan_, machine);
+  spec.reduceThreads = env_.reduceThreads;
+  spec.bell = bell_;
+  spec.failure = &failure_;
+  local_ = BPS_TRY(LocalGroup::meet(std::move(spec), deadline));
+  return {};
 }
 
 Status Communicator::tune(Deadline deadline) {
@@ -206,8 +227,9 @@ Status Communicator::finalize() {
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
   if (local_ != nullptr) local_->leave();
+  Status written = writeTraffic(Deadline::in(timeoutOf(env_)));
   control_->leave(Deadline::in(timeoutOf(env_)));
-  return {};
+  return written;
 }
 
 void Communicator::abort() {
@@ -225,6 +247,10 @@ void Communicator::logStart() const {
   logInfo(Subsystem::kInit,
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank(),
           nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), tuning_.limits.unitBytes);
+  const RankEntry& self = roster.ranks[rank()];
+  if (local_ != nullptr && self.localRank == 0)
+    logInfo(Subsystem::kTopo, "{} local ranks, {}", roster.machines[self.machine].ranks.size(),
+            local_->traffic().plan().inWords());
 }
 
 }  // namespace bps

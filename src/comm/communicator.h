@@ -60,6 +60,8 @@ class Communicator {
   const Env& env() const { return env_; }
   // Facts for people and benchmarks, as JSON.
   std::string describe() const;
+  // What this machine has moved over its links since start(), as JSON; empty where nobody counts it.
+  std::string describeTraffic() const;
 
  private:
   Communicator(const Env& env, const Membership& membership) : env_(env), membership_(membership) {}
@@ -68,6 +70,11 @@ class Communicator {
   // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.
   Status tune(Deadline deadline);
   Result<double> slowestRank(size_t bytes, Deadline deadline);
+  // How the ranks of this machine work together, where it has several or the user asks.
+  Status meetLocally(Deadline deadline);
+  MachineTraffic* traffic() const { return local_ != nullptr ? &local_->traffic() : alone_.get(); }
+  // BPS_TOPO_COUNTERS, by the leader, once all ranks of the machine have all they have called for.
+  Status writeTraffic(Deadline deadline) const;
   void logStart() const;
 
   Env env_;
@@ -77,6 +84,7 @@ class Communicator {
   std::unique_ptr<ControlPlane> control_;
   JobPlan plan_;
   std::unique_ptr<LocalGroup> local_;
+  std::unique_ptr<MachineTraffic> alone_;  // of a rank alone on its machine, where the user asks
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call

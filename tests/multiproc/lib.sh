@@ -40,14 +40,15 @@ start_server() {
   SERVER_ADDRESS=$(sed -n 's/^listening on //p' "$WORK/$1.out")
 }
 
-# start_ranks N COMMAND...: sets RANK_PIDS; output of rank r in $WORK/rank$r.{out,err}.
+# start_ranks N COMMAND...: sets RANK_PIDS; output of rank r in $WORK/rank$r.{out,err}. RANKS_PER_MACHINE of them, 1 by
+# default, are one machine.
 start_ranks() {
   local n=$1; shift
   local port; port=$(free_port)
   RANK_PIDS=()
   rm -f "$WORK"/rank*.out "$WORK"/rank*.err  # what earlier ranks wrote is not for in_loop
   for ((r = 0; r < n; r++)); do
-    BPS_RANK=$r BPS_NRANKS=$n BPS_ROOT=127.0.0.1:$port BPS_HOSTID=machine$r "$@" \
+    BPS_RANK=$r BPS_NRANKS=$n BPS_ROOT=127.0.0.1:$port BPS_HOSTID=machine$((r / ${RANKS_PER_MACHINE:-1})) "$@" \
       > "$WORK/rank$r.out" 2> "$WORK/rank$r.err" &
     RANK_PIDS+=($!)
     PIDS+=($!)

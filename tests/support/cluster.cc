@@ -56,6 +56,13 @@ std::string Servers::list() const {
   return text;
 }
 
+size_t machineOf(const Job& job, size_t rank) {
+  if (job.machines.empty()) return rank / job.ranksPerMachine;
+  size_t machine = 0;
+  for (; rank >= job.machines[machine]; ++machine) rank -= job.machines[machine];
+  return machine;
+}
+
 std::vector<Status> runRanks(const Job& job, const Body& body) {
   const UniqueId id = need(UniqueId::create(job.env), "unique id");
   std::vector<std::future<Status>> ranks;
@@ -64,7 +71,7 @@ std::vector<Status> runRanks(const Job& job, const Body& body) {
     std::packaged_task<Status()> task([&job, &body, id, rank]() -> Status {
       Env env = job.env;
       env.servers = job.servers;
-      env.hostId = "machine" + std::to_string(rank / job.ranksPerMachine);
+      env.hostId = "machine" + std::to_string(machineOf(job, rank));
       const auto communicator =
           BPS_TRY(Communicator::create(env, {id, static_cast<uint32_t>(rank), static_cast<uint32_t>(job.ranks)}));
       BPS_TRY(communicator->start());

@@ -45,10 +45,13 @@ class Servers {
 struct Job {
   size_t ranks = 2;
   size_t ranksPerMachine = 1;
+  std::vector<size_t> machines = {};  // ranks of each, instead of ranksPerMachine
   std::string servers;
   Env env = testEnv();
   std::chrono::seconds limit{60};
 };
+
+size_t machineOf(const Job& job, size_t rank);
 
 // Runs body(communicator) on every rank; returns one Status per rank: of its start, else of its body. A rank that
 // outlives the limit ends the process with a message: a stuck thread cannot be taken back.

@@ -62,37 +62,61 @@ ScalarBits makeScalar(DataType type, uint64_t rank) {
   return scalar;
 }
 
-Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars) {
-  std::vector<Bytes> sums;
-  const bool many = what.ranks > what.ranksPerMachine;
-  for (size_t first = 0; first < what.ranks; first += what.ranksPerMachine) {
-    const size_t end = std::min(first + what.ranksPerMachine, what.ranks);
-    if (end - first == 1 && many) {  // alone on its machine: its contribution goes to the owner as it is
-      sums.push_back(inputs[first]);
-      continue;
-    }
-    std::vector<Contribution> round;
-    for (size_t rank = first; rank < end; ++rank)
-      round.push_back({{0, what.count, static_cast<uint8_t>(what.type), static_cast<uint8_t>(what.op),
-                        what.op == CallOp::kPreMulSum, scalars[rank]},
-                       inputs[rank].data(),
-                       inputs[rank].size()});
-    sums.emplace_back(inputs[first].size());
-    RoundSum(many ? 1 : what.ranks, 1).run(round, sums.back().data());
-  }
-  if (!many) return sums.front();
+namespace {
+
+// A sum, or the contribution of a rank that has nobody beside it: such a one is only scaled where it is added.
+struct Addend {
+  const Bytes* bytes;
+  bool raw;
+  ScalarBits scalar;
+};
+
+Bytes addUp(const Expectation& what, const std::vector<Addend>& addends, uint64_t divisor) {
   std::vector<Contribution> round;
-  for (size_t m = 0; m < sums.size(); ++m) {
-    const size_t first = m * what.ranksPerMachine;
-    const bool alone = std::min(first + what.ranksPerMachine, what.ranks) - first == 1;
+  for (const Addend& each : addends)
     round.push_back({{0, what.count, static_cast<uint8_t>(what.type), static_cast<uint8_t>(what.op),
-                      what.op == CallOp::kPreMulSum && alone, scalars[first]},
-                     sums[m].data(),
-                     sums[m].size()});
+                      what.op == CallOp::kPreMulSum && each.raw, each.scalar},
+                     each.bytes->data(),
+                     each.bytes->size()});
+  Bytes sum(addends.front().bytes->size());
+  RoundSum(divisor, 1).run(round, sum.data());
+  return sum;
+}
+
+}  // namespace
+
+Bytes expectedOf(const Expectation& what, const Ranks& order, const std::vector<Bytes>& inputs,
+                 const std::vector<ScalarBits>& scalars) {
+  struct Fold {
+    const Expectation& what;
+    const std::vector<Bytes>& inputs;
+    const std::vector<ScalarBits>& scalars;
+
+    Bytes operator()(const Ranks& ranks, uint64_t divisor) const {
+      std::vector<Bytes> sums(ranks.parts.size());
+      std::vector<Addend> addends;
+      for (size_t i = 0; i < ranks.parts.size(); ++i) {
+        const Ranks* part = &ranks.parts[i];
+        while (part->parts.size() == 1) part = &part->parts.front();
+        const bool raw = part->parts.empty();
+        if (!raw) sums[i] = (*this)(*part, 1);
+        addends.push_back({raw ? &inputs[part->rank] : &sums[i], raw, raw ? scalars[part->rank] : 0});
+      }
+      return addUp(what, addends, divisor);
+    }
+  };
+  const Ranks* all = &order;
+  while (all->parts.size() == 1 && !all->parts.front().parts.empty()) all = &all->parts.front();
+  return Fold{what, inputs, scalars}(*all, what.ranks);
+}
+
+Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars) {
+  Ranks all;
+  for (size_t rank = 0; rank < what.ranks; ++rank) {
+    if (rank % what.ranksPerMachine == 0) all.parts.emplace_back();
+    all.parts.back().parts.push_back({rank, {}});
   }
-  Bytes out(sums.front().size());
-  RoundSum(what.ranks, 1).run(round, out.data());
-  return out;
+  return expectedOf(what, all, inputs, scalars);
 }
 
 }  // namespace bps::test

@@ -25,4 +25,13 @@ struct Expectation {
 };
 Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars);
 
+// Who is added up with whom: a rank, or parts that are each rounded once.
+struct Ranks {
+  size_t rank = 0;
+  std::vector<Ranks> parts;
+};
+// The same in another order; ranksPerMachine says nothing.
+Bytes expectedOf(const Expectation& what, const Ranks& order, const std::vector<Bytes>& inputs,
+                 const std::vector<ScalarBits>& scalars);
+
 }  // namespace bps::test

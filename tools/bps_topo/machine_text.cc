@@ -77,7 +77,7 @@ void addTree(const MachineReport& report, NodeId id, const std::string& indent, 
 std::string nvlinkText(const Topology& topology) {
   std::string text;
   for (LinkId id = 0; id < topology.links().size(); ++id) {
-    const Link& link = topology.link(id);
+    const MachineLink& link = topology.link(id);
     if (link.kind != LinkKind::kNvlink) continue;
     text += fmt::format("{}  {}  {}\n", topology.nameOfLink(id), plural(static_cast<size_t>(link.count), "NVLink"),
                         rateText(link.rate));

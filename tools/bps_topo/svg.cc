@@ -79,7 +79,7 @@ class Drawing {
   }
 
   std::string line(LinkId id) const {
-    const Link& link = topology_.link(id);
+    const MachineLink& link = topology_.link(id);
     if (link.kind == LinkKind::kMemory) return {};
     const Box a = boxes_.at(link.near), b = boxes_.at(link.far);
     const LinkBytes& bytes = report_.decision.best().traffic.on(id);

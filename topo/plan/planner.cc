@@ -59,7 +59,8 @@ class Planner {
     plan.ring = ring_;
     plan.alongRing = alongRing_;
     plan.network = job_.network;
-    plan.staged = job_.network > 0 || (strategy == Strategy::kCpuAssisted && placement_.groups.size() > 1);
+    plan.staged = job_.network > 0 && (placement_.ranks.size() > 1 || onGpu(0));
+    plan.staged = plan.staged || (strategy == Strategy::kCpuAssisted && placement_.groups.size() > 1);
     const std::vector<Copy> copies = copiesOf(plan, job_.bytes, job_.unit);
     for (const Copy& copy : copies) made.traffic.charge(topology_, copy);
     made.crosses = crossesSwitches(topology_, copies);

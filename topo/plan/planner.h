@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "topo/plan/strategy.h"
+#include "topo/plan/program.h"
 
 namespace bps {
 

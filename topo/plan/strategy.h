@@ -2,16 +2,15 @@
 // after it. Pure. M is the buffer of each rank, l the ranks of a group, L all ranks.
 //
 //   cpu_assisted  each group reduce-scatters under its switch; every rank copies its M/l to host memory; the CPU adds
-//   the
-//                 groups' copies; network; every rank copies its M/l back; all-gather under the switch
+//                 the groups' copies; network; every rank copies its M/l back; all-gather under the switch
 //   scatter       all ranks reduce-scatter (over NVLink); every rank copies its part to host memory; network; back;
-//   all-gather rooted        all ranks reduce to the roots (over NVLink), each root a part; only the roots copy to and
-//   from host
+//                 all-gather
+//   rooted        all ranks reduce to the roots (over NVLink), each root a part; only the roots copy to and from host
 //                 memory; broadcast
 //   flat_ring     a ring over all ranks, whatever is between them; the parts as in scatter
 //
-// Ranks exchange directly, each part added by its owner in rank order with one rounding. Where NVLinks join the GPUs
-// only along a ring, the parts travel along it.
+// Ranks exchange directly. Where NVLinks join the GPUs only along a ring, the parts travel along it. Step by step, with
+// the order in which contributions are added, it stands in program.h.
 //
 // Every strategy runs on every machine; which is good, planner.h says.
 #pragma once
@@ -36,7 +35,7 @@ struct LocalPlan {
   std::vector<NicDuty> duties;  // who owns which part; see cutByDuty
   std::vector<size_t> ring;     // all ranks in the order of the ring
   bool alongRing = false;       // scatter and rooted pass their parts along the ring too
-  bool staged = true;           // false: nothing goes through host memory (one machine, one group)
+  bool staged = true;           // false: nothing goes through host memory (one machine, one group; a single rank there)
   double network = 1;           // bytes through the machine's NICs, each way, for every byte of the buffer
 };
 
@@ -44,11 +43,6 @@ struct LocalPlan {
 std::vector<size_t> nvlinkRing(const Topology& topology, const Placement& placement);
 // Every two ranks are joined by NVLink.
 bool nvlinkJoinsAll(const Topology& topology, const Placement& placement);
-
-// Everything that one all-reduce of `bytes` moves, in units of `unit` (the element's size).
-std::vector<Copy> copiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
-// The same when every rank copies its whole buffer to host memory and back and the CPU does all the rest.
-std::vector<Copy> bruteForceCopiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 
 // A peer copy goes over PCIe from one group to another.
 bool crossesSwitches(const Topology& topology, const std::vector<Copy>& copies);

@@ -43,7 +43,7 @@ std::vector<double> timesOf(const Topology& topology, const Traffic& traffic) {
   const auto seconds = [](uint64_t bytes, double rate) { return rate > 0 ? static_cast<double>(bytes) / rate : 0; };
   std::vector<double> times;
   for (LinkId id = 0; id < topology.links().size(); ++id) {
-    const Link& link = topology.link(id);
+    const MachineLink& link = topology.link(id);
     const LinkBytes& bytes = traffic.on(id);
     const uint64_t up = bytes.total(true), down = bytes.total(false);
     const bool memory = link.kind == LinkKind::kMemory;

@@ -42,6 +42,7 @@ class Traffic {
   explicit Traffic(const Topology& topology) : links_(topology.links().size()) {}
   void charge(const Topology& topology, const Copy& copy);
   const LinkBytes& on(LinkId link) const { return links_[link]; }
+  LinkBytes& on(LinkId link) { return links_[link]; }
 
  private:
   std::vector<LinkBytes> links_;

@@ -76,7 +76,7 @@ class Writer {
     attribute("dev", fmt::format("{}", node.dev));
     attribute("sm", fmt::format("{}", node.sm));
     text_ += ">\n";
-    for (const Link& link : topology_.links()) {
+    for (const MachineLink& link : topology_.links()) {
       if (link.kind != LinkKind::kNvlink || (link.near != id && link.far != id)) continue;
       const Node& other = topology_.node(link.near == id ? link.far : link.near);
       const bool toSwitch = other.kind == NodeKind::kNvSwitch;

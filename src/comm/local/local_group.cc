@@ -5,17 +5,31 @@
 #include "src/base/format.h"
 
 namespace bps {
+namespace {
 
-LocalGroup::LocalGroup(LocalGroupSpec spec, LocalRing ring, std::vector<Doorbell> bells)
+std::vector<LinkMeter::Number*> rowsOf(const LocalRing& ring) {
+  std::vector<LinkMeter::Number*> rows;
+  for (uint32_t rank = 0; rank < ring.shape().ranks; ++rank) rows.push_back(ring.counters(rank));
+  return rows;
+}
+
+}  // namespace
+
+LocalGroup::LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> plan, LocalRing ring,
+                       std::vector<Doorbell> bells)
     : spec_(std::move(spec)),
       localRank_(spec_.roster->ranks[spec_.rank].localRank),
       machine_(&spec_.roster->machines[spec_.roster->ranks[spec_.rank].machine]),
       ring_(std::move(ring)),
       bells_(std::move(bells)),
+      traffic_(std::move(plan), rowsOf(ring_), localRank_),
+      program_(traffic_.plan().program),
+      book_(program_, traffic_.meter(), localRank_),
+      walks_(program_.stages()),
       finished_(ring_.shape().slots),
-      round_(ring_.shape().ranks),
+      partSum_(1, spec_.reduceThreads),
       // Over a network the average is divided once, by the owner.
-      roundSum_(spec_.roster->machines.size() == 1 ? spec_.roster->ranks.size() : 1, spec_.reduceThreads) {}
+      machineSum_(networked() ? 1 : spec_.roster->ranks.size(), spec_.reduceThreads) {}
 
 void LocalGroup::Walk::next() {
   if (++index < calls.front()->chunks.size()) return;
@@ -26,47 +40,92 @@ void LocalGroup::Walk::next() {
 void LocalGroup::submit(Collective& call) {
   call.firstChunk = submitted_;
   submitted_ += call.chunks.size();
-  in_.calls.push_back(&call);
-  out_.calls.push_back(&call);
+  for (Walk& walk : walks_) walk.calls.push_back(&call);
+  ring_.member(localRank_).submitted.store(submitted_);
 }
 
-bool LocalGroup::canSum() const {
-  if (!leads() || summed_ >= copiedIn_) return false;
-  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)
-    if (ring_.member(rank).contributed.load() <= summed_) return false;
-  return true;
+bool LocalGroup::may(uint32_t rank, size_t stage) const {
+  const uint64_t chunk = ring_.done(rank, stage).load();
+  if (stage == 0) return chunk < ring_.member(rank).submitted.load() && ring_.slotFree(chunk);
+  if (chunk >= ring_.done(rank, stage - 1).load()) return false;
+  if (stage == lastStage() && networked()) return chunk < ring_.published().load();
+  if (program_.waitsForAll(stage)) return ring_.allDid(stage - 1, chunk);
+  return chunk < ring_.done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1).load();
 }
 
-bool LocalGroup::canCopyOut() const { return !out_.atEnd() && copiedOut_ < ring_.published().load(); }
+bool LocalGroup::mayNotice() const { return networked() && ring_.allDid(lastStage() - 1, ring_.noticed().load()); }
 
-void LocalGroup::copyIn() {
-  const Collective& call = *in_.calls.front();
-  const ChunkRef& chunk = call.chunks[in_.index];
-  ring_.note(copiedIn_, localRank_) = {call.call, chunk.bytes};
-  if (chunk.bytes > 0) std::memcpy(ring_.contribution(copiedIn_, localRank_), call.send + chunk.offset, chunk.bytes);
-  in_.next();
-  ring_.member(localRank_).contributed.store(++copiedIn_);
+bool LocalGroup::mayAnything(uint32_t rank) const {
+  for (size_t stage = 0; stage <= lastStage(); ++stage)
+    if (may(rank, stage)) return true;
+  return rank == 0 && mayNotice();
 }
 
-Status LocalGroup::sum() {
-  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
-    const ChunkNote& note = ring_.note(summed_, rank);
-    round_[rank] = {note.call, ring_.contribution(summed_, rank), note.bytes};
+Result<bool> LocalGroup::step() {
+  bool moved = false;
+  // Later stages first: they free slots, and others wait for them.
+  for (size_t stage = walks_.size(); stage-- > 0;) {
+    for (bool more = may(localRank_, stage); more; more = stage > 0 && may(localRank_, stage)) {
+      BPS_TRY(carryOut(stage));
+      moved = true;
+    }
   }
-  BPS_TRY(checkRound(round_, [this](size_t local) { return spec_.roster->rankName(machine_->ranks[local]); }));
-  roundSum_.run(round_, ring_.sum(summed_));
-  ++summed_;
-  if (spec_.roster->machines.size() == 1) publish(summed_);
+  for (; localRank_ == 0 && mayNotice(); moved = true) ring_.noticed().fetch_add(1);
+  if (!moved) BPS_TRY(checkLeft());
+  return moved;
+}
+
+Status LocalGroup::carryOut(size_t stage) {
+  Walk& walk = walks_[stage];
+  Collective& call = *walk.calls.front();
+  const ChunkRef& chunk = call.chunks[walk.index];
+  const uint64_t number = ring_.done(localRank_, stage).load();
+  if (stage == 0) ring_.note(number, localRank_) = {call.call, chunk.bytes};
+  if (stage == 1) BPS_TRY(checkCalls(number));
+  const StepBook::Entry& step = book_.at(stage, chunk.bytes, elementBytes(static_cast<DataType>(call.call.type)));
+  for (const Piece& piece : step.pieces) run(piece, call, chunk, number);
+  traffic_.meter().charge(step.charges);
+  walk.next();
+  ring_.done(localRank_, stage).store(number + 1);
+  if (stage == lastStage()) --call.remaining;
+  wakeOthers();
   return {};
 }
 
-void LocalGroup::copyOut() {
-  Collective& call = *out_.calls.front();
-  const ChunkRef& chunk = call.chunks[out_.index];
-  if (chunk.bytes > 0) std::memcpy(call.recv + chunk.offset, ring_.sum(copiedOut_), chunk.bytes);
-  out_.next();
-  ring_.member(localRank_).consumed.store(++copiedOut_);
-  --call.remaining;
+// All ranks of the machine have begun with this chunk: do they mean the same?
+Status LocalGroup::checkCalls(uint64_t chunk) {
+  round_.clear();
+  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
+    const ChunkNote& note = ring_.note(chunk, rank);
+    round_.push_back({note.call, nullptr, note.bytes});
+  }
+  return checkRound(round_, [this](size_t local) { return spec_.roster->rankName(machine_->ranks[local]); });
+}
+
+const uint8_t* LocalGroup::locate(const Source& source, const uint8_t* own, uint64_t number) const {
+  if (source.area == Source::kOwn) return own;
+  return source.area == Source::kSumArea ? ring_.sum(number) : ring_.area(number, source.area);
+}
+
+void LocalGroup::run(const Piece& piece, const Collective& call, const ChunkRef& chunk, uint64_t number) {
+  const uint64_t at = piece.part.begin, bytes = piece.part.size();
+  uint8_t* target = (piece.target == Piece::Target::kResult    ? call.recv + chunk.offset
+                     : piece.target == Piece::Target::kSumArea ? ring_.sum(number)
+                                                               : ring_.area(number, localRank_)) +
+                    at;
+  const uint8_t* own = call.send + chunk.offset;
+  if (piece.sources.size() == 1 && !piece.completes) {
+    std::memcpy(target, locate(piece.sources[0], own, number) + at, bytes);
+    return;
+  }
+  round_.clear();
+  for (const Source& source : piece.sources) {
+    CallInfo info = call.call;
+    if (source.contributor == Source::kAddedUp) info.hasScalar = false;  // the scalars are in it already
+    else info.scalar = ring_.note(number, static_cast<uint32_t>(source.contributor)).call.scalar;
+    round_.push_back({info, locate(source, own, number) + at, bytes});
+  }
+  (piece.completes ? machineSum_ : partSum_).run(round_, target);
 }
 
 ChunkView LocalGroup::view(const Collective& call, size_t index) const {
@@ -81,61 +140,43 @@ void LocalGroup::finished(Collective& call, size_t index) {
   const uint32_t slots = ring_.shape().slots;
   finished_[(call.firstChunk + index) % slots] = true;
   uint64_t upTo = ring_.published().load();
-  const uint64_t before = upTo;
-  for (; upTo < summed_ && finished_[upTo % slots]; ++upTo) finished_[upTo % slots] = false;
-  if (upTo > before) publish(upTo);
-}
-
-void LocalGroup::publish(uint64_t upTo) {
+  const uint64_t before = upTo, noticed = ring_.noticed().load();
+  for (; upTo < noticed && finished_[upTo % slots]; ++upTo) finished_[upTo % slots] = false;
+  if (upTo == before) return;
   ring_.published().store(upTo);
-  wakeAll();
-}
-
-Result<bool> LocalGroup::step() {
-  bool moved = false;
-  if (canCopyIn()) {
-    copyIn();
-    moved = true;
-  }
-  while (canSum()) {
-    BPS_TRY(sum());
-    moved = true;
-  }
-  while (canCopyOut()) {
-    copyOut();
-    moved = true;
-  }
-  if (moved) wakeAll();
-  else BPS_TRY(checkLeft());
-  return moved;
+  wakeOthers();
 }
 
 // A rank that has left contributes nothing to the calls that are still under way here.
 Status LocalGroup::checkLeft() const {
-  if (out_.atEnd()) return {};
-  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
-    const LocalRing::Member& member = ring_.member(rank);
-    if (member.left.load() == 0) continue;
-    if (member.contributed.load() < submitted_)
+  const Walk& last = walks_.back();
+  if (last.calls.empty()) return {};
+  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)
+    if (ring_.member(rank).left.load() != 0 && ring_.member(rank).submitted.load() < submitted_)
       return failure(Code::kRemote, "{} has left the communicator, {} cannot complete",
-                     spec_.roster->rankName(machine_->ranks[rank]), describe(out_.calls.back()->call));
-  }
+                     spec_.roster->rankName(machine_->ranks[rank]), describe(last.calls.back()->call));
   return {};
 }
 
 void LocalGroup::leave() {
   ring_.member(localRank_).left.store(1);
-  wakeAll();
+  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)
+    if (rank != localRank_) bells_[rank].ring();
 }
 
-void LocalGroup::wakeAll() const {
+bool LocalGroup::allTaken() const {
+  const uint64_t mine = ring_.done(localRank_, lastStage()).load();
+  return mine == 0 || ring_.allDid(lastStage(), mine - 1);
+}
+
+void LocalGroup::wakeOthers() const {
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)
-    if (rank != localRank_ && ring_.member(rank).asleep.load() != 0) bells_[rank].ring();
+    if (rank != localRank_ && ring_.member(rank).asleep.load() != 0 && mayAnything(rank)) bells_[rank].ring();
 }
 
 bool LocalGroup::fallAsleep() {
   ring_.member(localRank_).asleep.store(1);
-  return !canCopyIn() && !canSum() && !canCopyOut();
+  return !mayAnything(localRank_);
 }
 
 void LocalGroup::awake() { ring_.member(localRank_).asleep.store(0); }

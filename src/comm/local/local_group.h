@@ -1,6 +1,10 @@
-// LocalGroup: how the ranks of one machine combine their buffers. Every rank copies its contribution to a chunk into a
-// shared slot; the leader (the lowest rank) sums them in rank order with one rounding and, where there is a network,
-// puts the machine's sum on its way as the machine's contribution; every rank copies the final sum out.
+// LocalGroup: how the ranks of one machine combine their buffers. Every rank carries out its part of the machine's plan
+// (topo/plan/program.h) on every chunk, several chunks at different stages at a time. Before the last stage the leader
+// (the lowest rank) puts the machine's sum on its way as the machine's contribution, where there is a network.
+//
+// A rank's device memory is the user's buffer, which no other process sees: what a rank gets from another is one copy
+// through the shared areas, counted once, from the one's seat to the other's.
+//
 // Belongs to who has the turn on its rank (call_progress.h).
 #pragma once
 #include <chrono>
@@ -12,6 +16,8 @@
 #include "src/comm/first_error.h"
 #include "src/comm/lanes/chunk_buffers.h"
 #include "src/comm/local/local_ring.h"
+#include "src/comm/local/machine_traffic.h"
+#include "src/comm/local/step_book.h"
 #include "src/service/round.h"
 #include "src/wire/roster.h"
 
@@ -20,7 +26,9 @@ namespace bps {
 struct LocalGroupSpec {
   const Roster* roster = nullptr;
   uint32_t rank = 0;
-  LocalRingShape shape;
+  const Env* env = nullptr;  // of the leader; what it says of the machine holds for all
+  double network = 0;        // bytes through the machine's NICs, each way, for every byte of a buffer
+  LocalRingShape shape;      // stages and counters follow from the plan
   int reduceThreads = 1;
   std::shared_ptr<Doorbell> bell;       // wakes this rank's channel
   const FirstError* failure = nullptr;  // of the communicator: ends a meeting
@@ -30,20 +38,25 @@ class LocalGroup final : public ChunkBuffers {
  public:
   // Meets the other ranks of the machine; ends at the deadline, naming who did not come.
   static Result<std::unique_ptr<LocalGroup>> meet(LocalGroupSpec spec, Deadline deadline);
-  LocalGroup(LocalGroupSpec spec, LocalRing ring, std::vector<Doorbell> bells);
+  LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> plan, LocalRing ring, std::vector<Doorbell> bells);
 
   // The call's chunks, in call order. The call stays until its remaining chunks are 0.
   void submit(Collective& call);
-  // Copies in, sums, copies out; true when anything moved.
+  // Takes the steps that can be taken; true when anything moved.
   Result<bool> step();
 
   ChunkBuffers& buffers() { return *this; }
-  bool ready(const Collective& call, size_t index) const override { return call.firstChunk + index < summed_; }
+  bool ready(const Collective& call, size_t index) const override {
+    return call.firstChunk + index < ring_.noticed().load();
+  }
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
   // This rank says goodbye: it will not contribute again. Any thread, once no call is in flight.
   void leave();
+  // All ranks have taken all that this one has. Any thread.
+  bool allTaken() const;
+  MachineTraffic& traffic() { return traffic_; }
 
   // Around a sleep of the channel; false: something changed, do not sleep.
   bool fallAsleep();
@@ -53,30 +66,34 @@ class LocalGroup final : public ChunkBuffers {
   struct Walk {  // the chunks of submitted calls, one after the other
     std::deque<Collective*> calls;
     size_t index = 0;
-    bool atEnd() const { return calls.empty(); }
     void next();
   };
-  bool leads() const { return localRank_ == 0; }
-  bool canCopyIn() const { return !in_.atEnd() && ring_.slotFree(copiedIn_); }
-  bool canSum() const;
-  bool canCopyOut() const;
+  size_t lastStage() const { return walks_.size() - 1; }
+  bool networked() const { return spec_.roster->machines.size() > 1; }
+  // What any rank of the machine may do next.
+  bool may(uint32_t rank, size_t stage) const;
+  bool mayNotice() const;
+  bool mayAnything(uint32_t rank) const;
   Status checkLeft() const;
-  void copyIn();
-  Status sum();
-  void copyOut();
-  void publish(uint64_t upTo);
-  void wakeAll() const;
+  Status carryOut(size_t stage);
+  Status checkCalls(uint64_t chunk);
+  void run(const Piece& piece, const Collective& call, const ChunkRef& chunk, uint64_t number);
+  const uint8_t* locate(const Source& source, const uint8_t* own, uint64_t number) const;
+  void wakeOthers() const;
 
   LocalGroupSpec spec_;
   uint32_t localRank_;
   const Machine* machine_;
   LocalRing ring_;
   std::vector<Doorbell> bells_;  // of every local rank
-  Walk in_, out_;
-  uint64_t submitted_ = 0, copiedIn_ = 0, summed_ = 0, copiedOut_ = 0;
+  MachineTraffic traffic_;
+  const LocalProgram& program_;
+  StepBook book_;
+  std::vector<Walk> walks_;  // by stage
+  uint64_t submitted_ = 0;
   std::vector<bool> finished_;  // per slot: the network has brought its sum
   std::vector<Contribution> round_;
-  RoundSum roundSum_;
+  RoundSum partSum_, machineSum_;  // of some of the machine's ranks; of all of them
 };
 
 }  // namespace bps

@@ -1,7 +1,10 @@
 // How the ranks of one machine find each other: a Unix socket in the abstract name space, named after the job, over
-// which the leader hands out the ring's memory and every rank's doorbell. Only processes of the same user are let in.
+// which the leader hands out the brief of the machine (machine_plan.h), the ring's memory and every rank's doorbell.
+// Only processes of the same user are let in.
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +20,8 @@ namespace bps {
 namespace {
 
 constexpr size_t kMostFds = 250;  // the kernel passes at most 253 at once
+constexpr size_t kGifts = 2;      // the brief and the ring; then come the doorbells
+constexpr off_t kMostBriefBytes = 64 << 20;
 
 struct Name {
   sockaddr_un address{};
@@ -34,7 +39,7 @@ Name nameOf(uint64_t job, uint32_t machine) {
 
 Status sendFds(int socket, uint32_t number, const std::vector<int>& fds) {
   iovec data{&number, sizeof number};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + 1))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + kGifts))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
@@ -58,7 +63,7 @@ struct Received {
 Result<Received> receiveFds(int socket) {
   Received received;
   iovec data{&received.number, sizeof received.number};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + 1))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + kGifts))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
@@ -100,7 +105,7 @@ class Host {
     listening_ = socket_ && ::bind(socket_.get(), address, name.length) == 0 && ::listen(socket_.get(), 256) == 0;
   }
 
-  Result<std::vector<Doorbell>> gather(const LocalRing& ring, Deadline deadline) {
+  Result<std::vector<Doorbell>> gather(int brief, const LocalRing& ring, Deadline deadline) {
     if (!listening_) return systemFailure("listening for the other ranks of this machine", errno);
     bells_[0] = UniqueFd(::dup(spec_.bell->fd()));
     size_t missing = machine_.ranks.size() - 1;
@@ -109,7 +114,7 @@ class Host {
       if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
       if (readable(socket_.get(), deadline.leftMs(100)) && takeOne()) --missing;
     }
-    std::vector<int> fds{ring.fd()};
+    std::vector<int> fds{brief, ring.fd()};
     for (const UniqueFd& bell : bells_) fds.push_back(bell.get());
     for (size_t local = 1; local < members_.size(); ++local)
       BPS_TRY(sendFds(members_[local].get(), static_cast<uint32_t>(local), fds));
@@ -164,6 +169,57 @@ Result<Received> visit(const LocalGroupSpec& spec, uint32_t localRank, const Nam
   return receiveFds(socket.get());
 }
 
+Result<UniqueFd> fileOf(const Blob& bytes) {
+  UniqueFd file(::memfd_create("bps-machine", MFD_CLOEXEC));
+  if (!file || ::pwrite(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return systemFailure("memory for the brief of the local ranks", errno);
+  return file;
+}
+
+Result<Blob> contentOf(const UniqueFd& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return systemFailure("fstat of the local leader's brief", errno);
+  if (status.st_size > kMostBriefBytes)
+    return failure(Code::kRemote, "the local leader's brief has {} bytes, more than {}", status.st_size,
+                   kMostBriefBytes);
+  Blob bytes(static_cast<size_t>(status.st_size));
+  if (::pread(file.get(), bytes.data(), bytes.size(), 0) != status.st_size)
+    return systemFailure("reading the local leader's brief", errno);
+  return bytes;
+}
+
+LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
+  shape.stages = static_cast<uint32_t>(plan.program.stages());
+  shape.counters = static_cast<uint32_t>(LinkMeter::size(plan.topology));
+  return shape;
+}
+
+Result<std::unique_ptr<LocalGroup>> lead(LocalGroupSpec spec, const Machine& machine, const Name& name,
+                                         Deadline deadline) {
+  const MachineBrief brief = BPS_TRY(briefOf(*spec.env, machine.ranks.size(), spec.network));
+  auto plan = BPS_TRY(MachinePlan::make(brief));
+  const UniqueFd file = BPS_TRY(fileOf(encode(brief)));
+  LocalRing ring = BPS_TRY(LocalRing::create(shapeFor(*plan, spec.shape)));
+  Host host(spec, machine, name);
+  std::vector<Doorbell> bells = BPS_TRY(host.gather(file.get(), ring, deadline));
+  return std::make_unique<LocalGroup>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
+}
+
+Result<std::unique_ptr<LocalGroup>> follow(LocalGroupSpec spec, const Machine& machine, Received gift) {
+  if (gift.fds.size() != machine.ranks.size() + kGifts)
+    return Status(Code::kRemote, "the local leader's gift is incomplete");
+  const Blob content = BPS_TRY(contentOf(gift.fds[0]));
+  const MachineBrief brief = BPS_TRY(decodeMachineBrief(content));
+  if (brief.ranks != machine.ranks.size())
+    return failure(Code::kRemote, "the local leader speaks of {} ranks, there are {}", brief.ranks,
+                   machine.ranks.size());
+  auto plan = BPS_TRY(MachinePlan::make(brief));
+  LocalRing ring = BPS_TRY(LocalRing::attach(shapeFor(*plan, spec.shape), std::move(gift.fds[1])));
+  std::vector<Doorbell> bells;
+  for (size_t i = kGifts; i < gift.fds.size(); ++i) bells.emplace_back(std::move(gift.fds[i]));
+  return std::make_unique<LocalGroup>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(LocalGroupSpec spec, Deadline deadline) {
@@ -172,19 +228,9 @@ Result<std::unique_ptr<LocalGroup>> LocalGroup::meet(LocalGroupSpec spec, Deadli
   if (machine.ranks.size() >= kMostFds)
     return failure(Code::kInvalidUsage, "{} ranks on one machine, at most {} can meet", machine.ranks.size(), kMostFds);
   const Name name = nameOf(spec.roster->jobId, self.machine);
-  if (self.localRank == 0) {
-    LocalRing ring = BPS_TRY(LocalRing::create(spec.shape));
-    Host host(spec, machine, name);
-    std::vector<Doorbell> bells = BPS_TRY(host.gather(ring, deadline));
-    return std::make_unique<LocalGroup>(std::move(spec), std::move(ring), std::move(bells));
-  }
+  if (self.localRank == 0) return lead(std::move(spec), machine, name, deadline);
   Received gift = BPS_TRY(visit(spec, self.localRank, name, deadline));
-  if (gift.fds.size() != machine.ranks.size() + 1)
-    return Status(Code::kRemote, "the local leader's gift is incomplete");
-  LocalRing ring = BPS_TRY(LocalRing::attach(spec.shape, std::move(gift.fds[0])));
-  std::vector<Doorbell> bells;
-  for (size_t i = 1; i < gift.fds.size(); ++i) bells.emplace_back(std::move(gift.fds[i]));
-  return std::make_unique<LocalGroup>(std::move(spec), std::move(ring), std::move(bells));
+  return follow(std::move(spec), machine, std::move(gift));
 }
 
 }  // namespace bps

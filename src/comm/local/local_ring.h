@@ -1,15 +1,19 @@
-// LocalRing: the memory that the ranks of one machine share: a ring of slots, each with one chunk's contribution per
-// rank and its sum.
+// LocalRing: the memory that the ranks of one machine share: a ring of slots, each with one chunk's areas
+// (topo/plan/program.h): one per rank and one for the sum; and how far each rank is.
 //
 // Chunks of all calls are numbered on; chunk q lies in slot q % slots. Each number below only grows:
-//   contributed(r)   rank r has copied in chunks below it     written by r, read by the leader
-//   published        sums below it are in their slots         written by the leader, read by all
-//   consumed(r)      rank r has copied out sums below it      written by r, read by all
-// A slot is free for chunk q when every rank has consumed chunk q - slots.
+//   submitted(r)   rank r has been asked for chunks below it                  written by r
+//   done(r, s)     rank r has done stage s of chunks below it                 written by r
+//   noticed        the leader knows that the machine's sum of chunks below it is there      written by the leader
+//   published      the final sums of chunks below it are in the sum areas     written by the leader, where it has to do
+//                  with a network
+// A slot is free for chunk q when every rank has done the last stage of chunk q - slots.
 //
 // Memory ordering: all of these are sequentially consistent. A number is stored after the bytes it speaks of and loaded
 // before they are touched. A rank sets asleep and looks at the numbers again before it sleeps; who changes a number
-// looks at asleep after it: one of the two always sees the other, so no wake-up is lost.
+// looks at asleep after it: one of the two always sees the other. All numbers are there for all to see, so who changes
+// one can tell whom that lets go on, and wakes nobody else; where several changes together let a rank go on, the last
+// of them sees all others.
 //
 // The memory is an unnamed memfd: it vanishes with the last process that holds it, whatever becomes of them.
 #pragma once
@@ -27,9 +31,11 @@ struct LocalRingShape {
   uint32_t ranks = 0;
   uint32_t slots = 0;
   uint64_t slotBytes = 0;
+  uint32_t stages = 0;
+  uint32_t counters = 0;  // of each rank, for the bytes that it moves over links
 };
 
-// What a rank says of the chunk that it copied in.
+// What a rank says of the chunk in its first stage.
 struct ChunkNote {
   CallInfo call;
   uint64_t bytes = 0;
@@ -38,10 +44,9 @@ struct ChunkNote {
 class LocalRing {
  public:
   struct Member {
-    alignas(64) std::atomic<uint64_t> contributed{0};
-    std::atomic<uint64_t> consumed{0};
+    alignas(64) std::atomic<uint64_t> submitted{0};
     std::atomic<uint32_t> asleep{0};
-    std::atomic<uint32_t> left{0};  // has said goodbye: contributed() will not grow any more
+    std::atomic<uint32_t> left{0};  // has said goodbye: submitted() will not grow any more
   };
 
   // The leader makes the memory; the others map what they are given. Fails when the sizes do not agree.
@@ -53,28 +58,44 @@ class LocalRing {
 
   const LocalRingShape& shape() const { return shape_; }
   int fd() const { return fd_.get(); }
-  Member& member(uint32_t rank) const { return members_[rank]; }
-  std::atomic<uint64_t>& published() const { return *published_; }
-  ChunkNote& note(uint64_t chunk, uint32_t rank) const { return notes_[chunk % shape_.slots * shape_.ranks + rank]; }
-  uint8_t* contribution(uint64_t chunk, uint32_t rank) const {
-    return data_ + (chunk % shape_.slots * (shape_.ranks + 1) + rank) * shape_.slotBytes;
+  Member& member(uint32_t rank) const { return at<Member>(membersAt_)[rank]; }
+  std::atomic<uint64_t>& done(uint32_t rank, size_t stage) const {
+    return at<Number>(doneAt_)[rank * doneRow_ + stage];
   }
-  uint8_t* sum(uint64_t chunk) const { return contribution(chunk, shape_.ranks); }
-  // Every rank has consumed the chunk that had this one's slot before.
-  bool slotFree(uint64_t chunk) const;
+  std::atomic<uint64_t>& noticed() const { return at<Number>(0)[0]; }
+  std::atomic<uint64_t>& published() const { return at<Number>(0)[1]; }
+  // Belong to their rank; others may read them at any time.
+  std::atomic<uint64_t>* counters(uint32_t rank) const { return at<Number>(countersAt_) + rank * counterRow_; }
+  ChunkNote& note(uint64_t chunk, uint32_t rank) const {
+    return at<ChunkNote>(notesAt_)[chunk % shape_.slots * shape_.ranks + rank];
+  }
+  uint8_t* area(uint64_t chunk, size_t rank) const {
+    return base_ + dataAt_ + (chunk % shape_.slots * (shape_.ranks + 1) + rank) * shape_.slotBytes;
+  }
+  uint8_t* sum(uint64_t chunk) const { return area(chunk, shape_.ranks); }
+
+  // Every rank has done this stage of the chunk.
+  bool allDid(size_t stage, uint64_t chunk) const;
+  // Every rank has taken the chunk that had this one's slot before.
+  bool slotFree(uint64_t chunk) const {
+    return chunk < shape_.slots || allDid(shape_.stages - 1, chunk - shape_.slots);
+  }
 
  private:
-  LocalRing(const LocalRingShape& shape, UniqueFd fd) : shape_(shape), fd_(std::move(fd)) {}
+  using Number = std::atomic<uint64_t>;
+
+  LocalRing(const LocalRingShape& shape, UniqueFd fd);
   Status map();
-  size_t bytes() const;
+  template <class T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
 
   LocalRingShape shape_;
   UniqueFd fd_;
+  size_t doneRow_, counterRow_;  // numbers of a rank, with what keeps those of the next in other cache lines
+  size_t membersAt_, doneAt_, countersAt_, notesAt_, dataAt_, bytes_;
   uint8_t* base_ = nullptr;
-  std::atomic<uint64_t>* published_ = nullptr;
-  Member* members_ = nullptr;
-  ChunkNote* notes_ = nullptr;
-  uint8_t* data_ = nullptr;
 };
 
 }  // namespace bps

@@ -83,8 +83,8 @@ TEST(TopologyFiles, NvlinkOfBothEndsIsOneAndNvSwitchesAreOne) {
       "tclass='0x030200'/></gpu></pci>"
       "<pci busid='0000:09:00.0' class='0x068000'/>\n";
   const Topology topology = parsed(inCpu(gpus));
-  std::vector<const Link*> nvlinks;
-  for (const Link& link : topology.links())
+  std::vector<const MachineLink*> nvlinks;
+  for (const MachineLink& link : topology.links())
     if (link.kind == LinkKind::kNvlink) nvlinks.push_back(&link);
   ASSERT_EQ(nvlinks.size(), 2U);
   EXPECT_EQ(nvlinks[0]->count, 4);

@@ -1,0 +1,59 @@
+// What the machine of rank 0 moved over each of its links in the whole run, on "#" lines. Said where it tells
+// something: where ranks stand for GPUs, or memory is of several CPUs.
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "perf/report/report.h"
+
+namespace bps::perf {
+namespace {
+
+using Json = nlohmann::json;
+
+double gigabytes(const Json& bytes) { return bytes.get<double>() / 1e9; }
+
+double sum(const Json& kinds) {
+  double all = 0;
+  for (const auto& bytes : kinds) all += gigabytes(bytes);
+  return all;
+}
+
+bool tellsSomething(const Json& machine) {
+  for (const auto& seat : machine["ranks"])
+    if (seat.get<std::string>().starts_with("GPU ")) return true;
+  size_t memories = 0;
+  for (const auto& link : machine["links"]) memories += link["link"].get<std::string>().ends_with(" - memory") ? 1 : 0;
+  return memories > 1;
+}
+
+// "peer 0.05 and 0.05, nic ...": what each kind has of both directions.
+std::string kindsText(const Json& link) {
+  std::string text;
+  for (const char* kind : {"peer", "staging", "sum", "nic"}) {
+    const double up = link["up"].contains(kind) ? gigabytes(link["up"][kind]) : 0;
+    const double down = link["down"].contains(kind) ? gigabytes(link["down"][kind]) : 0;
+    if (up + down > 0) text += fmt::format("{}{} {:.6g} {:.6g}", text.empty() ? "" : ", ", kind, up, down);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string linksText(const std::string& description) {
+  const Json facts = Json::parse(description, nullptr, false);
+  if (!facts.is_object() || !facts.contains("machine") || !tellsSomething(facts["machine"])) return {};
+  const Json& machine = facts["machine"];
+  std::string text = fmt::format("# links of {} by {}: {} calls, {:.6g} GB; GB towards the CPU and from it\n",
+                                 machine["host"].get<std::string>(), machine["strategy"].get<std::string>(),
+                                 machine["calls"].get<uint64_t>(), gigabytes(machine["bytes"]));
+  for (const auto& link : machine["links"]) {
+    const double up = sum(link["up"]), down = sum(link["down"]);
+    if (up + down == 0) continue;
+    text +=
+        fmt::format("# {:<32} {:>10.6g} {:>10.6g}  {}\n", link["link"].get<std::string>(), up, down, kindsText(link));
+  }
+  return text;
+}
+
+}  // namespace bps::perf

@@ -1,0 +1,42 @@
+// MachinePlan: what the ranks of one machine have agreed on: the machine as its leader sees it, and what each rank does
+// with every chunk. The leader's settings hold for the machine; the others make the same plan from its brief.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "src/base/env.h"
+#include "src/base/status.h"
+#include "src/base/wire_io.h"
+#include "topo/plan/planner.h"
+
+namespace bps {
+
+// What a plan is made of.
+struct MachineBrief {
+  std::string topology;  // NCCL's XML
+  std::string strategy;  // as in BPS_STRATEGY
+  bool onGpus = false;   // local ranks stand for the machine's GPUs, in order; else their buffers are in host memory
+  uint32_t ranks = 1;
+  double network = 0;  // bytes through the NICs, each way, for every byte of a buffer
+};
+
+Blob encode(const MachineBrief& brief);
+Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes);
+
+// By BPS_TOPO_FILE, BPS_STRATEGY and BPS_TOPO_DUMP_FILE. A machine that nobody describes and that cannot be looked at
+// counts as one CPU.
+Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network);
+
+struct MachinePlan {
+  static Result<std::unique_ptr<const MachinePlan>> make(const MachineBrief& brief);
+  // "cpu_assisted (S_n = 0, S_g = 2, no NVLink: ...)"
+  std::string inWords() const;
+
+  Topology topology;
+  LocalProgram program;
+  std::string reason;
+};
+
+}  // namespace bps

@@ -1,0 +1,55 @@
+#include "src/comm/local/machine_traffic.h"
+
+#include "cpu_reduce/reduce.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kMostKnown = 256;  // sizes; as in StepBook
+
+std::vector<LinkMeter::Number*> orOwn(std::vector<LinkMeter::Number*> rows, LinkMeter::Number* own) {
+  if (rows.empty()) rows.push_back(own);
+  return rows;
+}
+
+size_t unitOf(const Collective& call) { return elementBytes(static_cast<DataType>(call.call.type)); }
+
+// Bytes that a machine sends for a chunk, and receives: its contribution and the sum; of a chunk that it sums itself,
+// or that all exchange, what all others do with it.
+uint64_t networkBytes(const ChunkRef& chunk, size_t machine, size_t machines) {
+  return chunk.bytes * (chunk.direct() || chunk.owner == machine ? machines - 1 : 1);
+}
+
+}  // namespace
+
+MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vector<LinkMeter::Number*> rows,
+                               size_t self)
+    : plan_(std::move(plan)),
+      ownRow_(rows.empty() ? LinkMeter::size(plan_->topology) : 0),
+      meter_(plan_->topology, orOwn(std::move(rows), ownRow_.data()), self) {}
+
+void MachineTraffic::count(const Collective& call) {
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(call.call.count * unitOf(call), std::memory_order_relaxed);
+}
+
+void MachineTraffic::countNetwork(const Collective& call, size_t machine, size_t machines) {
+  uint64_t bytes = 0;
+  for (const ChunkRef& chunk : call.chunks) bytes += networkBytes(chunk, machine, machines);
+  const std::pair<uint64_t, uint64_t> key(bytes, unitOf(call));
+  auto known = network_.find(key);
+  if (known == network_.end()) {
+    if (network_.size() == kMostKnown) network_.clear();
+    const auto charges = meter_.chargesOf(networkCopies(plan_->program.plan(), bytes, key.second, 1));
+    known = network_.emplace(key, charges).first;
+  }
+  meter_.charge(known->second);
+}
+
+void MachineTraffic::clear() {
+  meter_.clear();
+  calls_.store(0, std::memory_order_relaxed);
+  bytes_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace bps

@@ -1,0 +1,45 @@
+// MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_meter.h), and its
+// leader to and from other machines and servers, through the NICs that the plan gives each part to.
+//
+// Threads: total(), calls() and bytes() any; the rest belongs to who has the turn (call_progress.h). As with the
+// meter's numbers, what is read while calls are under way is some of them.
+#pragma once
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/comm/lanes/collective.h"
+#include "src/comm/local/link_meter.h"
+#include "src/comm/local/machine_plan.h"
+
+namespace bps {
+
+class MachineTraffic {
+ public:
+  // `rows` as in LinkMeter; none: this rank is alone on its machine.
+  MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vector<LinkMeter::Number*> rows, size_t self);
+
+  const MachinePlan& plan() const { return *plan_; }
+  const LinkMeter& meter() const { return meter_; }
+
+  // A call is complete.
+  void count(const Collective& call);
+  // By the leader too: the call went over the network from this machine, one of so many.
+  void countNetwork(const Collective& call, size_t machine, size_t machines);
+  // Nothing of this rank's is under way: counting begins anew.
+  void clear();
+
+  Traffic total() const { return meter_.total(); }
+  uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::unique_ptr<const MachinePlan> plan_;
+  std::vector<LinkMeter::Number> ownRow_;
+  LinkMeter meter_;
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<LinkMeter::Charge>> network_;  // by bytes and unit
+  std::atomic<uint64_t> calls_{0}, bytes_{0};
+};
+
+}  // namespace bps

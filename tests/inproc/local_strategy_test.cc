@@ -1,0 +1,281 @@
+// Local strategies with real bytes: ranks stand for the GPUs of a topology file. Every result is right to the bit, in
+// the order of summation that the strategy states, and every link has carried exactly what the plan predicts.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "tests/support/cluster.h"
+#include "tests/support/data.h"
+#include "topo/plan/planner.h"
+#include "topo/source.h"
+
+namespace bps::test {
+namespace {
+
+std::string topologyFile(const std::string& name) {
+  if (name.starts_with("cpu[")) return name;
+  std::string path = "tests/data/topo/" + name + ".xml";
+  for (int up = 0; up < 6 && ::access(path.c_str(), R_OK) != 0; ++up) path = "../" + path;
+  return path;
+}
+
+struct Shape {
+  std::vector<size_t> machines;
+  size_t servers = 0;
+  std::string topology, strategy;
+
+  size_t ranks() const { return std::accumulate(machines.begin(), machines.end(), size_t{0}); }
+};
+
+LocalPlan planOf(const Shape& shape, size_t ranks) {
+  const Topology topology = std::move(loadTopology(topologyFile(shape.topology))).value();
+  LocalJob job;
+  for (size_t rank = 0; rank < ranks; ++rank)
+    job.gpus.push_back(rank < topology.all(NodeKind::kGpu).size() ? static_cast<int>(rank) : -1);
+  job.network = shape.machines.size() > 1 ? 1 : 0;
+  job.strategy = std::move(parseStrategy(shape.strategy)).value();
+  return std::move(planLocal(topology, job)).value().best().plan;
+}
+
+bool alongRing(const LocalPlan& plan) {
+  return plan.strategy == Strategy::kFlatRing || (plan.strategy != Strategy::kCpuAssisted && plan.alongRing);
+}
+
+// Not on a ring, where the order depends on the part.
+Ranks orderOf(const Shape& shape) {
+  Ranks all;
+  size_t first = 0;
+  for (const size_t ranks : shape.machines) {
+    const LocalPlan plan = planOf(shape, ranks);
+    Ranks machine;
+    for (const RankGroup& group : plan.placement.groups) {
+      Ranks under;
+      for (const size_t rank : group.ranks) under.parts.push_back({first + rank, {}});
+      if (plan.strategy == Strategy::kCpuAssisted) machine.parts.push_back(under);
+      else machine.parts.insert(machine.parts.end(), under.parts.begin(), under.parts.end());
+    }
+    if (plan.strategy != Strategy::kCpuAssisted)
+      std::sort(machine.parts.begin(), machine.parts.end(),
+                [](const Ranks& a, const Ranks& b) { return a.rank < b.rank; });
+    all.parts.push_back(machine);
+    first += ranks;
+  }
+  return all;
+}
+
+struct Case {
+  DataType type = DataType::kFloat32;
+  CallOp op = CallOp::kSum;
+  size_t count = 0;
+};
+
+bool exactInAnyOrder(const Case& c) {
+  const bool floating = c.type >= DataType::kFloat16;
+  return !floating || c.op == CallOp::kMax || c.op == CallOp::kMin;
+}
+
+// All types and operations, and sizes around those of a part, an element for each rank, a chunk and several chunks.
+std::vector<Case> casesFor(const Shape& shape, bool ring) {
+  std::vector<Case> cases;
+  int turn = 0;
+  for (const size_t count : {0UL, 1UL, 3UL, 7UL, 8UL, 9UL, 65UL, 511UL, 1031UL, 2047UL, 2048UL, 2049UL, 2051UL, 16383UL,
+                             32768UL, 33001UL, 70003UL})
+    for (int i = 0; i < 3; ++i, ++turn) {
+      const Case c{static_cast<DataType>(turn % kDataTypes), static_cast<CallOp>((turn / 2) % 6), count};
+      if (!ring || exactInAnyOrder(c)) cases.push_back(c);
+    }
+  cases.push_back({ring ? DataType::kInt32 : DataType::kFloat32, CallOp::kSum, 300007 + shape.ranks()});
+  return cases;
+}
+
+class LocalStrategy : public testing::TestWithParam<Shape> {
+ protected:
+  static Job jobOf(const Shape& shape, const Servers& servers) {
+    Job job;
+    job.ranks = shape.ranks();
+    job.machines = shape.machines;
+    job.servers = servers.list();
+    job.env.topoFile = topologyFile(shape.topology);
+    job.env.strategy = shape.strategy;
+    return job;
+  }
+};
+
+Status callOnce(Communicator& comm, const Case& c, const Bytes& input, ScalarBits scalar, Bytes& result) {
+  const bool inPlace = c.count % 2 == 0;
+  result = inPlace ? input : Bytes(input.size());
+  const auto stream = HostStream::create();
+  AllReduceCall call{
+      inPlace ? result.data() : input.data(), result.data(), c.count, c.type, c.op, scalar, nullptr, stream};
+  BPS_TRY(comm.allReduce(call));
+  BPS_TRY(stream->synchronize());
+  HostStream::destroy(stream.get());
+  return {};
+}
+
+TEST_P(LocalStrategy, RightToTheBit) {
+  const Shape& shape = GetParam();
+  const Servers servers(shape.servers);
+  Job job = jobOf(shape, servers);
+  job.env.partitionBytes.value = 8192;
+  job.env.directBytes.value = 64;
+  job.env.eagerBytes.value = 1024;
+  bool ring = false;
+  for (const size_t ranks : shape.machines) ring = ring || (ranks > 1 && alongRing(planOf(shape, ranks)));
+  const Ranks order = orderOf(shape);
+  const std::vector<Case> cases = casesFor(shape, ring);
+  std::vector<std::vector<Bytes>> inputs(cases.size());
+  std::vector<Bytes> wants;
+  std::vector<ScalarBits> scalars(shape.ranks());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    for (size_t rank = 0; rank < shape.ranks(); ++rank) {
+      inputs[i].push_back(makeInput(c.type, c.count, rank, i));
+      scalars[rank] = makeScalar(c.type, rank);
+    }
+    wants.push_back(expectedOf({c.type, c.op, c.count, shape.ranks(), 0}, order, inputs[i], scalars));
+  }
+  EXPECT_EQ(
+      failures(runRanks(job,
+                        [&](Communicator& comm) -> Status {
+                          for (size_t i = 0; i < cases.size(); ++i) {
+                            const Case& c = cases[i];
+                            Bytes result;
+                            BPS_TRY(callOnce(comm, c, inputs[i][comm.rank()], makeScalar(c.type, comm.rank()), result));
+                            if (result != wants[i])
+                              return {Code::kInternal, "wrong " + std::string(dataTypeName(c.type)) + " op " +
+                                                           std::to_string(static_cast<int>(c.op)) + " count " +
+                                                           std::to_string(c.count)};
+                          }
+                          return {};
+                        })),
+      "");
+}
+
+using Kinds = std::map<std::string, uint64_t>;
+
+Kinds kindsOf(const std::array<uint64_t, kCopyKinds>& bytes) {
+  Kinds kinds;
+  for (size_t kind = 0; kind < kCopyKinds; ++kind)
+    if (bytes[kind] > 0 && kind != size_t(CopyKind::kNic))
+      kinds[std::string(nameOf(static_cast<CopyKind>(kind)))] = bytes[kind];
+  return kinds;
+}
+
+// Calls whose chunks can all be divided evenly, so that the parts of all chunks are the parts of the buffer.
+class LinkCounters : public LocalStrategy {};
+
+TEST_P(LinkCounters, AreWhatIsPredicted) {
+  const Shape& shape = GetParam();
+  const Servers servers(shape.servers);
+  constexpr size_t kCalls = 2;
+  const size_t ranks = shape.machines.front(), count = 196608;
+  std::string seen;
+  std::barrier everybody(static_cast<std::ptrdiff_t>(shape.ranks()));
+  EXPECT_EQ(failures(runRanks(jobOf(shape, servers),
+                              [&](Communicator& comm) -> Status {
+                                const Bytes input(count * 4);
+                                Bytes result;
+                                for (size_t i = 0; i < kCalls; ++i)
+                                  BPS_TRY(callOnce(comm, {DataType::kFloat32, CallOp::kSum, count}, input, 0, result));
+                                everybody.arrive_and_wait();
+                                if (comm.rank() == 0) seen = comm.describeTraffic();
+                                return {};
+                              })),
+            "");
+  const auto machine = nlohmann::json::parse(seen);
+  EXPECT_EQ(machine["calls"], kCalls);
+  EXPECT_EQ(machine["bytes"], kCalls * count * 4);
+  const Topology topology = std::move(loadTopology(topologyFile(shape.topology))).value();
+  const Traffic predicted = predict(topology, planOf(shape, ranks), kCalls * count * 4, 4);
+  ASSERT_EQ(machine["links"].size(), topology.links().size());
+  uint64_t nic = 0;
+  for (LinkId id = 0; id < topology.links().size(); ++id) {
+    const auto& link = machine["links"][id];
+    EXPECT_EQ(link["link"], topology.nameOfLink(id));
+    for (const bool up : {true, false}) {
+      Kinds kinds = link[up ? "up" : "down"].get<Kinds>();
+      nic += kinds["nic"];
+      kinds.erase("nic");
+      EXPECT_EQ(kinds, kindsOf(up ? predicted.on(id).up : predicted.on(id).down)) << link["link"] << (up ? " up" : "");
+    }
+  }
+  EXPECT_EQ(nic > 0, shape.machines.size() > 1 && !topology.all(NodeKind::kNic).empty());
+}
+
+std::string shapeName(const testing::TestParamInfo<Shape>& info) {
+  std::string name;
+  for (const size_t ranks : info.param.machines) name += std::to_string(ranks) + "and";
+  name += std::to_string(info.param.servers) + "servers_" + info.param.topology.substr(0, 4) + info.param.strategy;
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name + std::to_string(info.index);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, LocalStrategy,
+    testing::Values(Shape{{8}, 0, "pcie_only", "auto"}, Shape{{8}, 0, "pcie_only", "flat_ring"},
+                    Shape{{8}, 0, "nvlink", "rooted"}, Shape{{4, 4, 4}, 0, "eight_nics", "scatter"},
+                    Shape{{4, 4, 4}, 2, "nvlink", "auto"}, Shape{{3, 1}, 1, "eight_nics", "rooted"},
+                    Shape{{1, 3}, 0, "pcie_only", "flat_ring"}, Shape{{1, 1, 1, 1}, 1, "pcie_only", "auto"},
+                    Shape{{5, 2}, 0, "cpu[sw[gpu*3] nic] cpu[gpu]", "cpu_assisted"}),
+    shapeName);
+INSTANTIATE_TEST_SUITE_P(Shapes, LinkCounters,
+                         testing::Values(Shape{{8}, 0, "pcie_only", "auto"}, Shape{{8}, 0, "pcie_only", "flat_ring"},
+                                         Shape{{8, 8}, 1, "pcie_only", "auto"}, Shape{{8}, 0, "eight_nics", "rooted"},
+                                         Shape{{2, 2}, 0, "eight_nics", "rooted"},
+                                         Shape{{4, 4, 4}, 0, "eight_nics", "scatter"}),
+                         shapeName);
+
+// A ring's order, where all of a call is one chunk and so every rank owns an equal part.
+TEST(LocalRingOrder, BeginsAfterTheOwnerAndRoundsAtEveryRank) {
+  const Shape shape{{8}, 0, "pcie_only", "flat_ring"};
+  const Servers servers(0);
+  Job job;
+  job.ranks = job.ranksPerMachine = 8;
+  job.env.topoFile = topologyFile(shape.topology);
+  job.env.strategy = shape.strategy;
+  const LocalPlan plan = planOf(shape, 8);
+  constexpr size_t kCount = 808;
+  for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+    const size_t unit = elementBytes(type);
+    std::vector<Bytes> inputs;
+    for (size_t rank = 0; rank < 8; ++rank) inputs.push_back(makeInput(type, kCount, rank, 3));
+    Bytes want(kCount * unit);
+    for (size_t p = 0; p < 8; ++p) {
+      const size_t begin = kCount / 8 * p * unit, end = kCount / 8 * (p + 1) * unit;
+      const size_t owner = plan.duties[p].rank;
+      const size_t at = static_cast<size_t>(std::find(plan.ring.begin(), plan.ring.end(), owner) - plan.ring.begin());
+      Bytes sum = inputs[plan.ring[(at + 1) % 8]];
+      for (size_t i = 2; i <= 8; ++i)
+        sum = expectedOf({type, CallOp::kSum, kCount, 2, 0}, {0, {{0, {}}, {1, {}}}},
+                         {sum, inputs[plan.ring[(at + i) % 8]]}, {0, 0});
+      std::copy(sum.begin() + static_cast<std::ptrdiff_t>(begin), sum.begin() + static_cast<std::ptrdiff_t>(end),
+                want.begin() + static_cast<std::ptrdiff_t>(begin));
+    }
+    EXPECT_EQ(failures(runRanks(job,
+                                [&](Communicator& comm) -> Status {
+                                  Bytes result;
+                                  BPS_TRY(callOnce(comm, {type, CallOp::kSum, kCount}, inputs[comm.rank()], 0, result));
+                                  return result == want ? Status() : Status(Code::kInternal, "another order");
+                                })),
+              "");
+  }
+}
+
+TEST(LocalTopology, ABadFileIsNamedToAllRanks) {
+  Job job;
+  job.ranks = job.ranksPerMachine = 2;
+  job.env.topoFile = topologyFile("no_such_machine");
+  for (const Status& outcome : runRanks(job, [](Communicator&) -> Status { return {}; })) {
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_NE(std::string(outcome.message()).find("no_such_machine.xml: cannot be read"), std::string::npos)
+        << outcome.message();
+  }
+}
+
+}  // namespace
+}  // namespace bps::test

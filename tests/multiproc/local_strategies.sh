@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Local ranks that stand for the GPUs of a recorded machine, as processes: the counted links are exactly the published
+# table, what is wrong is named, and a local rank that is killed is named by the others.
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+unset BPS_TOPO_FILE BPS_TOPO_DUMP_FILE BPS_TOPO_COUNTERS BPS_STRATEGY NCCL_TOPO_FILE NCCL_TOPO_DUMP_FILE
+data=tests/data/topo
+
+# counted MACHINES RANKS SIZE: leaves what the machines moved in $WORK/0.json and so on.
+counted() {
+  BPS_TOPO_COUNTERS=$WORK/%m.json timeout 100 "$BIN/bps-run" -n "$1" -m "$2" -s 1 -- \
+    "$BIN/bps-perf" -b "$3" -e "$3" -n 1 -w 0 > "$WORK/out" 2>&1 || fail "bps-perf: $(tail -n 5 "$WORK/out")"
+  grep -q '^# Out of bounds values : 0 OK' "$WORK/out" || fail "wrong results: $(cat "$WORK/out")"
+}
+
+# holds FILE EXPRESSION: M is what was all-reduced in all; up and down the bytes of a link by name and kind; near:
+# equal but for the calls of a few bytes, which cannot be cut evenly.
+holds() {
+  python3 - "$1" "$2" << 'PYTHON' || fail "not so in $1: $2"
+import json, sys
+machine = json.load(open(sys.argv[1]))
+M, strategy = machine["bytes"], machine["strategy"]
+links = {link["link"]: link for link in machine["links"]}
+def of(way):
+    return lambda link, *kinds: sum(v for k, v in links[link][way].items() if not kinds or k in kinds)
+up, down = of("up"), of("down")
+gpus = [f"GPU {i} - switch P{i // 4}" for i in range(8)]
+near = lambda value, want: abs(value - want) <= 64 * machine["calls"]
+sys.exit(not eval(sys.argv[2]))
+PYTHON
+}
+
+export BPS_TOPO_FILE=$data/pcie_only.xml
+counted 2 8 64M
+grep -qE '^# switch P0 - CPU 0 +0\.[0-9]+ ' "$WORK/out" || fail "bps-perf does not say what links carried: $(cat "$WORK/out")"
+for m in 0 1; do
+  holds "$WORK/$m.json" 'strategy == "cpu_assisted" and M >= 3 * (64 << 20)'
+  holds "$WORK/$m.json" 'all(w(f"switch P{i} - CPU {i}") == M for w in (up, down) for i in (0, 1))'
+  holds "$WORK/$m.json" 'all(near(w(gpu), 7 * M / 4) for w in (up, down) for gpu in gpus)'
+  holds "$WORK/$m.json" 'all(sum(w(gpu) for gpu in half) == 7 * M for w in (up, down) for half in (gpus[:4], gpus[4:]))'
+done
+BPS_STRATEGY=flat_ring counted 2 8 4M
+for m in 0 1; do
+  holds "$WORK/$m.json" 'strategy == "flat_ring" and sum(up(gpu, "peer") for gpu in gpus) == 14 * M'
+  holds "$WORK/$m.json" 'all(near(w(gpu, "peer"), 7 * M / 4) for w in (up, down) for gpu in gpus)'
+  holds "$WORK/$m.json" 'all(near(w(f"switch P{i} - CPU {i}", "peer"), 7 * M / 4) for w in (up, down) for i in (0, 1))'
+done
+BPS_TOPO_FILE=$data/nvlink.xml counted 2 8 4M
+holds "$WORK/0.json" 'strategy == "rooted" and machine["roots"] == ["GPU 2"]'
+holds "$WORK/0.json" 'all(w("switch P0 - CPU 0", "peer", "staging") == 0 for w in (up, down))'
+holds "$WORK/0.json" 'all(w("switch P1 - CPU 0") == M and w("GPU 2 - switch P1") == M for w in (up, down))'
+
+printf '<system version="1">\n<cpu numaid="0">\n<pci busid="a" class="gpu"/>\n</cpu></system>' > "$WORK/bad.xml"
+BPS_TOPO_FILE=$WORK/bad.xml timeout 30 "$BIN/bps-run" -n 1 -m 2 -- "$BIN/bps-perf" > "$WORK/out" 2>&1 &&
+  fail "exit 0 with a bad file"
+grep -q 'bad.xml: line 3: <pci>: class="gpu" is not a hexadecimal number' "$WORK/out" ||
+  fail "the bad file is not named: $(cat "$WORK/out")"
+
+shm_before=$(ls /dev/shm | wc -l)
+for victim in 0 3; do
+  RANKS_PER_MACHINE=4 start_ranks 4 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
+  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
+  kill -KILL "${RANK_PIDS[$victim]}"
+  for r in 0 1 2 3; do
+    [ "$r" = "$victim" ] || ends_with_error "$r" "rank $victim \\(" $((BPS_TIMEOUT + 1))
+  done
+done
+[ "$(ls /dev/shm | wc -l)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
+exit 0
