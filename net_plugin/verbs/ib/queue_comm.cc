@@ -106,15 +106,16 @@ Status QueueComm::drain() {
       return looksGone_ > 0 ? peerClosed() : std::move(polled).status().within("connection to " + peer());
     }
     const std::span<const ibv_wc> batch = std::move(polled).value();
+    if (batch.empty()) return {};
     for (const ibv_wc& each : batch) BPS_TRY(completed(each));
-    if (batch.size() < QueuePair::kBatch) return {};
   }
 }
 
 Status QueueComm::progress() {
   if (pace_.isDue()) look();
-  BPS_TRY(drain());
-  BPS_TRY(verdict());
+  Status drained = drain();
+  BPS_TRY(verdict());  // also when the queue pair has failed: what the peer has received is sent
+  BPS_TRY(std::move(drained));
   if (!wrong_.ok()) return wrong_.clone();
   if (looksGone_ > 1) return peerClosed();
   return looksGone_ > 0 ? Status() : postMore();
