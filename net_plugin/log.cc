@@ -15,9 +15,7 @@ std::atomic<abi::Logger>& currentLogger() {
 
 }  // namespace
 
-void setLogger(abi::Logger logger) {
-  if (logger != nullptr) currentLogger().store(logger, std::memory_order_relaxed);
-}
+void setLogger(abi::Logger logger) { currentLogger().store(logger, std::memory_order_relaxed); }
 
 void logLine(int level, const std::string& text) {
   if (abi::Logger logger = currentLogger().load(std::memory_order_relaxed)) {

@@ -9,7 +9,7 @@
 
 namespace bps::plugin {
 
-// The last one set serves all; null: the log of src/base.
+// It serves all; null: the log of src/base.
 void setLogger(abi::Logger logger);
 void logLine(int level, const std::string& text);
 

@@ -66,16 +66,21 @@ Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& devi
   return link::Listener::create(device, settings_.sharedMemory);
 }
 
-Result<Context*> openContext() {
+Result<Context*> openContext(abi::Logger logger) {
   Process& all = process();
   MutexLock lock(all.mutex);
-  return addContext(all);
+  if (logger != nullptr) setLogger(logger);  // also for why there is no context
+  Context* context = BPS_TRY(addContext(all));
+  context->setLogger(logger);
+  return context;
 }
 
-Result<Context*> sharedContext() {
+Result<Context*> sharedContext(abi::Logger logger) {
   Process& all = process();
   MutexLock lock(all.mutex);
+  if (logger != nullptr) setLogger(logger);
   if (all.shared == nullptr) all.shared = BPS_TRY(addContext(all));
+  if (logger != nullptr) all.shared->setLogger(logger);
   return all.shared;
 }
 
@@ -83,7 +88,9 @@ void closeContext(void* context) {
   Process& all = process();
   MutexLock lock(all.mutex);
   if (context == all.shared) return;
-  std::erase_if(all.contexts, [&](const std::unique_ptr<Context>& each) { return each.get() == context; });
+  const size_t closed =
+      std::erase_if(all.contexts, [&](const std::unique_ptr<Context>& each) { return each.get() == context; });
+  if (closed > 0) setLogger(all.contexts.empty() ? nullptr : all.contexts.back()->logger());
 }
 
 Result<Context*> findContext(void* context) {

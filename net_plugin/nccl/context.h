@@ -21,6 +21,10 @@ class Context {
   };
   explicit Context(const Settings& settings) : settings_(settings) {}
 
+  // Where the context's user wants to read the plugin's log; null: nowhere in particular. Kept for the process's state.
+  abi::Logger logger() const { return logger_; }
+  void setLogger(abi::Logger theirs) { logger_ = theirs; }
+
   Result<std::unique_ptr<link::Listener>> listen(const link::Device& device) const;
   // Null: not yet, call again with the same handle. Attempts are told apart by the token in the handle, so nothing is
   // kept in the caller's copy of it; abandoned ones go when their time is over.
@@ -33,14 +37,16 @@ class Context {
       BPS_REQUIRES(mutex_);
 
   const Settings settings_;
+  abi::Logger logger_ = nullptr;
   Mutex mutex_;
   Attempts attempts_ BPS_GUARDED_BY(mutex_);
 };
 
-// Reads the environment, finds the devices if need be, and makes a context.
-Result<Context*> openContext();
+// Reads the environment, finds the devices if need be, and makes a context. Its logger, if it has one, serves the whole
+// plugin until another context brings one, and is not called any more once the context is closed: the code may be gone.
+Result<Context*> openContext(abi::Logger logger);
 // The context of callers whose interface has none (up to version 10): made at first use, never closed.
-Result<Context*> sharedContext();
+Result<Context*> sharedContext(abi::Logger logger = nullptr);
 // Closing what is not open (null, closed already) does nothing.
 void closeContext(void* context);
 // Fails when it is not open.

@@ -44,16 +44,12 @@ struct Differing {
     return border([&]() -> Status {
       if (context == nullptr) return {Code::kInvalidArgument, "the context is a null pointer"};
       *context = nullptr;
-      setLogger(logger);
-      *context = BPS_TRY(openContext());
+      *context = BPS_TRY(openContext(logger));
       return {};
     });
   }
   static int initShared(abi::Logger logger) {
-    return border([&]() -> Status {
-      setLogger(logger);
-      return sharedContext().status();
-    });
+    return border([&]() -> Status { return sharedContext(logger).status(); });
   }
   static int initProfiled(abi::Logger logger, abi::ProfilerCallback) { return initShared(logger); }
 

@@ -2,6 +2,7 @@
 // the lifeline, and their sleep.
 #pragma once
 #include "net_plugin/comm.h"
+#include "net_plugin/look_pace.h"
 #include "net_plugin/shm/lifeline.h"
 #include "net_plugin/shm/segment.h"
 
@@ -49,7 +50,6 @@ class MemoryComm : public Comm {
   Status peerClosed() const;
 
  private:
-  bool lookIsDue();
   void look();
   Result<bool> sleepIdle();
   Result<bool> sleepWaiting();
@@ -57,11 +57,10 @@ class MemoryComm : public Comm {
   Segment segment_;
   Lifeline lifeline_;
   RingEnd ring_;
+  LookPace pace_;
   bool more_ = false;
   bool bellComes_ = false;  // the other end has rung, or is about to, and the bell has not been taken
   bool gone_ = false;       // the other end has hung up
-  unsigned arms_ = 0;
-  int64_t lookedAtMs_ = 0;
 };
 
 }  // namespace bps::plugin::shm

@@ -11,7 +11,7 @@ namespace bps::plugin::stream {
 namespace {
 
 // Inside a large slice the sleep ends when this much has come, not at every segment.
-constexpr size_t kWakeBytes = size_t{256} << 10;
+constexpr size_t kWakeBytes = size_t{512} << 10;
 // A peer closes all sockets at once; what is under way on the others comes, or is never to come.
 constexpr std::chrono::seconds kRestTime{5};
 

@@ -11,7 +11,7 @@ namespace bps::plugin::stream {
 namespace {
 
 // Measured in docs/transport.md: smaller ones cost system calls, larger ones leave the last socket alone for longer.
-constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{512} << 10;
+constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{1024} << 10;
 constexpr size_t kTurns = 2;  // of each socket in a message, so that a slow one can leave its second to others
 constexpr std::chrono::seconds kBetweenLooks{1};
 

@@ -26,16 +26,19 @@ Result<std::unique_ptr<Listener>> Listener::create(const Device& device) {
   return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.patience));
 }
 
-// Takes a bounded number of callers per call; when all places are taken the oldest, who had most time, goes.
+// Takes a bounded number of callers per call. When all places are taken, or all descriptors of the process, the oldest
+// goes, who had most time.
 Status Listener::admitCallers() {
   for (size_t i = 0; i < kMostCallers; ++i) {
     if (std::any_of(parties_.begin(), parties_.end(), isComplete)) return {};
-    std::optional<UniqueFd> socket = BPS_TRY(acceptFrom(socket_.get()));
-    if (!socket) return {};
-    if (callers_.size() == kMostCallers) {
+    Result<std::optional<UniqueFd>> accepted = acceptFrom(socket_.get());
+    if (callers_.size() == kMostCallers || (!accepted.ok() && !callers_.empty())) {
       turnAway(callers_.front().socket, Status(Code::kRemote, "too many callers that say nothing"));
       callers_.erase(callers_.begin());
+      if (!accepted.ok()) continue;
     }
+    std::optional<UniqueFd> socket = BPS_TRY(std::move(accepted));
+    if (!socket) return {};
     callers_.push_back({std::move(*socket), Deadline::in(kHelloTime), {}, 0});
     hearFrom(callers_.size() - 1);  // before a later caller takes its place
   }

@@ -1,6 +1,7 @@
 // A net plugin that does what the plugin BROKEN_PLUGIN_OF does, but for the one defect that BROKEN_DEFECT names: what
 // tests/multiproc/net_plugin_check.sh shows net-plugin-check to find.
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -183,6 +184,9 @@ int closeSend(void* comm) {
 
 int closeRecv(void* comm) {
   if (has("leak") && ::dup(STDERR_FILENO) < 0) return abi::kInternalError;
+  if (has("leak_heap")) static_cast<uint8_t* volatile*>(::calloc(1, 8192))[0] = nullptr;
+  for (int i = 0; has("leak_mapping") && i < 2; ++i)
+    if (::mmap(nullptr, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return abi::kInternalError;
   return real->head.closeRecv(comm);
 }
 

@@ -130,6 +130,7 @@ Status Connection::completeInner(Request& request) {
   if (dice_.hits(spec.delayChance))
     request.shown += std::chrono::microseconds(1 + dice_.below(static_cast<uint64_t>(spec.delayMicroseconds)));
   if (!sends_ && world_->corrupts(completion.bytes)) corrupt(request);
+  if (!sends_ && world_->shortens(completion.bytes)) request.completion.bytes = dice_.below(completion.bytes);
   return {};
 }
 

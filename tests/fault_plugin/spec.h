@@ -12,6 +12,7 @@
 //   error:p                test fails, and so does the connection from then on; its other end does not notice
 //   fail:init,listen,connect,accept,regmr,isend,irecv,test  the n-th such call of the process fails, once
 //   corrupt:at,most        one bit of the at-th received message of at most `most` bytes is turned over
+//   short:at,least,most    of the at-th received message of so many bytes only a part comes
 //   nowait                 no way to sleep until there is something to do: the caller must poll
 //   deaf                   nobody hears that the other end has closed: what waits, waits for ever, as with transports
 //                          without connections; implies nowait
@@ -42,6 +43,7 @@ struct Spec {
   double failInit = 0, failListen = 0, failConnect = 0, failAccept = 0;
   double failRegMr = 0, failIsend = 0, failIrecv = 0, failTest = 0;
   double corruptAt = 0, corruptMost = 64;
+  double shortAt = 0, shortLeast = 1, shortMost = 1e15;
   double noWait = 0, deaf = 0;
   double onlyRank = kEverywhere;
 

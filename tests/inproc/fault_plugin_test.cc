@@ -185,6 +185,19 @@ TEST_F(FaultPlugin, ACorruptedHeaderIsHarmlessOrEndsAllRanks) {
   EXPECT_GE(fatal, 4U);
 }
 
+// A message that comes short, a header or what follows it, is an error on every rank.
+TEST_F(FaultPlugin, AShortMessageEndsAllRanks) {
+  const std::vector<Prepared> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
+  for (const char* spec : {"short:at=3,most=56", "short:at=2,least=57"}) {
+    inject(spec, 1);
+    const std::vector<Status> outcomes = run(calls, 3);
+    const auto failed = std::count_if(outcomes.begin(), outcomes.end(), [](const Status& s) { return !s.ok(); });
+    EXPECT_EQ(failed, kRanks) << spec << ": " << failures(outcomes);
+  }
+  inject("", 1);
+  EXPECT_EQ(failures(run(calls)), "");
+}
+
 // The plugin alone, by the oldest version of the interface.
 class FaultTable : public testing::Test {
  protected:

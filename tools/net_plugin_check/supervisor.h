@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "tools/net_plugin_check/rules.h"
+#include "tools/net_plugin_check/rules/rules.h"
 
 namespace bps::check {
 

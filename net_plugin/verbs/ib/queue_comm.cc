@@ -3,23 +3,11 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
-#include <ctime>
 
 #include "src/base/format.h"
 
 namespace bps::plugin::verbs {
 namespace {
-
-// As with shared memory: a polling caller looks for a hang-up so often, by the cheapest clock, a sleeping one at every
-// so manieth sleep, since a hang-up ends sleeps at once.
-constexpr int64_t kLookEveryMs = 50;
-constexpr unsigned kArmsPerLook = 16;
-
-int64_t coarseNowMs() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
 
 bool covers(const Registration& registration, const Request& request) {
   const auto begin = reinterpret_cast<uintptr_t>(request.data);
@@ -93,13 +81,6 @@ Status QueueComm::brokeRules(const std::string& how) const {
   return failure(Code::kRemote, "{} broke the rules of the connection: {}", peer(), how);
 }
 
-bool QueueComm::lookIsDue() {
-  const int64_t now = coarseNowMs();
-  if (now - lookedAtMs_ < kLookEveryMs) return false;
-  lookedAtMs_ = now;
-  return true;
-}
-
 void QueueComm::look() {
   if (looksGone_ > 0) {
     ++looksGone_;
@@ -125,15 +106,16 @@ Status QueueComm::drain() {
       return looksGone_ > 0 ? peerClosed() : std::move(polled).status().within("connection to " + peer());
     }
     const std::span<const ibv_wc> batch = std::move(polled).value();
+    if (batch.empty()) return {};
     for (const ibv_wc& each : batch) BPS_TRY(completed(each));
-    if (batch.size() < QueuePair::kBatch) return {};
   }
 }
 
 Status QueueComm::progress() {
-  if (lookIsDue()) look();
-  BPS_TRY(drain());
-  BPS_TRY(verdict());
+  if (pace_.isDue()) look();
+  Status drained = drain();
+  BPS_TRY(verdict());  // also when the queue pair has failed: what the peer has received is sent
+  BPS_TRY(std::move(drained));
   if (!wrong_.ok()) return wrong_.clone();
   if (looksGone_ > 1) return peerClosed();
   return looksGone_ > 0 ? Status() : postMore();
@@ -155,7 +137,7 @@ Result<int> QueueComm::waitFd() {
 Result<bool> QueueComm::arm() {
   if (firstFailure().ok()) note(progress());
   if (firstFailure().ok() && BPS_TRY(queue_->arm())) note(progress());
-  if (++arms_ % kArmsPerLook == 0 && firstFailure().ok()) look();
+  if (pace_.isDueBeforeSleep() && firstFailure().ok()) look();
   if (requests().hasDone() || more_) return true;
   if (!firstFailure().ok()) {
     if (!requests().idle()) return true;  // test() tells

@@ -11,6 +11,7 @@
 #include <array>
 #include <optional>
 
+#include "net_plugin/look_pace.h"
 #include "net_plugin/verbs/ib/queue_pair.h"
 #include "net_plugin/verbs/lifeline.h"
 #include "src/base/memory.h"
@@ -100,7 +101,6 @@ class QueueComm : public Comm {
   Slot& slot(uint64_t index) { return slots_[index % slots_.size()]; }
 
   Status openBounce();
-  bool lookIsDue();
   void look();
   Status drain();
 
@@ -117,8 +117,7 @@ class QueueComm : public Comm {
   Status wrong_;       // what the peer did beside the queue pair
   int looksGone_ = 0;  // how often we looked since the peer has hung up; what it sent before has come by the second
   bool more_ = false;
-  unsigned arms_ = 0;
-  int64_t lookedAtMs_ = 0;
+  LookPace pace_;
 };
 
 }  // namespace bps::plugin::verbs

@@ -156,15 +156,19 @@ Status QueuePair::receive(uint64_t id, const ibv_sge& place) {
 }
 
 Result<std::span<const ibv_wc>> QueuePair::poll() {
+  if (!failure_.ok()) return failure_.clone();
   const int count = ibv_poll_cq(completions_, static_cast<int>(batch_.size()), batch_.data());
   if (count < 0) return Status(Code::kSystem, "ibv_poll_cq failed");
-  const std::span<const ibv_wc> batch = std::span(batch_).first(static_cast<size_t>(count));
-  for (const ibv_wc& each : batch)
-    if (each.status != IBV_WC_SUCCESS)
-      return failure(Code::kRemote, "{} (status {}, vendor's error {:#x})", device_.library().wcStatusStr(each.status),
-                     static_cast<int>(each.status), each.vendor_err);
   if (count > 0) armed_ = false;
-  return batch;
+  const std::span<const ibv_wc> batch = std::span(batch_).first(static_cast<size_t>(count));
+  const auto failed =
+      std::find_if(batch.begin(), batch.end(), [](const ibv_wc& each) { return each.status != IBV_WC_SUCCESS; });
+  if (failed == batch.end()) return batch;
+  failure_ =
+      failure(Code::kRemote, "{} (status {}, vendor's error {:#x})", device_.library().wcStatusStr(failed->status),
+              static_cast<int>(failed->status), failed->vendor_err);
+  if (failed == batch.begin()) return failure_.clone();
+  return batch.first(static_cast<size_t>(failed - batch.begin()));
 }
 
 Result<bool> QueuePair::arm() {

@@ -30,9 +30,9 @@ class QueuePair {
   Status send(ibv_send_wr& request);
   Status receive(uint64_t id, const ibv_sge& place);  // of no bytes: for what comes without data
 
-  // What has completed, in order, a batch at most; a failed completion is a failure.
+  // What has completed, in order, a batch at most; nothing: no more for now. A failed completion is a failure, told
+  // after all that completed before it.
   Result<std::span<const ibv_wc>> poll();
-  static constexpr size_t kBatch = 16;
 
   // Readable after something has completed, if armed.
   int eventFd() const { return channel_->fd; }
@@ -40,6 +40,8 @@ class QueuePair {
   Result<bool> arm();
 
  private:
+  static constexpr size_t kBatch = 16;
+
   QueuePair(OpenDevice& device, const Gid& gid, const Depths& depths) : device_(device), gid_(gid), depths_(depths) {}
 
   Status open();
@@ -57,6 +59,7 @@ class QueuePair {
   uint32_t inlineBytes_ = 0;
   bool armed_ = false;
   std::array<ibv_wc, kBatch> batch_{};
+  Status failure_;
 };
 
 }  // namespace bps::plugin::verbs

@@ -24,6 +24,7 @@ Status SendComm::takeGrant(const ibv_wc& completion) {
       grant.number != static_cast<uint32_t>(grantsEnd_))
     return brokeRules(fmt::format("what came is not the grant of message {}", grantsEnd_));
   if (grantsEnd_ - next_ >= kGrants) return brokeRules("too many grants");
+  if (grant.room > kMaxMessageBytes) return brokeRules(fmt::format("a receive of {} bytes", grant.room));
   granted_[grantsEnd_++ % kGrants] = grant;
   return queue().receive(completion.wr_id, grantPiece(completion.wr_id));
 }

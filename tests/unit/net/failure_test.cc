@@ -2,7 +2,9 @@
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -160,6 +162,36 @@ TEST_P(ConnectionFailure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
     if (!pair.receiver) pair.receiver = valueOf(listener->accept());
   }
   EXPECT_TRUE(pair.sender && pair.receiver);
+}
+
+// As many descriptors as there are now, and a few more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const UniqueFd next(::dup(STDERR_FILENO));
+    const rlimit few{static_cast<rlim_t>(next.get()) + more, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_P(ConnectionFailure, SilentCallersGiveTheirDescriptorsBack) {
+  std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(strangerTo(*listener, {}));
+  std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
+  Pair pair;
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
+  while (!pair.sender && !deadline.passed()) pair.sender = valueOf(connector->connect());
+  const FewDescriptors few(5);
+  while (!pair.receiver && !deadline.passed()) pair.receiver = valueOf(listener->accept());
+  EXPECT_TRUE(pair.receiver);
 }
 
 size_t openDescriptors() {

@@ -219,6 +219,32 @@ TEST(Contexts, FinalizeTakesAnything) {
   EXPECT_EQ(api.table()->tail.finalize(&something), 0);
 }
 
+template <int Which>
+struct Counting {
+  static inline int lines = 0;
+  static void log(int, unsigned long, const char*, int, const char*, ...) { ++lines; }
+};
+
+// The code of a logger may be unloaded after the finalize of the context that brought it.
+TEST(Contexts, ALoggerIsNotCalledAfterItsFinalize) {
+  const Api<12> api;
+  std::array<void*, 2> contexts{};
+  abi::Config config{abi::kUndefinedId};
+  ASSERT_EQ(api->init(&contexts[0], 1, &config, Counting<0>::log, ignoreEvent), 0);
+  ASSERT_EQ(api->init(&contexts[1], 2, &config, Counting<1>::log, ignoreEvent), 0);
+  const auto linesOf = [&](int& lines) {
+    const int before = lines;
+    EXPECT_EQ(api->test(nullptr, nullptr, nullptr), abi::kInvalidArgument);
+    return lines - before;
+  };
+  EXPECT_EQ(linesOf(Counting<1>::lines), 1);
+  ASSERT_EQ(api.table()->tail.finalize(contexts[1]), 0);
+  EXPECT_EQ(linesOf(Counting<1>::lines), 0);
+  EXPECT_EQ(linesOf(Counting<0>::lines), 1);
+  ASSERT_EQ(api.table()->tail.finalize(contexts[0]), 0);
+  EXPECT_EQ(linesOf(Counting<0>::lines), 0);
+}
+
 TEST(Contexts, AreIndependent) {
   Api<12> first, second;
   ASSERT_EQ(first.init(), 0);

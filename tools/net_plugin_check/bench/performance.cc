@@ -2,7 +2,7 @@
 #include "tools/net_plugin_check/bench/poller.h"
 #include "tools/net_plugin_check/bench/pump.h"
 #include "tools/net_plugin_check/bench/timing.h"
-#include "tools/net_plugin_check/rules.h"
+#include "tools/net_plugin_check/rules/rules.h"
 
 namespace bps::check {
 namespace {

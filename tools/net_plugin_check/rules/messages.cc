@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tools/net_plugin_check/flow.h"
-#include "tools/net_plugin_check/rules.h"
+#include "tools/net_plugin_check/rules/rules.h"
 
 namespace bps::check {
 namespace {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tools/net_plugin_check/flow.h"
-#include "tools/net_plugin_check/rules.h"
+#include "tools/net_plugin_check/rules/rules.h"
 
 namespace bps::check {
 namespace {
@@ -29,7 +29,7 @@ Result<std::string> awaitError(Side& side, Flow& flow) {
   }
 }
 
-Status stepFor(Flow& flow, std::chrono::milliseconds time) {
+Status stepFor(Flow& flow, std::chrono::microseconds time) {
   for (const Deadline until = Deadline::in(time); !until.passed();) BPS_TRY(flow.step());
   return {};
 }
@@ -41,11 +41,14 @@ Status goesOn(Side& side, void* comm) {
   return side.closeListener(BPS_TRY(side.listenFor(handle)));
 }
 
+// Some moment of a flow, another in every run.
+std::chrono::microseconds someTime() { return std::chrono::microseconds(nowNs() % 40000); }
+
 // `victim` is this side: messages pass until it is killed in the middle of them.
 Result<std::string> killed(Side& side, bool victim) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), endlessPlan()));
-  BPS_TRY(stepFor(flow, std::chrono::milliseconds(20)));
+  BPS_TRY(stepFor(flow, someTime()));
   if (victim) {
     BPS_TRY(side.tell());
     BPS_TRY(side.hear());  // nothing comes

@@ -1,12 +1,10 @@
 // Loading, devices, contexts, and how connections are made and closed.
-#include <dirent.h>
-
 #include <set>
 #include <thread>
 
-#include "src/base/mutex.h"
 #include "tools/net_plugin_check/flow.h"
-#include "tools/net_plugin_check/rules.h"
+#include "tools/net_plugin_check/rules/holdings.h"
+#include "tools/net_plugin_check/rules/rules.h"
 
 namespace bps::check {
 namespace {
@@ -245,26 +243,15 @@ Result<std::string> crossingConnects(Side& side) {
   return std::string();
 }
 
-size_t openDescriptors() {
-  static Mutex oneAtATime;  // another thread's directory would be counted
-  const MutexLock lock(oneAtATime);
-  DIR* directory = ::opendir("/proc/self/fd");
-  if (directory == nullptr) return 0;
-  size_t count = 0;
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count - 3;  // . and .. and the directory itself
-}
-
 Result<std::string> cycles(Side& side) {
   constexpr size_t kWarmUp = 3;
   const size_t total = side.options().cycles;
-  size_t before = 0;
+  Holdings before;
   int64_t start = 0;
   for (size_t i = 0; i < kWarmUp + total; ++i) {
     if (i == kWarmUp) {
       BPS_TRY(side.meet());
-      before = openDescriptors();
+      before = Holdings::now();
       start = nowNs();
       BPS_TRY(side.meet());
     }
@@ -274,14 +261,17 @@ Result<std::string> cycles(Side& side) {
   }
   const int64_t took = nowNs() - start;
   BPS_TRY(side.meet());
-  const Deadline settled = Deadline::in(std::chrono::seconds(1));  // a plugin's threads may close later
-  while (openDescriptors() > before && !settled.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  const size_t after = openDescriptors();
-  if (after > before)
-    return failure(Code::kInternal, "{} descriptors open before {} cycles, {} after", before, total, after);
-  return side.sends() ? fmt::format("{} cycles, {} each, descriptors {} and {}", total,
-                                    milliseconds(took / static_cast<int64_t>(total)), before, after)
-                      : std::string();
+  const Deadline settled = Deadline::in(std::chrono::seconds(1));  // a plugin's threads may give back later
+  Holdings after = Holdings::now();
+  for (; !keptSince(before, after, total).empty() && !settled.passed(); after = Holdings::now())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const std::string kept = keptSince(before, after, total);
+  if (!kept.empty()) return failure(Code::kInternal, "after {} cycles: {}", total, kept);
+  return side.sends()
+             ? fmt::format("{} cycles, {} each; before and after: descriptors {} {}, mappings {} {}, heap {} {}", total,
+                           milliseconds(took / static_cast<int64_t>(total)), before.descriptors, after.descriptors,
+                           before.mappings, after.mappings, before.heapBytes, after.heapBytes)
+             : std::string();
 }
 
 constexpr std::array<Rule, 14> kRules{{
@@ -298,7 +288,7 @@ constexpr std::array<Rule, 14> kRules{{
     {"several-listeners", "4 at once: each connection ends at its own", severalListeners},
     {"many-connections", "64 at once, all used", manyConnections},
     {"crossing-connects", "two sides connect to each other, each on one thread", crossingConnects},
-    {"cycles", "connecting and closing leaves no descriptor open (--cycles)", cycles},
+    {"cycles", "of connecting and closing leave no descriptor, mapping or memory behind (--cycles)", cycles},
 }};
 
 }  // namespace

@@ -1,0 +1,295 @@
+// Connections over verbs, between devices played in memory: what passes, what is left, and peers that lie or break.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include "net_plugin/verbs/ib/queue_comm.h"
+#include "tests/unit/net/net_fixture.h"
+#include "tests/unit/verbs_ib/soft_verbs.h"
+
+namespace bps::plugin::verbs {
+namespace {
+
+using Handshake = Device::Handshake;
+using test::valueOf;
+
+constexpr uint64_t kPiece = 4096;
+
+struct Sockets {
+  UniqueFd one, other;
+
+  Sockets() {
+    std::array<int, 2> fds{-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()), 0);
+    one = UniqueFd(fds[0]);
+    other = UniqueFd(fds[1]);
+  }
+};
+
+// The receiver's queue pair is made first.
+class SoftVerbs : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kReceiver = 1, kSender = 2;
+
+  void connect(OpenDevice& device) {
+    Sockets sockets;
+    const Sign sign = device.sign();
+    const Deadline deadline = Deadline::in(test::kPatience);
+    std::unique_ptr<Handshake> receiving =
+        valueOf(device.shake(std::move(sockets.one), Device::Role::kReceiver, nullptr, deadline));
+    std::unique_ptr<Handshake> sending =
+        valueOf(device.shake(std::move(sockets.other), Device::Role::kSender, &sign, deadline));
+    while (!(sender_ && receiver_) && !deadline.passed()) {
+      if (!receiver_) receiver_ = valueOf(receiving->step());
+      if (!sender_) sender_ = valueOf(sending->step());
+    }
+    ASSERT_TRUE(sender_ && receiver_);
+  }
+  void close() {
+    sender_.reset();
+    receiver_.reset();
+  }
+
+  soft::World world_{kPiece};
+  std::unique_ptr<OpenDevice> device_ = world_.open({});
+  std::unique_ptr<Comm> sender_, receiver_;
+};
+
+std::string whyNot(Comm& comm, Request& request) {
+  Result<Completion> tested = comm.test(request);
+  if (!tested.ok()) return tested.error().message();
+  return std::move(tested).value().done ? "it is done" : "it is not done yet";
+}
+
+class Way : public SoftVerbs, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    Settings settings;
+    settings.write = GetParam();
+    device_ = world_.open(settings);
+  }
+
+  // Several messages at once, in both orders of posting; all arrive with every byte.
+  void pass(const std::vector<size_t>& sizes, bool known) {
+    std::vector<std::vector<uint8_t>> sent, got;
+    std::vector<Request*> sends, receives;
+    std::vector<std::pair<Comm*, void*>> registered;
+    const auto post = [&](Comm& comm, std::vector<uint8_t>& bytes) {
+      void* memory = known ? valueOf(comm.registerMemory(bytes.data(), bytes.size())) : nullptr;
+      if (known) registered.emplace_back(&comm, memory);
+      return valueOf(comm.post(bytes.data(), bytes.size(), memory));
+    };
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      sent.push_back(test::randomBytes(sizes[i], static_cast<unsigned>(i)));
+      got.emplace_back(sizes[i] + 100 * (i % 3));
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (i % 2 == 0) receives.push_back(post(*receiver_, got[i]));
+      sends.push_back(post(*sender_, sent[i]));
+      if (i % 2 == 1) receives.push_back(post(*receiver_, got[i]));
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Completion received, done;
+      for (int round = 0; round < 1000 && !(received.done && done.done); ++round) {
+        if (!received.done) received = valueOf(receiver_->test(*receives[i]));
+        if (!done.done) done = valueOf(sender_->test(*sends[i]));
+      }
+      ASSERT_TRUE(received.done && done.done) << "message " << i;
+      ASSERT_EQ(received.bytes, sizes[i]);
+      got[i].resize(sizes[i]);
+      ASSERT_TRUE(got[i] == sent[i]) << "message " << i << " of " << sizes[i];
+    }
+    for (const auto& [comm, memory] : registered) comm->deregisterMemory(memory);
+  }
+};
+
+TEST_P(Way, EverySizeAroundABorder) {
+  connect(*device_);
+  const std::vector<size_t> sizes{0, 1, kPiece - 1, kPiece, kPiece + 1, 8191, 8192, 8193, 3 * kPiece, 100001};
+  for (const size_t size : sizes) pass({size}, false);
+  pass(sizes, false);
+  pass(sizes, true);
+  EXPECT_EQ(world_.notReady(), 0U) << "a message came before its receive";
+}
+
+TEST_P(Way, AsManyAsARingHolds) {
+  connect(*device_);
+  std::vector<size_t> sizes;
+  for (size_t i = 0; i < RequestRing::kCapacity; ++i) sizes.push_back(i * 997);
+  for (int i = 0; i < 3; ++i) pass(sizes, i % 2 == 0);
+  EXPECT_EQ(world_.notReady(), 0U);
+}
+
+TEST_P(Way, NothingIsLeft) {
+  for (int i = 0; i < 100; ++i) {
+    connect(*device_);
+    pass({10, 20000}, i % 2 == 0);
+    std::vector<uint8_t> bytes(50000);
+    valueOf(receiver_->post(bytes.data(), bytes.size()));  // stays under way, registered for its time
+    Request* send = valueOf(sender_->post(bytes.data(), bytes.size()));
+    if (i % 3 == 0) valueOf(sender_->test(*send));
+    close();
+  }
+  EXPECT_EQ(world_.registrations(), 0U);
+  EXPECT_EQ(world_.queuePairs(), 0U);
+}
+
+TEST_P(Way, WhatCameBeforeAFailureIsReceived) {
+  connect(*device_);
+  std::vector<std::vector<uint8_t>> got(4, std::vector<uint8_t>(100));
+  std::vector<Request*> receives;
+  for (auto& each : got) receives.push_back(valueOf(receiver_->post(each.data(), each.size())));
+  ASSERT_FALSE(valueOf(receiver_->test(*receives[0])).done);
+  std::vector<uint8_t> bytes = test::randomBytes(100, 1);
+  for (int i = 0; i < 3; ++i) valueOf(sender_->test(*valueOf(sender_->post(bytes.data(), bytes.size()))));
+  world_.fail(kReceiver);
+  for (size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(whyNot(*receiver_, *receives[i]), "it is done") << "message " << i;
+    EXPECT_TRUE(got[i] == bytes);
+  }
+  EXPECT_NE(whyNot(*receiver_, *receives[3]).find("retry counter exceeded"), std::string::npos);
+}
+
+TEST_P(Way, AFailureIsFoundBeforeASleep) {
+  connect(*device_);
+  std::vector<uint8_t> bytes(100);
+  Request* receive = valueOf(receiver_->post(bytes.data(), bytes.size()));
+  ASSERT_FALSE(valueOf(receiver_->test(*receive)).done);
+  world_.fail(kReceiver);
+  EXPECT_TRUE(valueOf(receiver_->arm())) << "sleeps, though nothing will wake it";
+}
+
+TEST_P(Way, WhatAPeerReceivedBeforeItClosedIsSent) {
+  connect(*device_);
+  world_.keepAcknowledgements();
+  std::vector<uint8_t> bytes = test::randomBytes(100, 1), got(100);
+  Request* receive = valueOf(receiver_->post(got.data(), got.size()));
+  ASSERT_FALSE(valueOf(receiver_->test(*receive)).done);
+  Request* first = valueOf(sender_->post(bytes.data(), bytes.size()));
+  Request* second = valueOf(sender_->post(bytes.data(), bytes.size()));
+  ASSERT_FALSE(valueOf(sender_->test(*first)).done);
+  ASSERT_TRUE(valueOf(receiver_->test(*receive)).done);
+  receiver_.reset();
+  world_.fail(kSender);  // the device waited for the word in vain
+  EXPECT_EQ(whyNot(*sender_, *first), "it is done");
+  EXPECT_NE(whyNot(*sender_, *second).find("closed the connection"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, Way, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
+
+// A peer that knows the token, and does as it likes: its queue pair is moved by hand.
+class Liar : public SoftVerbs {
+ protected:
+  // Meets our end of the connection, which takes `role`.
+  std::unique_ptr<Comm> meet(Device::Role role) {
+    Sockets sockets;
+    const Sign sign = device_->sign();
+    const Deadline deadline = Deadline::in(test::kPatience);
+    std::unique_ptr<Handshake> shaking = valueOf(device_->shake(std::move(sockets.one), role, &sign, deadline));
+    socket_ = std::move(sockets.other);
+    OfferBytes heard{};
+    EXPECT_EQ(::recv(socket_.get(), heard.data(), heard.size(), 0), static_cast<ssize_t>(heard.size()));
+    Offer offer = valueOf(parseOffer(heard));
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = &queue_;
+    pair_ = world_.makePair(device_->domain(), attributes);
+    pair_->peer = offer.queuePair;
+    offer.queuePair = pair_->qp_num;
+    say(encodeOffer(offer));
+    say(encodeNotice({Notice::Kind::kReady, 0, 0}));
+    for (int i = 0; i < 64; ++i) world_.receive(*pair_, {});
+    std::unique_ptr<Comm> comm;
+    while (!comm && !deadline.passed()) comm = valueOf(shaking->step());
+    return comm;
+  }
+  template <class Bytes>
+  void say(const Bytes& bytes) {
+    EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  void send(const void* data, size_t bytes) {
+    ibv_sge place{reinterpret_cast<uintptr_t>(data), static_cast<uint32_t>(bytes), 0};
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_SEND;
+    request.sg_list = &place;
+    request.num_sge = 1;
+    world_.send(*pair_, request);
+  }
+  void writeNothing(uint32_t immediate) {
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    request.imm_data = htonl(immediate);
+    world_.send(*pair_, request);
+  }
+  // What our sender says to such grants, with a message of 100 bytes.
+  std::string senderTold(const std::vector<Grant>& grants, size_t bytesOfEach = sizeof(Grant)) {
+    std::unique_ptr<Comm> comm = meet(Device::Role::kSender);
+    for (const Grant& grant : grants) send(&grant, bytesOfEach);
+    std::vector<uint8_t> bytes(100);
+    Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
+    for (int i = 0; i < 3; ++i)
+      if (std::string told = whyNot(*comm, *request); told != "it is not done yet") return told;
+    return "nothing";
+  }
+  std::string receiverTold(uint32_t immediate, bool posts) {
+    std::unique_ptr<Comm> comm = meet(Device::Role::kReceiver);
+    std::vector<uint8_t> bytes(100);
+    Request* request = posts ? valueOf(comm->post(bytes.data(), bytes.size())) : nullptr;
+    if (request != nullptr) {
+      EXPECT_EQ(whyNot(*comm, *request), "it is not done yet");
+    }
+    writeNothing(immediate);
+    if (request != nullptr) return whyNot(*comm, *request);
+    Result<bool> armed = comm->arm();
+    return armed.ok() ? "nothing" : armed.error().message();
+  }
+
+  soft::Queue queue_;
+  soft::Pair* pair_ = nullptr;
+  UniqueFd socket_;
+};
+
+using ::testing::HasSubstr;
+
+TEST_F(Liar, GrantsAreChecked) {
+  EXPECT_THAT(senderTold({{.magic = 1}}), HasSubstr("broke the rules of the connection: what came is not the grant"));
+  EXPECT_THAT(senderTold({{.number = 1}}), HasSubstr("not the grant of message 0"));
+  EXPECT_THAT(senderTold({{}}, sizeof(Grant) - 1), HasSubstr("not the grant of message 0"));
+  EXPECT_THAT(senderTold({{.room = kMaxMessageBytes + 1}}), HasSubstr("a receive of 2147483648 bytes"));
+  EXPECT_THAT(senderTold({{.room = 99}}), HasSubstr("larger than the receive of 99 bytes"));
+}
+
+TEST_F(Liar, MoreGrantsThanThereAreReceives) {
+  std::unique_ptr<Comm> comm = meet(Device::Role::kSender);
+  std::vector<uint8_t> bytes(100);
+  std::string told = "nothing";
+  for (uint32_t i = 0; i <= RequestRing::kCapacity && told == "nothing"; ++i) {
+    const Grant grant{.number = i, .room = 100};
+    send(&grant, sizeof grant);
+    Result<bool> armed = comm->arm();
+    if (!armed.ok()) told = armed.error().message();
+  }
+  EXPECT_THAT(told, HasSubstr("too many grants"));
+}
+
+TEST_F(Liar, MemoryThatIsNotThere) {
+  EXPECT_THAT(senderTold({{.address = 4096, .room = 100, .key = 999}}), HasSubstr("connection to"));
+}
+
+TEST_F(Liar, SizesOfMessagesAreChecked) {
+  EXPECT_THAT(receiverTold(101, true), HasSubstr("broke the rules of the connection: 101 bytes for a receive of 100"));
+  EXPECT_THAT(receiverTold(10, false), HasSubstr("a message without a grant"));
+}
+
+TEST_F(Liar, NoticesAreChecked) {
+  for (const Notice& notice : {Notice{Notice::Kind::kGoodbye, 1, 0}, Notice{Notice::Kind::kTooLarge, 0, 0}}) {
+    std::unique_ptr<Comm> comm = meet(Device::Role::kSender);
+    say(encodeNotice(notice));
+    std::vector<uint8_t> bytes(100);
+    Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
+    EXPECT_THAT(whyNot(*comm, *request), HasSubstr("broke the rules of the connection: notice"));
+  }
+}
+
+}  // namespace
+}  // namespace bps::plugin::verbs

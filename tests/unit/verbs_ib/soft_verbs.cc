@@ -1,0 +1,209 @@
+#include "tests/unit/verbs_ib/soft_verbs.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace bps::plugin::verbs::soft {
+namespace {
+
+// The one that is alive: the library's functions are told of no other.
+World* world = nullptr;
+
+std::vector<uint8_t> bytesOf(const ibv_send_wr& request) {
+  if (request.num_sge == 0) return {};
+  const auto* data = reinterpret_cast<const uint8_t*>(request.sg_list->addr);
+  return {data, data + request.sg_list->length};
+}
+
+int pollQueue(ibv_cq* cq, int most, ibv_wc* out) {
+  auto& done = static_cast<Queue*>(cq)->done;
+  int count = 0;
+  for (; count < most && !done.empty(); ++count, done.pop_front()) out[count] = done.front();
+  return count;
+}
+
+Library makeLibrary() {
+  Library library;
+  library.getDeviceList = [](int* count) {
+    *count = 1;
+    return new ibv_device* [1] { nullptr };
+  };
+  library.freeDeviceList = [](ibv_device** list) { delete[] list; };
+  library.getDeviceName = [](ibv_device*) -> const char* { return "soft0"; };
+  library.queryDevice = [](ibv_context*, ibv_device_attr* attributes) {
+    attributes->max_qp_wr = 1 << 20;
+    attributes->max_cqe = 1 << 22;
+    return 0;
+  };
+  library.deallocPd = [](ibv_pd*) { return 0; };
+  library.closeDevice = [](ibv_context*) { return 0; };
+  library.regMr = [](ibv_pd* domain, void* data, size_t bytes, int) { return world->add(domain, data, bytes); };
+  library.deregMr = [](ibv_mr* region) {
+    world->remove(region);
+    return 0;
+  };
+  library.createCompChannel = [](ibv_context* context) {
+    return new ibv_comp_channel{context, ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), 0};
+  };
+  library.destroyCompChannel = [](ibv_comp_channel* channel) {
+    ::close(channel->fd);
+    delete channel;
+    return 0;
+  };
+  library.createCq = [](ibv_context* context, int, void*, ibv_comp_channel* channel, int) -> ibv_cq* {
+    auto* queue = new Queue;
+    queue->context = context;
+    queue->channel = channel;
+    return queue;
+  };
+  library.destroyCq = [](ibv_cq* queue) {
+    delete static_cast<Queue*>(queue);
+    return 0;
+  };
+  library.getCqEvent = [](ibv_comp_channel*, ibv_cq**, void**) { return -1; };
+  library.ackCqEvents = [](ibv_cq*, unsigned) {};
+  library.createQp = [](ibv_pd* domain, ibv_qp_init_attr* attributes) -> ibv_qp* {
+    return world->makePair(domain, *attributes);
+  };
+  library.destroyQp = [](ibv_qp* pair) {
+    world->drop(static_cast<Pair*>(pair));
+    return 0;
+  };
+  library.modifyQp = [](ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
+    if ((mask & IBV_QP_DEST_QPN) != 0) static_cast<Pair*>(pair)->peer = attributes->dest_qp_num;
+    return 0;
+  };
+  library.wcStatusStr = [](ibv_wc_status) { return "transport retry counter exceeded"; };
+  return library;
+}
+
+}  // namespace
+
+World::World(uint64_t pieceBytes) : library_(makeLibrary()), pieceBytes_(pieceBytes) {
+  world = this;
+  device_.transport_type = IBV_TRANSPORT_IB;
+  context_.device = &device_;
+  context_.ops.poll_cq = pollQueue;
+  context_.ops.req_notify_cq = [](ibv_cq*, int) { return 0; };
+  context_.ops.post_send = [](ibv_qp* pair, ibv_send_wr* request, ibv_send_wr**) {
+    return world->send(*static_cast<Pair*>(pair), *request);
+  };
+  context_.ops.post_recv = [](ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr**) {
+    return world->receive(*static_cast<Pair*>(pair), *request);
+  };
+  static ibv_context* context;
+  static ibv_pd* domain;
+  static uint64_t piece;
+  context = &context_, domain = &domain_, piece = pieceBytes;
+  library_.openDevice = [](ibv_device*) { return context; };
+  library_.allocPd = [](ibv_context*) { return domain; };
+  library_.queryPort = [](ibv_context*, uint8_t, ibv_port_attr* port) {
+    port->max_msg_sz = static_cast<uint32_t>(piece);
+    port->active_mtu = IBV_MTU_1024;
+    return 0;
+  };
+}
+
+World::~World() { world = nullptr; }
+
+std::unique_ptr<OpenDevice> World::open(const Settings& settings) {
+  Choice choice;
+  choice.port.device = "soft0";
+  choice.port.link = LinkLayer::kEthernet;
+  choice.gid.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+  choice.port.gids = {choice.gid};
+  Result<std::unique_ptr<OpenDevice>> opened = OpenDevice::open(library_, choice, settings);
+  return opened.ok() ? std::move(opened).value() : nullptr;
+}
+
+ibv_mr* World::add(ibv_pd* domain, void* data, size_t bytes) {
+  const uint32_t key = nextKey_++;
+  return regions_.emplace(key, std::make_unique<ibv_mr>(ibv_mr{&context_, domain, data, bytes, 0, key, key}))
+      .first->second.get();
+}
+
+void World::remove(ibv_mr* region) { regions_.erase(region->lkey); }
+
+Pair* World::makePair(ibv_pd* domain, const ibv_qp_init_attr& attributes) {
+  auto pair = std::make_unique<Pair>();
+  pair->context = &context_;
+  pair->pd = domain;
+  pair->send_cq = pair->recv_cq = attributes.send_cq;
+  pair->qp_num = nextNumber_++;
+  return pairs_.emplace(pair->qp_num, std::move(pair)).first->second.get();
+}
+
+void World::drop(Pair* pair) { pairs_.erase(pair->qp_num); }
+
+void World::complete(Pair& pair, ibv_wc completion) { static_cast<Queue*>(pair.send_cq)->done.push_back(completion); }
+
+void World::fail(uint32_t number) {
+  ibv_wc completion{};
+  completion.status = IBV_WC_RETRY_EXC_ERR;
+  complete(*pairs_.at(number), completion);
+}
+
+bool World::mayWrite(uint64_t address, size_t bytes, uint32_t key) const {
+  const auto found = regions_.find(key);
+  if (found == regions_.end()) return false;
+  const auto begin = reinterpret_cast<uintptr_t>(found->second->addr);
+  return address >= begin && bytes <= found->second->length && address - begin <= found->second->length - bytes;
+}
+
+// False: it finds no receive.
+bool World::deliver(Pair& from, const Waiting& message) {
+  const auto found = pairs_.find(from.peer);
+  const bool writes = message.request.opcode != IBV_WR_SEND;
+  ibv_wc sent{};
+  sent.wr_id = message.request.wr_id;
+  if (found == pairs_.end()) {
+    sent.status = IBV_WC_RETRY_EXC_ERR;
+    complete(from, sent);
+    return true;
+  }
+  Pair& to = *found->second;
+  if (message.request.opcode != IBV_WR_RDMA_WRITE && to.receives.empty()) return false;
+  if (writes && !message.bytes.empty()) {
+    const auto& target = message.request.wr.rdma;
+    if (mayWrite(target.remote_addr, message.bytes.size(), target.rkey))
+      std::memcpy(reinterpret_cast<void*>(target.remote_addr), message.bytes.data(), message.bytes.size());
+    else sent.status = IBV_WC_REM_ACCESS_ERR;
+  }
+  if (message.request.opcode != IBV_WR_RDMA_WRITE && sent.status == IBV_WC_SUCCESS) {
+    const Receive receive = to.receives.front();
+    to.receives.pop_front();
+    ibv_wc received{};
+    received.wr_id = receive.id;
+    received.byte_len = static_cast<uint32_t>(message.bytes.size());
+    received.opcode = writes ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    received.imm_data = message.request.imm_data;
+    if (!writes && message.bytes.size() > receive.place.length) received.status = IBV_WC_LOC_LEN_ERR;
+    else if (!writes && !message.bytes.empty())
+      std::memcpy(reinterpret_cast<void*>(receive.place.addr), message.bytes.data(), message.bytes.size());
+    complete(to, received);
+  }
+  if (acknowledges_ || sent.status != IBV_WC_SUCCESS) complete(from, sent);
+  return true;
+}
+
+int World::send(Pair& from, const ibv_send_wr& request) {
+  Waiting message{request, bytesOf(request)};
+  if (message.bytes.size() > pieceBytes_) return EINVAL;
+  if (from.waiting.empty() && deliver(from, message)) return 0;
+  ++notReady_;
+  from.waiting.push_back(std::move(message));
+  return 0;
+}
+
+int World::receive(Pair& pair, const ibv_recv_wr& request) {
+  pair.receives.push_back({request.wr_id, request.num_sge > 0 ? *request.sg_list : ibv_sge{}});
+  for (auto& [number, from] : pairs_)
+    while (from->peer == pair.qp_num && !from->waiting.empty() && deliver(*from, from->waiting.front()))
+      from->waiting.pop_front();
+  return 0;
+}
+
+}  // namespace bps::plugin::verbs::soft
