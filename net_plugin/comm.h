@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "src/base/status.h"
 
@@ -78,6 +79,8 @@ class Comm {
   // Moves what can be moved without blocking. Messages that were complete before a failure are reported as done.
   Result<Completion> test(Request& request);
 
+  // See bpsNetReverse_v1_t. Null: there is none.
+  virtual Result<std::unique_ptr<Comm>> reverse() { return std::unique_ptr<Comm>(); }
   // See bpsNetWait_v1_t.
   virtual Result<int> waitFd() = 0;
   virtual Result<bool> arm() = 0;

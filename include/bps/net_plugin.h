@@ -1,8 +1,10 @@
 /*
- * An optional extra symbol by which an NCCL net plugin lets its caller sleep until there is something to do.
+ * Optional extra symbols of an NCCL net plugin, data objects that it exports beside its ncclNetPlugin_vN:
  *
- * A plugin exports a data object `bpsNetWait_v1` of this type beside its ncclNetPlugin_vN. A caller that finds none
- * polls with back-off instead. C99.
+ *   bpsNetWait_v1     lets a caller sleep until there is something to do; without it callers poll with back-off
+ *   bpsNetReverse_v1  gives the unused direction of a connection; without it a caller opens a second connection
+ *
+ * C99.
  */
 #ifndef BPS_NET_PLUGIN_H_
 #define BPS_NET_PLUGIN_H_
@@ -21,6 +23,18 @@ typedef struct {
    * Never blocks. Returns 0 or an ncclResult_t. */
   int (*arm)(void* comm, int* ready);
 } bpsNetWait_v1_t;
+
+typedef struct {
+  /* The other direction of comm's connection: a receive comm for a send comm and the other way round, or *reverse = NULL
+   * where the connection has none. Both ends must ask, right after connect or accept and before anything is posted;
+   * both get one, or neither. A plain TCP connection has one: what comes back then also acknowledges what went there,
+   * which spares small messages the acknowledgements of their own.
+   *
+   * The two are used by a thread each, or by one, and are closed one by one, at about the same time: the peer's receive
+   * comm sees the end when the send comm here is closed, but its send comm only when both are. Never blocks. Returns 0
+   * or an ncclResult_t. */
+  int (*reverse)(void* comm, void** reverse);
+} bpsNetReverse_v1_t;
 
 #ifdef __cplusplus
 }

@@ -62,7 +62,7 @@ std::unique_ptr<Comm> Listener::stepHandshakes() {
 Result<std::unique_ptr<Comm>> Listener::acceptRemote() {
   tcp::Listener::Arrival arrival = BPS_TRY(remote_->accept());
   if (!arrival.sockets.empty() && arrival.carrier == tcp::Carrier::kStream)
-    return std::unique_ptr<Comm>(std::make_unique<stream::RecvComm>(std::move(arrival.sockets)));
+    return std::unique_ptr<Comm>(std::make_unique<stream::RecvComm>(std::move(arrival.sockets), patience_));
   if (!arrival.sockets.empty()) begin(std::move(arrival.sockets.front()));
   return stepHandshakes();
 }

@@ -24,13 +24,17 @@ class Listener {
   static constexpr size_t kMostHandshakes = 16;
 
   Listener(const Device& device, std::unique_ptr<tcp::Listener> remote, std::unique_ptr<shm::Door> door)
-      : rdma_(device.rdma.get()), remote_(std::move(remote)), door_(std::move(door)) {}
+      : rdma_(device.rdma.get()),
+        patience_(device.socket.patience),
+        remote_(std::move(remote)),
+        door_(std::move(door)) {}
 
   Result<std::unique_ptr<Comm>> acceptRemote();
   void begin(UniqueFd socket);
   std::unique_ptr<Comm> stepHandshakes();
 
   verbs::Device* rdma_;  // null: TCP only
+  tcp::Patience patience_;
   std::unique_ptr<tcp::Listener> remote_;
   std::unique_ptr<shm::Door> door_;    // null: no shared memory
   std::vector<Handshake> handshakes_;  // oldest first

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "net_plugin/stream/send_comm.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::stream {
@@ -17,8 +18,12 @@ constexpr std::chrono::seconds kRestTime{5};
 
 }  // namespace
 
-RecvComm::RecvComm(std::vector<UniqueFd> sockets)
-    : SocketComm(std::move(sockets)), inlets_(this->sockets()), wakeBytes_(this->sockets(), 1) {}
+RecvComm::RecvComm(std::vector<UniqueFd> sockets, Patience patience)
+    : SocketComm(std::move(sockets), patience), inlets_(this->sockets()), wakeBytes_(this->sockets(), 1) {}
+
+std::unique_ptr<SocketComm> RecvComm::reversed(std::vector<UniqueFd> sockets) const {
+  return std::make_unique<SendComm>(std::move(sockets), patience());
+}
 
 Status RecvComm::checkSlice(const Slice& slice) {
   const bool inOrder = slice.number == requests().active() && slice.isWhole();

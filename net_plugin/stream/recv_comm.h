@@ -12,13 +12,14 @@ namespace bps::plugin::stream {
 
 class RecvComm final : public SocketComm {
  public:
-  explicit RecvComm(std::vector<UniqueFd> sockets);
+  explicit RecvComm(std::vector<UniqueFd> sockets, Patience patience = kUsualPatience);
 
  protected:
   Status progress() override;
   Status flush() override;
   Interest::For prepareSleep(size_t index) override;
   Status hungUp(size_t index) override;
+  std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const override;
   bool hasUnclaimed(size_t index) const override { return !inlets_[index].isAtBorder(); }
 
  private:

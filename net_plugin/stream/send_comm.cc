@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "net_plugin/stream/recv_comm.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::stream {
@@ -44,7 +45,16 @@ void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, siz
 }
 
 SendComm::SendComm(std::vector<UniqueFd> sockets, Patience patience)
-    : SocketComm(std::move(sockets)), patience_(patience), lookAt_(Deadline::in(patience)), outlets_(this->sockets()) {}
+    : SocketComm(std::move(sockets), patience), lookAt_(Deadline::in(patience)), outlets_(this->sockets()) {}
+
+// The descriptors of the other direction would keep the peer waiting for more.
+SendComm::~SendComm() {
+  for (size_t i = 0; isShared() && i < sockets(); ++i) ::shutdown(socket(i), SHUT_WR);
+}
+
+std::unique_ptr<SocketComm> SendComm::reversed(std::vector<UniqueFd> sockets) const {
+  return std::make_unique<RecvComm>(std::move(sockets), patience());
+}
 
 Slice SendComm::sliceAt(const Cursor& at) {
   const size_t bytes = requests().at(at.number).bytes;
@@ -131,8 +141,8 @@ Status SendComm::checkAnswers() {
   if (!lookAt_.passed()) return {};
   lookAt_ = Deadline::in(kBetweenLooks);
   for (size_t i = 0; i < outlets_.size(); ++i)
-    if (outlets_[i].full && isGone(answersOf(socket(i)), patience_))
-      return failure(Code::kRemote, "{} answers nothing for {} ms", peer(), patience_.count());
+    if (outlets_[i].full && isGone(answersOf(socket(i)), patience()))
+      return failure(Code::kRemote, "{} answers nothing for {} ms", peer(), patience().count());
   return {};
 }
 

@@ -8,7 +8,6 @@
 
 #include <array>
 
-#include "net_plugin/stream/patience.h"
 #include "net_plugin/stream/socket_comm.h"
 #include "src/base/deadline.h"
 
@@ -20,12 +19,16 @@ size_t sliceBytesOf(size_t messageBytes, size_t sockets);
 class SendComm final : public SocketComm {
  public:
   explicit SendComm(std::vector<UniqueFd> sockets, Patience patience = kUsualPatience);
+  ~SendComm() override;
 
  protected:
   Status progress() override;
   Status flush() override;
   Interest::For prepareSleep(size_t index) override;
   Status hungUp(size_t) override { return peerClosed(); }
+  std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const override;
+  // What the peer sends ends when its sending end is closed: that says nothing of what it receives.
+  void onShared() override { ignoreHangups(); }
 
  private:
   // The first byte that no socket has taken yet.
@@ -68,7 +71,6 @@ class SendComm final : public SocketComm {
   // Of sockets that take no more, now and then: whether the peer still answers.
   Status checkAnswers();
 
-  const Patience patience_;
   Deadline lookAt_;
   std::vector<Outlet> outlets_;
   Cursor cursor_;

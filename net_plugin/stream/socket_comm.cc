@@ -1,5 +1,6 @@
 #include "net_plugin/stream/socket_comm.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -23,8 +24,30 @@ std::string peerText(int socket) {
 
 }  // namespace
 
-SocketComm::SocketComm(std::vector<UniqueFd> sockets) : peer_(peerText(sockets.front().get())) {
+SocketComm::SocketComm(std::vector<UniqueFd> sockets, Patience patience)
+    : patience_(patience), peer_(peerText(sockets.front().get())) {
   for (UniqueFd& fd : sockets) sockets_.push_back({.fd = std::move(fd)});
+}
+
+// Each of the two has descriptors of its own, so either may be closed first.
+Result<std::unique_ptr<Comm>> SocketComm::reverse() {
+  if (shared_ || requests().end() > 0)
+    return Status(Code::kInvalidUsage, "the other direction of a connection is asked for once, before its first message");
+  std::vector<UniqueFd> again;
+  for (const Socket& socket : sockets_) {
+    again.emplace_back(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!again.back()) return systemFailure("duplicating a socket", errno);
+  }
+  std::unique_ptr<SocketComm> other = reversed(std::move(again));
+  for (SocketComm* each : {this, other.get()}) {
+    each->shared_ = true;
+    each->onShared();
+  }
+  return std::unique_ptr<Comm>(std::move(other));
+}
+
+void SocketComm::ignoreHangups() {
+  for (Socket& socket : sockets_) socket.silent = true;
 }
 
 Status SocketComm::peerClosed() const { return failure(Code::kRemote, "{} closed the connection", peer_); }

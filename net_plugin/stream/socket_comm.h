@@ -10,14 +10,16 @@
 #include "net_plugin/comm.h"
 #include "net_plugin/stream/assembly.h"
 #include "net_plugin/stream/interest.h"
+#include "net_plugin/stream/patience.h"
 
 namespace bps::plugin::stream {
 
 class SocketComm : public Comm {
  public:
   // At least one socket, in the same order as at the other end.
-  explicit SocketComm(std::vector<UniqueFd> sockets);
+  SocketComm(std::vector<UniqueFd> sockets, Patience patience);
 
+  Result<std::unique_ptr<Comm>> reverse() final;
   Result<int> waitFd() final { return interest_.fd(); }
   Result<bool> arm() final;
 
@@ -25,6 +27,9 @@ class SocketComm : public Comm {
   // Most bytes that one progress() moves, so that one busy connection does not starve the others of its thread.
   static constexpr size_t kMostPerCall = size_t{1} << 20;
 
+  // What runs the other way on these sockets.
+  virtual std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const = 0;
+  virtual void onShared() {}
   // What to wait for on a socket while messages are under way; called right before a sleep.
   virtual Interest::For prepareSleep(size_t index) = 0;
   // The peer has hung up on a socket, and nothing waits in it to be received. A failure if that ends the connection.
@@ -39,6 +44,11 @@ class SocketComm : public Comm {
 
   size_t sockets() const { return sockets_.size(); }
   int socket(size_t index) const { return sockets_[index].fd.get(); }
+  Patience patience() const { return patience_; }
+  // Another Comm uses the sockets' other direction.
+  bool isShared() const { return shared_; }
+  // Only a failure, or the end of what the peer sends, tells of its end: this end of the connection does not look.
+  void ignoreHangups();
   const std::string& peer() const { return peer_; }
   Status peerClosed() const;
   Status socketFailed(int error) const;
@@ -60,6 +70,8 @@ class SocketComm : public Comm {
   Status examineHangup(size_t index);
 
   std::vector<Socket> sockets_;
+  const Patience patience_;
+  bool shared_ = false;
   std::string peer_;
   Interest interest_;
   Assembly assembly_;

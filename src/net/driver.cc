@@ -42,6 +42,7 @@ class DriverOf final : public Driver {
     description_ = fmt::format("{} v{} ({})", name_, V, path);
     maxRequests_ = name_ == "bps" ? kMaxRequestsOfOurs : kMaxRequestsOfOthers;
     wait_ = static_cast<const bpsNetWait_v1_t*>(::dlsym(library, "bpsNetWait_v1"));
+    reverse_ = static_cast<const bpsNetReverse_v1_t*>(::dlsym(library, "bpsNetReverse_v1"));
   }
 
   ~DriverOf() override {
@@ -222,6 +223,13 @@ Result<bool> Driver::arm(void* comm) const {
   PluginCall call;
   if (wait_ != nullptr) BPS_TRY(call.outcome(wait_->arm(comm, &ready), name_, "arm"));
   return ready != 0;
+}
+
+Result<void*> Driver::reverse(void* comm) const {
+  void* other = nullptr;
+  PluginCall call;
+  if (reverse_ != nullptr) BPS_TRY(call.outcome(reverse_->reverse(comm, &other), name_, "reverse"));
+  return other;
 }
 
 Result<std::shared_ptr<Driver>> makeDriver(void* library, const std::string& path, int newest) {

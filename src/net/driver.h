@@ -32,6 +32,9 @@ class Driver {
   // -1: the plugin cannot wake a sleeper.
   int waitFd(void* comm) const;
   Result<bool> arm(void* comm) const;
+  bool canReverse() const { return reverse_ != nullptr; }
+  // Null: the connection has no other direction.
+  Result<void*> reverse(void* comm) const;
 
   const std::string& description() const { return description_; }
   int deviceCount() const { return deviceCount_; }
@@ -42,6 +45,7 @@ class Driver {
   int deviceCount_ = 0;
   int maxRequests_ = 0;
   const bpsNetWait_v1_t* wait_ = nullptr;
+  const bpsNetReverse_v1_t* reverse_ = nullptr;
 };
 
 inline constexpr int kNewestVersion = 12, kOldestVersion = 8;

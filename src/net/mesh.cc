@@ -10,89 +10,123 @@ Mesh::Mesh(Plugin& plugin, int device, MeshShape shape)
     : plugin_(&plugin),
       device_(device),
       shape_(std::move(shape)),
-      pending_(shape_.owners.size()),
+      ways_(shape_.owners.size()),
       links_(shape_.owners.size()) {}
 
 bool Mesh::ownsFor(size_t owner, size_t machine) const {
   return owner != machine && machine < shape_.machines && shape_.owners[owner];
 }
 
+Mesh::Ways Mesh::waysTo(size_t peer) const {
+  const bool pushes = ownsFor(peer, shape_.self), answers = ownsFor(shape_.self, peer);
+  Ways ways;
+  const auto add = [&](std::unique_ptr<Comm> Link::*out, std::unique_ptr<Comm> Link::*in, bool opens) {
+    ways.push_back({.out = out, .in = in, .opens = opens, .connector = {}, .listener = {}});
+  };
+  if (pushes && answers && shape_.exchange) {
+    add(&Link::pushOut, &Link::pushIn, shape_.self < peer);
+    add(&Link::answerOut, &Link::answerIn, shape_.self < peer);
+    return ways;
+  }
+  if (pushes) add(&Link::pushOut, &Link::answerIn, true);
+  if (answers) add(&Link::answerOut, &Link::pushIn, false);
+  return ways;
+}
+
 Result<Mesh> Mesh::listen(Plugin& plugin, int device, MeshShape shape) {
   Mesh mesh(plugin, device, std::move(shape));
-  for (size_t peer = 0; peer < mesh.pending_.size(); ++peer) {
-    if (mesh.ownsFor(mesh.shape_.self, peer)) mesh.pending_[peer].push = BPS_TRY(plugin.listen(device));
-    if (mesh.ownsFor(peer, mesh.shape_.self)) mesh.pending_[peer].answer = BPS_TRY(plugin.listen(device));
+  for (size_t peer = 0; peer < mesh.ways_.size(); ++peer) {
+    mesh.ways_[peer] = mesh.waysTo(peer);
+    for (Way& way : mesh.ways_[peer]) way.listener = BPS_TRY(plugin.listen(device));
   }
   return mesh;
 }
 
+// Whether the plugin can reverse, then the handle for pushes, then the one for answers, as far as there are any.
 std::vector<Blob> Mesh::handles() const {
-  std::vector<Blob> blobs(pending_.size());
-  for (size_t peer = 0; peer < pending_.size(); ++peer) {
-    for (const Listener* listener : {pending_[peer].push.get(), pending_[peer].answer.get()})
-      if (listener != nullptr)
-        blobs[peer].insert(blobs[peer].end(), listener->handle().begin(), listener->handle().end());
+  std::vector<Blob> blobs(ways_.size());
+  for (size_t peer = 0; peer < ways_.size(); ++peer) {
+    if (ways_[peer].empty()) continue;
+    blobs[peer].push_back(plugin_->canReverse() ? 1 : 0);
+    for (const auto in : {&Link::pushIn, &Link::answerIn})
+      for (const Way& way : ways_[peer])
+        if (way.in == in) {
+          const Handle& handle = way.listener->handle();
+          blobs[peer].insert(blobs[peer].end(), handle.begin(), handle.end());
+        }
   }
   return blobs;
 }
 
 Status Mesh::setPeerHandles(const std::vector<Blob>& handles) {
-  if (handles.size() != pending_.size())
-    return failure(Code::kRemote, "handles of {} endpoints came, {} are in the roster", handles.size(),
-                   pending_.size());
-  for (size_t peer = 0; peer < pending_.size(); ++peer) {
-    const bool push = ownsFor(peer, shape_.self), answer = ownsFor(shape_.self, peer);
-    const size_t expected = ((push ? 1U : 0U) + (answer ? 1U : 0U)) * kHandleBytes;
+  if (handles.size() != ways_.size())
+    return failure(Code::kRemote, "handles of {} endpoints came, {} are in the roster", handles.size(), ways_.size());
+  for (size_t peer = 0; peer < ways_.size(); ++peer) {
+    Ways& ways = ways_[peer];
+    const size_t expected = ways.empty() ? 0 : 1 + ways.size() * kHandleBytes;
     if (handles[peer].size() != expected)
       return failure(Code::kRemote, "endpoint {} sent {} bytes of handles, expected {}", peer, handles[peer].size(),
                      expected);
-    Handle handle{};
+    if (ways.empty()) continue;
     auto at = handles[peer].begin();
-    const auto next = [&] {
-      std::copy_n(at, kHandleBytes, handle.begin());
-      at += kHandleBytes;
-      return plugin_->connect(device_, handle);
-    };
-    if (push) pending_[peer].pushOut = next();
-    if (answer) pending_[peer].answerOut = next();
+    const bool asks = *at++ == 1 && plugin_->canReverse();
+    for (const auto out : {&Link::pushOut, &Link::answerOut})
+      for (Way& way : ways)
+        if (way.out == out) {
+          Handle handle{};
+          std::copy_n(at, kHandleBytes, handle.begin());
+          at += kHandleBytes;
+          way.connector = plugin_->connect(device_, handle);
+          way.asks = asks;
+        }
   }
   return {};
 }
 
-namespace {
-
-// One step of one establishment; done when `comm` is there.
-template <class Source, class Step>
-Result<bool> advance(std::unique_ptr<Source>& source, std::unique_ptr<Comm>& comm, Step step) {
-  if (source == nullptr) return true;
-  comm = BPS_TRY(step(*source));
-  if (comm == nullptr) return false;
-  source.reset();
+Result<bool> Mesh::Way::connect(Link& link) {
+  if (connector == nullptr) return true;
+  link.*out = BPS_TRY(connector->connect());
+  if (link.*out == nullptr) return false;
+  connector.reset();
   return true;
 }
 
-}  // namespace
+Result<bool> Mesh::Way::accept(Link& link) {
+  if (listener == nullptr) return true;
+  link.*in = BPS_TRY(listener->accept());
+  if (link.*in == nullptr) return false;
+  listener.reset();
+  return true;
+}
+
+Result<bool> Mesh::Way::step(Link& link) {
+  if (!BPS_TRY(opens ? connect(link) : accept(link))) return false;
+  if (asks) {
+    asks = false;
+    std::unique_ptr<Comm>&first = link.*(opens ? out : in), &second = link.*(opens ? in : out);
+    second = BPS_TRY(first->reverse());
+    if (second != nullptr) {
+      connector.reset();
+      listener.reset();
+    }
+  }
+  return opens ? accept(link) : connect(link);
+}
 
 Result<Progress> Mesh::stepPeer(size_t endpoint) {
-  Pending& p = pending_[endpoint];
-  Link& link = links_[endpoint];
-  const auto accept = [](Listener& listener) { return listener.accept(); };
-  const auto connect = [](Connector& connector) { return connector.connect(); };
-  bool done = BPS_TRY(advance(p.pushOut, link.pushOut, connect));
-  done &= BPS_TRY(advance(p.answerOut, link.answerOut, connect));
-  done &= BPS_TRY(advance(p.push, link.pushIn, accept));
-  done &= BPS_TRY(advance(p.answer, link.answerIn, accept));
+  bool done = true;
+  for (Way& way : ways_[endpoint]) done &= BPS_TRY(way.step(links_[endpoint]));
   return done ? Progress::kDone : Progress::kPending;
 }
 
 Result<Progress> Mesh::step() {
-  size_t waiting = pending_.size();
-  for (size_t peer = pending_.size(); peer-- > 0;) {
+  size_t waiting = ways_.size();
+  for (size_t peer = ways_.size(); peer-- > 0;) {
     current_ = peer;
     if (BPS_TRY(stepPeer(peer)) == Progress::kPending) waiting = peer;
   }
   current_ = waiting;
-  return waiting == pending_.size() ? Progress::kDone : Progress::kPending;
+  return waiting == ways_.size() ? Progress::kDone : Progress::kPending;
 }
 
 }  // namespace bps::net

@@ -2,6 +2,8 @@
 //
 // Between a machine w and an owner o (another machine or a server) run two one-way connections: pushes w -> o and
 // answers o -> w. The receiving side of each listens; its handles travel to the peer by the control plane's exchange.
+// Where the plugins of both ends can, two connections that run opposite ways are the two directions of one: pushes and
+// answers of a pair, or, between machines that exchange whole calls, the pushes of both and the answers of both.
 // Use: listen(), exchange handles(), setPeerHandles(), step() until done, take() each link. Belongs to one thread.
 #pragma once
 #include <memory>
@@ -17,6 +19,7 @@ struct MeshShape {
   size_t self = 0;
   size_t machines = 0;       // endpoints below this number push
   std::vector<bool> owners;  // per endpoint: sums a share, so it answers
+  bool exchange = false;     // machines push to each other at the same time and get no answer (direct calls)
 };
 
 struct Link {
@@ -39,18 +42,31 @@ class Mesh {
   Link take(size_t endpoint) { return std::move(links_[endpoint]); }
 
  private:
-  struct Pending {
-    std::unique_ptr<Listener> push, answer;
-    std::unique_ptr<Connector> pushOut, answerOut;
+  // Two connections that run opposite ways. The end that opens connects first; the other end connects only if that
+  // connection turns out to have one direction.
+  struct Way {
+    std::unique_ptr<Comm> Link::*out;
+    std::unique_ptr<Comm> Link::*in;
+    bool opens;
+    bool asks = false;  // for the other direction of the first connection
+    std::unique_ptr<Connector> connector;
+    std::unique_ptr<Listener> listener;
+
+    // True when the connection is there, or not needed.
+    Result<bool> connect(Link& link);
+    Result<bool> accept(Link& link);
+    Result<bool> step(Link& link);
   };
+  using Ways = std::vector<Way>;
   Mesh(Plugin& plugin, int device, MeshShape shape);
   bool ownsFor(size_t owner, size_t machine) const;
+  Ways waysTo(size_t peer) const;
   Result<Progress> stepPeer(size_t endpoint);
 
   Plugin* plugin_;
   int device_;
   MeshShape shape_;
-  std::vector<Pending> pending_;
+  std::vector<Ways> ways_;  // by endpoint
   std::vector<Link> links_;
   size_t current_ = 0;
 };

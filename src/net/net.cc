@@ -42,6 +42,11 @@ Result<Completion> Comm::test(Request request) { return driver_->test(request.ra
 
 int Comm::maxRequests() const { return driver_->maxRequests(); }
 
+Result<std::unique_ptr<Comm>> Comm::reverse() {
+  void* other = BPS_TRY(driver_->reverse(raw_));
+  return other != nullptr ? std::make_unique<Comm>(driver_, other, !sends_) : nullptr;
+}
+
 Result<bool> Comm::arm() { return driver_->arm(raw_); }
 
 Listener::Listener(std::shared_ptr<Driver> driver, void* raw, const Handle& handle)
@@ -71,6 +76,8 @@ Result<std::shared_ptr<Plugin>> Plugin::load(const std::string& name, uint64_t c
 Plugin::Plugin(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
 const std::string& Plugin::description() const { return driver_->description(); }
+
+bool Plugin::canReverse() const { return driver_->canReverse(); }
 
 int Plugin::deviceCount() const { return driver_->deviceCount(); }
 

@@ -60,6 +60,9 @@ class Comm {
   Result<Completion> test(Request request);
   int maxRequests() const;
 
+  // The other direction of this connection, where the plugin offers it; see bpsNetReverse_v1_t. Null: there is none.
+  Result<std::unique_ptr<Comm>> reverse();
+
   // Sleeping (see bpsNetWait_v1_t in bps/net_plugin.h): a descriptor to poll for reading, or -1 when the plugin has
   // none; arm() right before sleeping, true: do not sleep, there is something to do.
   int waitFd() const { return waitFd_; }
@@ -110,6 +113,7 @@ class Plugin {
   explicit Plugin(std::shared_ptr<Driver> driver);
 
   const std::string& description() const;  // "bps v12 (path)"
+  bool canReverse() const;                 // Comm::reverse() may give something
   int deviceCount() const;
   Result<DeviceInfo> device(int index) const;
 

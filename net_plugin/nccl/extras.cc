@@ -1,4 +1,4 @@
-// The optional symbol by which a caller sleeps until there is something to do.
+// The optional symbols: sleeping, and the other direction of a connection.
 #include "bps/net_plugin.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/nccl/border.h"
@@ -25,8 +25,19 @@ int arm(void* comm, int* ready) {
   });
 }
 
+int reverse(void* comm, void** other) {
+  return border([&]() -> Status {
+    if (comm == nullptr || other == nullptr) return isNull();
+    *other = nullptr;
+    *other = BPS_TRY(static_cast<Comm*>(comm)->reverse()).release();
+    return {};
+  });
+}
+
 }  // namespace
 }  // namespace bps::plugin::nccl
 
-extern "C" __attribute__((visibility("default")))
-const bpsNetWait_v1_t bpsNetWait_v1{bps::plugin::nccl::waitFd, bps::plugin::nccl::arm};
+#define BPS_SYMBOL extern "C" __attribute__((visibility("default"))) const
+
+BPS_SYMBOL bpsNetWait_v1_t bpsNetWait_v1{bps::plugin::nccl::waitFd, bps::plugin::nccl::arm};
+BPS_SYMBOL bpsNetReverse_v1_t bpsNetReverse_v1{bps::plugin::nccl::reverse};
