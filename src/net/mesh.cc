@@ -23,11 +23,6 @@ Mesh::Ways Mesh::waysTo(size_t peer) const {
   const auto add = [&](std::unique_ptr<Comm> Link::*out, std::unique_ptr<Comm> Link::*in, bool opens) {
     ways.push_back({.out = out, .in = in, .opens = opens, .connector = {}, .listener = {}});
   };
-  if (pushes && answers && shape_.exchange) {
-    add(&Link::pushOut, &Link::pushIn, shape_.self < peer);
-    add(&Link::answerOut, &Link::answerIn, shape_.self < peer);
-    return ways;
-  }
   if (pushes) add(&Link::pushOut, &Link::answerIn, true);
   if (answers) add(&Link::answerOut, &Link::pushIn, false);
   return ways;
@@ -47,7 +42,7 @@ std::vector<Blob> Mesh::handles() const {
   std::vector<Blob> blobs(ways_.size());
   for (size_t peer = 0; peer < ways_.size(); ++peer) {
     if (ways_[peer].empty()) continue;
-    blobs[peer].push_back(plugin_->canReverse() ? 1 : 0);
+    blobs[peer].push_back(canReverse() ? 1 : 0);
     for (const auto in : {&Link::pushIn, &Link::answerIn})
       for (const Way& way : ways_[peer])
         if (way.in == in) {
@@ -69,7 +64,7 @@ Status Mesh::setPeerHandles(const std::vector<Blob>& handles) {
                      expected);
     if (ways.empty()) continue;
     auto at = handles[peer].begin();
-    const bool asks = *at++ == 1 && plugin_->canReverse();
+    const bool asks = *at++ == 1 && canReverse();
     for (const auto out : {&Link::pushOut, &Link::answerOut})
       for (Way& way : ways)
         if (way.out == out) {

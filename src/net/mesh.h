@@ -2,8 +2,9 @@
 //
 // Between a machine w and an owner o (another machine or a server) run two one-way connections: pushes w -> o and
 // answers o -> w. The receiving side of each listens; its handles travel to the peer by the control plane's exchange.
-// Where the plugins of both ends can, two connections that run opposite ways are the two directions of one: pushes and
-// answers of a pair, or, between machines that exchange whole calls, the pushes of both and the answers of both.
+// Where the plugins of both ends can, pushes and their answers are the two directions of one connection: answers then
+// acknowledge pushes. Not so between two machines alone, where all traffic runs both ways at once and the two directions
+// would wait for each other's hold of the socket: that saves 10 % of small calls and costs 10 % of large ones.
 // Use: listen(), exchange handles(), setPeerHandles(), step() until done, take() each link. Belongs to one thread.
 #pragma once
 #include <memory>
@@ -19,7 +20,6 @@ struct MeshShape {
   size_t self = 0;
   size_t machines = 0;       // endpoints below this number push
   std::vector<bool> owners;  // per endpoint: sums a share, so it answers
-  bool exchange = false;     // machines push to each other at the same time and get no answer (direct calls)
 };
 
 struct Link {
@@ -61,6 +61,7 @@ class Mesh {
   Mesh(Plugin& plugin, int device, MeshShape shape);
   bool ownsFor(size_t owner, size_t machine) const;
   Ways waysTo(size_t peer) const;
+  bool canReverse() const { return shape_.machines > 2 && plugin_->canReverse(); }
   Result<Progress> stepPeer(size_t endpoint);
 
   Plugin* plugin_;

@@ -7,7 +7,7 @@ namespace bps {
 Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSpec& spec, const JobPlan& plan) {
   std::unique_ptr<ServedJob> job(new ServedJob(env, spec, plan));
   job->plugin_ = BPS_TRY(net::Plugin::load(env.netPlugin, spec.roster.jobId));
-  const net::MeshShape shape{spec.endpoint, spec.roster.machines.size(), plan.owners, false};
+  const net::MeshShape shape{spec.endpoint, spec.roster.machines.size(), plan.owners};
   job->mesh_ = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listen(*job->plugin_, 0, shape)));
   job->closed_.resize(spec.roster.machines.size());
   return job;

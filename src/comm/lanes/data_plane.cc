@@ -19,8 +19,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   // The interface has no way to ask; ours is known to prefer memory.
   if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
-  const bool direct = args.plan.measureDirect || args.plan.limits.directBytes > 0;
-  net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, plane->machines_, args.plan.owners, direct}));
+  net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, roster.machines.size(), args.plan.owners}));
   BPS_TRY(plane->establish(args, mesh));
   BPS_TRY(plane->build(args, mesh));
   return plane;
