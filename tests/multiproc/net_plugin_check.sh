@@ -28,6 +28,16 @@ selection=$(grep -vE '^(receiver-killed|sender-killed|large|posting-never-waits)
 passes --threads --only "$selection"
 passes --abi 8 --only init,properties,contexts,connect-polled,in-flight,order,oversize,optional-completion
 
+# Shared memory takes nothing of /dev/shm, which containers keep small.
+small_shm() { unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"' sh "$@"; }
+if small_shm true 2> "$WORK/out"; then
+  small_shm timeout 60 "$check" "$ours" -v --only order,many-connections,large --max-bytes 16M > "$WORK/out" 2>&1 ||
+    fail "/dev/shm of 64 KiB: $(grep -vE '^(PASS|skip)' "$WORK/out" | tail -n 10)"
+  grep -q 'shared memory with process' "$WORK/out" || fail "/dev/shm of 64 KiB: not shared memory: $(tail -n 5 "$WORK/out")"
+else
+  echo "no mount namespaces: a small /dev/shm is not tested: $(cat "$WORK/out")"
+fi
+
 # finds DEFECT RULE PATTERN [TIMEOUT]: the rule fails with such a text; the status is 1. Mostly waits, so four at a time.
 found=""
 finds() {
