@@ -38,11 +38,16 @@ $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 	$(CXX) -shared $(LDFLAGS) -o $@ $^
 $(BUILD)/tests/unit: | $(FAKE_NVML)
 
+# NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
+CUDA_HOME ?= /usr/local/cuda
+EXTRA_tests_unit_device_cuda_api_test := -isystem $(CUDA_HOME)/include
 # A double of the CUDA driver, see tests/fake_cuda/fake_cuda.h.
 FAKE_CUDA := $(BUILD)/tests/fake_cuda/libcuda.so.1
 $(FAKE_CUDA): $(call objects,$(call sources,tests/fake_cuda))
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -Wl,-z,nodelete -o $@ $^
+
+$(BUILD)/tests/inproc: | $(FAKE_CUDA)
 
 tests: $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
 libraries: $(LIBS) $(FAULT_PLUGIN)
