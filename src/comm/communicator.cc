@@ -239,6 +239,7 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
                         control_->roster().rankName(group.front().second));
   membership.id = BPS_TRY(UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes>(chosen)));
   membership.nRanks = static_cast<uint32_t>(group.size());
+  membership.device = device().value_or(-1);
   for (uint32_t i = 0; i < group.size(); ++i)
     if (group[i].second == rank()) membership.rank = i;
   return std::optional<Membership>(membership);

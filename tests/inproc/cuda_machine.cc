@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <string>
 
 namespace bps::test {
@@ -62,9 +63,14 @@ const cuda::Api& api() {
 }
 
 cuda::Device& device(int ordinal) {
-  if (ordinal == 2) ::setenv("FAKE_CUDA_MEM_OPS", "0", 1);
+  static std::once_flag once;  // before there are threads that would read the environment meanwhile
+  if (ordinal == 2)
+    std::call_once(once, [] {
+      ::setenv("FAKE_CUDA_MEM_OPS", "0", 1);
+      static_cast<void>(cuda::Device::open(api(), 2).ok());
+      ::unsetenv("FAKE_CUDA_MEM_OPS");
+    });
   Result<cuda::Device*> opened = cuda::Device::open(api(), ordinal);
-  ::unsetenv("FAKE_CUDA_MEM_OPS");
   if (!opened.ok()) die(opened.error().message());
   return *std::move(opened).value();
 }

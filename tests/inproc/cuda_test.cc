@@ -143,6 +143,22 @@ TEST(Cuda, EveryKindOfMemory) {
   EXPECT_EQ(theDouble().calls("pageable copy"), 0U) << "a copy that a real driver might do at once";
 }
 
+// Ranks that share a machine order their calls by CUDA's streams too; memory of devices is not for them yet.
+TEST(Cuda, PinnedMemoryOfRanksOnOneMachine) {
+  Inputs inputs(DataType::kFloat16, 100000, 2);
+  inputs.want = expected({inputs.type, inputs.op, inputs.count, 2, 2}, inputs.of, inputs.scalars);
+  Job job;
+  job.ranks = job.ranksPerMachine = 2;
+  job.env = cudaEnv();
+  EXPECT_EQ(failures(runRanks(job,
+                              [&](Communicator& comm) -> Status {
+                                const cuda::Scope scope(device(0));
+                                const AppStream stream;
+                                return callAndCheck(comm, stream, inputs, {Memory::kPinned, Memory::kPinned, false});
+                              })),
+            "");
+}
+
 // What a program does: kernels before and after, on one stream, without a wait in between.
 TEST(Cuda, KeepsTheOrderOfTheStream) {
   const size_t count = 300000;

@@ -18,6 +18,11 @@ class CudaPlace final : public StreamPlace {
 
 }  // namespace
 
+Result<int> CudaSide::devices(const Env& env) {
+  const cuda::Api* api = BPS_TRY(cuda::driverInUse(env));
+  return api != nullptr ? cuda::Device::count(*api) : Result<int>(0);
+}
+
 Result<std::unique_ptr<CudaSide>> CudaSide::create(const Env& env, int ordinal) {
   const cuda::Api* api = BPS_TRY(cuda::driverInUse(env));
   if (api == nullptr) return std::unique_ptr<CudaSide>();

@@ -21,6 +21,8 @@ namespace bps {
 
 class CudaSide {
  public:
+  // How many devices create() may choose from; 0: only the host.
+  static Result<int> devices(const Env& env);
   // `ordinal` -1: the calling thread's device. Null: there is only the host, by BPS_DEVICE or for want of a driver.
   static Result<std::unique_ptr<CudaSide>> create(const Env& env, int ordinal);
 

@@ -17,29 +17,30 @@ constexpr std::chrono::milliseconds kSettlePatience(1000);
 }  // namespace
 
 Status StagedBuffers::prepare(const cuda::Device& device, const StagingShape& shape) {
-  if (ring_ != nullptr) return {};
+  if (ring() != nullptr) return {};
   device_ = &device;
   shape_ = shape;
   shape_.slotBytes = roundUp(shape.slotBytes, kPageBytes);
   auto memory = BPS_TRY(cuda::PinnedMemory::create(device, shape_.slots * 2 * shape_.slotBytes));
   auto out = BPS_TRY(cuda::OwnStream::create(device));
   auto back = BPS_TRY(cuda::OwnStream::create(device));
-  auto ring = std::unique_ptr<Ring>(new Ring{std::move(memory), std::move(out), std::move(back), {}});
-  ring->slots.reserve(shape_.slots);
+  auto made = std::unique_ptr<Ring>(new Ring{std::move(memory), std::move(out), std::move(back), {}});
+  made->slots.reserve(shape_.slots);
   for (size_t i = 0; i < shape_.slots; ++i) {
     auto copiedOut = BPS_TRY(cuda::OwnEvent::create(device));
-    ring->slots.push_back({std::move(copiedOut), BPS_TRY(cuda::OwnEvent::create(device))});
+    made->slots.push_back({std::move(copiedOut), BPS_TRY(cuda::OwnEvent::create(device))});
   }
-  ring_ = std::move(ring);
+  ring_.store(made.release(), std::memory_order_release);
   return {};
 }
 
 // Memory that a copy may still touch is left to it.
 StagedBuffers::~StagedBuffers() {
-  if (ring_ == nullptr || settle(kSettlePatience)) return;
+  std::unique_ptr<Ring> owned(ring());
+  if (owned == nullptr || settle(kSettlePatience)) return;
   logWarn(Subsystem::kColl, "copies of CUDA device {} do not end; their {} bytes of pinned memory are left to them",
-          device_->ordinal(), ring_->memory.size());
-  static_cast<void>(ring_.release());
+          device_->ordinal(), owned->memory.size());
+  static_cast<void>(owned.release());
 }
 
 void StagedBuffers::submit(Collective& call) {
@@ -88,9 +89,9 @@ Status StagedBuffers::copyOut() {
   if (call.stageSend && chunk.bytes > 0)
     BPS_TRY(cuda::check(api,
                         api.memcpyAsync(addressOf(contribution(issued_)), addressOf(call.send + chunk.offset),
-                                        chunk.bytes, ring_->out->get()),
+                                        chunk.bytes, ring()->out->get()),
                         "cuMemcpyAsync to the host"));
-  BPS_TRY(slot.copiedOut.record(*ring_->out));
+  BPS_TRY(slot.copiedOut.record(*ring()->out));
   slot.taken = true;
   ++issued_;
   if (++index_ < call.chunks.size()) return {};
@@ -137,9 +138,9 @@ Status StagedBuffers::copyBack(Collective& call, size_t index) {
   const cuda::Api& api = device_->api();
   BPS_TRY(cuda::check(
       api,
-      api.memcpyAsync(addressOf(call.recv + chunk.offset), addressOf(sum(number)), chunk.bytes, ring_->back->get()),
+      api.memcpyAsync(addressOf(call.recv + chunk.offset), addressOf(sum(number)), chunk.bytes, ring()->back->get()),
       "cuMemcpyAsync to the device"));
-  BPS_TRY(slotOf(number).copiedBack.record(*ring_->back));
+  BPS_TRY(slotOf(number).copiedBack.record(*ring()->back));
   returning_.push_back({&call, number});
   return {};
 }
@@ -148,7 +149,7 @@ void StagedBuffers::abandon() {
   walk_.clear();
   returning_.clear();
   issued_ = copiedOut_ = submitted_;
-  if (ring_ != nullptr && !settle(kSettlePatience))
+  if (ring() != nullptr && !settle(kSettlePatience))
     logWarn(Subsystem::kColl, "copies of CUDA device {} do not end; its streams go on without them",
             device_->ordinal());
 }
@@ -161,7 +162,7 @@ bool StagedBuffers::settle(std::chrono::milliseconds patience) {
     Result<bool> outcome = stream.idle();
     return !outcome.ok() || std::move(outcome).value();
   };
-  while (!idle(*ring_->out) || !idle(*ring_->back)) {
+  while (!idle(*ring()->out) || !idle(*ring()->back)) {
     if (deadline.passed()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }

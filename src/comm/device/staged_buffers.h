@@ -9,7 +9,11 @@
 // nothing is left that it would have to wait for: the device's queues are never held up by them.
 //
 // Calls on other memory pass through untouched. Belongs to who has the turn (call_progress.h), but for prepare().
+//
+// Memory ordering: prepare() stores ring_ with release when all is made that it leads to; the others load it with
+// acquire, and may find it null as long as no call is staged.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -66,9 +70,10 @@ class StagedBuffers final : public ChunkBuffers {
     Collective* call;
     uint64_t chunk;
   };
-  Slot& slotOf(uint64_t chunk) const { return ring_->slots[chunk % shape_.slots]; }
+  Ring* ring() const { return ring_.load(std::memory_order_acquire); }
+  Slot& slotOf(uint64_t chunk) const { return ring()->slots[chunk % shape_.slots]; }
   uint8_t* contribution(uint64_t chunk) const {
-    return ring_->memory.data() + chunk % shape_.slots * 2 * shape_.slotBytes;
+    return ring()->memory.data() + chunk % shape_.slots * 2 * shape_.slotBytes;
   }
   uint8_t* sum(uint64_t chunk) const { return contribution(chunk) + shape_.slotBytes; }
   Status copyOut();
@@ -79,9 +84,9 @@ class StagedBuffers final : public ChunkBuffers {
 
   const cuda::Device* device_ = nullptr;
   StagingShape shape_;
-  std::unique_ptr<Ring> ring_;
-  std::deque<Collective*> walk_;  // calls with chunks that are not issued yet
-  size_t index_ = 0;              // of the next one in the first of them
+  std::atomic<Ring*> ring_{nullptr};  // owned
+  std::deque<Collective*> walk_;      // calls with chunks that are not issued yet
+  size_t index_ = 0;                  // of the next one in the first of them
   std::deque<Returning> returning_;
   uint64_t submitted_ = 0, issued_ = 0, copiedOut_ = 0;
   Deadline standstill_ = Deadline::never();
