@@ -76,7 +76,7 @@ CXXFLAGS += $(OPENMP)
 # clang's sanitizer runtimes are in the program, so a sanitized library cannot know all its symbols.
 COMPLETE := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)
 
-.PHONY: all run test check check-all bench fmt docs install deps clean help tests ci
+.PHONY: all run test test-gpu check check-all bench fmt docs install deps clean help tests ci
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -134,6 +134,10 @@ run: deps ## build, start local servers and workers, all-reduce for real, check 
 test: deps ## everything CI needs: build, check, all test suites
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@tests/run_all.sh $(BUILD)
+
+test-gpu: all ## what needs a real NVIDIA GPU; says so where there is none
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/tests/gpu
+	@tests/gpu/run.sh $(BUILD)
 
 check: all ## format, layers, sizes, lint, generated docs and symbols in step
 	@tests/check/all.sh $(BUILD)
