@@ -49,7 +49,7 @@ LDFLAGS  += $(filter -fsanitize=%,$(FLAVOUR_$(FLAVOUR)))
 sources  = $(sort $(foreach dir,$(patsubst %/,%,$(1)),$(wildcard $(dir)/*.cc)))
 objects  = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 
-CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src/control/link src/control/hub src/control/root src/service src/comm src/comm/local src/comm/lanes cpu_reduce topo topo/xml topo/detect topo/plan)
+CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src/control/link src/control/hub src/control/root src/service src/device src/comm src/comm/device src/comm/local src/comm/lanes cpu_reduce topo topo/xml topo/detect topo/plan)
 API_SRCS    := $(call sources,src/api)
 SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
@@ -76,7 +76,7 @@ CXXFLAGS += $(OPENMP)
 # clang's sanitizer runtimes are in the program, so a sanitized library cannot know all its symbols.
 COMPLETE := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)
 
-.PHONY: all run test check check-all bench fmt docs install deps clean help tests ci
+.PHONY: all run test test-gpu check check-all bench fmt docs install deps clean help tests ci
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -134,6 +134,10 @@ run: deps ## build, start local servers and workers, all-reduce for real, check 
 test: deps ## everything CI needs: build, check, all test suites
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@tests/run_all.sh $(BUILD)
+
+test-gpu: all ## what needs a real NVIDIA GPU; says so where there is none
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/tests/gpu
+	@tests/gpu/run.sh $(BUILD)
 
 check: all ## format, layers, sizes, lint, generated docs and symbols in step
 	@tests/check/all.sh $(BUILD)

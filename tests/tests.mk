@@ -38,7 +38,24 @@ $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 	$(CXX) -shared $(LDFLAGS) -o $@ $^
 $(BUILD)/tests/unit: | $(FAKE_NVML)
 
-tests: $(BROKEN) $(NO_GPU) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
+# NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
+CUDA_HOME ?= /usr/local/cuda
+EXTRA_tests_unit_device_cuda_api_test := -isystem $(CUDA_HOME)/include
+# A double of the CUDA driver, see tests/fake_cuda/fake_cuda.h.
+FAKE_CUDA := $(BUILD)/tests/fake_cuda/libcuda.so.1
+$(FAKE_CUDA): $(call objects,$(call sources,tests/fake_cuda))
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -Wl,-z,nodelete -o $@ $^
+
+$(BUILD)/tests/inproc: | $(FAKE_CUDA)
+
+# What needs a real GPU, see tests/gpu/run.sh; it also runs on the double.
+GPU_TEST := $(BUILD)/tests/gpu
+$(GPU_TEST): $(call objects,$(call sources,tests/gpu tests/support)) $(SERVER) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(CORE_LIBS)
+
+tests: $(GPU_TEST) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
 libraries: $(LIBS) $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
@@ -60,7 +77,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
 compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fuzz/)))
+  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.

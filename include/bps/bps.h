@@ -34,14 +34,15 @@ extern "C" {
 /* major * 10000 + minor * 100 + patch, as NCCL_VERSION_CODE. */
 #define BPS_VERSION_CODE (BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH)
 
-/* CUDA's stream type as the opaque pointer it is; with host buffers, a bpsHostStream_t stands in its place. */
+/* CUDA's stream type as the opaque pointer it is; with host buffers, a bpsHostStream_t may stand in its place. */
 #ifndef BPS_NO_CUDA_STREAM_TYPE
 typedef struct CUstream_st* cudaStream_t;
 #endif
 
 typedef struct bpsComm* bpsComm_t;
 /* A host stream: an ordered queue of calls on host buffers. It goes where CUDA's stream goes; NULL is the process's
- * default host stream. */
+ * default host stream, but where CUDA knows one of the buffers (device, managed or pinned memory) it is CUDA's legacy
+ * default stream, as in NCCL. */
 typedef cudaStream_t bpsHostStream_t;
 
 #define BPS_UNIQUE_ID_BYTES 128
@@ -152,10 +153,11 @@ BPS_API const char* bpsGetLastError(bpsComm_t comm);
  * Does not block. Any thread. bpsSystemError: no socket could be opened. */
 BPS_API bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId);
 
-/* Joins the communicator as `rank` of `nranks`. Blocks until all ranks and the summation servers (BPS_SERVERS, read on
- * rank 0) have met, or BPS_TIMEOUT has passed; then the error names who is missing. The caller owns *comm and ends it
- * with bpsCommDestroy or bpsCommAbort; on failure *comm is NULL. Between bpsGroupStart and bpsGroupEnd the work is done
- * by bpsGroupEnd, for all communicators of the group at once.
+/* Joins the communicator as `rank` of `nranks`, on the calling thread's current CUDA device if there is any (see
+ * BPS_DEVICE; nothing is allocated on it before a call needs it). Blocks until all ranks and the summation servers
+ * (BPS_SERVERS, read on rank 0) have met, or BPS_TIMEOUT has passed; then the error names who is missing. The caller
+ * owns *comm and ends it with bpsCommDestroy or bpsCommAbort; on failure *comm is NULL. Between bpsGroupStart and
+ * bpsGroupEnd the work is done by bpsGroupEnd, for all communicators of the group at once.
  * bpsInvalidArgument: comm NULL, rank or nranks out of range, an id not made by bpsGetUniqueId. bpsRemoteError: a rank
  * or server is missing, died or refused. bpsInvalidUsage: ranks disagree, or a bad environment variable. */
 BPS_API bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank);
@@ -165,8 +167,8 @@ BPS_API bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId com
 BPS_API bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank,
                                           bpsConfig_t* config);
 
-/* All ndev ranks of a communicator in this process: comms[i] becomes rank i. devlist may be NULL; it is not used with
- * host buffers. Blocks. On failure no communicator is left. */
+/* All ndev ranks of a communicator in this process: comms[i] becomes rank i, on CUDA device devlist[i], or i if devlist
+ * is NULL; without CUDA devices it is not used. Blocks. On failure no communicator is left. */
 BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist);
 
 /* Collective over comm: ranks that pass the same color form a new communicator, ordered by key and then by rank.
@@ -189,7 +191,7 @@ BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
  * thread. */
 BPS_API bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError);
 
-/* Number of ranks; the device (always 0 with host buffers); the caller's rank. bpsInvalidArgument: NULL, or a
+/* Number of ranks; the CUDA device (0 where there is none); the caller's rank. bpsInvalidArgument: NULL, or a
  * non-blocking communicator that is not ready. */
 BPS_API bpsResult_t bpsCommCount(bpsComm_t comm, int* count);
 BPS_API bpsResult_t bpsCommCuDevice(bpsComm_t comm, int* device);
@@ -202,7 +204,7 @@ BPS_API bpsResult_t bpsCommUserRank(bpsComm_t comm, int* rank);
 BPS_API bpsResult_t bpsCommRegister(bpsComm_t comm, void* buffer, size_t bytes, void** handle);
 BPS_API bpsResult_t bpsCommDeregister(bpsComm_t comm, void* handle);
 
-/* Page-aligned host memory, to be freed with bpsMemFree. Any thread. bytes 0 gives NULL. */
+/* Page-aligned host memory (not CUDA's), to be freed with bpsMemFree. Any thread. bytes 0 gives NULL. */
 BPS_API bpsResult_t bpsMemAlloc(void** pointer, size_t bytes);
 BPS_API bpsResult_t bpsMemFree(void* pointer);
 
@@ -211,9 +213,14 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
 /* recvbuff[i] = op over all ranks of sendbuff[i], for `count` elements; bit for bit the same on every rank, from run to
  * run, and for every number of servers. In place when sendbuff == recvbuff; otherwise the two must not overlap. Any
  * alignment. count 0 moves nothing but keeps its place in the order of calls.
- * Queued on `stream` behind the calls already there and returns without waiting: both buffers belong to bps until the
- * stream has passed the call (bpsHostStreamSynchronize). With a blocking wait the calling thread may do the work.
- * bpsInvalidArgument: bad pointer, type or op. bpsInvalidUsage: buffers overlap in part; ranks disagree (asynchronous).
+ * Queued on `stream` behind the work already there and returns without waiting: both buffers belong to bps until the
+ * stream has passed the call. With a blocking wait for a host stream the calling thread may do the work.
+ * A CUDA stream may be of any context and takes buffers of every kind: memory of the communicator's device, managed,
+ * pinned, or pageable. It waits on the device, neither the host nor a kernel does. After a failure it goes on, with
+ * undefined results: ask bpsCommGetAsyncError. Memory of a device needs one rank per machine (see BPS_HOSTID), for now.
+ * bpsInvalidArgument: bad pointer, type or op; memory of another device. bpsInvalidUsage: buffers overlap in part;
+ * memory of a device on a host stream; a stream that is being captured into a graph; ranks disagree (asynchronous).
+ * bpsUnhandledCudaError: CUDA failed; the text says where.
  * bpsRemoteError (asynchronous): a rank or server died; the text names it. */
 BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype,
                                  bpsRedOp_t op, bpsComm_t comm, cudaStream_t stream);
@@ -224,9 +231,9 @@ BPS_API bpsResult_t bpsGroupStart(void);
 BPS_API bpsResult_t bpsGroupEnd(void);
 
 /* An operation that multiplies this rank's contribution by *scalar (of `datatype`) before summing. The scalar is read
- * now (bpsScalarHostImmediate) or when a call starts (bpsScalarDevice; host memory that stays valid until then). Each
- * rank may have its own. Integer products wrap; narrow floating products are formed in float, unrounded.
- * The op is valid with this communicator and type only. */
+ * now (bpsScalarHostImmediate) or when a call starts (bpsScalarDevice; memory that stays valid until then, of the host
+ * or, for calls on CUDA streams, of a device). Each rank may have its own. Integer products wrap; narrow floating
+ * products are formed in float, unrounded. The op is valid with this communicator and type only. */
 BPS_API bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t datatype,
                                             bpsScalarResidence_t residence, bpsComm_t comm);
 /* Frees op; calls already issued with it are not affected. */

@@ -18,17 +18,37 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 }  // namespace
 
 Buffers::~Buffers() {
-  bpsMemFree(send_);
-  bpsMemFree(recv_);
+  for (void* each : {send_, recv_}) {
+    if (gpu_ == nullptr) bpsMemFree(each);
+    else if (each != nullptr) gpu_->release(each);
+  }
+  bpsMemFree(onHost_);
 }
 
 Status Buffers::allocate(size_t bytes) {
-  for (void** each : {&send_, &recv_}) {
-    const bpsResult_t result = bpsMemAlloc(each, bytes);
-    if (result != bpsSuccess) {
-      return failure(static_cast<Code>(result), "bpsMemAlloc: {} bytes: {}", bytes, bpsGetLastError(nullptr));
-    }
+  if (gpu_ == nullptr) {
+    BPS_TRY(allocateOn(bytes, send_));
+    return allocateOn(bytes, recv_);
   }
+  send_ = BPS_TRY(gpu_->allocate(bytes));
+  recv_ = BPS_TRY(gpu_->allocate(bytes));
+  return allocateOn(bytes, onHost_);
+}
+
+Status Buffers::allocateOn(size_t bytes, void*& memory) {
+  const bpsResult_t result = bpsMemAlloc(&memory, bytes);
+  if (result == bpsSuccess) return {};
+  return failure(static_cast<Code>(result), "bpsMemAlloc: {} bytes: {}", bytes, bpsGetLastError(nullptr));
+}
+
+Status Buffers::write(char* at, size_t bytes, const std::function<void(char*)>& make) {
+  make(gpu_ == nullptr ? at : static_cast<char*>(onHost_));
+  return gpu_ == nullptr ? Status() : gpu_->copy(at, onHost_, bytes);
+}
+
+Status Buffers::read(const char* at, size_t bytes, const std::function<void(const char*)>& look) {
+  if (gpu_ != nullptr) BPS_TRY(gpu_->copy(onHost_, at, bytes));
+  look(gpu_ == nullptr ? at : static_cast<const char*>(onHost_));
   return {};
 }
 
@@ -62,8 +82,9 @@ Status Bench::runTable(const NamedType& type, const NamedOp& op) {
   // Real values in the buffers: nothing is timed on pages never touched, or on numbers too small to be normal.
   const size_t room = options_.maxBytes / typeBytes(type.type);
   call.count = 0;
-  generator.fill(buffers_.send() + offset(call, 0), room, rank_.rank(), 0);
-  generator.fill(buffers_.recv() + offset(call, 0), room, rank_.rank(), 0);
+  for (char* buffer : {buffers_.send(), buffers_.recv()})
+    BPS_TRY(buffers_.write(buffer + offset(call, 0), room * typeBytes(type.type),
+                           [&](char* memory) { generator.fill(memory, room, rank_.rank(), 0); }));
   BPS_TRY(runSizes(call));
   if (own) BPS_TRY(rank_.destroyOp(call.use));
   return {};
@@ -141,8 +162,7 @@ Status Bench::timeIterations(const Call& call, Measurement& result) {
     BPS_TRY(rank_.synchronize());
     if (i >= options_.skipIterations) times.push_back((now() - start - excluded_) * 1e6 / options_.aggregated);
   }
-  BPS_TRY(rank_.allReduce(times.data(), times.data(), times.size(), bpsFloat64, bpsMax));
-  BPS_TRY(rank_.synchronize());
+  BPS_TRY(rank_.largest(times));
   result.iterations = iterationTimes(std::move(times));
   return {};
 }
@@ -154,11 +174,16 @@ Status Bench::check(const Call& call, const Generator& generator, Measurement& r
     const size_t at = offset(call, epoch_);
     char* recv = buffers_.recv() + at;
     char* send = call.inPlace ? recv : buffers_.send() + at;
-    if (!call.inPlace) std::memset(recv, kStale, call.bytes());
-    generator.fill(send, call.count, rank_.rank(), epoch_);
+    const size_t bytes = call.bytes();
+    if (!call.inPlace) BPS_TRY(buffers_.write(recv, bytes, [&](char* memory) { std::memset(memory, kStale, bytes); }));
+    BPS_TRY(
+        buffers_.write(send, bytes, [&](char* memory) { generator.fill(memory, call.count, rank_.rank(), epoch_); }));
     BPS_TRY(issueOne(call, epoch_));
     BPS_TRY(rank_.synchronize());
-    result.wrong = BPS_TRY(rank_.sumOverRanks(generator.wrongElements(recv, call.count, epoch_)));
+    uint64_t wrong = 0;
+    BPS_TRY(buffers_.read(recv, bytes,
+                          [&](const char* memory) { wrong = generator.wrongElements(memory, call.count, epoch_); }));
+    result.wrong = BPS_TRY(rank_.sumOverRanks(wrong));
   }
   return {};
 }

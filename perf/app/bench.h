@@ -6,26 +6,34 @@
 #include <vector>
 
 #include "perf/app/generator.h"
+#include "perf/app/gpu.h"
 #include "perf/app/options.h"
 #include "perf/app/rank.h"
 #include "perf/report/report.h"
 
 namespace bps::perf {
 
-// Send and receive memory of one rank; freed after the communicator that uses it.
+// Send and receive memory of one rank, on its device if it has one; freed after the communicator that uses it.
 class Buffers {
  public:
-  Buffers() = default;
+  explicit Buffers(Gpu* gpu) : gpu_(gpu) {}
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
   ~Buffers();
   Status allocate(size_t bytes);
+  // Lets `make` write the bytes at `at`, or `look` read them, in memory of the host.
+  Status write(char* at, size_t bytes, const std::function<void(char*)>& make);
+  Status read(const char* at, size_t bytes, const std::function<void(const char*)>& look);
   char* send() const { return static_cast<char*>(send_); }
   char* recv() const { return static_cast<char*>(recv_); }
 
  private:
+  Status allocateOn(size_t bytes, void*& memory);
+
+  Gpu* gpu_;
   void* send_ = nullptr;
   void* recv_ = nullptr;
+  void* onHost_ = nullptr;  // as much as one of them, where they lie on a device
 };
 
 struct BenchTotals {

@@ -40,32 +40,37 @@ struct Job {
   int ranks() const { return localRanks() * place.processes; }
 };
 
-Result<std::vector<Device>> gatherDevices(Rank& rank, int group) {
+Result<std::vector<Device>> gatherDevices(Rank& rank, int group, const Gpu* gpu) {
   struct Entry {
-    int32_t pid, group;
-    std::array<char, 56> host;
+    int32_t pid, group, number;
+    std::array<char, 56> host, name;
   };
   Entry own{};
   own.pid = static_cast<int32_t>(::getpid());
   own.group = group;
   ::gethostname(own.host.data(), own.host.size() - 1);
+  if (gpu != nullptr) {
+    own.number = gpu->device();
+    gpu->name().copy(own.name.data(), own.name.size() - 1);
+  }
   std::vector<Entry> all(static_cast<size_t>(rank.ranks()));
   BPS_TRY(rank.gather({reinterpret_cast<const uint8_t*>(&own), sizeof own},
                       {reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof own}));
   std::vector<Device> devices;
   devices.reserve(all.size());
   for (const Entry& entry : all) {
-    devices.push_back({static_cast<int>(devices.size()), entry.group, entry.pid, std::string(entry.host.data())});
+    devices.push_back({static_cast<int>(devices.size()), entry.group, entry.pid, std::string(entry.host.data()),
+                       entry.number, std::string(entry.name.data())});
   }
   return devices;
 }
 
 // Of all ranks; then, where these are split, of the rank's own part.
-Result<JobFacts> gatherFacts(Rank& rank, std::optional<int> color) {
+Result<JobFacts> gatherFacts(Rank& rank, std::optional<int> color, const Gpu* gpu) {
   JobFacts facts;
   facts.headers = BPS_VERSION_CODE;
   if (bpsGetVersion(&facts.library) != bpsSuccess) return Status(Code::kInternal, "bpsGetVersion failed");
-  facts.devices = BPS_TRY(gatherDevices(rank, color.value_or(0)));
+  facts.devices = BPS_TRY(gatherDevices(rank, color.value_or(0), gpu));
   if (color) BPS_TRY(rank.split(*color));
   facts.ranks = rank.ranks();
   facts.description = BPS_TRY(rank.describe());
@@ -91,17 +96,23 @@ class RankRun {
  private:
   Status work() {
     const Options& options = job_.options;
-    Buffers buffers;  // goes after the communicator
-    auto rank = BPS_TRY(Rank::join({.rank = rank_,
-                                    .ranks = job_.ranks(),
-                                    .timeoutSeconds = options.timeout,
-                                    .defaultStream = options.nullStream != 0 && job_.localRanks() == 1},
-                                   job_.id));
-    report_.facts = BPS_TRY(gatherFacts(*rank, job_.color));
-    if (rank_ == 0) print(headerText(options, report_.facts));
+    const bool defaultStream = options.nullStream != 0 && job_.localRanks() == 1;
     const bool workload = !options.model.empty() || !options.tensors.empty();
+    std::unique_ptr<Gpu> gpu;  // buffers and device go after the communicator
+    std::unique_ptr<Buffers> buffers;
+    if (!workload) gpu = BPS_TRY(Gpu::open(rank_, defaultStream));
+    auto rank = BPS_TRY(Rank::join(
+        {.rank = rank_, .ranks = job_.ranks(), .timeoutSeconds = options.timeout, .defaultStream = defaultStream},
+        job_.id));
+    const bool shared = gpu != nullptr && rank->machines() < rank->ranks();
+    if (shared) gpu.reset();
+    rank->use(gpu.get());
+    buffers = std::make_unique<Buffers>(gpu.get());
+    report_.facts = BPS_TRY(gatherFacts(*rank, job_.color, gpu.get()));
+    if (rank_ == 0) print(headerText(options, report_.facts));
+    if (rank_ == 0 && shared) print("# note: host memory: ranks that share a machine cannot use their devices yet\n");
     if (workload) exitCode_ = BPS_TRY(runWorkload(workloadOptions(), *rank));
-    else BPS_TRY(table(*rank, buffers));
+    else BPS_TRY(table(*rank, *buffers));
     return rank->close();
   }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "perf/app/gpu.h"
 #include "src/base/format.h"
 
 namespace bps::perf {
@@ -109,6 +110,7 @@ Rank::~Rank() { abort(); }
 
 void Rank::abort() {
   watchdog_.reset();
+  gpu_ = nullptr;
   if (comm_ != nullptr) bpsCommAbort(comm_);
   if (stream_ != nullptr) bpsHostStreamDestroy(stream_);
   comm_ = nullptr;
@@ -121,7 +123,14 @@ Status Rank::check(const char* call, bpsResult_t result) {
 }
 
 Status Rank::allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) {
-  return check("bpsAllReduce", bpsAllReduce(send, recv, count, type, op, comm_, stream_));
+  const cudaStream_t stream = gpu_ != nullptr ? gpu_->stream() : stream_;
+  return check("bpsAllReduce", bpsAllReduce(send, recv, count, type, op, comm_, stream));
+}
+
+// In place, and done when it returns.
+Status Rank::reduceOnHost(void* values, size_t count, bpsDataType_t type, bpsRedOp_t op) {
+  BPS_TRY(check("bpsAllReduce", bpsAllReduce(values, values, count, type, op, comm_, stream_)));
+  return synchronize();
 }
 
 Status Rank::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
@@ -129,9 +138,20 @@ Status Rank::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
 
 Status Rank::synchronize() {
   if (watchdog_) watchdog_->arm(true);
+  Status gpu = waitForGpu();
   const bpsResult_t result = bpsHostStreamSynchronize(stream_);
   if (watchdog_) watchdog_->arm(false);
+  BPS_TRY(std::move(gpu));
   return check("bpsHostStreamSynchronize", result);
+}
+
+// A CUDA stream passes a call that has failed: the failure is the communicator's.
+Status Rank::waitForGpu() {
+  if (gpu_ == nullptr) return {};
+  BPS_TRY(gpu_->synchronize());
+  bpsResult_t failed = bpsSuccess;
+  BPS_TRY(check("bpsCommGetAsyncError", bpsCommGetAsyncError(comm_, &failed)));
+  return check("bpsAllReduce", failed);
 }
 
 Status Rank::barrier() {
@@ -140,32 +160,28 @@ Status Rank::barrier() {
 }
 
 Result<double> Rank::overRanks(double value, bpsRedOp_t op) {
-  BPS_TRY(allReduce(&value, &value, 1, bpsFloat64, op));
-  BPS_TRY(synchronize());
+  BPS_TRY(reduceOnHost(&value, 1, bpsFloat64, op));
   return value;
 }
 
 Result<double> Rank::maxOverRanks(double value) { return overRanks(value, bpsMax); }
 
 Result<uint64_t> Rank::sumOverRanks(uint64_t value) {
-  BPS_TRY(allReduce(&value, &value, 1, bpsUint64, bpsSum));
-  BPS_TRY(synchronize());
+  BPS_TRY(reduceOnHost(&value, 1, bpsUint64, bpsSum));
   return value;
 }
 
 // The largest value is the least when the largest complement is its complement.
 Result<bool> Rank::equalOnAllRanks(uint64_t value) {
   uint64_t pair[2] = {value, ~value};
-  BPS_TRY(allReduce(pair, pair, 2, bpsUint64, bpsMax));
-  BPS_TRY(synchronize());
+  BPS_TRY(reduceOnHost(pair, 2, bpsUint64, bpsMax));
   return pair[0] == ~pair[1];
 }
 
 Status Rank::gather(std::span<const uint8_t> own, std::span<uint8_t> all) {
   std::memset(all.data(), 0, all.size());
   std::memcpy(all.data() + own.size() * static_cast<size_t>(rank()), own.data(), own.size());
-  BPS_TRY(allReduce(all.data(), all.data(), all.size(), bpsUint8, bpsSum));
-  return synchronize();
+  return reduceOnHost(all.data(), all.size(), bpsUint8, bpsSum);
 }
 
 Result<bpsRedOp_t> Rank::preMulSum(bpsDataType_t type, uint64_t scalar) {

@@ -14,6 +14,7 @@
 
 namespace bps::perf {
 
+class Gpu;
 class Watchdog;
 
 class Rank : public Runner {
@@ -24,6 +25,9 @@ class Rank : public Runner {
     bool defaultStream = false;
   };
   static Result<std::unique_ptr<Rank>> join(const Config& config, const bpsUniqueId& id);
+  // From now on allReduce() puts its calls into the stream of this device, which outlives the rank's use of it. What
+  // ranks agree on among themselves stays on the host.
+  void use(Gpu* gpu) { gpu_ = gpu; }
   // Collective: goes on in the communicator of the ranks that gave the same color, in the order they had before.
   Status split(int color);
   ~Rank() override;
@@ -42,6 +46,8 @@ class Rank : public Runner {
   Status barrier();
   Result<double> overRanks(double value, bpsRedOp_t op);
   Result<uint64_t> sumOverRanks(uint64_t value);
+  // Each value becomes the largest of all ranks'.
+  Status largest(std::span<double> values) { return reduceOnHost(values.data(), values.size(), bpsFloat64, bpsMax); }
   // Every rank's `own` bytes, one after the other in rank order.
   Status gather(std::span<const uint8_t> own, std::span<uint8_t> all);
 
@@ -57,12 +63,15 @@ class Rank : public Runner {
   explicit Rank(const Config& config);
   Status enter(bpsComm_t comm);
   Status check(const char* call, bpsResult_t result);
+  Status reduceOnHost(void* values, size_t count, bpsDataType_t type, bpsRedOp_t op);
+  Status waitForGpu();
   void abort();
 
   Config config_;
   int machines_ = 1;
   bpsComm_t comm_ = nullptr;
   bpsHostStream_t stream_ = nullptr;  // null: the default one
+  Gpu* gpu_ = nullptr;
   std::unique_ptr<Watchdog> watchdog_;
 };
 

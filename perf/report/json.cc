@@ -25,9 +25,9 @@ Json deviceList(const JobFacts& facts) {
                     {"group", device.group},
                     {"pid", device.pid},
                     {"hostname", device.host},
-                    {"device", 0},
-                    {"device_hex", "0x00"},
-                    {"device_info", "CPU, host memory"}});
+                    {"device", device.number},
+                    {"device_hex", fmt::format("{:#04x}", device.number)},
+                    {"device_info", device.name.empty() ? "CPU, host memory" : device.name}});
   }
   return list;
 }

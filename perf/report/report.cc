@@ -129,8 +129,9 @@ std::string headerText(const Options& o, const JobFacts& facts) {
   for (const std::string& note : o.notes) text += "# note: " + note + "\n";
   text += "# Using devices\n";
   for (const Device& device : facts.devices) {
-    add(text, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [host memory] CPU\n", device.rank, device.group,
-        device.pid, device.host.c_str(), 0);
+    const char* where = device.name.empty() ? "[host memory] CPU" : "[device memory] ";
+    add(text, "#  Rank %2d Group %2d Pid %6d on %10s device %2d %s%s\n", device.rank, device.group, device.pid,
+        device.host.c_str(), device.number, where, device.name.c_str());
   }
   addDescription(text, facts);
   return text + "#\n";

@@ -36,6 +36,8 @@ struct Device {
   int group = 0;
   int pid = 0;
   std::string host;
+  int number = 0;    // of the device
+  std::string name;  // empty: buffers in host memory
 };
 
 struct JobFacts {

@@ -59,7 +59,9 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   call.recv = args.recv;
   call.count = args.count;
   call.stream = HostStream::find(stream);
-  if (call.stream == nullptr) return badArgument("stream {} is not a host stream", static_cast<const void*>(stream));
+  call.handle = stream;
+  if (call.stream == nullptr && !handle->communicator->device())
+    return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
   const auto issue = [comm, call]() -> Status { return BPS_TRY(readyCommunicator(comm))->allReduce(call); };
   if (Group::ofThisThread().open()) {
     Group::ofThisThread().putOffCall(issue);

@@ -28,7 +28,13 @@ Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::M
   return handle;
 }
 
-Status initRank(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank, const bpsConfig_t* config) {
+struct Seat {
+  int nRanks, rank;
+  int device = -1;  // of CUDA, where there is one; -1: the thread's
+};
+
+Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const Seat& seat, const bpsConfig_t* config) {
+  const auto [nRanks, rank, device] = seat;
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
   if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
@@ -40,10 +46,20 @@ Status initRank(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank, co
       std::span<const uint8_t, kUniqueIdBytes>(reinterpret_cast<const uint8_t*>(id.internal), kUniqueIdBytes)));
   membership.rank = static_cast<uint32_t>(rank);
   membership.nRanks = static_cast<uint32_t>(nRanks);
+  membership.device = device;
   return startHandle(comm, BPS_TRY(newHandle(env, membership, blocking)));
 }
 
-Status initAll(bpsComm_t* comms, int count) {
+// As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
+Result<int> deviceOf(int rank, const int* list, const Env& env) {
+  const int devices = BPS_TRY(CudaSide::devices(env));
+  if (list == nullptr) return rank < devices ? rank : -1;
+  if (devices > 0 && (list[rank] < 0 || list[rank] >= devices))
+    return badArgument("devlist[{}] is {}, expected 0 to {}", rank, list[rank], devices - 1);
+  return devices > 0 ? list[rank] : -1;
+}
+
+Status initAll(bpsComm_t* comms, int count, const int* devices) {
   if (comms == nullptr) return badArgument("comms is NULL");
   if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
   std::fill_n(comms, count, nullptr);
@@ -54,7 +70,11 @@ Status initAll(bpsComm_t* comms, int count) {
   std::memcpy(id.internal, bytes.data(), bytes.size());
   Group::ofThisThread().begin();
   Status asked;
-  for (int rank = 0; rank < count && asked.ok(); ++rank) asked = initRank(&comms[rank], count, id, rank, nullptr);
+  for (int rank = 0; rank < count && asked.ok(); ++rank) {
+    Result<int> device = deviceOf(rank, devices, env);
+    if (!device.ok()) asked = std::move(device).status();
+    else asked = initRank(&comms[rank], id, {count, rank, std::move(device).value()}, nullptr);
+  }
   Status started = Group::ofThisThread().end();
   if (asked.ok() && started.ok()) return {};
   for (int rank = 0; rank < count; ++rank) delete std::exchange(comms[rank], nullptr);
@@ -130,15 +150,15 @@ bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
 }
 
 bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank) {
-  return border(__func__, [&] { return initRank(comm, nranks, commId, rank, nullptr); });
+  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, nullptr); });
 }
 
 bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
-  return border(__func__, [&] { return initRank(comm, nranks, commId, rank, config); });
+  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
 }
 
-bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int*) {
-  return border(__func__, [&] { return initAll(comms, ndev); });
+bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist) {
+  return border(__func__, [&] { return initAll(comms, ndev, devlist); });
 }
 
 bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
@@ -175,8 +195,7 @@ bpsResult_t bpsCommUserRank(bpsComm_t comm, int* rank) {
 
 bpsResult_t bpsCommCuDevice(bpsComm_t comm, int* device) {
   return border(__func__, [&]() -> Status {
-    BPS_TRY(readyCommunicator(comm));
-    return store(device, "device", 0);
+    return store(device, "device", BPS_TRY(readyCommunicator(comm))->device().value_or(0));
   });
 }
 

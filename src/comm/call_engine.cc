@@ -11,32 +11,29 @@ namespace {
 // How long a call may stand still once a rank has said goodbye: what that rank sent before is still on its way.
 constexpr std::chrono::seconds kDepartedPatience(2);
 
-// One rank alone: the sum of one contribution, still scaled as the operation says.
-void sumAlone(Collective& call) {
-  const size_t bytes = call.call.count * elementBytes(static_cast<DataType>(call.call.type));
-  if (call.call.hasScalar) RoundSum(1, 1).run({{call.call, call.send, bytes}}, call.recv);
-  else if (!call.inPlace() && bytes > 0) std::memcpy(call.recv, call.send, bytes);
-  call.remaining = 0;
-}
-
 }  // namespace
 
-CallEngine::CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local,
-                       MachineTraffic* traffic)
+CallEngine::CallEngine(ControlPlane& control, const JobPlan& plan, const Carriers& carriers)
     : control_(control),
-      plane_(plane),
-      local_(local),
-      traffic_(traffic),
+      plane_(carriers.plane),
+      local_(carriers.local),
+      traffic_(carriers.traffic),
+      staged_(carriers.staged),
+      solo_(staged_ != nullptr ? static_cast<ChunkBuffers&>(*staged_) : userBuffers_),
       cutter_(plan.weights, plan.limits),
       suspected_(control.roster().endpoints()) {}
 
 Result<bool> CallEngine::step() {
   bool moved = false;
   // In call order: a call that waits for another stream's buffers holds up those behind it, on every rank alike.
-  while (!queued_.empty() && queued_.front()->entry->mayStart()) {
+  while (!queued_.empty() && queued_.front()->place->mayStart()) {
     BPS_TRY(admit(std::exchange(queued_.front(), nullptr)));
     queued_.pop_front();
     moved = true;
+  }
+  if (staged_ != nullptr) {
+    const bool copied = BPS_TRY(staged_->step());
+    moved = moved || copied;
   }
   if (local_ != nullptr) {
     const bool localMoved = BPS_TRY(local_->step());
@@ -46,6 +43,7 @@ Result<bool> CallEngine::step() {
     const bool planeMoved = BPS_TRY(stepPlane());
     moved = moved || planeMoved;
   }
+  if (!solo_.idle()) moved = BPS_TRY(solo_.step()) || moved;
   moved = retire() || moved;
   if (moved) standstill_ = Deadline::never();
   return moved;
@@ -63,10 +61,11 @@ Status CallEngine::admit(std::unique_ptr<Collective> call) {
 
 // Gives every chunk to those who carry it on.
 void CallEngine::spread(Collective& call) {
+  if (staged_ != nullptr) staged_->submit(call);
   if (local_ != nullptr) local_->submit(call);
   if (plane_ != nullptr) plane_->submit(call);
   if (plane_ != nullptr || local_ != nullptr) return;
-  sumAlone(call);
+  for (size_t i = 0; i < call.chunks.size(); ++i) solo_.submit(call, i);
 }
 
 // Completes calls in call order.
@@ -116,6 +115,7 @@ Status CallEngine::checkDeparted() {
 }
 
 void CallEngine::failAll(const Status& failure) {
+  if (staged_ != nullptr) staged_->abandon();
   for (auto* calls : {&active_, &queued_}) {
     for (auto& call : *calls) finish(*call, failure);
     calls->clear();
@@ -124,8 +124,8 @@ void CallEngine::failAll(const Status& failure) {
 
 void CallEngine::finish(Collective& call, const Status& outcome) {
   completed_.fetch_add(1, std::memory_order_release);
-  const std::shared_ptr<StreamEntry> entry = call.entry;
-  entry->stream->complete(*entry, outcome);
+  const std::shared_ptr<StreamPlace> place = call.place;
+  place->complete(outcome);
 }
 
 }  // namespace bps

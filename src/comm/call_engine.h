@@ -10,18 +10,26 @@
 #include <vector>
 
 #include "src/base/deadline.h"
+#include "src/comm/device/staged_buffers.h"
 #include "src/comm/lanes/collective.h"
 #include "src/comm/lanes/data_plane.h"
+#include "src/comm/lanes/solo_lane.h"
 #include "src/comm/local/local_group.h"
 #include "src/plan/cutter.h"
 
 namespace bps {
 
+// Who carries the chunks of a call, and who counts them.
+struct Carriers {
+  DataPlane* plane = nullptr;         // null: no network to use
+  LocalGroup* local = nullptr;        // null: this rank is alone on its machine
+  MachineTraffic* traffic = nullptr;  // null: nobody counts
+  StagedBuffers* staged = nullptr;    // null: the host's memory only
+};
+
 class CallEngine {
  public:
-  // `plane` is null where there is no network to use; `local` is null where this rank is alone on its machine;
-  // `traffic` is null where nobody counts it.
-  CallEngine(ControlPlane& control, const JobPlan& plan, DataPlane* plane, LocalGroup* local, MachineTraffic* traffic);
+  CallEngine(ControlPlane& control, const JobPlan& plan, const Carriers& carriers);
 
   void add(std::unique_ptr<Collective> call) { queued_.push_back(std::move(call)); }
   // Moves what can move; true when anything did. Fails only with what ends the communicator.
@@ -48,6 +56,9 @@ class CallEngine {
   DataPlane* plane_;
   LocalGroup* local_;
   MachineTraffic* traffic_;
+  StagedBuffers* staged_;
+  UserBuffers userBuffers_;
+  SoloLane solo_;
   Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   std::vector<bool> suspected_;  // per endpoint: the hub was told

@@ -36,6 +36,8 @@ class Patience {
 constexpr unsigned kTrustedStreak = 8;
 
 constexpr milliseconds kLightTick(1), kNormalTick(500), kTroubledTick(20), kDeepTick(3600000);
+// Nothing tells of the end of a copy to or from a device, which lasts tens of microseconds.
+constexpr std::chrono::microseconds kCopyTick(20);
 
 }  // namespace
 
@@ -56,16 +58,17 @@ CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Sta
       inbox_(parts_.bell),
       waiter_(std::move(waiter)),
       standby_(std::move(standby)),
-      engine_(*parts_.control, parts_.plan, parts_.plane.get(), parts_.local, parts_.traffic) {}
+      engine_(*parts_.control, parts_.plan,
+              {parts_.plane.get(), parts_.local, parts_.traffic, parts_.staged}) {}
 
-bool CallProgress::submit(std::unique_ptr<Collective>& call, bool brief) {
+bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
   if (!inbox_.push(call)) return false;
   if (!turn_.tryLock()) {
     inbox_.wake();
     return true;
   }
-  if (!quiet()) streak_ = 0;
-  if (brief || trusts()) {
+  if (!quiet() || kind == Kind::kForChannel) streak_ = 0;
+  if (kind == Kind::kBrief || trusts()) {
     asCaller([this]() -> Status {
       turn_.assertHeld();
       BPS_TRY(step());
@@ -168,7 +171,7 @@ Status CallProgress::sleepWithoutTurn() {
                             : sleep_ == Sleep::kLight ? kLightTick
                             : engine_.troubled()      ? kTroubledTick
                                                       : kNormalTick;
-  const std::chrono::microseconds most = sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
+  const std::chrono::microseconds most = copying() ? kCopyTick : sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
   Status slept;
   turn_.unlock();
   for (bool woken = false; !woken;) {
@@ -200,7 +203,8 @@ Status CallProgress::rest() {
   BPS_TRY(look());
   Status slept;
   const bool nothingCame = inbox_.fallAsleep() && (parts_.local == nullptr || parts_.local->fallAsleep());
-  if (nothingCame && !ended() && !waiter_.arm()) slept = waiter_.wait(engine_.troubled() ? kTroubledTick : kNormalTick);
+  if (nothingCame && !ended() && !copying() && !waiter_.arm())
+    slept = waiter_.wait(engine_.troubled() ? kTroubledTick : kNormalTick);
   rouse();
   parts_.bell->clear();
   return slept;
@@ -234,7 +238,7 @@ void CallProgress::giveUpTurn() {
   if (quiet()) drained_.store(engine_.completed());
   if (trusts() && trouble_.ok() && inbox_.fallAsleep() && !ended()) return;
   const bool settled = settle();
-  const bool unattended = !quiet() && (sleep_ == Sleep::kDeep || waiter_.polls());
+  const bool unattended = !quiet() && (sleep_ == Sleep::kDeep || waiter_.polls() || copying());
   if (!settled || unattended || !trouble_.ok()) parts_.bell->ring();
 }
 

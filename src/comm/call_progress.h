@@ -27,10 +27,11 @@
 namespace bps {
 
 struct CallProgressParts {
-  ControlPlane* control = nullptr;  // these four outlive end()
+  ControlPlane* control = nullptr;  // these five outlive end()
   const FirstError* failure = nullptr;
   LocalGroup* local = nullptr;        // null: this rank is alone on its machine
   MachineTraffic* traffic = nullptr;  // null: nobody counts it
+  StagedBuffers* staged = nullptr;    // null: the host's memory only
   JobPlan plan;
   std::unique_ptr<DataPlane> plane;  // null: no network to use
   std::shared_ptr<Doorbell> bell;
@@ -41,8 +42,9 @@ class CallProgress final : public StreamWorker {
   static Result<std::shared_ptr<CallProgress>> create(CallProgressParts parts);
 
   // Any thread. Takes over the call; false when the communicator has ended. The first step of a call that is `brief` is
-  // made here and now if nobody else has the turn.
-  bool submit(std::unique_ptr<Collective>& call, bool brief);
+  // made here and now if nobody else has the turn; that of one for the channel's thread never is.
+  enum class Kind : uint8_t { kNormal, kBrief, kForChannel };
+  bool submit(std::unique_ptr<Collective>& call, Kind kind);
   void nudge() override { parts_.bell->ring(); }
   void help(const StreamEntry& entry) override;
   // Once true (and nothing is submitted), all calls are complete and every answer of the service is on its way.
@@ -75,6 +77,7 @@ class CallProgress final : public StreamWorker {
   void giveUpTurn() BPS_REQUIRES(turn_);
   bool quiet() const BPS_REQUIRES(turn_);
   bool trusts() const BPS_REQUIRES(turn_);
+  bool copying() const BPS_REQUIRES(turn_) { return parts_.staged != nullptr && parts_.staged->copying(); }
   bool ended() const { return stopped() || parts_.failure->failed(); }
 
   CallProgressParts parts_;

@@ -41,15 +41,18 @@ Status Channel::prepare() {
   parts.failure = parts_.failure;
   parts.local = parts_.local;
   parts.traffic = parts_.traffic;
+  parts.staged = parts_.staged;
   parts.plan = parts_.plan;
   parts.bell = parts_.bell;
   const Roster& roster = parts_.control->roster();
   const bool leads = roster.ranks[parts_.control->rank()].localRank == 0;
   if (leads && roster.machines.size() > 1) {
-    ChunkBuffers& buffers = parts_.local != nullptr ? parts_.local->buffers() : userBuffers_;
+    ChunkBuffers* buffers = &userBuffers_;
+    if (parts_.local != nullptr) buffers = &parts_.local->buffers();
+    else if (parts_.staged != nullptr) buffers = parts_.staged;
     const auto cancelled = [this] { return stop_.load() || parts_.failure->failed(); };
     parts.plane =
-        BPS_TRY(DataPlane::connect({parts_.env, *parts_.control, parts_.plan, buffers, parts_.deadline, cancelled}));
+        BPS_TRY(DataPlane::connect({parts_.env, *parts_.control, parts_.plan, *buffers, parts_.deadline, cancelled}));
     transport_ = parts.plane->transport();
   }
   progress_ = BPS_TRY(CallProgress::create(std::move(parts)));

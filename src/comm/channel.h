@@ -17,10 +17,11 @@ namespace bps {
 
 struct ChannelParts {
   Env env;
-  ControlPlane* control = nullptr;  // these four outlive the channel
+  ControlPlane* control = nullptr;  // these five outlive the channel
   FirstError* failure = nullptr;
   LocalGroup* local = nullptr;        // null: this rank is alone on its machine
   MachineTraffic* traffic = nullptr;  // null: nobody counts it
+  StagedBuffers* staged = nullptr;    // null: the host's memory only, or not alone
   JobPlan plan;
   std::shared_ptr<Doorbell> bell;
   Deadline deadline = Deadline::never();  // of connecting

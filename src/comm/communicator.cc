@@ -20,6 +20,12 @@ std::chrono::nanoseconds timeoutOf(const Env& env) {
 // Calls up to this size are begun by the thread that issues them: to copy so much is as quick as to wake another.
 constexpr size_t kBriefBytes = 16U << 10;
 
+// Enough slots for the windows of all owners, and for what is copied to and from the device meanwhile.
+StagingShape stagingShape(const JobPlan& plan, std::chrono::nanoseconds patience) {
+  const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
+  return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, patience};
+}
+
 // Enough slots for the windows of all owners, and some to copy ahead.
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
@@ -37,6 +43,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
 
 Status Communicator::prepare() {
   BPS_TRY(cpu::chooseTarget(env_.cpuTarget));
+  cuda_ = BPS_TRY(CudaSide::create(env_, membership_.device));
   bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
   const auto sink = [this, bell = bell_](Status failure) {
     if (failure_.set(failure)) logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
@@ -77,6 +84,10 @@ Status Communicator::connect(Deadline deadline) {
   parts.failure = &failure_;
   parts.local = local_.get();
   parts.traffic = traffic();
+  if (cuda_ != nullptr) {
+    cuda_->start({bell_, stagingShape(plan_, timeoutOf(env_)), local_ != nullptr});
+    if (local_ == nullptr) parts.staged = &cuda_->buffers();
+  }
   parts.plan = plan_;
   parts.bell = bell_;
   parts.deadline = deadline;
@@ -157,7 +168,6 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized"};
   const size_t bytes = call.count * elementBytes(call.type);
   auto collective = std::make_unique<Collective>();
-  collective->call.number = nextCall_++;
   collective->call.count = call.count;
   collective->call.type = static_cast<uint8_t>(call.type);
   collective->call.op = static_cast<uint8_t>(call.op);
@@ -168,12 +178,30 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->recv = static_cast<uint8_t*>(call.recv);
   collective->limits = tuning_.limits;
   collective->window = tuning_.window;
-  collective->entry = call.stream->enter({call.send, bytes}, {call.recv, bytes}, channel_->progress());
-  const std::shared_ptr<StreamEntry> entry = collective->entry;
-  if (channel_->progress()->submit(collective, bytes <= kBriefBytes)) return {};
+  BPS_TRY(enterStream(call, *collective));
+  collective->call.number = nextCall_++;
+  const std::shared_ptr<StreamPlace> place = collective->place;
+  // A CUDA stream's caller must not be held up by what other calls have to do.
+  const bool onHost = collective->onHost;
+  const CallProgress::Kind kind = !onHost                ? CallProgress::Kind::kForChannel
+                                  : bytes <= kBriefBytes ? CallProgress::Kind::kBrief
+                                                         : CallProgress::Kind::kNormal;
+  if (channel_->progress()->submit(collective, kind)) return {};
   Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
-  call.stream->complete(*entry, ended);
+  place->complete(ended);
   return ended;
+}
+
+// Finds the call its place in its stream: CUDA's, or the host's.
+Status Communicator::enterStream(const AllReduceCall& call, Collective& collective) {
+  if (cuda_ != nullptr) collective.place = BPS_TRY(cuda_->enter(call, collective));
+  collective.onHost = collective.place == nullptr;
+  if (!collective.onHost) return {};
+  if (call.stream == nullptr)
+    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
+  const size_t bytes = call.count * elementBytes(call.type);
+  collective.place = call.stream->enter({call.send, bytes}, {call.recv, bytes}, channel_->progress());
+  return {};
 }
 
 Result<std::optional<Communicator::Membership>> Communicator::split(int color, int key) {
@@ -211,6 +239,7 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
                         control_->roster().rankName(group.front().second));
   membership.id = BPS_TRY(UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes>(chosen)));
   membership.nRanks = static_cast<uint32_t>(group.size());
+  membership.device = device().value_or(-1);
   for (uint32_t i = 0; i < group.size(); ++i)
     if (group[i].second == rank()) membership.rank = i;
   return std::optional<Membership>(membership);

@@ -9,26 +9,15 @@
 
 #include "src/base/env.h"
 #include "src/base/status.h"
+#include "src/comm/all_reduce_call.h"
 #include "src/comm/channel.h"
+#include "src/comm/device/cuda_side.h"
 #include "src/comm/first_error.h"
-#include "src/comm/host_stream.h"
 #include "src/comm/local/local_group.h"
 #include "src/comm/tuning.h"
 #include "src/control/control_plane.h"
 
 namespace bps {
-
-// One all-reduce as the application asked for it; checked by the caller.
-struct AllReduceCall {
-  const void* send = nullptr;
-  void* recv = nullptr;
-  size_t count = 0;
-  DataType type = DataType::kFloat32;
-  CallOp op = CallOp::kSum;
-  ScalarBits scalar = 0;               // of CallOp::kPreMulSum
-  const void* deviceScalar = nullptr;  // if set, read when the call starts
-  std::shared_ptr<HostStream> stream;
-};
 
 class Communicator {
  public:
@@ -36,6 +25,7 @@ class Communicator {
     UniqueId id;
     uint32_t rank = 0;
     uint32_t nRanks = 1;
+    int device = -1;  // of CUDA, where there is one; -1: the calling thread's
   };
   // Does not block; start() comes next.
   static Result<std::unique_ptr<Communicator>> create(const Env& env, const Membership& membership);
@@ -47,6 +37,8 @@ class Communicator {
   uint32_t rank() const { return membership_.rank; }
   uint32_t nRanks() const { return membership_.nRanks; }
   bool finalized() const { return finalized_; }
+  // The CUDA device; none: buffers lie on the host.
+  std::optional<int> device() const { return cuda_ != nullptr ? std::optional(cuda_->ordinal()) : std::nullopt; }
 
   // Queues the call on its stream; does not block. Later failures: the stream, and failure().
   Status allReduce(const AllReduceCall& call);
@@ -76,6 +68,7 @@ class Communicator {
   // BPS_TOPO_COUNTERS, by the leader, once all ranks of the machine have all they have called for.
   Status writeTraffic(Deadline deadline) const;
   void logStart() const;
+  Status enterStream(const AllReduceCall& call, Collective& collective);
 
   Env env_;
   Membership membership_;
@@ -85,6 +78,7 @@ class Communicator {
   JobPlan plan_;
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<MachineTraffic> alone_;  // of a rank alone on its machine, where the user asks
+  std::unique_ptr<CudaSide> cuda_;  // null: the host only
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call

@@ -78,6 +78,7 @@ std::string Communicator::describe() const {
   facts["directBytes"] = tuning_.limits.directMachines > 0 ? tuning_.limits.directBytes : 0;
   facts["eagerBytes"] = tuning_.limits.eagerBytes;
   facts["window"] = tuning_.window;
+  if (device()) facts["cudaDevice"] = *device();
   facts["kernels"] = std::string(reduceTarget());
   if (traffic() != nullptr) facts["machine"] = machineJson(*traffic(), roster.ranks[rank()]);
   return facts.dump();

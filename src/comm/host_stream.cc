@@ -31,6 +31,11 @@ bool StreamEntry::mayStart() const {
                      [](const auto& earlier) { return earlier->done.load(std::memory_order_acquire); });
 }
 
+void StreamEntry::complete(const Status& outcome) {
+  const std::shared_ptr<HostStream> whole = stream;  // which lets go of this entry
+  whole->complete(*this, outcome);
+}
+
 std::shared_ptr<HostStream> HostStream::create() {
   auto stream = std::make_shared<HostStream>();
   MutexLock lock(registry().mutex);

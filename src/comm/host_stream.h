@@ -15,6 +15,7 @@
 
 #include "src/base/mutex.h"
 #include "src/base/status.h"
+#include "src/comm/lanes/stream_place.h"
 
 namespace bps {
 
@@ -39,7 +40,7 @@ struct BufferRange {
 };
 
 // One call's place in its stream.
-struct StreamEntry {
+struct StreamEntry final : StreamPlace {
   BufferRange reads, writes;
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
@@ -47,7 +48,8 @@ struct StreamEntry {
   std::atomic<bool> done{false};
   std::vector<std::shared_ptr<StreamWorker>> dependents;  // guarded by the stream's mutex: nudged when done
 
-  bool mayStart() const;
+  bool mayStart() const override;
+  void complete(const Status& outcome) override;
 };
 
 class HostStream : public std::enable_shared_from_this<HostStream> {

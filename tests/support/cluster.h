@@ -21,6 +21,7 @@ inline Env testEnv() {
   env.socketIfname = "lo";
   env.timeout.value = 20;
   env.auth = false;
+  env.device = "host";
   return env;
 }
 

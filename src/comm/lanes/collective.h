@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/comm/host_stream.h"
+#include "src/comm/lanes/stream_place.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
 
@@ -28,18 +28,21 @@ struct Collective {
   CallInfo call;
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
-  const void* deviceScalar = nullptr;  // read when the call starts
-  std::shared_ptr<StreamEntry> entry;
+  bool stageSend = false, stageRecv = false;  // memory that the CPU cannot reach, see staged_buffers.h
+  const void* deviceScalar = nullptr;         // read when the call starts
+  std::shared_ptr<StreamPlace> place;
+  bool onHost = true;  // in a host stream
   CutLimits limits;
   size_t window = 1;  // chunks of this call and those before it under way on one lane when the next one starts
 
   // Set when the channel admits the call.
   std::vector<ChunkRef> chunks;
-  uint64_t firstChunk = 0;  // number of chunks[0] among all chunks of the communicator, where ranks share a ring
+  uint64_t firstChunk = 0;  // number of chunks[0] among all that pass a ring: of the local ranks, or of staging
   size_t remaining = 0;     // chunks whose result is not in `recv` yet
   size_t uncopied = 0;      // of a direct call: lanes that have not yet taken their copy of the contribution
 
   bool inPlace() const { return send == recv; }
+  bool staged() const { return stageSend || stageRecv; }
 };
 
 std::vector<ChunkRef> chunksOf(const Cut& cut, size_t count, size_t elementBytes);

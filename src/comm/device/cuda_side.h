@@ -1,0 +1,60 @@
+// CudaSide: what a communicator needs for calls on CUDA's streams and memory: one device, its gates in the streams, and
+// staging. Nothing of the device is touched, and no context made, before the first call that concerns it.
+//
+// Which order a call keeps:
+//   a stream that is no host stream   CUDA's
+//   a host stream                     the host stream's; memory that only the device can reach is refused
+//   NULL                              CUDA's legacy default stream if CUDA knows one of the buffers, else the host's
+//
+// Threads: create(), enter() and start() by the caller of the communicator.
+#pragma once
+#include <memory>
+
+#include "src/base/env.h"
+#include "src/comm/all_reduce_call.h"
+#include "src/comm/device/staged_buffers.h"
+#include "src/comm/lanes/collective.h"
+#include "src/device/memory_kind.h"
+#include "src/device/stream_gate.h"
+
+namespace bps {
+
+class CudaSide {
+ public:
+  // How many devices create() may choose from; 0: only the host.
+  static Result<int> devices(const Env& env);
+  // `ordinal` -1: the calling thread's device. Null: there is only the host, by BPS_DEVICE or for want of a driver.
+  static Result<std::unique_ptr<CudaSide>> create(const Env& env, int ordinal);
+
+  struct Settings {
+    std::shared_ptr<Doorbell> bell;  // rings when a stream has come to its call
+    StagingShape staging;
+    bool severalRanks = false;  // on this machine
+  };
+  void start(Settings settings) { settings_ = std::move(settings); }
+
+  int ordinal() const { return ordinal_; }
+  StagedBuffers& buffers() { return buffers_; }
+
+  using Place = std::shared_ptr<StreamPlace>;
+  // Puts the call into its stream, and fills in where its buffers lie. Null: the call does not concern CUDA.
+  Result<Place> enter(const AllReduceCall& call, Collective& collective);
+
+ private:
+  struct Buffers {
+    cuda::MemoryKind send, recv, scalar;
+  };
+  CudaSide(const cuda::Api& api, int ordinal) : api_(api), ordinal_(ordinal) {}
+  Status open();
+  Result<Buffers> examine(const AllReduceCall& call) const;
+  Status checkDevice(const cuda::MemoryKind& memory, const char* name) const;
+
+  const cuda::Api& api_;
+  int ordinal_;
+  Settings settings_;
+  cuda::Device* device_ = nullptr;
+  std::unique_ptr<cuda::StreamGates> gates_;
+  StagedBuffers buffers_;
+};
+
+}  // namespace bps

@@ -1,0 +1,16 @@
+// StreamPlace: a call's place in a stream, of the host (host_stream.h) or of CUDA (device/cuda_side.h).
+#pragma once
+#include "src/base/status.h"
+
+namespace bps {
+
+class StreamPlace {
+ public:
+  virtual ~StreamPlace() = default;
+  // The stream has come to the call.
+  virtual bool mayStart() const = 0;
+  // The call has ended: the stream goes on. Once.
+  virtual void complete(const Status& outcome) = 0;
+};
+
+}  // namespace bps

@@ -1,0 +1,147 @@
+#include "src/device/device.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <map>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/device/pinned_memory.h"
+
+namespace bps::cuda {
+namespace {
+
+struct Registry {
+  Mutex mutex;
+  std::map<int, std::unique_ptr<Device>> devices BPS_GUARDED_BY(mutex);
+};
+
+// The memory next to a device, as the kernel knows it by its place on the bus.
+int numaNodeOf(const Api& api, int device) {
+  std::array<char, 32> text{};
+  if (api.deviceGetPCIBusId(text.data(), text.size(), device) != kSuccess) return -1;
+  std::string busId = text.data();
+  std::transform(busId.begin(), busId.end(), busId.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ifstream file("/sys/bus/pci/devices/" + busId + "/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
+}  // namespace
+
+Result<int> Device::count(const Api& api) {
+  int count = 0;
+  BPS_TRY(check(api, api.deviceGetCount(&count), "cuDeviceGetCount"));
+  return count;
+}
+
+Result<int> Device::current(const Api& api) {
+  Context context = nullptr;
+  int device = 0;
+  BPS_TRY(check(api, api.ctxGetCurrent(&context), "cuCtxGetCurrent"));
+  if (context != nullptr) BPS_TRY(check(api, api.ctxGetDevice(&device), "cuCtxGetDevice"));
+  return device;
+}
+
+bool Device::inUse(const Api& api, int ordinal) {
+  Context context = nullptr;
+  if (api.ctxGetCurrent(&context) == kSuccess && context != nullptr) return true;
+  unsigned flags = 0;
+  int active = 0;
+  return api.devicePrimaryCtxGetState(ordinal, &flags, &active) == kSuccess && active != 0;
+}
+
+Result<Device*> Device::open(const Api& api, int ordinal) {
+  static auto* registry = new Registry;  // lives as long as the process, see driver()
+  MutexLock lock(registry->mutex);
+  std::unique_ptr<Device>& device = registry->devices[ordinal];
+  if (device != nullptr) return device.get();
+  int handle = 0;
+  Context context = nullptr;
+  BPS_TRY(check(api, api.deviceGet(&handle, ordinal), "cuDeviceGet"));
+  BPS_TRY(check(api, api.devicePrimaryCtxRetain(&context, handle), "cuDevicePrimaryCtxRetain"));
+  std::unique_ptr<Device> opened(new Device(api, ordinal, context));
+  opened->numaNode_ = numaNodeOf(api, handle);
+  opened->waitsInMemory_ = opened->canWaitInMemory();
+  if (!opened->waitsInMemory_)
+    logWarn(Subsystem::kInit,
+            "CUDA device {} has no stream memory operations: streams wait for bps in host functions, which holds up "
+            "other host functions of this process",
+            ordinal);
+  device = std::move(opened);
+  return device.get();
+}
+
+// There is nothing to ask: it is tried, with a value that is there already.
+bool Device::canWaitInMemory() {
+  if (api_.streamWaitValue32 == nullptr) return false;
+  const Scope scope(*this);
+  Result<PinnedMemory> memory = PinnedMemory::create(*this, sizeof(uint32_t));
+  if (!memory.ok()) return false;
+  const PinnedMemory word = std::move(memory).value();
+  Result<std::unique_ptr<OwnStream>> created = OwnStream::create(*this);
+  if (!created.ok()) return false;
+  const std::unique_ptr<OwnStream> stream = std::move(created).value();
+  return api_.streamWaitValue32(stream->get(), word.address(), 0, kWaitGeq) == kSuccess &&
+         api_.streamSynchronize(stream->get()) == kSuccess;
+}
+
+Scope::Scope(const Api& api, Context context) : api_(api) {
+  api_.threadExchangeStreamCaptureMode(&captureMode_);
+  pushed_ = api_.ctxPushCurrent(context) == kSuccess;  // if not, what is called next says why
+}
+
+Scope::~Scope() {
+  if (pushed_) api_.ctxPopCurrent(nullptr);
+  api_.threadExchangeStreamCaptureMode(&captureMode_);
+}
+
+Result<std::unique_ptr<OwnStream>> OwnStream::create(const Device& device) {
+  const Api& api = device.api();
+  const Scope scope(device);
+  int least = 0, greatest = 0;
+  Stream stream = nullptr;
+  BPS_TRY(check(api, api.ctxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange"));
+  BPS_TRY(check(api, api.streamCreateWithPriority(&stream, kNonBlocking, greatest), "cuStreamCreateWithPriority"));
+  return std::unique_ptr<OwnStream>(new OwnStream(device, stream));
+}
+
+OwnStream::~OwnStream() {
+  const Scope scope(device_);
+  device_.api().streamDestroy(stream_);
+}
+
+Result<bool> OwnStream::idle() const {
+  const int state = device_.api().streamQuery(stream_);
+  if (state == kNotReady) return false;
+  BPS_TRY(check(device_.api(), state, "cuStreamQuery"));
+  return true;
+}
+
+Result<OwnEvent> OwnEvent::create(const Device& device) {
+  const Scope scope(device);
+  Event event = nullptr;
+  BPS_TRY(check(device.api(), device.api().eventCreate(&event, kDisableTiming), "cuEventCreate"));
+  return OwnEvent(device, event);
+}
+
+OwnEvent::~OwnEvent() {
+  if (event_ == nullptr) return;
+  const Scope scope(*device_);
+  device_->api().eventDestroy(event_);
+}
+
+Status OwnEvent::record(const OwnStream& stream) {
+  return check(device_->api(), device_->api().eventRecord(event_, stream.get()), "cuEventRecord");
+}
+
+Result<bool> OwnEvent::passed() const {
+  const int state = device_->api().eventQuery(event_);
+  if (state == kNotReady) return false;
+  BPS_TRY(check(device_->api(), state, "cuEventQuery"));
+  return true;
+}
+
+}  // namespace bps::cuda

@@ -1,0 +1,91 @@
+// Device: one CUDA device of this process, with its primary context, which bps keeps once it has used it (as the CUDA
+// runtime does: what still waits in streams must stay valid). Scope: a thread that calls the driver for bps.
+//
+// Threads: any.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "src/base/mutex.h"
+#include "src/device/driver.h"
+
+namespace bps::cuda {
+
+class Device {
+ public:
+  static Result<int> count(const Api& api);
+  // The device of the calling thread's context; device 0, the runtime's default, where it has none.
+  static Result<int> current(const Api& api);
+  // Whether somebody in this process has memory or streams on it already: who only asks should not make a context,
+  // which costs time and device memory.
+  static bool inUse(const Api& api, int ordinal);
+
+  // Opened at most once per process and number.
+  static Result<Device*> open(const Api& api, int ordinal);
+
+  const Api& api() const { return api_; }
+  int ordinal() const { return ordinal_; }
+  Context context() const { return context_; }
+  int numaNode() const { return numaNode_; }  // -1: not known
+  // Streams can wait for a value in memory, without a host function.
+  bool waitsInMemory() const { return waitsInMemory_; }
+
+ private:
+  Device(const Api& api, int ordinal, Context context) : api_(api), ordinal_(ordinal), context_(context) {}
+  bool canWaitInMemory();
+
+  const Api& api_;
+  int ordinal_;
+  Context context_;
+  int numaNode_ = -1;
+  bool waitsInMemory_ = false;
+};
+
+// While it lives, the context is the calling thread's current one, and what the thread does disturbs no other thread's
+// capture of a stream. What was before comes back.
+class Scope {
+ public:
+  explicit Scope(const Device& device) : Scope(device.api(), device.context()) {}
+  Scope(const Api& api, Context context);
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope();
+
+ private:
+  const Api& api_;
+  bool pushed_;
+  int captureMode_ = kRelaxed;
+};
+
+// A stream of bps's own. It waits for nothing but its own copies, and has the highest priority, so that it does not
+// stand behind other streams' work in one of the device's queues.
+class OwnStream {
+ public:
+  static Result<std::unique_ptr<OwnStream>> create(const Device& device);
+  ~OwnStream();
+  Stream get() const { return stream_; }
+  Result<bool> idle() const;
+
+ private:
+  OwnStream(const Device& device, Stream stream) : device_(device), stream_(stream) {}
+  const Device& device_;
+  Stream stream_;
+};
+
+// A point in a stream, recorded again and again.
+class OwnEvent {
+ public:
+  static Result<OwnEvent> create(const Device& device);
+  OwnEvent(OwnEvent&& other) noexcept : device_(other.device_), event_(std::exchange(other.event_, nullptr)) {}
+  ~OwnEvent();
+  Status record(const OwnStream& stream);
+  Result<bool> passed() const;
+  Event get() const { return event_; }
+
+ private:
+  OwnEvent(const Device& device, Event event) : device_(&device), event_(event) {}
+  const Device* device_;
+  Event event_;
+};
+
+}  // namespace bps::cuda

@@ -1,0 +1,79 @@
+#include "tests/fake_cuda/state.h"
+
+#include <cstdlib>
+
+#include "tests/fake_cuda/fake_cuda.h"
+
+namespace bps::fake {
+
+State& state() {
+  static auto* instance = new State;  // lives as long as the process: queues have threads
+  return *instance;
+}
+
+Thread& thread() {
+  thread_local Thread instance;
+  return instance;
+}
+
+unsigned setting(const char* name, unsigned otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : otherwise;
+}
+
+int enter(const char* name) {
+  const Lock lock(state().mutex);
+  ++state().calls[name];
+  const auto due = state().failures.find(name);
+  if (due == state().failures.end() || --due->second.first > 0) return kSuccess;
+  const int error = due->second.second;
+  state().failures.erase(due);
+  return error;
+}
+
+int enterInContext(const char* name) {
+  const int failed = enter(name);
+  if (failed != kSuccess) return failed;
+  return current() == nullptr ? kInvalidContext : kSuccess;
+}
+
+int enterUnsafe(const char* name) {
+  constexpr int kGlobal = 0, kRelaxed = 2;
+  const int failed = enterInContext(name);
+  if (failed != kSuccess || thread().captureMode == kRelaxed) return failed;
+  const Lock lock(state().mutex);
+  for (const auto& context : state().primary)
+    for (Stream* stream : context->streams)
+      if (stream->capture == Capture::kActive && stream->captureMode == kGlobal) {
+        stream->capture = Capture::kInvalidated;
+        return kCaptureUnsupported;
+      }
+  return kSuccess;
+}
+
+}  // namespace bps::fake
+
+using namespace bps::fake;
+
+FAKE_CUDA uint64_t fakeCudaCalls(const char* name) {
+  const Lock lock(state().mutex);
+  return state().calls[name];
+}
+
+FAKE_CUDA void fakeCudaFail(const char* name, unsigned after, int error) {
+  const Lock lock(state().mutex);
+  state().failures[name] = {after, error};
+}
+
+FAKE_CUDA void fakeCudaCopyRate(double bytesPerSecond) {
+  const Lock lock(state().mutex);
+  state().copyRate = bytesPerSecond;
+}
+
+FAKE_CUDA void* fakeCudaAlias(const void* pointer) { return alias(pointer); }
+
+FAKE_CUDA int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument) {
+  const Lock lock(state().mutex);
+  put(*streamOf(stream), [=] { body(argument); });
+  return kSuccess;
+}

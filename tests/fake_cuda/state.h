@@ -1,0 +1,112 @@
+// What the double's parts share. One mutex guards it all; `changed` tells of every operation that ended.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#define FAKE_CUDA extern "C" __attribute__((visibility("default")))
+
+namespace bps::fake {
+
+enum : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidContext = 201,
+  kInvalidHandle = 400,
+  kNotReady = 600,
+  kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kCaptureImplicit = 906,
+};
+
+struct Mark {  // an operation that was put into a stream
+  bool done = false;
+};
+using MarkPtr = std::shared_ptr<Mark>;
+
+struct Operation {
+  std::vector<MarkPtr> after;
+  std::function<void()> run;
+  MarkPtr mark;
+};
+
+// What runs operations, one after the other: of one stream, or of all that share it.
+struct Queue {
+  std::deque<Operation> operations;
+};
+
+struct Context;
+enum class Capture { kNone, kActive, kInvalidated };
+
+struct Stream {
+  Context* context = nullptr;
+  bool blocking = true;  // waits for the legacy default stream
+  std::shared_ptr<Queue> queue;
+  MarkPtr last = std::make_shared<Mark>(Mark{true});
+  Capture capture = Capture::kNone;
+  int captureMode = 0;
+};
+
+struct Event {
+  Context* context = nullptr;
+  MarkPtr mark;  // null: never recorded
+};
+
+struct Context {
+  int device = 0;
+  int retained = 0;
+  Stream legacy;
+  std::vector<Stream*> streams;
+  std::map<int, std::vector<std::shared_ptr<Queue>>> shared;  // by priority, when streams share queues
+  size_t nextShared = 0;
+};
+
+struct State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool initialized = false;
+  std::vector<std::unique_ptr<Context>> primary;  // one per device
+  std::map<std::string, uint64_t> calls;
+  std::map<std::string, std::pair<unsigned, int>> failures;
+  double copyRate = 0;
+};
+State& state();
+unsigned setting(const char* name, unsigned otherwise);
+
+// The calling thread.
+struct Thread {
+  std::vector<Context*> contexts;
+  std::map<Context*, Stream*> defaultStreams;
+  int captureMode = 0;  // of cuThreadExchangeStreamCaptureMode: global
+};
+Thread& thread();
+inline Context* current() { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }
+
+// Every exported function begins with one of these: counts the call, and returns an error if one is due.
+int enter(const char* name);           // needs nothing
+int enterInContext(const char* name);  // needs a current context
+int enterUnsafe(const char* name);     // the same, and is unsafe while others capture
+using Lock = std::unique_lock<std::mutex>;
+
+// The stream behind a handle; null, 1 and 2 are the default streams of the current context. With the lock.
+Stream* streamOf(void* handle);
+// Puts an operation at the end of a stream. With the lock.
+MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after = nullptr);
+
+// Bytes as the CPU can reach them.
+void* alias(const void* pointer);
+// Neither device memory nor pinned.
+bool pageable(const void* pointer);
+
+}  // namespace bps::fake

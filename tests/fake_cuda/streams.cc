@@ -1,0 +1,224 @@
+// Streams, events, and what is put into streams.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/fake_cuda/state.h"
+
+namespace bps::fake {
+namespace {
+
+using Body = void (*)(void*);
+
+// Runs the operations of a queue until nobody can put in any more and all are done.
+void runQueue(const std::shared_ptr<Queue>& queue) {
+  Lock lock(state().mutex);
+  while (true) {
+    state().changed.wait(lock, [&] { return !queue->operations.empty() || queue.use_count() == 1; });
+    if (queue->operations.empty()) return;
+    Operation operation = std::move(queue->operations.front());
+    queue->operations.pop_front();
+    state().changed.wait(lock, [&] {
+      return std::all_of(operation.after.begin(), operation.after.end(),
+                         [](const MarkPtr& mark) { return mark->done; });
+    });
+    lock.unlock();
+    operation.run();
+    operation.run = nullptr;
+    lock.lock();
+    operation.mark->done = true;
+    state().changed.notify_all();
+  }
+}
+
+std::shared_ptr<Queue> newQueue() {
+  auto queue = std::make_shared<Queue>();
+  std::thread([own = queue] { runQueue(own); }).detach();
+  return queue;
+}
+
+std::shared_ptr<Queue> queueFor(Context& context, int priority) {
+  const size_t queues = setting("FAKE_CUDA_QUEUES", 0);
+  if (queues == 0) return newQueue();
+  auto& shared = context.shared[priority];
+  if (shared.size() < queues) shared.push_back(newQueue());
+  return shared[context.nextShared++ % shared.size()];
+}
+
+Stream* newStream(Context& context, bool blocking, int priority) {
+  auto* stream = new Stream;
+  stream->context = &context;
+  stream->blocking = blocking;
+  stream->queue = queueFor(context, priority);
+  context.streams.push_back(stream);
+  return stream;
+}
+
+void waitFor(const MarkPtr& mark) {
+  Lock lock(state().mutex);
+  state().changed.wait(lock, [&] { return mark->done; });
+}
+
+void copy(void* to, const void* from, size_t bytes) {
+  double rate = 0;
+  {
+    const Lock lock(state().mutex);
+    rate = state().copyRate;
+    state().calls["copied bytes"] += bytes;
+  }
+  std::memcpy(alias(to), alias(from), bytes);
+  if (rate > 0) std::this_thread::sleep_for(std::chrono::duration<double>(static_cast<double>(bytes) / rate));
+}
+
+void runHostFunction(Body body, void* argument) {
+  static std::mutex oneAtATime;
+  std::unique_lock<std::mutex> turn(oneAtATime, std::defer_lock);
+  if (setting("FAKE_CUDA_SERIAL_CALLBACKS", 0) != 0) turn.lock();
+  body(argument);
+}
+
+}  // namespace
+
+Stream* streamOf(void* handle) {
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  Context* context = current();
+  if (number <= 1) {
+    if (context->legacy.queue == nullptr) context->legacy.queue = queueFor(*context, 0);
+    return &context->legacy;
+  }
+  if (number != 2) return static_cast<Stream*>(handle);
+  Stream*& own = thread().defaultStreams[context];
+  if (own == nullptr) own = newStream(*context, true, 0);
+  return own;
+}
+
+MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after) {
+  auto mark = std::make_shared<Mark>();
+  if (stream.capture != Capture::kNone) return mark;
+  Operation operation{{stream.last}, std::move(run), mark};
+  Context& context = *stream.context;
+  if (after != nullptr) operation.after.push_back(after);
+  if (&stream == &context.legacy) {
+    for (const Stream* other : context.streams)
+      if (other->blocking) operation.after.push_back(other->last);
+  } else if (stream.blocking) {
+    operation.after.push_back(context.legacy.last);
+  }
+  stream.last = mark;
+  stream.queue->operations.push_back(std::move(operation));
+  state().changed.notify_all();
+  return mark;
+}
+
+}  // namespace bps::fake
+
+using namespace bps::fake;
+
+FAKE_CUDA int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  const int failed = enterUnsafe("cuStreamCreateWithPriority");
+  if (failed != kSuccess) return failed;
+  const Lock lock(state().mutex);
+  return *stream = newStream(*current(), (flags & 1) == 0, priority), kSuccess;
+}
+
+FAKE_CUDA int cuStreamCreate(void** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+
+FAKE_CUDA int cuStreamDestroy_v2(void* handle) {
+  const int failed = enterInContext("cuStreamDestroy_v2");
+  if (failed != kSuccess) return failed;
+  const Lock lock(state().mutex);
+  auto* stream = static_cast<Stream*>(handle);
+  std::erase(stream->context->streams, stream);
+  delete stream;  // what is in it is still done
+  state().changed.notify_all();
+  return kSuccess;
+}
+
+FAKE_CUDA int cuStreamQuery(void* stream) {
+  const int failed = enterUnsafe("cuStreamQuery");
+  if (failed != kSuccess) return failed;
+  const Lock lock(state().mutex);
+  return streamOf(stream)->last->done ? kSuccess : kNotReady;
+}
+
+FAKE_CUDA int cuStreamSynchronize(void* stream) {
+  const int failed = enterUnsafe("cuStreamSynchronize");
+  if (failed != kSuccess) return failed;
+  MarkPtr last;
+  {
+    const Lock lock(state().mutex);
+    last = streamOf(stream)->last;
+  }
+  waitFor(last);
+  return kSuccess;
+}
+
+FAKE_CUDA int cuStreamGetCtx(void* stream, void** context) {
+  const int failed = enterInContext("cuStreamGetCtx");
+  if (failed != kSuccess) return failed;
+  const Lock lock(state().mutex);
+  return *context = streamOf(stream)->context, kSuccess;
+}
+
+FAKE_CUDA int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  const int failed = enterInContext("cuStreamWaitEvent");
+  if (failed != kSuccess) return failed;
+  const Lock lock(state().mutex);
+  const MarkPtr mark = static_cast<Event*>(event)->mark;
+  if (mark != nullptr)
+    put(
+        *streamOf(stream), [] {}, mark);
+  return kSuccess;
+}
+
+FAKE_CUDA int cuLaunchHostFunc(void* stream, void (*body)(void*), void* argument) {
+  const int failed = enterInContext("cuLaunchHostFunc");
+  if (failed != kSuccess) return failed;
+  const Lock lock(state().mutex);
+  put(*streamOf(stream), [=] { runHostFunction(body, argument); });
+  return kSuccess;
+}
+
+FAKE_CUDA int cuStreamWaitValue32_v2(void* stream, uintptr_t address, uint32_t value, unsigned flags) {
+  const int failed = enterInContext("cuStreamWaitValue32_v2");
+  if (failed != kSuccess) return failed;
+  if (setting("FAKE_CUDA_MEM_OPS", 1) == 0) return kNotSupported;
+  if (flags != 0 || address % sizeof value != 0 || pageable(reinterpret_cast<void*>(address))) return kInvalidValue;
+  auto* word = static_cast<uint32_t*>(alias(reinterpret_cast<void*>(address)));
+  const Lock lock(state().mutex);
+  put(*streamOf(stream), [=] {
+    while (static_cast<int32_t>(std::atomic_ref<uint32_t>(*word).load() - value) < 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+  return kSuccess;
+}
+
+FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* stream) {
+  const int failed = enterInContext("cuMemcpyAsync");
+  if (failed != kSuccess) return failed;
+  auto* target = reinterpret_cast<void*>(to);
+  const auto* source = reinterpret_cast<const void*>(from);
+  const bool heldUp = pageable(target) || pageable(source);
+  MarkPtr mark;
+  {
+    const Lock lock(state().mutex);
+    if (heldUp) ++state().calls["pageable copy"];
+    mark = put(*streamOf(stream), [=] { copy(target, source, bytes); });
+  }
+  if (heldUp) waitFor(mark);
+  return kSuccess;
+}
+
+FAKE_CUDA int cuMemcpy(uintptr_t to, uintptr_t from, size_t bytes) {
+  const int failed = enterUnsafe("cuMemcpy");
+  if (failed != kSuccess) return failed;
+  MarkPtr mark;
+  {
+    const Lock lock(state().mutex);
+    mark = put(*streamOf(nullptr), [=] { copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+  }
+  waitFor(mark);
+  return kSuccess;
+}

@@ -1,0 +1,221 @@
+// What goes wrong with calls on CUDA's streams: every failure lets the waiting streams go on, what cannot be done is
+// refused before it is begun, and nothing of bps disturbs the application's captures.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <thread>
+
+#include "src/comm/device/staged_buffers.h"
+#include "tests/inproc/cuda_machine.h"
+
+namespace bps::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kCount = 100000;
+constexpr DataType kType = DataType::kFloat32;
+
+std::vector<Status> run(size_t ranks, const Body& body, size_t perMachine = 1) {
+  Job job;
+  job.ranks = ranks;
+  job.ranksPerMachine = perMachine;
+  job.env = cudaEnv();
+  return runRanks(job, [&](Communicator& comm) -> Status {
+    const cuda::Scope scope(device(0));
+    return body(comm);
+  });
+}
+
+// A call on memory of device 0.
+struct OneCall {
+  explicit OneCall(size_t count_ = kCount) : count(count_) {}
+  Status issue(Communicator& comm) const {
+    return comm.allReduce(callOn(stream.get(), send.get(), recv.get(), count, kType));
+  }
+  size_t count;
+  AppStream stream;
+  Buffer send{Memory::kDevice, count * 4}, recv{Memory::kDevice, count * 4};
+};
+
+TEST(CudaFailure, DisagreementLetsTheStreamsGoOn) {
+  for (Status& outcome : run(2, [](Communicator& comm) -> Status {
+         const OneCall call(kCount + comm.rank());
+         BPS_TRY(call.issue(comm));
+         call.stream.synchronize();
+         return comm.failure();
+       })) {
+    EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
+    EXPECT_THAT(outcome.message(), HasSubstr("100001"));
+  }
+}
+
+TEST(CudaFailure, FailedCopyEndsTheCommunicatorEverywhere) {
+  for (const char* function : {"cuMemcpyAsync", "cuEventQuery"}) {
+    theDouble().fail(function, 3, 700);
+    for (Status& outcome : run(2, [](Communicator& comm) -> Status {
+           const OneCall call(kCount * 10);
+           BPS_TRY(call.issue(comm));
+           call.stream.synchronize();
+           return comm.failure();
+         })) {
+      EXPECT_EQ(outcome.code(), Code::kUnhandledCuda);
+      EXPECT_THAT(outcome.message(), HasSubstr(function));
+    }
+  }
+}
+
+// The stream stands before the call when the communicator ends: it passes the call later, and bps does not touch the
+// buffers any more.
+TEST(CudaFailure, AbortLetsAStreamPassLater) {
+  run(2, [](Communicator& comm) -> Status {
+    const OneCall call;
+    const auto release = call.stream.hold();
+    BPS_TRY(call.issue(comm));
+    comm.abort();
+    release();
+    call.stream.synchronize();
+    return {};
+  });
+}
+
+// The others never come: the stream stands in the call.
+TEST(CudaFailure, AbortLetsAWaitingStreamGo) {
+  const auto outcomes = run(2, [](Communicator& comm) -> Status {
+    const OneCall call;
+    if (comm.rank() == 0) BPS_TRY(call.issue(comm));
+    if (comm.rank() == 1) comm.abort();
+    call.stream.synchronize();
+    return comm.rank() == 0 ? comm.failure() : Status();
+  });
+  EXPECT_EQ(outcomes[0].code(), Code::kRemote);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("aborted"));
+}
+
+// Destroyed while its calls are in the stream: the gate and its memory outlive the communicator.
+TEST(CudaFailure, StreamOutlivesTheCommunicator) {
+  std::vector<std::unique_ptr<OneCall>> calls(2);
+  std::vector<std::function<void()>> releases(2);
+  const cuda::Scope scope(device(0));
+  run(2, [&](Communicator& comm) -> Status {
+    calls[comm.rank()] = std::make_unique<OneCall>();
+    releases[comm.rank()] = calls[comm.rank()]->stream.hold();
+    BPS_TRY(calls[comm.rank()]->issue(comm));
+    BPS_TRY(calls[comm.rank()]->issue(comm));
+    comm.abort();
+    return {};
+  });
+  for (size_t rank = 0; rank < 2; ++rank) {
+    releases[rank]();
+    calls[rank]->stream.synchronize();
+  }
+}
+
+TEST(CudaFailure, CapturedStreamsAreRefused) {
+  const auto begin = reinterpret_cast<int (*)(cuda::Stream, int)>(driverFunction("cuStreamBeginCapture_v2"));
+  const auto end = reinterpret_cast<int (*)(cuda::Stream, void**)>(driverFunction("cuStreamEndCapture"));
+  const auto outcomes = run(2, [&](Communicator& comm) -> Status {
+    const OneCall captured;
+    if (begin(captured.stream.get(), 2) != cuda::kSuccess) return {Code::kInternal, "no capture"};
+    const Status refused = captured.issue(comm);
+    EXPECT_EQ(refused.code(), Code::kInvalidUsage);
+    EXPECT_THAT(refused.message(), HasSubstr("captured into a graph"));
+    void* graph = nullptr;
+    EXPECT_EQ(end(captured.stream.get(), &graph), cuda::kSuccess);
+    // Nothing of the refused call is left.
+    const OneCall next;
+    BPS_TRY(next.issue(comm));
+    next.stream.synchronize();
+    return comm.failure();
+  });
+  EXPECT_EQ(failures(outcomes), "");
+}
+
+// A capture in global mode forbids much to all threads that do not take care; bps's do.
+TEST(CudaFailure, CapturesOfOthersGoOn) {
+  const auto begin = reinterpret_cast<int (*)(cuda::Stream, int)>(driverFunction("cuStreamBeginCapture_v2"));
+  const auto end = reinterpret_cast<int (*)(cuda::Stream, void**)>(driverFunction("cuStreamEndCapture"));
+  const cuda::Scope scope(device(0));
+  const AppStream captured;
+  ASSERT_EQ(begin(captured.get(), 0), cuda::kSuccess);
+  EXPECT_EQ(failures(run(2,
+                         [](Communicator& comm) -> Status {
+                           std::vector<std::unique_ptr<OneCall>> calls;
+                           for (int i = 0; i < 3; ++i) calls.push_back(std::make_unique<OneCall>(kCount * 5));
+                           for (const auto& call : calls) BPS_TRY(call->issue(comm));
+                           for (const auto& call : calls) call->stream.synchronize();
+                           return comm.failure();
+                         })),
+            "");
+  void* graph = nullptr;
+  EXPECT_EQ(end(captured.get(), &graph), cuda::kSuccess) << "the capture was invalidated";
+}
+
+TEST(CudaFailure, SeveralRanksOfAMachineAreRefusedByName) {
+  for (const Status& outcome : run(
+           2, [](Communicator& comm) { return OneCall().issue(comm); }, 2)) {
+    EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
+    EXPECT_THAT(outcome.message(), HasSubstr("BPS_HOSTID"));
+  }
+}
+
+TEST(CudaFailure, MemoryOfAnotherDeviceIsRefused) {
+  const auto outcomes = run(1, [](Communicator& comm) -> Status {
+    const AppStream stream;
+    const Buffer here(Memory::kDevice, 4000);
+    const cuda::Scope scope(device(1));
+    const Buffer there(Memory::kDevice, 4000);
+    return comm.allReduce(callOn(stream.get(), here.get(), there.get(), 1000, kType));
+  });
+  EXPECT_EQ(outcomes[0].code(), Code::kInvalidArgument);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("recvbuff lies on CUDA device 1, the communicator's is 0"));
+}
+
+TEST(CudaFailure, HostStreamsTakeNoDeviceMemory) {
+  const auto outcomes = run(1, [](Communicator& comm) -> Status {
+    const Buffer buffer(Memory::kDevice, 4000);
+    AllReduceCall call = callOn(nullptr, buffer.get(), buffer.get(), 1000, kType);
+    call.stream = HostStream::create();
+    call.handle = call.stream.get();
+    const Status refused = comm.allReduce(call);
+    HostStream::destroy(call.handle);
+    return refused.clone();
+  });
+  EXPECT_EQ(outcomes[0].code(), Code::kInvalidUsage);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("host stream"));
+}
+
+// A copy that does not end: as when a stream that waits for bps stands before it in a queue of the device.
+TEST(CudaFailure, CopyThatDoesNotEndIsReported) {
+  const cuda::Scope scope(device(0));
+  ::setenv("FAKE_CUDA_QUEUES", "1", 1);
+  int least = 0, greatest = 0;
+  api().ctxGetStreamPriorityRange(&least, &greatest);
+  cuda::Stream inTheWay = nullptr;
+  ASSERT_EQ(api().streamCreateWithPriority(&inTheWay, 0, greatest), cuda::kSuccess);
+  const Buffer buffer(Memory::kDevice, 4096);
+  Collective call;
+  call.send = static_cast<uint8_t*>(buffer.get());
+  call.recv = static_cast<uint8_t*>(buffer.get());
+  call.stageSend = call.stageRecv = true;
+  call.chunks = {{0, true, 0, 4096}};
+  std::promise<void> held;
+  {
+    StagedBuffers staged;
+    const Status prepared = staged.prepare(device(0), {2, 4096, std::chrono::milliseconds(50)});
+    ::unsetenv("FAKE_CUDA_QUEUES");
+    ASSERT_STREQ(prepared.message(), "");
+    const auto wait = [](void* promise) { static_cast<std::promise<void>*>(promise)->get_future().wait(); };
+    theDouble().launch(inTheWay, wait, &held);
+    staged.submit(call);
+    Status failed;
+    while (failed.ok()) failed = staged.step().status();
+    EXPECT_EQ(failed.code(), Code::kUnhandledCuda);
+    EXPECT_THAT(failed.message(), HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS"));
+    held.set_value();
+  }
+  api().streamDestroy(inTheWay);
+}
+
+}  // namespace
+}  // namespace bps::test

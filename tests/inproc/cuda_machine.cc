@@ -1,0 +1,151 @@
+#include "tests/inproc/cuda_machine.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string>
+
+namespace bps::test {
+namespace {
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "double of CUDA: %s\n", what);
+  std::abort();
+}
+
+// Before anybody asks for libcuda.so.1: then this is it.
+void* loadDouble() {
+  ::setenv("FAKE_CUDA_DEVICES", "3", 1);
+  ::setenv("BPS_DEVICE", "host", 1);  // for the tests of the C interface, but those that ask for the devices
+  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fake_cuda/libcuda.so.1";
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) die(::dlerror());
+  return library;
+}
+void* const kLibrary = loadDouble();
+
+void must(int error, const char* what) {
+  if (error != cuda::kSuccess) die(what);
+}
+
+template <class F>
+F function(const char* name) {
+  return reinterpret_cast<F>(driverFunction(name));
+}
+
+}  // namespace
+
+void* driverFunction(const char* name) {
+  void* found = ::dlsym(kLibrary, name);
+  if (found == nullptr) die(name);
+  return found;
+}
+
+const Double& theDouble() {
+  static const Double instance{
+      function<decltype(&fakeCudaCalls)>("fakeCudaCalls"), function<decltype(&fakeCudaFail)>("fakeCudaFail"),
+      function<decltype(&fakeCudaCopyRate)>("fakeCudaCopyRate"), function<decltype(&fakeCudaAlias)>("fakeCudaAlias"),
+      function<decltype(&fakeCudaLaunch)>("fakeCudaLaunch")};
+  return instance;
+}
+
+const cuda::Api& api() {
+  static const cuda::Api* found = [] {
+    Result<const cuda::Api*> driver = cuda::driver();
+    if (!driver.ok()) die(driver.error().message());
+    return std::move(driver).value();
+  }();
+  return *found;
+}
+
+cuda::Device& device(int ordinal) {
+  static std::once_flag once;  // before there are threads that would read the environment meanwhile
+  if (ordinal == 2)
+    std::call_once(once, [] {
+      ::setenv("FAKE_CUDA_MEM_OPS", "0", 1);
+      static_cast<void>(cuda::Device::open(api(), 2).ok());
+      ::unsetenv("FAKE_CUDA_MEM_OPS");
+    });
+  Result<cuda::Device*> opened = cuda::Device::open(api(), ordinal);
+  if (!opened.ok()) die(opened.error().message());
+  return *std::move(opened).value();
+}
+
+Buffer::Buffer(Memory kind, size_t bytes) : kind_(kind), size_(bytes) {
+  const size_t room = bytes == 0 ? 1 : bytes;
+  const auto managed = [&] {
+    return function<int (*)(void**, size_t, unsigned)>("cuMemAllocManaged")(&pointer_, room, 1);
+  };
+  cuda::Address address = 0;
+  switch (kind) {
+    case Memory::kDevice:
+      must(api().memAlloc(&address, room), "cuMemAlloc");
+      pointer_ = reinterpret_cast<void*>(address);
+      break;
+    case Memory::kManaged:
+      must(managed(), "cuMemAllocManaged");
+      break;
+    case Memory::kPinned:
+      must(function<int (*)(void**, size_t, unsigned)>("cuMemHostAlloc")(&pointer_, room, 0), "cuMemHostAlloc");
+      break;
+    case Memory::kRegistered:
+    case Memory::kPageable:
+      pointer_ = std::malloc(room);
+      if (kind == Memory::kRegistered) must(api().memHostRegister(pointer_, room, 0), "cuMemHostRegister");
+  }
+  std::memset(this->bytes(), 0xee, size_);
+}
+
+Buffer::Buffer(Memory kind, const Bytes& content) : Buffer(kind, content.size()) {
+  if (size_ > 0) std::memcpy(bytes(), content.data(), size_);
+}
+
+Buffer::~Buffer() {
+  if (kind_ == Memory::kDevice || kind_ == Memory::kManaged) api().memFree(reinterpret_cast<cuda::Address>(pointer_));
+  if (kind_ == Memory::kPinned) function<int (*)(void*)>("cuMemFreeHost")(pointer_);
+  if (kind_ == Memory::kRegistered) api().memHostUnregister(pointer_);
+  if (kind_ == Memory::kRegistered || kind_ == Memory::kPageable) std::free(pointer_);
+}
+
+AppStream::AppStream() { must(api().streamCreateWithPriority(&stream_, 0, 0), "cuStreamCreateWithPriority"); }
+AppStream::~AppStream() { api().streamDestroy(stream_); }
+
+void AppStream::run(std::function<void()> body) const {
+  const auto call = [](void* argument) {
+    const std::unique_ptr<std::function<void()>> owner(static_cast<std::function<void()>*>(argument));
+    (*owner)();
+  };
+  must(theDouble().launch(stream_, call, new std::function<void()>(std::move(body))), "a kernel");
+}
+
+std::function<void()> AppStream::hold() const {
+  auto promise = std::make_shared<std::promise<void>>();
+  run([promise] { promise->get_future().wait(); });
+  return [promise] { promise->set_value(); };
+}
+
+bool AppStream::idle() const { return api().streamQuery(stream_) == cuda::kSuccess; }
+void AppStream::synchronize() const { must(api().streamSynchronize(stream_), "cuStreamSynchronize"); }
+
+Env cudaEnv() {
+  Env env = testEnv();
+  env.device = "cuda";
+  return env;
+}
+
+AllReduceCall callOn(cuda::Stream stream, const void* send, void* recv, size_t count, DataType type) {
+  AllReduceCall call;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  call.type = type;
+  call.handle = stream;
+  if (stream == nullptr) call.stream = HostStream::find(nullptr);
+  return call;
+}
+
+}  // namespace bps::test

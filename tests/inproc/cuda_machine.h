@@ -1,0 +1,71 @@
+// A machine with CUDA devices for tests: the double of the driver (tests/fake_cuda), and what a program would do with
+// it. Devices 0 and 1 are like real ones; device 2's streams cannot wait in memory.
+#pragma once
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "src/device/device.h"
+#include "tests/fake_cuda/fake_cuda.h"
+#include "tests/support/cluster.h"
+#include "tests/support/data.h"
+
+namespace bps::test {
+
+// The double's own functions, see fake_cuda.h.
+struct Double {
+  decltype(&fakeCudaCalls) calls;
+  decltype(&fakeCudaFail) fail;
+  decltype(&fakeCudaCopyRate) copyRate;
+  decltype(&fakeCudaAlias) alias;
+  decltype(&fakeCudaLaunch) launch;
+};
+const Double& theDouble();
+const cuda::Api& api();
+cuda::Device& device(int ordinal);
+
+// A function of the driver that bps itself does not use.
+void* driverFunction(const char* name);
+
+enum class Memory { kDevice, kManaged, kPinned, kRegistered, kPageable };
+
+// Memory of a kind; the test reads and writes it wherever it lies. The device's context must be current.
+class Buffer {
+ public:
+  Buffer(Memory kind, size_t bytes);
+  Buffer(Memory kind, const Bytes& content);
+  Buffer(const Buffer&) = delete;
+  ~Buffer();
+  void* get() const { return pointer_; }
+  uint8_t* bytes() const { return static_cast<uint8_t*>(theDouble().alias(pointer_)); }
+  Bytes content() const { return Bytes(bytes(), bytes() + size_); }
+
+ private:
+  Memory kind_;
+  size_t size_;
+  void* pointer_ = nullptr;
+};
+
+// A stream of the application.
+class AppStream {
+ public:
+  AppStream();
+  ~AppStream();
+  cuda::Stream get() const { return stream_; }
+  // A kernel.
+  void run(std::function<void()> body) const;
+  // Nothing behind this is done before release() is called.
+  std::function<void()> hold() const;
+  bool idle() const;
+  void synchronize() const;
+
+ private:
+  cuda::Stream stream_ = nullptr;
+};
+
+// Settings of a job whose ranks use CUDA.
+Env cudaEnv();
+
+AllReduceCall callOn(cuda::Stream stream, const void* send, void* recv, size_t count, DataType type);
+
+}  // namespace bps::test

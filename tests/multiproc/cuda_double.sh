@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Programs on a machine with CUDA, as far as the double of its driver goes, and on one without: the same binaries, the
+# same options. Usage: cuda_double.sh BUILD
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+double=$(realpath "$BUILD")/tests/fake_cuda
+[ -e "$double/libcuda.so.1" ] || fail "the double of CUDA is not built"
+perf=(timeout 60 "$BIN/bps-run" -n 2 -s 1 "$BIN/bps-perf" -b 4 -e 2M -f 512 -n 2 -w 1 -m 2)
+with_double() { env LD_LIBRARY_PATH="$double" "$@"; }
+right() { grep -q '^# Out of bounds values : 0 OK' "$WORK/out" || fail "$1: $(tail -n 15 "$WORK/out")"; }
+
+with_double "${perf[@]}" >"$WORK/out" 2>&1 || fail "on devices: $(tail -n 15 "$WORK/out")"
+right "on devices"
+[ "$(grep -c '\[device memory\] double of a GPU' "$WORK/out")" = 2 ] || fail "not on devices: $(grep Rank "$WORK/out")"
+with_double "${perf[@]}" -y 1 -z 1 -I 1 >"$WORK/out" 2>&1 || fail "default stream: $(tail -n 15 "$WORK/out")"
+right "default stream"
+# Ranks that share a machine do not use their devices yet, and say so.
+with_double timeout 60 "$BIN/bps-run" -n 2 -m 2 "$BIN/bps-perf" -b 1M -e 1M -n 2 >"$WORK/out" 2>&1 || fail "$(cat "$WORK/out")"
+right "two ranks of a machine"
+grep -q '^# note: host memory: ranks that share' "$WORK/out" || fail "no word of it: $(grep '^#' "$WORK/out")"
+
+# Host memory: asked for, without a device, without a driver.
+for how in "BPS_DEVICE=host LD_LIBRARY_PATH=$double" "FAKE_CUDA_DEVICES=0 LD_LIBRARY_PATH=$double" BPS_DEVICE=auto; do
+  env $how "${perf[@]}" >"$WORK/out" 2>&1 || fail "$how: $(tail -n 15 "$WORK/out")"
+  right "$how"
+  [ "$(grep -c '\[host memory\] CPU' "$WORK/out")" = 2 ] || fail "$how: $(grep Rank "$WORK/out")"
+done
+# A device is insisted on, and there is none: an error that says why.
+env BPS_DEVICE=cuda FAKE_CUDA_DEVICES=0 LD_LIBRARY_PATH="$double" "${perf[@]}" >"$WORK/out" 2>&1 && fail "no device, and no error"
+grep -q 'cuInit: ' "$WORK/out" || fail "the error does not say why: $(tail -n 5 "$WORK/out")"
+
+# What is for a real GPU runs on the double too, also where all streams of a priority share one queue of the device.
+# There two ranks cannot be in one process: one stands in the queue for the other.
+for how in FAKE_CUDA_QUEUES=0 FAKE_CUDA_SERIAL_CALLBACKS=1; do
+  with_double env $how timeout 100 "$BUILD/tests/gpu" >"$WORK/out" 2>&1 || fail "$how: $(grep -E 'Failure|FAILED' -A5 "$WORK/out" | head -n 20)"
+done
+with_double env FAKE_CUDA_QUEUES=1 "${perf[@]}" >"$WORK/out" 2>&1 || fail "one queue: $(tail -n 15 "$WORK/out")"
+right "one queue"
