@@ -1,0 +1,75 @@
+// The tests of what stands between a program and NCCL are programs of several processes, each of which passes for a
+// machine: linked with NCCL (its double), run under LD_PRELOAD. A scenario is a function that every process runs.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/interpose/nccl/exported.h"
+#include "tests/fake_nccl/fake_nccl.h"
+
+namespace bps::test {
+
+// What all processes of a scenario see.
+struct Page {
+  std::atomic<int> idsMade;
+  ncclUniqueId ids[8];
+  std::atomic<int> arrived[32];  // at meeting points
+};
+
+struct Rank {
+  int rank, nRanks;
+  Page* page;
+
+  // The n-th id of the scenario, made by rank 0.
+  ncclUniqueId id(int number) const;
+  ncclComm_t makeComm(int number = 0) const;
+  // Waits until all processes are at this point.
+  void meet(int point) const;
+};
+
+using Environment = std::vector<std::pair<const char*, const char*>>;
+
+struct Scenario {
+  const char* name;
+  int ranks;
+  Environment environment;  // beside that of the test
+  void (*body)(const Rank&);
+};
+std::vector<Scenario>& scenarios();
+
+struct Register {
+  Register(const char* name, int ranks, Environment environment, void (*body)(const Rank&)) {
+    scenarios().push_back({name, ranks, std::move(environment), body});
+  }
+};
+
+// Ends the process with the text and the place.
+[[noreturn]] void failed(const char* file, int line, const std::string& what);
+bool is(ncclResult_t result, ncclResult_t expected, std::string& text);
+
+// What the double has been called with, without the calls by which the ranks settle; forgotten afterwards.
+std::string callsOfNccl();
+bool has(const std::string& text, const std::string& part);
+
+// All-reduces `count` floats and says whether the result is right.
+ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count);
+std::vector<float> contribution(int rank, size_t count);
+bool isSum(const std::vector<float>& result, int nRanks);
+
+}  // namespace bps::test
+
+#define BPS_CHECK(what) ((what) ? (void)0 : ::bps::test::failed(__FILE__, __LINE__, #what))
+#define BPS_EQUAL(a, b)                                                                                            \
+  do {                                                                                                             \
+    const auto& a_ = (a);                                                                                          \
+    const auto& b_ = (b);                                                                                          \
+    if (!(a_ == b_)) ::bps::test::failed(__FILE__, __LINE__, fmt::format("{} is \"{}\", not \"{}\"", #a, a_, b_)); \
+  } while (false)
+#define BPS_NCCL(result) BPS_EQUAL(static_cast<int>(result), static_cast<int>(ncclSuccess))
+#define BPS_SCENARIO(name, ranks, ...)                                                                    \
+  static void name(const ::bps::test::Rank& self);                                                        \
+  static const ::bps::test::Register name##_(#name, ranks, ::bps::test::Environment{__VA_ARGS__}, &name); \
+  static void name([[maybe_unused]] const ::bps::test::Rank& self)
