@@ -30,7 +30,7 @@ struct Rank {
   void meet(int point) const;
 };
 
-using Environment = std::vector<std::pair<const char*, const char*>>;
+using Environment = std::vector<std::pair<const char*, const char*>>;  // null: unset
 
 struct Scenario {
   const char* name;
@@ -48,9 +48,8 @@ struct Register {
 
 // Ends the process with the text and the place.
 [[noreturn]] void failed(const char* file, int line, const std::string& what);
-bool is(ncclResult_t result, ncclResult_t expected, std::string& text);
 
-// What the double has been called with, without the calls by which the ranks settle; forgotten afterwards.
+// What the double has been called with; forgotten afterwards.
 std::string callsOfNccl();
 bool has(const std::string& text, const std::string& part);
 
@@ -58,6 +57,11 @@ bool has(const std::string& text, const std::string& part);
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count);
 std::vector<float> contribution(int rank, size_t count);
 bool isSum(const std::vector<float>& result, int nRanks);
+// Settles what bps serves on the communicator, with a large call, and forgets what NCCL was called with.
+void settle(const Rank& rank, ncclComm_t comm);
+
+// In elements; the tests set BPS_NCCL_MIN_BYTES=4K.
+constexpr size_t kLarge = 4096, kSmall = 8;
 
 }  // namespace bps::test
 

@@ -82,6 +82,11 @@ ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count) {
   return result;
 }
 
+void settle(const Rank& rank, ncclComm_t comm) {
+  BPS_NCCL(allReduce(rank, comm, kLarge));
+  fakeNcclForget();
+}
+
 namespace {
 
 Page* newPage() {
@@ -94,7 +99,9 @@ pid_t startRank(const Scenario& scenario, int rank, Page* page) {
   if (pid != 0) return pid;
   ::alarm(60);
   ::setenv("BPS_HOSTID", fmt::format("machine{}", rank).c_str(), 1);
-  for (const auto& [name, value] : scenario.environment) ::setenv(name, value, 1);
+  for (const auto& [name, value] : scenario.environment)
+    if (value == nullptr) ::unsetenv(name);
+    else ::setenv(name, value, 1);
   scenario.body(Rank{rank, scenario.ranks, page});
   std::exit(0);
 }

@@ -7,8 +7,8 @@ preload=$(realpath "$BUILD/lib/libbps-nccl.so")
 export FAKE_NCCL_DIR=$WORK BPS_DEVICE=host BPS_NCCL_MIN_BYTES=4K LD_LIBRARY_PATH=$BUILD/tests/nccl
 
 start_server server
-export BPS_SERVERS=$SERVER_ADDRESS
-LD_PRELOAD=$preload "$BUILD/tests/nccl/ranks" > "$WORK/ranks.out" 2> "$WORK/ranks.err" ||
+export BPS_SERVERS=$SERVER_ADDRESS BPS_TEST_STOP_PID=$SERVER_PID
+LD_PRELOAD=$preload timeout -k 5 100 "$BUILD/tests/nccl/ranks" > "$WORK/ranks.out" 2> "$WORK/ranks.err" ||
   fail "$(grep -v ^ok "$WORK/ranks.out"; tail -n 20 "$WORK/ranks.err")"
 tail -n 1 "$WORK/ranks.out"
 unset LD_LIBRARY_PATH BPS_DEVICE
