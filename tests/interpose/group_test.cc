@@ -10,11 +10,16 @@ namespace {
 
 // A call that is queued, and what must come out.
 struct Queued {
-  Queued(const Rank& self, ncclComm_t comm, size_t count) : mine(contribution(self.rank, count)), sum(count) {
-    BPS_NCCL(ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, nullptr));
+  Queued(const Rank& self, ncclComm_t comm, size_t count) : mine(count), sum(count) {
+    contribute(mine, self.rank);
+    BPS_NCCL(ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, stream()));
   }
-  bool untouched() const { return sum == std::vector<float>(sum.size()); }
-  std::vector<float> mine, sum;
+  bool untouched() const { return sum.all(0); }
+  bool isSum(const Rank& self) const {
+    synchronize();
+    return sum.isSum(self.nRanks);
+  }
+  Buffer mine, sum;
 };
 
 }  // namespace
@@ -24,7 +29,7 @@ BPS_SCENARIO(ACommunicatorsFirstCallsMayBeAGroup, 2, ) {
   BPS_NCCL(ncclGroupStart());
   const Queued first(self, comm, kLarge), small(self, comm, kSmall), last(self, comm, kLarge + 1);
   BPS_NCCL(ncclGroupEnd());
-  for (const Queued* one : {&first, &small, &last}) BPS_CHECK(isSum(one->sum, self.nRanks));
+  for (const Queued* one : {&first, &small, &last}) BPS_CHECK(one->isSum(self));
   const std::string calls = callsOfNccl();
   BPS_CHECK(has(calls, "ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
   BPS_CHECK(!has(calls, "ncclAllReduce:4096 "));
@@ -37,7 +42,7 @@ BPS_SCENARIO(SmallCallsStayInNcclsGroup, 2, ) {
   const Queued large(self, comm, kLarge), small(self, comm, kSmall);
   BPS_CHECK(large.untouched() && small.untouched());
   BPS_NCCL(ncclGroupEnd());
-  BPS_CHECK(isSum(large.sum, self.nRanks) && isSum(small.sum, self.nRanks));
+  BPS_CHECK(large.isSum(self) && small.isSum(self));
   BPS_EQUAL(callsOfNccl(), std::string("ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
 }
 
@@ -50,24 +55,25 @@ BPS_SCENARIO(NothingStartsBeforeTheOutermostEnd, 2, ) {
   BPS_NCCL(ncclGroupEnd());
   BPS_CHECK(one.untouched());
   BPS_NCCL(ncclGroupEnd());
-  BPS_CHECK(isSum(one.sum, self.nRanks));
+  BPS_CHECK(one.isSum(self));
   BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL's to say
 }
 
 BPS_SCENARIO(AGroupMayHoldSendsThatOtherRanksHaveNot, 2, ) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
-  int32_t token = self.rank == 0 ? 42 : 0;
+  const Buffer token(1, self.rank == 0 ? 42 : 0);
   if (self.rank == 0) {
     BPS_NCCL(ncclGroupStart());
     const Queued one(self, comm, kLarge);
-    BPS_NCCL(ncclSend(&token, 1, static_cast<ncclDataType_t>(2), 1, comm, nullptr));
+    BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
     BPS_NCCL(ncclGroupEnd());
-    BPS_CHECK(isSum(one.sum, self.nRanks));
+    BPS_CHECK(one.isSum(self));
   } else {
     BPS_NCCL(allReduce(self, comm, kLarge));
-    BPS_NCCL(ncclRecv(&token, 1, static_cast<ncclDataType_t>(2), 0, comm, nullptr));
-    BPS_EQUAL(token, 42);
+    BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
+    synchronize();
+    BPS_CHECK(token.all(42));
   }
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
 }
@@ -89,7 +95,7 @@ BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
     BPS_NCCL(ncclGroupStart());
     const Queued first(self, one, kLarge), second(self, other, kLarge);
     BPS_NCCL(ncclGroupEnd());
-    BPS_CHECK(isSum(first.sum, self.nRanks) && isSum(second.sum, self.nRanks));
+    BPS_CHECK(first.isSum(self) && second.isSum(self));
   } else {
     std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
     BPS_NCCL(allReduce(self, one, kLarge));
@@ -104,12 +110,13 @@ void callWithFreedOperation(const Rank& self, ncclComm_t comm, size_t count) {
   float factor = static_cast<float>(self.rank + 1);
   ncclRedOp_t op = ncclSum;
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
-  std::vector<float> data(count, 2);
+  const Buffer data(count, 2);
   BPS_NCCL(ncclGroupStart());
-  BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, op, comm, nullptr));
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, op, comm, stream()));
   BPS_NCCL(ncclRedOpDestroy(op, comm));
   BPS_NCCL(ncclGroupEnd());
-  for (const float value : data) BPS_EQUAL(value, 6.F);
+  synchronize();
+  BPS_CHECK(data.all(6));
 }
 }  // namespace
 

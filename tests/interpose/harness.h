@@ -53,10 +53,35 @@ struct Register {
 std::string callsOfNccl();
 bool has(const std::string& text, const std::string& part);
 
-// All-reduces `count` floats and says whether the result is right.
+// Whether buffers are on a device of the CUDA double (BPS_DEVICE=cuda), or host memory.
+bool onDevice();
+// The scenario's stream, and the wait for it; on the host a call has ended when it returns.
+cudaStream_t stream();
+void synchronize();
+
+// Floats where NCCL's buffers lie.
+class Buffer {
+ public:
+  explicit Buffer(size_t count, float value = 0);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+  void* data() const { return data_; }
+  float* begin() const { return floats_; }  // for the test
+  float* end() const { return floats_ + count_; }
+  size_t size() const { return count_; }
+  bool all(float value) const;
+  bool isSum(int nRanks) const;  // of all ranks' contributions
+
+ private:
+  size_t count_;
+  void* data_;
+  float* floats_;
+};
+void contribute(const Buffer& buffer, int rank);
+
+// All-reduces `count` floats, waits, and checks the sum. The result is the call's, or what went wrong afterwards.
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count);
-std::vector<float> contribution(int rank, size_t count);
-bool isSum(const std::vector<float>& result, int nRanks);
 // Settles what bps serves on the communicator, with a large call, and forgets what NCCL was called with.
 void settle(const Rank& rank, ncclComm_t comm);
 

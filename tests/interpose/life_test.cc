@@ -32,16 +32,16 @@ BPS_SCENARIO(NonBlockingCommunicators, 2, ) {
   ncclComm_t comm = nullptr;
   auto* nccls = reinterpret_cast<ncclConfig_t*>(&config);
   BPS_CHECK(ncclCommInitRankConfig(&comm, self.nRanks, self.id(0), self.rank, nccls) == ncclInProgress);
-  float early = 1;  // not ready: NCCL's to refuse
-  BPS_CHECK(ncclAllReduce(&early, &early, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclInvalidArgument);
+  const Buffer early(1);  // not ready: NCCL's to refuse
+  BPS_CHECK(ncclAllReduce(early.data(), early.data(), 1, ncclFloat32, ncclSum, comm, stream()) == ncclInvalidArgument);
   waitUntilReady(comm);
   BPS_NCCL(allReduce(self, comm, kLarge));
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
-  const std::vector<float> mine = contribution(self.rank, kSmall);
-  std::vector<float> sum(kSmall);
-  BPS_CHECK(ncclAllReduce(mine.data(), sum.data(), kSmall, ncclFloat32, ncclSum, comm, nullptr) == ncclInProgress);
+  const Buffer data(kSmall, 1);
+  BPS_CHECK(ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, ncclSum, comm, stream()) == ncclInProgress);
   waitUntilReady(comm);
-  BPS_CHECK(isSum(sum, self.nRanks));
+  synchronize();
+  BPS_CHECK(data.all(2));
 }
 
 BPS_SCENARIO(CommunicatorsMadeInAGroup, 2, ) {
@@ -96,8 +96,7 @@ BPS_SCENARIO(ARevokedCommunicatorIsNcclsAgain, 2, ) {
 BPS_SCENARIO(AnErrorOfNcclEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   fakeNcclFail("ncclAllGather", ncclRemoteError);
-  float data[kLarge] = {};
-  BPS_CHECK(ncclAllReduce(data, data, kLarge, ncclFloat32, ncclSum, comm, nullptr) == ncclRemoteError);
+  BPS_CHECK(allReduce(self, comm, kLarge) == ncclRemoteError);
   BPS_NCCL(ncclCommAbort(comm));
 }
 
@@ -112,10 +111,9 @@ BPS_SCENARIO(ADeadRankIsAnErrorAndNotAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG
   BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
   BPS_CHECK(has(ncclGetLastError(comm), "rank 2"));
   // NCCL asks for the state too, through our hook, and must not hear of what is not its own.
-  int32_t token = 0;
-  const auto type = static_cast<ncclDataType_t>(2);
-  if (self.rank == 0) BPS_NCCL(ncclSend(&token, 1, type, 1, comm, nullptr));
-  else BPS_NCCL(ncclRecv(&token, 1, type, 0, comm, nullptr));
+  const Buffer token(1);
+  if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
+  else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
   BPS_NCCL(ncclCommAbort(comm));
 }
 
@@ -138,19 +136,22 @@ std::chrono::duration<double> abortDuring(ncclComm_t comm, const std::function<v
 }
 }  // namespace
 
-BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
+             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
-  const char* server = std::getenv("BPS_TEST_STOP_PID");
+  const char* server = std::getenv("FAKE_NCCL_STOP_PID");
   const pid_t pid = server != nullptr ? std::atoi(server) : 0;
   self.meet(0);
   if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGSTOP) == 0);
   self.meet(1);
+  const Buffer data(1U << 20);
   const auto took = abortDuring(comm, [&] {
-    std::vector<float> data(1U << 20);
-    BPS_CHECK(pid <= 0 ||
-              ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess);
+    const ncclResult_t called =
+        ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream());
+    if (!onDevice()) BPS_CHECK(pid <= 0 || called != ncclSuccess);
   });
+  synchronize();  // the stream goes on
   self.meet(2);
   if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGCONT) == 0);
   BPS_CHECK(took < std::chrono::seconds(2));
@@ -161,9 +162,9 @@ BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, 
 BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   if (self.rank == 0) {
+    const Buffer data(kLarge);
     abortDuring(comm, [&] {
-      std::vector<float> data(kLarge);
-      BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess);
+      BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) != ncclSuccess);
     });
   }
   self.meet(0);  // rank 1 never called

@@ -67,8 +67,8 @@ BPS_SCENARIO(ARankThatCannotJoinMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}, {"BPS
 BPS_SCENARIO(EmptyCallsAndSingleRanksPass, 2, ) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
-  float one = 1;
-  BPS_NCCL(ncclAllReduce(&one, &one, 0, ncclFloat32, ncclSum, comm, nullptr));
+  const Buffer one(1);
+  BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
   BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:0 "));
   ncclComm_t alone = nullptr;
   BPS_NCCL(ncclCommSplit(comm, self.rank, 0, &alone, nullptr));
@@ -80,9 +80,10 @@ BPS_SCENARIO(EmptyCallsAndSingleRanksPass, 2, ) {
 BPS_SCENARIO(InPlaceAndEveryOperation, 2, ) {
   const ncclComm_t comm = self.makeComm();
   for (const auto& [op, expected] : {std::pair(ncclSum, 3.F), std::pair(ncclAvg, 1.5F)}) {
-    std::vector<float> data(kLarge, static_cast<float>(self.rank + 1));
-    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, nullptr));
-    for (const float value : data) BPS_EQUAL(value, expected);
+    const Buffer data(kLarge, static_cast<float>(self.rank + 1));
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()));
+    synchronize();
+    BPS_CHECK(data.all(expected));
   }
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
 }
@@ -93,10 +94,11 @@ BPS_SCENARIO(OperationsOfTheUserAreServed, 2, ) {
   ncclRedOp_t op = ncclSum;
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
   factor = 100;  // the scalar was read when the operation was made
-  std::vector<float> data(kLarge, 2);
-  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, nullptr));
-  for (const float value : data) BPS_EQUAL(value, 9.F);
+  const Buffer data(kLarge, 2);
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()));
+  synchronize();
+  BPS_CHECK(data.all(9));
   BPS_NCCL(ncclRedOpDestroy(op, comm));
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
-  BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, nullptr) == ncclInvalidArgument);
+  BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()) == ncclInvalidArgument);
 }

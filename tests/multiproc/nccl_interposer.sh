@@ -4,14 +4,23 @@
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.." || exit 1
 preload=$(realpath "$BUILD/lib/libbps-nccl.so")
-export FAKE_NCCL_DIR=$WORK BPS_DEVICE=host BPS_NCCL_MIN_BYTES=4K LD_LIBRARY_PATH=$BUILD/tests/nccl
+export FAKE_NCCL_DIR=$WORK BPS_NCCL_MIN_BYTES=4K
 
-start_server server
-export BPS_SERVERS=$SERVER_ADDRESS BPS_TEST_STOP_PID=$SERVER_PID
-LD_PRELOAD=$preload timeout -k 5 100 "$BUILD/tests/nccl/ranks" > "$WORK/ranks.out" 2> "$WORK/ranks.err" ||
-  fail "$(grep -v ^ok "$WORK/ranks.out"; tail -n 20 "$WORK/ranks.err")"
-tail -n 1 "$WORK/ranks.out"
-unset LD_LIBRARY_PATH BPS_DEVICE
+# Every rule on host memory, and on the double of CUDA's streams and devices.
+start() { # DEVICE DIRECTORIES
+  start_server "server_$1"
+  LD_LIBRARY_PATH=$2 BPS_DEVICE=$1 BPS_SERVERS=$SERVER_ADDRESS FAKE_NCCL_STOP_PID=$SERVER_PID LD_PRELOAD=$preload \
+    timeout -k 5 100 "$BUILD/tests/nccl/ranks" "${@:3}" > "$WORK/$1.out" 2> "$WORK/$1.err" &
+  RANKS_PID=$!
+}
+ends_well() { # PID DEVICE
+  wait "$1" || fail "BPS_DEVICE=$2: $(grep -v ^ok "$WORK/$2.out"; tail -n 20 "$WORK/$2.err")"
+  echo "  BPS_DEVICE=$2: $(tail -n 1 "$WORK/$2.out")"
+}
+start host "$BUILD/tests/nccl"; host=$RANKS_PID
+start cuda "$BUILD/tests/nccl:$BUILD/tests/fake_cuda"
+ends_well "$host" host
+ends_well "$RANKS_PID" cuda
 
 # Nothing changes for who does not use NCCL: output, errors, exit code.
 cat > "$WORK/forks.sh" <<'SCRIPT'

@@ -31,9 +31,8 @@ Card myCard(size_t room) {
   card.hasServers = !mine.env.servers.empty();
   card.leastBytes = mine.env.ncclMinBytes.value;
   card.room = room;
-  Status able = mine.wrong.ok() ? deviceUsable() : mine.wrong.clone();
-  card.able = able.ok();
-  card.why = able.message();
+  card.able = mine.wrong.ok();
+  card.why = mine.wrong.message();
   return card;
 }
 
@@ -174,11 +173,21 @@ Result<std::vector<Card>> showCards(Exchange& exchange, const Shadow& shadow) {
   return cards;
 }
 
+Result<int> deviceOf(const Shadow& shadow) {
+  int device = 0;
+  const ncclResult_t asked = BPS_REAL(ncclCommCuDevice, shadow.comm(), &device);
+  if (asked != ncclSuccess)
+    return failure(static_cast<Code>(asked), "ncclCommCuDevice: error {}", static_cast<int>(asked));
+  return device;
+}
+
 }  // namespace
 
 Result<Terms> agree(Shadow& shadow) {
   const size_t record = std::max(Card::kBytes, Outcome::kBytes);
-  Exchange exchange = BPS_TRY(Exchange::open(shadow, record));
+  const int device = BPS_TRY(deviceOf(shadow));
+  const OnDevice here = BPS_TRY(OnDevice::enter(device));
+  Exchange exchange = BPS_TRY(Exchange::open(shadow, device, record));
   const std::vector<Card> cards = BPS_TRY(showCards(exchange, shadow));
   Conclusion what = conclude(cards);
   Terms terms;

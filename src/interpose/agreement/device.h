@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "src/base/status.h"
+#include "src/device/device.h"
 #include "src/interpose/nccl/types.h"
 
 namespace bps::interpose {
@@ -15,7 +17,7 @@ namespace bps::interpose {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  // Of at least `least` bytes, and up to `most` if the device has them, on the device with this number.
+  // Of `most` bytes, or what the device has, and at least `least`, on the device with this number.
   static Result<std::unique_ptr<DeviceMemory>> allocate(int device, size_t least, size_t most);
 
   void* data() const { return data_; }
@@ -34,10 +36,18 @@ class DeviceMemory {
   cudaStream_t stream_ = nullptr;
 };
 
-// Why bps cannot serve buffers of this process, or nothing.
-Status deviceUsable();
-// Buffers are host memory (BPS_DEVICE=host): the application has no stream that it could wait on, so a call is complete
-// when it returns.
+// While it lives, the calling thread works on the device with this number, as bps takes it for a communicator's.
+class OnDevice {
+ public:
+  static Result<OnDevice> enter(int device);
+
+ private:
+  explicit OnDevice(std::unique_ptr<cuda::Scope> scope) : scope_(std::move(scope)) {}
+  std::unique_ptr<cuda::Scope> scope_;
+};
+
+// Buffers are host memory (BPS_DEVICE=host, or no CUDA driver): the application has no stream that it could wait on, so
+// a call is complete when it returns.
 bool buffersOnHost();
 // Calls on this stream are recorded for later and not carried out now.
 bool capturing(cudaStream_t stream);

@@ -27,10 +27,7 @@ void Patience::pause() {
   std::this_thread::sleep_for(std::chrono::microseconds(20 << step));
 }
 
-Result<Exchange> Exchange::open(const Shadow& shadow, size_t recordBytes) {
-  int device = 0;
-  if (const ncclResult_t asked = BPS_REAL(ncclCommCuDevice, shadow.comm(), &device); asked != ncclSuccess)
-    return failure(static_cast<Code>(asked), "ncclCommCuDevice: {}", BPS_REAL(ncclGetErrorString, asked));
+Result<Exchange> Exchange::open(const Shadow& shadow, int device, size_t recordBytes) {
   const size_t least = recordBytes * static_cast<size_t>(shadow.nRanks());
   return Exchange(shadow, BPS_TRY(DeviceMemory::allocate(device, least, std::max(least, kMostRoom))));
 }

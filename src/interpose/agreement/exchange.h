@@ -17,7 +17,7 @@ namespace bps::interpose {
 class Exchange {
  public:
   // `recordBytes`: the largest that a rank will ever show.
-  static Result<Exchange> open(const Shadow& shadow, size_t recordBytes);
+  static Result<Exchange> open(const Shadow& shadow, int device, size_t recordBytes);
 
   // Everybody's records in rank order; all ranks give equally many bytes.
   Result<std::vector<uint8_t>> gather(std::span<const uint8_t> mine);
