@@ -96,7 +96,9 @@ ncclResult_t Shadow::finishOnHost() {
     const MutexLock lock(mutex_);
     stream = hostStream_;
   }
-  return stream == nullptr ? ncclSuccess : ncclOf(bpsHostStreamSynchronize(stream));
+  const ncclResult_t waited = stream == nullptr ? ncclSuccess : ncclOf(bpsHostStreamSynchronize(stream));
+  // Who ends the communicator waits for the stream too, and a stream tells of a failure only once.
+  return waited == ncclSuccess && ending() ? ncclInvalidUsage : waited;
 }
 
 std::optional<UserOp> Shadow::findOp(ncclRedOp_t op) const {

@@ -39,7 +39,7 @@ ncclResult_t init(ncclComm_t* comm, const std::string& path, int rank, int nRank
 
 // As NCCL does it: through the PLT.
 ncclResult_t ensureReady(ncclComm_t comm) {
-  if (comm == nullptr) return ncclInvalidArgument;
+  if (comm == nullptr || comm->world->aborted()) return ncclInvalidArgument;
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
   return asked != ncclSuccess || state != ncclSuccess ? ncclInvalidArgument : ncclSuccess;

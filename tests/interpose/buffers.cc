@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "src/base/format.h"
 #include "tests/fake_cuda/fake_cuda.h"
@@ -24,13 +25,20 @@ void driver(const char* name, Parameters... parameters) {
   if (error != 0) failed(__FILE__, __LINE__, fmt::format("{}: error {}", name, error));
 }
 
-void* makeStream() {
+// The device's context, current in the calling thread as the CUDA runtime makes it.
+void enterDevice() {
+  thread_local bool inside = false;
+  if (std::exchange(inside, true)) return;
   driver("cuInit", 0U);
   int device = 0;
-  void *context = nullptr, *made = nullptr;
+  void* context = nullptr;
   driver("cuDeviceGet", &device, 0);
   driver("cuDevicePrimaryCtxRetain", &context, device);
   driver("cuCtxPushCurrent_v2", context);
+}
+
+void* makeStream() {
+  void* made = nullptr;
   driver("cuStreamCreate", &made, 1U);
   return made;
 }
@@ -48,7 +56,9 @@ bool onDevice() {
 }
 
 cudaStream_t stream() {
-  static void* const made = onDevice() ? makeStream() : nullptr;
+  if (!onDevice()) return nullptr;
+  enterDevice();
+  static void* const made = makeStream();
   return static_cast<cudaStream_t>(made);
 }
 
@@ -58,7 +68,7 @@ void synchronize() {
 
 Buffer::Buffer(size_t count, float value) : count_(count) {
   if (onDevice()) {
-    (void)stream();  // makes the context
+    enterDevice();
     driver("cuMemAlloc_v2", reinterpret_cast<uintptr_t*>(&data_), count * sizeof(float));
     floats_ = alias(data_);
   } else {

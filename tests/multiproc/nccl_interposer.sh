@@ -36,3 +36,24 @@ same() {
 same ls -l src
 same bash "$WORK/forks.sh"
 ! command -v python3 > "$WORK/null" || same python3 -c 'print(1)'
+
+# Where there is no NCCL a call says so; the stand-in finds the real one by its path, in the linker's directories, and
+# among what is loaded already, but never itself.
+command -v python3 > "$WORK/null" || exit 0
+calls() { # LIBRARY: ncclGetVersion of it, by somebody who opens NCCL himself
+  python3 -c 'import ctypes, sys
+version = ctypes.c_int(0)
+print(ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(version)), version.value)' "$1" 2>> "$WORK/calls.err"
+}
+expect() { [ "$1" = "$2" ] || fail "$3: \"$1\", not \"$2\": $(cat "$WORK/calls.err")"; }
+standin=$(realpath "$BUILD/lib/nccl/libnccl.so.2") double=$(realpath "$BUILD/tests/nccl/libnccl.so.2")
+expect "$(BPS_NCCL_LIB_PATH=$double calls "$standin")" "0 22809" "BPS_NCCL_LIB_PATH"
+expect "$(LD_LIBRARY_PATH=$(dirname "$double") calls "$standin")" "0 22809" "LD_LIBRARY_PATH"
+expect "$(LD_LIBRARY_PATH=$(dirname "$standin"):$(dirname "$double") calls libnccl.so.2)" "0 22809" "the stand-in first"
+expect "$(BPS_NCCL_LIB_PATH=$standin calls "$standin")" "2 0" "itself"
+grep -q "BPS_NCCL_LIB_PATH=$standin cannot be opened or has no pncclAllReduce" "$WORK/calls.err" || fail "no word of what was looked for"
+# Python opens extension modules, and with them NCCL, so that dlsym(RTLD_NEXT) does not see it.
+hidden=$(LD_PRELOAD=$preload python3 -c 'import ctypes, sys
+ctypes.CDLL(sys.argv[1], ctypes.RTLD_LOCAL)
+print(ctypes.CDLL(None).ncclGroupStart(), ctypes.CDLL(None).ncclGroupEnd())' "$double" 2>> "$WORK/calls.err")
+expect "$hidden" "0 0" "NCCL opened with RTLD_LOCAL"
