@@ -51,6 +51,7 @@ objects  = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 
 CORE_SRCS   := $(call sources,src/base src/wire src/plan src/net src/control src/control/link src/control/hub src/control/root src/service src/device src/comm src/comm/device src/comm/local src/comm/lanes cpu_reduce topo topo/xml topo/detect topo/plan)
 API_SRCS    := $(call sources,src/api)
+INTERPOSE_SRCS := $(call sources,src/interpose src/interpose/nccl src/interpose/agreement)
 SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
 # RDMA verbs: with their headers (libibverbs-dev) or without; the library itself is looked for at run time.
@@ -62,7 +63,7 @@ PERF_SRCS   := $(call sources,perf/app perf/report perf/workload)
 
 CORE   := $(BUILD)/lib/libbps_core.a
 SERVER := $(BUILD)/lib/libbps_server.a
-LIBS   := $(addprefix $(BUILD)/lib/,libbps.so libnccl-net-bps.so)
+LIBS   := $(addprefix $(BUILD)/lib/,libbps.so libnccl-net-bps.so libbps-nccl.so nccl/libnccl.so.2)
 TOOLS  := $(patsubst tools/%/,%,$(wildcard tools/*/))
 BINS   := $(addprefix $(BUILD)/bin/,$(subst _,-,$(TOOLS)) $(if $(PERF_SRCS),bps-perf))
 
@@ -111,6 +112,16 @@ $(BUILD)/lib/libnccl-net-bps.so: $(call objects,$(PLUGIN_SRCS)) net_plugin/plugi
 	$(CXX) -shared $(LDFLAGS) -Wl,--version-script=net_plugin/plugin.map -Wl,-soname,libnccl-net-bps.so \
 	  $(COMPLETE) -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(call objects,$(PLUGIN_SRCS)) $(SODIUM) -ldl
 
+# What stands between a program and NCCL: for LD_PRELOAD, and under NCCL's name for those who open NCCL themselves. All
+# of bps is inside, so the only file beside it is the net plugin.
+INTERPOSE := $(call objects,$(filter-out %/forward.cc,$(INTERPOSE_SRCS)) $(API_SRCS))
+$(BUILD)/lib/libbps-nccl.so: $(INTERPOSE) $(CORE) src/interpose/preload.map
+$(BUILD)/lib/nccl/libnccl.so.2: $(INTERPOSE) $(call objects,src/interpose/nccl/forward.cc) $(CORE) src/interpose/stand_in.map
+$(BUILD)/lib/libbps-nccl.so $(BUILD)/lib/nccl/libnccl.so.2:
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -Wl,--version-script=$(filter %.map,$^) -Wl,-soname,$(@F) $(COMPLETE) \
+	  -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(filter-out %.map,$^) $(CORE_LIBS)
+
 # Every directory tools/NAME, with those in it, is a program; its name has - for _.
 define tool
 $(BUILD)/bin/$(subst _,-,$(1)): $(call objects,$(call sources,tools/$(1) $(wildcard tools/$(1)/*/))) $(SERVER) $(CORE)
@@ -154,7 +165,8 @@ docs: $(BUILD)/bin/bps-topo ## write the generated parts of the README
 
 install: all ## install under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/bps
-	install -m 755 $(LIBS) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(filter-out %.so.2,$(LIBS)) $(DESTDIR)$(PREFIX)/lib
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/bps/nccl $(filter %.so.2,$(LIBS))
 	install -m 755 $(BINS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 include/bps/*.h $(DESTDIR)$(PREFIX)/include/bps
 

@@ -55,6 +55,17 @@ $(GPU_TEST): $(call objects,$(call sources,tests/gpu tests/support)) $(SERVER) $
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(CORE_LIBS)
 
+# A double of NCCL, and a program of several ranks for it: the tests of what stands between a program and NCCL.
+FAKE_NCCL := $(BUILD)/tests/nccl/libnccl.so.2
+$(FAKE_NCCL): $(call objects,$(call sources,tests/fake_nccl))
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^ -ldl
+INTERPOSED := $(BUILD)/tests/nccl/ranks
+$(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(BUILD)/obj/src/base/format.o
+tests: $(INTERPOSED)
+
 tests: $(GPU_TEST) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
 libraries: $(LIBS) $(FAULT_PLUGIN)
 compiler:
@@ -75,6 +86,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
+compiled-rest: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
 compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
   $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))

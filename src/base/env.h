@@ -58,6 +58,7 @@ struct Env {  // defaults live here and nowhere else
   int socketThreads = -1;
   int socketsPerThread = -1;
   std::string ncclLibPath;
+  Bytes ncclMinBytes{Bytes::kMeasured};
   Seconds timeout{10};
   bool auth = true;
   std::string keyFile;

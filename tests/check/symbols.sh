@@ -12,8 +12,10 @@ declared() { cat include/bps/bps.h include/bps/bps_ext.h | grep -oE '^BPS_API .*
 
 command -v nm >/dev/null || skip "no nm"
 ls "$build"/lib/*.so >/dev/null 2>&1 || skip "no library in $build/lib"
-for library in "$build"/lib/*.so; do
-  list=tests/abi/$(basename "$library" .so).symbols
+for library in "$build"/lib/*.so "$build"/lib/nccl/*.so.2; do
+  [ -f "$library" ] || continue
+  list=$(basename "$library")
+  list=tests/abi/${list%%.*}.symbols
   if [ $fix = 1 ]; then
     exported "$library" >"$list"
   elif [ ! -f "$list" ]; then

@@ -1,0 +1,210 @@
+#include "src/interpose/agreement/agreement.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "bps/bps_ext.h"
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/base/wire_io.h"
+#include "src/control/host_id.h"
+#include "src/interpose/agreement/card.h"
+#include "src/interpose/agreement/device.h"
+#include "src/interpose/agreement/exchange.h"
+#include "src/interpose/nccl/real.h"
+#include "src/interpose/settings.h"
+
+namespace bps::interpose {
+namespace {
+
+uint64_t hashOf(std::string_view text) {  // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+
+Card myCard(size_t room) {
+  const Settings& mine = settings();
+  Card card;
+  card.machine = hashOf(localHostId(mine.env));
+  card.hasServers = !mine.env.servers.empty();
+  card.leastBytes = mine.env.ncclMinBytes.value;
+  card.room = room;
+  card.able = mine.wrong.ok();
+  card.why = mine.wrong.message();
+  return card;
+}
+
+// A communicator of bps that is not yet anybody's; left again unless release() is called.
+class Joined {
+ public:
+  Joined() = default;
+  ~Joined() {
+    if (comm_ != nullptr) (void)bpsCommAbort(comm_);
+  }
+  Joined(const Joined&) = delete;
+  Joined& operator=(const Joined&) = delete;
+  bpsComm_t get() const { return comm_; }
+  bpsComm_t release() { return std::exchange(comm_, nullptr); }
+
+  // Waits for the other ranks, or until the shadow ends.
+  Status join(const Shadow& shadow, const bpsUniqueId& id) {
+    bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const bpsResult_t asked = bpsCommInitRankConfig(&comm_, shadow.nRanks(), id, shadow.rank(), &config);
+    if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(nullptr)};
+    for (Patience patience;; patience.pause()) {
+      bpsResult_t state = bpsSuccess;
+      if (bpsCommGetAsyncError(comm_, &state) != bpsSuccess) return {Code::kInternal, bpsGetLastError(nullptr)};
+      if (state == bpsSuccess) return {};
+      if (state != bpsInProgress) return {static_cast<Code>(state), bpsGetLastError(comm_)};
+      if (shadow.ending()) return {Code::kInvalidUsage, "the communicator was ended by another thread"};
+    }
+  }
+
+ private:
+  bpsComm_t comm_ = nullptr;
+};
+
+// Whether something worked, and why not: what the ranks show each other after each step.
+struct Outcome {
+  static constexpr size_t kBytes = 256 + BPS_UNIQUE_ID_BYTES;
+  static std::vector<uint8_t> bytes(const Status& status, const bpsUniqueId& id) {
+    const std::string why = std::string(status.message()).substr(0, 240);
+    Blob blob = WireWriter().put(static_cast<uint8_t>(status.ok())).put(why).bytes();
+    blob.resize(kBytes);
+    std::memcpy(blob.data() + 256, id.internal, sizeof id.internal);
+    return blob;
+  }
+  // The first rank's failure, with its number; empty if all are well.
+  static std::string firstFailure(std::span<const uint8_t> all) {
+    for (size_t rank = 0; rank * kBytes < all.size(); ++rank) {
+      WireReader reader(all.subspan(rank * kBytes, 256));
+      const bool well = reader.get<uint8_t>() == 1;
+      const std::string why = reader.getString();
+      if (!well) return fmt::format("rank {}: {}", rank, why);
+    }
+    return {};
+  }
+  static bpsUniqueId id(std::span<const uint8_t> all) {
+    bpsUniqueId id;
+    std::memcpy(id.internal, all.data() + 256, sizeof id.internal);
+    return id;
+  }
+};
+
+// All ranks join a communicator of bps, and the text is empty; or all are told why not.
+Result<std::string> joinAll(Exchange& exchange, const Shadow& shadow, Joined& joined) {
+  bpsUniqueId id{};
+  Status made;
+  if (shadow.rank() == 0 && bpsGetUniqueId(&id) != bpsSuccess) made = {Code::kSystem, bpsGetLastError(nullptr)};
+  std::vector<uint8_t> all = BPS_TRY(exchange.gather(Outcome::bytes(made, id)));
+  if (std::string why = Outcome::firstFailure(all); !why.empty()) return why;
+  const Status mine = joined.join(shadow, Outcome::id(all));
+  all = BPS_TRY(exchange.gather(Outcome::bytes(mine, id)));
+  return Outcome::firstFailure(all);
+}
+
+Result<double> bestOfTwo(const std::function<Result<double>()>& once) {
+  BPS_TRY(once());  // connects, registers, warms up
+  const double first = BPS_TRY(once());
+  return std::min(first, BPS_TRY(once()));
+}
+
+constexpr double kLost = 1e9;  // seconds, for what has failed
+
+// One size by both; the slowest rank's times, the same on all ranks.
+Result<Timing> timeOne(Exchange& exchange, const Shadow& shadow, size_t bytes, bpsComm_t comm) {
+  const double nccl = BPS_TRY(bestOfTwo([&] { return exchange.timeNccl(bytes); }));
+  Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, comm); });
+  if (!ours.ok()) logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
+  const double bps = ours.ok() ? std::move(ours).value() : kLost;
+  const Blob mine = WireWriter().put(nccl).put(bps).bytes();
+  const std::vector<uint8_t> all = BPS_TRY(exchange.gather(mine));
+  Timing slowest{bytes, 0, 0};
+  WireReader reader(all);
+  for (int rank = 0; rank < shadow.nRanks(); ++rank) {
+    slowest.nccl = std::max(slowest.nccl, reader.getDouble());
+    slowest.bps = std::max(slowest.bps, reader.getDouble());
+  }
+  return slowest;
+}
+
+Result<size_t> measure(Exchange& exchange, const Shadow& shadow, size_t room, bpsComm_t comm) {
+  constexpr size_t kFirst = 64U << 10, kGrowth = 4;
+  constexpr double kLong = 0.2;  // seconds: a network as slow as that need not be asked further
+  std::vector<Timing> timings;
+  for (size_t bytes = kFirst; bytes <= std::max(room, kFirst); bytes *= kGrowth) {
+    timings.push_back(BPS_TRY(timeOne(exchange, shadow, bytes, comm)));
+    const Timing& last = timings.back();
+    if (shadow.rank() == 0)
+      logInfo(Subsystem::kInit, "{} bytes: NCCL {:.0f} us, bps {:.0f} us", bytes, last.nccl * 1e6, last.bps * 1e6);
+    if (std::max(last.nccl, last.bps) > kLong) break;
+  }
+  return crossOver(timings);
+}
+
+void logTerms(const Shadow& shadow, const Conclusion& what, const Terms& terms) {
+  if (shadow.rank() != 0) return;
+  const RealNccl* real = realNccl();
+  const std::string head =
+      fmt::format("NCCL communicator of {} ranks on {} machines: ", shadow.nRanks(), what.machines);
+  if (terms.served == nullptr) {
+    logInfo(Subsystem::kInit, "{}all by NCCL ({}): {}", head, real->path, what.reason);
+    return;
+  }
+  std::vector<char> facts(64U << 10);
+  (void)bpsCommDescribe(terms.served, facts.data(), facts.size());
+  logInfo(Subsystem::kInit,
+          "{}all-reduces of {} bytes and more by bps ({}); smaller ones, captured ones and all other "
+          "calls by NCCL ({})",
+          head, terms.leastBytes, what.reason, real->path);
+  logInfo(Subsystem::kInit, "bps: {}", facts.data());
+}
+
+Result<std::vector<Card>> showCards(Exchange& exchange, const Shadow& shadow) {
+  const std::vector<uint8_t> all = BPS_TRY(exchange.gather(myCard(exchange.room()).bytes()));
+  std::vector<Card> cards;
+  cards.reserve(static_cast<size_t>(shadow.nRanks()));
+  for (int rank = 0; rank < shadow.nRanks(); ++rank)
+    cards.push_back(
+        BPS_TRY(Card::parse(std::span(all).subspan(static_cast<size_t>(rank) * Card::kBytes, Card::kBytes))));
+  return cards;
+}
+
+Result<int> deviceOf(const Shadow& shadow) {
+  int device = 0;
+  const ncclResult_t asked = BPS_REAL(ncclCommCuDevice, shadow.comm(), &device);
+  if (asked != ncclSuccess)
+    return failure(static_cast<Code>(asked), "ncclCommCuDevice: error {}", static_cast<int>(asked));
+  return device;
+}
+
+}  // namespace
+
+Result<Terms> agree(Shadow& shadow) {
+  const size_t record = std::max(Card::kBytes, Outcome::kBytes);
+  const int device = BPS_TRY(deviceOf(shadow));
+  const OnDevice here = BPS_TRY(OnDevice::enter(device));
+  Exchange exchange = BPS_TRY(Exchange::open(shadow, device, record));
+  const std::vector<Card> cards = BPS_TRY(showCards(exchange, shadow));
+  Conclusion what = conclude(cards);
+  Terms terms;
+  if (what.join) {
+    Joined joined;
+    const std::string why = BPS_TRY(joinAll(exchange, shadow, joined));
+    if (why.empty()) {
+      terms.leastBytes = what.measure ? BPS_TRY(measure(exchange, shadow, what.room, joined.get())) : what.leastBytes;
+      if (terms.leastBytes != kNever) terms.served = joined.release();
+      else what.reason = "NCCL was quicker at all sizes";
+    } else {
+      what.reason = why;
+      if (shadow.rank() == 0) logWarn(Subsystem::kInit, "bps serves nothing, NCCL does all: {}", what.reason);
+    }
+  }
+  logTerms(shadow, what, terms);
+  return terms;
+}
+
+}  // namespace bps::interpose

@@ -1,0 +1,76 @@
+#include "src/interpose/agreement/card.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/base/env.h"
+#include "src/base/format.h"
+#include "src/base/wire_io.h"
+
+namespace bps::interpose {
+
+std::vector<uint8_t> Card::bytes() const {
+  Blob blob = WireWriter()
+                  .put(version)
+                  .put(machine)
+                  .put(static_cast<uint8_t>(able))
+                  .put(static_cast<uint8_t>(hasServers))
+                  .put(leastBytes)
+                  .put(room)
+                  .put(why.substr(0, 200))
+                  .bytes();
+  blob.resize(kBytes);
+  return blob;
+}
+
+Result<Card> Card::parse(std::span<const uint8_t> bytes) {
+  WireReader reader(bytes);
+  Card card;
+  card.version = reader.get<uint32_t>();
+  card.machine = reader.get<uint64_t>();
+  card.able = reader.get<uint8_t>() != 0;
+  card.hasServers = reader.get<uint8_t>() != 0;
+  card.leastBytes = reader.get<uint64_t>();
+  card.room = reader.get<uint64_t>();
+  card.why = reader.getString();
+  if (card.version != Card::kVersion)
+    return failure(Code::kInvalidUsage, "a rank's libbps-nccl speaks version {}, ours {}; install the same everywhere",
+                   card.version, Card::kVersion);
+  return card;
+}
+
+Conclusion conclude(std::span<const Card> cards) {
+  Conclusion what;
+  std::set<uint64_t> machines;
+  what.room = SIZE_MAX;
+  for (const Card& card : cards) {
+    machines.insert(card.machine);
+    what.room = std::min<size_t>(what.room, card.room);
+  }
+  what.machines = machines.size();
+  const bool given = cards[0].leastBytes != Bytes::kMeasured;
+  for (size_t rank = 0; rank < cards.size(); ++rank)
+    if (!cards[rank].able && what.reason.empty()) what.reason = fmt::format("rank {}: {}", rank, cards[rank].why);
+  if (!what.reason.empty()) return what;
+  if (machines.size() < 2) {
+    what.reason = "one machine";
+    return what;
+  }
+  if (!cards[0].hasServers && !given) {
+    what.reason = "BPS_SERVERS is not set on rank 0";
+    return what;
+  }
+  what.join = true;
+  what.measure = !given;
+  what.leastBytes = given ? cards[0].leastBytes : 0;
+  what.reason = given ? "BPS_NCCL_MIN_BYTES" : "measured";
+  return what;
+}
+
+size_t crossOver(std::span<const Timing> timings) {
+  size_t least = kNever;
+  for (size_t i = timings.size(); i-- > 0 && timings[i].bps < timings[i].nccl;) least = timings[i].bytes;
+  return least;
+}
+
+}  // namespace bps::interpose

@@ -1,0 +1,50 @@
+// What the ranks of an NCCL communicator show each other, and what follows from it: pure, and the same on all ranks.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/base/status.h"
+
+namespace bps::interpose {
+
+inline constexpr size_t kNever = SIZE_MAX;  // no call is as large
+
+// What a rank shows first.
+struct Card {
+  static constexpr uint32_t kVersion = 1;
+  static constexpr size_t kBytes = 256;
+  uint32_t version = kVersion;
+  uint64_t machine = 0;  // hash of its host id
+  bool able = true;      // false: `why`
+  bool hasServers = false;
+  uint64_t leastBytes = Bytes::kMeasured;  // BPS_NCCL_MIN_BYTES
+  uint64_t room = 0;                       // bytes of device memory that measuring may use
+  std::string why;
+
+  std::vector<uint8_t> bytes() const;
+  static Result<Card> parse(std::span<const uint8_t> bytes);
+};
+
+// What follows from all cards, the same on all ranks.
+struct Conclusion {
+  bool join = false;
+  bool measure = false;
+  size_t leastBytes = 0;
+  size_t room = 0;
+  size_t machines = 0;
+  std::string reason;
+};
+Conclusion conclude(std::span<const Card> cards);
+
+// Both libraries' times at growing sizes, of the slowest rank.
+struct Timing {
+  size_t bytes;
+  double nccl, bps;
+};
+// The size from which on bps was always quicker, or kNever.
+size_t crossOver(std::span<const Timing> timings);
+
+}  // namespace bps::interpose

@@ -1,0 +1,114 @@
+#include "src/interpose/agreement/device.h"
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "src/base/format.h"
+#include "src/device/driver.h"
+#include "src/interpose/settings.h"
+
+namespace bps::interpose {
+namespace {
+
+// Null: there is only the host. NCCL works on devices, so a driver is there wherever NCCL is the real one.
+const cuda::Api* driver() {
+  static const cuda::Api* const found = [] {
+    if (settings().env.device == "host") return static_cast<const cuda::Api*>(nullptr);
+    Result<const cuda::Api*> there = cuda::driver();
+    return there.ok() ? std::move(there).value() : nullptr;
+  }();
+  return found;
+}
+
+class HostMemory final : public DeviceMemory {
+ public:
+  static Result<std::unique_ptr<DeviceMemory>> allocate(size_t bytes) {
+    auto made = std::make_unique<HostMemory>();
+    if (bpsHostStreamCreate(&made->stream_) != bpsSuccess || bpsMemAlloc(&made->data_, bytes) != bpsSuccess)
+      return failure(Code::kSystem, "{} bytes of host memory: {}", bytes, bpsGetLastError(nullptr));
+    made->size_ = bytes;
+    std::memset(made->data_, 0, bytes);
+    return std::unique_ptr<DeviceMemory>(std::move(made));
+  }
+  ~HostMemory() override {
+    if (stream_ != nullptr) (void)bpsHostStreamDestroy(stream_);
+    (void)bpsMemFree(data_);
+  }
+  Status upload(size_t offset, std::span<const uint8_t> bytes) override {
+    std::memcpy(static_cast<uint8_t*>(data_) + offset, bytes.data(), bytes.size());
+    return {};
+  }
+  Status download(size_t offset, std::span<uint8_t> bytes) override {
+    std::memcpy(bytes.data(), static_cast<const uint8_t*>(data_) + offset, bytes.size());
+    return {};
+  }
+  Result<bool> idle() override {
+    const bpsResult_t asked = bpsHostStreamQuery(stream_);
+    if (asked == bpsInProgress) return false;
+    if (asked != bpsSuccess) return failure(Code::kInternal, "host stream: {}", bpsGetErrorString(asked));
+    return true;
+  }
+};
+
+class CudaMemory final : public DeviceMemory {
+ public:
+  static Result<std::unique_ptr<DeviceMemory>> allocate(int ordinal, size_t least, size_t most) {
+    const cuda::Api* api = driver();
+    cuda::Device* device = BPS_TRY(cuda::Device::open(*api, ordinal));
+    const cuda::Scope scope(*device);
+    std::unique_ptr<CudaMemory> made(new CudaMemory(*device));
+    made->own_ = BPS_TRY(cuda::OwnStream::create(*device));
+    made->stream_ = made->own_->get();
+    made->size_ = most;
+    int error = api->memAlloc(&made->address_, made->size_);
+    for (; error != cuda::kSuccess && made->size_ / 2 >= least; error = api->memAlloc(&made->address_, made->size_))
+      made->size_ /= 2;
+    BPS_TRY(cuda::check(*api, error, "cuMemAlloc"));
+    made->data_ = reinterpret_cast<void*>(made->address_);
+    return std::unique_ptr<DeviceMemory>(std::move(made));
+  }
+  ~CudaMemory() override {
+    const cuda::Scope scope(device_);
+    if (data_ != nullptr) (void)device_.api().memFree(address_);
+  }
+  Status upload(size_t offset, std::span<const uint8_t> bytes) override {
+    return copy(address_ + offset, reinterpret_cast<cuda::Address>(bytes.data()), bytes.size());
+  }
+  Status download(size_t offset, std::span<uint8_t> bytes) override {
+    return copy(reinterpret_cast<cuda::Address>(bytes.data()), address_ + offset, bytes.size());
+  }
+  Result<bool> idle() override { return own_->idle(); }
+
+ private:
+  explicit CudaMemory(const cuda::Device& device) : device_(device) {}
+  Status copy(cuda::Address to, cuda::Address from, size_t bytes) {
+    const cuda::Scope scope(device_);
+    return cuda::check(device_.api(), device_.api().memcpyAsync(to, from, bytes, stream_), "cuMemcpyAsync");
+  }
+
+  const cuda::Device& device_;
+  std::unique_ptr<cuda::OwnStream> own_;
+  cuda::Address address_ = 0;
+};
+
+}  // namespace
+
+bool buffersOnHost() { return driver() == nullptr; }
+
+Result<std::unique_ptr<DeviceMemory>> DeviceMemory::allocate(int device, size_t least, size_t most) {
+  return buffersOnHost() ? HostMemory::allocate(most) : CudaMemory::allocate(device, least, most);
+}
+
+Result<OnDevice> OnDevice::enter(int device) {
+  if (buffersOnHost()) return OnDevice(nullptr);
+  return OnDevice(std::make_unique<cuda::Scope>(*BPS_TRY(cuda::Device::open(*driver(), device))));
+}
+
+bool capturing(cudaStream_t stream) {
+  int status = cuda::kNotCapturing;
+  return driver() != nullptr && driver()->streamIsCapturing(stream, &status) == cuda::kSuccess &&
+         status != cuda::kNotCapturing;
+}
+
+}  // namespace bps::interpose

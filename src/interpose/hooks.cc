@@ -1,0 +1,200 @@
+// The functions that the preload library puts in front of NCCL's.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <string>
+
+#include "src/base/guard.h"
+#include "src/base/log.h"
+#include "src/interpose/agreement/device.h"
+#include "src/interpose/group.h"
+#include "src/interpose/nccl/exported.h"
+#include "src/interpose/nccl/real.h"
+#include "src/interpose/settings.h"
+#include "src/interpose/shadows.h"
+
+namespace bps::interpose {
+namespace {
+
+// Calls that are not ours to look at: with BPS_DISABLE=1 all, and what NCCL calls for itself.
+bool transparent() { return InsideNccl::now() || settings().env.disable; }
+
+// Exceptions of the standard library end here.
+template <class Body>
+ncclResult_t border(Body&& body) noexcept {
+  ncclResult_t result = ncclSuccess;
+  const Status status = guarded([&] { result = body(); });
+  return status.ok() ? result : static_cast<ncclResult_t>(status.code());
+}
+
+ncclResult_t pass(const Call& call) {
+  return BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream);
+}
+
+ncclResult_t allReduce(Call call) {
+  if (call.count == 0 || capturing(call.stream)) return pass(call);
+  const std::shared_ptr<Shadow> shadow = shadowOf(call.comm);
+  if (shadow == nullptr || shadow->ending()) return pass(call);
+  if (call.op >= ncclNumOps) call.userOp = shadow->findOp(call.op);
+  Group& group = Group::ofThisThread();
+  if (group.open() && (!shadow->settled() || shadow->serves(call))) {
+    group.hold(shadow, call);
+    return ncclSuccess;
+  }
+  if (!shadow->settled()) {
+    const ncclResult_t settled = shadow->settle();
+    if (settled != ncclSuccess) return settled;
+  }
+  if (!shadow->serves(call)) {
+    shadow->countPassed(call);
+    return pass(call);
+  }
+  const ncclResult_t issued = shadow->issue(call);
+  return issued == ncclSuccess ? shadow->finishOnHost() : issued;
+}
+
+size_t bytesOf(ncclDataType_t type) {
+  Call one{};
+  one.count = 1;
+  one.type = type;
+  return one.bytes();
+}
+
+void rememberOp(ncclRedOp_t op, const void* scalar, UserOp user, ncclComm_t comm) {
+  const std::shared_ptr<Shadow> shadow = shadowOf(comm);
+  if (shadow == nullptr) return;
+  if (user.residence == ncclScalarDevice) user.deviceScalar = const_cast<void*>(scalar);
+  else std::memcpy(&user.scalar, scalar, bytesOf(user.type));
+  shadow->addOp(op, user);
+}
+
+// The communicator is about to end: ours ends first, so that nothing of it touches buffers or waits for NCCL.
+void endShadow(ncclComm_t comm, Shadow::Ending how) {
+  const std::shared_ptr<Shadow> shadow = takeShadow(comm);
+  if (shadow == nullptr) return;
+  if (shadow->settled()) logInfo(Subsystem::kColl, "{}", shadow->summary());
+  shadow->end(how);
+}
+
+// Our part stops, and what comes afterwards is NCCL's to answer.
+void stopShadow(ncclComm_t comm) {
+  if (const std::shared_ptr<Shadow> shadow = knownShadow(comm)) shadow->end(Shadow::Ending::kAbort);
+}
+
+bool fromNccl(const void* caller) {
+  Dl_info ours{}, theirs{};
+  const RealNccl* real = realNccl();
+  return real != nullptr && ::dladdr(caller, &ours) != 0 &&
+         ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
+         ours.dli_fbase == theirs.dli_fbase;
+}
+
+ncclResult_t ourError(ncclComm_t comm) {
+  const std::shared_ptr<Shadow> shadow = knownShadow(comm);
+  return shadow == nullptr ? ncclSuccess : shadow->error();
+}
+
+}  // namespace
+}  // namespace bps::interpose
+
+using namespace bps::interpose;
+
+// NOLINTNEXTLINE(readability-function-size): the signature is NCCL's
+ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  const Call call{send, recv, count, type, op, comm, stream, {}};
+  return border([&] { return transparent() ? pass(call) : allReduce(call); });
+}
+
+ncclResult_t ncclGroupStart() {
+  return border([] { return transparent() ? BPS_REAL(ncclGroupStart) : Group::ofThisThread().start(); });
+}
+
+ncclResult_t ncclGroupEnd() {
+  return border([] { return transparent() ? BPS_REAL(ncclGroupEnd) : Group::ofThisThread().end(); });
+}
+
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  return border(
+      [&] { return transparent() ? BPS_REAL(ncclGroupSimulateEnd, info) : Group::ofThisThread().simulateEnd(info); });
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  return border([&] {
+    const ncclResult_t made = BPS_REAL(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
+    if (made == ncclSuccess && !transparent()) rememberOp(*op, scalar, {type, residence, nullptr, 0}, comm);
+    return made;
+  });
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return border([&] {
+    if (!transparent()) {
+      if (const auto shadow = knownShadow(comm)) shadow->removeOp(op);
+      if (Group::ofThisThread().holdBackDestroy(op, comm)) return ncclSuccess;
+    }
+    return BPS_REAL(ncclRedOpDestroy, op, comm);
+  });
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return border([&] {
+    ncclResult_t drained = ncclSuccess;
+    if (!transparent())
+      if (const auto shadow = knownShadow(comm)) drained = shadow->finalize();
+    const ncclResult_t finalized = BPS_REAL(ncclCommFinalize, comm);
+    return drained != ncclSuccess ? drained : finalized;
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return border([&] {
+    if (!transparent()) endShadow(comm, Shadow::Ending::kDestroy);
+    return BPS_REAL(ncclCommDestroy, comm);
+  });
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return border([&] {
+    if (!transparent()) endShadow(comm, Shadow::Ending::kAbort);
+    return BPS_REAL(ncclCommAbort, comm);
+  });
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  return border([&] {
+    if (!transparent()) stopShadow(comm);
+    return BPS_REAL(ncclCommRevoke, comm, flags);
+  });
+}
+
+// NOLINTNEXTLINE(readability-function-size): the signature is NCCL's
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t* made, ncclConfig_t* config,
+                            int flags) {
+  return border([&] {
+    if (!transparent() && (flags & kShrinkAbort) != 0) stopShadow(comm);
+    return BPS_REAL(ncclCommShrink, comm, exclude, count, made, config, flags);
+  });
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
+  const void* caller = __builtin_return_address(0);
+  return border([&] {
+    const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, comm, result);
+    if (transparent() || asked != ncclSuccess || *result != ncclSuccess) return asked;
+    const ncclResult_t ours = ourError(comm);
+    if (ours != ncclSuccess && !fromNccl(caller)) *result = ours;
+    return asked;
+  });
+}
+
+const char* ncclGetLastError(ncclComm_t comm) {
+  thread_local std::string text;
+  const bps::Status kept = bps::guarded([&] {
+    text.clear();
+    if (transparent() || comm == nullptr || ourError(comm) == ncclSuccess) return;
+    if (const auto shadow = knownShadow(comm)) text = shadow->lastError();
+  });
+  return kept.ok() && !text.empty() ? text.c_str() : BPS_REAL(ncclGetLastError, comm);
+}

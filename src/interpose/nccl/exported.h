@@ -1,0 +1,12 @@
+// The declarations of what the libraries export. A hook whose signature is not the table's does not compile.
+#pragma once
+#include "src/interpose/nccl/functions.h"
+#include "src/interpose/nccl/types.h"
+
+extern "C" {
+#define BPS_DECLARE(result, name, parameters, arguments) \
+  BPS_API result name parameters;                        \
+  BPS_API result p##name parameters;
+BPS_NCCL_FUNCTIONS(BPS_DECLARE, BPS_DECLARE)
+#undef BPS_DECLARE
+}

@@ -1,0 +1,19 @@
+// The stand-in's functions that only pass on: those that a preload leaves to NCCL, and all pncclX names.
+#include "src/interpose/nccl/exported.h"
+#include "src/interpose/nccl/real.h"
+
+#define BPS_ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
+#define BPS_PASS(result, name, parameters, arguments)                                                    \
+  result name parameters {                                                                               \
+    return ::bps::interpose::callReal(&::bps::interpose::RealNccl::name, #name BPS_ARGUMENTS arguments); \
+  }
+#define BPS_PASS_PRIVATE(result, name, parameters, arguments)                                            \
+  result p##name parameters {                                                                            \
+    return ::bps::interpose::callReal(&::bps::interpose::RealNccl::name, #name BPS_ARGUMENTS arguments); \
+  }
+#define BPS_SKIP(result, name, parameters, arguments)
+
+// NOLINTBEGIN(readability-function-size): the signatures are NCCL's
+BPS_NCCL_FUNCTIONS(BPS_SKIP, BPS_PASS)
+BPS_NCCL_FUNCTIONS(BPS_PASS_PRIVATE, BPS_PASS_PRIVATE)
+// NOLINTEND(readability-function-size)

@@ -1,0 +1,71 @@
+// The real NCCL: found at the first call, never in a constructor, so that a preload costs nothing where NCCL is not
+// used.
+//
+// Searched in this order, and never ourselves: BPS_NCCL_LIB_PATH; a libnccl that is loaded already, also one that
+// dlopen(RTLD_LOCAL) hides from dlsym(RTLD_NEXT), as Python's imports do; NCCL's functions inside the program or one of
+// its libraries; libnccl.so.2 by the dynamic linker's rules; the usual directories. Functions are taken by their pncclX
+// names, which nobody interposes.
+//
+// Threads: any. No lock is held while NCCL or the dynamic linker is called, since both may call us back.
+#pragma once
+#include <atomic>
+#include <string>
+#include <type_traits>
+
+#include "src/interpose/nccl/functions.h"
+#include "src/interpose/nccl/types.h"
+
+namespace bps::interpose {
+
+struct RealNccl {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration's parts cannot stand in parentheses
+#define BPS_MEMBER(result, name, parameters, arguments) result(*name) parameters = nullptr;
+  BPS_NCCL_FUNCTIONS(BPS_MEMBER, BPS_MEMBER)
+#undef BPS_MEMBER
+  std::string path;
+};
+
+// Null when there is none; a warning has then said where it was looked for.
+const RealNccl* realNccl();
+
+// Says once that the real library has no such function.
+void logMissing(const char* name);
+
+// While one exists, this thread is inside NCCL: what comes back to our hooks is NCCL's own business.
+class InsideNccl {
+ public:
+  InsideNccl() { ++depth(); }
+  ~InsideNccl() { --depth(); }
+  InsideNccl(const InsideNccl&) = delete;
+  InsideNccl& operator=(const InsideNccl&) = delete;
+  static bool now() { return depth() > 0; }
+
+ private:
+  static int& depth();
+};
+
+// What a function returns when there is no NCCL to call.
+template <class Result>
+Result withoutNccl() {
+  if constexpr (std::is_same_v<Result, ncclResult_t>) return ncclSystemError;
+  else if constexpr (std::is_same_v<Result, const char*>) return "no NCCL library found (BPS_NCCL_LIB_PATH names one)";
+  else return Result();
+}
+
+template <class Result, class... Parameters, class... Arguments>
+Result callReal(Result (*RealNccl::*member)(Parameters...), const char* name, Arguments... arguments) {
+  const RealNccl* real = realNccl();
+  if (real == nullptr) return withoutNccl<Result>();
+  if (real->*member == nullptr) {
+    logMissing(name);
+    return withoutNccl<Result>();
+  }
+  const InsideNccl inside;
+  return (real->*member)(arguments...);
+}
+
+}  // namespace bps::interpose
+
+// BPS_REAL(ncclSend, send, count, ...) calls NCCL's function.
+#define BPS_REAL(name, ...) \
+  ::bps::interpose::callReal(&::bps::interpose::RealNccl::name, #name __VA_OPT__(, ) __VA_ARGS__)

@@ -1,0 +1,56 @@
+// NCCL's types as far as its function signatures need them, so that we build without its headers. Sizes, values and
+// calling conventions are NCCL's; tests/interpose/signatures.cc compares them with the installed nccl.h.
+//
+// What we only pass on stays incomplete.
+#pragma once
+#include <cstddef>
+
+#include "bps/bps.h"  // cudaStream_t
+
+extern "C" {
+
+struct ncclComm;
+using ncclComm_t = ncclComm*;
+struct ncclWindow_vidmem;
+using ncclWindow_t = ncclWindow_vidmem*;
+
+struct ncclUniqueId {
+  char internal[128];
+};
+struct ncclConfig_t;
+struct ncclSimInfo_t;
+
+enum ncclResult_t : int {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
+};
+enum ncclDataType_t : int { ncclInt8 = 0, ncclFloat32 = 7, ncclNumTypes = 12 };
+enum ncclRedOp_t : int { ncclSum = 0, ncclAvg = 4, ncclNumOps = 5 };
+enum ncclScalarResidence_t : int { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 };
+inline constexpr int kShrinkAbort = 1;  // NCCL_SHRINK_ABORT
+
+// nccl_device.h
+struct ncclTeam {
+  int nRanks, rank, stride;
+};
+using ncclTeam_t = ncclTeam;
+struct ncclDevComm;
+using ncclDevComm_t = ncclDevComm;
+struct ncclDevCommRequirements;
+using ncclDevCommRequirements_t = ncclDevCommRequirements;
+struct ncclDevResourceRequirements;
+using ncclDevResourceRequirements_t = ncclDevResourceRequirements;
+struct ncclLsaBarrierHandle;
+using ncclLsaBarrierHandle_t = ncclLsaBarrierHandle;
+struct ncclGinBarrierHandle;
+using ncclGinBarrierHandle_t = ncclGinBarrierHandle;
+struct ncclLLA2AHandle;
+using ncclLLA2AHandle_t = ncclLLA2AHandle;
+
+}  // extern "C"

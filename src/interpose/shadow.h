@@ -1,0 +1,113 @@
+// Shadow: what we know of one NCCL communicator, beside NCCL's own handle that the application keeps using.
+//
+// A shadow is made at the communicator's first all-reduce, however the communicator came to be. The first all-reduce
+// that could be served also settles, among all ranks, whether bps serves this communicator and from which size on
+// (agreement.h). From then on the choice for a call depends on nothing but the call and what was agreed.
+//
+// Threads: one thread at a time issues calls, as NCCL demands. end(), error() and lastError() come from any thread.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bps/bps.h"
+#include "src/base/mutex.h"
+#include "src/base/status.h"
+#include "src/interpose/agreement/card.h"
+#include "src/interpose/nccl/types.h"
+
+namespace bps::interpose {
+
+// An operation made by ncclRedOpCreatePreMulSum.
+struct UserOp {
+  ncclDataType_t type = ncclFloat32;
+  ncclScalarResidence_t residence = ncclScalarHostImmediate;
+  void* deviceScalar = nullptr;
+  uint64_t scalar = 0;
+};
+
+// One all-reduce as the application asked for it. A user's operation is kept by value: the application may destroy it
+// before its group ends.
+struct Call {
+  const void* send;
+  void* recv;
+  size_t count;
+  ncclDataType_t type;
+  ncclRedOp_t op;
+  ncclComm_t comm;
+  cudaStream_t stream;
+  std::optional<UserOp> userOp;
+
+  size_t bytes() const;
+};
+
+// What all ranks have settled.
+struct Terms {
+  size_t leastBytes = kNever;  // calls of at least this size are ours
+  bpsComm_t served = nullptr;  // with leastBytes < kNever
+};
+
+class Shadow {
+ public:
+  Shadow(ncclComm_t comm, int rank, int nRanks) : comm_(comm), rank_(rank), nRanks_(nRanks) {}
+  ~Shadow();
+  Shadow(const Shadow&) = delete;
+  Shadow& operator=(const Shadow&) = delete;
+
+  ncclComm_t comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int nRanks() const { return nRanks_; }
+
+  bool settled() const { return settled_.load(std::memory_order_acquire); }
+  // The communicator's first call: decides with the other ranks; blocks until they come, like NCCL's first call.
+  ncclResult_t settle();
+  // Ours, or NCCL's? Only when settled.
+  bool serves(const Call& call) const;
+  // Gives it to bps. Does not wait.
+  ncclResult_t issue(const Call& call);
+  // Waits for what issue() has queued, where only we can.
+  ncclResult_t finishOnHost();
+
+  void addOp(ncclRedOp_t op, const UserOp& what) { ops_[op] = what; }
+  void removeOp(ncclRedOp_t op) { ops_.erase(op); }
+  std::optional<UserOp> findOp(ncclRedOp_t op) const;
+
+  // Waits for our calls, as ncclCommFinalize does for NCCL's.
+  ncclResult_t finalize();
+  enum class Ending { kDestroy, kAbort };
+  // No call is served any more and none touches a buffer afterwards; a settle() under way gives up.
+  void end(Ending how);
+  bool ending() const { return ending_.load(std::memory_order_acquire); }
+
+  // What went wrong with our part, as NCCL reports such.
+  ncclResult_t error();
+  std::string lastError();
+
+  void countPassed(const Call& call);
+  // One line for people, when the communicator ends.
+  std::string summary() const;
+
+ private:
+  struct Path {
+    std::atomic<uint64_t> calls{0}, bytes{0};
+    void add(size_t more);
+  };
+  ncclResult_t issueAs(const Call& call, bpsRedOp_t op) BPS_REQUIRES(mutex_);
+
+  const ncclComm_t comm_;
+  const int rank_, nRanks_;
+  std::map<int, UserOp> ops_;
+  std::atomic<bool> settled_{false}, ending_{false};
+  std::atomic<size_t> leastBytes_{kNever};
+  Mutex mutex_;  // never held while NCCL is called
+  bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;
+  bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
+  bool settling_ BPS_GUARDED_BY(mutex_) = false;
+  CondVar left_;  // settling_ has become false
+  Path ours_, theirs_;
+};
+
+}  // namespace bps::interpose

@@ -1,0 +1,19 @@
+// The side table: the shadow of each NCCL communicator that has all-reduced.
+//
+// Threads: any.
+#pragma once
+#include <memory>
+
+#include "src/interpose/shadow.h"
+
+namespace bps::interpose {
+
+// The shadow, made if there is none. Null for what is not ours to touch: one rank, or a handle that NCCL does not
+// answer for now (a communicator that is not ready).
+std::shared_ptr<Shadow> shadowOf(ncclComm_t comm);
+// Null if there is none.
+std::shared_ptr<Shadow> knownShadow(ncclComm_t comm);
+// Takes it out of the table: the handle may soon mean another communicator.
+std::shared_ptr<Shadow> takeShadow(ncclComm_t comm);
+
+}  // namespace bps::interpose

@@ -1,0 +1,19 @@
+// A double of NCCL, libnccl.so.2: communicators of processes and threads of one machine, on host memory.
+//
+// What it is like: pncclX and, weak, ncclX; it calls some of its own functions through the PLT, where an interposer's
+// lie in wait; depth of groups per thread; calls of a group are carried out when it ends, collectives before sends and
+// receives; non-blocking communicators; operations made by the user. What it does not need it answers with success.
+//
+// With the CUDA double in the process (tests/fake_cuda), buffers are device memory and calls are carried out in the
+// order of their stream; without, before they return.
+//
+// Ranks meet in a file of the directory FAKE_NCCL_DIR.
+#pragma once
+
+extern "C" {
+// What was called by its pncclX name since fakeNcclForget(), as "ncclGroupStart ncclAllReduce:1024 ", with the count.
+const char* fakeNcclCalls();
+void fakeNcclForget();
+// The next call of the function ("ncclAllGather") returns this result and does nothing.
+void fakeNcclFail(const char* name, int result);
+}

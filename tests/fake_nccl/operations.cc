@@ -1,0 +1,166 @@
+// Carrying out calls: each round posts for all communicators of a group and then collects for all, so that one thread
+// may hold several ranks.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tests/fake_nccl/comm.h"
+
+namespace bps::fake {
+namespace {
+
+size_t elementBytes(ncclDataType_t type) {
+  static constexpr size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return kBytes[type];
+}
+
+// Where the CPU finds the bytes of a buffer.
+uint8_t* place(const void* pointer) {
+  using Alias = void* (*)(const void*);
+  static const auto alias = reinterpret_cast<Alias>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
+  return static_cast<uint8_t*>(alias != nullptr ? alias(pointer) : const_cast<void*>(pointer));
+}
+
+bool collective(const Operation& one) { return one.kind <= Operation::Kind::kBroadcast; }
+
+void post(const Operation& one) {
+  World& world = *one.comm->world;
+  uint8_t* slot = world.beginPost();
+  if (slot == nullptr) return;
+  const size_t bytes = one.count * elementBytes(one.type);
+  if (bytes > kSlotBytes) std::abort();
+  if (one.kind != Operation::Kind::kBroadcast || one.peer == world.rank()) std::memcpy(slot, place(one.send), bytes);
+  if (one.scale != 1)
+    for (size_t i = 0; i < one.count; ++i) reinterpret_cast<float*>(slot)[i] *= one.scale;
+  world.endPost();
+}
+
+template <class T>
+void reduce(const Operation& one) {
+  World& world = *one.comm->world;
+  T* out = reinterpret_cast<T*>(place(one.recv));
+  for (size_t i = 0; i < one.count; ++i) {
+    T sum{};
+    for (int rank = 0; rank < world.nRanks(); ++rank) {
+      const T next = reinterpret_cast<const T*>(world.posted(rank))[i];
+      const bool replaces = (one.op == 2 && next > sum) || (one.op == 3 && next < sum);
+      if (rank == 0 || replaces) sum = next;
+      else if (one.op == 1) sum = static_cast<T>(sum * next);
+      else if (one.op != 2 && one.op != 3) sum = static_cast<T>(sum + next);
+    }
+    out[i] = one.op == ncclAvg ? static_cast<T>(sum / static_cast<T>(world.nRanks())) : sum;
+  }
+}
+
+void collect(const Operation& one) {
+  World& world = *one.comm->world;
+  if (!world.awaitPosts()) return;
+  const size_t bytes = one.count * elementBytes(one.type);
+  if (one.kind == Operation::Kind::kAllReduce) {
+    if (one.type == ncclFloat32) reduce<float>(one);
+    else reduce<int32_t>(one);
+  } else if (one.kind == Operation::Kind::kBroadcast) {
+    std::memcpy(place(one.recv), world.posted(one.peer), bytes);
+  } else {
+    for (int rank = 0; rank < world.nRanks(); ++rank)
+      std::memcpy(place(one.recv) + static_cast<size_t>(rank) * bytes, world.posted(rank), bytes);
+  }
+  world.endCollect();
+}
+
+void runCollectives(const std::vector<Operation>& operations) {
+  std::map<ncclComm_t, std::vector<const Operation*>> byComm;
+  size_t rounds = 0;
+  for (const Operation& one : operations)
+    if (collective(one)) {
+      byComm[one.comm].push_back(&one);
+      rounds = std::max(rounds, byComm[one.comm].size());
+    }
+  for (size_t round = 0; round < rounds; ++round)
+    for (const auto act : {&post, &collect})
+      for (const auto& [comm, list] : byComm)
+        if (round < list.size()) act(*list[round]);
+}
+
+void runPointToPoint(std::vector<Operation> left) {
+  std::erase_if(left, collective);
+  const auto tryOne = [](const Operation& one) {
+    const size_t bytes = one.count * elementBytes(one.type);
+    World& world = *one.comm->world;
+    if (world.aborted()) return true;
+    return one.kind == Operation::Kind::kSend ? world.send(one.peer, place(one.send), bytes)
+                                              : world.receive(one.peer, place(one.recv), bytes);
+  };
+  while (!left.empty()) {
+    std::erase_if(left, tryOne);
+    breathe();
+  }
+}
+
+struct Batch {
+  std::vector<Operation> operations;
+};
+void run(void* argument) {
+  const std::unique_ptr<Batch> batch(static_cast<Batch*>(argument));
+  runCollectives(batch->operations);
+  runPointToPoint(batch->operations);
+}
+
+// With the CUDA double each stream's part runs in its order.
+void launch(std::vector<Operation> operations) {
+  using Launch = int (*)(void*, void (*)(void*), void*);
+  static const auto onStream = reinterpret_cast<Launch>(::dlsym(RTLD_DEFAULT, "fakeCudaLaunch"));
+  if (onStream == nullptr) {
+    run(new Batch{std::move(operations)});
+    return;
+  }
+  while (!operations.empty()) {
+    const cudaStream_t stream = operations[0].stream;
+    auto* batch = new Batch;
+    for (const Operation& one : operations)
+      if (one.stream == stream) batch->operations.push_back(one);
+    std::erase_if(operations, [&](const Operation& one) { return one.stream == stream; });
+    onStream(stream, &run, batch);
+  }
+}
+
+}  // namespace
+
+Queue& queue() {
+  thread_local Queue mine;
+  return mine;
+}
+
+ncclResult_t runQueue(Queue& queue) {
+  for (const auto& init : std::exchange(queue.inits, {})) init();
+  bool busy = false;
+  for (const Operation& one : queue.operations) {
+    if (one.comm->blocking) continue;
+    one.comm->busyLooks = 2;
+    busy = true;
+  }
+  launch(std::exchange(queue.operations, {}));
+  return busy ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t submit(const Operation& operation) {
+  queue().operations.push_back(operation);
+  return queue().depth > 0 ? ncclSuccess : runQueue(queue());
+}
+
+std::vector<uint8_t> shareAll(World& world, const void* mine, size_t bytes) {
+  std::vector<uint8_t> all(bytes * static_cast<size_t>(world.nRanks()));
+  if (uint8_t* slot = world.beginPost()) {
+    std::memcpy(slot, mine, bytes);
+    world.endPost();
+  }
+  if (world.awaitPosts())
+    for (int rank = 0; rank < world.nRanks(); ++rank)
+      std::memcpy(all.data() + static_cast<size_t>(rank) * bytes, world.posted(rank), bytes);
+  world.endCollect();
+  return all;
+}
+
+}  // namespace bps::fake

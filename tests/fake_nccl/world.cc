@@ -1,0 +1,64 @@
+#include "tests/fake_nccl/world.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace bps::fake {
+
+void breathe() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+
+World::World(std::string path, int rank, int nRanks) : path_(std::move(path)), rank_(rank), nRanks_(nRanks) {
+  const int fd = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  // The file is sparse, and a new one is all zeros.
+  if (fd < 0 || nRanks > kMostRanks || ::ftruncate(fd, sizeof(Shared)) != 0) std::abort();
+  void* mapped = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) std::abort();
+  ::close(fd);
+  shared_ = static_cast<Shared*>(mapped);
+  ++shared_->joined;
+}
+
+World::~World() { ::munmap(shared_, sizeof(Shared)); }
+
+void World::waitForEverybody() const {
+  while (!everybodyJoined() && !aborted()) breathe();
+}
+
+bool World::await(const std::atomic<uint64_t>* counters) const {
+  for (int rank = 0; rank < nRanks_; ++rank)
+    while (counters[rank] < number_) {
+      if (aborted()) return false;
+      breathe();
+    }
+  return true;
+}
+
+uint8_t* World::beginPost() { return await(shared_->collected) ? shared_->slots[rank_] : nullptr; }
+void World::endPost() { shared_->posted[rank_] = ++number_; }
+bool World::awaitPosts() { return await(shared_->posted); }
+void World::endCollect() { shared_->collected[rank_] = number_; }
+
+bool World::send(int peer, const void* data, size_t bytes) {
+  Shared::Mail& mail = shared_->mail[rank_][peer];
+  if (mail.sent != mail.received) return false;
+  mail.bytes = bytes;
+  std::memcpy(mail.data, data, bytes);
+  ++mail.sent;
+  return true;
+}
+
+bool World::receive(int peer, void* data, size_t bytes) {
+  Shared::Mail& mail = shared_->mail[peer][rank_];
+  if (mail.sent == mail.received) return false;
+  std::memcpy(data, mail.data, bytes);
+  ++mail.received;
+  return true;
+}
+
+}  // namespace bps::fake

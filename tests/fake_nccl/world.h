@@ -1,0 +1,65 @@
+// What the ranks of a communicator of the double share: a file, mapped by each.
+//
+// Collectives are numbered. A rank posts its contribution when everybody has collected the one before, and collects
+// when everybody has posted. Every wait ends when the communicator is aborted.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace bps::fake {
+
+constexpr int kMostRanks = 16;
+constexpr size_t kSlotBytes = 17U << 20;
+constexpr size_t kMailBytes = 64U << 10;
+
+struct Shared {
+  std::atomic<int> joined;
+  std::atomic<bool> aborted;
+  std::atomic<uint64_t> posted[kMostRanks], collected[kMostRanks];
+  struct Mail {
+    std::atomic<uint64_t> sent, received;
+    size_t bytes;
+    uint8_t data[kMailBytes];
+  } mail[kMostRanks][kMostRanks];
+  uint8_t slots[kMostRanks][kSlotBytes];
+};
+
+class World {
+ public:
+  World(std::string path, int rank, int nRanks);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  const std::string& path() const { return path_; }
+  int rank() const { return rank_; }
+  int nRanks() const { return nRanks_; }
+  bool everybodyJoined() const { return shared_->joined >= nRanks_; }
+  void waitForEverybody() const;
+  void abort() { shared_->aborted = true; }
+
+  // False: aborted. The place to post at, then the posts of all.
+  uint8_t* beginPost();
+  void endPost();
+  bool awaitPosts();
+  const uint8_t* posted(int rank) const { return shared_->slots[rank]; }
+  void endCollect();
+
+  // One try each.
+  bool send(int peer, const void* data, size_t bytes);
+  bool receive(int peer, void* data, size_t bytes);
+  bool aborted() const { return shared_->aborted; }
+
+ private:
+  bool await(const std::atomic<uint64_t>* counters) const;
+  std::string path_;
+  int rank_, nRanks_;
+  Shared* shared_;
+  uint64_t number_ = 0;  // of collectives
+};
+
+void breathe();  // between two looks
+
+}  // namespace bps::fake

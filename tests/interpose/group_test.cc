@@ -1,0 +1,131 @@
+// Calls between ncclGroupStart and ncclGroupEnd.
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/interpose/harness.h"
+
+using namespace bps::test;
+
+namespace {
+
+// A call that is queued, and what must come out.
+struct Queued {
+  Queued(const Rank& self, ncclComm_t comm, size_t count) : mine(count), sum(count) {
+    contribute(mine, self.rank);
+    BPS_NCCL(ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, stream()));
+  }
+  bool untouched() const { return sum.all(0); }
+  bool isSum(const Rank& self) const {
+    synchronize();
+    return sum.isSum(self.nRanks);
+  }
+  Buffer mine, sum;
+};
+
+}  // namespace
+
+BPS_SCENARIO(ACommunicatorsFirstCallsMayBeAGroup, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(ncclGroupStart());
+  const Queued first(self, comm, kLarge), small(self, comm, kSmall), last(self, comm, kLarge + 1);
+  BPS_NCCL(ncclGroupEnd());
+  for (const Queued* one : {&first, &small, &last}) BPS_CHECK(one->isSum(self));
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(has(calls, "ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
+  BPS_CHECK(!has(calls, "ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(SmallCallsStayInNcclsGroup, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(ncclGroupStart());
+  const Queued large(self, comm, kLarge), small(self, comm, kSmall);
+  BPS_CHECK(large.untouched() && small.untouched());
+  BPS_NCCL(ncclGroupEnd());
+  BPS_CHECK(large.isSum(self) && small.isSum(self));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
+}
+
+BPS_SCENARIO(NothingStartsBeforeTheOutermostEnd, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(ncclGroupStart());
+  BPS_NCCL(ncclGroupStart());
+  const Queued one(self, comm, kLarge);
+  BPS_NCCL(ncclGroupEnd());
+  BPS_CHECK(one.untouched());
+  BPS_NCCL(ncclGroupEnd());
+  BPS_CHECK(one.isSum(self));
+  BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL's to say
+}
+
+BPS_SCENARIO(AGroupMayHoldSendsThatOtherRanksHaveNot, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const Buffer token(1, self.rank == 0 ? 42 : 0);
+  if (self.rank == 0) {
+    BPS_NCCL(ncclGroupStart());
+    const Queued one(self, comm, kLarge);
+    BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
+    BPS_NCCL(ncclGroupEnd());
+    BPS_CHECK(one.isSum(self));
+  } else {
+    BPS_NCCL(allReduce(self, comm, kLarge));
+    BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
+    synchronize();
+    BPS_CHECK(token.all(42));
+  }
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+}
+
+BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(ncclGroupStart());
+  const Queued dropped(self, comm, kLarge);
+  BPS_NCCL(ncclGroupSimulateEnd(nullptr));
+  BPS_CHECK(dropped.untouched());
+  BPS_NCCL(allReduce(self, comm, kLarge + 1));  // counts would differ among ranks if the call were still there
+  BPS_CHECK(dropped.untouched());
+}
+
+BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
+  const ncclComm_t one = self.makeComm(0), other = self.makeComm(1);
+  if (self.rank == 0) {
+    BPS_NCCL(ncclGroupStart());
+    const Queued first(self, one, kLarge), second(self, other, kLarge);
+    BPS_NCCL(ncclGroupEnd());
+    BPS_CHECK(first.isSum(self) && second.isSum(self));
+  } else {
+    std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
+    BPS_NCCL(allReduce(self, one, kLarge));
+    second.join();
+  }
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+}
+
+namespace {
+// Queues a call with an operation that is freed before the group ends; 2 * (0.5 + 0.5 * ranks) comes out.
+void callWithFreedOperation(const Rank& self, ncclComm_t comm, size_t count) {
+  float factor = static_cast<float>(self.rank + 1);
+  ncclRedOp_t op = ncclSum;
+  BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
+  const Buffer data(count, 2);
+  BPS_NCCL(ncclGroupStart());
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, op, comm, stream()));
+  BPS_NCCL(ncclRedOpDestroy(op, comm));
+  BPS_NCCL(ncclGroupEnd());
+  synchronize();
+  BPS_CHECK(data.all(6));
+}
+}  // namespace
+
+BPS_SCENARIO(AnOperationMayBeFreedBeforeItsGroupEnds, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  callWithFreedOperation(self, comm, kSmall);  // the communicator's first call, which turns out to be NCCL's
+  callWithFreedOperation(self, comm, kLarge);
+  callWithFreedOperation(self, comm, kSmall);
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(has(calls, "ncclAllReduce:8 ") && !has(calls, "ncclAllReduce:4096 "));
+  BPS_CHECK(has(calls, "ncclAllReduce:8 ncclGroupEnd ncclRedOpDestroy "));
+}

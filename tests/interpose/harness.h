@@ -1,0 +1,104 @@
+// The tests of what stands between a program and NCCL are programs of several processes, each of which passes for a
+// machine: linked with NCCL (its double), run under LD_PRELOAD. A scenario is a function that every process runs.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/interpose/nccl/exported.h"
+#include "tests/fake_nccl/fake_nccl.h"
+
+namespace bps::test {
+
+// What all processes of a scenario see.
+struct Page {
+  std::atomic<int> idsMade;
+  ncclUniqueId ids[8];
+  std::atomic<int> arrived[32];  // at meeting points
+};
+
+struct Rank {
+  int rank, nRanks;
+  Page* page;
+
+  // The n-th id of the scenario, made by rank 0.
+  ncclUniqueId id(int number) const;
+  ncclComm_t makeComm(int number = 0) const;
+  // Waits until all processes are at this point.
+  void meet(int point) const;
+};
+
+using Environment = std::vector<std::pair<const char*, const char*>>;  // null: unset
+
+struct Scenario {
+  const char* name;
+  int ranks;
+  Environment environment;  // beside that of the test
+  void (*body)(const Rank&);
+};
+std::vector<Scenario>& scenarios();
+
+struct Register {
+  Register(const char* name, int ranks, Environment environment, void (*body)(const Rank&)) {
+    scenarios().push_back({name, ranks, std::move(environment), body});
+  }
+};
+
+// Ends the process with the text and the place.
+[[noreturn]] void failed(const char* file, int line, const std::string& what);
+
+// What the double has been called with; forgotten afterwards.
+std::string callsOfNccl();
+bool has(const std::string& text, const std::string& part);
+
+// Whether buffers are on a device of the CUDA double (BPS_DEVICE=cuda), or host memory.
+bool onDevice();
+// The scenario's stream, and the wait for it; on the host a call has ended when it returns.
+cudaStream_t stream();
+void synchronize();
+
+// Floats where NCCL's buffers lie.
+class Buffer {
+ public:
+  explicit Buffer(size_t count, float value = 0);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+  void* data() const { return data_; }
+  float* begin() const { return floats_; }  // for the test
+  float* end() const { return floats_ + count_; }
+  size_t size() const { return count_; }
+  bool all(float value) const;
+  bool isSum(int nRanks) const;  // of all ranks' contributions
+
+ private:
+  size_t count_;
+  void* data_;
+  float* floats_;
+};
+void contribute(const Buffer& buffer, int rank);
+
+// All-reduces `count` floats, waits, and checks the sum. The result is the call's, or what went wrong afterwards.
+ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count);
+// Settles what bps serves on the communicator, with a large call, and forgets what NCCL was called with.
+void settle(const Rank& rank, ncclComm_t comm);
+
+// In elements; the tests set BPS_NCCL_MIN_BYTES=4K.
+constexpr size_t kLarge = 4096, kSmall = 8;
+
+}  // namespace bps::test
+
+#define BPS_CHECK(what) ((what) ? (void)0 : ::bps::test::failed(__FILE__, __LINE__, #what))
+#define BPS_EQUAL(a, b)                                                                                            \
+  do {                                                                                                             \
+    const auto& a_ = (a);                                                                                          \
+    const auto& b_ = (b);                                                                                          \
+    if (!(a_ == b_)) ::bps::test::failed(__FILE__, __LINE__, fmt::format("{} is \"{}\", not \"{}\"", #a, a_, b_)); \
+  } while (false)
+#define BPS_NCCL(result) BPS_EQUAL(static_cast<int>(result), static_cast<int>(ncclSuccess))
+#define BPS_SCENARIO(name, ranks, ...)                                                                    \
+  static void name(const ::bps::test::Rank& self);                                                        \
+  static const ::bps::test::Register name##_(#name, ranks, ::bps::test::Environment{__VA_ARGS__}, &name); \
+  static void name([[maybe_unused]] const ::bps::test::Rank& self)

@@ -1,0 +1,176 @@
+// Communicators come and go in all the ways that NCCL has.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/interpose/harness.h"
+
+using namespace bps::test;
+
+namespace {
+void waitUntilReady(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) {
+    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  BPS_NCCL(state);
+}
+bpsConfig_t nonBlocking() {
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+}  // namespace
+
+BPS_SCENARIO(NonBlockingCommunicators, 2, ) {
+  bpsConfig_t config = nonBlocking();
+  ncclComm_t comm = nullptr;
+  auto* nccls = reinterpret_cast<ncclConfig_t*>(&config);
+  BPS_CHECK(ncclCommInitRankConfig(&comm, self.nRanks, self.id(0), self.rank, nccls) == ncclInProgress);
+  const Buffer early(1);  // not ready: NCCL's to refuse
+  BPS_CHECK(ncclAllReduce(early.data(), early.data(), 1, ncclFloat32, ncclSum, comm, stream()) == ncclInvalidArgument);
+  waitUntilReady(comm);
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+  const Buffer data(kSmall, 1);
+  BPS_CHECK(ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, ncclSum, comm, stream()) == ncclInProgress);
+  waitUntilReady(comm);
+  synchronize();
+  BPS_CHECK(data.all(2));
+}
+
+BPS_SCENARIO(CommunicatorsMadeInAGroup, 2, ) {
+  ncclComm_t comm = nullptr;
+  const ncclUniqueId id = self.id(0);
+  BPS_NCCL(ncclGroupStart());
+  BPS_NCCL(ncclCommInitRank(&comm, self.nRanks, id, self.rank));
+  BPS_CHECK(comm == nullptr);
+  BPS_NCCL(ncclGroupEnd());
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+}
+
+BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
+  const ncclComm_t all = self.makeComm();
+  settle(self, all);
+  ncclComm_t half = nullptr;
+  BPS_NCCL(ncclCommSplit(all, self.rank % 2, 0, &half, nullptr));
+  BPS_NCCL(allReduce(Rank{self.rank / 2, 2, self.page}, half, kLarge));
+  ncclComm_t none = half;
+  BPS_NCCL(ncclCommSplit(all, -1, 0, &none, nullptr));
+  BPS_CHECK(none == nullptr);
+  self.meet(0);
+  if (self.rank == 3) return;  // leaves without a word
+  int lost = 3;
+  ncclComm_t rest = nullptr;
+  BPS_NCCL(ncclCommShrink(all, &lost, 1, &rest, nullptr, kShrinkAbort));
+  BPS_NCCL(allReduce(Rank{self.rank, 3, self.page}, rest, kLarge));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+}
+
+BPS_SCENARIO(AHandleMayComeBackAsAnotherCommunicator, 2, ) {
+  for (int round = 0; round < 3; ++round) {
+    const ncclComm_t comm = self.makeComm(round);
+    BPS_NCCL(allReduce(self, comm, kLarge));
+    BPS_NCCL(ncclCommDestroy(comm));
+  }
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+}
+
+BPS_SCENARIO(ARevokedCommunicatorIsNcclsAgain, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  BPS_NCCL(ncclCommRevoke(comm, 0));
+  self.meet(1);
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclCommRevoke ncclAllReduce:4096 "));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
+BPS_SCENARIO(AnErrorOfNcclEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  fakeNcclFail("ncclAllGather", ncclRemoteError);
+  BPS_CHECK(allReduce(self, comm, kLarge) == ncclRemoteError);
+  BPS_NCCL(ncclCommAbort(comm));
+}
+
+BPS_SCENARIO(ADeadRankIsAnErrorAndNotAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 2) ::_exit(0);
+  BPS_CHECK(allReduce(self, comm, kLarge) == ncclRemoteError);
+  ncclResult_t state = ncclSuccess;
+  BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+  BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
+  BPS_CHECK(has(ncclGetLastError(comm), "rank 2"));
+  // NCCL asks for the state too, through our hook, and must not hear of what is not its own.
+  const Buffer token(1);
+  if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
+  else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
+  BPS_NCCL(ncclCommAbort(comm));
+}
+
+namespace {
+// Aborts the communicator while another thread is in `call`; the time that the abort took. Should the call come late,
+// it finds the communicator aborted, and fails as well.
+std::chrono::duration<double> abortDuring(ncclComm_t comm, const std::function<void()>& call) {
+  std::atomic<bool> calling{false};
+  std::thread caller([&] {
+    calling = true;
+    call();
+  });
+  while (!calling) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto start = std::chrono::steady_clock::now();
+  BPS_NCCL(ncclCommAbort(comm));
+  const auto took = std::chrono::steady_clock::now() - start;
+  caller.join();
+  return took;
+}
+}  // namespace
+
+BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
+             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const char* server = std::getenv("FAKE_NCCL_STOP_PID");
+  const pid_t pid = server != nullptr ? std::atoi(server) : 0;
+  self.meet(0);
+  if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGSTOP) == 0);
+  self.meet(1);
+  const Buffer data(1U << 20);
+  const auto took = abortDuring(comm, [&] {
+    const ncclResult_t called =
+        ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream());
+    if (!onDevice()) BPS_CHECK(pid <= 0 || called != ncclSuccess);
+  });
+  synchronize();  // the stream goes on
+  self.meet(2);
+  if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGCONT) == 0);
+  BPS_CHECK(took < std::chrono::seconds(2));
+  self.meet(3);
+  BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process goes on
+}
+
+BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  if (self.rank == 0) {
+    const Buffer data(kLarge);
+    abortDuring(comm, [&] {
+      BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) != ncclSuccess);
+    });
+  }
+  self.meet(0);  // rank 1 never called
+}
+
+BPS_SCENARIO(AProcessMayEndWithoutDestroying, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+}

@@ -1,0 +1,120 @@
+// Runs the scenarios that are named, or all: each in processes of its own. Exits with 0 if all pass.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/interpose/harness.h"
+
+namespace bps::test {
+
+std::vector<Scenario>& scenarios() {
+  static std::vector<Scenario> all;
+  return all;
+}
+
+void failed(const char* file, int line, const std::string& what) {
+  std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());
+  std::fflush(stderr);
+  ::_exit(1);
+}
+
+namespace {
+template <class Ready>
+void waitFor(const Ready& ready) {
+  while (!ready()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+}  // namespace
+
+ncclUniqueId Rank::id(int number) const {
+  if (rank == 0) {
+    BPS_NCCL(ncclGetUniqueId(&page->ids[number]));
+    page->idsMade = number + 1;
+  }
+  waitFor([&] { return page->idsMade > number; });
+  return page->ids[number];
+}
+
+ncclComm_t Rank::makeComm(int number) const {
+  ncclComm_t comm = nullptr;
+  BPS_NCCL(ncclCommInitRank(&comm, nRanks, id(number), rank));
+  return comm;
+}
+
+void Rank::meet(int point) const {
+  ++page->arrived[point];
+  waitFor([&] { return page->arrived[point] >= nRanks; });
+}
+
+std::string callsOfNccl() {
+  const std::string calls = fakeNcclCalls();
+  fakeNcclForget();
+  return calls;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void settle(const Rank& rank, ncclComm_t comm) {
+  BPS_NCCL(allReduce(rank, comm, kLarge));
+  fakeNcclForget();
+}
+
+namespace {
+
+Page* newPage() {
+  void* mapped = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<Page*>(mapped);
+}
+
+pid_t startRank(const Scenario& scenario, int rank, Page* page) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::alarm(40);
+  ::setenv("BPS_HOSTID", fmt::format("machine{}", rank).c_str(), 1);
+  for (const auto& [name, value] : scenario.environment)
+    if (value == nullptr) ::unsetenv(name);
+    else ::setenv(name, value, 1);
+  scenario.body(Rank{rank, scenario.ranks, page});
+  std::exit(0);
+}
+
+bool run(const Scenario& scenario) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<pid_t> ranks;
+  Page* page = newPage();
+  for (int rank = 0; rank < scenario.ranks; ++rank) ranks.push_back(startRank(scenario, rank, page));
+  std::string wrong;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    int status = 0;
+    ::waitpid(ranks[rank], &status, 0);
+    if (status != 0) wrong += fmt::format(" rank {}: status {:#x};", rank, status);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("%s %s (%.2f s)%s\n", wrong.empty() ? "ok  " : "FAIL", scenario.name, took.count(), wrong.c_str());
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
+}  // namespace
+}  // namespace bps::test
+
+int main(int argc, char** argv) {
+  using namespace bps::test;
+  int bad = 0, ran = 0;
+  for (const Scenario& scenario : scenarios()) {
+    bool wanted = argc == 1;
+    for (int i = 1; i < argc; ++i) wanted |= std::strcmp(argv[i], scenario.name) == 0;
+    if (!wanted) continue;
+    ++ran;
+    bad += run(scenario) ? 0 : 1;
+  }
+  std::printf("%d of %d scenarios passed\n", ran - bad, ran);
+  return bad == 0 && ran > 0 ? 0 : 1;
+}

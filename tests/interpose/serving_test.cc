@@ -1,0 +1,104 @@
+// Which all-reduces bps serves, and which go to NCCL: the same on all ranks, whatever their own settings.
+#include <cstdlib>
+
+#include "src/base/format.h"
+#include "tests/interpose/harness.h"
+
+using namespace bps::test;
+
+BPS_SCENARIO(LargeCallsAreOursSmallOnesNccls, 3, ) {
+  const ncclComm_t comm = self.makeComm();
+  for (const size_t count : {kLarge, kSmall, kLarge + 1}) BPS_NCCL(allReduce(self, comm, count));
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(has(calls, "ncclAllReduce:8 "));
+  BPS_CHECK(!has(calls, "ncclAllReduce:4096") && !has(calls, "ncclAllReduce:4097"));
+  BPS_NCCL(ncclCommFinalize(comm));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
+BPS_SCENARIO(SwitchedOffAllGoesToNccl, 2, {"BPS_DISABLE", "1"}) {
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
+BPS_SCENARIO(OneMachineStaysWithNccl, 2, {"BPS_HOSTID", "the same"}) {
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(WithoutServersNcclDoesAll, 2, {"BPS_SERVERS", nullptr}, {"BPS_NCCL_MIN_BYTES", nullptr}) {
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(TheCrossOverIsMeasuredAndAgreed, 2, {"BPS_NCCL_MIN_BYTES", nullptr}) {
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(has(calls, "ncclAllReduce:16384 ") && has(calls, "ncclAllReduce:65536 "));  // what was timed
+  for (const size_t count : {kSmall, kLarge, 16 * kLarge, 64 * kLarge}) BPS_NCCL(allReduce(self, comm, count));
+}
+
+BPS_SCENARIO(RankZerosSizeHoldsForAll, 2, ) {
+  if (self.rank == 1) ::setenv("BPS_NCCL_MIN_BYTES", "1G", 1);
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(ARankThatCannotMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}) {
+  if (self.rank == 2) ::setenv("BPS_TIMEOUT", "soon", 1);
+  const ncclComm_t comm = self.makeComm();
+  for (int i = 0; i < 2; ++i) BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(ARankThatCannotJoinMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}, {"BPS_TIMEOUT", "2"}) {
+  if (self.rank == 1) ::setenv("BPS_NET_PLUGIN", "/nonexistent/plugin.so", 1);
+  const ncclComm_t comm = self.makeComm();
+  for (int i = 0; i < 2; ++i) BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(EmptyCallsAndSingleRanksPass, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const Buffer one(1);
+  BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:0 "));
+  ncclComm_t alone = nullptr;
+  BPS_NCCL(ncclCommSplit(comm, self.rank, 0, &alone, nullptr));
+  fakeNcclForget();
+  BPS_NCCL(allReduce(Rank{0, 1, self.page}, alone, kLarge));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:4096 "));
+}
+
+BPS_SCENARIO(InPlaceAndEveryOperation, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  for (const auto& [op, expected] : {std::pair(ncclSum, 3.F), std::pair(ncclAvg, 1.5F)}) {
+    const Buffer data(kLarge, static_cast<float>(self.rank + 1));
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()));
+    synchronize();
+    BPS_CHECK(data.all(expected));
+  }
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+}
+
+BPS_SCENARIO(OperationsOfTheUserAreServed, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  float factor = self.rank == 0 ? 0.5F : 4;
+  ncclRedOp_t op = ncclSum;
+  BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
+  factor = 100;  // the scalar was read when the operation was made
+  const Buffer data(kLarge, 2);
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()));
+  synchronize();
+  BPS_CHECK(data.all(9));
+  BPS_NCCL(ncclRedOpDestroy(op, comm));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()) == ncclInvalidArgument);
+}
