@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "src/base/format.h"
+#include "src/base/mutex.h"
 #include "topo/detect/detect.h"
 
 namespace bps {
@@ -65,6 +66,9 @@ Result<std::string> look(const Hwloc& hwloc) {
 }  // namespace
 
 Result<std::string> hwlocXml(const char* library) {
+  // What it asks (libudev) has state of the whole process and no lock for it.
+  static Mutex oneAtATime;
+  const MutexLock lock(oneAtATime);
   struct Close {
     void operator()(void* handle) const { ::dlclose(handle); }
   };
