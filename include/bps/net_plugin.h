@@ -27,10 +27,10 @@ typedef struct {
 } bpsNetWait_v1_t;
 
 typedef struct {
-  /* The other direction of comm's connection: a receive comm for a send comm and the other way round, or *reverse = NULL
-   * where the connection has none. Both ends must ask, right after connect or accept and before anything is posted;
-   * both get one, or neither. A plain TCP connection has one: what comes back then also acknowledges what went there,
-   * which spares small messages the acknowledgements of their own.
+  /* The other direction of comm's connection: a receive comm for a send comm and the other way round, or *reverse =
+   * NULL where the connection has none. Both ends must ask, right after connect or accept and before anything is
+   * posted; both get one, or neither. A plain TCP connection has one: what comes back then also acknowledges what went
+   * there, which spares small messages the acknowledgements of their own.
    *
    * The two are used by a thread each, or by one, and are closed one by one, at about the same time: the peer's receive
    * comm sees the end when the send comm here is closed, but its send comm only when both are. Never blocks. Returns 0

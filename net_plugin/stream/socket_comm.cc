@@ -32,7 +32,8 @@ SocketComm::SocketComm(std::vector<UniqueFd> sockets, Patience patience)
 // Each of the two has descriptors of its own, so either may be closed first.
 Result<std::unique_ptr<Comm>> SocketComm::reverse() {
   if (shared_ || requests().end() > 0)
-    return Status(Code::kInvalidUsage, "the other direction of a connection is asked for once, before its first message");
+    return Status(Code::kInvalidUsage,
+                  "the other direction of a connection is asked for once, before its first message");
   std::vector<UniqueFd> again;
   for (const Socket& socket : sockets_) {
     again.emplace_back(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 0));

@@ -3,9 +3,10 @@
 // Between a machine w and an owner o (another machine or a server) run two one-way connections: pushes w -> o and
 // answers o -> w. The receiving side of each listens; its handles travel to the peer by the control plane's exchange.
 // Where the plugins of both ends can, pushes and their answers are the two directions of one connection: answers then
-// acknowledge pushes. Not so between two machines alone, where all traffic runs both ways at once and the two directions
-// would wait for each other's hold of the socket: that saves 10 % of small calls and costs 10 % of large ones.
-// Use: listen(), exchange handles(), setPeerHandles(), step() until done, take() each link. Belongs to one thread.
+// acknowledge pushes. Not so between two machines alone, where all traffic runs both ways at once and the two
+// directions would wait for each other's hold of the socket: that saves 10 % of small calls and costs 10 % of large
+// ones. Use: listen(), exchange handles(), setPeerHandles(), step() until done, take() each link. Belongs to one
+// thread.
 #pragma once
 #include <memory>
 #include <vector>
