@@ -1,6 +1,7 @@
 // Communicators: starting, splitting, ending, asking.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "bps/bps_ext.h"
 #include "src/api/border.h"
@@ -51,12 +52,16 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const Seat& seat, const 
 }
 
 // As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
-Result<int> deviceOf(int rank, const int* list, const Env& env) {
+Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
   const int devices = BPS_TRY(CudaSide::devices(env));
-  if (list == nullptr) return rank < devices ? rank : -1;
-  if (devices > 0 && (list[rank] < 0 || list[rank] >= devices))
-    return badArgument("devlist[{}] is {}, expected 0 to {}", rank, list[rank], devices - 1);
-  return devices > 0 ? list[rank] : -1;
+  std::vector<int> chosen(static_cast<size_t>(ranks), -1);
+  for (int rank = 0; rank < ranks && devices > 0; ++rank) {
+    const int device = list != nullptr ? list[rank] : rank;
+    if (list != nullptr && (device < 0 || device >= devices))
+      return badArgument("devlist[{}] is {}, expected 0 to {}", rank, device, devices - 1);
+    if (device < devices) chosen[static_cast<size_t>(rank)] = device;
+  }
+  return chosen;
 }
 
 Status initAll(bpsComm_t* comms, int count, const int* devices) {
@@ -65,16 +70,14 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   std::fill_n(comms, count, nullptr);
   if (Group::ofThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
   const Env env = BPS_TRY(processEnv());
+  const std::vector<int> chosen = BPS_TRY(devicesOf(count, devices, env));
   const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
   bpsUniqueId id;
   std::memcpy(id.internal, bytes.data(), bytes.size());
   Group::ofThisThread().begin();
   Status asked;
-  for (int rank = 0; rank < count && asked.ok(); ++rank) {
-    Result<int> device = deviceOf(rank, devices, env);
-    if (!device.ok()) asked = std::move(device).status();
-    else asked = initRank(&comms[rank], id, {count, rank, std::move(device).value()}, nullptr);
-  }
+  for (int rank = 0; rank < count && asked.ok(); ++rank)
+    asked = initRank(&comms[rank], id, {count, rank, chosen[static_cast<size_t>(rank)]}, nullptr);
   Status started = Group::ofThisThread().end();
   if (asked.ok() && started.ok()) return {};
   for (int rank = 0; rank < count; ++rank) delete std::exchange(comms[rank], nullptr);
