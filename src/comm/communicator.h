@@ -78,7 +78,7 @@ class Communicator {
   JobPlan plan_;
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<MachineTraffic> alone_;  // of a rank alone on its machine, where the user asks
-  std::unique_ptr<CudaSide> cuda_;  // null: the host only
+  std::unique_ptr<CudaSide> cuda_;         // null: the host only
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call
