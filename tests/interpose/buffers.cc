@@ -37,12 +37,6 @@ void enterDevice() {
   driver("cuCtxPushCurrent_v2", context);
 }
 
-void* makeStream() {
-  void* made = nullptr;
-  driver("cuStreamCreate", &made, 1U);
-  return made;
-}
-
 float* alias(void* pointer) {
   const auto find = reinterpret_cast<decltype(&fakeCudaAlias)>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
   return static_cast<float*>(find(pointer));
@@ -55,15 +49,21 @@ bool onDevice() {
   return device != nullptr && std::string(device) == "cuda";
 }
 
-cudaStream_t stream() {
+cudaStream_t newStream() {
   if (!onDevice()) return nullptr;
   enterDevice();
-  static void* const made = makeStream();
+  void* made = nullptr;
+  driver("cuStreamCreate", &made, 1U);
   return static_cast<cudaStream_t>(made);
 }
 
-void synchronize() {
-  if (onDevice()) driver("cuStreamSynchronize", static_cast<void*>(stream()));
+cudaStream_t stream() {
+  static const cudaStream_t made = newStream();
+  return made;
+}
+
+void synchronize(cudaStream_t which) {
+  if (onDevice()) driver("cuStreamSynchronize", static_cast<void*>(which));
 }
 
 Buffer::Buffer(size_t count, float value) : count_(count) {
@@ -98,12 +98,12 @@ bool Buffer::isSum(int nRanks) const {
   return true;
 }
 
-ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count) {
+ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on) {
   const Buffer mine(count), sum(count);
   contribute(mine, rank.rank);
-  const ncclResult_t called = ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, stream());
+  const ncclResult_t called = ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, on);
   if (called != ncclSuccess) return called;
-  synchronize();
+  synchronize(on);
   ncclResult_t later = ncclSuccess;
   BPS_NCCL(ncclCommGetAsyncError(comm, &later));
   if (later == ncclSuccess) BPS_CHECK(sum.isSum(rank.nRanks));

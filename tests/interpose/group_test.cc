@@ -97,7 +97,8 @@ BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
     BPS_NCCL(ncclGroupEnd());
     BPS_CHECK(first.isSum(self) && second.isSum(self));
   } else {
-    std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
+    // On one stream the calls would have to come in one order.
+    std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge, newStream())); });
     BPS_NCCL(allReduce(self, one, kLarge));
     second.join();
   }

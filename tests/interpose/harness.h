@@ -57,7 +57,8 @@ bool has(const std::string& text, const std::string& part);
 bool onDevice();
 // The scenario's stream, and the wait for it; on the host a call has ended when it returns.
 cudaStream_t stream();
-void synchronize();
+cudaStream_t newStream();
+void synchronize(cudaStream_t which = stream());
 
 // Floats where NCCL's buffers lie.
 class Buffer {
@@ -81,7 +82,7 @@ class Buffer {
 void contribute(const Buffer& buffer, int rank);
 
 // All-reduces `count` floats, waits, and checks the sum. The result is the call's, or what went wrong afterwards.
-ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count);
+ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on = stream());
 // Settles what bps serves on the communicator, with a large call, and forgets what NCCL was called with.
 void settle(const Rank& rank, ncclComm_t comm);
 
