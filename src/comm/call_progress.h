@@ -17,11 +17,11 @@
 #include <memory>
 
 #include "src/base/mutex.h"
-#include "src/base/spin.h"
 #include "src/comm/call_engine.h"
 #include "src/comm/call_inbox.h"
 #include "src/comm/first_error.h"
 #include "src/comm/host_stream.h"
+#include "src/net/spin.h"
 #include "src/net/standby.h"
 #include "src/net/waiter.h"
 
@@ -87,7 +87,7 @@ class CallProgress final : public StreamWorker {
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);
   net::Standby standby_;  // watch() with the turn, sleep() by the channel's thread
   CallEngine engine_ BPS_GUARDED_BY(turn_);
-  Spin<> spin_ BPS_GUARDED_BY(turn_);       // within calls
+  net::Spin<> spin_ BPS_GUARDED_BY(turn_);  // within calls
   bool open_ BPS_GUARDED_BY(turn_) = true;  // run() has not ended
   // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
   enum class Sleep : uint8_t { kLight, kNormal, kDeep };

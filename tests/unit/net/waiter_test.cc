@@ -1,10 +1,68 @@
-// A Waiter says which of its connections are worth asking after a sleep, and forgets none of them.
+// A Waiter says which of its connections are worth asking after a sleep, and forgets none of them; a Spin says when to
+// sleep.
 #include "src/net/waiter.h"
 
+#include "src/net/spin.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {
 namespace {
+
+using std::chrono::microseconds;
+
+struct TestClock {
+  using time_point = std::chrono::steady_clock::time_point;
+  static time_point now() { return time; }
+  static inline time_point time;
+};
+
+// How long a thread polls that asks every microsecond, when what it waits for comes after `wait`.
+microseconds polled(net::Spin<TestClock>& spin, microseconds wait) {
+  const auto begin = TestClock::time;
+  while (TestClock::time < begin + wait && spin.lasts()) TestClock::time += microseconds(1);
+  const auto ended = TestClock::time;
+  TestClock::time = std::max(ended, begin + wait);  // the rest was slept through
+  spin.renew();
+  return std::chrono::duration_cast<microseconds>(ended - begin);
+}
+
+TEST(Spin, LastsAsLongAsAWakeUpAtFirst) {
+  net::Spin<TestClock> spin;
+  const microseconds time = polled(spin, microseconds(1000));
+  EXPECT_GE(time, spin.kMost);
+  EXPECT_LE(time, spin.kMost + microseconds(4));
+}
+
+TEST(Spin, EndsAtOnceWhereWaitsAreLong) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(500));
+  EXPECT_EQ(polled(spin, microseconds(500)), microseconds(0));
+}
+
+TEST(Spin, LastsAgainWhenWaitsHaveBecomeShort) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 1000; ++i) polled(spin, microseconds(100000));
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(40));
+  EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
+
+TEST(Spin, OneLongWaitAmongShortOnesChangesNothing) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(20));
+  polled(spin, microseconds(1000000));
+  EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
+
+TEST(Spin, AForgottenWaitIsNotCounted) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(spin.lasts());
+    spin.forget();
+    TestClock::time += microseconds(1000);
+    spin.renew();
+  }
+  EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
 
 class WaiterTest : public ::testing::Test {
  protected:

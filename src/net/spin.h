@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace bps {
+namespace bps::net {
 
 template <class Clock = std::chrono::steady_clock>
 class Spin {
@@ -41,4 +41,4 @@ class Spin {
   std::chrono::nanoseconds mean_{0};
 };
 
-}  // namespace bps
+}  // namespace bps::net
