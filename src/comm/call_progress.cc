@@ -9,29 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Loops without progress before the channel's thread sleeps.
-constexpr int kSpins = 20;
-// How long a thread that waits for its own call polls before it sleeps. It lets others run meanwhile.
-constexpr std::chrono::microseconds kPatience(50);
-
-class Patience {
- public:
-  void renew() { loops_ = 0; }
-  // To be asked once per loop without progress.
-  bool lasts() {
-    constexpr unsigned kLoopsPerClock = 4;
-    const unsigned loop = loops_++;
-    if (loop % kLoopsPerClock != 0) return true;
-    const auto now = std::chrono::steady_clock::now();
-    if (loop == 0) since_ = now;
-    return now - since_ < kPatience;
-  }
-
- private:
-  unsigned loops_ = 0;
-  std::chrono::steady_clock::time_point since_;
-};
-
 // So many calls waited for at once make a caller trusted.
 constexpr unsigned kTrustedStreak = 8;
 
@@ -95,6 +72,7 @@ template <class F>
 void CallProgress::asCaller(F work) {
   if (!open_ || !trouble_.ok()) return;
   rouse();
+  waiter_.wakeAll();
   trouble_ = guarded(work);
   giveUpTurn();
 }
@@ -123,16 +101,12 @@ void CallProgress::end(const Status& failure) {
 }
 
 Status CallProgress::loop() {
-  int idleLoops = 0;
   while (!stopped()) {
     if (parts_.failure->failed()) return parts_.failure->get();
     BPS_TRY(std::exchange(trouble_, Status()));
-    if (BPS_TRY(step())) {
-      idleLoops = 0;
-      continue;
-    }
+    if (BPS_TRY(step())) continue;
     if (quiet()) drained_.store(engine_.completed());
-    else if (++idleLoops < kSpins) continue;
+    else if (pollsOn()) continue;
     BPS_TRY(standBy());
   }
   return {};
@@ -145,8 +119,18 @@ Result<bool> CallProgress::step() {
     moved = true;
   }
   moved = BPS_TRY(engine_.step()) || moved;
-  if (moved) waiter_.noteProgress();
+  if (moved) {
+    waiter_.noteProgress();
+    spin_.renew();
+  }
   return moved;
+}
+
+// After a loop in which nothing moved: false, sleep.
+bool CallProgress::pollsOn() {
+  if (!spin_.lasts()) return false;
+  waiter_.wakeAll();
+  return true;
 }
 
 Status CallProgress::standBy() {
@@ -156,7 +140,8 @@ Status CallProgress::standBy() {
   if (settle()) slept = sleepWithoutTurn();
   rouse();
   parts_.bell->clear();
-  return slept;
+  BPS_TRY(std::move(slept));
+  return waiter_.ask();
 }
 
 // The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look.
@@ -187,11 +172,9 @@ Status CallProgress::sleepWithoutTurn() {
 // A caller moves the calls until its own is done.
 Status CallProgress::drive(const StreamEntry& entry) {
   BPS_TRY(standby_.watch(false));
-  Patience patience;
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
-    const bool moved = BPS_TRY(step());
-    if (moved) patience.renew();
-    else if (patience.lasts()) ::sched_yield();
+    if (BPS_TRY(step())) continue;
+    if (pollsOn()) ::sched_yield();  // lets others run meanwhile
     else BPS_TRY(rest());
   }
   return {};

@@ -21,6 +21,7 @@
 #include "src/comm/call_inbox.h"
 #include "src/comm/first_error.h"
 #include "src/comm/host_stream.h"
+#include "src/net/spin.h"
 #include "src/net/standby.h"
 #include "src/net/waiter.h"
 
@@ -66,6 +67,7 @@ class CallProgress final : public StreamWorker {
   Status loop() BPS_REQUIRES(turn_);
   // Moves what can move; true when anything did.
   Result<bool> step() BPS_REQUIRES(turn_);
+  bool pollsOn() BPS_REQUIRES(turn_);
   Status standBy() BPS_REQUIRES(turn_);
   Status sleepWithoutTurn() BPS_REQUIRES(turn_);
   Status drive(const StreamEntry& entry) BPS_REQUIRES(turn_);
@@ -89,6 +91,7 @@ class CallProgress final : public StreamWorker {
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);
   net::Standby standby_;  // watch() with the turn, sleep() by the channel's thread
   CallEngine engine_ BPS_GUARDED_BY(turn_);
+  net::Spin<> spin_ BPS_GUARDED_BY(turn_);  // within calls
   bool open_ BPS_GUARDED_BY(turn_) = true;  // run() has not ended
   // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
   enum class Sleep : uint8_t { kLight, kNormal, kDeep };

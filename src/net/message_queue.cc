@@ -18,7 +18,7 @@ Result<bool> MessageQueue::post() {
 
 Result<bool> MessageQueue::complete() {
   bool moved = false;
-  while (!posted_.empty()) {
+  while (!posted_.empty() && comm_->awake()) {
     const Completion completion = BPS_TRY(comm_->test(posted_.front().request));
     if (!completion.done) break;
     if (direction_ == Direction::kReceive) received_.push_back(completion.bytes);

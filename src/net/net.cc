@@ -30,11 +30,13 @@ void Comm::deregister(void* memory) {
 }
 
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
+  awake_ = true;
   // The interface takes a pointer to non-const for both directions; sending only reads.
   return Request{BPS_TRY(driver_->isend(raw_, const_cast<void*>(data), bytes, memory))};
 }
 
 Result<Request> Comm::irecv(void* data, size_t bytes, void* memory) {
+  awake_ = true;
   return Request{BPS_TRY(driver_->irecv(raw_, data, bytes, memory))};
 }
 

@@ -67,11 +67,15 @@ class Comm {
   // none; arm() right before sleeping, true: do not sleep, there is something to do.
   int waitFd() const { return waitFd_; }
   Result<bool> arm();
+  // Whether test() may find anything new (see Waiter).
+  bool awake() const { return awake_; }
+  void setAwake(bool awake) { awake_ = awake; }
 
  private:
   std::shared_ptr<Driver> driver_;
   void* raw_;
   bool sends_;
+  bool awake_ = true;
   int waitFd_ = -1;
   std::vector<void*> registered_;  // in the order of registration; a handle may stand here twice
 };

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 
@@ -27,6 +28,11 @@ Status Standby::watch(bool connections) {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connections_, &event) != 0) return systemFailure("epoll_ctl", errno);
   watches_ = connections;
   return {};
+}
+
+Result<bool> Standby::sleep(std::chrono::microseconds most) const {
+  std::array<epoll_event, 2> events{};
+  return BPS_TRY(sleepOn(epoll_.get(), most, events)) > 0;
 }
 
 }  // namespace bps::net

@@ -19,7 +19,7 @@ class Standby {
   // One system call when it changes something.
   Status watch(bool connections);
   // False: `most` has passed.
-  Result<bool> sleep(std::chrono::microseconds most) const { return sleepOn(epoll_.get(), most); }
+  Result<bool> sleep(std::chrono::microseconds most) const;
 
  private:
   Standby(UniqueFd epoll, int connections) : epoll_(std::move(epoll)), connections_(connections) {}

@@ -1,21 +1,17 @@
 #include "src/net/waiter.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "src/base/format.h"
 
 namespace bps::net {
 
-Result<bool> sleepOn(int epoll, std::chrono::microseconds most) {
+Result<size_t> sleepOn(int epoll, std::chrono::microseconds most, std::span<epoll_event> events) {
   const timespec span{static_cast<time_t>(most.count() / 1000000), static_cast<long>(most.count() % 1000000) * 1000};
-  std::array<epoll_event, 8> events{};
   const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), &span, nullptr);
   if (count < 0 && errno != EINTR) return systemFailure("epoll_pwait2", errno);
-  return count > 0;
+  return static_cast<size_t>(std::max(0, count));
 }
 
 Result<Waiter> Waiter::create(const Doorbell& bell) {
@@ -24,7 +20,7 @@ Result<Waiter> Waiter::create(const Doorbell& bell) {
   epoll_event event{};
   event.events = EPOLLIN;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
-  return Waiter(std::move(epoll));
+  return Waiter(std::move(epoll));  // the doorbell's event has no connection
 }
 
 Status Waiter::add(Comm& comm) {
@@ -34,17 +30,21 @@ Status Waiter::add(Comm& comm) {
   }
   epoll_event event{};
   event.events = EPOLLIN;
+  event.data.ptr = &comm;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, comm.waitFd(), &event) != 0) return systemFailure("epoll_ctl", errno);
   sleepers_.push_back(&comm);
+  events_.resize(sleepers_.size() + 1);
   return {};
 }
 
 void Waiter::remove(Comm& comm) {
   std::erase(pollers_, &comm);
+  comm.setAwake(true);  // who uses it learns of a failure from test()
   if (std::erase(sleepers_, &comm) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm.waitFd(), nullptr);
 }
 
 void Waiter::clear() {
+  wakeAll();
   for (Comm* comm : sleepers_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm->waitFd(), nullptr);
   sleepers_.clear();
   pollers_.clear();
@@ -56,11 +56,27 @@ bool Waiter::arm() {
   std::vector<Comm*> failed;
   for (Comm* comm : sleepers_) {
     Result<bool> armed = comm->arm();
+    const bool asleep = armed.ok() && !std::move(armed).value();
+    comm->setAwake(!asleep);
     if (!armed.ok()) failed.push_back(comm);
-    else if (std::move(armed).value()) ready = true;
+    else if (!asleep) ready = true;
   }
   for (Comm* comm : failed) remove(*comm);
-  return ready || !failed.empty();
+  if (!ready && failed.empty()) return false;
+  wakeAll();  // without a sleep nobody says which of the others have something
+  return true;
+}
+
+void Waiter::wakeAll() {
+  for (Comm* comm : sleepers_) comm->setAwake(true);
+}
+
+Status Waiter::sleepAtMost(std::chrono::microseconds most) {
+  const size_t count = BPS_TRY(sleepOn(epoll_.get(), most, events_));
+  if (count == 0) wakeAll();  // connections look after their peers by the clock, too
+  for (size_t i = 0; i < count; ++i)
+    if (events_[i].data.ptr != nullptr) static_cast<Comm*>(events_[i].data.ptr)->setAwake(true);
+  return {};
 }
 
 std::chrono::microseconds Waiter::limit(std::chrono::milliseconds most) {

@@ -1,8 +1,15 @@
 // Waiter: lets a progress thread sleep until one of its connections or its doorbell has something for it.
 //
+// A connection that was armed and had nothing to do is asleep until a sleep says that it has, or something is posted on
+// it: so a thread with many of them need not ask each by a system call of its own. Who polls instead of sleeping wakes
+// all of them first.
+//
 // Belongs to one thread. Connections whose plugin cannot wake a sleeper (no bpsNetWait_v1) are polled with back-off.
 #pragma once
+#include <sys/epoll.h>
+
 #include <chrono>
+#include <span>
 #include <vector>
 
 #include "src/base/fd.h"
@@ -11,8 +18,8 @@
 
 namespace bps::net {
 
-// Sleeps until the epoll descriptor has an event, or, false, `most` has passed.
-Result<bool> sleepOn(int epoll, std::chrono::microseconds most);
+// Sleeps until the epoll descriptor has events, or `most` has passed. Returns how many of them stand in `events`.
+Result<size_t> sleepOn(int epoll, std::chrono::microseconds most, std::span<epoll_event> events);
 
 class Waiter {
  public:
@@ -27,20 +34,32 @@ class Waiter {
   Status sleep(std::chrono::milliseconds most) { return arm() ? Status() : wait(most); }
   // Tells the connections that somebody will sleep; true: do not, there is something to do.
   bool arm();
-  Status wait(std::chrono::milliseconds most) { return sleepOn(epoll_.get(), limit(most)).status(); }
+  Status wait(std::chrono::milliseconds most) { return sleepAtMost(limit(most)); }
+  // Asks who is awake, after a sleep elsewhere.
+  Status ask() { return sleepAtMost(std::chrono::microseconds(0)); }
+  void wakeAll();
   // How long a sleep may be, with regard to connections that must be polled; longer each time without progress.
   std::chrono::microseconds limit(std::chrono::milliseconds most);
   bool polls() const { return !pollers_.empty(); }
   // Readable when wait() would end. See Standby.
   int fd() const { return epoll_.get(); }
-  // Something was done since the last sleep: poll eagerly again.
-  void noteProgress() { backOff_ = kLeastBackOff; }
+  // To be called after each round of steps in which something was done: poll eagerly again. Now and then all are woken,
+  // since those that are busy for long must not make a thread forget the others.
+  void noteProgress() {
+    backOff_ = kLeastBackOff;
+    if (++moves_ % kMovesPerRound == 0) wakeAll();
+  }
 
  private:
   static constexpr std::chrono::microseconds kLeastBackOff{20}, kMostBackOff{1000};
+  static constexpr unsigned kMovesPerRound = 16;
 
   Waiter(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+  Status sleepAtMost(std::chrono::microseconds most);
+
   UniqueFd epoll_;
+  std::vector<epoll_event> events_{1};  // room for one of each connection, and the doorbell's
+  unsigned moves_ = 0;
   std::vector<Comm*> sleepers_;  // have a descriptor
   std::vector<Comm*> pollers_;   // have none
   std::chrono::microseconds backOff_ = kLeastBackOff;

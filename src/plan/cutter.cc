@@ -18,13 +18,15 @@ size_t largestIndex(const std::vector<size_t>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-size_t roundsFor(size_t quanta, size_t quantumBytes, const CutLimits& limits) {
+// By the largest share, but what makes small calls fine by the mean one: the pieces of the small shares of unequal
+// owners cost as many messages as those of the large ones.
+size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const CutLimits& limits) {
   const size_t most = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);
   const size_t needed = ceilDivide(quanta, most);
   const size_t unit = std::max<size_t>(1, limits.unitBytes / quantumBytes);
   // What is under way at the end of a call is not hidden behind anything: half units keep it small in small calls.
-  const size_t halves = quanta / std::max<size_t>(1, unit / 2);
-  const size_t finest = quanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
+  const size_t halves = meanQuanta / std::max<size_t>(1, unit / 2);
+  const size_t finest = meanQuanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
   const size_t wanted = std::max(
       {size_t{1}, ceilDivide(quanta, unit), std::min(limits.minRounds, finest), std::min(kFineRounds, halves)});
   return std::max(needed, std::min(wanted, quanta));
@@ -119,9 +121,11 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
     credit_[owner] += bytes * weights_[owner] - total_ * elements[owner] * elementBytes;
   }
   const size_t quanta = ceilDivide(elements[largestIndex(elements)], cut.quantum);
+  const auto owners =
+      static_cast<size_t>(std::count_if(weights_.begin(), weights_.end(), [](auto w) { return w > 0; }));
   const size_t quantumBytes = cut.quantum * elementBytes;
   if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
-  else cut.rounds = roundsFor(quanta, quantumBytes, limits);
+  else cut.rounds = roundsFor(quanta, ceilDivide(count / owners, cut.quantum), quantumBytes, limits);
   return cut;
 }
 

@@ -10,11 +10,6 @@
 #include "src/base/log.h"
 
 namespace bps {
-namespace {
-
-constexpr int kSpins = 20;
-
-}  // namespace
 
 Result<std::unique_ptr<LaneThread>> LaneThread::start(const Env& env, std::vector<int> cpus) {
   Doorbell bell = BPS_TRY(Doorbell::create());
@@ -152,6 +147,7 @@ void LaneThread::rest() {
     summed += entry.job->bytesSummed();
   }
   bytesSummed_.store(summed);
+  if (!busy) spin_.forget();
   const std::chrono::milliseconds most(connecting ? 1 : busy ? 500 : 3600000);
   const Status slept = waiter_.sleep(most);
   bell_.clear();
@@ -167,14 +163,15 @@ void LaneThread::run() {
     if (::sched_setaffinity(0, sizeof set, &set) != 0)
       logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
   }
-  int idleLoops = 0;
   while (!stop_.load()) {
     const bool commanded = runCommands();
     const bool moved = stepJobs();
     if (commanded || moved) {
-      idleLoops = 0;
+      spin_.renew();
       waiter_.noteProgress();
-    } else if (entries_.empty() || ++idleLoops >= kSpins) {
+    } else if (!entries_.empty() && spin_.lasts()) {
+      waiter_.wakeAll();
+    } else {
       rest();
     }
   }

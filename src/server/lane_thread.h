@@ -12,6 +12,7 @@
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
+#include "src/net/spin.h"
 #include "src/net/waiter.h"
 #include "src/server/served_job.h"
 
@@ -54,6 +55,7 @@ class LaneThread {
   net::Waiter waiter_;
   std::vector<int> cpus_;
   std::map<uint64_t, Entry> entries_;
+  net::Spin<> spin_;
   std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at its end
   Mutex mutex_;
   std::vector<Command> commands_ BPS_GUARDED_BY(mutex_);

@@ -29,6 +29,7 @@ Status ServedJob::build() {
   }
   ServiceSpec spec;
   spec.machines = machines;
+  spec.first = (spec_.endpoint + 1) % machines;
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
   spec.ranks = spec_.roster.ranks.size();

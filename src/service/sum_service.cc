@@ -84,11 +84,12 @@ Result<bool> SumService::step() {
     moved = moved || received;
   }
   culprit_.reset();
-  while (roundReady()) {
-    BPS_TRY(sumRound());
-    moved = true;
-  }
-  for (size_t m = 0; m < spec_.machines; ++m) {
+  // One at a time: its answers go to all machines before those of the next go to any.
+  const bool ready = roundReady();
+  if (ready) BPS_TRY(sumRound());
+  moved = moved || ready;
+  for (size_t i = 0; i < spec_.machines; ++i) {
+    const size_t m = (spec_.first + i) % spec_.machines;
     if (!answers_[m]) continue;
     culprit_ = m;
     const bool sent = BPS_TRY(answers_[m]->step());

@@ -32,6 +32,7 @@ namespace bps {
 struct ServiceSpec {
   size_t machines = 0;
   std::optional<size_t> local;  // the machine this service runs in
+  size_t first = 0;             // the machine that is answered first: not the same one by all owners
   size_t depth = 0;
   size_t maxChunkBytes = 0;
   uint64_t ranks = 0;  // divisor of an average

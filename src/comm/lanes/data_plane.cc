@@ -67,10 +67,14 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
     if (link.pushOut)
       lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, plan.limits, plan.depth, std::move(link)));
   }
+  for (size_t endpoint = 0; endpoint < lanes_.size(); ++endpoint)
+    if (plan.owners[endpoint]) order_.push_back(endpoint);
+  std::rotate(order_.begin(), order_.begin() + static_cast<ptrdiff_t>((self_ + 1) % order_.size()), order_.end());
   if (!plan.owners[self_]) return {};
   ServiceSpec spec;
   spec.machines = machines;
   spec.local = self_;
+  spec.first = (self_ + 1) % machines;
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
   spec.ranks = roster.ranks.size();
@@ -98,8 +102,8 @@ bool DataPlane::drained() const {
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
-// A broken lane does not keep the others from moving: a peer may end its connections while the last answers that
-// another waits for are still to be sent.
+// What others wait for goes before what we ask of them. A broken lane does not keep the others from moving: a peer may
+// end its connections while the last answers that another waits for are still to be sent.
 Result<bool> DataPlane::step() {
   bool moved = false;
   Status broken;
@@ -112,12 +116,11 @@ Result<bool> DataPlane::step() {
       culprit_ = endpoint;
     }
   };
-  for (size_t endpoint = 0; endpoint < lanes_.size(); ++endpoint)
-    if (lanes_[endpoint] != nullptr) note(lanes_[endpoint]->step(), endpoint);
   if (service_ != nullptr) {
     Result<bool> served = service_->step();
     note(std::move(served), service_->culprit());
   }
+  for (const size_t endpoint : order_) note(lanes_[endpoint]->step(), endpoint);
   if (!broken.ok()) return broken;
   return moved;
 }

@@ -124,15 +124,13 @@ Result<bool> RemoteLane::step() {
 }
 
 Result<bool> RemoteLane::move() {
-  bool moved = false;
-  while (nextReady() && admitted_ - retired_ < std::min(depth_, waiting_.front().call->window)) {
-    BPS_TRY(admit());
-    moved = true;
-  }
+  // One at a time: the owners' first chunks go out before the second of any, so that their first rounds are soon whole.
+  const bool admits = nextReady() && admitted_ - retired_ < std::min(depth_, waiting_.front().call->window);
+  if (admits) BPS_TRY(admit());
   const bool received = answers_.step();
   const bool sent = pushes_.step();
   while (canRetire()) BPS_TRY(retire());
-  return moved || received || sent;
+  return admits || received || sent;
 }
 
 void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {

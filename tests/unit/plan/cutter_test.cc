@@ -182,6 +182,15 @@ TEST(CutterTest, SmallerCallsKeepTheirRoundsDownToTheSmallestChunk) {
   EXPECT_EQ(cutter.next(20U << 10, 1).rounds, 1U);
 }
 
+TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
+  const CutLimits limits{.unitBytes = 16U << 10, .eagerBytes = 0};
+  Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
+  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 14U);         // the mean share of 114 KiB in half units
+  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
+  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest still bounds them
+  EXPECT_EQ(most.next(1U << 20, 1).rounds, 16U);           // 7/29 of 1 MiB in units
+}
+
 TEST(CutterTest, TwoCuttersFedAlikeAgree) {
   const Weights weights{3, 1, 4, 1, 5};
   Cutter one(weights, kSmall), other(weights, kSmall);

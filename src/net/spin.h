@@ -1,0 +1,44 @@
+// Spin: whether a thread that waits should poll once more or sleep, learned from how long its waits took lately.
+//
+// To be woken takes tens of microseconds, so a thread polls for as long first. Where what it waits for usually comes
+// much later than that, as on slow links, it would only take processor time from those who bring it: then it sleeps at
+// once. Belongs to one thread at a time.
+#pragma once
+#include <algorithm>
+#include <chrono>
+
+namespace bps::net {
+
+template <class Clock = std::chrono::steady_clock>
+class Spin {
+ public:
+  static constexpr std::chrono::nanoseconds kMost = std::chrono::microseconds(50);
+  static constexpr std::chrono::nanoseconds kWorth = 2 * kMost;    // longer waits are slept through from the start
+  static constexpr std::chrono::nanoseconds kCounted = 8 * kMost;  // as so long any longer wait is counted
+
+  // Something moved: the wait, if there was one, is over.
+  void renew() {
+    if (loops_ == 0) return;
+    loops_ = 0;
+    mean_ += (std::min<std::chrono::nanoseconds>(Clock::now() - since_, kCounted) - mean_) / kMemory;
+  }
+  // The wait under way says nothing about the next ones.
+  void forget() { loops_ = 0; }
+  // To be asked once per loop in which nothing moved. False: sleep.
+  bool lasts() {
+    const unsigned loop = loops_++;
+    if (loop == 0) since_ = Clock::now();
+    if (mean_ > kWorth) return false;
+    return loop % kLoopsPerClock != 0 || Clock::now() - since_ < kMost;
+  }
+
+ private:
+  static constexpr int kMemory = 8;  // waits
+  static constexpr unsigned kLoopsPerClock = 4;
+
+  unsigned loops_ = 0;  // of the wait under way
+  typename Clock::time_point since_;
+  std::chrono::nanoseconds mean_{0};
+};
+
+}  // namespace bps::net

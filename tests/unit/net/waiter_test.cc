@@ -1,0 +1,152 @@
+// A Waiter says which of its connections are worth asking after a sleep, and forgets none of them; a Spin says when to
+// sleep.
+#include "src/net/waiter.h"
+
+#include "src/net/spin.h"
+#include "tests/unit/net/net_fixture.h"
+
+namespace bps::test {
+namespace {
+
+using std::chrono::microseconds;
+
+struct TestClock {
+  using time_point = std::chrono::steady_clock::time_point;
+  static time_point now() { return time; }
+  static inline time_point time;
+};
+
+// How long a thread polls that asks every microsecond, when what it waits for comes after `wait`.
+microseconds polled(net::Spin<TestClock>& spin, microseconds wait) {
+  const auto begin = TestClock::time;
+  while (TestClock::time < begin + wait && spin.lasts()) TestClock::time += microseconds(1);
+  const auto ended = TestClock::time;
+  TestClock::time = std::max(ended, begin + wait);  // the rest was slept through
+  spin.renew();
+  return std::chrono::duration_cast<microseconds>(ended - begin);
+}
+
+TEST(Spin, LastsAsLongAsAWakeUpAtFirst) {
+  net::Spin<TestClock> spin;
+  const microseconds time = polled(spin, microseconds(1000));
+  EXPECT_GE(time, spin.kMost);
+  EXPECT_LE(time, spin.kMost + microseconds(4));
+}
+
+TEST(Spin, EndsAtOnceWhereWaitsAreLong) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(500));
+  EXPECT_EQ(polled(spin, microseconds(500)), microseconds(0));
+}
+
+TEST(Spin, LastsAgainWhenWaitsHaveBecomeShort) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 1000; ++i) polled(spin, microseconds(100000));
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(40));
+  EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
+
+TEST(Spin, OneLongWaitAmongShortOnesChangesNothing) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(20));
+  polled(spin, microseconds(1000000));
+  EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
+
+TEST(Spin, AForgottenWaitIsNotCounted) {
+  net::Spin<TestClock> spin;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(spin.lasts());
+    spin.forget();
+    TestClock::time += microseconds(1000);
+    spin.renew();
+  }
+  EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
+
+class WaiterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const Pair& pair : pairs_) {
+      EXPECT_TRUE(waiter_.add(*pair.receiver).ok());
+      receives_.push_back(valueOf(pair.receiver->irecv(room_.data(), room_.size(), nullptr)));
+    }
+  }
+  void TearDown() override { waiter_.clear(); }
+  void sendOn(size_t index) {
+    Comm& sender = *pairs_[index].sender;
+    EXPECT_TRUE(finish(sender, valueOf(sender.isend(room_.data(), 3, nullptr))).ok());
+  }
+  std::vector<bool> awake() const {
+    std::vector<bool> awake;
+    for (const Pair& pair : pairs_) awake.push_back(pair.receiver->awake());
+    return awake;
+  }
+  using Awake = std::vector<bool>;
+
+  std::shared_ptr<net::Plugin> plugin_ = loadOurs(Carrier::kTcp);
+  std::array<Pair, 3> pairs_{connectPair(*plugin_), connectPair(*plugin_), connectPair(*plugin_)};
+  std::vector<uint8_t> room_ = std::vector<uint8_t>(10);
+  std::vector<Request> receives_;
+  Doorbell bell_ = valueOf(Doorbell::create());
+  net::Waiter waiter_ = valueOf(net::Waiter::create(bell_));
+};
+
+TEST_F(WaiterTest, OnlyThoseThatEndedASleepAreAwake) {
+  EXPECT_EQ(awake(), Awake({true, true, true}));
+  EXPECT_FALSE(waiter_.arm());
+  EXPECT_EQ(awake(), Awake({false, false, false}));
+  sendOn(1);
+  EXPECT_TRUE(waiter_.wait(kPatience).ok());
+  EXPECT_EQ(awake(), Awake({false, true, false}));
+  waiter_.wakeAll();
+  EXPECT_EQ(awake(), Awake({true, true, true}));
+}
+
+TEST_F(WaiterTest, ASleepElsewhereIsAskedAbout) {
+  EXPECT_FALSE(waiter_.arm());
+  sendOn(2);
+  while (!pairs_[2].receiver->awake()) EXPECT_TRUE(waiter_.ask().ok());
+  EXPECT_TRUE(finish(*pairs_[2].receiver, receives_[2]).ok());
+}
+
+TEST_F(WaiterTest, WhatIsPostedWakes) {
+  EXPECT_FALSE(waiter_.arm());
+  valueOf(pairs_[0].receiver->irecv(room_.data(), room_.size(), nullptr));
+  EXPECT_EQ(awake(), Awake({true, false, false}));
+}
+
+TEST_F(WaiterTest, WhoHasSomethingToDoStaysAwakeWhateverElseHappens) {
+  Comm& sender = *pairs_[0].sender;
+  EXPECT_TRUE(waiter_.add(sender).ok());
+  valueOf(sender.isend(room_.data(), 3, nullptr));
+  EXPECT_TRUE(waiter_.arm()) << "sent, and to be tested";
+  bell_.ring();
+  EXPECT_TRUE(waiter_.ask().ok());
+  EXPECT_TRUE(sender.awake());
+}
+
+// A failed connection with requests that nobody tests any more is ready for ever.
+TEST_F(WaiterTest, WithoutASleepAllAreAwake) {
+  EXPECT_FALSE(waiter_.arm());
+  pairs_[0].sender.reset();
+  EXPECT_TRUE(waiter_.wait(kPatience).ok());
+  while (pairs_[0].receiver->test(receives_[0]).ok()) std::this_thread::yield();
+  EXPECT_TRUE(waiter_.arm());
+  EXPECT_EQ(awake(), Awake({true, true, true}));
+}
+
+TEST_F(WaiterTest, ASleepThatNobodyEndedWakesAll) {
+  EXPECT_FALSE(waiter_.arm());
+  EXPECT_TRUE(waiter_.wait(std::chrono::milliseconds(1)).ok());
+  EXPECT_EQ(awake(), Awake({true, true, true}));
+}
+
+TEST_F(WaiterTest, BusyOnesDoNotMakeTheOthersForgotten) {
+  EXPECT_FALSE(waiter_.arm());
+  for (int i = 0; i < 100; ++i) waiter_.noteProgress();
+  EXPECT_EQ(awake(), Awake({true, true, true}));
+}
+
+}  // namespace
+}  // namespace bps::test
