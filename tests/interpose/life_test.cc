@@ -114,7 +114,8 @@ BPS_SCENARIO(ADeadRankIsAnErrorAndNotAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG
   const Buffer token(1);
   if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
   else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
-  synchronize();  // an abort by the other rank ends what is not done
+  synchronize();
+  Rank{self.rank, 2, self.page}.meet(1);  // the other's abort would end what is not done
   BPS_NCCL(ncclCommAbort(comm));
 }
 
