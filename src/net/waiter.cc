@@ -56,9 +56,10 @@ bool Waiter::arm() {
   std::vector<Comm*> failed;
   for (Comm* comm : sleepers_) {
     Result<bool> armed = comm->arm();
-    const bool asleep = armed.ok() && !std::move(armed).value();
+    const bool broken = !armed.ok();
+    const bool asleep = !broken && !std::move(armed).value();
     comm->setAwake(!asleep);
-    if (!armed.ok()) failed.push_back(comm);
+    if (broken) failed.push_back(comm);
     else if (!asleep) ready = true;
   }
   for (Comm* comm : failed) remove(*comm);
