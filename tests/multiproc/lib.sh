@@ -33,6 +33,7 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 
 # start_server NAME: sets SERVER_PID and SERVER_ADDRESS.
 start_server() {
+  rm -f "$WORK/$1.out"  # what an earlier one of this name wrote: the shell empties it only once this one runs
   "$BIN/bps-server" --listen 127.0.0.1:0 > "$WORK/$1.out" 2> "$WORK/$1.err" &
   SERVER_PID=$!
   PIDS+=("$SERVER_PID")
