@@ -103,6 +103,8 @@ begin() {
   ahead=$!
 }
 
+has_clang() { make -s --no-print-directory FLAVOUR=asan compiler | grep -q clang; }
+
 # sanitizers: the suites with their run-time checkers, zero suppressions. While one flavour's tests run the next one is
 # built.
 asan=(build/asan/tests/unit build/asan/tests/inproc libraries)
@@ -115,6 +117,7 @@ sanitizers() {
   for suite in unit inproc; do gtest build/asan $suite 400; done
   wait "$ahead"
   flavour tsan "${tsan[@]}" || return
+  has_clang && begin tsa compiled-rest
   for suite in $([ "$long" = 1 ] && echo unit) inproc; do gtest build/tsan "$suite" 400; done
 }
 
@@ -132,10 +135,11 @@ fuzz() {
 
 run_fuzzers() {
   local source
-  if [ "$(make -s --no-print-directory FLAVOUR=asan compiler | grep -c clang)" = 0 ]; then
+  if ! has_clang; then
     skip "fuzzing, thread-safety analysis: no clang++ with its sanitizers"
     return
   fi
+  wait "$ahead"
   # Everything else has been compiled by clang, with the analysis, for the sanitized test programs.
   flavour tsa compiled-rest && pass "clang compiles everything; thread-safety analysis"
   flavour asan fuzzers || return
