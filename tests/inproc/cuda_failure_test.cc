@@ -68,7 +68,7 @@ TEST(CudaFailure, FailedCopyEndsTheCommunicatorEverywhere) {
 // The stream stands before the call when the communicator ends: it passes the call later, and bps does not touch the
 // buffers any more.
 TEST(CudaFailure, AbortLetsAStreamPassLater) {
-  run(2, [](Communicator& comm) -> Status {
+  const auto outcomes = run(2, [](Communicator& comm) -> Status {
     const OneCall call;
     const auto release = call.stream.hold();
     BPS_TRY(call.issue(comm));
@@ -77,6 +77,7 @@ TEST(CudaFailure, AbortLetsAStreamPassLater) {
     call.stream.synchronize();
     return {};
   });
+  for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("aborted"));
 }
 
 // The others never come: the stream stands in the call.
@@ -97,7 +98,7 @@ TEST(CudaFailure, StreamOutlivesTheCommunicator) {
   std::vector<std::unique_ptr<OneCall>> calls(2);
   std::vector<std::function<void()>> releases(2);
   const cuda::Scope scope(device(0));
-  run(2, [&](Communicator& comm) -> Status {
+  const auto outcomes = run(2, [&](Communicator& comm) -> Status {
     calls[comm.rank()] = std::make_unique<OneCall>();
     releases[comm.rank()] = calls[comm.rank()]->stream.hold();
     BPS_TRY(calls[comm.rank()]->issue(comm));
@@ -106,6 +107,7 @@ TEST(CudaFailure, StreamOutlivesTheCommunicator) {
     return {};
   });
   for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(outcomes[rank].message(), HasSubstr("aborted"));
     releases[rank]();
     calls[rank]->stream.synchronize();
   }
