@@ -105,20 +105,21 @@ begin() {
 
 has_clang() { make -s --no-print-directory FLAVOUR=asan compiler | grep -q clang; }
 
-# sanitizers: the suites with their run-time checkers, zero suppressions. While one flavour's tests run the next one is
-# built.
-asan=(build/asan/tests/unit build/asan/tests/inproc libraries)
+# sanitizers: the suites with their run-time checkers, zero suppressions; the unit tests in the long version only, where
+# time allows. While one flavour's tests run the next one is built.
+suites=(inproc)
+[ "$long" = 1 ] && suites+=(unit)
+asan=("${suites[@]/#/build/asan/tests/}" libraries)
 sanitizers() {
-  local tsan=(build/tsan/tests/inproc libraries) suite
-  [ "$long" = 1 ] && tsan+=("build/tsan/tests/unit")
+  local tsan=("${suites[@]/#/build/tsan/tests/}" libraries) suite
   wait "$ahead"
   flavour asan "${asan[@]}"
   begin tsan "${tsan[@]}"
-  for suite in unit inproc; do gtest build/asan $suite 400; done
+  for suite in "${suites[@]}"; do gtest build/asan "$suite" 400; done
   wait "$ahead"
   flavour tsan "${tsan[@]}" || return
   has_clang && begin tsa compiled-rest
-  for suite in $([ "$long" = 1 ] && echo unit) inproc; do gtest build/tsan "$suite" 400; done
+  for suite in "${suites[@]}"; do gtest build/tsan "$suite" 400; done
 }
 
 # fuzz NAME: as run_scripts wants it, a program that is right when it ends with 0.

@@ -4,7 +4,7 @@ TEST_LIBS   := -lgtest -lgmock -lgtest_main
 UNIT_DIRS   := $(filter-out $(if $(filter without,$(VERBS)),%/verbs_ib/),$(wildcard tests/unit/*/))
 
 define suite
-$(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(if $(filter unit,$(1)),$(UNIT_DIRS),$(wildcard tests/$(1)/*/)) tests/support)) $(call objects,$(PLUGIN_PARTS) $(API_SRCS) $(filter-out %/main.cc,$(PERF_SRCS))) $(SERVER) $(CORE)
+$(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(if $(filter unit,$(1)),$(UNIT_DIRS),$(wildcard tests/$(1)/*/)) tests/support)) $(call objects,$(PLUGIN_PARTS) $(API_SRCS) $(if $(filter unit,$(1)),$(filter-out %/main.cc,$(PERF_SRCS)))) $(SERVER) $(CORE)
 	@mkdir -p $$(@D)
 	$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(CORE_LIBS)
 endef
@@ -87,9 +87,9 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
 compiled-rest: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
-compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
+compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ $(UNIT_DIRS) tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
+  $(call sources,$(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.

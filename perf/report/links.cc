@@ -9,17 +9,17 @@
 namespace bps::perf {
 namespace {
 
-using Json = nlohmann::json;
+using Facts = nlohmann::json;
 
-double gigabytes(const Json& bytes) { return bytes.get<double>() / 1e9; }
+double gigabytes(const Facts& bytes) { return bytes.get<double>() / 1e9; }
 
-double sum(const Json& kinds) {
+double sum(const Facts& kinds) {
   double all = 0;
   for (const auto& bytes : kinds) all += gigabytes(bytes);
   return all;
 }
 
-bool tellsSomething(const Json& machine) {
+bool tellsSomething(const Facts& machine) {
   for (const auto& seat : machine["ranks"])
     if (seat.get<std::string>().starts_with("GPU ")) return true;
   size_t memories = 0;
@@ -28,7 +28,7 @@ bool tellsSomething(const Json& machine) {
 }
 
 // "peer 0.05 and 0.05, nic ...": what each kind has of both directions.
-std::string kindsText(const Json& link) {
+std::string kindsText(const Facts& link) {
   std::string text;
   for (const char* kind : {"peer", "staging", "sum", "nic"}) {
     const double up = link["up"].contains(kind) ? gigabytes(link["up"][kind]) : 0;
@@ -41,9 +41,9 @@ std::string kindsText(const Json& link) {
 }  // namespace
 
 std::string linksText(const std::string& description) {
-  const Json facts = Json::parse(description, nullptr, false);
+  const Facts facts = Facts::parse(description, nullptr, false);
   if (!facts.is_object() || !facts.contains("machine") || !tellsSomething(facts["machine"])) return {};
-  const Json& machine = facts["machine"];
+  const Facts& machine = facts["machine"];
   std::string text = fmt::format("# links of {} by {}: {} calls, {:.6g} GB; GB towards the CPU and from it\n",
                                  machine["host"].get<std::string>(), machine["strategy"].get<std::string>(),
                                  machine["calls"].get<uint64_t>(), gigabytes(machine["bytes"]));

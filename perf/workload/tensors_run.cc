@@ -14,7 +14,7 @@
 namespace bps::perf {
 namespace {
 
-constexpr uint8_t kStale = 0x5a;  // what results are filled with before
+constexpr uint8_t kFill = 0x5a;  // what results are filled with before
 
 struct Job {
   std::string path;
@@ -69,7 +69,7 @@ Result<Job> prepare(const WorkloadOptions& options, int rank) {
     BPS_TRY(checkExpected(job, path));
   }
   job.result = std::make_unique_for_overwrite<uint8_t[]>(job.file.dataBytes);
-  std::memset(job.result.get(), kStale, job.file.dataBytes);
+  std::memset(job.result.get(), kFill, job.file.dataBytes);
   for (const TensorInfo& tensor : job.file.tensors) job.byName.push_back(&tensor);
   std::sort(job.byName.begin(), job.byName.end(),
             [](const TensorInfo* a, const TensorInfo* b) { return a->name < b->name; });

@@ -20,7 +20,7 @@ struct Table {
 };
 
 void leaveAtExit();
-constexpr std::chrono::seconds kLeaving{3};
+constexpr std::chrono::seconds kDepartures{3};
 
 Table& table() {
   // Never freed: calls may come while the process's static objects are destroyed.
@@ -65,7 +65,7 @@ void leaveAtExit() {
     });
   });
   if (!started.ok()) return;
-  const auto until = std::chrono::steady_clock::now() + kLeaving;
+  const auto until = std::chrono::steady_clock::now() + kDepartures;
   const MutexLock lock(progress->mutex);
   while (!progress->done && std::chrono::steady_clock::now() < until)
     progress->changed.waitUntil(progress->mutex, until);

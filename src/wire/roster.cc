@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kRosterVersion = 1;
 constexpr size_t kNameBytes = 4096;
 
 bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
@@ -97,7 +97,7 @@ std::string Roster::endpointName(size_t endpoint) const {
 
 Blob encode(const Roster& roster) {
   WireWriter out;
-  out.put(kVersion).put(roster.jobId);
+  out.put(kRosterVersion).put(roster.jobId);
   out.put(static_cast<uint32_t>(roster.ranks.size()));
   for (const RankEntry& rank : roster.ranks) put(out, rank);
   out.put(static_cast<uint32_t>(roster.machines.size()));
@@ -116,8 +116,8 @@ Blob encode(const Roster& roster) {
 Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   WireReader in(bytes);
   const auto version = in.get<uint16_t>();
-  if (!in.truncated() && version != kVersion)
-    return failure(Code::kRemote, "roster version {}, this side speaks {}; rebuild one side", version, kVersion);
+  if (!in.truncated() && version != kRosterVersion)
+    return failure(Code::kRemote, "roster version {}, this side speaks {}; rebuild one side", version, kRosterVersion);
   constexpr size_t kRankBytes = 5 * sizeof(uint32_t), kMachineBytes = 12, kServerBytes = 12;
   Roster roster;
   roster.jobId = in.get<uint64_t>();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kBlock = size_t{64} << 20;  // of each thread; larger than its part of any cache
 constexpr size_t kMostThreads = 16;
-constexpr size_t kRounds = 9;
+constexpr size_t kRepetitions = 9;
 
 using Clock = std::chrono::steady_clock;
 
@@ -52,7 +52,7 @@ std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
       runOn(to);
       const auto target = std::make_unique<char[]>(kBlock);
       std::memset(target.get(), 2, kBlock);
-      for (size_t round = 0; round < kRounds + 1; ++round) {
+      for (size_t round = 0; round < kRepetitions + 1; ++round) {
         barrier.arrive_and_wait();
         const auto start = Clock::now();
         std::memcpy(target.get(), source.get(), kBlock);

@@ -39,14 +39,14 @@ std::string ownerLines(const char* noun, const std::vector<double>& rates, const
   return text;
 }
 
-struct Traffic {
+struct NicTraffic {
   std::vector<double> workers, servers;  // bytes each way
 };
 
-Traffic trafficOf(const SplitReport& report) {
+NicTraffic trafficOf(const SplitReport& report) {
   const auto bytes = static_cast<double>(report.request.bytes);
   const size_t n = report.request.workers;
-  Traffic traffic;
+  NicTraffic traffic;
   for (double share : report.shares.workers) traffic.workers.push_back(bytes * workerTraffic(n, share));
   for (double share : report.shares.servers) traffic.servers.push_back(bytes * serverTraffic(n, share));
   return traffic;
@@ -71,7 +71,7 @@ Result<SplitReport> makeSplitReport(const SplitRequest& request) {
 }
 
 std::string splitText(const SplitReport& report) {
-  const Traffic traffic = trafficOf(report);
+  const NicTraffic traffic = trafficOf(report);
   std::string text = fmt::format("{:<18} {:>10} {:>10} {:>16}\n", "owner", "Gbit/s", "share", "bytes each way");
   text += ownerLines("worker", report.rates.workers, report.shares.workers, traffic.workers);
   text += ownerLines("server", report.rates.servers, report.shares.servers, traffic.servers);
@@ -86,7 +86,7 @@ std::string splitText(const SplitReport& report) {
 }
 
 nlohmann::ordered_json splitJson(const SplitReport& report) {
-  const Traffic traffic = trafficOf(report);
+  const NicTraffic traffic = trafficOf(report);
   return {
       {"workers", report.request.workers},
       {"servers", report.request.servers},

@@ -43,7 +43,7 @@ PciType pciTypeOf(const std::string& text) {
   return type;
 }
 
-class Reader {
+class HwlocReader {
  public:
   Result<Draft> read(const XmlElement& topology) {
     const auto machine = std::find_if(topology.children.begin(), topology.children.end(),
@@ -180,6 +180,6 @@ class Reader {
 
 }  // namespace
 
-Result<Draft> readHwlocXml(const XmlElement& topology) { return Reader().read(topology); }
+Result<Draft> readHwlocXml(const XmlElement& topology) { return HwlocReader().read(topology); }
 
 }  // namespace bps

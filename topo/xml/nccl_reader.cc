@@ -22,7 +22,7 @@ Result<double> measuredRate(const XmlElement& element, const char* attribute) {
   return BPS_TRY(element.number(attribute, 0, 0, kMostGigabytes)) * kGiga;
 }
 
-class Reader {
+class NcclReader {
  public:
   Result<Draft> read(const XmlElement& system) {
     BPS_TRY(checkVersion(system));
@@ -153,7 +153,7 @@ class Reader {
 
 }  // namespace
 
-Result<Draft> readNcclXml(const XmlElement& system) { return Reader().read(system); }
+Result<Draft> readNcclXml(const XmlElement& system) { return NcclReader().read(system); }
 
 Result<Draft> readMachineXml(std::string_view text) {
   const XmlElement root = BPS_TRY(parseXml(text));

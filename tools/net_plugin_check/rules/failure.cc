@@ -135,7 +135,7 @@ Result<std::string> exitWhileConnected(Side& side) {
   return std::string();
 }
 
-constexpr std::array<Rule, 7> kRules{{
+constexpr std::array<Rule, 7> kFailureRules{{
     {"close-when-sent", "what test called sent arrives, though the sender closes", closeWhenSent},
     {"close-in-flight", "both sides close with messages under way; new connections work", closeInFlight},
     {"sender-closes", "in the middle of messages: the receiver is told in time (--notice)", senderCloses},
@@ -150,6 +150,6 @@ constexpr std::array<Rule, 7> kRules{{
 
 }  // namespace
 
-std::span<const Rule> failureRules() { return kRules; }
+std::span<const Rule> failureRules() { return kFailureRules; }
 
 }  // namespace bps::check

@@ -341,7 +341,7 @@ Result<std::string> groupedReceives(Side& side) {
   return side.sends() ? std::string() : detail;
 }
 
-constexpr std::array<Rule, 16> kRules{{
+constexpr std::array<Rule, 16> kMessageRules{{
     {"registration", "of host memory, of the same twice, and its end", registration},
     {"concurrent-registration", "by a second thread while messages pass", concurrentRegistration},
     {"stale-request", "*request is written by every isend and irecv, whatever stood there", staleRequest},
@@ -362,6 +362,6 @@ constexpr std::array<Rule, 16> kRules{{
 
 }  // namespace
 
-std::span<const Rule> messageRules() { return kRules; }
+std::span<const Rule> messageRules() { return kMessageRules; }
 
 }  // namespace bps::check

@@ -9,7 +9,7 @@
 namespace bps::check {
 namespace {
 
-constexpr std::chrono::milliseconds kALittle{200};
+constexpr std::chrono::milliseconds kAMoment{200};
 
 FlowPlan smallPlan(uint64_t seed) { return {.messages = {{100}, {5000}}, .window = 2, .seed = seed}; }
 
@@ -139,7 +139,7 @@ Result<std::string> acceptPolled(Side& side) {
       return {Code::kInternal, "accept gave a connection that nobody made"};
     return side.checkLongest({Call::kAccept});
   };
-  BPS_TRY(repeatFor(kALittle, poll));
+  BPS_TRY(repeatFor(kAMoment, poll));
   BPS_TRY(side.closeListener(listener));
   return side.longest(Call::kAccept);
 }
@@ -153,7 +153,7 @@ Result<std::string> connectPolled(Side& side) {
       if (comm == nullptr) comm = BPS_TRY(side.connectTo(handle));
       return {};
     };
-    BPS_TRY(repeatFor(kALittle, poll));
+    BPS_TRY(repeatFor(kAMoment, poll));
   } else {
     listener = BPS_TRY(side.listenFor(handle));
     BPS_TRY(side.tell(handle.bytes()));
@@ -274,7 +274,7 @@ Result<std::string> cycles(Side& side) {
              : std::string();
 }
 
-constexpr std::array<Rule, 14> kRules{{
+constexpr std::array<Rule, 14> kSetupRules{{
     {"init", "loads, has every member that NCCL calls, initialises and finds a device", init, Fate::kAlone, false},
     {"properties", "of all devices are written and sane", properties, Fate::kAlone, false},
     {"contexts", "are independent: one may be finalized while another is used", contexts, Fate::kAlone, false},
@@ -293,6 +293,6 @@ constexpr std::array<Rule, 14> kRules{{
 
 }  // namespace
 
-std::span<const Rule> setupRules() { return kRules; }
+std::span<const Rule> setupRules() { return kSetupRules; }
 
 }  // namespace bps::check
