@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <list>
 #include <thread>
 
 #include "tests/fake_cuda/state.h"
@@ -33,9 +34,59 @@ void runQueue(const std::shared_ptr<Queue>& queue) {
   }
 }
 
+// The threads of all queues. Those whose streams are destroyed are gone before the process's end: a thread on its way
+// out just when the leak checker looks at all threads makes that crash. The others wait, and are left waiting.
+class Workers {
+ public:
+  void start(const std::shared_ptr<Queue>& queue) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    workers_.remove_if(joined);
+    Worker& worker = workers_.emplace_back();
+    worker.queue = queue;
+    worker.thread = std::thread([queue, done = worker.done] {
+      runQueue(queue);
+      *done = true;
+    });
+  }
+
+  void settle() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    while (std::chrono::steady_clock::now() < until) {
+      workers_.remove_if(joined);
+      if (std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.queue.use_count() > 1; }))
+        return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  struct Worker {
+    std::shared_ptr<std::atomic<bool>> done = std::make_shared<std::atomic<bool>>(false);
+    std::weak_ptr<Queue> queue;
+    std::thread thread;
+  };
+  static bool joined(Worker& worker) {
+    if (!*worker.done) return false;
+    worker.thread.join();
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::list<Worker> workers_;
+};
+
+Workers& workers() {
+  static Workers* const all = [] {
+    (void)std::atexit([] { workers().settle(); });
+    return new Workers;
+  }();
+  return *all;
+}
+
 std::shared_ptr<Queue> newQueue() {
   auto queue = std::make_shared<Queue>();
-  std::thread([own = queue] { runQueue(own); }).detach();
+  workers().start(queue);
   return queue;
 }
 
