@@ -1,8 +1,9 @@
 #include "src/comm/call_progress.h"
 
-#include <sched.h>
+#include <unistd.h>
 
 #include "src/base/guard.h"
+#include "src/net/shared_cpu.h"
 
 namespace bps {
 namespace {
@@ -171,10 +172,11 @@ Status CallProgress::sleepWithoutTurn() {
 
 // A caller moves the calls until its own is done.
 Status CallProgress::drive(const StreamEntry& entry) {
+  thread_local net::SharedCpu<> cpu(static_cast<uint32_t>(::gettid()));
   BPS_TRY(standby_.watch(false));
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
     if (BPS_TRY(step())) continue;
-    if (pollsOn()) ::sched_yield();  // lets others run meanwhile
+    if (pollsOn()) cpu.yield();
     else BPS_TRY(rest());
   }
   return {};

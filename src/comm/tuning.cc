@@ -9,6 +9,7 @@ namespace {
 constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
+constexpr double kFinestMessages = 4;     // a chunk takes at least as long on the NIC as so many messages cost
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
@@ -45,9 +46,11 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   const double window = kWindowSeconds * bytesPerSecond / static_cast<double>(limits.unitBytes);
   tuning.window = static_cast<size_t>(
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
+  const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
+  limits.minChunkBytes = std::clamp(static_cast<size_t>(kFinestMessages * message * bytesPerSecond),
+                                    limits.minChunkBytes, std::max(limits.minChunkBytes, limits.unitBytes / 2));
   const auto n = static_cast<double>(plan.shares.workers.size());
   // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
-  const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
   if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.
   if (plan.measureDirect)

@@ -7,6 +7,10 @@
 // them under way are enough then. Where the limit makes chunks shorter in time, up to plan.depth keep 1.5 ms on the
 // way.
 //
+// Smaller calls are cut finer, so that both directions of every NIC are soon busy, but not so fine that the messages
+// take more time than the bytes: where machines share a host and 2 GB/s, 512 KiB of two of them took 340 us in chunks
+// of 16 KiB and 113 in chunks of 128.
+//
 // Small calls trade bytes for messages. Whole at one owner, a call of b bytes takes 2(n-1)b/B of its NIC instead of
 // 2(n-1)b/nB, and saves n-1 messages each way; direct, it takes (n-1)b/B and saves a hop. Each is worth while as long
 // as the extra time is less than what the messages, or the hop, would cost.

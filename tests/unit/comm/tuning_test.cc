@@ -74,6 +74,18 @@ TEST(Tuning, MessagesAreDearWhereMachinesShareAHost) {
   EXPECT_EQ(tuningFor(1.25e9, plan).limits.eagerBytes, 32U << 10);
 }
 
+TEST(Tuning, SmallCallsAreNotCutFinerThanMessagesAreWorth) {
+  JobPlan plan = planOf(4, 0);
+  const auto finest = [&](double rate) { return tuningFor(rate, plan).limits.minChunkBytes; };
+  EXPECT_EQ(finest(25e6), CutLimits().minChunkBytes) << "200 Mbit/s";
+  EXPECT_EQ(finest(2.5e9), 50000U) << "four messages of 5 us";
+  EXPECT_EQ(finest(1e12), 128U << 10) << "half a chunk";
+  plan.crowded = true;
+  EXPECT_EQ(finest(1.25e9), 100000U);
+  plan.limits.unitBytes = plan.limits.minChunkBytes = 4096;
+  EXPECT_EQ(finest(1e12), 4096U);
+}
+
 TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
   JobPlan plan = planOf(2, 0);
   plan.measureDirect = true;

@@ -1,7 +1,10 @@
 // A Waiter says which of its connections are worth asking after a sleep, and forgets none of them; a Spin says when to
-// sleep.
+// sleep; a SharedCpu leaves a CPU on which another thread polls.
 #include "src/net/waiter.h"
 
+#include <sched.h>
+
+#include "src/net/shared_cpu.h"
 #include "src/net/spin.h"
 #include "tests/unit/net/net_fixture.h"
 
@@ -62,6 +65,79 @@ TEST(Spin, AForgottenWaitIsNotCounted) {
     spin.renew();
   }
   EXPECT_EQ(polled(spin, microseconds(40)), microseconds(40));
+}
+
+// A thread's place on a machine where other threads poll on some CPUs.
+struct FakePlace {
+  struct Machine {
+    std::vector<bool> busy;
+    size_t at = 0, left = 0;
+    int yields = 0, switches = 0, moves = 0;
+  };
+  void yield() const {
+    ++machine->yields;
+    if (machine->busy[machine->at]) ++machine->switches;
+  }
+  long switches() const { return machine->switches; }
+  bool leave() const {
+    if (machine->busy.size() < 2) return false;
+    ++machine->moves;
+    machine->left = std::exchange(machine->at, (machine->at + 1) % machine->busy.size());
+    return true;
+  }
+  void goBack() const { machine->at = machine->left; }
+
+  Machine* machine;
+};
+using FakeCpu = net::SharedCpu<FakePlace>;
+
+TEST(SharedCpu, IsLeftForOneThatIsIdle) {
+  FakePlace::Machine machine{.busy = {true, false}};
+  FakeCpu cpu(1, {&machine});
+  for (long i = 0; i < 3 * FakeCpu::kLeast; ++i) cpu.yield();
+  EXPECT_EQ(machine.at, 1U);
+  for (long i = 0; i < 10000; ++i) cpu.yield();
+  EXPECT_EQ(machine.moves, 1);
+}
+
+TEST(SharedCpu, IsGoneBackToAndLeftEverMoreRarelyWhereAllAreBusy) {
+  FakePlace::Machine machine{.busy = {true, true}};
+  FakeCpu cpu(1, {&machine});
+  for (long i = 0; i < 20 * FakeCpu::kMost; ++i) cpu.yield();
+  EXPECT_GE(machine.moves, 10);
+  EXPECT_LE(machine.moves, 30);
+  machine.busy[1] = false;
+  for (long i = 0; i < 3 * FakeCpu::kMost; ++i) cpu.yield();
+  EXPECT_EQ(machine.at, 1U);
+}
+
+TEST(SharedCpu, IsNotLeftForAnotherThreadThatWorksNowAndThen) {
+  FakePlace::Machine machine{.busy = {false, false}};
+  FakeCpu cpu(1, {&machine});
+  for (long i = 0; i < 100000; ++i) {
+    machine.busy[0] = i % 4 == 0;
+    cpu.yield();
+  }
+  EXPECT_EQ(machine.moves, 0);
+}
+
+TEST(SharedCpu, IsKeptWhereThereIsNoOther) {
+  FakePlace::Machine machine{.busy = {true}};
+  FakeCpu cpu(1, {&machine});
+  for (long i = 0; i < 1000; ++i) cpu.yield();
+  EXPECT_EQ(machine.yields, 1000);
+}
+
+TEST(ThreadPlace, AThreadThatLeavesItsCpuMayUseTheSameOnesAsBefore) {
+  cpu_set_t before, after;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  net::ThreadPlace place;
+  EXPECT_EQ(place.leave(), CPU_COUNT(&before) > 1);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  place.goBack();
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 class WaiterTest : public ::testing::Test {

@@ -1,0 +1,37 @@
+#include "src/net/shared_cpu.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+namespace bps::net {
+
+void ThreadPlace::yield() { ::sched_yield(); }
+
+long ThreadPlace::switches() {
+  rusage use{};
+  ::getrusage(RUSAGE_THREAD, &use);
+  return use.ru_nivcsw;
+}
+
+// A thread that may not run where it is moves at once.
+bool ThreadPlace::leave() {
+  cpu_set_t allowed;
+  left_ = ::sched_getcpu();
+  if (left_ < 0 || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return false;
+  cpu_set_t others = allowed;
+  CPU_CLR(left_, &others);
+  const bool moved = ::sched_setaffinity(0, sizeof others, &others) == 0;
+  ::sched_setaffinity(0, sizeof allowed, &allowed);
+  return moved;
+}
+
+void ThreadPlace::goBack() const {
+  cpu_set_t allowed, only;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&only);
+  CPU_SET(left_, &only);
+  ::sched_setaffinity(0, sizeof only, &only);
+  ::sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+}  // namespace bps::net
