@@ -172,6 +172,25 @@ BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
   self.meet(0);  // rank 1 never called
 }
 
+BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
+  for (int round = 0; round < 3; ++round) {
+    const ncclComm_t comm = self.makeComm(round);
+    settle(self, comm);
+    self.meet(2 * round);
+    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor what waits for it ends by itself
+      const Buffer data(kLarge);
+      std::thread caller(
+          [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
+      if (onDevice()) caller.join();  // it does not wait
+      const auto took = abortDuring(comm, [&] { (void)ncclCommFinalize(comm); });
+      BPS_CHECK(took < std::chrono::seconds(2));
+      if (caller.joinable()) caller.join();
+      synchronize();
+    }
+    self.meet(2 * round + 1);
+  }
+}
+
 BPS_SCENARIO(AProcessMayEndWithoutDestroying, 2, ) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
