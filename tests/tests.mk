@@ -37,6 +37,8 @@ $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -o $@ $^
 $(BUILD)/tests/unit: | $(FAKE_NVML)
+# Of the library that stands between a program and NCCL, what can be tested without NCCL.
+$(BUILD)/tests/unit: $(call objects,src/interpose/agreement/card.cc)
 
 # NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
 CUDA_HOME ?= /usr/local/cuda

@@ -7,8 +7,8 @@
  * Rules that hold for every function, as in NCCL:
  *  - Collective calls on a communicator come in the same order on all its ranks. A rank that calls with another count,
  *    type or operation gives every rank bpsInvalidUsage and a text that names both ranks and both calls.
- *  - One communicator is used by one thread at a time, except bpsCommAbort, bpsCommGetAsyncError and bpsGetLastError,
- *    which any thread may call at any time. Different communicators are independent.
+ *  - One communicator is used by one thread at a time, except bpsCommAbort, bpsCommRevoke, bpsCommGetAsyncError and
+ *    bpsGetLastError, which any thread may call at any time. Different communicators are independent.
  *  - A failure met after a call has returned is read with bpsCommGetAsyncError and ends the communicator: further calls
  *    on it return the same result, and bpsCommAbort or bpsCommDestroy frees it.
  */
@@ -184,8 +184,13 @@ BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 BPS_API bpsResult_t bpsCommDestroy(bpsComm_t comm);
 
 /* Ends all calls in flight without waiting for the other ranks, who get bpsRemoteError, and frees everything. The
- * buffers are not touched after it returns. Any thread. */
+ * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. */
 BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
+
+/* As bpsCommAbort, but frees nothing: for a thread that cannot know whether another is about to call with comm. All
+ * calls in flight and later ones fail; comm must still be aborted or destroyed. revokeFlags is 0. Does not wait until
+ * the calls have ended. Any thread. bpsInvalidArgument: another flag. */
+BPS_API bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags);
 
 /* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init works, or the first failure. Never blocks. Any
  * thread. */

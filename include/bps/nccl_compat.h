@@ -68,6 +68,7 @@
 #define ncclCommFinalize bpsCommFinalize
 #define ncclCommDestroy bpsCommDestroy
 #define ncclCommAbort bpsCommAbort
+#define ncclCommRevoke bpsCommRevoke
 #define ncclCommGetAsyncError bpsCommGetAsyncError
 #define ncclCommCount bpsCommCount
 #define ncclCommCuDevice bpsCommCuDevice

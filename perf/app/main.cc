@@ -104,13 +104,10 @@ class RankRun {
     auto rank = BPS_TRY(Rank::join(
         {.rank = rank_, .ranks = job_.ranks(), .timeoutSeconds = options.timeout, .defaultStream = defaultStream},
         job_.id));
-    const bool shared = gpu != nullptr && rank->machines() < rank->ranks();
-    if (shared) gpu.reset();
     rank->use(gpu.get());
     buffers = std::make_unique<Buffers>(gpu.get());
     report_.facts = BPS_TRY(gatherFacts(*rank, job_.color, gpu.get()));
     if (rank_ == 0) print(headerText(options, report_.facts));
-    if (rank_ == 0 && shared) print("# note: host memory: ranks that share a machine cannot use their devices yet\n");
     if (workload) exitCode_ = BPS_TRY(runWorkload(workloadOptions(), *rank));
     else BPS_TRY(table(*rank, *buffers));
     return rank->close();

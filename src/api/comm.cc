@@ -89,7 +89,7 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
   *newComm = nullptr;
   if (color < 0 && color != BPS_SPLIT_NOCOLOR)
     return badArgument("color is {}, expected at least 0 or BPS_SPLIT_NOCOLOR", color);
-  Communicator* parent = BPS_TRY(readyCommunicator(comm));
+  const Visit parent = BPS_TRY(readyCommunicator(comm));
   const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
   const auto membership = BPS_TRY(parent->split(color, key));
   if (!membership) return {};
@@ -102,6 +102,13 @@ Status destroy(bpsComm_t comm) {
   if (handle->starter.joinable()) handle->starter.join();
   if (handle->state.load() != bpsComm::State::kReady || handle->communicator->finalized()) return {};
   return handle->communicator->finalize();
+}
+
+Status revoke(bpsComm_t comm, int flags) {
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  if (flags != 0) return badArgument("revokeFlags is {}, expected 0", flags);
+  handle->communicator->abort();
+  return {};
 }
 
 Status abortComm(bpsComm_t comm) {
@@ -178,6 +185,10 @@ bpsResult_t bpsCommDestroy(bpsComm_t comm) {
 
 bpsResult_t bpsCommAbort(bpsComm_t comm) {
   return border(__func__, [&] { return abortComm(comm); });
+}
+
+bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags) {
+  return border(__func__, [&] { return revoke(comm, revokeFlags); });
 }
 
 bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError_) {

@@ -1,6 +1,15 @@
 #include "src/api/comm_handle.h"
 
+#include <chrono>
+
 #include "src/api/border.h"
+
+// Who ends a communicator has made its waits end before, so the visits do not last.
+bpsComm::~bpsComm() {
+  if (starter.joinable()) starter.join();
+  while (visits.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  magic = 0;
+}
 
 namespace bps {
 
@@ -10,11 +19,12 @@ Result<bpsComm*> checkedHandle(bpsComm_t comm) {
   return comm;
 }
 
-Result<Communicator*> readyCommunicator(bpsComm_t comm) {
-  const bpsComm* handle = BPS_TRY(checkedHandle(comm));
+Result<Visit> readyCommunicator(bpsComm_t comm) {
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  Visit visit(*handle);
   switch (handle->state.load(std::memory_order_acquire)) {
     case bpsComm::State::kReady:
-      return handle->communicator.get();
+      return visit;
     case bpsComm::State::kFailed:
       return handle->error.get();
     case bpsComm::State::kStarting:

@@ -1,7 +1,8 @@
 // bpsComm: what a bpsComm_t points to. The communicator behind it may still be starting (non-blocking init, or inside a
 // group), be ready, or have failed to start.
 //
-// Threads: `state` and `error` are read by any thread; the rest belongs to the thread that uses the communicator.
+// Threads: `state` and `error` are read by any thread; the rest belongs to the thread that uses the communicator. A
+// thread that aborts the communicator frees the handle when no other is inside a call any more (Visit, below).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "bps/bps.h"
 #include "src/comm/communicator.h"
@@ -31,26 +33,39 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  bps::FirstError error;                            // of a start that failed
-  std::thread starter;                              // non-blocking init
+  std::atomic<int> visits{0};  // the last thing that a visit touches, so that the handle may be freed after it
+  bps::FirstError error;       // of a start that failed
+  std::thread starter;         // non-blocking init
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 
-  ~bpsComm() {
-    if (starter.joinable()) starter.join();
-    magic = 0;
-  }
+  ~bpsComm();
 };
 
 namespace bps {
 
 // The handle if it is one, else an argument error.
 Result<bpsComm*> checkedHandle(bpsComm_t comm);
+
+// A call that is inside a communicator: while it lasts, the handle is not freed.
+class Visit {
+ public:
+  explicit Visit(bpsComm& handle) : handle_(&handle) { handle.visits.fetch_add(1); }
+  Visit(Visit&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Visit& operator=(Visit&&) = delete;
+  ~Visit() {
+    if (handle_ != nullptr) handle_->visits.fetch_sub(1);
+  }
+  Communicator* operator->() const { return handle_->communicator.get(); }
+
+ private:
+  bpsComm* handle_;
+};
 // The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
-Result<Communicator*> readyCommunicator(bpsComm_t comm);
+Result<Visit> readyCommunicator(bpsComm_t comm);
 
 // Starts the communicator of `handle`: now, on a thread of its own, or at the end of the thread's group. On failure of
 // a blocking start *out becomes null and the handle is freed.

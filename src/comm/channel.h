@@ -21,7 +21,7 @@ struct ChannelParts {
   FirstError* failure = nullptr;
   LocalGroup* local = nullptr;        // null: this rank is alone on its machine
   MachineTraffic* traffic = nullptr;  // null: nobody counts it
-  StagedBuffers* staged = nullptr;    // null: the host's memory only, or not alone
+  StagedBuffers* staged = nullptr;    // null: the host's memory only
   JobPlan plan;
   std::shared_ptr<Doorbell> bell;
   Deadline deadline = Deadline::never();  // of connecting

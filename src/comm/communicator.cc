@@ -78,6 +78,8 @@ Status Communicator::connect(Deadline deadline) {
   const Roster& roster = control_->roster();
   plan_ = BPS_TRY(JobPlan::make(roster));
   BPS_TRY(meetLocally(deadline));
+  if (cuda_ != nullptr && traffic() != nullptr)
+    traffic()->stageFrom(cuda_->busId(), roster.ranks[membership_.rank].localRank);
   ChannelParts parts;
   parts.env = env_;
   parts.control = control_.get();
@@ -85,8 +87,8 @@ Status Communicator::connect(Deadline deadline) {
   parts.local = local_.get();
   parts.traffic = traffic();
   if (cuda_ != nullptr) {
-    cuda_->start({bell_, stagingShape(plan_, timeoutOf(env_)), local_ != nullptr});
-    if (local_ == nullptr) parts.staged = &cuda_->buffers();
+    cuda_->start({bell_, stagingShape(plan_, timeoutOf(env_))});
+    parts.staged = &cuda_->buffers();
   }
   parts.plan = plan_;
   parts.bell = bell_;
@@ -102,7 +104,7 @@ Status Communicator::meetLocally(Deadline deadline) {
   const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
   if (machine.ranks.size() == 1) {
     if (env_.topoFile.empty() && env_.topoDumpFile.empty() && env_.topoCounters.empty()) return {};
-    const MachineBrief brief = BPS_TRY(briefOf(env_, 1, network));
+    const MachineBrief brief = BPS_TRY(briefOf(env_, 1, network, cuda_ != nullptr));
     alone_ = std::make_unique<MachineTraffic>(BPS_TRY(MachinePlan::make(brief)), std::vector<LinkMeter::Number*>(), 0);
     return {};
   }
@@ -112,6 +114,7 @@ Status Communicator::meetLocally(Deadline deadline) {
   spec.env = &env_;
   spec.network = network;
   spec.shape = ringShape(plan_, machine);
+  if (cuda_ != nullptr) spec.own = &cuda_->buffers();
   spec.reduceThreads = env_.reduceThreads;
   spec.bell = bell_;
   spec.failure = &failure_;

@@ -19,12 +19,8 @@ struct Registry {
 };
 
 // The memory next to a device, as the kernel knows it by its place on the bus.
-int numaNodeOf(const Api& api, int device) {
-  std::array<char, 32> text{};
-  if (api.deviceGetPCIBusId(text.data(), text.size(), device) != kSuccess) return -1;
-  std::string busId = text.data();
-  std::transform(busId.begin(), busId.end(), busId.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::ifstream file("/sys/bus/pci/devices/" + busId + "/numa_node");
+int numaNodeOf(const Api& api, int ordinal) {
+  std::ifstream file("/sys/bus/pci/devices/" + Device::busId(api, ordinal) + "/numa_node");
   int node = -1;
   return file >> node ? node : -1;
 }
@@ -53,6 +49,17 @@ bool Device::inUse(const Api& api, int ordinal) {
   return api.devicePrimaryCtxGetState(ordinal, &flags, &active) == kSuccess && active != 0;
 }
 
+std::string Device::busId(const Api& api, int ordinal) {
+  int handle = 0;
+  std::array<char, 32> text{};
+  if (api.deviceGet(&handle, ordinal) != kSuccess ||
+      api.deviceGetPCIBusId(text.data(), text.size(), handle) != kSuccess)
+    return {};
+  std::string busId = text.data();
+  std::transform(busId.begin(), busId.end(), busId.begin(), [](unsigned char c) { return std::tolower(c); });
+  return busId;
+}
+
 Result<Device*> Device::open(const Api& api, int ordinal) {
   static auto* registry = new Registry;  // lives as long as the process, see driver()
   MutexLock lock(registry->mutex);
@@ -63,7 +70,7 @@ Result<Device*> Device::open(const Api& api, int ordinal) {
   BPS_TRY(check(api, api.deviceGet(&handle, ordinal), "cuDeviceGet"));
   BPS_TRY(check(api, api.devicePrimaryCtxRetain(&context, handle), "cuDevicePrimaryCtxRetain"));
   std::unique_ptr<Device> opened(new Device(api, ordinal, context));
-  opened->numaNode_ = numaNodeOf(api, handle);
+  opened->numaNode_ = numaNodeOf(api, ordinal);
   opened->waitsInMemory_ = opened->canWaitInMemory();
   if (!opened->waitsInMemory_)
     logWarn(Subsystem::kInit,

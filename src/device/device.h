@@ -20,6 +20,9 @@ class Device {
   // which costs time and device memory.
   static bool inUse(const Api& api, int ordinal);
 
+  // "0000:1a:00.0", as the kernel names it; empty if the driver does not say.
+  static std::string busId(const Api& api, int ordinal);
+
   // Opened at most once per process and number.
   static Result<Device*> open(const Api& api, int ordinal);
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "src/base/deadline.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
@@ -110,9 +111,17 @@ ncclResult_t Shadow::finalize() {
   bpsComm_t comm = nullptr;
   {
     const MutexLock lock(mutex_);
+    if (served_ == nullptr) return ncclSuccess;
     comm = served_;
+    ++finalizing_;
   }
-  return comm == nullptr ? ncclSuccess : ncclOf(bpsCommFinalize(comm));
+  const ncclResult_t outcome = ncclOf(bpsCommFinalize(comm));
+  {
+    const MutexLock lock(mutex_);
+    --finalizing_;
+  }
+  left_.notifyAll();
+  return outcome;
 }
 
 void Shadow::end(Ending how) {
@@ -125,6 +134,10 @@ void Shadow::end(Ending how) {
     while (settling_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
+    // Another thread may be in finalize(), or about to be: an abort makes it return, and its handle is freed after
+    // that.
+    if (comm != nullptr && finalizing_ > 0 && how == Ending::kAbort) (void)bpsCommRevoke(comm, 0);
+    while (finalizing_ > 0) left_.waitUntil(mutex_, Deadline::never().at());
   }
   leastBytes_.store(kNever, std::memory_order_relaxed);
   if (comm != nullptr) {

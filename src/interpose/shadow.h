@@ -106,7 +106,8 @@ class Shadow {
   bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
   bool settling_ BPS_GUARDED_BY(mutex_) = false;
-  CondVar left_;  // settling_ has become false
+  int finalizing_ BPS_GUARDED_BY(mutex_) = 0;  // threads that wait with served_, without the mutex
+  CondVar left_;                               // settling_ or finalizing_ has become less
   Path ours_, theirs_;
 };
 

@@ -43,6 +43,7 @@ struct Functions {
   bpsResult_t (*commInitAll)(bpsComm_t*, int, const int*);
   bpsResult_t (*commSplit)(bpsComm_t, int, int, bpsComm_t*, bpsConfig_t*);
   bpsResult_t (*withComm[3])(bpsComm_t);
+  bpsResult_t (*commRevoke)(bpsComm_t, int);
   bpsResult_t (*commGetAsyncError)(bpsComm_t, bpsResult_t*);
   bpsResult_t (*withNumber[3])(bpsComm_t, int*);
   bpsResult_t (*commRegister)(bpsComm_t, void*, size_t, void**);
@@ -68,6 +69,7 @@ static const struct Functions kFunctions = {
     bpsCommInitAll,
     bpsCommSplit,
     {bpsCommFinalize, bpsCommDestroy, bpsCommAbort},
+    bpsCommRevoke,
     bpsCommGetAsyncError,
     {bpsCommCount, bpsCommCuDevice, bpsCommUserRank},
     bpsCommRegister,

@@ -7,7 +7,8 @@
 // With the CUDA double in the process (tests/fake_cuda), buffers are device memory and calls are carried out in the
 // order of their stream; without, before they return.
 //
-// Ranks meet in a file of the directory FAKE_NCCL_DIR.
+// Ranks meet in a file of the directory FAKE_NCCL_DIR. Communicators are on the CUDA device FAKE_NCCL_DEVICE, 0 unless
+// set.
 #pragma once
 
 extern "C" {

@@ -265,6 +265,47 @@ TEST(Api, AbortEndsAStartThatWaits) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
+// Two ranks, of which only rank 0 calls; then its bpsCommFinalize, which waits for that call, on a thread of its own.
+class FinalizeThatWaits : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(bpsHostStreamCreate(&stream_), bpsSuccess);
+    float* data = value_.data();
+    ASSERT_EQ(bpsAllReduce(data, data, 1, bpsFloat32, bpsSum, ranks_.comms[0], stream_), bpsSuccess);
+    std::atomic<bool> calling{false};
+    finalizer_ = std::thread([&] {
+      calling = true;
+      outcome_ = bpsCommFinalize(ranks_.comms[0]);
+    });
+    while (!calling) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // should it come later, it is the test that is weaker
+  }
+  void TearDown() override { EXPECT_NE(bpsHostStreamDestroy(stream_), bpsSuccess); }  // the call has failed
+
+  Ranks ranks_{2};
+  std::vector<float> value_{1};
+  bpsHostStream_t stream_ = nullptr;
+  bpsResult_t outcome_ = bpsSuccess;
+  std::thread finalizer_;
+};
+
+TEST_F(FinalizeThatWaits, IsEndedByAnAbortThatFreesItsCommunicator) {
+  EXPECT_EQ(bpsCommAbort(std::exchange(ranks_.comms[0], nullptr)), bpsSuccess);
+  finalizer_.join();
+  EXPECT_NE(outcome_, bpsSuccess);
+}
+
+TEST_F(FinalizeThatWaits, IsEndedByARevocationThatFreesNothing) {
+  EXPECT_EQ(bpsCommRevoke(ranks_.comms[0], 1), bpsInvalidArgument);
+  EXPECT_EQ(bpsCommRevoke(ranks_.comms[0], 0), bpsSuccess);
+  finalizer_.join();
+  EXPECT_NE(outcome_, bpsSuccess);
+  bpsResult_t state = bpsSuccess;
+  EXPECT_EQ(bpsCommGetAsyncError(ranks_.comms[0], &state), bpsSuccess);
+  EXPECT_NE(state, bpsSuccess);
+  EXPECT_NE(bpsAllReduce(value_.data(), value_.data(), 1, bpsFloat32, bpsSum, ranks_.comms[0], stream_), bpsSuccess);
+}
+
 // What all ranks of `n` hear when rank 1 calls something else than the others.
 void expectMismatch(int n, size_t count, bpsDataType_t type, bpsRedOp_t op, size_t usualCount = 1000) {
   Ranks ranks(n);

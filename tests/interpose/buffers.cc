@@ -32,7 +32,8 @@ void enterDevice() {
   driver("cuInit", 0U);
   int device = 0;
   void* context = nullptr;
-  driver("cuDeviceGet", &device, 0);
+  const char* given = std::getenv("FAKE_NCCL_DEVICE");
+  driver("cuDeviceGet", &device, given != nullptr ? std::atoi(given) : 0);
   driver("cuDevicePrimaryCtxRetain", &context, device);
   driver("cuCtxPushCurrent_v2", context);
 }

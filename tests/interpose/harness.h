@@ -28,6 +28,8 @@ struct Rank {
   ncclComm_t makeComm(int number = 0) const;
   // Waits until all processes are at this point.
   void meet(int point) const;
+  // From now on so many ranks pass for one machine, each on a CUDA device of its own. First of all.
+  void shareMachines(int ranksOfOne) const;
 };
 
 using Environment = std::vector<std::pair<const char*, const char*>>;  // null: unset

@@ -100,6 +100,18 @@ BPS_SCENARIO(AnErrorOfNcclEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   BPS_NCCL(ncclCommAbort(comm));
 }
 
+BPS_SCENARIO(ADeadRankOfASharedMachineIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 3) ::_exit(0);
+  BPS_CHECK(allReduce(self, comm, 64 * kLarge) == ncclRemoteError);
+  BPS_CHECK(has(ncclGetLastError(comm), "rank 3"));
+  Rank{self.rank, 3, self.page}.meet(1);  // who aborts before the others have heard would be the culprit
+  BPS_NCCL(ncclCommAbort(comm));
+}
+
 BPS_SCENARIO(ADeadRankIsAnErrorAndNotAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
@@ -138,8 +150,8 @@ std::chrono::duration<double> abortDuring(ncclComm_t comm, const std::function<v
 }
 }  // namespace
 
-BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
-             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
+namespace {
+void abortWithAStoppedServer(const Rank& self) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
   const char* server = std::getenv("FAKE_NCCL_STOP_PID");
@@ -160,6 +172,18 @@ BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, 
   self.meet(3);
   BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process goes on
 }
+}  // namespace
+
+BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
+             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
+  abortWithAStoppedServer(self);
+}
+
+BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
+             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  abortWithAStoppedServer(self);
+}
 
 BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
@@ -170,6 +194,25 @@ BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
     });
   }
   self.meet(0);  // rank 1 never called
+}
+
+BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
+  for (int round = 0; round < 3; ++round) {
+    const ncclComm_t comm = self.makeComm(round);
+    settle(self, comm);
+    self.meet(2 * round);
+    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor what waits for it ends by itself
+      const Buffer data(kLarge);
+      std::thread caller(
+          [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
+      if (onDevice()) caller.join();  // it does not wait
+      const auto took = abortDuring(comm, [&] { (void)ncclCommFinalize(comm); });
+      BPS_CHECK(took < std::chrono::seconds(2));
+      if (caller.joinable()) caller.join();
+      synchronize();
+    }
+    self.meet(2 * round + 1);
+  }
 }
 
 BPS_SCENARIO(AProcessMayEndWithoutDestroying, 2, ) {

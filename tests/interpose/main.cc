@@ -53,6 +53,12 @@ void Rank::meet(int point) const {
   waitFor([&] { return page->arrived[point] >= nRanks; });
 }
 
+void Rank::shareMachines(int ranksOfOne) const {
+  ::setenv("BPS_HOSTID", fmt::format("machine{}", rank / ranksOfOne).c_str(), 1);
+  ::setenv("FAKE_CUDA_DEVICES", fmt::format("{}", ranksOfOne).c_str(), 1);
+  ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", rank % ranksOfOne).c_str(), 1);
+}
+
 std::string callsOfNccl() {
   const std::string calls = fakeNcclCalls();
   fakeNcclForget();

@@ -16,6 +16,34 @@ BPS_SCENARIO(LargeCallsAreOursSmallOnesNccls, 3, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
+// As most jobs are: several GPUs in each machine, a rank on each.
+BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  for (const size_t count : {kLarge, kSmall, 64 * kLarge, kLarge + 1}) BPS_NCCL(allReduce(self, comm, count));
+  const Buffer data(kLarge, static_cast<float>(self.rank + 1));
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclAvg, comm, stream()));
+  synchronize();
+  BPS_CHECK(data.all(2.5F));
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(has(calls, "ncclAllReduce:8 "));
+  BPS_CHECK(!has(calls, "ncclAllReduce:4096") && !has(calls, "ncclAllReduce:262144") &&
+            !has(calls, "ncclAllReduce:4097"));
+  // The two of one machine are one machine to a communicator of their own.
+  ncclComm_t half = nullptr;
+  BPS_NCCL(ncclCommSplit(comm, self.rank / 2, 0, &half, nullptr));
+  BPS_NCCL(allReduce(Rank{self.rank % 2, 2, self.page}, half, kLarge));
+  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 "));
+  BPS_NCCL(ncclCommDestroy(half));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
+BPS_SCENARIO(TheCrossOverIsMeasuredOnSharedMachines, 4, {"BPS_NCCL_MIN_BYTES", nullptr}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  for (const size_t count : {kSmall, kLarge, 64 * kLarge}) BPS_NCCL(allReduce(self, comm, count));
+}
+
 BPS_SCENARIO(SwitchedOffAllGoesToNccl, 2, {"BPS_DISABLE", "1"}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));

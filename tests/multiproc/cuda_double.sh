@@ -13,10 +13,15 @@ right "on devices"
 [ "$(grep -c '\[device memory\] double of a GPU' "$WORK/out")" = 2 ] || fail "not on devices: $(grep Rank "$WORK/out")"
 with_double "${perf[@]}" -y 1 -z 1 -I 1 >"$WORK/out" 2>&1 || fail "default stream: $(tail -n 15 "$WORK/out")"
 right "default stream"
-# Ranks that share a machine do not use their devices yet, and say so.
-with_double timeout 60 "$BIN/bps-run" -n 2 -m 2 "$BIN/bps-perf" -b 1M -e 1M -n 2 >"$WORK/out" 2>&1 || fail "$(cat "$WORK/out")"
-right "two ranks of a machine"
-grep -q '^# note: host memory: ranks that share' "$WORK/out" || fail "no word of it: $(grep '^#' "$WORK/out")"
+# Ranks that share a machine: processes, each on a device of its own, and ranks of one process.
+shared() { # TITLE RANKS_OF_A_PROCESS BPS_RUN_OPTIONS
+  with_double env FAKE_CUDA_DEVICES=2 timeout 60 "$BIN/bps-run" "${@:3}" "$BIN/bps-perf" -b 4 -e 2M -f 512 -n 2 -w 1 \
+    -m 2 -g "$2" >"$WORK/out" 2>&1 || fail "$1: $(tail -n 15 "$WORK/out")"
+  right "$1"
+  [ "$(grep -c '\[device memory\] double of a GPU' "$WORK/out")" = 4 ] || fail "$1, not on devices: $(grep Rank "$WORK/out")"
+}
+shared "two ranks of a machine" 1 -n 2 -m 2 -s 1
+shared "ranks of one process" 4 -n 1
 
 # Host memory: asked for, without a device, without a driver.
 for how in "BPS_DEVICE=host LD_LIBRARY_PATH=$double" "FAKE_CUDA_DEVICES=0 LD_LIBRARY_PATH=$double" BPS_DEVICE=auto; do

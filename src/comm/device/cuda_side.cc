@@ -72,10 +72,6 @@ Result<CudaSide::Place> CudaSide::enter(const AllReduceCall& call, Collective& c
                      buffers.send.staged ? "sendbuff" : "recvbuff", call.handle);
     if (isHostStream || !(buffers.send.known || buffers.recv.known)) return Place();
   }
-  if (staged && settings_.severalRanks)
-    return Status(Code::kInvalidUsage,
-                  "memory of a CUDA device, and several ranks on this machine: not supported yet; with a BPS_HOSTID "
-                  "of its own each rank is a machine");
   BPS_TRY(checkDevice(buffers.send, "sendbuff"));
   BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
   if (staged) BPS_TRY(buffers_.prepare(*device_, settings_.staging));

@@ -29,11 +29,11 @@ class CudaSide {
   struct Settings {
     std::shared_ptr<Doorbell> bell;  // rings when a stream has come to its call
     StagingShape staging;
-    bool severalRanks = false;  // on this machine
   };
   void start(Settings settings) { settings_ = std::move(settings); }
 
   int ordinal() const { return ordinal_; }
+  std::string busId() const { return cuda::Device::busId(api_, ordinal_); }
   StagedBuffers& buffers() { return buffers_; }
 
   using Place = std::shared_ptr<StreamPlace>;

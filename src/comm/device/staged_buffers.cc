@@ -45,14 +45,14 @@ StagedBuffers::~StagedBuffers() {
 
 void StagedBuffers::submit(Collective& call) {
   if (!call.staged()) return;
-  call.firstChunk = submitted_;
+  call.firstStaged = submitted_;
   submitted_ += call.chunks.size();
   walk_.push_back(&call);
 }
 
 ChunkView StagedBuffers::view(const Collective& call, size_t index) const {
   const ChunkRef& chunk = call.chunks[index];
-  const uint64_t number = call.firstChunk + index;
+  const uint64_t number = call.firstStaged + index;
   const uint8_t* source = call.stageSend ? contribution(number) : call.send + chunk.offset;
   uint8_t* target = call.stageRecv ? sum(number) : call.recv + chunk.offset;
   return {source, target, chunk.bytes, call.call, source == target};
@@ -124,7 +124,7 @@ void StagedBuffers::finished(Collective& call, size_t index) {
   if (!call.staged()) {
     --call.remaining;
   } else if (!call.stageRecv || call.chunks[index].bytes == 0) {
-    finishChunk(call, call.firstChunk + index);
+    finishChunk(call, call.firstStaged + index);
   } else {
     Status copied = copyBack(call, index);
     if (failure_.ok()) failure_ = std::move(copied);
@@ -133,7 +133,7 @@ void StagedBuffers::finished(Collective& call, size_t index) {
 
 Status StagedBuffers::copyBack(Collective& call, size_t index) {
   const ChunkRef& chunk = call.chunks[index];
-  const uint64_t number = call.firstChunk + index;
+  const uint64_t number = call.firstStaged + index;
   const cuda::Scope scope(*device_);
   const cuda::Api& api = device_->api();
   BPS_TRY(cuda::check(

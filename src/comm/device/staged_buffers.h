@@ -8,7 +8,8 @@
 // the lanes, each in its own order, never wait for one another. Both streams only copy, and a copy is issued only when
 // nothing is left that it would have to wait for: the device's queues are never held up by them.
 //
-// Calls on other memory pass through untouched. Belongs to who has the turn (call_progress.h), but for prepare().
+// With several ranks on a machine it stands between the user's memory and the rank's areas (local_group.h). Calls on
+// other memory pass through untouched. Belongs to who has the turn (call_progress.h), but for prepare().
 //
 // Memory ordering: prepare() stores ring_ with release when all is made that it leads to; the others load it with
 // acquire, and may find it null as long as no call is staged.
@@ -51,7 +52,7 @@ class StagedBuffers final : public ChunkBuffers {
   void abandon();
 
   bool ready(const Collective& call, size_t index) const override {
-    return !call.staged() || call.firstChunk + index < copiedOut_;
+    return !call.staged() || call.firstStaged + index < copiedOut_;
   }
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;

@@ -37,9 +37,10 @@ struct Collective {
 
   // Set when the channel admits the call.
   std::vector<ChunkRef> chunks;
-  uint64_t firstChunk = 0;  // number of chunks[0] among all that pass a ring: of the local ranks, or of staging
-  size_t remaining = 0;     // chunks whose result is not in `recv` yet
-  size_t uncopied = 0;      // of a direct call: lanes that have not yet taken their copy of the contribution
+  uint64_t firstChunk = 0;   // number of chunks[0] among all that pass the ring of the local ranks
+  uint64_t firstStaged = 0;  // and, of a call that is staged, among all that are
+  size_t remaining = 0;      // chunks whose result is not in `recv` yet
+  size_t uncopied = 0;       // of a direct call: lanes that have not yet taken their copy of the contribution
 
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }

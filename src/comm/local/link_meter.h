@@ -29,9 +29,9 @@ class LinkMeter {
 
   // What these copies amount to, counter by counter.
   std::vector<Charge> chargesOf(const std::vector<Copy>& copies) const;
-  void charge(const std::vector<Charge>& charges) const {
+  void charge(const std::vector<Charge>& charges, uint64_t times = 1) const {
     for (const Charge& charge : charges)
-      own_[charge.counter].store(own_[charge.counter].load(std::memory_order_relaxed) + charge.bytes,
+      own_[charge.counter].store(own_[charge.counter].load(std::memory_order_relaxed) + charge.bytes * times,
                                  std::memory_order_relaxed);
   }
   // This rank's row only.

@@ -20,6 +20,7 @@ LocalGroup::LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> p
     : spec_(std::move(spec)),
       localRank_(spec_.roster->ranks[spec_.rank].localRank),
       machine_(&spec_.roster->machines[spec_.roster->ranks[spec_.rank].machine]),
+      own_(spec_.own != nullptr ? *spec_.own : userBuffers_),
       ring_(std::move(ring)),
       bells_(std::move(bells)),
       traffic_(std::move(plan), rowsOf(ring_), localRank_),
@@ -40,8 +41,19 @@ void LocalGroup::Walk::next() {
 void LocalGroup::submit(Collective& call) {
   call.firstChunk = submitted_;
   submitted_ += call.chunks.size();
+  arrivals_.calls.push_back(&call);
   for (Walk& walk : walks_) walk.calls.push_back(&call);
-  ring_.member(localRank_).submitted.store(submitted_);
+  takeArrivals();
+}
+
+// Others may count on what this rank has at hand, and on nothing that is still on its way out of a device.
+bool LocalGroup::takeArrivals() {
+  std::atomic<uint64_t>& arrived = ring_.member(localRank_).submitted;
+  const uint64_t before = arrived.load();
+  uint64_t upTo = before;
+  for (; upTo < submitted_ && own_.ready(*arrivals_.calls.front(), arrivals_.index); ++upTo) arrivals_.next();
+  if (upTo > before) arrived.store(upTo);
+  return upTo > before;
 }
 
 bool LocalGroup::may(uint32_t rank, size_t stage) const {
@@ -62,7 +74,7 @@ bool LocalGroup::mayAnything(uint32_t rank) const {
 }
 
 Result<bool> LocalGroup::step() {
-  bool moved = false;
+  bool moved = takeArrivals();
   // Later stages first: they free slots, and others wait for them.
   for (size_t stage = walks_.size(); stage-- > 0;) {
     for (bool more = may(localRank_, stage); more; more = stage > 0 && may(localRank_, stage)) {
@@ -83,11 +95,12 @@ Status LocalGroup::carryOut(size_t stage) {
   if (stage == 0) ring_.note(number, localRank_) = {call.call, chunk.bytes};
   if (stage == 1) BPS_TRY(checkCalls(number));
   const StepBook::Entry& step = book_.at(stage, chunk.bytes, elementBytes(static_cast<DataType>(call.call.type)));
-  for (const Piece& piece : step.pieces) run(piece, call, chunk, number);
+  const ChunkView own = own_.view(call, walk.index);
+  for (const Piece& piece : step.pieces) run(piece, own, number);
   traffic_.meter().charge(step.charges);
-  walk.next();
   ring_.done(localRank_, stage).store(number + 1);
-  if (stage == lastStage()) --call.remaining;
+  if (stage == lastStage()) own_.finished(call, walk.index);
+  walk.next();
   wakeOthers();
   return {};
 }
@@ -107,23 +120,22 @@ const uint8_t* LocalGroup::locate(const Source& source, const uint8_t* own, uint
   return source.area == Source::kSumArea ? ring_.sum(number) : ring_.area(number, source.area);
 }
 
-void LocalGroup::run(const Piece& piece, const Collective& call, const ChunkRef& chunk, uint64_t number) {
+void LocalGroup::run(const Piece& piece, const ChunkView& own, uint64_t number) {
   const uint64_t at = piece.part.begin, bytes = piece.part.size();
-  uint8_t* target = (piece.target == Piece::Target::kResult    ? call.recv + chunk.offset
+  uint8_t* target = (piece.target == Piece::Target::kResult    ? own.target
                      : piece.target == Piece::Target::kSumArea ? ring_.sum(number)
                                                                : ring_.area(number, localRank_)) +
                     at;
-  const uint8_t* own = call.send + chunk.offset;
   if (piece.sources.size() == 1 && !piece.completes) {
-    std::memcpy(target, locate(piece.sources[0], own, number) + at, bytes);
+    std::memcpy(target, locate(piece.sources[0], own.source, number) + at, bytes);
     return;
   }
   round_.clear();
   for (const Source& source : piece.sources) {
-    CallInfo info = call.call;
+    CallInfo info = own.call;
     if (source.contributor == Source::kAddedUp) info.hasScalar = false;  // the scalars are in it already
     else info.scalar = ring_.note(number, static_cast<uint32_t>(source.contributor)).call.scalar;
-    round_.push_back({info, locate(source, own, number) + at, bytes});
+    round_.push_back({info, locate(source, own.source, number) + at, bytes});
   }
   (piece.completes ? machineSum_ : partSum_).run(round_, target);
 }

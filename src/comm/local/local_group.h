@@ -3,7 +3,8 @@
 // (the lowest rank) puts the machine's sum on its way as the machine's contribution, where there is a network.
 //
 // A rank's device memory is the user's buffer, which no other process sees: what a rank gets from another is one copy
-// through the shared areas, counted once, from the one's seat to the other's.
+// through the shared areas, counted once, from the one's seat to the other's. Memory that the CPU cannot reach is taken
+// from and given to its staging buffers (staged_buffers.h): a chunk begins when its contribution has come there.
 //
 // Belongs to who has the turn on its rank (call_progress.h).
 #pragma once
@@ -26,9 +27,10 @@ namespace bps {
 struct LocalGroupSpec {
   const Roster* roster = nullptr;
   uint32_t rank = 0;
-  const Env* env = nullptr;  // of the leader; what it says of the machine holds for all
-  double network = 0;        // bytes through the machine's NICs, each way, for every byte of a buffer
-  LocalRingShape shape;      // stages and counters follow from the plan
+  const Env* env = nullptr;     // of the leader; what it says of the machine holds for all
+  double network = 0;           // bytes through the machine's NICs, each way, for every byte of a buffer
+  LocalRingShape shape;         // stages and counters follow from the plan
+  ChunkBuffers* own = nullptr;  // where this rank's chunks lie; null: in the user's buffers
   int reduceThreads = 1;
   std::shared_ptr<Doorbell> bell;       // wakes this rank's channel
   const FirstError* failure = nullptr;  // of the communicator: ends a meeting
@@ -76,19 +78,23 @@ class LocalGroup final : public ChunkBuffers {
   bool mayAnything(uint32_t rank) const;
   Status checkLeft() const;
   Status carryOut(size_t stage);
+  bool takeArrivals();
   Status checkCalls(uint64_t chunk);
-  void run(const Piece& piece, const Collective& call, const ChunkRef& chunk, uint64_t number);
+  void run(const Piece& piece, const ChunkView& own, uint64_t number);
   const uint8_t* locate(const Source& source, const uint8_t* own, uint64_t number) const;
   void wakeOthers() const;
 
   LocalGroupSpec spec_;
   uint32_t localRank_;
   const Machine* machine_;
+  UserBuffers userBuffers_;
+  ChunkBuffers& own_;
   LocalRing ring_;
   std::vector<Doorbell> bells_;  // of every local rank
   MachineTraffic traffic_;
   const LocalProgram& program_;
   StepBook book_;
+  Walk arrivals_;            // of contributions
   std::vector<Walk> walks_;  // by stage
   uint64_t submitted_ = 0;
   std::vector<bool> finished_;  // per slot: the network has brought its sum

@@ -196,7 +196,7 @@ LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
 
 Result<std::unique_ptr<LocalGroup>> lead(LocalGroupSpec spec, const Machine& machine, const Name& name,
                                          Deadline deadline) {
-  const MachineBrief brief = BPS_TRY(briefOf(*spec.env, machine.ranks.size(), spec.network));
+  const MachineBrief brief = BPS_TRY(briefOf(*spec.env, machine.ranks.size(), spec.network, spec.own != nullptr));
   auto plan = BPS_TRY(MachinePlan::make(brief));
   const UniqueFd file = BPS_TRY(fileOf(encode(brief)));
   LocalRing ring = BPS_TRY(LocalRing::create(shapeFor(*plan, spec.shape)));

@@ -2,7 +2,7 @@
 // (topo/plan/program.h): one per rank and one for the sum; and how far each rank is.
 //
 // Chunks of all calls are numbered on; chunk q lies in slot q % slots. Each number below only grows:
-//   submitted(r)   rank r has been asked for chunks below it                  written by r
+//   submitted(r)   rank r has been asked for chunks below it, and has its contributions at hand   written by r
 //   done(r, s)     rank r has done stage s of chunks below it                 written by r
 //   noticed        the leader knows that the machine's sum of chunks below it is there      written by the leader
 //   published      the final sums of chunks below it are in the sum areas     written by the leader, where it has to do

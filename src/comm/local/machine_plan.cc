@@ -36,6 +36,7 @@ Blob encode(const MachineBrief& brief) {
   return WireWriter()
       .put(brief.topology)
       .put(brief.strategy)
+      .put(static_cast<uint8_t>(brief.described))
       .put(static_cast<uint8_t>(brief.onGpus))
       .put(brief.ranks)
       .put(brief.network)
@@ -47,6 +48,7 @@ Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes) {
   MachineBrief brief;
   brief.topology = reader.getString();
   brief.strategy = reader.getString();
+  brief.described = reader.get<uint8_t>() != 0;
   brief.onGpus = reader.get<uint8_t>() != 0;
   brief.ranks = reader.get<uint32_t>();
   brief.network = reader.getDouble();
@@ -54,11 +56,12 @@ Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes) {
   return brief;
 }
 
-Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network) {
+Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network, bool onDevices) {
   MachineBrief brief;
   brief.topology = writeNcclXml(BPS_TRY(topologyOf(env)));
   brief.strategy = env.strategy;
-  brief.onGpus = !env.topoFile.empty();
+  brief.described = !env.topoFile.empty();
+  brief.onGpus = brief.described && !onDevices;
   brief.ranks = static_cast<uint32_t>(ranks);
   brief.network = network;
   return brief;
@@ -73,7 +76,7 @@ Result<std::unique_ptr<const MachinePlan>> MachinePlan::make(const MachineBrief&
   job.strategy = BPS_TRY(parseStrategy(brief.strategy));
   const Decision decision = BPS_TRY(planLocal(topology, job));
   return std::unique_ptr<const MachinePlan>(
-      new MachinePlan{std::move(topology), LocalProgram(decision.best().plan), decision.reason});
+      new MachinePlan{std::move(topology), LocalProgram(decision.best().plan), decision.reason, brief.described});
 }
 
 std::string MachinePlan::inWords() const { return fmt::format("{} ({})", nameOf(program.plan().strategy), reason); }

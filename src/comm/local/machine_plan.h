@@ -15,9 +15,10 @@ namespace bps {
 
 // What a plan is made of.
 struct MachineBrief {
-  std::string topology;  // NCCL's XML
-  std::string strategy;  // as in BPS_STRATEGY
-  bool onGpus = false;   // local ranks stand for the machine's GPUs, in order; else their buffers are in host memory
+  std::string topology;    // NCCL's XML
+  std::string strategy;    // as in BPS_STRATEGY
+  bool described = false;  // by the user, in a file
+  bool onGpus = false;     // local ranks stand for the machine's GPUs, in order; else their buffers are in host memory
   uint32_t ranks = 1;
   double network = 0;  // bytes through the NICs, each way, for every byte of a buffer
 };
@@ -26,8 +27,9 @@ Blob encode(const MachineBrief& brief);
 Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes);
 
 // By BPS_TOPO_FILE, BPS_STRATEGY and BPS_TOPO_DUMP_FILE. A machine that nobody describes and that cannot be looked at
-// counts as one CPU.
-Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network);
+// counts as one CPU. `onDevices`: buffers may be memory of CUDA devices, which comes to the host before the plan
+// begins.
+Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network, bool onDevices);
 
 struct MachinePlan {
   static Result<std::unique_ptr<const MachinePlan>> make(const MachineBrief& brief);
@@ -37,6 +39,7 @@ struct MachinePlan {
   Topology topology;
   LocalProgram program;
   std::string reason;
+  bool described = false;
 };
 
 }  // namespace bps

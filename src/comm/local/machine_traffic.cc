@@ -1,5 +1,7 @@
 #include "src/comm/local/machine_traffic.h"
 
+#include <algorithm>
+
 #include "cpu_reduce/reduce.h"
 
 namespace bps {
@@ -28,9 +30,24 @@ MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vec
       ownRow_(rows.empty() ? LinkMeter::size(plan_->topology) : 0),
       meter_(plan_->topology, orOwn(std::move(rows), ownRow_.data()), self) {}
 
+void MachineTraffic::stageFrom(const std::string& busId, size_t number) {
+  const Topology& topology = plan_->topology;
+  const std::vector<NodeId>& gpus = topology.all(NodeKind::kGpu);
+  auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](NodeId id) { return topology.node(id).pcie.busId == busId; });
+  if (gpu == gpus.end() && plan_->described && number < gpus.size())
+    gpu = gpus.begin() + static_cast<std::ptrdiff_t>(number);
+  if (gpu == gpus.end()) return;
+  const NodeId numa = topology.numaOf(*gpu);
+  copyOut_ = meter_.chargesOf({{CopyKind::kStaging, *gpu, numa, 1}});
+  copyBack_ = meter_.chargesOf({{CopyKind::kStaging, numa, *gpu, 1}});
+}
+
 void MachineTraffic::count(const Collective& call) {
+  const uint64_t bytes = call.call.count * unitOf(call);
   calls_.fetch_add(1, std::memory_order_relaxed);
-  bytes_.fetch_add(call.call.count * unitOf(call), std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (call.stageSend) meter_.charge(copyOut_, bytes);
+  if (call.stageRecv) meter_.charge(copyBack_, bytes);
 }
 
 void MachineTraffic::countNetwork(const Collective& call, size_t machine, size_t machines) {

@@ -1,5 +1,6 @@
-// MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_meter.h), and its
-// leader to and from other machines and servers, through the NICs that the plan gives each part to.
+// MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_meter.h), each
+// between its CUDA device and host memory, and its leader to and from other machines and servers, through the NICs that
+// the plan gives each part to.
 //
 // Threads: total(), calls() and bytes() any; the rest belongs to who has the turn (call_progress.h). As with the
 // meter's numbers, what is read while calls are under way is some of them.
@@ -23,6 +24,9 @@ class MachineTraffic {
   const MachinePlan& plan() const { return *plan_; }
   const LinkMeter& meter() const { return meter_; }
 
+  // This rank's CUDA device, by its place on the bus, or, where the user describes the machine and no GPU of it is
+  // there, the GPU with this number. Its memory is copied to the host and back in whole (staged_buffers.h).
+  void stageFrom(const std::string& busId, size_t number);
   // A call is complete.
   void count(const Collective& call);
   // By the leader too: the call went over the network from this machine, one of so many.
@@ -38,6 +42,7 @@ class MachineTraffic {
   std::unique_ptr<const MachinePlan> plan_;
   std::vector<LinkMeter::Number> ownRow_;
   LinkMeter meter_;
+  std::vector<LinkMeter::Charge> copyOut_, copyBack_;                                // of one byte
   std::map<std::pair<uint64_t, uint64_t>, std::vector<LinkMeter::Charge>> network_;  // by bytes and unit
   std::atomic<uint64_t> calls_{0}, bytes_{0};
 };
