@@ -9,6 +9,18 @@
 #include <cstring>
 
 namespace bps::plugin::stream {
+namespace {
+
+// A single piece by the call that costs less: small messages are read ahead, and most looks find nothing.
+ssize_t receive(int socket, std::array<iovec, 2>& pieces, size_t direct) {
+  if (direct == 0) return ::recv(socket, pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  return ::recvmsg(socket, &message, MSG_DONTWAIT);
+}
+
+}  // namespace
 
 Result<Progress> Inlet::takeFrame() {
   if (end_ - begin_ < kFrameBytes) return Progress::kPending;
@@ -49,10 +61,7 @@ Inlet::Read Inlet::read(int socket, size_t most) {
   std::array<iovec, 2> pieces{};
   pieces[0] = {direct > 0 ? at_ + got_ : ahead_.get(), direct};
   pieces[1] = {ahead_.get() + end_, room(direct)};
-  msghdr message{};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = pieces.size();
-  const ssize_t received = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  const ssize_t received = receive(socket, pieces, direct);
   if (received < 0) return {.error = errno == EAGAIN || errno == EINTR ? 0 : errno};
   ended_ = received == 0;
   const auto got = static_cast<size_t>(received);
