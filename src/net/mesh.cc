@@ -23,8 +23,15 @@ Mesh::Ways Mesh::waysTo(size_t peer) const {
   const auto add = [&](std::unique_ptr<Comm> Link::*out, std::unique_ptr<Comm> Link::*in, bool opens) {
     ways.push_back({.out = out, .in = in, .opens = opens, .connector = {}, .listener = {}});
   };
-  if (pushes) add(&Link::pushOut, &Link::answerIn, true);
-  if (answers) add(&Link::answerOut, &Link::pushIn, false);
+  const bool first = shape_.self < peer;
+  if (pushes && answers) {
+    add(&Link::pushOut, &Link::pushIn, first);
+    add(&Link::answerOut, &Link::answerIn, first);
+  } else if (pushes) {
+    add(&Link::pushOut, &Link::answerIn, true);
+  } else if (answers) {
+    add(&Link::answerOut, &Link::pushIn, false);
+  }
   return ways;
 }
 

@@ -2,11 +2,11 @@
 //
 // Between a machine w and an owner o (another machine or a server) run two one-way connections: pushes w -> o and
 // answers o -> w. The receiving side of each listens; its handles travel to the peer by the control plane's exchange.
-// Where the plugins of both ends can, pushes and their answers are the two directions of one connection: answers then
-// acknowledge pushes. Not so between two machines alone, where all traffic runs both ways at once and the two
-// directions would wait for each other's hold of the socket: that saves 10 % of small calls and costs 10 % of large
-// ones. Use: listen(), exchange handles(), setPeerHandles(), step() until done, take() each link. Belongs to one
-// thread.
+// Where the plugins of both ends can, two of them are the two directions of one connection, so that what goes one way
+// acknowledges what came the other way: with a server pushes and their answers; between two machines, which both push
+// and both answer, the pushes of both and the answers of both, since a direct call has no answers. Packets that only
+// acknowledge would take 1.5 of the 9 us of a small call. Use: listen(), exchange handles(), setPeerHandles(), step()
+// until done, take() each link. Belongs to one thread.
 #pragma once
 #include <memory>
 #include <vector>
@@ -62,7 +62,7 @@ class Mesh {
   Mesh(Plugin& plugin, int device, MeshShape shape);
   bool ownsFor(size_t owner, size_t machine) const;
   Ways waysTo(size_t peer) const;
-  bool canReverse() const { return shape_.machines > 2 && plugin_->canReverse(); }
+  bool canReverse() const { return plugin_->canReverse(); }
   Result<Progress> stepPeer(size_t endpoint);
 
   Plugin* plugin_;
