@@ -33,10 +33,14 @@ class SharedCpu {
   static constexpr long kProbe = 16;                   // yields that are looked at
   static constexpr long kLeast = 64, kMost = 1 << 15;  // yields from one look to the next: so many, up to twice as many
 
+  static constexpr unsigned kPollsAlone = 8;  // per yield, which takes as long as a poll
+
   explicit SharedCpu(uint32_t seed, Place place = {}) : place_(place), random_(seed) { rest(kLeast); }
 
-  // Lets others run.
+  // To be called after each poll that found nothing: lets others run. Where nobody did at the last look, not every
+  // time.
   void yield() {
+    if (!shared_ && ++polls_ % kPollsAlone != 0) return;
     place_.yield();
     if (--untilNext_ > 0) return;
     if (probes_) endProbe(place_.switches() - before_ > kProbe * 3 / 4);
@@ -50,6 +54,7 @@ class SharedCpu {
     untilNext_ = kProbe;
   }
   void endProbe(bool shared) {
+    shared_ = shared;
     const bool moved = std::exchange(moved_, false);
     if (shared && moved) place_.goBack();
     else if (shared && place_.leave()) moved_ = true;
@@ -67,7 +72,8 @@ class SharedCpu {
   Place place_;
   uint32_t random_;
   long untilNext_ = 0, span_ = 0, before_ = 0;
-  bool probes_ = false, moved_ = false;
+  bool probes_ = false, moved_ = false, shared_ = true;
+  unsigned polls_ = 0;
 };
 
 }  // namespace bps::net

@@ -115,10 +115,11 @@ TEST(SharedCpu, IsNotLeftForAnotherThreadThatWorksNowAndThen) {
   FakePlace::Machine machine{.busy = {false, false}};
   FakeCpu cpu(1, {&machine});
   for (long i = 0; i < 100000; ++i) {
-    machine.busy[0] = i % 4 == 0;
+    machine.busy[0] = machine.yields % 4 == 0;
     cpu.yield();
   }
   EXPECT_EQ(machine.moves, 0);
+  EXPECT_LT(machine.yields, 100000 / 4) << "alone it polls rather than yields";
 }
 
 TEST(SharedCpu, IsKeptWhereThereIsNoOther) {
