@@ -78,8 +78,6 @@ Status Communicator::connect(Deadline deadline) {
   const Roster& roster = control_->roster();
   plan_ = BPS_TRY(JobPlan::make(roster));
   BPS_TRY(meetLocally(deadline));
-  if (cuda_ != nullptr && traffic() != nullptr)
-    traffic()->stageFrom(cuda_->busId(), roster.ranks[membership_.rank].localRank);
   ChannelParts parts;
   parts.env = env_;
   parts.control = control_.get();
@@ -102,9 +100,11 @@ Status Communicator::meetLocally(Deadline deadline) {
   const uint32_t number = roster.ranks[membership_.rank].machine;
   const Machine& machine = roster.machines[number];
   const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
+  const std::string device = cuda_ != nullptr ? cuda_->busId() : std::string();
   if (machine.ranks.size() == 1) {
     if (env_.topoFile.empty() && env_.topoDumpFile.empty() && env_.topoCounters.empty()) return {};
-    const MachineBrief brief = BPS_TRY(briefOf(env_, 1, network, cuda_ != nullptr));
+    MachineBrief brief = BPS_TRY(briefOf(env_, 1, network));
+    brief.devices[0] = device;
     alone_ = std::make_unique<MachineTraffic>(BPS_TRY(MachinePlan::make(brief)), std::vector<LinkMeter::Number*>(), 0);
     return {};
   }
@@ -115,6 +115,7 @@ Status Communicator::meetLocally(Deadline deadline) {
   spec.network = network;
   spec.shape = ringShape(plan_, machine);
   if (cuda_ != nullptr) spec.own = &cuda_->buffers();
+  spec.device = device;
   spec.reduceThreads = env_.reduceThreads;
   spec.bell = bell_;
   spec.failure = &failure_;

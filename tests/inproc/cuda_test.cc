@@ -32,15 +32,16 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env 
   }));
 }
 
-// The same with rank i on the i-th of these devices.
-std::string onDevices(const std::vector<int>& devices, const Body& body) {
+// The same with rank i on the i-th of these devices; of one machine if `topology` describes it.
+std::string onDevices(const std::vector<int>& devices, const Body& body, const std::string& topology = "") {
   const UniqueId id = std::move(UniqueId::create(cudaEnv())).value();
   std::vector<std::future<Status>> ranks;
   for (uint32_t rank = 0; rank < devices.size(); ++rank)
     ranks.push_back(std::async(std::launch::async, [&, rank]() -> Status {
       const cuda::Scope scope(device(devices[rank]));
       Env env = cudaEnv();
-      env.hostId = "machine" + std::to_string(rank);
+      env.hostId = "machine" + std::to_string(topology.empty() ? rank : 0);
+      env.topoFile = topology;
       const auto comm = BPS_TRY(Communicator::create(env, {id, rank, static_cast<uint32_t>(devices.size())}));
       if (comm->device() != devices[rank]) return {Code::kInternal, "not on the thread's device"};
       BPS_TRY(comm->start());
@@ -284,6 +285,7 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
                          {"GPU 1", {{"staging down", bytes}}},
                          {"GPU 2", {{"staging up", bytes}}}};
   EXPECT_EQ(gpuLinksOf(described), want);
+  EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 0","CPU 0","CPU 1"])");
 }
 
 TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {
@@ -302,6 +304,17 @@ TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {
                 0, env),
             "");
   EXPECT_EQ(gpuLinksOf(described), (GpuLinks{{"GPU 1", {{"staging up", 4000}, {"staging down", 4000}}}}));
+}
+
+TEST(Cuda, RanksOfAMachineTellWhichDeviceTheyHave) {
+  std::string described;
+  const auto body = [&](Communicator& comm) -> Status {
+    if (comm.rank() == 0) described = comm.describeTraffic();
+    return {};
+  };
+  // The double's devices 0 and 1 are at 0000:01 and 0000:02.
+  EXPECT_EQ(onDevices({1, 0}, body, "cpu[gpu*2] cpu[gpu*2]"), "");
+  EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 1","CPU 0"])");
 }
 
 // What a program does: kernels before and after, on one stream, without a wait in between.

@@ -125,7 +125,7 @@ class Dealer {
 
 }  // namespace
 
-Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus) {
+Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus, Seats seats) {
   if (gpus.empty() || gpus.size() > kMostRanks)
     return failure(Code::kInvalidArgument, "{} ranks on one machine: from 1 to {} can be placed", gpus.size(),
                    kMostRanks);
@@ -140,6 +140,7 @@ Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& g
     RankPlace place;
     place.seat = gpus[rank] >= 0 ? there[static_cast<size_t>(gpus[rank])] : numas[inHostMemory++ % numas.size()];
     place.numa = topology.numaOf(place.seat);
+    if (seats == Seats::kBesideGpus) place.seat = place.numa;
     placement.ranks.push_back(place);
   }
   formGroups(topology, placement);

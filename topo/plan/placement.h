@@ -42,9 +42,12 @@ struct NicDuty {
   uint64_t weight = 0;    // of the NIC
 };
 
+// Where the ranks' buffers are: on their GPUs, or in the memory next to them.
+enum class Seats { kOnGpus, kBesideGpus };
+
 // `gpus` names the GPU of each local rank by its index, -1 for a buffer in host memory; such ranks are dealt out to the
 // NUMA nodes in turn.
-Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus);
+Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus, Seats seats = Seats::kOnGpus);
 
 // Every driver gets the nearest NIC that has not got its number of drivers yet (in proportion to its rate), and every
 // NIC at least one driver. Ordered by NIC.

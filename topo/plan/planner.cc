@@ -171,7 +171,7 @@ Result<Decision> planLocal(const Topology& topology, const LocalJob& job) {
   const std::vector<int> gpus = job.gpus.empty() ? defaultGpus(topology) : job.gpus;
   if (job.roots > gpus.size())
     return failure(Code::kInvalidArgument, "{} roots among {} ranks", job.roots, gpus.size());
-  return Planner(topology, job, BPS_TRY(placeRanks(topology, gpus))).decide();
+  return Planner(topology, job, BPS_TRY(placeRanks(topology, gpus, job.seats))).decide();
 }
 
 Traffic predict(const Topology& topology, const LocalPlan& plan, uint64_t bytes, uint64_t unit) {

@@ -19,6 +19,7 @@ namespace bps {
 struct LocalJob {
   std::vector<int> gpus =
       {};  // by local rank; -1: in host memory. Empty: a rank on each GPU, or one where there is none
+  Seats seats = Seats::kOnGpus;
   uint64_t bytes = uint64_t{1} << 30;
   uint64_t unit = 4;                      // bytes of an element
   double network = 1;                     // bytes through the NICs, each way, per byte of buffer; 0: one machine only

@@ -1,5 +1,6 @@
-// ChunkBuffers: where the chunks of a call lie on this machine. With one rank per machine: in the user's buffers. With
-// several: in the slots that they share (local_ring.h). Used with the turn (call_progress.h).
+// ChunkBuffers: where the chunks of a call lie. A rank's: in the user's buffers, or in staging slots where the CPU
+// cannot reach those (staged_buffers.h). A machine's, which the lanes carry: its only rank's, or the slots that its
+// ranks share (local_group.h). Used with the turn (call_progress.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace bps {
 
 struct ChunkView {
-  const uint8_t* source = nullptr;  // this machine's contribution
+  const uint8_t* source = nullptr;  // the contribution
   uint8_t* target = nullptr;        // where the sum goes
   size_t bytes = 0;
   CallInfo call;       // as the network is to see it

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/deadline.h"
@@ -31,6 +32,7 @@ struct LocalGroupSpec {
   double network = 0;           // bytes through the machine's NICs, each way, for every byte of a buffer
   LocalRingShape shape;         // stages and counters follow from the plan
   ChunkBuffers* own = nullptr;  // where this rank's chunks lie; null: in the user's buffers
+  std::string device;           // where on the bus this rank\'s CUDA device is; empty: it has none
   int reduceThreads = 1;
   std::shared_ptr<Doorbell> bell;       // wakes this rank's channel
   const FirstError* failure = nullptr;  // of the communicator: ends a meeting

@@ -1,5 +1,6 @@
-// How the ranks of one machine find each other: a Unix socket in the abstract name space, named after the job, over
-// which the leader hands out the brief of the machine (machine_plan.h), the ring's memory and every rank's doorbell.
+// How the ranks of one machine find each other: a Unix socket in the abstract name space, named after the job. Every
+// rank says which CUDA device it has and brings its doorbell; the leader then hands out the brief of the machine
+// (machine_plan.h), the ring's memory and all doorbells.
 // Only processes of the same user are let in.
 #include <poll.h>
 #include <sys/mman.h>
@@ -37,8 +38,14 @@ Name nameOf(uint64_t job, uint32_t machine) {
   return name;
 }
 
-Status sendFds(int socket, uint32_t number, const std::vector<int>& fds) {
-  iovec data{&number, sizeof number};
+// What travels with the descriptors.
+struct Words {
+  uint32_t localRank = 0;
+  std::array<char, 28> device{};  // a place on the bus, with a zero at the end
+};
+
+Status sendFds(int socket, Words words, const std::vector<int>& fds) {
+  iovec data{&words, sizeof words};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + kGifts))> control{};
   msghdr message{};
   message.msg_iov = &data;
@@ -50,19 +57,19 @@ Status sendFds(int socket, uint32_t number, const std::vector<int>& fds) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
   std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof number))
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof words))
     return systemFailure("passing descriptors to a local rank", errno);
   return {};
 }
 
 struct Received {
-  uint32_t number = 0;
+  Words words;
   std::vector<UniqueFd> fds;
 };
 
 Result<Received> receiveFds(int socket) {
   Received received;
-  iovec data{&received.number, sizeof received.number};
+  iovec data{&received.words, sizeof received.words};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMostFds + kGifts))> control{};
   msghdr message{};
   message.msg_iov = &data;
@@ -78,7 +85,8 @@ Result<Received> receiveFds(int socket) {
       received.fds.emplace_back(fd);
     }
   }
-  if (got != static_cast<ssize_t>(sizeof received.number)) return Status(Code::kRemote, "a local rank hung up");
+  if (got != static_cast<ssize_t>(sizeof received.words)) return Status(Code::kRemote, "a local rank hung up");
+  received.words.device.back() = 0;
   return received;
 }
 
@@ -95,29 +103,38 @@ bool readable(int fd, int ms) {
 
 UniqueFd unixSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
-// The leader's side: collects every member's doorbell, then gives all to all.
+// The leader's side: collects what every member brings, then gives all to all.
 class Host {
  public:
   Host(const LocalGroupSpec& spec, const Machine& machine, const Name& name)
-      : spec_(spec), machine_(machine), members_(machine.ranks.size()), bells_(machine.ranks.size()) {
+      : spec_(spec),
+        machine_(machine),
+        members_(machine.ranks.size()),
+        bells_(members_.size()),
+        devices_(members_.size()) {
     socket_ = unixSocket();
     const auto* address = reinterpret_cast<const sockaddr*>(&name.address);
     listening_ = socket_ && ::bind(socket_.get(), address, name.length) == 0 && ::listen(socket_.get(), 256) == 0;
   }
 
-  Result<std::vector<Doorbell>> gather(int brief, const LocalRing& ring, Deadline deadline) {
+  // Every local rank's device.
+  Result<std::vector<std::string>> gather(Deadline deadline) {
     if (!listening_) return systemFailure("listening for the other ranks of this machine", errno);
     bells_[0] = UniqueFd(::dup(spec_.bell->fd()));
+    devices_[0] = spec_.device;
     size_t missing = machine_.ranks.size() - 1;
     while (missing > 0) {
       if (spec_.failure->failed()) return spec_.failure->get();
       if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
       if (readable(socket_.get(), deadline.leftMs(100)) && takeOne()) --missing;
     }
+    return devices_;
+  }
+
+  Result<std::vector<Doorbell>> handOut(int brief, const LocalRing& ring) {
     std::vector<int> fds{brief, ring.fd()};
     for (const UniqueFd& bell : bells_) fds.push_back(bell.get());
-    for (size_t local = 1; local < members_.size(); ++local)
-      BPS_TRY(sendFds(members_[local].get(), static_cast<uint32_t>(local), fds));
+    for (size_t local = 1; local < members_.size(); ++local) BPS_TRY(sendFds(members_[local].get(), {}, fds));
     std::vector<Doorbell> bells;
     for (UniqueFd& bell : bells_) bells.emplace_back(std::move(bell));
     return bells;
@@ -130,9 +147,11 @@ class Host {
     Result<Received> hello = receiveFds(peer.get());
     if (!hello.ok()) return false;
     Received got = std::move(hello).value();
-    if (got.number == 0 || got.number >= members_.size() || members_[got.number] || got.fds.size() != 1) return false;
-    bells_[got.number] = std::move(got.fds[0]);
-    members_[got.number] = std::move(peer);
+    const uint32_t number = got.words.localRank;
+    if (number == 0 || number >= members_.size() || members_[number] || got.fds.size() != 1) return false;
+    bells_[number] = std::move(got.fds[0]);
+    devices_[number] = got.words.device.data();
+    members_[number] = std::move(peer);
     return true;
   }
   std::string missingNames() const {
@@ -147,6 +166,7 @@ class Host {
   UniqueFd socket_;
   bool listening_ = false;
   std::vector<UniqueFd> members_, bells_;
+  std::vector<std::string> devices_;
 };
 
 Result<Received> visit(const LocalGroupSpec& spec, uint32_t localRank, const Name& name, Deadline deadline) {
@@ -160,7 +180,9 @@ Result<Received> visit(const LocalGroupSpec& spec, uint32_t localRank, const Nam
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   if (!sameUser(socket.get())) return Status(Code::kRemote, "the local meeting is held by another user");
-  BPS_TRY(sendFds(socket.get(), localRank, {spec.bell->fd()}));
+  Words words{localRank, {}};
+  spec.device.copy(words.device.data(), words.device.size() - 1);
+  BPS_TRY(sendFds(socket.get(), words, {spec.bell->fd()}));
   while (!readable(socket.get(), deadline.leftMs(100))) {
     if (spec.failure->failed()) return spec.failure->get();
     if (deadline.passed())
@@ -196,12 +218,15 @@ LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
 
 Result<std::unique_ptr<LocalGroup>> lead(LocalGroupSpec spec, const Machine& machine, const Name& name,
                                          Deadline deadline) {
-  const MachineBrief brief = BPS_TRY(briefOf(*spec.env, machine.ranks.size(), spec.network, spec.own != nullptr));
+  MachineBrief brief = BPS_TRY(briefOf(*spec.env, machine.ranks.size(), spec.network));
+  // What is wrong with the settings is found before anybody has come: later it would look like a rank that hung up.
+  BPS_TRY(MachinePlan::make(brief));
+  Host host(spec, machine, name);
+  brief.devices = BPS_TRY(host.gather(deadline));
   auto plan = BPS_TRY(MachinePlan::make(brief));
   const UniqueFd file = BPS_TRY(fileOf(encode(brief)));
   LocalRing ring = BPS_TRY(LocalRing::create(shapeFor(*plan, spec.shape)));
-  Host host(spec, machine, name);
-  std::vector<Doorbell> bells = BPS_TRY(host.gather(file.get(), ring, deadline));
+  std::vector<Doorbell> bells = BPS_TRY(host.handOut(file.get(), ring));
   return std::make_unique<LocalGroup>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
 }
 
@@ -210,8 +235,8 @@ Result<std::unique_ptr<LocalGroup>> follow(LocalGroupSpec spec, const Machine& m
     return Status(Code::kRemote, "the local leader's gift is incomplete");
   const Blob content = BPS_TRY(contentOf(gift.fds[0]));
   const MachineBrief brief = BPS_TRY(decodeMachineBrief(content));
-  if (brief.ranks != machine.ranks.size())
-    return failure(Code::kRemote, "the local leader speaks of {} ranks, there are {}", brief.ranks,
+  if (brief.devices.size() != machine.ranks.size())
+    return failure(Code::kRemote, "the local leader speaks of {} ranks, there are {}", brief.devices.size(),
                    machine.ranks.size());
   auto plan = BPS_TRY(MachinePlan::make(brief));
   LocalRing ring = BPS_TRY(LocalRing::attach(shapeFor(*plan, spec.shape), std::move(gift.fds[1])));

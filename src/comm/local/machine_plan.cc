@@ -1,6 +1,6 @@
 #include "src/comm/local/machine_plan.h"
 
-#include <numeric>
+#include <algorithm>
 
 #include "src/base/format.h"
 #include "src/base/log.h"
@@ -22,25 +22,28 @@ Result<Topology> topologyOf(const Env& env) {
   return draft.build();
 }
 
-// Ranks beyond the machine's GPUs are in host memory.
-std::vector<int> seatsOf(const MachineBrief& brief, const Topology& topology) {
-  std::vector<int> gpus(brief.ranks, -1);
-  const size_t onGpus = brief.onGpus ? std::min(gpus.size(), topology.all(NodeKind::kGpu).size()) : 0;
-  std::iota(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(onGpus), 0);
+// The GPU of each rank: the one that is its device or, where the user describes the machine and it is not there, the
+// one with the rank's number. Ranks without a device stand for the GPUs of a machine that the user describes.
+std::vector<int> gpusOf(const std::vector<std::string>& devices, const Topology& topology, bool described) {
+  const std::vector<NodeId>& there = topology.all(NodeKind::kGpu);
+  std::vector<int> gpus(devices.size(), -1);
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    if (described && rank < there.size()) gpus[rank] = static_cast<int>(rank);
+    for (size_t gpu = 0; gpu < there.size(); ++gpu)
+      if (!devices[rank].empty() && topology.node(there[gpu]).pcie.busId == devices[rank])
+        gpus[rank] = static_cast<int>(gpu);
+  }
   return gpus;
 }
 
 }  // namespace
 
 Blob encode(const MachineBrief& brief) {
-  return WireWriter()
-      .put(brief.topology)
-      .put(brief.strategy)
-      .put(static_cast<uint8_t>(brief.described))
-      .put(static_cast<uint8_t>(brief.onGpus))
-      .put(brief.ranks)
-      .put(brief.network)
-      .bytes();
+  WireWriter writer;
+  writer.put(brief.topology).put(brief.strategy).put(static_cast<uint8_t>(brief.described)).put(brief.network);
+  writer.put(static_cast<uint32_t>(brief.devices.size()));
+  for (const std::string& device : brief.devices) writer.put(device);
+  return writer.bytes();
 }
 
 Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes) {
@@ -49,20 +52,19 @@ Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes) {
   brief.topology = reader.getString();
   brief.strategy = reader.getString();
   brief.described = reader.get<uint8_t>() != 0;
-  brief.onGpus = reader.get<uint8_t>() != 0;
-  brief.ranks = reader.get<uint32_t>();
   brief.network = reader.getDouble();
+  brief.devices.resize(reader.getCount(sizeof(uint32_t)));
+  for (std::string& device : brief.devices) device = reader.getString();
   BPS_TRY(reader.finish("brief of the local leader"));
   return brief;
 }
 
-Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network, bool onDevices) {
+Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network) {
   MachineBrief brief;
   brief.topology = writeNcclXml(BPS_TRY(topologyOf(env)));
   brief.strategy = env.strategy;
   brief.described = !env.topoFile.empty();
-  brief.onGpus = brief.described && !onDevices;
-  brief.ranks = static_cast<uint32_t>(ranks);
+  brief.devices.resize(ranks);
   brief.network = network;
   return brief;
 }
@@ -71,12 +73,16 @@ Result<std::unique_ptr<const MachinePlan>> MachinePlan::make(const MachineBrief&
   const Draft draft = BPS_TRY(readMachineXml(brief.topology));
   Topology topology = BPS_TRY(draft.build());
   LocalJob job;
-  job.gpus = seatsOf(brief, topology);
+  const bool copied = std::any_of(brief.devices.begin(), brief.devices.end(),
+                                  [](const std::string& device) { return !device.empty(); });
+  job.gpus = gpusOf(brief.devices, topology, brief.described);
+  job.seats = copied ? Seats::kBesideGpus : Seats::kOnGpus;
   job.network = brief.network;
   job.strategy = BPS_TRY(parseStrategy(brief.strategy));
   const Decision decision = BPS_TRY(planLocal(topology, job));
+  std::vector<int> copiedFrom = copied ? job.gpus : std::vector<int>(job.gpus.size(), -1);
   return std::unique_ptr<const MachinePlan>(
-      new MachinePlan{std::move(topology), LocalProgram(decision.best().plan), decision.reason, brief.described});
+      new MachinePlan{std::move(topology), LocalProgram(decision.best().plan), decision.reason, std::move(copiedFrom)});
 }
 
 std::string MachinePlan::inWords() const { return fmt::format("{} ({})", nameOf(program.plan().strategy), reason); }

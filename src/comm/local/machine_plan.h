@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/env.h"
 #include "src/base/status.h"
@@ -15,21 +16,19 @@ namespace bps {
 
 // What a plan is made of.
 struct MachineBrief {
-  std::string topology;    // NCCL's XML
-  std::string strategy;    // as in BPS_STRATEGY
-  bool described = false;  // by the user, in a file
-  bool onGpus = false;     // local ranks stand for the machine's GPUs, in order; else their buffers are in host memory
-  uint32_t ranks = 1;
-  double network = 0;  // bytes through the NICs, each way, for every byte of a buffer
+  std::string topology;              // NCCL's XML
+  std::string strategy;              // as in BPS_STRATEGY
+  bool described = false;            // by the user
+  std::vector<std::string> devices;  // where on the bus each local rank's CUDA device is; empty: it has none
+  double network = 0;                // bytes through the NICs, each way, for every byte of a buffer
 };
 
 Blob encode(const MachineBrief& brief);
 Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes);
 
 // By BPS_TOPO_FILE, BPS_STRATEGY and BPS_TOPO_DUMP_FILE. A machine that nobody describes and that cannot be looked at
-// counts as one CPU. `onDevices`: buffers may be memory of CUDA devices, which comes to the host before the plan
-// begins.
-Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network, bool onDevices);
+// counts as one CPU. Of so many ranks, without devices.
+Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network);
 
 struct MachinePlan {
   static Result<std::unique_ptr<const MachinePlan>> make(const MachineBrief& brief);
@@ -39,7 +38,7 @@ struct MachinePlan {
   Topology topology;
   LocalProgram program;
   std::string reason;
-  bool described = false;
+  std::vector<int> copiedFrom;  // by local rank: the GPU whose memory is copied to the host and back; -1: none
 };
 
 }  // namespace bps

@@ -1,7 +1,5 @@
 #include "src/comm/local/machine_traffic.h"
 
-#include <algorithm>
-
 #include "cpu_reduce/reduce.h"
 
 namespace bps {
@@ -28,18 +26,12 @@ MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vec
                                size_t self)
     : plan_(std::move(plan)),
       ownRow_(rows.empty() ? LinkMeter::size(plan_->topology) : 0),
-      meter_(plan_->topology, orOwn(std::move(rows), ownRow_.data()), self) {}
-
-void MachineTraffic::stageFrom(const std::string& busId, size_t number) {
-  const Topology& topology = plan_->topology;
-  const std::vector<NodeId>& gpus = topology.all(NodeKind::kGpu);
-  auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](NodeId id) { return topology.node(id).pcie.busId == busId; });
-  if (gpu == gpus.end() && plan_->described && number < gpus.size())
-    gpu = gpus.begin() + static_cast<std::ptrdiff_t>(number);
-  if (gpu == gpus.end()) return;
-  const NodeId numa = topology.numaOf(*gpu);
-  copyOut_ = meter_.chargesOf({{CopyKind::kStaging, *gpu, numa, 1}});
-  copyBack_ = meter_.chargesOf({{CopyKind::kStaging, numa, *gpu, 1}});
+      meter_(plan_->topology, orOwn(std::move(rows), ownRow_.data()), self) {
+  if (plan_->copiedFrom[self] < 0) return;
+  const NodeId gpu = plan_->topology.all(NodeKind::kGpu)[static_cast<size_t>(plan_->copiedFrom[self])];
+  const NodeId numa = plan_->topology.numaOf(gpu);
+  copyOut_ = meter_.chargesOf({{CopyKind::kStaging, gpu, numa, 1}});
+  copyBack_ = meter_.chargesOf({{CopyKind::kStaging, numa, gpu, 1}});
 }
 
 void MachineTraffic::count(const Collective& call) {

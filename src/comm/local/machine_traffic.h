@@ -24,9 +24,6 @@ class MachineTraffic {
   const MachinePlan& plan() const { return *plan_; }
   const LinkMeter& meter() const { return meter_; }
 
-  // This rank's CUDA device, by its place on the bus, or, where the user describes the machine and no GPU of it is
-  // there, the GPU with this number. Its memory is copied to the host and back in whole (staged_buffers.h).
-  void stageFrom(const std::string& busId, size_t number);
   // A call is complete.
   void count(const Collective& call);
   // By the leader too: the call went over the network from this machine, one of so many.
