@@ -38,6 +38,10 @@ const EnvVar kEnvTable[] = {
     {"BPS_EAGER_BYTES", &Env::eagerBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
     {"BPS_CHANNELS", &Env::channels, "", "1 to 64", 1, 64, "Progress threads of one communicator."},
+    {"BPS_RAILS", &Env::rails, "", "0 to 64", 0, 64,
+     "Ranks of one machine that drive the network, at most. 0: those that the machines' plans say. Rank 0's value "
+     "holds "
+     "for all."},
     {"BPS_STRATEGY", &Env::strategy, "", "auto, cpu_assisted, rooted, scatter or flat_ring", 0, 0,
      "How the ranks of one machine combine their buffers. This and the next three: those of the machine's lowest rank "
      "hold."},

@@ -40,6 +40,7 @@ struct Env {  // defaults live here and nowhere else
   Bytes directBytes{Bytes::kMeasured};
   Bytes eagerBytes{Bytes::kMeasured};
   int channels = 1;
+  int rails = 0;
   std::string strategy = "auto";
   std::string topoFile;
   std::string topoDumpFile;

@@ -15,13 +15,14 @@ constexpr std::chrono::seconds kDepartedPatience(2);
 
 CallEngine::CallEngine(ControlPlane& control, const JobPlan& plan, const Carriers& carriers)
     : control_(control),
+      rails_(carriers.rails),
       plane_(carriers.plane),
       local_(carriers.local),
       traffic_(carriers.traffic),
       staged_(carriers.staged),
       solo_(staged_ != nullptr ? static_cast<ChunkBuffers&>(*staged_) : userBuffers_),
       cutter_(plan.weights, plan.limits),
-      suspected_(control.roster().endpoints()) {}
+      suspected_(control.roster().members()) {}
 
 Result<bool> CallEngine::step() {
   bool moved = false;
@@ -53,6 +54,8 @@ Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->limits), call->call.count, elementSize);
   call->remaining = call->chunks.size();
+  call->spread =
+      !call->chunks.front().direct() && rails_.spreads(call->call.count * elementSize, call->limits.unitBytes);
   if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
   active_.push_back(std::move(call));
   spread(*active_.back());
@@ -63,7 +66,7 @@ Status CallEngine::admit(std::unique_ptr<Collective> call) {
 void CallEngine::spread(Collective& call) {
   if (staged_ != nullptr) staged_->submit(call);
   if (local_ != nullptr) local_->submit(call);
-  if (plane_ != nullptr) plane_->submit(call);
+  if (plane_ != nullptr && rails_.carries(plane_->rail(), call.spread)) plane_->submit(call);
   if (plane_ != nullptr || local_ != nullptr) return;
   for (size_t i = 0; i < call.chunks.size(); ++i) solo_.submit(call, i);
 }
@@ -84,21 +87,22 @@ void CallEngine::count(const Collective& call) {
   if (traffic_ == nullptr) return;
   traffic_->count(call);
   const Roster& roster = control_.roster();
-  if (plane_ != nullptr) traffic_->countNetwork(call, roster.ranks[control_.rank()].machine, roster.machines.size());
+  if (plane_ == nullptr) return;
+  traffic_->countNetwork(call, rails_, roster.ranks[control_.rank()].machine, roster.machines.size());
 }
 
 Result<bool> CallEngine::stepPlane() {
   Result<bool> outcome = plane_->step();
   if (outcome.ok()) return outcome;
-  const std::optional<size_t> culprit = plane_->culprit();
-  if (!culprit) return outcome;  // a disagreement, or a fault of ours: final
-  if (suspected_[*culprit]) return false;
-  suspected_[*culprit] = true;
+  if (!plane_->culprit()) return outcome;  // a disagreement, or a fault of ours: final
   const Roster& roster = control_.roster();
+  const size_t culprit = roster.memberOf(*plane_->culprit(), plane_->rail());
+  if (suspected_[culprit]) return false;
+  suspected_[culprit] = true;
   const std::string text = fmt::format("connection of {} with {}: {}", roster.rankName(control_.rank()),
-                                       roster.endpointName(*culprit), outcome.error().message());
+                                       roster.memberName(culprit), outcome.error().message());
   if (trouble_.empty()) trouble_ = text;
-  control_.suspect(*culprit, text);
+  control_.suspect(culprit, text);
   return false;
 }
 
@@ -110,7 +114,7 @@ Status CallEngine::checkDeparted() {
   if (standstill_.at() == Deadline::never().at()) standstill_ = Deadline::in(kDepartedPatience);
   if (!standstill_.passed()) return {};
   return failure(Code::kRemote, "{} has left the communicator, {} cannot complete{}{}",
-                 control_.roster().endpointName(gone), describe(active_.front()->call), trouble_.empty() ? "" : "; ",
+                 control_.roster().memberName(gone), describe(active_.front()->call), trouble_.empty() ? "" : "; ",
                  trouble_);
 }
 

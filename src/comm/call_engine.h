@@ -21,6 +21,7 @@ namespace bps {
 
 // Who carries the chunks of a call, and who counts them.
 struct Carriers {
+  Rails rails;
   DataPlane* plane = nullptr;         // null: no network to use
   LocalGroup* local = nullptr;        // null: this rank is alone on its machine
   MachineTraffic* traffic = nullptr;  // null: nobody counts
@@ -34,7 +35,7 @@ class CallEngine {
   void add(std::unique_ptr<Collective> call) { queued_.push_back(std::move(call)); }
   // Moves what can move; true when anything did. Fails only with what ends the communicator.
   Result<bool> step();
-  // To be asked when nothing moves: fails when a call waits for an endpoint that has said goodbye.
+  // To be asked when nothing moves: fails when a call waits for a member that has said goodbye.
   Status checkDeparted();
   // Ends all calls. The data plane must have been closed before: nothing may touch the buffers any more.
   void failAll(const Status& failure);
@@ -53,6 +54,7 @@ class CallEngine {
   void finish(Collective& call, const Status& outcome);
 
   ControlPlane& control_;
+  const Rails rails_;
   DataPlane* plane_;
   LocalGroup* local_;
   MachineTraffic* traffic_;
@@ -61,7 +63,7 @@ class CallEngine {
   SoloLane solo_;
   Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
-  std::vector<bool> suspected_;  // per endpoint: the hub was told
+  std::vector<bool> suspected_;  // per member: the hub was told
   std::string trouble_;          // how the first connection broke
   Deadline standstill_ = Deadline::never();
   std::atomic<uint64_t> completed_{0};

@@ -36,7 +36,8 @@ CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Sta
       inbox_(parts_.bell),
       waiter_(std::move(waiter)),
       standby_(std::move(standby)),
-      engine_(*parts_.control, parts_.plan, {parts_.plane.get(), parts_.local, parts_.traffic, parts_.staged}) {}
+      engine_(*parts_.control, parts_.plan,
+              {parts_.rails, parts_.plane.get(), parts_.local, parts_.traffic, parts_.staged}) {}
 
 bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
   if (!inbox_.push(call)) return false;

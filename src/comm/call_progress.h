@@ -34,6 +34,7 @@ struct CallProgressParts {
   MachineTraffic* traffic = nullptr;  // null: nobody counts it
   StagedBuffers* staged = nullptr;    // null: the host's memory only
   JobPlan plan;
+  Rails rails;
   std::unique_ptr<DataPlane> plane;  // null: no network to use
   std::shared_ptr<Doorbell> bell;
 };

@@ -34,7 +34,7 @@ Status Channel::run() {
   return stop_.load() ? Status() : ended.clone();
 }
 
-// Connects the data plane, if this rank is its machine's leader and there is a network to use.
+// Connects the data plane, if this rank drives a rail and there is a network to use.
 Status Channel::prepare() {
   CallProgressParts parts;
   parts.control = parts_.control;
@@ -45,15 +45,19 @@ Status Channel::prepare() {
   parts.plan = parts_.plan;
   parts.bell = parts_.bell;
   const Roster& roster = parts_.control->roster();
-  const bool leads = roster.ranks[parts_.control->rank()].localRank == 0;
-  if (leads && roster.machines.size() > 1) {
+  const size_t localRank = roster.ranks[parts_.control->rank()].localRank;
+  parts.rails = parts_.rails;
+  if (roster.machines.size() > 1 && parts_.rails.drives(localRank)) {
     ChunkBuffers* buffers = &userBuffers_;
     if (parts_.local != nullptr) buffers = &parts_.local->buffers();
     else if (parts_.staged != nullptr) buffers = parts_.staged;
     const auto cancelled = [this] { return stop_.load() || parts_.failure->failed(); };
-    parts.plane =
-        BPS_TRY(DataPlane::connect({parts_.env, *parts_.control, parts_.plan, *buffers, parts_.deadline, cancelled}));
+    parts.plane = BPS_TRY(DataPlane::connect(
+        {parts_.env, *parts_.control, parts_.plan, parts_.rails, parts_.nic, *buffers, parts_.deadline, cancelled}));
     transport_ = parts.plane->transport();
+  } else if (roster.machines.size() > 1 && localRank < parts_.plan.rails) {
+    // All who might have had a rail take part in the exchange.
+    BPS_TRY(parts_.control->exchange(std::vector<Blob>(roster.endpoints()), parts_.deadline));
   }
   progress_ = BPS_TRY(CallProgress::create(std::move(parts)));
   return {};

@@ -23,6 +23,8 @@ struct ChannelParts {
   MachineTraffic* traffic = nullptr;  // null: nobody counts it
   StagedBuffers* staged = nullptr;    // null: the host's memory only
   JobPlan plan;
+  Rails rails;
+  NicName nic;
   std::shared_ptr<Doorbell> bell;
   Deadline deadline = Deadline::never();  // of connecting
 };

@@ -78,6 +78,7 @@ Status Communicator::connect(Deadline deadline) {
   const Roster& roster = control_->roster();
   plan_ = BPS_TRY(JobPlan::make(roster));
   BPS_TRY(meetLocally(deadline));
+  BPS_TRY(agreeOnRails(deadline));
   ChannelParts parts;
   parts.env = env_;
   parts.control = control_.get();
@@ -89,6 +90,8 @@ Status Communicator::connect(Deadline deadline) {
     parts.staged = &cuda_->buffers();
   }
   parts.plan = plan_;
+  parts.rails = rails_;
+  parts.nic = nicName();
   parts.bell = bell_;
   parts.deadline = deadline;
   channel_ = BPS_TRY(Channel::start(std::move(parts)));
@@ -121,6 +124,40 @@ Status Communicator::meetLocally(Deadline deadline) {
   spec.failure = &failure_;
   local_ = BPS_TRY(LocalGroup::meet(std::move(spec), deadline));
   return {};
+}
+
+Status Communicator::agreeOnRails(Deadline deadline) {
+  if (plan_.rails > 1) {
+    const Roster& roster = control_->roster();
+    const bool leads = roster.ranks[membership_.rank].localRank == 0;
+    const LocalPlan& local = local_->traffic().plan().program.plan();
+    // Machines that are played on one host share its processors: more ranks at the network would only take turns there.
+    const bool onePerNic = roster.settings.rails == 0 && plan_.crowded;
+    WireWriter word;
+    if (leads)
+      for (const uint64_t weight : railWeights(local, plan_.rails, onePerNic)) word.put(weight);
+    const std::vector<Blob> words = BPS_TRY(control_->gather(word.bytes(), deadline));
+    std::vector<std::vector<uint64_t>> weights;
+    for (const Machine& machine : roster.machines) {
+      WireReader reader(words[machine.ranks[0]]);
+      weights.emplace_back(plan_.rails);
+      for (uint64_t& weight : weights.back()) weight = reader.get<uint64_t>();
+      BPS_TRY(reader.finish("rails of a machine"));
+    }
+    rails_ = commonRails(weights);
+  }
+  if (local_ != nullptr) local_->setRails(rails_);
+  return {};
+}
+
+// Of the NIC that this rank drives; empty: nobody says which.
+NicName Communicator::nicName() const {
+  if (traffic() == nullptr) return {};
+  const MachinePlan& plan = traffic()->plan();
+  const NicDuty* duty = dutyOf(plan.program.plan(), control_->roster().ranks[membership_.rank].localRank);
+  if (duty == nullptr || duty->nic == kNoNode) return {};
+  const Node& nic = plan.topology.node(duty->nic);
+  return {nic.name, nic.pcie.busId};
 }
 
 Status Communicator::tune(Deadline deadline) {

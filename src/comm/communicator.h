@@ -62,8 +62,11 @@ class Communicator {
   // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.
   Status tune(Deadline deadline);
   Result<double> slowestRank(size_t bytes, Deadline deadline);
+  // Who drives the network: the same on all ranks.
+  Status agreeOnRails(Deadline deadline);
   // How the ranks of this machine work together, where it has several or the user asks.
   Status meetLocally(Deadline deadline);
+  NicName nicName() const;
   MachineTraffic* traffic() const { return local_ != nullptr ? &local_->traffic() : alone_.get(); }
   // BPS_TOPO_COUNTERS, by the leader, once all ranks of the machine have all they have called for.
   Status writeTraffic(Deadline deadline) const;
@@ -76,6 +79,7 @@ class Communicator {
   std::shared_ptr<Doorbell> bell_;
   std::unique_ptr<ControlPlane> control_;
   JobPlan plan_;
+  Rails rails_;
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<MachineTraffic> alone_;  // of a rank alone on its machine, where the user asks
   std::unique_ptr<CudaSide> cuda_;         // null: the host only

@@ -28,22 +28,29 @@ Json linksJson(const Topology& topology, const Traffic& traffic) {
   return links;
 }
 
-Json machineJson(const MachineTraffic& traffic, const RankEntry& self) {
+Json machineJson(const MachineTraffic& traffic, const Rails& rails, const RankEntry& self) {
   const MachinePlan& plan = traffic.plan();
   const LocalPlan& local = plan.program.plan();
   Json seats = Json::array(), roots = Json::array();
   for (const RankPlace& place : local.placement.ranks) seats.push_back(plan.topology.nameOf(place.seat));
   for (const size_t root : local.roots) roots.push_back(plan.topology.nameOf(local.placement.ranks[root].seat));
-  return {{"host", self.hostName},    {"machine", self.machine},  {"strategy", std::string(nameOf(local.strategy))},
-          {"reason", plan.reason},    {"roots", roots},           {"ranks", seats},
-          {"calls", traffic.calls()}, {"bytes", traffic.bytes()}, {"links", linksJson(plan.topology, traffic.total())}};
+  return {{"host", self.hostName},
+          {"machine", self.machine},
+          {"strategy", std::string(nameOf(local.strategy))},
+          {"reason", plan.reason},
+          {"roots", roots},
+          {"ranks", seats},
+          {"rails", rails.drivers()},
+          {"calls", traffic.calls()},
+          {"bytes", traffic.bytes()},
+          {"links", linksJson(plan.topology, traffic.total())}};
 }
 
 }  // namespace
 
 std::string Communicator::describeTraffic() const {
   if (traffic() == nullptr) return {};
-  return machineJson(*traffic(), control_->roster().ranks[rank()]).dump(1);
+  return machineJson(*traffic(), rails_, control_->roster().ranks[rank()]).dump(1);
 }
 
 Status Communicator::writeTraffic(Deadline deadline) const {
@@ -80,7 +87,7 @@ std::string Communicator::describe() const {
   facts["window"] = tuning_.window;
   if (device()) facts["cudaDevice"] = *device();
   facts["kernels"] = std::string(reduceTarget());
-  if (traffic() != nullptr) facts["machine"] = machineJson(*traffic(), roster.ranks[rank()]);
+  if (traffic() != nullptr) facts["machine"] = machineJson(*traffic(), rails_, roster.ranks[rank()]);
   return facts.dump();
 }
 

@@ -49,7 +49,8 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
   hub.join = joinOf(env, args);
   hub.interfaces = env.socketIfname;
   hub.deadline = deadline;
-  hub.settings = {env.partitionBytes.value, env.directBytes.value, env.eagerBytes.value, timeoutMs(env)};
+  hub.settings = {env.partitionBytes.value, env.directBytes.value, env.eagerBytes.value, timeoutMs(env),
+                  static_cast<uint32_t>(env.rails)};
   hub.servers.required = env.requireServers;
   hub.unable = findServers(env, deadline, hub.servers);
   return hub;
@@ -153,12 +154,12 @@ void ControlPlane::report(const Status& failure) {
   impl_->mailbox().post([copy](Star& star) { star.report(copy->clone()); });
 }
 
-void ControlPlane::suspect(size_t endpoint, const std::string& text) {
-  impl_->mailbox().post([endpoint, text](Star& star) { star.suspect(endpoint, text); });
+void ControlPlane::suspect(size_t member, const std::string& text) {
+  impl_->mailbox().post([member, text](Star& star) { star.suspect(member, text); });
 }
 
 void ControlPlane::leave(Deadline deadline) { impl_->mailbox().awaitFarewell(deadline); }
-bool ControlPlane::hasLeft(size_t endpoint) const { return impl_->mailbox().hasLeft(endpoint); }
+bool ControlPlane::hasLeft(size_t member) const { return impl_->mailbox().hasLeft(member); }
 void ControlPlane::interrupt() { impl_->mailbox().interrupt(); }
 
 }  // namespace bps

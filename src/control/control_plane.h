@@ -52,23 +52,24 @@ class ControlPlane {
   // deadline passes. Every participant makes the same sequence of these calls.
   // All ranks: everyone's bytes, in rank order.
   Result<std::vector<Blob>> gather(const Blob& mine, Deadline deadline);
-  // Machine leaders and servers: perEndpoint[e] goes to endpoint e; answers what endpoint e sent to this one.
+  // The first Roster::rails() ranks of every machine, and the servers. A rank's perEndpoint[e] goes to endpoint e on
+  // the same rail; answers what that one sent. A server brings and gets that for all rails, one rail after the other.
   Result<std::vector<Blob>> exchange(const std::vector<Blob>& perEndpoint, Deadline deadline);
   // All ranks and servers.
   Status barrier(Deadline deadline);
 
   // This rank met a failure (a mismatch, an internal error, an abort): everybody is told. Does not block.
   void report(const Status& failure);
-  // This rank's connection to an endpoint broke: the hub decides what really happened (a dead process usually breaks
+  // This rank's connection to a member broke: the hub decides what really happened (a dead process usually breaks
   // several connections at once) and tells everybody; without its word for a second the text given here stands. Once
   // the hub has said goodbye, a broken connection is no failure: it has completed its calls, and the others leave as
   // well.
-  void suspect(size_t endpoint, const std::string& text);
+  void suspect(size_t member, const std::string& text);
   // Says goodbye (the others then do not take the end of this connection for a failure) and waits until it is sent.
   // The hub's goodbye leaves the others without liveness checks, not without data connections.
   void leave(Deadline deadline);
-  // True once the given endpoint's leader, or the hub, has said goodbye.
-  bool hasLeft(size_t endpoint) const;
+  // True once the given member, or the hub, has said goodbye.
+  bool hasLeft(size_t member) const;
   // Makes a blocking call above, or the next one, return kInvalidUsage ("aborted") soon.
   void interrupt();
 

@@ -58,9 +58,9 @@ void Mailbox::awaitFarewell(Deadline deadline) {
   while (!farewell_ && failure_.ok() && !interrupted_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
 }
 
-bool Mailbox::hasLeft(size_t endpoint) {
+bool Mailbox::hasLeft(size_t member) {
   MutexLock lock(mutex_);
-  return hubLeft_ || (endpoint < left_.size() && left_[endpoint]);
+  return hubLeft_ || (member < left_.size() && left_[member]);
 }
 
 void Mailbox::interrupt() {
@@ -86,7 +86,7 @@ std::vector<Mailbox::Call> Mailbox::takeCalls(bool& stopped) {
 void Mailbox::joined(const Roster& roster) {
   MutexLock lock(mutex_);
   roster_ = roster;
-  left_.resize(roster.endpoints());
+  left_.resize(roster.members());
   changed_.notifyAll();
 }
 
@@ -107,9 +107,9 @@ void Mailbox::failed(const Status& failure) {
   if (sink_) sink_(failure.clone());
 }
 
-void Mailbox::endpointLeft(size_t endpoint) {
+void Mailbox::memberLeft(size_t member) {
   MutexLock lock(mutex_);
-  if (endpoint < left_.size()) left_[endpoint] = true;
+  if (member < left_.size()) left_[member] = true;
 }
 
 void Mailbox::hubLeft() {

@@ -26,7 +26,7 @@ class Mailbox final : public StarEvents {
   // Posts a round and waits for its answer.
   Result<std::vector<Blob>> round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline);
   void awaitFarewell(Deadline deadline);
-  bool hasLeft(size_t endpoint);
+  bool hasLeft(size_t member);
   void interrupt();
   void stop();
 
@@ -38,7 +38,7 @@ class Mailbox final : public StarEvents {
   void joined(const Roster& roster) override;
   void answered(Result<std::vector<Blob>> blobs) override;
   void failed(const Status& failure) override;
-  void endpointLeft(size_t endpoint) override;
+  void memberLeft(size_t member) override;
   void hubLeft() override;
   void farewell() override;
 

@@ -50,21 +50,21 @@ void Spoke::report(Status failure) {
   if (silent_) return;
   if (state_ != State::kRunning) return fail(failure);
   hub_->send(FailureMessage{failure.code(), failure.message()});
-  keepOwn(kNoEndpoint, std::move(failure));
+  keepOwn(kNoMember, std::move(failure));
 }
 
-void Spoke::suspect(size_t endpoint, std::string text) {
-  const bool gone = endpoint < left_.size() && left_[endpoint];
+void Spoke::suspect(size_t member, std::string text) {
+  const bool gone = member < left_.size() && left_[member];
   if (silent_ || gone) return;
   Status failure(Code::kRemote, text);
   if (state_ == State::kHubLeft) return;
   if (state_ != State::kRunning) return fail(failure);
-  hub_->send(Suspect{static_cast<uint32_t>(endpoint), std::move(text)});
-  keepOwn(endpoint, std::move(failure));
+  hub_->send(Suspect{static_cast<uint32_t>(member), std::move(text)});
+  keepOwn(member, std::move(failure));
 }
 
-void Spoke::keepOwn(size_t endpoint, Status failure) {
-  own_.push_back({endpoint, std::move(failure), Deadline::in(2 * suspicionWindow(roster_.settings.timeoutMs))});
+void Spoke::keepOwn(size_t member, Status failure) {
+  own_.push_back({member, std::move(failure), Deadline::in(2 * suspicionWindow(roster_.settings.timeoutMs))});
 }
 
 void Spoke::leave() {
@@ -174,7 +174,7 @@ Status Spoke::handle(const Frame& frame) {
       break;
     case MessageType::kLeft:
       if (running) {
-        endpointLeft(BPS_TRY(decode<Left>(frame.payload)).endpoint);
+        memberLeft(BPS_TRY(decode<Left>(frame.payload)).member);
         return {};
       }
       break;
@@ -196,7 +196,7 @@ Status Spoke::enter(const Frame& frame) {
     return hub_->protocolError(Status(Code::kRemote, "the roster is another communicator's"));
   hub_->rename(roster_.rankName(0) + ", the hub,");
   hub_->setTimeout(roster_.settings.timeoutMs);
-  left_.resize(roster_.endpoints());
+  left_.resize(roster_.members());
   state_ = State::kRunning;
   events_.joined(roster_);
   return {};
@@ -213,11 +213,11 @@ Status Spoke::answer(const Frame& frame) {
   return {};
 }
 
-void Spoke::endpointLeft(size_t endpoint) {
-  if (endpoint >= left_.size()) return;
-  left_[endpoint] = true;
-  std::erase_if(own_, [&](const Own& own) { return own.endpoint == endpoint; });
-  events_.endpointLeft(endpoint);
+void Spoke::memberLeft(size_t member) {
+  if (member >= left_.size()) return;
+  left_[member] = true;
+  std::erase_if(own_, [&](const Own& own) { return own.member == member; });
+  events_.memberLeft(member);
 }
 
 // Its word is not to be had any more. What this rank knows of itself stands. A broken connection proves nothing now:
@@ -226,13 +226,13 @@ void Spoke::hubSaysGoodbye() {
   if (state_ == State::kLeaving) return over();
   state_ = State::kHubLeft;
   hub_.reset();
-  endpointLeft(0);
+  memberLeft(0);
   events_.hubLeft();
   if (pending_)
     events_.answered(
         failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(*pending_), roster_.rankName(0)));
   pending_.reset();
-  std::erase_if(own_, [](const Own& own) { return own.endpoint != kNoEndpoint; });
+  std::erase_if(own_, [](const Own& own) { return own.member != kNoMember; });
   if (!own_.empty()) fail(own_.front().failure.clone());
 }
 

@@ -30,7 +30,7 @@ class Spoke final : public Star {
 
   void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) override;
   void report(Status failure) override;
-  void suspect(size_t endpoint, std::string text) override;
+  void suspect(size_t member, std::string text) override;
   void leave() override;
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
@@ -39,11 +39,11 @@ class Spoke final : public Star {
  private:
   enum class State { kAskingRoot, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
   struct Own {  // what this rank believes until the hub speaks
-    size_t endpoint;
+    size_t member;
     Status failure;
     Deadline deadline;
   };
-  static constexpr size_t kNoEndpoint = ~size_t{0};
+  static constexpr size_t kNoMember = ~size_t{0};
 
   Status advance(const PollSet& set);
   Status askRoot(const PollSet& set);
@@ -52,10 +52,10 @@ class Spoke final : public Star {
   Status handle(const Frame& frame);
   Status enter(const Frame& roster);
   Status answer(const Frame& frame);
-  void endpointLeft(size_t endpoint);
+  void memberLeft(size_t member);
   void hubSaysGoodbye();
   void checkDeadlines();
-  void keepOwn(size_t endpoint, Status failure);
+  void keepOwn(size_t member, Status failure);
   void startDialing(const Address& hub);
   bool joining() const { return state_ == State::kAskingRoot || state_ == State::kAwaitingRoster; }
   void fail(const Status& failure);

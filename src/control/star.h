@@ -22,7 +22,7 @@ class StarEvents {
   virtual void joined(const Roster& roster) = 0;
   virtual void answered(Result<std::vector<Blob>> blobs) = 0;  // to round(), at most one at a time
   virtual void failed(const Status& failure) = 0;              // once; nothing but farewell() follows
-  virtual void endpointLeft(size_t endpoint) = 0;
+  virtual void memberLeft(size_t member) = 0;
   virtual void hubLeft() = 0;
   virtual void farewell() = 0;  // leave() is done
 };
@@ -32,7 +32,7 @@ class Star {
   virtual ~Star() = default;
   virtual void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) = 0;
   virtual void report(Status failure) = 0;
-  virtual void suspect(size_t endpoint, std::string text) = 0;
+  virtual void suspect(size_t member, std::string text) = 0;
   virtual void leave() = 0;
 
   virtual void watch(PollSet& set) const = 0;

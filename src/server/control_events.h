@@ -20,7 +20,7 @@ class EventQueue final : public JobEvents {
     uint64_t job;
     std::vector<Blob> handles;
     Status why;
-    size_t endpoint = 0;
+    size_t rank = 0;
   };
 
   explicit EventQueue(Doorbell bell) : bell_(std::move(bell)) {}
@@ -30,8 +30,8 @@ class EventQueue final : public JobEvents {
   }
   void connected(uint64_t job) override { push({Kind::kConnected, job, {}, {}}); }
   void failed(uint64_t job, Status why) override { push({Kind::kFailed, job, {}, std::move(why)}); }
-  void lost(uint64_t job, size_t endpoint, std::string why) override {
-    push({Kind::kLost, job, {}, {Code::kRemote, std::move(why)}, endpoint});
+  void lost(uint64_t job, size_t rank, std::string why) override {
+    push({Kind::kLost, job, {}, {Code::kRemote, std::move(why)}, rank});
   }
   void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
 

@@ -95,7 +95,7 @@ void ControlServer::deliver(EventQueue::Event event) {
     case EventQueue::Kind::kFailed:
       return (*it)->failed(event.why);
     case EventQueue::Kind::kLost:
-      return (*it)->lost(event.endpoint, event.why.message());
+      return (*it)->lost(event.rank, event.why.message());
     case EventQueue::Kind::kEnded:
       return (*it)->ended();
   }

@@ -20,11 +20,12 @@ struct JobSpec {
 class JobEvents {
  public:
   virtual ~JobEvents() = default;
-  virtual void listening(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
+  // Handles by rail and endpoint, one rail after the other.
+  virtual void listening(uint64_t job, std::vector<Blob> handles) = 0;
   virtual void connected(uint64_t job) = 0;
   virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
-  // The connection with an endpoint ended. In good order if the endpoint has said goodbye; else the hub is to hear why.
-  virtual void lost(uint64_t job, size_t endpoint, std::string why) = 0;
+  // The connection with a rank ended. In good order if it has said goodbye; else the hub is to hear why.
+  virtual void lost(uint64_t job, size_t rank, std::string why) = 0;
   virtual void ended(uint64_t job) = 0;  // nothing is left to do: see finish(), or all workers have closed their lanes
 };
 
@@ -36,7 +37,7 @@ class JobRunner {
   // is bounded by what is computed here from the spec.
   virtual Status open(const JobSpec& spec, JobEvents& events) = 0;
   // What the other endpoints sent in the exchange; connected() follows.
-  virtual void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) = 0;
+  virtual void connect(uint64_t job, std::vector<Blob> handles) = 0;
   // The hub has said goodbye: its calls are complete, so nobody will contribute again. The job has ended once its
   // last answers are with the transport, whether or not that tells when a worker closes its lanes.
   virtual void finish(uint64_t job) = 0;

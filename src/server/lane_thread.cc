@@ -113,8 +113,7 @@ bool LaneThread::stepJob(uint64_t id, Entry& entry) {
     return true;
   }
   const ServedJob::Step step = std::move(outcome).value();
-  if (std::optional<ServedJob::Lost> lost = entry.job->takeLost())
-    entry.events->lost(id, lost->endpoint, std::move(lost->why));
+  for (ServedJob::Lost& lost : entry.job->takeLost()) entry.events->lost(id, lost.rank, std::move(lost.why));
   if (step == ServedJob::Step::kConnected) {
     Status added;
     entry.job->forEachComm([&](net::Comm& comm) {

@@ -35,7 +35,7 @@ Status LaneThreads::open(const JobSpec& spec, JobEvents& events) {
     return failure(Code::kInvalidUsage, "endpoint {} is no server of the roster", spec.endpoint);
   if (byJob_.contains(spec.roster.jobId)) return {Code::kInvalidUsage, "a job of this id is running"};
   JobPlan plan = BPS_TRY(JobPlan::make(spec.roster));
-  const size_t needed = plan.serviceBytes(spec.roster.machines.size());
+  const size_t needed = plan.serviceBytes(spec.roster.machines.size()) * plan.rails;
   if (needed > memoryLimit())
     return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", spec.roster.machines.size(),
                    needed >> 20, memoryLimit() >> 20);
@@ -47,9 +47,9 @@ Status LaneThreads::open(const JobSpec& spec, JobEvents& events) {
   return {};
 }
 
-void LaneThreads::connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) {
+void LaneThreads::connect(uint64_t job, std::vector<Blob> handles) {
   const auto found = byJob_.find(job);
-  if (found != byJob_.end()) found->second->connect(job, std::move(handlesPerEndpoint));
+  if (found != byJob_.end()) found->second->connect(job, std::move(handles));
 }
 
 void LaneThreads::finish(uint64_t job) {

@@ -16,7 +16,7 @@ class LaneThreads final : public JobRunner {
   static Result<std::unique_ptr<LaneThreads>> start(const Env& env, size_t threads, const std::vector<int>& cpus);
 
   Status open(const JobSpec& spec, JobEvents& events) override;
-  void connect(uint64_t job, std::vector<Blob> handlesPerEndpoint) override;
+  void connect(uint64_t job, std::vector<Blob> handles) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
 

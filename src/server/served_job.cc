@@ -8,67 +8,131 @@ Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSp
   std::unique_ptr<ServedJob> job(new ServedJob(env, spec, plan));
   job->plugin_ = BPS_TRY(net::Plugin::load(env.netPlugin, spec.roster.jobId));
   const net::MeshShape shape{spec.endpoint, spec.roster.machines.size(), plan.owners};
-  job->mesh_ = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listen(*job->plugin_, 0, shape)));
-  job->closed_.resize(spec.roster.machines.size());
+  for (size_t number = 0; number < plan.rails; ++number) {
+    Rail rail;
+    rail.number = number;
+    rail.mesh = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listen(*job->plugin_, 0, shape)));
+    rail.closed.resize(shape.machines);
+    job->rails_.push_back(std::move(rail));
+  }
   return job;
 }
 
+std::vector<Blob> ServedJob::handles() const {
+  std::vector<Blob> all;
+  for (const Rail& rail : rails_)
+    for (Blob& handle : rail.mesh->handles()) all.push_back(std::move(handle));
+  return all;
+}
+
+// A rail that nobody has a handle for is not used.
 Status ServedJob::setPeerHandles(const std::vector<Blob>& handles) {
-  BPS_TRY(mesh_->setPeerHandles(handles));
+  const auto endpoints = static_cast<ptrdiff_t>(spec_.roster.endpoints());
+  std::vector<Rail> used;
+  for (Rail& rail : rails_) {
+    const auto begin = handles.begin() + static_cast<ptrdiff_t>(rail.number) * endpoints;
+    const std::vector<Blob> own(begin, begin + endpoints);
+    const bool anybody = std::any_of(own.begin(), own.end(), [](const Blob& handle) { return !handle.empty(); });
+    if (!anybody && plan_.owners[spec_.endpoint]) continue;
+    BPS_TRY(rail.mesh->setPeerHandles(own));
+    used.push_back(std::move(rail));
+  }
+  if (used.empty()) return {Code::kRemote, "no worker has sent handles"};
+  rails_ = std::move(used);
   state_ = State::kConnecting;
   return {};
 }
 
-Status ServedJob::build() {
+Status ServedJob::build(Rail& rail) {
   if (!plan_.owners[spec_.endpoint]) return {};
   const size_t machines = spec_.roster.machines.size();
   std::vector<SumService::Lane> lanes(machines);
   for (size_t m = 0; m < machines; ++m) {
-    net::Link link = mesh_->take(m);
+    net::Link link = rail.mesh->take(m);
     lanes[m] = {std::move(link.pushIn), std::move(link.answerOut)};
   }
   ServiceSpec spec;
   spec.machines = machines;
   spec.first = (spec_.endpoint + 1) % machines;
+  spec.checks = &rail == &rails_.front();  // the main rail is the first in use
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
   spec.ranks = spec_.roster.ranks.size();
   spec.reduceThreads = env_.reduceThreads;
   spec.patience = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
   spec.nameOf = [this](size_t machine) { return spec_.roster.endpointName(machine); };
-  service_ = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
+  rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
 }
 
 Result<ServedJob::Step> ServedJob::step() {
   if (state_ == State::kListening) return Step::kIdle;
-  if (state_ == State::kServing) return serve();
-  Result<Progress> progress = mesh_->step();
-  if (!progress.ok())
-    return std::move(progress).status().within("connecting with " + spec_.roster.endpointName(mesh_->current()));
-  if (std::move(progress).value() == Progress::kPending) return Step::kIdle;
-  BPS_TRY(build());
-  mesh_.reset();
+  return state_ == State::kServing ? serve() : connect();
+}
+
+Result<ServedJob::Step> ServedJob::connect() {
+  bool done = true;
+  for (Rail& rail : rails_) {
+    Result<Progress> progress = rail.mesh->step();
+    if (!progress.ok()) {
+      const size_t peer = spec_.roster.memberOf(rail.mesh->current(), rail.number);
+      return std::move(progress).status().within("connecting with " + spec_.roster.memberName(peer));
+    }
+    done = std::move(progress).value() == Progress::kDone && done;
+  }
+  if (!done) return Step::kIdle;
+  for (Rail& rail : rails_) {
+    BPS_TRY(build(rail));
+    rail.mesh.reset();
+  }
   state_ = State::kServing;
   return Step::kConnected;
 }
 
 Result<ServedJob::Step> ServedJob::serve() {
-  if (service_ == nullptr) return finishing_ ? Step::kEnded : Step::kIdle;  // no share
-  Result<bool> outcome = service_->step();
+  if (!plan_.owners[spec_.endpoint]) return finishing_ ? Step::kEnded : Step::kIdle;  // no share
+  bool moved = false, open = false;
+  for (Rail& rail : rails_) {
+    Result<bool> served = serve(rail);
+    if (!served.ok()) return finishing_ && !active() ? Result<Step>(Step::kEnded) : std::move(served).status();
+    moved = std::move(served).value() || moved;
+    open = open || !std::all_of(rail.closed.begin(), rail.closed.end(), [](bool closed) { return closed; });
+  }
   // Many transports do not tell that a worker has closed its lanes, so that is not waited for.
-  if (finishing_ && !service_->active()) return Step::kEnded;
-  if (outcome.ok()) return std::move(outcome).value() ? Step::kMoved : Step::kIdle;
-  const std::optional<size_t> culprit = service_->culprit();
-  if (!culprit) return std::move(outcome).status();
-  if (!closed_[*culprit]) lost_ = Lost{*culprit, outcome.error().message()};
-  closed_[*culprit] = true;
-  const bool all = std::all_of(closed_.begin(), closed_.end(), [](bool closed) { return closed; });
-  return all ? Step::kEnded : Step::kIdle;
+  if ((finishing_ && !active()) || !open) return Step::kEnded;
+  return moved ? Step::kMoved : Step::kIdle;
+}
+
+Result<bool> ServedJob::serve(Rail& rail) {
+  Result<bool> outcome = rail.service->step();
+  if (outcome.ok()) return outcome;
+  const std::optional<size_t> culprit = rail.service->culprit();
+  if (!culprit) return outcome;
+  if (!rail.closed[*culprit])
+    lost_.push_back({spec_.roster.memberOf(*culprit, rail.number), outcome.error().message()});
+  rail.closed[*culprit] = true;
+  return false;
+}
+
+void ServedJob::watch() const {
+  for (const Rail& rail : rails_)
+    if (rail.service != nullptr) rail.service->watch();
+}
+
+bool ServedJob::active() const {
+  return std::any_of(rails_.begin(), rails_.end(),
+                     [](const Rail& rail) { return rail.service != nullptr && rail.service->active(); });
+}
+
+uint64_t ServedJob::bytesSummed() const {
+  uint64_t bytes = 0;
+  for (const Rail& rail : rails_) bytes += rail.service != nullptr ? rail.service->bytesSummed() : 0;
+  return bytes;
 }
 
 void ServedJob::forEachComm(const std::function<void(net::Comm&)>& use) {
-  if (service_ != nullptr) service_->forEachComm(use);
+  for (Rail& rail : rails_)
+    if (rail.service != nullptr) rail.service->forEachComm(use);
 }
 
 }  // namespace bps

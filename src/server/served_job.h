@@ -1,11 +1,11 @@
-// ServedJob: one job inside bps-server, on its lane thread: connects with the workers, then sums for them.
+// ServedJob: one job inside bps-server, on its lane thread: connects with the workers, then sums for them, on each rail
+// (src/comm/lanes/rails.h) with a service of its own.
 //
 //   listening -> (peer handles come) connecting -> serving -> ended (after finish(), or every worker has closed its
 //   lanes)
 #pragma once
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,46 +21,51 @@ class ServedJob {
  public:
   enum class Step { kIdle, kMoved, kConnected, kEnded };
   struct Lost {
-    size_t endpoint;
+    size_t rank;
     std::string why;
   };
 
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
-  std::vector<Blob> handles() const { return mesh_->handles(); }
+  // By rail and endpoint, one rail after the other; so those of the peers.
+  std::vector<Blob> handles() const;
   Status setPeerHandles(const std::vector<Blob>& handles);
   // Fails with what ends the job: ranks that disagree, no connection at the start. That a worker's lanes ended later is
   // no failure here: it is lost, and whether it died or was done, the hub knows and says.
   Result<Step> step();
   // Nothing more will come: the job ends as soon as its answers are with the transport.
   void finish() { finishing_ = true; }
-  // The worker whose lanes ended in the last step, once.
-  std::optional<Lost> takeLost() { return std::exchange(lost_, std::nullopt); }
-  void watch() const {
-    if (service_ != nullptr) service_->watch();
-  }
+  // The workers whose lanes ended in the last step, once.
+  std::vector<Lost> takeLost() { return std::exchange(lost_, {}); }
+  void watch() const;
   bool connecting() const { return state_ == State::kConnecting; }
-  bool active() const { return service_ != nullptr && service_->active(); }
+  bool active() const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
-  uint64_t bytesSummed() const { return service_ != nullptr ? service_->bytesSummed() : 0; }
+  uint64_t bytesSummed() const;
   uint64_t id() const { return spec_.roster.jobId; }
 
  private:
   enum class State { kListening, kConnecting, kServing };
   ServedJob(const Env& env, const JobSpec& spec, const JobPlan& plan) : spec_(spec), plan_(plan), env_(env) {}
-  Status build();
+  struct Rail {
+    size_t number = 0;
+    std::unique_ptr<net::Mesh> mesh;
+    std::unique_ptr<SumService> service;  // null: this server has no share
+    std::vector<bool> closed;             // per machine
+  };
+  Result<Step> connect();
+  Status build(Rail& rail);
   Result<Step> serve();
+  Result<bool> serve(Rail& rail);
 
   JobSpec spec_;
   JobPlan plan_;
   Env env_;
   State state_ = State::kListening;
   std::shared_ptr<net::Plugin> plugin_;
-  std::unique_ptr<net::Mesh> mesh_;
-  std::unique_ptr<SumService> service_;
+  std::vector<Rail> rails_;  // once the peers' handles are there: those in use
   bool finishing_ = false;
-  std::vector<bool> closed_;  // per machine
-  std::optional<Lost> lost_;
+  std::vector<Lost> lost_;
 };
 
 }  // namespace bps

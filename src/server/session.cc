@@ -97,7 +97,7 @@ Status Session::answer(const Frame& frame) {
   RoundAnswer answer = BPS_TRY(decode<RoundAnswer>(frame.payload));
   if (answer.number != 0 || answer.kind == RoundKind::kGather) return unexpected(frame);
   if (answer.kind == RoundKind::kBarrier) return {};
-  if (answer.blobs.size() != spec_.roster.endpoints()) return unexpected(frame);
+  if (answer.blobs.size() != spec_.roster.rails() * spec_.roster.endpoints()) return unexpected(frame);
   args_.runner.connect(job_, std::move(answer.blobs));
   return {};
 }
@@ -128,11 +128,10 @@ void Session::failed(const Status& why) {
 }
 
 // What the hub has no goodbye from may have died, or only this connection of it: the hub finds out.
-void Session::lost(size_t endpoint, const std::string& why) {
-  const std::string text =
-      fmt::format("connection of {} with {}: {}", name(), spec_.roster.endpointName(endpoint), why);
+void Session::lost(size_t rank, const std::string& why) {
+  const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);
   logInfo(Subsystem::kServer, "job {:016x}: {}", job_, text);
-  if (state_ == State::kRunning) hub_->send(Suspect{static_cast<uint32_t>(endpoint), text});
+  if (state_ == State::kRunning) hub_->send(Suspect{static_cast<uint32_t>(rank), text});
 }
 
 void Session::ended() {

@@ -50,7 +50,7 @@ class Session {
   void listening(std::vector<Blob> handles);
   void connected();
   void failed(const Status& why);
-  void lost(size_t endpoint, const std::string& why);
+  void lost(size_t rank, const std::string& why);
   void ended();
 
  private:

@@ -66,6 +66,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.limits.directBytes = bounded(plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes);
   plan.limits.eagerBytes = bounded(plan.measureEager ? kUntunedEagerBytes : roster.settings.eagerBytes);
   plan.depth = kDepth;
+  plan.rails = network ? roster.rails() : 1;
   return plan;
 }
 

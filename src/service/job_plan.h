@@ -19,9 +19,10 @@ struct JobPlan {
   bool measureDirect = false, measureEager = false;  // these limits follow from the network's rate
   bool crowded = false;  // machines share a host: a message costs more than its time on the network
   size_t depth = 0;      // chunks of one lane in flight: the window of its owner
+  size_t rails = 1;      // that there may be
 
   static Result<JobPlan> make(const Roster& roster);
-  // Bytes of contributions and sums that one owner holds at most.
+  // Bytes of contributions and sums that one owner holds at most, on each rail a part of every chunk.
   size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
 };
 

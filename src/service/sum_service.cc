@@ -34,7 +34,16 @@ bool SumService::contributed(size_t machine) const {
 bool SumService::roundReady() const {
   for (size_t m = 0; m < spec_.machines; ++m)
     if (!contributed(m)) return false;
+  if (!spec_.checks && !sameCall()) return false;
   return nextIsDirect() || resultSlotFree();
+}
+
+// Else the machines disagree on a call that some of them did not bring here: to compare it with the next one would name
+// the wrong calls, so this service waits until the one that checks has said it.
+bool SumService::sameCall() const {
+  for (size_t m = 1; m < spec_.machines; ++m)
+    if (contribution(m).call.number != contribution(0).call.number) return false;
+  return true;
 }
 
 // What the machines disagree on is found when the round is summed.

@@ -35,6 +35,7 @@ struct ServiceSpec {
   size_t first = 0;             // the machine that is answered first: not the same one by all owners
   size_t depth = 0;
   size_t maxChunkBytes = 0;
+  bool checks = true;  // hears of every call; else some go past it, and who disagrees is found elsewhere
   uint64_t ranks = 0;  // divisor of an average
   int reduceThreads = 1;
   std::chrono::milliseconds patience{10000};          // a round waits this long before the log says for whom
@@ -82,6 +83,7 @@ class SumService {
       : spec_(std::move(spec)), round_(spec_.machines), sum_(spec_.ranks, spec_.reduceThreads) {}
   bool contributed(size_t machine) const;
   bool roundReady() const;
+  bool sameCall() const;
   Contribution contribution(size_t machine) const;
   Status sumRound();
   bool nextIsDirect() const;

@@ -212,12 +212,12 @@ void each(Side& side, M& m, const FailureMessage*) {
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Suspect*) {
-  side.field(m.endpoint);
+  side.field(m.member);
   side.field(m.text);
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Left*) {
-  side.field(m.endpoint);
+  side.field(m.member);
 }
 
 constexpr const char* kNames[] = {"?",          "hello",    "challenge",  "proof",        "welcome",   "refusal",

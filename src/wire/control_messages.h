@@ -128,13 +128,13 @@ struct FailureMessage {
 };
 struct Suspect {
   static constexpr MessageType kType = MessageType::kSuspect;
-  uint32_t endpoint = 0;
+  uint32_t member = 0;  // as in Roster::members()
   std::string text;
 };
-// Somebody, not the hub, has said goodbye; the endpoint is the machine that it leads, or the server.
+// Somebody, not the hub, has said goodbye.
 struct Left {
   static constexpr MessageType kType = MessageType::kLeft;
-  uint32_t endpoint = 0;
+  uint32_t member = 0;
 };
 
 template <class T>

@@ -1,5 +1,6 @@
 #include "src/wire/roster.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/base/format.h"
@@ -7,8 +8,9 @@
 namespace bps {
 namespace {
 
-constexpr uint16_t kRosterVersion = 1;
+constexpr uint16_t kRosterVersion = 2;
 constexpr size_t kNameBytes = 4096;
+constexpr size_t kMostRails = 8;  // where nobody says how many; as many NICs as a machine usually has at most
 
 bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
 
@@ -40,6 +42,7 @@ Settings getSettings(WireReader& in) {
   settings.directBytes = in.get<uint64_t>();
   settings.eagerBytes = in.get<uint64_t>();
   settings.timeoutMs = in.get<uint32_t>();
+  settings.rails = in.get<uint32_t>();
   return settings;
 }
 
@@ -95,6 +98,24 @@ std::string Roster::endpointName(size_t endpoint) const {
   return fmt::format("ranks {} ({})", rankRanges(members), ranks[members[0]].hostName);
 }
 
+std::string Roster::memberName(size_t member) const {
+  return member < ranks.size() ? rankName(member) : endpointName(endpointOf(member));
+}
+
+size_t Roster::rails() const {
+  size_t most = settings.rails == 0 ? kMostRails : settings.rails;
+  for (const Machine& machine : machines) most = std::min(most, machine.ranks.size());
+  return most;
+}
+
+size_t Roster::memberOf(size_t endpoint, size_t rail) const {
+  return isServer(endpoint) ? ranks.size() + (endpoint - machines.size()) : machines[endpoint].ranks[rail];
+}
+
+size_t Roster::endpointOf(size_t member) const {
+  return member < ranks.size() ? ranks[member].machine : machines.size() + (member - ranks.size());
+}
+
 Blob encode(const Roster& roster) {
   WireWriter out;
   out.put(kRosterVersion).put(roster.jobId);
@@ -109,7 +130,7 @@ Blob encode(const Roster& roster) {
   out.put(static_cast<uint32_t>(roster.servers.size()));
   for (const ServerEntry& server : roster.servers) out.put(server.name).put(server.bytesPerSecond);
   out.put(roster.settings.partitionBytes).put(roster.settings.directBytes).put(roster.settings.eagerBytes);
-  out.put(roster.settings.timeoutMs);
+  out.put(roster.settings.timeoutMs).put(roster.settings.rails);
   return std::move(out).take();
 }
 

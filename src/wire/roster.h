@@ -19,7 +19,7 @@ struct RankEntry {
 };
 
 struct Machine {
-  std::vector<uint32_t> ranks;  // ascending; the first is the leader, which drives the network
+  std::vector<uint32_t> ranks;  // ascending; the first is the leader
   double bytesPerSecond = 0;    // NIC rate, each way; 0: not given
 };
 
@@ -34,6 +34,7 @@ struct Settings {
   uint64_t directBytes = 0;  // this and the next: Bytes::kMeasured where nobody decides
   uint64_t eagerBytes = 0;
   uint32_t timeoutMs = 0;
+  uint32_t rails = 0;  // most per machine; 0: as many as the machines' plans say
 };
 
 struct Roster {
@@ -46,9 +47,17 @@ struct Roster {
   // Endpoints of the data plane: machines 0..n-1, then servers n..n+k-1.
   size_t endpoints() const { return machines.size() + servers.size(); }
   bool isServer(size_t endpoint) const { return endpoint >= machines.size(); }
+  // Rails that there may be: rail r joins the local ranks r of all machines with each other and with the servers. Which
+  // of them are used, the ranks agree on later (src/comm/lanes/rails.h).
+  size_t rails() const;
+  // Members of the control plane: ranks 0..N-1, then servers. An endpoint has one on every rail.
+  size_t members() const { return ranks.size() + servers.size(); }
+  size_t memberOf(size_t endpoint, size_t rail) const;
+  size_t endpointOf(size_t member) const;
   // "rank 3 (host7, pid 1234)", "ranks 8-15 (host2)", "server cpu1:7700".
   std::string rankName(size_t rank) const;
   std::string endpointName(size_t endpoint) const;
+  std::string memberName(size_t member) const;
 };
 
 // Ascending ranks for people: "8-15", "2, 5-6".

@@ -8,6 +8,7 @@ namespace {
 
 struct Shape {
   size_t ranks, servers, perMachine;
+  int rails = 0;
 };
 
 class Disagreement : public testing::TestWithParam<Shape> {
@@ -21,6 +22,7 @@ class Disagreement : public testing::TestWithParam<Shape> {
     job.servers = servers.list();
     job.env.timeout.value = 8;
     job.env.directBytes.value = directBytes_;
+    job.env.rails = GetParam().rails;
     return runRanks(job, body);
   }
   uint64_t directBytes_ = 0;
@@ -131,12 +133,12 @@ TEST_P(Disagreement, ACallAfterAGoodbyeFailsByName) {
 
 std::string shapeName(const testing::TestParamInfo<Shape>& info) {
   return "ranks" + std::to_string(info.param.ranks) + "servers" + std::to_string(info.param.servers) + "perMachine" +
-         std::to_string(info.param.perMachine);
+         std::to_string(info.param.perMachine) + "rails" + std::to_string(info.param.rails);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Disagreement,
-                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{2, 0, 2},
-                                         Shape{4, 1, 2}),
+                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{2, 0, 2}, Shape{4, 1, 2},
+                                         Shape{4, 1, 2, 2}),
                          shapeName);
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Shape {
   std::vector<size_t> machines;
   size_t servers = 0;
   std::string topology, strategy;
+  int rails = 0;
 
   size_t ranks() const { return std::accumulate(machines.begin(), machines.end(), size_t{0}); }
 };
@@ -100,6 +101,7 @@ class LocalStrategy : public testing::TestWithParam<Shape> {
     job.servers = servers.list();
     job.env.topoFile = topologyFile(shape.topology);
     job.env.strategy = shape.strategy;
+    job.env.rails = shape.rails;
     return job;
   }
 };
@@ -210,6 +212,7 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
   std::string name;
   for (const size_t ranks : info.param.machines) name += std::to_string(ranks) + "and";
   name += std::to_string(info.param.servers) + "servers_" + info.param.topology.substr(0, 4) + info.param.strategy;
+  if (info.param.rails > 0) name += std::to_string(info.param.rails) + "rails";
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name + std::to_string(info.index);
@@ -221,13 +224,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{{8}, 0, "nvlink", "rooted"}, Shape{{4, 4, 4}, 0, "eight_nics", "scatter"},
                     Shape{{4, 4, 4}, 2, "nvlink", "auto"}, Shape{{3, 1}, 1, "eight_nics", "rooted"},
                     Shape{{1, 3}, 0, "pcie_only", "flat_ring"}, Shape{{1, 1, 1, 1}, 1, "pcie_only", "auto"},
-                    Shape{{5, 2}, 0, "cpu[sw[gpu*3] nic] cpu[gpu]", "cpu_assisted"}),
+                    Shape{{5, 2}, 0, "cpu[sw[gpu*3] nic] cpu[gpu]", "cpu_assisted"},
+                    Shape{{8, 8}, 1, "pcie_only", "auto", 8}, Shape{{3, 4, 3}, 2, "eight_nics", "scatter", 3},
+                    Shape{{4, 4}, 0, "nvlink", "rooted", 4}, Shape{{3, 1}, 1, "pcie_only", "auto", 3}),
     shapeName);
 INSTANTIATE_TEST_SUITE_P(Shapes, LinkCounters,
                          testing::Values(Shape{{8}, 0, "pcie_only", "auto"}, Shape{{8}, 0, "pcie_only", "flat_ring"},
                                          Shape{{8, 8}, 1, "pcie_only", "auto"}, Shape{{8}, 0, "eight_nics", "rooted"},
                                          Shape{{2, 2}, 0, "eight_nics", "rooted"},
-                                         Shape{{4, 4, 4}, 0, "eight_nics", "scatter"}),
+                                         Shape{{4, 4, 4}, 0, "eight_nics", "scatter"},
+                                         Shape{{8, 8}, 1, "pcie_only", "auto", 8},
+                                         Shape{{2, 2}, 0, "eight_nics", "scatter", 2}),
                          shapeName);
 
 // A ring's order, where all of a call is one chunk and so every rank owns an equal part.

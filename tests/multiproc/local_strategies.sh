@@ -24,6 +24,7 @@ def of(way):
     return lambda link, *kinds: sum(v for k, v in links[link][way].items() if not kinds or k in kinds)
 up, down = of("up"), of("down")
 gpus = [f"GPU {i} - switch P{i // 4}" for i in range(8)]
+nics = [link for link in links if link.startswith("NIC ")]
 near = lambda value, want: abs(value - want) <= 64 * machine["calls"]
 sys.exit(not eval(sys.argv[2]))
 PYTHON
@@ -49,6 +50,16 @@ holds "$WORK/0.json" 'strategy == "rooted" and machine["roots"] == ["GPU 2"]'
 holds "$WORK/0.json" 'all(w("switch P0 - CPU 0", "peer", "staging") == 0 for w in (up, down))'
 holds "$WORK/0.json" 'all(w("switch P1 - CPU 0") == M and w("GPU 2 - switch P1") == M for w in (up, down))'
 
+# Every rank drives the NIC beside its GPU: each carries its part of what the machine sends and receives, which is no
+# more than 2M, and what the ranks move among themselves stays what it was.
+BPS_TOPO_FILE=$data/eight_nics.xml counted 2 8 8M
+for m in 0 1; do
+  holds "$WORK/$m.json" 'machine["rails"] == list(range(8))'
+  holds "$WORK/$m.json" 'len(nics) == 8 and all(M / 8 <= sum(w(nic, "nic") for w in (up, down)) <= 2 * M / 7 for nic in nics)'
+done
+BPS_RAILS=8 counted 2 8 8M
+holds "$WORK/0.json" 'machine["rails"] == list(range(8)) and all(w(f"switch P{i} - CPU {i}") == M for w in (up, down) for i in (0, 1))'
+
 printf '<system version="1">\n<cpu numaid="0">\n<pci busid="a" class="gpu"/>\n</cpu></system>' > "$WORK/bad.xml"
 BPS_TOPO_FILE=$WORK/bad.xml timeout 30 "$BIN/bps-run" -n 1 -m 2 -- "$BIN/bps-perf" > "$WORK/out" 2>&1 &&
   fail "exit 0 with a bad file"
@@ -64,5 +75,10 @@ for victim in 0 3; do
     [ "$r" = "$victim" ] || ends_with_error "$r" "rank $victim \\(" $((BPS_TIMEOUT + 1))
   done
 done
+# A rank that drives the network beside the leader, with another machine at the other end.
+RANKS_PER_MACHINE=2 BPS_RAILS=2 start_ranks 4 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
+wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
+kill -KILL "${RANK_PIDS[3]}"
+for r in 0 1 2; do ends_with_error "$r" "rank 3 \\(" $((BPS_TIMEOUT + 1)); done
 [ "$(ls /dev/shm | wc -l)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
 exit 0

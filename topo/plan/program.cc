@@ -362,15 +362,18 @@ std::vector<Copy> networkCopies(const LocalPlan& plan, uint64_t bytes, uint64_t 
   std::vector<Copy> copies;
   const std::vector<Part> parts = partsOf(cutByDuty(bytes, unit, plan.duties));
   for (size_t d = 0; d < parts.size(); ++d) {
-    const NicDuty& duty = plan.duties[d];
     const auto moved = static_cast<uint64_t>(static_cast<double>(parts[d].size()) * through);
-    if (duty.nic == kNoNode || moved == 0) continue;
-    // Where the owner's staging buffer is; cpu_assisted adds up at the NIC.
-    const NodeId numa = plan.strategy == Strategy::kCpuAssisted ? duty.numa : plan.placement.ranks[duty.rank].numa;
-    copies.push_back({CopyKind::kNic, numa, duty.nic, moved});
-    copies.push_back({CopyKind::kNic, duty.nic, numa, moved});
+    const std::vector<Copy> own = networkCopies(plan, plan.duties[d], moved);
+    copies.insert(copies.end(), own.begin(), own.end());
   }
   return copies;
+}
+
+std::vector<Copy> networkCopies(const LocalPlan& plan, const NicDuty& duty, uint64_t moved) {
+  if (duty.nic == kNoNode || moved == 0) return {};
+  // Where the owner's staging buffer is; cpu_assisted adds up at the NIC.
+  const NodeId numa = plan.strategy == Strategy::kCpuAssisted ? duty.numa : plan.placement.ranks[duty.rank].numa;
+  return {{CopyKind::kNic, numa, duty.nic, moved}, {CopyKind::kNic, duty.nic, numa, moved}};
 }
 
 std::vector<Copy> copiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit) {

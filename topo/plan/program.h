@@ -80,6 +80,9 @@ class LocalProgram {
 // What the network moves of a chunk in which every byte of the buffer makes `through` bytes, each way.
 std::vector<Copy> networkCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit, double through);
 
+// The same of the part that one of those who drive the NICs has.
+std::vector<Copy> networkCopies(const LocalPlan& plan, const NicDuty& duty, uint64_t moved);
+
 // Everything that one all-reduce of `bytes` moves, in units of `unit` (the element's size).
 std::vector<Copy> copiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 // The same when every rank copies its whole buffer to host memory and back and the CPU does all the rest.

@@ -36,6 +36,7 @@ struct Collective {
   size_t window = 1;  // chunks of this call and those before it under way on one lane when the next one starts
 
   // Set when the channel admits the call.
+  bool spread = false;  // over all rails, see rails.h
   std::vector<ChunkRef> chunks;
   uint64_t firstChunk = 0;   // number of chunks[0] among all that pass the ring of the local ranks
   uint64_t firstStaged = 0;  // and, of a call that is staged, among all that are

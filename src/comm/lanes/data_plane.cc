@@ -9,18 +9,34 @@
 #include "src/base/log.h"
 
 namespace bps {
+namespace {
+
+// The device that is this NIC; the first one where the transport knows no such.
+Result<int> deviceFor(net::Plugin& plugin, const NicName& nic) {
+  for (int i = 0; i < plugin.deviceCount(); ++i) {
+    const net::DeviceInfo device = BPS_TRY(plugin.device(i));
+    const bool byName = !nic.name.empty() && device.name == nic.name;
+    if (byName || (!nic.busId.empty() && device.pciPath.ends_with("/" + nic.busId))) return i;
+  }
+  return 0;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args) {
   const Roster& roster = args.control.roster();
   std::unique_ptr<DataPlane> plane(new DataPlane);
   plane->self_ = roster.ranks[args.control.rank()].machine;
   plane->machines_ = roster.machines.size();
+  plane->rail_ = roster.ranks[args.control.rank()].localRank;
   auto plugin = BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
-  plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
+  const int device = BPS_TRY(deviceFor(*plugin, args.nic));
+  plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(device)).name;
   // The interface has no way to ask; ours is known to prefer memory.
   if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
-  net::Mesh mesh = BPS_TRY(net::Mesh::listen(*plugin, 0, {plane->self_, roster.machines.size(), args.plan.owners}));
+  net::Mesh mesh =
+      BPS_TRY(net::Mesh::listen(*plugin, device, {plane->self_, roster.machines.size(), args.plan.owners}));
   BPS_TRY(plane->establish(args, mesh));
   BPS_TRY(plane->build(args, mesh));
   return plane;
@@ -37,13 +53,14 @@ Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
   ControlPlane& control = args.control;
   const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), args.deadline));
   BPS_TRY(mesh.setPeerHandles(handles));
-  const auto name = [&] { return control.roster().endpointName(mesh.current()); };
+  const auto peer = [&] { return control.roster().memberOf(mesh.current(), rail_); };
+  const auto name = [&] { return control.roster().memberName(peer()); };
   while (true) {
     Result<Progress> progress = mesh.step();
     if (!progress.ok()) {
       const std::string self = control.roster().rankName(control.rank());
       Status failed = std::move(progress).status().within(self + ": connecting with " + name());
-      control.suspect(mesh.current(), failed.message());
+      control.suspect(peer(), failed.message());
       awaitVerdict(args);
       return failed;
     }
@@ -76,6 +93,7 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   spec.machines = machines;
   spec.local = self_;
   spec.first = (self_ + 1) % machines;
+  spec.checks = rail_ == args.rails.main();
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
   spec.ranks = roster.ranks.size();

@@ -1,5 +1,5 @@
-// DataPlane: all data connections of a machine within one communicator: a lane to every owner, and the machine's own
-// summation service if it owns a share. Belongs to who has the turn (call_progress.h).
+// DataPlane: all data connections of one rail of a machine (rails.h) within one communicator: a lane to every owner,
+// and a summation service if the machine owns a share. Belongs to who has the turn (call_progress.h).
 #pragma once
 #include <functional>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "src/base/deadline.h"
 #include "src/base/env.h"
 #include "src/comm/lanes/lane.h"
+#include "src/comm/lanes/rails.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/service/job_plan.h"
@@ -17,10 +18,17 @@
 
 namespace bps {
 
+// The NIC that a rank is to use, as its machine's plan has it; empty: the transport's first device.
+struct NicName {
+  std::string name, busId;
+};
+
 struct DataPlaneArgs {
   const Env& env;
   ControlPlane& control;
   const JobPlan& plan;
+  const Rails& rails;
+  NicName nic;
   ChunkBuffers& buffers;
   Deadline deadline;
   std::function<bool()> cancelled;  // asked while connecting
@@ -37,9 +45,11 @@ class DataPlane {
   // chunks are 0.
   void submit(Collective& call);
 
-  // Moves what can move; true when anything did. After a failure culprit() is the endpoint whose connection broke.
+  // Moves what can move; true when anything did. After a failure culprit() is the endpoint whose connection on this
+  // rail broke.
   Result<bool> step();
   std::optional<size_t> culprit() const { return culprit_; }
+  size_t rail() const { return rail_; }
 
   // Everything that others wait for has been handed to the transport.
   bool drained() const;
@@ -56,7 +66,7 @@ class DataPlane {
   static void awaitVerdict(const DataPlaneArgs& args);
   Status build(const DataPlaneArgs& args, net::Mesh& mesh);
 
-  size_t self_ = 0, machines_ = 0;
+  size_t self_ = 0, machines_ = 0, rail_ = 0;
   std::unique_ptr<SumService> service_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
   // The owners, every machine beginning with another one: else all would send to the first of them, then all to the

@@ -1,5 +1,6 @@
 #include "src/comm/local/local_group.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/format.h"
@@ -27,10 +28,15 @@ LocalGroup::LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> p
       program_(traffic_.plan().program),
       book_(program_, traffic_.meter(), localRank_),
       walks_(program_.stages()),
-      finished_(ring_.shape().slots),
       partSum_(1, spec_.reduceThreads),
       // Over a network the average is divided once, by the owner.
       machineSum_(networked() ? 1 : spec_.roster->ranks.size(), spec_.reduceThreads) {}
+
+void LocalGroup::setRails(const Rails& rails) {
+  rails_ = rails;
+  drivers_.clear();
+  for (const size_t driver : rails_.drivers()) drivers_.push_back(static_cast<uint32_t>(driver));
+}
 
 void LocalGroup::Walk::next() {
   if (++index < calls.front()->chunks.size()) return;
@@ -43,7 +49,14 @@ void LocalGroup::submit(Collective& call) {
   submitted_ += call.chunks.size();
   arrivals_.calls.push_back(&call);
   for (Walk& walk : walks_) walk.calls.push_back(&call);
+  if (networked() && rails_.carries(localRank_, call.spread))
+    for (uint64_t chunk = call.firstChunk; chunk < submitted_; ++chunk) {
+      unseen_.push_back(chunk);
+      unpublished_.emplace_back(chunk, false);
+    }
+  ring_.member(localRank_).awaited.store(unseen_.empty() ? 0 : unseen_.front() + 1);
   takeArrivals();
+  publish();
 }
 
 // Others may count on what this rank has at hand, and on nothing that is still on its way out of a device.
@@ -60,17 +73,26 @@ bool LocalGroup::may(uint32_t rank, size_t stage) const {
   const uint64_t chunk = ring_.done(rank, stage).load();
   if (stage == 0) return chunk < ring_.member(rank).submitted.load() && ring_.slotFree(chunk);
   if (chunk >= ring_.done(rank, stage - 1).load()) return false;
-  if (stage == lastStage() && networked()) return chunk < ring_.published().load();
+  if (stage == lastStage() && networked()) return published(chunk);
   if (program_.waitsForAll(stage)) return ring_.allDid(stage - 1, chunk);
   return chunk < ring_.done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1).load();
 }
 
-bool LocalGroup::mayNotice() const { return networked() && ring_.allDid(lastStage() - 1, ring_.noticed().load()); }
+bool LocalGroup::maySee(uint32_t rank) const {
+  const uint64_t awaited = ring_.member(rank).awaited.load();
+  return awaited > 0 && ring_.allDid(lastStage() - 1, awaited - 1);
+}
+
+// A driver that has not been asked for the chunk yet has not published it either.
+bool LocalGroup::published(uint64_t chunk) const {
+  return std::all_of(drivers_.begin(), drivers_.end(),
+                     [&](uint32_t driver) { return chunk < ring_.member(driver).published.load(); });
+}
 
 bool LocalGroup::mayAnything(uint32_t rank) const {
   for (size_t stage = 0; stage <= lastStage(); ++stage)
     if (may(rank, stage)) return true;
-  return rank == 0 && mayNotice();
+  return maySee(rank);
 }
 
 Result<bool> LocalGroup::step() {
@@ -82,7 +104,7 @@ Result<bool> LocalGroup::step() {
       moved = true;
     }
   }
-  for (; localRank_ == 0 && mayNotice(); moved = true) ring_.noticed().fetch_add(1);
+  moved = seeSums() || moved;
   if (!moved) BPS_TRY(checkLeft());
   return moved;
 }
@@ -141,21 +163,37 @@ void LocalGroup::run(const Piece& piece, const ChunkView& own, uint64_t number) 
 }
 
 ChunkView LocalGroup::view(const Collective& call, size_t index) const {
-  uint8_t* sum = ring_.sum(call.firstChunk + index);
+  const size_t unit = elementBytes(static_cast<DataType>(call.call.type));
+  const Part part = rails_.partOf(localRank_, call.chunks[index].bytes, unit, call.spread);
+  uint8_t* sum = ring_.sum(call.firstChunk + index) + part.begin;
   CallInfo info = call.call;
   info.hasScalar = false;  // applied to each rank's contribution already
-  return {sum, sum, call.chunks[index].bytes, info, true};
+  return {sum, sum, part.size(), info, true};
+}
+
+bool LocalGroup::seeSums() {
+  bool moved = false;
+  for (; maySee(localRank_); moved = true) {
+    seen_ = unseen_.front() + 1;
+    unseen_.pop_front();
+    ring_.member(localRank_).awaited.store(unseen_.empty() ? 0 : unseen_.front() + 1);
+  }
+  return moved;
 }
 
 // Sums come in the order of each lane; they are published in the order of the ring.
 void LocalGroup::finished(Collective& call, size_t index) {
-  const uint32_t slots = ring_.shape().slots;
-  finished_[(call.firstChunk + index) % slots] = true;
-  uint64_t upTo = ring_.published().load();
-  const uint64_t before = upTo, noticed = ring_.noticed().load();
-  for (; upTo < noticed && finished_[upTo % slots]; ++upTo) finished_[upTo % slots] = false;
-  if (upTo == before) return;
-  ring_.published().store(upTo);
+  const std::pair<uint64_t, bool> chunk(call.firstChunk + index, false);
+  std::lower_bound(unpublished_.begin(), unpublished_.end(), chunk)->second = true;
+  publish();
+}
+
+void LocalGroup::publish() {
+  while (!unpublished_.empty() && unpublished_.front().second) unpublished_.pop_front();
+  const uint64_t upTo = unpublished_.empty() ? submitted_ : unpublished_.front().first;
+  std::atomic<uint64_t>& known = ring_.member(localRank_).published;
+  if (known.load() == upTo) return;
+  known.store(upTo);
   wakeOthers();
 }
 

@@ -1,6 +1,6 @@
 // LocalGroup: how the ranks of one machine combine their buffers. Every rank carries out its part of the machine's plan
-// (topo/plan/program.h) on every chunk, several chunks at different stages at a time. Before the last stage the leader
-// (the lowest rank) puts the machine's sum on its way as the machine's contribution, where there is a network.
+// (topo/plan/program.h) on every chunk, several chunks at different stages at a time. Before the last stage, where
+// there is a network, the ranks that drive it put their parts of the machine's sum on their way as its contribution.
 //
 // A rank's device memory is the user's buffer, which no other process sees: what a rank gets from another is one copy
 // through the shared areas, counted once, from the one's seat to the other's. Memory that the CPU cannot reach is taken
@@ -17,6 +17,7 @@
 #include "src/base/deadline.h"
 #include "src/comm/first_error.h"
 #include "src/comm/lanes/chunk_buffers.h"
+#include "src/comm/lanes/rails.h"
 #include "src/comm/local/local_ring.h"
 #include "src/comm/local/machine_traffic.h"
 #include "src/comm/local/step_book.h"
@@ -44,15 +45,15 @@ class LocalGroup final : public ChunkBuffers {
   static Result<std::unique_ptr<LocalGroup>> meet(LocalGroupSpec spec, Deadline deadline);
   LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> plan, LocalRing ring, std::vector<Doorbell> bells);
 
+  // Which ranks drive the network; before the first call.
+  void setRails(const Rails& rails);
   // The call's chunks, in call order. The call stays until its remaining chunks are 0.
   void submit(Collective& call);
   // Takes the steps that can be taken; true when anything moved.
   Result<bool> step();
 
   ChunkBuffers& buffers() { return *this; }
-  bool ready(const Collective& call, size_t index) const override {
-    return call.firstChunk + index < ring_.noticed().load();
-  }
+  bool ready(const Collective& call, size_t index) const override { return call.firstChunk + index < seen_; }
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
@@ -76,7 +77,11 @@ class LocalGroup final : public ChunkBuffers {
   bool networked() const { return spec_.roster->machines.size() > 1; }
   // What any rank of the machine may do next.
   bool may(uint32_t rank, size_t stage) const;
-  bool mayNotice() const;
+  // The sum over the machine is there of the next chunk that the rank awaits as a driver.
+  bool maySee(uint32_t rank) const;
+  bool published(uint64_t chunk) const;
+  bool seeSums();
+  void publish();
   bool mayAnything(uint32_t rank) const;
   Status checkLeft() const;
   Status carryOut(size_t stage);
@@ -99,7 +104,13 @@ class LocalGroup final : public ChunkBuffers {
   Walk arrivals_;            // of contributions
   std::vector<Walk> walks_;  // by stage
   uint64_t submitted_ = 0;
-  std::vector<bool> finished_;  // per slot: the network has brought its sum
+  // As a driver of a rail: chunks that it carries, in order. Their sums over the machine have not been seen yet; the
+  // network has not brought theirs yet.
+  std::deque<uint64_t> unseen_;
+  std::deque<std::pair<uint64_t, bool>> unpublished_;  // true: it has, but not of one before
+  uint64_t seen_ = 0;                                  // of carried chunks below it
+  Rails rails_;
+  std::vector<uint32_t> drivers_;
   std::vector<Contribution> round_;
   RoundSum partSum_, machineSum_;  // of some of the machine's ranks; of all of them
 };

@@ -13,7 +13,6 @@ namespace bps {
 namespace {
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kHeaderBytes = kLineBytes;
 size_t rowOf(size_t numbers) { return roundUp(numbers * sizeof(uint64_t), kLineBytes) / sizeof(uint64_t); }
 
 }  // namespace
@@ -26,7 +25,7 @@ LocalRing::LocalRing(const LocalRingShape& shape, UniqueFd fd)
       fd_(std::move(fd)),
       doneRow_(rowOf(shape.stages)),
       counterRow_(rowOf(shape.counters)),
-      membersAt_(kHeaderBytes),
+      membersAt_(0),
       doneAt_(membersAt_ + shape.ranks * sizeof(Member)),
       countersAt_(doneAt_ + shape.ranks * doneRow_ * sizeof(Number)),
       notesAt_(countersAt_ + shape.ranks * counterRow_ * sizeof(Number)),

@@ -4,9 +4,10 @@
 // Chunks of all calls are numbered on; chunk q lies in slot q % slots. Each number below only grows:
 //   submitted(r)   rank r has been asked for chunks below it, and has its contributions at hand   written by r
 //   done(r, s)     rank r has done stage s of chunks below it                 written by r
-//   noticed        the leader knows that the machine's sum of chunks below it is there      written by the leader
-//   published      the final sums of chunks below it are in the sum areas     written by the leader, where it has to do
-//                  with a network
+// Of a rank that drives a rail (lanes/rails.h):
+//   awaited(r)     the first chunk of this rail whose sum over the machine r has not seen yet, plus 1; 0: none
+//   published(r)   of chunks below it, what this rail carries of their final sums is in the sum areas
+// Both are written by r and grow, but for awaited() of 0.
 // A slot is free for chunk q when every rank has done the last stage of chunk q - slots.
 //
 // Memory ordering: all of these are sequentially consistent. A number is stored after the bytes it speaks of and loaded
@@ -45,6 +46,7 @@ class LocalRing {
  public:
   struct Member {
     alignas(64) std::atomic<uint64_t> submitted{0};
+    std::atomic<uint64_t> awaited{0}, published{0};
     std::atomic<uint32_t> asleep{0};
     std::atomic<uint32_t> left{0};  // has said goodbye: submitted() will not grow any more
   };
@@ -62,8 +64,6 @@ class LocalRing {
   std::atomic<uint64_t>& done(uint32_t rank, size_t stage) const {
     return at<Number>(doneAt_)[rank * doneRow_ + stage];
   }
-  std::atomic<uint64_t>& noticed() const { return at<Number>(0)[0]; }
-  std::atomic<uint64_t>& published() const { return at<Number>(0)[1]; }
   // Belong to their rank; others may read them at any time.
   std::atomic<uint64_t>* counters(uint32_t rank) const { return at<Number>(countersAt_) + rank * counterRow_; }
   ChunkNote& note(uint64_t chunk, uint32_t rank) const {

@@ -16,8 +16,8 @@ size_t unitOf(const Collective& call) { return elementBytes(static_cast<DataType
 
 // Bytes that a machine sends for a chunk, and receives: its contribution and the sum; of a chunk that it sums itself,
 // or that all exchange, what all others do with it.
-uint64_t networkBytes(const ChunkRef& chunk, size_t machine, size_t machines) {
-  return chunk.bytes * (chunk.direct() || chunk.owner == machine ? machines - 1 : 1);
+uint64_t timesMoved(const ChunkRef& chunk, size_t machine, size_t machines) {
+  return chunk.direct() || chunk.owner == machine ? machines - 1 : 1;
 }
 
 }  // namespace
@@ -25,6 +25,7 @@ uint64_t networkBytes(const ChunkRef& chunk, size_t machine, size_t machines) {
 MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vector<LinkMeter::Number*> rows,
                                size_t self)
     : plan_(std::move(plan)),
+      self_(self),
       ownRow_(rows.empty() ? LinkMeter::size(plan_->topology) : 0),
       meter_(plan_->topology, orOwn(std::move(rows), ownRow_.data()), self) {
   if (plan_->copiedFrom[self] < 0) return;
@@ -42,14 +43,19 @@ void MachineTraffic::count(const Collective& call) {
   if (call.stageRecv) meter_.charge(copyBack_, bytes);
 }
 
-void MachineTraffic::countNetwork(const Collective& call, size_t machine, size_t machines) {
+void MachineTraffic::countNetwork(const Collective& call, const Rails& rails, size_t machine, size_t machines) {
+  if (!rails.carries(self_, call.spread)) return;
   uint64_t bytes = 0;
-  for (const ChunkRef& chunk : call.chunks) bytes += networkBytes(chunk, machine, machines);
+  for (const ChunkRef& chunk : call.chunks)
+    bytes += rails.partOf(self_, chunk.bytes, unitOf(call), call.spread).size() * timesMoved(chunk, machine, machines);
   const std::pair<uint64_t, uint64_t> key(bytes, unitOf(call));
   auto known = network_.find(key);
   if (known == network_.end()) {
     if (network_.size() == kMostKnown) network_.clear();
-    const auto charges = meter_.chargesOf(networkCopies(plan_->program.plan(), bytes, key.second, 1));
+    const LocalPlan& plan = plan_->program.plan();
+    const NicDuty* duty = rails.several() ? dutyOf(plan, self_) : nullptr;
+    const auto charges = meter_.chargesOf(duty != nullptr ? networkCopies(plan, *duty, bytes)
+                                                          : networkCopies(plan, bytes, key.second, 1));
     known = network_.emplace(key, charges).first;
   }
   meter_.charge(known->second);

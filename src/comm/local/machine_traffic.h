@@ -1,6 +1,7 @@
 // MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_meter.h), each
-// between its CUDA device and host memory, and its leader to and from other machines and servers, through the NICs that
-// the plan gives each part to.
+// between its CUDA device and host memory, and those that drive the network to and from other machines and servers: each
+// through the NIC that the plan gives to it, or, if it is the only one, through the NICs that the plan gives each part
+// to.
 //
 // Threads: total(), calls() and bytes() any; the rest belongs to who has the turn (call_progress.h). As with the
 // meter's numbers, what is read while calls are under way is some of them.
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "src/comm/lanes/collective.h"
+#include "src/comm/lanes/rails.h"
 #include "src/comm/local/link_meter.h"
 #include "src/comm/local/machine_plan.h"
 
@@ -26,8 +28,8 @@ class MachineTraffic {
 
   // A call is complete.
   void count(const Collective& call);
-  // By the leader too: the call went over the network from this machine, one of so many.
-  void countNetwork(const Collective& call, size_t machine, size_t machines);
+  // By a driver too: the call went over the network from this machine, one of so many, on this rank's rail.
+  void countNetwork(const Collective& call, const Rails& rails, size_t machine, size_t machines);
   // Nothing of this rank's is under way: counting begins anew.
   void clear();
 
@@ -37,6 +39,7 @@ class MachineTraffic {
 
  private:
   std::unique_ptr<const MachinePlan> plan_;
+  const size_t self_;
   std::vector<LinkMeter::Number> ownRow_;
   LinkMeter meter_;
   std::vector<LinkMeter::Charge> copyOut_, copyBack_;                                // of one byte

@@ -69,9 +69,9 @@ void Hub::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
 
 void Hub::report(Status failure) { fail(failure); }
 
-void Hub::suspect(size_t endpoint, std::string text) {
+void Hub::suspect(size_t member, std::string text) {
   if (state_ != State::kRunning) return;
-  const Status status = addSuspicion(Suspect{static_cast<uint32_t>(endpoint), std::move(text)});
+  const Status status = addSuspicion(Suspect{static_cast<uint32_t>(member), std::move(text)});
   if (!status.ok()) fail(status);
 }
 
@@ -222,18 +222,16 @@ Status Hub::memberLeft(size_t member) {
   members_[member].left = true;
   meeting_.seeOff(members_[member].link->takeSocket());
   members_[member].link.reset();
-  const size_t endpoint = endpointOf(member);
-  if (!hasLeft(endpoint)) return {};
-  std::erase_if(suspicions_, [&](const Suspicion& suspicion) { return suspicion.endpoint == endpoint; });
-  events_.endpointLeft(endpoint);
-  broadcast(MessageType::kLeft, encode(Left{static_cast<uint32_t>(endpoint)}));
+  std::erase_if(suspicions_, [&](const Suspicion& suspicion) { return suspicion.member == member; });
+  events_.memberLeft(member);
+  broadcast(MessageType::kLeft, encode(Left{static_cast<uint32_t>(member)}));
   return {};
 }
 
 Status Hub::addSuspicion(const Suspect& suspect) {
-  if (suspect.endpoint >= roster_.endpoints()) return {Code::kRemote, suspect.text};
-  if (!hasLeft(suspect.endpoint))
-    suspicions_.push_back({suspect.endpoint, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
+  if (suspect.member >= members_.size()) return {Code::kRemote, suspect.text};
+  if (!members_[suspect.member].left)
+    suspicions_.push_back({suspect.member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
   return {};
 }
 
@@ -292,17 +290,6 @@ void Hub::seeOff(const PollSet& set) {
 void Hub::broadcast(MessageType type, const Blob& payload, size_t except) {
   for (size_t member = 0; member < members_.size(); ++member)
     if (member != except && members_[member].link) members_[member].link->send(type, payload);
-}
-
-size_t Hub::endpointOf(size_t member) const {
-  const size_t nRanks = roster_.ranks.size();
-  return member < nRanks ? roster_.ranks[member].machine : roster_.machines.size() + (member - nRanks);
-}
-
-bool Hub::hasLeft(size_t endpoint) const {
-  const size_t member = roster_.isServer(endpoint) ? roster_.ranks.size() + (endpoint - roster_.machines.size())
-                                                   : roster_.machines[endpoint].ranks[0];
-  return members_[member].left;
 }
 
 bool Hub::quiet() const { return state_ != State::kFailed && state_ != State::kLeaving; }

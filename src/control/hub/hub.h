@@ -44,7 +44,7 @@ class Hub final : public Star {
 
   void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) override;
   void report(Status failure) override;
-  void suspect(size_t endpoint, std::string text) override;
+  void suspect(size_t member, std::string text) override;
   void leave() override;
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
@@ -57,7 +57,7 @@ class Hub final : public Star {
     bool left = false;
   };
   struct Suspicion {
-    size_t endpoint;
+    size_t member;
     std::string text;
     Deadline deadline;
   };
@@ -81,8 +81,6 @@ class Hub final : public Star {
   void seeOff(const PollSet& set);
   void broadcast(MessageType type, const Blob& payload, size_t except = 0);
   void fail(const Status& failure);
-  size_t endpointOf(size_t member) const;
-  bool hasLeft(size_t endpoint) const;
 
   State state_ = State::kMeeting;
   HubArgs args_;

@@ -25,7 +25,8 @@ void Rounds::open(RoundKind kind) {
   const size_t nRanks = roster_.ranks.size(), nServers = roster_.servers.size();
   b.participants.clear();
   if (kind == RoundKind::kExchange) {
-    for (const Machine& machine : roster_.machines) b.participants.push_back(machine.ranks[0]);
+    for (size_t rank = 0; rank < nRanks; ++rank)
+      if (roster_.ranks[rank].localRank < roster_.rails()) b.participants.push_back(rank);
   } else {
     for (size_t rank = 0; rank < nRanks; ++rank) b.participants.push_back(rank);
   }
@@ -38,17 +39,19 @@ void Rounds::open(RoundKind kind) {
 
 Status Rounds::add(size_t participant, RoundPart part) {
   Book& b = book(part.kind);
+  const size_t rails = isServer(participant) ? roster_.rails() : 1;
   const size_t wanted = part.kind == RoundKind::kGather     ? 1
-                        : part.kind == RoundKind::kExchange ? roster_.endpoints()
+                        : part.kind == RoundKind::kExchange ? rails * roster_.endpoints()
                                                             : 0;
   if (!takesPart(b.participants, participant))
-    return failure(Code::kInvalidUsage, "{}: {} has no part in it", roundName(part.kind), name(participant));
+    return failure(Code::kInvalidUsage, "{}: {} has no part in it", roundName(part.kind),
+                   roster_.memberName(participant));
   if (part.number != b.number || b.parts[participant])
-    return failure(Code::kInvalidUsage, "{} {}: {} brings number {}", roundName(part.kind), b.number, name(participant),
-                   part.number);
+    return failure(Code::kInvalidUsage, "{} {}: {} brings number {}", roundName(part.kind), b.number,
+                   roster_.memberName(participant), part.number);
   if (part.blobs.size() != wanted)
-    return failure(Code::kInvalidUsage, "{}: {} brings {} items instead of {}", roundName(part.kind), name(participant),
-                   part.blobs.size(), wanted);
+    return failure(Code::kInvalidUsage, "{}: {} brings {} items instead of {}", roundName(part.kind),
+                   roster_.memberName(participant), part.blobs.size(), wanted);
   if (b.came++ == 0) b.since = Deadline::in({});
   if (part.patienceMs != 0) b.deadline = b.deadline.earlier(Deadline::in(std::chrono::milliseconds(part.patienceMs)));
   b.parts[participant] = std::move(part.blobs);
@@ -63,9 +66,19 @@ RoundAnswer Rounds::answerTo(RoundKind kind, size_t participant) const {
   if (kind == RoundKind::kGather)
     for (size_t from : b.participants) answer.blobs.push_back((*b.parts[from])[0]);
   if (kind != RoundKind::kExchange) return answer;
-  answer.blobs.resize(roster_.endpoints());
-  for (size_t from : b.participants) answer.blobs[endpointOf(from)] = (*b.parts[from])[endpointOf(participant)];
+  const size_t first = isServer(participant) ? 0 : roster_.ranks[participant].localRank;
+  const size_t end = isServer(participant) ? roster_.rails() : first + 1;
+  for (size_t rail = first; rail < end; ++rail)
+    for (size_t endpoint = 0; endpoint < roster_.endpoints(); ++endpoint)
+      answer.blobs.push_back(exchanged(roster_.memberOf(endpoint, rail), participant, rail));
   return answer;
+}
+
+// What a participant of an exchange has brought for another one on this rail; servers say it for all rails.
+Blob Rounds::exchanged(size_t from, size_t to, size_t rail) const {
+  const auto& part = book(RoundKind::kExchange).parts[from];
+  if (!part) return {};  // a server, which takes part in the first exchange only
+  return (*part)[(isServer(from) ? rail * roster_.endpoints() : 0) + roster_.endpointOf(to)];
 }
 
 void Rounds::finish(RoundKind kind) {
@@ -89,7 +102,8 @@ std::optional<std::string> Rounds::waitingFor(size_t participant) const {
   for (RoundKind kind : kKinds) {
     const Book& b = book(kind);
     if (b.came > 0 && takesPart(b.participants, participant) && !b.parts[participant])
-      return fmt::format("{}: {} has said goodbye without taking part", roundName(kind), name(participant));
+      return fmt::format("{}: {} has said goodbye without taking part", roundName(kind),
+                         roster_.memberName(participant));
   }
   return std::nullopt;
 }
@@ -101,21 +115,11 @@ std::string Rounds::missing(RoundKind kind) const {
   size_t count = 0;
   for (size_t participant : b.participants) {
     if (b.parts[participant]) continue;
-    if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + name(participant);
+    if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + roster_.memberName(participant);
   }
   if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
   return fmt::format("{}: {} of {} participants missing: {}; waited {:g} s", roundName(kind), count,
                      b.participants.size(), names, secondsSince(b.since.at()));
-}
-
-size_t Rounds::endpointOf(size_t participant) const {
-  const size_t nRanks = roster_.ranks.size();
-  return participant < nRanks ? roster_.ranks[participant].machine : roster_.machines.size() + (participant - nRanks);
-}
-
-std::string Rounds::name(size_t participant) const {
-  const size_t nRanks = roster_.ranks.size();
-  return participant < nRanks ? roster_.rankName(participant) : roster_.endpointName(endpointOf(participant));
 }
 
 }  // namespace bps

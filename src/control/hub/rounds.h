@@ -1,8 +1,9 @@
 // Rounds: the hub's book of gathers, exchanges and barriers: who has brought what, who is missing, what to answer.
 //
-// Participants are numbered: ranks 0..N-1, then servers. A gather is among all ranks, an exchange among the machines'
-// leaders and the servers, a barrier among all. Servers take part in the first exchange and the first barrier only,
-// which say that the job's lanes stand. Rounds of one kind are numbered and do not overlap. Pure, but for the clock.
+// Participants are numbered: ranks 0..N-1, then servers. A gather is among all ranks, an exchange among the ranks
+// that may have a rail and the servers, a barrier among all. Servers take part in the first exchange and the first
+// barrier only, which say that the job's lanes stand. Rounds of one kind are numbered and do not overlap. Pure, but for
+// the clock.
 #pragma once
 #include <array>
 #include <optional>
@@ -44,8 +45,8 @@ class Rounds {
   Book& book(RoundKind kind) { return books_[static_cast<size_t>(kind)]; }
   const Book& book(RoundKind kind) const { return books_[static_cast<size_t>(kind)]; }
   void open(RoundKind kind);
-  size_t endpointOf(size_t participant) const;
-  std::string name(size_t participant) const;
+  Blob exchanged(size_t from, size_t to, size_t rail) const;
+  bool isServer(size_t participant) const { return participant >= roster_.ranks.size(); }
   std::string missing(RoundKind kind) const;
 
   Roster roster_;

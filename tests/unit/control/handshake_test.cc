@@ -132,9 +132,9 @@ TEST(Handshake, AByteAtATimeIsAsGoodAsAll) {
 }
 
 TEST(Handshake, AnotherVersionIsNamedWhereverItShows) {
-  const std::string text = "protocol version 2, this side speaks 1; rebuild one side";
+  const std::string text = "protocol version 9, this side speaks 2; rebuild one side";
   Hello hello;
-  hello.version = 2;
+  hello.version = 9;
   EXPECT_EQ(say(helloBytes(hello)), std::pair(text, text));
   EXPECT_EQ(say(helloBytes(hello, 2)), std::pair(text, text));
   Blob longer = helloBytes(hello, 2);
@@ -147,7 +147,8 @@ TEST(Handshake, AnotherMagicIsRefused) {
   Hello hello;
   hello.magic = 0x20544547;  // "GET "
   EXPECT_EQ(say(helloBytes(hello)).second, "wrong magic: not a peer of this protocol");
-  EXPECT_EQ(say(helloBytes({}, 1, MessageType::kJoin)).second, "wrong magic: not a peer of this protocol");
+  EXPECT_EQ(say(helloBytes({}, kControlVersion, MessageType::kJoin)).second,
+            "wrong magic: not a peer of this protocol");
 }
 
 TEST(Handshake, OtherProtocolsAreCutOff) {
@@ -184,11 +185,11 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
     peer = std::make_unique<ControlSocket>(std::move(*fd));
     FrameHeader header;
     header.type = MessageType::kChallenge;
-    header.version = 2;
+    header.version = 9;
     const auto bytes = encode(header);
     EXPECT_EQ(::send(peer->fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  EXPECT_STREQ(progress.error().message(), "frame of protocol version 2, this side speaks 1; rebuild one side");
+  EXPECT_STREQ(progress.error().message(), "frame of protocol version 9, this side speaks 2; rebuild one side");
   EXPECT_TRUE(dialer.mismatch());
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
 }

@@ -55,11 +55,12 @@ TEST(Join, RoundsCarryEveryonesBytes) {
       const std::vector<Blob> got = std::move(all).value();
       for (uint32_t i = 0; i < kRanks; ++i) EXPECT_EQ(got[i], Blob(i * 1000, turn));
       const auto machine = static_cast<uint8_t>(r / 2);
-      if (r % 2 == 0) {
-        Result<std::vector<Blob>> swapped = plane.exchange({{machine, 0}, {machine, 1}, {machine, 2}}, soon());
-        ASSERT_TRUE(swapped.ok()) << swapped.error().message();
-        EXPECT_EQ(std::move(swapped).value(), (std::vector<Blob>{{0, machine}, {1, machine}, {2, machine}}));
-      }
+      const auto rail = static_cast<uint8_t>(r % 2);
+      Result<std::vector<Blob>> swapped =
+          plane.exchange({{machine, 0, rail}, {machine, 1, rail}, {machine, 2, rail}}, soon());
+      ASSERT_TRUE(swapped.ok()) << swapped.error().message();
+      EXPECT_EQ(std::move(swapped).value(),
+                (std::vector<Blob>{{0, machine, rail}, {1, machine, rail}, {2, machine, rail}}));
       EXPECT_TRUE(plane.barrier(soon()).ok());
     }
   });

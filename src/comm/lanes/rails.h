@@ -1,0 +1,53 @@
+// Rails: which ranks of a machine drive the network, and which part of a call each of them carries. Pure.
+//
+// Rail r joins the local ranks r of all machines: each has connections of its own to the other machines' ranks r and to
+// the servers, and a summation service of its own. Nothing on one rail waits for another one, but the ring of the
+// machine's slots (local/local_ring.h), in which a chunk is whole when all its parts are.
+//
+// A large call goes over all rails: of every chunk each carries the part that the plan says its rank owns, in
+// proportion to the rate of its NIC. Other calls go over the main rail alone, where a message costs more than its
+// bytes. The main rail hears of every chunk, if only of a part of it: so ranks that disagree always meet there.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "src/base/wire_io.h"
+#include "topo/plan/program.h"
+
+namespace bps {
+
+class Rails {
+ public:
+  // One: the leaders.
+  Rails() : Rails(std::vector<uint64_t>{1}) {}
+  // By local rank; 0: not a rail. At least one is positive.
+  explicit Rails(std::vector<uint64_t> weights);
+
+  size_t main() const { return main_; }
+  bool several() const { return several_; }
+  bool drives(size_t localRank) const { return localRank < weights_.size() && weights_[localRank] > 0; }
+  std::vector<size_t> drivers() const;
+
+  // A call of so many bytes goes over all rails: it has a chunk for each.
+  bool spreads(uint64_t bytes, uint64_t chunkBytes) const { return several_ && bytes / weights_.size() >= chunkBytes; }
+  // What the rail carries of every chunk of a call.
+  bool carries(size_t rail, bool spread) const { return spread ? drives(rail) : rail == main_; }
+  Part partOf(size_t rail, uint64_t bytes, uint64_t unit, bool spread) const;
+
+ private:
+  std::vector<uint64_t> weights_;
+  size_t main_ = 0;
+  bool several_ = false;
+};
+
+// What the rails of one machine are worth to its plan, for the first `most` ranks: the part of the machine's traffic
+// that each rank's NICs take. Several ranks that drive one NIC share its part, or, with `onePerNic`, the first takes
+// it.
+std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t most, bool onePerNic);
+// What is common to all machines: a rail is as good as its worst end. Where they have none in common, the leaders'.
+Rails commonRails(const std::vector<std::vector<uint64_t>>& machines);
+
+// What the plan says that the rank drives; the first NIC of several. Null: nothing.
+const NicDuty* dutyOf(const LocalPlan& plan, size_t rank);
+
+}  // namespace bps
