@@ -170,10 +170,18 @@ Status Communicator::tune(Deadline deadline) {
     return {};
   }
   tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
+  double rate = 0;
   for (const size_t bytes : kProbeBytes) {
     const double seconds = BPS_TRY(slowestRank(bytes, deadline));
-    tuning_ = tuningFor(traffic * static_cast<double>(bytes) / seconds, plan_);
+    rate = traffic * static_cast<double>(bytes) / seconds;
+    tuning_ = tuningFor(rate, plan_);
     if (seconds > kEnoughSeconds) break;
+  }
+  if (const size_t bytes = chunkProbeBytes(rate, tuning_, plan_); bytes > 0) {
+    const Tuning tuned = tuning_;
+    const double seconds = BPS_TRY(slowestRank(bytes, deadline));
+    tuning_.limits.unitBytes = plan_.limits.unitBytes;
+    tuning_ = withChunks(tuned, seconds, BPS_TRY(slowestRank(bytes, deadline)), plan_);
   }
   nextCall_ = 0;  // the application's calls count from 0
   return {};

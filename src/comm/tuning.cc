@@ -10,6 +10,8 @@ constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;     // a chunk takes at least as long on the NIC as so many messages cost
+constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
+constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
@@ -37,6 +39,21 @@ double knownRate(const Roster& roster) {
   double least = roster.machines.front().bytesPerSecond;
   for (const Machine& machine : roster.machines) least = std::min(least, machine.bytesPerSecond);
   return least;
+}
+
+size_t chunkProbeBytes(double bytesPerSecond, const Tuning& tuning, const JobPlan& plan) {
+  if (!plan.severalRanks || tuning.limits.unitBytes >= plan.limits.unitBytes) return 0;
+  const auto bytes = static_cast<size_t>(bytesPerSecond * kChunkProbeSeconds);
+  // A call of less would be cut alike, and says that the network itself is slow.
+  return bytes < kLeastChunkProbe ? 0 : std::min(bytes, kProbeBytes.back());
+}
+
+Tuning withChunks(Tuning tuning, double tuned, double whole, const JobPlan& plan) {
+  if (whole >= kClearlyQuicker * tuned) return tuning;
+  tuning.limits.unitBytes = plan.limits.unitBytes;
+  tuning.limits.minChunkBytes = std::max(plan.limits.minChunkBytes, plan.limits.unitBytes / 4);
+  tuning.window = plan.depth;
+  return tuning;
 }
 
 Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {

@@ -11,6 +11,10 @@
 // take more time than the bytes: where machines share a host and 2 GB/s, 512 KiB of two of them took 340 us in chunks
 // of 16 KiB and 113 in chunks of 128.
 //
+// Where many ranks share few processors, what a chunk costs these is longer than its time on the NIC, and the rate that
+// is measured is theirs. Small chunks make that worse, so where machines have several ranks a chunk is made small only
+// if that is seen to make a call quicker.
+//
 // Small calls trade bytes for messages. Whole at one owner, a call of b bytes takes 2(n-1)b/B of its NIC instead of
 // 2(n-1)b/nB, and saves n-1 messages each way; direct, it takes (n-1)b/B and saves a hop. Each is worth while as long
 // as the extra time is less than what the messages, or the hop, would cost.
@@ -35,6 +39,11 @@ struct Tuning {
   CutLimits limits;
   size_t window = 1;  // chunks of one lane under way, at most plan.depth
 };
+
+// Bytes of a call that shows, tuned and with the plan's chunks, whether small chunks pay; 0: nothing is to be shown.
+size_t chunkProbeBytes(double bytesPerSecond, const Tuning& tuning, const JobPlan& plan);
+// The answer: seconds of that call with the tuned chunks, and with the plan's.
+Tuning withChunks(Tuning tuning, double tuned, double whole, const JobPlan& plan);
 
 // plan.limits with what follows from the rate. The chunk of the largest share is at most plan.limits.unitBytes.
 Tuning tuningFor(double bytesPerSecond, const JobPlan& plan);

@@ -65,6 +65,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };
   plan.limits.directBytes = bounded(plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes);
   plan.limits.eagerBytes = bounded(plan.measureEager ? kUntunedEagerBytes : roster.settings.eagerBytes);
+  plan.severalRanks = roster.ranks.size() > roster.machines.size();
   plan.depth = kDepth;
   plan.rails = network ? roster.rails() : 1;
   return plan;

@@ -32,6 +32,19 @@ TEST(Tuning, ChunkIsATimeOfTheNicWithinLimits) {
   for (double rate = 1e6; rate < 1e10; rate *= 1.3) EXPECT_LE(unitOf(rate, plan), unitOf(rate * 1.3, plan));
 }
 
+TEST(Tuning, ManyRanksOnAMachineGetSmallChunksOnlyWhereTheyPay) {
+  JobPlan plan = planOf(2, 1);
+  const Tuning slow = tuningFor(40e6, plan), fast = tuningFor(1e10, plan);
+  EXPECT_EQ(chunkProbeBytes(40e6, slow, plan), 0U) << "a machine is one rank";
+  plan.severalRanks = true;
+  EXPECT_EQ(chunkProbeBytes(40e6, slow, plan), 4'000'000U);
+  EXPECT_EQ(chunkProbeBytes(1e6, tuningFor(1e6, plan), plan), 0U) << "would take too long";
+  EXPECT_EQ(chunkProbeBytes(1e10, fast, plan), 0U) << "they are not small";
+  EXPECT_EQ(withChunks(slow, 0.1, 0.11, plan).limits.unitBytes, slow.limits.unitBytes);
+  EXPECT_EQ(withChunks(slow, 0.1, 0.099, plan).limits.unitBytes, slow.limits.unitBytes);
+  EXPECT_EQ(withChunks(slow, 0.1, 0.03, plan).limits.unitBytes, plan.limits.unitBytes);
+}
+
 TEST(Tuning, WindowIsATimeOfTheNicToo) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(tuningFor(25e6, plan).window, 2U) << "200 Mbit/s";
