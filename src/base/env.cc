@@ -42,6 +42,8 @@ const EnvVar kEnvTable[] = {
      "Ranks of one machine that drive the network, at most. 0: those that the machines' plans say. Rank 0's value "
      "holds "
      "for all."},
+    {"BPS_IGNORE_CPU_AFFINITY", &Env::ignoreCpuAffinity, "NCCL_IGNORE_CPU_AFFINITY", "0 or 1", 0, 0,
+     "1: bind threads to the CPUs at their GPU even if the process was started on some CPUs only."},
     {"BPS_STRATEGY", &Env::strategy, "", "auto, cpu_assisted, rooted, scatter or flat_ring", 0, 0,
      "How the ranks of one machine combine their buffers. This and the next three: those of the machine's lowest rank "
      "hold."},

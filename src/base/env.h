@@ -41,6 +41,7 @@ struct Env {  // defaults live here and nowhere else
   Bytes eagerBytes{Bytes::kMeasured};
   int channels = 1;
   int rails = 0;
+  bool ignoreCpuAffinity = false;
   std::string strategy = "auto";
   std::string topoFile;
   std::string topoDumpFile;

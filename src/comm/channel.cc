@@ -3,6 +3,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/comm/local/binding.h"
 
 namespace bps {
 Result<std::unique_ptr<Channel>> Channel::start(ChannelParts parts) {
@@ -25,6 +26,8 @@ Channel::~Channel() {
 
 Status Channel::run() {
   logThreadName(fmt::format("rank {}", parts_.control->rank()));
+  if (const Status bound = bindThread(parts_.cpus); !bound.ok())
+    logInfo(Subsystem::kTopo, "{}; the thread runs where it is", bound.message());
   Status ready = guarded([this] { return prepare(); });
   const bool started = ready.ok();
   started_.set_value(std::move(ready));

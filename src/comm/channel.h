@@ -25,6 +25,7 @@ struct ChannelParts {
   JobPlan plan;
   Rails rails;
   NicName nic;
+  std::vector<unsigned> cpus;  // where the thread runs; empty: anywhere
   std::shared_ptr<Doorbell> bell;
   Deadline deadline = Deadline::never();  // of connecting
 };

@@ -9,6 +9,7 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
+#include "src/comm/local/binding.h"
 
 namespace bps {
 namespace {
@@ -92,6 +93,7 @@ Status Communicator::connect(Deadline deadline) {
   parts.plan = plan_;
   parts.rails = rails_;
   parts.nic = nicName();
+  parts.cpus = cpus();
   parts.bell = bell_;
   parts.deadline = deadline;
   channel_ = BPS_TRY(Channel::start(std::move(parts)));
@@ -158,6 +160,14 @@ NicName Communicator::nicName() const {
   if (duty == nullptr || duty->nic == kNoNode) return {};
   const Node& nic = plan.topology.node(duty->nic);
   return {nic.name, nic.pcie.busId};
+}
+
+// Where this rank's thread runs.
+std::vector<unsigned> Communicator::cpus() const {
+  if (traffic() == nullptr) return {};
+  const MachinePlan& plan = traffic()->plan();
+  return threadCpus(plan.topology, plan.program.plan().placement, control_->roster().ranks[membership_.rank].localRank,
+                    cpusHere(), env_.ignoreCpuAffinity);
 }
 
 Status Communicator::tune(Deadline deadline) {

@@ -67,6 +67,7 @@ class Communicator {
   // How the ranks of this machine work together, where it has several or the user asks.
   Status meetLocally(Deadline deadline);
   NicName nicName() const;
+  std::vector<unsigned> cpus() const;
   MachineTraffic* traffic() const { return local_ != nullptr ? &local_->traffic() : alone_.get(); }
   // BPS_TOPO_COUNTERS, by the leader, once all ranks of the machine have all they have called for.
   Status writeTraffic(Deadline deadline) const;

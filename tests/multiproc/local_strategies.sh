@@ -66,6 +66,29 @@ BPS_TOPO_FILE=$WORK/bad.xml timeout 30 "$BIN/bps-run" -n 1 -m 2 -- "$BIN/bps-per
 grep -q 'bad.xml: line 3: <pci>: class="gpu" is not a hexadecimal number' "$WORK/out" ||
   fail "the bad file is not named: $(cat "$WORK/out")"
 
+# Where a rank's thread runs: on the CPUs at its GPU, unless the user has said where the process runs. To have a machine of
+# two NUMA nodes here, each of the first two CPUs is one.
+on_cpu() { grep -qsx "Cpus_allowed_list:[[:space:]]*$2" "/proc/${RANK_PIDS[$1]}"/task/*/status; }
+two_ranks() {
+  RANKS_PER_MACHINE=2 BPS_TOPO_FILE='cpu[gpu] cpu[gpu] cores=1' start_ranks 2 "$@" \
+    "$BIN/bps-perf" -b 1M -e 1M -n 1 -w 0 -c 0 -N 0
+  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
+}
+end_ranks() { kill -KILL "${RANK_PIDS[@]}"; wait "${RANK_PIDS[@]}" 2>/dev/null; }
+if taskset -c 0,1 true 2>/dev/null; then
+  if [ "$(nproc)" = "$(getconf _NPROCESSORS_ONLN)" ]; then
+    two_ranks
+    on_cpu 0 0 && on_cpu 1 1 || fail "threads are not bound"
+    end_ranks
+  fi
+  two_ranks taskset -c 0
+  ! on_cpu 1 1 || fail "bound although the user chose the CPUs"
+  end_ranks
+  BPS_IGNORE_CPU_AFFINITY=1 two_ranks taskset -c 0
+  on_cpu 1 1 || fail "not bound although the user's choice is to be ignored"
+  end_ranks
+fi
+
 shm_before=$(ls /dev/shm | wc -l)
 for victim in 0 3; do
   RANKS_PER_MACHINE=4 start_ranks 4 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0

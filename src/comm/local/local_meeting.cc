@@ -15,6 +15,8 @@
 #include <thread>
 
 #include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/comm/local/binding.h"
 #include "src/comm/local/local_group.h"
 
 namespace bps {
@@ -216,6 +218,16 @@ LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
   return shape;
 }
 
+// Before anybody touches it.
+void placeRing(const MachinePlan& plan, const LocalRing& ring) {
+  if (!hasPlaces(plan.topology, cpusHere().online)) return;
+  for (const MemoryPlace& place : memoryPlaces(plan.topology, plan.program.plan(), ring.shape().slotBytes))
+    for (uint64_t slot = 0; slot < ring.shape().slots; ++slot) {
+      const Status placed = placeMemory(ring.area(slot, place.area) + place.begin, place.end - place.begin, place.node);
+      if (!placed.ok()) return logInfo(Subsystem::kTopo, "{}; it lies where it is first used", placed.message());
+    }
+}
+
 Result<std::unique_ptr<LocalGroup>> lead(LocalGroupSpec spec, const Machine& machine, const Name& name,
                                          Deadline deadline) {
   MachineBrief brief = BPS_TRY(briefOf(*spec.env, machine.ranks.size(), spec.network));
@@ -226,6 +238,7 @@ Result<std::unique_ptr<LocalGroup>> lead(LocalGroupSpec spec, const Machine& mac
   auto plan = BPS_TRY(MachinePlan::make(brief));
   const UniqueFd file = BPS_TRY(fileOf(encode(brief)));
   LocalRing ring = BPS_TRY(LocalRing::create(shapeFor(*plan, spec.shape)));
+  placeRing(*plan, ring);
   std::vector<Doorbell> bells = BPS_TRY(host.handOut(file.get(), ring));
   return std::make_unique<LocalGroup>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
 }

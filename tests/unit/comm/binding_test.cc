@@ -1,0 +1,70 @@
+// Where threads and shared memory belong.
+#include "src/comm/local/binding.h"
+
+#include <gtest/gtest.h>
+
+#include "topo/plan/planner.h"
+#include "topo/synthetic.h"
+
+namespace bps {
+namespace {
+
+using Cpus = std::vector<unsigned>;
+
+class Binding : public testing::Test {
+ protected:
+  void plan(const std::string& machine, std::vector<int> gpus = {}) {
+    topology_ = std::move(std::move(readSynthetic(machine)).value().build()).value();
+    LocalJob job;
+    job.gpus = std::move(gpus);
+    plan_ = std::move(planLocal(topology_, job)).value().best().plan;
+  }
+  Cpus cpusOf(size_t rank, const CpusHere& here, bool ignoreUser = false) const {
+    return threadCpus(topology_, plan_.placement, rank, here, ignoreUser);
+  }
+
+  Topology topology_;
+  LocalPlan plan_;
+  const Cpus all_ = CpuSet::range(0, 8).cpus();
+};
+
+TEST_F(Binding, ThreadsRunOnTheirPartOfTheCpusAtTheirGpu) {
+  plan("cpu[gpu*2] cpu[gpu*2] cores=4");
+  EXPECT_EQ(cpusOf(0, {all_, all_}), (Cpus{0, 1}));
+  EXPECT_EQ(cpusOf(1, {all_, all_}), (Cpus{2, 3}));
+  EXPECT_EQ(cpusOf(3, {all_, all_}), (Cpus{6, 7}));
+}
+
+TEST_F(Binding, WhatTheUserChoseHoldsUnlessHeSaysOtherwise) {
+  plan("cpu[gpu] cpu[gpu] cores=4");
+  EXPECT_EQ(cpusOf(1, {all_, {0, 1}}), Cpus());
+  EXPECT_EQ(cpusOf(1, {all_, {0, 1}}, true), (Cpus{4, 5, 6, 7}));
+}
+
+TEST_F(Binding, NothingIsBoundWithoutAChoice) {
+  plan("cpu[gpu*2] cores=8");
+  EXPECT_EQ(cpusOf(0, {all_, all_}), Cpus()) << "one node";
+  plan("cpu[gpu] cpu[gpu] cores=8");
+  EXPECT_EQ(cpusOf(0, {all_, all_}, true), Cpus()) << "another machine's file";
+  plan("cpu[gpu] cpu[gpu] cores=4", {0, -1});
+  EXPECT_EQ(cpusOf(1, {all_, all_}), Cpus()) << "in host memory";
+}
+
+TEST_F(Binding, MemoryLiesAtTheRanksAndWhereItIsAddedUp) {
+  plan("cpu[sw[gpu*2] nic:100] cpu[sw[gpu*2] nic:300] cores=4");
+  ASSERT_EQ(plan_.strategy, Strategy::kCpuAssisted);
+  const std::vector<MemoryPlace> want = {{0, 0, 4096, 0}, {1, 0, 4096, 0}, {2, 0, 4096, 1},
+                                         {3, 0, 4096, 1}, {4, 0, 1024, 0}, {4, 1024, 4096, 1}};
+  EXPECT_EQ(memoryPlaces(topology_, plan_, 4096), want);
+}
+
+TEST_F(Binding, TheKernelTakesBoth) {
+  const CpusHere here = cpusHere();
+  ASSERT_FALSE(here.online.empty());
+  ASSERT_FALSE(here.allowed.empty());
+  EXPECT_TRUE(bindThread(here.allowed).ok());
+  EXPECT_TRUE(bindThread({}).ok());
+}
+
+}  // namespace
+}  // namespace bps
