@@ -57,7 +57,7 @@ Result<Topology> loadTopology(const std::string& source) {
 }
 
 Result<Topology> processTopology(const Env& env) {
-  Topology topology = BPS_TRY(loadTopology(env.topoFile));
+  Topology topology = BPS_TRY(loadTopology(env.topologySource()));
   if (!env.topoDumpFile.empty()) BPS_TRY(writeTopology(topology, env.topoDumpFile));
   return topology;
 }

@@ -47,8 +47,10 @@ const EnvVar kEnvTable[] = {
     {"BPS_STRATEGY", &Env::strategy, "", "auto, cpu_assisted, rooted, scatter or flat_ring", 0, 0,
      "How the ranks of one machine combine their buffers. This and the next three: those of the machine's lowest rank "
      "hold."},
-    {"BPS_TOPO_FILE", &Env::topoFile, "NCCL_TOPO_FILE", "path, or a machine in one line of text", 0, 0,
+    {"BPS_TOPO_FILE", &Env::topoFile, "", "path, or a machine in one line of text", 0, 0,
      "Topology to use instead of the detected one. Local ranks then stand for its GPUs, in order."},
+    {"NCCL_TOPO_FILE", &Env::ncclTopoFile, "", "path", 0, 0,
+     "The same where BPS_TOPO_FILE is unset, but ranks whose buffers are in host memory stand for no GPU."},
     {"BPS_TOPO_DUMP_FILE", &Env::topoDumpFile, "NCCL_TOPO_DUMP_FILE", "path", 0, 0,
      "Where to write the topology used."},
     {"BPS_TOPO_COUNTERS", &Env::topoCounters, "", "path; %m the machine's number, %h host name, %p process id", 0, 0,

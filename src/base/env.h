@@ -43,7 +43,7 @@ struct Env {  // defaults live here and nowhere else
   int rails = 0;
   bool ignoreCpuAffinity = false;
   std::string strategy = "auto";
-  std::string topoFile;
+  std::string topoFile, ncclTopoFile;
   std::string topoDumpFile;
   std::string topoCounters;
   std::string netPlugin;
@@ -70,6 +70,9 @@ struct Env {  // defaults live here and nowhere else
   std::string debug = "WARN";
   std::string debugSubsys;
   std::string debugFile;
+
+  // Of the machine's topology; empty: the machine itself.
+  const std::string& topologySource() const { return topoFile.empty() ? ncclTopoFile : topoFile; }
 };
 
 using EnvField = std::variant<Bytes Env::*, Seconds Env::*, Gbps Env::*, int Env::*, bool Env::*, std::string Env::*>;

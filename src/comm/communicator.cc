@@ -107,7 +107,7 @@ Status Communicator::meetLocally(Deadline deadline) {
   const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
   const std::string device = cuda_ != nullptr ? cuda_->busId() : std::string();
   if (machine.ranks.size() == 1) {
-    if (env_.topoFile.empty() && env_.topoDumpFile.empty() && env_.topoCounters.empty()) return {};
+    if (env_.topologySource().empty() && env_.topoDumpFile.empty() && env_.topoCounters.empty()) return {};
     MachineBrief brief = BPS_TRY(briefOf(env_, 1, network));
     brief.devices[0] = device;
     alone_ = std::make_unique<MachineTraffic>(BPS_TRY(MachinePlan::make(brief)), std::vector<LinkMeter::Number*>(), 0);
@@ -165,9 +165,8 @@ NicName Communicator::nicName() const {
 // Where this rank's thread runs.
 std::vector<unsigned> Communicator::cpus() const {
   if (traffic() == nullptr) return {};
-  const MachinePlan& plan = traffic()->plan();
-  return threadCpus(plan.topology, plan.program.plan().placement, control_->roster().ranks[membership_.rank].localRank,
-                    cpusHere(), env_.ignoreCpuAffinity);
+  const size_t localRank = control_->roster().ranks[membership_.rank].localRank;
+  return threadCpus(traffic()->plan(), localRank, cpusHere(), env_.ignoreCpuAffinity);
 }
 
 Status Communicator::tune(Deadline deadline) {

@@ -9,7 +9,7 @@ namespace {
 constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
-constexpr double kFinestMessages = 4;     // a chunk takes at least as long on the NIC as so many messages cost
+constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes

@@ -57,6 +57,8 @@ for m in 0 1; do
   holds "$WORK/$m.json" 'machine["rails"] == list(range(8))'
   holds "$WORK/$m.json" 'len(nics) == 8 and all(M / 8 <= sum(w(nic, "nic") for w in (up, down)) <= 2 * M / 7 for nic in nics)'
 done
+NCCL_TOPO_FILE=$BPS_TOPO_FILE BPS_TOPO_FILE= counted 1 2 8M
+holds "$WORK/0.json" 'machine["ranks"] == ["CPU 0", "CPU 1"]'  # a file for NCCL seats no rank that has no GPU
 BPS_RAILS=8 counted 2 8 8M
 holds "$WORK/0.json" 'machine["rails"] == list(range(8)) and all(w(f"switch P{i} - CPU {i}") == M for w in (up, down) for i in (0, 1))'
 

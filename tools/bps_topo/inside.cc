@@ -11,7 +11,7 @@ namespace bps {
 Result<MachineReport> makeMachineReport(const InsideRequest& request, Env env) {
   if (!request.topology.empty()) env.topoFile = request.topology;
   MachineReport report;
-  report.source = env.topoFile.empty() ? "this machine" : env.topoFile;
+  report.source = env.topologySource().empty() ? "this machine" : env.topologySource();
   report.topology = BPS_TRY(processTopology(env));
   report.job.gpus = request.gpus;
   report.job.bytes = request.bytes;

@@ -111,7 +111,7 @@ Status runPlan(Options& options) {
 
 Status runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
-  const std::string& source = options.inside.topology.empty() ? env.topoFile : options.inside.topology;
+  const std::string& source = options.inside.topology.empty() ? env.topologySource() : options.inside.topology;
   Draft draft = BPS_TRY(loadDraft(source));
   const std::vector<Measure> measures = probeMachine(draft);
   fmt::print("{}", options.json ? probeJson(measures) : probeText(measures));

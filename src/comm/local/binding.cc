@@ -67,11 +67,10 @@ bool hasPlaces(const Topology& topology, const std::vector<unsigned>& online) {
          });
 }
 
-std::vector<unsigned> threadCpus(const Topology& topology, const Placement& placement, size_t rank,
-                                 const CpusHere& here, bool ignoreUser) {
-  const RankPlace& place = placement.ranks[rank];
-  const bool onGpu = topology.node(place.seat).kind == NodeKind::kGpu;
-  if (!onGpu || !hasPlaces(topology, here.online)) return {};
+std::vector<unsigned> threadCpus(const MachinePlan& plan, size_t rank, const CpusHere& here, bool ignoreUser) {
+  const RankPlace& place = plan.program.plan().placement.ranks[rank];
+  const bool atGpu = plan.topology.node(place.seat).kind == NodeKind::kGpu || plan.copiedFrom[rank] >= 0;
+  if (!atGpu || !hasPlaces(plan.topology, here.online)) return {};
   if (!ignoreUser && !contains(here.allowed, here.online)) return {};
   return place.cpus.cpus();
 }

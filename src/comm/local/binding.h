@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "topo/plan/strategy.h"
+#include "src/comm/local/machine_plan.h"
 
 namespace bps {
 
@@ -24,8 +24,7 @@ bool hasPlaces(const Topology& topology, const std::vector<unsigned>& online);
 
 // Where the progress thread of the rank runs; empty: where it is. A user who has restricted the process has decided
 // already, unless told to be ignored (BPS_IGNORE_CPU_AFFINITY).
-std::vector<unsigned> threadCpus(const Topology& topology, const Placement& placement, size_t rank,
-                                 const CpusHere& here, bool ignoreUser);
+std::vector<unsigned> threadCpus(const MachinePlan& plan, size_t rank, const CpusHere& here, bool ignoreUser);
 // The calling thread's.
 Status bindThread(const std::vector<unsigned>& cpus);
 

@@ -27,7 +27,8 @@ Blob encode(const MachineBrief& brief);
 Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes);
 
 // By BPS_TOPO_FILE, BPS_STRATEGY and BPS_TOPO_DUMP_FILE. A machine that nobody describes and that cannot be looked at
-// counts as one CPU. Of so many ranks, without devices.
+// counts as one CPU. Of so many ranks, without devices. BPS_TOPO_FILE says that these stand for its GPUs; a file that
+// is there for NCCL only describes the machine.
 Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network);
 
 struct MachinePlan {

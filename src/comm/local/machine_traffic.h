@@ -1,7 +1,7 @@
 // MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_meter.h), each
-// between its CUDA device and host memory, and those that drive the network to and from other machines and servers: each
-// through the NIC that the plan gives to it, or, if it is the only one, through the NICs that the plan gives each part
-// to.
+// between its CUDA device and host memory, and those that drive the network to and from other machines and servers:
+// each through the NIC that the plan gives to it, or, if it is the only one, through the NICs that the plan gives each
+// part to.
 //
 // Threads: total(), calls() and bytes() any; the rest belongs to who has the turn (call_progress.h). As with the
 // meter's numbers, what is read while calls are under way is some of them.

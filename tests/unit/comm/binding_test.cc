@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "topo/plan/planner.h"
 #include "topo/synthetic.h"
+#include "topo/xml/files.h"
 
 namespace bps {
 namespace {
@@ -13,49 +13,51 @@ using Cpus = std::vector<unsigned>;
 
 class Binding : public testing::Test {
  protected:
-  void plan(const std::string& machine, std::vector<int> gpus = {}) {
-    topology_ = std::move(std::move(readSynthetic(machine)).value().build()).value();
-    LocalJob job;
-    job.gpus = std::move(gpus);
-    plan_ = std::move(planLocal(topology_, job)).value().best().plan;
+  // Ranks on the machine's GPUs, in order; those beyond them are in host memory.
+  void plan(const std::string& machine, size_t ranks) {
+    MachineBrief brief;
+    brief.topology = writeNcclXml(std::move(std::move(readSynthetic(machine)).value().build()).value());
+    brief.described = true;
+    brief.devices.resize(ranks);
+    brief.network = 1;
+    plan_ = std::move(MachinePlan::make(brief)).value();
   }
   Cpus cpusOf(size_t rank, const CpusHere& here, bool ignoreUser = false) const {
-    return threadCpus(topology_, plan_.placement, rank, here, ignoreUser);
+    return threadCpus(*plan_, rank, here, ignoreUser);
   }
 
-  Topology topology_;
-  LocalPlan plan_;
+  std::unique_ptr<const MachinePlan> plan_;
   const Cpus all_ = CpuSet::range(0, 8).cpus();
 };
 
 TEST_F(Binding, ThreadsRunOnTheirPartOfTheCpusAtTheirGpu) {
-  plan("cpu[gpu*2] cpu[gpu*2] cores=4");
+  plan("cpu[gpu*2] cpu[gpu*2] cores=4", 4);
   EXPECT_EQ(cpusOf(0, {all_, all_}), (Cpus{0, 1}));
   EXPECT_EQ(cpusOf(1, {all_, all_}), (Cpus{2, 3}));
   EXPECT_EQ(cpusOf(3, {all_, all_}), (Cpus{6, 7}));
 }
 
 TEST_F(Binding, WhatTheUserChoseHoldsUnlessHeSaysOtherwise) {
-  plan("cpu[gpu] cpu[gpu] cores=4");
+  plan("cpu[gpu] cpu[gpu] cores=4", 2);
   EXPECT_EQ(cpusOf(1, {all_, {0, 1}}), Cpus());
   EXPECT_EQ(cpusOf(1, {all_, {0, 1}}, true), (Cpus{4, 5, 6, 7}));
 }
 
 TEST_F(Binding, NothingIsBoundWithoutAChoice) {
-  plan("cpu[gpu*2] cores=8");
+  plan("cpu[gpu*2] cores=8", 2);
   EXPECT_EQ(cpusOf(0, {all_, all_}), Cpus()) << "one node";
-  plan("cpu[gpu] cpu[gpu] cores=8");
+  plan("cpu[gpu] cpu[gpu] cores=8", 2);
   EXPECT_EQ(cpusOf(0, {all_, all_}, true), Cpus()) << "another machine's file";
-  plan("cpu[gpu] cpu[gpu] cores=4", {0, -1});
-  EXPECT_EQ(cpusOf(1, {all_, all_}), Cpus()) << "in host memory";
+  plan("cpu[gpu] cpu[gpu] cores=4", 3);
+  EXPECT_EQ(cpusOf(2, {all_, all_}), Cpus()) << "in host memory";
 }
 
 TEST_F(Binding, MemoryLiesAtTheRanksAndWhereItIsAddedUp) {
-  plan("cpu[sw[gpu*2] nic:100] cpu[sw[gpu*2] nic:300] cores=4");
-  ASSERT_EQ(plan_.strategy, Strategy::kCpuAssisted);
+  plan("cpu[sw[gpu*2] nic:100] cpu[sw[gpu*2] nic:300] cores=4", 4);
+  ASSERT_EQ(plan_->program.plan().strategy, Strategy::kCpuAssisted);
   const std::vector<MemoryPlace> want = {{0, 0, 4096, 0}, {1, 0, 4096, 0}, {2, 0, 4096, 1},
                                          {3, 0, 4096, 1}, {4, 0, 1024, 0}, {4, 1024, 4096, 1}};
-  EXPECT_EQ(memoryPlaces(topology_, plan_, 4096), want);
+  EXPECT_EQ(memoryPlaces(plan_->topology, plan_->program.plan(), 4096), want);
 }
 
 TEST_F(Binding, TheKernelTakesBoth) {
