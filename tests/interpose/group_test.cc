@@ -94,21 +94,29 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
   BPS_CHECK(dropped.untouched());
 }
 
-BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
-  const ncclComm_t one = self.makeComm(0), other = self.makeComm(1);
-  if (self.rank == 0) {
-    BPS_NCCL(ncclGroupStart());
-    // On one stream the calls would have to come in one order.
-    const Queued first(self, one, kLarge), second(self, other, kLarge, newStream());
-    BPS_NCCL(ncclGroupEnd());
-    BPS_CHECK(first.isSum(self) && second.isSum(self));
-  } else if (onDevice()) {
-    const Queued second(self, other, kLarge, newStream()), first(self, one, kLarge);  // the other way round
-    BPS_CHECK(first.isSum(self) && second.isSum(self));
-  } else {  // a call has ended when it returns
+namespace {
+// Rank 0 calls on both in a group, rank 1 on one after the other.
+void settleTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
+  // On one stream the calls would have to come in one order.
+  const cudaStream_t aside = newStream();
+  if (self.rank == 1 && !onDevice()) {  // there a call has ended when it returns
     std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
     BPS_NCCL(allReduce(self, one, kLarge));
     second.join();
+    return;
+  }
+  if (self.rank == 0) BPS_NCCL(ncclGroupStart());
+  const Queued first(self, one, kLarge), second(self, other, kLarge, aside);
+  if (self.rank == 0) BPS_NCCL(ncclGroupEnd());
+  BPS_CHECK(first.isSum(self) && second.isSum(self));
+}
+}  // namespace
+
+BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
+  for (const bool sameOrder : {true, false}) {
+    const ncclComm_t one = self.makeComm(sameOrder ? 0 : 2), other = self.makeComm(sameOrder ? 1 : 3);
+    if (self.rank == 0 || sameOrder) settleTwo(self, one, other);
+    else settleTwo(self, other, one);
   }
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
 }

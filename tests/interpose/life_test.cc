@@ -85,11 +85,16 @@ BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
 }
 
-BPS_SCENARIO(AHandleMayComeBackAsAnotherCommunicator, 2, ) {
-  for (int round = 0; round < 3; ++round) {
-    const ncclComm_t comm = self.makeComm(round);
-    BPS_NCCL(allReduce(self, comm, kLarge));
+BPS_SCENARIO(AHandleMayComeBackAsAnotherCommunicator, 4, ) {
+  ncclComm_t before = nullptr;
+  for (int round = 0; round < 3; ++round) {  // each of one rank less
+    const Rank here{self.rank, self.nRanks - round, self.page};
+    if (here.rank >= here.nRanks) break;
+    const ncclComm_t comm = here.makeComm(round);
+    BPS_CHECK(before == nullptr || before == comm);
+    BPS_NCCL(allReduce(here, comm, kLarge));
     BPS_NCCL(ncclCommDestroy(comm));
+    before = comm;
   }
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
 }
