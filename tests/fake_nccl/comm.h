@@ -45,6 +45,8 @@ Queue& queue();
 // Now, or when the group ends.
 ncclResult_t submit(const Operation& operation);
 ncclResult_t runQueue(Queue& queue);
+// Where the CPU finds the bytes of a buffer.
+uint8_t* place(const void* pointer);
 // Shares a few bytes of each rank.
 std::vector<uint8_t> shareAll(World& world, const void* mine, size_t bytes);
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include "src/interpose/nccl/exported.h"
@@ -19,8 +20,20 @@ bool wantsBlocking(const ncclConfig_t* config) {
   return config == nullptr || reinterpret_cast<const bpsConfig_t*>(config)->blocking != 0;
 }
 
+// Handles of communicators that were destroyed: the next one gets the last of them, as may happen with any allocator.
+std::mutex freedMutex;
+std::vector<ncclComm_t> freed;
+
+ncclComm_t newHandle() {
+  const std::lock_guard<std::mutex> lock(freedMutex);
+  if (freed.empty()) return new ncclComm;
+  const ncclComm_t handle = freed.back();
+  freed.pop_back();
+  return handle;
+}
+
 ncclResult_t init(ncclComm_t* comm, const std::string& path, int rank, int nRanks, bool blocking) {
-  auto* made = new ncclComm;
+  const ncclComm_t made = newHandle();
   made->blocking = blocking;
   made->world = std::make_unique<World>(path, rank, nRanks);
   made->busyLooks = blocking ? 0 : 2;
@@ -109,6 +122,7 @@ ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* mad
 ncclResult_t pncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t* made, ncclConfig_t* config,
                              int flags) {
   record("ncclCommShrink", static_cast<size_t>(flags));
+  if ((flags & kShrinkAbort) != 0) comm->world->abort();
   int rank = comm->world->rank();
   for (int i = 0; i < count; ++i) rank -= exclude[i] < comm->world->rank();
   const std::string path = comm->world->path() + ".k" + std::to_string(comm->children++);
@@ -137,14 +151,16 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   }
   const bool busy = !comm->blocking && (!comm->world->everybodyJoined() || comm->busyLooks > 0);
   if (busy && comm->world->everybodyJoined()) --comm->busyLooks;
-  *result = busy ? ncclInProgress : ncclSuccess;
+  *result = busy ? ncclInProgress : comm->world->aborted() ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
 
 ncclResult_t pncclCommFinalize(ncclComm_t) { return static_cast<ncclResult_t>(record("ncclCommFinalize")); }
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   record("ncclCommDestroy");
-  delete comm;
+  *comm = ncclComm();
+  const std::lock_guard<std::mutex> lock(freedMutex);
+  freed.push_back(comm);
   return ncclSuccess;
 }
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
@@ -153,11 +169,11 @@ ncclResult_t pncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t, ncclScalarResidence_t,
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t, ncclScalarResidence_t where,
                                        ncclComm_t comm) {
   record("ncclRedOpCreatePreMulSum");
   float value = 0;
-  std::memcpy(&value, scalar, sizeof value);
+  std::memcpy(&value, where == ncclScalarDevice ? place(scalar) : scalar, sizeof value);
   *op = static_cast<ncclRedOp_t>(comm->nextOp);
   comm->ops[comm->nextOp++] = value;
   return ncclSuccess;

@@ -9,18 +9,17 @@
 #include "tests/fake_nccl/comm.h"
 
 namespace bps::fake {
+uint8_t* place(const void* pointer) {
+  using Alias = void* (*)(const void*);
+  static const auto alias = reinterpret_cast<Alias>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
+  return static_cast<uint8_t*>(alias != nullptr ? alias(pointer) : const_cast<void*>(pointer));
+}
+
 namespace {
 
 size_t elementBytes(ncclDataType_t type) {
   static constexpr size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return kBytes[type];
-}
-
-// Where the CPU finds the bytes of a buffer.
-uint8_t* place(const void* pointer) {
-  using Alias = void* (*)(const void*);
-  static const auto alias = reinterpret_cast<Alias>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
-  return static_cast<uint8_t*>(alias != nullptr ? alias(pointer) : const_cast<void*>(pointer));
 }
 
 bool collective(const Operation& one) { return one.kind <= Operation::Kind::kBroadcast; }

@@ -1,9 +1,11 @@
 // The public interface, called as a program calls it: all ranks are threads of this process.
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -272,13 +274,20 @@ class FinalizeThatWaits : public testing::Test {
     ASSERT_EQ(bpsHostStreamCreate(&stream_), bpsSuccess);
     float* data = value_.data();
     ASSERT_EQ(bpsAllReduce(data, data, 1, bpsFloat32, bpsSum, ranks_.comms[0], stream_), bpsSuccess);
-    std::atomic<bool> calling{false};
-    finalizer_ = std::thread([&] {
-      calling = true;
-      outcome_ = bpsCommFinalize(ranks_.comms[0]);
+    std::atomic<pid_t> thread{0};
+    const bpsComm_t comm = ranks_.comms[0];
+    finalizer_ = std::thread([this, comm, &thread] {
+      thread = gettid();
+      outcome_ = bpsCommFinalize(comm);
     });
-    while (!calling) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // should it come later, it is the test that is weaker
+    // It is inside once it sleeps between looks.
+    while (thread == 0 || sleepsOf(thread) < 5) std::this_thread::yield();
+  }
+  static int sleepsOf(pid_t thread) {
+    std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+    for (std::string word; status >> word;)
+      if (int times = 0; word == "voluntary_ctxt_switches:" && status >> times) return times;
+    return 0;
   }
   void TearDown() override { EXPECT_NE(bpsHostStreamDestroy(stream_), bpsSuccess); }  // the call has failed
 

@@ -72,6 +72,39 @@ TEST_P(CudaFailureOn, FailedCopyEndsTheCommunicatorEverywhere) {
   }
 }
 
+TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
+  theDouble().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk: the first copy takes it out
+  const auto outcomes = run(1, [](Communicator& comm) -> Status {
+    const OneCall call(1000);
+    BPS_TRY(call.issue(comm));
+    call.stream.synchronize();
+    return comm.failure();
+  });
+  EXPECT_EQ(outcomes[0].code(), Code::kUnhandledCuda);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("to the device"));
+}
+
+// Where the stream has gone on, nothing of bps copies any more.
+TEST(CudaFailure, AbortWaitsForCopiesThatAreUnderWay) {
+  theDouble().copyRate(10e6);
+  uint64_t before = 0, after = 0;
+  const auto outcomes = run(1, [&](Communicator& comm) -> Status {
+    const OneCall call(250000);  // a tenth of a second
+    const uint64_t copies = theDouble().calls("cuMemcpyAsync");
+    BPS_TRY(call.issue(comm));
+    while (theDouble().calls("cuMemcpyAsync") == copies) std::this_thread::yield();
+    comm.abort();
+    call.stream.synchronize();
+    before = theDouble().calls("copied bytes");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    after = theDouble().calls("copied bytes");
+    return {};
+  });
+  theDouble().copyRate(0);
+  EXPECT_EQ(before, after);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("aborted"));
+}
+
 // The stream stands before the call when the communicator ends: it passes the call later, and bps does not touch the
 // buffers any more.
 TEST(CudaFailure, AbortLetsAStreamPassLater) {

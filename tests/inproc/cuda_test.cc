@@ -313,8 +313,8 @@ TEST(Cuda, RanksOfAMachineTellWhichDeviceTheyHave) {
     return {};
   };
   // The double's devices 0 and 1 are at 0000:01 and 0000:02.
-  EXPECT_EQ(onDevices({1, 0}, body, "cpu[gpu*2] cpu[gpu*2]"), "");
-  EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 1","CPU 0"])");
+  EXPECT_EQ(onDevices({0, 1}, body, "cpu[gpu*2] cpu[gpu*2]"), "");
+  EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 1"])");
 }
 
 // What a program does: kernels before and after, on one stream, without a wait in between.

@@ -273,6 +273,14 @@ TEST(LocalRingOrder, BeginsAfterTheOwnerAndRoundsAtEveryRank) {
   }
 }
 
+TEST(LocalTopology, ABadStrategyIsNamedToAllRanks) {
+  Job job;
+  job.ranks = job.ranksPerMachine = 3;
+  job.env.strategy = "sideways";
+  for (const Status& outcome : runRanks(job, [](Communicator&) -> Status { return {}; }))
+    EXPECT_NE(std::string(outcome.message()).find("sideways"), std::string::npos) << outcome.message();
+}
+
 TEST(LocalTopology, ABadFileIsNamedToAllRanks) {
   Job job;
   job.ranks = job.ranksPerMachine = 2;

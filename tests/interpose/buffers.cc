@@ -64,7 +64,9 @@ cudaStream_t stream() {
 }
 
 void synchronize(cudaStream_t which) {
-  if (onDevice()) driver("cuStreamSynchronize", static_cast<void*>(which));
+  if (!onDevice()) return;
+  enterDevice();
+  driver("cuStreamSynchronize", static_cast<void*>(which));
 }
 
 Buffer::Buffer(size_t count, float value) : count_(count) {

@@ -10,16 +10,18 @@ namespace {
 
 // A call that is queued, and what must come out.
 struct Queued {
-  Queued(const Rank& self, ncclComm_t comm, size_t count) : mine(count), sum(count) {
+  Queued(const Rank& self, ncclComm_t comm, size_t count, cudaStream_t on_ = stream())
+      : mine(count), sum(count), on(on_) {
     contribute(mine, self.rank);
-    BPS_NCCL(ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, stream()));
+    BPS_NCCL(ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, on));
   }
   bool untouched() const { return sum.all(0); }
   bool isSum(const Rank& self) const {
-    synchronize();
+    synchronize(on);
     return sum.isSum(self.nRanks);
   }
   Buffer mine, sum;
+  cudaStream_t on;
 };
 
 }  // namespace
@@ -85,22 +87,36 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
   const Queued dropped(self, comm, kLarge);
   BPS_NCCL(ncclGroupSimulateEnd(nullptr));
   BPS_CHECK(dropped.untouched());
-  BPS_NCCL(allReduce(self, comm, kLarge + 1));  // counts would differ among ranks if the call were still there
+  BPS_NCCL(ncclGroupStart());  // a call that is still there would go with the next group
+  const Queued next(self, comm, kLarge + 1);
+  BPS_NCCL(ncclGroupEnd());
+  BPS_CHECK(next.isSum(self));
   BPS_CHECK(dropped.untouched());
 }
 
-BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
-  const ncclComm_t one = self.makeComm(0), other = self.makeComm(1);
-  if (self.rank == 0) {
-    BPS_NCCL(ncclGroupStart());
-    const Queued first(self, one, kLarge), second(self, other, kLarge);
-    BPS_NCCL(ncclGroupEnd());
-    BPS_CHECK(first.isSum(self) && second.isSum(self));
-  } else {
-    // On one stream the calls would have to come in one order.
-    std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge, newStream())); });
+namespace {
+// Rank 0 calls on both in a group, rank 1 on one after the other.
+void settleTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
+  // On one stream the calls would have to come in one order.
+  const cudaStream_t aside = newStream();
+  if (self.rank == 1 && !onDevice()) {  // there a call has ended when it returns
+    std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
     BPS_NCCL(allReduce(self, one, kLarge));
     second.join();
+    return;
+  }
+  if (self.rank == 0) BPS_NCCL(ncclGroupStart());
+  const Queued first(self, one, kLarge), second(self, other, kLarge, aside);
+  if (self.rank == 0) BPS_NCCL(ncclGroupEnd());
+  BPS_CHECK(first.isSum(self) && second.isSum(self));
+}
+}  // namespace
+
+BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
+  for (const bool sameOrder : {true, false}) {
+    const ncclComm_t one = self.makeComm(sameOrder ? 0 : 2), other = self.makeComm(sameOrder ? 1 : 3);
+    if (self.rank == 0 || sameOrder) settleTwo(self, one, other);
+    else settleTwo(self, other, one);
   }
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
 }

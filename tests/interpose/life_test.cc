@@ -65,19 +65,38 @@ BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
   BPS_NCCL(ncclCommSplit(all, -1, 0, &none, nullptr));
   BPS_CHECK(none == nullptr);
   self.meet(0);
-  if (self.rank == 3) return;  // leaves without a word
+  if (self.rank == 3) {  // calls no more, and leaves without a word
+    self.meet(1);
+    return;
+  }
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  // A call that waits for it ends with the shrinking.
+  const Buffer data(kLarge);
+  std::thread caller([&] {
+    (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, all, stream());
+    synchronize();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, NCCL refuses it
   int lost = 3;
   ncclComm_t rest = nullptr;
   BPS_NCCL(ncclCommShrink(all, &lost, 1, &rest, nullptr, kShrinkAbort));
+  caller.join();
+  fakeNcclForget();
+  self.meet(1);
   BPS_NCCL(allReduce(Rank{self.rank, 3, self.page}, rest, kLarge));
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
 }
 
-BPS_SCENARIO(AHandleMayComeBackAsAnotherCommunicator, 2, ) {
-  for (int round = 0; round < 3; ++round) {
-    const ncclComm_t comm = self.makeComm(round);
-    BPS_NCCL(allReduce(self, comm, kLarge));
+BPS_SCENARIO(AHandleMayComeBackAsAnotherCommunicator, 4, ) {
+  ncclComm_t before = nullptr;
+  for (int round = 0; round < 3; ++round) {  // each of one rank less
+    const Rank here{self.rank, self.nRanks - round, self.page};
+    if (here.rank >= here.nRanks) break;
+    const ncclComm_t comm = here.makeComm(round);
+    BPS_CHECK(before == nullptr || before == comm);
+    BPS_NCCL(allReduce(here, comm, kLarge));
     BPS_NCCL(ncclCommDestroy(comm));
+    before = comm;
   }
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
 }
@@ -218,4 +237,40 @@ BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
 BPS_SCENARIO(AProcessMayEndWithoutDestroying, 2, ) {
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
+  if (!onDevice()) return;
+  // Its last call is still under way when it ends, and the others do not even call yet.
+  static const Buffer data(kLarge, 1);
+  if (self.rank == 1) self.meet(0);
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));
+  if (self.rank == 0) {
+    ++self.page->arrived[0];
+    std::exit(0);
+  }
+  synchronize();
+  BPS_CHECK(data.all(2));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
+BPS_SCENARIO(AnAbortElsewhereEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  if (self.rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    BPS_NCCL(ncclCommAbort(comm));
+    return;
+  }
+  // As NCCL says it: of a call that waits, or of one that comes when all is over.
+  const ncclResult_t called = allReduce(self, comm, kLarge);
+  BPS_CHECK(called == ncclRemoteError || called == ncclInvalidArgument);
+}
+
+// The calls of a stream are not waited for before, and must not be cut off.
+BPS_SCENARIO(FinalizeCompletesCalls, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const Buffer data(256 * kLarge, 1);
+  for (int i = 0; i < 4; ++i)
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream()));
+  BPS_NCCL(ncclCommFinalize(comm));
+  BPS_CHECK(data.all(16));
+  BPS_NCCL(ncclCommDestroy(comm));
 }

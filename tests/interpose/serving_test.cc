@@ -94,8 +94,11 @@ BPS_SCENARIO(ARankThatCannotJoinMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}, {"BPS
 
 BPS_SCENARIO(EmptyCallsAndSingleRanksPass, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
   const Buffer one(1);
+  fakeNcclForget();
+  BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:0 "));  // and nothing that settles
+  settle(self, comm);
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
   BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:0 "));
   ncclComm_t alone = nullptr;
@@ -127,6 +130,15 @@ BPS_SCENARIO(OperationsOfTheUserAreServed, 2, ) {
   synchronize();
   BPS_CHECK(data.all(9));
   BPS_NCCL(ncclRedOpDestroy(op, comm));
+  // A scalar in device memory is read when the stream comes to the call.
+  const Buffer scalar(1, 7), again(kLarge, 2);
+  BPS_NCCL(ncclRedOpCreatePreMulSum(&op, scalar.data(), ncclFloat32, ncclScalarDevice, comm));
+  *scalar.begin() = self.rank == 0 ? 1.5F : 3;
+  BPS_NCCL(ncclAllReduce(again.data(), again.data(), kLarge, ncclFloat32, op, comm, stream()));
+  synchronize();
+  BPS_CHECK(again.all(9));
+  BPS_NCCL(ncclRedOpDestroy(op, comm));
   BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()) == ncclInvalidArgument);
+  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:4096 "));  // NCCL's to refuse
 }
