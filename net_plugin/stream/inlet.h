@@ -35,7 +35,7 @@ class Inlet {
   void end() { ended_ = true; }
 
  private:
-  static constexpr size_t kAheadBytes = size_t{16} << 10;
+  static constexpr size_t kAheadBytes = size_t{17} << 10;  // a message of 16 KiB, with what goes before it
   enum class State : uint8_t { kBetween, kUnplaced, kPlaced };
 
   size_t room(size_t direct) const;
