@@ -21,9 +21,9 @@
 #include "src/comm/call_inbox.h"
 #include "src/comm/first_error.h"
 #include "src/comm/host_stream.h"
-#include "src/net/spin.h"
-#include "src/net/standby.h"
-#include "src/net/waiter.h"
+#include "src/net/waiting/spin.h"
+#include "src/net/waiting/standby.h"
+#include "src/net/waiting/waiter.h"
 
 namespace bps {
 

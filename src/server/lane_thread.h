@@ -12,8 +12,8 @@
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
-#include "src/net/spin.h"
-#include "src/net/waiter.h"
+#include "src/net/waiting/spin.h"
+#include "src/net/waiting/waiter.h"
 #include "src/server/served_job.h"
 
 namespace bps {

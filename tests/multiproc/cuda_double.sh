@@ -21,6 +21,7 @@ shared() { # TITLE RANKS_OF_A_PROCESS BPS_RUN_OPTIONS
   [ "$(grep -c '\[device memory\] double of a GPU' "$WORK/out")" = 4 ] || fail "$1, not on devices: $(grep Rank "$WORK/out")"
 }
 shared "two ranks of a machine" 1 -n 2 -m 2 -s 1
+BPS_RAILS=2 shared "each with connections of its own" 1 -n 2 -m 2 -s 1
 shared "ranks of one process" 4 -n 1
 
 # Host memory: asked for, without a device, without a driver.

@@ -1,11 +1,11 @@
 // A Waiter says which of its connections are worth asking after a sleep, and forgets none of them; a Spin says when to
 // sleep; a SharedCpu leaves a CPU on which another thread polls.
-#include "src/net/waiter.h"
+#include "src/net/waiting/waiter.h"
 
 #include <sched.h>
 
-#include "src/net/shared_cpu.h"
-#include "src/net/spin.h"
+#include "src/net/waiting/shared_cpu.h"
+#include "src/net/waiting/spin.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {

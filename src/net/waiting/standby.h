@@ -7,7 +7,7 @@
 
 #include "src/base/fd.h"
 #include "src/base/status.h"
-#include "src/net/waiter.h"
+#include "src/net/waiting/waiter.h"
 
 namespace bps::net {
 

@@ -1,4 +1,4 @@
-#include "src/net/standby.h"
+#include "src/net/waiting/standby.h"
 
 #include <sys/epoll.h>
 
