@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "src/base/guard.h"
-#include "src/net/shared_cpu.h"
+#include "src/net/poll/shared_cpu.h"
 
 namespace bps {
 namespace {

@@ -21,7 +21,7 @@
 #include "src/comm/call_inbox.h"
 #include "src/comm/first_error.h"
 #include "src/comm/host_stream.h"
-#include "src/net/spin.h"
+#include "src/net/poll/spin.h"
 #include "src/net/standby.h"
 #include "src/net/waiter.h"
 

@@ -12,7 +12,7 @@
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
-#include "src/net/spin.h"
+#include "src/net/poll/spin.h"
 #include "src/net/waiter.h"
 #include "src/server/served_job.h"
 

@@ -4,8 +4,8 @@
 
 #include <sched.h>
 
-#include "src/net/shared_cpu.h"
-#include "src/net/spin.h"
+#include "src/net/poll/shared_cpu.h"
+#include "src/net/poll/spin.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {

@@ -1,4 +1,4 @@
-#include "src/net/shared_cpu.h"
+#include "src/net/poll/shared_cpu.h"
 
 #include <sched.h>
 #include <sys/resource.h>
