@@ -54,9 +54,9 @@ void LocalGroup::submit(Collective& call) {
       unseen_.push_back(chunk);
       unpublished_.emplace_back(chunk, false);
     }
-  ring_.member(localRank_).awaited.store(unseen_.empty() ? 0 : unseen_.front() + 1);
+  if (networked()) ring_.member(localRank_).awaited.store(unseen_.empty() ? 0 : unseen_.front() + 1);
   takeArrivals();
-  publish();
+  if (networked()) publish();
 }
 
 // Others may count on what this rank has at hand, and on nothing that is still on its way out of a device.
