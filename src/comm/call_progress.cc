@@ -33,6 +33,7 @@ Result<std::shared_ptr<CallProgress>> CallProgress::create(CallProgressParts par
 
 CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Standby standby)
     : parts_(std::move(parts)),
+      roomForAll_(parts_.plan.ranksOfHost <= net::ThreadPlace::cpus()),
       inbox_(parts_.bell),
       waiter_(std::move(waiter)),
       standby_(std::move(standby)),
@@ -177,8 +178,9 @@ Status CallProgress::drive(const StreamEntry& entry) {
   BPS_TRY(standby_.watch(false));
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
     if (BPS_TRY(step())) continue;
-    if (pollsOn()) cpu.yield();
-    else BPS_TRY(rest());
+    if (!pollsOn()) BPS_TRY(rest());
+    else if (roomForAll_) cpu.yield();
+    else net::ThreadPlace::yield();
   }
   return {};
 }

@@ -84,6 +84,7 @@ class CallProgress final : public StreamWorker {
   bool ended() const { return stopped() || parts_.failure->failed(); }
 
   CallProgressParts parts_;
+  const bool roomForAll_;  // every rank of this host has a CPU to poll on
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
   std::atomic<bool> stop_{false};

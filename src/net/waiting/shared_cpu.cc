@@ -7,6 +7,11 @@ namespace bps::net {
 
 void ThreadPlace::yield() { ::sched_yield(); }
 
+size_t ThreadPlace::cpus() {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<size_t>(CPU_COUNT(&allowed)) : 1;
+}
+
 long ThreadPlace::switches() {
   rusage use{};
   ::getrusage(RUSAGE_THREAD, &use);

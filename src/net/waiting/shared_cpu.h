@@ -3,11 +3,13 @@
 // Two threads that poll and let each other run are both always runnable and have always just run: kernels leave them on
 // one CPU for seconds, even where another is idle, and each waits for the other at every step, which takes three times
 // as long. So a thread that finds out that it takes turns moves to another CPU once. Where it takes turns there as well
-// it goes back, and tries ever more rarely. Which CPUs it may use does not change.
+// it goes back, and tries ever more rarely. Which CPUs it may use does not change. Where more threads poll than there
+// are CPUs, all take turns in any case, and a plain yield is better.
 //
 // Belongs to one thread.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -17,6 +19,8 @@ namespace bps::net {
 class ThreadPlace {
  public:
   static void yield();
+  // How many CPUs it may use.
+  static size_t cpus();
   // How often another thread has taken the CPU while this one could have run.
   static long switches();
   // To any other CPU that it may use. False: there is none.
