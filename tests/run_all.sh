@@ -118,13 +118,16 @@ sanitizers() {
   for suite in "${suites[@]}"; do gtest build/asan "$suite" 400; done
   wait "$ahead"
   flavour tsan "${tsan[@]}" || return
-  has_clang && begin tsa compiled-rest
+  if has_clang; then
+    (begin tsa compiled-rest; wait "$ahead"; begin asan fuzzers; wait "$ahead") &
+    ahead=$!
+  fi
   for suite in "${suites[@]}"; do gtest build/tsan "$suite" 400; done
 }
 
 # fuzz NAME: as run_scripts wants it, a program that is right when it ends with 0.
 fuzz() {
-  local name=$1 log=$logs/$1.log corpus=() run=3 dir
+  local name=$1 log=$logs/$1.log corpus=() run=2 dir
   [ "$long" = 1 ] && run=30
   for dir in "tests/fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}"; do [ -d "$dir" ] && corpus+=("$dir"); done
   mkdir -p "build/asan/found/$name"

@@ -69,7 +69,8 @@ $(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
 tests: $(INTERPOSED)
 
 tests: $(GPU_TEST) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
-libraries: $(LIBS) $(FAULT_PLUGIN)
+# What the in-process tests load.
+libraries: $(BUILD)/lib/libnccl-net-bps.so $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
 
@@ -89,9 +90,9 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 
 # Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
 compiled-rest: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
-compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ $(UNIT_DIRS) tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
+compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
+  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled compiled-rest
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.
