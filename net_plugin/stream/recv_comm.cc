@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "net_plugin/stream/send_comm.h"
 #include "src/base/format.h"
@@ -76,7 +75,6 @@ Status RecvComm::flush() {
 
 Interest::For RecvComm::prepareSleep(size_t index) {
   const Inlet& inlet = inlets_[index];
-  dry_ = false;
   if (!canRead(inlet)) return Interest::For::kNothing;
   const size_t wanted = std::clamp<size_t>(inlet.rest(), 1, kWakeBytes);
   if (wanted == wakeBytes_[index]) return Interest::For::kReading;
@@ -125,7 +123,6 @@ Result<bool> RecvComm::readSome(size_t index, size_t& moved) {
   if (ends_ > 0) restIn_ = Deadline::in(kRestTime);
   moved += read.bytes;
   BPS_TRY(takeAhead(inlet));
-  dry_ = !read.full && sockets() == 1 && inlet.isAtBorder();
   return read.full;
 }
 
@@ -150,7 +147,6 @@ Status RecvComm::readAll() {
 
 Status RecvComm::progress() {
   BPS_TRY(flush());
-  if (std::exchange(dry_, false)) return {};  // who has just got a message asks for the next one at once
   BPS_TRY(readAll());
   return requests().idle() ? Status() : checkEnds();
 }

@@ -37,7 +37,6 @@ class RecvComm final : public SocketComm {
 
   std::vector<Inlet> inlets_;
   std::vector<size_t> wakeBytes_;        // of each socket, as the kernel has it
-  bool dry_ = false;                     // the only socket has just given all it had
   size_t next_ = 0;                      // the socket that is asked first
   size_t ends_ = 0;                      // sockets that the peer has closed
   Deadline restIn_ = Deadline::never();  // the other sockets must say something by then
