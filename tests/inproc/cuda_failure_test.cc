@@ -11,6 +11,7 @@
 namespace bps::test {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr size_t kCount = 100000;
@@ -132,7 +133,8 @@ TEST_P(CudaFailureOn, AbortLetsAWaitingStreamGo) {
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (rank == 1) continue;
     EXPECT_EQ(outcomes[rank].code(), Code::kRemote);
-    EXPECT_THAT(outcomes[rank].message(), HasSubstr("aborted"));
+    // On its own machine its goodbye may be seen before its word.
+    EXPECT_THAT(outcomes[rank].message(), AnyOf(HasSubstr("aborted"), HasSubstr("rank 1 (")));
   }
 }
 
