@@ -99,7 +99,12 @@ compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_
 QUICK_release := -O0 -g1
 QUICK_asan    := -O0
 QUICK_tsan    := -O0
-$(BUILD)/obj/tests/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR)) $(if $(IS_CLANG),-Wno-sign-conversion)
+QUICK_TESTS := $(QUICK_$(FLAVOUR)) $(if $(IS_CLANG),-Wno-sign-conversion)
+$(BUILD)/obj/tests/%.o: private CXXFLAGS += $(QUICK_TESTS)
+$(BUILD)/obj/tests/%.gch: private CXXFLAGS += $(QUICK_TESTS)
 $(BUILD)/obj/tools/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR))
+$(BUILD)/obj/tools/%.gch: private CXXFLAGS += $(QUICK_$(FLAVOUR))
+$(eval $(call precompile,tests/support/precompiled,tests/support/precompiled.h,$(call objects,\
+  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/inproc/*/ tests/support/ tests/multiproc/ tests/gpu/)))))
 # The driver is a C library: its functions carry no C++ types that a caller's could be compared with, nor do the double's.
 $(BUILD)/obj/tests/fake_cuda/%.o: private CXXFLAGS += $(if $(IS_CLANG),$(if $(filter asan,$(FLAVOUR)),-fno-sanitize=function))

@@ -11,9 +11,11 @@ flags=(-I. -Iinclude -std=c++20 -pthread)
 
 # stamp FILE...: names the state in which the files are now. Their headers come from the compiler's dependency lists.
 stamp() {
-  local file headers
+  local file list headers
   headers=$(for file in "$@"; do
-    sed -e 's/\\$//' -e 's/^[^:]*://' "build/obj/${file%.cc}.d" 2>/dev/null || product | grep '\.h$'
+    list=build/obj/${file%.cc}.d
+    if [ -f "$list" ]; then sed -e 's/\\$//' -e 's/^[^:]*://' "$list" build/obj/src/precompiled.h.d 2>/dev/null
+    else product | grep '\.h$'; fi
   done | tr -s ' ' '\n' | grep -E '^[a-z]' | sort -u)
   cat .clang-tidy "$@" $headers 2>/dev/null | sha256sum | cut -c1-40
 }

@@ -1,7 +1,6 @@
 // bps-server: a summation server. Serves any number of jobs until SIGTERM, then drains.
 #include <pthread.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -18,6 +17,7 @@
 #include "src/server/lane_threads.h"
 #include "tools/bps_server/cpu_list.h"
 #include "tools/bps_server/metrics.h"
+#include "tools/command_line/command_line.h"
 
 namespace bps {
 namespace {
@@ -106,14 +106,14 @@ Status serve(const Options& options) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"bps-server: a summation server. Ends after SIGTERM, once its jobs are done.", "bps-server"};
+  CommandLine line("bps-server", "A summation server. Ends after SIGTERM, once its jobs are done.");
   Options options;
-  app.add_option("--listen", options.listen, "ADDR:PORT to listen on (default: first usable interface, port 7700)");
-  app.add_option("--key-file", options.keyFile, "file whose bytes (at least 16) are the key; workers: BPS_KEY_FILE");
-  app.add_option("--threads", options.threads, "summation threads (default: up to 4)")->check(CLI::Range(1, 256));
-  app.add_option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
-  app.add_option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
-  CLI11_PARSE(app, argc, argv);
+  line.option("--listen", options.listen, "ADDR:PORT to listen on (default: first usable interface, port 7700)");
+  line.option("--key-file", options.keyFile, "file whose bytes (at least 16) are the key; workers: BPS_KEY_FILE");
+  line.option("--threads", options.threads, "summation threads (default: up to 4)", Within{1, 256});
+  line.option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
+  line.option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   const Status status = guarded([&] { return serve(options); });
   if (status.ok()) return 0;
   std::fprintf(stderr, "bps-server: %s\n", status.message());

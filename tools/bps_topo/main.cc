@@ -1,7 +1,6 @@
 // bps-topo: explains what bps would do on a machine or cluster, without doing it.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 
@@ -11,12 +10,11 @@
 #include "tools/bps_topo/machine_json.h"
 #include "tools/bps_topo/probe.h"
 #include "tools/bps_topo/split_report.h"
+#include "tools/command_line/command_line.h"
 #include "topo/source.h"
 
 namespace bps {
 namespace {
-
-constexpr int kUsageError = 2;
 
 struct Options {
   bool env = false;
@@ -28,41 +26,29 @@ struct Options {
   bool json = false;
 };
 
-int complain(const std::string& what) {
-  fmt::print(stderr, "bps-topo: {} (see bps-topo --help)\n", what);
-  return kUsageError;
+void declareTopology(CommandLine& line, Options& options) {
+  line.option("--topo", options.inside.topology,
+              "NCCL or hwloc XML file, or a machine in one line, as cpu[sw[gpu*4] nic] cpu[sw[gpu*4]]; without "
+              "it BPS_TOPO_FILE, else this machine");
+  line.flag("--json", options.json, "print JSON");
 }
 
-void declareTopology(CLI::App& command, Options& options) {
-  command.add_option("--topo", options.inside.topology,
-                     "NCCL or hwloc XML file, or a machine in one line, as cpu[sw[gpu*4] nic] cpu[sw[gpu*4]]; without "
-                     "it BPS_TOPO_FILE, else this machine");
-  command.add_flag("--json", options.json, "print JSON");
+void declareJob(CommandLine& line, Options& options) {
+  line.option("--bytes", options.bytes, "size of the all-reduce (default 1G)");
+  line.option("--gpus", options.inside.gpus, "GPU of each local rank, -1 for host memory; without it one on each");
+  line.option("--roots", options.inside.roots, "how many roots take turns in rooted; without it as few as do best");
 }
 
-void declareJob(CLI::App& command, Options& options) {
-  command.add_option("--bytes", options.bytes, "size of the all-reduce")->capture_default_str();
-  command
-      .add_option("--gpus", options.inside.gpus, "GPU of each local rank, -1 for host memory; without it one on each")
-      ->delimiter(',');
-  command.add_option("--roots", options.inside.roots,
-                     "how many roots take turns in rooted; without it as few as do best");
-}
-
-void declarePlan(CLI::App& plan, Options& options) {
+void declarePlan(CommandLine& line, Options& options) {
   constexpr size_t kMost = 1U << 20;
-  declareTopology(plan, options);
-  declareJob(plan, options);
-  plan.add_option("--workers", options.split.workers,
-                  "worker machines: the split between machines instead of one's inside")
-      ->check(CLI::Range(size_t{1}, kMost));
-  plan.add_option("--servers", options.split.servers, "summation servers")->check(CLI::Range(size_t{0}, kMost));
-  plan.add_option("--worker-gbps", options.split.workerGbps, "NIC rate of the workers, Gbit/s: one, or one for each")
-      ->delimiter(',')
-      ->capture_default_str();
-  plan.add_option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there")
-      ->delimiter(',')
-      ->capture_default_str();
+  declareTopology(line, options);
+  declareJob(line, options);
+  line.option("--workers", options.split.workers, "worker machines: the split between machines instead of one's inside",
+              Within{1, kMost});
+  line.option("--servers", options.split.servers, "summation servers", Within{0, kMost});
+  line.option("--worker-gbps", options.split.workerGbps,
+              "NIC rate of the workers, Gbit/s: one, or one for each (default 100)");
+  line.option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there (default 100)");
 }
 
 Result<MachineReport> inside(Options& options) {
@@ -122,41 +108,33 @@ Status runProbe(Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
-      "Shows what bps would do here: its settings, the split of an all-reduce over workers and servers, and the way of "
-      "the data inside a machine.");
-  app.name("bps-topo");
-  app.add_flag("--env", options.env, "every environment variable, the value in force and where it comes from");
-  app.add_flag("--env-md", options.envMarkdown, "the same table with defaults, as the README has it");
-  CLI::App* show = app.add_subcommand("show", "this machine, or that of a file, and what bps uses of it");
-  declareTopology(*show, options);
-  declareJob(*show, options);
-  show->add_option("topology", options.inside.topology, "the same as --topo");
-  show->add_option("--svg", options.svg, "also draw it, with the traffic on each link, to this file");
-  CLI::App* plan =
-      app.add_subcommand("plan", "inside a machine: strategies, their times, who does what, bytes on each link");
-  declarePlan(*plan, options);
-  CLI::App* probe = app.add_subcommand("probe", "measures this machine");
-  declareTopology(*probe, options);
-  probe->add_option("-o,--out", options.out, "writes the topology with what was measured, for BPS_TOPO_FILE");
-  app.require_subcommand(0, 1);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help("", CLI::AppFormatMode::All));
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return complain(error.what());
-  }
+  CommandLine line(
+      "bps-topo",
+      "Shows what bps would do here: its settings, the split of an all-reduce over workers and servers, and "
+      "the way of the data inside a machine.");
+  line.flag("--env", options.env, "every environment variable, the value in force and where it comes from");
+  line.flag("--env-md", options.envMarkdown, "the same table with defaults, as the README has it");
+  CommandLine& show = line.command("show", "this machine, or that of a file, and what bps uses of it");
+  declareTopology(show, options);
+  declareJob(show, options);
+  show.option("topology", options.inside.topology, "the same as --topo");
+  show.option("--svg", options.svg, "also draw it, with the traffic on each link, to this file");
+  CommandLine& plan =
+      line.command("plan", "inside a machine: strategies, their times, who does what, bytes on each link");
+  declarePlan(plan, options);
+  CommandLine& probe = line.command("probe", "measures this machine");
+  declareTopology(probe, options);
+  probe.option("-o,--out", options.out, "writes the topology with what was measured, for BPS_TOPO_FILE");
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   if (options.env) fmt::print("{}", envText(nullptr));
   if (options.envMarkdown) fmt::print("{}", envMarkdown());
   Status status;
-  if (show->parsed()) status = runShow(options);
-  if (plan->parsed()) status = runPlan(options);
-  if (probe->parsed()) status = runProbe(options);
-  if (!status.ok()) return complain(status.message());
-  const bool asked = options.env || options.envMarkdown || show->parsed() || plan->parsed() || probe->parsed();
-  return asked ? 0 : complain("nothing to do");
+  if (show.given()) status = runShow(options);
+  if (plan.given()) status = runPlan(options);
+  if (probe.given()) status = runProbe(options);
+  if (!status.ok()) return line.complain(status.message());
+  const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given();
+  return asked ? 0 : line.complain("nothing to do");
 }
 
 }  // namespace

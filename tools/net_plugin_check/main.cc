@@ -2,57 +2,45 @@
 // relies on, and how fast it is.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 
 #include "src/base/env.h"
+#include "tools/command_line/command_line.h"
 #include "tools/net_plugin_check/bench/bench.h"
 #include "tools/net_plugin_check/report.h"
 
 namespace bps::check {
 namespace {
 
-constexpr int kUsageError = 2;
-
-int complain(const std::string& what) {
-  fmt::print(stderr, "net-plugin-check: {} (see net-plugin-check --help)\n", what);
-  return kUsageError;
-}
-
 struct Words {
   std::string maxBytes = "64M", benchBytes = "4M";
 };
 
-void declare(CLI::App& app, CheckOptions& options, Words& words) {
-  app.name("net-plugin-check");
-  app.add_option("PLUGIN", options.plugin, "path of the plugin, or the NAME in libnccl-net-NAME.so");
-  app.add_option("--device", options.device, "only this device (default: each)")->check(CLI::Range(0, 1023));
-  app.add_option("--abi", options.newestAbi, "newest version of the interface to use (default 12)")
-      ->check(CLI::Range(kOldestAbi, kNewestAbi));
-  app.add_flag("--threads", options.threads, "the two sides as threads of one process");
-  app.add_option("--only", options.only, "only these rules, by name; of --bench: round-trip, one-way, both-ways")
-      ->delimiter(',');
-  app.add_flag("--list", options.list, "the rules");
-  app.add_option("--cycles", options.cycles, "of the rule cycles (default 1000)")->check(CLI::Range(1, 1000000));
-  app.add_option("--max-bytes", words.maxBytes, "largest message (default 64M)");
-  app.add_option("--timeout", options.timeoutSeconds, "seconds that anything may take (default 10)")
-      ->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--notice", options.noticeSeconds, "seconds from a side's end to the other's error (default 1)")
-      ->check(CLI::Range(0.01, 3600.0));
-  app.add_option("--bench", options.bench, "only measure, so many times, against the plain thing in the same run")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--against", options.against, "of --bench: plain sockets (tcp) or shared memory (memory)")
-      ->check(CLI::IsMember({"tcp", "memory"}));
-  app.add_option("--raw-sockets", options.rawSockets, "of --bench: plain sockets each way (default 1)")
-      ->check(CLI::Range(1, 64));
-  app.add_option("--bench-bytes", words.benchBytes, "of --bench: size of a message (default 4M)");
-  app.add_option("--bench-seconds", options.benchSeconds, "of --bench: of each load (default 1)")
-      ->check(CLI::Range(0.01, 600.0));
-  app.add_option("--sender-netns", options.senderNetns, "of --bench: the sender's network namespace (/run/netns/NAME)");
-  app.add_option("--json", options.json, "write the results to this file");
-  app.add_flag("-v,--verbose", options.verbose, "the plugin's log on standard error");
+void declare(CommandLine& line, CheckOptions& options, Words& words) {
+  line.option("PLUGIN", options.plugin, "path of the plugin, or the NAME in libnccl-net-NAME.so");
+  line.option("--device", options.device, "only this device (default: each)", Within{0, 1023});
+  line.option("--abi", options.newestAbi, "newest version of the interface to use (default 12)",
+              Within{kOldestAbi, kNewestAbi});
+  line.flag("--threads", options.threads, "the two sides as threads of one process");
+  line.option("--only", options.only, "only these rules, by name; of --bench: round-trip, one-way, both-ways");
+  line.flag("--list", options.list, "the rules");
+  line.option("--cycles", options.cycles, "of the rule cycles (default 1000)", Within{1, 1000000});
+  line.option("--max-bytes", words.maxBytes, "largest message (default 64M)");
+  line.option("--timeout", options.timeoutSeconds, "seconds that anything may take (default 10)", Within{0.1, 3600.0});
+  line.option("--notice", options.noticeSeconds, "seconds from a side's end to the other's error (default 1)",
+              Within{0.01, 3600.0});
+  line.option("--bench", options.bench, "only measure, so many times, against the plain thing in the same run",
+              Within{1, 1000});
+  line.choice("--against", options.against, "of --bench: plain sockets (tcp) or shared memory (memory)",
+              {"tcp", "memory"});
+  line.option("--raw-sockets", options.rawSockets, "of --bench: plain sockets each way (default 1)", Within{1, 64});
+  line.option("--bench-bytes", words.benchBytes, "of --bench: size of a message (default 4M)");
+  line.option("--bench-seconds", options.benchSeconds, "of --bench: of each load (default 1)", Within{0.01, 600.0});
+  line.option("--sender-netns", options.senderNetns, "of --bench: the sender's network namespace (/run/netns/NAME)");
+  line.option("--json", options.json, "write the results to this file");
+  line.flag("-v,--verbose", options.verbose, "the plugin's log on standard error");
 }
 
 std::vector<const Rule*> allRules() {
@@ -69,32 +57,32 @@ std::vector<std::string> ruleNames() {
 }
 
 // Status to exit with, when the command line says to or is wrong.
-std::optional<int> check(CheckOptions& options, const Words& words) {
+std::optional<int> check(const CommandLine& line, CheckOptions& options, const Words& words) {
   if (options.list) {
     for (const Rule* rule : allRules()) fmt::print("{:<24}{}\n", rule->name, rule->about);
     return 0;
   }
-  if (options.plugin.empty()) return complain("no PLUGIN to check");
+  if (options.plugin.empty()) return line.complain("no PLUGIN to check");
   Result<uint64_t> bytes = parseBytes(words.maxBytes);
-  if (!bytes.ok()) return complain(fmt::format("--max-bytes {}: {}", words.maxBytes, bytes.error().message()));
+  if (!bytes.ok()) return line.complain(fmt::format("--max-bytes {}: {}", words.maxBytes, bytes.error().message()));
   options.maxBytes = std::move(bytes).value();
   constexpr size_t kLeast = size_t{1} << 20, kLeastBench = 1024, kMost = (size_t{1} << 31) - 1;
   if (options.maxBytes < kLeast || options.maxBytes > kMost)
-    return complain(fmt::format("--max-bytes {}: not from 1M to less than 2G", words.maxBytes));
+    return line.complain(fmt::format("--max-bytes {}: not from 1M to less than 2G", words.maxBytes));
   Result<uint64_t> benchBytes = parseBytes(words.benchBytes);
   options.benchBytes = benchBytes.ok() ? std::move(benchBytes).value() : 0;
   if (options.benchBytes < kLeastBench || options.benchBytes > kMost)
-    return complain(fmt::format("--bench-bytes {}: not from 1K to less than 2G", words.benchBytes));
+    return line.complain(fmt::format("--bench-bytes {}: not from 1K to less than 2G", words.benchBytes));
   const std::vector<std::string> names = options.bench > 0 ? contestNames(options.against) : ruleNames();
   for (const std::string& name : options.only)
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return complain(fmt::format("--only {}: there is no such rule (see --list)", name));
+      return line.complain(fmt::format("--only {}: there is no such rule (see --list)", name));
   return {};
 }
 
 class Checker {
  public:
-  explicit Checker(const CheckOptions& options) : options_(options) {}
+  Checker(const CommandLine& line, const CheckOptions& options) : line_(line), options_(options) {}
 
   int run() {
     const Rule& init = setupRules()[0];
@@ -108,14 +96,14 @@ class Checker {
       const auto devices = seen.measures.find("devices");
       const int count = devices != seen.measures.end() ? static_cast<int>(devices->second) : 1;
       if (options_.device >= count)
-        return complain(fmt::format("--device {}: the plugin has {}, counted from 0", options_.device, count));
+        return line_.complain(fmt::format("--device {}: the plugin has {}, counted from 0", options_.device, count));
       if (seen.verdict != Verdict::kPass || wanted(properties)) report_.add(std::move(seen));
       checkRest(count);
     }
     report_.end();
     if (options_.json.empty()) return report_.failed() > 0 ? 1 : 0;
     const Status written = report_.write(options_.json, plugin);
-    if (!written.ok()) return complain(written.message());
+    if (!written.ok()) return line_.complain(written.message());
     return report_.failed() > 0 ? 1 : 0;
   }
 
@@ -139,6 +127,7 @@ class Checker {
     }
   }
 
+  const CommandLine& line_;
   const CheckOptions& options_;
   Report report_;
 };
@@ -146,22 +135,16 @@ class Checker {
 int main(int argc, char** argv) {
   CheckOptions options;
   Words words;
-  CLI::App app(
+  CommandLine line(
+      "net-plugin-check",
       "Drives an NCCL net plugin as NCCL does, each end of a connection in a process of its own, and says of every "
       "rule\n"
       "that NCCL relies on whether it holds. Then measures. Status 0 when no rule failed.");
-  declare(app, options, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return complain(error.what());
-  }
-  if (const std::optional<int> status = check(options, words)) return *status;
+  declare(line, options, words);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
+  if (const std::optional<int> status = check(line, options, words)) return *status;
   setVerbose(options.verbose);
-  return options.bench > 0 ? runBench(options) : Checker(options).run();
+  return options.bench > 0 ? runBench(options) : Checker(line, options).run();
 }
 
 }  // namespace
