@@ -6,7 +6,7 @@ namespace bps {
 namespace {
 
 // The star ends every wait by its own deadline with a better text; this is for a control thread that is stuck.
-Deadline::Clock::time_point withGrace(Deadline deadline) {
+Deadline::Clock::time_point graceEnd(Deadline deadline) {
   constexpr std::chrono::milliseconds kGrace(1500);
   return deadline.at() == Deadline::never().at() ? deadline.at() : deadline.at() + kGrace;
 }
@@ -24,7 +24,7 @@ void Mailbox::post(Call call) {
 }
 
 Status Mailbox::awaitJoin(Deadline deadline, Roster& roster) {
-  const auto end = withGrace(deadline);
+  const auto end = graceEnd(deadline);
   MutexLock lock(mutex_);
   while (!roster_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
   if (!failure_.ok()) return failure_.clone();
@@ -40,7 +40,7 @@ Result<std::vector<Blob>> Mailbox::round(RoundKind kind, std::vector<Blob> blobs
     answer_.reset();
   }
   post([kind, deadline, blobs = std::move(blobs)](Star& star) { star.round(kind, blobs, deadline); });
-  const auto end = withGrace(deadline);
+  const auto end = graceEnd(deadline);
   MutexLock lock(mutex_);
   while (!answer_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
   if (answer_ && (answer_->ok() || failure_.ok())) return std::move(*answer_);

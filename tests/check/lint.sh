@@ -1,7 +1,8 @@
 #!/bin/bash
-# clang-tidy over all product code. The sources of a directory are read as one, which spares reading the same headers
-# again for each; where they cannot be (two have a name of their own in common), each by itself. What was clean is
-# remembered under build/lint by the content of the sources, of every header of ours and of .clang-tidy.
+# clang-tidy over all product code. The sources of a directory (of src: of several) are read as one, which spares
+# reading the same headers again for each; where they cannot be (two have a name of their own in common), each by
+# itself. What was clean is remembered under build/lint by the content of the sources, of every header of ours and of
+# .clang-tidy.
 . "$(dirname "$0")/common.sh"
 tool=$(command -v clang-tidy-14 || command -v clang-tidy) || skip "no clang-tidy"
 "$tool" --version | grep -q 'version 14\.' || skip "clang-tidy is not version 14, others find other things"
@@ -28,7 +29,7 @@ tidy() {
   return 1
 }
 
-# lint FILE...: of one directory.
+# lint FILE...: those of a batch.
 lint() {
   local file mark together status=0
   mark=$cache/$(echo "$*" | sha256sum | cut -c1-12)
@@ -44,11 +45,11 @@ lint() {
   return $status
 }
 
-# A line of at most eight files of one directory each, the largest batches first.
+# A line of at most ten files of one directory each, or of src, where names differ; the largest batches first.
 batches() {
   product | grep '\.cc$' | awk '{
-    dir = $0; sub("/[^/]*$", "", dir)
-    if (dir != last || n == 8) { if (line) print n, line; line = ""; n = 0; last = dir }
+    dir = $0; sub(/^src\// ? "/.*" : "/[^/]*$", "", dir)
+    if (dir != last || n == 10) { if (line) print n, line; line = ""; n = 0; last = dir }
     line = line (n++ ? " " : "") $0
   } END { print n, line }' | sort -rn | cut -d' ' -f2-
 }
