@@ -82,6 +82,9 @@ const EnvVar kEnvTable[] = {
     {"BPS_NCCL_MIN_BYTES", &Env::ncclMinBytes, "", "size, 0 to 1024G", 0, 1024 * kG,
      "Preload library: smaller all-reduces go to NCCL. Rank 0's value holds for all. Unset: measured at the first "
      "call."},
+    {"BPS_NCCL_LOCAL", &Env::ncclLocal, "", "exact, any or off", 0, 0,
+     "Preload library: the GPUs of a machine combine buffers by NCCL where the bits stay those of bps (exact), in any "
+     "order (any), or never (off). Rank 0's value holds for all, off that of any rank."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},
     {"BPS_AUTH", &Env::auth, "", "on or off", 0, 0, "off: accept peers without proof of the job's or servers' key."},
@@ -146,7 +149,8 @@ bool inRange(const EnvVar& var, const T& value) {
 
 // Variables whose text is one of a few words: the words are the ones in `accepts`.
 bool isChoice(std::string_view name) {
-  return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_DEBUG" || name == "BPS_CPU_TARGET";
+  return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_NCCL_LOCAL" || name == "BPS_DEBUG" ||
+         name == "BPS_CPU_TARGET";
 }
 bool acceptsWord(const EnvVar& var, std::string_view word) {
   std::string_view rest = var.accepts;

@@ -61,6 +61,7 @@ struct Env {  // defaults live here and nowhere else
   int socketsPerThread = -1;
   std::string ncclLibPath;
   Bytes ncclMinBytes{Bytes::kMeasured};
+  std::string ncclLocal = "exact";
   Seconds timeout{10};
   bool auth = true;
   std::string keyFile;

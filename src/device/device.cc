@@ -105,13 +105,14 @@ Scope::~Scope() {
   api_.threadExchangeStreamCaptureMode(&captureMode_);
 }
 
-Result<std::unique_ptr<OwnStream>> OwnStream::create(const Device& device) {
+Result<std::unique_ptr<OwnStream>> OwnStream::create(const Device& device, Use use) {
   const Api& api = device.api();
   const Scope scope(device);
   int least = 0, greatest = 0;
   Stream stream = nullptr;
   BPS_TRY(check(api, api.ctxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange"));
-  BPS_TRY(check(api, api.streamCreateWithPriority(&stream, kNonBlocking, greatest), "cuStreamCreateWithPriority"));
+  const int priority = use == Use::kCopies ? greatest : least;
+  BPS_TRY(check(api, api.streamCreateWithPriority(&stream, kNonBlocking, priority), "cuStreamCreateWithPriority"));
   return std::unique_ptr<OwnStream>(new OwnStream(device, stream));
 }
 

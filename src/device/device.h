@@ -60,11 +60,13 @@ class Scope {
   int captureMode_ = kRelaxed;
 };
 
-// A stream of bps's own. It waits for nothing but its own copies, and has the highest priority, so that it does not
-// stand behind other streams' work in one of the device's queues.
+// A stream of bps's own. One that copies waits for nothing but its own copies, and has the highest priority, so that it
+// does not stand behind other streams' work in one of the device's queues. One that waits for others' work has the
+// least, so that no copy stands behind it.
 class OwnStream {
  public:
-  static Result<std::unique_ptr<OwnStream>> create(const Device& device);
+  enum class Use { kCopies, kWaits };
+  static Result<std::unique_ptr<OwnStream>> create(const Device& device, Use use = Use::kCopies);
   ~OwnStream();
   Stream get() const { return stream_; }
   Result<bool> idle() const;

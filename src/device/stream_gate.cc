@@ -1,6 +1,7 @@
 #include "src/device/stream_gate.h"
 
 #include "src/base/format.h"
+#include "src/device/stream_order.h"
 
 namespace bps::cuda {
 namespace {
@@ -16,15 +17,6 @@ struct Argument {
   static T take(void* argument) {
     const std::unique_ptr<Argument> owner(static_cast<Argument*>(argument));
     return std::move(owner->value);
-  }
-};
-
-// An event for one use: the stream may belong to any context.
-struct PassingEvent {
-  const Api& api;
-  Event event = nullptr;
-  ~PassingEvent() {
-    if (event != nullptr) api.eventDestroy(event);  // who waits for it already is not disturbed
   }
 };
 
@@ -71,22 +63,6 @@ Result<std::unique_ptr<StreamGates>> StreamGates::create(const Device& device, s
   return gates;
 }
 
-// Default streams are those of the thread's context if it is one of the communicator's device, else of bps's own.
-Result<Context> StreamGates::contextOf(Stream stream) const {
-  const Api& api = device_.api();
-  Context context = nullptr;
-  if (!isDefaultStream(stream)) {
-    const Scope scope(device_);
-    BPS_TRY(check(api, api.streamGetCtx(stream, &context), "cuStreamGetCtx")
-                .within(fmt::format("stream {}", static_cast<const void*>(stream))));
-    return context;
-  }
-  int current = -1;
-  if (api.ctxGetCurrent(&context) != kSuccess || context == nullptr) return device_.context();
-  if (api.ctxGetDevice(&current) != kSuccess || current != device_.ordinal()) return device_.context();
-  return context;
-}
-
 Status StreamGates::checkNotCaptured(Stream stream) const {
   const Api& api = device_.api();
   int status = kNotCapturing;
@@ -99,7 +75,7 @@ Status StreamGates::checkNotCaptured(Stream stream) const {
 }
 
 Result<std::shared_ptr<StreamGate>> StreamGates::enter(Stream stream, const void* scalar, size_t scalarBytes) {
-  const Scope scope(device_.api(), BPS_TRY(contextOf(stream)));
+  const Scope scope(device_.api(), BPS_TRY(contextOf(device_, stream)));
   BPS_TRY(checkNotCaptured(stream));
   auto gate = std::make_shared<StreamGate>();
   gate->device_ = &device_;

@@ -83,7 +83,6 @@ class StreamGates {
 
  private:
   explicit StreamGates(const Device& device) : device_(device) {}
-  Result<Context> contextOf(Stream stream) const;
   Status checkNotCaptured(Stream stream) const;
   Status fetchScalar(StreamGate& gate, Stream stream, const void* scalar, size_t bytes) const;
   Status announce(const StreamGate& gate, Stream stream) const;

@@ -74,7 +74,7 @@ ncclResult_t Group::issue(const std::vector<Held>& held) {
   bool passing = false;
   for (const auto& [shadow, call] : held) {
     if (shadow->serves(call)) {
-      note(first, shadow->issue(call));
+      note(first, shadow->issueInGroup(call));
       continue;
     }
     if (!passing) note(first, BPS_REAL(ncclGroupStart));

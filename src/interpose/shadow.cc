@@ -1,6 +1,5 @@
 #include "src/interpose/shadow.h"
 
-#include <array>
 #include <chrono>
 #include <utility>
 
@@ -14,22 +13,10 @@
 namespace bps::interpose {
 namespace {
 
-// NCCL before 2.30 has no word for a time-out.
-ncclResult_t ncclOf(bpsResult_t result) {
-  return result == bpsTimeout ? ncclRemoteError : static_cast<ncclResult_t>(result);
-}
-
-constexpr std::array<size_t, ncclNumTypes> kElementBytes{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-
 // How long an abort waits for a first call to notice it before it lets NCCL end what that call waits for.
 constexpr std::chrono::milliseconds kLeaving{500};
 
 }  // namespace
-
-size_t Call::bytes() const {
-  const auto index = static_cast<size_t>(type);
-  return index < kElementBytes.size() && count <= SIZE_MAX / 8 ? count * kElementBytes[index] : 0;
-}
 
 Shadow::~Shadow() { end(Ending::kAbort); }
 
@@ -50,6 +37,7 @@ ncclResult_t Shadow::settle() {
     const MutexLock lock(mutex_);
     settling_ = false;
     served_ = terms.served;
+    team_ = std::move(terms.team);
     if (served_ != nullptr && buffersOnHost() && bpsHostStreamCreate(&hostStream_) != bpsSuccess) hostStream_ = nullptr;
   }
   left_.notifyAll();
@@ -65,7 +53,22 @@ bool Shadow::serves(const Call& call) const {
   return least != kNever && call.bytes() > 0 && call.bytes() >= least;
 }
 
-ncclResult_t Shadow::issue(const Call& call) {
+std::shared_ptr<Team> Shadow::team() {
+  const MutexLock lock(mutex_);
+  return team_;
+}
+
+ncclResult_t Shadow::issue(const Call& call, bool inGroup) {
+  const std::shared_ptr<Team> team = this->team();
+  if (team == nullptr || !team->takes(call)) return issueWhole(call);
+  const ncclResult_t issued = inGroup ? team->issueInGroup(call) : team->issue(call);
+  if (issued != ncclSuccess) return issued;
+  ours_.add(call.bytes());
+  byTeams_.add(call.bytes());
+  return issued;
+}
+
+ncclResult_t Shadow::issueWhole(const Call& call) {
   const MutexLock lock(mutex_);
   if (served_ == nullptr) return ncclInvalidUsage;
   if (!call.userOp) return issueAs(call, static_cast<bpsRedOp_t>(call.op));
@@ -109,13 +112,17 @@ std::optional<UserOp> Shadow::findOp(ncclRedOp_t op) const {
 
 ncclResult_t Shadow::finalize() {
   bpsComm_t comm = nullptr;
+  std::shared_ptr<Team> team;
   {
     const MutexLock lock(mutex_);
     if (served_ == nullptr) return ncclSuccess;
     comm = served_;
+    team = team_;
     ++finalizing_;
   }
-  const ncclResult_t outcome = ncclOf(bpsCommFinalize(comm));
+  const ncclResult_t parts = team != nullptr ? team->finalize() : ncclSuccess;
+  const ncclResult_t whole = ncclOf(bpsCommFinalize(comm));
+  const ncclResult_t outcome = parts != ncclSuccess ? parts : whole;
   {
     const MutexLock lock(mutex_);
     --finalizing_;
@@ -128,18 +135,24 @@ void Shadow::end(Ending how) {
   ending_.store(true, std::memory_order_release);
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
+  std::shared_ptr<Team> team;
   {
     const MutexLock lock(mutex_);
     const auto patience = std::chrono::steady_clock::now() + kLeaving;
     while (settling_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
+    team = std::exchange(team_, nullptr);
     // Another thread may be in finalize(), or about to be: an abort makes it return, and its handle is freed after
     // that.
-    if (comm != nullptr && finalizing_ > 0 && how == Ending::kAbort) (void)bpsCommRevoke(comm, 0);
+    if (comm != nullptr && finalizing_ > 0 && how == Ending::kAbort) {
+      if (team != nullptr) team->revoke();
+      (void)bpsCommRevoke(comm, 0);
+    }
     while (finalizing_ > 0) left_.waitUntil(mutex_, Deadline::never().at());
   }
   leastBytes_.store(kNever, std::memory_order_relaxed);
+  if (team != nullptr) team->end(how == Ending::kAbort);
   if (comm != nullptr) {
     const bpsResult_t ended = how == Ending::kAbort ? bpsCommAbort(comm) : bpsCommDestroy(comm);
     if (ended != bpsSuccess) logInfo(Subsystem::kInit, "end of a communicator: {}", bpsGetErrorString(ended));
@@ -148,15 +161,27 @@ void Shadow::end(Ending how) {
 }
 
 ncclResult_t Shadow::error() {
-  const MutexLock lock(mutex_);
-  bpsResult_t result = bpsSuccess;
-  if (served_ == nullptr || bpsCommGetAsyncError(served_, &result) != bpsSuccess) return ncclSuccess;
-  return ncclOf(result);
+  {
+    const MutexLock lock(mutex_);
+    bpsResult_t result = bpsSuccess;
+    if (served_ == nullptr || bpsCommGetAsyncError(served_, &result) != bpsSuccess) return ncclSuccess;
+    if (result != bpsSuccess) return ncclOf(result);
+  }
+  const std::shared_ptr<Team> team = this->team();
+  return team != nullptr ? team->error() : ncclSuccess;
 }
 
 std::string Shadow::lastError() {
-  const MutexLock lock(mutex_);
-  return served_ == nullptr ? std::string() : bpsGetLastError(served_);
+  std::shared_ptr<Team> team;
+  {
+    const MutexLock lock(mutex_);
+    bpsResult_t result = bpsSuccess;
+    if (served_ == nullptr) return {};
+    const bool well = bpsCommGetAsyncError(served_, &result) == bpsSuccess && result == bpsSuccess;
+    if (!well || team_ == nullptr) return bpsGetLastError(served_);
+    team = team_;
+  }
+  return team->lastError();
 }
 
 void Shadow::Path::add(size_t more) {
@@ -167,8 +192,12 @@ void Shadow::Path::add(size_t more) {
 void Shadow::countPassed(const Call& call) { theirs_.add(call.bytes()); }
 
 std::string Shadow::summary() const {
-  return fmt::format("rank {} of {}: {} all-reduces ({} bytes) by bps, {} ({} bytes) by NCCL", rank_, nRanks_,
-                     ours_.calls.load(), ours_.bytes.load(), theirs_.calls.load(), theirs_.bytes.load());
+  return fmt::format(
+      "rank {} of {}: {} all-reduces ({} bytes) by bps, of which {} ({} bytes) by NCCL inside machines; {} ({} bytes) "
+      "by "
+      "NCCL",
+      rank_, nRanks_, ours_.calls.load(), ours_.bytes.load(), byTeams_.calls.load(), byTeams_.bytes.load(),
+      theirs_.calls.load(), theirs_.bytes.load());
 }
 
 }  // namespace bps::interpose

@@ -7,7 +7,6 @@
 // Threads: one thread at a time issues calls, as NCCL demands. end(), error() and lastError() come from any thread.
 #pragma once
 #include <atomic>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,37 +16,16 @@
 #include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/interpose/agreement/card.h"
-#include "src/interpose/nccl/types.h"
+#include "src/interpose/nccl/call.h"
+#include "src/interpose/team.h"
 
 namespace bps::interpose {
-
-// An operation made by ncclRedOpCreatePreMulSum.
-struct UserOp {
-  ncclDataType_t type = ncclFloat32;
-  ncclScalarResidence_t residence = ncclScalarHostImmediate;
-  void* deviceScalar = nullptr;
-  uint64_t scalar = 0;
-};
-
-// One all-reduce as the application asked for it. A user's operation is kept by value: the application may destroy it
-// before its group ends.
-struct Call {
-  const void* send;
-  void* recv;
-  size_t count;
-  ncclDataType_t type;
-  ncclRedOp_t op;
-  ncclComm_t comm;
-  cudaStream_t stream;
-  std::optional<UserOp> userOp;
-
-  size_t bytes() const;
-};
 
 // What all ranks have settled.
 struct Terms {
   size_t leastBytes = kNever;  // calls of at least this size are ours
   bpsComm_t served = nullptr;  // with leastBytes < kNever
+  std::shared_ptr<Team> team;  // null: bps does what is to be done inside machines
 };
 
 class Shadow {
@@ -67,7 +45,9 @@ class Shadow {
   // Ours, or NCCL's? Only when settled.
   bool serves(const Call& call) const;
   // Gives it to bps. Does not wait.
-  ncclResult_t issue(const Call& call);
+  ncclResult_t issue(const Call& call) { return issue(call, false); }
+  // The same from within an open group of NCCL's.
+  ncclResult_t issueInGroup(const Call& call) { return issue(call, true); }
   // Waits for what issue() has queued, where only we can.
   ncclResult_t finishOnHost();
 
@@ -96,6 +76,9 @@ class Shadow {
     void add(size_t more);
   };
   ncclResult_t issueAs(const Call& call, bpsRedOp_t op) BPS_REQUIRES(mutex_);
+  ncclResult_t issue(const Call& call, bool inGroup);
+  ncclResult_t issueWhole(const Call& call);
+  std::shared_ptr<Team> team();
 
   const ncclComm_t comm_;
   const int rank_, nRanks_;
@@ -105,10 +88,11 @@ class Shadow {
   Mutex mutex_;  // never held while NCCL is called
   bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
+  std::shared_ptr<Team> team_ BPS_GUARDED_BY(mutex_);
   bool settling_ BPS_GUARDED_BY(mutex_) = false;
   int finalizing_ BPS_GUARDED_BY(mutex_) = 0;  // threads that wait with served_, without the mutex
   CondVar left_;                               // settling_ or finalizing_ has become less
-  Path ours_, theirs_;
+  Path ours_, byTeams_, theirs_;               // the second are part of the first
 };
 
 }  // namespace bps::interpose

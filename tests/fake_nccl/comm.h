@@ -21,7 +21,7 @@ struct ncclComm {
 namespace bps::fake {
 
 struct Operation {
-  enum class Kind { kAllReduce, kAllGather, kBroadcast, kSend, kRecv };
+  enum class Kind { kAllReduce, kReduceScatter, kReduce, kAllGather, kBroadcast, kSend, kRecv };
   Kind kind;
   ncclComm_t comm;
   const void* send;

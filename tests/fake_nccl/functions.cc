@@ -16,8 +16,8 @@ using Kind = Operation::Kind;
 
 namespace {
 
-bool wantsBlocking(const ncclConfig_t* config) {
-  return config == nullptr || reinterpret_cast<const bpsConfig_t*>(config)->blocking != 0;
+bool wantsBlocking(const ncclConfig_t* config, bool inherited = true) {
+  return config == nullptr ? inherited : reinterpret_cast<const bpsConfig_t*>(config)->blocking != 0;
 }
 
 // Handles of communicators that were destroyed: the next one gets the last of them, as may happen with any allocator.
@@ -104,7 +104,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comms, int count, const int*) {
 }
 
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
-  record("ncclCommSplit");
+  const int failure = record("ncclCommSplit");
   const int mine[2] = {color, key};
   const std::vector<uint8_t> all = shareAll(*comm->world, mine, sizeof mine);
   const auto* wishes = reinterpret_cast<const int*>(all.data());
@@ -116,7 +116,9 @@ ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* mad
   }
   const std::string path = comm->world->path() + ".s" + std::to_string(comm->children++) + "." + std::to_string(color);
   *made = nullptr;
-  return color < 0 ? ncclSuccess : init(made, path, rank, members, wantsBlocking(config));
+  const ncclResult_t done =
+      color < 0 ? ncclSuccess : init(made, path, rank, members, wantsBlocking(config, comm->blocking));
+  return failure != 0 ? static_cast<ncclResult_t>(failure) : done;
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t* made, ncclConfig_t* config,
@@ -192,6 +194,16 @@ ncclResult_t pncclAllReduce(const void* send, void* recv, size_t count, ncclData
     operation.scale = comm->ops[op];
   }
   return call(failure, operation);
+}
+ncclResult_t pncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                ncclComm_t comm, cudaStream_t stream) {
+  const int failure = record("ncclReduceScatter", count);
+  return call(failure, {Kind::kReduceScatter, comm, send, recv, count, type, op, 0, stream});
+}
+ncclResult_t pncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
+  const int failure = record("ncclReduce", count);
+  return call(failure, {Kind::kReduce, comm, send, recv, count, type, op, root, stream});
 }
 ncclResult_t pncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                             cudaStream_t stream) {

@@ -28,7 +28,8 @@ void post(const Operation& one) {
   World& world = *one.comm->world;
   uint8_t* slot = world.beginPost();
   if (slot == nullptr) return;
-  const size_t bytes = one.count * elementBytes(one.type);
+  const size_t parts = one.kind == Operation::Kind::kReduceScatter ? static_cast<size_t>(world.nRanks()) : 1;
+  const size_t bytes = parts * one.count * elementBytes(one.type);
   if (bytes > kSlotBytes) std::abort();
   if (one.kind != Operation::Kind::kBroadcast || one.peer == world.rank()) std::memcpy(slot, place(one.send), bytes);
   if (one.scale != 1)
@@ -39,11 +40,13 @@ void post(const Operation& one) {
 template <class T>
 void reduce(const Operation& one) {
   World& world = *one.comm->world;
+  if (one.kind == Operation::Kind::kReduce && world.rank() != one.peer) return;
   T* out = reinterpret_cast<T*>(place(one.recv));
+  const size_t from = one.kind == Operation::Kind::kReduceScatter ? static_cast<size_t>(world.rank()) * one.count : 0;
   for (size_t i = 0; i < one.count; ++i) {
     T sum{};
     for (int rank = 0; rank < world.nRanks(); ++rank) {
-      const T next = reinterpret_cast<const T*>(world.posted(rank))[i];
+      const T next = reinterpret_cast<const T*>(world.posted(rank))[from + i];
       const bool replaces = (one.op == 2 && next > sum) || (one.op == 3 && next < sum);
       if (rank == 0 || replaces) sum = next;
       else if (one.op == 1) sum = static_cast<T>(sum * next);
@@ -57,7 +60,7 @@ void collect(const Operation& one) {
   World& world = *one.comm->world;
   if (!world.awaitPosts()) return;
   const size_t bytes = one.count * elementBytes(one.type);
-  if (one.kind == Operation::Kind::kAllReduce) {
+  if (one.kind <= Operation::Kind::kReduce) {
     if (one.type == ncclFloat32) reduce<float>(one);
     else reduce<int32_t>(one);
   } else if (one.kind == Operation::Kind::kBroadcast) {

@@ -119,7 +119,8 @@ BPS_SCENARIO(AnErrorOfNcclEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   BPS_NCCL(ncclCommAbort(comm));
 }
 
-BPS_SCENARIO(ADeadRankOfASharedMachineIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(ADeadRankOfASharedMachineIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"},
+             {"BPS_NCCL_LOCAL", "off"}) {
   self.shareMachines(2);
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);

@@ -12,6 +12,7 @@
 #include "src/interpose/agreement/card.h"
 #include "src/interpose/agreement/device.h"
 #include "src/interpose/agreement/exchange.h"
+#include "src/interpose/agreement/neighbours.h"
 #include "src/interpose/nccl/real.h"
 #include "src/interpose/settings.h"
 
@@ -24,13 +25,22 @@ uint64_t hashOf(std::string_view text) {  // FNV-1a
   return hash;
 }
 
-Card myCard(size_t room) {
+// Which team the device is of; 0: none.
+uint64_t teamOf(int device, const Env& env) {
+  // What NCCL moves inside machines cannot be counted.
+  if (env.ncclLocal == "off" || !env.topoCounters.empty() || buffersOnHost()) return 0;
+  return hashOf(localHostId(env) + "\n" + neighbourhoodOf(device, env));
+}
+
+Card myCard(size_t room, int device) {
   const Settings& mine = settings();
   Card card;
   card.machine = hashOf(localHostId(mine.env));
   card.hasServers = !mine.env.servers.empty();
   card.leastBytes = mine.env.ncclMinBytes.value;
   card.room = room;
+  card.team = mine.wrong.ok() ? teamOf(device, mine.env) : 0;
+  card.anyOrder = mine.env.ncclLocal == "any";
   card.able = mine.wrong.ok();
   card.why = mine.wrong.message();
   return card;
@@ -54,6 +64,19 @@ class Joined {
     config.blocking = 0;
     const bpsResult_t asked = bpsCommInitRankConfig(&comm_, shadow.nRanks(), id, shadow.rank(), &config);
     if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(nullptr)};
+    return await(shadow);
+  }
+  // With the other owners of the part, of `parent`, in the order of their teams; without one: with nobody.
+  Status split(const Shadow& shadow, bpsComm_t parent, int part, int lead) {
+    bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const bpsResult_t asked = bpsCommSplit(parent, part, lead, &comm_, &config);
+    if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(parent)};
+    return comm_ != nullptr ? await(shadow) : Status();
+  }
+
+ private:
+  Status await(const Shadow& shadow) const {
     for (Patience patience;; patience.pause()) {
       bpsResult_t state = bpsSuccess;
       if (bpsCommGetAsyncError(comm_, &state) != bpsSuccess) return {Code::kInternal, bpsGetLastError(nullptr)};
@@ -62,8 +85,6 @@ class Joined {
       if (shadow.ending()) return {Code::kInvalidUsage, "the communicator was ended by another thread"};
     }
   }
-
- private:
   bpsComm_t comm_ = nullptr;
 };
 
@@ -106,6 +127,58 @@ Result<std::string> joinAll(Exchange& exchange, const Shadow& shadow, Joined& jo
   return Outcome::firstFailure(all);
 }
 
+// NCCL's communicator of this rank's team; null if it is alone in it.
+Result<ncclComm_t> splitNccl(Exchange& exchange, const Shadow& shadow, const Teams& teams) {
+  constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
+  const bool alone = teams.sizeOf(shadow.rank()) == 1;
+  const int lead = teams.leads[static_cast<size_t>(shadow.rank())];
+  ncclComm_t made = nullptr;
+  const ncclResult_t asked =
+      BPS_REAL(ncclCommSplit, shadow.comm(), alone ? kNoColor : lead, shadow.rank(), &made, nullptr);
+  if (asked == ncclSuccess) return made;
+  if (asked != ncclInProgress)
+    return failure(static_cast<Code>(asked), "ncclCommSplit: {}", BPS_REAL(ncclGetErrorString, asked));
+  // Its calls might return before they are in their streams, as those of the communicator that it comes from.
+  BPS_TRY(exchange.settled());
+  if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
+  return Status(Code::kInvalidUsage, "the communicator is non-blocking");
+}
+
+Result<std::shared_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, const Teams& teams, int ordinal,
+                                     bpsComm_t comm) {
+  const cuda::Api* driver = BPS_TRY(cuda::driver());
+  cuda::Device* device = BPS_TRY(cuda::Device::open(*driver, ordinal));
+  const int place = teams.placeOf(shadow.rank());
+  const bool owns = place < teams.owners;
+  Joined across;
+  const Status joined =
+      across.split(shadow, comm, owns ? place : BPS_SPLIT_NOCOLOR, teams.leads[static_cast<size_t>(shadow.rank())]);
+  // In any case: all ranks have to come.
+  Result<ncclComm_t> inside = splitNccl(exchange, shadow, teams);
+  if (!inside.ok()) return std::move(inside).status();
+  const auto made = std::move(inside).value();
+  Result<std::shared_ptr<Team>> team =
+      Team::create({place, teams.sizeOf(shadow.rank()), teams.owners, teams.anyOrder}, *device, made, across.release());
+  if (!joined.ok()) return joined.clone();
+  return team;
+}
+
+struct TeamedUp {
+  std::shared_ptr<Team> team;  // null unless every rank could
+  std::string why;             // not
+};
+
+// Fails with what ends the communicator.
+Result<TeamedUp> teamUpAll(Exchange& exchange, const Shadow& shadow, const Teams& teams, int device, bpsComm_t comm) {
+  if (teams.owners == 0) return TeamedUp{nullptr, teams.why};
+  Result<std::shared_ptr<Team>> mine = teamUp(exchange, shadow, teams, device, comm);
+  const std::vector<uint8_t> all =
+      BPS_TRY(exchange.gather(Outcome::bytes(mine.ok() ? Status() : mine.error().clone(), bpsUniqueId{})));
+  std::string why = Outcome::firstFailure(all);
+  if (!why.empty()) return TeamedUp{nullptr, std::move(why)};
+  return TeamedUp{std::move(mine).value(), {}};
+}
+
 Result<double> bestOfTwo(const std::function<Result<double>()>& once) {
   BPS_TRY(once());  // connects, registers, warms up
   const double first = BPS_TRY(once());
@@ -115,9 +188,9 @@ Result<double> bestOfTwo(const std::function<Result<double>()>& once) {
 constexpr double kLost = 1e9;  // seconds, for what has failed
 
 // One size by both; the slowest rank's times, the same on all ranks.
-Result<Timing> timeOne(Exchange& exchange, const Shadow& shadow, size_t bytes, bpsComm_t comm) {
+Result<Timing> timeOne(Exchange& exchange, const Shadow& shadow, size_t bytes, const Terms& terms) {
   const double nccl = BPS_TRY(bestOfTwo([&] { return exchange.timeNccl(bytes); }));
-  Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, comm); });
+  Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, terms); });
   if (!ours.ok()) logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
   const double bps = ours.ok() ? std::move(ours).value() : kLost;
   const Blob mine = WireWriter().put(nccl).put(bps).bytes();
@@ -131,12 +204,12 @@ Result<Timing> timeOne(Exchange& exchange, const Shadow& shadow, size_t bytes, b
   return slowest;
 }
 
-Result<size_t> measure(Exchange& exchange, const Shadow& shadow, size_t room, bpsComm_t comm) {
+Result<size_t> measure(Exchange& exchange, const Shadow& shadow, size_t room, const Terms& terms) {
   constexpr size_t kFirst = 64U << 10, kGrowth = 4;
   constexpr double kLong = 0.2;  // seconds: a network as slow as that need not be asked further
   std::vector<Timing> timings;
   for (size_t bytes = kFirst; bytes <= std::max(room, kFirst); bytes *= kGrowth) {
-    timings.push_back(BPS_TRY(timeOne(exchange, shadow, bytes, comm)));
+    timings.push_back(BPS_TRY(timeOne(exchange, shadow, bytes, terms)));
     const Timing& last = timings.back();
     if (shadow.rank() == 0)
       logInfo(Subsystem::kInit, "{} bytes: NCCL {:.0f} us, bps {:.0f} us", bytes, last.nccl * 1e6, last.bps * 1e6);
@@ -145,7 +218,7 @@ Result<size_t> measure(Exchange& exchange, const Shadow& shadow, size_t room, bp
   return crossOver(timings);
 }
 
-void logTerms(const Shadow& shadow, const Conclusion& what, const Terms& terms) {
+void logTerms(const Shadow& shadow, const Conclusion& what, const Terms& terms, const std::string& notTeamed) {
   if (shadow.rank() != 0) return;
   const RealNccl* real = realNccl();
   const std::string head =
@@ -161,10 +234,12 @@ void logTerms(const Shadow& shadow, const Conclusion& what, const Terms& terms) 
           "calls by NCCL ({})",
           head, terms.leastBytes, what.reason, real->path);
   logInfo(Subsystem::kInit, "bps: {}", facts.data());
+  if (terms.team != nullptr) logInfo(Subsystem::kInit, "inside machines: {}", terms.team->inWords());
+  else logInfo(Subsystem::kInit, "inside machines: by bps, in host memory ({})", notTeamed);
 }
 
-Result<std::vector<Card>> showCards(Exchange& exchange, const Shadow& shadow) {
-  const std::vector<uint8_t> all = BPS_TRY(exchange.gather(myCard(exchange.room()).bytes()));
+Result<std::vector<Card>> showCards(Exchange& exchange, const Shadow& shadow, int device) {
+  const std::vector<uint8_t> all = BPS_TRY(exchange.gather(myCard(exchange.room(), device).bytes()));
   std::vector<Card> cards;
   cards.reserve(static_cast<size_t>(shadow.nRanks()));
   for (int rank = 0; rank < shadow.nRanks(); ++rank)
@@ -188,22 +263,33 @@ Result<Terms> agree(Shadow& shadow) {
   const int device = BPS_TRY(deviceOf(shadow));
   const OnDevice here = BPS_TRY(OnDevice::enter(device));
   Exchange exchange = BPS_TRY(Exchange::open(shadow, device, record));
-  const std::vector<Card> cards = BPS_TRY(showCards(exchange, shadow));
+  const std::vector<Card> cards = BPS_TRY(showCards(exchange, shadow, device));
   Conclusion what = conclude(cards);
   Terms terms;
+  std::string notTeamed;  // why
   if (what.join) {
     Joined joined;
     const std::string why = BPS_TRY(joinAll(exchange, shadow, joined));
     if (why.empty()) {
-      terms.leastBytes = what.measure ? BPS_TRY(measure(exchange, shadow, what.room, joined.get())) : what.leastBytes;
-      if (terms.leastBytes != kNever) terms.served = joined.release();
-      else what.reason = "NCCL was quicker at all sizes";
+      terms.served = joined.get();
+      TeamedUp up = BPS_TRY(teamUpAll(exchange, shadow, teamsOf(cards), device, joined.get()));
+      terms.team = std::move(up.team);
+      notTeamed = std::move(up.why);
+      terms.leastBytes = what.measure ? BPS_TRY(measure(exchange, shadow, what.room, terms)) : what.leastBytes;
+      if (terms.leastBytes != kNever) {
+        (void)joined.release();
+      } else {
+        what.reason = "NCCL was quicker at all sizes";
+        if (terms.team != nullptr) terms.team->end(false);
+        (void)bpsCommDestroy(joined.release());
+        terms = Terms();
+      }
     } else {
       what.reason = why;
       if (shadow.rank() == 0) logWarn(Subsystem::kInit, "bps serves nothing, NCCL does all: {}", what.reason);
     }
   }
-  logTerms(shadow, what, terms);
+  logTerms(shadow, what, terms, notTeamed);
   return terms;
 }
 

@@ -4,7 +4,8 @@
 //   1. Everybody shows machine, settings, and whether it can. From the same cards all draw the same conclusion.
 //   2. Rank 0 hands out the id of a communicator of bps; everybody joins it.
 //   3. Everybody says whether it has joined. If one has not, all leave again, and NCCL does everything.
-//   4. Unless the size was given: both are timed at growing sizes, and the slowest rank's times decide.
+//   4. Where NCCL may combine buffers inside machines (card.h), teams are made likewise: by all ranks or by none.
+//   5. Unless the size was given: both are timed at growing sizes, and the slowest rank's times decide.
 #pragma once
 #include "src/base/status.h"
 #include "src/interpose/shadow.h"

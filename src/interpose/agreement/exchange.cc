@@ -83,12 +83,20 @@ Result<double> Exchange::timeNccl(size_t bytes) {
   return secondsSince(start);
 }
 
-Result<double> Exchange::timeBps(size_t bytes, bpsComm_t comm) {
+Result<double> Exchange::timeBps(size_t bytes, const Terms& terms) {
   const Clock::time_point start = Clock::now();
-  const bpsResult_t issued = bpsAllReduce(memory_->data(), memory_->data(), bytes / sizeof(float), bpsFloat32, bpsSum,
-                                          comm, memory_->stream());
-  if (issued != bpsSuccess) return Status(static_cast<Code>(issued), bpsGetLastError(comm));
-  BPS_TRY(wait(comm));
+  const Call call{memory_->data(), memory_->data(), bytes / sizeof(float), ncclFloat32,
+                  ncclSum,         shadow_.comm(),  memory_->stream(),     {}};
+  if (terms.team != nullptr && terms.team->takes(call)) {
+    BPS_TRY(checkNccl(terms.team->issue(call)));
+    BPS_TRY(wait(terms.served));
+    BPS_TRY(checkNccl(terms.team->error()));
+    return secondsSince(start);
+  }
+  const bpsResult_t issued =
+      bpsAllReduce(call.send, call.recv, call.count, bpsFloat32, bpsSum, terms.served, call.stream);
+  if (issued != bpsSuccess) return Status(static_cast<Code>(issued), bpsGetLastError(terms.served));
+  BPS_TRY(wait(terms.served));
   return secondsSince(start);
 }
 

@@ -23,7 +23,9 @@ class Exchange {
   Result<std::vector<uint8_t>> gather(std::span<const uint8_t> mine);
   // Time of one all-reduce of `bytes` of this exchange's memory, by NCCL or by bps.
   Result<double> timeNccl(size_t bytes);
-  Result<double> timeBps(size_t bytes, bpsComm_t comm);
+  Result<double> timeBps(size_t bytes, const Terms& terms);
+  // Until NCCL has carried out what it was asked for.
+  Status settled() { return wait(nullptr); }
   // How many bytes can be timed.
   size_t room() const { return memory_->size(); }
 

@@ -30,7 +30,7 @@ enum ncclResult_t : int {
   ncclRemoteError = 6,
   ncclInProgress = 7,
 };
-enum ncclDataType_t : int { ncclInt8 = 0, ncclFloat32 = 7, ncclNumTypes = 12 };
+enum ncclDataType_t : int { ncclInt8 = 0, ncclFloat16 = 6, ncclFloat32 = 7, ncclFloat8e4m3 = 10, ncclNumTypes = 12 };
 enum ncclRedOp_t : int { ncclSum = 0, ncclAvg = 4, ncclNumOps = 5 };
 enum ncclScalarResidence_t : int { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 };
 inline constexpr int kShrinkAbort = 1;  // NCCL_SHRINK_ABORT

@@ -86,7 +86,7 @@ TEST(EnvTest, EveryVariableWithARangeRefusesWhatIsOutsideIt) {
 }
 
 TEST(EnvTest, ChoicesRefuseOtherWords) {
-  for (const char* name : {"BPS_DEVICE", "BPS_STRATEGY", "BPS_DEBUG", "BPS_CPU_TARGET"}) {
+  for (const char* name : {"BPS_DEVICE", "BPS_STRATEGY", "BPS_NCCL_LOCAL", "BPS_DEBUG", "BPS_CPU_TARGET"}) {
     auto parsed = parseWith({{name, "banana"}});
     ASSERT_FALSE(parsed.ok()) << name;
     EXPECT_THAT(parsed.error().message(), HasSubstr(std::string(row(name).accepts)));

@@ -20,6 +20,8 @@ TEST(Card, TravelsWhole) {
   Card card = cardOn(0x1234567890abcdef);
   card.able = false;
   card.leastBytes = 4096;
+  card.team = 77;
+  card.anyOrder = true;
   card.why = "BPS_TIMEOUT is \"soon\"";
   const auto bytes = card.bytes();
   EXPECT_EQ(bytes.size(), Card::kBytes);
@@ -29,6 +31,8 @@ TEST(Card, TravelsWhole) {
   EXPECT_TRUE(read.hasServers);
   EXPECT_EQ(read.leastBytes, 4096U);
   EXPECT_EQ(read.room, card.room);
+  EXPECT_EQ(read.team, 77U);
+  EXPECT_TRUE(read.anyOrder);
   EXPECT_EQ(read.why, card.why);
 }
 
@@ -109,6 +113,53 @@ TEST(CrossOver, IsTheSizeFromWhichOnBpsWasAlwaysQuicker) {
   EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}}), kNever);
   EXPECT_EQ(crossOver(Timings{{64, 1, 1}}), kNever) << "as quick is not quicker";
   EXPECT_EQ(crossOver(Timings{}), kNever);
+}
+
+// One card for each team, all on machine 1 if they say so.
+std::vector<Card> cardsOf(const std::vector<uint64_t>& teams, bool anyOrder = true, bool oneMachine = false) {
+  std::vector<Card> cards;
+  for (const uint64_t team : teams) {
+    cards.push_back(cardOn(oneMachine ? 1 : team));
+    cards.back().team = team;
+    cards.back().anyOrder = anyOrder;
+  }
+  return cards;
+}
+
+TEST(Teams, TheFirstRanksOfEveryTeamOwnAPartEach) {
+  const Teams teams = teamsOf(cardsOf({7, 8, 7, 8, 7}));
+  EXPECT_EQ(teams.owners, 2) << teams.why;
+  EXPECT_EQ(teams.leads, (std::vector<int>{0, 1, 0, 1, 0}));
+  EXPECT_EQ(teams.placeOf(0), 0);
+  EXPECT_EQ(teams.placeOf(4), 2);
+  EXPECT_EQ(teams.sizeOf(4), 3);
+  EXPECT_EQ(teams.placeOf(3), 1);
+  EXPECT_EQ(teams.sizeOf(1), 2);
+  EXPECT_TRUE(teams.anyOrder);
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 9})).owners, 1);
+}
+
+TEST(Teams, AreNoneWhereARankHasNoneOrNobodyIsNear) {
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 0})).why, "rank 3 has no team");
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 0})).owners, 0);
+  EXPECT_EQ(teamsOf(cardsOf({7, 8, 9})).why, "no two GPUs share a machine or a switch");
+}
+
+TEST(Teams, AreOfTwoWhereTheOrderIsToBeOurs) {
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 8}, false)).owners, 2);
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8}, false)).owners, 1);
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 7, 8}, false)).owners, 0);
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 8}, false, true)).owners, 0) << "two teams of one machine: (a+b)+(c+d)";
+  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 8}, true, true)).owners, 2);
+}
+
+TEST(Teams, NeedServersAlikeOnThoseWhoAskForThem) {
+  std::vector<Card> cards = cardsOf({7, 7, 7, 8, 8});
+  cards[2].hasServers = cards[3].hasServers = false;  // never rank 0 of a communicator of owners
+  EXPECT_EQ(teamsOf(cards).owners, 2) << teamsOf(cards).why;
+  cards[1].hasServers = false;
+  EXPECT_EQ(teamsOf(cards).owners, 0);
+  EXPECT_EQ(teamsOf(cards).why, "BPS_SERVERS is not set alike on ranks 0 and 1");
 }
 
 }  // namespace

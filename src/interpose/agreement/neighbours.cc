@@ -1,0 +1,42 @@
+#include "src/interpose/agreement/neighbours.h"
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/device/device.h"
+#include "topo/plan/planner.h"
+#include "topo/source.h"
+
+namespace bps::interpose {
+namespace {
+
+// By its place on the bus; or, where the user describes the machine, by its number. None: kNoNode.
+NodeId gpuOf(const Topology& topology, const std::string& busId, int device, const Env& env) {
+  const std::vector<NodeId>& gpus = topology.all(NodeKind::kGpu);
+  for (const NodeId gpu : gpus)
+    if (topology.node(gpu).pcie.busId == busId) return gpu;
+  const auto number = static_cast<size_t>(device);
+  return !env.topoFile.empty() && number < gpus.size() ? gpus[number] : kNoNode;
+}
+
+Result<std::string> plannedNeighbourhood(int device, const Env& env) {
+  const cuda::Api* driver = BPS_TRY(cuda::driver());
+  const Topology topology = BPS_TRY(loadTopology(env.topologySource()));
+  const NodeId gpu = gpuOf(topology, cuda::Device::busId(*driver, device), device, env);
+  if (gpu == kNoNode) return failure(Code::kInvalidArgument, "CUDA device {} is not in it", device);
+  LocalJob job;  // a rank on every GPU
+  job.strategy = BPS_TRY(parseStrategy(env.strategy));
+  const Decision decision = BPS_TRY(planLocal(topology, job));
+  if (decision.best().plan.strategy != Strategy::kCpuAssisted) return std::string();
+  return topology.nameOf(topology.switchOf(gpu));
+}
+
+}  // namespace
+
+std::string neighbourhoodOf(int device, const Env& env) {
+  Result<std::string> planned = plannedNeighbourhood(device, env);
+  if (planned.ok()) return std::move(planned).value();
+  logInfo(Subsystem::kTopo, "topology of this machine: {}; its GPUs count as joined", planned.error().message());
+  return {};
+}
+
+}  // namespace bps::interpose

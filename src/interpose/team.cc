@@ -1,0 +1,238 @@
+#include "src/interpose/team.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/device/stream_order.h"
+#include "src/interpose/nccl/real.h"
+
+namespace bps::interpose {
+namespace {
+
+// Below it, starting NCCL's kernels takes longer than to copy the buffer whole.
+constexpr size_t kLeastBytes = 256U << 10;
+// A call is cut into so many pieces at most, and none smaller than this.
+constexpr size_t kPieces = 8, kLeastPiece = 4U << 20;
+// As in Shadow::end().
+constexpr std::chrono::milliseconds kLeaving{500};
+
+ncclResult_t ncclOf(const Status& status) {
+  if (status.ok()) return ncclSuccess;
+  logWarn(Subsystem::kColl, "{}", status.message());
+  return static_cast<ncclResult_t>(status.code());
+}
+
+void* at(const void* buffer, size_t element, const Call& call) {
+  return static_cast<uint8_t*>(const_cast<void*>(buffer)) + element * call.elementBytes();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Team>> Team::create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
+                                           bpsComm_t across) {
+  std::shared_ptr<Team> team(new Team(shape, device, inside, across));
+  team->aside_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
+  while (team->owns() && team->streams_.size() < kPieces)
+    team->streams_.push_back(BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits)));
+  return team;
+}
+
+std::string Team::inWords() const {
+  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs, {} of which own a part each; {}", kLeastBytes,
+                     shape_.size, shape_.owners,
+                     shape_.anyOrder ? "sums in NCCL's order (BPS_NCCL_LOCAL=any)" : "the same bits as by bps");
+}
+
+bool Team::takes(const Call& call) const {
+  if (call.userOp || call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kLeastBytes) return false;
+  // A sum of two is the same in any order; the least and the greatest are not where there are NaNs.
+  return shape_.anyOrder || call.type < ncclFloat16 || call.op == ncclSum;
+}
+
+// Nothing may enter but the call and what all ranks know.
+std::vector<Team::Piece> Team::cut(const Call& call) const {
+  const auto owners = static_cast<size_t>(shape_.owners);
+  const size_t pieces = std::clamp<size_t>(call.bytes() / kLeastPiece, 1, kPieces);
+  const size_t most = (call.count / pieces / owners + 1) * owners;
+  std::vector<Piece> cut;
+  for (size_t offset = 0; offset < call.count; offset += cut.back().count) {
+    Piece piece{offset, std::min(most, call.count - offset), {}, false};
+    for (size_t owner = 0; owner < owners; ++owner) {
+      const size_t begin = piece.count * owner / owners, end = piece.count * (owner + 1) / owners;
+      piece.parts.push_back({offset + begin, end - begin});
+    }
+    piece.even = piece.count % owners == 0 && shape_.owners == shape_.size;
+    cut.push_back(std::move(piece));
+  }
+  return cut;
+}
+
+ncclComm_t Team::inside() {
+  const MutexLock lock(mutex_);
+  return inside_;
+}
+
+ncclResult_t Team::issue(const Call& call) {
+  {
+    const MutexLock lock(mutex_);
+    if (ended_) return ncclInvalidUsage;
+    issuing_ = true;
+  }
+  const ncclResult_t issued = issuePieces(call);
+  {
+    const MutexLock lock(mutex_);
+    issuing_ = false;
+  }
+  left_.notifyAll();
+  return issued;
+}
+
+// NCCL's groups are a thread's: another thread is in none. It may have another default stream than the caller, so it is
+// given one that is the same for both.
+ncclResult_t Team::issueInGroup(const Call& call) {
+  Call aside = call;
+  aside.stream = aside_->get();
+  ncclResult_t first = ncclOf(cuda::follow(device_, aside.stream, call.stream));
+  if (first != ncclSuccess) return first;
+  std::thread([&] { first = issue(aside); }).join();
+  return first != ncclSuccess ? first : ncclOf(cuda::follow(device_, call.stream, aside.stream));
+}
+
+ncclResult_t Team::issuePieces(const Call& call) {
+  const std::vector<Piece> pieces = cut(call);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (const ncclResult_t done = gatherIn(call, pieces[i]); done != ncclSuccess) return done;
+    if (!owns()) continue;
+    const ncclResult_t done = exchange(call, pieces[i], streams_[i]->get());
+    if (done != ncclSuccess) return done;
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (owns())
+      if (const ncclResult_t done = ncclOf(cuda::follow(device_, call.stream, streams_[i]->get())); done != ncclSuccess)
+        return done;
+    if (const ncclResult_t done = spreadOut(call, pieces[i]); done != ncclSuccess) return done;
+  }
+  return ncclSuccess;
+}
+
+// Every owner's part of the team's sum comes into its receive buffer.
+ncclResult_t Team::gatherIn(const Call& call, const Piece& piece) {
+  const void* send = at(call.send, piece.offset, call);
+  if (shape_.size == 1) {
+    // The team's sum is the contribution.
+    if (call.send == call.recv) return ncclSuccess;
+    const cuda::Api& api = device_.api();
+    Result<cuda::Context> context = cuda::contextOf(device_, call.stream);
+    if (!context.ok()) return ncclOf(context.error());
+    const cuda::Scope scope(api, std::move(context).value());
+    return ncclOf(cuda::check(
+        api,
+        api.memcpyAsync(reinterpret_cast<cuda::Address>(at(call.recv, piece.offset, call)),
+                        reinterpret_cast<cuda::Address>(send), piece.count * call.elementBytes(), call.stream),
+        "cuMemcpyAsync"));
+  }
+  const ncclComm_t inside = this->inside();
+  if (inside == nullptr) return ncclInvalidUsage;
+  if (piece.even) {
+    const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
+    return BPS_REAL(ncclReduceScatter, send, at(call.recv, mine.offset, call), mine.count, call.type, call.op, inside,
+                    call.stream);
+  }
+  ncclResult_t first = BPS_REAL(ncclGroupStart);
+  for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
+    const Part& part = piece.parts[static_cast<size_t>(owner)];
+    if (part.count > 0)
+      first = BPS_REAL(ncclReduce, at(call.send, part.offset, call), at(call.recv, part.offset, call), part.count,
+                       call.type, call.op, owner, inside, call.stream);
+  }
+  const ncclResult_t ended = BPS_REAL(ncclGroupEnd);
+  return first != ncclSuccess ? first : ended;
+}
+
+// bps all-reduces this owner's part, on a stream beside the caller's.
+ncclResult_t Team::exchange(const Call& call, const Piece& piece, cudaStream_t stream) {
+  const ncclResult_t follows = ncclOf(cuda::follow(device_, stream, call.stream));
+  if (follows != ncclSuccess) return follows;
+  const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
+  void* data = at(call.recv, mine.offset, call);
+  const MutexLock lock(mutex_);
+  if (ended_) return ncclInvalidUsage;
+  const bpsResult_t issued = bpsAllReduce(data, data, mine.count, static_cast<bpsDataType_t>(call.type),
+                                          static_cast<bpsRedOp_t>(call.op), across_, stream);
+  if (issued != bpsSuccess) logWarn(Subsystem::kColl, "{}", bpsGetLastError(across_));
+  return ncclOf(issued);
+}
+
+ncclResult_t Team::spreadOut(const Call& call, const Piece& piece) {
+  if (shape_.size == 1) return ncclSuccess;
+  const ncclComm_t inside = this->inside();
+  if (inside == nullptr) return ncclInvalidUsage;
+  if (piece.even) {
+    const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
+    return BPS_REAL(ncclAllGather, at(call.recv, mine.offset, call), at(call.recv, piece.offset, call), mine.count,
+                    call.type, inside, call.stream);
+  }
+  ncclResult_t first = BPS_REAL(ncclGroupStart);
+  for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
+    const Part& part = piece.parts[static_cast<size_t>(owner)];
+    void* data = at(call.recv, part.offset, call);
+    if (part.count > 0) first = BPS_REAL(ncclBroadcast, data, data, part.count, call.type, owner, inside, call.stream);
+  }
+  const ncclResult_t ended = BPS_REAL(ncclGroupEnd);
+  return first != ncclSuccess ? first : ended;
+}
+
+ncclResult_t Team::finalize() {
+  bpsComm_t across = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    across = across_;
+  }
+  return across == nullptr ? ncclSuccess : ncclOf(bpsCommFinalize(across));
+}
+
+void Team::revoke() {
+  const MutexLock lock(mutex_);
+  if (across_ != nullptr) (void)bpsCommRevoke(across_, 0);
+}
+
+void Team::end(bool abort) {
+  bpsComm_t across = nullptr;
+  ncclComm_t inside = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    ended_ = true;
+    across = std::exchange(across_, nullptr);
+    inside = std::exchange(inside_, nullptr);
+    // Who is in a call of NCCL's leaves it soon, or only when NCCL is told.
+    const auto patience = std::chrono::steady_clock::now() + kLeaving;
+    while (issuing_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
+  }
+  if (across != nullptr) (void)(abort ? bpsCommAbort(across) : bpsCommDestroy(across));
+  if (inside != nullptr) (void)(abort ? BPS_REAL(ncclCommAbort, inside) : BPS_REAL(ncclCommDestroy, inside));
+}
+
+ncclResult_t Team::error() {
+  const MutexLock lock(mutex_);
+  bpsResult_t ours = bpsSuccess;
+  if (across_ != nullptr && bpsCommGetAsyncError(across_, &ours) == bpsSuccess && ours != bpsSuccess)
+    return ncclOf(ours);
+  // It only looks, and comes back to nobody who would take the mutex.
+  ncclResult_t theirs = ncclSuccess;
+  if (inside_ == nullptr || BPS_REAL(ncclCommGetAsyncError, inside_, &theirs) != ncclSuccess) return ncclSuccess;
+  return theirs == ncclInProgress ? ncclSuccess : theirs;
+}
+
+std::string Team::lastError() {
+  const MutexLock lock(mutex_);
+  bpsResult_t ours = bpsSuccess;
+  if (across_ != nullptr && bpsCommGetAsyncError(across_, &ours) == bpsSuccess && ours != bpsSuccess)
+    return bpsGetLastError(across_);
+  return inside_ != nullptr ? BPS_REAL(ncclGetLastError, inside_) : std::string();
+}
+
+}  // namespace bps::interpose

@@ -1,0 +1,92 @@
+// Team: the ranks of one machine, or under one of its switches, combine their buffers by NCCL, on their GPUs, and bps
+// all-reduces between the teams. A call is cut into pieces and a piece into parts, one for each owner
+// (agreement/card.h):
+//
+//   caller's stream      reduce-scatter 0, 1, 2 ...              all-gather 0, 1, 2 ...
+//   bps's own streams        piece 0: bps all-reduces the owner's part
+//                               piece 1: ...
+//
+// So the first pieces are on the network while the next are reduced. Parts lie in the call's receive buffer all the
+// time. Where parts are unequal, or a team has more ranks than owners, reduce and broadcast take the place of the two.
+//
+// All of it is issued by the calling thread, in the order of its calls: NCCL is asked for its collectives in the same
+// order on all ranks, as it demands of communicators that share devices.
+//
+// Threads: issue() and finalize() by who may call NCCL with the communicator; the rest any.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/mutex.h"
+#include "src/device/device.h"
+#include "src/interpose/nccl/call.h"
+
+namespace bps::interpose {
+
+class Team {
+ public:
+  struct Shape {
+    int place = 0, size = 1;  // of this rank in it
+    int owners = 1;
+    bool anyOrder = false;
+  };
+  // `inside`: NCCL's communicator of the team, null if it has one rank. `across`: bps's of the owners of one part, null
+  // if this rank owns none. Takes both, whatever comes of it.
+  static Result<std::shared_ptr<Team>> create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
+                                              bpsComm_t across);
+  ~Team() { end(true); }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  std::string inWords() const;
+
+  // By type, operation and size alone: so all ranks choose alike.
+  bool takes(const Call& call) const;
+  // Does not wait. Not within an open group of NCCL's, which would hold up NCCL's part of it.
+  ncclResult_t issue(const Call& call);
+  // Within one: it goes before what the group holds, as NCCL puts collectives before sends and receives.
+  ncclResult_t issueInGroup(const Call& call);
+
+  ncclResult_t finalize();
+  // Makes a finalize() of another thread return.
+  void revoke();
+  // No call touches a buffer afterwards. `abort`: also if calls would never end.
+  void end(bool abort);
+
+  ncclResult_t error();
+  std::string lastError();
+
+ private:
+  struct Part {
+    size_t offset, count;
+  };
+  struct Piece {
+    size_t offset, count;
+    std::vector<Part> parts;  // by owner
+    bool even;                // parts of one size, of all ranks
+  };
+  Team(const Shape& shape, cuda::Device& device, ncclComm_t inside, bpsComm_t across)
+      : shape_(shape), device_(device), inside_(inside), across_(across) {}
+  bool owns() const { return shape_.place < shape_.owners; }
+  std::vector<Piece> cut(const Call& call) const;
+  ncclResult_t issuePieces(const Call& call);
+  ncclResult_t gatherIn(const Call& call, const Piece& piece);
+  ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
+  ncclResult_t spreadOut(const Call& call, const Piece& piece);
+  // Null: ended.
+  ncclComm_t inside();
+
+  const Shape shape_;
+  cuda::Device& device_;
+  std::vector<std::unique_ptr<cuda::OwnStream>> streams_;  // one for each piece of a call
+  std::unique_ptr<cuda::OwnStream> aside_;                 // for calls in groups
+  Mutex mutex_;                                            // never held while NCCL is called, but to ask for errors
+  ncclComm_t inside_ BPS_GUARDED_BY(mutex_);
+  bpsComm_t across_ BPS_GUARDED_BY(mutex_);
+  bool ended_ BPS_GUARDED_BY(mutex_) = false;
+  bool issuing_ BPS_GUARDED_BY(mutex_) = false;
+  CondVar left_;
+};
+
+}  // namespace bps::interpose

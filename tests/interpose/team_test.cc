@@ -1,0 +1,178 @@
+// Ranks of one machine combine their buffers by NCCL, on their GPUs; bps all-reduces between the machines.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/fake_cuda/fake_cuda.h"
+#include "tests/interpose/harness.h"
+
+using namespace bps::test;
+
+namespace {
+
+constexpr size_t kCombined = 64 * kLarge, kInPieces = 2U << 20;  // one piece, and two
+
+// Whether NCCL was asked to combine; nothing else of its collectives was called for a call that is ours.
+bool combined() {
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(!has(calls, "ncclAllReduce"));
+  return has(calls, "ncclReduce") && (has(calls, "ncclAllGather") || has(calls, "ncclBroadcast"));
+}
+
+// Between the device and host memory, so far.
+uint64_t copiedBytes() {
+  const auto calls = reinterpret_cast<decltype(&fakeCudaCalls)>(::dlsym(RTLD_DEFAULT, "fakeCudaCalls"));
+  return calls != nullptr ? calls("copied bytes") : 0;
+}
+
+}  // namespace
+
+// Two GPUs in each machine: whatever adds up two numbers, the sum is the same.
+BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  std::string calls = callsOfNccl();
+  BPS_EQUAL(has(calls, fmt::format("ncclReduceScatter:{} ncclAllGather:{} ", kCombined / 2, kCombined / 2)),
+            onDevice());
+  BPS_EQUAL(has(calls, "ncclCommSplit "), onDevice());
+  BPS_CHECK(!has(calls, "ncclAllReduce"));
+  // Pieces follow one another; the last one's parts are not of one size.
+  BPS_NCCL(allReduce(self, comm, kInPieces + 1));
+  calls = callsOfNccl();
+  BPS_EQUAL(has(calls, "ncclReduceScatter:524289 ncclGroupStart ncclReduce:524287 ncclReduce:524288 "), onDevice());
+  BPS_EQUAL(has(calls, "ncclAllGather:524289 ncclGroupStart ncclBroadcast:524287 ncclBroadcast:524288 "), onDevice());
+  for (const size_t count : {kLarge, kCombined}) {
+    const Buffer data(count, static_cast<float>(self.rank));
+    const uint64_t before = copiedBytes();
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, stream()));
+    synchronize();
+    BPS_CHECK(data.all(6));
+    // Out and back, each GPU its part; or all of the buffer.
+    const size_t parts = count == kLarge ? 1 : 2;
+    BPS_EQUAL(copiedBytes() - before, onDevice() ? 2 * count * sizeof(float) / parts : 0);
+  }
+  BPS_EQUAL(combined(), onDevice());
+  BPS_NCCL(ncclCommFinalize(comm));
+  BPS_NCCL(ncclCommDestroy(comm));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclCommFinalize ncclCommDestroy ") + (onDevice() ? "ncclCommDestroy " : ""));
+}
+
+// What would not be the same bits, is too small, or is divided or multiplied, bps does alone.
+BPS_SCENARIO(OnlySumsOfTwoHaveNoOrder, 4, ) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const auto call = [&](size_t count, ncclDataType_t type, ncclRedOp_t op) {
+    const Buffer data(count);
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, type, op, comm, stream()));
+    synchronize();
+    return combined();
+  };
+  constexpr auto kMax = static_cast<ncclRedOp_t>(2);
+  constexpr auto kInt32 = static_cast<ncclDataType_t>(2);
+  BPS_CHECK(!call(kCombined / 4 - 1, ncclFloat32, ncclSum) && !call(kCombined, ncclFloat32, ncclAvg));
+  BPS_CHECK(!call(kCombined, ncclFloat32, kMax) && !call(4 * kCombined, ncclFloat8e4m3, ncclSum));
+  BPS_EQUAL(call(kCombined, kInt32, kMax), onDevice());
+  float factor = 2;
+  ncclRedOp_t op = ncclSum;
+  BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
+  BPS_CHECK(!call(kCombined, ncclFloat32, op));
+}
+
+BPS_SCENARIO(MoreGpusCombineByNcclWhereItsOrderIsWanted, 4, {"BPS_NCCL_LOCAL", "any"}) {
+  // Three GPUs in one machine and one in the other: one part, whose owner NCCL reduces to.
+  ::setenv("BPS_HOSTID", self.rank < 3 ? "three" : "one", 1);
+  ::setenv("FAKE_CUDA_DEVICES", "3", 1);
+  ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", self.rank % 3).c_str(), 1);
+  const ncclComm_t comm = self.makeComm();
+  for (const size_t count : {kCombined, kInPieces + 1}) BPS_NCCL(allReduce(self, comm, count));
+  BPS_EQUAL(combined(), onDevice() && self.rank < 3);
+}
+
+BPS_SCENARIO(MoreGpusAreAddedUpByBpsOtherwise, 3, ) {
+  ::setenv("BPS_HOSTID", self.rank < 2 ? "two" : "one", 1);
+  if (self.rank == 1) ::setenv("BPS_NCCL_LOCAL", "off", 1);  // one rank's wish is enough
+  ::setenv("FAKE_CUDA_DEVICES", "2", 1);
+  ::setenv("FAKE_NCCL_DEVICE", self.rank == 1 ? "1" : "0", 1);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  BPS_CHECK(!combined());
+}
+
+BPS_SCENARIO(ARankWithoutATeamLeavesAllToBps, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  if (self.rank == 3) fakeNcclFail("ncclCommSplit", ncclSystemError);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  BPS_CHECK(!combined());
+}
+
+// Collectives of a group go before its sends, also those that NCCL does for bps.
+BPS_SCENARIO(AGroupOfATeamMayHoldSends, 4, ) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const Buffer token(1, self.rank % 2 == 0 ? 42 : 0), data(kCombined, 1);
+  if (self.rank % 2 == 0) {
+    BPS_NCCL(ncclGroupStart());
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
+    BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, self.rank + 1, comm, stream()));
+    BPS_NCCL(ncclGroupEnd());
+  } else {
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
+    BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, self.rank - 1, comm, stream()));
+  }
+  synchronize();
+  BPS_CHECK(token.all(42) && data.all(4));
+  BPS_EQUAL(combined(), onDevice());
+}
+
+// Nothing of theirs crosses from one switch to the other: that is added up in host memory.
+BPS_SCENARIO(GpusUnderEachSwitchAreATeam, 6, {"BPS_NCCL_LOCAL", "any"},
+             {"BPS_TOPO_FILE", "cpu[sw[gpu*2] nic] cpu[sw[gpu*2]]"}) {
+  ::setenv("BPS_HOSTID", self.rank < 4 ? "four" : "two", 1);
+  ::setenv("FAKE_CUDA_DEVICES", "4", 1);
+  ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", self.rank % 4).c_str(), 1);
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  BPS_EQUAL(has(callsOfNccl(), fmt::format("ncclReduceScatter:{} ", kCombined / 2)), onDevice());
+}
+
+// NCCL's part of a call waits for the dead on the device, as NCCL does without bps; all are told, and can abort.
+BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 3) ::_exit(0);
+  const Buffer data(kCombined);
+  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+  ncclResult_t state = ncclSuccess;
+  while (state == ncclSuccess) {  // the scenario's own time ends it
+    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
+  BPS_NCCL(ncclCommAbort(comm));
+  synchronize();
+}
+
+// Its calls might come back before they are in their streams.
+BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  auto* nccls = reinterpret_cast<ncclConfig_t*>(&config);
+  BPS_CHECK(ncclCommInitRankConfig(&comm, self.nRanks, self.id(0), self.rank, nccls) == ncclInProgress);
+  for (ncclResult_t state = ncclInProgress; state == ncclInProgress;) BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  BPS_CHECK(!has(callsOfNccl(), "ncclReduceScatter"));
+}
