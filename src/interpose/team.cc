@@ -48,7 +48,8 @@ std::string Team::inWords() const {
 }
 
 bool Team::takes(const Call& call) const {
-  if (call.userOp || call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kLeastBytes) return false;
+  // Averages, and operations of the user, whose numbers come after it, are divided or multiplied once.
+  if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kLeastBytes) return false;
   // A sum of two is the same in any order; the least and the greatest are not where there are NaNs.
   return shape_.anyOrder || call.type < ncclFloat16 || call.op == ncclSum;
 }

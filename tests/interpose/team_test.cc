@@ -78,6 +78,7 @@ BPS_SCENARIO(OnlySumsOfTwoHaveNoOrder, 4, ) {
   BPS_CHECK(!call(kCombined / 4 - 1, ncclFloat32, ncclSum) && !call(kCombined, ncclFloat32, ncclAvg));
   BPS_CHECK(!call(kCombined, ncclFloat32, kMax) && !call(4 * kCombined, ncclFloat8e4m3, ncclSum));
   BPS_EQUAL(call(kCombined, kInt32, kMax), onDevice());
+  BPS_CHECK(!call(kCombined, kInt32, ncclAvg));
   float factor = 2;
   ncclRedOp_t op = ncclSum;
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
