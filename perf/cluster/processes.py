@@ -23,6 +23,13 @@ def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def join_session():
+    """Beside our other children in one session, as the ranks that a launcher starts on a host. Linux shares CPUs among
+    sessions first, so a rank that lets others run would do so for nobody but itself in one of its own."""
+    die_with_parent()
+    os.setpgid(0, 0)
+
+
 def cpu_seconds(pid):
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
@@ -45,8 +52,9 @@ class Child:
         enter = ["ip", "netns", "exec", namespace] if namespace else []
         with open(self.out, "w") as out, open(self.err, "w") as err:
             self.process = subprocess.Popen(enter + words, env=environment, stdout=out, stderr=err,
-                                            stdin=subprocess.DEVNULL, start_new_session=True,
-                                            preexec_fn=die_with_parent)
+                                            stdin=subprocess.DEVNULL,
+                                            start_new_session=namespace is not None,
+                                            preexec_fn=die_with_parent if namespace else join_session)
         self.pid = self.process.pid
 
     def status(self):

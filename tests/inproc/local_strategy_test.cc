@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 
 #include "tests/support/cluster.h"
 #include "tests/support/data.h"
@@ -27,6 +29,7 @@ struct Shape {
   size_t servers = 0;
   std::string topology, strategy;
   int rails = 0;
+  int turn = 0;  // with which type and operation it begins
 
   size_t ranks() const { return std::accumulate(machines.begin(), machines.end(), size_t{0}); }
 };
@@ -78,15 +81,35 @@ bool exactInAnyOrder(const Case& c) {
   return !floating || c.op == CallOp::kMax || c.op == CallOp::kMin;
 }
 
-// All types and operations, and sizes around those of a part, an element for each rank, a chunk and several chunks.
+constexpr int kOps = 6, kPairs = static_cast<int>(kDataTypes) * kOps;
+
+// Not under a sanitizer, where it would take half an hour.
+bool longRun() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return false;
+#endif
+#endif
+  const char* text = std::getenv("BPS_TEST_LONG");
+  return text != nullptr && std::string_view(text) == "1";
+}
+
+// Sizes around those of a part, an element for each rank, a chunk and several chunks; with every type and operation in
+// a long run, else with one of these each, others in every shape.
 std::vector<Case> casesFor(const Shape& shape, bool ring) {
   std::vector<Case> cases;
-  int turn = 0;
+  int turn = shape.turn;
   for (const size_t count : {0UL, 1UL, 3UL, 7UL, 8UL, 9UL, 65UL, 511UL, 1031UL, 2047UL, 2048UL, 2049UL, 2051UL, 16383UL,
                              32768UL, 33001UL, 70003UL})
-    for (int i = 0; i < 3; ++i, ++turn) {
-      const Case c{static_cast<DataType>(turn % kDataTypes), static_cast<CallOp>((turn / 2) % 6), count};
-      if (!ring || exactInAnyOrder(c)) cases.push_back(c);
+    for (int left = longRun() ? kPairs : 1; left > 0; --left) {
+      Case c;
+      do {
+        const int pair = turn++ * 29 % kPairs;  // 29: neighbours differ in both
+        c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count};
+      } while (ring && !exactInAnyOrder(c));
+      cases.push_back(c);
     }
   cases.push_back({ring ? DataType::kInt32 : DataType::kFloat32, CallOp::kSum, 300007 + shape.ranks()});
   return cases;
@@ -218,16 +241,34 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
   return name + std::to_string(info.index);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, LocalStrategy,
-    testing::Values(Shape{{8}, 0, "pcie_only", "auto"}, Shape{{8}, 0, "pcie_only", "flat_ring"},
-                    Shape{{8}, 0, "nvlink", "rooted"}, Shape{{4, 4, 4}, 0, "eight_nics", "scatter"},
-                    Shape{{4, 4, 4}, 2, "nvlink", "auto"}, Shape{{3, 1}, 1, "eight_nics", "rooted"},
-                    Shape{{1, 3}, 0, "pcie_only", "flat_ring"}, Shape{{1, 1, 1, 1}, 1, "pcie_only", "auto"},
-                    Shape{{5, 2}, 0, "cpu[sw[gpu*3] nic] cpu[gpu]", "cpu_assisted"},
-                    Shape{{8, 8}, 1, "pcie_only", "auto", 8}, Shape{{3, 4, 3}, 2, "eight_nics", "scatter", 3},
-                    Shape{{4, 4}, 0, "nvlink", "rooted", 4}, Shape{{3, 1}, 1, "pcie_only", "auto", 3}),
-    shapeName);
+// A long run has every strategy on all machines; where it costs most, a short one has half of them.
+std::vector<Shape> everyShape() {
+  const std::array<Shape, 4> strategies = {Shape{{}, 0, "pcie_only", "cpu_assisted"},
+                                           Shape{{}, 1, "eight_nics", "scatter"}, Shape{{}, 2, "nvlink", "rooted"},
+                                           Shape{{}, 0, "pcie_only", "flat_ring"}};
+  const auto with = [&](std::vector<size_t> machines, std::vector<size_t> chosen, std::vector<Shape>& shapes) {
+    for (size_t i = 0; i < strategies.size(); ++i) {
+      if (!longRun() && std::find(chosen.begin(), chosen.end(), i) == chosen.end()) continue;
+      shapes.push_back(strategies[i]);
+      shapes.back().machines = machines;
+      if (machines.size() == 1) shapes.back().servers = 0;
+    }
+  };
+  std::vector<Shape> shapes = {{{5, 2}, 0, "cpu[sw[gpu*3] nic] cpu[gpu]", "cpu_assisted"},
+                               {{8, 8}, 1, "pcie_only", "auto", 8},
+                               {{3, 4, 3}, 2, "eight_nics", "scatter", 3},
+                               {{4, 4}, 0, "nvlink", "rooted", 4},
+                               {{3, 1}, 1, "pcie_only", "auto", 3}};
+  with({8}, {0, 1, 2, 3}, shapes);
+  with({8, 8}, {3}, shapes);
+  with({4, 4, 4}, {1, 2}, shapes);
+  with({1, 1, 1, 1}, {0}, shapes);
+  with({1, 3}, {0, 1, 2, 3}, shapes);
+  for (size_t i = 0; i < shapes.size(); ++i) shapes[i].turn = static_cast<int>(17 * i);
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LocalStrategy, testing::ValuesIn(everyShape()), shapeName);
 INSTANTIATE_TEST_SUITE_P(Shapes, LinkCounters,
                          testing::Values(Shape{{8}, 0, "pcie_only", "auto"}, Shape{{8}, 0, "pcie_only", "flat_ring"},
                                          Shape{{8, 8}, 1, "pcie_only", "auto"}, Shape{{8}, 0, "eight_nics", "rooted"},

@@ -62,6 +62,30 @@ holds "$WORK/0.json" 'machine["ranks"] == ["CPU 0", "CPU 1"]'  # a file for NCCL
 BPS_RAILS=8 counted 2 8 8M
 holds "$WORK/0.json" 'machine["rails"] == list(range(8)) and all(w(f"switch P{i} - CPU {i}") == M for w in (up, down) for i in (0, 1))'
 
+# Every type and operation is right where machines have different numbers of ranks, and in a long run on all machines and
+# by every strategy, with sizes around those of a chunk and of several.
+right() {
+  local file=$1 ranks=$2; shift 2
+  BPS_TOPO_FILE=$data/$file.xml BPS_PARTITION_BYTES=8K BPS_DIRECT_BYTES=64 BPS_EAGER_BYTES=1K timeout 200 \
+    "$BIN/bps-run" -n "${ranks%x*}" -m "${ranks#*x}" -s 1 -- "$@" -d all -o all -c 1 -n 1 -w 0 > "$WORK/out" 2>&1 ||
+    fail "$file $ranks $*: $(tail -n 5 "$WORK/out")"
+  grep -q '^# Out of bounds values : 0 OK' "$WORK/out" || fail "wrong results: $file $ranks $*: $(cat "$WORK/out")"
+}
+printf '#!/bin/sh\n[ "$BPS_RANK" = 0 ] && BPS_HOSTID=one || BPS_HOSTID=three\nexport BPS_HOSTID\nexec "%s/bps-perf" "$@"\n' \
+  "$(realpath "$BIN")" > "$WORK/one_and_three"
+chmod +x "$WORK/one_and_three"
+right nvlink 4x1 "$WORK/one_and_three" -b 12K -e 12K
+if [ "${BPS_TEST_LONG:-0}" = 1 ]; then
+  for way in pcie_only:cpu_assisted eight_nics:scatter nvlink:rooted pcie_only:flat_ring; do
+    export BPS_STRATEGY=${way#*:}
+    for sizes in "-b 4 -e 256K -f 16" "-b 8184 -e 8200 -i 8" "-b 32760 -e 32776 -i 8"; do
+      for ranks in 1x8 2x8 3x4 4x1; do right "${way%:*}" $ranks "$BIN/bps-perf" $sizes; done
+      right "${way%:*}" 4x1 "$WORK/one_and_three" $sizes
+    done
+    unset BPS_STRATEGY
+  done
+fi
+
 printf '<system version="1">\n<cpu numaid="0">\n<pci busid="a" class="gpu"/>\n</cpu></system>' > "$WORK/bad.xml"
 BPS_TOPO_FILE=$WORK/bad.xml timeout 30 "$BIN/bps-run" -n 1 -m 2 -- "$BIN/bps-perf" > "$WORK/out" 2>&1 &&
   fail "exit 0 with a bad file"
