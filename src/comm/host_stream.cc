@@ -26,6 +26,11 @@ bool BufferRange::overlaps(const BufferRange& other) const {
   return bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + bytes;
 }
 
+bool BufferRange::covers(const BufferRange& other) const {
+  const auto a = reinterpret_cast<uintptr_t>(begin), b = reinterpret_cast<uintptr_t>(other.begin);
+  return a <= b && b + other.bytes <= a + bytes;
+}
+
 bool StreamEntry::mayStart() const {
   return std::all_of(waitsFor.begin(), waitsFor.end(),
                      [](const auto& earlier) { return earlier->done.load(std::memory_order_acquire); });
@@ -63,11 +68,22 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->stream = shared_from_this();
   entry->worker = std::move(worker);
   MutexLock lock(mutex_);
-  for (const auto& earlier : pending_) {
-    if (!earlier->writes.overlaps(reads) && !earlier->writes.overlaps(writes) && !earlier->reads.overlaps(writes))
-      continue;
-    entry->waitsFor.push_back(earlier);
-    if (earlier->worker != entry->worker) earlier->dependents.push_back(entry->worker);
+  // Whoever touches what an earlier call writes comes before or after that call; once it is waited for, so are those
+  // before it. Thousands of calls on the same buffers would otherwise wait for each other one by one. Only a call of
+  // the same worker stands for others: if it ends early its worker has failed, and this call will not start at all.
+  bool readsInOrder = false, writesInOrder = false;
+  for (auto i = pending_.rbegin(); i != pending_.rend() && !(readsInOrder && writesInOrder); ++i) {
+    StreamEntry& earlier = **i;
+    const bool concerned = (!readsInOrder && earlier.writes.overlaps(reads)) ||
+                           (!writesInOrder && (earlier.writes.overlaps(writes) || earlier.reads.overlaps(writes)));
+    if (!concerned) continue;
+    entry->waitsFor.push_back(*i);
+    if (earlier.worker != entry->worker) {
+      earlier.dependents.push_back(entry->worker);
+    } else {
+      readsInOrder = readsInOrder || earlier.writes.covers(reads);
+      writesInOrder = writesInOrder || earlier.writes.covers(writes);
+    }
   }
   pending_.push_back(entry);
   return entry;
@@ -79,7 +95,10 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
     MutexLock lock(mutex_);
     if (failure_.ok() && !outcome.ok()) failure_ = outcome.clone();
     entry.done.store(true, std::memory_order_release);
-    std::erase_if(pending_, [&](const auto& pending) { return pending.get() == &entry; });
+    // Most often the first: calls end nearly in their order.
+    const auto ended =
+        std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) { return pending.get() == &entry; });
+    if (ended != pending_.end()) pending_.erase(ended);
     dependents.swap(entry.dependents);
     changed_.notifyAll();
   }

@@ -37,6 +37,7 @@ struct BufferRange {
   const void* begin = nullptr;
   size_t bytes = 0;
   bool overlaps(const BufferRange& other) const;
+  bool covers(const BufferRange& other) const;
 };
 
 // One call's place in its stream.
@@ -44,7 +45,7 @@ struct StreamEntry final : StreamPlace {
   BufferRange reads, writes;
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
-  std::vector<std::shared_ptr<StreamEntry>> waitsFor;  // earlier calls whose buffers overlap
+  std::vector<std::shared_ptr<StreamEntry>> waitsFor;  // earlier calls whose buffers overlap, see HostStream::enter()
   std::atomic<bool> done{false};
   std::vector<std::shared_ptr<StreamWorker>> dependents;  // guarded by the stream's mutex: nudged when done
 

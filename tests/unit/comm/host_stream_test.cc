@@ -40,6 +40,31 @@ TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
   HostStream::destroy(stream.get());
 }
 
+// Thousands of them would take seconds if each waited for all before it.
+TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto one = worker(), other = worker();
+  const auto reads = stream->enter(range(memory, 0, 32), range(memory, 40, 8), one);
+  const auto a = stream->enter(range(memory, 0, 16), range(memory, 0, 16), one);
+  const auto b = stream->enter(range(memory, 0, 16), range(memory, 0, 16), one);
+  const auto c = stream->enter(range(memory, 4, 8), range(memory, 4, 8), one);
+  EXPECT_EQ(b->waitsFor.size(), 1U);
+  EXPECT_EQ(c->waitsFor.size(), 1U);
+  const auto wider = stream->enter(range(memory, 0, 20), range(memory, 0, 20), one);
+  EXPECT_EQ(wider->waitsFor.size(), 4U) << "none of those before it writes all of it";
+  const auto ofOther = stream->enter(range(memory, 0, 20), range(memory, 0, 20), other);
+  EXPECT_EQ(ofOther->waitsFor.size(), 5U) << "a call of another worker may end early";
+  for (const auto& entry : {reads, a, b, c}) {
+    EXPECT_FALSE(wider->mayStart());
+    stream->complete(*entry, Status());
+  }
+  EXPECT_TRUE(wider->mayStart());
+  EXPECT_FALSE(ofOther->mayStart());
+  for (const auto& entry : {wider, ofOther}) stream->complete(*entry, Status());
+  HostStream::destroy(stream.get());
+}
+
 TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
