@@ -68,9 +68,10 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->stream = shared_from_this();
   entry->worker = std::move(worker);
   MutexLock lock(mutex_);
-  // Whoever touches what an earlier call writes comes before or after that call; once it is waited for, so are those
-  // before it. Thousands of calls on the same buffers would otherwise wait for each other one by one. Only a call of
-  // the same worker stands for others: if it ends early its worker has failed, and this call will not start at all.
+  // Whoever writes what a call reads, or touches what it writes, comes before or after that call; once it is waited
+  // for, so are those before it. Thousands of calls on the same buffers would otherwise wait for each other one by one.
+  // Only a call of the same worker stands for others: if it ends early its worker has failed, and this call will not
+  // start at all.
   bool readsInOrder = false, writesInOrder = false;
   for (auto i = pending_.rbegin(); i != pending_.rend() && !(readsInOrder && writesInOrder); ++i) {
     StreamEntry& earlier = **i;
@@ -81,7 +82,7 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
     if (earlier.worker != entry->worker) {
       earlier.dependents.push_back(entry->worker);
     } else {
-      readsInOrder = readsInOrder || earlier.writes.covers(reads);
+      readsInOrder = readsInOrder || earlier.reads.covers(reads) || earlier.writes.covers(reads);
       writesInOrder = writesInOrder || earlier.writes.covers(writes);
     }
   }

@@ -51,6 +51,12 @@ TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
   const auto c = stream->enter(range(memory, 4, 8), range(memory, 4, 8), one);
   EXPECT_EQ(b->waitsFor.size(), 1U);
   EXPECT_EQ(c->waitsFor.size(), 1U);
+  const auto out = stream->enter(range(memory, 48, 8), range(memory, 56, 8), one);
+  const auto again = stream->enter(range(memory, 48, 8), range(memory, 56, 8), one);
+  const auto writesInput = stream->enter(range(memory, 0, 8), range(memory, 48, 8), one);
+  EXPECT_EQ(again->waitsFor, std::vector{out});
+  EXPECT_EQ(writesInput->waitsFor, (std::vector{again, out, c, b})) << "both that read it; b stands for a";
+  for (const auto& entry : {out, again, writesInput}) stream->complete(*entry, Status());
   const auto wider = stream->enter(range(memory, 0, 20), range(memory, 0, 20), one);
   EXPECT_EQ(wider->waitsFor.size(), 4U) << "none of those before it writes all of it";
   const auto ofOther = stream->enter(range(memory, 0, 20), range(memory, 0, 20), other);
