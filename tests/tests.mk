@@ -88,18 +88,18 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
-# Sources compiled and not linked, for FLAVOUR=tsa and to try another compiler: all, and those in no test program.
-compiled-rest: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
-compiled-rest: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
-compiled: compiled-rest $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
+# All sources compiled and not linked, for FLAVOUR=tsa and to try another compiler.
+compiled: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
+compiled: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
+compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
   $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
-.PHONY: libraries compiler fuzzers compiled compiled-rest
+.PHONY: libraries compiler fuzzers compiled
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.
 QUICK_release := -O0 -g1
 QUICK_asan    := -O0
 QUICK_tsan    := -O0
-QUICK_TESTS := $(QUICK_$(FLAVOUR)) $(if $(IS_CLANG),-Wno-sign-conversion)
+QUICK_TESTS := $(QUICK_$(FLAVOUR)) $(if $(filter release,$(FLAVOUR)),-g0) $(if $(IS_CLANG),-Wno-sign-conversion)
 $(BUILD)/obj/tests/%.o: private CXXFLAGS += $(QUICK_TESTS)
 $(BUILD)/obj/tests/%.gch: private CXXFLAGS += $(QUICK_TESTS)
 $(BUILD)/obj/tools/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR))

@@ -1,14 +1,14 @@
 #!/bin/bash
-# clang-tidy over all product code. The sources of a directory (of src: of several) are read as one, which spares
-# reading the same headers again for each; where they cannot be (two have a name of their own in common), each by
-# itself. What was clean is remembered under build/lint by the content of the sources, of every header of ours and of
-# .clang-tidy.
+# clang-tidy over all product code, with clang's own warnings and its analysis of locks. The sources of a directory (of
+# src: of several) are read as one, which spares reading the same headers again for each; where they cannot be (two have
+# a name of their own in common), each by itself. What was clean is remembered under build/lint by the content of the
+# sources, of every header of ours and of .clang-tidy.
 . "$(dirname "$0")/common.sh"
 tool=$(command -v clang-tidy-14 || command -v clang-tidy) || skip "no clang-tidy"
 "$tool" --version | grep -q 'version 14\.' || skip "clang-tidy is not version 14, others find other things"
 cache=build/lint
 mkdir -p "$cache"
-flags=(-I. -Iinclude -std=c++20 -pthread)
+flags=(-I. -Iinclude -std=c++20 -pthread -Wall -Wextra -Wpedantic -Wconversion -Wthread-safety)
 
 # stamp FILE...: names the state in which the files are now. Their headers come from the compiler's dependency lists.
 stamp() {

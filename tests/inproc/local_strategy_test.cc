@@ -85,15 +85,8 @@ constexpr int kOps = 6, kPairs = static_cast<int>(kDataTypes) * kOps;
 
 // Not under a sanitizer, where it would take half an hour.
 bool longRun() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return false;
-#endif
-#endif
   const char* text = std::getenv("BPS_TEST_LONG");
-  return text != nullptr && std::string_view(text) == "1";
+  return !kSanitized && text != nullptr && std::string_view(text) == "1";
 }
 
 // Sizes around those of a part, an element for each rank, a chunk and several chunks; with every type and operation in

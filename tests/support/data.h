@@ -8,6 +8,20 @@
 
 namespace bps::test {
 
+// A sanitizer makes a program several times slower: there, fewer seeds and less data for what is repeated. The plain
+// program has all of it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 using Bytes = std::vector<uint8_t>;
 
 // Values of moderate size that are different for every rank and element, and round when summed.
