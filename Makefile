@@ -39,7 +39,10 @@ LDFLAGS  += -pthread
 
 comma        := ,
 SANITIZED    := -O1 -g1 -fno-sanitize-recover=all -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-maybe-uninitialized)
-FLAVOUR_asan := $(SANITIZED) -fsanitize=$(if $(IS_CLANG),fuzzer-no-link$(comma))address,undefined
+FLAVOUR_asan := $(SANITIZED) -fsanitize=address,undefined
+# For what the fuzzers are linked with; -fsanitize=fuzzer-no-link by its parts, since that needs precompiled headers of
+# its own.
+COVERAGE_asan := $(if $(IS_CLANG),-fsanitize-coverage=inline-8bit-counters$(comma)pc-table$(comma)indirect-calls$(comma)trace-cmp)
 FLAVOUR_tsan := $(SANITIZED) -fsanitize=thread
 FLAVOUR_tsa  := -fsyntax-only
 CXXFLAGS += $(FLAVOUR_$(FLAVOUR))
@@ -92,7 +95,7 @@ $(BUILD)/command: FORCE
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/command
 	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(PRECOMPILED) $(CPPFLAGS) $(CXXFLAGS) $(EXTRA_$(subst /,_,$*)) -c $< -o $@
+	$(CCACHE) $(CXX) $(PRECOMPILED) $(CPPFLAGS) $(CXXFLAGS) $(COVERAGE) $(EXTRA_$(subst /,_,$*)) -c $< -o $@
 	$(if $(filter tsa,$(FLAVOUR)),@touch $@)
 
 # Headers that nearly every source includes are compiled once for each set of options, which saves a third of a build

@@ -78,7 +78,8 @@ compiler:
 # leaves out the kernels: they take long to instrument and parse nothing.
 FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
-  $(filter-out %/main.cc,$(PERF_SRCS))
+  perf/workload/safetensors.cc
+$(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
 $(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
 	@mkdir -p $(@D)
 	@rm -f $@
