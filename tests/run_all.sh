@@ -85,41 +85,50 @@ run_scripts() {
   done
 }
 
-# flavour NAME TARGET...: builds it.
-flavour() {
+# build_ahead: the sanitized programs, one after the other in the background, with what the tests, which mostly wait,
+# leave of the processors. built() waits for one of them.
+build_ahead() {
+  rm -f "$logs"/*.ahead
+  (
+    stage asan asan "${suites[@]/#/build/asan/tests/}" libraries
+    stage tsan tsan "${suites[@]/#/build/tsan/tests/}" libraries
+    has_clang && stage fuzzers asan fuzzers
+  ) &
+  ahead=$!
+}
+
+# stage NAME FLAVOUR TARGET...
+stage() {
+  nice -n 19 make --no-print-directory -j"$jobs" "FLAVOUR=$2" "${@:3}" >"$logs/build_$1.log" 2>&1
+  echo $? >"$logs/$1.ahead.new"
+  mv "$logs/$1.ahead.new" "$logs/$1.ahead"
+}
+
+# built NAME
+built() {
   local log=$logs/build_$1.log start=$SECONDS
-  if make --no-print-directory -j"$jobs" "FLAVOUR=$1" "${@:2}" >"$log" 2>&1; then
-    say "" "built flavour $1, $(seconds $start)"
+  until [ -e "$logs/$1.ahead" ] || ! kill -0 "$ahead" 2>/dev/null; do sleep 0.5; done
+  if [ "$(cat "$logs/$1.ahead" 2>/dev/null)" = 0 ]; then
+    say "" "built $1, waited $(seconds $start)"
   else
-    fail "build of flavour $1"
+    fail "build of $1"
     grep -E ' error: |undefined reference|multiple definition|\*\*\* ' "$log" | head -n 30 | cut -c1-300 | sed 's/^/      /'
     return 1
   fi
 }
 
-# begin FLAVOUR TARGET...: builds it in the background, with what the tests, which mostly wait, leave of the processors.
-begin() {
-  nice -n 19 make --no-print-directory -j"$jobs" "FLAVOUR=$1" "${@:2}" >/dev/null 2>&1 &
-  ahead=$!
-}
-
 has_clang() { make -s --no-print-directory FLAVOUR=asan compiler | grep -q clang; }
 
 # sanitizers: the suites with their run-time checkers, zero suppressions; the unit tests in the long version only, where
-# time allows. While one flavour's tests run the next one is built.
+# time allows.
 suites=(inproc)
 [ "$long" = 1 ] && suites+=(unit)
-asan=("${suites[@]/#/build/asan/tests/}" libraries)
 sanitizers() {
-  local tsan=("${suites[@]/#/build/tsan/tests/}" libraries) suite
-  wait "$ahead"
-  flavour asan "${asan[@]}"
-  begin tsan "${tsan[@]}"
-  for suite in "${suites[@]}"; do gtest build/asan "$suite" 400; done
-  wait "$ahead"
-  flavour tsan "${tsan[@]}" || return
-  if has_clang; then begin asan fuzzers; fi
-  for suite in "${suites[@]}"; do gtest build/tsan "$suite" 400; done
+  local flavour suite
+  for flavour in asan tsan; do
+    built "$flavour" || continue
+    for suite in "${suites[@]}"; do gtest "build/$flavour" "$suite" 400; done
+  done
 }
 
 # fuzz NAME: as run_scripts wants it, a program that is right when it ends with 0.
@@ -140,11 +149,13 @@ run_fuzzers() {
     skip "fuzzing: no clang++ with its sanitizers"
     return
   fi
-  wait "$ahead"
   # The product has been compiled by clang, with its analysis of locks, in check lint; here the tests are too, each
   # source with no headers but those it includes.
-  if [ "$long" = 1 ]; then flavour tsa compiled && pass "clang compiles everything; thread-safety analysis"; fi
-  flavour asan fuzzers || return
+  if [ "$long" = 1 ]; then
+    stage tsa tsa compiled
+    built tsa && pass "clang compiles everything; thread-safety analysis"
+  fi
+  built fuzzers || return
   local names=() name
   for source in tests/fuzz/*.cc; do names+=("$(basename "$source" .cc)"); done
   export -f fuzz
@@ -157,7 +168,7 @@ run_fuzzers() {
 
 main() {
   run_checks
-  begin asan "${asan[@]}"
+  build_ahead
   gtest "$build" unit 300
   gtest "$build" inproc 400
   [ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
