@@ -38,7 +38,7 @@ CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pt
 LDFLAGS  += -pthread
 
 comma        := ,
-SANITIZED    := -O1 -g1 -fno-sanitize-recover=all -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-maybe-uninitialized)
+SANITIZED    := -DBPS_SANITIZED -O1 -g1 -fno-sanitize-recover=all -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-maybe-uninitialized)
 FLAVOUR_asan := $(SANITIZED) -fsanitize=address,undefined
 # For what the fuzzers are linked with; -fsanitize=fuzzer-no-link by its parts, since that needs precompiled headers of
 # its own.

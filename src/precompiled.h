@@ -1,5 +1,5 @@
-// What nearly every source includes, compiled once where the Makefile precompiles headers. Nobody includes this file,
-// and no source may rely on it: each includes what it uses.
+// What nearly every source includes, compiled once where the Makefile precompiles headers. No source includes this file
+// or may rely on it: each includes what it uses.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -89,12 +89,15 @@ run_scripts() {
 # leave of the processors. built() waits for one of them.
 build_ahead() {
   rm -f "$logs"/*.ahead
+  set -m # a process group of its own, which ends with us
   (
     stage asan asan "${suites[@]/#/build/asan/tests/}" libraries
     stage tsan tsan "${suites[@]/#/build/tsan/tests/}" libraries
     has_clang && stage fuzzers asan fuzzers
   ) &
   ahead=$!
+  set +m
+  trap 'kill -- -"$ahead" 2>/dev/null' EXIT
 }
 
 # stage NAME FLAVOUR TARGET...

@@ -1,10 +1,13 @@
-// PageBuffer: page-aligned memory that frees itself.
+// PageBuffer: page-aligned memory that frees itself. And memory that is freed, given back to the machine.
 #pragma once
+#include <malloc.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace bps {
@@ -34,5 +37,14 @@ class PageBuffer {
   std::unique_ptr<uint8_t, Free> memory_;
   size_t bytes_ = 0;
 };
+
+// What the process has freed belongs to the machine again, not to its allocator. From any thread.
+inline void giveBackFreedMemory() {
+  // Where another allocator stands in for the C library's (a sanitizer's, jemalloc), this is the first call that the
+  // library's own gets. It then sets itself up, and two threads may not do so at once.
+  static Mutex mutex;
+  MutexLock lock(mutex);
+  ::malloc_trim(0);
+}
 
 }  // namespace bps

@@ -11,13 +11,6 @@
 #include "src/interpose/agreement/device.h"
 
 namespace bps::interpose {
-namespace {
-
-// How long an abort waits for a first call to notice it before it lets NCCL end what that call waits for.
-constexpr std::chrono::milliseconds kLeaving{500};
-
-}  // namespace
-
 Shadow::~Shadow() { end(Ending::kAbort); }
 
 ncclResult_t Shadow::settle() {

@@ -17,13 +17,11 @@ namespace {
 constexpr size_t kLeastBytes = 256U << 10;
 // A call is cut into so many pieces at most, and none smaller than this.
 constexpr size_t kPieces = 8, kLeastPiece = 4U << 20;
-// As in Shadow::end().
-constexpr std::chrono::milliseconds kLeaving{500};
 
-ncclResult_t ncclOf(const Status& status) {
+ncclResult_t told(const Status& status) {
   if (status.ok()) return ncclSuccess;
   logWarn(Subsystem::kColl, "{}", status.message());
-  return static_cast<ncclResult_t>(status.code());
+  return ncclOf(static_cast<bpsResult_t>(status.code()));
 }
 
 void* at(const void* buffer, size_t element, const Call& call) {
@@ -50,7 +48,8 @@ std::string Team::inWords() const {
 bool Team::takes(const Call& call) const {
   // Averages, and operations of the user, whose numbers come after it, are divided or multiplied once.
   if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kLeastBytes) return false;
-  // A sum of two is the same in any order; the least and the greatest are not where there are NaNs.
+  // A sum of two is the same in any order (but for which NaN a NaN is); the least and the greatest are not where there
+  // are NaNs.
   return shape_.anyOrder || call.type < ncclFloat16 || call.op == ncclSum;
 }
 
@@ -97,10 +96,10 @@ ncclResult_t Team::issue(const Call& call) {
 ncclResult_t Team::issueInGroup(const Call& call) {
   Call aside = call;
   aside.stream = aside_->get();
-  ncclResult_t first = ncclOf(cuda::follow(device_, aside.stream, call.stream));
+  ncclResult_t first = told(cuda::follow(device_, aside.stream, call.stream));
   if (first != ncclSuccess) return first;
   std::thread([&] { first = issue(aside); }).join();
-  return first != ncclSuccess ? first : ncclOf(cuda::follow(device_, call.stream, aside.stream));
+  return first != ncclSuccess ? first : told(cuda::follow(device_, call.stream, aside.stream));
 }
 
 ncclResult_t Team::issuePieces(const Call& call) {
@@ -113,7 +112,7 @@ ncclResult_t Team::issuePieces(const Call& call) {
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (owns())
-      if (const ncclResult_t done = ncclOf(cuda::follow(device_, call.stream, streams_[i]->get())); done != ncclSuccess)
+      if (const ncclResult_t done = told(cuda::follow(device_, call.stream, streams_[i]->get())); done != ncclSuccess)
         return done;
     if (const ncclResult_t done = spreadOut(call, pieces[i]); done != ncclSuccess) return done;
   }
@@ -128,9 +127,9 @@ ncclResult_t Team::gatherIn(const Call& call, const Piece& piece) {
     if (call.send == call.recv) return ncclSuccess;
     const cuda::Api& api = device_.api();
     Result<cuda::Context> context = cuda::contextOf(device_, call.stream);
-    if (!context.ok()) return ncclOf(context.error());
+    if (!context.ok()) return told(context.error());
     const cuda::Scope scope(api, std::move(context).value());
-    return ncclOf(cuda::check(
+    return told(cuda::check(
         api,
         api.memcpyAsync(reinterpret_cast<cuda::Address>(at(call.recv, piece.offset, call)),
                         reinterpret_cast<cuda::Address>(send), piece.count * call.elementBytes(), call.stream),
@@ -156,7 +155,7 @@ ncclResult_t Team::gatherIn(const Call& call, const Piece& piece) {
 
 // bps all-reduces this owner's part, on a stream beside the caller's.
 ncclResult_t Team::exchange(const Call& call, const Piece& piece, cudaStream_t stream) {
-  const ncclResult_t follows = ncclOf(cuda::follow(device_, stream, call.stream));
+  const ncclResult_t follows = told(cuda::follow(device_, stream, call.stream));
   if (follows != ncclSuccess) return follows;
   const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
   void* data = at(call.recv, mine.offset, call);

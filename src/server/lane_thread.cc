@@ -1,6 +1,5 @@
 #include "src/server/lane_thread.h"
 
-#include <malloc.h>
 #include <sched.h>
 
 #include <future>
@@ -8,6 +7,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/base/memory.h"
 
 namespace bps {
 
@@ -88,7 +88,7 @@ void LaneThread::dropJob(uint64_t id) {
   bytesOfEnded_ += found->second.job->bytesSummed();
   found->second.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
   entries_.erase(found);
-  ::malloc_trim(0);  // a job's memory belongs to the machine again, not to our allocator
+  giveBackFreedMemory();
 }
 
 void LaneThread::fail(uint64_t id, Entry& entry, Status why) {

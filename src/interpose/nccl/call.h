@@ -1,5 +1,6 @@
 // A call of the application's.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -35,6 +36,10 @@ struct Call {
   // 0: of a type that is not known, or more than there can be.
   size_t bytes() const { return count <= SIZE_MAX / 8 ? count * elementBytes() : 0; }
 };
+
+// How long an abort waits for a thread that is in NCCL to notice it, before it lets NCCL end what that thread waits
+// for.
+inline constexpr std::chrono::milliseconds kLeaving{500};
 
 // NCCL before 2.30 has no word for a time-out.
 inline ncclResult_t ncclOf(bpsResult_t result) {
