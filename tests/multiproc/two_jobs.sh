@@ -21,6 +21,17 @@ wait_for 5 settled $((before_one * 11 / 10)) $((before_two * 11 / 10)) ||
   fail "memory: $before_one -> $(rss_kb "$one") KiB, $before_two -> $(rss_kb "$two") KiB"
 same_fds() { [ "$(open_fds "$one")" -le "$fds" ]; }
 wait_for 5 same_fds || fail "descriptors: $fds -> $(open_fds "$one")"
-kill -TERM "$one" "$two"
+# What it says of itself. The port was left to the system.
+"$BIN/bps-server" --listen 127.0.0.1:0 --metrics 127.0.0.1:0 > "$WORK/three.out" 2> "$WORK/three.err" &
+three=$!; PIDS+=("$three")
+wait_for 10 grep -q '^listening on' "$WORK/three.out" || fail "the third does not listen: $(cat "$WORK/three.err")"
+BPS_SERVERS=$(sed -n 's/^listening on //p' "$WORK/three.out") \
+  "$BIN/bps-run" -n 2 -- "$BIN/bps-perf" -b 1M -e 1M -n 2 -c 0 > "$WORK/counted" 2>&1 || fail "$(tail -n 5 "$WORK/counted")"
+metrics() { exec 9<> "/dev/tcp/$1" && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&9 && cat <&9; exec 9>&-; }
+address=$(sed -n 's/^metrics on //p' "$WORK/three.out")
+metrics "${address/:/\/}" > "$WORK/metrics" || fail "no metrics at \"$address\""
+grep -qE '^bps_summed_bytes_total [1-9][0-9]{6,}\s*$' "$WORK/metrics" || fail "nothing was counted: $(cat "$WORK/metrics")"
+kill -TERM "$one" "$two" "$three"
+wait "$three" || fail "server exit $? on SIGTERM"
 wait "$one" || fail "server exit $? on SIGTERM"
 wait "$two" || fail "server exit $? on SIGTERM"

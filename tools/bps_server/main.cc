@@ -98,7 +98,10 @@ Status serve(const Options& options) {
   const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
   const auto server = BPS_TRY(server::ControlServer::create(env, address, key, *runner));
   std::unique_ptr<Metrics> metrics;
-  if (!options.metrics.empty()) metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
+  if (!options.metrics.empty()) {
+    metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
+    std::printf("metrics on %s\n", metrics->address().text().c_str());
+  }
   std::printf("listening on %s\n", server->address().text().c_str());
   std::fflush(stdout);
   const SignalThread onSignals(*server);

@@ -25,7 +25,9 @@ Result<std::unique_ptr<Metrics>> Metrics::serve(const std::string& where, std::f
   const HostPort hostPort = BPS_TRY(parseHostPort(where, 0));
   const Address address = BPS_TRY(resolve(hostPort, Deadline::in(std::chrono::seconds(10)))).front();
   UniqueFd listener = BPS_TRY(listenOn(address, 16));
-  std::unique_ptr<Metrics> metrics(new Metrics(std::move(listener), BPS_TRY(Doorbell::create()), std::move(text)));
+  const Address bound = BPS_TRY(localAddress(listener.get()));
+  std::unique_ptr<Metrics> metrics(
+      new Metrics(std::move(listener), bound, BPS_TRY(Doorbell::create()), std::move(text)));
   Metrics* self = metrics.get();
   metrics->thread_ = std::thread([self] { [[maybe_unused]] const Status ended = guarded([self] { self->run(); }); });
   return metrics;
