@@ -16,8 +16,9 @@
 namespace bps::interpose {
 namespace {
 
-// Calls that are not ours to look at: with BPS_DISABLE=1 all, and what NCCL calls for itself.
-bool transparent() { return InsideNccl::now() || settings().env.disable; }
+// With BPS_DISABLE=1 nothing is ours to look at. What NCCL calls for itself through our hooks, groups and questions for
+// errors, is the same as if a program had called it, but for the answer to the latter: see fromNccl().
+bool transparent() { return settings().env.disable; }
 
 // Exceptions of the standard library end here.
 template <class Body>
@@ -141,8 +142,10 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return border([&] {
     ncclResult_t drained = ncclSuccess;
-    if (!transparent())
-      if (const auto shadow = knownShadow(comm)) drained = shadow->finalize();
+    const auto shadow = transparent() ? nullptr : knownShadow(comm);
+    if (shadow != nullptr) drained = shadow->finalize();
+    // Aborted meanwhile: for NCCL the communicator is gone.
+    if (drained != ncclSuccess && shadow->ending()) return drained;
     const ncclResult_t finalized = BPS_REAL(ncclCommFinalize, comm);
     return drained != ncclSuccess ? drained : finalized;
   });

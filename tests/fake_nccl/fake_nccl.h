@@ -15,6 +15,10 @@ extern "C" {
 // What was called by its pncclX name since fakeNcclForget(), as "ncclGroupStart ncclAllReduce:1024 ", with the count.
 const char* fakeNcclCalls();
 void fakeNcclForget();
-// The next call of the function ("ncclAllGather") returns this result and does nothing.
-void fakeNcclFail(const char* name, int result);
+// The `after`-th call of the function ("ncclAllGather") from now on, 1: the next, returns this result and does nothing.
+void fakeNcclFail(const char* name, int result, unsigned after = 1);
+// Who asks for errors stays in NCCL for so long.
+void fakeNcclSlowLooks(int milliseconds);
+// How often it was asked for errors by its pncclX name.
+unsigned fakeNcclLooks();
 }

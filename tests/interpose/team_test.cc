@@ -165,6 +165,64 @@ BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBU
   synchronize();
 }
 
+// What fails in one of the team's own communicators is the program's to hear, also where no other one has.
+BPS_SCENARIO(ErrorsOfATeamAreTheCommunicators, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const auto state = [&] {
+    ncclResult_t result = ncclSuccess;
+    BPS_NCCL(ncclCommGetAsyncError(comm, &result));
+    return result;
+  };
+  if (onDevice()) {  // NCCL's for the team is asked after the program's own
+    fakeNcclFail("ncclCommGetAsyncError", ncclSystemError, 2);
+    BPS_EQUAL(static_cast<int>(state()), static_cast<int>(ncclSystemError));
+    BPS_NCCL(state());
+  }
+  self.meet(0);
+  if (onDevice() && self.rank == 0) {  // bps's for the part that this rank owns
+    const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
+    fail("cuMemcpyAsync", 1, 700);
+  }
+  const Buffer data(kCombined);
+  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+  if (onDevice() && self.rank == 0) {
+    while (state() == ncclSuccess) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    BPS_EQUAL(static_cast<int>(state()), static_cast<int>(ncclUnhandledCudaError));
+    BPS_CHECK(has(ncclGetLastError(comm), "cuMemcpyAsync"));
+  }
+  self.meet(1);
+  BPS_NCCL(ncclCommAbort(comm));
+  synchronize();
+}
+
+// An abort comes while another thread completes the team's calls, and then the communicator's.
+BPS_SCENARIO(AbortEndsAFinalizeOfATeam, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank < 2) {  // the other machine does not call
+    const Buffer data(kCombined);
+    std::thread caller(
+        [&] { (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()); });
+    if (onDevice()) caller.join();
+    std::atomic<bool> finalizing{false};
+    std::thread finalizer([&] {
+      finalizing = true;
+      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // what it says of a handle that was freed
+    });
+    while (!finalizing) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, NCCL refuses it
+    BPS_NCCL(ncclCommAbort(comm));
+    finalizer.join();
+    if (caller.joinable()) caller.join();
+    synchronize();
+  }
+  self.meet(1);
+}
+
 // Its calls might come back before they are in their streams.
 BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);

@@ -125,9 +125,4 @@ void logMissing(const char* name) {
   logWarn(Subsystem::kInit, "{} was called, and {} has no such function", name, real != nullptr ? real->path : "NCCL");
 }
 
-int& InsideNccl::depth() {
-  thread_local int depth = 0;
-  return depth;
-}
-
 }  // namespace bps::interpose

@@ -31,19 +31,6 @@ const RealNccl* realNccl();
 // Says once that the real library has no such function.
 void logMissing(const char* name);
 
-// While one exists, this thread is inside NCCL: what comes back to our hooks is NCCL's own business.
-class InsideNccl {
- public:
-  InsideNccl() { ++depth(); }
-  ~InsideNccl() { --depth(); }
-  InsideNccl(const InsideNccl&) = delete;
-  InsideNccl& operator=(const InsideNccl&) = delete;
-  static bool now() { return depth() > 0; }
-
- private:
-  static int& depth();
-};
-
 // What a function returns when there is no NCCL to call.
 template <class Result>
 Result withoutNccl() {
@@ -60,7 +47,6 @@ Result callReal(Result (*RealNccl::*member)(Parameters...), const char* name, Ar
     logMissing(name);
     return withoutNccl<Result>();
   }
-  const InsideNccl inside;
   return (real->*member)(arguments...);
 }
 
