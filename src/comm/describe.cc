@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -62,8 +63,10 @@ Status Communicator::writeTraffic(Deadline deadline) const {
     if (deadline.passed()) return {Code::kRemote, "BPS_TOPO_COUNTERS: a rank of this machine does not finish"};
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+  static std::atomic<unsigned> files{0};  // of this process, which may have many communicators
   std::string path = expandFileName(env_.topoCounters);
   if (const size_t at = path.find("%m"); at != std::string::npos) path.replace(at, 2, fmt::format("{}", self.machine));
+  if (const size_t at = path.find("%c"); at != std::string::npos) path.replace(at, 2, fmt::format("{}", files++));
   errno = 0;
   std::ofstream file(path, std::ios::trunc);
   file << describeTraffic() << "\n" << std::flush;

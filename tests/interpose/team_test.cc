@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "src/base/format.h"
@@ -113,6 +115,24 @@ BPS_SCENARIO(ARankWithoutATeamLeavesAllToBps, 4, {"BPS_DEBUG", "NONE"}) {
   settle(self, comm);
   BPS_NCCL(allReduce(self, comm, kCombined));
   BPS_CHECK(!combined());
+}
+
+// Who counts gets what others get, and a file of each part's communicator: here of what its owner copied.
+BPS_SCENARIO(CountersLeaveTeamsAsTheyAre, 4, {"BPS_TOPO_FILE", "cpu[gpu*2]"}) {
+  self.shareMachines(2);
+  const std::string files =
+      std::string(std::getenv("FAKE_NCCL_DIR")) + "/counters." + std::to_string(::getppid()) + ".";
+  ::setenv("BPS_TOPO_COUNTERS", (files + std::to_string(self.rank) + ".%c").c_str(), 1);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  BPS_EQUAL(combined(), onDevice());
+  BPS_NCCL(ncclCommFinalize(comm));
+  if (!onDevice()) return;
+  std::stringstream text;  // the first file is the part's
+  text << std::ifstream(files + std::to_string(self.rank) + ".0").rdbuf();
+  BPS_CHECK(has(text.str(), fmt::format("\"staging\": {}", kCombined * sizeof(float) / 2)));
+  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(), self.rank % 2 == 0);  // the machine's
 }
 
 // Collectives of a group go before its sends, also those that NCCL does for bps.

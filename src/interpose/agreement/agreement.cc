@@ -27,8 +27,7 @@ uint64_t hashOf(std::string_view text) {  // FNV-1a
 
 // Which team the device is of; 0: none.
 uint64_t teamOf(int device, const Env& env) {
-  // What NCCL moves inside machines cannot be counted.
-  if (env.ncclLocal == "off" || !env.topoCounters.empty() || buffersOnHost()) return 0;
+  if (env.ncclLocal == "off" || buffersOnHost()) return 0;
   return hashOf(localHostId(env) + "\n" + neighbourhoodOf(device, env));
 }
 
@@ -234,7 +233,9 @@ void logTerms(const Shadow& shadow, const Conclusion& what, const Terms& terms, 
           "calls by NCCL ({})",
           head, terms.leastBytes, what.reason, real->path);
   logInfo(Subsystem::kInit, "bps: {}", facts.data());
-  if (terms.team != nullptr) logInfo(Subsystem::kInit, "inside machines: {}", terms.team->inWords());
+  if (terms.team != nullptr)
+    logInfo(Subsystem::kInit, "inside machines: {}{}", terms.team->inWords(),
+            settings().env.topoCounters.empty() ? "" : "; what NCCL copies for it is not in BPS_TOPO_COUNTERS' files");
   else logInfo(Subsystem::kInit, "inside machines: by bps, in host memory ({})", notTeamed);
 }
 
