@@ -110,9 +110,11 @@ void* alias(const void* pointer) {
   return reinterpret_cast<void*>(Arena::get().holds(address) ? Arena::get().aliasOf(address) : address);
 }
 
-bool pageable(const void* pointer) {
+bool pageable(const void* pointer, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(pointer);
   const Lock lock(state().mutex);
-  return find(reinterpret_cast<uintptr_t>(pointer)) == nullptr;
+  const Allocation* known = find(begin);
+  return known == nullptr || (bytes > 0 && find(begin + bytes - 1) != known);
 }
 
 }  // namespace bps::fake
@@ -152,21 +154,32 @@ FAKE_CUDA int cuMemFreeHost(void* memory) {
 FAKE_CUDA int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned) {
   const int failed = enterUnsafe("cuMemHostRegister_v2");
   if (failed != kSuccess) return failed;
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
   const Lock lock(state().mutex);
-  allocations()[reinterpret_cast<uintptr_t>(memory)] = {bytes, Kind::kRegistered, current()->device};
+  if (memory == nullptr || bytes == 0) return kInvalidValue;
+  const auto next = allocations().lower_bound(begin);
+  const bool overlaps = find(begin) != nullptr || (next != allocations().end() && next->first < begin + bytes);
+  if (overlaps) return kAlreadyRegistered;
+  allocations()[begin] = {bytes, Kind::kRegistered, current()->device};
   return kSuccess;
 }
 
 FAKE_CUDA int cuMemHostUnregister(void* memory) {
   const int failed = enterInContext("cuMemHostUnregister");
-  return failed != kSuccess ? failed : release(reinterpret_cast<uintptr_t>(memory));
+  if (failed != kSuccess) return failed;
+  {
+    const Lock lock(state().mutex);
+    const auto found = allocations().find(reinterpret_cast<uintptr_t>(memory));
+    if (found == allocations().end() || found->second.kind != Kind::kRegistered) return kNotRegistered;
+  }
+  return release(reinterpret_cast<uintptr_t>(memory));
 }
 
 FAKE_CUDA int cuMemHostGetDevicePointer_v2(uintptr_t* pointer, void* memory, unsigned) {
   const int failed = enterInContext("cuMemHostGetDevicePointer_v2");
   if (failed != kSuccess) return failed;
   *pointer = reinterpret_cast<uintptr_t>(memory);
-  return pageable(memory) ? kInvalidValue : kSuccess;
+  return pageable(memory, 1) ? kInvalidValue : kSuccess;
 }
 
 FAKE_CUDA int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, uintptr_t pointer) {

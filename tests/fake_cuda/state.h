@@ -24,6 +24,8 @@ enum : int {
   kInvalidContext = 201,
   kInvalidHandle = 400,
   kNotReady = 600,
+  kAlreadyRegistered = 712,
+  kNotRegistered = 713,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
@@ -106,7 +108,7 @@ MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after = nu
 
 // Bytes as the CPU can reach them.
 void* alias(const void* pointer);
-// Neither device memory nor pinned.
-bool pageable(const void* pointer);
+// Not all of it is device memory or pinned.
+bool pageable(const void* pointer, size_t bytes);
 
 }  // namespace bps::fake

@@ -236,7 +236,8 @@ FAKE_CUDA int cuStreamWaitValue32_v2(void* stream, uintptr_t address, uint32_t v
   const int failed = enterInContext("cuStreamWaitValue32_v2");
   if (failed != kSuccess) return failed;
   if (setting("FAKE_CUDA_MEM_OPS", 1) == 0) return kNotSupported;
-  if (flags != 0 || address % sizeof value != 0 || pageable(reinterpret_cast<void*>(address))) return kInvalidValue;
+  if (flags != 0 || address % sizeof value != 0 || pageable(reinterpret_cast<void*>(address), sizeof value))
+    return kInvalidValue;
   auto* word = static_cast<uint32_t*>(alias(reinterpret_cast<void*>(address)));
   const Lock lock(state().mutex);
   put(*streamOf(stream), [=] {
@@ -251,7 +252,7 @@ FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* st
   if (failed != kSuccess) return failed;
   auto* target = reinterpret_cast<void*>(to);
   const auto* source = reinterpret_cast<const void*>(from);
-  const bool heldUp = pageable(target) || pageable(source);
+  const bool heldUp = pageable(target, bytes) || pageable(source, bytes);
   MarkPtr mark;
   {
     const Lock lock(state().mutex);

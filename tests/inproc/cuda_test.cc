@@ -235,6 +235,8 @@ TEST_P(CudaOnSharedMachines, EveryKindOfMemoryInOneQueue) {
   theDouble().copyRate(1e9);
   EXPECT_EQ(failures(runRanks(job, body)), "");
   theDouble().copyRate(0);
+  EXPECT_EQ(theDouble().calls("pageable copy"), 0U)
+      << "the areas that ranks share are not pinned: no copy may go there";
 }
 
 const char* const kEight = "cpu[sw[gpu*2] sw[gpu*2 nic]] cpu[sw[gpu*2] sw[gpu*2 nic]]";
