@@ -80,7 +80,7 @@ CXXFLAGS += $(OPENMP)
 # clang's sanitizer runtimes are in the program, so a sanitized library cannot know all its symbols.
 COMPLETE := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)
 
-.PHONY: all run test test-gpu check check-all bench fmt docs install deps clean help tests ci
+.PHONY: all run test test-gpu gpu-kit check check-all bench fmt docs install deps clean help tests ci
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -169,8 +169,13 @@ test: deps ## everything CI needs: build, check, all test suites
 	@tests/run_all.sh $(BUILD)
 
 test-gpu: all ## what needs a real NVIDIA GPU; says so where there is none
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/tests/gpu
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/tests/gpu $(BUILD)/tests/gpu_ranks
 	@tests/gpu/run.sh $(BUILD)
+
+GPU_KIT := bin/bps-run bin/bps-server bin/bps-perf lib/libbps.so lib/libbps-nccl.so lib/libnccl-net-bps.so tests/gpu tests/gpu_ranks
+gpu-kit: all ## what tests/gpu/run.sh needs, stripped, to carry to a machine with a GPU: build/gpu-kit
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/tests/gpu $(BUILD)/tests/gpu_ranks
+	@for file in $(GPU_KIT); do install -D -s $(BUILD)/$$file $(BUILD)/gpu-kit/$$file; done; du -sh $(BUILD)/gpu-kit
 
 check: all ## format, layers, sizes, lint, generated docs and symbols in step
 	@tests/check/all.sh $(BUILD)

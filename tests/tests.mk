@@ -57,6 +57,11 @@ $(GPU_TEST): $(call objects,$(call sources,tests/gpu tests/support)) $(SERVER) $
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(CORE_LIBS)
 
+GPU_RANKS := $(BUILD)/tests/gpu_ranks
+$(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(BUILD)/lib/libbps.so
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lbps $(CORE) $(CORE_LIBS) -Wl,-rpath,'$$ORIGIN/../lib'
+
 # A double of NCCL, and a program of several ranks for it: the tests of what stands between a program and NCCL.
 FAKE_NCCL := $(BUILD)/tests/nccl/libnccl.so.2
 $(FAKE_NCCL): $(call objects,$(call sources,tests/fake_nccl))
@@ -68,7 +73,7 @@ $(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(BUILD)/obj/src/base/format.o
 tests: $(INTERPOSED)
 
-tests: $(GPU_TEST) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
+tests: $(GPU_TEST) $(GPU_RANKS) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
 # What the in-process tests load.
 libraries: $(BUILD)/lib/libnccl-net-bps.so $(FAULT_PLUGIN)
 compiler:
@@ -93,7 +98,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 compiled: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
 compiled: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/fuzz/)))
+  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/gpu_ranks/ tests/fuzz/)))
 .PHONY: libraries compiler fuzzers compiled
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <tuple>
 
@@ -15,8 +14,6 @@
 
 namespace bps::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 const cuda::Device& gpu() {
   static const cuda::Device* device = [] {
@@ -191,53 +188,6 @@ TEST(Gpu, AbortLetsTheStreamGo) {
     return {};
   });
   EXPECT_EQ(passed, 2);
-}
-
-// Printed, not judged: how long a call keeps its caller, and what the device costs in rate. The last line of each is
-// what docs/gpu-results.md wants.
-TEST(Gpu, Figures) {
-  constexpr size_t kBytes = size_t{64} << 20;
-  std::vector<double> micros;
-  double deviceSeconds = 1e9, hostSeconds = 1e9, copySeconds = 1e9;
-  EXPECT_EQ(
-      onRanks(2,
-              [&](Communicator& comm) -> Status {
-                const Stream stream;
-                const Memory buffer(kBytes);
-                const Pinned onHost(kBytes);
-                const auto hostStream = HostStream::create();
-                for (int i = 0; i < 7; ++i) {
-                  const auto start = Clock::now();
-                  BPS_TRY(comm.allReduce(onStream(stream, buffer.get(), buffer.get(), kBytes / 4, DataType::kFloat32)));
-                  const auto issued = Clock::now();
-                  BPS_TRY(stream.synchronize());
-                  const auto done = Clock::now();
-                  AllReduceCall call{onHost.data(), onHost.data(), kBytes / 4, DataType::kFloat32};
-                  call.stream = hostStream;
-                  call.handle = hostStream.get();
-                  BPS_TRY(comm.allReduce(call));
-                  BPS_TRY(hostStream->synchronize());
-                  const auto hostDone = Clock::now();
-                  BPS_TRY(stream.copy(onHost.address(), buffer.address(), kBytes));
-                  BPS_TRY(stream.synchronize());
-                  if (comm.rank() != 0) continue;
-                  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
-                  if (i > 0) micros.push_back(seconds(issued - start) * 1e6);
-                  deviceSeconds = std::min(deviceSeconds, seconds(done - start));
-                  hostSeconds = std::min(hostSeconds, seconds(hostDone - done));
-                  copySeconds = std::min(copySeconds, seconds(Clock::now() - hostDone));
-                }
-                HostStream::destroy(hostStream.get());
-                return comm.failure();
-              }),
-      "");
-  ASSERT_FALSE(micros.empty());
-  std::sort(micros.begin(), micros.end());
-  std::printf("figure: a call keeps its caller for %.1f us (median of %zu)\n", micros[micros.size() / 2],
-              micros.size());
-  std::printf("figure: 64 MiB: device %.2f ms, pinned host buffers %.2f ms, one copy %.2f ms; device / slower = %.2f\n",
-              deviceSeconds * 1e3, hostSeconds * 1e3, copySeconds * 1e3,
-              std::max(hostSeconds, copySeconds) / deviceSeconds);
 }
 
 }  // namespace

@@ -1,28 +1,75 @@
 #!/bin/bash
-# What needs a real GPU: run.sh [BUILD]. Says "skipped: no NVIDIA driver" where there is none. The output is what
-# docs/gpu-results.md wants, with the versions in front.
+# What needs a real GPU, by one command: run.sh [BUILD [FILE]]. Says "skipped: no NVIDIA driver" where there is none. The
+# results go into FILE, docs/gpu-results.md unless given, between its two marks; what the machine has not is skipped by
+# name. 0: nothing was wrong, whatever the figures are.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
-build=${1:-build}
+build=$(realpath "${1:-build}") file=${2:-docs/gpu-results.md}
 if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   echo "skipped: no NVIDIA driver"
   exit 0
 fi
-status=0
+largest=${GPU_TEST_LARGEST:-268435456} # bytes
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0 rows=()
+row() { rows+=("| $1 | ${2//|/,} |"); echo "-- $1: $2"; }
+
+# step TITLE COMMAND...: a row for each figure that it prints, or that it was right, was skipped, or failed.
 step() {
-  echo "== $*"
-  timeout -k 5 300 "$@" || { status=1; echo "FAILED: $*"; }
+  local title=$1 got line; shift
+  echo "== $title: $*"
+  timeout -k 5 "${limit:-240}" "$@" >"$work/out" 2>"$work/err"
+  got=$?
+  case $got in
+    0) grep -q '^figure: ' "$work/out" || row "$title" right ;;
+    77) row "$title" "$(grep -m 1 '^skipped' "$work/out")"; return ;;
+    *) status=1; row "$title" "FAILED, status $got"; tail -n 30 "$work/out" "$work/err" ;;
+  esac
+  while read -r line; do row "$title" "${line#figure: }"; done < <(grep '^figure: ' "$work/out")
 }
-git log -1 --format='bps %h' 2>/dev/null
-nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max --format=csv,noheader
-step "$build/tests/gpu"
-# One queue for all streams of a priority: the hardest case for streams that wait.
-one_queue=(env CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_MAX_COPY_CONNECTIONS=1)
-step "${one_queue[@]}" "$build/tests/gpu" --gtest_filter='Gpu.ManyStreams'
-step "${one_queue[@]}" "$build/bin/bps-run" -n 2 -s 1 "$build/bin/bps-perf" -b 8 -e 64M -f 8 -n 3 -m 4
-step "$build/bin/bps-run" -n 2 -s 1 "$build/bin/bps-perf" -b 8 -e 256M -f 8 -d all -n 3
-step "$build/bin/bps-run" -n 2 -s 1 "$build/bin/bps-perf" -b 64M -e 64M -n 10
-step env BPS_DEVICE=host "$build/bin/bps-run" -n 2 -s 1 "$build/bin/bps-perf" -b 64M -e 64M -n 10
-if command -v compute-sanitizer >/dev/null; then step compute-sanitizer --error-exitcode 9 "$build/tests/gpu" --gtest_filter='Gpu.SameBits*'
-else echo "skipped: no compute-sanitizer"; fi
+ranks() { # COMMAND...: of two machines and a server
+  echo "$build/bin/bps-run" -n 2 -s 1 -- "$@"
+}
+
+row bps "$(git log -1 --format='commit %h' 2>/dev/null || echo 'commit not known'), run on $(date -u +%F)"
+row GPU "$(nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max --format=csv,noheader | head -n 1)"
+
+step "streams, events, the same bits as on the host" "$build/tests/gpu"
+one_queue=(env CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_MAX_COPY_CONNECTIONS=1) # the hardest case for streams that wait
+step "one queue of the device" "${one_queue[@]}" "$build/tests/gpu" --gtest_filter='Gpu.ManyStreams'
+step "one queue of the device, two processes" "${one_queue[@]}" $(ranks "$build/bin/bps-perf" -b 8 -e $((largest / 4)) -f 8 -n 3 -m 4)
+step "all types, 8 B to $largest B" $(ranks "$build/bin/bps-perf" -b 8 -e "$largest" -f 8 -d all -n 3)
+step "figures" $(ranks "$build/tests/gpu_ranks" figures "$largest")
+
+# NCCL: the one that is given, that the dynamic linker finds, or PyTorch's. Two ranks of one GPU are two machines to it.
+export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_MAX_NCHANNELS=2 NCCL_NET_GDR_LEVEL=LOC
+wheel=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null)
+given=()
+[ -n "${BPS_NCCL_LIB_PATH:-}" ] || ! [ -e "$wheel" ] || given=(BPS_NCCL_LIB_PATH="$wheel")
+by_nccl() { step "$1" $(ranks env "${given[@]}" "${@:3}" "$build/tests/gpu_ranks" "$2" $((largest / 4))); }
+by_nccl "kernels of NCCL go on" beside
+by_nccl "NCCL over its sockets" nccl
+by_nccl "NCCL over our net plugin" nccl NCCL_NET_PLUGIN=bps LD_LIBRARY_PATH="$build/lib:${LD_LIBRARY_PATH:-}" \
+  NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET NCCL_DEBUG_FILE="$work/nccl.%p"
+grep -qi 'NCCL INFO.*\(plugin.*bps\|network bps\)' "$work"/nccl.* 2>/dev/null || row "NCCL over our net plugin" "NCCL does not say that it used it"
+by_nccl "the same program under LD_PRELOAD" nccl LD_PRELOAD="$build/lib/libbps-nccl.so" BPS_NCCL_MIN_BYTES=64K BPS_DEBUG=INFO
+served=$(grep -oh 'rank 0 of 2: [0-9]* all-reduces ([0-9]* bytes) by bps' "$work/err" | head -n 1)
+row "the same program under LD_PRELOAD" "${served:-FAILED: bps served nothing}"
+terms=$(grep -oh 'NCCL communicator of 2 ranks on 2 machines: [^/]*' "$work/err" | head -n 1 | sed 's/ ($//')
+[ -z "$terms" ] || row "the same program under LD_PRELOAD" "$terms"
+[ -n "$served" ] || grep -q '^skipped' "$work/out" || status=1
+
+if ! command -v compute-sanitizer >/dev/null; then row compute-sanitizer "skipped: not installed"
+elif compute-sanitizer "$build/tests/gpu" --gtest_filter=Gpu.ManyStreams 2>&1 | grep -q 'Device not supported'; then
+  row compute-sanitizer "skipped: it refuses this device"
+else step compute-sanitizer compute-sanitizer --error-exitcode 9 "$build/tests/gpu" --gtest_filter='Gpu.SameBits*'; fi
+
+. tests/gpu/ddp.sh
+
+[ -e "$file" ] || printf '<!-- results -->\n<!-- end of results -->\n' >"$file"
+{ printf '\n| step | result |\n|---|---|\n'; printf '%s\n' "${rows[@]}"; echo; } >"$work/table"
+awk -v table="$work/table" '/^<!-- end of results -->/ { skip = 0 } !skip { print }
+  /^<!-- results -->/ { skip = 1; while ((getline line < table) > 0) print line }' "$file" >"$work/file" && cp "$work/file" "$file"
+echo "results are in $file"
 exit $status

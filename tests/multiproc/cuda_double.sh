@@ -36,8 +36,18 @@ grep -q 'cuInit: ' "$WORK/out" || fail "the error does not say why: $(tail -n 5 
 
 # What is for a real GPU runs on the double too, also where all streams of a priority share one queue of the device.
 # There two ranks cannot be in one process: one stands in the queue for the other.
-for how in FAKE_CUDA_QUEUES=0 FAKE_CUDA_SERIAL_CALLBACKS=1; do
-  with_double env $how timeout 100 "$BUILD/tests/gpu" >"$WORK/out" 2>&1 || fail "$how: $(grep -E 'Failure|FAILED' -A5 "$WORK/out" | head -n 20)"
+with_double env FAKE_CUDA_SERIAL_CALLBACKS=1 timeout 100 "$BUILD/tests/gpu" >"$WORK/out" 2>&1 ||
+  fail "serial callbacks: $(grep -E 'Failure|FAILED' -A5 "$WORK/out" | head -n 20)"
+# The whole of make test-gpu, with a double of NCCL too, and of the program that tells of GPUs.
+printf '#!/bin/sh\necho "GPU 0: a double, 0"\n' >"$WORK/nvidia-smi" && chmod +x "$WORK/nvidia-smi"
+printf '# Results\n<!-- results -->\nold\n<!-- end of results -->\nrest\n' >"$WORK/results.md"
+env LD_LIBRARY_PATH="$double:$(realpath "$BUILD")/tests/nccl" PATH="$WORK:$PATH" FAKE_NCCL_DIR="$WORK" GPU_TEST_LARGEST=4194304 \
+  "$(dirname "$0")/../gpu/run.sh" "$(realpath "$BUILD")" "$WORK/results.md" >"$WORK/out" 2>&1 || fail "tests/gpu/run.sh: $(grep -E '^(--|wrong)' "$WORK/out"; tail -n 20 "$WORK/out")"
+for row in 'streams.*\| right \|' 'figures \| a call keeps its caller for at most [0-9.]+ us' 'figures \| 4194304 B: on the device' \
+  'go on \| NCCL.s all-reduces beside a call .* met' 'net plugin \| 1048576 B in .* right bits; NCCL 22809' \
+  'LD_PRELOAD \| 1048576 B in .* right bits' 'LD_PRELOAD \| rank 0 of 2: [1-9][0-9]* all-reduces' 'LD_PRELOAD \| .*all-reduces of 65536 bytes and more by bps' '^rest'; do
+  grep -qE "$row" "$WORK/results.md" || fail "no \"$row\" in the results: $(cat "$WORK/results.md")"
 done
+! grep -qE '^old|FAILED' "$WORK/results.md" || fail "$(cat "$WORK/results.md")"
 with_double env FAKE_CUDA_QUEUES=1 "${perf[@]}" >"$WORK/out" 2>&1 || fail "one queue: $(tail -n 15 "$WORK/out")"
 right "one queue"

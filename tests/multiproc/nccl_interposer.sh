@@ -52,6 +52,13 @@ expect "$(LD_LIBRARY_PATH=$(dirname "$double") calls "$standin")" "0 22809" "LD_
 expect "$(LD_LIBRARY_PATH=$(dirname "$standin"):$(dirname "$double") calls libnccl.so.2)" "0 22809" "the stand-in first"
 expect "$(BPS_NCCL_LIB_PATH=$standin calls "$standin")" "2 0" "itself"
 grep -q "BPS_NCCL_LIB_PATH=$standin cannot be opened or has no pncclAllReduce" "$WORK/calls.err" || fail "no word of what was looked for"
+# Who closes the library may still be called back by it, and by its threads: it stays where it is.
+closed=$(BPS_NCCL_LIB_PATH=$double python3 -c 'import _ctypes, ctypes, sys
+library, version = ctypes.CDLL(sys.argv[1]), ctypes.c_int(0)
+ask = library.ncclGetVersion
+ask(ctypes.byref(version)), _ctypes.dlclose(library._handle)
+print(ask(ctypes.byref(version)), version.value)' "$standin" 2>> "$WORK/calls.err")
+expect "$closed" "0 22809" "a stand-in that was closed"
 # Python opens extension modules, and with them NCCL, so that dlsym(RTLD_NEXT) does not see it.
 hidden=$(LD_PRELOAD=$preload python3 -c 'import ctypes, sys
 ctypes.CDLL(sys.argv[1], ctypes.RTLD_LOCAL)

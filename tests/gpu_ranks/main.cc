@@ -1,0 +1,225 @@
+// What tests/gpu/run.sh measures with several processes, each of which passes for a machine; started by bps-run:
+//
+//   gpu_ranks figures BYTES   how long a call keeps its caller, and what the device costs in rate
+//   gpu_ranks beside BYTES    NCCL's kernels go on while a stream waits in a call of bps
+//   gpu_ranks nccl BYTES      all-reduces by NCCL's names, or by what a preload library puts before them
+//
+// Rank 0 prints a line "figure: ..." for each. 1: something was wrong; 77: there is no NCCL.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "src/base/format.h"
+#include "tests/gpu_ranks/job.h"
+
+namespace bps::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kTurns = 9;
+
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+template <class Body>
+double timed(const Body& body) {
+  const auto start = Clock::now();
+  body();
+  return secondsSince(start);
+}
+
+double median(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return of[of.size() / 2];
+}
+
+void figure(const Job& job, const std::string& line) {
+  if (job.rank() == 0) std::printf("figure: %s\n", line.c_str());
+}
+
+// ---- figures
+
+// The first turn connects and makes the staging memory.
+void keepTimes(const Job& job, const Buffer& buffer, size_t most) {
+  const Stream stream;
+  double worst = 0;
+  std::string each;
+  for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{1} << 20, most / 4, most}) {
+    std::vector<double> micros;
+    for (int turn = 0; turn <= kTurns; ++turn) {
+      job.meet();
+      const double took = timed([&] { job.allReduce(buffer, bytes, stream); });
+      if (turn > 0) micros.push_back(took * 1e6);
+      stream.synchronize();
+    }
+    worst = std::max(worst, median(micros));
+    each += fmt::format("{}{} B {:.1f}", each.empty() ? "" : ", ", bytes, median(micros));
+  }
+  figure(job, fmt::format("a call keeps its caller for at most {:.1f} us (medians of {}: {} us); {}", worst, kTurns,
+                          each, worst < 50 ? "met" : "missed"));
+}
+
+void rates(const Job& job, const Buffer& buffer, size_t bytes) {
+  const Stream stream;
+  const auto gigabytes = [&](const std::vector<double>& seconds) {
+    return static_cast<double>(bytes) / median(seconds) / 1e9;
+  };
+  std::vector<double> device, host, copy, share;
+  for (int turn = 0; turn <= kTurns; ++turn) {
+    job.meet();
+    const double onDevice = timed([&] {
+      job.allReduce(buffer, bytes, stream);
+      stream.synchronize();
+    });
+    job.meet();
+    const double onHost = timed([&] { job.allReduceOnHost(buffer.onHost(), bytes); });
+    job.meet();  // all copy at the same time, as they do in a call
+    const double copied = timed([&] {
+      buffer.download(stream, bytes);
+      stream.synchronize();
+    });
+    if (turn == 0) continue;
+    device.push_back(onDevice);
+    host.push_back(onHost);
+    copy.push_back(copied);
+    share.push_back(std::max(onHost, copied) / onDevice);
+  }
+  std::sort(share.begin(), share.end());
+  figure(job, fmt::format("{} B: on the device {:.2f} GB/s, host buffers {:.2f}, one copy {:.2f}; of the slower of the "
+                          "two {:.2f} ({:.2f}-{:.2f}, {} turns); {}",
+                          bytes, gigabytes(device), gigabytes(host), gigabytes(copy), median(share), share.front(),
+                          share.back(), kTurns, median(share) >= 0.9 ? "met" : "missed"));
+}
+
+void figures(size_t most) {
+  const Job job;
+  const Buffer buffer(most);
+  {
+    const Stream stream;
+    buffer.upload(stream);  // zeros
+    stream.synchronize();
+  }
+  keepTimes(job, buffer, most);
+  rates(job, buffer, most / 4);
+  rates(job, buffer, most);
+}
+
+// ---- NCCL
+
+// Some numbers whose sums are rounded.
+float numberOf(size_t index, int rank) {
+  const auto bits = static_cast<uint32_t>(index * 2654435761U + static_cast<size_t>(rank) * 40503U * 65537U);
+  return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31F;
+}
+
+class NcclRanks {
+ public:
+  NcclRanks(const Nccl& nccl, const Job& job, size_t bytes)
+      : nccl_(nccl), rank_(job.rank()), ranks_(job.ranks()), count_(bytes / sizeof(float)), buffer_(bytes) {
+    if (rank_ == 0) nccl_.check(nccl_.getUniqueId(&id_), "ncclGetUniqueId");
+    job.share(&id_, sizeof id_);
+  }
+  ~NcclRanks() { (void)nccl_.commDestroy(comm_); }
+  NcclRanks(const NcclRanks&) = delete;
+  NcclRanks& operator=(const NcclRanks&) = delete;
+
+  void start() { nccl_.check(nccl_.commInitRank(&comm_, ranks_, id_, rank_), "ncclCommInitRank"); }
+
+  // The right bits come out of two ranks' numbers.
+  void allReduce(const Stream& stream) const {
+    for (size_t i = 0; i < count_; ++i) buffer_.floats()[i] = numberOf(i, rank_);
+    buffer_.upload(stream);
+    call(stream);
+    buffer_.download(stream);
+    stream.synchronize();
+    for (size_t i = 0; ranks_ == 2 && i < count_; ++i)
+      if (buffer_.floats()[i] != numberOf(i, 0) + numberOf(i, 1)) fail(fmt::format("element {} of {}", i, count_));
+  }
+  double time(const Stream& stream) const {
+    return timed([&] {
+      call(stream);
+      stream.synchronize();
+    });
+  }
+
+ private:
+  void call(const Stream& stream) const {
+    auto* const handle = reinterpret_cast<cudaStream_t>(stream.get());
+    nccl_.check(nccl_.allReduce(buffer_.data(), buffer_.data(), count_, ncclFloat32, ncclSum, comm_, handle),
+                "ncclAllReduce");
+  }
+  const Nccl& nccl_;
+  int rank_, ranks_;
+  size_t count_;
+  Buffer buffer_;
+  ncclUniqueId id_{};
+  ncclComm_t comm_ = nullptr;
+};
+
+// Rank 0's stream stands in a call of bps that the others have not made; NCCL's calls, in another stream, complete.
+void beside(size_t bytes) {
+  const Nccl nccl;
+  const Job job;
+  NcclRanks ranks(nccl, job, std::min<size_t>(bytes, 1U << 20));
+  ranks.start();
+  const Stream waiting, stream;
+  const Buffer ours(bytes);
+  job.allReduce(ours, bytes, waiting);  // makes the staging memory
+  waiting.synchronize();
+  std::vector<double> alone, meanwhile;
+  for (int turn = 0; turn <= kTurns; ++turn) {
+    const double took = ranks.time(stream);
+    if (turn > 0) alone.push_back(took * 1e6);
+  }
+  job.meet();
+  if (job.rank() == 0) job.allReduce(ours, bytes, waiting);
+  for (int turn = 0; turn < kTurns; ++turn) meanwhile.push_back(ranks.time(stream) * 1e6);
+  if (job.rank() == 0 && waiting.idle()) fail("the call of bps did not wait for the other ranks");
+  ranks.allReduce(stream);
+  if (job.rank() != 0) job.allReduce(ours, bytes, waiting);
+  waiting.synchronize();
+  ranks.allReduce(stream);
+  figure(job,
+         fmt::format("NCCL's all-reduces beside a call of bps that waits: {:.0f} us (median of {}), without {:.0f} "
+                     "us; met",
+                     median(meanwhile), kTurns, median(alone)));
+}
+
+void byNccl(size_t bytes) {
+  const Nccl nccl;
+  const auto job = std::make_unique<Job>();
+  NcclRanks ranks(nccl, *job, bytes);
+  ::unsetenv("BPS_ROOT");  // is this job's; a preload library finds its own way
+  ranks.start();
+  const Stream stream;
+  ranks.allReduce(stream);
+  std::vector<double> times;
+  for (int turn = 0; turn <= kTurns; ++turn) {
+    job->meet();
+    const double took = ranks.time(stream);
+    if (turn > 0) times.push_back(took * 1e3);
+  }
+  int version = 0;
+  nccl.check(nccl.getVersion(&version), "ncclGetVersion");
+  ranks.allReduce(stream);
+  figure(*job, fmt::format("{} B in {:.2f} ms ({:.2f}-{:.2f}, median of {}), right bits; NCCL {}", bytes, median(times),
+                           *std::min_element(times.begin(), times.end()), *std::max_element(times.begin(), times.end()),
+                           kTurns, version));
+}
+
+}  // namespace
+}  // namespace bps::test
+
+int main(int argc, char** argv) {
+  const std::string what = argc == 3 ? argv[1] : "";
+  const size_t bytes = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  if (bytes < 1U << 12) return std::fprintf(stderr, "usage: gpu_ranks figures|beside|nccl BYTES (at least 4096)\n"), 2;
+  if (what == "figures") bps::test::figures(bytes);
+  else if (what == "beside") bps::test::beside(bytes);
+  else if (what == "nccl") bps::test::byNccl(bytes);
+  else return std::fprintf(stderr, "gpu_ranks: %s is not known\n", argv[1]), 2;
+  return 0;
+}

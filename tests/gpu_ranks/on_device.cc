@@ -1,0 +1,53 @@
+#include "tests/gpu_ranks/on_device.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace bps::test {
+namespace {
+
+void must(const Status& done) {
+  if (!done.ok()) fail(done.message());
+}
+void must(int error, const char* function) { must(cuda::check(gpu().api(), error, function)); }
+
+}  // namespace
+
+void fail(const std::string& what) {
+  std::printf("wrong: %s\n", what.c_str());
+  std::exit(1);
+}
+
+const cuda::Device& gpu() {
+  static const cuda::Device* const opened = [] {
+    ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);  // the double of NCCL looks for the double of the driver
+    Result<const cuda::Api*> api = cuda::driver();
+    if (!api.ok()) fail(api.error().message());
+    Result<cuda::Device*> device = cuda::Device::open(*std::move(api).value(), 0);
+    if (!device.ok()) fail(device.error().message());
+    return std::move(device).value();
+  }();
+  static thread_local const cuda::Scope inside(*opened);
+  return *opened;
+}
+
+Stream::Stream() { must(gpu().api().streamCreateWithPriority(&stream_, 0, 0), "cuStreamCreateWithPriority"); }
+Stream::~Stream() { gpu().api().streamDestroy(stream_); }
+void Stream::synchronize() const { must(gpu().api().streamSynchronize(stream_), "cuStreamSynchronize"); }
+bool Stream::idle() const { return gpu().api().streamQuery(stream_) == cuda::kSuccess; }
+
+Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+  must(gpu().api().memAlloc(&address_, bytes), "cuMemAlloc");
+  Result<cuda::PinnedMemory> pinned = cuda::PinnedMemory::create(gpu(), bytes);
+  must(pinned.error());
+  host_.emplace(std::move(pinned).value());
+}
+Buffer::~Buffer() { gpu().api().memFree(address_); }
+
+void Buffer::copy(cuda::Address to, cuda::Address from, size_t bytes, const Stream& stream) {
+  must(gpu().api().memcpyAsync(to, from, bytes, stream.get()), "cuMemcpyAsync");
+}
+
+}  // namespace bps::test
