@@ -154,27 +154,21 @@ void Shadow::end(Ending how) {
 }
 
 ncclResult_t Shadow::error() {
-  {
-    const MutexLock lock(mutex_);
-    bpsResult_t result = bpsSuccess;
-    if (served_ == nullptr || bpsCommGetAsyncError(served_, &result) != bpsSuccess) return ncclSuccess;
-    if (result != bpsSuccess) return ncclOf(result);
-  }
   const std::shared_ptr<Team> team = this->team();
-  return team != nullptr ? team->error() : ncclSuccess;
+  const ncclResult_t ofTeam = team != nullptr ? team->error() : ncclSuccess;
+  const MutexLock lock(mutex_);
+  bpsResult_t whole = bpsSuccess;
+  if (served_ == nullptr || bpsCommGetAsyncError(served_, &whole) != bpsSuccess) return ncclSuccess;
+  // Who owns other parts is joined with this rank in the communicator of all, and hears of it there.
+  if (ofTeam != ncclSuccess && whole == bpsSuccess) (void)bpsCommRevoke(served_, 0);
+  return ofTeam != ncclSuccess ? ofTeam : ncclOf(whole);
 }
 
 std::string Shadow::lastError() {
-  std::shared_ptr<Team> team;
-  {
-    const MutexLock lock(mutex_);
-    bpsResult_t result = bpsSuccess;
-    if (served_ == nullptr) return {};
-    const bool well = bpsCommGetAsyncError(served_, &result) == bpsSuccess && result == bpsSuccess;
-    if (!well || team_ == nullptr) return bpsGetLastError(served_);
-    team = team_;
-  }
-  return team->lastError();
+  const std::shared_ptr<Team> team = this->team();
+  if (team != nullptr && team->error() != ncclSuccess) return team->lastError();
+  const MutexLock lock(mutex_);
+  return served_ != nullptr ? bpsGetLastError(served_) : std::string();
 }
 
 void Shadow::Path::add(size_t more) {

@@ -11,6 +11,7 @@ if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '
 fi
 largest=${GPU_TEST_LARGEST:-268435456} # bytes
 work=$(mktemp -d)
+export BPS_TIMEOUT=${BPS_TIMEOUT:-60} # a GPU's first use may take a process long
 trap 'rm -rf "$work"' EXIT
 status=0 rows=()
 row() { rows+=("| $1 | ${2//|/,} |"); echo "-- $1: $2"; }
@@ -61,7 +62,7 @@ terms=$(grep -oh 'NCCL communicator of 2 ranks on 2 machines: [^/]*' "$work/err"
 [ -n "$served" ] || grep -q '^skipped' "$work/out" || status=1
 
 if ! command -v compute-sanitizer >/dev/null; then row compute-sanitizer "skipped: not installed"
-elif compute-sanitizer "$build/tests/gpu" --gtest_filter=Gpu.ManyStreams 2>&1 | grep -q 'Device not supported'; then
+elif timeout -k 5 120 compute-sanitizer "$build/tests/gpu" --gtest_filter=Gpu.ManyStreams 2>&1 | grep -q 'Device not supported'; then
   row compute-sanitizer "skipped: it refuses this device"
 else step compute-sanitizer compute-sanitizer --error-exitcode 9 "$build/tests/gpu" --gtest_filter='Gpu.SameBits*'; fi
 

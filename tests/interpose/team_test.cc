@@ -166,6 +166,16 @@ BPS_SCENARIO(GpusUnderEachSwitchAreATeam, 6, {"BPS_NCCL_LOCAL", "any"},
   BPS_EQUAL(has(callsOfNccl(), fmt::format("ncclReduceScatter:{} ", kCombined / 2)), onDevice());
 }
 
+namespace {
+// Asks until something is wrong; the scenario's own time ends it.
+ncclResult_t awaitError(ncclComm_t comm) {
+  for (ncclResult_t state = ncclSuccess;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+    if (state != ncclSuccess) return state;
+  }
+}
+}  // namespace
+
 // NCCL's part of a call waits for the dead on the device, as NCCL does without bps; all are told, and can abort.
 BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);
@@ -175,46 +185,35 @@ BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBU
   if (self.rank == 3) ::_exit(0);
   const Buffer data(kCombined);
   (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
-  ncclResult_t state = ncclSuccess;
-  while (state == ncclSuccess) {  // the scenario's own time ends it
-    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
+  BPS_EQUAL(static_cast<int>(awaitError(comm)), static_cast<int>(ncclRemoteError));
   BPS_NCCL(ncclCommAbort(comm));
   synchronize();
 }
 
-// What fails in one of the team's own communicators is the program's to hear, also where no other one has.
+// What fails in one of a team's own communicators all ranks hear of, also those that have no part in it.
 BPS_SCENARIO(ErrorsOfATeamAreTheCommunicators, 4, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);
-  const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
-  const auto state = [&] {
-    ncclResult_t result = ncclSuccess;
-    BPS_NCCL(ncclCommGetAsyncError(comm, &result));
-    return result;
-  };
-  if (onDevice()) {  // NCCL's for the team is asked after the program's own
-    fakeNcclFail("ncclCommGetAsyncError", ncclSystemError, 2);
-    BPS_EQUAL(static_cast<int>(state()), static_cast<int>(ncclSystemError));
-    BPS_NCCL(state());
+  if (!onDevice()) return;
+  for (const bool ofNccl : {true, false}) {
+    const ncclComm_t comm = self.makeComm(ofNccl ? 0 : 1);
+    settle(self, comm);
+    self.meet(ofNccl ? 0 : 2);
+    const Buffer data(kCombined);
+    if (ofNccl) {
+      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError, 2);  // the program's own comes first
+    } else {
+      const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
+      if (self.rank == 0) fail("cuMemcpyAsync", 1, 700);  // of the part that this rank owns
+      (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+    }
+    const ncclResult_t heard = awaitError(comm), mine = ofNccl ? ncclSystemError : ncclUnhandledCudaError;
+    if (self.rank == 0) BPS_EQUAL(static_cast<int>(heard), static_cast<int>(mine));
+    const std::string text = ncclGetLastError(comm);
+    BPS_CHECK(ofNccl || has(text, "cuMemcpyAsync") || (self.rank != 0 && has(text, "rank")));
+    self.meet(ofNccl ? 1 : 3);
+    BPS_NCCL(ncclCommAbort(comm));
+    synchronize();
   }
-  self.meet(0);
-  if (onDevice() && self.rank == 0) {  // bps's for the part that this rank owns
-    const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
-    fail("cuMemcpyAsync", 1, 700);
-  }
-  const Buffer data(kCombined);
-  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
-  if (onDevice() && self.rank == 0) {
-    while (state() == ncclSuccess) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    BPS_EQUAL(static_cast<int>(state()), static_cast<int>(ncclUnhandledCudaError));
-    BPS_CHECK(has(ncclGetLastError(comm), "cuMemcpyAsync"));
-  }
-  self.meet(1);
-  BPS_NCCL(ncclCommAbort(comm));
-  synchronize();
 }
 
 // An abort comes while another thread completes the team's calls, and then the communicator's.
