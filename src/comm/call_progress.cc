@@ -10,6 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// A call is taken by the first step; what it needs that had come before, by the second.
+constexpr int kFirstSteps = 2;
 // So many calls waited for at once make a caller trusted.
 constexpr unsigned kTrustedStreak = 8;
 
@@ -50,7 +52,8 @@ bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
   if (kind == Kind::kBrief || trusts()) {
     asCaller([this]() -> Status {
       turn_.assertHeld();
-      BPS_TRY(step());
+      for (int i = 0; i < kFirstSteps; ++i)
+        if (!BPS_TRY(step()) || trusts()) break;
       return {};
     });
   } else {
@@ -126,6 +129,7 @@ Result<bool> CallProgress::step() {
     waiter_.noteProgress();
     spin_.renew();
   }
+  moved_ = moved;
   return moved;
 }
 
@@ -225,7 +229,7 @@ void CallProgress::giveUpTurn() {
   if (quiet()) drained_.store(engine_.completed());
   if (trusts() && trouble_.ok() && inbox_.fallAsleep() && !ended()) return;
   const bool settled = settle();
-  const bool unattended = !quiet() && (sleep_ == Sleep::kDeep || waiter_.polls() || copying());
+  const bool unattended = !quiet() && (moved_ || sleep_ == Sleep::kDeep || waiter_.polls() || copying());
   if (!settled || unattended || !trouble_.ok()) parts_.bell->ring();
 }
 

@@ -95,6 +95,8 @@ class CallProgress final : public StreamWorker {
   CallEngine engine_ BPS_GUARDED_BY(turn_);
   net::Spin<> spin_ BPS_GUARDED_BY(turn_);  // within calls
   bool open_ BPS_GUARDED_BY(turn_) = true;  // run() has not ended
+  // In the last step, so that there may be more to do, of which nothing else tells.
+  bool moved_ BPS_GUARDED_BY(turn_) = false;
   // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
   enum class Sleep : uint8_t { kLight, kNormal, kDeep };
   Sleep sleep_ BPS_GUARDED_BY(turn_) = Sleep::kNormal;

@@ -138,6 +138,34 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
                                          Shape{6, 2, 2}, Shape{5, 1, 2}),
                          shapeName);
 
+// Who waits for one call does the work of all meanwhile; what is left then, others must go on with by themselves.
+TEST(Turn, CallsThatNobodyWaitsForEnd) {
+  const auto outcomes = runRanks({}, [](Communicator& comm) -> Status {
+    const auto waited = HostStream::create(), left = HostStream::create();
+    std::vector<std::vector<float>> memory(4, std::vector<float>(100000, 1));
+    const auto call = [&](size_t which, size_t count, const std::shared_ptr<HostStream>& stream) {
+      float* data = memory[which].data();
+      return comm.allReduce({data, data, count, DataType::kFloat32, CallOp::kMax, 0, nullptr, stream});
+    };
+    for (size_t round = 0; round < 100; ++round) {
+      for (int i = 0; i < 10; ++i) {  // so many make the caller trusted
+        BPS_TRY(call(0, 4, waited));
+        BPS_TRY(waited->synchronize());
+      }
+      BPS_TRY(call(1, 100000, left));
+      BPS_TRY(call(2, 10, left));
+      BPS_TRY(call(0, 4, waited));
+      BPS_TRY(call(3, round % 2 == 0 ? 10 : 100000, left));
+      BPS_TRY(waited->synchronize());
+      while (!left->idle()) std::this_thread::yield();
+    }
+    HostStream::destroy(waited.get());
+    HostStream::destroy(left.get());
+    return {};
+  });
+  EXPECT_EQ(failures(outcomes), "");
+}
+
 // In a process of its own: where a sanitizer's allocator stands in for the C library's, the first time counts.
 TEST(GiveBackFreedMemory, OfSeveralThreadsAtOnce) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
