@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "net_plugin/tcp/options.h"
+#include "net_plugin/tcp/route.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::tcp {
@@ -30,13 +31,15 @@ Connector::Connector(const Device& device, const HandleData& target, Carrier car
       carrier_(carrier),
       sockets_(carrier == Carrier::kVerbs ? 1 : target.sockets),
       patience_(device.patience),
-      deadline_(deadline) {}
+      deadline_(deadline) {
+  if (leavesThrough(device.name, device.address, address_)) own_ = device.address;
+}
 
 Status Connector::begin() {
   Hello hello{.sockets = sockets_, .carrier = carrier_};
   BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
   for (; hello.index < sockets_; ++hello.index) {
-    UniqueFd socket = BPS_TRY(startConnect(address_));
+    UniqueFd socket = BPS_TRY(startConnect(address_, own_ ? &*own_ : nullptr));
     setOptions(socket.get(), sockets_, patience_);
     calls_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
   }

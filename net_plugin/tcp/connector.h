@@ -1,6 +1,7 @@
 // Connector: one connection on its way to a listener: all its sockets connecting at the same time, each then sending
 // its hello. Ends at its deadline.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "net_plugin/tcp/device.h"
@@ -28,6 +29,10 @@ class Connector {
   Result<Progress> finishConnect(Call& call) const;
   Result<Progress> greet(Call& call) const;
 
+  // Where the connection comes from. A machine with several interfaces routes by destination alone unless it has rules
+  // for the source; where these lead through the device, the source is the device's address. Else the kernel's choice,
+  // which the other end is more likely to have a way back to.
+  std::optional<Address> own_;
   Address address_;
   Token token_;
   Carrier carrier_;

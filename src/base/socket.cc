@@ -168,10 +168,16 @@ void setNoDelay(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-Result<UniqueFd> startConnect(const Address& address) {
+Result<UniqueFd> startConnect(const Address& address, const Address* from) {
   UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return systemFailure("socket", errno);
   setNoDelay(fd.get());
+  if (from != nullptr) {
+    const int one = 1;  // the port is chosen with the connect: one for each peer, not one for each connection
+    ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+    if (::bind(fd.get(), from->data(), from->length()) != 0)
+      return systemFailure("cannot connect from " + from->text(), errno);
+  }
   if (::connect(fd.get(), address.data(), address.length()) != 0 && errno != EINPROGRESS && errno != EINTR)
     return systemFailure("cannot connect to " + address.text(), errno);
   return fd;

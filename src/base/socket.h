@@ -48,8 +48,9 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline);
 Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
 Result<Address> localAddress(int fd);
 Result<Address> peerAddress(int fd);
-// Starts a connect; finish it with connectResult() once the descriptor polls writable.
-Result<UniqueFd> startConnect(const Address& address);
+// Starts a connect, from an address of ours if one is given (port 0); finish it with connectResult() once the
+// descriptor polls writable.
+Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr);
 // What SO_ERROR says of a connect that was in progress.
 Status connectResult(int fd, const Address& address);
 // One accepted connection (non-blocking, close-on-exec, no delay), or nothing when none waits.

@@ -8,6 +8,7 @@
 #include "net_plugin/tcp/connector.h"
 #include "net_plugin/tcp/listener.h"
 #include "net_plugin/tcp/options.h"
+#include "net_plugin/tcp/route.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::plugin::tcp {
@@ -84,6 +85,24 @@ TEST(Handshake, AsManySocketsAsTheListenerWants) {
     const Ends ends = meet(*listener, connector);
     for (const size_t size : {size_t{0}, size_t{1}, size_t{100000}, size_t{5000000}}) exchange(ends, size);
   }
+}
+
+// A machine with several NICs has rules by which what comes from a NIC's address leaves through that NIC.
+TEST(Handshake, ComesFromTheAddressOfItsDevice) {
+  const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
+  Device device = loopback(1);
+  sockaddr_in other{};
+  other.sin_family = AF_INET;
+  other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  device.address = {reinterpret_cast<const sockaddr*>(&other), sizeof other};
+  Connector connector(device, valueOf(parseHandle(listener->handle())), Carrier::kStream, Deadline::in(kPatience));
+  std::vector<UniqueFd> sockets;
+  for (const Deadline deadline = Deadline::in(kPatience); sockets.empty() && !deadline.passed();)
+    sockets = valueOf(connector.step());
+  ASSERT_EQ(sockets.size(), 1U);
+  EXPECT_EQ(valueOf(localAddress(sockets[0].get())).text().substr(0, 10), "127.0.0.2:");
+  EXPECT_TRUE(leavesThrough("lo", device.address, loopback(1).address));
+  EXPECT_FALSE(leavesThrough("lo0", device.address, loopback(1).address));
 }
 
 TEST(Handshake, TwoConnectionsOfOneHandleStayApart) {
