@@ -6,6 +6,7 @@ import re
 import signal
 import time
 
+from cluster import machine
 from cluster.network import read
 from cluster.processes import Failure, await_success, cpu_seconds, machine_ticks, wait
 
@@ -17,7 +18,7 @@ LEAST, MOST, ENOUGH_SECONDS = 5, 40, 2.0  # iterations, where --iters says nothi
 
 def environment(folder):
     """Ours wins; what else the caller has set (BPS_PARTITION_BYTES, ...) is passed on."""
-    ours = {"BPS_SOCKET_IFNAME": "eth0", "BPS_KEY_FILE": os.path.join(folder, "key"), "NCCL_SHM_DISABLE": "1"}
+    ours = {"BPS_SOCKET_IFNAME": "eth", "BPS_KEY_FILE": os.path.join(folder, "key"), "NCCL_SHM_DISABLE": "1"}
     return {**os.environ, **ours}
 
 
@@ -45,9 +46,11 @@ class Job:
         return os.path.join(self.options.build, "bin", name)
 
     def settings(self, host, more):
-        """With unequal links every process is told the rate of its own."""
-        rates = {"BPS_BANDWIDTH": f"{self.network.rates[host] / 1e9:.9g}"} if self.options.unequal else {}
-        return {**self.environment, **rates, **more}
+        """Where machines have unequal rates every process is told its own."""
+        told = {"BPS_BANDWIDTH": f"{self.network.rates[host] / 1e9:.9g}"} if len(set(self.network.rates)) > 1 else {}
+        if len(self.network.links[host]) > 1:
+            told["BPS_TOPO_FILE"] = machine.write(self.processes.folder, host, self.network.links[host])
+        return {**self.environment, **told, **more}
 
     def start_servers(self, count):
         servers = []
@@ -68,27 +71,29 @@ class Job:
 
     def start_workers(self, count_servers, words):
         n = self.options.workers
-        common = {"BPS_ROOT": f"{self.network.address(0)}:{ROOT_PORT}", "BPS_NRANKS": str(n),
+        each = len(self.network.links[0])  # ranks of a worker, one for every link
+        common = {"BPS_ROOT": f"{self.network.address(0)}:{ROOT_PORT}", "BPS_NRANKS": str(n * each),
                   "BPS_SERVERS": ",".join(f"{self.network.address(n + i)}:{SERVER_PORT}" for i in range(count_servers))}
         if count_servers == 0:
             del common["BPS_SERVERS"]
-        return [self.processes.start(f"worker{rank}", self.network.host(rank), words,
-                                     self.settings(rank, {**common, "BPS_RANK": str(rank),
-                                                          "BPS_HOSTID": f"emulated-{rank}"}))
-                for rank in range(n)]
+        return [self.processes.start(f"worker{rank}", self.network.host(rank // each), words,
+                                     self.settings(rank // each, {**common, "BPS_RANK": str(rank),
+                                                                  "BPS_HOSTID": f"emulated-{rank // each}"}))
+                for rank in range(n * each)]
 
     def run(self, count_servers, words, limit):
         """Raw numbers of one run of a program on all workers. What the first prints is among them."""
         self.environment.pop("BPS_SERVERS", None)
         servers = self.start_servers(count_servers)
-        before, drops, (ticks, busy) = self.network.counters(), self.network.drops(), machine_ticks()
+        hosts = self.options.workers + count_servers
+        before, drops, (ticks, busy) = self.network.counters(hosts), self.network.drops(), machine_ticks()
         cpu, begin = [cpu_seconds(server.pid) for server in servers], time.monotonic()
         workers = self.start_workers(count_servers, words)
         await_success(workers, limit + START_SECONDS)
         cpu = [cpu_seconds(server.pid) - used for server, used in zip(servers, cpu)]
         ticks, busy = (now - then for now, then in zip(machine_ticks(), (ticks, busy)))
         own = sum(cpu) + sum(worker.cpu for worker in workers)
-        after = self.network.counters()[:self.options.workers + count_servers]
+        after = self.network.counters(hosts)
         result = {"nics": [difference(a, b) for a, b in zip(after, before)], "drops": self.network.drops() - drops,
                   "server_cpu_seconds": cpu, "worker_cpu_seconds": [worker.cpu for worker in workers],
                   "machine_busy_percent": 100 * busy / max(1, ticks),

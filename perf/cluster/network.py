@@ -28,9 +28,10 @@ def congestion_controls():
 
 
 class Network:
-    def __init__(self, tag, rates, burst=None, congestion=None):
+    def __init__(self, tag, links, burst=None, congestion=None):
         self.tag = tag
-        self.rates = rates  # bit/s of each host's link
+        self.links = links  # bit/s of each host's links, one after the other
+        self.rates = [sum(rates) for rates in links]
         self.burst = burst
         self.shaper = "htb"
         self.congestion = congestion
@@ -39,8 +40,12 @@ class Network:
     def host(self, index):
         return f"{self.tag}-h{index}"
 
-    def address(self, index):
-        return f"10.77.{index // 200}.{index % 200 + 1}"
+    def address(self, index, link=0):
+        return f"10.77.{index // 200 + 16 * link}.{index % 200 + 1}"
+
+    def others(self, index):
+        """All links of all other hosts."""
+        return [(host, link) for host, rates in enumerate(self.links) if host != index for link in range(len(rates))]
 
     def up(self):
         try:
@@ -53,22 +58,32 @@ class Network:
         self.quiet(self.bridge)
         self.ip(self.bridge, ["link set lo up", "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                               f"link set br0 mtu {MTU} up"])
-        for index, rate in enumerate(self.rates):
-            self.add(index, rate)
+        for index, rates in enumerate(self.links):
+            command("ip", "netns", "add", self.host(index))
+            self.quiet(self.host(index))
+            self.ip(self.host(index), ["link set lo up"])
+            for link, rate in enumerate(rates):
+                self.add(index, link, rate)
         self.choose_congestion()
 
-    def add(self, index, rate):
-        host, port = self.host(index), f"p{index}"
-        command("ip", "netns", "add", host)
-        self.quiet(host)
-        self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name eth0 mtu {MTU} address {mac(index)} "
-                              f"netns {host}", f"link set {port} master br0 up"])
+    def add(self, index, link, rate):
+        host, port, device = self.host(index), f"p{index}-{link}", f"eth{link}"
+        self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name {device} mtu {MTU} address "
+                              f"{mac(index, link)} netns {host}", f"link set {port} master br0 up"])
         # Nobody asks for an address later: the first message pays nothing for it.
-        others = [f"neigh add {self.address(i)} lladdr {mac(i)} dev eth0 nud permanent"
-                  for i in range(len(self.rates)) if i != index]
-        self.ip(host, ["link set lo up", "link set eth0 up", f"addr add {self.address(index)}/16 dev eth0"] + others)
-        self.shape(host, "eth0", rate)
+        others = [f"neigh add {self.address(*end)} lladdr {mac(*end)} dev {device} nud permanent"
+                  for end in self.others(index)]
+        self.ip(host, [f"link set {device} up"] + self.routes(index, link) + others)
+        self.shape(host, device, rate)
         self.shape(self.bridge, port, rate)
+
+    def routes(self, index, link):
+        """All links are in one network, as in clouds: what is sent from a link's address leaves through that link."""
+        address, device = self.address(index, link), f"eth{link}"
+        if link == 0:
+            return [f"addr add {address}/16 dev {device}"]
+        return [f"addr add {address}/32 dev {device}", f"route add 10.77.0.0/16 dev {device} table {100 + link}",
+                f"rule add from {address} lookup {100 + link}"]
 
     def quiet(self, name):
         """No IPv6: its own messages would be counted. No firewall on the bridge: it only takes processor time."""
@@ -120,28 +135,31 @@ class Network:
         try:
             if wanted not in before.split():
                 write(TCP_SYSCTL + "allowed_congestion_control", f"{before} {wanted}")
-            for index in range(len(self.rates)):
+            for index in range(len(self.links)):
                 with inside(self.host(index)):
                     write(TCP_SYSCTL + "congestion_control", wanted)
         finally:
             if wanted not in before.split():
                 write(TCP_SYSCTL + "allowed_congestion_control", before)
 
-    def counters(self):
-        """Of each host's eth0, per direction: bytes, packets (as the interface counts them), and TCP payload.
+    def counters(self, hosts):
+        """Of each link of the first hosts, per direction: bytes, packets (as the interface counts them), TCP payload.
 
         An interface counts a large segment as one packet with one header, so what is no header is the payload."""
         out = []
-        for index in range(len(self.rates)):
-            stats = json.loads(command("ip", "-n", self.host(index), "-s", "-j", "link", "show", "eth0"))[0]["stats64"]
-            out.append({way: {"bytes": stats[way]["bytes"], "packets": stats[way]["packets"],
-                              "payload": stats[way]["bytes"] - HEADERS * stats[way]["packets"]} for way in ("tx", "rx")})
+        for index, rates in enumerate(self.links[:hosts]):
+            for link in range(len(rates)):
+                shown = command("ip", "-n", self.host(index), "-s", "-j", "link", "show", f"eth{link}")
+                stats = json.loads(shown)[0]["stats64"]
+                out.append({way: {"bytes": stats[way]["bytes"], "packets": stats[way]["packets"],
+                                  "payload": stats[way]["bytes"] - HEADERS * stats[way]["packets"]}
+                            for way in ("tx", "rx")})
         return out
 
     def drops(self):
         """Packets that the shapers dropped, on both ends of all links."""
         total = 0
-        for name in [self.bridge] + [self.host(i) for i in range(len(self.rates))]:
+        for name in [self.bridge] + [self.host(i) for i in range(len(self.links))]:
             for qdisc in json.loads(command("tc", "-n", name, "-s", "-j", "qdisc", "show")):
                 total += qdisc.get("drops", 0) if qdisc.get("root") else 0
         return total
@@ -158,5 +176,5 @@ def one_at_a_time():
         os.close(folder)
 
 
-def mac(index):
-    return f"02:00:0a:4d:{index // 200:02x}:{index % 200 + 1:02x}"
+def mac(index, link=0):
+    return f"02:00:0a:4d:{index // 200 + 16 * link:02x}:{index % 200 + 1:02x}"

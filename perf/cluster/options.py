@@ -69,6 +69,14 @@ def whole(least, most):
     return parse
 
 
+def parts(text):
+    """'1,0.5' as [1, 0.5]."""
+    values = [scaled(value, "", 1) for value in text.split(",")]
+    if None in values or any(value > 1 for value in values) or len(values) > 8:
+        raise argparse.ArgumentTypeError(f"'{text}' is not 1 to 8 parts of the rate above 0 and up to 1 (as 1,0.5)")
+    return values
+
+
 DEFAULT_FRACTIONS = ([], [0.25])  # and the last worker, once their number is known
 
 
@@ -124,6 +132,8 @@ def describe(parser):
     add("--unequal", metavar="W,W.../S,S...", type=fractions, nargs="?", const=DEFAULT_FRACTIONS,
         help="links that have a part of the rate, of the first workers and servers: 1,1,0.7/0.25; without a value the "
         "last worker has half of it, the first server a quarter")
+    add("--nics", metavar="W,W...", type=parts, default=[1],
+        help="a NIC for each of these parts of the rate in every worker, and as many ranks: 1,0.5 (default: 1)")
     add("--plot", metavar="FILE.png", type=picture, help="draw bandwidth over k, measured and ideal")
     add("--json", metavar="FILE", help="write all that was measured")
     add("--congestion", metavar="NAME", help="TCP congestion control (default cubic, where the kernel has it)")
@@ -144,6 +154,8 @@ def parse(arguments):
         parser.error("give either -b BYTES or --model NAME")
     if options.unequal:
         check_fractions(options, parser)
+    if min(options.nics) * options.rate < 1e6:
+        parser.error("--nics: a link would have less than 1 Mbit/s")
     for name in ("plot", "json"):
         check_written(getattr(options, name), name, parser)
     if options.congestion and options.congestion not in congestion_controls():

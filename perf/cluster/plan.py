@@ -17,12 +17,15 @@ def solve(options, servers, size, rates):
 
 
 class Plan:
-    """Of one all-reduce: the time at the goodput measured, and the bytes of each NIC each way at the rates told."""
+    """Of one all-reduce: the time at the goodput measured, and the bytes of each NIC each way at the rates told.
+
+    The NICs of one host share its bytes by their rates."""
 
     def __init__(self, options, servers, size, network, goodputs):
-        measured = solve(options, servers, size, [goodputs[rate] for rate in network.rates])
+        measured = solve(options, servers, size, [sum(goodputs[rate] for rate in rates) for rates in network.links])
         self.seconds = measured["seconds"]
         self.seconds_without = measured["seconds_without_servers"]
         told = solve(options, servers, size, [rate / 8 for rate in network.rates])
-        self.traffic = told["traffic_bytes"]["workers"] + told["traffic_bytes"]["servers"]
+        hosts = told["traffic_bytes"]["workers"] + told["traffic_bytes"]["servers"]
+        self.traffic = [value * rate / sum(rates) for value, rates in zip(hosts, network.links) for rate in rates]
         self.shares = told["shares"]

@@ -13,17 +13,17 @@ WINDOW_SECONDS = 0.4
 
 
 def connect(network, sender, receiver):
-    with inside(network.host(receiver)):
-        listener = socket.create_server((network.address(receiver), 0))
+    with inside(network.host(receiver[0])):
+        listener = socket.create_server((network.address(*receiver), 0))
     with listener:
-        with inside(network.host(sender)):
-            sending = socket.create_connection(listener.getsockname(), timeout=10)
+        with inside(network.host(sender[0])):
+            sending = socket.create_connection(listener.getsockname(), 10, (network.address(*sender), 0))
         receiving = listener.accept()[0]
     return sending, receiving
 
 
 def goodput(network, sender, receiver):
-    """Bytes per second from one host to another: the median of some windows of one long stream."""
+    """Bytes per second from one (host, link) to another: the median of some windows of one long stream."""
     sending, receiving = connect(network, sender, receiver)
     block, room = bytes(BLOCK), bytearray(BLOCK)
     rates = []
@@ -48,11 +48,11 @@ def goodput(network, sender, receiver):
 
 
 def goodputs(network):
-    """Of each different rate: measured once, from a host that has it to one that is at least as fast."""
+    """Of each different rate: measured once, from a link that has it to one that is at least as fast."""
     found = {}
-    for host, rate in enumerate(network.rates):
-        if rate in found:
-            continue
-        others = [i for i in range(len(network.rates)) if i != host]
-        found[rate] = goodput(network, host, max(others, key=lambda i: network.rates[i]))
+    for host, rates in enumerate(network.links):
+        for link, rate in enumerate(rates):
+            if rate not in found:
+                fastest = max(network.others(host), key=lambda end: network.links[end[0]][end[1]])
+                found[rate] = goodput(network, (host, link), fastest)
     return found

@@ -59,6 +59,18 @@ sys.exit(not ok)
 PYTHON
 head -c 8 "$WORK/plot.png" | cmp -s - <(printf '\x89PNG\r\n\x1a\n') || fail "--plot wrote no PNG"
 
+# Two NICs of each worker, one at half the rate of the other, carry the bytes that the plan gives them, to the other worker
+# and to the server.
+run -k 1 -b 2M --iters 5 --nics 1,0.5 --json "$WORK/result.json"
+wait "$PID" || fail "two NICs: status $?: $(cat "$WORK/err")"
+python3 - "$WORK/result.json" <<'PYTHON' || fail "two NICs: $(cat "$WORK/out")"
+import json, sys
+row = json.load(open(sys.argv[1]))["rows"][0]
+percents = [value for nic in row["nic_percent"] for value in nic.values()]
+print(percents)
+sys.exit(not (len(percents) == 2 * (2 * 2 + 1) and 97 < min(percents) and max(percents) < 104))
+PYTHON
+
 run -k 1 -b 64M
 wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
 kill -INT "$PID"
