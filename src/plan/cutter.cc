@@ -95,6 +95,20 @@ std::vector<size_t> Cutter::divide(size_t count, size_t elementBytes) const {
   return elements;
 }
 
+// What is less than a quantum goes to the last of those that have a share; a call of no more than that to whom most is
+// owed.
+std::vector<size_t> Cutter::divideByQuanta(size_t count, size_t quantum, size_t elementBytes) const {
+  std::vector<size_t> elements = divide(count / quantum, quantum * elementBytes);
+  for (size_t& share : elements) share *= quantum;
+  size_t last = weights_.size();
+  for (size_t owner = 0; owner < weights_.size(); ++owner)
+    if (weights_[owner] > 0 && (last == weights_.size() || credit_[owner] > credit_[last])) last = owner;
+  for (size_t owner = 0; owner < elements.size(); ++owner)
+    if (elements[owner] > 0) last = owner;
+  elements[last] += count % quantum;
+  return elements;
+}
+
 Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   Cut cut;
   cut.checker = chooseChecker();
@@ -112,7 +126,7 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
     elements[cut.checker] = count;
     largestEager_ = std::max(largestEager_, static_cast<size_t>(bytes));
   } else {
-    elements = divide(count, elementBytes);
+    elements = divideByQuanta(count, cut.quantum, elementBytes);
   }
   size_t offset = 0;
   for (size_t owner = 0; owner < elements.size(); ++owner) {

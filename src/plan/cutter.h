@@ -1,9 +1,10 @@
 // Cutter: turns the calls of a communicator, one after the other, into chunks and their owners. Pure and deterministic.
 //
 // Every rank of a communicator owns one Cutter made from the same weights and limits, and feeds it the same calls; so
-// all derive the same cut, and nothing travels. A call's buffer is divided into contiguous shares at element
-// granularity, one per owner in owner order, in proportion to the weights; what rounding withholds from an owner is
-// credited to it in the next call, so a stream of small calls averages to the weights too. A share is cut into the same
+// all derive the same cut, and nothing travels. A call's buffer is divided into contiguous shares of whole quanta (the
+// last one has the rest), one per owner in owner order, in proportion to the weights; what rounding withholds from an
+// owner is credited to it in the next call, so a stream of small calls averages to the weights too. So every chunk but
+// the last begins and ends at a cache line, and the ranks of a machine can cut it evenly. A share is cut into the same
 // number of chunks for every owner, so chunk sizes are in proportion to the shares, and round r consists of the r-th
 // chunk of every owner. Only a share of fewer quanta than rounds has fewer chunks.
 //
@@ -43,7 +44,7 @@ struct Cut {
   bool direct = false;            // the machines exchange the whole call; the shares are empty
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // per owner; count 0: none
-  size_t quantum = 1;             // elements; every chunk but a share's last is a multiple of it
+  size_t quantum = 1;             // elements; every chunk but the buffer's last is a multiple of it
 
   // Number of chunks of an owner: min(rounds, quanta of its share).
   size_t chunksOf(size_t owner) const;
@@ -69,6 +70,7 @@ class Cutter {
 
   size_t chooseChecker() const;
   std::vector<size_t> divide(size_t count, size_t elementBytes) const;  // elements per owner
+  std::vector<size_t> divideByQuanta(size_t count, size_t quantum, size_t elementBytes) const;
 
   std::vector<uint64_t> weights_;
   Int128 total_ = 0;  // of the weights

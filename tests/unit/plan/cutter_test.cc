@@ -27,7 +27,7 @@ void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits
       ASSERT_EQ(chunk.offset, next);
       ASSERT_GT(chunk.count, 0U);
       ASSERT_LE(chunk.count * elementBytes, limits.maxChunkBytes);
-      ASSERT_EQ((chunk.offset - cut.share[owner].offset) % cut.quantum, 0U);
+      ASSERT_EQ(chunk.offset % cut.quantum, 0U);
       least = std::min(least, chunk.count);
       most = std::max(most, chunk.count);
       next += chunk.count;
@@ -159,9 +159,9 @@ TEST(CutterTest, SmallCallsAverageToTheWeightsWithinOneCall) {
   }
 }
 
-TEST(CutterTest, LargeCallsAreExactToOneElement) {
+TEST(CutterTest, LargeCallsAreExactToTwoCacheLines) {
   const CutLimits limits{.eagerBytes = 0};
-  for (const Weights& weights : kWeights) EXPECT_LE(worstDeviation(weights, limits, 5000, true), 1.000001);
+  for (const Weights& weights : kWeights) EXPECT_LE(worstDeviation(weights, limits, 5000, true), 128);
 }
 
 TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
