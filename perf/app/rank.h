@@ -47,7 +47,9 @@ class Rank : public Runner {
   Result<double> overRanks(double value, bpsRedOp_t op);
   Result<uint64_t> sumOverRanks(uint64_t value);
   // Each value becomes the largest of all ranks'.
-  Status largest(std::span<double> values) { return reduceOnHost(values.data(), values.size(), bpsFloat64, bpsMax); }
+  Status largest(std::span<double> values) {
+    return reduceOnHost(values.data(), values.size_bytes(), bpsFloat64, bpsMax);
+  }
   // Every rank's `own` bytes, one after the other in rank order.
   Status gather(std::span<const uint8_t> own, std::span<uint8_t> all);
 
@@ -63,7 +65,7 @@ class Rank : public Runner {
   explicit Rank(const Config& config);
   Status enter(bpsComm_t comm);
   Status check(const char* call, bpsResult_t result);
-  Status reduceOnHost(void* values, size_t count, bpsDataType_t type, bpsRedOp_t op);
+  Status reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRedOp_t op);
   Status waitForGpu();
   void abort();
 
