@@ -18,22 +18,36 @@ Result<NodeId> Draft::add(Node node) {
   size_t depth = 0;
   for (NodeId id = node.parent; id != kRoot; id = nodes_[id].parent) ++depth;
   if (depth > kMostDepth) return failure(Code::kInvalidArgument, "more than {} bridges in a row", kMostDepth);
+  if (node.kind == NodeKind::kGpu) BPS_TRY(checkGpu(node));
   nodes_.push_back(std::move(node));
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-Status Draft::check() const {
-  size_t numas = 0, gpus = 0;
-  std::map<std::string, size_t> seen;
+Status Draft::checkGpu(const Node& gpu) const {
+  size_t gpus = 1;
   for (const Node& node : nodes_) {
-    numas += node.kind == NodeKind::kNuma ? 1 : 0;
-    gpus += node.kind == NodeKind::kGpu ? 1 : 0;
-    if (node.kind == NodeKind::kGpu && !node.pcie.busId.empty() && seen[node.pcie.busId]++ > 0)
-      return failure(Code::kInvalidArgument, "two GPUs have bus id {}", node.pcie.busId);
+    if (node.kind != NodeKind::kGpu) continue;
+    if (!gpu.pcie.busId.empty() && node.pcie.busId == gpu.pcie.busId)
+      return failure(Code::kInvalidArgument, "another GPU has bus id {} too", gpu.pcie.busId);
+    if (++gpus > kMostGpus) return failure(Code::kInvalidArgument, "more than {} GPUs", kMostGpus);
   }
-  if (numas == 0) return {Code::kInvalidArgument, "no CPU"};
-  if (gpus > kMostGpus) return failure(Code::kInvalidArgument, "{} GPUs, more than {}", gpus, kMostGpus);
   return {};
+}
+
+Status Draft::check() const {
+  const bool any =
+      std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.kind == NodeKind::kNuma; });
+  return any ? Status() : Status(Code::kInvalidArgument, "no CPU");
+}
+
+bool Draft::measureNvlinks(NodeId gpu, const std::string& other, double rate) {
+  const auto joins = [&](const DraftNvlink& nvlink) {
+    return nvlink.gpu == gpu && (nvlink.toSwitch || nvlink.target == other);
+  };
+  const auto count = static_cast<double>(std::count_if(nvlinks_.begin(), nvlinks_.end(), joins));
+  for (DraftNvlink& nvlink : nvlinks_)
+    if (joins(nvlink)) nvlink.measured = rate / count;
+  return count > 0;
 }
 
 // Copies the nodes into a topology, parents first, without what folds into something else.

@@ -25,17 +25,20 @@ class Draft {
 
   Draft() { nodes_.emplace_back(); }
   // The parent must have been added before. Its kind is checked here: NUMA nodes are in the machine, switches, GPUs and
-  // NICs in a NUMA node or a switch.
+  // NICs in a NUMA node or a switch. So is that no two GPUs have one bus id.
   Result<NodeId> add(Node node);
   void add(DraftNvlink nvlink) { nvlinks_.push_back(std::move(nvlink)); }
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<DraftNvlink>& nvlinks() const { return nvlinks_; }
+  // The rate from a GPU to another one, over all NVLinks that can be the way between the two. False: there is none.
+  bool measureNvlinks(NodeId gpu, const std::string& other, double rate);
   Node& node(NodeId id) { return nodes_[id]; }
   Result<Topology> build() const;
 
  private:
   struct Folding;
+  Status checkGpu(const Node& gpu) const;
   Status check() const;
   void addNvlinks(Topology& topology, const std::vector<NodeId>& newIds) const;
 

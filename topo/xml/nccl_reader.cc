@@ -28,6 +28,7 @@ class NcclReader {
     BPS_TRY(checkVersion(system));
     for (const XmlElement& child : system.children)
       if (child.name == "cpu") BPS_TRY(addCpu(child));
+      else if (child.name == "pci") return child.wrong("stands outside of any cpu");
     if (draft_.nodes().size() == 1) return system.wrong("holds no cpu");
     return std::move(draft_);
   }
@@ -92,9 +93,9 @@ class NcclReader {
     if (const XmlElement* nic = has("nic")) return addNic(*nic, pcie, parent);
     switch (pciKindOf(BPS_TRY(element.hex("class")), BPS_TRY(element.hex("vendor")))) {
       case PciKind::kGpu:
-        return addGpu(XmlElement{}, pcie, parent);
+        return addGpu(element, pcie, parent);
       case PciKind::kNic:
-        return addNic(XmlElement{}, pcie, parent);
+        return addNic(element, pcie, parent);
       case PciKind::kNvSwitch:
         return {};
       case PciKind::kOther:
@@ -128,7 +129,7 @@ class NcclReader {
     std::vector<const XmlElement*> nets;
     for (const XmlElement& child : element.children)
       if (child.name == "net") nets.push_back(&child);
-    if (nets.empty() && element.line != 0) return {};  // a nic element that holds no network device
+    if (nets.empty() && element.name == "nic") return {};  // it holds no network device
     Node node{.kind = NodeKind::kNic, .parent = parent, .name = pcie.busId, .pcie = pcie};
     if (nets.empty()) return std::move(add(element, std::move(node))).status();
     if (nets.size() > 1)
