@@ -43,6 +43,18 @@ else
   grep -q 'install libhwloc15' "$WORK/show" || fail "show: $(cat "$WORK/show")"
 fi
 
+# With devices their copies are measured, and the planner reads the file.
+double=$(realpath "$BUILD")/tests/fake_cuda
+env LD_LIBRARY_PATH="$double" FAKE_CUDA_DEVICES=2 "$topo" probe --topo 'cpu[nic gpu] cpu[gpu] cores=1' --out "$WORK/probed.xml" \
+  > "$WORK/probe" 2>&1 || fail "probe with devices: $(cat "$WORK/probe")"
+for line in 'host to device 0' 'device 1 to host' 'device 1 to device 0'; do
+  grep -qE "^$line +[0-9.]+ GB/s" "$WORK/probe" || fail "$line is not measured: $(cat "$WORK/probe")"
+done
+BPS_TOPO_FILE=$WORK/probed.xml "$topo" plan > "$WORK/plan" || fail "plan of what was probed: $(cat "$WORK/plan")"
+grep -qE '^GPU 1 - CPU 1 +[0-9.]+ ' "$WORK/plan" && ! grep -qE '^GPU 1 - CPU 1 +13.1 ' "$WORK/plan" ||
+  fail "what was probed of devices is not planned with: $(cat "$WORK/plan")"
+grep -q 'bps_peer_bw=' "$WORK/probed.xml" || fail "no rate between CPUs: $(cat "$WORK/probed.xml")"
+
 refuses() {
   local pattern=$1; shift
   timeout 10 "$@" > "$WORK/out" 2>&1 && fail "exit 0: $*"

@@ -99,7 +99,7 @@ Status runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
   const std::string& source = options.inside.topology.empty() ? env.topologySource() : options.inside.topology;
   Draft draft = BPS_TRY(loadDraft(source));
-  const std::vector<Measure> measures = probeMachine(draft);
+  const std::vector<Measure> measures = probeMachine(draft, env);
   fmt::print("{}", options.json ? probeJson(measures) : probeText(measures));
   if (options.out.empty()) return {};
   const Topology topology = BPS_TRY(draft.build());

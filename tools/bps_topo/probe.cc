@@ -31,12 +31,6 @@ void runOn(const CpuSet& cpus) {
   if (!cpus.empty()) (void)::sched_setaffinity(0, sizeof set, &set);
 }
 
-Measure summarise(std::string what, std::vector<double> rates, std::string note) {
-  std::sort(rates.begin(), rates.end());
-  const double median = rates[rates.size() / 2];
-  return {std::move(what), median, (rates.back() - rates.front()) / median, std::move(note)};
-}
-
 // Every thread copies from memory that a thread of `from` touched first to memory of its own, on the CPUs of `to`.
 // Bytes copied per second, of all threads together, round by round.
 std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
@@ -90,20 +84,22 @@ void probeMemory(Draft& draft, std::vector<Measure>& measures) {
 
 }  // namespace
 
-std::vector<Measure> probeMachine(Draft& draft) {
+Measure summarise(std::string what, std::vector<double> rates, std::string note) {
+  std::sort(rates.begin(), rates.end());
+  const double median = rates[rates.size() / 2];
+  return {std::move(what), median, (rates.back() - rates.front()) / median, std::move(note)};
+}
+
+std::vector<Measure> probeMachine(Draft& draft, const Env& env) {
   std::vector<Measure> measures;
   probeMemory(draft, measures);
   measures.push_back(probeLoopback());
-  size_t gpus = 0;
   for (const Node& node : draft.nodes()) {
-    gpus += node.kind == NodeKind::kGpu ? 1 : 0;
     if (node.kind != NodeKind::kNic) continue;
     const std::string rate = node.mbps > 0 ? fmt::format("{:g} Gbit/s", node.mbps / 1000) : "no rate";
     measures.push_back({"NIC " + node.name, 0, 0, "needs a machine at the other end; the kernel says " + rate});
   }
-  const std::string none = gpus == 0 ? "there is no GPU" : "this version does not drive GPUs";
-  measures.push_back({"host to device", 0, 0, none});
-  measures.push_back({"device to device", 0, 0, none});
+  probeDevices(draft, env, measures);
   return measures;
 }
 

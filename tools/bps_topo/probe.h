@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/env.h"
 #include "topo/draft.h"
 
 namespace bps {
@@ -14,10 +15,14 @@ struct Measure {
   std::string note;           // why it was not measured, or what the number means
 };
 
-// Writes what it measures of memory into the draft. Takes a few seconds and all CPUs.
-std::vector<Measure> probeMachine(Draft& draft);
+// Writes what it measures of memory and devices into the draft. Takes a few seconds and all CPUs.
+std::vector<Measure> probeMachine(Draft& draft, const Env& env);
+Measure summarise(std::string what, std::vector<double> rates, std::string note);
 std::string probeText(const std::vector<Measure>& measures);
 std::string probeJson(const std::vector<Measure>& measures);
+
+// Of the CUDA devices that BPS_DEVICE allows: host memory to device and back, and device to device.
+void probeDevices(Draft& draft, const Env& env, std::vector<Measure>& measures);
 
 // One TCP connection from this process to itself over the loopback interface; 0 when it cannot be had.
 Measure probeLoopback();
