@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "tools/bps_topo/machine_text.h"
@@ -44,8 +45,12 @@ class Drawing {
       const LinkBytes& bytes = report_.decision.best().traffic.on(id);
       most_ = std::max({most_, bytes.total(true), bytes.total(false)});
     }
-    std::string lines, boxes;
-    for (LinkId id = 0; id < topology_.links().size(); ++id) lines += line(id);
+    std::string lines, boxes, labels;
+    for (LinkId id = 0; id < topology_.links().size(); ++id)
+      if (topology_.link(id).kind != LinkKind::kMemory) {
+        lines += line(id);
+        labels += label(id);
+      }
     for (const auto& [id, at] : boxes_) boxes += box(id, at);
     const double width = std::max(columns_ * kColumn, 6 * kColumn) + 2 * kMargin;
     const double height = (deepest_ + 2) * kRow + 2 * kMargin;
@@ -56,7 +61,7 @@ class Drawing {
                "<text x=\"{2}\" y=\"{2}\">{3}: {4}, GB up / down for {5:.4g} GB</text>\n",
                width, height, kMargin, escaped(report_.source), nameOf(report_.decision.best().plan.strategy),
                static_cast<double>(report_.job.bytes) / kGiga) +
-           lines + boxes + "</svg>\n";
+           lines + boxes + labels + "</svg>\n";
   }
 
  private:
@@ -78,23 +83,40 @@ class Drawing {
       boxes_[id] = {kMargin + columns_ * kColumn / 2, kMargin + (deepest_ + 1.5) * kRow};
   }
 
+  Box from(LinkId id) const { return boxes_.at(topology_.link(id).near); }
+  Box to(LinkId id) const { return boxes_.at(topology_.link(id).far); }
+  // How far the line of a link between two devices of a row hangs below it, so that it passes under those between them.
+  double sag(LinkId id) const {
+    const double length = std::abs(from(id).x - to(id).x);
+    return from(id).y == to(id).y ? kHeight + 2 * kRow * length / (columns_ * kColumn) : 0;
+  }
+
   std::string line(LinkId id) const {
-    const MachineLink& link = topology_.link(id);
-    if (link.kind == LinkKind::kMemory) return {};
-    const Box a = boxes_.at(link.near), b = boxes_.at(link.far);
+    const Box a = from(id), b = to(id);
+    const LinkBytes& bytes = report_.decision.best().traffic.on(id);
+    const uint64_t bytesEachWay = std::max(bytes.total(true), bytes.total(false));
+    const double width = 1 + (most_ > 0 ? kWidest * static_cast<double>(bytesEachWay) / static_cast<double>(most_) : 0);
+    const bool nvlink = topology_.link(id).kind == LinkKind::kNvlink;
+    const char* color = topology_.sharedWithNic(id) ? "#c33" : nvlink ? "#7a3" : "#888";
+    return fmt::format(
+        "<path d=\"M{:.0f} {:.0f}Q{:.0f} {:.0f} {:.0f} {:.0f}\" fill=\"none\" stroke=\"{}\" "
+        "stroke-width=\"{:.1f}\"/>\n",
+        a.x, a.y, (a.x + b.x) / 2, (a.y + b.y) / 2 + sag(id), b.x, b.y, color, width);
+  }
+
+  // Over everything else, on white, nearer to the lower end, which has fewer links than the upper one.
+  std::string label(LinkId id) const {
+    const Box a = from(id), b = to(id);
     const LinkBytes& bytes = report_.decision.best().traffic.on(id);
     const uint64_t up = bytes.total(true), down = bytes.total(false);
-    const double width =
-        1 + (most_ > 0 ? kWidest * static_cast<double>(std::max(up, down)) / static_cast<double>(most_) : 0);
-    const char* color = topology_.sharedWithNic(id) ? "#c33" : link.kind == LinkKind::kNvlink ? "#7a3" : "#888";
-    std::string text = fmt::format(
-        "<line x1=\"{:.0f}\" y1=\"{:.0f}\" x2=\"{:.0f}\" y2=\"{:.0f}\" stroke=\"{}\" stroke-width=\"{:.1f}\"/>\n", a.x,
-        a.y, b.x, b.y, color, width);
-    if (up + down > 0)
-      text += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{:.4g} / {:.4g}</text>\n",
-                          (2 * a.x + b.x) / 3, (2 * a.y + b.y) / 3, static_cast<double>(up) / kGiga,
-                          static_cast<double>(down) / kGiga);
-    return text;
+    if (up + down == 0) return {};
+    const bool hangs = sag(id) > 0;
+    const double x = hangs ? (a.x + b.x) / 2 : (2 * a.x + b.x) / 3;
+    const double y = hangs ? a.y + sag(id) / 2 : (2 * a.y + b.y) / 3;
+    return fmt::format(
+        "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\" stroke=\"white\" stroke-width=\"4\" "
+        "paint-order=\"stroke\">{:.4g} / {:.4g}</text>\n",
+        x, y, static_cast<double>(up) / kGiga, static_cast<double>(down) / kGiga);
   }
 
   std::string box(NodeId id, const Box& at) const {
