@@ -110,6 +110,7 @@ Status probePeer(const Gpu& from, const Gpu& to, Draft& draft, std::vector<Measu
 Status probeAll(const cuda::Api& api, Draft& draft, std::vector<Measure>& measures) {
   std::vector<Gpu> gpus;
   const int count = BPS_TRY(cuda::Device::count(api));
+  gpus.reserve(static_cast<size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) gpus.push_back(BPS_TRY(Gpu::open(api, ordinal)));
   for (const Gpu& gpu : gpus) BPS_TRY(probeHost(gpu, draft, measures));
   if (gpus.size() == 1) measures.push_back({"device to device", 0, 0, "there is one device"});
