@@ -5,7 +5,7 @@ BUILD=$1; . "$(dirname "$0")/lib.sh"
 ROUNDS=${ROUNDS:-2}
 [ "${BPS_TEST_LONG:-0}" = 1 ] && ROUNDS=10
 start_server stable; stable=$SERVER_PID; stable_address=$SERVER_ADDRESS
-shm_before=$(ls /dev/shm | wc -l)
+shm_before=$(segments)
 
 # scene SIGNAL rank|server: the fault in the middle of the loop.
 scene() {
@@ -41,6 +41,6 @@ for ((i = 0; i < ROUNDS; i++)); do
     done
   done
 done
-[ "$(ls /dev/shm | wc -l)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
+[ "$(segments)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
 kill -TERM "$stable"
 wait "$stable" || fail "the other server: exit $? on SIGTERM"

@@ -79,6 +79,8 @@ $(threads "$pid")"
 
 # in_loop RANK: it has got past its start and all-reduces.
 in_loop() { grep -sqE '^ +[0-9]+ +[0-9]+ ' "$WORK/rank$1.out"; }
+# Files in /dev/shm, but for those that NCCL and Open MPI have in other tests meanwhile.
+segments() { find /dev/shm -mindepth 1 ! -name 'nccl-*' ! -name '*_segment.*' | wc -l; }
 open_fds() { ls "/proc/$1/fd" | wc -l; }
 rss_kb() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }

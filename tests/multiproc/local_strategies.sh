@@ -114,7 +114,7 @@ if taskset -c 0,1 true 2>/dev/null; then
   end_ranks
 fi
 
-shm_before=$(ls /dev/shm | wc -l)
+shm_before=$(segments)
 for victim in 0 3; do
   RANKS_PER_MACHINE=4 start_ranks 4 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
   wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
@@ -128,5 +128,5 @@ RANKS_PER_MACHINE=2 BPS_RAILS=2 start_ranks 4 "$BIN/bps-perf" -b 64M -e 64M -n 1
 wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
 kill -KILL "${RANK_PIDS[3]}"
 for r in 0 1 2; do ends_with_error "$r" "rank 3 \\(" $((BPS_TIMEOUT + 1)); done
-[ "$(ls /dev/shm | wc -l)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
+[ "$(segments)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
 exit 0
