@@ -85,6 +85,15 @@ int Plugin::deviceCount() const { return driver_->deviceCount(); }
 
 Result<DeviceInfo> Plugin::device(int index) const { return driver_->device(index); }
 
+Result<std::optional<int>> Plugin::find(const std::string& name, const std::string& busId) const {
+  for (int i = 0; i < deviceCount(); ++i) {
+    const DeviceInfo found = BPS_TRY(device(i));
+    const bool byName = !name.empty() && found.name == name;
+    if (byName || (!busId.empty() && found.pciPath.ends_with("/" + busId))) return std::optional<int>(i);
+  }
+  return std::optional<int>();
+}
+
 Result<std::unique_ptr<Listener>> Plugin::listen(int device) {
   Handle handle{};
   void* raw = BPS_TRY(driver_->listen(device, handle));

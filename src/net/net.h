@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,8 @@ class Plugin {
   bool canReverse() const;                 // Comm::reverse() may give something
   int deviceCount() const;
   Result<DeviceInfo> device(int index) const;
+  // The device with this name, or at this place on the bus ("0000:3b:00.0"; empty: unknown); nothing: there is none.
+  Result<std::optional<int>> find(const std::string& name, const std::string& busId) const;
 
   Result<std::unique_ptr<Listener>> listen(int device);
   std::unique_ptr<Connector> connect(int device, const Handle& handle);

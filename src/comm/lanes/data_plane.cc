@@ -9,19 +9,6 @@
 #include "src/base/log.h"
 
 namespace bps {
-namespace {
-
-// The device that is this NIC; the first one where the transport knows no such.
-Result<int> deviceFor(net::Plugin& plugin, const NicName& nic) {
-  for (int i = 0; i < plugin.deviceCount(); ++i) {
-    const net::DeviceInfo device = BPS_TRY(plugin.device(i));
-    const bool byName = !nic.name.empty() && device.name == nic.name;
-    if (byName || (!nic.busId.empty() && device.pciPath.ends_with("/" + nic.busId))) return i;
-  }
-  return 0;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args) {
   const Roster& roster = args.control.roster();
@@ -30,7 +17,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   plane->machines_ = roster.machines.size();
   plane->rail_ = roster.ranks[args.control.rank()].localRank;
   auto plugin = BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
-  const int device = BPS_TRY(deviceFor(*plugin, args.nic));
+  const int device = BPS_TRY(plugin->find(args.nic.name, args.nic.busId)).value_or(0);
   plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(device)).name;
   // The interface has no way to ask; ours is known to prefer memory.
   if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
