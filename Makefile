@@ -148,6 +148,9 @@ $(BUILD)/bin/$(subst _,-,$(1)): $(call objects,$(call sources,tools/command_line
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
+# How the kernel routes is asked as the TCP transport asks it.
+$(BUILD)/bin/bps-topo: $(call objects,net_plugin/tcp/route.cc)
+
 # Calls the library as any application does; only helpers (formatting, parsing) come from CORE.
 $(BUILD)/bin/bps-perf: $(call objects,$(PERF_SRCS)) $(CORE) $(BUILD)/lib/libbps.so
 	@mkdir -p $(@D)

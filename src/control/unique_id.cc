@@ -106,5 +106,6 @@ Result<UniqueId> UniqueId::createHere(const Env& env) {
 }
 
 Result<Key> serverKey(const Env& env) { return keyFromFile(env, "the summation servers"); }
+Result<Key> probeKey(const Env& env) { return keyFromFile(env, "bps-topo probe"); }
 
 }  // namespace bps

@@ -36,5 +36,7 @@ struct UniqueId {
 // The servers' key: derived from the bytes of BPS_KEY_FILE (at least 16), or all zeros with BPS_AUTH=off. An unset
 // file with authentication on is an error that says what to set.
 Result<Key> serverKey(const Env& env);
+// The same between two bps-topo probe.
+Result<Key> probeKey(const Env& env);
 
 }  // namespace bps

@@ -130,7 +130,7 @@ template <class Side, class M>
 void each(Side& side, M& m, const Hello*) {
   side.field(m.magic);
   side.field(m.version);
-  side.choice(m.purpose, Purpose::kJoin, Purpose::kServer);
+  side.choice(m.purpose, Purpose::kJoin, Purpose::kProbe);
   side.field(m.auth);
   side.field(m.timeoutMs);
   side.field(m.nonce);
@@ -219,11 +219,33 @@ template <class Side, class M>
 void each(Side& side, M& m, const Left*) {
   side.field(m.member);
 }
+template <class Side, class M>
+void each(Side& side, M& m, const ProbeDevice*) {
+  side.field(m.count);
+  side.field(m.name);
+  side.field(m.address);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const ProbeOpen*) {
+  side.field(m.device);
+  side.field(m.turns);
+  side.field(m.turnMs);
+  side.field(m.handle);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const ProbeOpened*) {
+  side.field(m.handle);
+}
+template <class Side, class M>
+void each(Side& side, M& m, const ProbeRate*) {
+  side.field(m.bytesPerSecond);
+}
 
-constexpr const char* kNames[] = {"?",          "hello",    "challenge",  "proof",        "welcome",   "refusal",
-                                  "ask root",   "redirect", "join",       "roster",       "offer",     "open job",
-                                  "job opened", "begin",    "round part", "round answer", "heartbeat", "failure",
-                                  "suspect",    "left",     "goodbye"};
+constexpr const char* kNames[] = {"?",          "hello",    "challenge",  "proof",        "welcome",    "refusal",
+                                  "ask root",   "redirect", "join",       "roster",       "offer",      "open job",
+                                  "job opened", "begin",    "round part", "round answer", "heartbeat",  "failure",
+                                  "suspect",    "left",     "goodbye",    "probe device", "probe open", "probe opened",
+                                  "probe rate"};
 
 }  // namespace
 
@@ -235,6 +257,8 @@ const char* purposeName(Purpose purpose) {
       return "redirect";
     case Purpose::kServer:
       return "server";
+    case Purpose::kProbe:
+      return "probe";
   }
   return "?";
 }
@@ -283,6 +307,10 @@ template Blob encode(const RoundAnswer&);
 template Blob encode(const FailureMessage&);
 template Blob encode(const Suspect&);
 template Blob encode(const Left&);
+template Blob encode(const ProbeDevice&);
+template Blob encode(const ProbeOpen&);
+template Blob encode(const ProbeOpened&);
+template Blob encode(const ProbeRate&);
 template Result<Hello> decode(std::span<const uint8_t>);
 template Result<Challenge> decode(std::span<const uint8_t>);
 template Result<ProofMessage> decode(std::span<const uint8_t>);
@@ -299,5 +327,9 @@ template Result<RoundAnswer> decode(std::span<const uint8_t>);
 template Result<FailureMessage> decode(std::span<const uint8_t>);
 template Result<Suspect> decode(std::span<const uint8_t>);
 template Result<Left> decode(std::span<const uint8_t>);
+template Result<ProbeDevice> decode(std::span<const uint8_t>);
+template Result<ProbeOpen> decode(std::span<const uint8_t>);
+template Result<ProbeOpened> decode(std::span<const uint8_t>);
+template Result<ProbeRate> decode(std::span<const uint8_t>);
 
 }  // namespace bps

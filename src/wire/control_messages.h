@@ -16,7 +16,7 @@
 
 namespace bps {
 
-enum class Purpose : uint8_t { kJoin = 1, kRedirect = 2, kServer = 3 };
+enum class Purpose : uint8_t { kJoin = 1, kRedirect = 2, kServer = 3, kProbe = 4 };
 const char* purposeName(Purpose purpose);
 
 using Nonce = std::array<uint8_t, 32>;
@@ -135,6 +135,33 @@ struct Suspect {
 struct Left {
   static constexpr MessageType kType = MessageType::kLeft;
   uint32_t member = 0;
+};
+
+// Between two `bps-topo probe`, of which one listens. First it says what its transport offers, a message for each
+// device, at least one.
+struct ProbeDevice {
+  static constexpr MessageType kType = MessageType::kProbeDevice;
+  uint32_t count = 1;  // of these messages
+  std::string name;
+  Address address;  // of a network interface, port 0; empty: the device is none
+};
+// What is to be measured: `turns` times messages for `turnMs` to the listening side, then as many times from it. The
+// data connections are two one-way ones of the transport; each side tells where it takes its own.
+struct ProbeOpen {
+  static constexpr MessageType kType = MessageType::kProbeOpen;
+  uint32_t device = 0;  // of the listening side
+  uint32_t turns = 0;
+  uint32_t turnMs = 0;
+  Blob handle;
+};
+struct ProbeOpened {
+  static constexpr MessageType kType = MessageType::kProbeOpened;
+  Blob handle;
+};
+// After each turn that the listening side received.
+struct ProbeRate {
+  static constexpr MessageType kType = MessageType::kProbeRate;
+  double bytesPerSecond = 0;
 };
 
 template <class T>

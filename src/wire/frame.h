@@ -42,6 +42,10 @@ enum class MessageType : uint16_t {
   kSuspect = 18,
   kLeft = 19,
   kGoodbye = 20,
+  kProbeDevice = 21,
+  kProbeOpen = 22,
+  kProbeOpened = 23,
+  kProbeRate = 24,
 };
 
 struct FrameHeader {

@@ -55,6 +55,19 @@ grep -qE '^GPU 1 - CPU 1 +[0-9.]+ ' "$WORK/plan" && ! grep -qE '^GPU 1 - CPU 1 +
   fail "what was probed of devices is not planned with: $(cat "$WORK/plan")"
 grep -q 'bps_peer_bw=' "$WORK/probed.xml" || fail "no rate between CPUs: $(cat "$WORK/probed.xml")"
 
+# A NIC is measured with another probe, here over loopback, and written as its speed.
+"$topo" probe --listen 0 > "$WORK/listener" 2>&1 &
+PIDS+=($!)
+wait_for 10 grep -q '^listening on 127.0.0.1:' "$WORK/listener" || fail "nobody listens: $(cat "$WORK/listener")"
+printf '<system version="1"><cpu numaid="0"><pci busid="0000:05:00.0" class="0x020000"><nic><net name="lo" speed="7"/></nic></pci></cpu></system>' \
+  > "$WORK/lo.xml"
+"$topo" probe --topo "$WORK/lo.xml" --peer "$(sed -n 's/^listening on //p' "$WORK/listener")" --out "$WORK/probed.xml" \
+  > "$WORK/probe" 2>&1 || fail "probe over loopback: $(cat "$WORK/probe" "$WORK/listener")"
+grep -qE '^NIC lo out +[0-9.]+ GB/s' "$WORK/probe" && grep -qE '^NIC lo in +[0-9.]+ GB/s' "$WORK/probe" ||
+  fail "no rates of the NIC: $(cat "$WORK/probe")"
+grep -qE 'name="lo" dev="0" speed="[0-9]{3,}"' "$WORK/probed.xml" || fail "no rate is written: $(cat "$WORK/probed.xml")"
+grep -qE '^127.0.0.1:[0-9]+: .* in over lo$' "$WORK/listener" || fail "the other end says nothing: $(cat "$WORK/listener")"
+
 refuses() {
   local pattern=$1; shift
   timeout 10 "$@" > "$WORK/out" 2>&1 && fail "exit 0: $*"
@@ -69,4 +82,6 @@ refuses 'local rank 0 is to use GPU 3' "$topo" plan --topo 'cpu[gpu]' --gpus 3
 refuses '2 roots among 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
 refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
 refuses 'banana' "$topo" plan --bytes banana
+start_server other
+refuses 'for the purpose "probe", this is an address for "server"' "$topo" probe --topo "$WORK/lo.xml" --peer "$SERVER_ADDRESS"
 exit 0

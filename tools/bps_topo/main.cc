@@ -1,13 +1,16 @@
 // bps-topo: explains what bps would do on a machine or cluster, without doing it.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/env.h"
+#include "src/base/guard.h"
 #include "tools/bps_topo/inside.h"
 #include "tools/bps_topo/machine_json.h"
+#include "tools/bps_topo/network/listen.h"
 #include "tools/bps_topo/probe.h"
 #include "tools/bps_topo/split_report.h"
 #include "tools/command_line/command_line.h"
@@ -22,7 +25,7 @@ struct Options {
   SplitRequest split{.workers = 0, .servers = 0, .workerGbps = {100}, .serverGbps = {100}, .bytes = 0};
   InsideRequest inside;
   std::string bytes = "1G";
-  std::string svg, out;
+  std::string svg, out, listen, peer;
   bool json = false;
 };
 
@@ -95,15 +98,22 @@ Status runPlan(Options& options) {
   return {};
 }
 
-Status runProbe(Options& options) {
+// Nothing but a signal ends the one that listens. The other one's status is 1 when something that was asked for could
+// not be measured; what could is written all the same.
+Result<int> runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
+  if (!options.listen.empty() && (!options.peer.empty() || !options.out.empty()))
+    return Status(Code::kInvalidUsage, "--listen only serves: --peer and --out belong to the other machine's");
+  if (!options.listen.empty()) return listenForProbes(options.listen, env);  // only a failure comes back
   const std::string& source = options.inside.topology.empty() ? env.topologySource() : options.inside.topology;
   Draft draft = BPS_TRY(loadDraft(source));
-  const std::vector<Measure> measures = probeMachine(draft, env);
+  const std::vector<Measure> measures = BPS_TRY(probeMachine(draft, env, options.peer));
   fmt::print("{}", options.json ? probeJson(measures) : probeText(measures));
-  if (options.out.empty()) return {};
-  const Topology topology = BPS_TRY(draft.build());
-  return writeTopology(topology, options.out);
+  if (!options.out.empty()) {
+    const Topology topology = BPS_TRY(draft.build());
+    BPS_TRY(writeTopology(topology, options.out));
+  }
+  return std::any_of(measures.begin(), measures.end(), [](const Measure& measure) { return measure.failed; }) ? 1 : 0;
 }
 
 int main(int argc, char** argv) {
@@ -125,16 +135,25 @@ int main(int argc, char** argv) {
   CommandLine& probe = line.command("probe", "measures this machine");
   declareTopology(probe, options);
   probe.option("-o,--out", options.out, "writes the topology with what was measured, for BPS_TOPO_FILE");
+  probe.option("--peer", options.peer,
+               "HOST:PORT of a bps-topo probe --listen on another machine: measures the NICs too");
+  probe.option("--listen", options.listen,
+               "measures nothing, is the other end: [ADDR:]PORT (ADDR: default first usable interface; port 7701)");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   if (options.env) fmt::print("{}", envText(nullptr));
   if (options.envMarkdown) fmt::print("{}", envMarkdown());
   Status status;
   if (show.given()) status = runShow(options);
   if (plan.given()) status = runPlan(options);
-  if (probe.given()) status = runProbe(options);
+  int incomplete = 0;
+  if (probe.given())
+    status = guarded([&]() -> Status {
+      incomplete = BPS_TRY(runProbe(options));
+      return {};
+    });
   if (!status.ok()) return line.complain(status.message());
   const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given();
-  return asked ? 0 : line.complain("nothing to do");
+  return asked ? incomplete : line.complain("nothing to do");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tools/bps_topo/machine_text.h"
+#include "tools/bps_topo/network/nics.h"
 #include "topo/rates.h"
 
 namespace bps {
@@ -90,15 +91,18 @@ Measure summarise(std::string what, std::vector<double> rates, std::string note)
   return {std::move(what), median, (rates.back() - rates.front()) / median, std::move(note)};
 }
 
-std::vector<Measure> probeMachine(Draft& draft, const Env& env) {
-  std::vector<Measure> measures;
+Result<std::vector<Measure>> probeMachine(Draft& draft, const Env& env, const std::string& peer) {
+  std::vector<Measure> measures, nics;
+  // First, since the other machine may not be there.
+  if (!peer.empty()) BPS_TRY(probeNics(peer, env, draft, nics));
   probeMemory(draft, measures);
   measures.push_back(probeLoopback());
   for (const Node& node : draft.nodes()) {
-    if (node.kind != NodeKind::kNic) continue;
+    if (node.kind != NodeKind::kNic || !peer.empty()) continue;
     const std::string rate = node.mbps > 0 ? fmt::format("{:g} Gbit/s", node.mbps / 1000) : "no rate";
-    measures.push_back({"NIC " + node.name, 0, 0, "needs a machine at the other end; the kernel says " + rate});
+    measures.push_back({"NIC " + node.name, 0, 0, "needs another machine, see --peer; the kernel says " + rate});
   }
+  measures.insert(measures.end(), nics.begin(), nics.end());
   probeDevices(draft, env, measures);
   return measures;
 }

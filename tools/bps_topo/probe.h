@@ -13,10 +13,12 @@ struct Measure {
   double bytesPerSecond = 0;  // the median; 0: not measured
   double spread = 0;          // (most - least) / median
   std::string note;           // why it was not measured, or what the number means
+  bool failed = false;        // not measured though it was asked for
 };
 
-// Writes what it measures of memory and devices into the draft. Takes a few seconds and all CPUs.
-std::vector<Measure> probeMachine(Draft& draft, const Env& env);
+// Writes what it measures of memory, NICs and devices into the draft. Takes a few seconds and all CPUs. `peer`: where a
+// bps-topo probe --listen is, to measure the NICs with; empty: they are not measured.
+Result<std::vector<Measure>> probeMachine(Draft& draft, const Env& env, const std::string& peer);
 Measure summarise(std::string what, std::vector<double> rates, std::string note);
 std::string probeText(const std::vector<Measure>& measures);
 std::string probeJson(const std::vector<Measure>& measures);

@@ -34,6 +34,10 @@ void forEachMessage(F&& f) {
   f(FailureMessage{Code::kTimeout, "late"});
   f(Suspect{3, "gone"});
   f(Left{6});
+  f(ProbeDevice{2, "eth0", address("10.1.2.3:0")});
+  f(ProbeOpen{1, 2, 3, {4, 5}});
+  f(ProbeOpened{{6}});
+  f(ProbeRate{7.5});
 }
 
 TEST(ControlMessages, ComeBackAsTheyWere) {

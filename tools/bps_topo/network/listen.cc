@@ -1,0 +1,154 @@
+#include "tools/bps_topo/network/listen.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "src/base/format.h"
+#include "src/base/guard.h"
+#include "src/base/log.h"
+#include "src/control/link/doorman.h"
+#include "src/control/link/secret.h"
+#include "tools/bps_topo/network/pair.h"
+
+namespace bps {
+namespace {
+
+constexpr uint32_t kMostTurns = 100, kMostTurnMs = 10'000;
+
+Result<Address> addressOf(const std::string& where, const Env& env) {
+  const bool portOnly = !where.empty() && where.find_first_not_of("0123456789") == std::string::npos;
+  const HostPort given = BPS_TRY(parseHostPort(portOnly ? "any:" + where : where, kProbePort));
+  if (!portOnly) return BPS_TRY(resolve(given, Deadline::in(std::chrono::seconds(10)))).front();
+  Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
+  address.setPort(given.port);
+  return address;
+}
+
+Status sayDevices(ProbeLine& line, const net::Plugin& plugin, const Env& env) {
+  const std::vector<Interface> interfaces = BPS_TRY(selectInterfaces(env.socketIfname));
+  const int count = plugin.deviceCount();
+  if (count <= 0) return failure(Code::kSystem, "the transport {} has no device here", plugin.description());
+  for (int i = 0; i < count; ++i) {
+    ProbeDevice device{static_cast<uint32_t>(count), BPS_TRY(plugin.device(i)).name, {}};
+    const auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                                    [&](const Interface& interface) { return interface.name == device.name; });
+    if (found != interfaces.end()) device.address = found->address;
+    BPS_TRY(line.say(device));
+  }
+  return {};
+}
+
+Status checkOpen(const ProbeOpen& open, const net::Plugin& plugin) {
+  if (open.device >= static_cast<uint32_t>(plugin.deviceCount()))
+    return failure(Code::kInvalidArgument, "there is no device {} (of {})", open.device, plugin.deviceCount());
+  if (open.turns < 1 || open.turns > kMostTurns || open.turnMs < 1 || open.turnMs > kMostTurnMs)
+    return failure(Code::kInvalidArgument, "{} turns of {} ms: 1 to {} and 1 to {} are right", open.turns, open.turnMs,
+                   kMostTurns, kMostTurnMs);
+  return {};
+}
+
+// All of one NIC: what is printed of it.
+Result<std::string> measure(ProbeLine& line, const Env& env) {
+  const auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, line.job()));
+  BPS_TRY(sayDevices(line, *plugin, env));
+  const ProbeOpen open = BPS_TRY(line.hear<ProbeOpen>());
+  BPS_TRY(checkOpen(open, *plugin));
+  const int device = static_cast<int>(open.device);
+  const auto listener = BPS_TRY(plugin->listen(device));
+  const net::Handle handle = BPS_TRY(handleOf(open.handle));
+  const auto connector = plugin->connect(device, handle);
+  BPS_TRY(line.say(ProbeOpened{blobOf(listener->handle())}));
+  const ProbePair pair = BPS_TRY(connectPair(line, *listener, *connector));
+  const std::chrono::milliseconds time(open.turnMs);
+  double last = 0;
+  for (uint32_t turn = 0; turn < open.turns; ++turn) {
+    last = BPS_TRY(pair.receive->turn(line.patience(time)));
+    BPS_TRY(line.say(ProbeRate{last}));
+  }
+  for (uint32_t turn = 0; turn < open.turns; ++turn) BPS_TRY(pair.send->turn(time, line.patience(time)));
+  line.awaitGoodbye();
+  return fmt::format("{} in over {}", megabits(last), BPS_TRY(plugin->device(device)).name);
+}
+
+// One who measures, in a thread of its own, so that others can be told meanwhile that they are too many.
+class Session {
+ public:
+  // Rings when it is over. The bell outlives it.
+  Session(Peer peer, const Env& env, const Doorbell& bell)
+      : line_(std::move(peer), std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000))), env_(env) {
+    thread_ = std::thread([this, &bell] {
+      run();
+      over_.store(true, std::memory_order_release);
+      bell.ring();
+    });
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { thread_.join(); }
+
+  const std::string& name() const { return line_.name(); }
+  bool over() const { return over_.load(std::memory_order_acquire); }
+
+ private:
+  void run() {
+    const Status ended = guarded([this]() -> Status {
+      const std::string outcome = BPS_TRY(measure(line_, env_));
+      fmt::print("{}: {}\n", name(), outcome);
+      return {};
+    });
+    if (!ended.ok()) {
+      fmt::print("{}: not measured: {}\n", name(), ended.message());
+      (void)guarded([&] { line_.giveUp(ended); });
+    }
+    std::fflush(stdout);
+  }
+
+  ProbeLine line_;
+  const Env& env_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+void admit(std::vector<Peer> peers, Doorman& doorman, std::unique_ptr<Session>& session,
+           const std::function<std::unique_ptr<Session>(Peer)>& start) {
+  for (Peer& peer : peers) {
+    if (session == nullptr) session = start(std::move(peer));
+    else doorman.dismiss(std::move(peer.socket), {Refusal::Kind::kBusy, Code::kRemote, "busy with " + session->name()});
+  }
+}
+
+}  // namespace
+
+Status listenForProbes(const std::string& where, const Env& env) {
+  BPS_TRY(secretInit());
+  logThreadName("probe");
+  const Key key = BPS_TRY(probeKey(env));
+  useDevicesOnly();
+  Result<Address> address = addressOf(where, env);
+  if (!address.ok()) return std::move(address).status().within("--listen " + where);
+  const Credentials credentials{key, env.auth, static_cast<uint32_t>(env.timeout.value * 1000)};
+  Doorman doorman = BPS_TRY(Doorman::create(std::move(address).value(), credentials, Purpose::kProbe, 0));
+  const Doorbell bell = BPS_TRY(Doorbell::create());
+  fmt::print("listening on {}\n", BPS_TRY(doorman.address()).text());
+  std::fflush(stdout);
+  std::unique_ptr<Session> session;
+  PollSet set;
+  while (true) {
+    set.clear();
+    set.add(bell.fd());
+    doorman.watch(set);
+    BPS_TRY(set.wait());
+    bell.clear();
+    if (session != nullptr && session->over()) session.reset();
+    admit(doorman.step(set), doorman, session,
+          [&](Peer peer) { return std::make_unique<Session>(std::move(peer), env, bell); });
+  }
+}
+
+}  // namespace bps
