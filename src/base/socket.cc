@@ -90,8 +90,14 @@ std::vector<Address> addressesOf(addrinfo* list) {
   return addresses;
 }
 
-// getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it.
-#if defined(__SANITIZE_THREAD__)
+// getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it. GCC and
+// clang each have their own way to say that it is there.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BPS_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(BPS_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
 constexpr bool kCanLookUpAside = false;
 #else
 constexpr bool kCanLookUpAside = true;
