@@ -46,12 +46,14 @@ PciType pciTypeOf(const std::string& text) {
 class HwlocReader {
  public:
   Result<Draft> read(const XmlElement& topology) {
+    BPS_TRY(checkVersion(topology));
     const auto machine = std::find_if(topology.children.begin(), topology.children.end(),
                                       [](const XmlElement& child) { return child.name == "object"; });
     if (machine == topology.children.end()) return topology.wrong("holds no object");
     arch_ = infoOf(*machine, "Architecture") == "aarch64" ? "arm64" : infoOf(*machine, "Architecture");
     BPS_TRY(findNumas(*machine, Package{.vendor = {}, .family = 0, .model = 0}));
-    if (numas_.empty()) BPS_TRY(addNuma(*machine, {.vendor = {}, .family = 0, .model = 0}));
+    // Version 1 names none where memory is the same to all CPUs: the machine is the one node.
+    if (numas_.empty()) BPS_TRY(addNuma(*machine, firstPackage(*machine)));
     BPS_TRY(findDevices(*machine, {numas_.begin()->second, numas_.begin()->second}));
     return std::move(draft_);
   }
@@ -65,6 +67,21 @@ class HwlocReader {
   struct Place {
     NodeId numa, parent;
   };
+
+  // Version 1 does not say which it is. What a later one means nobody here can know.
+  static Status checkVersion(const XmlElement& topology) {
+    const std::string version = topology.text("version", "1");
+    const std::string major = version.substr(0, version.find('.'));
+    if (major == "1" || major == "2") return {};
+    return topology.wrong("version \"" + version + "\" is neither 1 nor 2 of hwloc's XML");
+  }
+
+  static Package firstPackage(const XmlElement& object) {
+    Package found = packageOf(object, {.vendor = {}, .family = 0, .model = 0});
+    for (size_t i = 0; i < object.children.size() && found.vendor.empty(); ++i)
+      if (object.children[i].name == "object") found = firstPackage(object.children[i]);
+    return found;
+  }
 
   static Package packageOf(const XmlElement& object, const Package& around) {
     const std::string vendor = infoOf(object, "CPUVendor");

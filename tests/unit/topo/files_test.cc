@@ -99,6 +99,9 @@ TEST(TopologyFiles, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_EQ(whyNot("<graphs/>"),
             "line 1: <graphs>: is neither <system> (NCCL's topology XML) nor <topology> (hwloc's)");
   EXPECT_EQ(whyNot("<system version='7'/>"), "line 1: <system>: version \"7\" is neither 1 nor 2 (RCCL's)");
+  EXPECT_EQ(whyNot("<?xml version='1.0'?>\n<topology version='9.0'><object type='Machine'/></topology>"),
+            "line 2: <topology>: version \"9.0\" is neither 1 nor 2 of hwloc's XML");
+  EXPECT_NE(whyNot("<topology version='20.1'><object type='Machine'/></topology>"), "");
   EXPECT_EQ(whyNot("<system version='1'>\n</system>"), "line 1: <system>: holds no cpu");
   EXPECT_EQ(whyNot("<system>\n<cpu numaid='x'/></system>"), "line 2: <cpu>: numaid=\"x\" is not a number");
   EXPECT_EQ(whyNot("<system>\n<cpu affinity='zz'/></system>"), "line 2: <cpu>: affinity: \"zz\" is not hexadecimal");
@@ -184,6 +187,21 @@ TEST(TopologyFiles, HwlocVersion1HasPackagesInNumaNodes) {
   ASSERT_EQ(topology.all(NodeKind::kNuma).size(), 2U);
   EXPECT_EQ(topology.node(topology.all(NodeKind::kNuma)[0]).cpu.model, 85);
   EXPECT_EQ(topology.nameOf(topology.numaOf(topology.all(NodeKind::kNic).at(0))), "CPU 1");
+}
+
+TEST(TopologyFiles, HwlocMachineWithoutNumaNodesIsOneNode) {
+  const Topology topology = parsed(
+      "<topology><object type='Machine' cpuset='0xf'><object type='Package' cpuset='0xf'>"
+      "<info name='CPUVendor' value='AuthenticAMD'/><info name='CPUModelNumber' value='49'/></object>"
+      "<object type='Bridge' bridge_type='0-1'>"
+      "<object type='PCIDev' pci_busid='0000:06:00.0' pci_type='0200 [15b3:101b] [15b3:0007] 00'>"
+      "<object type='OSDev' name='eth0' osdev_type='2'/></object></object></object></topology>");
+  ASSERT_EQ(topology.all(NodeKind::kNuma).size(), 1U);
+  const NodeId numa = topology.all(NodeKind::kNuma)[0];
+  EXPECT_EQ(topology.node(numa).cpu.cpus.size(), 4U);
+  EXPECT_EQ(topology.node(numa).cpu.vendor, "AuthenticAMD");
+  EXPECT_EQ(topology.node(numa).cpu.model, 49);
+  EXPECT_EQ(topology.numaOf(topology.all(NodeKind::kNic).at(0)), numa);
 }
 
 TEST(TopologyFiles, ADumpIsReadBackAsTheSameMachine) {
