@@ -1,8 +1,8 @@
 #!/bin/bash
-# clang-tidy over all product code, with clang's own warnings and its analysis of locks. The sources of a directory (of
-# src: of several) are read as one, which spares reading the same headers again for each; where they cannot be (two have
-# a name of their own in common), each by itself. What was clean is remembered under build/lint by the content of the
-# sources, of every header of ours and of .clang-tidy.
+# clang-tidy over all product code, with clang's own warnings and its analysis of locks. The sources of a module are read
+# as one, which spares reading the same headers again for each; where they cannot be (two have a name of their own in
+# common), half of them at a time. What was clean is remembered under build/lint by the content of the sources, of every
+# header of ours and of .clang-tidy.
 . "$(dirname "$0")/common.sh"
 tool=$(command -v clang-tidy-14 || command -v clang-tidy) || skip "no clang-tidy"
 "$tool" --version | grep -q 'version 14\.' || skip "clang-tidy is not version 14, others find other things"
@@ -31,27 +31,34 @@ tidy() {
 
 # lint FILE...: those of a batch.
 lint() {
-  local file mark together status=0
+  local mark together half status=0
   mark=$cache/$(echo "$*" | sha256sum | cut -c1-12)
   [ "$(cat "$mark" 2>/dev/null)" = "$(stamp "$@")" ] && return 0
   together=$mark.cc
   printf '#include "%s"\n' "$@" >"$together"
-  # Clean together is clean; of anything else each file is asked, which also says it with the right names.
-  if [ $# = 1 ] || ! tidy "$together" --checks=-bugprone-suspicious-include >/dev/null; then
-    for file in "$@"; do tidy "$file" || status=1; done
+  # Clean together is clean; of anything else each half is asked, down to the file, which says it with the right names.
+  if [ $# = 1 ]; then
+    tidy "$1" || status=1
+  elif ! tidy "$together" --checks=-bugprone-suspicious-include >/dev/null; then
+    half=$(($# / 2))
+    lint "${@:1:half}" || status=1
+    lint "${@:half+1}" || status=1
   fi
   rm -f "$together"
   [ $status = 0 ] && stamp "$@" >"$mark"
   return $status
 }
 
-# A line of at most ten files of one directory each, or of src, where names differ; the largest batches first.
+# A line of at most 34 files of one module each, where names differ; the largest batches first. Programs are modules of
+# their own, and what stands in for another file.
 batches() {
   product | grep '\.cc$' | awk '{
-    dir = $0; sub(/^src\// ? "/.*" : "/[^/]*$", "", dir)
-    if (dir != last || n == 10) { if (line) print n, line; line = ""; n = 0; last = dir }
-    line = line (n++ ? " " : "") $0
-  } END { print n, line }' | sort -rn | cut -d' ' -f2-
+    match($0, /^(tools\/[^\/]*|perf\/(app|peers|bench_cpu_reduce)|net_plugin\/verbs\/without|[^\/]*)\//)
+    module = /^perf\/peers\// ? $0 : substr($0, 1, RLENGTH)
+    batch = module " " int(count[module] / 34)
+    count[module]++
+    list[batch] = list[batch] " " $0
+  } END { for (batch in list) print split(list[batch], files, " ") list[batch] }' | sort -rn | cut -d' ' -f2-
 }
 export -f stamp tidy lint product sources
 export tool cache

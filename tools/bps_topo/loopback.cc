@@ -13,8 +13,8 @@
 namespace bps {
 namespace {
 
-constexpr size_t kBytes = size_t{64} << 20, kPiece = 256 << 10;
-constexpr size_t kRounds = 5;
+constexpr size_t kLoopbackBytes = size_t{64} << 20, kPiece = 256 << 10;
+constexpr size_t kLoopbackRounds = 5;
 constexpr int kWaitMs = 5000;
 
 bool waitFor(int fd, short events) {
@@ -22,12 +22,12 @@ bool waitFor(int fd, short events) {
   return ::poll(&wait, 1, kWaitMs) == 1;
 }
 
-// Moves kBytes, each call at most a piece; false when the peer is gone or slow.
+// Moves kLoopbackBytes, each call at most a piece; false when the peer is gone or slow.
 template <class Move>
 bool moveAll(int fd, short events, const Move& move) {
   std::vector<char> piece(kPiece);
-  for (size_t done = 0; done < kBytes;) {
-    const ssize_t got = move(fd, piece.data(), std::min(kPiece, kBytes - done));
+  for (size_t done = 0; done < kLoopbackBytes;) {
+    const ssize_t got = move(fd, piece.data(), std::min(kPiece, kLoopbackBytes - done));
     if (got > 0) done += static_cast<size_t>(got);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (got < 0 && !waitFor(fd, events)) return false;
@@ -58,7 +58,7 @@ Measure probeLoopback() {
   if (!made.ok()) return {measure.what, 0, 0, made.error().message()};
   const Pair pair = std::move(made).value();
   std::vector<double> rates;
-  for (size_t round = 0; round < kRounds; ++round) {
+  for (size_t round = 0; round < kLoopbackRounds; ++round) {
     const auto start = std::chrono::steady_clock::now();
     bool sent = false;
     std::thread sender([&] {
@@ -70,7 +70,7 @@ Measure probeLoopback() {
     sender.join();
     if (!sent || !received) return {measure.what, 0, 0, "the connection broke"};
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    rates.push_back(static_cast<double>(kBytes) / took.count());
+    rates.push_back(static_cast<double>(kLoopbackBytes) / took.count());
   }
   std::sort(rates.begin(), rates.end());
   measure.bytesPerSecond = rates[rates.size() / 2];

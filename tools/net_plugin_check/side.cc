@@ -10,7 +10,7 @@
 namespace bps::check {
 namespace {
 
-constexpr uint8_t kGuard = 0xa7;
+constexpr uint8_t kHandleGuard = 0xa7;
 constexpr size_t kMostToTell = size_t{64} << 10;
 
 const char* resultName(int code) {
@@ -32,7 +32,7 @@ void Pause::operator()() {
 }
 
 HandleBox::HandleBox() {
-  bytes_.fill(kGuard);
+  bytes_.fill(kHandleGuard);
   std::fill_n(bytes_.begin(), abi::kHandleBytes, uint8_t{0});
 }
 
@@ -42,7 +42,7 @@ HandleBox::HandleBox(std::span<const uint8_t> bytes) : HandleBox() {
 
 Status HandleBox::checkGuard() const {
   for (size_t i = abi::kHandleBytes; i < bytes_.size(); ++i)
-    if (bytes_[i] != kGuard)
+    if (bytes_[i] != kHandleGuard)
       return failure(Code::kInternal, "byte {} of the handle was written: it has {} bytes", i, abi::kHandleBytes);
   return {};
 }

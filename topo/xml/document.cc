@@ -13,7 +13,7 @@ namespace {
 
 // What expat's callbacks fill. `open` are the elements from the root to the one being read; an element is moved into
 // its parent when it ends.
-struct Reader {
+struct XmlReader {
   XML_Parser parser;
   std::vector<XmlElement> open;
   XmlElement root;
@@ -27,7 +27,7 @@ struct Reader {
   size_t line() const { return XML_GetCurrentLineNumber(parser); }
 
   static void onStart(void* self, const char* name, const char** attributes) {
-    auto& reader = *static_cast<Reader*>(self);
+    auto& reader = *static_cast<XmlReader*>(self);
     if (++reader.elements > kMostXmlElements) return reader.stop("too many elements");
     if (reader.open.size() >= kMostXmlDepth) return reader.stop("elements nest too deeply");
     XmlElement element;
@@ -38,7 +38,7 @@ struct Reader {
   }
 
   static void onEnd(void* self, const char* /*name*/) {
-    auto& reader = *static_cast<Reader*>(self);
+    auto& reader = *static_cast<XmlReader*>(self);
     XmlElement element = std::move(reader.open.back());
     reader.open.pop_back();
     if (reader.open.empty()) {
@@ -51,7 +51,7 @@ struct Reader {
   // NOLINTNEXTLINE(readability-function-size): the parameters are those that expat gives
   static void onEntity(void* self, const char*, int, const char*, int, const char*, const char*, const char*,
                        const char*) {
-    static_cast<Reader*>(self)->stop("entities are not read here");
+    static_cast<XmlReader*>(self)->stop("entities are not read here");
   }
 };
 
@@ -105,11 +105,11 @@ Result<XmlElement> parseXml(std::string_view text) {
   while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
   const std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser> parser(XML_ParserCreate(nullptr));
   if (parser == nullptr) return Status(Code::kSystem, "out of memory");
-  Reader reader;
+  XmlReader reader;
   reader.parser = parser.get();
   XML_SetUserData(parser.get(), &reader);
-  XML_SetElementHandler(parser.get(), Reader::onStart, Reader::onEnd);
-  XML_SetEntityDeclHandler(parser.get(), Reader::onEntity);
+  XML_SetElementHandler(parser.get(), XmlReader::onStart, XmlReader::onEnd);
+  XML_SetEntityDeclHandler(parser.get(), XmlReader::onEntity);
   const XML_Status status = XML_Parse(parser.get(), text.data(), static_cast<int>(text.size()), XML_TRUE);
   if (!reader.stopped.ok()) return std::move(reader.stopped);
   if (status != XML_STATUS_OK)

@@ -12,7 +12,7 @@ namespace {
 constexpr double kMostGigabytes = 1e6;
 
 // "16.0 GT/s PCIe", "8 GT/s", "Unknown speed" (0).
-double leadingNumber(const std::string& text) {
+double numberInFront(const std::string& text) {
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return parsed.ec == std::errc{} && value > 0 && value < 1e4 ? value : 0;
@@ -75,7 +75,7 @@ class NcclReader {
   static Result<Pcie> pcieOf(const XmlElement& element) {
     Pcie pcie;
     pcie.busId = element.text("busid");
-    pcie.gigatransfers = leadingNumber(element.text("link_speed"));
+    pcie.gigatransfers = numberInFront(element.text("link_speed"));
     pcie.width = static_cast<int>(BPS_TRY(element.number("link_width", 0, 0, 255)));
     pcie.measured = BPS_TRY(measuredRate(element, "bps_bw"));
     return pcie;

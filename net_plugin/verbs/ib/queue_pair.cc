@@ -17,7 +17,7 @@ constexpr uint32_t kWantedInline = 64;
 // end, since the socket tells when the peer is gone.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 constexpr uint8_t kRetryForever = 7;
-constexpr uint32_t kMost24 = (1U << 24) - 1;
+constexpr uint32_t kMost24Bits = (1U << 24) - 1;
 constexpr uint8_t kMostHops = 255;
 
 }  // namespace
@@ -35,7 +35,7 @@ Status QueuePair::open() {
   const Library& verbs = device_.library();
   if (::getrandom(&firstPacket_, sizeof firstPacket_, 0) != static_cast<ssize_t>(sizeof firstPacket_))
     return systemFailure("getrandom", errno);
-  firstPacket_ &= kMost24;
+  firstPacket_ &= kMost24Bits;
   channel_ = verbs.createCompChannel(device_.context());
   if (channel_ == nullptr) return systemFailure("ibv_create_comp_channel", errno);
   if (::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) != 0)

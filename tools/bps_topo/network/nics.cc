@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kTurn(100);
 constexpr uint32_t kMostDevices = 4096;
 constexpr std::chrono::milliseconds kBusyPause(200);
 
-struct Rates {
+struct NicRates {
   std::vector<double> out, in;
   std::string partner;
 };
@@ -62,8 +62,8 @@ class NicProbe {
   }
 
   // The call ends with it, well or not.
-  Result<Rates> measure(int device, Call& call) const {
-    Result<Rates> measured = tryMeasure(device, call);
+  Result<NicRates> measure(int device, Call& call) const {
+    Result<NicRates> measured = tryMeasure(device, call);
     if (measured.ok()) {
       call.line.finish();
       return measured;
@@ -138,7 +138,7 @@ class NicProbe {
     return text.substr(0, text.rfind(':'));
   }
 
-  Result<Rates> tryMeasure(int device, Call& call) const {
+  Result<NicRates> tryMeasure(int device, Call& call) const {
     ProbeLine& line = call.line;
     const std::string name = BPS_TRY(plugin_->device(device)).name;
     const uint32_t partner = BPS_TRY(choosePartner(name, call.devices));
@@ -148,7 +148,7 @@ class NicProbe {
     const net::Handle handle = BPS_TRY(handleOf(opened.handle));
     const auto connector = plugin_->connect(device, handle);
     const ProbePair pair = BPS_TRY(connectPair(line, *listener, *connector));
-    Rates rates{.out = {}, .in = {}, .partner = call.devices[partner].name};
+    NicRates rates{.out = {}, .in = {}, .partner = call.devices[partner].name};
     for (uint32_t turn = 0; turn < kTurns; ++turn) {
       BPS_TRY(pair.send->turn(kTurn, line.patience(kTurn)));
       rates.out.push_back(BPS_TRY(line.hear<ProbeRate>()).bytesPerSecond);
@@ -169,7 +169,7 @@ class NicProbe {
 };
 
 // Both ways are one NIC's; the slower one counts.
-void enter(const Rates& rates, Node& nic, std::vector<Measure>& measures) {
+void enter(const NicRates& rates, Node& nic, std::vector<Measure>& measures) {
   double slower = 0;
   for (const bool out : {true, false}) {
     Measure measure = summarise(fmt::format("NIC {} {}", nic.name, out ? "out" : "in"), out ? rates.out : rates.in, "");
@@ -208,7 +208,7 @@ Status probeNics(const std::string& peer, const Env& env, Draft& draft, std::vec
     }
     asked = true;
     Call call = std::move(made).value();
-    Result<Rates> rates = probe.measure(std::move(device).value(), call);
+    Result<NicRates> rates = probe.measure(std::move(device).value(), call);
     if (rates.ok()) enter(std::move(rates).value(), nic, measures);
     else skip(rates.error());
   }
