@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/plan/turns.h"
+
 namespace bps {
 
 Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSpec& spec, const JobPlan& plan) {
@@ -53,7 +55,7 @@ Status ServedJob::build(Rail& rail) {
   }
   ServiceSpec spec;
   spec.machines = machines;
-  spec.first = (spec_.endpoint + 1) % machines;
+  spec.order = machinesInTurn(plan_.weights, spec_.endpoint, machines);
   spec.checks = &rail == &rails_.front();  // the main rail is the first in use
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;

@@ -10,7 +10,9 @@ namespace bps {
 
 Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::vector<Lane> lanes) {
   std::unique_ptr<SumService> service(new SumService(std::move(spec)));
-  const ServiceSpec& s = service->spec_;
+  ServiceSpec& s = service->spec_;
+  if (s.order.empty())
+    for (size_t m = 0; m < s.machines; ++m) s.order.push_back(m);
   service->results_ = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
   service->inbound_.resize(s.machines);
   service->answers_.resize(s.machines);
@@ -97,8 +99,7 @@ Result<bool> SumService::step() {
   const bool ready = roundReady();
   if (ready) BPS_TRY(sumRound());
   moved = moved || ready;
-  for (size_t i = 0; i < spec_.machines; ++i) {
-    const size_t m = (spec_.first + i) % spec_.machines;
+  for (const size_t m : spec_.order) {
     if (!answers_[m]) continue;
     culprit_ = m;
     const bool sent = BPS_TRY(answers_[m]->step());

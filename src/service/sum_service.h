@@ -32,7 +32,7 @@ namespace bps {
 struct ServiceSpec {
   size_t machines = 0;
   std::optional<size_t> local;  // the machine this service runs in
-  size_t first = 0;             // the machine that is answered first: not the same one by all owners
+  std::vector<size_t> order;    // of the machines, in which they are answered (plan/turns.h); empty: 0, 1, 2...
   size_t depth = 0;
   size_t maxChunkBytes = 0;
   bool checks = true;  // hears of every call; else some go past it, and who disagrees is found elsewhere

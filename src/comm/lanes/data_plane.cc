@@ -7,6 +7,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/plan/turns.h"
 
 namespace bps {
 
@@ -72,14 +73,12 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
     if (link.pushOut)
       lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, plan.limits, plan.depth, std::move(link)));
   }
-  for (size_t endpoint = 0; endpoint < lanes_.size(); ++endpoint)
-    if (plan.owners[endpoint]) order_.push_back(endpoint);
-  std::rotate(order_.begin(), order_.begin() + static_cast<ptrdiff_t>((self_ + 1) % order_.size()), order_.end());
+  order_ = ownersInTurn(plan.weights, plan.owners, self_, machines);
   if (!plan.owners[self_]) return {};
   ServiceSpec spec;
   spec.machines = machines;
   spec.local = self_;
-  spec.first = (self_ + 1) % machines;
+  spec.order = machinesInTurn(plan.weights, self_, machines);
   spec.checks = rail_ == args.rails.main();
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;

@@ -69,9 +69,7 @@ class DataPlane {
   size_t self_ = 0, machines_ = 0, rail_ = 0;
   std::unique_ptr<SumService> service_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
-  // The owners, every machine beginning with another one: else all would send to the first of them, then all to the
-  // second, and only one NIC at a time would receive.
-  std::vector<size_t> order_;
+  std::vector<size_t> order_;                 // the owners, as ownersInTurn() has them
   std::optional<size_t> culprit_;
   std::string transport_;
 };
