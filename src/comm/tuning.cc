@@ -6,18 +6,19 @@
 namespace bps {
 namespace {
 
-constexpr double kUnitSeconds = 0.75e-3, kWindowSeconds = 1.5e-3;
+constexpr double kRoundSeconds = 8e-3, kWindowSeconds = 3e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
+constexpr double kChunkBytes = 250;    // headers of a chunk and of its packets, acknowledgements
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
   const auto most = static_cast<double>(plan.limits.unitBytes);
-  const double wanted = std::clamp(bytesPerSecond * kUnitSeconds, std::min<double>(kLeastUnit, most), most);
-  return wanted == most ? plan.limits.unitBytes : std::bit_floor(static_cast<size_t>(wanted));
+  const double wanted = bytesPerSecond * kRoundSeconds / static_cast<double>(plan.shares.workers.size());
+  return static_cast<size_t>(std::clamp(wanted, std::min<double>(kLeastUnit, most), most));
 }
 
 size_t smallSize(double bytes, const JobPlan& plan) {
@@ -60,13 +61,14 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   Tuning tuning{plan.limits, plan.depth};
   CutLimits& limits = tuning.limits;
   limits.unitBytes = unitFor(bytesPerSecond, plan);
-  const double window = kWindowSeconds * bytesPerSecond / static_cast<double>(limits.unitBytes);
+  const auto n = static_cast<double>(plan.shares.workers.size());
+  const double window = kWindowSeconds * bytesPerSecond / (n * static_cast<double>(limits.unitBytes));
   tuning.window = static_cast<size_t>(
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
   const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
+  limits.chunkCostBytes = static_cast<size_t>(kChunkBytes + kMessageSeconds * bytesPerSecond);
   limits.minChunkBytes = std::clamp(static_cast<size_t>(kFinestMessages * message * bytesPerSecond),
                                     limits.minChunkBytes, std::max(limits.minChunkBytes, limits.unitBytes / 2));
-  const auto n = static_cast<double>(plan.shares.workers.size());
   // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
   if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.

@@ -1,6 +1,7 @@
 #include "src/plan/cutter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -10,7 +11,6 @@ namespace {
 __extension__ using UInt128 = unsigned __int128;
 
 constexpr size_t kQuantumBytes = 64;  // a cache line
-constexpr size_t kFineRounds = 40;    // calls of so many half units are cut into these
 
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -18,18 +18,17 @@ size_t largestIndex(const std::vector<size_t>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-// By the largest share, but what makes small calls fine by the mean one: the pieces of the small shares of unequal
-// owners cost as many messages as those of the large ones.
+// A call whose owners have chunks of c bytes loses the time of about one such round at its ends, c, and what its chunks
+// cost, cost * share / c: together least where c * c = cost * share. The share is the mean one: the chunks of the small
+// shares of unequal owners cost as much as those of the large ones.
 size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const CutLimits& limits) {
   const size_t most = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);
-  const size_t needed = ceilDivide(quanta, most);
   const size_t unit = std::max<size_t>(1, limits.unitBytes / quantumBytes);
-  // What is under way at the end of a call is not hidden behind anything: half units keep it small in small calls.
-  const size_t halves = meanQuanta / std::max<size_t>(1, unit / 2);
+  const double mean = static_cast<double>(meanQuanta) * static_cast<double>(quantumBytes);
+  const auto best = static_cast<size_t>(std::sqrt(mean / static_cast<double>(limits.chunkCostBytes)));
   const size_t finest = meanQuanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
-  const size_t wanted = std::max(
-      {size_t{1}, ceilDivide(quanta, unit), std::min(limits.minRounds, finest), std::min(kFineRounds, halves)});
-  return std::max(needed, std::min(wanted, quanta));
+  const size_t wanted = std::max({size_t{1}, ceilDivide(quanta, unit), std::min(best, finest)});
+  return std::max(ceilDivide(quanta, most), std::min(wanted, quanta));
 }
 
 }  // namespace

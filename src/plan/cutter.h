@@ -24,10 +24,12 @@
 namespace bps {
 
 struct CutLimits {
-  size_t maxChunkBytes = 1U << 20;   // no chunk is larger; at least 64
-  size_t unitBytes = 256U << 10;     // what a chunk of the largest share aims at in a large call
-  size_t minRounds = 16;             // smaller calls are cut finer, to keep both directions of every NIC busy,
-  size_t minChunkBytes = 16U << 10;  // but not below this
+  size_t maxChunkBytes = 1U << 20;  // no chunk is larger; at least 64
+  size_t unitBytes = 256U << 10;    // what a chunk of the largest share aims at in a large call
+  // Smaller calls are cut finer, to keep both directions of every NIC busy, as long as the chunks of a mean share are
+  // worth what each of them costs (in bytes that the NIC could carry instead) and no smaller than minChunkBytes.
+  size_t chunkCostBytes = 4U << 10;
+  size_t minChunkBytes = 8U << 10;
   size_t eagerBytes = 16U << 10;
   size_t directBytes = 0;
   size_t directMachines = 0;  // 0: no call goes direct

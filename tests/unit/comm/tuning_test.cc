@@ -22,14 +22,21 @@ TEST(Tuning, BusiestNicSendsTheBoundsBytes) {
   EXPECT_DOUBLE_EQ(busiestTraffic(planOf(1, 0)), 0);
 }
 
-TEST(Tuning, ChunkIsATimeOfTheNicWithinLimits) {
+TEST(Tuning, ChunksOfAllMachinesAreATimeOfTheNicWithinLimits) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(unitOf(1e5, plan), 16U << 10) << "not below what a chunk's work is worth";
-  EXPECT_EQ(unitOf(24e6, plan), 16U << 10);
-  EXPECT_EQ(unitOf(60e6, plan), 32U << 10);
-  EXPECT_EQ(unitOf(119e6, plan), 64U << 10);
+  EXPECT_EQ(unitOf(25e6, plan), 50000U) << "200 Mbit/s: 8 ms for four of them";
+  EXPECT_EQ(unitOf(25e6, planOf(8, 2)), 25000U);
+  EXPECT_EQ(unitOf(12.5e6, planOf(8, 2)), 16U << 10);
+  EXPECT_EQ(unitOf(1.25e9, planOf(64, 2)), 156250U) << "10 Gbit/s";
   EXPECT_EQ(unitOf(1e10, plan), 256U << 10);
-  for (double rate = 1e6; rate < 1e10; rate *= 1.3) EXPECT_LE(unitOf(rate, plan), unitOf(rate * 1.3, plan));
+}
+
+TEST(Tuning, AChunkCostsItsHeadersAndTheTimeOfAMessage) {
+  const JobPlan plan = planOf(4, 2);
+  EXPECT_EQ(tuningFor(1e3, plan).limits.chunkCostBytes, 250U);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.chunkCostBytes, 375U) << "200 Mbit/s";
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6500U) << "10 Gbit/s";
 }
 
 TEST(Tuning, ManyRanksOnAMachineGetSmallChunksOnlyWhereTheyPay) {
@@ -49,7 +56,9 @@ TEST(Tuning, WindowIsATimeOfTheNicToo) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(tuningFor(25e6, plan).window, 2U) << "200 Mbit/s";
   EXPECT_EQ(tuningFor(125e6, plan).window, 2U) << "1 Gbit/s";
-  EXPECT_EQ(tuningFor(1.25e9, plan).window, 4U) << "10 Gbit/s: chunks are as large as they may be";
+  EXPECT_EQ(tuningFor(1.25e9, plan).window, 3U) << "10 Gbit/s: chunks are as large as they may be";
+  EXPECT_EQ(tuningFor(12.5e9, plan).window, 4U);
+  EXPECT_EQ(tuningFor(1.25e9, planOf(16, 0)).window, 2U) << "rounds of more machines take longer";
   EXPECT_EQ(tuningFor(1e5, plan).window, 2U);
 }
 

@@ -13,7 +13,7 @@ namespace {
 using Weights = std::vector<uint64_t>;
 
 constexpr CutLimits kSmall{
-    .maxChunkBytes = 4096, .unitBytes = 1024, .minRounds = 4, .minChunkBytes = 256, .eagerBytes = 512};
+    .maxChunkBytes = 4096, .unitBytes = 1024, .chunkCostBytes = 128, .minChunkBytes = 256, .eagerBytes = 512};
 
 // Every element once and in order, no chunk empty or too large, borders on quanta, sizes in step.
 void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits& limits) {
@@ -44,8 +44,7 @@ void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits
 std::vector<size_t> boundaries(const CutLimits& limits, size_t elementBytes) {
   std::vector<size_t> counts{0, 1, 2, 3, 7};
   for (size_t bytes : {size_t{64}, limits.eagerBytes, limits.minChunkBytes, limits.unitBytes, limits.maxChunkBytes,
-                       limits.minRounds * limits.minChunkBytes, limits.minRounds * limits.unitBytes,
-                       limits.minRounds * limits.maxChunkBytes}) {
+                       4 * limits.minChunkBytes, 4 * limits.unitBytes, 4 * limits.maxChunkBytes}) {
     for (size_t owners : {1, 3, 5}) {
       const size_t base = owners * bytes / elementBytes;
       for (size_t count : {base - 1, base, base + 1}) counts.push_back(count);
@@ -89,7 +88,7 @@ TEST(CutterTest, CoversRandomStreams) {
     weights.back() += 1;
     CutLimits limits{.maxChunkBytes = size_t{64} << random() % 8,
                      .unitBytes = size_t{1} << random() % 14,
-                     .minRounds = 1 + random() % 20,
+                     .chunkCostBytes = 1 + random() % 1000,
                      .minChunkBytes = size_t{1} << random() % 14,
                      .eagerBytes = size_t{1} << random() % 12};
     Cutter cutter(weights, limits);
@@ -172,23 +171,24 @@ TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
   EXPECT_NEAR(static_cast<double>(cut.chunk(4, 0).count) / static_cast<double>(cut.chunk(0, 0).count), 3, 0.01);
 }
 
-TEST(CutterTest, SmallerCallsKeepTheirRoundsDownToTheSmallestChunk) {
-  Cutter cutter({1, 1}, {});
-  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);  // 32 MiB each in units of 256 KiB
-  EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 40U);   // 8 MiB in fewer units, so in smaller chunks
-  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 32U);    // 4 MiB each in half units
-  EXPECT_EQ(cutter.next(2U << 20, 1).rounds, 16U);    // 64 KiB chunks
-  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 4U);   // 16 KiB chunks
-  EXPECT_EQ(cutter.next(20U << 10, 1).rounds, 1U);
+TEST(CutterTest, ChunksGrowWithTheRootOfTheCall) {
+  const CutLimits limits{.unitBytes = 64U << 10, .chunkCostBytes = 256, .minChunkBytes = 8U << 10, .eagerBytes = 0};
+  Cutter cutter({1, 1}, limits);
+  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 512U);  // 32 MiB each in units
+  EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 181U);  // 8 MiB each: 46 KiB is the root of 256 bytes times 8 MiB
+  EXPECT_EQ(cutter.next(4U << 20, 1).rounds, 90U);
+  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 45U);
+  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 8U);  // the smallest chunks
+  EXPECT_EQ(cutter.next(12U << 10, 1).rounds, 1U);
 }
 
 TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
-  const CutLimits limits{.unitBytes = 16U << 10, .eagerBytes = 0};
+  const CutLimits limits{.unitBytes = 16U << 10, .chunkCostBytes = 256, .minChunkBytes = 4096, .eagerBytes = 0};
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
-  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 14U);         // the mean share of 114 KiB in half units
+  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 21U);         // the root of the mean share of 114 KiB over 256 bytes
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
   Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest still bounds them
-  EXPECT_EQ(most.next(1U << 20, 1).rounds, 16U);           // 7/29 of 1 MiB in units
+  EXPECT_EQ(most.next(2U << 20, 1).rounds, 31U);           // 7/29 of 2 MiB in units
 }
 
 TEST(CutterTest, TwoCuttersFedAlikeAgree) {
