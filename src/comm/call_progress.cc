@@ -78,7 +78,7 @@ template <class F>
 void CallProgress::asCaller(F work) {
   if (!open_ || !trouble_.ok()) return;
   rouse();
-  waiter_.wakeAll();
+  waiter_.wakeWanted();
   trouble_ = guarded(work);
   giveUpTurn();
 }
@@ -136,7 +136,7 @@ Result<bool> CallProgress::step() {
 // After a loop in which nothing moved: false, sleep.
 bool CallProgress::pollsOn() {
   if (!spin_.lasts()) return false;
-  waiter_.wakeAll();
+  waiter_.wakeWanted();
   return true;
 }
 

@@ -71,12 +71,15 @@ class Comm {
   // Whether test() may find anything new (see Waiter).
   bool awake() const { return awake_; }
   void setAwake(bool awake) { awake_ = awake; }
+  // Whether somebody can go on with what it brings now. What is not wanted is not asked for while its thread polls.
+  bool wanted() const { return wanted_; }
+  void setWanted(bool wanted) { wanted_ = wanted; }
 
  private:
   std::shared_ptr<Driver> driver_;
   void* raw_;
   bool sends_;
-  bool awake_ = true;
+  bool awake_ = true, wanted_ = true;
   int waitFd_ = -1;
   std::vector<void*> registered_;  // in the order of registration; a handle may stand here twice
 };

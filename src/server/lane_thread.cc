@@ -169,7 +169,7 @@ void LaneThread::run() {
       spin_.renew();
       waiter_.noteProgress();
     } else if (!entries_.empty() && spin_.lasts()) {
-      waiter_.wakeAll();
+      waiter_.wakeWanted();
     } else {
       rest();
     }

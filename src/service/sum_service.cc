@@ -21,12 +21,27 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
     service->inbound_[m] = BPS_TRY(Inbound::create(std::move(lanes[m].push), s.depth, s.maxChunkBytes));
     service->answers_[m] = BPS_TRY(Answers::create(std::move(lanes[m].answer), s.depth, service->results_));
   }
+  service->wantPushes();
   return service;
 }
 
 void SumService::offer(const LocalChunk& chunk) {
   local_.push_back(chunk);
   ++offered_;
+  wantPushes();
+}
+
+// As long as this machine has brought nothing there is nothing to sum, whatever the others push. That can wait in their
+// connections: those who poll for an answer of another owner need not ask each of them.
+void SumService::wantPushes() {
+  const bool wanted = !spec_.local || !local_.empty();
+  if (wanted == wantsPushes_) return;
+  wantsPushes_ = wanted;
+  for (auto& lane : inbound_) {
+    if (lane == nullptr) continue;
+    lane->comm().setWanted(wanted);
+    if (wanted) lane->comm().setAwake(true);
+  }
 }
 
 bool SumService::contributed(size_t machine) const {
@@ -72,6 +87,7 @@ Status SumService::sumRound() {
   else if (spec_.local) sum_.run(round_, local_.front().target);
   else return failure(Code::kRemote, "{} came directly to a summation server", describe(round_[0].call));
   if (spec_.local) local_.pop_front();
+  wantPushes();
   bytesSummed_ += round_[0].bytes * spec_.machines;
   ++summed_;
   return {};

@@ -86,6 +86,7 @@ class SumService {
   bool sameCall() const;
   Contribution contribution(size_t machine) const;
   Status sumRound();
+  void wantPushes();
   bool nextIsDirect() const;
   bool resultSlotFree() const;
   uint8_t* resultSlot() const { return results_.data() + answered_ % spec_.depth * spec_.maxChunkBytes; }
@@ -98,6 +99,7 @@ class SumService {
   std::deque<LocalChunk> local_;  // offered and not summed
   std::vector<Contribution> round_;
   RoundSum sum_;
+  bool wantsPushes_ = true;
   uint64_t offered_ = 0, summed_ = 0;
   uint64_t answered_ = 0;  // rounds summed for all
   std::optional<size_t> culprit_;

@@ -72,6 +72,10 @@ void Waiter::wakeAll() {
   for (Comm* comm : sleepers_) comm->setAwake(true);
 }
 
+void Waiter::wakeWanted() {
+  for (Comm* comm : sleepers_) comm->setAwake(comm->wanted());
+}
+
 Status Waiter::sleepAtMost(std::chrono::microseconds most) {
   const size_t count = BPS_TRY(sleepOn(epoll_.get(), most, events_));
   if (count == 0) wakeAll();  // connections look after their peers by the clock, too

@@ -2,7 +2,7 @@
 //
 // A connection that was armed and had nothing to do is asleep until a sleep says that it has, or something is posted on
 // it: so a thread with many of them need not ask each by a system call of its own. Who polls instead of sleeping wakes
-// all of them first.
+// those first that are wanted (net.h).
 //
 // Belongs to one thread. Connections whose plugin cannot wake a sleeper (no bpsNetWait_v1) are polled with back-off.
 #pragma once
@@ -38,6 +38,8 @@ class Waiter {
   // Asks who is awake, after a sleep elsewhere.
   Status ask() { return sleepAtMost(std::chrono::microseconds(0)); }
   void wakeAll();
+  // To be called before each round of steps of a thread that polls.
+  void wakeWanted();
   // How long a sleep may be, with regard to connections that must be polled; longer each time without progress.
   std::chrono::microseconds limit(std::chrono::milliseconds most);
   bool polls() const { return !pollers_.empty(); }

@@ -180,6 +180,16 @@ TEST_F(WaiterTest, OnlyThoseThatEndedASleepAreAwake) {
   EXPECT_EQ(awake(), Awake({true, true, true}));
 }
 
+TEST_F(WaiterTest, WhoPollsAsksThoseThatAreWanted) {
+  pairs_[0].receiver->setWanted(false);
+  waiter_.wakeWanted();
+  EXPECT_EQ(awake(), Awake({false, true, true}));
+  EXPECT_FALSE(waiter_.arm());
+  sendOn(0);
+  EXPECT_TRUE(waiter_.wait(kPatience).ok()) << "a sleep ends for any of them";
+  EXPECT_EQ(awake(), Awake({true, false, false}));
+}
+
 TEST_F(WaiterTest, ASleepElsewhereIsAskedAbout) {
   EXPECT_FALSE(waiter_.arm());
   sendOn(2);

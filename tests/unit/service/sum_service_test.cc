@@ -1,0 +1,65 @@
+// A service asks for what the other machines push while it has a chunk of its own machine to sum it with.
+#include "src/service/sum_service.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/unit/net/net_fixture.h"
+
+namespace bps::test {
+namespace {
+
+class SumServiceTest : public ::testing::Test {
+ protected:
+  SumServiceTest() {
+    std::vector<SumService::Lane> lanes(2);
+    lanes[1] = {std::move(push_.receiver), std::move(answer_.sender)};
+    ServiceSpec spec;
+    spec.machines = 2;
+    spec.local = 0;
+    spec.depth = 4;
+    spec.maxChunkBytes = 64;
+    spec.ranks = 2;
+    spec.nameOf = [](size_t machine) { return "rank " + std::to_string(machine); };
+    service_ = valueOf(SumService::create(std::move(spec), std::move(lanes)));
+  }
+
+  // Of the push that comes from the other machine.
+  bool wanted() {
+    std::vector<bool> each;
+    service_->forEachComm([&](net::Comm& comm) { each.push_back(comm.wanted()); });
+    return each.front();
+  }
+  void pushFromOther(float value) {
+    DataHeader header;
+    header.bytes = sizeof value;
+    header.first = true;
+    header.call = call_;
+    DataHeaderBytes bytes;
+    const size_t size = encode(header, bytes);
+    EXPECT_TRUE(finish(*push_.sender, valueOf(push_.sender->isend(bytes.data(), size, nullptr))).ok());
+    EXPECT_TRUE(finish(*push_.sender, valueOf(push_.sender->isend(&value, sizeof value, nullptr))).ok());
+  }
+
+  const CallInfo call_{.number = 0, .count = 1, .type = 7};
+  std::shared_ptr<net::Plugin> plugin_ = loadOurs(Carrier::kTcp);
+  Pair push_ = connectPair(*plugin_), answer_ = connectPair(*plugin_);
+  std::unique_ptr<SumService> service_;
+};
+
+TEST_F(SumServiceTest, WantsPushesFromItsOwnChunkToTheSum) {
+  EXPECT_FALSE(wanted());
+  pushFromOther(2);
+  const float own = 1;
+  float sum = 0;
+  service_->offer({call_, &own, &sum, sizeof own});
+  EXPECT_TRUE(wanted());
+  const Deadline deadline = Deadline::in(kPatience);
+  while (service_->retired() == 0 && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
+  EXPECT_EQ(sum, 3.0F);
+  EXPECT_FALSE(wanted());
+}
+
+}  // namespace
+}  // namespace bps::test
