@@ -52,7 +52,7 @@ Result<bool> CallEngine::step() {
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
-  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->limits), call->call.count, elementSize);
+  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->limits), elementSize);
   call->remaining = call->chunks.size();
   call->spread =
       !call->chunks.front().direct() && rails_.spreads(call->call.count * elementSize, call->limits.unitBytes);

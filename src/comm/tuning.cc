@@ -13,6 +13,7 @@ constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the 
 constexpr double kChunkBytes = 250;    // headers of a chunk and of its packets, acknowledgements
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
+constexpr size_t kMostOfTwo = 4U << 20;   // what two machines exchange, who send no byte more than by their shares
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
@@ -24,6 +25,12 @@ size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
 size_t smallSize(double bytes, const JobPlan& plan) {
   const size_t most = std::min(kMostSmall, plan.limits.maxChunkBytes);
   return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(bytes));
+}
+
+// Servers would have no part in a call, nor would several ranks of a machine that drive the network.
+size_t mostOfTwo(const JobPlan& plan) {
+  const bool alone = plan.shares.servers.empty() && !plan.severalRanks;
+  return std::max(plan.limits.maxChunkBytes, alone ? kMostOfTwo : 0);
 }
 
 }  // namespace
@@ -74,7 +81,7 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.
   if (plan.measureDirect)
     limits.directBytes =
-        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : plan.limits.maxChunkBytes;
+        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : mostOfTwo(plan);
   return tuning;
 }
 

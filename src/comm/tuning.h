@@ -20,7 +20,9 @@
 //
 // Small calls trade bytes for messages. Whole at one owner, a call of b bytes takes 2(n-1)b/B of its NIC instead of
 // 2(n-1)b/nB, and saves n-1 messages each way; direct, it takes (n-1)b/B and saves a hop. Each is worth while as long
-// as the extra time is less than what the messages, or the hop, would cost.
+// as the extra time is less than what the messages, or the hop, would cost. Two machines send no byte more directly
+// than by their shares: up to 4 MiB, about what a CPU's caches hold, they do so where nobody else has a part in the
+// work.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -14,8 +14,8 @@
 // within one eager call of its due, on either side, and idle ones take turns.
 //
 // Where the first `directMachines` owners are the worker machines, few enough to send to each other, a call of at most
-// `directBytes` goes from each of them to all: nobody owns any of it. Then the machines are checkers in turn, since
-// such a call is heard of by all of them and by nobody else.
+// `directBytes` goes from each of them to all, in pieces: nobody owns any of it. Then the machines are checkers in
+// turn, since such a call is heard of by all of them and by nobody else.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct ChunkRange {
 // The cut of one call.
 struct Cut {
   size_t checker = 0;             // index of the owner that hears of the call in any case
-  bool direct = false;            // the machines exchange the whole call; the shares are empty
+  bool direct = false;            // the machines exchange the whole call; it stands as the first owner's share
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // per owner; count 0: none
   size_t quantum = 1;             // elements; every chunk but the buffer's last is a multiple of it

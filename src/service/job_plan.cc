@@ -72,7 +72,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.measureDirect = roster.settings.directBytes == Bytes::kMeasured;
   plan.measureEager = roster.settings.eagerBytes == Bytes::kMeasured;
   const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };
-  plan.limits.directBytes = bounded(plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes);
+  plan.limits.directBytes = plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes;
   plan.limits.eagerBytes = bounded(plan.measureEager ? kUntunedEagerBytes : roster.settings.eagerBytes);
   plan.severalRanks = roster.ranks.size() > roster.machines.size();
   plan.depth = kDepth;

@@ -109,6 +109,27 @@ TEST_P(AllReduce, SizesAroundEveryBoundary) {
       cases.push_back({DataType::kBfloat16, CallOp::kAvg, count, true, 2});
     }
   EXPECT_EQ(run(cases, job), "");
+  job.env.directBytes.value = 1U << 30;  // whatever the size, in pieces
+  EXPECT_EQ(run(cases, job), "");
+}
+
+// Pieces that are sent from where they lie, among calls that are copied or split.
+TEST_P(AllReduce, DirectlyInPieces) {
+  constexpr size_t kPiece = 20U << 10;
+  std::vector<Case> cases;
+  Job job;
+  job.env.partitionBytes.value = kPiece;
+  job.env.directBytes.value = 6 * kPiece;
+  for (int each = 0; each < kDataTypes; ++each) {
+    const auto type = static_cast<DataType>(each);
+    const size_t piece = kPiece / elementBytes(type);
+    const bool inPlace = each % 2 == 0;
+    cases.push_back({type, CallOp::kSum, 5 * piece + 7, inPlace, 0});
+    cases.push_back({type, CallOp::kMax, piece, !inPlace, 0});
+    cases.push_back({type, CallOp::kAvg, 6 * piece, !inPlace, elementBytes(type)});
+    cases.push_back({type, CallOp::kPreMulSum, 6 * piece + 1, inPlace, 0});
+  }
+  EXPECT_EQ(run(cases, job), "");
 }
 
 TEST_P(AllReduce, AnyAlignment) {

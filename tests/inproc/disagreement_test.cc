@@ -57,13 +57,13 @@ TEST_P(Disagreement, OfTheCountIsToldToAllNamingBothCalls) {
 
 // A direct call meets no server: the ranks must still hear of each other's other calls.
 TEST_P(Disagreement, OfADirectAndALargerCall) {
-  directBytes_ = 4096;
-  for (const size_t larger : {1000UL, 90000UL}) {
-    const auto outcomes = run([&](Communicator& comm) -> Status {
+  for (const auto& [direct, larger] : {std::pair{4096UL, 1000UL}, {4096UL, 90000UL}, {1UL << 30, 90000UL}}) {
+    directBytes_ = direct;
+    const auto outcomes = run([&, size = larger](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
       BPS_TRY(call(comm, memory, 50000, DataType::kFloat64));
       BPS_TRY(call(comm, memory, 50, DataType::kFloat64));
-      return call(comm, memory, comm.rank() + 1 == comm.nRanks() ? 100 : larger, DataType::kFloat64);
+      return call(comm, memory, comm.rank() + 1 == comm.nRanks() ? 100 : size, DataType::kFloat64);
     });
     const std::string last = "rank " + std::to_string(GetParam().ranks - 1) + " (";
     expectAll(outcomes, Code::kInvalidUsage,
@@ -89,31 +89,37 @@ TEST_P(Disagreement, ZeroElementsAgainstSome) {
 }
 
 TEST_P(Disagreement, AnAbortIsToldToAll) {
-  const auto outcomes = run([](Communicator& comm) -> Status {
-    std::vector<double> memory(100000, 1);
-    BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
-    if (comm.rank() == 1) comm.abort();
-    return call(comm, memory, 70000, DataType::kFloat64);
-  });
-  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-    if (rank == 1) continue;
-    EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
-    EXPECT_NE(std::string(outcomes[rank].message()).find("rank 1 ("), std::string::npos) << outcomes[rank].message();
+  for (const uint64_t direct : {0UL, 1UL << 30}) {  // split, or in pieces to every machine
+    directBytes_ = direct;
+    const auto outcomes = run([](Communicator& comm) -> Status {
+      std::vector<double> memory(100000, 1);
+      BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
+      if (comm.rank() == 1) comm.abort();
+      return call(comm, memory, 70000, DataType::kFloat64);
+    });
+    for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+      if (rank == 1) continue;
+      EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
+      EXPECT_NE(std::string(outcomes[rank].message()).find("rank 1 ("), std::string::npos) << outcomes[rank].message();
+    }
   }
 }
 
 TEST_P(Disagreement, ARankThatVanishesIsNamed) {
   const size_t victim = GetParam().ranks - 1;
-  const auto outcomes = run([victim](Communicator& comm) -> Status {
-    std::vector<double> memory(100000, 1);
-    BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
-    if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
-    return call(comm, memory, 70000, DataType::kFloat64);
-  });
-  for (size_t rank = 0; rank < victim; ++rank) {
-    EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
-    EXPECT_NE(std::string(outcomes[rank].message()).find("rank " + std::to_string(victim) + " ("), std::string::npos)
-        << outcomes[rank].message();
+  for (const uint64_t direct : {0UL, 1UL << 30}) {
+    directBytes_ = direct;
+    const auto outcomes = run([victim](Communicator& comm) -> Status {
+      std::vector<double> memory(100000, 1);
+      BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
+      if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
+      return call(comm, memory, 70000, DataType::kFloat64);
+    });
+    for (size_t rank = 0; rank < victim; ++rank) {
+      EXPECT_EQ(outcomes[rank].code(), Code::kRemote) << rank << ": " << outcomes[rank].message();
+      EXPECT_NE(std::string(outcomes[rank].message()).find("rank " + std::to_string(victim) + " ("), std::string::npos)
+          << outcomes[rank].message();
+    }
   }
 }
 

@@ -19,6 +19,7 @@ namespace bps::test {
 namespace {
 
 constexpr size_t kRanks = 4;
+constexpr uint64_t kAllDirect = 1U << 30;  // bytes: calls of any size go from every machine to every other
 
 std::string faultPlugin() {
   std::array<char, PATH_MAX> path{};
@@ -31,7 +32,7 @@ Env faultyEnv() {
   Env env = testEnv();
   env.timeout.value = 8;
   env.netPlugin = faultPlugin();
-  env.partitionBytes.value = 16384;  // many chunks in small calls
+  env.partitionBytes.value = 20480;  // many chunks in small calls, of a size that direct calls do not copy
   return env;
 }
 
@@ -97,7 +98,7 @@ class FaultPlugin : public testing::Test {
   std::vector<Status> run(const std::vector<Prepared>& calls, int repeats = 1) {
     Job job;
     job.ranks = kRanks;
-    job.env = faultyEnv();
+    job.env = env_;
     job.servers = servers_.list();
     return runRanks(job, [&](Communicator& comm) -> Status {
       for (int i = 0; i < repeats; ++i) BPS_TRY(callAndCheck(comm, calls));
@@ -124,6 +125,7 @@ class FaultPlugin : public testing::Test {
     EXPECT_EQ(failures(run(calls)), "") << "after " << spec;
   }
 
+  Env env_ = faultyEnv();
   Servers servers_{2, faultyEnv()};
 };
 
@@ -140,6 +142,8 @@ TEST_F(FaultPlugin, HarmlessFaultsChangeNoBit) {
   for (uint64_t seed = 0; seed < (kSanitized ? 12 : 30); ++seed) {
     const std::string spec = kHarmless[seed % std::size(kHarmless)];
     inject(spec, seed);
+    env_ = faultyEnv();
+    if (seed % 3 == 0) env_.directBytes.value = kAllDirect;
     EXPECT_EQ(failures(run(someCalls(seed))), "") << spec << ", seed " << seed;
   }
 }
@@ -147,6 +151,8 @@ TEST_F(FaultPlugin, HarmlessFaultsChangeNoBit) {
 TEST_F(FaultPlugin, ABrokenConnectionEndsAllRanks) {
   for (const int kilobytes : {1, 40, 300, 2000, 9000})
     expectFatal(fmt::format("disconnect:bytes={}K", kilobytes), static_cast<uint64_t>(kilobytes));
+  env_.directBytes.value = kAllDirect;
+  expectFatal("disconnect:bytes=300K", 300);
 }
 
 TEST_F(FaultPlugin, AConnectionThatBreaksOnOneSideOnlyEndsAllRanks) {

@@ -41,6 +41,7 @@ for ((i = 0; i < ROUNDS; i++)); do
     done
   done
 done
+BPS_DIRECT_BYTES=1G scene KILL rank  # in pieces from every machine to every other
 [ "$(segments)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
 kill -TERM "$stable"
 wait "$stable" || fail "the other server: exit $? on SIGTERM"

@@ -4,9 +4,16 @@
 
 namespace bps {
 
-std::vector<ChunkRef> chunksOf(const Cut& cut, size_t count, size_t elementBytes) {
-  if (cut.direct) return {{ChunkRef::kAllMachines, true, 0, count * elementBytes}};
+std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes) {
   std::vector<ChunkRef> chunks;
+  if (cut.direct) {
+    for (size_t round = 0; round < cut.chunksOf(0); ++round) {
+      const ChunkRange range = cut.chunk(0, round);
+      chunks.push_back({ChunkRef::kAllMachines, round == 0, range.offset * elementBytes, range.count * elementBytes});
+    }
+    if (chunks.empty()) chunks.push_back({ChunkRef::kAllMachines, true, 0, 0});
+    return chunks;
+  }
   const size_t owners = cut.share.size();
   size_t rounds = 1;
   for (size_t owner = 0; owner < owners; ++owner) rounds = std::max(rounds, cut.chunksOf(owner));

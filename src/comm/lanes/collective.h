@@ -12,7 +12,7 @@ namespace bps {
 
 // One chunk of a call, in the call's order of chunks: round by round, within a round owner by owner. That order is the
 // same on all ranks. A call always has a chunk for its checker, if need be one of zero bytes.
-// The only chunk of a direct call has no owner: every machine gets it.
+// The chunks of a direct call have no owner: every machine gets them.
 struct ChunkRef {
   static constexpr uint32_t kAllMachines = UINT32_MAX;
 
@@ -21,6 +21,7 @@ struct ChunkRef {
   bool first = false;  // of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
+  uint32_t unsent = 0;  // of a direct chunk: lanes that need the contribution where it is
 };
 
 // Made by the calling thread, then owned by the engine until it is complete.
@@ -41,12 +42,11 @@ struct Collective {
   uint64_t firstChunk = 0;   // number of chunks[0] among all that pass the ring of the local ranks
   uint64_t firstStaged = 0;  // and, of a call that is staged, among all that are
   size_t remaining = 0;      // chunks whose result is not in `recv` yet
-  size_t uncopied = 0;       // of a direct call: lanes that have not yet taken their copy of the contribution
 
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }
 };
 
-std::vector<ChunkRef> chunksOf(const Cut& cut, size_t count, size_t elementBytes);
+std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes);
 
 }  // namespace bps

@@ -97,11 +97,12 @@ void DataPlane::submit(Collective& call) {
       lanes_[call.chunks[i].owner]->submit(call, i);
       continue;
     }
-    call.uncopied = machines_ - 1;
+    call.chunks[i].unsent = static_cast<uint32_t>(machines_ - 1);
     for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
-    // All others wait for it, so it goes before anything is asked for. What fails does so again in step().
-    for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
   }
+  if (!call.chunks.front().direct()) return;
+  // All others wait for it, so it goes before anything is asked for. What fails does so again in step().
+  for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
 }
 
 bool DataPlane::drained() const {

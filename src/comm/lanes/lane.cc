@@ -5,6 +5,13 @@
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
+namespace {
+
+// Up to so much a direct chunk is copied: that costs less than to register it.
+constexpr size_t kCopiedBytes = 16U << 10;
+constexpr size_t kDirectAhead = 3;  // chunks of a direct call ahead of its sums
+
+}  // namespace
 
 RemoteLane::RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link)
     : Lane(buffers),
@@ -35,7 +42,7 @@ Status RemoteLane::prepare() {
 // Puts the next chunk on its way. The place for its answer is posted first.
 Status RemoteLane::admit() {
   const Submitted chunk = waiting_.front();
-  InFlight flight{chunk, refOf(chunk).direct(), buffers_.view(*chunk.call, chunk.index), nullptr, nullptr};
+  InFlight flight{chunk, refOf(chunk).direct(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr};
   const ChunkView& view = flight.view;
   DataHeader header;
   header.sequence = admitted_;
@@ -49,17 +56,17 @@ Status RemoteLane::admit() {
   std::memcpy(slot, encoded.data(), headerSize);
 
   auto* source = const_cast<uint8_t*>(view.source);
-  if (flight.direct) {
+  flight.copied = flight.direct && (view.bytes <= kCopiedBytes || (view.staged && chunk.call->chunks.size() == 1));
+  if (flight.copied) {
     source = stagingSlot(copies_, admitted_);
     if (view.bytes > 0) std::memcpy(source, view.source, view.bytes);
-    --chunk.call->uncopied;
-    flight.chunk = {};
-  } else {
-    if (view.bytes > 0) flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
-    BPS_TRY(expectAnswer(flight));
+    --refOf(chunk).unsent;
+  } else if (view.bytes > 0) {
+    flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
   }
+  if (!flight.direct) BPS_TRY(expectAnswer(flight));
   pushes_.push({slot, headerSize, pushHeaderMemory_});
-  pushes_.push({source, view.bytes, flight.direct ? copiesMemory_ : flight.sendMemory});
+  pushes_.push({source, view.bytes, flight.copied ? copiesMemory_ : flight.sendMemory});
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++admitted_;
@@ -88,8 +95,10 @@ bool RemoteLane::canRetire() const {
 Status RemoteLane::retire() {
   const InFlight flight = inFlight_.front();
   if (!flight.direct) BPS_TRY(takeAnswer(flight));
+  if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
   ++retired_;
+  if (flight.direct && !flight.copied) --refOf(flight.chunk).unsent;
   if (!flight.direct) buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
 }
@@ -105,7 +114,6 @@ Status RemoteLane::takeAnswer(const InFlight& flight) {
                    header.sequence, header.call.number, payloadSize, header.bytes, answered_, flight.view.call.number,
                    flight.view.bytes);
   if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(staging_, answered_), payloadSize);
-  if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
   ++answered_;
   return {};
@@ -123,9 +131,16 @@ Result<bool> RemoteLane::step() {
   return moved;
 }
 
+// No answer holds the chunks of a direct call back, so its sums do: what is under way stays in the caches.
+bool RemoteLane::mayAdmit() const {
+  if (!nextReady() || admitted_ - retired_ >= std::min(depth_, waiting_.front().call->window)) return false;
+  const auto& [call, index] = waiting_.front();
+  return !call->chunks[index].direct() || index + call->remaining < call->chunks.size() + kDirectAhead;
+}
+
 Result<bool> RemoteLane::move() {
   // One at a time: the owners' first chunks go out before the second of any, so that their first rounds are soon whole.
-  const bool admits = nextReady() && admitted_ - retired_ < std::min(depth_, waiting_.front().call->window);
+  const bool admits = mayAdmit();
   if (admits) BPS_TRY(admit());
   const bool received = answers_.step();
   const bool sent = pushes_.step();
@@ -140,16 +155,16 @@ void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
 
 Result<bool> LocalLane::step() {
   bool moved = false;
-  // A direct chunk's sum may be written over its contribution: first all others must have their copies.
-  while (service_.canOffer() && nextReady() && waiting_.front().call->uncopied == 0) {
+  while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+    if (view.staged && refOf(chunk).unsent > 0) break;
     service_.offer({view.call, view.source, view.target, view.bytes, refOf(chunk).direct()});
     offered_.push_back(chunk);
     waiting_.pop_front();
     moved = true;
   }
-  for (; retired_ < service_.retired(); ++retired_) {
+  for (; retired_ < service_.retired() && refOf(offered_.front()).unsent == 0; ++retired_) {
     buffers_.finished(*offered_.front().call, offered_.front().index);
     offered_.pop_front();
     moved = true;

@@ -2,7 +2,9 @@
 //
 //   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
 //
-// A direct chunk gets no answer: it is copied, so that the sum may be written over it, and retired when it is sent.
+// A direct chunk gets no answer: it is retired when it is sent. Its call is not complete before every lane has sent it,
+// nor is its sum written over it. Small ones are copied instead, as are those whose sum nothing else would be done
+// before: the only one of an in-place call.
 //
 // The depth, or less where the call says so, is the owner's window: as all owners have the same number of chunks of a
 // call, with sizes in proportion to their shares, every owner has a share-proportional number of bytes in flight. A
@@ -41,7 +43,7 @@ class Lane {
     Collective* call;
     size_t index;
   };
-  const ChunkRef& refOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
+  ChunkRef& refOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
   bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
 
   ChunkBuffers& buffers_;
@@ -59,13 +61,14 @@ class RemoteLane final : public Lane {
 
  private:
   struct InFlight {
-    Submitted chunk;  // of a direct chunk nothing: its call may have ended
-    bool direct;
+    Submitted chunk;  // of one that was copied: its call may have ended
+    bool direct, copied;
     ChunkView view;
     void *sendMemory, *recvMemory;
   };
   RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link);
   Status prepare();
+  bool mayAdmit() const;
   Status admit();
   Status expectAnswer(InFlight& flight);
   bool canRetire() const;

@@ -12,7 +12,7 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
   for (const size_t count : {1UL, 2UL, 7UL, 1000UL, 65537UL, 1UL << 20}) {
     Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .unitBytes = 32 << 10, .eagerBytes = 0});
     const Cut cut = cutter.next(count, 4);
-    const auto chunks = chunksOf(cut, count, 4);
+    const auto chunks = chunksOf(cut, 4);
     std::vector<std::pair<size_t, size_t>> ranges;
     for (const ChunkRef& chunk : chunks) {
       EXPECT_LE(chunk.bytes, 64U << 10);
@@ -36,7 +36,7 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
 
 TEST(ChunksOf, AnEmptyCallStillReachesItsChecker) {
   Cutter cutter({1, 1}, {});
-  const auto chunks = chunksOf(cutter.next(0, 4), 0, 4);
+  const auto chunks = chunksOf(cutter.next(0, 4), 4);
   ASSERT_EQ(chunks.size(), 1U);
   EXPECT_TRUE(chunks[0].first);
   EXPECT_EQ(chunks[0].bytes, 0U);
@@ -46,16 +46,33 @@ TEST(ChunksOf, TheCheckerHearsOfEveryCall) {
   Cutter cutter({7, 1, 2}, {});
   for (size_t count = 0; count < 3000; ++count) {
     const Cut cut = cutter.next(count, 2);
-    const auto chunks = chunksOf(cut, count, 2);
+    const auto chunks = chunksOf(cut, 2);
     EXPECT_TRUE(std::any_of(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == cut.checker; }));
   }
 }
 
-TEST(ChunksOf, ADirectCallIsOneChunkForAllMachines) {
+TEST(ChunksOf, ALargeDirectCallIsSeveralPieces) {
+  Cutter cutter({1, 1}, {.maxChunkBytes = 256U << 10, .directBytes = 4U << 20, .directMachines = 2});
+  for (const auto& [bytes, pieces] : {std::pair{256UL << 10, 1UL}, {512UL << 10, 3UL}, {1UL << 20, 6UL}}) {
+    const auto chunks = chunksOf(cutter.next(bytes / 4, 4), 4);
+    ASSERT_EQ(chunks.size(), pieces);
+    size_t end = 0;
+    for (const ChunkRef& chunk : chunks) {
+      EXPECT_TRUE(chunk.direct());
+      EXPECT_EQ(chunk.first, end == 0);
+      EXPECT_EQ(chunk.offset, end);
+      EXPECT_LE(chunk.bytes, 256U << 10);
+      end += chunk.bytes;
+    }
+    EXPECT_EQ(end, bytes);
+  }
+}
+
+TEST(ChunksOf, ASmallDirectCallIsOneChunkForAllMachines) {
   Cutter cutter({0, 0, 0, 1, 1, 1}, {.directBytes = 1024, .directMachines = 3});
   for (const size_t count : {0UL, 1UL, 256UL, 257UL}) {
     const Cut cut = cutter.next(count, 4);
-    const auto chunks = chunksOf(cut, count, 4);
+    const auto chunks = chunksOf(cut, 4);
     EXPECT_EQ(cut.direct, count <= 256) << count;
     if (!cut.direct) continue;
     ASSERT_EQ(chunks.size(), 1U) << count;

@@ -111,6 +111,17 @@ TEST(Tuning, SmallCallsAreNotCutFinerThanMessagesAreWorth) {
 TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
   JobPlan plan = planOf(2, 0);
   plan.measureDirect = true;
+  EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 4U << 20);
+  plan.limits.maxChunkBytes = 64U << 20;
+  EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 64U << 20);
+}
+
+TEST(Tuning, LargeCallsOfTwoMachinesAreSplitWhereOthersHaveAPartInThem) {
+  JobPlan plan = planOf(2, 1);
+  plan.measureDirect = true;
+  EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, plan.limits.maxChunkBytes);
+  plan = planOf(2, 0);
+  plan.measureDirect = plan.severalRanks = true;
   EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, plan.limits.maxChunkBytes);
 }
 
