@@ -11,6 +11,7 @@ namespace {
 __extension__ using UInt128 = unsigned __int128;
 
 constexpr size_t kQuantumBytes = 64;  // a cache line
+constexpr size_t kLeastQuanta = 64;   // of a call that is cut at larger ones
 // Of a direct call in pieces. Three packets of the loopback device, with their headers: what is a little more costs a
 // packet for the rest, with pieces of 64 KiB a fifth of the time.
 constexpr size_t kDirectPiece = 191U << 10;
@@ -121,9 +122,10 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   Cut cut;
   cut.checker = chooseChecker();
   ++calls_;
-  cut.quantum = std::max<size_t>(1, kQuantumBytes / elementBytes);
-  cut.share.resize(weights_.size());
   const Int128 bytes = Int128{1} * count * elementBytes;
+  const size_t quantumBytes = bytes < kLeastQuanta * limits.quantumBytes ? kQuantumBytes : limits.quantumBytes;
+  cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
+  cut.share.resize(weights_.size());
   if (limits_.directMachines > 0 && bytes <= limits.directBytes) {
     cut.direct = true;
     cut.share.front().count = count;
@@ -147,7 +149,6 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   const size_t quanta = ceilDivide(elements[largestIndex(elements)], cut.quantum);
   const auto owners =
       static_cast<size_t>(std::count_if(weights_.begin(), weights_.end(), [](auto w) { return w > 0; }));
-  const size_t quantumBytes = cut.quantum * elementBytes;
   if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
   else cut.rounds = roundsFor(quanta, ceilDivide(count / owners, cut.quantum), quantumBytes, limits);
   return cut;

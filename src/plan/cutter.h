@@ -30,6 +30,8 @@ struct CutLimits {
   // worth what each of them costs (in bytes that the NIC could carry instead) and no smaller than minChunkBytes.
   size_t chunkCostBytes = 4U << 10;
   size_t minChunkBytes = 8U << 10;
+  // Borders of chunks, and of shares, are multiples of this in calls of at least 64 of them, of 64 in smaller ones.
+  size_t quantumBytes = 64;
   size_t eagerBytes = 16U << 10;
   size_t directBytes = 0;
   size_t directMachines = 0;  // 0: no call goes direct

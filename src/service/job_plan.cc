@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kDepth = 4;
 constexpr size_t kUnitBytes = 256U << 10;
+// 2, 3, 4, 6, 8, 12, 16 or 24 ranks of a machine divide it into whole cache lines, so that all have the same to do.
+constexpr size_t kSharedQuantumBytes = 48 * 64;
 constexpr uint64_t kUntunedDirectBytes = 4U << 10, kUntunedEagerBytes = 16U << 10;
 // More machines than these do not send every small call to each other: their messages grow with the square.
 constexpr size_t kDirectMachines = 8;
@@ -75,6 +77,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.limits.directBytes = plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes;
   plan.limits.eagerBytes = bounded(plan.measureEager ? kUntunedEagerBytes : roster.settings.eagerBytes);
   plan.severalRanks = roster.ranks.size() > roster.machines.size();
+  if (plan.severalRanks) plan.limits.quantumBytes = kSharedQuantumBytes;
   plan.depth = kDepth;
   plan.rails = network ? roster.rails() : 1;
   return plan;

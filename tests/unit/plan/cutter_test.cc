@@ -86,10 +86,11 @@ TEST(CutterTest, CoversRandomStreams) {
     Weights weights(1 + random() % 8);
     for (uint64_t& weight : weights) weight = random() % 3 == 0 ? 0 : 1 + random() % 1000;
     weights.back() += 1;
-    CutLimits limits{.maxChunkBytes = size_t{64} << random() % 8,
+    CutLimits limits{.maxChunkBytes = size_t{256} << random() % 6,
                      .unitBytes = size_t{1} << random() % 14,
                      .chunkCostBytes = 1 + random() % 1000,
                      .minChunkBytes = size_t{1} << random() % 14,
+                     .quantumBytes = random() % 2 == 0 ? 64U : 192U,
                      .eagerBytes = size_t{1} << random() % 12};
     Cutter cutter(weights, limits);
     for (int call = 0; call < 50; ++call) {
@@ -189,6 +190,14 @@ TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
   Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest still bounds them
   EXPECT_EQ(most.next(2U << 20, 1).rounds, 31U);           // 7/29 of 2 MiB in units
+}
+
+TEST(CutterTest, LargeCallsAreCutAtTheQuantum) {
+  CutLimits limits = kSmall;
+  limits.quantumBytes = 192;
+  Cutter cutter({1, 2}, limits);
+  EXPECT_EQ(cutter.next((64 * 192) / 4, 4).quantum, 48U);
+  EXPECT_EQ(cutter.next((64 * 192) / 4 - 1, 4).quantum, 16U) << "a cache line";
 }
 
 TEST(CutterTest, TwoCuttersFedAlikeAgree) {
