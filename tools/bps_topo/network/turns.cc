@@ -103,7 +103,7 @@ Result<double> ReceiveTurns::turn(Deadline deadline) {
   while (true) {
     BPS_TRY(fill());
     const net::Completion completion = BPS_TRY(oldest());
-    if (!completion.done) {
+    if (!completion.done || deadline.passed()) {
       BPS_TRY(pause(deadline));
       continue;
     }
