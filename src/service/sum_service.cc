@@ -28,13 +28,19 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
 void SumService::offer(const LocalChunk& chunk) {
   local_.push_back(chunk);
   ++offered_;
+  expected_ = false;
+  wantPushes();
+}
+
+void SumService::expect() {
+  expected_ = true;
   wantPushes();
 }
 
 // As long as this machine has brought nothing there is nothing to sum, whatever the others push. That can wait in their
 // connections: those who poll for an answer of another owner need not ask each of them.
 void SumService::wantPushes() {
-  const bool wanted = !spec_.local || !local_.empty();
+  const bool wanted = !spec_.local || !local_.empty() || expected_;
   if (wanted == wantsPushes_) return;
   wantsPushes_ = wanted;
   for (auto& lane : inbound_) {

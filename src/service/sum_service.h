@@ -66,6 +66,8 @@ class SumService {
 
   bool canOffer() const { return offered_ - summed_ < spec_.depth; }
   void offer(const LocalChunk& chunk);
+  // The next local chunk is there, and will be offered when its contribution has been sent to the others.
+  void expect();
   // Local chunks whose sum is in their target.
   uint64_t retired() const { return summed_; }
   // Every answer has been handed to the transport.
@@ -99,7 +101,7 @@ class SumService {
   std::deque<LocalChunk> local_;  // offered and not summed
   std::vector<Contribution> round_;
   RoundSum sum_;
-  bool wantsPushes_ = true;
+  bool wantsPushes_ = true, expected_ = false;
   uint64_t offered_ = 0, summed_ = 0;
   uint64_t answered_ = 0;  // rounds summed for all
   std::optional<size_t> culprit_;

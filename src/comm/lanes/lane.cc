@@ -158,7 +158,10 @@ Result<bool> LocalLane::step() {
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
-    if (view.staged && refOf(chunk).unsent > 0) break;
+    if (view.staged && refOf(chunk).unsent > 0) {
+      service_.expect();
+      break;
+    }
     service_.offer({view.call, view.source, view.target, view.bytes, refOf(chunk).direct()});
     offered_.push_back(chunk);
     waiting_.pop_front();

@@ -48,6 +48,12 @@ class SumServiceTest : public ::testing::Test {
   std::unique_ptr<SumService> service_;
 };
 
+TEST_F(SumServiceTest, WantsPushesWhenItsOwnChunkIsExpected) {
+  EXPECT_FALSE(wanted());
+  service_->expect();
+  EXPECT_TRUE(wanted());
+}
+
 TEST_F(SumServiceTest, WantsPushesFromItsOwnChunkToTheSum) {
   EXPECT_FALSE(wanted());
   pushFromOther(2);
