@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace bps {
 namespace {
 
-constexpr double kRoundSeconds = 8e-3, kWindowSeconds = 3e-3;
+constexpr double kRoundSeconds = 9e-3, kWindowSeconds = 3e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
@@ -19,7 +20,7 @@ constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piec
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
   const auto most = static_cast<double>(plan.limits.unitBytes);
   const double wanted = bytesPerSecond * kRoundSeconds / static_cast<double>(plan.shares.workers.size());
-  return static_cast<size_t>(std::clamp(wanted, std::min<double>(kLeastUnit, most), most));
+  return static_cast<size_t>(std::llround(std::clamp(wanted, std::min<double>(kLeastUnit, most), most)));
 }
 
 size_t smallSize(double bytes, const JobPlan& plan) {

@@ -4,7 +4,7 @@
 // round, a chunk of every owner, at its ends, and what its chunks cost: their headers, those of their packets and the
 // acknowledgements, some 250 bytes each, and what the NIC could carry while a message is handled. So larger calls have
 // larger chunks (CutLimits::chunkCostBytes). The largest is bounded by what waits in an owner's queue if all machines
-// send to it at the same time: a chunk of each is to last no more than 8 ms on its NIC, two of them less than the 20 ms
+// send to it at the same time: a chunk of each is to last no more than 9 ms on its NIC, two of them less than the 20 ms
 // that a port of a switch is expected to hold. With 32 KiB instead of 16, eight machines with 100 Mbit/s lost packets
 // and a quarter of their speed; four with 200 Mbit/s came from 98.0 to 98.9 % of the bound.
 //

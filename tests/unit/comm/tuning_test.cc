@@ -25,10 +25,10 @@ TEST(Tuning, BusiestNicSendsTheBoundsBytes) {
 TEST(Tuning, ChunksOfAllMachinesAreATimeOfTheNicWithinLimits) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(unitOf(1e5, plan), 16U << 10) << "not below what a chunk's work is worth";
-  EXPECT_EQ(unitOf(25e6, plan), 50000U) << "200 Mbit/s: 8 ms for four of them";
-  EXPECT_EQ(unitOf(25e6, planOf(8, 2)), 25000U);
+  EXPECT_EQ(unitOf(25e6, plan), 56250U) << "200 Mbit/s: 9 ms for four of them";
+  EXPECT_EQ(unitOf(25e6, planOf(8, 2)), 28125U);
   EXPECT_EQ(unitOf(12.5e6, planOf(8, 2)), 16U << 10);
-  EXPECT_EQ(unitOf(1.25e9, planOf(64, 2)), 156250U) << "10 Gbit/s";
+  EXPECT_EQ(unitOf(1.25e9, planOf(64, 2)), 175781U) << "10 Gbit/s";
   EXPECT_EQ(unitOf(1e10, plan), 256U << 10);
 }
 
