@@ -5,8 +5,7 @@
 // acknowledgements, some 250 bytes each, and what the NIC could carry while a message is handled. So larger calls have
 // larger chunks (CutLimits::chunkCostBytes). The largest is bounded by what waits in an owner's queue if all machines
 // send to it at the same time: a chunk of each is to last no more than 9 ms on its NIC, two of them less than the 20 ms
-// that a port of a switch is expected to hold. With 32 KiB instead of 16, eight machines with 100 Mbit/s lost packets
-// and a quarter of their speed; four with 200 Mbit/s came from 98.0 to 98.9 % of the bound.
+// that a port of a switch is expected to hold. docs/the-bound.md has what happens beyond.
 //
 // 'window' chunks per owner are under way: two, since one round is sent while the one before it is answered, or what
 // lasts 3 ms where the limit makes rounds shorter, up to plan.depth, so that a late wake-up does not stop the NIC.
