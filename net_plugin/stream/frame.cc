@@ -1,45 +1,54 @@
 #include "net_plugin/stream/frame.h"
 
 #include "net_plugin/comm.h"
+#include "src/base/format.h"
 #include "src/base/wire_io.h"
 
 namespace bps::plugin::stream {
 namespace {
 
-constexpr uint16_t kMagic = 0x6d62;  // "bm"
+constexpr uint32_t kPart = uint32_t{1} << 31;
+static_assert(kMaxMessageBytes < kPart, "a message's size leaves the bit free");
+constexpr uint32_t kFarthest = uint32_t{1} << 31;  // what is so far ahead comes from before `next`
 
-template <class T>
-void putAt(FrameBytes& frame, size_t at, T value) {
-  for (size_t i = 0; i < sizeof value; ++i) frame[at + i] = static_cast<uint8_t>(value >> (8 * i));
+void putAt(FrameBytes& frame, size_t at, size_t value) {
+  for (size_t i = 0; i < sizeof(uint32_t); ++i) frame[at + i] = static_cast<uint8_t>(value >> (8 * i));
 }
 
 }  // namespace
 
-// Bytes of the message, magic, zero, offset and bytes of the slice, number of the message.
 FrameBytes encodeFrame(const Slice& slice) {
   FrameBytes frame{};
-  putAt(frame, 0, static_cast<uint32_t>(slice.messageBytes));
-  putAt(frame, 4, kMagic);
-  putAt(frame, 8, static_cast<uint32_t>(slice.offset));
-  putAt(frame, 12, static_cast<uint32_t>(slice.bytes));
-  putAt(frame, 16, slice.number);
+  putAt(frame, 0, slice.messageBytes | (slice.isWhole() ? 0 : kPart));
+  putAt(frame, 4, slice.number);
+  if (slice.isWhole()) return frame;
+  putAt(frame, 8, slice.offset);
+  putAt(frame, 12, slice.bytes);
   return frame;
 }
 
-Result<Slice> parseFrame(std::span<const uint8_t> bytes) {
+size_t frameBytesOf(std::span<const uint8_t> bytes) {
+  return (WireReader(bytes).get<uint32_t>() & kPart) != 0 ? kPartFrameBytes : kFrameBytes;
+}
+
+Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next) {
   WireReader reader(bytes);
-  Slice slice;
-  slice.messageBytes = reader.get<uint32_t>();
-  const auto magic = reader.get<uint16_t>();
-  const auto zero = reader.get<uint16_t>();
-  slice.offset = reader.get<uint32_t>();
-  slice.bytes = reader.get<uint32_t>();
-  slice.number = reader.get<uint64_t>();
-  if (reader.truncated() || magic != kMagic || zero != 0 || slice.messageBytes > kMaxMessageBytes)
-    return Status(Code::kRemote, "the stream is corrupt: no message header where one must be");
-  const bool within = slice.offset + slice.bytes <= slice.messageBytes;
-  if (!within || (slice.bytes == 0 && slice.messageBytes > 0))
-    return Status(Code::kRemote, "the stream is corrupt: a slice that is not within its message");
+  const auto first = reader.get<uint32_t>();
+  const auto ahead = static_cast<uint32_t>(reader.get<uint32_t>() - static_cast<uint32_t>(next));
+  Slice slice{.number = next + ahead, .messageBytes = first & ~kPart};
+  slice.bytes = slice.messageBytes;
+  if ((first & kPart) != 0) {
+    slice.offset = reader.get<uint32_t>();
+    slice.bytes = reader.get<uint32_t>();
+    const bool within = slice.offset + slice.bytes <= slice.messageBytes;
+    if (!within || slice.bytes == 0 || slice.isWhole())
+      return Status(Code::kRemote, "the stream is corrupt: a slice that is not a part of its message");
+  }
+  if (reader.truncated()) return Status(Code::kRemote, "the stream is corrupt: a frame is cut off");
+  if (ahead >= kFarthest)
+    return failure(Code::kRemote,
+                   "the stream is corrupt: a slice of message {} modulo 2^32, where {} or a later one must be",
+                   static_cast<uint32_t>(slice.number), static_cast<uint32_t>(next));
   return slice;
 }
 

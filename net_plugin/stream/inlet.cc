@@ -22,10 +22,13 @@ ssize_t receive(int socket, std::array<iovec, 2>& pieces, size_t direct) {
 
 }  // namespace
 
-Result<Progress> Inlet::takeFrame() {
-  if (end_ - begin_ < kFrameBytes) return Progress::kPending;
-  slice_ = BPS_TRY(parseFrame({ahead_.get() + begin_, kFrameBytes}));
-  begin_ += kFrameBytes;
+Result<Progress> Inlet::takeFrame(uint64_t next) {
+  const std::span<const uint8_t> ahead(ahead_.get() + begin_, end_ - begin_);
+  if (ahead.size() < kFrameBytes) return Progress::kPending;
+  const size_t bytes = frameBytesOf(ahead);
+  if (ahead.size() < bytes) return Progress::kPending;
+  slice_ = BPS_TRY(parseFrame(ahead.first(bytes), next));
+  begin_ += bytes;
   state_ = State::kUnplaced;
   got_ = 0;
   return Progress::kDone;
@@ -46,11 +49,11 @@ Progress Inlet::takeAhead() {
   return Progress::kDone;
 }
 
-// How much to read ahead, behind `direct` bytes of the slice. Behind a large slice comes most likely another: only its
-// frame is read ahead, so that its bytes are not copied twice.
+// How much to read ahead, behind `direct` bytes of the slice. Behind a large slice comes most likely another of its
+// kind: only its frame is read ahead, so that its bytes are not copied twice.
 size_t Inlet::room(size_t direct) const {
   if (direct < rest()) return 0;
-  return (direct >= kAheadBytes ? kFrameBytes : kAheadBytes) - end_;
+  return (direct >= kAheadBytes ? frameBytesOf(slice_) : kAheadBytes) - end_;
 }
 
 Inlet::Read Inlet::read(int socket, size_t most) {

@@ -15,8 +15,9 @@ class Inlet {
     int error = 0;
   };
 
-  // Takes a frame from the read-ahead buffer, if one is there whole. Fails when it is none.
-  Result<Progress> takeFrame();
+  // Takes a frame from the read-ahead buffer, if one is there whole. Fails when it is none, or of a message before
+  // `next`.
+  Result<Progress> takeFrame(uint64_t next);
   // Between takeFrame() and the end of takeAhead() there is a slice; it needs a place before its bytes are taken.
   bool hasSlice() const { return state_ != State::kBetween; }
   bool needsPlace() const { return state_ == State::kUnplaced; }

@@ -27,7 +27,7 @@ std::unique_ptr<SocketComm> RecvComm::reversed(std::vector<UniqueFd> sockets) co
 
 Status RecvComm::checkSlice(const Slice& slice) {
   const bool inOrder = slice.number == requests().active() && slice.isWhole();
-  if (slice.number < requests().active() || (sockets() == 1 && !inOrder))
+  if (sockets() == 1 && !inOrder)
     return failure(Code::kRemote, "from {}: the stream is corrupt: message {} where {} must be", peer(), slice.number,
                    requests().active());
   return {};
@@ -51,7 +51,7 @@ Result<Progress> RecvComm::placeSlice(Inlet& inlet) {
 Status RecvComm::takeAhead(Inlet& inlet) {
   while (!requests().idle()) {
     if (!inlet.hasSlice()) {
-      Result<Progress> taken = inlet.takeFrame();
+      Result<Progress> taken = inlet.takeFrame(requests().active());
       if (!taken.ok()) return std::move(taken).status().within("from " + peer());
       if (std::move(taken).value() == Progress::kPending) return {};
     }

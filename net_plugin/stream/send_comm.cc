@@ -39,8 +39,9 @@ void SendComm::Batch::addPiece(void* data, size_t length) {
 void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, size_t most) {
   FrameBytes& frame = frames[count++];
   frame = encodeFrame(slice);
-  const size_t frameSent = std::min(skip, kFrameBytes), dataSent = skip - frameSent;
-  addPiece(frame.data() + frameSent, kFrameBytes - frameSent);
+  const size_t frameBytes = frameBytesOf(slice);
+  const size_t frameSent = std::min(skip, frameBytes), dataSent = skip - frameSent;
+  addPiece(frame.data() + frameSent, frameBytes - frameSent);
   addPiece(message + slice.offset + dataSent, std::min(slice.bytes - dataSent, most));
 }
 
@@ -84,7 +85,7 @@ void SendComm::account(Outlet& outlet, size_t sent) {
       cursor_.pass(outlet.slice);
       if (!assembly().begin(outlet.slice)) return;  // cannot be: we cut it
     }
-    const size_t all = kFrameBytes + outlet.slice.bytes, part = std::min(sent, all - outlet.sent);
+    const size_t all = frameBytesOf(outlet.slice) + outlet.slice.bytes, part = std::min(sent, all - outlet.sent);
     outlet.sent += part;
     sent -= part;
     if (outlet.sent < all) return;

@@ -44,7 +44,7 @@ void oneSocket(Feed feed) {
   while (!feed.bytes.empty()) {
     const size_t room = feed.next(), piece = std::min<size_t>(feed.next(), feed.bytes.size());
     const stream::FrameBytes frame = stream::encodeFrame({number++, piece, 0, piece});
-    if (wellFramed) sockets.send(0, frame.data(), frame.size());
+    if (wellFramed) sockets.send(0, frame.data(), stream::kFrameBytes);
     sockets.send(0, feed.bytes.data(), piece);
     feed.bytes = feed.bytes.subspan(piece);
     std::vector<uint8_t> buffer(room);  // of exactly this size: the sanitizer sees a byte too many
@@ -77,7 +77,7 @@ void severalSockets(Feed feed) {
     } else if (what % 4 == 1) {
       const stream::Slice slice{feed.next() % 8U, feed.next(), feed.next(), feed.next()};
       const stream::FrameBytes frame = stream::encodeFrame(slice);
-      sockets.send(index, frame.data(), frame.size());
+      sockets.send(index, frame.data(), stream::frameBytesOf(slice));
     } else if (what == 255) {
       ::shutdown(sockets.peers[index % sockets.peers.size()].get(), SHUT_WR);
       return;

@@ -122,10 +122,19 @@ TEST(HelloWire, TokensAreNotRepeated) {
   EXPECT_NE(std::move(one).value(), std::move(two).value());
 }
 
+std::vector<uint8_t> frameOf(const Slice& slice) {
+  const stream::FrameBytes frame = encodeFrame(slice);
+  return {frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(frameBytesOf(slice))};
+}
+
 TEST(FrameWire, RoundTrip) {
-  for (const Slice& slice : {Slice{0, 0, 0, 0}, Slice{70000, 1, 0, 1}, Slice{uint64_t{1} << 40, 100000, 65536, 34464},
-                             Slice{3, kMaxMessageBytes, kMaxMessageBytes - 1, 1}}) {
-    Result<Slice> parsed = parseFrame(encodeFrame(slice));
+  for (const Slice& slice :
+       {Slice{0, 0, 0, 0}, Slice{70000, 1, 0, 1}, Slice{7, kMaxMessageBytes, 0, kMaxMessageBytes},
+        Slice{uint64_t{1} << 40, 100000, 65536, 34464}, Slice{3, kMaxMessageBytes, kMaxMessageBytes - 1, 1}}) {
+    const std::vector<uint8_t> frame = frameOf(slice);
+    EXPECT_EQ(frame.size(), slice.isWhole() ? stream::kFrameBytes : stream::kPartFrameBytes);
+    EXPECT_EQ(stream::frameBytesOf(std::span<const uint8_t>(frame)), frame.size());
+    Result<Slice> parsed = parseFrame(frame, slice.number);
     ASSERT_TRUE(parsed.ok());
     const Slice same = std::move(parsed).value();
     EXPECT_EQ(same.number, slice.number);
@@ -135,27 +144,52 @@ TEST(FrameWire, RoundTrip) {
   }
 }
 
-TEST(FrameWire, CorruptionIsNoticed) {
-  EXPECT_FALSE(parseFrame(encodeFrame({3, kMaxMessageBytes + 1, 0, 1})).ok()) << "too large";
-  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 0, 11})).ok()) << "more than the message";
-  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 5, 6})).ok()) << "beyond its end";
-  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 0xffffffff, 1})).ok()) << "far beyond its end";
-  EXPECT_FALSE(parseFrame(encodeFrame({3, 10, 5, 0})).ok()) << "nothing of something";
-  stream::FrameBytes bad = encodeFrame({3, 10, 0, 10});
-  bad[4] ^= 1;
-  EXPECT_FALSE(parseFrame(bad).ok()) << "no magic";
-  bad[4] ^= 1;
-  EXPECT_FALSE(parseFrame(std::span(bad).first(stream::kFrameBytes - 1)).ok()) << "short";
-  EXPECT_TRUE(parseFrame(bad).ok());
+// Only the low half of a message's number travels.
+TEST(FrameWire, NumbersGoOnWhereTheirLowHalfWraps) {
+  constexpr uint64_t wrap = uint64_t{1} << 32, farthest = (uint64_t{1} << 31) - 1;
+  const auto isSeenAs = [](uint64_t number, uint64_t next) {
+    Result<Slice> parsed = parseFrame(frameOf({number, 10, 0, 10}), next);
+    return parsed.ok() ? std::move(parsed).value().number : ~uint64_t{0};
+  };
+  for (const uint64_t next : {uint64_t{0}, uint64_t{1}, wrap - 1, wrap, wrap + 1, 5 * wrap - 3, 5 * wrap + 70000})
+    for (const uint64_t ahead : {uint64_t{0}, uint64_t{1}, uint64_t{5}, uint64_t{65536}, farthest})
+      EXPECT_EQ(isSeenAs(next + ahead, next), next + ahead) << next << " + " << ahead;
+  for (const uint64_t next : {uint64_t{1}, wrap, 5 * wrap + 1}) {
+    const auto why = std::string(parseFrame(frameOf({next - 1, 10, 0, 10}), next).error().message());
+    EXPECT_NE(why.find("corrupt: a slice of message " + std::to_string((next - 1) % wrap)), std::string::npos) << why;
+    EXPECT_FALSE(parseFrame(frameOf({next + farthest + 1, 10, 0, 10}), next).ok());
+  }
 }
 
-TEST(AllWire, RandomBytesAreTurnedAway) {
+TEST(FrameWire, CorruptionIsNoticed) {
+  const auto accepts = [](const Slice& slice) { return parseFrame(frameOf(slice), 3).ok(); };
+  EXPECT_FALSE(accepts({3, 10, 0, 11})) << "more than the message";
+  EXPECT_FALSE(accepts({3, 10, 5, 6})) << "beyond its end";
+  EXPECT_FALSE(accepts({3, 10, 0xffffffff, 1})) << "far beyond its end";
+  EXPECT_FALSE(accepts({3, 10, 5, 0})) << "nothing of something";
+  EXPECT_FALSE(accepts({3, 0, 0, 1})) << "something of nothing";
+  std::vector<uint8_t> frame = frameOf({3, 10, 0, 9});
+  EXPECT_TRUE(parseFrame(frame, 3).ok());
+  for (size_t length = 0; length < frame.size(); ++length)
+    EXPECT_FALSE(parseFrame(std::span(frame).first(length), 3).ok()) << "only " << length;
+  frame[12] = 10;
+  EXPECT_FALSE(parseFrame(frame, 3).ok()) << "a part that is all of it";
+  for (size_t length = 0; length < stream::kFrameBytes; ++length)
+    EXPECT_FALSE(parseFrame(std::span<const uint8_t>(frameOf({0, 10, 0, 10})).first(length), 0).ok()) << length;
+}
+
+TEST(AllWire, RandomBytesAreTurnedAwayOrAreWhatTheySay) {
   std::minstd_rand random(11);
   for (int i = 0; i < 20000; ++i) {
     std::vector<uint8_t> bytes(random() % 140);
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     EXPECT_FALSE(parseHandle(bytes).ok());
-    EXPECT_FALSE(parseFrame(bytes).ok());
+    const uint64_t next = random();
+    if (Result<Slice> frame = parseFrame(bytes, next); frame.ok()) {
+      const Slice slice = std::move(frame).value();
+      EXPECT_EQ(frameOf(slice), std::vector<uint8_t>(bytes.begin(), bytes.begin() + frameOf(slice).size()));
+      EXPECT_TRUE(slice.number - next < uint64_t{1} << 31 && slice.offset + slice.bytes <= slice.messageBytes);
+    }
     EXPECT_FALSE(parseHello(bytes, someHandle().token).ok());
   }
 }
