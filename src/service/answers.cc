@@ -14,11 +14,9 @@ Result<std::unique_ptr<Answers>> Answers::create(std::unique_ptr<net::Comm> answ
   return answers;
 }
 
-void Answers::push(uint64_t call, const uint8_t* payload, size_t bytes) {
+void Answers::push(const uint8_t* payload, size_t bytes) {
   DataHeader header;
-  header.sequence = pushed_;
-  header.bytes = static_cast<uint32_t>(bytes);
-  header.call.number = call;
+  header.sequence = DataHeader::sequenceOf(pushed_);
   DataHeaderBytes encoded;
   const size_t size = encode(header, encoded);
   uint8_t* slot = headerBytes_.data() + pushed_ % depth_ * kDataHeaderBytes;

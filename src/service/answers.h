@@ -17,7 +17,7 @@ class Answers {
                                                  const PageBuffer& results);
 
   // Queues the answer to round `pushed()`. The payload must stay until done() has passed it.
-  void push(uint64_t call, const uint8_t* payload, size_t bytes);
+  void push(const uint8_t* payload, size_t bytes);
   Result<bool> step() {
     const bool moved = queue_.step();
     if (!queue_.failure().ok()) return queue_.failure().clone();

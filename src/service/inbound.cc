@@ -9,7 +9,7 @@ Inbound::Inbound(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkB
     : queue_(std::move(push), net::MessageQueue::Direction::kReceive),
       depth_(depth),
       maxChunkBytes_(maxChunkBytes),
-      headers_(depth) {}
+      contributions_(depth) {}
 
 Result<std::unique_ptr<Inbound>> Inbound::create(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes) {
   std::unique_ptr<Inbound> inbound(new Inbound(std::move(push), depth, maxChunkBytes));
@@ -39,21 +39,15 @@ Result<bool> Inbound::step(uint64_t released) {
 Status Inbound::take() {
   const size_t headerSize = queue_.takeReceivedBytes(), payloadSize = queue_.takeReceivedBytes();
   const uint8_t* bytes = headerBytes_.data() + arrived_ % depth_ * kDataHeaderBytes;
-  DataHeader header = BPS_TRY(decodeDataHeader({bytes, headerSize}));
-  if (header.sequence != arrived_)
-    return failure(Code::kRemote, "chunk {} came where chunk {} was due", header.sequence, arrived_);
-  if (header.bytes != payloadSize)
-    return failure(Code::kRemote, "chunk {} announced {} bytes and brought {}", arrived_, header.bytes, payloadSize);
-  if (header.first) {
-    call_ = header.call;
-  } else if (header.call.number != call_.number || arrived_ == 0) {
-    return failure(Code::kRemote, "chunk {} belongs to call #{}, which was not announced", arrived_,
-                   header.call.number);
-  }
-  header.call = call_;
+  const DataHeader header = BPS_TRY(decodeDataHeader({bytes, headerSize}));
+  if (!header.isOf(arrived_))
+    return failure(Code::kRemote, "chunk {} came where chunk {} was due (modulo 65536)", header.sequence,
+                   DataHeader::sequenceOf(arrived_));
+  if (header.first) call_ = header.call;
+  else if (arrived_ == 0) return failure(Code::kRemote, "the first chunk does not say to which call it belongs");
   if (payloadSize % elementBytes(static_cast<DataType>(call_.type)) != 0)
     return failure(Code::kRemote, "chunk {} of {} bytes is not whole elements", arrived_, payloadSize);
-  headers_[arrived_ % depth_] = header;
+  contributions_[arrived_ % depth_] = {call_, slot(arrived_), payloadSize, header.direct};
   ++arrived_;
   return {};
 }

@@ -9,7 +9,7 @@
 #include "src/base/memory.h"
 #include "src/base/status.h"
 #include "src/net/message_queue.h"
-#include "src/wire/data_header.h"
+#include "src/service/round.h"
 
 namespace bps {
 
@@ -22,9 +22,8 @@ class Inbound {
   // arrived.
   Result<bool> step(uint64_t released);
   uint64_t arrived() const { return arrived_; }
-  // Of a round that has arrived and is not released. The call is whole for every chunk, not only the first.
-  const DataHeader& header(uint64_t round) const { return headers_[round % depth_]; }
-  const uint8_t* payload(uint64_t round) const { return slot(round); }
+  // To a round that has arrived and is not released.
+  const Contribution& contribution(uint64_t round) const { return contributions_[round % depth_]; }
 
   net::Comm& comm() { return queue_.comm(); }
 
@@ -38,7 +37,7 @@ class Inbound {
   size_t depth_, maxChunkBytes_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
-  std::vector<DataHeader> headers_;
+  std::vector<Contribution> contributions_;
   CallInfo call_;  // of the latest first chunk
   uint64_t posted_ = 0, arrived_ = 0;
   bool closed_ = false;

@@ -82,8 +82,7 @@ Contribution SumService::contribution(size_t machine) const {
     const LocalChunk& local = local_.front();
     return {local.call, local.source, local.bytes, local.direct};
   }
-  const DataHeader& header = inbound_[machine]->header(summed_);
-  return {header.call, inbound_[machine]->payload(summed_), header.bytes, header.direct};
+  return inbound_[machine]->contribution(summed_);
 }
 
 Status SumService::sumRound() {
@@ -103,7 +102,7 @@ void SumService::sumForAll() {
   const size_t bytes = round_[0].bytes;
   sum_.run(round_, resultSlot());
   for (auto& lane : answers_)
-    if (lane != nullptr) lane->push(round_[0].call.number, resultSlot(), bytes);
+    if (lane != nullptr) lane->push(resultSlot(), bytes);
   if (spec_.local && bytes > 0) std::memcpy(local_.front().target, resultSlot(), bytes);
   ++answered_;
 }

@@ -7,8 +7,8 @@
 namespace bps {
 namespace {
 
-constexpr uint8_t kVersion = 2;
-constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4;
+constexpr uint8_t kVersion = 3;
+constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kAllFlags = 7;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -17,15 +17,14 @@ constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre
 
 // Fixed positions of the fields, little endian.
 enum Offset : size_t {
-  kAtSequence = 0,
-  kAtBytes = 8,
-  kAtVersion = 12,
-  kAtFlags = 13,
-  kAtNumber = 16,
-  kAtCount = 24,
-  kAtScalar = 32,
-  kAtType = 40,
-  kAtOp = 41,
+  kAtVersion = 0,
+  kAtFlags = 1,
+  kAtSequence = 2,
+  kAtNumber = kDataShortHeaderBytes,
+  kAtCount = 12,
+  kAtType = 20,
+  kAtOp = 21,
+  kAtScalar = kDataCallBytes,
 };
 
 template <class T>
@@ -48,19 +47,19 @@ std::string describe(const CallInfo& call) {
 }
 
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
-  bytes.fill(0);
   uint8_t* at = bytes.data();
-  store(at + kAtSequence, header.sequence);
-  store(at + kAtBytes, header.bytes);
+  const bool scalar = header.first && header.call.hasScalar;
   at[kAtVersion] = kVersion;
-  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (header.call.hasScalar ? kScalar : 0) |
-                                      (header.direct ? kDirect : 0));
-  store(at + kAtNumber, header.call.number);
+  at[kAtFlags] =
+      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (header.direct ? kDirect : 0));
+  store(at + kAtSequence, header.sequence);
   if (!header.first) return kDataShortHeaderBytes;
+  store(at + kAtNumber, header.call.number);
   store(at + kAtCount, header.call.count);
-  store(at + kAtScalar, header.call.scalar);
   at[kAtType] = header.call.type;
   at[kAtOp] = header.call.op;
+  if (!scalar) return kDataCallBytes;
+  store(at + kAtScalar, header.call.scalar);
   return kDataHeaderBytes;
 }
 
@@ -71,20 +70,23 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   if (at[kAtVersion] != kVersion)
     return failure(Code::kRemote, "chunk header version {}, this side speaks {}; rebuild one side", at[kAtVersion],
                    kVersion);
+  const uint8_t flags = at[kAtFlags];
   DataHeader header;
-  header.sequence = load<uint64_t>(at + kAtSequence);
-  header.bytes = load<uint32_t>(at + kAtBytes);
-  header.first = (at[kAtFlags] & kFirst) != 0;
-  header.direct = (at[kAtFlags] & kDirect) != 0;
-  header.call.hasScalar = (at[kAtFlags] & kScalar) != 0;
-  header.call.number = load<uint64_t>(at + kAtNumber);
-  if (bytes.size() != (header.first ? kDataHeaderBytes : kDataShortHeaderBytes))
-    return failure(Code::kRemote, "chunk header of {} bytes has the wrong length", bytes.size());
+  header.sequence = load<uint16_t>(at + kAtSequence);
+  header.first = (flags & kFirst) != 0;
+  header.direct = (flags & kDirect) != 0;
+  header.call.hasScalar = (flags & kScalar) != 0;
+  if ((flags & ~kAllFlags) != 0 || (header.call.hasScalar && !header.first))
+    return failure(Code::kRemote, "chunk header with flags {:#x}, which cannot be", flags);
+  const size_t withCall = header.call.hasScalar ? kDataHeaderBytes : kDataCallBytes;
+  const size_t size = header.first ? withCall : kDataShortHeaderBytes;
+  if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, not {}", bytes.size(), size);
   if (!header.first) return header;
+  header.call.number = load<uint64_t>(at + kAtNumber);
   header.call.count = load<uint64_t>(at + kAtCount);
-  header.call.scalar = load<uint64_t>(at + kAtScalar);
   header.call.type = at[kAtType];
   header.call.op = at[kAtOp];
+  if (header.call.hasScalar) header.call.scalar = load<uint64_t>(at + kAtScalar);
   if (header.call.type >= kTypes || header.call.op >= kOps)
     return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type,
                    header.call.op);

@@ -2,8 +2,13 @@
 //
 // A push connection carries, for every chunk in lane order, a header message and a payload message (possibly of zero
 // bytes). The first chunk of a call carries the whole call, so that the owner can compare what the machines asked for;
-// later chunks carry only its number. An answer connection carries the same pairs, with short headers. The sequence
-// number is only checked: order is what the connection guarantees.
+// later chunks belong to the same one. An answer connection carries the same pairs, with short headers.
+//
+//   version u8 | flags u8 | number of the chunk on its connection, modulo 2^16, u16              (little endian)
+//   of a first chunk: number of the call u64 | count u64 | type u8 | op u8 | the scalar u64, if there is one
+//
+// There is a header for every chunk, so it says no more than it must: the transport tells how long the payload is, and
+// the number is only checked, for order is what the connection guarantees.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,8 +19,9 @@
 
 namespace bps {
 
-inline constexpr size_t kDataHeaderBytes = 56;       // with the call
-inline constexpr size_t kDataShortHeaderBytes = 24;  // without
+inline constexpr size_t kDataShortHeaderBytes = 4;                    // without the call
+inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 18;  // with it
+inline constexpr size_t kDataHeaderBytes = kDataCallBytes + 8;        // and with its scalar: the longest
 
 // One collective call as a machine issued it. Everything but the scalar must be alike on all.
 struct CallInfo {
@@ -38,17 +44,19 @@ enum class CallOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4,
 std::string describe(const CallInfo& call);
 
 struct DataHeader {
-  uint64_t sequence = 0;  // chunks on this connection, from 0
-  uint32_t bytes = 0;     // of the payload that follows
-  bool first = false;     // `call` is whole; else only its number
+  uint16_t sequence = 0;  // the chunk's number on this connection, from 0; what the header has room for of it
+  bool first = false;     // `call` is given; else it is that of the chunk before
   bool direct = false;    // no answer is due: every machine has sent this to every other, and sums it for itself
   CallInfo call;
+
+  static uint16_t sequenceOf(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
+  bool isOf(uint64_t chunk) const { return sequence == sequenceOf(chunk); }
 };
 
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
 // Returns how many of the bytes to send.
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes);
-// Checks version, size, type and op.
+// Checks version, flags, size, type and op.
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes);
 
 }  // namespace bps

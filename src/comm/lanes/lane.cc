@@ -45,8 +45,7 @@ Status RemoteLane::admit() {
   InFlight flight{chunk, refOf(chunk).direct(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr};
   const ChunkView& view = flight.view;
   DataHeader header;
-  header.sequence = admitted_;
-  header.bytes = static_cast<uint32_t>(view.bytes);
+  header.sequence = DataHeader::sequenceOf(admitted_);
   header.first = refOf(chunk).first;
   header.direct = flight.direct;
   header.call = view.call;
@@ -106,13 +105,11 @@ Status RemoteLane::retire() {
 Status RemoteLane::takeAnswer(const InFlight& flight) {
   const size_t headerSize = answers_.takeReceivedBytes(), payloadSize = answers_.takeReceivedBytes();
   const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, answered_), headerSize}));
-  if (header.sequence != answered_ || header.bytes != payloadSize || payloadSize != flight.view.bytes ||
-      header.call.number != flight.view.call.number)
+  if (!header.isOf(answered_) || header.first || payloadSize != flight.view.bytes)
     return failure(Code::kRemote,
-                   "answer {} to call #{}, of {} bytes and announced as {}, came where answer {} to call #{}, of {} "
-                   "bytes, was due",
-                   header.sequence, header.call.number, payloadSize, header.bytes, answered_, flight.view.call.number,
-                   flight.view.bytes);
+                   "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
+                   header.sequence, header.first ? " with a call" : "", payloadSize, DataHeader::sequenceOf(answered_),
+                   flight.view.call.number, flight.view.bytes);
   if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(staging_, answered_), payloadSize);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
   ++answered_;

@@ -8,55 +8,82 @@
 namespace bps {
 namespace {
 
-DataHeader sample() {
+DataHeader sample(bool first = true, bool scalar = true) {
   DataHeader header;
-  header.sequence = 0x0102030405060708;
-  header.bytes = 0x11223344;
-  header.first = true;
-  header.call = {0xa1a2a3a4a5a6a7a8, 0xb1b2b3b4b5b6b7b8, 9, 5, true, 0xc1c2c3c4c5c6c7c8};
+  header.sequence = 0x0102;
+  header.first = first;
+  header.call = {0xa1a2a3a4a5a6a7a8, 0xb1b2b3b4b5b6b7b8, 9, 5, scalar, 0xc1c2c3c4c5c6c7c8};
   return header;
 }
 
-TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
+std::vector<uint8_t> encoded(const DataHeader& header) {
   DataHeaderBytes bytes;
-  const size_t size = encode(sample(), bytes);
-  ASSERT_EQ(size, kDataHeaderBytes);
-  auto decoded = decodeDataHeader({bytes.data(), size});
-  ASSERT_TRUE(decoded.ok()) << decoded.error().message();
-  const DataHeader header = std::move(decoded).value();
-  EXPECT_EQ(header.sequence, sample().sequence);
-  EXPECT_EQ(header.bytes, sample().bytes);
-  EXPECT_TRUE(header.first);
-  EXPECT_TRUE(header.call.sameCall(sample().call));
-  EXPECT_TRUE(header.call.hasScalar);
-  EXPECT_EQ(header.call.scalar, sample().call.scalar);
+  const size_t size = encode(header, bytes);
+  return {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)};
+}
+
+TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
+  for (const bool scalar : {true, false}) {
+    const std::vector<uint8_t> bytes = encoded(sample(true, scalar));
+    ASSERT_EQ(bytes.size(), scalar ? 30U : 22U);
+    auto decoded = decodeDataHeader(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.error().message();
+    const DataHeader header = std::move(decoded).value();
+    EXPECT_EQ(header.sequence, sample().sequence);
+    EXPECT_TRUE(header.first);
+    EXPECT_FALSE(header.direct);
+    EXPECT_TRUE(header.call.sameCall(sample().call));
+    EXPECT_EQ(header.call.hasScalar, scalar);
+    EXPECT_EQ(header.call.scalar, scalar ? sample().call.scalar : 0);
+  }
 }
 
 TEST(DataHeader, LaterChunksAreShort) {
-  DataHeader header = sample();
-  header.first = false;
-  DataHeaderBytes bytes;
-  const size_t size = encode(header, bytes);
-  ASSERT_EQ(size, kDataShortHeaderBytes);
-  const DataHeader decoded = decodeDataHeader({bytes.data(), size}).value();
-  EXPECT_FALSE(decoded.first);
-  EXPECT_EQ(decoded.call.number, header.call.number);
-  EXPECT_EQ(decoded.sequence, header.sequence);
+  for (const bool direct : {true, false}) {
+    DataHeader header = sample(false);
+    header.direct = direct;
+    const std::vector<uint8_t> bytes = encoded(header);
+    ASSERT_EQ(bytes.size(), 4U);
+    const DataHeader decoded = decodeDataHeader(bytes).value();
+    EXPECT_FALSE(decoded.first);
+    EXPECT_EQ(decoded.direct, direct);
+    EXPECT_EQ(decoded.sequence, header.sequence);
+  }
+}
+
+TEST(DataHeader, ChunksAreNumberedModulo65536) {
+  DataHeader header;
+  for (const uint64_t chunk : {uint64_t{0}, uint64_t{65535}, uint64_t{65536}, uint64_t{65537}, uint64_t{1} << 40}) {
+    header.sequence = DataHeader::sequenceOf(chunk);
+    const DataHeader back = decodeDataHeader(encoded(header)).value();
+    EXPECT_TRUE(back.isOf(chunk)) << chunk;
+    EXPECT_FALSE(back.isOf(chunk + 1)) << chunk;
+    EXPECT_FALSE(back.isOf(chunk - 1)) << chunk;
+    EXPECT_FALSE(back.isOf(chunk + 65535)) << chunk;
+  }
 }
 
 TEST(DataHeader, RefusesWhatItDidNotMake) {
-  DataHeaderBytes good;
-  const size_t size = encode(sample(), good);
-  for (size_t cut = 0; cut < size; ++cut) EXPECT_FALSE(decodeDataHeader({good.data(), cut}).ok()) << cut;
-  const auto changed = [&](size_t at, uint8_t value) {
-    DataHeaderBytes bytes = good;
+  for (const DataHeader& header : {sample(), sample(true, false), sample(false)}) {
+    std::vector<uint8_t> bytes = encoded(header);
+    for (size_t cut = 0; cut < bytes.size(); ++cut)
+      EXPECT_FALSE(decodeDataHeader(std::span(bytes).first(cut)).ok()) << cut << " of " << bytes.size();
+    bytes.push_back(0);
+    EXPECT_FALSE(decodeDataHeader(bytes).ok()) << bytes.size();
+  }
+  const auto why = [](std::vector<uint8_t> bytes, size_t at, uint8_t value) {
     bytes[at] = value;
-    return decodeDataHeader({bytes.data(), size});
+    auto decoded = decodeDataHeader(bytes);
+    return decoded.ok() ? std::string() : std::string(decoded.error().message());
   };
-  EXPECT_FALSE(changed(12, 9).ok()) << "version";
-  EXPECT_FALSE(changed(40, 12).ok()) << "type";
-  EXPECT_FALSE(changed(41, 6).ok()) << "operation";
-  EXPECT_FALSE(changed(13, 0).ok()) << "a long header that is not a first one";
+  const std::vector<uint8_t> longest = encoded(sample());
+  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 3; rebuild one side");
+  EXPECT_EQ(why(longest, 20, 12), "chunk header with unknown type 12 or operation 5");
+  EXPECT_EQ(why(longest, 21, 6), "chunk header with unknown type 9 or operation 6");
+  EXPECT_EQ(why(longest, 1, 0), "chunk header of 30 bytes, not 4");
+  EXPECT_EQ(why(longest, 1, 1), "chunk header of 30 bytes, not 22");
+  EXPECT_EQ(why(longest, 1, 0x83), "chunk header with flags 0x83, which cannot be");
+  EXPECT_EQ(why(encoded(sample(false)), 1, 2), "chunk header with flags 0x2, which cannot be");
 }
 
 TEST(DataHeader, DescribesTheCallForPeople) {
