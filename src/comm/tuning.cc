@@ -11,7 +11,7 @@ constexpr double kRoundSeconds = 9e-3, kWindowSeconds = 3e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
-constexpr double kChunkBytes = 250;    // headers of a chunk and of its packets, acknowledgements
+constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostOfTwo = 4U << 20;   // what two machines exchange, who send no byte more than by their shares

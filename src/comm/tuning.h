@@ -2,7 +2,7 @@
 //
 // A chunk is what must be there as a whole before it can be summed and answered. A call loses about the time of one
 // round, a chunk of every owner, at its ends, and what its chunks cost: their headers, those of their packets and the
-// acknowledgements, some 250 bytes each, and what the NIC could carry while a message is handled. So larger calls have
+// acknowledgements, some 200 bytes each, and what the NIC could carry while a message is handled. So larger calls have
 // larger chunks (CutLimits::chunkCostBytes). The largest is bounded by what waits in an owner's queue if all machines
 // send to it at the same time: a chunk of each is to last no more than 9 ms on its NIC, two of them less than the 20 ms
 // that a port of a switch is expected to hold. docs/the-bound.md has what happens beyond.

@@ -34,9 +34,9 @@ TEST(Tuning, ChunksOfAllMachinesAreATimeOfTheNicWithinLimits) {
 
 TEST(Tuning, AChunkCostsItsHeadersAndTheTimeOfAMessage) {
   const JobPlan plan = planOf(4, 2);
-  EXPECT_EQ(tuningFor(1e3, plan).limits.chunkCostBytes, 250U);
-  EXPECT_EQ(tuningFor(25e6, plan).limits.chunkCostBytes, 375U) << "200 Mbit/s";
-  EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6500U) << "10 Gbit/s";
+  EXPECT_EQ(tuningFor(1e3, plan).limits.chunkCostBytes, 200U);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.chunkCostBytes, 325U) << "200 Mbit/s";
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6450U) << "10 Gbit/s";
 }
 
 TEST(Tuning, ManyRanksOnAMachineGetSmallChunksOnlyWhereTheyPay) {
