@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kRoundSeconds = 9e-3, kWindowSeconds = 3e-3;
 constexpr size_t kLeastUnit = 16U << 10;
-constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 20e-6, kHopSeconds = 15e-6;
+constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 60e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
 constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
@@ -75,8 +75,9 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
   const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
   limits.chunkCostBytes = static_cast<size_t>(kChunkBytes + kMessageSeconds * bytesPerSecond);
-  limits.minChunkBytes = std::clamp(static_cast<size_t>(kFinestMessages * message * bytesPerSecond),
-                                    limits.minChunkBytes, std::max(limits.minChunkBytes, limits.unitBytes / 2));
+  const auto finest = static_cast<size_t>(kFinestMessages * message * bytesPerSecond);
+  const size_t coarsest = plan.crowded ? limits.unitBytes : limits.unitBytes / 2;
+  limits.minChunkBytes = std::clamp(finest, limits.minChunkBytes, std::max(limits.minChunkBytes, coarsest));
   // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
   if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.

@@ -93,7 +93,7 @@ TEST(Tuning, SmallCallsStaySmallOnASlowNetwork) {
 TEST(Tuning, MessagesAreDearWhereMachinesShareAHost) {
   JobPlan plan = planOf(4, 0);
   plan.measureEager = plan.crowded = true;
-  EXPECT_EQ(tuningFor(1.25e9, plan).limits.eagerBytes, 32U << 10);
+  EXPECT_EQ(tuningFor(0.625e9, plan).limits.eagerBytes, 32U << 10);
 }
 
 TEST(Tuning, SmallCallsAreNotCutFinerThanMessagesAreWorth) {
@@ -103,7 +103,9 @@ TEST(Tuning, SmallCallsAreNotCutFinerThanMessagesAreWorth) {
   EXPECT_EQ(finest(2.5e9), 50000U) << "four messages of 5 us";
   EXPECT_EQ(finest(1e12), 128U << 10) << "half a chunk";
   plan.crowded = true;
-  EXPECT_EQ(finest(1.25e9), 100000U);
+  EXPECT_EQ(finest(25e6), CutLimits().minChunkBytes) << "emulated machines";
+  EXPECT_EQ(finest(0.5e9), 120000U);
+  EXPECT_EQ(finest(2.5e9), 256U << 10) << "whole";
   plan.limits.unitBytes = plan.limits.minChunkBytes = 4096;
   EXPECT_EQ(finest(1e12), 4096U);
 }
