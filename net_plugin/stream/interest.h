@@ -1,7 +1,7 @@
 // Interest: what a sleeping caller is to be woken for, on each socket of a connection; an epoll descriptor that the
 // caller polls.
 //
-// It is changed only right before a sleep, and costs no system call when it stays the same.
+// It is changed right before a sleep, or when there was none for long, and costs no system call when it stays the same.
 #pragma once
 #include <cstdint>
 

@@ -146,6 +146,7 @@ Status RecvComm::readAll() {
 }
 
 Status RecvComm::progress() {
+  notePoll();
   BPS_TRY(flush());
   BPS_TRY(readAll());
   return requests().idle() ? Status() : checkEnds();

@@ -55,6 +55,9 @@ class SocketComm : public Comm {
   void sawData(size_t index) { sockets_[index].silent = false; }  // on every receipt
 
   Assembly& assembly() { return assembly_; }
+  // Called by each progress() of a receiving end. Who polls for long does not sleep: until the next arm() the kernel
+  // need not look for somebody to wake at each packet.
+  void notePoll();
   // Finishes the messages at the front that are whole.
   void finishWhole();
 
@@ -76,6 +79,7 @@ class SocketComm : public Comm {
   Interest interest_;
   Assembly assembly_;
   bool more_ = false;
+  unsigned polls_ = 0;  // since the last arm()
 };
 
 }  // namespace bps::plugin::stream

@@ -44,6 +44,21 @@ TEST_P(Sleep, AReceiveWakesWhenBytesCome) {
   EXPECT_EQ(valueOf(finish(*pair_.receiver, receive)), 3U);
 }
 
+TEST_P(Sleep, WhoPollsForLongIsWokenOnlyAfterTheNextArm) {
+  std::vector<uint8_t> room(10);
+  const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
+  EXPECT_FALSE(valueOf(pair_.receiver->arm()));
+  for (int i = 0; i < 200; ++i) EXPECT_FALSE(valueOf(pair_.receiver->test(receive)).done);
+  const std::vector<uint8_t> bytes{1, 2, 3};
+  EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
+  if (GetParam() == Carrier::kTcp) {
+    EXPECT_FALSE(awake(*pair_.receiver, kMoment));
+  }
+  const bool ready = valueOf(pair_.receiver->arm());
+  EXPECT_TRUE(ready || awake(*pair_.receiver, kPatience));
+  EXPECT_EQ(valueOf(finish(*pair_.receiver, receive)), 3U);
+}
+
 TEST_P(Sleep, BytesThatNobodyAskedForWakeNobody) {
   const std::vector<uint8_t> bytes{1, 2, 3};
   EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
