@@ -6,6 +6,7 @@
 #include "bps/bps_ext.h"
 #include "src/api/border.h"
 #include "src/api/comm_handle.h"
+#include "src/api/part.h"
 
 namespace bps {
 namespace {
@@ -115,6 +116,7 @@ Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const std::unique_ptr<bpsComm> owner(handle);
   handle->communicator->abort();
+  handle->communicator->letGo();
   return {};
 }
 
@@ -173,6 +175,14 @@ bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist) {
 
 bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
   return border(__func__, [&] { return split(comm, color, key, newcomm, config); });
+}
+
+bpsResult_t bps::commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::string& name) {
+  return border(__func__, [&]() -> Status {
+    const Visit visit = BPS_TRY(readyCommunicator(whole));
+    BPS_TRY(readyCommunicator(part))->becomePart(*visit, name);
+    return {};
+  });
 }
 
 bpsResult_t bpsCommFinalize(bpsComm_t comm) {

@@ -14,7 +14,7 @@
 
 #include "bps/bps.h"
 #include "src/comm/communicator.h"
-#include "src/comm/first_error.h"
+#include "src/comm/failure/first_error.h"
 
 namespace bps {
 
@@ -60,6 +60,7 @@ class Visit {
     if (handle_ != nullptr) handle_->visits.fetch_sub(1);
   }
   Communicator* operator->() const { return handle_->communicator.get(); }
+  Communicator& operator*() const { return *handle_->communicator; }
 
  private:
   bpsComm* handle_;

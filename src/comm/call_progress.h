@@ -19,7 +19,7 @@
 #include "src/base/mutex.h"
 #include "src/comm/call_engine.h"
 #include "src/comm/call_inbox.h"
-#include "src/comm/first_error.h"
+#include "src/comm/failure/first_error.h"
 #include "src/comm/host_stream.h"
 #include "src/net/waiting/spin.h"
 #include "src/net/waiting/standby.h"

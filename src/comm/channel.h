@@ -11,7 +11,7 @@
 
 #include "src/base/env.h"
 #include "src/comm/call_progress.h"
-#include "src/comm/first_error.h"
+#include "src/comm/failure/first_error.h"
 
 namespace bps {
 

@@ -42,12 +42,47 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   return communicator;
 }
 
+Communicator::Communicator(const Env& env, const Membership& membership)
+    : env_(env), membership_(membership), tie_(std::make_shared<FailureTie>([this](const Status& failure) {
+        // What broke a part's connection the hub may know better, and say in the whole's words.
+        if (failure.code() == Code::kRemote) control_->suspect(failure.message());
+        else control_->report(failure);
+      })) {}
+
+// The first failure.
+void Communicator::failed(const Status& failure) {
+  tie_->wholeFailed(failure);
+  const MutexLock lock(partMutex_);
+  if (part_) part_->whole->partFailed(failure.clone().within(part_->name));
+}
+
+void Communicator::becomePart(const Communicator& whole, std::string name) {
+  const uint64_t number = whole.tie_->enter([this](const Status& failure) {
+    if (!failure_.set(failure)) return;
+    control_->interrupt();
+    bell_->ring();
+  });
+  {
+    const MutexLock lock(partMutex_);
+    part_ = {whole.tie_, number, std::move(name)};
+  }
+  if (cuda_ != nullptr) cuda_->holdFailed();
+  if (failure_.failed()) failed(failure_.get());
+}
+
+void Communicator::letGo() const {
+  if (cuda_ != nullptr) cuda_->letGo();
+}
+
 Status Communicator::prepare() {
   BPS_TRY(cpu::chooseTarget(env_.cpuTarget));
   cuda_ = BPS_TRY(CudaSide::create(env_, membership_.device));
   bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
   const auto sink = [this, bell = bell_](Status failure) {
-    if (failure_.set(failure)) logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
+    if (failure_.set(failure)) {
+      logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
+      failed(failure);
+    }
     bell->ring();
   };
   JoinArgs args;
@@ -221,7 +256,11 @@ Result<double> Communicator::slowestRank(size_t bytes, Deadline deadline) {
   return slowest;
 }
 
-Communicator::~Communicator() = default;  // the channel first, then what it uses
+Communicator::~Communicator() {  // the channel first, then what it uses
+  tie_->wholeGone();
+  const MutexLock lock(partMutex_);
+  if (part_) part_->whole->leave(part_->number);
+}
 
 Status Communicator::allReduce(const AllReduceCall& call) {
   if (failure_.failed()) return failure_.get();
@@ -325,7 +364,8 @@ void Communicator::abort() {
   const bool joined = joined_.load(std::memory_order_acquire);
   const std::string name = joined ? control_->roster().rankName(rank()) : fmt::format("rank {}", rank());
   control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
-  failure_.set({Code::kInvalidUsage, "aborted"});
+  const Status aborted(Code::kInvalidUsage, "aborted");
+  if (failure_.set(aborted)) tie_->wholeFailed(aborted);
   control_->interrupt();
   bell_->ring();
 }

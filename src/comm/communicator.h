@@ -12,7 +12,8 @@
 #include "src/comm/all_reduce_call.h"
 #include "src/comm/channel.h"
 #include "src/comm/device/cuda_side.h"
-#include "src/comm/first_error.h"
+#include "src/comm/failure/failure_tie.h"
+#include "src/comm/failure/first_error.h"
 #include "src/comm/local/local_group.h"
 #include "src/comm/tuning.h"
 #include "src/control/control_plane.h"
@@ -48,6 +49,11 @@ class Communicator {
   Status finalize();
   // Ends all calls, and a start() that still waits; the others hear that this rank aborted.
   void abort();
+  // From now on it carries parts of the calls of `whole`, and fails together with it, as the part that `name` tells
+  // people of. On CUDA, streams stand at its calls that fail until letGo(): behind them the parts would be put
+  // together. Before its first call, by all ranks.
+  void becomePart(const Communicator& whole, std::string name);
+  void letGo() const;
   Status failure() const { return failure_.get(); }
   const Env& env() const { return env_; }
   // Facts for people and benchmarks, as JSON.
@@ -56,7 +62,8 @@ class Communicator {
   std::string describeTraffic() const;
 
  private:
-  Communicator(const Env& env, const Membership& membership) : env_(env), membership_(membership) {}
+  Communicator(const Env& env, const Membership& membership);
+  void failed(const Status& failure);
   Status prepare();
   Status connect(Deadline deadline);
   // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.
@@ -77,6 +84,14 @@ class Communicator {
   Env env_;
   Membership membership_;
   FirstError failure_;
+  std::shared_ptr<FailureTie> tie_;  // with its parts
+  struct Part {
+    std::shared_ptr<FailureTie> whole;
+    uint64_t number;
+    std::string name;
+  };
+  Mutex partMutex_;  // taken before the tie's
+  std::optional<Part> part_ BPS_GUARDED_BY(partMutex_);
   std::shared_ptr<Doorbell> bell_;
   std::unique_ptr<ControlPlane> control_;
   JobPlan plan_;

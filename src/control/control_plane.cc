@@ -158,6 +158,8 @@ void ControlPlane::suspect(size_t member, const std::string& text) {
   impl_->mailbox().post([member, text](Star& star) { star.suspect(member, text); });
 }
 
+void ControlPlane::suspect(const std::string& text) { suspect(kNoMember, text); }
+
 void ControlPlane::leave(Deadline deadline) { impl_->mailbox().awaitFarewell(deadline); }
 bool ControlPlane::hasLeft(size_t member) const { return impl_->mailbox().hasLeft(member); }
 void ControlPlane::interrupt() { impl_->mailbox().interrupt(); }

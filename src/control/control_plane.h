@@ -3,8 +3,8 @@
 // A star of authenticated TCP connections around the hub, which lives in rank 0's ControlPlane and also holds one
 // connection to every server. It agrees on the roster, carries the transport's handles, notices within a bounded time
 // who died or stopped, and tells everybody the same reason. One thread per ControlPlane owns all its sockets; the
-// functions below hand it work and may be called from any one thread at a time, except report() and interrupt(), which
-// any thread may call at any time.
+// functions below hand it work and may be called from any one thread at a time, except report(), suspect() and
+// interrupt(), which any thread may call at any time.
 //
 // Liveness: every connection carries a heartbeat each way every timeout/10. A side that is silent for timeout/2, or
 // whose connection breaks without a goodbye, is named in a failure. The hub's first failure is the communicator's:
@@ -65,6 +65,8 @@ class ControlPlane {
   // the hub has said goodbye, a broken connection is no failure: it has completed its calls, and the others leave as
   // well.
   void suspect(size_t member, const std::string& text);
+  // The same where it is not known whose fault it is.
+  void suspect(const std::string& text);
   // Says goodbye (the others then do not take the end of this connection for a failure) and waits until it is sent.
   // The hub's goodbye leaves the others without liveness checks, not without data connections.
   void leave(Deadline deadline);

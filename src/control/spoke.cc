@@ -57,7 +57,7 @@ void Spoke::suspect(size_t member, std::string text) {
   const bool gone = member < left_.size() && left_[member];
   if (silent_ || gone) return;
   Status failure(Code::kRemote, text);
-  if (state_ == State::kHubLeft) return;
+  if (state_ == State::kHubLeft && member != kNoMember) return;
   if (state_ != State::kRunning) return fail(failure);
   hub_->send(Suspect{static_cast<uint32_t>(member), std::move(text)});
   keepOwn(member, std::move(failure));

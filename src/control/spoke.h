@@ -43,7 +43,6 @@ class Spoke final : public Star {
     Status failure;
     Deadline deadline;
   };
-  static constexpr size_t kNoMember = ~size_t{0};
 
   Status advance(const PollSet& set);
   Status askRoot(const PollSet& set);

@@ -16,6 +16,8 @@
 
 namespace bps {
 
+inline constexpr size_t kNoMember = ~size_t{0};
+
 class StarEvents {
  public:
   virtual ~StarEvents() = default;

@@ -136,12 +136,9 @@ void Shadow::end(Ending how) {
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
     team = std::exchange(team_, nullptr);
-    // Another thread may be in finalize(), or about to be: an abort makes it return, and its handle is freed after
-    // that.
-    if (comm != nullptr && finalizing_ > 0 && how == Ending::kAbort) {
-      if (team != nullptr) team->revoke();
-      (void)bpsCommRevoke(comm, 0);
-    }
+    // The others hear of an abort before the team ends. Another thread may be in finalize(), or about to be: an abort
+    // makes it return, and its handle is freed after that.
+    if (comm != nullptr && how == Ending::kAbort) (void)bpsCommRevoke(comm, 0);
     while (finalizing_ > 0) left_.waitUntil(mutex_, Deadline::never().at());
   }
   leastBytes_.store(kNever, std::memory_order_relaxed);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <thread>
 #include <utility>
 
+#include "src/api/part.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/device/stream_order.h"
@@ -17,6 +19,8 @@ namespace {
 constexpr size_t kLeastBytes = 256U << 10;
 // A call is cut into so many pieces at most, and none smaller than this.
 constexpr size_t kPieces = 8, kLeastPiece = 4U << 20;
+
+constexpr std::chrono::milliseconds kTelling{100};
 
 ncclResult_t told(const Status& status) {
   if (status.ok()) return ncclSuccess;
@@ -37,6 +41,11 @@ Result<std::shared_ptr<Team>> Team::create(const Shape& shape, cuda::Device& dev
   while (team->owns() && team->streams_.size() < kPieces)
     team->streams_.push_back(BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits)));
   return team;
+}
+
+void Team::becomePartOf(bpsComm_t whole, const std::string& part) {
+  const MutexLock lock(mutex_);
+  if (across_ != nullptr) (void)commBecomesPart(across_, whole, part);
 }
 
 std::string Team::inWords() const {
@@ -195,11 +204,6 @@ ncclResult_t Team::finalize() {
   return across == nullptr ? ncclSuccess : ncclOf(bpsCommFinalize(across));
 }
 
-void Team::revoke() {
-  const MutexLock lock(mutex_);
-  if (across_ != nullptr) (void)bpsCommRevoke(across_, 0);
-}
-
 void Team::end(bool abort) {
   bpsComm_t across = nullptr;
   ncclComm_t inside = nullptr;
@@ -212,15 +216,27 @@ void Team::end(bool abort) {
     const auto patience = std::chrono::steady_clock::now() + kLeaving;
     while (issuing_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
   }
-  if (across != nullptr) (void)(abort ? bpsCommAbort(across) : bpsCommDestroy(across));
-  if (inside != nullptr) (void)(abort ? BPS_REAL(ncclCommAbort, inside) : BPS_REAL(ncclCommDestroy, inside));
+  if (abort) return abortBoth(across, inside);
+  if (across != nullptr) (void)bpsCommDestroy(across);
+  if (inside != nullptr) (void)BPS_REAL(ncclCommDestroy, inside);
+}
+
+// NCCL comes first: behind a part that has failed stands a collective of its, which must not spread it. But it may wait
+// for its collectives' end, and so for the parts': when it has had time to tell the device, the streams may go on.
+void Team::abortBoth(bpsComm_t across, ncclComm_t inside) {
+  std::promise<void> ended;
+  std::future<void> end = ended.get_future();
+  std::thread nccl([&] {
+    if (inside != nullptr) (void)BPS_REAL(ncclCommAbort, inside);
+    ended.set_value();
+  });
+  end.wait_for(kTelling);
+  if (across != nullptr) (void)bpsCommAbort(across);
+  nccl.join();
 }
 
 ncclResult_t Team::error() {
   const MutexLock lock(mutex_);
-  bpsResult_t ours = bpsSuccess;
-  if (across_ != nullptr && bpsCommGetAsyncError(across_, &ours) == bpsSuccess && ours != bpsSuccess)
-    return ncclOf(ours);
   // It only looks, and comes back to nobody who would take the mutex.
   ncclResult_t theirs = ncclSuccess;
   if (inside_ == nullptr || BPS_REAL(ncclCommGetAsyncError, inside_, &theirs) != ncclSuccess) return ncclSuccess;
@@ -229,9 +245,6 @@ ncclResult_t Team::error() {
 
 std::string Team::lastError() {
   const MutexLock lock(mutex_);
-  bpsResult_t ours = bpsSuccess;
-  if (across_ != nullptr && bpsCommGetAsyncError(across_, &ours) == bpsSuccess && ours != bpsSuccess)
-    return bpsGetLastError(across_);
   return inside_ != nullptr ? BPS_REAL(ncclGetLastError, inside_) : std::string();
 }
 

@@ -39,6 +39,9 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
+  // All ranks have a team: from now on it fails with bps's communicator of all, and that with it. `part`, for messages.
+  void becomePartOf(bpsComm_t whole, const std::string& part);
+
   std::string inWords() const;
 
   // By type, operation and size alone: so all ranks choose alike.
@@ -49,11 +52,10 @@ class Team {
   ncclResult_t issueInGroup(const Call& call);
 
   ncclResult_t finalize();
-  // Makes a finalize() of another thread return.
-  void revoke();
   // No call touches a buffer afterwards. `abort`: also if calls would never end.
   void end(bool abort);
 
+  // Of NCCL's communicator; what goes wrong across machines is an error of the communicator that `across` is a part of.
   ncclResult_t error();
   std::string lastError();
 
@@ -74,6 +76,7 @@ class Team {
   ncclResult_t gatherIn(const Call& call, const Piece& piece);
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t spreadOut(const Call& call, const Piece& piece);
+  static void abortBoth(bpsComm_t across, ncclComm_t inside);
   // Null: ended.
   ncclComm_t inside();
 

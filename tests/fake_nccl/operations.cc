@@ -91,7 +91,7 @@ void runPointToPoint(std::vector<Operation> left) {
   const auto tryOne = [](const Operation& one) {
     const size_t bytes = one.count * elementBytes(one.type);
     World& world = *one.comm->world;
-    if (world.aborted()) return true;
+    if (world.over()) return true;
     return one.kind == Operation::Kind::kSend ? world.send(one.peer, place(one.send), bytes)
                                               : world.receive(one.peer, place(one.recv), bytes);
   };
@@ -118,13 +118,18 @@ void launch(std::vector<Operation> operations) {
     run(new Batch{std::move(operations)});
     return;
   }
+  const auto onDevice = [](void* argument) {
+    World::inStream = true;
+    run(argument);
+    World::inStream = false;
+  };
   while (!operations.empty()) {
     const cudaStream_t stream = operations[0].stream;
     auto* batch = new Batch;
     for (const Operation& one : operations)
       if (one.stream == stream) batch->operations.push_back(one);
     std::erase_if(operations, [&](const Operation& one) { return one.stream == stream; });
-    onStream(stream, &run, batch);
+    onStream(stream, onDevice, batch);
   }
 }
 

@@ -11,6 +11,8 @@
 
 namespace bps::fake {
 
+thread_local bool World::inStream = false;
+
 void breathe() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 World::World(std::string path, int rank, int nRanks) : path_(std::move(path)), rank_(rank), nRanks_(nRanks) {
@@ -33,13 +35,13 @@ void World::waitForEverybody() const {
 bool World::await(const std::atomic<uint64_t>* counters) const {
   for (int rank = 0; rank < nRanks_; ++rank)
     while (counters[rank] < number_) {
-      if (aborted()) return false;
+      if (over()) return false;
       breathe();
     }
   return true;
 }
 
-uint8_t* World::beginPost() { return await(shared_->collected) ? shared_->slots[rank_] : nullptr; }
+uint8_t* World::beginPost() { return !over() && await(shared_->collected) ? shared_->slots[rank_] : nullptr; }
 void World::endPost() { shared_->posted[rank_] = ++number_; }
 bool World::awaitPosts() { return await(shared_->posted); }
 void World::endCollect() { shared_->collected[rank_] = number_; }

@@ -1,7 +1,8 @@
 // What the ranks of a communicator of the double share: a file, mapped by each.
 //
 // Collectives are numbered. A rank posts its contribution when everybody has collected the one before, and collects
-// when everybody has posted. Every wait ends when the communicator is aborted.
+// when everybody has posted. A wait ends when this rank aborts the communicator; one that holds up a thread of the
+// program, and not a stream, also when another does.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -38,7 +39,10 @@ class World {
   int nRanks() const { return nRanks_; }
   bool everybodyJoined() const { return shared_->joined >= nRanks_; }
   void waitForEverybody() const;
-  void abort() { shared_->aborted = true; }
+  void abort() {
+    left_ = true;
+    shared_->aborted = true;
+  }
 
   // False: aborted. The place to post at, then the posts of all.
   uint8_t* beginPost();
@@ -51,12 +55,16 @@ class World {
   bool send(int peer, const void* data, size_t bytes);
   bool receive(int peer, void* data, size_t bytes);
   bool aborted() const { return shared_->aborted; }
+  // What waits is to wait no longer.
+  bool over() const { return left_ || (!inStream && aborted()); }
+  static thread_local bool inStream;  // the calling thread is a device's
 
  private:
   bool await(const std::atomic<uint64_t>* counters) const;
   std::string path_;
   int rank_, nRanks_;
   Shared* shared_;
+  std::atomic<bool> left_{false};
   uint64_t number_ = 0;  // of collectives
 };
 

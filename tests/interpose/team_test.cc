@@ -190,6 +190,73 @@ BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBU
   synchronize();
 }
 
+// A part that this rank copies to host memory fails there.
+namespace {
+void failCopy() {
+  const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
+  fail("cuMemcpyAsync", 1, 700);
+}
+}  // namespace
+
+// A part is not summed across machines. Its owners do not ask for errors, and the other ranks wait for NCCL to gather
+// the parts: nobody's stream may go on, as if that were the sum, and who asks hears of it.
+BPS_SCENARIO(NobodyGathersAPartThatFailed, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  if (!onDevice()) return;
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 3) failCopy();
+  const Buffer data(kCombined);
+  // Who comes late may hear of it now.
+  const bool issued =
+      ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()) == ncclSuccess;
+  std::atomic<bool> gone{false};
+  std::thread waiter([&] {
+    synchronize();
+    gone = true;
+  });
+  if (self.rank == 0) BPS_CHECK(awaitError(comm) != ncclSuccess);
+  self.meet(1);
+  BPS_CHECK(awaitError(comm) != ncclSuccess);
+  BPS_CHECK(has(ncclGetLastError(comm), "cuMemcpyAsync"));
+  BPS_CHECK(!gone || !issued);
+  self.meet(2);
+  BPS_NCCL(ncclCommAbort(comm));
+  waiter.join();
+}
+
+// Who aborts lets his stream go on, but not into what others wait for.
+BPS_SCENARIO(NobodyGathersAPartThatWasAborted, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  if (!onDevice()) return;
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const auto rate = reinterpret_cast<decltype(&fakeCudaCopyRate)>(::dlsym(RTLD_DEFAULT, "fakeCudaCopyRate"));
+  if (self.rank == 3) rate(500e3);  // so the part of ranks 1 and 3 takes a second
+  const Buffer data(kCombined);
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
+  self.meet(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for the other part; should it take longer, well
+  if (self.rank == 1) {
+    BPS_NCCL(ncclCommAbort(comm));
+    synchronize();
+  }
+  self.meet(1);
+  if (self.rank == 0) {
+    std::atomic<bool> gone{false};
+    std::thread waiter([&] {
+      synchronize();
+      gone = true;
+    });
+    BPS_CHECK(awaitError(comm) != ncclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    BPS_CHECK(!gone);
+    BPS_NCCL(ncclCommAbort(comm));
+    waiter.join();
+  }
+}
+
 // What fails in one of a team's own communicators all ranks hear of, also those that have no part in it.
 BPS_SCENARIO(ErrorsOfATeamAreTheCommunicators, 4, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);

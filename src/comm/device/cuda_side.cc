@@ -7,13 +7,18 @@ namespace {
 
 class CudaPlace final : public StreamPlace {
  public:
-  explicit CudaPlace(std::shared_ptr<cuda::StreamGate> gate) : gate_(std::move(gate)) {}
+  CudaPlace(std::shared_ptr<cuda::StreamGate> gate, std::shared_ptr<FailedGates> failed)
+      : gate_(std::move(gate)), failed_(std::move(failed)) {}
   bool mayStart() const override { return gate_->reached(); }
   // The failure itself is the communicator's, see failure().
-  void complete(const Status&) override { gate_->open(); }
+  void complete(const Status& outcome) override {
+    if (outcome.ok()) gate_->open();
+    else failed_->add(gate_);
+  }
 
  private:
   std::shared_ptr<cuda::StreamGate> gate_;
+  std::shared_ptr<FailedGates> failed_;
 };
 
 }  // namespace
@@ -84,7 +89,7 @@ Result<CudaSide::Place> CudaSide::enter(const AllReduceCall& call, Collective& c
   collective.stageSend = buffers.send.staged;
   collective.stageRecv = buffers.recv.staged;
   if (fetched != nullptr) collective.deviceScalar = gate->scalar();
-  return Place(std::make_shared<CudaPlace>(gate));
+  return Place(std::make_shared<CudaPlace>(gate, failed_));
 }
 
 }  // namespace bps

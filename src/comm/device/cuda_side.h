@@ -12,6 +12,7 @@
 
 #include "src/base/env.h"
 #include "src/comm/all_reduce_call.h"
+#include "src/comm/device/failed_gates.h"
 #include "src/comm/device/staged_buffers.h"
 #include "src/comm/lanes/collective.h"
 #include "src/device/memory_kind.h"
@@ -25,12 +26,18 @@ class CudaSide {
   static Result<int> devices(const Env& env);
   // `ordinal` -1: the calling thread's device. Null: there is only the host, by BPS_DEVICE or for want of a driver.
   static Result<std::unique_ptr<CudaSide>> create(const Env& env, int ordinal);
+  ~CudaSide() { letGo(); }
+  CudaSide(const CudaSide&) = delete;
+  CudaSide& operator=(const CudaSide&) = delete;
 
   struct Settings {
     std::shared_ptr<Doorbell> bell;  // rings when a stream has come to its call
     StagingShape staging;
   };
   void start(Settings settings) { settings_ = std::move(settings); }
+  // Streams stand at calls that fail, until letGo() or the end. Any thread.
+  void holdFailed() const { failed_->keepShut(); }
+  void letGo() const { failed_->open(); }
 
   int ordinal() const { return ordinal_; }
   std::string busId() const { return cuda::Device::busId(api_, ordinal_); }
@@ -52,6 +59,7 @@ class CudaSide {
   const cuda::Api& api_;
   int ordinal_;
   Settings settings_;
+  const std::shared_ptr<FailedGates> failed_ = std::make_shared<FailedGates>();  // shared with places in streams
   cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::StreamGates> gates_;
   StagedBuffers buffers_;

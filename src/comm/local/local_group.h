@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/comm/first_error.h"
+#include "src/comm/failure/first_error.h"
 #include "src/comm/lanes/chunk_buffers.h"
 #include "src/comm/lanes/rails.h"
 #include "src/comm/local/local_ring.h"

@@ -229,8 +229,8 @@ Status Hub::memberLeft(size_t member) {
 }
 
 Status Hub::addSuspicion(const Suspect& suspect) {
-  if (suspect.member >= members_.size()) return {Code::kRemote, suspect.text};
-  if (!members_[suspect.member].left)
+  // Of no member: it stands unless better is known.
+  if (suspect.member >= members_.size() || !members_[suspect.member].left)
     suspicions_.push_back({suspect.member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
   return {};
 }

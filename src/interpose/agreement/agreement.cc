@@ -175,7 +175,9 @@ Result<TeamedUp> teamUpAll(Exchange& exchange, const Shadow& shadow, const Teams
       BPS_TRY(exchange.gather(Outcome::bytes(mine.ok() ? Status() : mine.error().clone(), bpsUniqueId{})));
   std::string why = Outcome::firstFailure(all);
   if (!why.empty()) return TeamedUp{nullptr, std::move(why)};
-  return TeamedUp{std::move(mine).value(), {}};
+  TeamedUp up{std::move(mine).value(), {}};
+  up.team->becomePartOf(comm, "in the part of ranks " + teams.ownersOf(teams.placeOf(shadow.rank())));
+  return up;
 }
 
 Result<double> bestOfTwo(const std::function<Result<double>()>& once) {

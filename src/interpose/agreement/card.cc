@@ -104,6 +104,13 @@ int Teams::sizeOf(int rank) const {
   return static_cast<int>(std::count(leads.begin(), leads.end(), leads[static_cast<size_t>(rank)]));
 }
 
+std::string Teams::ownersOf(int part) const {
+  std::string ranks;
+  for (int rank = 0; rank < static_cast<int>(leads.size()); ++rank)
+    if (placeOf(rank) == part) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return ranks;
+}
+
 Teams teamsOf(std::span<const Card> cards) {
   Teams teams;
   std::map<uint64_t, int> leads, sizes;

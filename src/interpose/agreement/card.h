@@ -61,6 +61,8 @@ struct Teams {
   // The place of a rank in its team, and how many there are.
   int placeOf(int rank) const;
   int sizeOf(int rank) const;
+  // "1, 3": one in each team.
+  std::string ownersOf(int part) const;
 };
 
 Teams teamsOf(std::span<const Card> cards);
