@@ -354,6 +354,7 @@ Status Communicator::finalize() {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
+  if (failure_.failed()) return failure_.get();  // which may be how the calls ended
   if (local_ != nullptr) local_->leave();
   Status written = writeTraffic(Deadline::in(timeoutOf(env_)));
   control_->leave(Deadline::in(timeoutOf(env_)));

@@ -144,10 +144,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     ncclResult_t drained = ncclSuccess;
     const auto shadow = transparent() ? nullptr : knownShadow(comm);
     if (shadow != nullptr) drained = shadow->finalize();
-    // Aborted meanwhile: for NCCL the communicator is gone.
-    if (drained != ncclSuccess && shadow->ending()) return drained;
-    const ncclResult_t finalized = BPS_REAL(ncclCommFinalize, comm);
-    return drained != ncclSuccess ? drained : finalized;
+    // What has failed cannot be finalized, only ended; and for NCCL a communicator that was aborted is gone.
+    return drained != ncclSuccess ? drained : BPS_REAL(ncclCommFinalize, comm);
   });
 }
 

@@ -113,9 +113,10 @@ ncclResult_t Shadow::finalize() {
     team = team_;
     ++finalizing_;
   }
-  const ncclResult_t parts = team != nullptr ? team->finalize() : ncclSuccess;
-  const ncclResult_t whole = ncclOf(bpsCommFinalize(comm));
-  const ncclResult_t outcome = parts != ncclSuccess ? parts : whole;
+  const auto failure = [this] { return ending() ? ncclInvalidUsage : error(); };
+  ncclResult_t outcome = team != nullptr ? team->finalize(failure) : ncclSuccess;
+  if (outcome == ncclSuccess) outcome = ncclOf(bpsCommFinalize(comm));
+  if (outcome == ncclSuccess) finalized_ = true;
   {
     const MutexLock lock(mutex_);
     --finalizing_;
@@ -124,7 +125,14 @@ ncclResult_t Shadow::finalize() {
   return outcome;
 }
 
+// What has failed, or fails now, does not end by itself any more, neither on the device nor on the network.
+ncclResult_t Shadow::finishForGood() {
+  const ncclResult_t failed = error();
+  return failed != ncclSuccess || finalized_ ? failed : finalize();
+}
+
 void Shadow::end(Ending how) {
+  if (how == Ending::kDestroy && settled() && finishForGood() != ncclSuccess) how = Ending::kAbort;
   ending_.store(true, std::memory_order_release);
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;

@@ -78,12 +78,13 @@ class Shadow {
   ncclResult_t issueAs(const Call& call, bpsRedOp_t op) BPS_REQUIRES(mutex_);
   ncclResult_t issue(const Call& call, bool inGroup);
   ncclResult_t issueWhole(const Call& call);
+  ncclResult_t finishForGood();
   std::shared_ptr<Team> team();
 
   const ncclComm_t comm_;
   const int rank_, nRanks_;
   std::map<int, UserOp> ops_;
-  std::atomic<bool> settled_{false}, ending_{false};
+  std::atomic<bool> settled_{false}, finalized_{false}, ending_{false};
   std::atomic<size_t> leastBytes_{kNever};
   Mutex mutex_;  // never held while NCCL is called
   bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "src/api/part.h"
+#include "src/base/deadline.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/device/stream_order.h"
 #include "src/interpose/nccl/real.h"
+#include "src/interpose/patience.h"
 
 namespace bps::interpose {
 namespace {
@@ -38,6 +40,7 @@ Result<std::shared_ptr<Team>> Team::create(const Shape& shape, cuda::Device& dev
                                            bpsComm_t across) {
   std::shared_ptr<Team> team(new Team(shape, device, inside, across));
   team->aside_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
+  team->tail_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
   while (team->owns() && team->streams_.size() < kPieces)
     team->streams_.push_back(BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits)));
   return team;
@@ -125,7 +128,7 @@ ncclResult_t Team::issuePieces(const Call& call) {
         return done;
     if (const ncclResult_t done = spreadOut(call, pieces[i]); done != ncclSuccess) return done;
   }
-  return ncclSuccess;
+  return told(cuda::follow(device_, tail_->get(), call.stream));
 }
 
 // Every owner's part of the team's sum comes into its receive buffer.
@@ -195,13 +198,35 @@ ncclResult_t Team::spreadOut(const Call& call, const Piece& piece) {
   return first != ncclSuccess ? first : ended;
 }
 
-ncclResult_t Team::finalize() {
+ncclResult_t Team::finalize(const std::function<ncclResult_t()>& failure) {
   bpsComm_t across = nullptr;
   {
     const MutexLock lock(mutex_);
+    if (ended_) return ncclInvalidUsage;
     across = across_;
+    ++finalizing_;
   }
-  return across == nullptr ? ncclSuccess : ncclOf(bpsCommFinalize(across));
+  ncclResult_t outcome = drain(failure);
+  if (outcome == ncclSuccess && across != nullptr) outcome = ncclOf(bpsCommFinalize(across));
+  {
+    const MutexLock lock(mutex_);
+    --finalizing_;
+  }
+  left_.notifyAll();
+  return outcome;
+}
+
+// Who would wait for the streams themselves, or let NCCL do so, would wait for the dead for ever.
+ncclResult_t Team::drain(const std::function<ncclResult_t()>& failure) {
+  const cuda::Scope scope(device_);
+  for (Patience patience;; patience.pause()) {
+    if (const ncclResult_t wrong = failure(); wrong != ncclSuccess) return wrong;
+    Result<bool> idle = tail_->idle();
+    if (!idle.ok()) return told(idle.error());
+    if (std::move(idle).value()) return ncclSuccess;
+    const MutexLock lock(mutex_);
+    if (ended_) return ncclInvalidUsage;
+  }
 }
 
 void Team::end(bool abort) {
@@ -215,6 +240,8 @@ void Team::end(bool abort) {
     // Who is in a call of NCCL's leaves it soon, or only when NCCL is told.
     const auto patience = std::chrono::steady_clock::now() + kLeaving;
     while (issuing_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
+    if (finalizing_ > 0 && across != nullptr) (void)bpsCommRevoke(across, 0);
+    while (finalizing_ > 0) left_.waitUntil(mutex_, Deadline::never().at());
   }
   if (abort) return abortBoth(across, inside);
   if (across != nullptr) (void)bpsCommDestroy(across);

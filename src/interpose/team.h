@@ -14,6 +14,7 @@
 //
 // Threads: issue() and finalize() by who may call NCCL with the communicator; the rest any.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,7 +52,8 @@ class Team {
   // Within one: it goes before what the group holds, as NCCL puts collectives before sends and receives.
   ncclResult_t issueInGroup(const Call& call);
 
-  ncclResult_t finalize();
+  // Waits for the end of all calls, while `failure` of the communicator of all finds nothing wrong.
+  ncclResult_t finalize(const std::function<ncclResult_t()>& failure);
   // No call touches a buffer afterwards. `abort`: also if calls would never end.
   void end(bool abort);
 
@@ -76,6 +78,7 @@ class Team {
   ncclResult_t gatherIn(const Call& call, const Piece& piece);
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t spreadOut(const Call& call, const Piece& piece);
+  ncclResult_t drain(const std::function<ncclResult_t()>& failure);
   static void abortBoth(bpsComm_t across, ncclComm_t inside);
   // Null: ended.
   ncclComm_t inside();
@@ -84,12 +87,14 @@ class Team {
   cuda::Device& device_;
   std::vector<std::unique_ptr<cuda::OwnStream>> streams_;  // one for each piece of a call
   std::unique_ptr<cuda::OwnStream> aside_;                 // for calls in groups
+  std::unique_ptr<cuda::OwnStream> tail_;                  // idle when all calls have ended
   Mutex mutex_;                                            // never held while NCCL is called, but to ask for errors
   ncclComm_t inside_ BPS_GUARDED_BY(mutex_);
   bpsComm_t across_ BPS_GUARDED_BY(mutex_);
   bool ended_ BPS_GUARDED_BY(mutex_) = false;
   bool issuing_ BPS_GUARDED_BY(mutex_) = false;
-  CondVar left_;
+  int finalizing_ BPS_GUARDED_BY(mutex_) = 0;  // threads that wait with across_
+  CondVar left_;                               // issuing_ or finalizing_ has become less
 };
 
 }  // namespace bps::interpose

@@ -196,6 +196,11 @@ void failCopy() {
   const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
   fail("cuMemcpyAsync", 1, 700);
 }
+// Half a second for a part, out and back.
+void slowCopies() {
+  const auto rate = reinterpret_cast<decltype(&fakeCudaCopyRate)>(::dlsym(RTLD_DEFAULT, "fakeCudaCopyRate"));
+  if (rate != nullptr) rate(kCombined * sizeof(float) * 2);
+}
 }  // namespace
 
 // A part is not summed across machines. Its owners do not ask for errors, and the other ranks wait for NCCL to gather
@@ -226,14 +231,41 @@ BPS_SCENARIO(NobodyGathersAPartThatFailed, 4, {"BPS_DEBUG", "NONE"}) {
   waiter.join();
 }
 
+// A death on the other machine, of which nobody asks: who completes his calls, or ends the communicator, is not held up
+// by what the dead would have had to do.
+BPS_SCENARIO(TeamsEndAfterADeath, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 3) ::_exit(0);
+  const Buffer data(kCombined);
+  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+  if (self.rank == 0) BPS_CHECK(ncclCommFinalize(comm) != ncclSuccess);
+  BPS_NCCL(ncclCommDestroy(comm));
+  synchronize();
+}
+
+// What is not this rank's own part, too.
+BPS_SCENARIO(FinalizeCompletesCallsOfATeam, 4, ) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  if (self.rank == 3) slowCopies();
+  const Buffer data(kCombined, 1);
+  BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
+  BPS_NCCL(ncclCommFinalize(comm));
+  BPS_CHECK(data.all(4));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
 // Who aborts lets his stream go on, but not into what others wait for.
 BPS_SCENARIO(NobodyGathersAPartThatWasAborted, 4, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
-  const auto rate = reinterpret_cast<decltype(&fakeCudaCopyRate)>(::dlsym(RTLD_DEFAULT, "fakeCudaCopyRate"));
-  if (self.rank == 3) rate(500e3);  // so the part of ranks 1 and 3 takes a second
+  if (self.rank == 3) slowCopies();
   const Buffer data(kCombined);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
   self.meet(0);

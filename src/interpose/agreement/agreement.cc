@@ -192,7 +192,10 @@ constexpr double kLost = 1e9;  // seconds, for what has failed
 Result<Timing> timeOne(Exchange& exchange, const Shadow& shadow, size_t bytes, const Terms& terms) {
   const double nccl = BPS_TRY(bestOfTwo([&] { return exchange.timeNccl(bytes); }));
   Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, terms); });
-  if (!ours.ok()) logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
+  if (!ours.ok()) {
+    logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
+    if (terms.team != nullptr) terms.team->end(true);  // what is shown next comes behind its calls in the stream
+  }
   const double bps = ours.ok() ? std::move(ours).value() : kLost;
   const Blob mine = WireWriter().put(nccl).put(bps).bytes();
   const std::vector<uint8_t> all = BPS_TRY(exchange.gather(mine));

@@ -22,11 +22,6 @@ Status ended() { return {Code::kInvalidUsage, "the communicator was ended by ano
 
 }  // namespace
 
-void Patience::pause() {
-  const int step = std::min(rounds_++ / 64, 5);
-  std::this_thread::sleep_for(std::chrono::microseconds(20 << step));
-}
-
 Result<Exchange> Exchange::open(const Shadow& shadow, int device, size_t recordBytes) {
   const size_t least = recordBytes * static_cast<size_t>(shadow.nRanks());
   return Exchange(shadow, BPS_TRY(DeviceMemory::allocate(device, least, std::max(least, kMostRoom))));

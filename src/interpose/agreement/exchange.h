@@ -10,6 +10,7 @@
 
 #include "src/base/status.h"
 #include "src/interpose/agreement/device.h"
+#include "src/interpose/patience.h"
 #include "src/interpose/shadow.h"
 
 namespace bps::interpose {
@@ -38,15 +39,6 @@ class Exchange {
   const Shadow& shadow_;
   std::unique_ptr<DeviceMemory> memory_;
   bool warned_ = false;
-};
-
-// Sleeps between looks at something that another process brings about: briefly at first.
-class Patience {
- public:
-  void pause();
-
- private:
-  int rounds_ = 0;
 };
 
 }  // namespace bps::interpose
