@@ -185,6 +185,13 @@ bpsResult_t bps::commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::str
   });
 }
 
+bpsResult_t bps::commFail(bpsComm_t comm, bpsResult_t result, const std::string& why) {
+  return border(__func__, [&]() -> Status {
+    BPS_TRY(readyCommunicator(comm))->fail({static_cast<Code>(result), why});
+    return {};
+  });
+}
+
 bpsResult_t bpsCommFinalize(bpsComm_t comm) {
   return border(__func__, [&]() -> Status { return BPS_TRY(readyCommunicator(comm))->finalize(); });
 }

@@ -11,4 +11,7 @@ namespace bps {
 // Before its first call, by all ranks.
 bpsResult_t commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::string& name);
 
+// Ends `comm` on all ranks, which hear why from this one. Does not wait. Any thread.
+bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
+
 }  // namespace bps

@@ -371,6 +371,10 @@ void Communicator::abort() {
   bell_->ring();
 }
 
+void Communicator::fail(Status why) const {
+  control_->report(std::move(why).within(control_->roster().rankName(rank())));
+}
+
 void Communicator::logStart() const {
   const Roster& roster = control_->roster();
   const std::string transport = channel_->transport().empty() ? "none needed" : channel_->transport();

@@ -49,6 +49,8 @@ class Communicator {
   Status finalize();
   // Ends all calls, and a start() that still waits; the others hear that this rank aborted.
   void abort();
+  // Something that only this rank knows ends the communicator, on all ranks. Any thread, does not wait.
+  void fail(Status why) const;
   // From now on it carries parts of the calls of `whole`, and fails together with it, as the part that `name` tells
   // people of. On CUDA, streams stand at its calls that fail until letGo(): behind them the parts would be put
   // together. Before its first call, by all ranks.

@@ -48,6 +48,7 @@ Result<std::shared_ptr<Team>> Team::create(const Shape& shape, cuda::Device& dev
 
 void Team::becomePartOf(bpsComm_t whole, const std::string& part) {
   const MutexLock lock(mutex_);
+  whole_ = whole;
   if (across_ != nullptr) (void)commBecomesPart(across_, whole, part);
 }
 
@@ -89,18 +90,9 @@ ncclComm_t Team::inside() {
 }
 
 ncclResult_t Team::issue(const Call& call) {
-  {
-    const MutexLock lock(mutex_);
-    if (ended_) return ncclInvalidUsage;
-    issuing_ = true;
-  }
-  const ncclResult_t issued = issuePieces(call);
-  {
-    const MutexLock lock(mutex_);
-    issuing_ = false;
-  }
-  left_.notifyAll();
-  return issued;
+  bool begun = false;
+  const ncclResult_t issued = issueAlone(call, begun);
+  return whetherWhole(issued, begun);
 }
 
 // NCCL's groups are a thread's: another thread is in none. It may have another default stream than the caller, so it is
@@ -110,17 +102,49 @@ ncclResult_t Team::issueInGroup(const Call& call) {
   aside.stream = aside_->get();
   ncclResult_t first = told(cuda::follow(device_, aside.stream, call.stream));
   if (first != ncclSuccess) return first;
-  std::thread([&] { first = issue(aside); }).join();
-  return first != ncclSuccess ? first : told(cuda::follow(device_, call.stream, aside.stream));
+  bool begun = false;
+  std::thread([&] { first = issueAlone(aside, begun); }).join();
+  if (first == ncclSuccess) first = told(cuda::follow(device_, call.stream, aside.stream));
+  return whetherWhole(first, begun);
 }
 
-ncclResult_t Team::issuePieces(const Call& call) {
+ncclResult_t Team::issueAlone(const Call& call, bool& begun) {
+  {
+    const MutexLock lock(mutex_);
+    if (ended_ || broken_) return ncclInvalidUsage;
+    issuing_ = true;
+  }
+  const ncclResult_t issued = issuePieces(call, begun);
+  {
+    const MutexLock lock(mutex_);
+    issuing_ = false;
+  }
+  left_.notifyAll();
+  return issued;
+}
+
+ncclResult_t Team::whetherWhole(ncclResult_t issued, bool begun) {
+  if (issued == ncclSuccess || !begun) return issued;
+  const MutexLock lock(mutex_);
+  broken_ = true;
+  // Where the part has failed, all hear of that.
+  bpsResult_t part = bpsSuccess;
+  if (across_ != nullptr) (void)bpsCommGetAsyncError(across_, &part);
+  if (ended_ || whole_ == nullptr || part != bpsSuccess) return issued;
+  (void)commFail(whole_, static_cast<bpsResult_t>(issued),
+                 fmt::format("an all-reduce was issued in part: {}", BPS_REAL(ncclGetErrorString, issued)));
+  return issued;
+}
+
+ncclResult_t Team::issuePieces(const Call& call, bool& begun) {
   const std::vector<Piece> pieces = cut(call);
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (const ncclResult_t done = gatherIn(call, pieces[i]); done != ncclSuccess) return done;
+    begun = begun || shape_.size > 1;
     if (!owns()) continue;
     const ncclResult_t done = exchange(call, pieces[i], streams_[i]->get());
     if (done != ncclSuccess) return done;
+    begun = true;
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (owns())

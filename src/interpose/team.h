@@ -47,7 +47,9 @@ class Team {
 
   // By type, operation and size alone: so all ranks choose alike.
   bool takes(const Call& call) const;
-  // Does not wait. Not within an open group of NCCL's, which would hold up NCCL's part of it.
+  // Does not wait. Not within an open group of NCCL's, which would hold up NCCL's part of it. What fails after a part
+  // of it was issued ends the communicator of all: the other ranks wait for the rest, and would take the next call for
+  // it.
   ncclResult_t issue(const Call& call);
   // Within one: it goes before what the group holds, as NCCL puts collectives before sends and receives.
   ncclResult_t issueInGroup(const Call& call);
@@ -74,7 +76,9 @@ class Team {
       : shape_(shape), device_(device), inside_(inside), across_(across) {}
   bool owns() const { return shape_.place < shape_.owners; }
   std::vector<Piece> cut(const Call& call) const;
-  ncclResult_t issuePieces(const Call& call);
+  ncclResult_t issueAlone(const Call& call, bool& begun);
+  ncclResult_t issuePieces(const Call& call, bool& begun);
+  ncclResult_t whetherWhole(ncclResult_t issued, bool begun);
   ncclResult_t gatherIn(const Call& call, const Piece& piece);
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t spreadOut(const Call& call, const Piece& piece);
@@ -91,7 +95,9 @@ class Team {
   Mutex mutex_;                                            // never held while NCCL is called, but to ask for errors
   ncclComm_t inside_ BPS_GUARDED_BY(mutex_);
   bpsComm_t across_ BPS_GUARDED_BY(mutex_);
+  bpsComm_t whole_ BPS_GUARDED_BY(mutex_) = nullptr;  // not this one's; outlives it
   bool ended_ BPS_GUARDED_BY(mutex_) = false;
+  bool broken_ BPS_GUARDED_BY(mutex_) = false;  // a call was issued in part
   bool issuing_ BPS_GUARDED_BY(mutex_) = false;
   int finalizing_ BPS_GUARDED_BY(mutex_) = 0;  // threads that wait with across_
   CondVar left_;                               // issuing_ or finalizing_ has become less

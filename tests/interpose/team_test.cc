@@ -259,6 +259,31 @@ BPS_SCENARIO(FinalizeCompletesCallsOfATeam, 4, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
+// The other ranks wait for the rest of such a call, and must not take the next one for it.
+BPS_SCENARIO(ACallIssuedInPartIsAnErrorOnAll, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  if (!onDevice()) return;
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 2) fakeNcclFail("ncclAllGather", ncclSystemError);
+  const Buffer data(kCombined);
+  const auto call = [&] {
+    return ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+  };
+  const ncclResult_t issued = call();
+  if (self.rank == 2) {
+    BPS_EQUAL(static_cast<int>(issued), static_cast<int>(ncclSystemError));
+    BPS_CHECK(call() != ncclSuccess);
+  } else {
+    BPS_EQUAL(static_cast<int>(awaitError(comm)), static_cast<int>(ncclSystemError));
+    BPS_CHECK(has(ncclGetLastError(comm), "rank 2") && has(ncclGetLastError(comm), "in part"));
+  }
+  self.meet(1);
+  BPS_NCCL(ncclCommAbort(comm));
+  synchronize();
+}
+
 // Who aborts lets his stream go on, but not into what others wait for.
 BPS_SCENARIO(NobodyGathersAPartThatWasAborted, 4, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);

@@ -143,21 +143,29 @@ Result<ncclComm_t> splitNccl(Exchange& exchange, const Shadow& shadow, const Tea
   return Status(Code::kInvalidUsage, "the communicator is non-blocking");
 }
 
+Result<cuda::Device*> openDevice(int ordinal) {
+  const cuda::Api* driver = BPS_TRY(cuda::driver());
+  return cuda::Device::open(*driver, ordinal);
+}
+
 Result<std::shared_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, const Teams& teams, int ordinal,
                                      bpsComm_t comm) {
-  const cuda::Api* driver = BPS_TRY(cuda::driver());
-  cuda::Device* device = BPS_TRY(cuda::Device::open(*driver, ordinal));
   const int place = teams.placeOf(shadow.rank());
   const bool owns = place < teams.owners;
   Joined across;
   const Status joined =
       across.split(shadow, comm, owns ? place : BPS_SPLIT_NOCOLOR, teams.leads[static_cast<size_t>(shadow.rank())]);
-  // In any case: all ranks have to come.
+  // In any case: all ranks have to come. What may fail on this one alone comes later.
   Result<ncclComm_t> inside = splitNccl(exchange, shadow, teams);
   if (!inside.ok()) return std::move(inside).status();
   const auto made = std::move(inside).value();
-  Result<std::shared_ptr<Team>> team =
-      Team::create({place, teams.sizeOf(shadow.rank()), teams.owners, teams.anyOrder}, *device, made, across.release());
+  Result<cuda::Device*> device = openDevice(ordinal);
+  if (!device.ok()) {
+    if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
+    return std::move(device).status();
+  }
+  Result<std::shared_ptr<Team>> team = Team::create({place, teams.sizeOf(shadow.rank()), teams.owners, teams.anyOrder},
+                                                    *std::move(device).value(), made, across.release());
   if (!joined.ok()) return joined.clone();
   return team;
 }
