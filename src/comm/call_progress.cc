@@ -68,7 +68,10 @@ void CallProgress::help(const StreamEntry& entry) {
   if (++streak_ == kTrustedStreak + 1 && sleep_ != Sleep::kLight) parts_.bell->ring();  // the next sleep is light
   asCaller([&] {
     turn_.assertHeld();
-    return drive(entry);
+    attended_.store(entry.reads.bytes <= kBriefBytes);
+    Status driven = drive(entry);
+    attended_.store(false);
+    return driven;
   });
   turn_.unlock();
 }
@@ -151,7 +154,8 @@ Status CallProgress::standBy() {
   return waiter_.ask();
 }
 
-// The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look.
+// The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look, nor
+// while a caller attends to a brief call: then it looks again soon, whatever that caller has or has not seen.
 Status CallProgress::sleepWithoutTurn() {
   const uint64_t before = std::exchange(seen_, engine_.completed());
   const bool news = seen_ != before;
@@ -162,15 +166,19 @@ Status CallProgress::sleepWithoutTurn() {
                             : sleep_ == Sleep::kLight ? kLightTick
                             : engine_.troubled()      ? kTroubledTick
                                                       : kNormalTick;
-  const std::chrono::microseconds most = copying() ? kCopyTick : sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
+  std::chrono::microseconds most = copying() ? kCopyTick : sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
   Status slept;
   turn_.unlock();
-  for (bool woken = false; !woken;) {
+  while (true) {
     Result<bool> outcome = standby_.sleep(most);
-    woken = !outcome.ok();
-    if (woken) slept = std::move(outcome).status();
-    else woken = std::move(outcome).value();
-    if (!woken && turn_.tryLock()) return slept;
+    if (!outcome.ok()) {
+      slept = std::move(outcome).status();
+      break;
+    }
+    const bool woken = std::move(outcome).value();
+    if (woken && !attended_.load()) break;
+    if (turn_.tryLock()) return slept;
+    if (woken) most = std::min<std::chrono::microseconds>(most, kLightTick);
   }
   turn_.lock();
   return slept;

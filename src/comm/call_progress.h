@@ -11,7 +11,13 @@
 // up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
 // thread waits for its doorbell only: without a call of its own a rank has nothing to do, whatever its peers send.
 //
-// Memory ordering: everything but the inbox, `drained_`, `stop_` and the doorbell is guarded by the turn.
+// When the channel's thread is woken while a caller waits for a brief call of its own, it leaves what came to the
+// caller instead of waiting for the turn: it would get it just between two calls, and the next would have to wait for
+// it to give it up. Not so while the caller waits for a longer call: with more ranks than CPUs these take longer when
+// the callers move all of them.
+//
+// Memory ordering: everything but the inbox, `drained_`, `stop_`, `attended_` and the doorbell is guarded by the turn.
+// A caller clears `attended_` before it rings for what it leaves, so that who is woken by that ring finds it cleared.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -26,6 +32,9 @@
 #include "src/net/waiting/waiter.h"
 
 namespace bps {
+
+// Calls up to this size are begun by the thread that issues them: to copy so much is as quick as to wake another.
+inline constexpr size_t kBriefBytes = 16U << 10;
 
 struct CallProgressParts {
   ControlPlane* control = nullptr;  // these five outlive end()
@@ -88,6 +97,7 @@ class CallProgress final : public StreamWorker {
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> attended_{false};  // by a caller, who waits for a brief call
 
   Mutex turn_;
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);

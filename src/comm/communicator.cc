@@ -18,9 +18,6 @@ std::chrono::nanoseconds timeoutOf(const Env& env) {
   return std::chrono::nanoseconds(static_cast<int64_t>(env.timeout.value * 1e9));
 }
 
-// Calls up to this size are begun by the thread that issues them: to copy so much is as quick as to wake another.
-constexpr size_t kBriefBytes = 16U << 10;
-
 // Enough slots for the windows of all owners, and for what is copied to and from the device meanwhile.
 StagingShape stagingShape(const JobPlan& plan, std::chrono::nanoseconds patience) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));

@@ -14,7 +14,7 @@ Result<Standby> Standby::create(const Doorbell& bell, const Waiter& waiter) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return systemFailure("epoll_create1", errno);
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = uint32_t{EPOLLIN} | EPOLLET;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
   event.events = 0;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, waiter.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
