@@ -63,6 +63,23 @@ size_t stagesOf(const LocalPlan& plan) {
   }
 }
 
+// What all ranks read more together when each adds up all of a chunk, at most: up to here that takes less time than to
+// wait for each other once more.
+constexpr uint64_t kMostReadByEach = 16U << 10;
+
+// The largest chunk that every rank adds up for itself; 0: none. It is in host memory and stays there.
+uint64_t mostForEach(const LocalPlan& plan) {
+  const Placement& placement = plan.placement;
+  const size_t ranks = placement.ranks.size();
+  if (ranks < 2 || plan.network > 0 || travelsAlongRing(plan)) return 0;
+  for (size_t rank = 0; rank < ranks; ++rank)
+    if (!inHostMemory(plan, rank)) return 0;
+  // Sums of groups are rounded.
+  if (plan.strategy == Strategy::kCpuAssisted && placement.groups.size() > 1 && placement.groups.size() < ranks)
+    return 0;
+  return kMostReadByEach / (ranks - 1);
+}
+
 // Writes down the steps of one rank.
 class Script {
  public:
@@ -227,6 +244,24 @@ class CpuAssisted final : Script {
   std::vector<std::vector<Part>> shards_;  // by group and rank in it
 };
 
+// All ranks add up all of a small chunk, in the order in which its parts would be added up otherwise.
+class ByEach final : Script {
+ public:
+  using Script::Script;
+  std::vector<Step> write() && {
+    put(whole_);
+    stageOut(0, numa(rank_), whole_);
+    std::vector<size_t> order;
+    for (const RankGroup& group : plan_.placement.groups)
+      order.insert(order.end(), group.ranks.begin(), group.ranks.end());
+    if (plan_.strategy != Strategy::kCpuAssisted) std::sort(order.begin(), order.end());
+    piece(last(), {whole_, fromEach(order), Target::kResult, true});
+    for (const size_t rank : order)
+      copy(last(), {CopyKind::kSum, numa(rank), numa(rank_), whole_.size(), rank == order[0]});
+    return std::move(steps_);
+  }
+};
+
 // All send their contribution to the owner of a part; it sends all the result.
 class Scatter final : Script {
  public:
@@ -330,6 +365,7 @@ LocalProgram::LocalProgram(LocalPlan plan)
     : plan_(std::move(plan)),
       alongRing_(travelsAlongRing(plan_)),
       stages_(stagesOf(plan_)),
+      mostForEach_(mostForEach(plan_)),
       predecessors_(ranks()),
       successors_(ranks()),
       positions_(ranks()) {
@@ -342,6 +378,7 @@ LocalProgram::LocalProgram(LocalPlan plan)
 }
 
 std::vector<Step> LocalProgram::steps(size_t rank, uint64_t bytes, uint64_t unit) const {
+  if (addedUpByEach(bytes)) return ByEach(*this, rank, bytes, unit).write();
   if (alongRing_) {
     std::vector<size_t> distances;
     for (const NicDuty& duty : plan_.duties)

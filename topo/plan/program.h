@@ -5,6 +5,9 @@
 // then parts are added up, by as many ranks at once as there are parts; the network comes before the last stage; in the
 // last one every rank takes the sum. A rank's part of a stage may be empty.
 //
+// A small chunk in host memory is added up by every rank for itself, in the last stage and in the same order: to wait
+// for the others a second time would take longer. The stages between are empty then.
+//
 // Memory that all ranks of the machine see: an area for each rank and one for the sum, all as large as the chunk, in
 // which every byte keeps its offset. In a rank's area lies its contribution where others add it, and what it added up
 // itself where others go on with that. Within one chunk nothing in them is written twice, but by the network.
@@ -66,6 +69,8 @@ class LocalProgram {
   // then passes something on to it. Not of the first stage; of the last one: when there is no network.
   bool waitsForAll(size_t stage) const { return !alongRing_ || stage == 1 || stage + 1 == stages_; }
   size_t predecessor(size_t rank) const { return predecessors_[rank]; }
+  // Every rank adds up all of a chunk of so many bytes. Nobody waits for anything between the first stage and the last.
+  bool addedUpByEach(uint64_t bytes) const { return mostForEach_ > 0 && bytes <= mostForEach_; }
 
   // What the rank does with a chunk of so many bytes, stage by stage.
   std::vector<Step> steps(size_t rank, uint64_t bytes, uint64_t unit) const;
@@ -74,6 +79,7 @@ class LocalProgram {
   LocalPlan plan_;
   bool alongRing_ = false;
   size_t stages_ = 0;
+  uint64_t mostForEach_ = 0;
   std::vector<size_t> predecessors_, successors_, positions_;  // by rank, in the ring
 };
 

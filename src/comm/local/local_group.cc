@@ -104,6 +104,7 @@ Result<bool> LocalGroup::step() {
       moved = true;
     }
   }
+  if (moved) passStages();
   moved = seeSums() || moved;
   if (!moved) BPS_TRY(checkLeft());
   return moved;
@@ -115,7 +116,8 @@ Status LocalGroup::carryOut(size_t stage) {
   const ChunkRef& chunk = call.chunks[walk.index];
   const uint64_t number = ring_.done(localRank_, stage).load();
   if (stage == 0) ring_.note(number, localRank_) = {call.call, chunk.bytes};
-  if (stage == 1) BPS_TRY(checkCalls(number));
+  const bool byEach = program_.addedUpByEach(chunk.bytes);
+  if (stage == (byEach ? lastStage() : 1)) BPS_TRY(checkCalls(number));
   const StepBook::Entry& step = book_.at(stage, chunk.bytes, elementBytes(static_cast<DataType>(call.call.type)));
   const ChunkView own = own_.view(call, walk.index);
   for (const Piece& piece : step.pieces) run(piece, own, number);
@@ -123,8 +125,23 @@ Status LocalGroup::carryOut(size_t stage) {
   ring_.done(localRank_, stage).store(number + 1);
   if (stage == lastStage()) own_.finished(call, walk.index);
   walk.next();
-  wakeOthers();
+  if (!byEach || stage == lastStage()) wakeOthers();  // else passStages() does
   return {};
+}
+
+// Between its first stage and the last a chunk that each rank adds up for itself waits for nobody: only here, so that
+// others never see it in between while this rank sleeps.
+void LocalGroup::passStages() {
+  bool passed = false;
+  for (size_t stage = 1; stage < lastStage(); ++stage) {
+    std::atomic<uint64_t>& done = ring_.done(localRank_, stage);
+    const uint64_t upTo = ring_.done(localRank_, stage - 1).load();
+    for (uint64_t chunk = done.load(); chunk < upTo && program_.addedUpByEach(walks_[stage].bytes()); passed = true) {
+      done.store(++chunk);
+      walks_[stage].next();
+    }
+  }
+  if (passed) wakeOthers();
 }
 
 // All ranks of the machine have begun with this chunk: do they mean the same?
@@ -226,9 +243,12 @@ void LocalGroup::wakeOthers() const {
 
 bool LocalGroup::fallAsleep() {
   ring_.member(localRank_).asleep.store(1);
+  asleep_ = true;
   return !mayAnything(localRank_);
 }
 
-void LocalGroup::awake() { ring_.member(localRank_).asleep.store(0); }
+void LocalGroup::awake() {
+  if (std::exchange(asleep_, false)) ring_.member(localRank_).asleep.store(0);
+}
 
 }  // namespace bps

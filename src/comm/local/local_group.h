@@ -71,6 +71,7 @@ class LocalGroup final : public ChunkBuffers {
   struct Walk {  // the chunks of submitted calls, one after the other
     std::deque<Collective*> calls;
     size_t index = 0;
+    uint64_t bytes() const { return calls.front()->chunks[index].bytes; }
     void next();
   };
   size_t lastStage() const { return walks_.size() - 1; }
@@ -85,6 +86,7 @@ class LocalGroup final : public ChunkBuffers {
   bool mayAnything(uint32_t rank) const;
   Status checkLeft() const;
   Status carryOut(size_t stage);
+  void passStages();
   bool takeArrivals();
   Status checkCalls(uint64_t chunk);
   void run(const Piece& piece, const ChunkView& own, uint64_t number);
@@ -103,6 +105,7 @@ class LocalGroup final : public ChunkBuffers {
   StepBook book_;
   Walk arrivals_;            // of contributions
   std::vector<Walk> walks_;  // by stage
+  bool asleep_ = false;
   uint64_t submitted_ = 0;
   // As a driver of a rail: chunks that it carries, in order. Their sums over the machine have not been seen yet; the
   // network has not brought theirs yet.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -28,6 +29,7 @@ class Simulation {
       : program_(program),
         areas_(program.ranks() + 1, std::vector<Text>(bytes)),
         results_(areas_),
+        byEach_(program.addedUpByEach(bytes)),
         done_(program.ranks()) {
     for (size_t rank = 0; rank < program.ranks(); ++rank) steps_.push_back(program.steps(rank, bytes, unit));
   }
@@ -53,6 +55,7 @@ class Simulation {
   bool mayStep(size_t rank) const {
     const size_t stage = done_[rank];
     if (stage == 0 || stage == program_.stages()) return stage == 0;
+    if (byEach_ && stage + 1 < program_.stages()) return true;
     if (steps_[rank][stage].pieces.empty() && stage > 1 && stage + 1 < program_.stages()) return true;
     if (!program_.waitsForAll(stage)) return done_[program_.predecessor(rank)] >= stage;
     return std::all_of(done_.begin(), done_.end(), [&](size_t done) { return done >= stage; });
@@ -82,6 +85,7 @@ class Simulation {
 
   const LocalProgram& program_;
   std::vector<std::vector<Text>> areas_, results_;
+  const bool byEach_;
   std::vector<size_t> done_;
   std::vector<std::vector<Step>> steps_;
 };
@@ -173,6 +177,55 @@ TEST(LocalProgram, EveryRankGetsTheStatedSum) {
           }
         }
       }
+}
+
+uint64_t addedUpIn(const LocalProgram& program, size_t stage, uint64_t bytes) {
+  uint64_t sum = 0;
+  for (size_t rank = 0; rank < program.ranks(); ++rank) {
+    const std::vector<Step> steps = program.steps(rank, bytes, 4);
+    for (const Piece& piece : steps[stage].pieces)
+      if (piece.completes) sum += piece.part.size();
+  }
+  return sum;
+}
+
+// The largest chunk that each rank adds up for itself, and one more element: the same sums on both sides.
+TEST(LocalProgram, ASmallChunkInHostMemoryIsAddedUpByEachRankForItself) {
+  LocalJob job;
+  job.gpus = {-1, -1, -1};
+  job.network = 0;
+  for (const Candidate& candidate : decide(machine("cpu"), job).candidates) {
+    SCOPED_TRACE(std::string(nameOf(candidate.plan.strategy)));
+    const LocalProgram program(candidate.plan);
+    const bool onRing = candidate.plan.strategy == Strategy::kFlatRing;
+    EXPECT_EQ(program.addedUpByEach(8), !onRing);
+    uint64_t small = 4;
+    while (program.addedUpByEach(small + 4)) small += 4;
+    const size_t last = program.stages() - 1;
+    EXPECT_EQ(addedUpIn(program, last, small), onRing ? 0 : 3 * small);
+    EXPECT_EQ(addedUpIn(program, last, small + 4), 0U);
+    for (const uint64_t bytes : {small, small + 4}) {
+      Simulation simulation(program, bytes, 4);
+      simulation.run(7);
+      for (size_t rank = 0; rank < 3; ++rank)
+        for (uint64_t at = 0; at < bytes; at += 97)
+          ASSERT_EQ(simulation.result(rank)[at], expectedSum(candidate.plan, ownerOf(candidate.plan, bytes, 4, at)));
+    }
+  }
+}
+
+TEST(LocalProgram, OverANetworkAndBetweenGpusNothingIsAddedUpByEachRank) {
+  for (const Machine& each : machines())
+    for (double network : {0.0, 1.0}) {
+      LocalJob job;
+      job.gpus = each.gpus;
+      job.network = network;
+      const bool allInHostMemory = std::all_of(each.gpus.begin(), each.gpus.end(), [](int gpu) { return gpu < 0; });
+      for (const Candidate& candidate : decide(machine(each.source), job).candidates)
+        if (network > 0 || !allInHostMemory) {
+          EXPECT_FALSE(LocalProgram(candidate.plan).addedUpByEach(0)) << each.source;
+        }
+    }
 }
 
 // What the ranks of the machines read and write in the shared memory is what their copies say, but for what a rank
