@@ -59,7 +59,7 @@ SERVER_SRCS := $(call sources,src/server)
 BASE_SRCS   := $(call sources,src/base)
 # RDMA verbs: with their headers (libibverbs-dev) or without; the library itself is looked for at run time.
 VERBS ?= $(if $(shell echo '\#include <infiniband/verbs.h>' | $(CXX) -E -x c++ - >/dev/null 2>&1 && echo yes),ib,without)
-PLUGIN_PARTS := $(call sources,net_plugin net_plugin/verbs/$(VERBS) \
+PLUGIN_PARTS := $(call sources,net_plugin net_plugin/verbs/$(VERBS) $(wildcard net_plugin/verbs/$(VERBS)/*/) \
   $(filter-out %/nccl,$(patsubst %/,%,$(wildcard net_plugin/*/))))
 PLUGIN_SRCS := $(PLUGIN_PARTS) $(call sources,net_plugin/nccl) $(BASE_SRCS)
 PERF_SRCS   := $(call sources,perf/app perf/report perf/workload)

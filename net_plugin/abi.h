@@ -14,7 +14,7 @@ namespace bps::abi {
 
 inline constexpr int kSuccess = 0, kInternalError = 3, kInvalidArgument = 4;
 inline constexpr size_t kHandleBytes = 128;
-inline constexpr int kPtrHost = 1;
+inline constexpr int kPtrHost = 1, kPtrCuda = 2, kPtrDmaBuf = 4;
 inline constexpr int kUndefinedId = -1;  // traffic class, rail, plane
 inline constexpr int kLogWarn = 2, kLogInfo = 3, kLogTrace = 5;
 inline constexpr unsigned long kLogNet = 0x10;

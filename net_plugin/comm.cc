@@ -1,5 +1,6 @@
 #include "net_plugin/comm.h"
 
+#include "net_plugin/abi.h"
 #include "src/base/format.h"
 
 namespace bps::plugin {
@@ -45,6 +46,18 @@ void RequestRing::retire(Request& request) {
   request.generation = (request.generation + 1) & kGenerationMask;
   --done_;
 }
+
+Result<void*> Comm::registerMemory(const Memory& memory) {
+  if (memory.onGpu)
+    return failure(
+        Code::kInvalidUsage,
+        "{} bytes of GPU memory cannot be registered: this connection takes host memory only, as it does not "
+        "go by RDMA (NCCL_NET_GDR_LEVEL=LOC keeps NCCL to host memory)",
+        memory.bytes);
+  return static_cast<void*>(nullptr);
+}
+
+int Comm::pointers() const { return abi::kPtrHost; }
 
 Result<Request*> Comm::post(void* data, size_t bytes, void* memory) {
   if (!failure_.ok()) return failure_.clone();

@@ -16,6 +16,15 @@ inline constexpr size_t kMaxMessageBytes = (size_t{1} << 31) - 1;
 
 class Comm;
 
+// Memory that is to be known to a device of the network.
+struct Memory {
+  void* data = nullptr;
+  size_t bytes = 0;
+  bool onGpu = false;   // the CPU cannot reach it
+  int dmaBuf = -1;      // the kernel's name for GPU memory, only good until the registration stands; -1: there is none
+  uint64_t offset = 0;  // of the data in it
+};
+
 // One posted message. Lives in its Comm's ring; the caller holds a handle, checked against stale use.
 struct alignas(64) Request {
   enum class State : uint8_t { kFree, kPosted, kDone };
@@ -72,12 +81,16 @@ class Comm {
 
   // Makes memory known to the device, for post(); null is a valid answer. Another thread may call these two, at any
   // time.
-  virtual Result<void*> registerMemory(void*, size_t) { return static_cast<void*>(nullptr); }
+  virtual Result<void*> registerMemory(const Memory& memory);
   virtual void deregisterMemory(void*) {}
+  // NCCL's bits for the kinds of memory that may be registered.
+  virtual int pointers() const;
   // A null request: no room now, call again. Fails when the connection has.
   Result<Request*> post(void* data, size_t bytes, void* memory = nullptr);
   // Moves what can be moved without blocking. Messages that were complete before a failure are reported as done.
   Result<Completion> test(Request& request);
+  // Of memory on a GPU where a message has arrived: done when everybody sees it there. A null request: it is done.
+  virtual Result<Request*> flush(void*, size_t, void*) { return nullptr; }
 
   // See bpsNetReverse_v1_t. Null: there is none.
   virtual Result<std::unique_ptr<Comm>> reverse() { return std::unique_ptr<Comm>(); }

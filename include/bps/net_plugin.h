@@ -2,6 +2,7 @@
  * Optional extra symbols of an NCCL net plugin, data objects that it exports beside its ncclNetPlugin_vN:
  *
  *   bpsNetWait_v1     lets a caller sleep until there is something to do; without it callers poll with back-off
+ *   bpsNetMemory_v1   tells what memory each connection takes; without it all of a device take what its properties say
  *   bpsNetReverse_v1  gives the unused direction of a connection; without it a caller opens a second connection
  *
  * C99.
@@ -37,6 +38,17 @@ typedef struct {
    * or an ncclResult_t. */
   int (*reverse)(void* comm, void** reverse);
 } bpsNetReverse_v1_t;
+
+typedef struct {
+  /* The owner of this context (NULL: of the one that all share, before version 11) will ask supported() before it
+   * registers anything but host memory with a connection. Connections of a device whose properties' ptrSupport has more
+   * than the host's bit may then go where only host memory can: through shared memory between processes of a machine.
+   * To be called after init, before listen and connect. Returns 0 or an ncclResult_t. */
+  int (*asksEach)(void* context);
+  /* *ptrSupport = the kinds of memory that comm takes, NCCL's bits as in the properties. Returns 0 or an
+   * ncclResult_t. */
+  int (*supported)(void* comm, int* ptrSupport);
+} bpsNetMemory_v1_t;
 
 #ifdef __cplusplus
 }

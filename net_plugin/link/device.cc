@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "net_plugin/abi.h"
 #include "net_plugin/log.h"
+#include "net_plugin/verbs/peer_memory.h"
+#include "src/base/format.h"
 
 namespace bps::plugin::link {
 namespace {
@@ -14,7 +17,15 @@ verbs::Settings settingsOf(const Env& env) {
           .retries = env.ibRetryCount,
           .trafficClass = env.ibTrafficClass,
           .serviceLevel = env.ibServiceLevel,
-          .write = env.ibWrite};
+          .write = env.ibWrite,
+          .peerMemory = verbs::peerMemoryModule()};
+}
+
+// Where memory may lie besides the host, for the log.
+std::string gpuMemoryOf(const verbs::Device& rdma, const std::string& module) {
+  const bool byAddress = (rdma.pointers() & abi::kPtrCuda) != 0, byDmaBuf = (rdma.pointers() & abi::kPtrDmaBuf) != 0;
+  if (!byAddress && !byDmaBuf) return ", host memory only";
+  return fmt::format(", GPU memory by {}{}{}", module, byAddress && byDmaBuf ? " and " : "", byDmaBuf ? "dma-buf" : "");
 }
 
 // A RoCE port's own interface if it may be used, else the first one.
@@ -32,14 +43,16 @@ Result<std::vector<Device>> findDevices(const Env& env) {
   for (tcp::Device& socket : sockets)
     socket.patience = std::chrono::ceil<tcp::Patience>(std::chrono::duration<double>(env.timeout.value));
   std::vector<Device> devices;
-  if (!env.ibDisable)
-    for (std::unique_ptr<verbs::Device>& rdma : BPS_TRY(verbs::openDevices(settingsOf(env)))) {
+  if (!env.ibDisable) {
+    const verbs::Settings settings = settingsOf(env);
+    for (std::unique_ptr<verbs::Device>& rdma : BPS_TRY(verbs::openDevices(settings))) {
       const tcp::Device& socket = socketFor(*rdma, sockets);
-      logInfo("verbs device {}: GID {} {}, {} Mbit/s, connections made over {}{}{}", rdma->port().name(),
+      logInfo("verbs device {}: GID {} {}, {} Mbit/s, connections made over {}{}{}{}", rdma->port().name(),
               rdma->gid().index, verbs::gidText(rdma->gid().bytes), rdma->port().speedMbps, socket.name,
-              rdma->port().pciPath.empty() ? "" : ", ", rdma->port().pciPath);
+              rdma->port().pciPath.empty() ? "" : ", ", rdma->port().pciPath, gpuMemoryOf(*rdma, settings.peerMemory));
       devices.push_back({socket, std::move(rdma)});
     }
+  }
   if (!devices.empty()) return devices;
   for (const tcp::Device& socket : sockets) {
     logInfo("TCP device {}: {}, {} Mbit/s, {} socket(s) per connection{}{}", socket.name, socket.address.text(),

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "net_plugin/abi.h"
 #include "net_plugin/tcp/device.h"
 #include "net_plugin/verbs/transport.h"
 #include "src/base/env.h"
@@ -19,6 +20,8 @@ struct Device {
   int speedMbps() const { return rdma ? rdma->port().speedMbps : socket.speedMbps; }
   uint64_t guid(int index) const { return rdma ? rdma->port().guid : static_cast<uint64_t>(index); }
   int port() const { return rdma ? rdma->port().number : 1; }
+  // NCCL's bits for the kinds of memory that connections take.
+  int pointers() const { return rdma ? rdma->pointers() : abi::kPtrHost; }
 };
 
 // As NCCL's own transports: RDMA where a usable device is, else TCP, which NCCL_IB_DISABLE=1 asks for.

@@ -40,8 +40,13 @@ Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
 
 }  // namespace
 
+// Who takes it for granted that a connection carries what its device does may come with a GPU's memory.
+bool Context::sharesMemory(const link::Device& device) const {
+  return settings_.sharedMemory && (asksEach_ || device.pointers() == abi::kPtrHost);
+}
+
 Result<Context::Attempts::iterator> Context::attemptFor(const link::Device& device, std::span<const uint8_t> handle) {
-  const link::Target target = BPS_TRY(link::parseTarget(handle, settings_.sharedMemory));
+  const link::Target target = BPS_TRY(link::parseTarget(handle, sharesMemory(device)));
   const auto found = attempts_.find(target.remote.token);
   if (found != attempts_.end()) return found;
   std::erase_if(attempts_, [](const auto& entry) { return entry.second->expired(); });
@@ -63,7 +68,7 @@ Result<std::unique_ptr<Comm>> Context::connect(const link::Device& device, std::
 }
 
 Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& device) const {
-  return link::Listener::create(device, settings_.sharedMemory);
+  return link::Listener::create(device, sharesMemory(device));
 }
 
 Result<Context*> openContext(abi::Logger logger) {

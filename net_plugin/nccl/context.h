@@ -3,6 +3,7 @@
 // The devices are found once per process, at the first init, because the calls that ask for them name no context. All
 // functions may be called from any thread.
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
@@ -25,6 +26,9 @@ class Context {
   abi::Logger logger() const { return logger_; }
   void setLogger(abi::Logger theirs) { logger_ = theirs; }
 
+  // See bpsNetMemory_v1_t.
+  void asksEach() { asksEach_ = true; }
+
   Result<std::unique_ptr<link::Listener>> listen(const link::Device& device) const;
   // Null: not yet, call again with the same handle. Attempts are told apart by the token in the handle, so nothing is
   // kept in the caller's copy of it; abandoned ones go when their time is over.
@@ -36,8 +40,11 @@ class Context {
   Result<Attempts::iterator> attemptFor(const link::Device& device, std::span<const uint8_t> handle)
       BPS_REQUIRES(mutex_);
 
+  bool sharesMemory(const link::Device& device) const;
+
   const Settings settings_;
   abi::Logger logger_ = nullptr;
+  std::atomic<bool> asksEach_{false};  // memory ordering: says nothing of other memory, relaxed would do
   Mutex mutex_;
   Attempts attempts_ BPS_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,8 @@
-// The optional symbols: sleeping, and the other direction of a connection.
+// The optional symbols: sleeping, the other direction of a connection, and the kinds of memory.
 #include "bps/net_plugin.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/nccl/border.h"
+#include "net_plugin/nccl/context.h"
 
 namespace bps::plugin::nccl {
 namespace {
@@ -34,10 +35,26 @@ int reverse(void* comm, void** other) {
   });
 }
 
+int asksEach(void* context) {
+  return border([&]() -> Status {
+    BPS_TRY(context != nullptr ? findContext(context) : sharedContext())->asksEach();
+    return {};
+  });
+}
+
+int supported(void* comm, int* pointers) {
+  return border([&]() -> Status {
+    if (comm == nullptr || pointers == nullptr) return isNull();
+    *pointers = static_cast<Comm*>(comm)->pointers();
+    return {};
+  });
+}
+
 }  // namespace
 }  // namespace bps::plugin::nccl
 
 #define BPS_SYMBOL extern "C" __attribute__((visibility("default"))) const
 
 BPS_SYMBOL bpsNetWait_v1_t bpsNetWait_v1{bps::plugin::nccl::waitFd, bps::plugin::nccl::arm};
+BPS_SYMBOL bpsNetMemory_v1_t bpsNetMemory_v1{bps::plugin::nccl::asksEach, bps::plugin::nccl::supported};
 BPS_SYMBOL bpsNetReverse_v1_t bpsNetReverse_v1{bps::plugin::nccl::reverse};

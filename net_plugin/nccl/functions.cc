@@ -3,11 +3,25 @@
 #include <cstring>
 
 #include "net_plugin/nccl/border.h"
+#include "src/base/format.h"
 
 namespace bps::plugin::nccl {
 namespace {
 
 Status isNull(const char* what) { return {Code::kInvalidArgument, std::string(what) + " is a null pointer"}; }
+
+Status unknownType(int type) {
+  return failure(Code::kInvalidArgument,
+                 "memory of type {}: regMr takes {} (host) and {} (CUDA), regMrDmaBuf the latter", type, abi::kPtrHost,
+                 abi::kPtrCuda);
+}
+
+Status registerAs(void* comm, const Memory& region, void** memory) {
+  if (comm == nullptr || memory == nullptr) return isNull("the connection or the registration");
+  *memory = nullptr;
+  *memory = BPS_TRY(static_cast<Comm*>(comm)->registerMemory(region));
+  return {};
+}
 
 }  // namespace
 
@@ -51,11 +65,17 @@ int accept(void* listenComm, void** recvComm, abi::DeviceHandle**) {
 
 int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory) {
   return border([&]() -> Status {
-    if (comm == nullptr || memory == nullptr) return isNull("the connection or the registration");
-    *memory = nullptr;
-    if (type != abi::kPtrHost) return {Code::kInternal, "only host memory is registered here"};
-    *memory = BPS_TRY(static_cast<Comm*>(comm)->registerMemory(data, bytes));
-    return {};
+    if (type != abi::kPtrHost && type != abi::kPtrCuda) return unknownType(type);
+    return registerAs(comm, {.data = data, .bytes = bytes, .onGpu = type == abi::kPtrCuda}, memory);
+  });
+}
+
+// NOLINTNEXTLINE(readability-function-size): the interface's parameters
+int registerDmaBuf(void* comm, void* data, size_t bytes, int type, uint64_t offset, int fd, void** memory) {
+  return border([&]() -> Status {
+    if (type != abi::kPtrCuda) return unknownType(type);
+    if (fd < 0) return failure(Code::kInvalidArgument, "a dma-buf of descriptor {}: there is none", fd);
+    return registerAs(comm, {.data = data, .bytes = bytes, .onGpu = true, .dmaBuf = fd, .offset = offset}, memory);
   });
 }
 
@@ -75,9 +95,16 @@ Status post(void* comm, const Posting& message, void** request) {
 }
 
 // NOLINTNEXTLINE(readability-function-size): the interface's parameters
-int flush(void*, int, void**, int*, void**, void** request) {
-  if (request != nullptr) *request = nullptr;
-  return abi::kSuccess;
+int flush(void* comm, int n, void** data, int* sizes, void** memory, void** request) {
+  return border([&]() -> Status {
+    if (request == nullptr) return isNull("the request");
+    *request = nullptr;
+    if (comm == nullptr) return isNull("the connection");
+    if (n != 1 || data == nullptr || sizes == nullptr || memory == nullptr || sizes[0] <= 0) return {};
+    Request* flushing = BPS_TRY(static_cast<Comm*>(comm)->flush(data[0], static_cast<size_t>(sizes[0]), memory[0]));
+    if (flushing != nullptr) *request = flushing->handle();
+    return {};
+  });
 }
 
 int test(void* handle, int* done, int* sizes) {

@@ -7,6 +7,7 @@ namespace bps::plugin::nccl {
 int devices(int* count);
 int accept(void* listenComm, void** recvComm, abi::DeviceHandle** device);
 int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory);
+int registerDmaBuf(void* comm, void* data, size_t bytes, int type, uint64_t offset, int fd, void** memory);
 int deregisterMemory(void* comm, void* memory);
 int flush(void* comm, int n, void** data, int* sizes, void** memory, void** request);
 int test(void* request, int* done, int* sizes);

@@ -20,7 +20,7 @@ int properties(int index, abi::Properties<V>* out) {
     out->name = device.name().c_str();
     out->pciPath = device.pciPath().empty() ? nullptr : device.pciPath().c_str();
     out->guid = device.guid(index);
-    out->ptrSupport = abi::kPtrHost;
+    out->ptrSupport = device.pointers();
     out->speed = device.speedMbps();
     out->port = device.port();
     out->maxComms = kMaxComms;
@@ -112,6 +112,7 @@ constexpr abi::Head<V> makeHead() {
   head.getProperties = properties<V>;
   head.accept = accept;
   head.regMr = registerMemory;
+  head.regMrDmaBuf = registerDmaBuf;
   head.deregMr = deregisterMemory;
   head.iflush = flush;
   head.test = test;

@@ -19,7 +19,8 @@ struct Settings {  // as NCCL's variables of these names
   int gidIndex = -1;
   int timeout = 20, retries = 7;
   int trafficClass = 0, serviceLevel = 0;
-  bool write = true;  // where both ends can; else SEND
+  bool write = true;       // where both ends can; else SEND
+  std::string peerMemory;  // the module by which devices reach GPU memory by its address; empty: there is none
 };
 
 // A port, opened.
@@ -33,6 +34,8 @@ class Device {
   const Port& port() const { return port_; }
   const Gid& gid() const { return gid_; }
   Sign sign() const { return {port_.link, gid_.bytes}; }
+  // NCCL's bits for the kinds of memory that connections take.
+  virtual int pointers() const = 0;
 
   // One end of a connection that is being made.
   class Handshake {

@@ -42,6 +42,7 @@ class DriverOf final : public Driver {
     description_ = fmt::format("{} v{} ({})", name_, V, path);
     maxRequests_ = name_ == "bps" ? kMaxRequestsOfOurs : kMaxRequestsOfOthers;
     wait_ = static_cast<const bpsNetWait_v1_t*>(::dlsym(library, "bpsNetWait_v1"));
+    memory_ = static_cast<const bpsNetMemory_v1_t*>(::dlsym(library, "bpsNetMemory_v1"));
     reverse_ = static_cast<const bpsNetReverse_v1_t*>(::dlsym(library, "bpsNetReverse_v1"));
   }
 
@@ -60,6 +61,7 @@ class DriverOf final : public Driver {
     BPS_TRY(checkMembers(true));
     ready_ = true;
     PluginCall call;
+    if (memory_ != nullptr) BPS_TRY(call.outcome(memory_->asksEach(context_), name_, "asksEach"));
     BPS_TRY(call.outcome(head_.devices(&deviceCount_), name_, "devices"));
     if (deviceCount_ < 1) return failure(Code::kSystem, "net plugin {}: finds no device", name_);
     return {};

@@ -45,6 +45,7 @@ class Driver {
   int deviceCount_ = 0;
   int maxRequests_ = 0;
   const bpsNetWait_v1_t* wait_ = nullptr;
+  const bpsNetMemory_v1_t* memory_ = nullptr;
   const bpsNetReverse_v1_t* reverse_ = nullptr;
 };
 

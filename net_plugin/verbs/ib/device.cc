@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "net_plugin/abi.h"
 #include "net_plugin/log.h"
 #include "net_plugin/verbs/ib/handshake.h"
 #include "net_plugin/verbs/memlock.h"
@@ -33,16 +34,34 @@ Result<Context> openContext(const Library& library, const std::string& name) {
   return Context(context, ContextCloser{&library});
 }
 
+// A dma-buf that cannot be is registered: drivers that know of none say so before they look at it.
+bool takesDmaBufs(const Library& library, ibv_pd* domain) {
+  if (library.regDmaBufMr == nullptr) return false;
+  errno = 0;
+  ibv_mr* region = library.regDmaBufMr(domain, 0, 0, 0, -1, 0);
+  const int error = errno;
+  if (region != nullptr) library.deregMr(region);
+  return region == nullptr && error != EOPNOTSUPP && error != EPROTONOSUPPORT && error != ENOSYS;
+}
+
+int pointersOf(const Library& library, ibv_pd* domain, const Settings& settings) {
+  int pointers = abi::kPtrHost;
+  if (!settings.peerMemory.empty()) pointers |= abi::kPtrCuda;
+  if (takesDmaBufs(library, domain)) pointers |= abi::kPtrDmaBuf;
+  return pointers;
+}
+
 }  // namespace
 
 OpenDevice::OpenDevice(const Library& library, const Choice& choice, const Settings& settings, Context context,
-                       Domain domain)
+                       Domain domain, const Limits& limits)
     : Device(choice.port, choice.gid),
       library_(library),
       settings_(settings),
       context_(std::move(context)),
       domain_(std::move(domain)),
-      registry_(library, domain_.get(), choice.port.name()) {}
+      limits_(limits),
+      registry_(library, domain_.get(), choice.port.name(), limits.pointers) {}
 
 Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Library& library, const Choice& choice,
                                                      const Settings& settings) {
@@ -56,13 +75,14 @@ Result<std::unique_ptr<OpenDevice>> OpenDevice::open(const Library& library, con
   if (const int error = library.queryPort(context.get(), number, &port)) return systemFailure("ibv_query_port", error);
   Domain domain(library.allocPd(context.get()), DomainCloser{&library});
   if (!domain) return systemFailure("ibv_alloc_pd", errno);
-  std::unique_ptr<OpenDevice> opened(new OpenDevice(library, choice, settings, std::move(context), std::move(domain)));
-  opened->limits_ = {.lid = port.lid,
-                     .mtu = port.active_mtu,
-                     .pieceBytes = std::min<uint64_t>(port.max_msg_sz, kMostPieceBytes),
-                     .requests = static_cast<uint32_t>(std::min(device.max_qp_wr, device.max_cqe / 2)),
-                     .write = settings.write};
-  return opened;
+  const Limits limits{.lid = port.lid,
+                      .mtu = port.active_mtu,
+                      .pieceBytes = std::min<uint64_t>(port.max_msg_sz, kMostPieceBytes),
+                      .requests = static_cast<uint32_t>(std::min(device.max_qp_wr, device.max_cqe / 2)),
+                      .write = settings.write,
+                      .pointers = pointersOf(library, domain.get(), settings)};
+  return std::unique_ptr<OpenDevice>(
+      new OpenDevice(library, choice, settings, std::move(context), std::move(domain), limits));
 }
 
 Result<std::unique_ptr<Device::Handshake>> OpenDevice::shake(UniqueFd socket, Role role, const Sign* listener,

@@ -1,6 +1,6 @@
 // OpenDevice: a port, opened: the device's context, its protection domain and what it can do.
 #pragma once
-#include "net_plugin/verbs/ib/registry.h"
+#include "net_plugin/verbs/ib/memory/registry.h"
 #include "net_plugin/verbs/transport.h"
 
 namespace bps::plugin::verbs {
@@ -24,6 +24,7 @@ class OpenDevice final : public Device {
   Result<std::unique_ptr<Handshake>> shake(UniqueFd socket, Role role, const Sign* listener,
                                            Deadline deadline) override;
 
+  int pointers() const override { return limits_.pointers; }
   const Library& library() const { return library_; }
   const Settings& settings() const { return settings_; }
   ibv_context* context() const { return context_.get(); }
@@ -36,18 +37,20 @@ class OpenDevice final : public Device {
     uint64_t pieceBytes = 0;  // most of one request
     uint32_t requests = 0;    // most of one queue
     bool write = false;       // RDMA WRITE with immediate
+    int pointers = 0;         // NCCL's bits
   };
   const Limits& limits() const { return limits_; }
 
  private:
-  OpenDevice(const Library& library, const Choice& choice, const Settings& settings, Context context, Domain domain);
+  OpenDevice(const Library& library, const Choice& choice, const Settings& settings, Context context, Domain domain,
+             const Limits& limits);
 
   const Library& library_;
   Settings settings_;
   Context context_;
   Domain domain_;
-  Registry registry_;
   Limits limits_;
+  Registry registry_;
 };
 
 }  // namespace bps::plugin::verbs

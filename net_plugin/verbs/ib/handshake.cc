@@ -47,7 +47,7 @@ Status QueueHandshake::accept(const Offer& peer) {
   const QueueComm::Terms terms{.pieceBytes = std::min(own.pieceBytes, peer.pieceBytes),
                                .write = own.write && peer.write};
   const bool sends = role_ == Device::Role::kSender;
-  BPS_TRY(queue_->connect(peer, terms.write && !sends));
+  BPS_TRY(queue_->connect(peer, terms.write && !sends ? IBV_ACCESS_REMOTE_WRITE : 0));
   logInfo("{} {}: {} GID {}, theirs {}, by {}, {} bytes at most in one request", sends ? "to" : "from",
           lifeline_.peer(), device_.port().name(), gidText(own.gid), gidText(peer.gid),
           terms.write ? "WRITE with immediate" : "SEND", terms.pieceBytes);

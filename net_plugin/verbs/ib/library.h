@@ -19,6 +19,8 @@ struct Library {
   decltype(&::ibv_alloc_pd) allocPd = nullptr;
   decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
   ibv_mr* (*regMr)(ibv_pd*, void* data, size_t bytes, int access) = nullptr;
+  // Null where rdma-core is older than it.
+  ibv_mr* (*regDmaBufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd, int access) = nullptr;
   decltype(&::ibv_dereg_mr) deregMr = nullptr;
   decltype(&::ibv_create_comp_channel) createCompChannel = nullptr;
   decltype(&::ibv_destroy_comp_channel) destroyCompChannel = nullptr;

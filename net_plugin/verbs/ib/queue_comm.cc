@@ -7,14 +7,6 @@
 #include "src/base/format.h"
 
 namespace bps::plugin::verbs {
-namespace {
-
-bool covers(const Registration& registration, const Request& request) {
-  const auto begin = reinterpret_cast<uintptr_t>(request.data);
-  return begin >= registration.begin && begin + request.bytes <= registration.end;
-}
-
-}  // namespace
 
 QueueComm::QueueComm(OpenDevice& device, std::unique_ptr<QueuePair> queue, const Terms& terms)
     : device_(device), queue_(std::move(queue)), terms_(terms) {}
@@ -28,7 +20,7 @@ QueueComm::~QueueComm() {
 
 Status QueueComm::start() {
   grants_ = BPS_TRY(PageBuffer::create(kGrants * sizeof(Grant)));
-  grantMemory_ = BPS_TRY(device_.registry().add(grants_.data(), grants_.size(), IBV_ACCESS_LOCAL_WRITE));
+  grantMemory_ = BPS_TRY(device_.registry().add({grants_.data(), grants_.size()}, IBV_ACCESS_LOCAL_WRITE));
   return {};
 }
 
@@ -38,8 +30,8 @@ ibv_sge QueueComm::grantPiece(uint64_t index) {
           .lkey = grantMemory_->localKey()};
 }
 
-Result<void*> QueueComm::registerMemory(void* data, size_t bytes) {
-  return static_cast<void*>(BPS_TRY(device_.registry().add(data, bytes, access())));
+Result<void*> QueueComm::registerMemory(const Memory& memory) {
+  return static_cast<void*>(BPS_TRY(device_.registry().add(memory, memory.onGpu ? accessOnGpu() : access())));
 }
 
 void QueueComm::deregisterMemory(void* memory) { device_.registry().release(static_cast<Registration*>(memory)); }
@@ -47,7 +39,7 @@ void QueueComm::deregisterMemory(void* memory) { device_.registry().release(stat
 Status QueueComm::openBounce() {
   if (bounceMemory_ != nullptr) return {};
   bounce_ = BPS_TRY(PageBuffer::create(kBounceBytes * slots_.size()));
-  bounceMemory_ = BPS_TRY(device_.registry().add(bounce_.data(), bounce_.size(), access()));
+  bounceMemory_ = BPS_TRY(device_.registry().add({bounce_.data(), bounce_.size()}, access()));
   return {};
 }
 
@@ -55,15 +47,20 @@ Result<QueueComm::View> QueueComm::viewOf(uint64_t index) {
   const Request& request = requests().at(index);
   if (request.bytes == 0) return View{};
   const auto* known = static_cast<const Registration*>(request.memory);
-  if (known == nullptr || !covers(*known, request)) {
+  if (known == nullptr || !known->covers(request.data, request.bytes)) {
+    if (known != nullptr && known->onGpu)
+      return failure(
+          Code::kInvalidArgument,
+          "a message of {} bytes at {:#x} lies not in the GPU memory that was registered for it, {:#x} to {:#x}",
+          request.bytes, reinterpret_cast<uintptr_t>(request.data), known->begin, known->end);
     if (request.bytes <= kBounceBytes) {
       BPS_TRY(openBounce());
       slot(index).bounced = true;
-      return View{bouncePlace(index), bounceMemory_->localKey(), bounceMemory_->remoteKey()};
+      return View{bouncePlace(index), bounceMemory_->localKey(), bounceMemory_->remoteKey(), false};
     }
-    known = slot(index).own = BPS_TRY(device_.registry().add(request.data, request.bytes, access()));
+    known = slot(index).own = BPS_TRY(device_.registry().add({request.data, request.bytes}, access()));
   }
-  return View{request.data, known->localKey(), known->remoteKey()};
+  return View{request.data, known->localKey(), known->remoteKey(), known->onGpu};
 }
 
 uint8_t* QueueComm::bouncePlace(uint64_t index) {
@@ -123,15 +120,22 @@ Status QueueComm::progress() {
 
 Result<int> QueueComm::waitFd() {
   if (epoll_) return epoll_.get();
-  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return systemFailure("epoll_create1", errno);
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return systemFailure("epoll_create1", errno);
   for (const int fd : {queue_->eventFd(), lifeline_->fd()}) {
-    epoll_event event{};
-    event.events = fd == lifeline_->fd() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return systemFailure("epoll_ctl", errno);
+    Status added = wakeOn(fd);
+    if (added.ok()) continue;
+    epoll_ = UniqueFd();
+    return added;
   }
-  epoll_ = std::move(epoll);
   return epoll_.get();
+}
+
+Status QueueComm::wakeOn(int fd) {
+  epoll_event event{};
+  event.events = fd == lifeline_->fd() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return systemFailure("epoll_ctl", errno);
+  return {};
 }
 
 Result<bool> QueueComm::arm() {

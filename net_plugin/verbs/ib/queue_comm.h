@@ -50,10 +50,11 @@ class QueueComm : public Comm {
   // From now on the peer may use the connection.
   void begin(Lifeline lifeline) { lifeline_ = std::move(lifeline); }
 
-  Result<void*> registerMemory(void* data, size_t bytes) final;
+  Result<void*> registerMemory(const Memory& memory) final;
   void deregisterMemory(void* memory) final;
-  Result<int> waitFd() final;
-  Result<bool> arm() final;
+  int pointers() const final { return device_.pointers(); }
+  Result<int> waitFd() override;
+  Result<bool> arm() override;
 
  protected:
   // Most bytes that one progress() posts, so that one busy connection does not starve the others of its thread.
@@ -65,6 +66,7 @@ class QueueComm : public Comm {
   struct View {
     uint8_t* data = nullptr;
     uint32_t localKey = 0, remoteKey = 0;
+    bool onGpu = false;
   };
 
   Status progress() final;
@@ -73,9 +75,11 @@ class QueueComm : public Comm {
   virtual Status heard(const Notice& notice) = 0;
   // What is left to say when everything that came has been seen.
   virtual Status verdict() { return {}; }
-  // Rights that the device needs to the caller's memory.
+  // Rights that the device needs to the caller's memory, on the host and on a GPU.
   virtual int access() const = 0;
+  virtual int accessOnGpu() const { return access(); }
 
+  OpenDevice& device() { return device_; }
   QueuePair& queue() { return *queue_; }
   const Terms& terms() const { return terms_; }
   bool begun() const { return lifeline_.has_value(); }
@@ -86,6 +90,10 @@ class QueueComm : public Comm {
   // The page that both ends have for grants.
   Grant& grantPlace(uint64_t index) { return reinterpret_cast<Grant*>(grants_.data())[index % kGrants]; }
   ibv_sge grantPiece(uint64_t index);
+
+  // Somebody has asked for the descriptor that tells of all that happens; from now on also of this one.
+  bool sleeps() const { return static_cast<bool>(epoll_); }
+  Status wakeOn(int fd);
 
   Result<View> viewOf(uint64_t index);
   // The bounce buffer of a message if it has one.

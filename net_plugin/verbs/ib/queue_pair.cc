@@ -102,11 +102,11 @@ ibv_ah_attr QueuePair::pathTo(const Offer& peer) const {
   return path;
 }
 
-Status QueuePair::connect(const Offer& peer, bool writable) {
+Status QueuePair::connect(const Offer& peer, unsigned access) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = static_cast<uint8_t>(device_.port().number);
-  attributes.qp_access_flags = writable ? IBV_ACCESS_REMOTE_WRITE : 0;
+  attributes.qp_access_flags = access;
   BPS_TRY(modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                  "ibv_modify_qp to INIT"));
   return toReady(peer);

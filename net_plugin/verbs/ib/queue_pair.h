@@ -18,14 +18,15 @@ class QueuePair {
   ~QueuePair();  // afterwards the device touches no memory for it
 
   Offer offer() const;
-  // To the queue pair that the peer offered. `writable`: it may write into memory whose key it was given.
-  Status connect(const Offer& peer, bool writable);
+  // To the queue pair that the peer offered, which gets these rights (IBV_ACCESS_...) to memory whose key it was given.
+  Status connect(const Offer& peer, unsigned access);
 
   const Depths& depths() const { return depths_; }
   // How to send this many bytes: small ones travel with the request, so the device need not fetch them.
-  unsigned sendFlags(uint64_t bytes) const {
+  // The CPU puts them there, so not those of a GPU.
+  unsigned sendFlags(uint64_t bytes, bool onGpu = false) const {
     const unsigned flags = IBV_SEND_SIGNALED;
-    return bytes <= inlineBytes_ ? flags | IBV_SEND_INLINE : flags;
+    return bytes <= inlineBytes_ && !onGpu ? flags | IBV_SEND_INLINE : flags;
   }
   Status send(ibv_send_wr& request);
   Status receive(uint64_t id, const ibv_sge& place);  // of no bytes: for what comes without data

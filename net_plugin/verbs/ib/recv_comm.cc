@@ -42,6 +42,36 @@ Status RecvComm::sendGrant(const Request& request, const View& view) {
   return {};
 }
 
+// The word that the last message has come may be followed by the peer's end, so this asks for no living connection.
+Result<Request*> RecvComm::flush(void* data, size_t bytes, void* memory) {
+  auto* known = static_cast<Registration*>(memory);
+  if (known == nullptr || !known->onGpu || bytes == 0) return nullptr;
+  if (!known->covers(data, bytes))
+    return failure(Code::kInvalidArgument, "a flush of {} bytes at {:#x}: the memory that it names is {:#x} to {:#x}",
+                   bytes, reinterpret_cast<uintptr_t>(data), known->begin, known->end);
+  if (!flusher_) {
+    flusher_ = BPS_TRY(Flusher::create(device()));
+    if (sleeps()) BPS_TRY(wakeOn(flusher_->eventFd()));
+  }
+  Request* request = BPS_TRY(flusher_->read(static_cast<uint8_t*>(data), *known));
+  if (request == nullptr)
+    return failure(Code::kInvalidUsage, "more than {} flushes are under way", RequestRing::kCapacity);
+  return request;
+}
+
+Result<int> RecvComm::waitFd() {
+  const bool slept = sleeps();
+  const int fd = BPS_TRY(QueueComm::waitFd());
+  if (!slept && flusher_) BPS_TRY(wakeOn(flusher_->eventFd()));
+  return fd;
+}
+
+Result<bool> RecvComm::arm() {
+  const bool flushed = flusher_ != nullptr && BPS_TRY(flusher_->arm());
+  if (flushed) return true;
+  return QueueComm::arm();
+}
+
 // False: not now, the queues are full.
 Result<bool> RecvComm::grantNext() {
   const Request& request = requests().at(granted_);

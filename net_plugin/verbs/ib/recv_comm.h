@@ -1,5 +1,6 @@
 // RecvComm: the receiving end of a verbs connection. Every receive is granted to the sender in the order of posting.
 #pragma once
+#include "net_plugin/verbs/ib/memory/flusher.h"
 #include "net_plugin/verbs/ib/queue_comm.h"
 
 namespace bps::plugin::verbs {
@@ -10,6 +11,9 @@ class RecvComm final : public QueueComm {
   ~RecvComm() override;
 
   Status start() override;
+  Result<Request*> flush(void* data, size_t bytes, void* memory) override;
+  Result<int> waitFd() override;
+  Result<bool> arm() override;
 
  protected:
   Status completed(const ibv_wc& completion) override;
@@ -19,6 +23,8 @@ class RecvComm final : public QueueComm {
   int access() const override {
     return terms().write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
   }
+
+  int accessOnGpu() const override { return access() | IBV_ACCESS_REMOTE_READ; }  // for Flusher
 
  private:
   Result<bool> grantNext();
@@ -32,6 +38,7 @@ class RecvComm final : public QueueComm {
   size_t placesPosted_ = 0;      // by SEND: receives that the device has
   size_t pieces_ = 0, got_ = 0;  // by SEND: of the front message
   std::optional<Notice> tooLarge_;
+  std::unique_ptr<Flusher> flusher_;  // made at the first flush: who uses no GPU memory needs none
 };
 
 }  // namespace bps::plugin::verbs

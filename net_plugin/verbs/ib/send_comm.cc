@@ -53,7 +53,7 @@ Status SendComm::postPiece(const Request& request, const Grant& grant, size_t pi
   piece.wr_id = next_ << 1 | (last ? 1 : 0);
   piece.sg_list = &place;
   piece.num_sge = length > 0 ? 1 : 0;
-  piece.send_flags = queue().sendFlags(length);
+  piece.send_flags = queue().sendFlags(length, view_.onGpu);
   piece.opcode = IBV_WR_SEND;
   if (terms().write) {
     piece.opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;

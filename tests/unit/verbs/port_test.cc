@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "net_plugin/verbs/peer_memory.h"
+
 namespace bps::plugin::verbs {
 namespace {
 
@@ -91,6 +93,14 @@ TEST_F(Tree, IsRead) {
 }
 
 TEST_F(Tree, MayBeMissing) { EXPECT_TRUE(readPorts(root_ / "nothing").empty()); }
+
+TEST_F(Tree, PeerMemory) {
+  EXPECT_EQ(peerMemoryModule(root_), "");
+  put("kernel/mm/memory_peers/nv_mem/version", "1.3");
+  EXPECT_EQ(peerMemoryModule(root_), "nv_peer_mem");
+  put("module/nvidia_peermem/version", "550.54");
+  EXPECT_EQ(peerMemoryModule(root_), "nvidia_peermem");
+}
 
 }  // namespace
 }  // namespace bps::plugin::verbs

@@ -61,6 +61,13 @@ std::string whyNot(Comm& comm, Request& request) {
   return std::move(tested).value().done ? "it is done" : "it is not done yet";
 }
 
+// What is done soon; else why not.
+std::string soon(Comm& comm, Request& request) {
+  std::string told = whyNot(comm, request);
+  for (int i = 0; i < 10 && told == "it is not done yet"; ++i) told = whyNot(comm, request);
+  return told;
+}
+
 class Way : public SoftVerbs, public ::testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
@@ -75,7 +82,7 @@ class Way : public SoftVerbs, public ::testing::WithParamInterface<bool> {
     std::vector<Request*> sends, receives;
     std::vector<std::pair<Comm*, void*>> registered;
     const auto post = [&](Comm& comm, std::vector<uint8_t>& bytes) {
-      void* memory = known ? valueOf(comm.registerMemory(bytes.data(), bytes.size())) : nullptr;
+      void* memory = known ? valueOf(comm.registerMemory({bytes.data(), bytes.size()})) : nullptr;
       if (known) registered.emplace_back(&comm, memory);
       return valueOf(comm.post(bytes.data(), bytes.size(), memory));
     };
@@ -176,6 +183,101 @@ TEST_P(Way, WhatAPeerReceivedBeforeItClosedIsSent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(By, Way, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
+
+// Memory of a GPU: out of it and into it, flushed where it arrived, and the CPU never touches it.
+class OnGpu : public Way {
+ protected:
+  static constexpr size_t kHalf = 40000;
+
+  void open(const std::string& peerMemory) {
+    close();
+    Settings settings;
+    settings.write = GetParam();
+    settings.peerMemory = peerMemory;
+    device_ = world_.open(settings);
+  }
+  // A message of each of these sizes, from the first half of the memory into the second.
+  void pass(const std::vector<size_t>& sizes, int dmaBuf) {
+    world_.attach(memory_);
+    connect(*device_);
+    const Memory all{.data = memory_.data(), .bytes = memory_.size(), .onGpu = true, .dmaBuf = dmaBuf};
+    void* sending = valueOf(sender_->registerMemory(all));
+    void* receiving = valueOf(receiver_->registerMemory(all));
+    for (const size_t size : sizes) {
+      const std::vector<uint8_t> bytes = test::randomBytes(size, static_cast<unsigned>(size));
+      std::copy(bytes.begin(), bytes.end(), memory_.live());
+      uint8_t* target = memory_.data() + kHalf;
+      Request* receive = valueOf(receiver_->post(target, size, receiving));
+      ASSERT_FALSE(valueOf(receiver_->test(*receive)).done);
+      Request* send = valueOf(sender_->post(memory_.data(), size, sending));
+      ASSERT_EQ(soon(*sender_, *send), "it is done");
+      ASSERT_EQ(soon(*receiver_, *receive), "it is done");
+      Request* flush = valueOf(receiver_->flush(target, size, receiving));
+      ASSERT_NE(flush, nullptr);
+      EXPECT_TRUE(valueOf(receiver_->arm())) << "sleeps, though a flush has ended";
+      ASSERT_EQ(soon(*flush->comm, *flush), "it is done");
+      ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), memory_.live() + kHalf)) << "message of " << size;
+    }
+    sender_->deregisterMemory(sending);
+    receiver_->deregisterMemory(receiving);
+  }
+
+  soft::GpuMemory memory_{2 * kHalf};
+};
+
+TEST_P(OnGpu, ByItsAddress) {
+  open("nvidia_peermem");
+  EXPECT_EQ(device_->pointers(), 3);
+  pass({1, 64, 100, kPiece, 3 * kPiece + 1, kHalf}, -1);
+  EXPECT_EQ(world_.flushes(), 6U);
+}
+
+TEST_P(OnGpu, AsADmaBuf) {
+  world_.takeDmaBufs();
+  open("");
+  EXPECT_EQ(device_->pointers(), 5);
+  pass({1, kHalf}, soft::World::kDmaBuf);
+  close();
+  EXPECT_EQ(world_.registrations(), 0U);
+  EXPECT_EQ(world_.queuePairs(), 0U);
+}
+
+TEST_P(OnGpu, AFlushNeedsNoPeer) {
+  open("nvidia_peermem");
+  connect(*device_);
+  void* memory = valueOf(receiver_->registerMemory({.data = memory_.data(), .bytes = 100, .onGpu = true}));
+  Request* flush = valueOf(receiver_->flush(memory_.data(), 100, memory));
+  sender_.reset();
+  world_.fail(kReceiver);
+  EXPECT_EQ(soon(*flush->comm, *flush), "it is done");
+  std::vector<uint8_t> host(100);
+  void* hosts = valueOf(receiver_->registerMemory({host.data(), host.size()}));
+  EXPECT_EQ(valueOf(receiver_->flush(host.data(), 100, hosts)), nullptr) << "memory of the host needs none";
+  EXPECT_EQ(valueOf(receiver_->flush(host.data(), 100, nullptr)), nullptr);
+}
+
+TEST_P(OnGpu, WhatCannotBeIsNamed) {
+  using ::testing::HasSubstr;
+  open("");
+  connect(*device_);
+  const Memory byAddress{.data = memory_.data(), .bytes = 100, .onGpu = true};
+  const Memory asDmaBuf{.data = memory_.data(), .bytes = 100, .onGpu = true, .dmaBuf = soft::World::kDmaBuf};
+  EXPECT_THAT(sender_->registerMemory(byAddress).error().message(), HasSubstr("load nvidia_peermem"));
+  EXPECT_THAT(sender_->registerMemory(asDmaBuf).error().message(), HasSubstr("takes no GPU memory by dma-buf"));
+  world_.takeDmaBufs();
+  open("nvidia_peermem");
+  connect(*device_);
+  EXPECT_THAT(
+      sender_->registerMemory({.data = memory_.data(), .bytes = 100, .onGpu = true, .dmaBuf = 7}).error().message(),
+      HasSubstr("registering 100 bytes of GPU memory"));
+  void* memory = valueOf(receiver_->registerMemory(byAddress));
+  EXPECT_THAT(receiver_->flush(memory_.data() + 1, 100, memory).error().message(), HasSubstr("a flush of 100 bytes"));
+  Request* beyond = valueOf(receiver_->post(memory_.data() + 1, 100, memory));
+  EXPECT_THAT(soon(*receiver_, *beyond), HasSubstr("lies not in the GPU memory that was registered for it"));
+}
+
+INSTANTIATE_TEST_SUITE_P(By, OnGpu, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
 // A peer that knows the token, and does as it likes: its queue pair is moved by hand.

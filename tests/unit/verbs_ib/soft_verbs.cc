@@ -2,21 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 
 namespace bps::plugin::verbs::soft {
 namespace {
 
 // The one that is alive: the library's functions are told of no other.
 World* world = nullptr;
-
-std::vector<uint8_t> bytesOf(const ibv_send_wr& request) {
-  if (request.num_sge == 0) return {};
-  const auto* data = reinterpret_cast<const uint8_t*>(request.sg_list->addr);
-  return {data, data + request.sg_list->length};
-}
 
 int pollQueue(ibv_cq* cq, int most, ibv_wc* out) {
   auto& done = static_cast<Queue*>(cq)->done;
@@ -40,7 +36,12 @@ Library makeLibrary() {
   };
   library.deallocPd = [](ibv_pd*) { return 0; };
   library.closeDevice = [](ibv_context*) { return 0; };
-  library.regMr = [](ibv_pd* domain, void* data, size_t bytes, int) { return world->add(domain, data, bytes); };
+  library.regMr = [](ibv_pd* domain, void* data, size_t bytes, int access) {
+    return world->add(domain, data, bytes, access);
+  };
+  library.regDmaBufMr = [](ibv_pd* domain, uint64_t, size_t bytes, uint64_t address, int fd, int access) {
+    return world->addDmaBuf(domain, address, bytes, fd, access);
+  };
   library.deregMr = [](ibv_mr* region) {
     world->remove(region);
     return 0;
@@ -119,10 +120,44 @@ std::unique_ptr<OpenDevice> World::open(const Settings& settings) {
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
 
-ibv_mr* World::add(ibv_pd* domain, void* data, size_t bytes) {
+GpuMemory::GpuMemory(size_t bytes) : bytes_(bytes) {
+  const int file = ::memfd_create("gpu", MFD_CLOEXEC);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
+  dead_ = static_cast<uint8_t*>(::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0));
+  live_ = static_cast<uint8_t*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  if (dead_ == MAP_FAILED || live_ == MAP_FAILED) std::abort();
+  ::close(file);
+}
+
+GpuMemory::~GpuMemory() {
+  ::munmap(dead_, bytes_);
+  ::munmap(live_, bytes_);
+}
+
+ibv_mr* World::add(ibv_pd* domain, void* data, size_t bytes, int access) {
   const uint32_t key = nextKey_++;
-  return regions_.emplace(key, std::make_unique<ibv_mr>(ibv_mr{&context_, domain, data, bytes, 0, key, key}))
-      .first->second.get();
+  const ibv_mr region{&context_, domain, data, bytes, 0, key, key};
+  return regions_.emplace(key, std::make_unique<Region>(Region{region, access})).first->second.get();
+}
+
+ibv_mr* World::addDmaBuf(ibv_pd* domain, uint64_t address, size_t bytes, int fd, int access) {
+  errno = !takesDmaBufs_ ? EOPNOTSUPP : fd != kDmaBuf ? EBADF : 0;
+  return errno != 0 ? nullptr : add(domain, reinterpret_cast<void*>(address), bytes, access);
+}
+
+// Where this process finds what the device finds there.
+uint8_t* World::reach(uint64_t address) const {
+  auto* data = reinterpret_cast<uint8_t*>(address);
+  const bool onGpu = gpu_ != nullptr && data >= gpu_->data() && data < gpu_->data() + gpu_->size();
+  return onGpu ? gpu_->live() + (data - gpu_->data()) : data;
+}
+
+// What travels with the request is put there by the CPU.
+std::vector<uint8_t> World::bytesOf(const ibv_send_wr& request) const {
+  if (request.num_sge == 0) return {};
+  const bool byCpu = (request.send_flags & IBV_SEND_INLINE) != 0;
+  const auto* data = byCpu ? reinterpret_cast<const uint8_t*>(request.sg_list->addr) : reach(request.sg_list->addr);
+  return {data, data + request.sg_list->length};
 }
 
 void World::remove(ibv_mr* region) { regions_.erase(region->lkey); }
@@ -146,9 +181,9 @@ void World::fail(uint32_t number) {
   complete(*pairs_.at(number), completion);
 }
 
-bool World::mayWrite(uint64_t address, size_t bytes, uint32_t key) const {
+bool World::may(int access, uint64_t address, size_t bytes, uint32_t key) const {
   const auto found = regions_.find(key);
-  if (found == regions_.end()) return false;
+  if (found == regions_.end() || (found->second->access & access) == 0) return false;
   const auto begin = reinterpret_cast<uintptr_t>(found->second->addr);
   return address >= begin && bytes <= found->second->length && address - begin <= found->second->length - bytes;
 }
@@ -168,8 +203,8 @@ bool World::deliver(Pair& from, const Waiting& message) {
   if (message.request.opcode != IBV_WR_RDMA_WRITE && to.receives.empty()) return false;
   if (writes && !message.bytes.empty()) {
     const auto& target = message.request.wr.rdma;
-    if (mayWrite(target.remote_addr, message.bytes.size(), target.rkey))
-      std::memcpy(reinterpret_cast<void*>(target.remote_addr), message.bytes.data(), message.bytes.size());
+    if (may(IBV_ACCESS_REMOTE_WRITE, target.remote_addr, message.bytes.size(), target.rkey))
+      std::memcpy(reach(target.remote_addr), message.bytes.data(), message.bytes.size());
     else sent.status = IBV_WC_REM_ACCESS_ERR;
   }
   if (message.request.opcode != IBV_WR_RDMA_WRITE && sent.status == IBV_WC_SUCCESS) {
@@ -182,14 +217,29 @@ bool World::deliver(Pair& from, const Waiting& message) {
     received.imm_data = message.request.imm_data;
     if (!writes && message.bytes.size() > receive.place.length) received.status = IBV_WC_LOC_LEN_ERR;
     else if (!writes && !message.bytes.empty())
-      std::memcpy(reinterpret_cast<void*>(receive.place.addr), message.bytes.data(), message.bytes.size());
+      std::memcpy(reach(receive.place.addr), message.bytes.data(), message.bytes.size());
     complete(to, received);
   }
   if (acknowledges_ || sent.status != IBV_WC_SUCCESS) complete(from, sent);
   return true;
 }
 
+// Of what lies here: true when the pair is connected to itself and may.
+bool World::readBack(Pair& from, const ibv_send_wr& request) {
+  const auto& source = request.wr.rdma;
+  ++flushes_;
+  return from.peer == from.qp_num &&
+         may(IBV_ACCESS_REMOTE_READ, source.remote_addr, request.sg_list->length, source.rkey);
+}
+
 int World::send(Pair& from, const ibv_send_wr& request) {
+  if (request.opcode == IBV_WR_RDMA_READ) {
+    ibv_wc completion{};
+    completion.wr_id = request.wr_id;
+    completion.status = readBack(from, request) ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
+    complete(from, completion);
+    return 0;
+  }
   Waiting message{request, bytesOf(request)};
   if (message.bytes.size() > pieceBytes_) return EINVAL;
   if (from.waiting.empty() && deliver(from, message)) return 0;

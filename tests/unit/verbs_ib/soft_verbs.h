@@ -31,6 +31,23 @@ struct Pair : ibv_qp {
   std::deque<Waiting> waiting;
 };
 
+// Memory that devices reach and the CPU does not: what touches it but through `live` ends the process.
+class GpuMemory {
+ public:
+  explicit GpuMemory(size_t bytes);
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
+  ~GpuMemory();
+
+  uint8_t* data() const { return dead_; }  // its address
+  uint8_t* live() const { return live_; }  // where a test finds its bytes
+  size_t size() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+  uint8_t *dead_ = nullptr, *live_ = nullptr;
+};
+
 class World {
  public:
   explicit World(uint64_t pieceBytes);
@@ -45,6 +62,12 @@ class World {
   size_t notReady() const { return notReady_; }
   size_t registrations() const { return regions_.size(); }
   size_t queuePairs() const { return pairs_.size(); }
+  // GPU memory is known as a dma-buf of this number, or not at all: -1.
+  static constexpr int kDmaBuf = 1000;
+  void takeDmaBufs() { takesDmaBufs_ = true; }
+  // What the device reaches of a GPU from now on.
+  void attach(const GpuMemory& memory) { gpu_ = &memory; }
+  size_t flushes() const { return flushes_; }
   // From now on senders are not told that their messages arrived, until complain().
   void keepAcknowledgements() { acknowledges_ = false; }
   // The pair's next completion is a failure, as after answers that never came.
@@ -52,14 +75,21 @@ class World {
 
   int send(Pair& from, const ibv_send_wr& request);
   int receive(Pair& pair, const ibv_recv_wr& request);
-  ibv_mr* add(ibv_pd* domain, void* data, size_t bytes);
+  ibv_mr* add(ibv_pd* domain, void* data, size_t bytes, int access);
+  ibv_mr* addDmaBuf(ibv_pd* domain, uint64_t address, size_t bytes, int fd, int access);
   void remove(ibv_mr* region);
   Pair* makePair(ibv_pd* domain, const ibv_qp_init_attr& attributes);
   void drop(Pair* pair);
 
  private:
   bool deliver(Pair& from, const Waiting& message);
-  bool mayWrite(uint64_t address, size_t bytes, uint32_t key) const;
+  struct Region : ibv_mr {
+    int access = 0;
+  };
+  bool may(int access, uint64_t address, size_t bytes, uint32_t key) const;
+  uint8_t* reach(uint64_t address) const;
+  std::vector<uint8_t> bytesOf(const ibv_send_wr& request) const;
+  bool readBack(Pair& from, const ibv_send_wr& request);
   static void complete(Pair& pair, ibv_wc completion);
 
   ibv_device device_{};
@@ -68,10 +98,12 @@ class World {
   Library library_;
   uint64_t pieceBytes_;
   std::map<uint32_t, std::unique_ptr<Pair>> pairs_;
-  std::map<uint32_t, std::unique_ptr<ibv_mr>> regions_;
+  std::map<uint32_t, std::unique_ptr<Region>> regions_;
   uint32_t nextNumber_ = 1, nextKey_ = 1;
   size_t notReady_ = 0;
-  bool acknowledges_ = true;
+  bool acknowledges_ = true, takesDmaBufs_ = false;
+  const GpuMemory* gpu_ = nullptr;
+  size_t flushes_ = 0;
 };
 
 }  // namespace bps::plugin::verbs::soft

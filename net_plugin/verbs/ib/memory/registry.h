@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "net_plugin/comm.h"
 #include "net_plugin/verbs/ib/library.h"
 #include "src/base/mutex.h"
 
@@ -15,27 +16,36 @@ struct Registration {
   ibv_mr* region = nullptr;
   uintptr_t begin = 0, end = 0;
   int access = 0;
+  bool onGpu = false;
   size_t users = 0;
 
   uint32_t localKey() const { return region->lkey; }
   uint32_t remoteKey() const { return region->rkey; }
+  bool covers(const void* data, size_t bytes) const {
+    const auto first = reinterpret_cast<uintptr_t>(data);
+    return first >= begin && first + bytes <= end;
+  }
 };
 
 class Registry {
  public:
-  Registry(const Library& library, ibv_pd* domain, std::string device)
-      : library_(library), domain_(domain), device_(std::move(device)) {}
+  // `pointers`: NCCL's bits for the kinds of memory that the device takes.
+  Registry(const Library& library, ibv_pd* domain, std::string device, int pointers)
+      : library_(library), domain_(domain), device_(std::move(device)), pointers_(pointers) {}
 
-  Result<Registration*> add(void* data, size_t bytes, int access);
+  Result<Registration*> add(const Memory& memory, int access);
   // Null is nothing to release.
   void release(Registration* registration);
 
  private:
-  Registration* find(uintptr_t begin, uintptr_t end, int access) BPS_REQUIRES(mutex_);
+  Registration* find(const Registration& wanted) BPS_REQUIRES(mutex_);
+  Result<ibv_mr*> registerOnGpu(const Memory& memory, const Registration& wanted);
+  Result<ibv_mr*> registerOnHost(const Registration& wanted);
 
   const Library& library_;
   ibv_pd* domain_;
   std::string device_;
+  int pointers_;
   Mutex mutex_;
   std::multimap<uintptr_t, std::unique_ptr<Registration>> registrations_ BPS_GUARDED_BY(mutex_);  // by their begin
 };
