@@ -70,6 +70,8 @@ struct Api {
   int (*memHostRegister)(void* memory, size_t bytes, unsigned flags) = nullptr;
   int (*memHostUnregister)(void* memory) = nullptr;
   int (*memHostGetDevicePointer)(Address* address, void* memory, unsigned flags) = nullptr;
+  int (*memGetHandleForAddressRange)(void* handle, Address memory, size_t bytes, int type,
+                                     unsigned long long flags) = nullptr;
   int (*memcpyAsync)(Address to, Address from, size_t bytes, Stream stream) = nullptr;
   int (*pointerGetAttributes)(unsigned count, const int* attributes, void** values, Address pointer) = nullptr;
 };
@@ -111,6 +113,7 @@ void forEachFunction(ApiType& api, Use&& use) {
   use("cuMemHostRegister_v2", api.memHostRegister);
   use("cuMemHostUnregister", api.memHostUnregister);
   use("cuMemHostGetDevicePointer_v2", api.memHostGetDevicePointer);
+  use("cuMemGetHandleForAddressRange", api.memGetHandleForAddressRange);
   use("cuMemcpyAsync", api.memcpyAsync);
   use("cuPointerGetAttributes", api.pointerGetAttributes);
 }

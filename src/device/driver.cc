@@ -19,8 +19,10 @@ Status load(Api& api) {
   const char* missing = nullptr;
   forEachFunction(api, [&](const char* name, auto& function) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    // Older drivers lack this one; StreamGates does without.
-    if (function == nullptr && std::string_view(name) != "cuStreamWaitValue32_v2") missing = name;
+    // Older drivers lack these; StreamGates and GpuMemory do without.
+    const bool optional =
+        std::string_view(name) == "cuStreamWaitValue32_v2" || std::string_view(name) == "cuMemGetHandleForAddressRange";
+    if (function == nullptr && !optional) missing = name;
   });
   if (missing != nullptr) return failure(Code::kUnhandledCuda, "the CUDA driver is too old, it has no {}", missing);
   int count = 0;

@@ -69,6 +69,7 @@ int properties(int device, abi::PropertiesV12* out) {
   const int code = real->head.getProperties(device, out);
   if (has("unwritten_speed")) out->speed = speed == 0 ? 1000 : speed;
   if (has("no_receives")) out->maxRecvs = 0;
+  if (has("claims_gpu")) out->ptrSupport |= abi::kPtrCuda;
   if (grouping()) out->maxRecvs = broken::kMostGrouped;
   return code;
 }

@@ -42,7 +42,7 @@ class Arena {
   Arena() {
     const int file = ::memfd_create("double-of-device-memory", MFD_CLOEXEC);
     if (file < 0 || ::ftruncate(file, static_cast<off_t>(kBytes)) != 0) std::abort();
-    dead_ = map(file, PROT_NONE);
+    dead_ = map(file, setting("FAKE_CUDA_PEER_MEMORY", 0) != 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
     live_ = map(file, PROT_READ | PROT_WRITE);
     ::close(file);
   }

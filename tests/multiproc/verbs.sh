@@ -14,7 +14,7 @@ if [ "${1:-}" != --inside ]; then
   "$vm" bash "$0" --inside "$(realpath "${1:-build}")" "$long" > "$said" || status=$?
   cat "$said"
   if [ "$status" = 124 ] && [ "$long" != 1 ]; then
-    echo "the virtual machine is too slow here: after $VM_SECONDS s $(grep -c '^done: ' "$said") of 6 parts were done (BPS_TEST_LONG=1 gives it more)"
+    echo "the virtual machine is too slow here: after $VM_SECONDS s $(grep -c '^done: ' "$said") of 7 parts were done (BPS_TEST_LONG=1 gives it more)"
     exit 77
   fi
   exit "$status"
@@ -78,6 +78,22 @@ settings() {
   says 'TCP device roce0' NCCL_IB_DISABLE=1
 }
 
+# GPU memory, as far as it goes without a GPU: the double of CUDA has memory that can be pinned, and the kernel says that
+# the module is there by which NICs reach a GPU's.
+with_gpu_memory() {
+  unshare -m sh -c 'mount -t tmpfs none /sys/module && mkdir /sys/module/nvidia_peermem && exec "$@"' sh \
+    env LD_LIBRARY_PATH="$BUILD/tests/fake_cuda" FAKE_CUDA_PEER_MEMORY=1 timeout 60 "$@"
+}
+gpu_memory() {
+  local write out=$WORK/out.gpu
+  for write in 1 0; do
+    BPS_IB_WRITE=$write NCCL_SHM_DISABLE=0 with_gpu_memory "$check" "$ours" -v --device 0 --only properties,flush,gpu-memory --timeout 30 > "$out" 2>&1 ||
+      fail "GPU memory, BPS_IB_WRITE=$write: $(grep -v '^PASS' "$out" | tail -n 10)"
+    grep -q '^PASS  gpu-memory *by address' "$out" || fail "no GPU memory was sent: $(tail -n 5 "$out")"
+    grep -q 'rxe0:1.*GPU memory by nvidia_peermem' "$out" || fail "the log does not name the way: $(tail -n 5 "$out")"
+  done
+}
+
 # sum NAME=VALUE...: puts the checksum of an all-reduce's result into SUM.
 sum() {
   BPS_DEBUG=INFO env "$@" "$BIN/bps-run" -n 2 -s 1 -- "$BIN/bps-perf" --model lenet5 -d bfloat16 -n 2 -w 0 \
@@ -114,6 +130,7 @@ killed() {
 (conformance) &
 (
   settings && done_with settings
+  gpu_memory && done_with "GPU memory"
   all_reduce && done_with all-reduce
   killed && done_with "a killed rank"
 ) &

@@ -45,7 +45,7 @@ void declare(CommandLine& line, CheckOptions& options, Words& words) {
 
 std::vector<const Rule*> allRules() {
   std::vector<const Rule*> all;
-  for (std::span<const Rule> rules : {setupRules(), messageRules(), failureRules(), measurements()})
+  for (std::span<const Rule> rules : {setupRules(), messageRules(), gpuRules(), failureRules(), measurements()})
     for (const Rule& rule : rules) all.push_back(&rule);
   return all;
 }

@@ -70,6 +70,7 @@ class TableOf final : public Table {
   int version() const override { return V; }
   std::string name() const override { return head_.name != nullptr ? head_.name : ""; }
   bool canFlush() const override { return head_.iflush != nullptr; }
+  bool canRegisterDmaBuf() const override { return head_.regMrDmaBuf != nullptr; }
   const bpsNetWait_v1_t* wait() const override { return wait_; }
 
   const char* missing(bool ready) const override { return abi::missingMember(*table_, ready); }
@@ -145,6 +146,11 @@ class TableOf final : public Table {
   int regMr(void* comm, void* data, size_t bytes, void** memory) override {
     const Watched watched(Call::kRegMr);
     return head_.regMr(comm, data, bytes, abi::kPtrHost, memory);
+  }
+  int regGpuMr(void* comm, const Piece& region, int dmaBuf, void** memory) override {
+    const Watched watched(Call::kRegMr);
+    if (dmaBuf < 0) return head_.regMr(comm, region.data, region.bytes, abi::kPtrCuda, memory);
+    return head_.regMrDmaBuf(comm, region.data, region.bytes, abi::kPtrCuda, 0, dmaBuf, memory);
   }
   int deregMr(void* comm, void* memory) override {
     const Watched watched(Call::kDeregMr);

@@ -44,6 +44,7 @@ class Table {
   // The first member that NCCL calls without looking and that is null, or null itself. Before init: `name` and `init`.
   virtual const char* missing(bool initialised) const = 0;
   virtual bool canFlush() const = 0;
+  virtual bool canRegisterDmaBuf() const = 0;
   // How to sleep on its connections; null: it does not say.
   virtual const bpsNetWait_v1_t* wait() const = 0;
   bool hasContexts() const { return version() >= 11; }
@@ -58,6 +59,8 @@ class Table {
   virtual int connect(void* context, int device, void* handle, void** comm) = 0;
   virtual int accept(void* listener, void** comm) = 0;
   virtual int regMr(void* comm, void* data, size_t bytes, void** memory) = 0;
+  // GPU memory: as a dma-buf, or by its address where that is -1.
+  virtual int regGpuMr(void* comm, const Piece& region, int dmaBuf, void** memory) = 0;
   virtual int deregMr(void* comm, void* memory) = 0;
   virtual int isend(void* comm, const Piece& piece, void** request) = 0;
   virtual int irecv(void* comm, std::span<const Piece> pieces, void** request) = 0;

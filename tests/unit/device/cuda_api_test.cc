@@ -61,6 +61,9 @@ BPS_SAME(memFree, cuMemFree);
 BPS_SAME(memHostRegister, cuMemHostRegister);
 BPS_SAME(memHostUnregister, cuMemHostUnregister);
 BPS_SAME(memHostGetDevicePointer, cuMemHostGetDevicePointer);
+#if CUDA_VERSION >= 11070
+BPS_SAME(memGetHandleForAddressRange, cuMemGetHandleForAddressRange);
+#endif
 BPS_SAME(memcpyAsync, cuMemcpyAsync);
 BPS_SAME(pointerGetAttributes, cuPointerGetAttributes);
 

@@ -28,6 +28,7 @@ struct Rule {
 
 std::span<const Rule> setupRules();  // the first two: `init` and `properties`
 std::span<const Rule> messageRules();
+std::span<const Rule> gpuRules();
 std::span<const Rule> failureRules();
 std::span<const Rule> measurements();
 

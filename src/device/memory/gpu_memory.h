@@ -1,0 +1,33 @@
+// GpuMemory: memory on a CUDA device that other devices of the machine may reach: it begins and ends at the borders
+// that their drivers want. The CPU may not touch it.
+#pragma once
+#include <memory>
+
+#include "src/base/fd.h"
+#include "src/device/device.h"
+
+namespace bps::cuda {
+
+class GpuMemory {
+ public:
+  static Result<std::unique_ptr<GpuMemory>> create(const Device& device, size_t bytes);
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
+  // Nothing may be under way in it.
+  ~GpuMemory();
+
+  uint8_t* data() const { return data_; }
+  size_t size() const { return bytes_; }
+  // The kernel's name for all of it; none where the driver or the kernel cannot.
+  UniqueFd dmaBuf() const;
+
+ private:
+  GpuMemory(const Device& device, Address allocation, size_t bytes);
+
+  const Device& device_;
+  Address allocation_;
+  uint8_t* data_;
+  size_t bytes_;
+};
+
+}  // namespace bps::cuda
