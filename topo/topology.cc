@@ -51,6 +51,14 @@ NodeId Topology::switchOf(NodeId gpu) const {
   return nodes_[parent].kind == NodeKind::kSwitch ? parent : gpu;
 }
 
+bool Topology::underOneSwitch(NodeId one, NodeId other) const {
+  const auto above = [&](NodeId id) { return nodes_[id].parent; };
+  for (NodeId head = above(one); head != kNoNode && nodes_[head].kind == NodeKind::kSwitch; head = above(head))
+    for (NodeId id = above(other); id != kNoNode && nodes_[id].kind == NodeKind::kSwitch; id = above(id))
+      if (id == head) return true;
+  return false;
+}
+
 bool Topology::besideNic(NodeId gpu) const {
   for (NodeId id = gpu; id != kNoNode && uplinks_[id] != kNoLink; id = nodes_[id].parent)
     if (sharedWithNic_[uplinks_[id]]) return true;

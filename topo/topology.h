@@ -97,6 +97,7 @@ class Topology {
   NodeId numaOf(NodeId id) const;     // of a device, or of a NUMA node itself
   NodeId switchOf(NodeId gpu) const;  // the switch right above it; the GPU itself where there is none
   bool sharedWithNic(LinkId link) const { return sharedWithNic_[link]; }  // a PCIe link above both a NIC and a GPU
+  bool underOneSwitch(NodeId one, NodeId other) const;                    // nothing but PCIe switches is between them
   bool besideNic(NodeId gpu) const;  // some link of its way to the CPU is shared with a NIC
   SwitchCount countSwitches(const std::vector<NodeId>& gpus) const;
 

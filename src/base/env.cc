@@ -70,6 +70,8 @@ const EnvVar kEnvTable[] = {
     {"NCCL_IB_RETRY_CNT", &Env::ibRetryCount, "", "0 to 7", 0, 7, "RDMA: how often, before the connection fails."},
     {"NCCL_IB_TC", &Env::ibTrafficClass, "", "0 to 255", 0, 255, "RDMA: traffic class of packets."},
     {"NCCL_IB_SL", &Env::ibServiceLevel, "", "0 to 15", 0, 15, "RDMA: service level of packets."},
+    {"BPS_GPUDIRECT", &Env::gpuDirect, "", "0 or 1", 0, 0,
+     "0: buffers on a GPU pass through host memory also where its NIC reaches them (GPUDirect RDMA)."},
     {"BPS_IB_WRITE", &Env::ibWrite, "", "0 or 1", 0, 0,
      "0: RDMA by SEND also where WRITE with immediate works. Then no peer ever writes into this process's memory."},
     {"NCCL_SHM_DISABLE", &Env::shmDisable, "", "0 or 1", 0, 0,

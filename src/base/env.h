@@ -56,6 +56,7 @@ struct Env {  // defaults live here and nowhere else
   int ibTrafficClass = 0;
   int ibServiceLevel = 0;
   bool ibWrite = true;
+  bool gpuDirect = true;
   bool shmDisable = false;
   int socketThreads = -1;
   int socketsPerThread = -1;

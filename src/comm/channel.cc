@@ -55,9 +55,11 @@ Status Channel::prepare() {
     if (parts_.local != nullptr) buffers = &parts_.local->buffers();
     else if (parts_.staged != nullptr) buffers = parts_.staged;
     const auto cancelled = [this] { return stop_.load() || parts_.failure->failed(); };
-    parts.plane = BPS_TRY(DataPlane::connect(
-        {parts_.env, *parts_.control, parts_.plan, parts_.rails, parts_.nic, *buffers, parts_.deadline, cancelled}));
+    parts.plane = BPS_TRY(DataPlane::connect({parts_.env, *parts_.control, parts_.plan, parts_.rails, parts_.nic,
+                                              parts_.plugin, *buffers, parts_.deadline, cancelled}));
     transport_ = parts.plane->transport();
+    if (parts_.gpuObstacle.empty()) parts_.gpuObstacle = parts.plane->gpuObstacle();
+    if (parts_.gpuObstacle.empty() && parts_.staged != nullptr) parts_.staged->reachBy(parts.plane.get());
   } else if (roster.machines.size() > 1 && localRank < parts_.plan.rails) {
     // All who might have had a rail take part in the exchange.
     BPS_TRY(parts_.control->exchange(std::vector<Blob>(roster.endpoints()), parts_.deadline));

@@ -25,7 +25,9 @@ struct ChannelParts {
   JobPlan plan;
   Rails rails;
   NicName nic;
-  std::vector<unsigned> cpus;  // where the thread runs; empty: anywhere
+  std::shared_ptr<net::Plugin> plugin;  // null: to be loaded
+  std::string gpuObstacle;              // why no NIC is to reach the GPU; empty: the one above is near enough
+  std::vector<unsigned> cpus;           // where the thread runs; empty: anywhere
   std::shared_ptr<Doorbell> bell;
   Deadline deadline = Deadline::never();  // of connecting
 };
@@ -39,6 +41,8 @@ class Channel {
 
   const std::shared_ptr<CallProgress>& progress() const { return progress_; }
   const std::string& transport() const { return transport_; }
+  // Why chunks on a GPU pass through host memory; empty: they need not.
+  const std::string& gpuObstacle() const { return parts_.gpuObstacle; }
 
  private:
   explicit Channel(ChannelParts parts) : parts_(std::move(parts)) {}

@@ -125,6 +125,8 @@ Status Communicator::connect(Deadline deadline) {
   parts.plan = plan_;
   parts.rails = rails_;
   parts.nic = nicName();
+  parts.plugin = plugin_;
+  parts.gpuObstacle = gpuObstacle();
   parts.cpus = cpus();
   parts.bell = bell_;
   parts.deadline = deadline;
@@ -139,7 +141,8 @@ Status Communicator::meetLocally(Deadline deadline) {
   const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
   const std::string device = cuda_ != nullptr ? cuda_->busId() : std::string();
   if (machine.ranks.size() == 1) {
-    if (env_.topologySource().empty() && env_.topoDumpFile.empty() && env_.topoCounters.empty()) return {};
+    const bool asked = !env_.topologySource().empty() || !env_.topoDumpFile.empty() || !env_.topoCounters.empty();
+    if (!asked && !BPS_TRY(mayReachGpu())) return {};
     MachineBrief brief = BPS_TRY(briefOf(env_, 1, network));
     brief.devices[0] = device;
     alone_ = std::make_unique<MachineTraffic>(BPS_TRY(MachinePlan::make(brief)), std::vector<LinkMeter::Number*>(), 0);
@@ -182,6 +185,23 @@ Status Communicator::agreeOnRails(Deadline deadline) {
   }
   if (local_ != nullptr) local_->setRails(rails_);
   return {};
+}
+
+Result<bool> Communicator::mayReachGpu() {
+  const Roster& roster = control_->roster();
+  if (cuda_ == nullptr || !env_.gpuDirect || roster.machines.size() == 1) return false;
+  plugin_ = BPS_TRY(net::Plugin::load(env_.netPlugin, roster.jobId));
+  for (int i = 0; i < plugin_->deviceCount(); ++i)
+    if (BPS_TRY(plugin_->device(i)).gpu) return true;
+  return false;
+}
+
+std::string Communicator::gpuObstacle() const {
+  if (cuda_ == nullptr) return "there is no CUDA device";
+  if (!env_.gpuDirect) return "BPS_GPUDIRECT is 0";
+  if (local_ != nullptr) return "what the ranks of this machine give is summed by its CPU";
+  if (alone_ == nullptr) return "no device of the net plugin takes GPU memory";
+  return alone_->plan().gpuObstacle(control_->roster().ranks[membership_.rank].localRank);
 }
 
 // Of the NIC that this rank drives; empty: nobody says which.
@@ -378,6 +398,10 @@ void Communicator::logStart() const {
   logInfo(Subsystem::kInit,
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank(),
           nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), tuning_.limits.unitBytes);
+  const std::string& obstacle = channel_->gpuObstacle();
+  if (cuda_ != nullptr && roster.machines.size() > 1)
+    logInfo(Subsystem::kInit, "rank {}: CUDA device {}: GPUDirect RDMA is {}{}", rank(), cuda_->ordinal(),
+            obstacle.empty() ? "used" : "not used: ", obstacle);
   const RankEntry& self = roster.ranks[rank()];
   if (local_ != nullptr && self.localRank == 0)
     logInfo(Subsystem::kTopo, "{} local ranks, {}", roster.machines[self.machine].ranks.size(),

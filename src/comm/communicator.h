@@ -76,6 +76,9 @@ class Communicator {
   // How the ranks of this machine work together, where it has several or the user asks.
   Status meetLocally(Deadline deadline);
   NicName nicName() const;
+  // The net plugin, where what its devices can do with GPU memory decides whether the machine is looked at.
+  Result<bool> mayReachGpu();
+  std::string gpuObstacle() const;
   std::vector<unsigned> cpus() const;
   MachineTraffic* traffic() const { return local_ != nullptr ? &local_->traffic() : alone_.get(); }
   // BPS_TOPO_COUNTERS, by the leader, once all ranks of the machine have all they have called for.
@@ -101,6 +104,7 @@ class Communicator {
   std::unique_ptr<LocalGroup> local_;
   std::unique_ptr<MachineTraffic> alone_;  // of a rank alone on its machine, where the user asks
   std::unique_ptr<CudaSide> cuda_;         // null: the host only
+  std::shared_ptr<net::Plugin> plugin_;    // null: not asked for yet
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call

@@ -20,6 +20,10 @@ namespace {
 constexpr int kMaxRequestsOfOthers = 8, kMaxRequestsOfOurs = 32;
 constexpr size_t kMaxBytesUnknown = size_t{1} << 30;
 
+GpuWays waysOf(int pointers) {
+  return {.byAddress = (pointers & abi::kPtrCuda) != 0, .asDmaBuf = (pointers & abi::kPtrDmaBuf) != 0};
+}
+
 int ignoreProfilerEvent(void**, int, void*, int64_t, void*) { return abi::kSuccess; }
 
 // Plugins may take it for granted that nobody else is in init or finalize.
@@ -77,6 +81,8 @@ class DriverOf final : public Driver {
     info.name = properties.name != nullptr ? properties.name : "";
     info.pciPath = properties.pciPath != nullptr ? properties.pciPath : "";
     info.speedMbps = properties.speed;
+    if (head_.iflush != nullptr)
+      info.gpu = waysOf(properties.ptrSupport & ~(head_.regMrDmaBuf == nullptr ? abi::kPtrDmaBuf : 0));
     info.maxBytes = kMaxBytesUnknown;
     if constexpr (V >= 9)
       if (properties.maxP2pBytes > 0) info.maxBytes = std::min<size_t>(properties.maxP2pBytes, INT_MAX);
@@ -121,6 +127,18 @@ class DriverOf final : public Driver {
     BPS_TRY(call.outcome(head_.regMr(comm, data, bytes, abi::kPtrHost, &memory), name_, "regMr"));
     return memory;
   }
+  Result<void*> registerGpu(void* comm, const GpuRegion& region, bool asDmaBuf) override {
+    void* memory = nullptr;
+    PluginCall call;
+    if (!asDmaBuf) {
+      const int code = head_.regMr(comm, region.data, region.bytes, abi::kPtrCuda, &memory);
+      BPS_TRY(call.outcome(code, name_, "regMr of GPU memory"));
+    } else {
+      const int code = head_.regMrDmaBuf(comm, region.data, region.bytes, abi::kPtrCuda, 0, region.dmaBuf, &memory);
+      BPS_TRY(call.outcome(code, name_, "regMrDmaBuf"));
+    }
+    return memory;
+  }
   void deregister(void* comm, void* memory) override {
     PluginCall call;
     report(call.outcome(head_.deregMr(comm, memory), name_, "deregMr"));
@@ -149,6 +167,15 @@ class DriverOf final : public Driver {
     if constexpr (V >= 10) code = head_.irecv(comm, 1, &data, &size, &tag, &memory, &phandle, &request);
     else code = head_.irecv(comm, 1, &data, &size, &tag, &memory, &request);
     BPS_TRY(call.outcome(code, name_, "irecv"));
+    return request;
+  }
+
+  Result<void*> flush(void* comm, void* data, size_t bytes, void* memory) override {
+    void* request = nullptr;
+    BPS_TRY(checkSize(bytes));
+    int size = static_cast<int>(bytes);
+    PluginCall call;
+    BPS_TRY(call.outcome(head_.iflush(comm, 1, &data, &size, &memory, &request), name_, "iflush"));
     return request;
   }
 
@@ -214,6 +241,14 @@ std::shared_ptr<Driver> driverOf(void* library, const std::string& path) {
 }
 
 }  // namespace
+
+GpuWays Driver::gpuWays(void* comm, const GpuWays& ofDevice) const {
+  int pointers = 0;
+  if (memory_ == nullptr || !ofDevice) return ofDevice;
+  if (memory_->supported(comm, &pointers) != abi::kSuccess) return {};
+  const GpuWays ways = waysOf(pointers);
+  return {ways.byAddress && ofDevice.byAddress, ways.asDmaBuf && ofDevice.asDmaBuf};
+}
 
 int Driver::waitFd(void* comm) const {
   int fd = -1;

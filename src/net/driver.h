@@ -23,12 +23,16 @@ class Driver {
   virtual Result<void*> connect(int device, Handle& handle) = 0;  // null: not yet
   virtual Result<void*> accept(void* listener) = 0;               // null: not yet
   virtual Result<void*> registerMemory(void* comm, void* data, size_t bytes) = 0;
+  virtual Result<void*> registerGpu(void* comm, const GpuRegion& region, bool asDmaBuf) = 0;
   virtual void deregister(void* comm, void* memory) = 0;
   virtual Result<void*> isend(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: not now
   virtual Result<void*> irecv(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: not now
+  virtual Result<void*> flush(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: nothing to wait for
   virtual Result<Completion> test(void* request) = 0;
   virtual void close(void* raw, RawKind kind) = 0;
 
+  // What a connection of such a device takes.
+  GpuWays gpuWays(void* comm, const GpuWays& ofDevice) const;
   // -1: the plugin cannot wake a sleeper.
   int waitFd(void* comm) const;
   Result<bool> arm(void* comm) const;

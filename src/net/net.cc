@@ -29,6 +29,24 @@ void Comm::deregister(void* memory) {
   driver_->deregister(raw_, memory);
 }
 
+GpuWays Comm::gpuWays(const GpuWays& ofDevice) const { return driver_->gpuWays(raw_, ofDevice); }
+
+// As NCCL: as a dma-buf where both sides know it.
+Result<void*> Comm::registerGpu(const GpuRegion& region, const GpuWays& ways) {
+  const bool asDmaBuf = ways.asDmaBuf && region.dmaBuf >= 0;
+  if (!asDmaBuf && !ways.byAddress)
+    return Status(Code::kInvalidUsage,
+                  "the NIC takes GPU memory as dma-bufs only, which the CUDA driver does not give");
+  void* memory = BPS_TRY(driver_->registerGpu(raw_, region, asDmaBuf));
+  if (memory != nullptr) registered_.push_back(memory);
+  return memory;
+}
+
+Result<Request> Comm::flush(void* data, size_t bytes, void* memory) {
+  awake_ = true;
+  return Request{BPS_TRY(driver_->flush(raw_, data, bytes, memory))};
+}
+
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
   awake_ = true;
   // The interface takes a pointer to non-const for both directions; sending only reads.

@@ -21,11 +21,25 @@ namespace bps::net {
 inline constexpr size_t kHandleBytes = 128;
 using Handle = std::array<uint8_t, kHandleBytes>;
 
+// How memory on a GPU may be registered.
+struct GpuWays {
+  bool byAddress = false, asDmaBuf = false;
+  explicit operator bool() const { return byAddress || asDmaBuf; }
+};
+
+// Memory on a GPU, which the CPU may not touch.
+struct GpuRegion {
+  uint8_t* data = nullptr;
+  size_t bytes = 0;
+  int dmaBuf = -1;  // the kernel's name for all of it; -1: it has none
+};
+
 struct DeviceInfo {
   std::string name;
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
   size_t maxBytes = 0;  // largest single message
+  GpuWays gpu;
 };
 
 // One isend or irecv under way; null means "cannot now, call again".
@@ -54,6 +68,13 @@ class Comm {
   // deregister or close.
   Result<void*> registerMemory(void* data, size_t bytes);
   void deregister(void* memory);
+
+  // What this connection takes, where it is of a device that takes so much: not all of a device need take as much.
+  GpuWays gpuWays(const GpuWays& ofDevice) const;
+  // The same for memory on a GPU, of which messages may then be a part. What has arrived there is seen on the GPU when
+  // its flush is done; a null request: it is.
+  Result<void*> registerGpu(const GpuRegion& region, const GpuWays& ways);
+  Result<Request> flush(void* data, size_t bytes, void* memory);
 
   // Requests complete in the order in which they were posted; test the oldest first. At most maxRequests() at once.
   Result<Request> isend(const void* data, size_t bytes, void* memory);

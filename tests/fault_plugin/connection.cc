@@ -1,5 +1,6 @@
 #include "tests/fault_plugin/connection.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,6 +18,19 @@ void breach(const std::string& what) {
   std::fprintf(stderr, "fault plugin: the caller breaks the rules: %s\n", what.c_str());
   std::abort();
 }
+
+namespace {
+
+// Of the double of CUDA that this process has.
+void reachGpu(Region& region) {
+  const auto alias = reinterpret_cast<void* (*)(const void*)>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
+  if (alias == nullptr) breach("GPU memory, and no double of CUDA in the process");
+  region.gpu = static_cast<uint8_t*>(alias(region.data));
+  if (region.gpu == region.data) breach("host memory registered as a GPU's");
+  region.landed.resize(region.bytes);
+}
+
+}  // namespace
 
 class Connection::Use {
  public:
@@ -50,15 +64,17 @@ Connection::~Connection() {
   if (inner_ != nullptr) driver_->close(inner_, sends_ ? net::RawKind::kSend : net::RawKind::kReceive);
 }
 
-Result<Region*> Connection::registerMemory(void* data, size_t bytes) {
+Result<Region*> Connection::registerMemory(void* data, size_t bytes, bool onGpu) {
   const Use use(*this);
   BPS_TRY(world_->count(Call::kRegMr));
   if (!failure_.ok()) return failure_.clone();
   if (data == nullptr || bytes == 0) breach(fmt::format("regMr of {} bytes at {}", bytes, data));
   auto region = std::make_unique<Region>();
-  region->data = static_cast<const uint8_t*>(data);
+  region->data = static_cast<uint8_t*>(data);
   region->bytes = bytes;
-  region->inner = BPS_TRY(driver_->registerMemory(inner_, data, bytes));
+  if (onGpu && world_->spec().gpuTakes == 0) return Status(Code::kSystem, "injected refusal of GPU memory");
+  if (onGpu) reachGpu(*region);
+  region->inner = BPS_TRY(driver_->registerMemory(inner_, region->place(static_cast<uint8_t*>(data), sends_), bytes));
   Region* handle = region.get();
   regions_[handle] = std::move(region);
   return handle;
@@ -107,14 +123,36 @@ Result<Request*> Connection::post(void* data, size_t bytes, Region* memory) {
   starved_ = dice_.hits(world_->spec().busyChance);
   if (starved_) return nullptr;
   void* region = memory != nullptr ? memory->inner : nullptr;
+  if (bytes > 0) data = memory->place(static_cast<uint8_t*>(data), sends_);
   Result<void*> taken =
       sends_ ? driver_->isend(inner_, data, bytes, region) : driver_->irecv(inner_, data, bytes, region);
   if (!taken.ok() && deaf()) return nullptr;
   void* inner = BPS_TRY(std::move(taken));
   if (inner == nullptr) return nullptr;
   Request& request = requests_[posted_++ % kMostRequests];
-  request = {this, inner, static_cast<uint8_t*>(data), bytes > 0 ? memory : nullptr, true, false, {}, {}};
+  request = {this, inner, static_cast<uint8_t*>(data), bytes > 0 ? memory : nullptr, true, false, {}, false, 0, {}};
   return &request;
+}
+
+Result<Request*> Connection::flush(void* data, size_t bytes, Region* memory) {
+  const Use use(*this);
+  checkGoesOn();
+  checkMemory(data, bytes, memory);
+  if (sends_ || memory->gpu == nullptr) breach("iflush of what no message came into on a GPU");
+  if (flush_.live) breach("two flushes at once");
+  if (!failure_.ok()) return failure_.clone();
+  flush_ = {this, nullptr, static_cast<uint8_t*>(data), memory, true, false, {}, true, bytes, {}};
+  return &flush_;
+}
+
+// Done when asked for the second time.
+net::Completion Connection::testFlush() {
+  if (!std::exchange(flush_.complete, true)) return {};
+  Region& region = *flush_.memory;
+  const std::ptrdiff_t at = flush_.data - region.data;
+  std::copy_n(region.landed.data() + at, flush_.bytes, region.gpu + at);
+  flush_.live = false;
+  return {true, 0};
 }
 
 // The wrapped plugin has completed it: decides when the caller hears of that.
@@ -143,6 +181,7 @@ Result<net::Completion> Connection::test(Request& request) {
   const Use use(*this);
   checkGoesOn();
   if (!request.live) breach("test of a request that is done");
+  if (request.flushes) return testFlush();
   if (&request != &requests_[done_ % kMostRequests]) breach("test of a request that is not the oldest");
   if (!failure_.ok()) return failure_.clone();
   Status counted = world_->count(Call::kTest);
@@ -174,7 +213,7 @@ Result<bool> Connection::arm() {
   const Use use(*this);
   const bool underWay = posted_ > done_;
   if (!failure_.ok() && !underWay) return failure_.clone();
-  if (!failure_.ok() || starved_ || (underWay && requests_[done_ % kMostRequests].complete)) return true;
+  if (!failure_.ok() || starved_ || flush_.live || (underWay && requests_[done_ % kMostRequests].complete)) return true;
   return driver_->arm(inner_);
 }
 

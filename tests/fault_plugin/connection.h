@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "src/base/fd.h"
 #include "src/net/driver.h"
@@ -28,9 +29,17 @@ struct Raw {
 
 // Memory that the caller has registered.
 struct Region {
-  const uint8_t* data = nullptr;
+  uint8_t* data = nullptr;
   size_t bytes = 0;
   void* inner = nullptr;
+  uint8_t* gpu = nullptr;       // where the bytes of GPU memory are for this process; null: it is host memory
+  std::vector<uint8_t> landed;  // what has come for it and has not been flushed, at the same offsets
+
+  // Where the wrapped plugin finds or puts what the caller has at `data`.
+  uint8_t* place(uint8_t* at, bool sends) {
+    if (gpu == nullptr) return at;
+    return (sends ? gpu : landed.data()) + (at - data);
+  }
 };
 
 // What the caller knows as a request.
@@ -41,6 +50,8 @@ struct Request {
   Region* memory = nullptr;
   bool live = false, complete = false;
   net::Completion completion;
+  bool flushes = false;                         // and no message
+  size_t bytes = 0;                             // of the flush
   std::chrono::steady_clock::time_point shown;  // when the caller may hear of it, once it is complete
 };
 
@@ -52,10 +63,11 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  Result<Region*> registerMemory(void* data, size_t bytes);
+  Result<Region*> registerMemory(void* data, size_t bytes, bool onGpu);
   void deregister(Region* region);
   // Null: not now.
   Result<Request*> post(void* data, size_t bytes, Region* memory);
+  Result<Request*> flush(void* data, size_t bytes, Region* memory);
   Result<net::Completion> test(Request& request);
   int waitFd() const { return waitFd_.get(); }  // -1: the caller must poll
   Result<bool> arm();
@@ -69,6 +81,7 @@ class Connection {
   void checkGoesOn() const;
   bool deaf() const { return world_->spec().deaf > 0; }
   void touchBuffers();
+  net::Completion testFlush();
   Status completeInner(Request& request);
   void corrupt(const Request& request);
   Status fail(Status why, bool oneSide);
@@ -81,6 +94,7 @@ class Connection {
   Dice dice_;
   UniqueFd waitFd_;  // a duplicate: stays valid when the wrapped connection has been closed
   std::array<Request, kMostRequests> requests_;
+  Request flush_;  // one at a time
   uint64_t posted_ = 0, done_ = 0;
   std::map<Region*, std::unique_ptr<Region>> regions_;
   bool ending_ = false;   // memory that a request uses is deregistered: only the close may follow

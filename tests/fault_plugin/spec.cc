@@ -42,6 +42,8 @@ constexpr Key kKeys[] = {
     {"short", "most", &Spec::shortMost, 1, kMany},
     {"nowait", "", &Spec::noWait, 0, 1},
     {"deaf", "", &Spec::deaf, 0, 1},
+    {"gpu", "claims", &Spec::gpuClaims, 0, 1},
+    {"gpu", "takes", &Spec::gpuTakes, 0, 1},
     {"only", "rank", &Spec::onlyRank, -1, 1e6},
 };
 

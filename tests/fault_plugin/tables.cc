@@ -46,7 +46,9 @@ int properties(int index, abi::Properties<V>* out) {
     *out = {};
     out->name = device.name.c_str();
     out->pciPath = device.pciPath.empty() ? nullptr : device.pciPath.c_str();
-    out->ptrSupport = abi::kPtrHost;
+    const bool claimsGpu = BPS_TRY(World::current())->spec().gpuClaims > 0;
+    if (claimsGpu) out->name = "nic0";
+    out->ptrSupport = abi::kPtrHost | (claimsGpu ? abi::kPtrCuda : 0);
     out->speed = device.speedMbps;
     out->maxComms = 65536;
     out->maxRecvs = 1;
@@ -86,9 +88,9 @@ int accept(void* listenComm, void** comm, abi::DeviceHandle**) {
 
 Connection& connectionOf(void* comm) { return *static_cast<Connection*>(comm); }
 
-int registerMemory(void* comm, void* data, size_t bytes, int, void** memory) {
+int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory) {
   return border([&]() -> Status {
-    *memory = BPS_TRY(connectionOf(comm).registerMemory(data, bytes));
+    *memory = BPS_TRY(connectionOf(comm).registerMemory(data, bytes, type != abi::kPtrHost));
     return {};
   });
 }
@@ -115,6 +117,14 @@ int irecv12(void* comm, int, void** data, size_t* bytes, int*, void** memory, vo
 }
 int irecv8(void* comm, int, void** data, int* bytes, int*, void** memory, void** request) {
   return post(comm, data[0], static_cast<size_t>(bytes[0]), memory[0], request);
+}
+
+int flush(void* comm, int, void** data, int* bytes, void** memory, void** request) {
+  return border([&]() -> Status {
+    *request =
+        BPS_TRY(connectionOf(comm).flush(data[0], static_cast<size_t>(bytes[0]), static_cast<Region*>(memory[0])));
+    return {};
+  });
 }
 
 int test(void* raw, int* done, int* sizes) {
@@ -167,6 +177,7 @@ abi::Net<V> table() {
   head.accept = accept;
   head.regMr = registerMemory;
   head.deregMr = deregisterMemory;
+  head.iflush = flush;
   head.test = test;
   head.closeSend = head.closeRecv = closeConnection;
   head.closeListen = closeListener;

@@ -17,11 +17,13 @@ namespace {
   std::abort();
 }
 
+std::filesystem::path thisDirectory() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
+
 // Before anybody asks for libcuda.so.1: then this is it.
 void* loadDouble() {
   ::setenv("FAKE_CUDA_DEVICES", "3", 1);
   ::setenv("BPS_DEVICE", "host", 1);  // for the tests of the C interface, but those that ask for the devices
-  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fake_cuda/libcuda.so.1";
+  const auto path = thisDirectory() / "fake_cuda/libcuda.so.1";
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) die(::dlerror());
   return library;
@@ -131,6 +133,8 @@ std::function<void()> AppStream::hold() const {
 bool AppStream::idle() const { return api().streamQuery(stream_) == cuda::kSuccess; }
 void AppStream::synchronize() const { must(api().streamSynchronize(stream_), "cuStreamSynchronize"); }
 
+std::string besideThisProgram(const char* name) { return thisDirectory() / name; }
+
 Env cudaEnv() {
   Env env = testEnv();
   env.device = "cuda";
@@ -146,6 +150,27 @@ AllReduceCall callOn(cuda::Stream stream, const void* send, void* recv, size_t c
   call.handle = stream;
   if (stream == nullptr) call.stream = HostStream::find(nullptr);
   return call;
+}
+
+Status compare(const Buffer& buffer, const Bytes& want, const char* what) {
+  if (buffer.content() == want) return {};
+  return {Code::kInternal, std::string("wrong bytes in ") + what};
+}
+
+// One call on this rank, on its stream, compared with the right result.
+Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs, const Place& place) {
+  const Bytes& mine = inputs.of[comm.rank()];
+  const Buffer send(place.send, mine), other(place.recv, mine.size());
+  const Buffer& recv = place.inPlace ? send : other;
+  AllReduceCall call = callOn(stream.get(), send.get(), recv.get(), inputs.count, inputs.type);
+  call.op = inputs.op;
+  call.scalar = inputs.scalars[comm.rank()];
+  BPS_TRY(comm.allReduce(call));
+  stream.synchronize();
+  BPS_TRY(comm.failure());
+  BPS_TRY(compare(recv, inputs.want, "recvbuff"));
+  if (!place.inPlace) BPS_TRY(compare(send, mine, "sendbuff"));
+  return {};
 }
 
 }  // namespace bps::test

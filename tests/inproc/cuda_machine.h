@@ -63,9 +63,37 @@ class AppStream {
   cuda::Stream stream_ = nullptr;
 };
 
+// A file of the directory of this program, by its path.
+std::string besideThisProgram(const char* name);
+
 // Settings of a job whose ranks use CUDA.
 Env cudaEnv();
 
 AllReduceCall callOn(cuda::Stream stream, const void* send, void* recv, size_t count, DataType type);
+
+struct Inputs {
+  Inputs(DataType type_, size_t count_, size_t ranks, CallOp op_ = CallOp::kSum) : type(type_), count(count_), op(op_) {
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      of.push_back(makeInput(type, count, rank));
+      scalars.push_back(makeScalar(type, rank));
+    }
+    want = expected({type, op, count, ranks, 1}, of, scalars);
+  }
+  DataType type;
+  size_t count;
+  CallOp op;
+  std::vector<Bytes> of;
+  std::vector<ScalarBits> scalars;
+  Bytes want;
+};
+
+struct Place {
+  Memory send = Memory::kDevice, recv = Memory::kDevice;
+  bool inPlace = false;
+};
+
+Status compare(const Buffer& buffer, const Bytes& want, const char* what);
+// One call on this rank, on its stream, compared with the right result.
+Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs, const Place& place);
 
 }  // namespace bps::test

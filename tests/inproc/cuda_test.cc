@@ -21,7 +21,7 @@ constexpr size_t kChunk = 256U << 10;  // bytes of the largest chunk
 
 // Runs a body on each of n ranks, each a machine of its own, with device 0's context current.
 std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env = cudaEnv()) {
-  const Servers cluster(servers);
+  const Servers cluster(servers, env);
   Job job;
   job.ranks = ranks;
   job.servers = cluster.list();
@@ -51,48 +51,6 @@ std::string onDevices(const std::vector<int>& devices, const Body& body, const s
   std::vector<Status> outcomes;
   for (auto& rank : ranks) outcomes.push_back(rank.get());
   return failures(outcomes);
-}
-
-struct Inputs {
-  Inputs(DataType type_, size_t count_, size_t ranks, CallOp op_ = CallOp::kSum) : type(type_), count(count_), op(op_) {
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      of.push_back(makeInput(type, count, rank));
-      scalars.push_back(makeScalar(type, rank));
-    }
-    want = expected({type, op, count, ranks, 1}, of, scalars);
-  }
-  DataType type;
-  size_t count;
-  CallOp op;
-  std::vector<Bytes> of;
-  std::vector<ScalarBits> scalars;
-  Bytes want;
-};
-
-struct Place {
-  Memory send = Memory::kDevice, recv = Memory::kDevice;
-  bool inPlace = false;
-};
-
-Status compare(const Buffer& buffer, const Bytes& want, const char* what) {
-  if (buffer.content() == want) return {};
-  return {Code::kInternal, std::string("wrong bytes in ") + what};
-}
-
-// One call on this rank, on its stream, compared with the right result.
-Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs, const Place& place) {
-  const Bytes& mine = inputs.of[comm.rank()];
-  const Buffer send(place.send, mine), other(place.recv, mine.size());
-  const Buffer& recv = place.inPlace ? send : other;
-  AllReduceCall call = callOn(stream.get(), send.get(), recv.get(), inputs.count, inputs.type);
-  call.op = inputs.op;
-  call.scalar = inputs.scalars[comm.rank()];
-  BPS_TRY(comm.allReduce(call));
-  stream.synchronize();
-  BPS_TRY(comm.failure());
-  BPS_TRY(compare(recv, inputs.want, "recvbuff"));
-  if (!place.inPlace) BPS_TRY(compare(send, mine, "sendbuff"));
-  return {};
 }
 
 TEST(Cuda, SameBitsAsOnTheHost) {
@@ -288,6 +246,61 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
                          {"GPU 2", {{"staging up", bytes}}}};
   EXPECT_EQ(gpuLinksOf(described), want);
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 0","CPU 0","CPU 1"])");
+}
+
+// A job of two machines and a server over a net plugin that reaches a GPU's memory, or only says so.
+class GpuDirect : public ::testing::Test {
+ protected:
+  GpuDirect() {
+    env_.netPlugin = besideThisProgram("libnccl-net-fault.so");
+    env_.topoFile = "cpu[sw[nic gpu]]";
+    env_.partitionBytes.value = kChunk;
+  }
+  ~GpuDirect() override { ::unsetenv("FAULT_PLUGIN_SPEC"); }
+
+  // Calls in and out of place, with buffers of several kinds; what the links of rank 0's GPU have carried then.
+  std::map<std::string, uint64_t> run(const char* spec) {
+    ::setenv("FAULT_PLUGIN_SPEC", spec, 1);
+    const Inputs large(DataType::kFloat32, kCount, 2), small(DataType::kBfloat16, 1001, 2);
+    std::string described;
+    const auto body = [&](Communicator& comm) -> Status {
+      const AppStream stream;
+      for (const bool inPlace : {false, true}) BPS_TRY(callAndCheck(comm, stream, large, {.inPlace = inPlace}));
+      if (comm.rank() == 0) described = comm.describeTraffic();
+      BPS_TRY(callAndCheck(comm, stream, small, {}));
+      BPS_TRY(callAndCheck(comm, stream, large, {.recv = Memory::kPageable}));
+      return callAndCheck(comm, stream, large, {.send = Memory::kPinned});
+    };
+    EXPECT_EQ(onRanks(2, body, 1, env_), "");
+    return gpuLinksOf(described)["GPU 0"];
+  }
+
+  static constexpr size_t kCount = 1 << 20;
+  static constexpr uint64_t kBytes = 2 * 4 * kCount;  // of the two calls that are counted
+  Env env_ = cudaEnv();
+};
+
+TEST_F(GpuDirect, WhatGoesToOthersPassesByTheHost) {
+  auto links = run("gpu:claims=1,takes=1");
+  EXPECT_GT(links["nic up"], 0U);
+  EXPECT_EQ(links["nic up"], links["nic down"]);
+  EXPECT_EQ(links["staging up"] + links["nic up"], kBytes);
+  EXPECT_EQ(links["staging down"] + links["nic down"], kBytes);
+  EXPECT_GT(links["staging up"], 0U) << "this machine's own share is summed by its CPU";
+}
+
+TEST_F(GpuDirect, WhatTheNicRefusesIsStaged) {
+  auto links = run("gpu:claims=1,takes=0");
+  EXPECT_EQ(links["nic up"], 0U);
+  EXPECT_EQ(links["staging up"], kBytes);
+}
+
+TEST_F(GpuDirect, OnlyUnderOneSwitchAndWhereItIsWanted) {
+  env_.topoFile = "cpu[sw[gpu*2] nic]";
+  EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
+  env_.topoFile = "cpu[sw[nic gpu]]";
+  env_.gpuDirect = false;
+  EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
 }
 
 TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {

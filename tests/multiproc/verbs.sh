@@ -94,6 +94,28 @@ gpu_memory() {
   done
 }
 
+# An all-reduce of buffers on the double's devices: what goes to the server does so without host memory.
+gpu_all_reduce() {
+  cat > "$WORK/machine.xml" <<'XML'
+<system version="1">
+  <cpu numaid="0" affinity="3" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+    <pci busid="0000:17:00.0" class="0x060400" link_speed="8.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:1a:00.0" class="0x030200" link_speed="8.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="70"/></pci>
+      <pci busid="0000:1b:00.0" class="0x020000" link_speed="8.0 GT/s PCIe" link_width="16">
+        <nic><net name="rxe0" dev="0" speed="10000" port="1"/></nic>
+      </pci>
+    </pci>
+  </cpu>
+</system>
+XML
+  BPS_DEBUG=INFO BPS_TOPO_FILE=$WORK/machine.xml with_gpu_memory "$BIN/bps-run" -n 2 -s 1 -- \
+    "$BIN/bps-perf" -b 2M -e 2M -n 2 -w 0 -m 2 > "$WORK/out.gpu" 2> "$WORK/err.gpu" ||
+    fail "all-reduce of GPU memory: $(tail -qn 5 "$WORK/out.gpu" "$WORK/err.gpu")"
+  grep -q '^# Out of bounds values : 0 OK' "$WORK/out.gpu" || fail "wrong sums of GPU memory: $(tail -n 5 "$WORK/out.gpu")"
+  grep -qE 'GPU memory, [12] of [0-9] owners reached without host memory by rxe0' "$WORK/out.gpu" "$WORK/err.gpu" ||
+    fail "it went through host memory: $(grep -h GPUDirect "$WORK/out.gpu" "$WORK/err.gpu")"
+}
+
 # sum NAME=VALUE...: puts the checksum of an all-reduce's result into SUM.
 sum() {
   BPS_DEBUG=INFO env "$@" "$BIN/bps-run" -n 2 -s 1 -- "$BIN/bps-perf" --model lenet5 -d bfloat16 -n 2 -w 0 \
@@ -130,7 +152,7 @@ killed() {
 (conformance) &
 (
   settings && done_with settings
-  gpu_memory && done_with "GPU memory"
+  gpu_memory && gpu_all_reduce && done_with "GPU memory"
   all_reduce && done_with all-reduce
   killed && done_with "a killed rank"
 ) &

@@ -24,7 +24,9 @@ Status StagedBuffers::prepare(const cuda::Device& device, const StagingShape& sh
   auto memory = BPS_TRY(cuda::PinnedMemory::create(device, shape_.slots * 2 * shape_.slotBytes));
   auto out = BPS_TRY(cuda::OwnStream::create(device));
   auto back = BPS_TRY(cuda::OwnStream::create(device));
-  auto made = std::unique_ptr<Ring>(new Ring{std::move(memory), std::move(out), std::move(back), {}});
+  std::unique_ptr<cuda::GpuMemory> gpu;
+  if (carrier_ != nullptr) gpu = gpuMemory(device, memory.size());
+  auto made = std::unique_ptr<Ring>(new Ring{std::move(memory), std::move(gpu), std::move(out), std::move(back), {}});
   made->slots.reserve(shape_.slots);
   for (size_t i = 0; i < shape_.slots; ++i) {
     auto copiedOut = BPS_TRY(cuda::OwnEvent::create(device));
@@ -32,6 +34,13 @@ Status StagedBuffers::prepare(const cuda::Device& device, const StagingShape& sh
   }
   ring_.store(made.release(), std::memory_order_release);
   return {};
+}
+
+std::unique_ptr<cuda::GpuMemory> StagedBuffers::gpuMemory(const cuda::Device& device, size_t bytes) {
+  Result<std::unique_ptr<cuda::GpuMemory>> made = cuda::GpuMemory::create(device, bytes);
+  if (made.ok()) return std::move(made).value();
+  logInfo(Subsystem::kColl, "GPUDirect RDMA is not used: {}", made.error().message());
+  return nullptr;
 }
 
 // Memory that a copy may still touch is left to it.
@@ -55,7 +64,7 @@ ChunkView StagedBuffers::view(const Collective& call, size_t index) const {
   const uint64_t number = call.firstStaged + index;
   const uint8_t* source = call.stageSend ? contribution(number) : call.send + chunk.offset;
   uint8_t* target = call.stageRecv ? sum(number) : call.recv + chunk.offset;
-  return {source, target, chunk.bytes, call.call, source == target};
+  return {source, target, chunk.bytes, call.call, source == target, chunk.onGpu};
 }
 
 Result<bool> StagedBuffers::step() {
@@ -78,19 +87,30 @@ Result<bool> StagedBuffers::step() {
   return moved;
 }
 
+// Direct chunks are summed on this machine too, by its CPU.
+bool StagedBuffers::reached(const ChunkRef& chunk) {
+  if (ring()->gpu == nullptr || chunk.direct()) return false;
+  if (!reached_) {
+    const UniqueFd dmaBuf = ring()->gpu->dmaBuf();
+    reached_ = carrier_->carryFrom({ring()->gpu->data(), ring()->gpu->size(), dmaBuf.get()});
+  }
+  return (*reached_)[chunk.owner];
+}
+
 // The next chunk gets its slot, and its contribution is put on its way there.
 Status StagedBuffers::copyOut() {
-  const Collective& call = *walk_.front();
-  const ChunkRef& chunk = call.chunks[index_];
+  Collective& call = *walk_.front();
+  ChunkRef& chunk = call.chunks[index_];
   if (chunk.bytes > shape_.slotBytes)
     return failure(Code::kInternal, "a chunk of {} bytes for staging slots of {}", chunk.bytes, shape_.slotBytes);
   Slot& slot = slotOf(issued_);
   const cuda::Api& api = device_->api();
+  slot.onGpu = chunk.onGpu = call.stageSend && call.stageRecv && reached(chunk);
   if (call.stageSend && chunk.bytes > 0)
     BPS_TRY(cuda::check(api,
                         api.memcpyAsync(addressOf(contribution(issued_)), addressOf(call.send + chunk.offset),
                                         chunk.bytes, ring()->out->get()),
-                        "cuMemcpyAsync to the host"));
+                        "cuMemcpyAsync out of the buffer"));
   BPS_TRY(slot.copiedOut.record(*ring()->out));
   slot.taken = true;
   ++issued_;
@@ -139,7 +159,7 @@ Status StagedBuffers::copyBack(Collective& call, size_t index) {
   BPS_TRY(cuda::check(
       api,
       api.memcpyAsync(addressOf(call.recv + chunk.offset), addressOf(sum(number)), chunk.bytes, ring()->back->get()),
-      "cuMemcpyAsync to the device"));
+      "cuMemcpyAsync back to the device"));
   BPS_TRY(slotOf(number).copiedBack.record(*ring()->back));
   returning_.push_back({&call, number});
   return {};

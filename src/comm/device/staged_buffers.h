@@ -8,6 +8,11 @@
 // the lanes, each in its own order, never wait for one another. Both streams only copy, and a copy is issued only when
 // nothing is left that it would have to wait for: the device's queues are never held up by them.
 //
+// Chunks whose owners are reached without the host (GPUDirect RDMA) have their slot in memory of the device instead:
+// the contribution is copied there, and the NIC reads it; the sum arrives there, and is copied. So the NIC knows one
+// region for good, as registering the user's buffers would take longer than sending them; and a sum never arrives on
+// top of its contribution.
+//
 // With several ranks on a machine it stands between the user's memory and the rank's areas (local_group.h). Calls on
 // other memory pass through untouched. Belongs to who has the turn (call_progress.h), but for prepare().
 //
@@ -24,6 +29,7 @@
 #include "src/base/deadline.h"
 #include "src/comm/lanes/chunk_buffers.h"
 #include "src/device/device.h"
+#include "src/device/memory/gpu_memory.h"
 #include "src/device/pinned_memory.h"
 
 namespace bps {
@@ -39,6 +45,8 @@ class StagedBuffers final : public ChunkBuffers {
   StagedBuffers() = default;
   ~StagedBuffers() override;
 
+  // Who reaches owners without the host. Before the first call; outlives step().
+  void reachBy(GpuCarrier* carrier) { carrier_ = carrier; }
   // The calling thread, before the first call that is staged is submitted. Does nothing when called again.
   Status prepare(const cuda::Device& device, const StagingShape& shape);
 
@@ -61,9 +69,11 @@ class StagedBuffers final : public ChunkBuffers {
   struct Slot {
     cuda::OwnEvent copiedOut, copiedBack;
     bool taken = false;
+    bool onGpu = false;
   };
   struct Ring {
     cuda::PinnedMemory memory;
+    std::unique_ptr<cuda::GpuMemory> gpu;  // null: nobody would reach it
     std::unique_ptr<cuda::OwnStream> out, back;
     std::vector<Slot> slots;
   };
@@ -74,9 +84,12 @@ class StagedBuffers final : public ChunkBuffers {
   Ring* ring() const { return ring_.load(std::memory_order_acquire); }
   Slot& slotOf(uint64_t chunk) const { return ring()->slots[chunk % shape_.slots]; }
   uint8_t* contribution(uint64_t chunk) const {
-    return ring()->memory.data() + chunk % shape_.slots * 2 * shape_.slotBytes;
+    uint8_t* base = slotOf(chunk).onGpu ? ring()->gpu->data() : ring()->memory.data();
+    return base + chunk % shape_.slots * 2 * shape_.slotBytes;
   }
   uint8_t* sum(uint64_t chunk) const { return contribution(chunk) + shape_.slotBytes; }
+  static std::unique_ptr<cuda::GpuMemory> gpuMemory(const cuda::Device& device, size_t bytes);
+  bool reached(const ChunkRef& chunk);
   Status copyOut();
   Status copyBack(Collective& call, size_t index);
   Result<bool> collect();
@@ -86,8 +99,10 @@ class StagedBuffers final : public ChunkBuffers {
   const cuda::Device* device_ = nullptr;
   StagingShape shape_;
   std::atomic<Ring*> ring_{nullptr};  // owned
-  std::deque<Collective*> walk_;      // calls with chunks that are not issued yet
-  size_t index_ = 0;                  // of the next one in the first of them
+  GpuCarrier* carrier_ = nullptr;
+  std::optional<std::vector<bool>> reached_;  // by endpoint, once asked
+  std::deque<Collective*> walk_;              // calls with chunks that are not issued yet
+  size_t index_ = 0;                          // of the next one in the first of them
   std::deque<Returning> returning_;
   uint64_t submitted_ = 0, issued_ = 0, copiedOut_ = 0;
   Deadline standstill_ = Deadline::never();

@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <vector>
+
 #include "src/comm/lanes/collective.h"
+#include "src/net/net.h"
 
 namespace bps {
 
@@ -15,6 +18,15 @@ struct ChunkView {
   size_t bytes = 0;
   CallInfo call;       // as the network is to see it
   bool staged = true;  // source and target are the same memory: the sum may only be written there whole
+  bool onGpu = false;  // both are in the region that GpuCarrier was given: the CPU may not touch them
+};
+
+// Who carries chunks that lie on a GPU to their owners, without the host's memory.
+class GpuCarrier {
+ public:
+  virtual ~GpuCarrier() = default;
+  // Makes the region known to all connections that take such memory: whether those to each endpoint do.
+  virtual std::vector<bool> carryFrom(const net::GpuRegion& region) = 0;
 };
 
 class ChunkBuffers {

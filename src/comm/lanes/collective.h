@@ -21,6 +21,7 @@ struct ChunkRef {
   bool first = false;  // of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
+  bool onGpu = false;   // of a call that is staged: passes by the host's memory
   uint32_t unsent = 0;  // of a direct chunk: lanes that need the contribution where it is
 };
 

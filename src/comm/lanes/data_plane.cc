@@ -17,9 +17,16 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   plane->self_ = roster.ranks[args.control.rank()].machine;
   plane->machines_ = roster.machines.size();
   plane->rail_ = roster.ranks[args.control.rank()].localRank;
-  auto plugin = BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
-  const int device = BPS_TRY(plugin->find(args.nic.name, args.nic.busId)).value_or(0);
-  plane->transport_ = plugin->description() + ", " + BPS_TRY(plugin->device(device)).name;
+  const auto plugin =
+      args.plugin != nullptr ? args.plugin : BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
+  const std::optional<int> planned = BPS_TRY(plugin->find(args.nic.name, args.nic.busId));
+  const int device = planned.value_or(0);
+  const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
+  plane->transport_ = plugin->description() + ", " + nic.name;
+  plane->nic_ = nic.name;
+  plane->gpuWays_ = nic.gpu;
+  if (!planned) plane->gpuObstacle_ = fmt::format("NIC {} of the plan is no device of the net plugin", args.nic.name);
+  else if (!nic.gpu) plane->gpuObstacle_ = fmt::format("the net plugin's device {} takes host memory only", nic.name);
   // The interface has no way to ask; ours is known to prefer memory.
   if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
@@ -131,6 +138,22 @@ Result<bool> DataPlane::step() {
   for (const size_t endpoint : order_) note(lanes_[endpoint]->step(), endpoint);
   if (!broken.ok()) return broken;
   return moved;
+}
+
+std::vector<bool> DataPlane::carryFrom(const net::GpuRegion& region) {
+  std::vector<bool> carried(lanes_.size(), false);
+  size_t taken = 0;
+  std::string why;
+  for (const size_t endpoint : order_) {
+    const Status taking = lanes_[endpoint]->carryFrom(region, gpuWays_);
+    carried[endpoint] = taking.ok();
+    if (taking.ok()) ++taken;
+    else why = taking.message();
+  }
+  logInfo(Subsystem::kNet,
+          "GPUDirect RDMA: {} bytes of GPU memory, {} of {} owners reached without host memory by {}{}{}", region.bytes,
+          taken, order_.size(), nic_, why.empty() ? "" : "; the others: ", why);
+  return carried;
 }
 
 void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {

@@ -29,12 +29,13 @@ struct DataPlaneArgs {
   const JobPlan& plan;
   const Rails& rails;
   NicName nic;
+  std::shared_ptr<net::Plugin> plugin;  // null: to be loaded
   ChunkBuffers& buffers;
   Deadline deadline;
   std::function<bool()> cancelled;  // asked while connecting
 };
 
-class DataPlane {
+class DataPlane final : public GpuCarrier {
  public:
   // Loads the transport, listens, exchanges handles and connects: blocks until all lanes of this machine are up, the
   // deadline passes (the error names the endpoint that is missing), or `cancelled` says so. The arguments' references
@@ -58,6 +59,9 @@ class DataPlane {
     if (service_ != nullptr) service_->watch();
   }
   void forEachComm(const std::function<void(net::Comm&)>& use);
+  // Why the NIC reaches no memory of the GPU that the plan has beside it; empty: it does.
+  const std::string& gpuObstacle() const { return gpuObstacle_; }
+  std::vector<bool> carryFrom(const net::GpuRegion& region) override;
   const std::string& transport() const { return transport_; }
 
  private:
@@ -71,7 +75,8 @@ class DataPlane {
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
   std::vector<size_t> order_;                 // the owners, as ownersInTurn() has them
   std::optional<size_t> culprit_;
-  std::string transport_;
+  std::string transport_, nic_, gpuObstacle_;
+  net::GpuWays gpuWays_;
 };
 
 }  // namespace bps

@@ -13,6 +13,10 @@ constexpr size_t kDirectAhead = 3;  // chunks of a direct call ahead of its sums
 
 }  // namespace
 
+Status Lane::carryFrom(const net::GpuRegion&, const net::GpuWays&) {
+  return {Code::kInvalidUsage, "its share is summed here, by the CPU"};
+}
+
 RemoteLane::RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link)
     : Lane(buffers),
       depth_(depth),
@@ -42,7 +46,8 @@ Status RemoteLane::prepare() {
 // Puts the next chunk on its way. The place for its answer is posted first.
 Status RemoteLane::admit() {
   const Submitted chunk = waiting_.front();
-  InFlight flight{chunk, refOf(chunk).direct(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr};
+  InFlight flight{chunk, refOf(chunk).direct(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr, {},
+                  false};
   const ChunkView& view = flight.view;
   DataHeader header;
   header.sequence = DataHeader::sequenceOf(admitted_);
@@ -60,12 +65,13 @@ Status RemoteLane::admit() {
     source = stagingSlot(copies_, admitted_);
     if (view.bytes > 0) std::memcpy(source, view.source, view.bytes);
     --refOf(chunk).unsent;
-  } else if (view.bytes > 0) {
+  } else if (view.bytes > 0 && !view.onGpu) {
     flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
   }
   if (!flight.direct) BPS_TRY(expectAnswer(flight));
   pushes_.push({slot, headerSize, pushHeaderMemory_});
-  pushes_.push({source, view.bytes, flight.copied ? copiesMemory_ : flight.sendMemory});
+  void* sendMemory = view.onGpu ? gpuSendMemory_ : flight.sendMemory;
+  pushes_.push({source, view.bytes, flight.copied ? copiesMemory_ : sendMemory});
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++admitted_;
@@ -77,6 +83,8 @@ Status RemoteLane::expectAnswer(InFlight& flight) {
   answers_.push({headerSlot(answerHeaders_, expected_), kDataHeaderBytes, answerHeaderMemory_});
   if (view.staged) {
     answers_.push({stagingSlot(staging_, expected_), maxChunkBytes_, stagingMemory_});
+  } else if (view.onGpu) {
+    answers_.push({view.target, view.bytes, gpuRecvMemory_});
   } else {
     if (view.bytes > 0) flight.recvMemory = BPS_TRY(answers_.comm().registerMemory(view.target, view.bytes));
     answers_.push({view.target, view.bytes, flight.recvMemory});
@@ -85,9 +93,22 @@ Status RemoteLane::expectAnswer(InFlight& flight) {
   return {};
 }
 
-bool RemoteLane::canRetire() const {
-  return !inFlight_.empty() && pushes_.done() >= 2 * (retired_ + 1) &&
-         (inFlight_.front().direct || answers_.done() >= 2 * (answered_ + 1));
+Result<bool> RemoteLane::canRetire() {
+  if (inFlight_.empty() || pushes_.done() < 2 * (retired_ + 1)) return false;
+  if (inFlight_.front().direct) return true;
+  return answers_.done() >= 2 * (answered_ + 1) && BPS_TRY(visible(inFlight_.front()));
+}
+
+// The answer of the oldest chunk, which has come, is where those see it who look next.
+Result<bool> RemoteLane::visible(InFlight& flight) {
+  if (!flight.view.onGpu || flight.view.bytes == 0) return true;
+  if (!flight.flushed)
+    flight.flush = BPS_TRY(answers_.comm().flush(flight.view.target, flight.view.bytes, gpuRecvMemory_));
+  flight.flushed = true;
+  if (!flight.flush) return true;
+  const net::Completion completion = BPS_TRY(answers_.comm().test(flight.flush));
+  if (completion.done) flight.flush = {};
+  return completion.done;
 }
 
 // Takes the oldest chunk in flight, which has been sent and, unless it is direct, answered.
@@ -141,13 +162,24 @@ Result<bool> RemoteLane::move() {
   if (admits) BPS_TRY(admit());
   const bool received = answers_.step();
   const bool sent = pushes_.step();
-  while (canRetire()) BPS_TRY(retire());
-  return admits || received || sent;
+  const uint64_t before = retired_;
+  while (BPS_TRY(canRetire())) BPS_TRY(retire());
+  return admits || received || sent || retired_ > before;
 }
 
 void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
   use(pushes_.comm());
   use(answers_.comm());
+}
+
+Status RemoteLane::carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice) {
+  const net::GpuWays out = pushes_.comm().gpuWays(ofDevice), in = answers_.comm().gpuWays(ofDevice);
+  if (!out || !in) return {Code::kInvalidUsage, "the connection takes host memory only"};
+  gpuSendMemory_ = BPS_TRY(pushes_.comm().registerGpu(region, out));
+  Result<void*> received = answers_.comm().registerGpu(region, in);
+  if (received.ok()) gpuRecvMemory_ = std::move(received).value();
+  else pushes_.comm().deregister(gpuSendMemory_);
+  return std::move(received).status();
 }
 
 Result<bool> LocalLane::step() {

@@ -37,6 +37,8 @@ class Lane {
   // Nothing that was submitted is still to be sent or answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
+  // Chunks may lie there from now on. Fails when the lane cannot take them, and is as before.
+  virtual Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice);
 
  protected:
   struct Submitted {
@@ -58,6 +60,7 @@ class RemoteLane final : public Lane {
   Result<bool> step() override;
   bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
+  Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice) override;
 
  private:
   struct InFlight {
@@ -65,13 +68,16 @@ class RemoteLane final : public Lane {
     bool direct, copied;
     ChunkView view;
     void *sendMemory, *recvMemory;
+    net::Request flush;
+    bool flushed;
   };
   RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link);
   Status prepare();
   bool mayAdmit() const;
   Status admit();
   Status expectAnswer(InFlight& flight);
-  bool canRetire() const;
+  Result<bool> canRetire();
+  Result<bool> visible(InFlight& flight);
   Status retire();
   Status takeAnswer(const InFlight& flight);
   Result<bool> move();
@@ -89,6 +95,7 @@ class RemoteLane final : public Lane {
   net::MessageQueue pushes_, answers_;
   void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
   void* copiesMemory_ = nullptr;
+  void *gpuSendMemory_ = nullptr, *gpuRecvMemory_ = nullptr;
   std::deque<InFlight> inFlight_;
   uint64_t admitted_ = 0, retired_ = 0;
   uint64_t expected_ = 0, answered_ = 0;  // answers: places posted, and taken

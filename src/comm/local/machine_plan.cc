@@ -4,6 +4,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/comm/lanes/rails.h"
 #include "topo/detect/detect.h"
 #include "topo/source.h"
 #include "topo/synthetic.h"
@@ -83,6 +84,15 @@ Result<std::unique_ptr<const MachinePlan>> MachinePlan::make(const MachineBrief&
   std::vector<int> copiedFrom = copied ? job.gpus : std::vector<int>(job.gpus.size(), -1);
   return std::unique_ptr<const MachinePlan>(
       new MachinePlan{std::move(topology), LocalProgram(decision.best().plan), decision.reason, std::move(copiedFrom)});
+}
+
+std::string MachinePlan::gpuObstacle(size_t localRank) const {
+  const NicDuty* duty = dutyOf(program.plan(), localRank);
+  if (copiedFrom[localRank] < 0) return "the machine's topology has no such GPU";
+  if (duty == nullptr || duty->nic == kNoNode) return "the machine's topology has no NIC for it";
+  const NodeId gpu = topology.all(NodeKind::kGpu)[static_cast<size_t>(copiedFrom[localRank])];
+  if (topology.underOneSwitch(gpu, duty->nic)) return "";
+  return fmt::format("{} and {} share no PCIe switch", topology.nameOf(gpu), topology.nameOf(duty->nic));
 }
 
 std::string MachinePlan::inWords() const { return fmt::format("{} ({})", nameOf(program.plan().strategy), reason); }

@@ -35,6 +35,8 @@ struct MachinePlan {
   static Result<std::unique_ptr<const MachinePlan>> make(const MachineBrief& brief);
   // "cpu_assisted (S_n = 0, S_g = 2, no NVLink: ...)"
   std::string inWords() const;
+  // Why a rank's NIC should not reach into its GPU's memory: between the two is more than PCIe switches. Empty: it may.
+  std::string gpuObstacle(size_t localRank) const;
 
   Topology topology;
   LocalProgram program;

@@ -33,21 +33,28 @@ MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vec
   const NodeId numa = plan_->topology.numaOf(gpu);
   copyOut_ = meter_.chargesOf({{CopyKind::kStaging, gpu, numa, 1}});
   copyBack_ = meter_.chargesOf({{CopyKind::kStaging, numa, gpu, 1}});
+  const NicDuty* duty = dutyOf(plan_->program.plan(), self_);
+  if (duty == nullptr || duty->nic == kNoNode) return;
+  gpuAndNic_ = meter_.chargesOf({{CopyKind::kNic, gpu, duty->nic, 1}, {CopyKind::kNic, duty->nic, gpu, 1}});
 }
 
 void MachineTraffic::count(const Collective& call) {
   const uint64_t bytes = call.call.count * unitOf(call);
   calls_.fetch_add(1, std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (call.stageSend) meter_.charge(copyOut_, bytes);
-  if (call.stageRecv) meter_.charge(copyBack_, bytes);
+  uint64_t staged = bytes;
+  for (const ChunkRef& chunk : call.chunks) staged -= chunk.onGpu ? chunk.bytes : 0;
+  if (call.stageSend) meter_.charge(copyOut_, staged);
+  if (call.stageRecv) meter_.charge(copyBack_, staged);
 }
 
 void MachineTraffic::countNetwork(const Collective& call, const Rails& rails, size_t machine, size_t machines) {
   if (!rails.carries(self_, call.spread)) return;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, onGpu = 0;
   for (const ChunkRef& chunk : call.chunks)
-    bytes += rails.partOf(self_, chunk.bytes, unitOf(call), call.spread).size() * timesMoved(chunk, machine, machines);
+    (chunk.onGpu ? onGpu : bytes) +=
+        rails.partOf(self_, chunk.bytes, unitOf(call), call.spread).size() * timesMoved(chunk, machine, machines);
+  meter_.charge(gpuAndNic_, onGpu);
   const std::pair<uint64_t, uint64_t> key(bytes, unitOf(call));
   auto known = network_.find(key);
   if (known == network_.end()) {

@@ -1,7 +1,7 @@
 // MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_meter.h), each
-// between its CUDA device and host memory, and those that drive the network to and from other machines and servers:
-// each through the NIC that the plan gives to it, or, if it is the only one, through the NICs that the plan gives each
-// part to.
+// between its CUDA device and host memory or, past it, its NIC, and those that drive the network to and from other
+// machines and servers: each through the NIC that the plan gives to it, or, if it is the only one, through the NICs
+// that the plan gives each part to.
 //
 // Threads: total(), calls() and bytes() any; the rest belongs to who has the turn (call_progress.h). As with the
 // meter's numbers, what is read while calls are under way is some of them.
@@ -42,7 +42,7 @@ class MachineTraffic {
   const size_t self_;
   std::vector<LinkMeter::Number> ownRow_;
   LinkMeter meter_;
-  std::vector<LinkMeter::Charge> copyOut_, copyBack_;                                // of one byte
+  std::vector<LinkMeter::Charge> copyOut_, copyBack_, gpuAndNic_;                    // of one byte
   std::map<std::pair<uint64_t, uint64_t>, std::vector<LinkMeter::Charge>> network_;  // by bytes and unit
   std::atomic<uint64_t> calls_{0}, bytes_{0};
 };

@@ -44,6 +44,17 @@ TEST(Placement, GroupsAreTheSwitches) {
   EXPECT_EQ(placement.ranks[0].cpus.list(), "6-7");
 }
 
+TEST(Placement, WhatIsUnderOneSwitch) {
+  const Topology topology = machine("cpu[sw[sw[gpu*2] nic] gpu nic] cpu[sw[gpu nic]]");
+  const auto& gpus = topology.all(NodeKind::kGpu);
+  const auto& nics = topology.all(NodeKind::kNic);
+  std::string near;
+  for (const NodeId gpu : gpus)
+    for (const NodeId nic : nics)
+      if (topology.underOneSwitch(gpu, nic)) near += topology.nameOf(gpu) + " " + topology.nameOf(nic) + ", ";
+  EXPECT_EQ(near, "GPU 0 NIC nic0, GPU 1 NIC nic0, GPU 3 NIC nic2, ");
+}
+
 TEST(Placement, RanksWithoutAPlaceAreNamed) {
   const Topology topology = machine("cpu[gpu*2]");
   EXPECT_STREQ(placeRanks(topology, {0, 2}).error().message(),
