@@ -179,7 +179,9 @@ TYPED_TEST(Tables, OneMessage) {
   std::vector<uint8_t> sent = randomBytes(100000, 1), got(sent.size() + 10);
   void* memory = stale();
   ASSERT_EQ(this->api_->regMr(this->send_, sent.data(), sent.size(), abi::kPtrHost, &memory), 0);
-  EXPECT_NE(this->api_->regMr(this->send_, sent.data(), sent.size(), 2, &memory), 0) << "device memory";
+  EXPECT_NE(this->api_->regMr(this->send_, sent.data(), sent.size(), abi::kPtrCuda, &memory), 0) << "by TCP";
+  EXPECT_NE(this->api_->regMrDmaBuf(this->send_, sent.data(), sent.size(), abi::kPtrCuda, 0, 0, &memory), 0);
+  EXPECT_NE(this->api_->regMr(this->send_, sent.data(), sent.size(), 8, &memory), 0) << "no such memory";
   void *send = stale(), *receive = stale();
   ASSERT_EQ(this->api_.irecv(this->receive_, 1, got.data(), got.size(), &receive), 0);
   ASSERT_EQ(this->api_.isend(this->send_, sent.data(), sent.size(), &send), 0);
