@@ -90,7 +90,7 @@ class Comm {
   // Moves what can be moved without blocking. Messages that were complete before a failure are reported as done.
   Result<Completion> test(Request& request);
   // Of memory on a GPU where a message has arrived: done when everybody sees it there. A null request: it is done.
-  virtual Result<Request*> flush(void*, size_t, void*) { return nullptr; }
+  virtual Result<Request*> flushMemory(void*, size_t, void*) { return nullptr; }
 
   // See bpsNetReverse_v1_t. Null: there is none.
   virtual Result<std::unique_ptr<Comm>> reverse() { return std::unique_ptr<Comm>(); }

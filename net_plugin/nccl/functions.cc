@@ -101,7 +101,8 @@ int flush(void* comm, int n, void** data, int* sizes, void** memory, void** requ
     *request = nullptr;
     if (comm == nullptr) return isNull("the connection");
     if (n != 1 || data == nullptr || sizes == nullptr || memory == nullptr || sizes[0] <= 0) return {};
-    Request* flushing = BPS_TRY(static_cast<Comm*>(comm)->flush(data[0], static_cast<size_t>(sizes[0]), memory[0]));
+    Request* flushing =
+        BPS_TRY(static_cast<Comm*>(comm)->flushMemory(data[0], static_cast<size_t>(sizes[0]), memory[0]));
     if (flushing != nullptr) *request = flushing->handle();
     return {};
   });

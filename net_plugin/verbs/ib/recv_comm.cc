@@ -43,7 +43,7 @@ Status RecvComm::sendGrant(const Request& request, const View& view) {
 }
 
 // The word that the last message has come may be followed by the peer's end, so this asks for no living connection.
-Result<Request*> RecvComm::flush(void* data, size_t bytes, void* memory) {
+Result<Request*> RecvComm::flushMemory(void* data, size_t bytes, void* memory) {
   auto* known = static_cast<Registration*>(memory);
   if (known == nullptr || !known->onGpu || bytes == 0) return nullptr;
   if (!known->covers(data, bytes))

@@ -11,7 +11,7 @@ class RecvComm final : public QueueComm {
   ~RecvComm() override;
 
   Status start() override;
-  Result<Request*> flush(void* data, size_t bytes, void* memory) override;
+  Result<Request*> flushMemory(void* data, size_t bytes, void* memory) override;
   Result<int> waitFd() override;
   Result<bool> arm() override;
 

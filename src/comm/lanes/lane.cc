@@ -177,9 +177,12 @@ Status RemoteLane::carryFrom(const net::GpuRegion& region, const net::GpuWays& o
   if (!out || !in) return {Code::kInvalidUsage, "the connection takes host memory only"};
   gpuSendMemory_ = BPS_TRY(pushes_.comm().registerGpu(region, out));
   Result<void*> received = answers_.comm().registerGpu(region, in);
-  if (received.ok()) gpuRecvMemory_ = std::move(received).value();
-  else pushes_.comm().deregister(gpuSendMemory_);
-  return std::move(received).status();
+  if (!received.ok()) {
+    pushes_.comm().deregister(gpuSendMemory_);
+    return std::move(received).status();
+  }
+  gpuRecvMemory_ = std::move(received).value();
+  return {};
 }
 
 Result<bool> LocalLane::step() {

@@ -213,7 +213,7 @@ class OnGpu : public Way {
       Request* send = valueOf(sender_->post(memory_.data(), size, sending));
       ASSERT_EQ(soon(*sender_, *send), "it is done");
       ASSERT_EQ(soon(*receiver_, *receive), "it is done");
-      Request* flush = valueOf(receiver_->flush(target, size, receiving));
+      Request* flush = valueOf(receiver_->flushMemory(target, size, receiving));
       ASSERT_NE(flush, nullptr);
       EXPECT_TRUE(valueOf(receiver_->arm())) << "sleeps, though a flush has ended";
       ASSERT_EQ(soon(*flush->comm, *flush), "it is done");
@@ -247,14 +247,14 @@ TEST_P(OnGpu, AFlushNeedsNoPeer) {
   open("nvidia_peermem");
   connect(*device_);
   void* memory = valueOf(receiver_->registerMemory({.data = memory_.data(), .bytes = 100, .onGpu = true}));
-  Request* flush = valueOf(receiver_->flush(memory_.data(), 100, memory));
+  Request* flush = valueOf(receiver_->flushMemory(memory_.data(), 100, memory));
   sender_.reset();
   world_.fail(kReceiver);
   EXPECT_EQ(soon(*flush->comm, *flush), "it is done");
   std::vector<uint8_t> host(100);
   void* hosts = valueOf(receiver_->registerMemory({host.data(), host.size()}));
-  EXPECT_EQ(valueOf(receiver_->flush(host.data(), 100, hosts)), nullptr) << "memory of the host needs none";
-  EXPECT_EQ(valueOf(receiver_->flush(host.data(), 100, nullptr)), nullptr);
+  EXPECT_EQ(valueOf(receiver_->flushMemory(host.data(), 100, hosts)), nullptr) << "memory of the host needs none";
+  EXPECT_EQ(valueOf(receiver_->flushMemory(host.data(), 100, nullptr)), nullptr);
 }
 
 TEST_P(OnGpu, WhatCannotBeIsNamed) {
@@ -272,7 +272,8 @@ TEST_P(OnGpu, WhatCannotBeIsNamed) {
       sender_->registerMemory({.data = memory_.data(), .bytes = 100, .onGpu = true, .dmaBuf = 7}).error().message(),
       HasSubstr("registering 100 bytes of GPU memory"));
   void* memory = valueOf(receiver_->registerMemory(byAddress));
-  EXPECT_THAT(receiver_->flush(memory_.data() + 1, 100, memory).error().message(), HasSubstr("a flush of 100 bytes"));
+  EXPECT_THAT(receiver_->flushMemory(memory_.data() + 1, 100, memory).error().message(),
+              HasSubstr("a flush of 100 bytes"));
   Request* beyond = valueOf(receiver_->post(memory_.data() + 1, 100, memory));
   EXPECT_THAT(soon(*receiver_, *beyond), HasSubstr("lies not in the GPU memory that was registered for it"));
 }
