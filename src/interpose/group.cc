@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "src/interpose/nccl/real.h"
+#include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {

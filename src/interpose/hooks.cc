@@ -9,9 +9,9 @@
 #include "src/interpose/agreement/device.h"
 #include "src/interpose/group.h"
 #include "src/interpose/nccl/exported.h"
-#include "src/interpose/nccl/real.h"
 #include "src/interpose/settings.h"
 #include "src/interpose/shadows.h"
+#include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {

@@ -16,8 +16,8 @@
 #include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/interpose/agreement/card.h"
-#include "src/interpose/nccl/call.h"
-#include "src/interpose/team.h"
+#include "src/nccl/call.h"
+#include "src/nccl/team.h"
 
 namespace bps::interpose {
 

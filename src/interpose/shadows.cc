@@ -9,7 +9,7 @@
 #include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/base/mutex.h"
-#include "src/interpose/nccl/real.h"
+#include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/types.h"
 #include "tests/fake_nccl/world.h"
 
 struct ncclComm {

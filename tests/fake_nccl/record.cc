@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/types.h"
 #include "tests/fake_nccl/fake_nccl.h"
 
 namespace bps::fake {

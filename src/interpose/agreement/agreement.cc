@@ -12,9 +12,9 @@
 #include "src/interpose/agreement/card.h"
 #include "src/interpose/agreement/device.h"
 #include "src/interpose/agreement/exchange.h"
-#include "src/interpose/agreement/neighbours.h"
-#include "src/interpose/nccl/real.h"
 #include "src/interpose/settings.h"
+#include "src/nccl/neighbours.h"
+#include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {

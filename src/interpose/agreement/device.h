@@ -10,7 +10,7 @@
 
 #include "src/base/status.h"
 #include "src/device/device.h"
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/types.h"
 
 namespace bps::interpose {
 

@@ -6,8 +6,8 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
-#include "src/interpose/nccl/real.h"
 #include "src/interpose/settings.h"
+#include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {

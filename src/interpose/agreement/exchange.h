@@ -10,8 +10,8 @@
 
 #include "src/base/status.h"
 #include "src/interpose/agreement/device.h"
-#include "src/interpose/patience.h"
 #include "src/interpose/shadow.h"
+#include "src/nccl/patience.h"
 
 namespace bps::interpose {
 

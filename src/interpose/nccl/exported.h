@@ -1,7 +1,7 @@
 // The declarations of what the libraries export. A hook whose signature is not the table's does not compile.
 #pragma once
-#include "src/interpose/nccl/functions.h"
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/functions.h"
+#include "src/nccl/types.h"
 
 extern "C" {
 #define BPS_DECLARE(result, name, parameters, arguments) \

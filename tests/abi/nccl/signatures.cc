@@ -1,10 +1,10 @@
-// Compiles where src/interpose/nccl/functions.h has NCCL's functions with the signatures of the nccl.h that is
+// Compiles where src/nccl/functions.h has NCCL's functions with the signatures of the nccl.h that is
 // installed, and where our own declarations of what they take have its layout. Built by
 // tests/multiproc/nccl_signatures.sh.
 //
 // Built twice: with NCCL's headers, which compares the table, and with our own declarations (-DOURS).
 #ifdef OURS
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/types.h"
 #else
 #include <nccl.h>
 #if __has_include(<nccl_device.h>)
@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <type_traits>
 
-#include "src/interpose/nccl/functions.h"
+#include "src/nccl/functions.h"
 
 #ifndef OURS
 // Each row against the header's declaration; overloads for device code aside, so a pointer of the row's type is taken.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/types.h"
 
 namespace bps::interpose {
 

@@ -21,7 +21,7 @@
 
 #include "src/base/mutex.h"
 #include "src/device/device.h"
-#include "src/interpose/nccl/call.h"
+#include "src/nccl/call.h"
 
 namespace bps::interpose {
 

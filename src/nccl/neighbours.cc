@@ -1,4 +1,4 @@
-#include "src/interpose/agreement/neighbours.h"
+#include "src/nccl/neighbours.h"
 
 #include "src/base/format.h"
 #include "src/base/log.h"

@@ -1,4 +1,4 @@
-#include "src/interpose/nccl/real.h"
+#include "src/nccl/real.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,4 +1,4 @@
-#include "src/interpose/team.h"
+#include "src/nccl/team.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,8 +11,8 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/device/stream_order.h"
-#include "src/interpose/nccl/real.h"
-#include "src/interpose/patience.h"
+#include "src/nccl/patience.h"
+#include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {

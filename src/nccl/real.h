@@ -12,8 +12,8 @@
 #include <string>
 #include <type_traits>
 
-#include "src/interpose/nccl/functions.h"
-#include "src/interpose/nccl/types.h"
+#include "src/nccl/functions.h"
+#include "src/nccl/types.h"
 
 namespace bps::interpose {
 
