@@ -221,7 +221,8 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  * Queued on `stream` behind the work already there and returns without waiting: both buffers belong to bps until the
  * stream has passed the call. With a blocking wait for a host stream the calling thread may do the work.
  * A CUDA stream may be of any context and takes buffers of every kind: memory of the communicator's device, managed,
- * pinned, or pageable. It waits on the device, neither the host nor a kernel does. After a failure it goes on, with
+ * pinned, or pageable. It waits on the device, neither the host nor a kernel does. After a failure it goes on (where
+ * NCCL combines the buffers of a machine's GPUs, BPS_NCCL_LOCAL, when the communicator is aborted), with
  * undefined results: ask bpsCommGetAsyncError.
  * bpsInvalidArgument: bad pointer, type or op; memory of another device. bpsInvalidUsage: buffers overlap in part;
  * memory of a device on a host stream; a stream that is being captured into a graph; ranks disagree (asynchronous).

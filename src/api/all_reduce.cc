@@ -3,6 +3,7 @@
 
 #include "src/api/border.h"
 #include "src/api/comm_handle.h"
+#include "src/api/teaming.h"
 
 namespace bps {
 namespace {
@@ -62,7 +63,10 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   call.handle = stream;
   if (call.stream == nullptr && !handle->communicator->device())
     return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
-  const auto issue = [comm, call]() -> Status { return BPS_TRY(readyCommunicator(comm))->allReduce(call); };
+  const auto issue = [comm, call]() -> Status {
+    const Visit visit = BPS_TRY(readyCommunicator(comm));
+    return BPS_TRY(issueByTeam(*comm, call)) ? Status() : visit->allReduce(call);
+  };
   if (Group::ofThisThread().open()) {
     Group::ofThisThread().putOffCall(issue);
     return {};

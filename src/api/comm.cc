@@ -7,6 +7,7 @@
 #include "src/api/border.h"
 #include "src/api/comm_handle.h"
 #include "src/api/part.h"
+#include "src/api/teaming.h"
 
 namespace bps {
 namespace {
@@ -97,12 +98,22 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
   return startHandle(newComm, BPS_TRY(newHandle(parent->env(), *membership, blocking)));
 }
 
+// A team's calls end after those of bps that they are made of.
+Status finalize(const bpsComm& handle) {
+  Status ofTeam = finalizeTeam(handle);
+  Status whole = handle.communicator->finalize();
+  return ofTeam.ok() ? std::move(whole) : std::move(ofTeam);
+}
+
 Status destroy(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const std::unique_ptr<bpsComm> owner(handle);
   if (handle->starter.joinable()) handle->starter.join();
-  if (handle->state.load() != bpsComm::State::kReady || handle->communicator->finalized()) return {};
-  return handle->communicator->finalize();
+  if (handle->state.load() != bpsComm::State::kReady) return {};
+  Status finalized = handle->communicator->finalized() ? Status() : finalize(*handle);
+  // What NCCL has been asked for never ends where somebody is missing.
+  if (handle->team != nullptr) handle->team->end(!finalized.ok() || !handle->communicator->failure().ok());
+  return finalized;
 }
 
 Status revoke(bpsComm_t comm, int flags) {
@@ -116,17 +127,18 @@ Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const std::unique_ptr<bpsComm> owner(handle);
   handle->communicator->abort();
+  if (nccl::Team* team = teamOf(*handle)) team->end(true);
   handle->communicator->letGo();
   return {};
 }
 
 Status asyncError(bpsComm_t comm, bpsResult_t* result) {
   if (result == nullptr) return badArgument("asyncError is NULL");
-  const bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const auto state = handle->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kStarting) *result = bpsInProgress;
   else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle->error.get().code());
-  else *result = static_cast<bpsResult_t>(handle->communicator->failure().code());
+  else *result = static_cast<bpsResult_t>(failureOf(*handle).code());
   return {};
 }
 
@@ -134,8 +146,7 @@ std::string lastErrorOf(bpsComm_t comm) {
   if (comm == nullptr || comm->magic != bpsComm::kMagic) return threadError();
   const auto state = comm->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kFailed) return comm->error.get().message();
-  if (state == bpsComm::State::kReady && !comm->communicator->failure().ok())
-    return comm->communicator->failure().message();
+  if (state == bpsComm::State::kReady && !failureOf(*comm).ok()) return failureOf(*comm).message();
   return threadError();
 }
 
@@ -193,7 +204,10 @@ bpsResult_t bps::commFail(bpsComm_t comm, bpsResult_t result, const std::string&
 }
 
 bpsResult_t bpsCommFinalize(bpsComm_t comm) {
-  return border(__func__, [&]() -> Status { return BPS_TRY(readyCommunicator(comm))->finalize(); });
+  return border(__func__, [&]() -> Status {
+    const Visit visit = BPS_TRY(readyCommunicator(comm));
+    return finalize(*comm);
+  });
 }
 
 bpsResult_t bpsCommDestroy(bpsComm_t comm) {

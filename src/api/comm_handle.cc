@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "src/api/border.h"
+#include "src/api/teaming.h"
 
 // Who ends a communicator has made its waits end before, so the visits do not last.
 bpsComm::~bpsComm() {
@@ -17,6 +18,10 @@ Result<bpsComm*> checkedHandle(bpsComm_t comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   if (comm->magic != bpsComm::kMagic) return badArgument("comm is not a communicator, or was destroyed");
   return comm;
+}
+
+nccl::Team* teamOf(const bpsComm& handle) {
+  return handle.state.load(std::memory_order_acquire) == bpsComm::State::kReady ? handle.team.get() : nullptr;
 }
 
 Result<Visit> readyCommunicator(bpsComm_t comm) {
@@ -36,7 +41,10 @@ Result<Visit> readyCommunicator(bpsComm_t comm) {
 namespace {
 
 Status runStart(bpsComm& handle) {
-  Status started = guarded([&] { return handle.communicator->start(); });
+  Status started = guarded([&]() -> Status {
+    BPS_TRY(handle.communicator->start());
+    return teamUp(handle);
+  });
   if (!started.ok()) handle.error.set(started);
   handle.state.store(started.ok() ? bpsComm::State::kReady : bpsComm::State::kFailed, std::memory_order_release);
   return started;

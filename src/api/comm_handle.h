@@ -15,6 +15,7 @@
 #include "bps/bps.h"
 #include "src/comm/communicator.h"
 #include "src/comm/failure/first_error.h"
+#include "src/nccl/team.h"
 
 namespace bps {
 
@@ -37,8 +38,11 @@ struct bpsComm {
   bps::FirstError error;       // of a start that failed
   std::thread starter;         // non-blocking init
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
+  std::unique_ptr<bps::nccl::Team> team;            // from kReady on; null: bps does what is to be done inside machines
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
+  std::atomic<int64_t> teamFailed{0};  // when that was noticed first, on the steady clock; 0: never
+  bool ofTeam = false;                 // one of a team's own: there is nothing left to combine
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 
@@ -65,6 +69,8 @@ class Visit {
  private:
   bpsComm* handle_;
 };
+// The team of GPUs, once the communicator is ready; else null.
+nccl::Team* teamOf(const bpsComm& handle);
 // The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
 Result<Visit> readyCommunicator(bpsComm_t comm);
 

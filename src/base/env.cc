@@ -81,13 +81,14 @@ const EnvVar kEnvTable[] = {
     {"NCCL_NSOCKS_PERTHREAD", &Env::socketsPerThread, "", "1 to 64", 1, 64,
      "TCP: sockets of a connection (at most 64 after multiplying). The accepting side's value holds. Unset: by the "
      "device."},
-    {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0, "Preload library: the real libnccl.so.2."},
+    {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0,
+     "The real libnccl.so.2, for the preload library and for the GPUs of one machine."},
     {"BPS_NCCL_MIN_BYTES", &Env::ncclMinBytes, "", "size, 0 to 1024G", 0, 1024 * kG,
      "Preload library: smaller all-reduces go to NCCL. Rank 0's value holds for all. Unset: measured at the first "
      "call."},
     {"BPS_NCCL_LOCAL", &Env::ncclLocal, "", "exact, any or off", 0, 0,
-     "Preload library: the GPUs of a machine combine buffers by NCCL where the bits stay those of bps (exact), in any "
-     "order (any), or never (off). Rank 0's value holds for all, off that of any rank."},
+     "The GPUs of a machine combine buffers by NCCL where the bits stay those of bps (exact), in any order (any), or "
+     "never (off). Rank 0's value holds for all, off that of any rank."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},
     {"BPS_AUTH", &Env::auth, "", "on or off", 0, 0, "off: accept peers without proof of the job's or servers' key."},

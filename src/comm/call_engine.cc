@@ -52,10 +52,10 @@ Result<bool> CallEngine::step() {
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
-  call->chunks = chunksOf(cutter_.next(call->call.count, elementSize, call->limits), elementSize);
+  const size_t count = call->call.carried();
+  call->chunks = chunksOf(cutter_.next(count, elementSize, call->limits), elementSize);
   call->remaining = call->chunks.size();
-  call->spread =
-      !call->chunks.front().direct() && rails_.spreads(call->call.count * elementSize, call->limits.unitBytes);
+  call->spread = !call->chunks.front().direct() && rails_.spreads(count * elementSize, call->limits.unitBytes);
   if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
   active_.push_back(std::move(call));
   spread(*active_.back());
@@ -84,7 +84,7 @@ bool CallEngine::retire() {
 }
 
 void CallEngine::count(const Collective& call) {
-  if (traffic_ == nullptr) return;
+  if (traffic_ == nullptr || call.call.byTeams) return;
   traffic_->count(call);
   const Roster& roster = control_.roster();
   if (plane_ == nullptr) return;

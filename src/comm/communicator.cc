@@ -31,6 +31,13 @@ LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 
+// Of a call that no stream waits for.
+class InNoStream final : public StreamPlace {
+ public:
+  bool mayStart() const override { return true; }
+  void complete(const Status&) override {}
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const Membership& membership) {
@@ -280,32 +287,62 @@ Communicator::~Communicator() {  // the channel first, then what it uses
 }
 
 Status Communicator::allReduce(const AllReduceCall& call) {
+  BPS_TRY(checkOpen());
+  auto collective = collectiveOf(call);
+  collective->deviceScalar = call.deviceScalar;
+  collective->send = static_cast<const uint8_t*>(call.send);
+  collective->recv = static_cast<uint8_t*>(call.recv);
+  BPS_TRY(enterStream(call, *collective));
+  const size_t bytes = call.count * elementBytes(call.type);
+  // A CUDA stream's caller must not be held up by what other calls have to do.
+  const CallProgress::Kind kind = !collective->onHost    ? CallProgress::Kind::kForChannel
+                                  : bytes <= kBriefBytes ? CallProgress::Kind::kBrief
+                                                         : CallProgress::Kind::kNormal;
+  return submit(std::move(collective), kind);
+}
+
+Status Communicator::checkOpen() const {
   if (failure_.failed()) return failure_.get();
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized"};
-  const size_t bytes = call.count * elementBytes(call.type);
+  return {};
+}
+
+std::unique_ptr<Collective> Communicator::collectiveOf(const AllReduceCall& call) const {
   auto collective = std::make_unique<Collective>();
   collective->call.count = call.count;
   collective->call.type = static_cast<uint8_t>(call.type);
   collective->call.op = static_cast<uint8_t>(call.op);
   collective->call.hasScalar = call.op == CallOp::kPreMulSum;
   collective->call.scalar = call.scalar;
-  collective->deviceScalar = call.deviceScalar;
-  collective->send = static_cast<const uint8_t*>(call.send);
-  collective->recv = static_cast<uint8_t*>(call.recv);
   collective->limits = tuning_.limits;
   collective->window = tuning_.window;
-  BPS_TRY(enterStream(call, *collective));
+  return collective;
+}
+
+Status Communicator::submit(std::unique_ptr<Collective> collective, CallProgress::Kind kind) {
   collective->call.number = nextCall_++;
   const std::shared_ptr<StreamPlace> place = collective->place;
-  // A CUDA stream's caller must not be held up by what other calls have to do.
-  const bool onHost = collective->onHost;
-  const CallProgress::Kind kind = !onHost                ? CallProgress::Kind::kForChannel
-                                  : bytes <= kBriefBytes ? CallProgress::Kind::kBrief
-                                                         : CallProgress::Kind::kNormal;
   if (channel_->progress()->submit(collective, kind)) return {};
   Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
   place->complete(ended);
   return ended;
+}
+
+Result<bool> Communicator::onDevice(const AllReduceCall& call) {
+  return cuda_ != nullptr ? cuda_->holds(call) : Result<bool>(false);
+}
+
+Status Communicator::announce(const AllReduceCall& call) {
+  BPS_TRY(checkOpen());
+  auto collective = collectiveOf(call);
+  collective->call.byTeams = true;
+  collective->place = std::make_shared<InNoStream>();
+  collective->onHost = false;
+  return submit(std::move(collective), CallProgress::Kind::kForChannel);
+}
+
+Result<std::vector<Blob>> Communicator::share(const Blob& mine) {
+  return control_->gather(mine, Deadline::in(timeoutOf(env_)));
 }
 
 // Finds the call its place in its stream: CUDA's, or the host's.
@@ -388,8 +425,11 @@ void Communicator::abort() {
   bell_->ring();
 }
 
-void Communicator::fail(Status why) const {
-  control_->report(std::move(why).within(control_->roster().rankName(rank())));
+void Communicator::fail(const Status& why) {
+  const Status named = why.clone().within(control_->roster().rankName(rank()));
+  control_->report(named);
+  if (failure_.set(named)) tie_->wholeFailed(named);
+  bell_->ring();
 }
 
 void Communicator::logStart() const {

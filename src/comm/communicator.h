@@ -43,6 +43,13 @@ class Communicator {
 
   // Queues the call on its stream; does not block. Later failures: the stream, and failure().
   Status allReduce(const AllReduceCall& call);
+  // Its buffers are memory of the device, in a stream of CUDA's: calls that teams of GPUs may carry out.
+  Result<bool> onDevice(const AllReduceCall& call);
+  // Queues what only compares the call with the others', which other communicators carry out.
+  Status announce(const AllReduceCall& call);
+  // Everybody's bytes, by rank. Collective; no call may be in flight.
+  Result<std::vector<Blob>> share(const Blob& mine);
+  const Roster& roster() const { return control_->roster(); }
   // Collective. The membership of the new communicator, or none for a negative color. No call may be in flight.
   Result<std::optional<Membership>> split(int color, int key);
   // Waits for all calls, then says goodbye.
@@ -50,7 +57,7 @@ class Communicator {
   // Ends all calls, and a start() that still waits; the others hear that this rank aborted.
   void abort();
   // Something that only this rank knows ends the communicator, on all ranks. Any thread, does not wait.
-  void fail(Status why) const;
+  void fail(const Status& why);
   // From now on it carries parts of the calls of `whole`, and fails together with it, as the part that `name` tells
   // people of. On CUDA, streams stand at its calls that fail until letGo(): behind them the parts would be put
   // together. Before its first call, by all ranks.
@@ -85,6 +92,9 @@ class Communicator {
   Status writeTraffic(Deadline deadline) const;
   void logStart() const;
   Status enterStream(const AllReduceCall& call, Collective& collective);
+  Status checkOpen() const;
+  std::unique_ptr<Collective> collectiveOf(const AllReduceCall& call) const;
+  Status submit(std::unique_ptr<Collective> collective, CallProgress::Kind kind);
 
   Env env_;
   Membership membership_;

@@ -80,10 +80,11 @@ class StreamGates {
   // Puts a gate into the stream. With `scalar`, memory of a device, so many bytes of it are fetched in the order of the
   // stream. kInvalidUsage: the stream is being captured into a graph.
   Result<std::shared_ptr<StreamGate>> enter(Stream stream, const void* scalar, size_t scalarBytes);
+  // kInvalidUsage if it is. The stream's context must be current.
+  Status checkNotCaptured(Stream stream) const;
 
  private:
   explicit StreamGates(const Device& device) : device_(device) {}
-  Status checkNotCaptured(Stream stream) const;
   Status fetchScalar(StreamGate& gate, Stream stream, const void* scalar, size_t bytes) const;
   Status announce(const StreamGate& gate, Stream stream) const;
   Status holdBack(const StreamGate& gate, Stream stream);

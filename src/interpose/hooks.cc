@@ -84,7 +84,7 @@ void stopShadow(ncclComm_t comm) {
 
 bool fromNccl(const void* caller) {
   Dl_info ours{}, theirs{};
-  const RealNccl* real = realNccl();
+  const nccl::RealNccl* real = nccl::realNccl();
   return real != nullptr && ::dladdr(caller, &ours) != 0 &&
          ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
          ours.dli_fbase == theirs.dli_fbase;

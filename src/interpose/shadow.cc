@@ -139,7 +139,7 @@ void Shadow::end(Ending how) {
   std::shared_ptr<Team> team;
   {
     const MutexLock lock(mutex_);
-    const auto patience = std::chrono::steady_clock::now() + kLeaving;
+    const auto patience = std::chrono::steady_clock::now() + nccl::kLeaving;
     while (settling_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);

@@ -21,6 +21,11 @@
 
 namespace bps::interpose {
 
+using nccl::Call;
+using nccl::ncclOf;
+using nccl::Team;
+using nccl::UserOp;
+
 // What all ranks have settled.
 struct Terms {
   size_t leastBytes = kNever;  // calls of at least this size are ours

@@ -6,7 +6,7 @@
 
 #include "src/nccl/types.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 
 // An operation made by ncclRedOpCreatePreMulSum.
 struct UserOp {
@@ -46,4 +46,4 @@ inline ncclResult_t ncclOf(bpsResult_t result) {
   return result == bpsTimeout ? ncclRemoteError : static_cast<ncclResult_t>(result);
 }
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl

@@ -1,12 +1,14 @@
 #include "src/nccl/neighbours.h"
 
+#include <algorithm>
+
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/device/device.h"
 #include "topo/plan/planner.h"
 #include "topo/source.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 namespace {
 
 // By its place on the bus; or, where the user describes the machine, by its number. None: kNoNode.
@@ -18,7 +20,7 @@ NodeId gpuOf(const Topology& topology, const std::string& busId, int device, con
   return !env.topoFile.empty() && number < gpus.size() ? gpus[number] : kNoNode;
 }
 
-Result<std::string> plannedNeighbourhood(int device, const Env& env) {
+Result<Neighbourhood> plannedNeighbourhood(int device, const Env& env) {
   const cuda::Api* driver = BPS_TRY(cuda::driver());
   const Topology topology = BPS_TRY(loadTopology(env.topologySource()));
   const NodeId gpu = gpuOf(topology, cuda::Device::busId(*driver, device), device, env);
@@ -26,17 +28,20 @@ Result<std::string> plannedNeighbourhood(int device, const Env& env) {
   LocalJob job;  // a rank on every GPU
   job.strategy = BPS_TRY(parseStrategy(env.strategy));
   const Decision decision = BPS_TRY(planLocal(topology, job));
-  if (decision.best().plan.strategy != Strategy::kCpuAssisted) return std::string();
-  return topology.nameOf(topology.switchOf(gpu));
+  const LocalPlan& plan = decision.best().plan;
+  if (plan.strategy == Strategy::kCpuAssisted) return Neighbourhood{topology.nameOf(topology.switchOf(gpu)), false};
+  const bool root = std::any_of(plan.roots.begin(), plan.roots.end(),
+                                [&](size_t rank) { return plan.placement.ranks[rank].seat == gpu; });
+  return Neighbourhood{{}, root};
 }
 
 }  // namespace
 
-std::string neighbourhoodOf(int device, const Env& env) {
-  Result<std::string> planned = plannedNeighbourhood(device, env);
+Neighbourhood neighbourhoodOf(int device, const Env& env) {
+  Result<Neighbourhood> planned = plannedNeighbourhood(device, env);
   if (planned.ok()) return std::move(planned).value();
   logInfo(Subsystem::kTopo, "topology of this machine: {}; its GPUs count as joined", planned.error().message());
   return {};
 }
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl

@@ -4,10 +4,16 @@
 
 #include "src/base/env.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 
-// The switch under which the GPU is, where the plan is to combine buffers under each switch, and empty where it is to
-// combine all of the machine: over NVLink, or because nothing is known of the GPU.
-std::string neighbourhoodOf(int device, const Env& env);
+struct Neighbourhood {
+  // The switch under which the GPU is, where the plan is to combine buffers under each switch, and empty where it is to
+  // combine all of the machine: over NVLink, or because nothing is known of the GPU.
+  std::string name;
+  // The plan is to combine all of the machine at some GPUs only, and this is one of them.
+  bool root = false;
+};
 
-}  // namespace bps::interpose
+Neighbourhood neighbourhoodOf(int device, const Env& env);
+
+}  // namespace bps::nccl

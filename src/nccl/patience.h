@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-namespace bps::interpose {
+namespace bps::nccl {
 
 class Patience {
  public:
@@ -17,4 +17,4 @@ class Patience {
   int rounds_ = 0;
 };
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl

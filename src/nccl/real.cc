@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/env.h"
 #include "src/base/log.h"
-#include "src/interpose/settings.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 namespace {
 
 constexpr const char* kName = "libnccl.so.2";
@@ -63,8 +63,14 @@ std::vector<std::string> directories() {
   return found;
 }
 
+// With an environment that is refused, whoever asks has said so already.
+std::string libPath() {
+  Result<Env> env = processEnv();
+  return env.ok() ? std::move(env).value().ncclLibPath : std::string();
+}
+
 void* find() {
-  const std::string& given = settings().env.ncclLibPath;
+  const std::string given = libPath();
   if (!given.empty()) return open(given, 0);
   if (void* handle = open(kName, RTLD_NOLOAD)) return handle;
   for (const std::string& path : loadedLibraries())
@@ -79,7 +85,7 @@ void* find() {
 void logNotFound() {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  const std::string& given = settings().env.ncclLibPath;
+  const std::string given = libPath();
   if (given.empty())
     logWarn(Subsystem::kInit,
             "no NCCL: {} is neither loaded nor found by the dynamic linker; BPS_NCCL_LIB_PATH names the real library",
@@ -107,17 +113,20 @@ std::unique_ptr<RealNccl> load() {
 
 }  // namespace
 
-const RealNccl* realNccl() {
+const RealNccl* findNccl() {
   static std::atomic<const RealNccl*> known{nullptr};
   if (const RealNccl* real = known.load(std::memory_order_acquire)) return real;
   std::unique_ptr<RealNccl> mine = load();
-  if (mine == nullptr) {
-    logNotFound();
-    return nullptr;
-  }
+  if (mine == nullptr) return nullptr;
   const RealNccl* first = nullptr;  // of several threads that look at the same time the first one's is kept
   if (!known.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return first;
   return mine.release();
+}
+
+const RealNccl* realNccl() {
+  const RealNccl* real = findNccl();
+  if (real == nullptr) logNotFound();
+  return real;
 }
 
 void logMissing(const char* name) {
@@ -125,4 +134,4 @@ void logMissing(const char* name) {
   logWarn(Subsystem::kInit, "{} was called, and {} has no such function", name, real != nullptr ? real->path : "NCCL");
 }
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl

@@ -1,5 +1,6 @@
 // The real NCCL: found at the first call, never in a constructor, so that a preload costs nothing where NCCL is not
 // used.
+// BPS_REAL calls its functions.
 //
 // Searched in this order, and never ourselves: BPS_NCCL_LIB_PATH; a libnccl that is loaded already, also one that
 // dlopen(RTLD_LOCAL) hides from dlsym(RTLD_NEXT), as Python's imports do; NCCL's functions inside the program or one of
@@ -15,7 +16,7 @@
 #include "src/nccl/functions.h"
 #include "src/nccl/types.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 
 struct RealNccl {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration's parts cannot stand in parentheses
@@ -25,7 +26,9 @@ struct RealNccl {
   std::string path;
 };
 
-// Null when there is none; a warning has then said where it was looked for.
+// Null when there is none.
+const RealNccl* findNccl();
+// The same, for who cannot do without: a warning then says where it was looked for.
 const RealNccl* realNccl();
 
 // Says once that the real library has no such function.
@@ -50,8 +53,7 @@ Result callReal(Result (*RealNccl::*member)(Parameters...), const char* name, Ar
   return (real->*member)(arguments...);
 }
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl
 
 // BPS_REAL(ncclSend, send, count, ...) calls NCCL's function.
-#define BPS_REAL(name, ...) \
-  ::bps::interpose::callReal(&::bps::interpose::RealNccl::name, #name __VA_OPT__(, ) __VA_ARGS__)
+#define BPS_REAL(name, ...) ::bps::nccl::callReal(&::bps::nccl::RealNccl::name, #name __VA_OPT__(, ) __VA_ARGS__)

@@ -14,7 +14,7 @@
 #include "src/nccl/patience.h"
 #include "src/nccl/real.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 namespace {
 
 // Below it, starting NCCL's kernels takes longer than to copy the buffer whole.
@@ -36,9 +36,9 @@ void* at(const void* buffer, size_t element, const Call& call) {
 
 }  // namespace
 
-Result<std::shared_ptr<Team>> Team::create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
+Result<std::unique_ptr<Team>> Team::create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
                                            bpsComm_t across) {
-  std::shared_ptr<Team> team(new Team(shape, device, inside, across));
+  std::unique_ptr<Team> team(new Team(shape, device, inside, across));
   team->aside_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
   team->tail_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
   while (team->owns() && team->streams_.size() < kPieces)
@@ -53,8 +53,8 @@ void Team::becomePartOf(bpsComm_t whole, const std::string& part) {
 }
 
 std::string Team::inWords() const {
-  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs, {} of which own a part each; {}", kLeastBytes,
-                     shape_.size, shape_.owners,
+  const std::string parts = shape_.only ? "" : fmt::format(", {} of which own a part each", shape_.owners);
+  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs{}; {}", kLeastBytes, shape_.size, parts,
                      shape_.anyOrder ? "sums in NCCL's order (BPS_NCCL_LOCAL=any)" : "the same bits as by bps");
 }
 
@@ -114,7 +114,8 @@ ncclResult_t Team::issueAlone(const Call& call, bool& begun) {
     if (ended_ || broken_) return ncclInvalidUsage;
     issuing_ = true;
   }
-  const ncclResult_t issued = issuePieces(call, begun);
+  ncclResult_t issued = issuePieces(call, begun);
+  if (issued == ncclSuccess) issued = told(cuda::follow(device_, tail_->get(), call.stream));
   {
     const MutexLock lock(mutex_);
     issuing_ = false;
@@ -137,6 +138,12 @@ ncclResult_t Team::whetherWhole(ncclResult_t issued, bool begun) {
 }
 
 ncclResult_t Team::issuePieces(const Call& call, bool& begun) {
+  if (shape_.only) {
+    const ncclComm_t inside = this->inside();
+    if (inside == nullptr) return ncclInvalidUsage;
+    begun = true;
+    return BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, inside, call.stream);
+  }
   const std::vector<Piece> pieces = cut(call);
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (const ncclResult_t done = gatherIn(call, pieces[i]); done != ncclSuccess) return done;
@@ -152,7 +159,7 @@ ncclResult_t Team::issuePieces(const Call& call, bool& begun) {
         return done;
     if (const ncclResult_t done = spreadOut(call, pieces[i]); done != ncclSuccess) return done;
   }
-  return told(cuda::follow(device_, tail_->get(), call.stream));
+  return ncclSuccess;
 }
 
 // Every owner's part of the team's sum comes into its receive buffer.
@@ -299,4 +306,4 @@ std::string Team::lastError() {
   return inside_ != nullptr ? BPS_REAL(ncclGetLastError, inside_) : std::string();
 }
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl

@@ -7,7 +7,8 @@
 //                               piece 1: ...
 //
 // So the first pieces are on the network while the next are reduced. Parts lie in the call's receive buffer all the
-// time. Where parts are unequal, or a team has more ranks than owners, reduce and broadcast take the place of the two.
+// time. Where parts are unequal, or a team has more ranks than owners, as where the machine's plan names roots, reduce
+// and broadcast take the place of the two.
 //
 // All of it is issued by the calling thread, in the order of its calls: NCCL is asked for its collectives in the same
 // order on all ranks, as it demands of communicators that share devices.
@@ -23,7 +24,7 @@
 #include "src/device/device.h"
 #include "src/nccl/call.h"
 
-namespace bps::interpose {
+namespace bps::nccl {
 
 class Team {
  public:
@@ -31,10 +32,11 @@ class Team {
     int place = 0, size = 1;  // of this rank in it
     int owners = 1;
     bool anyOrder = false;
+    bool only = false;  // there is no other team: NCCL does all of it
   };
   // `inside`: NCCL's communicator of the team, null if it has one rank. `across`: bps's of the owners of one part, null
   // if this rank owns none. Takes both, whatever comes of it.
-  static Result<std::shared_ptr<Team>> create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
+  static Result<std::unique_ptr<Team>> create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
                                               bpsComm_t across);
   ~Team() { end(true); }
   Team(const Team&) = delete;
@@ -74,7 +76,7 @@ class Team {
   };
   Team(const Shape& shape, cuda::Device& device, ncclComm_t inside, bpsComm_t across)
       : shape_(shape), device_(device), inside_(inside), across_(across) {}
-  bool owns() const { return shape_.place < shape_.owners; }
+  bool owns() const { return !shape_.only && shape_.place < shape_.owners; }
   std::vector<Piece> cut(const Call& call) const;
   ncclResult_t issueAlone(const Call& call, bool& begun);
   ncclResult_t issuePieces(const Call& call, bool& begun);
@@ -103,4 +105,4 @@ class Team {
   CondVar left_;                               // issuing_ or finalizing_ has become less
 };
 
-}  // namespace bps::interpose
+}  // namespace bps::nccl

@@ -8,7 +8,7 @@ namespace bps {
 namespace {
 
 constexpr uint8_t kVersion = 3;
-constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kAllFlags = 7;
+constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByTeams = 8, kAllFlags = 15;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -42,16 +42,18 @@ T load(const uint8_t* at) {
 }  // namespace
 
 std::string describe(const CallInfo& call) {
-  return fmt::format("all-reduce #{} of {} {}, {}", call.number, call.count,
-                     call.type < kTypes ? kTypeNames[call.type] : "?", call.op < kOps ? kOpNames[call.op] : "?");
+  return fmt::format("all-reduce #{} of {} {}, {}{}", call.number, call.count,
+                     call.type < kTypes ? kTypeNames[call.type] : "?", call.op < kOps ? kOpNames[call.op] : "?",
+                     call.byTeams ? ", on device memory by NCCL inside machines" : "");
 }
 
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   uint8_t* at = bytes.data();
   const bool scalar = header.first && header.call.hasScalar;
   at[kAtVersion] = kVersion;
-  at[kAtFlags] =
-      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (header.direct ? kDirect : 0));
+  const bool byTeams = header.first && header.call.byTeams;
+  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
+                                      (header.direct ? kDirect : 0) | (byTeams ? kByTeams : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return kDataShortHeaderBytes;
   store(at + kAtNumber, header.call.number);
@@ -76,7 +78,8 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.first = (flags & kFirst) != 0;
   header.direct = (flags & kDirect) != 0;
   header.call.hasScalar = (flags & kScalar) != 0;
-  if ((flags & ~kAllFlags) != 0 || (header.call.hasScalar && !header.first))
+  header.call.byTeams = (flags & kByTeams) != 0;
+  if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byTeams) && !header.first))
     return failure(Code::kRemote, "chunk header with flags {:#x}, which cannot be", flags);
   const size_t withCall = header.call.hasScalar ? kDataHeaderBytes : kDataCallBytes;
   const size_t size = header.first ? withCall : kDataShortHeaderBytes;

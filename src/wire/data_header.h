@@ -31,10 +31,15 @@ struct CallInfo {
   uint8_t op = 0;       // CallOp
   bool hasScalar = false;
   uint64_t scalar = 0;  // ScalarBits, for CallOp::kPreMulSum
+  // Teams of GPUs carry it out (src/nccl/team.h), and other communicators; this one only compares what ranks called.
+  bool byTeams = false;
 
   bool sameCall(const CallInfo& other) const {
-    return number == other.number && count == other.count && type == other.type && op == other.op;
+    return number == other.number && count == other.count && type == other.type && op == other.op &&
+           byTeams == other.byTeams;
   }
+  // Elements that this communicator moves.
+  uint64_t carried() const { return byTeams ? 0 : count; }
 };
 
 // bpsRedOp_t's built-in values, and one for all operations that a user made.

@@ -3,15 +3,28 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "tests/fake_nccl/comm.h"
 
 namespace bps::fake {
+namespace {
+
+// Of the double of CUDA, where the process has it, however it was opened.
+void* ofCuda(const char* name) {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver != nullptr ? ::dlsym(driver, name) : nullptr;
+}
+
+}  // namespace
+
 uint8_t* place(const void* pointer) {
   using Alias = void* (*)(const void*);
-  static const auto alias = reinterpret_cast<Alias>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
+  static const auto alias = reinterpret_cast<Alias>(ofCuda("fakeCudaAlias"));
   return static_cast<uint8_t*>(alias != nullptr ? alias(pointer) : const_cast<void*>(pointer));
 }
 
@@ -101,36 +114,60 @@ void runPointToPoint(std::vector<Operation> left) {
   }
 }
 
+// Of what is launched at once: its place among all that was launched on the communicator.
+struct Turn {
+  Turn(World& its, uint64_t place) : world(its), number(place) {}
+  World& world;
+  const uint64_t number;
+  std::atomic<size_t> streams{0};
+};
 struct Batch {
   std::vector<Operation> operations;
+  std::vector<std::shared_ptr<Turn>> turns;
 };
 void run(void* argument) {
   const std::unique_ptr<Batch> batch(static_cast<Batch*>(argument));
+  for (const auto& turn : batch->turns)
+    while (turn->world.ran < turn->number && !turn->world.over()) breathe();
   runCollectives(batch->operations);
   runPointToPoint(batch->operations);
+  for (const auto& turn : batch->turns)
+    if (--turn->streams == 0) turn->world.ran = turn->number + 1;
 }
 
 // With the CUDA double each stream's part runs in its order.
 void launch(std::vector<Operation> operations) {
   using Launch = int (*)(void*, void (*)(void*), void*);
-  static const auto onStream = reinterpret_cast<Launch>(::dlsym(RTLD_DEFAULT, "fakeCudaLaunch"));
+  static const auto onStream = reinterpret_cast<Launch>(ofCuda("fakeCudaLaunch"));
   if (onStream == nullptr) {
-    run(new Batch{std::move(operations)});
+    run(new Batch{std::move(operations), {}});
     return;
   }
-  const auto onDevice = [](void* argument) {
-    World::inStream = true;
-    run(argument);
-    World::inStream = false;
-  };
+  std::map<ncclComm_t, std::shared_ptr<Turn>> turns;
+  for (const Operation& one : operations)
+    if (World& world = *one.comm->world; !turns.contains(one.comm))
+      turns[one.comm] = std::make_shared<Turn>(world, world.launched++);
+  std::vector<std::pair<cudaStream_t, Batch*>> batches;
   while (!operations.empty()) {
     const cudaStream_t stream = operations[0].stream;
     auto* batch = new Batch;
     for (const Operation& one : operations)
       if (one.stream == stream) batch->operations.push_back(one);
     std::erase_if(operations, [&](const Operation& one) { return one.stream == stream; });
-    onStream(stream, onDevice, batch);
+    for (const auto& [comm, turn] : turns) {
+      const auto isIts = [comm = comm](const Operation& one) { return one.comm == comm; };
+      if (std::none_of(batch->operations.begin(), batch->operations.end(), isIts)) continue;
+      batch->turns.push_back(turn);
+      ++turn->streams;
+    }
+    batches.emplace_back(stream, batch);
   }
+  const auto onDevice = [](void* argument) {
+    World::inStream = true;
+    run(argument);
+    World::inStream = false;
+  };
+  for (const auto& [stream, batch] : batches) onStream(stream, onDevice, batch);
 }
 
 }  // namespace

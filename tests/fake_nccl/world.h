@@ -59,6 +59,10 @@ class World {
   bool over() const { return left_ || (!inStream && aborted()); }
   static thread_local bool inStream;  // the calling thread is a device's
 
+  // What is launched on one communicator runs in that order, whatever the streams.
+  uint64_t launched = 0;  // by the thread that calls
+  std::atomic<uint64_t> ran{0};
+
  private:
   bool await(const std::atomic<uint64_t>* counters) const;
   std::string path_;

@@ -49,6 +49,12 @@ wheel=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0] + "/lib/li
 given=()
 [ -n "${BPS_NCCL_LIB_PATH:-}" ] || ! [ -e "$wheel" ] || given=(BPS_NCCL_LIB_PATH="$wheel")
 by_nccl() { step "$1" $(ranks env "${given[@]}" "${@:3}" "$build/tests/gpu_ranks" "$2" $((largest / 4))); }
+gpus=$(nvidia-smi -L | grep -c '^GPU') title="ranks of one machine, a GPU each"
+if [ "$gpus" -lt 2 ]; then row "$title" "skipped: it needs two GPUs"
+else
+  step "$title" "$build/bin/bps-run" -n 2 -m 2 -s 1 -- env "${given[@]}" BPS_DEBUG=INFO "$build/tests/gpu_ranks" teams $((largest / 4))
+  row "$title" "$(grep -oh 'device memory inside machines: .*' "$work/err" | head -n 1 | sed 's/ ([^ ]*\/[^ ]*)$//')"
+fi
 by_nccl "kernels of NCCL go on" beside
 by_nccl "NCCL over its sockets" nccl
 by_nccl "NCCL over our net plugin" nccl NCCL_NET_PLUGIN=bps LD_LIBRARY_PATH="$build/lib:${LD_LIBRARY_PATH:-}" \

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace bps::test {
 namespace {
@@ -38,8 +39,12 @@ Job::Job() : rank_(numberFrom("BPS_RANK")), ranks_(numberFrom("BPS_NRANKS")) {
 
 Job::~Job() {
   (void)bpsHostStreamDestroy(host_);
-  (void)bpsCommDestroy(comm_);
+  if (comm_ != nullptr) (void)bpsCommDestroy(comm_);
 }
+
+void Job::end() { check(bpsCommDestroy(std::exchange(comm_, nullptr)), "bpsCommDestroy"); }
+
+void Job::abort() { check(bpsCommAbort(std::exchange(comm_, nullptr)), "bpsCommAbort"); }
 
 void Job::allReduce(const Buffer& buffer, size_t bytes, const Stream& stream) const {
   auto* const handle = reinterpret_cast<cudaStream_t>(stream.get());

@@ -17,6 +17,8 @@ class Job {
   ~Job();
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  bpsComm_t comm() const { return comm_; }
+  bpsHostStream_t hostStream() const { return host_; }
 
   // Sums of floats. On a stream of the device: does not wait.
   void allReduce(const Buffer& buffer, size_t bytes, const Stream& stream) const;
@@ -24,6 +26,10 @@ class Job {
   void allReduceOnHost(void* data, size_t bytes) const;
   // Waits for all.
   void meet() const;
+  // Ends the communicator, once its calls have ended.
+  void end();
+  // Ends it at once.
+  void abort();
   // Rank 0's bytes, on all.
   void share(void* bytes, size_t size) const;
 

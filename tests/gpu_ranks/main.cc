@@ -2,11 +2,11 @@
 //
 //   gpu_ranks figures BYTES   how long a call keeps its caller, and what the device costs in rate
 //   gpu_ranks beside BYTES    NCCL's kernels go on while a stream waits in a call of bps
+//   gpu_ranks teams BYTES     ranks of one machine combine their buffers by NCCL (teams.cc)
 //   gpu_ranks nccl BYTES      all-reduces by NCCL's names, or by what a preload library puts before them
 //
 // Rank 0 prints a line "figure: ..." for each. 1: something was wrong; 77: there is no NCCL.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,31 +14,12 @@
 #include <vector>
 
 #include "src/base/format.h"
+#include "tests/gpu_ranks/figure.h"
 #include "tests/gpu_ranks/job.h"
+#include "tests/gpu_ranks/teams.h"
 
 namespace bps::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr int kTurns = 9;
-
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-template <class Body>
-double timed(const Body& body) {
-  const auto start = Clock::now();
-  body();
-  return secondsSince(start);
-}
-
-double median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
-}
-
-void figure(const Job& job, const std::string& line) {
-  if (job.rank() == 0) std::printf("figure: %s\n", line.c_str());
-}
 
 // ---- figures
 
@@ -108,12 +89,6 @@ void figures(size_t most) {
 }
 
 // ---- NCCL
-
-// Some numbers whose sums are rounded.
-float numberOf(size_t index, int rank) {
-  const auto bits = static_cast<uint32_t>(index * 2654435761U + static_cast<size_t>(rank) * 40503U * 65537U);
-  return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31F;
-}
 
 class NcclRanks {
  public:
@@ -216,9 +191,11 @@ void byNccl(size_t bytes) {
 int main(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[1] : "";
   const size_t bytes = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
-  if (bytes < 1U << 12) return std::fprintf(stderr, "usage: gpu_ranks figures|beside|nccl BYTES (at least 4096)\n"), 2;
+  if (bytes < 1U << 12)
+    return std::fprintf(stderr, "usage: gpu_ranks figures|beside|teams|nccl BYTES (at least 4096)\n"), 2;
   if (what == "figures") bps::test::figures(bytes);
   else if (what == "beside") bps::test::beside(bytes);
+  else if (what == "teams") bps::test::teams(bytes);
   else if (what == "nccl") bps::test::byNccl(bytes);
   else return std::fprintf(stderr, "gpu_ranks: %s is not known\n", argv[1]), 2;
   return 0;

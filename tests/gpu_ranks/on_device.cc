@@ -17,15 +17,26 @@ void must(int error, const char* function) { must(cuda::check(gpu().api(), error
 
 void fail(const std::string& what) {
   std::printf("wrong: %s\n", what.c_str());
+  std::fprintf(stderr, "wrong: %s\n", what.c_str());  // of other ranks than 0 this is what bps-run passes on
   std::exit(1);
 }
+
+namespace {
+int chosen = 0;
+}  // namespace
+
+void chooseGpu(int number) { chosen = number; }
 
 const cuda::Device& gpu() {
   static const cuda::Device* const opened = [] {
     ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);  // the double of NCCL looks for the double of the driver
     Result<const cuda::Api*> api = cuda::driver();
     if (!api.ok()) fail(api.error().message());
-    Result<cuda::Device*> device = cuda::Device::open(*std::move(api).value(), 0);
+    const cuda::Api& driver = *std::move(api).value();
+    Result<int> count = cuda::Device::count(driver);
+    const int devices = count.ok() ? std::move(count).value() : 0;
+    if (devices == 0) fail("no CUDA device");
+    Result<cuda::Device*> device = cuda::Device::open(driver, chosen % devices);
     if (!device.ok()) fail(device.error().message());
     return std::move(device).value();
   }();

@@ -13,8 +13,10 @@ namespace bps::test {
 
 [[noreturn]] void fail(const std::string& what);
 
-// The first device, and its context the calling thread's for good.
+// The first device, or the one chosen before, and its context the calling thread's for good.
 const cuda::Device& gpu();
+// Of those that there are, counted round.
+void chooseGpu(int number);
 
 class Stream {
  public:

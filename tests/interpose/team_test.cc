@@ -166,6 +166,20 @@ BPS_SCENARIO(GpusUnderEachSwitchAreATeam, 6, {"BPS_NCCL_LOCAL", "any"},
   BPS_EQUAL(has(callsOfNccl(), fmt::format("ncclReduceScatter:{} ", kCombined / 2)), onDevice());
 }
 
+// NVLink, and a NIC under one of the switches: the GPU under the other one is the root, and nobody else copies.
+BPS_SCENARIO(ARootedMachineReducesToItsRoot, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu nic] sw[gpu]] nvlink=150"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const uint64_t before = copiedBytes();
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  if (!onDevice()) return;
+  BPS_CHECK(has(callsOfNccl(),
+                fmt::format("ncclReduce:{} ncclGroupEnd ncclGroupStart ncclBroadcast:{} ", kCombined, kCombined)));
+  // The scenario's own copy out, to look at the sum, is not among these.
+  BPS_EQUAL(copiedBytes() - before, self.rank % 2 == 1 ? 2 * kCombined * sizeof(float) : 0);
+}
+
 namespace {
 // Asks until something is wrong; the scenario's own time ends it.
 ncclResult_t awaitError(ncclComm_t comm) {

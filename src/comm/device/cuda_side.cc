@@ -1,6 +1,7 @@
 #include "src/comm/device/cuda_side.h"
 
 #include "src/base/format.h"
+#include "src/device/stream_order.h"
 
 namespace bps {
 namespace {
@@ -62,6 +63,21 @@ Status CudaSide::checkDevice(const cuda::MemoryKind& memory, const char* name) c
   if (!memory.staged || memory.device < 0 || memory.device == ordinal_) return {};
   return failure(Code::kInvalidArgument, "{} lies on CUDA device {}, the communicator's is {}", name, memory.device,
                  ordinal_);
+}
+
+Result<bool> CudaSide::holds(const AllReduceCall& call) {
+  const bool isHostStream = call.stream != nullptr && call.handle != nullptr;
+  if (isHostStream || call.count == 0) return false;
+  if (device_ == nullptr && !cuda::Device::inUse(api_, ordinal_)) return false;
+  BPS_TRY(open());
+  const Buffers buffers = BPS_TRY(examine(call));
+  if (!buffers.send.staged || !buffers.recv.staged) return false;
+  BPS_TRY(checkDevice(buffers.send, "sendbuff"));
+  BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
+  auto* const stream = static_cast<cuda::Stream>(const_cast<void*>(call.handle));
+  const cuda::Scope scope(api_, BPS_TRY(cuda::contextOf(*device_, stream)));
+  BPS_TRY(gates_->checkNotCaptured(stream));
+  return true;
 }
 
 Result<CudaSide::Place> CudaSide::enter(const AllReduceCall& call, Collective& collective) {

@@ -43,6 +43,9 @@ class CudaSide {
   std::string busId() const { return cuda::Device::busId(api_, ordinal_); }
   StagedBuffers& buffers() { return buffers_; }
 
+  // Both buffers are memory of the device, and the stream is CUDA's.
+  Result<bool> holds(const AllReduceCall& call);
+
   using Place = std::shared_ptr<StreamPlace>;
   // Puts the call into its stream, and fills in where its buffers lie. Null: the call does not concern CUDA.
   Result<Place> enter(const AllReduceCall& call, Collective& collective);

@@ -8,40 +8,25 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/wire_io.h"
-#include "src/control/host_id.h"
 #include "src/interpose/agreement/card.h"
 #include "src/interpose/agreement/device.h"
 #include "src/interpose/agreement/exchange.h"
 #include "src/interpose/settings.h"
-#include "src/nccl/neighbours.h"
 #include "src/nccl/real.h"
 
 namespace bps::interpose {
 namespace {
 
-uint64_t hashOf(std::string_view text) {  // FNV-1a
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return hash;
-}
-
-// Which team the device is of; 0: none.
-uint64_t teamOf(int device, const Env& env) {
-  if (env.ncclLocal == "off" || buffersOnHost()) return 0;
-  return hashOf(localHostId(env) + "\n" + neighbourhoodOf(device, env));
-}
-
 Card myCard(size_t room, int device) {
   const Settings& mine = settings();
   Card card;
-  card.machine = hashOf(localHostId(mine.env));
-  card.hasServers = !mine.env.servers.empty();
+  std::string without(mine.wrong.message());
+  if (mine.wrong.ok() && buffersOnHost()) without = "buffers are in host memory";
+  static_cast<nccl::Member&>(card) = nccl::Member::of(device, mine.env, std::move(without));
   card.leastBytes = mine.env.ncclMinBytes.value;
   card.room = room;
-  card.team = mine.wrong.ok() ? teamOf(device, mine.env) : 0;
-  card.anyOrder = mine.env.ncclLocal == "any";
   card.able = mine.wrong.ok();
-  card.why = mine.wrong.message();
+  if (!card.able) card.why = mine.wrong.message();
   return card;
 }
 
@@ -127,13 +112,13 @@ Result<std::string> joinAll(Exchange& exchange, const Shadow& shadow, Joined& jo
 }
 
 // NCCL's communicator of this rank's team; null if it is alone in it.
-Result<ncclComm_t> splitNccl(Exchange& exchange, const Shadow& shadow, const Teams& teams) {
+Result<ncclComm_t> splitNccl(Exchange& exchange, const Shadow& shadow, const nccl::Teams& teams) {
   constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
   const bool alone = teams.sizeOf(shadow.rank()) == 1;
-  const int lead = teams.leads[static_cast<size_t>(shadow.rank())];
+  const int color = alone ? kNoColor : teams.leadOf(shadow.rank());
   ncclComm_t made = nullptr;
   const ncclResult_t asked =
-      BPS_REAL(ncclCommSplit, shadow.comm(), alone ? kNoColor : lead, shadow.rank(), &made, nullptr);
+      BPS_REAL(ncclCommSplit, shadow.comm(), color, teams.placeOf(shadow.rank()), &made, nullptr);
   if (asked == ncclSuccess) return made;
   if (asked != ncclInProgress)
     return failure(static_cast<Code>(asked), "ncclCommSplit: {}", BPS_REAL(ncclGetErrorString, asked));
@@ -148,13 +133,13 @@ Result<cuda::Device*> openDevice(int ordinal) {
   return cuda::Device::open(*driver, ordinal);
 }
 
-Result<std::shared_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, const Teams& teams, int ordinal,
+Result<std::unique_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, const nccl::Teams& teams, int ordinal,
                                      bpsComm_t comm) {
   const int place = teams.placeOf(shadow.rank());
   const bool owns = place < teams.owners;
   Joined across;
   const Status joined =
-      across.split(shadow, comm, owns ? place : BPS_SPLIT_NOCOLOR, teams.leads[static_cast<size_t>(shadow.rank())]);
+      across.split(shadow, comm, owns ? place : BPS_SPLIT_NOCOLOR, teams.leadOf(shadow.rank()));
   // In any case: all ranks have to come. What may fail on this one alone comes later.
   Result<ncclComm_t> inside = splitNccl(exchange, shadow, teams);
   if (!inside.ok()) return std::move(inside).status();
@@ -164,7 +149,7 @@ Result<std::shared_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, c
     if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
     return std::move(device).status();
   }
-  Result<std::shared_ptr<Team>> team = Team::create({place, teams.sizeOf(shadow.rank()), teams.owners, teams.anyOrder},
+  Result<std::unique_ptr<Team>> team = Team::create({place, teams.sizeOf(shadow.rank()), teams.owners, teams.anyOrder},
                                                     *std::move(device).value(), made, across.release());
   if (!joined.ok()) return joined.clone();
   return team;
@@ -176,9 +161,10 @@ struct TeamedUp {
 };
 
 // Fails with what ends the communicator.
-Result<TeamedUp> teamUpAll(Exchange& exchange, const Shadow& shadow, const Teams& teams, int device, bpsComm_t comm) {
+Result<TeamedUp> teamUpAll(Exchange& exchange, const Shadow& shadow, const nccl::Teams& teams, int device,
+                           bpsComm_t comm) {
   if (teams.owners == 0) return TeamedUp{nullptr, teams.why};
-  Result<std::shared_ptr<Team>> mine = teamUp(exchange, shadow, teams, device, comm);
+  Result<std::unique_ptr<Team>> mine = teamUp(exchange, shadow, teams, device, comm);
   const std::vector<uint8_t> all =
       BPS_TRY(exchange.gather(Outcome::bytes(mine.ok() ? Status() : mine.error().clone(), bpsUniqueId{})));
   std::string why = Outcome::firstFailure(all);
@@ -232,7 +218,7 @@ Result<size_t> measure(Exchange& exchange, const Shadow& shadow, size_t room, co
 
 void logTerms(const Shadow& shadow, const Conclusion& what, const Terms& terms, const std::string& notTeamed) {
   if (shadow.rank() != 0) return;
-  const RealNccl* real = realNccl();
+  const nccl::RealNccl* real = nccl::realNccl();
   const std::string head =
       fmt::format("NCCL communicator of {} ranks on {} machines: ", shadow.nRanks(), what.machines);
   if (terms.served == nullptr) {
@@ -273,6 +259,7 @@ Result<int> deviceOf(const Shadow& shadow) {
 }  // namespace
 
 Result<Terms> agree(Shadow& shadow) {
+  nccl::leaveTeamsToCaller();
   const size_t record = std::max(Card::kBytes, Outcome::kBytes);
   const int device = BPS_TRY(deviceOf(shadow));
   const OnDevice here = BPS_TRY(OnDevice::enter(device));
@@ -286,7 +273,8 @@ Result<Terms> agree(Shadow& shadow) {
     const std::string why = BPS_TRY(joinAll(exchange, shadow, joined));
     if (why.empty()) {
       terms.served = joined.get();
-      TeamedUp up = BPS_TRY(teamUpAll(exchange, shadow, teamsOf(cards), device, joined.get()));
+      TeamedUp up = BPS_TRY(teamUpAll(exchange, shadow, teamsOf(std::vector<nccl::Member>(cards.begin(), cards.end())),
+                                      device, joined.get()));
       terms.team = std::move(up.team);
       notTeamed = std::move(up.why);
       terms.leastBytes = what.measure ? BPS_TRY(measure(exchange, shadow, what.room, terms)) : what.leastBytes;

@@ -1,7 +1,6 @@
 #include "src/interpose/agreement/card.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "src/base/env.h"
@@ -11,17 +10,10 @@
 namespace bps::interpose {
 
 std::vector<uint8_t> Card::bytes() const {
-  Blob blob = WireWriter()
-                  .put(version)
-                  .put(machine)
-                  .put(static_cast<uint8_t>(able))
-                  .put(static_cast<uint8_t>(hasServers))
-                  .put(leastBytes)
-                  .put(room)
-                  .put(team)
-                  .put(static_cast<uint8_t>(anyOrder))
-                  .put(why.substr(0, 200))
-                  .bytes();
+  WireWriter writer;
+  writer.put(version).put(static_cast<uint8_t>(able)).put(leastBytes).put(room);
+  put(writer);
+  Blob blob = writer.bytes();
   blob.resize(kBytes);
   return blob;
 }
@@ -30,14 +22,10 @@ Result<Card> Card::parse(std::span<const uint8_t> bytes) {
   WireReader reader(bytes);
   Card card;
   card.version = reader.get<uint32_t>();
-  card.machine = reader.get<uint64_t>();
   card.able = reader.get<uint8_t>() != 0;
-  card.hasServers = reader.get<uint8_t>() != 0;
   card.leastBytes = reader.get<uint64_t>();
   card.room = reader.get<uint64_t>();
-  card.team = reader.get<uint64_t>();
-  card.anyOrder = reader.get<uint8_t>() != 0;
-  card.why = reader.getString();
+  card.get(reader);
   if (card.version != Card::kVersion)
     return failure(Code::kInvalidUsage, "a rank's libbps-nccl speaks version {}, ours {}; install the same everywhere",
                    card.version, Card::kVersion);
@@ -76,66 +64,6 @@ size_t crossOver(std::span<const Timing> timings) {
   size_t least = kNever;
   for (size_t i = timings.size(); i-- > 0 && timings[i].bps < timings[i].nccl;) least = timings[i].bytes;
   return least;
-}
-
-namespace {
-
-std::string reasonAgainst(std::span<const Card> cards, const std::map<uint64_t, int>& sizes, bool oneTeamEach) {
-  for (size_t rank = 0; rank < cards.size(); ++rank)
-    if (cards[rank].team == 0) return fmt::format("rank {} has no team", rank);
-  const int largest = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
-                        return a.second < b.second;
-                      })->second;
-  if (largest == 1) return "no two GPUs share a machine or a switch";
-  // A sum of two has no order; that of more would depend on NCCL's.
-  if (!cards[0].anyOrder && (largest > 2 || !oneTeamEach))
-    return "more than two ranks share a machine, so sums would depend on NCCL's order (BPS_NCCL_LOCAL=any)";
-  return {};
-}
-
-}  // namespace
-
-int Teams::placeOf(int rank) const {
-  const auto begin = leads.begin();
-  return static_cast<int>(std::count(begin, begin + rank, leads[static_cast<size_t>(rank)]));
-}
-
-int Teams::sizeOf(int rank) const {
-  return static_cast<int>(std::count(leads.begin(), leads.end(), leads[static_cast<size_t>(rank)]));
-}
-
-std::string Teams::ownersOf(int part) const {
-  std::string ranks;
-  for (int rank = 0; rank < static_cast<int>(leads.size()); ++rank)
-    if (placeOf(rank) == part) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-  return ranks;
-}
-
-Teams teamsOf(std::span<const Card> cards) {
-  Teams teams;
-  std::map<uint64_t, int> leads, sizes;
-  std::map<uint64_t, uint64_t> teamOf;  // by machine
-  bool oneTeamEach = true;
-  for (size_t rank = 0; rank < cards.size(); ++rank) {
-    const Card& card = cards[rank];
-    teams.leads.push_back(leads.emplace(card.team, static_cast<int>(rank)).first->second);
-    ++sizes[card.team];
-    oneTeamEach = teamOf.emplace(card.machine, card.team).first->second == card.team && oneTeamEach;
-  }
-  teams.anyOrder = cards[0].anyOrder;
-  teams.why = reasonAgainst(cards, sizes, oneTeamEach);
-  if (!teams.why.empty()) return teams;
-  teams.owners = std::min_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
-                   return a.second < b.second;
-                 })->second;
-  // Who is rank 0 of a communicator of bps finds the servers, and it is to be all the same which part one owns.
-  for (int part = 0; part < teams.owners; ++part)
-    for (size_t rank = 0; rank < cards.size(); ++rank)
-      if (teams.leads[rank] == 0 && teams.placeOf(static_cast<int>(rank)) == part &&
-          cards[rank].hasServers != cards[0].hasServers)
-        teams.why = fmt::format("BPS_SERVERS is not set alike on ranks 0 and {}", rank);
-  if (!teams.why.empty()) teams.owners = 0;
-  return teams;
 }
 
 }  // namespace bps::interpose

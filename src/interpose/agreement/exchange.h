@@ -15,6 +15,8 @@
 
 namespace bps::interpose {
 
+using nccl::Patience;
+
 class Exchange {
  public:
   // `recordBytes`: the largest that a rank will ever show.

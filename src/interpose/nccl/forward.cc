@@ -3,13 +3,11 @@
 #include "src/nccl/real.h"
 
 #define BPS_ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
-#define BPS_PASS(result, name, parameters, arguments)                                                    \
-  result name parameters {                                                                               \
-    return ::bps::interpose::callReal(&::bps::interpose::RealNccl::name, #name BPS_ARGUMENTS arguments); \
-  }
-#define BPS_PASS_PRIVATE(result, name, parameters, arguments)                                            \
-  result p##name parameters {                                                                            \
-    return ::bps::interpose::callReal(&::bps::interpose::RealNccl::name, #name BPS_ARGUMENTS arguments); \
+#define BPS_PASS(result, name, parameters, arguments) \
+  result name parameters { return ::bps::nccl::callReal(&::bps::nccl::RealNccl::name, #name BPS_ARGUMENTS arguments); }
+#define BPS_PASS_PRIVATE(result, name, parameters, arguments)                                  \
+  result p##name parameters {                                                                  \
+    return ::bps::nccl::callReal(&::bps::nccl::RealNccl::name, #name BPS_ARGUMENTS arguments); \
   }
 #define BPS_SKIP(result, name, parameters, arguments)
 

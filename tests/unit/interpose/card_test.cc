@@ -115,52 +115,5 @@ TEST(CrossOver, IsTheSizeFromWhichOnBpsWasAlwaysQuicker) {
   EXPECT_EQ(crossOver(Timings{}), kNever);
 }
 
-// One card for each team, all on machine 1 if they say so.
-std::vector<Card> cardsOf(const std::vector<uint64_t>& teams, bool anyOrder = true, bool oneMachine = false) {
-  std::vector<Card> cards;
-  for (const uint64_t team : teams) {
-    cards.push_back(cardOn(oneMachine ? 1 : team));
-    cards.back().team = team;
-    cards.back().anyOrder = anyOrder;
-  }
-  return cards;
-}
-
-TEST(Teams, TheFirstRanksOfEveryTeamOwnAPartEach) {
-  const Teams teams = teamsOf(cardsOf({7, 8, 7, 8, 7}));
-  EXPECT_EQ(teams.owners, 2) << teams.why;
-  EXPECT_EQ(teams.leads, (std::vector<int>{0, 1, 0, 1, 0}));
-  EXPECT_EQ(teams.placeOf(0), 0);
-  EXPECT_EQ(teams.placeOf(4), 2);
-  EXPECT_EQ(teams.sizeOf(4), 3);
-  EXPECT_EQ(teams.placeOf(3), 1);
-  EXPECT_EQ(teams.sizeOf(1), 2);
-  EXPECT_TRUE(teams.anyOrder);
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 9})).owners, 1);
-}
-
-TEST(Teams, AreNoneWhereARankHasNoneOrNobodyIsNear) {
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 0})).why, "rank 3 has no team");
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 0})).owners, 0);
-  EXPECT_EQ(teamsOf(cardsOf({7, 8, 9})).why, "no two GPUs share a machine or a switch");
-}
-
-TEST(Teams, AreOfTwoWhereTheOrderIsToBeOurs) {
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 8}, false)).owners, 2);
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8}, false)).owners, 1);
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 7, 8}, false)).owners, 0);
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 8}, false, true)).owners, 0) << "two teams of one machine: (a+b)+(c+d)";
-  EXPECT_EQ(teamsOf(cardsOf({7, 7, 8, 8}, true, true)).owners, 2);
-}
-
-TEST(Teams, NeedServersAlikeOnThoseWhoAskForThem) {
-  std::vector<Card> cards = cardsOf({7, 7, 7, 8, 8});
-  cards[2].hasServers = cards[3].hasServers = false;  // never rank 0 of a communicator of owners
-  EXPECT_EQ(teamsOf(cards).owners, 2) << teamsOf(cards).why;
-  cards[1].hasServers = false;
-  EXPECT_EQ(teamsOf(cards).owners, 0);
-  EXPECT_EQ(teamsOf(cards).why, "BPS_SERVERS is not set alike on ranks 0 and 1");
-}
-
 }  // namespace
 }  // namespace bps::interpose

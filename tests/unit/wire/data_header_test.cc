@@ -12,7 +12,7 @@ DataHeader sample(bool first = true, bool scalar = true) {
   DataHeader header;
   header.sequence = 0x0102;
   header.first = first;
-  header.call = {0xa1a2a3a4a5a6a7a8, 0xb1b2b3b4b5b6b7b8, 9, 5, scalar, 0xc1c2c3c4c5c6c7c8};
+  header.call = {0xa1a2a3a4a5a6a7a8, 0xb1b2b3b4b5b6b7b8, 9, 5, scalar, 0xc1c2c3c4c5c6c7c8, first};
   return header;
 }
 

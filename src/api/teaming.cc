@@ -1,0 +1,243 @@
+#include "src/api/teaming.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "src/api/border.h"
+#include "src/nccl/real.h"
+#include "src/nccl/teams.h"
+
+namespace bps {
+namespace {
+
+using nccl::Member;
+using nccl::Teams;
+
+// Of this process, and no other one on its machine, whatever its process numbers mean.
+uint64_t processNumber() {
+  static const auto started = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return started ^ (static_cast<uint64_t>(::getpid()) << 40);
+}
+
+const std::vector<uint32_t>& localRanks(const bpsComm& handle) {
+  const Roster& roster = handle.communicator->roster();
+  return roster.machines[roster.ranks[handle.rank].machine].ranks;
+}
+
+// What keeps this rank from a team; empty: nothing.
+std::string obstacle(const bpsComm& handle) {
+  const std::optional<int> device = handle.communicator->device();
+  if (!device) return "it has no CUDA device";
+  Result<const cuda::Api*> driver = cuda::driver();
+  if (!driver.ok()) return std::string(driver.error().message());
+  if (!cuda::Device::inUse(*std::move(driver).value(), *device))
+    return "its program had not used the CUDA device when the communicator started";
+  if (localRanks(handle).size() > 1 && nccl::findNccl() == nullptr)
+    return "no NCCL library was found (BPS_NCCL_LIB_PATH names one)";
+  return {};
+}
+
+Result<Teams> settleTeams(const bpsComm& handle) {
+  Communicator& all = *handle.communicator;
+  WireWriter writer;
+  Member::of(all.device().value_or(0), all.env(), obstacle(handle)).put(writer);
+  writer.put(processNumber());
+  std::vector<Member> members(handle.nRanks);
+  std::map<std::pair<uint64_t, uint64_t>, size_t> processes;  // of a machine
+  const std::vector<Blob> words = BPS_TRY(all.share(writer.bytes()));
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    WireReader reader(words[rank]);
+    members[rank].get(reader);
+    const auto process = reader.get<uint64_t>();
+    BPS_TRY(reader.finish("what a rank shows of its GPU"));
+    const auto [first, isNew] = processes.emplace(std::pair(members[rank].machine, process), rank);
+    if (isNew) continue;
+    members[rank].team = 0;
+    members[rank].why = fmt::format("it shares a process with rank {}", first->second);
+  }
+  return nccl::teamsOf(members);
+}
+
+// Whether something worked on each rank, and what it shows the others.
+struct Outcome {
+  Status status;
+  ncclUniqueId id{};
+
+  Blob bytes() const {
+    return WireWriter()
+        .put(static_cast<uint8_t>(status.ok()))
+        .put(status.message())
+        .put(std::span(reinterpret_cast<const uint8_t*>(id.internal), sizeof id.internal))
+        .bytes();
+  }
+};
+
+struct Outcomes {
+  std::string failed;  // the first rank that did, and why
+  std::vector<ncclUniqueId> ids;
+};
+
+Result<Outcomes> shareOutcomes(const bpsComm& handle, const Outcome& mine) {
+  Outcomes all;
+  const std::vector<Blob> words = BPS_TRY(handle.communicator->share(mine.bytes()));
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    WireReader reader(words[rank]);
+    const bool well = reader.get<uint8_t>() == 1;
+    const std::string why = reader.getString();
+    const std::string id = reader.getString();
+    BPS_TRY(reader.finish("how a rank fared"));
+    if (!well && all.failed.empty()) all.failed = fmt::format("rank {}: {}", rank, why);
+    std::memcpy(all.ids.emplace_back().internal, id.data(), std::min(id.size(), sizeof(ncclUniqueId)));
+  }
+  return all;
+}
+
+Status statusOf(ncclResult_t result, const char* name) {
+  if (result == ncclSuccess) return {};
+  return failure(static_cast<Code>(result), "{}: {}", name, BPS_REAL(ncclGetErrorString, result));
+}
+
+// What a team is made of; aborted again unless it is.
+struct Parts {
+  ncclComm_t inside = nullptr;
+  bpsComm_t across = nullptr;
+  Parts() = default;
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (inside != nullptr) (void)BPS_REAL(ncclCommAbort, inside);
+    if (across != nullptr) (void)bpsCommAbort(across);
+  }
+};
+
+// The communicator of the owners of a part, in the order of their teams.
+Status joinAcross(const bpsComm& handle, const Teams& teams, Parts& parts) {
+  const int rank = static_cast<int>(handle.rank), place = teams.placeOf(rank);
+  const auto membership =
+      BPS_TRY(handle.communicator->split(place < teams.owners ? place : BPS_SPLIT_NOCOLOR, teams.leadOf(rank)));
+  if (!membership) return {};
+  auto across = std::make_unique<bpsComm>();
+  across->communicator = BPS_TRY(Communicator::create(handle.communicator->env(), *membership));
+  across->rank = membership->rank;
+  across->nRanks = membership->nRanks;
+  across->blocking = false;
+  across->ofTeam = true;
+  static_cast<void>(startHandle(&parts.across, std::move(across)));
+  while (parts.across->state.load(std::memory_order_acquire) == bpsComm::State::kStarting) {
+    if (!handle.communicator->failure().ok()) return handle.communicator->failure();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return parts.across->error.get();
+}
+
+Status joinInside(const bpsComm& handle, const Teams& teams, const ncclUniqueId& id, Parts& parts) {
+  const int rank = static_cast<int>(handle.rank);
+  return statusOf(BPS_REAL(ncclCommInitRank, &parts.inside, teams.sizeOf(rank), id, teams.placeOf(rank)),
+                  "ncclCommInitRank");
+}
+
+// The text: why not.
+Result<std::string> join(bpsComm& handle, const Teams& teams) {
+  const int rank = static_cast<int>(handle.rank), size = teams.sizeOf(rank);
+  const cuda::Api* driver = BPS_TRY(cuda::driver());
+  cuda::Device* device = BPS_TRY(cuda::Device::open(*driver, *handle.communicator->device()));
+  const cuda::Scope scope(*device);
+  Parts parts;
+  Outcome mine;
+  if (teams.number > 1) mine.status = joinAcross(handle, teams, parts);
+  if (size > 1 && teams.placeOf(rank) == 0 && mine.status.ok())
+    mine.status = statusOf(BPS_REAL(ncclGetUniqueId, &mine.id), "ncclGetUniqueId");
+  const Outcomes met = BPS_TRY(shareOutcomes(handle, mine));
+  if (!met.failed.empty()) return met.failed;
+
+  size_t first = 0;  // of this team
+  while (teams.leads[first] != teams.leadOf(rank) || teams.places[first] != 0) ++first;
+  if (size > 1) mine.status = joinInside(handle, teams, met.ids[first], parts);
+  const nccl::Team::Shape shape{teams.placeOf(rank), size, teams.owners, teams.anyOrder, teams.number == 1};
+  const bpsComm* across = parts.across;
+  std::unique_ptr<nccl::Team> team;
+  if (mine.status.ok()) {
+    Result<std::unique_ptr<nccl::Team>> made =
+        nccl::Team::create(shape, *device, std::exchange(parts.inside, nullptr), std::exchange(parts.across, nullptr));
+    if (made.ok()) team = std::move(made).value();
+    else mine.status = std::move(made).status();
+  }
+  const Outcomes made = BPS_TRY(shareOutcomes(handle, mine));
+  if (!made.failed.empty()) return made.failed;
+  handle.team = std::move(team);
+  if (across != nullptr)
+    across->communicator->becomePart(*handle.communicator, "in the part of ranks " + teams.ownersOf(teams.placeOf(rank)));
+  return std::string();
+}
+
+// How long the reason may take to come.
+constexpr std::chrono::seconds kBetterReason(2);
+
+// Some machine has several ranks.
+bool sharesMachines(const Roster& roster) {
+  return std::any_of(roster.machines.begin(), roster.machines.end(),
+                     [](const Machine& machine) { return machine.ranks.size() > 1; });
+}
+
+}  // namespace
+
+Status teamUp(bpsComm& handle) {
+  if (handle.ofTeam || nccl::teamsLeftToCaller() || !sharesMachines(handle.communicator->roster())) return {};
+  const Teams teams = BPS_TRY(settleTeams(handle));
+  const std::string why = teams.owners > 0 ? BPS_TRY(join(handle, teams)) : teams.why;
+  if (handle.rank != 0 || !handle.communicator->device()) return {};
+  if (handle.team != nullptr)
+    logInfo(Subsystem::kInit, "device memory inside machines: {} ({})", handle.team->inWords(), nccl::findNccl()->path);
+  else logInfo(Subsystem::kInit, "device memory inside machines: by bps, in host memory ({})", why);
+  return {};
+}
+
+Result<bool> issueByTeam(const bpsComm& handle, const AllReduceCall& call) {
+  nccl::Team* team = handle.team.get();
+  if (team == nullptr) return false;
+  const nccl::Call theirs{call.send,
+                          call.recv,
+                          call.count,
+                          static_cast<ncclDataType_t>(call.type),
+                          static_cast<ncclRedOp_t>(call.op),
+                          nullptr,
+                          static_cast<cudaStream_t>(const_cast<void*>(call.handle)),
+                          {}};
+  if (!team->takes(theirs) || !BPS_TRY(handle.communicator->onDevice(call))) return false;
+  BPS_TRY(handle.communicator->announce(call));
+  const ncclResult_t issued = team->issue(theirs);
+  if (issued == ncclSuccess) return true;
+  return failure(static_cast<Code>(issued), "on device memory, inside the machine: {}", team->lastError());
+}
+
+Status failureOf(bpsComm& handle) {
+  nccl::Team* team = teamOf(handle);
+  if (team == nullptr || !handle.communicator->failure().ok()) return handle.communicator->failure();
+  const ncclResult_t ofTeam = team->error();
+  if (ofTeam == ncclSuccess) return {};
+  const int64_t now = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  int64_t noticed = 0;
+  if (handle.teamFailed.compare_exchange_strong(noticed, now)) noticed = now;
+  if (std::chrono::nanoseconds(now - noticed) > kBetterReason)
+    handle.communicator->fail({static_cast<Code>(ofTeam), "among those who share parts with it: " + team->lastError()});
+  return handle.communicator->failure();
+}
+
+Status finalizeTeam(const bpsComm& handle) {
+  nccl::Team* team = teamOf(handle);
+  if (team == nullptr) return {};
+  const ncclResult_t ended = team->finalize([&handle, team] {
+    const Status whole = handle.communicator->failure();
+    return whole.ok() ? team->error() : nccl::ncclOf(static_cast<bpsResult_t>(whole.code()));
+  });
+  if (ended == ncclSuccess || !handle.communicator->failure().ok()) return handle.communicator->failure();
+  return failure(static_cast<Code>(ended), "{}", team->lastError());
+}
+
+}  // namespace bps
