@@ -19,6 +19,8 @@ namespace {
 using nccl::Member;
 using nccl::Teams;
 
+constexpr std::chrono::microseconds kPause(200);  // between two looks at what starts
+
 // Of this process, and no other one on its machine, whatever its process numbers mean.
 uint64_t processNumber() {
   static const auto started = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -71,7 +73,7 @@ struct Outcome {
 
   Blob bytes() const {
     return WireWriter()
-        .put(static_cast<uint8_t>(status.ok()))
+        .put(static_cast<uint32_t>(status.code()))
         .put(status.message())
         .put(std::span(reinterpret_cast<const uint8_t*>(id.internal), sizeof id.internal))
         .bytes();
@@ -79,20 +81,23 @@ struct Outcome {
 };
 
 struct Outcomes {
-  std::string failed;  // the first rank that did, and why
+  std::string failed;  // the first rank that did, and why; one that only waited for others in vain if there is no other
   std::vector<ncclUniqueId> ids;
 };
 
 Result<Outcomes> shareOutcomes(const bpsComm& handle, const Outcome& mine) {
   Outcomes all;
+  bool waitedOnly = true;
   const std::vector<Blob> words = BPS_TRY(handle.communicator->share(mine.bytes()));
   for (size_t rank = 0; rank < words.size(); ++rank) {
     WireReader reader(words[rank]);
-    const bool well = reader.get<uint8_t>() == 1;
+    const auto code = static_cast<Code>(reader.get<uint32_t>());
     const std::string why = reader.getString();
     const std::string id = reader.getString();
     BPS_TRY(reader.finish("how a rank fared"));
-    if (!well && all.failed.empty()) all.failed = fmt::format("rank {}: {}", rank, why);
+    const bool says = all.failed.empty() || (waitedOnly && code != Code::kTimeout);
+    if (code != Code::kOk && says) all.failed = fmt::format("rank {}: {}", rank, why);
+    waitedOnly = waitedOnly && (code == Code::kOk || code == Code::kTimeout);
     std::memcpy(all.ids.emplace_back().internal, id.data(), std::min(id.size(), sizeof(ncclUniqueId)));
   }
   return all;
@@ -116,7 +121,7 @@ struct Parts {
   }
 };
 
-// The communicator of the owners of a part, in the order of their teams.
+// The communicator of the owners of a part, in the order of their teams. All ranks have to come to the split.
 Status joinAcross(const bpsComm& handle, const Teams& teams, Parts& parts) {
   const int rank = static_cast<int>(handle.rank), place = teams.placeOf(rank);
   const auto membership =
@@ -130,44 +135,82 @@ Status joinAcross(const bpsComm& handle, const Teams& teams, Parts& parts) {
   across->ofTeam = true;
   static_cast<void>(startHandle(&parts.across, std::move(across)));
   while (parts.across->state.load(std::memory_order_acquire) == bpsComm::State::kStarting) {
-    if (!handle.communicator->failure().ok()) return handle.communicator->failure();
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    BPS_TRY(handle.communicator->failure());
+    std::this_thread::sleep_for(kPause);
   }
   return parts.across->error.get();
 }
 
-Status joinInside(const bpsComm& handle, const Teams& teams, const ncclUniqueId& id, Parts& parts) {
-  const int rank = static_cast<int>(handle.rank);
-  return statusOf(BPS_REAL(ncclCommInitRank, &parts.inside, teams.sizeOf(rank), id, teams.placeOf(rank)),
-                  "ncclCommInitRank");
+std::string membersOf(const bpsComm& handle, const Teams& teams) {
+  std::string names;
+  for (size_t rank = 0; rank < handle.nRanks; ++rank)
+    if (teams.leads[rank] == teams.leadOf(static_cast<int>(handle.rank)))
+      names += (names.empty() ? "" : ", ") + handle.communicator->roster().rankName(rank);
+  return names;
 }
 
-// The text: why not.
+// NCCL waits for the others as long as it takes, unless it is asked not to; and does not say who is missing.
+Status joinInside(const bpsComm& handle, const Teams& teams, const ncclUniqueId& id, Parts& parts) {
+  const int rank = static_cast<int>(handle.rank);
+  const Deadline deadline = handle.communicator->patience();
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclResult_t state = BPS_REAL(ncclCommInitRankConfig, &parts.inside, teams.sizeOf(rank), id, teams.placeOf(rank),
+                                reinterpret_cast<ncclConfig_t*>(&config));
+  while (state == ncclInProgress) {
+    BPS_TRY(handle.communicator->failure());
+    if (deadline.passed())
+      return failure(Code::kTimeout, "NCCL has not joined {} within BPS_TIMEOUT", membersOf(handle, teams));
+    std::this_thread::sleep_for(kPause);
+    if (const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, parts.inside, &state); asked != ncclSuccess)
+      state = asked;
+  }
+  return statusOf(state, "ncclCommInitRankConfig");
+}
+
+// The first rank of each team makes the id by which NCCL joins it.
+Status makeId(const Teams& teams, int rank, ncclUniqueId& id) {
+  if (teams.sizeOf(rank) == 1 || teams.placeOf(rank) != 0) return {};
+  return statusOf(BPS_REAL(ncclGetUniqueId, &id), "ncclGetUniqueId");
+}
+
+const ncclUniqueId& idOf(const Teams& teams, int rank, const Outcomes& met) {
+  size_t first = 0;  // of its team
+  while (teams.leads[first] != teams.leadOf(rank) || teams.places[first] != 0) ++first;
+  return met.ids[first];
+}
+
+Result<std::unique_ptr<nccl::Team>> makeTeam(const bpsComm& handle, const Teams& teams, cuda::Device& device,
+                                             Parts& parts) {
+  const int rank = static_cast<int>(handle.rank);
+  const nccl::Team::Shape shape{teams.placeOf(rank), teams.sizeOf(rank), teams.owners, teams.anyOrder,
+                                teams.number == 1};
+  return nccl::Team::create(shape, device, std::exchange(parts.inside, nullptr), std::exchange(parts.across, nullptr),
+                            [&all = *handle.communicator] { return !all.failure().ok(); });
+}
+
+// The text: why not. A rank that fails in a step still comes to the end of it, where all hear of it: the others would
+// wait for it.
 Result<std::string> join(bpsComm& handle, const Teams& teams) {
-  const int rank = static_cast<int>(handle.rank), size = teams.sizeOf(rank);
-  const cuda::Api* driver = BPS_TRY(cuda::driver());
-  cuda::Device* device = BPS_TRY(cuda::Device::open(*driver, *handle.communicator->device()));
-  const cuda::Scope scope(*device);
+  const int rank = static_cast<int>(handle.rank);
   Parts parts;
   Outcome mine;
   if (teams.number > 1) mine.status = joinAcross(handle, teams, parts);
-  if (size > 1 && teams.placeOf(rank) == 0 && mine.status.ok())
-    mine.status = statusOf(BPS_REAL(ncclGetUniqueId, &mine.id), "ncclGetUniqueId");
+  if (mine.status.ok()) mine.status = makeId(teams, rank, mine.id);
   const Outcomes met = BPS_TRY(shareOutcomes(handle, mine));
   if (!met.failed.empty()) return met.failed;
 
-  size_t first = 0;  // of this team
-  while (teams.leads[first] != teams.leadOf(rank) || teams.places[first] != 0) ++first;
-  if (size > 1) mine.status = joinInside(handle, teams, met.ids[first], parts);
-  const nccl::Team::Shape shape{teams.placeOf(rank), size, teams.owners, teams.anyOrder, teams.number == 1};
   const bpsComm* across = parts.across;
   std::unique_ptr<nccl::Team> team;
-  if (mine.status.ok()) {
-    Result<std::unique_ptr<nccl::Team>> made =
-        nccl::Team::create(shape, *device, std::exchange(parts.inside, nullptr), std::exchange(parts.across, nullptr));
-    if (made.ok()) team = std::move(made).value();
-    else mine.status = std::move(made).status();
-  }
+  const auto teamUp = [&]() -> Status {
+    const cuda::Api* driver = BPS_TRY(cuda::driver());
+    cuda::Device* device = BPS_TRY(cuda::Device::open(*driver, *handle.communicator->device()));
+    const cuda::Scope scope(*device);
+    if (teams.sizeOf(rank) > 1) BPS_TRY(joinInside(handle, teams, idOf(teams, rank, met), parts));
+    team = BPS_TRY(makeTeam(handle, teams, *device, parts));
+    return {};
+  };
+  mine.status = teamUp();
   const Outcomes made = BPS_TRY(shareOutcomes(handle, mine));
   if (!made.failed.empty()) return made.failed;
   handle.team = std::move(team);

@@ -342,8 +342,10 @@ Status Communicator::announce(const AllReduceCall& call) {
 }
 
 Result<std::vector<Blob>> Communicator::share(const Blob& mine) {
-  return control_->gather(mine, Deadline::in(timeoutOf(env_)));
+  return control_->gather(mine, Deadline::in(2 * timeoutOf(env_)));  // those who are gone are noticed sooner
 }
+
+Deadline Communicator::patience() const { return Deadline::in(timeoutOf(env_)); }
 
 // Finds the call its place in its stream: CUDA's, or the host's.
 Status Communicator::enterStream(const AllReduceCall& call, Collective& collective) {

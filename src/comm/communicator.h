@@ -47,8 +47,10 @@ class Communicator {
   Result<bool> onDevice(const AllReduceCall& call);
   // Queues what only compares the call with the others', which other communicators carry out.
   Status announce(const AllReduceCall& call);
-  // Everybody's bytes, by rank. Collective; no call may be in flight.
+  // Everybody's bytes, by rank. Collective; no call may be in flight. Ranks may come BPS_TIMEOUT apart, since each may
+  // have waited so long for something else before.
   Result<std::vector<Blob>> share(const Blob& mine);
+  Deadline patience() const;  // BPS_TIMEOUT from now on
   const Roster& roster() const { return control_->roster(); }
   // Collective. The membership of the new communicator, or none for a negative color. No call may be in flight.
   Result<std::optional<Membership>> split(int color, int key);

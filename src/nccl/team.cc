@@ -24,6 +24,9 @@ constexpr size_t kPieces = 8, kLeastPiece = 4U << 20;
 
 constexpr std::chrono::milliseconds kTelling{100};
 
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kUsualLaunch{1};
+
 ncclResult_t told(const Status& status) {
   if (status.ok()) return ncclSuccess;
   logWarn(Subsystem::kColl, "{}", status.message());
@@ -37,8 +40,9 @@ void* at(const void* buffer, size_t element, const Call& call) {
 }  // namespace
 
 Result<std::unique_ptr<Team>> Team::create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
-                                           bpsComm_t across) {
+                                           bpsComm_t across, std::function<bool()> stop) {
   std::unique_ptr<Team> team(new Team(shape, device, inside, across));
+  team->stop_ = std::move(stop);
   team->aside_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
   team->tail_ = BPS_TRY(cuda::OwnStream::create(device, cuda::OwnStream::Use::kWaits));
   while (team->owns() && team->streams_.size() < kPieces)
@@ -115,7 +119,9 @@ ncclResult_t Team::issueAlone(const Call& call, bool& begun) {
     issuing_ = true;
   }
   ncclResult_t issued = issuePieces(call, begun);
-  if (issued == ncclSuccess) issued = told(cuda::follow(device_, tail_->get(), call.stream));
+  // Also of a call of which only a part is in its stream.
+  const ncclResult_t followed = told(cuda::follow(device_, tail_->get(), call.stream));
+  if (issued == ncclSuccess) issued = followed;
   {
     const MutexLock lock(mutex_);
     issuing_ = false;
@@ -142,7 +148,7 @@ ncclResult_t Team::issuePieces(const Call& call, bool& begun) {
     const ncclComm_t inside = this->inside();
     if (inside == nullptr) return ncclInvalidUsage;
     begun = true;
-    return BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, inside, call.stream);
+    return launched(BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, inside, call.stream));
   }
   const std::vector<Piece> pieces = cut(call);
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -160,6 +166,22 @@ ncclResult_t Team::issuePieces(const Call& call, bool& begun) {
     if (const ncclResult_t done = spreadOut(call, pieces[i]); done != ncclSuccess) return done;
   }
   return ncclSuccess;
+}
+
+// What NCCL was asked for is in its stream, and NCCL may be asked for more: a non-blocking communicator says so later.
+ncclResult_t Team::launched(ncclResult_t asked) {
+  for (const auto start = Clock::now(); asked == ncclInProgress;) {
+    if (stop_ && stop_()) return ncclRemoteError;
+    {
+      const MutexLock lock(mutex_);
+      if (inside_ == nullptr) return ncclInvalidUsage;
+      const ncclResult_t looked = BPS_REAL(ncclCommGetAsyncError, inside_, &asked);
+      if (looked != ncclSuccess) return looked;
+    }
+    if (Clock::now() - start < kUsualLaunch) std::this_thread::yield();
+    else std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return asked;
 }
 
 // Every owner's part of the team's sum comes into its receive buffer.
@@ -182,8 +204,8 @@ ncclResult_t Team::gatherIn(const Call& call, const Piece& piece) {
   if (inside == nullptr) return ncclInvalidUsage;
   if (piece.even) {
     const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
-    return BPS_REAL(ncclReduceScatter, send, at(call.recv, mine.offset, call), mine.count, call.type, call.op, inside,
-                    call.stream);
+    return launched(BPS_REAL(ncclReduceScatter, send, at(call.recv, mine.offset, call), mine.count, call.type, call.op,
+                             inside, call.stream));
   }
   ncclResult_t first = BPS_REAL(ncclGroupStart);
   for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
@@ -192,7 +214,7 @@ ncclResult_t Team::gatherIn(const Call& call, const Piece& piece) {
       first = BPS_REAL(ncclReduce, at(call.send, part.offset, call), at(call.recv, part.offset, call), part.count,
                        call.type, call.op, owner, inside, call.stream);
   }
-  const ncclResult_t ended = BPS_REAL(ncclGroupEnd);
+  const ncclResult_t ended = launched(BPS_REAL(ncclGroupEnd));
   return first != ncclSuccess ? first : ended;
 }
 
@@ -216,8 +238,8 @@ ncclResult_t Team::spreadOut(const Call& call, const Piece& piece) {
   if (inside == nullptr) return ncclInvalidUsage;
   if (piece.even) {
     const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
-    return BPS_REAL(ncclAllGather, at(call.recv, mine.offset, call), at(call.recv, piece.offset, call), mine.count,
-                    call.type, inside, call.stream);
+    return launched(BPS_REAL(ncclAllGather, at(call.recv, mine.offset, call), at(call.recv, piece.offset, call),
+                             mine.count, call.type, inside, call.stream));
   }
   ncclResult_t first = BPS_REAL(ncclGroupStart);
   for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
@@ -225,7 +247,7 @@ ncclResult_t Team::spreadOut(const Call& call, const Piece& piece) {
     void* data = at(call.recv, part.offset, call);
     if (part.count > 0) first = BPS_REAL(ncclBroadcast, data, data, part.count, call.type, owner, inside, call.stream);
   }
-  const ncclResult_t ended = BPS_REAL(ncclGroupEnd);
+  const ncclResult_t ended = launched(BPS_REAL(ncclGroupEnd));
   return first != ncclSuccess ? first : ended;
 }
 

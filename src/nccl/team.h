@@ -35,9 +35,10 @@ class Team {
     bool only = false;  // there is no other team: NCCL does all of it
   };
   // `inside`: NCCL's communicator of the team, null if it has one rank. `across`: bps's of the owners of one part, null
-  // if this rank owns none. Takes both, whatever comes of it.
+  // if this rank owns none. Takes both, whatever comes of it. `stop`: a call need not be issued to its end any more,
+  // though NCCL still waits for others; asked where `inside` is non-blocking.
   static Result<std::unique_ptr<Team>> create(const Shape& shape, cuda::Device& device, ncclComm_t inside,
-                                              bpsComm_t across);
+                                              bpsComm_t across, std::function<bool()> stop = {});
   ~Team() { end(true); }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -81,6 +82,7 @@ class Team {
   ncclResult_t issueAlone(const Call& call, bool& begun);
   ncclResult_t issuePieces(const Call& call, bool& begun);
   ncclResult_t whetherWhole(ncclResult_t issued, bool begun);
+  ncclResult_t launched(ncclResult_t asked);
   ncclResult_t gatherIn(const Call& call, const Piece& piece);
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t spreadOut(const Call& call, const Piece& piece);
@@ -91,6 +93,7 @@ class Team {
 
   const Shape shape_;
   cuda::Device& device_;
+  std::function<bool()> stop_;
   std::vector<std::unique_ptr<cuda::OwnStream>> streams_;  // one for each piece of a call
   std::unique_ptr<cuda::OwnStream> aside_;                 // for calls in groups
   std::unique_ptr<cuda::OwnStream> tail_;                  // idle when all calls have ended

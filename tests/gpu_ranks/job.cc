@@ -42,7 +42,9 @@ Job::~Job() {
   if (comm_ != nullptr) (void)bpsCommDestroy(comm_);
 }
 
-void Job::end() { check(bpsCommDestroy(std::exchange(comm_, nullptr)), "bpsCommDestroy"); }
+void Job::end() { check(destroy(), "bpsCommDestroy"); }
+
+bpsResult_t Job::destroy() { return bpsCommDestroy(std::exchange(comm_, nullptr)); }
 
 void Job::abort() { check(bpsCommAbort(std::exchange(comm_, nullptr)), "bpsCommAbort"); }
 

@@ -28,6 +28,7 @@ class Job {
   void meet() const;
   // Ends the communicator, once its calls have ended.
   void end();
+  bpsResult_t destroy();
   // Ends it at once.
   void abort();
   // Rank 0's bytes, on all.

@@ -3,6 +3,7 @@
 //   gpu_ranks figures BYTES   how long a call keeps its caller, and what the device costs in rate
 //   gpu_ranks beside BYTES    NCCL's kernels go on while a stream waits in a call of bps
 //   gpu_ranks teams BYTES     ranks of one machine combine their buffers by NCCL (teams.cc)
+//   gpu_ranks failures BYTES  what goes wrong in such calls, with the doubles (failures.cc); so does `missing`
 //   gpu_ranks nccl BYTES      all-reduces by NCCL's names, or by what a preload library puts before them
 //
 // Rank 0 prints a line "figure: ..." for each. 1: something was wrong; 77: there is no NCCL.
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "src/base/format.h"
+#include "tests/gpu_ranks/failures.h"
 #include "tests/gpu_ranks/figure.h"
 #include "tests/gpu_ranks/job.h"
 #include "tests/gpu_ranks/teams.h"
@@ -192,10 +194,13 @@ int main(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[1] : "";
   const size_t bytes = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
   if (bytes < 1U << 12)
-    return std::fprintf(stderr, "usage: gpu_ranks figures|beside|teams|nccl BYTES (at least 4096)\n"), 2;
+    return std::fprintf(stderr, "usage: gpu_ranks figures|beside|teams|failures|missing|nccl BYTES (at least 4096)\n"),
+           2;
   if (what == "figures") bps::test::figures(bytes);
   else if (what == "beside") bps::test::beside(bytes);
   else if (what == "teams") bps::test::teams(bytes);
+  else if (what == "failures") bps::test::failures(bytes);
+  else if (what == "missing") bps::test::missing(bytes);
   else if (what == "nccl") bps::test::byNccl(bytes);
   else return std::fprintf(stderr, "gpu_ranks: %s is not known\n", argv[1]), 2;
   return 0;

@@ -34,6 +34,8 @@ inside() { # TITLE WORDS BPS_RUN_OPTIONS -- COMMAND...
 }
 ranks=(env BPS_NCCL_LIB_PATH="$nccl" GPU_TEST_COMBINES=1 "$BUILD/tests/gpu_ranks" teams 2097152)
 inside "one machine" "calls of 262144 bytes and more by NCCL on 2 GPUs;" -n 1 -m 2 -- "${ranks[@]}"
+BPS_TIMEOUT=1.5 inside "NCCL on one rank only" "by bps, in host memory (rank 1: ncclCommInitRankConfig: " -n 1 -m 2 -- \
+  env BPS_NCCL_LIB_PATH="$nccl" "$BUILD/tests/gpu_ranks" missing 2097152
 inside "no NCCL" "by bps, in host memory (rank 0 has no team: no NCCL library was found" -n 1 -m 2 -- \
   env BPS_NCCL_LIB_PATH=/nowhere "$BIN/bps-perf" -b 1M -e 1M -n 1 -w 0 -m 1
 

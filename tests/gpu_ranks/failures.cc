@@ -1,0 +1,214 @@
+#include "tests/gpu_ranks/failures.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/fake_cuda/fake_cuda.h"
+#include "tests/fake_nccl/fake_nccl.h"
+#include "tests/gpu_ranks/job.h"
+
+namespace bps::test {
+namespace {
+
+constexpr std::chrono::milliseconds kLook(1);
+
+template <class Function>
+Function* ofDouble(const char* library, const char* name) {
+  void* handle = ::dlopen(library, RTLD_NOW);
+  void* function = handle != nullptr ? ::dlsym(handle, name) : nullptr;
+  if (function == nullptr) fail(fmt::format("{} has no {}: not a double", library, name));
+  return reinterpret_cast<Function*>(function);
+}
+
+void failNccl(const char* name, ncclResult_t result, unsigned after = 1) {
+  static const auto set = ofDouble<decltype(fakeNcclFail)>(std::getenv("BPS_NCCL_LIB_PATH"), "fakeNcclFail");
+  set(name, result, after);
+}
+
+void failCuda(const char* name, unsigned after) {
+  constexpr int kIllegalAddress = 700;
+  static const auto set = ofDouble<decltype(fakeCudaFail)>("libcuda.so.1", "fakeCudaFail");
+  set(name, after, kIllegalAddress);
+}
+
+// Something that ranks tell each other where the communicator no longer does. Of this job.
+std::string sign(const std::string& what) {
+  return fmt::format("{}/{}.{}", std::getenv("FAKE_NCCL_DIR"), ::getppid(), what);
+}
+void show(const std::string& what) { std::ofstream(sign(what)) << 1; }
+void await(const std::string& what) {
+  while (!std::filesystem::exists(sign(what))) std::this_thread::sleep_for(kLook);
+}
+void meet(const Job& job, const std::string& where) {
+  show(fmt::format("{}.{}", where, job.rank()));
+  for (int rank = 0; rank < job.ranks(); ++rank) await(fmt::format("{}.{}", where, rank));
+}
+
+bpsResult_t call(const Job& job, const Buffer& buffer, size_t bytes, const Stream& stream) {
+  auto* const handle = reinterpret_cast<cudaStream_t>(stream.get());
+  return bpsAllReduce(buffer.data(), buffer.data(), bytes / sizeof(float), bpsFloat32, bpsSum, job.comm(), handle);
+}
+
+bpsResult_t ask(const Job& job) {
+  bpsResult_t state = bpsSuccess;
+  if (bpsCommGetAsyncError(job.comm(), &state) != bpsSuccess) fail("bpsCommGetAsyncError");
+  return state;
+}
+
+void expect(bool right, const std::string& what) {
+  if (!right) fail(what);
+}
+
+void hear(const Job& job, bpsResult_t expected, const std::string& text) {
+  bpsResult_t heard = ask(job);
+  for (; heard == bpsSuccess; heard = ask(job)) std::this_thread::sleep_for(kLook);
+  const std::string why = bpsGetLastError(job.comm());
+  expect(heard == expected && why.find(text) != std::string::npos,
+         fmt::format("{} \"{}\" instead of {} \"{}\"", static_cast<int>(heard), why, static_cast<int>(expected), text));
+}
+
+// What has failed did not end well: the stream stands until the abort. Who looks for longer sees more.
+void expectStanding(const Stream& stream) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  expect(!stream.idle(), "the call has ended");
+}
+
+// Ranks 0 and 3 ask for errors; the others only end the communicator, and are told.
+void everybodyHears(Job& job, const Stream& stream, bpsResult_t expected, const std::string& text,
+                    const std::string& where) {
+  if (job.rank() % 3 == 0) {
+    hear(job, expected, text);
+    show(where + ".heard");
+  }
+  await(where + ".heard");
+  if (job.rank() != job.ranks() - 1) expectStanding(stream);
+  meet(job, where + ".stood");
+  if (job.rank() % 3 != 0) expect(bpsCommFinalize(job.comm()) == expected, "bpsCommFinalize did not tell of it");
+  job.abort();
+  stream.synchronize();
+}
+
+// On the last rank NCCL refuses a call, at once or when the first half of it is under way.
+void ncclRefuses(size_t bytes, const char* function) {
+  Job job;
+  const Stream stream;
+  const Buffer buffer(bytes);
+  job.meet();
+  const bool refused = job.rank() + 1 == job.ranks();
+  if (refused) failNccl(function, ncclSystemError);
+  const bpsResult_t called = call(job, buffer, bytes, stream);
+  if (refused) expect(called == bpsSystemError, fmt::format("{}: {}", function, static_cast<int>(called)));
+  everybodyHears(job, stream, bpsSystemError, "rank 3", function);
+}
+
+// The copy of a part fails on the last rank: who has the same part, and who gathers it, does not take it for a sum.
+void partFails(size_t bytes) {
+  Job job;
+  const Stream stream;
+  const Buffer buffer(bytes);
+  job.meet();
+  if (job.rank() + 1 == job.ranks()) failCuda("cuMemcpyAsync", 1);
+  (void)call(job, buffer, bytes, stream);
+  everybodyHears(job, stream, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
+}
+
+// What NCCL tells of is told to who asks, without delay, and to all.
+void ncclTells() {
+  Job job;
+  job.meet();
+  if (job.rank() == 1) {
+    failNccl("ncclCommGetAsyncError", ncclInternalError);
+    expect(ask(job) == bpsInternalError, "it is not told at once");
+  }
+  hear(job, bpsInternalError, "rank 1");
+  meet(job, "told");
+  job.abort();
+}
+
+// Another thread completes the calls, which never end; an abort makes it return.
+void abortWhileFinalizing(size_t bytes) {
+  Job job;
+  const Stream stream;
+  const Buffer buffer(bytes);
+  job.meet();
+  if (job.rank() < 2) {  // the other machine does not call
+    (void)call(job, buffer, bytes, stream);
+    std::atomic<bool> finalizing{false};
+    std::thread finalizer([&] {
+      finalizing = true;
+      expect(bpsCommFinalize(job.comm()) != bpsInvalidArgument, "it was freed meanwhile");
+    });
+    while (!finalizing) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, it is refused
+    job.abort();
+    finalizer.join();
+    stream.synchronize();
+  }
+  meet(job, "aborted");
+  if (job.rank() >= 2) job.abort();
+}
+
+// The last rank dies. Its neighbour only waits for its own calls to end, and is told; rank 0 ends the communicator.
+void death(size_t bytes) {
+  Job job;
+  const Stream stream;
+  const Buffer buffer(bytes);
+  job.meet();
+  meet(job, "alive");
+  if (job.rank() == 3) ::_exit(0);
+  (void)call(job, buffer, bytes, stream);
+  if (job.rank() == 1) hear(job, bpsRemoteError, "");
+  if (job.rank() == 1) show("dead");
+  await("dead");
+  expectStanding(stream);
+  if (job.rank() == 2) expect(bpsCommFinalize(job.comm()) == bpsRemoteError, "bpsCommFinalize did not tell of it");
+  if (job.rank() == 0) expect(job.destroy() == bpsRemoteError, "bpsCommDestroy did not tell of it");
+  else job.abort();
+  stream.synchronize();
+}
+
+}  // namespace
+
+void failures(size_t bytes) {
+  const int rank = std::atoi(std::getenv("BPS_RANK"));
+  chooseGpu(rank % 2);
+  const auto step = [rank](const char* what) {
+    if (rank == 0) std::fprintf(stderr, "%s\n", what);
+  };
+  step("NCCL refuses");
+  for (const char* function : {"ncclReduceScatter", "ncclAllGather"}) ncclRefuses(bytes, function);
+  step("a part fails");
+  partFails(bytes);
+  step("NCCL tells of an error");
+  ncclTells();
+  step("an abort while another thread finalizes");
+  abortWhileFinalizing(bytes);
+  step("a death");
+  death(bytes);
+}
+
+void missing(size_t bytes) {
+  const int rank = std::atoi(std::getenv("BPS_RANK"));
+  chooseGpu(rank);
+  (void)gpu();
+  if (rank == 1) failNccl("ncclCommInitRankConfig", ncclSystemError);
+  const Job job;
+  const Stream stream;
+  const Buffer buffer(bytes);
+  for (size_t i = 0; i < bytes / sizeof(float); ++i) buffer.floats()[i] = 1;
+  buffer.upload(stream);
+  expect(call(job, buffer, bytes, stream) == bpsSuccess, bpsGetLastError(job.comm()));
+  buffer.download(stream);
+  stream.synchronize();
+  for (size_t i = 0; i < bytes / sizeof(float); ++i) expect(buffer.floats()[i] == 2, "a wrong sum");
+}
+
+}  // namespace bps::test
