@@ -41,8 +41,7 @@ struct bpsComm {
   std::unique_ptr<bps::nccl::Team> team;            // from kReady on; null: bps does what is to be done inside machines
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
-  std::atomic<int64_t> teamFailed{0};  // when that was noticed first, on the steady clock; 0: never
-  bool ofTeam = false;                 // one of a team's own: there is nothing left to combine
+  bool ofTeam = false;  // one of a team's own: there is nothing left to combine
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 

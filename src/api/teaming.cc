@@ -219,8 +219,11 @@ Result<std::string> join(bpsComm& handle, const Teams& teams) {
   return std::string();
 }
 
-// How long the reason may take to come.
-constexpr std::chrono::seconds kBetterReason(2);
+// What has failed among those who share parts with this rank, all ranks hear.
+void fail(const bpsComm& handle, ncclResult_t result) {
+  handle.communicator->fail(
+      {static_cast<Code>(result), "on device memory, inside the machine: " + handle.team->lastError()});
+}
 
 // Some machine has several ranks.
 bool sharesMachines(const Roster& roster) {
@@ -256,19 +259,15 @@ Result<bool> issueByTeam(const bpsComm& handle, const AllReduceCall& call) {
   BPS_TRY(handle.communicator->announce(call));
   const ncclResult_t issued = team->issue(theirs);
   if (issued == ncclSuccess) return true;
-  return failure(static_cast<Code>(issued), "on device memory, inside the machine: {}", team->lastError());
+  // The others are in the call, and would wait for this rank's part of it or pair it with that of another call.
+  fail(handle, issued);
+  return handle.communicator->failure();
 }
 
-Status failureOf(bpsComm& handle) {
+Status failureOf(const bpsComm& handle) {
   nccl::Team* team = teamOf(handle);
   if (team == nullptr || !handle.communicator->failure().ok()) return handle.communicator->failure();
-  const ncclResult_t ofTeam = team->error();
-  if (ofTeam == ncclSuccess) return {};
-  const int64_t now = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-  int64_t noticed = 0;
-  if (handle.teamFailed.compare_exchange_strong(noticed, now)) noticed = now;
-  if (std::chrono::nanoseconds(now - noticed) > kBetterReason)
-    handle.communicator->fail({static_cast<Code>(ofTeam), "among those who share parts with it: " + team->lastError()});
+  if (const ncclResult_t ofTeam = team->error(); ofTeam != ncclSuccess) fail(handle, ofTeam);
   return handle.communicator->failure();
 }
 

@@ -19,9 +19,8 @@ Status teamUp(bpsComm& handle);
 
 // Carries out the call if it is one for teams: true.
 Result<bool> issueByTeam(const bpsComm& handle, const AllReduceCall& call);
-// Of the communicator, or of its team: then the others, who may own other parts of the calls, are told. NCCL knows only
-// that a rank has gone; if that has a reason, the communicator hears of it in a moment.
-Status failureOf(bpsComm& handle);
+// Of the communicator, or of its team: then the others, who may own other parts of the calls, are told.
+Status failureOf(const bpsComm& handle);
 // Waits until nothing is under way any more.
 Status finalizeTeam(const bpsComm& handle);
 
