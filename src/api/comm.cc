@@ -100,7 +100,7 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
 
 // A team's calls end after those of bps that they are made of.
 Status finalize(const bpsComm& handle) {
-  Status ofTeam = finalizeTeam(handle);
+  Status ofTeam = handle.communicator->finalized() ? Status() : finalizeTeam(handle);
   Status whole = handle.communicator->finalize();
   return ofTeam.ok() ? std::move(whole) : std::move(ofTeam);
 }
@@ -135,6 +135,7 @@ Status abortComm(bpsComm_t comm) {
 Status asyncError(bpsComm_t comm, bpsResult_t* result) {
   if (result == nullptr) return badArgument("asyncError is NULL");
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  const Visit visit(*handle);
   const auto state = handle->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kStarting) *result = bpsInProgress;
   else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle->error.get().code());
@@ -144,6 +145,7 @@ Status asyncError(bpsComm_t comm, bpsResult_t* result) {
 
 std::string lastErrorOf(bpsComm_t comm) {
   if (comm == nullptr || comm->magic != bpsComm::kMagic) return threadError();
+  const Visit visit(*comm);
   const auto state = comm->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kFailed) return comm->error.get().message();
   if (state == bpsComm::State::kReady && !failureOf(*comm).ok()) return failureOf(*comm).message();

@@ -215,7 +215,8 @@ Result<std::string> join(bpsComm& handle, const Teams& teams) {
   if (!made.failed.empty()) return made.failed;
   handle.team = std::move(team);
   if (across != nullptr)
-    across->communicator->becomePart(*handle.communicator, "in the part of ranks " + teams.ownersOf(teams.placeOf(rank)));
+    across->communicator->becomePart(*handle.communicator,
+                                     "in the part of ranks " + teams.ownersOf(teams.placeOf(rank)));
   return std::string();
 }
 
@@ -240,6 +241,8 @@ Status teamUp(bpsComm& handle) {
   if (handle.rank != 0 || !handle.communicator->device()) return {};
   if (handle.team != nullptr)
     logInfo(Subsystem::kInit, "device memory inside machines: {} ({})", handle.team->inWords(), nccl::findNccl()->path);
+  else if (teams.owners > 0)
+    logWarn(Subsystem::kInit, "device memory inside machines: by bps, in host memory ({})", why);
   else logInfo(Subsystem::kInit, "device memory inside machines: by bps, in host memory ({})", why);
   return {};
 }
@@ -271,15 +274,14 @@ Status failureOf(const bpsComm& handle) {
   return handle.communicator->failure();
 }
 
+// What NCCL still has to do ends only if everybody is there.
 Status finalizeTeam(const bpsComm& handle) {
   nccl::Team* team = teamOf(handle);
   if (team == nullptr) return {};
-  const ncclResult_t ended = team->finalize([&handle, team] {
-    const Status whole = handle.communicator->failure();
-    return whole.ok() ? team->error() : nccl::ncclOf(static_cast<bpsResult_t>(whole.code()));
-  });
-  if (ended == ncclSuccess || !handle.communicator->failure().ok()) return handle.communicator->failure();
-  return failure(static_cast<Code>(ended), "{}", team->lastError());
+  const ncclResult_t ended =
+      team->finalize([&handle] { return nccl::ncclOf(static_cast<bpsResult_t>(failureOf(handle).code())); });
+  if (ended != ncclSuccess && handle.communicator->failure().ok()) fail(handle, ended);
+  return handle.communicator->failure();
 }
 
 }  // namespace bps

@@ -303,7 +303,7 @@ void Team::end(bool abort) {
 
 // NCCL comes first: behind a part that has failed stands a collective of its, which must not spread it. But it may wait
 // for its collectives' end, and so for the parts': when it has had time to tell the device, the streams may go on.
-void Team::abortBoth(bpsComm_t across, ncclComm_t inside) {
+void Team::abortBoth(bpsComm_t across, ncclComm_t inside) const {
   std::promise<void> ended;
   std::future<void> end = ended.get_future();
   std::thread nccl([&] {
@@ -313,6 +313,11 @@ void Team::abortBoth(bpsComm_t across, ncclComm_t inside) {
   end.wait_for(kTelling);
   if (across != nullptr) (void)bpsCommAbort(across);
   nccl.join();
+  // A non-blocking communicator's abort returns before its kernels have gone.
+  const cuda::Scope scope(device_);
+  const auto patience = Clock::now() + kLeaving;
+  for (Patience pauses; inside != nullptr && tail_ != nullptr && Clock::now() < patience; pauses.pause())
+    if (Result<bool> idle = tail_->idle(); !idle.ok() || std::move(idle).value()) return;
 }
 
 ncclResult_t Team::error() {

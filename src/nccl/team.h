@@ -87,7 +87,7 @@ class Team {
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t spreadOut(const Call& call, const Piece& piece);
   ncclResult_t drain(const std::function<ncclResult_t()>& failure);
-  static void abortBoth(bpsComm_t across, ncclComm_t inside);
+  void abortBoth(bpsComm_t across, ncclComm_t inside) const;
   // Null: ended.
   ncclComm_t inside();
 

@@ -47,6 +47,7 @@ void show(const std::string& what) { std::ofstream(sign(what)) << 1; }
 void await(const std::string& what) {
   while (!std::filesystem::exists(sign(what))) std::this_thread::sleep_for(kLook);
 }
+// Also of ranks whose calls may fail at once.
 void meet(const Job& job, const std::string& where) {
   show(fmt::format("{}.{}", where, job.rank()));
   for (int rank = 0; rank < job.ranks(); ++rank) await(fmt::format("{}.{}", where, rank));
@@ -81,15 +82,17 @@ void expectStanding(const Stream& stream) {
   expect(!stream.idle(), "the call has ended");
 }
 
-// Ranks 0 and 3 ask for errors; the others only end the communicator, and are told.
-void everybodyHears(Job& job, const Stream& stream, bpsResult_t expected, const std::string& text,
+// Ranks 0 and 3 ask for errors; the others only end the communicator, and are told. `called`: what the call said, which
+// may have been refused when another rank had told already.
+void everybodyHears(Job& job, const Stream& stream, bpsResult_t called, bpsResult_t expected, const std::string& text,
                     const std::string& where) {
   if (job.rank() % 3 == 0) {
     hear(job, expected, text);
     show(where + ".heard");
   }
   await(where + ".heard");
-  if (job.rank() != job.ranks() - 1) expectStanding(stream);
+  if (called == bpsSuccess) expectStanding(stream);
+  else expect(called == expected, fmt::format("the call said {}", static_cast<int>(called)));
   meet(job, where + ".stood");
   if (job.rank() % 3 != 0) expect(bpsCommFinalize(job.comm()) == expected, "bpsCommFinalize did not tell of it");
   job.abort();
@@ -101,12 +104,12 @@ void ncclRefuses(size_t bytes, const char* function) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  job.meet();
+  meet(job, function);
   const bool refused = job.rank() + 1 == job.ranks();
   if (refused) failNccl(function, ncclSystemError);
   const bpsResult_t called = call(job, buffer, bytes, stream);
   if (refused) expect(called == bpsSystemError, fmt::format("{}: {}", function, static_cast<int>(called)));
-  everybodyHears(job, stream, bpsSystemError, "rank 3", function);
+  everybodyHears(job, stream, called, bpsSystemError, "rank 3", function);
 }
 
 // The copy of a part fails on the last rank: who has the same part, and who gathers it, does not take it for a sum.
@@ -114,23 +117,30 @@ void partFails(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  job.meet();
+  meet(job, "whole");
   if (job.rank() + 1 == job.ranks()) failCuda("cuMemcpyAsync", 1);
-  (void)call(job, buffer, bytes, stream);
-  everybodyHears(job, stream, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
+  const bpsResult_t called = call(job, buffer, bytes, stream);
+  everybodyHears(job, stream, called, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
 }
 
-// What NCCL tells of is told to who asks, without delay, and to all.
-void ncclTells() {
+// What NCCL tells of is told at once to who asks, or waits for calls to end; and to all.
+void ncclTells(size_t bytes, bool whoAsks) {
+  const std::string where = whoAsks ? "asked" : "waited";
   Job job;
-  job.meet();
+  const Stream stream;
+  const Buffer buffer(bytes);
+  meet(job, where);
+  if (job.rank() < 2) (void)call(job, buffer, bytes, stream);  // the other machine does not call
+  meet(job, where + ".called");
   if (job.rank() == 1) {
     failNccl("ncclCommGetAsyncError", ncclInternalError);
-    expect(ask(job) == bpsInternalError, "it is not told at once");
+    const bpsResult_t told = whoAsks ? ask(job) : bpsCommFinalize(job.comm());
+    expect(told == bpsInternalError, fmt::format("{}: {}", where, static_cast<int>(told)));
   }
   hear(job, bpsInternalError, "rank 1");
-  meet(job, "told");
+  meet(job, where + ".told");
   job.abort();
+  stream.synchronize();
 }
 
 // Another thread completes the calls, which never end; an abort makes it return.
@@ -138,7 +148,7 @@ void abortWhileFinalizing(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  job.meet();
+  meet(job, "running");
   if (job.rank() < 2) {  // the other machine does not call
     (void)call(job, buffer, bytes, stream);
     std::atomic<bool> finalizing{false};
@@ -161,14 +171,13 @@ void death(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  job.meet();
   meet(job, "alive");
   if (job.rank() == 3) ::_exit(0);
-  (void)call(job, buffer, bytes, stream);
+  const bpsResult_t called = call(job, buffer, bytes, stream);
   if (job.rank() == 1) hear(job, bpsRemoteError, "");
   if (job.rank() == 1) show("dead");
   await("dead");
-  expectStanding(stream);
+  if (called == bpsSuccess) expectStanding(stream);
   if (job.rank() == 2) expect(bpsCommFinalize(job.comm()) == bpsRemoteError, "bpsCommFinalize did not tell of it");
   if (job.rank() == 0) expect(job.destroy() == bpsRemoteError, "bpsCommDestroy did not tell of it");
   else job.abort();
@@ -188,7 +197,7 @@ void failures(size_t bytes) {
   step("a part fails");
   partFails(bytes);
   step("NCCL tells of an error");
-  ncclTells();
+  for (const bool whoAsks : {true, false}) ncclTells(bytes, whoAsks);
   step("an abort while another thread finalizes");
   abortWhileFinalizing(bytes);
   step("a death");

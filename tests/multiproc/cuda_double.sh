@@ -34,6 +34,8 @@ inside() { # TITLE WORDS BPS_RUN_OPTIONS -- COMMAND...
 }
 ranks=(env BPS_NCCL_LIB_PATH="$nccl" GPU_TEST_COMBINES=1 "$BUILD/tests/gpu_ranks" teams 2097152)
 inside "one machine" "calls of 262144 bytes and more by NCCL on 2 GPUs;" -n 1 -m 2 -- "${ranks[@]}"
+with_double env FAKE_CUDA_DEVICES=2 BPS_NCCL_LIB_PATH="$nccl" timeout 60 "$BIN/bps-run" -n 2 -m 2 "$BUILD/tests/gpu_ranks" failures 2097152 \
+  >"$WORK/out" 2>&1 || fail "failures: $(grep -E 'wrong' "$WORK/out"; tail -n 25 "$WORK/out")"
 BPS_TIMEOUT=1.5 inside "NCCL on one rank only" "by bps, in host memory (rank 1: ncclCommInitRankConfig: " -n 1 -m 2 -- \
   env BPS_NCCL_LIB_PATH="$nccl" "$BUILD/tests/gpu_ranks" missing 2097152
 inside "no NCCL" "by bps, in host memory (rank 0 has no team: no NCCL library was found" -n 1 -m 2 -- \
