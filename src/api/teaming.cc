@@ -220,10 +220,18 @@ Result<std::string> join(bpsComm& handle, const Teams& teams) {
   return std::string();
 }
 
-// What has failed among those who share parts with this rank, all ranks hear.
+// How long a better reason may take to come.
+constexpr std::chrono::milliseconds kBetterReason(500);
+
+// What has failed among those who share parts with this rank, all ranks hear. NCCL may tell only that another has ended
+// the communicator, and why he did the hub has told already: who asks is kept until that has come, or goes without.
 void fail(const bpsComm& handle, ncclResult_t result) {
-  handle.communicator->fail(
-      {static_cast<Code>(result), "on device memory, inside the machine: " + handle.team->lastError()});
+  for (const Deadline patience = Deadline::in(kBetterReason); handle.communicator->failure().ok();) {
+    if (patience.passed())
+      return handle.communicator->fail(
+          {static_cast<Code>(result), "on device memory, inside the machine: " + handle.team->lastError()});
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 // Some machine has several ranks.

@@ -76,22 +76,40 @@ void hear(const Job& job, bpsResult_t expected, const std::string& text) {
          fmt::format("{} \"{}\" instead of {} \"{}\"", static_cast<int>(heard), why, static_cast<int>(expected), text));
 }
 
-// What has failed did not end well: the stream stands until the abort. Who looks for longer sees more.
-void expectStanding(const Stream& stream) {
+void fill(const Buffer& buffer, size_t bytes, const Stream& stream) {
+  for (size_t i = 0; i < bytes / sizeof(float); ++i) buffer.floats()[i] = 1;
+  buffer.upload(stream);
+  stream.synchronize();
+}
+
+// A call that has failed stands until the abort; one that had ended before has the right sum. Who looks for longer sees
+// more.
+void expectStanding(const Buffer& buffer, size_t bytes, const Stream& stream) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  expect(!stream.idle(), "the call has ended");
+  if (!stream.idle()) return;
+  buffer.download(stream);
+  stream.synchronize();
+  for (size_t i = 0; i < bytes / sizeof(float); ++i)
+    expect(buffer.floats()[i] == 4, "the call has ended, and is wrong");
 }
 
 // Ranks 0 and 3 ask for errors; the others only end the communicator, and are told. `called`: what the call said, which
 // may have been refused when another rank had told already.
-void everybodyHears(Job& job, const Stream& stream, bpsResult_t called, bpsResult_t expected, const std::string& text,
+struct Made {
+  const Buffer& buffer;
+  size_t bytes;
+  const Stream& stream;
+  bpsResult_t called;
+};
+void everybodyHears(Job& job, const Made& made, bpsResult_t expected, const std::string& text,
                     const std::string& where) {
   if (job.rank() % 3 == 0) {
     hear(job, expected, text);
     show(where + ".heard");
   }
   await(where + ".heard");
-  if (called == bpsSuccess) expectStanding(stream);
+  const auto& [buffer, bytes, stream, called] = made;
+  if (called == bpsSuccess) expectStanding(buffer, bytes, stream);
   else expect(called == expected, fmt::format("the call said {}", static_cast<int>(called)));
   meet(job, where + ".stood");
   if (job.rank() % 3 != 0) expect(bpsCommFinalize(job.comm()) == expected, "bpsCommFinalize did not tell of it");
@@ -104,12 +122,13 @@ void ncclRefuses(size_t bytes, const char* function) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
+  fill(buffer, bytes, stream);
   meet(job, function);
   const bool refused = job.rank() + 1 == job.ranks();
   if (refused) failNccl(function, ncclSystemError);
   const bpsResult_t called = call(job, buffer, bytes, stream);
   if (refused) expect(called == bpsSystemError, fmt::format("{}: {}", function, static_cast<int>(called)));
-  everybodyHears(job, stream, called, bpsSystemError, "rank 3", function);
+  everybodyHears(job, {buffer, bytes, stream, called}, bpsSystemError, "rank 3", function);
 }
 
 // The copy of a part fails on the last rank: who has the same part, and who gathers it, does not take it for a sum.
@@ -117,10 +136,11 @@ void partFails(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
+  fill(buffer, bytes, stream);
   meet(job, "whole");
   if (job.rank() + 1 == job.ranks()) failCuda("cuMemcpyAsync", 1);
   const bpsResult_t called = call(job, buffer, bytes, stream);
-  everybodyHears(job, stream, called, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
+  everybodyHears(job, {buffer, bytes, stream, called}, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
 }
 
 // What NCCL tells of is told at once to who asks, or waits for calls to end; and to all.
@@ -171,13 +191,14 @@ void death(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
+  fill(buffer, bytes, stream);
   meet(job, "alive");
   if (job.rank() == 3) ::_exit(0);
   const bpsResult_t called = call(job, buffer, bytes, stream);
   if (job.rank() == 1) hear(job, bpsRemoteError, "");
   if (job.rank() == 1) show("dead");
   await("dead");
-  if (called == bpsSuccess) expectStanding(stream);
+  if (called == bpsSuccess) expectStanding(buffer, bytes, stream);
   if (job.rank() == 2) expect(bpsCommFinalize(job.comm()) == bpsRemoteError, "bpsCommFinalize did not tell of it");
   if (job.rank() == 0) expect(job.destroy() == bpsRemoteError, "bpsCommDestroy did not tell of it");
   else job.abort();

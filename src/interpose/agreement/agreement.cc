@@ -138,8 +138,7 @@ Result<std::unique_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, c
   const int place = teams.placeOf(shadow.rank());
   const bool owns = place < teams.owners;
   Joined across;
-  const Status joined =
-      across.split(shadow, comm, owns ? place : BPS_SPLIT_NOCOLOR, teams.leadOf(shadow.rank()));
+  const Status joined = across.split(shadow, comm, owns ? place : BPS_SPLIT_NOCOLOR, teams.leadOf(shadow.rank()));
   // In any case: all ranks have to come. What may fail on this one alone comes later.
   Result<ncclComm_t> inside = splitNccl(exchange, shadow, teams);
   if (!inside.ok()) return std::move(inside).status();
