@@ -22,8 +22,8 @@ typedef struct {
    * instead. */
   int (*waitFd)(void* comm, int* fd);
   /* To be called right before sleeping, on the thread that uses comm. *ready = 1: do not sleep, something can be done
-   * now. *ready = 0: everything that was posted waits for the peer or the network, and the descriptor will tell.
-   * Never blocks. Returns 0 or an ncclResult_t. */
+   * now. *ready = 0: everything that was posted waits for the peer or the network, and the descriptor will tell,
+   * until the next test: arm again before every sleep. Never blocks. Returns 0 or an ncclResult_t. */
   int (*arm)(void* comm, int* ready);
 } bpsNetWait_v1_t;
 

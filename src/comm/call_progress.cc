@@ -68,7 +68,8 @@ void CallProgress::help(const StreamEntry& entry) {
   if (++streak_ == kTrustedStreak + 1 && sleep_ != Sleep::kLight) parts_.bell->ring();  // the next sleep is light
   asCaller([&] {
     turn_.assertHeld();
-    attended_.store(entry.reads.bytes <= kBriefBytes);
+    BPS_TRY(standby_.watch(false));  // first: else who stands by would return from each sleep, and sleep again
+    attended_.store(entry.reads.bytes <= kBriefBytes && inbox_.pushed() == engine_.completed() + 1);
     Status driven = drive(entry);
     attended_.store(false);
     return driven;
@@ -106,6 +107,7 @@ Status CallProgress::run() {
 void CallProgress::end(const Status& failure) {
   MutexLock turn(turn_);
   for (auto& call : inbox_.close()) engine_.add(std::move(call));
+  lost_.store(!engine_.idle());
   engine_.failAll(failure);
 }
 
@@ -167,6 +169,7 @@ Status CallProgress::sleepWithoutTurn() {
                             : engine_.troubled()      ? kTroubledTick
                                                       : kNormalTick;
   std::chrono::microseconds most = copying() ? kCopyTick : sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
+  const std::chrono::microseconds longest = most;
   Status slept;
   turn_.unlock();
   while (true) {
@@ -178,7 +181,7 @@ Status CallProgress::sleepWithoutTurn() {
     const bool woken = std::move(outcome).value();
     if (woken && !attended_.load()) break;
     if (turn_.tryLock()) return slept;
-    if (woken) most = std::min<std::chrono::microseconds>(most, kLightTick);
+    most = woken ? std::min<std::chrono::microseconds>(most, kLightTick) : std::min(2 * most, longest);
   }
   turn_.lock();
   return slept;
@@ -187,7 +190,6 @@ Status CallProgress::sleepWithoutTurn() {
 // A caller moves the calls until its own is done.
 Status CallProgress::drive(const StreamEntry& entry) {
   thread_local net::SharedCpu<> cpu(static_cast<uint32_t>(::gettid()));
-  BPS_TRY(standby_.watch(false));
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
     if (BPS_TRY(step())) continue;
     if (!pollsOn()) BPS_TRY(rest());

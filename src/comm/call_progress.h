@@ -11,12 +11,12 @@
 // up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
 // thread waits for its doorbell only: without a call of its own a rank has nothing to do, whatever its peers send.
 //
-// When the channel's thread is woken while a caller waits for a brief call of its own, it leaves what came to the
-// caller instead of waiting for the turn: it would get it just between two calls, and the next would have to wait for
-// it to give it up. Not so while the caller waits for a longer call: with more ranks than CPUs these take longer when
-// the callers move all of them.
+// When the channel's thread is woken while a caller waits for a brief call, the only one under way, it leaves what came
+// to the caller instead of waiting for the turn: it would get it just between two calls, and the next would have to
+// wait for it to give it up. Not so while the caller waits for more: with more ranks than CPUs longer calls take longer
+// when the callers move all of them.
 //
-// Memory ordering: everything but the inbox, `drained_`, `stop_`, `attended_` and the doorbell is guarded by the turn.
+// Memory ordering: everything but the inbox, the atomics and the doorbell is guarded by the turn.
 // A caller clears `attended_` before it rings for what it leaves, so that who is woken by that ring finds it cleared.
 #pragma once
 #include <atomic>
@@ -60,6 +60,8 @@ class CallProgress final : public StreamWorker {
   void help(const StreamEntry& entry) override;
   // Once true (and nothing is submitted), all calls are complete and every answer of the service is on its way.
   bool drained() const { return drained_.load() == inbox_.pushed(); }
+  // Calls ended with a failure.
+  bool lostCalls() const { return lost_.load(); }
   // Ends run().
   void stop();
   bool stopped() const { return stop_.load(std::memory_order_relaxed); }
@@ -96,7 +98,7 @@ class CallProgress final : public StreamWorker {
   const bool roomForAll_;  // every rank of this host has a CPU to poll on
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, lost_{false};
   std::atomic<bool> attended_{false};  // by a caller, who waits for a brief call
 
   Mutex turn_;

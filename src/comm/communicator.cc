@@ -404,13 +404,13 @@ Status Communicator::finalize() {
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized already"};
   finalized_ = true;
   auto pause = std::chrono::microseconds(20);
-  while (
-      !channel_->progress()->drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
+  CallProgress& progress = *channel_->progress();
+  while (!progress.drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
     if (failure_.failed()) return failure_.get();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
-  if (failure_.failed()) return failure_.get();  // which may be how the calls ended
+  if (progress.lostCalls()) return failure_.get();
   if (local_ != nullptr) local_->leave();
   Status written = writeTraffic(Deadline::in(timeoutOf(env_)));
   control_->leave(Deadline::in(timeoutOf(env_)));

@@ -1,6 +1,8 @@
 // Ranks that disagree, abort or leave, with a network between them and any number of servers.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/support/cluster.h"
 
 namespace bps::test {
@@ -121,6 +123,20 @@ TEST_P(Disagreement, ARankThatVanishesIsNamed) {
           << outcomes[rank].message();
     }
   }
+}
+
+TEST_P(Disagreement, WhoseCallsAreDoneEndsWellAlthoughAnotherHasGone) {
+  const size_t victim = GetParam().ranks - 1;
+  const auto outcomes = run([victim](Communicator& comm) -> Status {
+    std::vector<double> memory(100000, 1);
+    BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
+    if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
+    const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+    while (comm.failure().ok() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(comm.failure().code(), Code::kRemote);
+    return comm.finalize();
+  });
+  for (size_t rank = 0; rank < victim; ++rank) EXPECT_TRUE(outcomes[rank].ok()) << outcomes[rank].message();
 }
 
 TEST_P(Disagreement, ACallAfterAGoodbyeFailsByName) {

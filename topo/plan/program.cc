@@ -71,7 +71,7 @@ constexpr uint64_t kMostReadByEach = 16U << 10;
 uint64_t mostForEach(const LocalPlan& plan) {
   const Placement& placement = plan.placement;
   const size_t ranks = placement.ranks.size();
-  if (ranks < 2 || plan.network > 0 || travelsAlongRing(plan)) return 0;
+  if (ranks < 2 || plan.network > 0 || travelsAlongRing(plan) || stagesOf(plan) < 3) return 0;
   for (size_t rank = 0; rank < ranks; ++rank)
     if (!inHostMemory(plan, rank)) return 0;
   // Sums of groups are rounded.

@@ -125,7 +125,7 @@ Status LocalGroup::carryOut(size_t stage) {
   ring_.done(localRank_, stage).store(number + 1);
   if (stage == lastStage()) own_.finished(call, walk.index);
   walk.next();
-  if (!byEach || stage == lastStage()) wakeOthers();  // else passStages() does
+  if (!byEach || stage > 0) wakeOthers();  // after the first stage passStages() does
   return {};
 }
 

@@ -1,8 +1,8 @@
 // Standby: the sleep of a thread that waits for its turn beside the one at work. It ends when the doorbell rings and,
 // while it watches, when a connection of the Waiter can make progress.
 //
-// Of a ring, who sleeps in the Waiter is told first, and only if nobody does, who stands by: once, not for as long as
-// the doorbell has not been cleared.
+// A ring may end this sleep even if somebody who sleeps in the Waiter is there for it: once, not for as long as the
+// doorbell has not been cleared.
 //
 // sleep() belongs to the thread that stands by; watch() to whoever is at work, at any time.
 #pragma once
