@@ -241,7 +241,8 @@ Status Communicator::tune(Deadline deadline) {
   double rate = 0;
   for (const size_t bytes : kProbeBytes) {
     double seconds = BPS_TRY(slowestRank(bytes, deadline));
-    for (int again = 1; again < kProbes && seconds < kRepeatSeconds; ++again)
+    const int probes = bytes == kProbeBytes.back() ? kLastProbes : 1;
+    for (int again = 1; again < probes && seconds < kRepeatSeconds; ++again)
       seconds = std::min(seconds, BPS_TRY(slowestRank(bytes, deadline)));
     rate = traffic * static_cast<double>(bytes) / seconds;
     tuning_ = tuningFor(rate, plan_);

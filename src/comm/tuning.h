@@ -31,12 +31,12 @@
 
 namespace bps {
 
-// Sizes of the calls that measure at the start. Each next one only if the one before took less than kEnoughSeconds. The
-// quickest of kProbes counts, unless they take long: the first ones on new connections take up to four times as long as
-// those that follow.
+// Sizes of the calls that measure at the start. Each next one only if the one before took less than kEnoughSeconds. Of
+// the last size the quickest of kLastProbes counts, unless they take long: the first calls on new connections take up
+// to four times as long as those that follow.
 inline constexpr std::array<size_t, 2> kProbeBytes = {256U << 10, 4U << 20};
 inline constexpr double kEnoughSeconds = 0.008, kRepeatSeconds = 0.05;
-inline constexpr int kProbes = 3;
+inline constexpr int kLastProbes = 3;
 inline constexpr size_t kProbeUnitBytes = 32U << 10;
 
 // Bytes that the busiest NIC sends for one byte of a call; 0 where there is no network.
