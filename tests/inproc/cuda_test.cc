@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "src/device/memory/gpu_memory.h"
 #include "tests/inproc/cuda_machine.h"
 
 namespace bps::test {
@@ -301,6 +302,24 @@ TEST_F(GpuDirect, OnlyUnderOneSwitchAndWhereItIsWanted) {
   env_.topoFile = "cpu[sw[nic gpu]]";
   env_.gpuDirect = false;
   EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
+}
+
+// To free it would wait for kernels that may never end.
+TEST(Cuda, MemoryThatOthersReachIsNotFreedButUsedAgain) {
+  constexpr size_t kBytes = 3U << 20;
+  const auto make = [](size_t bytes) { return std::move(cuda::GpuMemory::create(device(0), bytes)).value(); };
+  const uint64_t freed = theDouble().calls("cuMemFree_v2");
+  auto first = make(kBytes);
+  const uint8_t* const place = first->data();
+  EXPECT_NE(make(kBytes)->data(), place);
+  first.reset();
+  EXPECT_EQ(theDouble().calls("cuMemFree_v2"), freed);
+  const uint64_t made = theDouble().calls("cuMemAlloc_v2");
+  const auto again = make(kBytes), other = make(kBytes / 2);
+  EXPECT_EQ(theDouble().calls("cuMemAlloc_v2"), made);
+  EXPECT_NE(again->data(), other->data());
+  EXPECT_EQ(other->size(), kBytes / 2);
+  EXPECT_NE(make(2 * kBytes), nullptr);
 }
 
 TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {

@@ -1,5 +1,8 @@
 // GpuMemory: memory on a CUDA device that other devices of the machine may reach: it begins and ends at the borders
 // that their drivers want. The CPU may not touch it.
+//
+// It is never freed: cuMemFree waits for all work on the device, and a communicator may be aborted while a kernel there
+// waits for ever. What is given back is the next one's that is not larger.
 #pragma once
 #include <memory>
 
@@ -10,10 +13,14 @@ namespace bps::cuda {
 
 class GpuMemory {
  public:
+  struct Region {
+    Address allocation;
+    size_t bytes;  // between the borders
+  };
   static Result<std::unique_ptr<GpuMemory>> create(const Device& device, size_t bytes);
   GpuMemory(const GpuMemory&) = delete;
   GpuMemory& operator=(const GpuMemory&) = delete;
-  // Nothing may be under way in it.
+  // Gives it back; nothing may be under way in it.
   ~GpuMemory();
 
   uint8_t* data() const { return data_; }
@@ -22,10 +29,10 @@ class GpuMemory {
   UniqueFd dmaBuf() const;
 
  private:
-  GpuMemory(const Device& device, Address allocation, size_t bytes);
+  GpuMemory(const Device& device, const Region& region, size_t bytes);
 
   const Device& device_;
-  Address allocation_;
+  Region region_;
   uint8_t* data_;
   size_t bytes_;
 };
