@@ -31,13 +31,16 @@ void Comm::deregister(void* memory) {
 
 GpuWays Comm::gpuWays(const GpuWays& ofDevice) const { return driver_->gpuWays(raw_, ofDevice); }
 
-// As NCCL: as a dma-buf where both sides know it.
+// As NCCL: as a dma-buf where both sides know it; but that the device's driver knows dma-bufs does not say that it
+// takes a GPU's.
 Result<void*> Comm::registerGpu(const GpuRegion& region, const GpuWays& ways) {
   const bool asDmaBuf = ways.asDmaBuf && region.dmaBuf >= 0;
   if (!asDmaBuf && !ways.byAddress)
     return Status(Code::kInvalidUsage,
                   "the NIC takes GPU memory as dma-bufs only, which the CUDA driver does not give");
-  void* memory = BPS_TRY(driver_->registerGpu(raw_, region, asDmaBuf));
+  Result<void*> made = driver_->registerGpu(raw_, region, asDmaBuf);
+  if (!made.ok() && asDmaBuf && ways.byAddress) made = driver_->registerGpu(raw_, region, false);
+  void* memory = BPS_TRY(std::move(made));
   if (memory != nullptr) registered_.push_back(memory);
   return memory;
 }

@@ -1,6 +1,7 @@
 // Messages through the real libnccl-net-bps.so on loopback: right to the byte, in any order of posting, of any size.
 #include <deque>
 
+#include "src/net/driver.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {
@@ -94,6 +95,38 @@ TEST_P(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
 }
 
 BPS_OVER_BOTH(Transfer);
+
+// Takes a GPU's memory by its address only, whatever it says.
+class NoDmaBufs final : public net::Driver {
+ public:
+  Status init(uint64_t) override { return {}; }
+  Result<net::DeviceInfo> device(int) override { return net::DeviceInfo{}; }
+  Result<void*> listen(int, net::Handle&) override { return nullptr; }
+  Result<void*> connect(int, net::Handle&) override { return nullptr; }
+  Result<void*> accept(void*) override { return nullptr; }
+  Result<void*> registerMemory(void*, void*, size_t) override { return nullptr; }
+  Result<void*> registerGpu(void*, const net::GpuRegion&, bool asDmaBuf) override {
+    if (asDmaBuf) return Status(Code::kSystem, "no dma-bufs");
+    return static_cast<void*>(this);
+  }
+  void deregister(void*, void*) override {}
+  Result<void*> isend(void*, void*, size_t, void*) override { return nullptr; }
+  Result<void*> irecv(void*, void*, size_t, void*) override { return nullptr; }
+  Result<void*> flush(void*, void*, size_t, void*) override { return nullptr; }
+  Result<Completion> test(void*) override { return Completion{}; }
+  void close(void*, net::RawKind) override {}
+};
+
+TEST(GpuMemoryOfConnections, IsRegisteredByAddressWhereADmaBufIsRefused) {
+  const auto driver = std::make_shared<NoDmaBufs>();
+  Comm comm(driver, nullptr, true);
+  uint8_t byte = 0;
+  const net::GpuRegion region{&byte, 1, 7};
+  EXPECT_EQ(valueOf(comm.registerGpu(region, {.byAddress = true, .asDmaBuf = true})), driver.get());
+  const Result<void*> refused = comm.registerGpu(region, {.byAddress = false, .asDmaBuf = true});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_STREQ(refused.error().message(), "no dma-bufs");
+}
 
 }  // namespace
 }  // namespace bps::test
