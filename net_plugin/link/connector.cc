@@ -6,7 +6,6 @@
 #include "net_plugin/stream/send_comm.h"
 
 namespace bps::plugin::link {
-
 Result<Target> parseTarget(std::span<const uint8_t> handle, bool sharedMemory) {
   Target target{BPS_TRY(tcp::parseHandle(handle)), std::nullopt, verbs::readSign(handle)};
   if (sharedMemory) target.door = readDoor(handle);
@@ -20,7 +19,10 @@ Connector::Connector(const Device& device, const Target& target, Deadline deadli
       deadline_(deadline),
       remote_(device.socket, target.remote, rdma_ != nullptr ? tcp::Carrier::kVerbs : tcp::Carrier::kStream, deadline) {
   if (device.rdma && !target.rdma)
-    logWarn("{}: TCP and not {}: the other side offers no RDMA device", to(), device.rdma->port().name());
+    logWarn(
+        "{}: TCP and not {}: the other side offers no RDMA device; if NCCL fails to register GPU memory now, "
+        "NCCL_NET_GDR_LEVEL=LOC keeps it from that",
+        to(), device.rdma->port().name());
   if (!device.rdma && target.rdma)
     logWarn("{}: TCP: the other side has an RDMA device, we use {}", to(), device.socket.name);
 }
