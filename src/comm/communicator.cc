@@ -9,7 +9,6 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
-#include "src/comm/local/binding.h"
 
 namespace bps {
 namespace {
@@ -22,13 +21,6 @@ std::chrono::nanoseconds timeoutOf(const Env& env) {
 StagingShape stagingShape(const JobPlan& plan, std::chrono::nanoseconds patience) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
   return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, patience};
-}
-
-// Enough slots for the windows of all owners, and some to copy ahead.
-LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
-  const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
-  const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
-  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 
 // Of a call that no stream waits for.
@@ -139,93 +131,6 @@ Status Communicator::connect(Deadline deadline) {
   parts.deadline = deadline;
   channel_ = BPS_TRY(Channel::start(std::move(parts)));
   return control_->barrier(deadline);
-}
-
-Status Communicator::meetLocally(Deadline deadline) {
-  const Roster& roster = control_->roster();
-  const uint32_t number = roster.ranks[membership_.rank].machine;
-  const Machine& machine = roster.machines[number];
-  const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
-  const std::string device = cuda_ != nullptr ? cuda_->busId() : std::string();
-  if (machine.ranks.size() == 1) {
-    const bool asked = !env_.topologySource().empty() || !env_.topoDumpFile.empty() || !env_.topoCounters.empty();
-    if (!asked && !BPS_TRY(mayReachGpu())) return {};
-    MachineBrief brief = BPS_TRY(briefOf(env_, 1, network));
-    brief.devices[0] = device;
-    alone_ = std::make_unique<MachineTraffic>(BPS_TRY(MachinePlan::make(brief)), std::vector<LinkMeter::Number*>(), 0);
-    return {};
-  }
-  LocalGroupSpec spec;
-  spec.roster = &roster;
-  spec.rank = membership_.rank;
-  spec.env = &env_;
-  spec.network = network;
-  spec.shape = ringShape(plan_, machine);
-  if (cuda_ != nullptr) spec.own = &cuda_->buffers();
-  spec.device = device;
-  spec.reduceThreads = env_.reduceThreads;
-  spec.bell = bell_;
-  spec.failure = &failure_;
-  local_ = BPS_TRY(LocalGroup::meet(std::move(spec), deadline));
-  return {};
-}
-
-Status Communicator::agreeOnRails(Deadline deadline) {
-  if (plan_.rails > 1) {
-    const Roster& roster = control_->roster();
-    const bool leads = roster.ranks[membership_.rank].localRank == 0;
-    const LocalPlan& local = local_->traffic().plan().program.plan();
-    // Machines that are played on one host share its processors: more ranks at the network would only take turns there.
-    const bool onePerNic = roster.settings.rails == 0 && plan_.crowded;
-    WireWriter word;
-    if (leads)
-      for (const uint64_t weight : railWeights(local, plan_.rails, onePerNic)) word.put(weight);
-    const std::vector<Blob> words = BPS_TRY(control_->gather(word.bytes(), deadline));
-    std::vector<std::vector<uint64_t>> weights;
-    for (const Machine& machine : roster.machines) {
-      WireReader reader(words[machine.ranks[0]]);
-      weights.emplace_back(plan_.rails);
-      for (uint64_t& weight : weights.back()) weight = reader.get<uint64_t>();
-      BPS_TRY(reader.finish("rails of a machine"));
-    }
-    rails_ = commonRails(weights);
-  }
-  if (local_ != nullptr) local_->setRails(rails_);
-  return {};
-}
-
-Result<bool> Communicator::mayReachGpu() {
-  const Roster& roster = control_->roster();
-  if (cuda_ == nullptr || !env_.gpuDirect || roster.machines.size() == 1) return false;
-  plugin_ = BPS_TRY(net::Plugin::load(env_.netPlugin, roster.jobId));
-  for (int i = 0; i < plugin_->deviceCount(); ++i)
-    if (BPS_TRY(plugin_->device(i)).gpu) return true;
-  return false;
-}
-
-std::string Communicator::gpuObstacle() const {
-  if (cuda_ == nullptr) return "there is no CUDA device";
-  if (!env_.gpuDirect) return "BPS_GPUDIRECT is 0";
-  if (local_ != nullptr) return "what the ranks of this machine give is summed by its CPU";
-  if (alone_ == nullptr) return "no device of the net plugin takes GPU memory";
-  return alone_->plan().gpuObstacle(control_->roster().ranks[membership_.rank].localRank);
-}
-
-// Of the NIC that this rank drives; empty: nobody says which.
-NicName Communicator::nicName() const {
-  if (traffic() == nullptr) return {};
-  const MachinePlan& plan = traffic()->plan();
-  const NicDuty* duty = dutyOf(plan.program.plan(), control_->roster().ranks[membership_.rank].localRank);
-  if (duty == nullptr || duty->nic == kNoNode) return {};
-  const Node& nic = plan.topology.node(duty->nic);
-  return {nic.name, nic.pcie.busId};
-}
-
-// Where this rank's thread runs.
-std::vector<unsigned> Communicator::cpus() const {
-  if (traffic() == nullptr) return {};
-  const size_t localRank = control_->roster().ranks[membership_.rank].localRank;
-  return threadCpus(traffic()->plan(), localRank, cpusHere(), env_.ignoreCpuAffinity);
 }
 
 Status Communicator::tune(Deadline deadline) {
@@ -444,7 +349,7 @@ void Communicator::logStart() const {
   const std::string& obstacle = channel_->gpuObstacle();
   if (cuda_ != nullptr && roster.machines.size() > 1)
     logInfo(Subsystem::kInit, "rank {}: CUDA device {}: GPUDirect RDMA is {}{}", rank(), cuda_->ordinal(),
-            obstacle.empty() ? "used" : "not used: ", obstacle);
+            obstacle.empty() ? "used, by NIC " : "not used: ", obstacle.empty() ? nicName().name : obstacle);
   const RankEntry& self = roster.ranks[rank()];
   if (local_ != nullptr && self.localRank == 0)
     logInfo(Subsystem::kTopo, "{} local ranks, {}", roster.machines[self.machine].ranks.size(),

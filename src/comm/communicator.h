@@ -84,6 +84,7 @@ class Communicator {
   Status agreeOnRails(Deadline deadline);
   // How the ranks of this machine work together, where it has several or the user asks.
   Status meetLocally(Deadline deadline);
+  Result<std::unique_ptr<const MachinePlan>> planAlone(double network) const;
   NicName nicName() const;
   // The net plugin, where what its devices can do with GPU memory decides whether the machine is looked at.
   Result<bool> mayReachGpu();
@@ -114,9 +115,11 @@ class Communicator {
   JobPlan plan_;
   Rails rails_;
   std::unique_ptr<LocalGroup> local_;
-  std::unique_ptr<MachineTraffic> alone_;  // of a rank alone on its machine, where the user asks
-  std::unique_ptr<CudaSide> cuda_;         // null: the host only
-  std::shared_ptr<net::Plugin> plugin_;    // null: not asked for yet
+  // Of a rank alone on its machine, where the user asks or its NIC reaches its GPU; and why it does not.
+  std::unique_ptr<MachineTraffic> alone_;
+  std::string aloneObstacle_;
+  std::unique_ptr<CudaSide> cuda_;       // null: the host only
+  std::shared_ptr<net::Plugin> plugin_;  // null: not asked for yet
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call

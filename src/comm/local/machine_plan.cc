@@ -86,8 +86,18 @@ Result<std::unique_ptr<const MachinePlan>> MachinePlan::make(const MachineBrief&
       new MachinePlan{std::move(topology), LocalProgram(decision.best().plan), decision.reason, std::move(copiedFrom)});
 }
 
+const NicDuty* MachinePlan::dutyOf(size_t localRank) const {
+  const LocalPlan& plan = program.plan();
+  const NicDuty* first = bps::dutyOf(plan, localRank);
+  if (copiedFrom.size() > 1 || copiedFrom[localRank] < 0) return first;
+  const NodeId gpu = topology.all(NodeKind::kGpu)[static_cast<size_t>(copiedFrom[localRank])];
+  for (const NicDuty& duty : plan.duties)
+    if (duty.rank == localRank && duty.nic != kNoNode && topology.underOneSwitch(gpu, duty.nic)) return &duty;
+  return first;
+}
+
 std::string MachinePlan::gpuObstacle(size_t localRank) const {
-  const NicDuty* duty = dutyOf(program.plan(), localRank);
+  const NicDuty* duty = dutyOf(localRank);
   if (copiedFrom[localRank] < 0) return "the machine's topology has no such GPU";
   if (duty == nullptr || duty->nic == kNoNode) return "the machine's topology has no NIC for it";
   const NodeId gpu = topology.all(NodeKind::kGpu)[static_cast<size_t>(copiedFrom[localRank])];

@@ -35,6 +35,8 @@ struct MachinePlan {
   static Result<std::unique_ptr<const MachinePlan>> make(const MachineBrief& brief);
   // "cpu_assisted (S_n = 0, S_g = 2, no NVLink: ...)"
   std::string inWords() const;
+  // What the rank drives; null: nothing. Of the NICs of a rank that is alone one beside its GPU, else the first.
+  const NicDuty* dutyOf(size_t localRank) const;
   // Why a rank's NIC should not reach into its GPU's memory: between the two is more than PCIe switches. Empty: it may.
   std::string gpuObstacle(size_t localRank) const;
 

@@ -33,7 +33,7 @@ MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vec
   const NodeId numa = plan_->topology.numaOf(gpu);
   copyOut_ = meter_.chargesOf({{CopyKind::kStaging, gpu, numa, 1}});
   copyBack_ = meter_.chargesOf({{CopyKind::kStaging, numa, gpu, 1}});
-  const NicDuty* duty = dutyOf(plan_->program.plan(), self_);
+  const NicDuty* duty = plan_->dutyOf(self_);
   if (duty == nullptr || duty->nic == kNoNode) return;
   gpuAndNic_ = meter_.chargesOf({{CopyKind::kNic, gpu, duty->nic, 1}, {CopyKind::kNic, duty->nic, gpu, 1}});
 }

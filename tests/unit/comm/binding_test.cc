@@ -52,6 +52,21 @@ TEST_F(Binding, NothingIsBoundWithoutAChoice) {
   EXPECT_EQ(cpusOf(2, {all_, all_}), Cpus()) << "in host memory";
 }
 
+TEST_F(Binding, ARankAloneUsesTheNicBesideItsGpu) {
+  const Topology machine =
+      std::move(std::move(readSynthetic("cpu[sw[gpu nic] sw[gpu nic] gpu]")).value().build()).value();
+  const std::vector<std::string> nics = {"nic0", "nic1", "nic0"};
+  for (size_t i = 0; i < nics.size(); ++i) {
+    MachineBrief brief;
+    brief.topology = writeNcclXml(machine);
+    brief.devices = {machine.node(machine.all(NodeKind::kGpu)[i]).pcie.busId};
+    brief.network = 1;
+    plan_ = std::move(MachinePlan::make(brief)).value();
+    EXPECT_EQ(plan_->topology.node(plan_->dutyOf(0)->nic).name, nics[i]);
+    EXPECT_EQ(plan_->gpuObstacle(0), i < 2 ? "" : "GPU 2 and NIC nic0 share no PCIe switch");
+  }
+}
+
 TEST_F(Binding, MemoryLiesAtTheRanksAndWhereItIsAddedUp) {
   plan("cpu[sw[gpu*2] nic:100] cpu[sw[gpu*2] nic:300] cores=4", 4);
   ASSERT_EQ(plan_->program.plan().strategy, Strategy::kCpuAssisted);
