@@ -146,13 +146,17 @@ Result<Request*> Connection::flush(void* data, size_t bytes, Region* memory) {
 }
 
 // Done when asked for the second time.
-net::Completion Connection::testFlush() {
-  if (!std::exchange(flush_.complete, true)) return {};
+Result<net::Completion> Connection::testFlush() {
+  if (!std::exchange(flush_.complete, true)) return net::Completion{};
+  if (world_->spec().gpuReaches == 0) {
+    flush_.live = false;
+    return Status(Code::kSystem, "injected failure of a flush");
+  }
   Region& region = *flush_.memory;
   const std::ptrdiff_t at = flush_.data - region.data;
   std::copy_n(region.landed.data() + at, flush_.bytes, region.gpu + at);
   flush_.live = false;
-  return {true, 0};
+  return net::Completion{true, 0};
 }
 
 // The wrapped plugin has completed it: decides when the caller hears of that.

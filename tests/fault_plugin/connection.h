@@ -81,7 +81,7 @@ class Connection {
   void checkGoesOn() const;
   bool deaf() const { return world_->spec().deaf > 0; }
   void touchBuffers();
-  net::Completion testFlush();
+  Result<net::Completion> testFlush();
   Status completeInner(Request& request);
   void corrupt(const Request& request);
   Status fail(Status why, bool oneSide);

@@ -44,6 +44,7 @@ constexpr Key kKeys[] = {
     {"deaf", "", &Spec::deaf, 0, 1},
     {"gpu", "claims", &Spec::gpuClaims, 0, 1},
     {"gpu", "takes", &Spec::gpuTakes, 0, 1},
+    {"gpu", "reaches", &Spec::gpuReaches, 0, 1},
     {"only", "rank", &Spec::onlyRank, -1, 1e6},
 };
 

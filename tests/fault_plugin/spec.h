@@ -16,8 +16,10 @@
 //   nowait                 no way to sleep until there is something to do: the caller must poll
 //   deaf                   nobody hears that the other end has closed: what waits, waits for ever, as with transports
 //                          without connections; implies nowait
-//   gpu:claims,takes       no fault: claims=1, the devices take memory of the double of CUDA too, and are called nic0;
-//                          what arrives there is seen after its flush only. takes=0: registering such memory fails
+//   gpu:claims,takes,reaches  no fault: claims=1, the devices take memory of the double of CUDA too, and are called
+//   nic0;
+//                          what arrives there is seen after its flush only. takes=0: registering such memory fails;
+//                          reaches=0: so does the first flush
 //   only:rank              faults in the process with this BPS_RANK alone; -1: in those that have none (servers)
 #pragma once
 #include <array>
@@ -47,7 +49,7 @@ struct Spec {
   double corruptAt = 0, corruptMost = 64;
   double shortAt = 0, shortLeast = 1, shortMost = 1e15;
   double noWait = 0, deaf = 0;
-  double gpuClaims = 0, gpuTakes = 0;
+  double gpuClaims = 0, gpuTakes = 0, gpuReaches = 1;
   double onlyRank = kEverywhere;
 
   double failAt(Call call) const;

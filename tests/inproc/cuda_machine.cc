@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace bps::test {
@@ -171,6 +172,19 @@ Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& i
   BPS_TRY(compare(recv, inputs.want, "recvbuff"));
   if (!place.inPlace) BPS_TRY(compare(send, mine, "sendbuff"));
   return {};
+}
+
+GpuLinks gpuLinksOf(const std::string& described) {
+  GpuLinks links;
+  const auto machine = nlohmann::json::parse(described);
+  for (const auto& link : machine["links"]) {
+    const std::string name = link["link"];
+    if (!name.starts_with("GPU")) continue;
+    for (const char* way : {"up", "down"})
+      for (const auto& [kind, bytes] : link[way].items())
+        links[name.substr(0, 5)][kind + " " + way] += bytes.get<uint64_t>();
+  }
+  return links;
 }
 
 }  // namespace bps::test

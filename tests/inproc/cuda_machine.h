@@ -2,7 +2,9 @@
 // it. Devices 0 and 1 are like real ones; device 2's streams cannot wait in memory.
 #pragma once
 #include <future>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "src/device/device.h"
@@ -95,5 +97,9 @@ struct Place {
 Status compare(const Buffer& buffer, const Bytes& want, const char* what);
 // One call on this rank, on its stream, compared with the right result.
 Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs, const Place& place);
+
+// Bytes that were copied up and down the links of each GPU of a described machine, by kind, and beside them the calls.
+using GpuLinks = std::map<std::string, std::map<std::string, uint64_t>>;
+GpuLinks gpuLinksOf(const std::string& described);
 
 }  // namespace bps::test

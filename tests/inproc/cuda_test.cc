@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "src/device/memory/gpu_memory.h"
 #include "tests/inproc/cuda_machine.h"
 
 namespace bps::test {
@@ -205,21 +204,6 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaOnSharedMachines,
                                          Machines{{4, 3}, 0, "scatter", kEight}, Machines{{4}, 0, "rooted", kEight},
                                          Machines{{3, 3}, 1, "flat_ring", kEight}));
 
-// Bytes that were copied up and down the links of each GPU of a described machine, by kind, and beside them the calls.
-using GpuLinks = std::map<std::string, std::map<std::string, uint64_t>>;
-GpuLinks gpuLinksOf(const std::string& described) {
-  GpuLinks links;
-  const auto machine = nlohmann::json::parse(described);
-  for (const auto& link : machine["links"]) {
-    const std::string name = link["link"];
-    if (!name.starts_with("GPU")) continue;
-    for (const char* way : {"up", "down"})
-      for (const auto& [kind, bytes] : link[way].items())
-        links[name.substr(0, 5)][kind + " " + way] += bytes.get<uint64_t>();
-  }
-  return links;
-}
-
 // Rank 0's buffers lie on its device, rank 1's result, rank 2's contribution; rank 3's lie on the host.
 TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   const Inputs inputs(DataType::kInt32, 100003, 4);
@@ -247,79 +231,6 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
                          {"GPU 2", {{"staging up", bytes}}}};
   EXPECT_EQ(gpuLinksOf(described), want);
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 0","CPU 0","CPU 1"])");
-}
-
-// A job of two machines and a server over a net plugin that reaches a GPU's memory, or only says so.
-class GpuDirect : public ::testing::Test {
- protected:
-  GpuDirect() {
-    env_.netPlugin = besideThisProgram("libnccl-net-fault.so");
-    env_.topoFile = "cpu[sw[nic gpu]]";
-    env_.partitionBytes.value = kChunk;
-  }
-  ~GpuDirect() override { ::unsetenv("FAULT_PLUGIN_SPEC"); }
-
-  // Calls in and out of place, with buffers of several kinds; what the links of rank 0's GPU have carried then.
-  std::map<std::string, uint64_t> run(const char* spec) {
-    ::setenv("FAULT_PLUGIN_SPEC", spec, 1);
-    const Inputs large(DataType::kFloat32, kCount, 2), small(DataType::kBfloat16, 1001, 2);
-    std::string described;
-    const auto body = [&](Communicator& comm) -> Status {
-      const AppStream stream;
-      for (const bool inPlace : {false, true}) BPS_TRY(callAndCheck(comm, stream, large, {.inPlace = inPlace}));
-      if (comm.rank() == 0) described = comm.describeTraffic();
-      BPS_TRY(callAndCheck(comm, stream, small, {}));
-      BPS_TRY(callAndCheck(comm, stream, large, {.recv = Memory::kPageable}));
-      return callAndCheck(comm, stream, large, {.send = Memory::kPinned});
-    };
-    EXPECT_EQ(onRanks(2, body, 1, env_), "");
-    return gpuLinksOf(described)["GPU 0"];
-  }
-
-  static constexpr size_t kCount = 1 << 20;
-  static constexpr uint64_t kBytes = 2 * 4 * kCount;  // of the two calls that are counted
-  Env env_ = cudaEnv();
-};
-
-TEST_F(GpuDirect, WhatGoesToOthersPassesByTheHost) {
-  auto links = run("gpu:claims=1,takes=1");
-  EXPECT_GT(links["nic up"], 0U);
-  EXPECT_EQ(links["nic up"], links["nic down"]);
-  EXPECT_EQ(links["staging up"] + links["nic up"], kBytes);
-  EXPECT_EQ(links["staging down"] + links["nic down"], kBytes);
-  EXPECT_GT(links["staging up"], 0U) << "this machine's own share is summed by its CPU";
-}
-
-TEST_F(GpuDirect, WhatTheNicRefusesIsStaged) {
-  auto links = run("gpu:claims=1,takes=0");
-  EXPECT_EQ(links["nic up"], 0U);
-  EXPECT_EQ(links["staging up"], kBytes);
-}
-
-TEST_F(GpuDirect, OnlyUnderOneSwitchAndWhereItIsWanted) {
-  env_.topoFile = "cpu[sw[gpu*2] nic]";
-  EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
-  env_.topoFile = "cpu[sw[nic gpu]]";
-  env_.gpuDirect = false;
-  EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
-}
-
-// To free it would wait for kernels that may never end.
-TEST(Cuda, MemoryThatOthersReachIsNotFreedButUsedAgain) {
-  constexpr size_t kBytes = 3U << 20;
-  const auto make = [](size_t bytes) { return std::move(cuda::GpuMemory::create(device(0), bytes)).value(); };
-  const uint64_t freed = theDouble().calls("cuMemFree_v2");
-  auto first = make(kBytes);
-  const uint8_t* const place = first->data();
-  EXPECT_NE(make(kBytes)->data(), place);
-  first.reset();
-  EXPECT_EQ(theDouble().calls("cuMemFree_v2"), freed);
-  const uint64_t made = theDouble().calls("cuMemAlloc_v2");
-  const auto again = make(kBytes), other = make(kBytes / 2);
-  EXPECT_EQ(theDouble().calls("cuMemAlloc_v2"), made);
-  EXPECT_NE(again->data(), other->data());
-  EXPECT_EQ(other->size(), kBytes / 2);
-  EXPECT_NE(make(2 * kBytes), nullptr);
 }
 
 TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {

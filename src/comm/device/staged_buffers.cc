@@ -1,5 +1,6 @@
 #include "src/comm/device/staged_buffers.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "src/base/format.h"
@@ -93,6 +94,10 @@ bool StagedBuffers::reached(const ChunkRef& chunk) {
   if (!reached_) {
     const UniqueFd dmaBuf = ring()->gpu->dmaBuf();
     reached_ = carrier_->carryFrom({ring()->gpu->data(), ring()->gpu->size(), dmaBuf.get()});
+    if (std::find(reached_->begin(), reached_->end(), true) == reached_->end()) {
+      ring()->gpu.reset();
+      return false;
+    }
   }
   return (*reached_)[chunk.owner];
 }

@@ -10,6 +10,12 @@
 #include "src/plan/turns.h"
 
 namespace bps {
+namespace {
+
+// How long all lanes together wait for flushes, which last microseconds; a call waits meanwhile.
+constexpr std::chrono::milliseconds kFlushPatience(500);
+
+}  // namespace
 
 Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args) {
   const Roster& roster = args.control.roster();
@@ -143,12 +149,13 @@ Result<bool> DataPlane::step() {
 std::vector<bool> DataPlane::carryFrom(const net::GpuRegion& region) {
   std::vector<bool> carried(lanes_.size(), false);
   size_t taken = 0;
-  std::string why;
+  std::string why;  // but for what this machine sums itself
+  const Deadline deadline = Deadline::in(kFlushPatience);
   for (const size_t endpoint : order_) {
-    const Status taking = lanes_[endpoint]->carryFrom(region, gpuWays_);
+    const Status taking = lanes_[endpoint]->carryFrom(region, gpuWays_, deadline);
     carried[endpoint] = taking.ok();
     if (taking.ok()) ++taken;
-    else why = taking.message();
+    else if (endpoint != self_) why = taking.message();
   }
   logInfo(Subsystem::kNet,
           "GPUDirect RDMA: {} bytes of GPU memory, {} of {} owners reached without host memory by {}{}{}", region.bytes,

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "src/base/format.h"
 #include "src/comm/lanes/lane.h"
@@ -13,7 +16,7 @@ constexpr size_t kDirectAhead = 3;  // chunks of a direct call ahead of its sums
 
 }  // namespace
 
-Status Lane::carryFrom(const net::GpuRegion&, const net::GpuWays&) {
+Status Lane::carryFrom(const net::GpuRegion&, const net::GpuWays&, Deadline) {
   return {Code::kInvalidUsage, "its share is summed here, by the CPU"};
 }
 
@@ -172,17 +175,41 @@ void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
   use(answers_.comm());
 }
 
-Status RemoteLane::carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice) {
+// That memory can be registered does not say that the NIC reaches it, and later it would be too late: a flush that
+// fails after an answer ends the communicator.
+Status RemoteLane::carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline) {
   const net::GpuWays out = pushes_.comm().gpuWays(ofDevice), in = answers_.comm().gpuWays(ofDevice);
   if (!out || !in) return {Code::kInvalidUsage, "the connection takes host memory only"};
   gpuSendMemory_ = BPS_TRY(pushes_.comm().registerGpu(region, out));
-  Result<void*> received = answers_.comm().registerGpu(region, in);
-  if (!received.ok()) {
-    pushes_.comm().deregister(gpuSendMemory_);
-    return std::move(received).status();
+  const Status reached = carryBack(region, in, deadline);
+  if (reached.ok()) return {};
+  pushes_.comm().deregister(gpuSendMemory_);
+  gpuSendMemory_ = nullptr;
+  return reached.clone();
+}
+
+Status RemoteLane::carryBack(const net::GpuRegion& region, const net::GpuWays& ways, Deadline deadline) {
+  gpuRecvMemory_ = BPS_TRY(answers_.comm().registerGpu(region, ways));
+  Result<bool> flushed = tryFlush(region, deadline);
+  if (flushed.ok()) {
+    if (std::move(flushed).value()) return {};
+    // It stays registered until the connection ends: the NIC may still read it.
+    return {Code::kSystem, "a flush of GPU memory does not end"};
   }
-  gpuRecvMemory_ = std::move(received).value();
-  return {};
+  answers_.comm().deregister(std::exchange(gpuRecvMemory_, nullptr));
+  return std::move(flushed).status();
+}
+
+// False: it does not end.
+Result<bool> RemoteLane::tryFlush(const net::GpuRegion& region, Deadline deadline) {
+  const net::Request flush = BPS_TRY(answers_.comm().flush(region.data, 1, gpuRecvMemory_));
+  while (flush) {
+    const bool last = deadline.passed();
+    if (BPS_TRY(answers_.comm().test(flush)).done) return true;
+    if (last) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
 }
 
 Result<bool> LocalLane::step() {

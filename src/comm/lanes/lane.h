@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/deadline.h"
 #include "src/base/memory.h"
 #include "src/base/status.h"
 #include "src/comm/lanes/chunk_buffers.h"
@@ -37,8 +38,9 @@ class Lane {
   // Nothing that was submitted is still to be sent or answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
-  // Chunks may lie there from now on. Fails when the lane cannot take them, and is as before.
-  virtual Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice);
+  // Chunks may lie there from now on. Fails when the lane cannot take them, or does not reach them by the deadline, and
+  // is as before.
+  virtual Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline);
 
  protected:
   struct Submitted {
@@ -60,7 +62,7 @@ class RemoteLane final : public Lane {
   Result<bool> step() override;
   bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
-  Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice) override;
+  Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline) override;
 
  private:
   struct InFlight {
@@ -73,6 +75,8 @@ class RemoteLane final : public Lane {
   };
   RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link);
   Status prepare();
+  Status carryBack(const net::GpuRegion& region, const net::GpuWays& ways, Deadline deadline);
+  Result<bool> tryFlush(const net::GpuRegion& region, Deadline deadline);
   bool mayAdmit() const;
   Status admit();
   Status expectAnswer(InFlight& flight);

@@ -1,0 +1,122 @@
+// GPUDirect RDMA against doubles of the CUDA driver and of a net plugin that reaches its memory: what goes past the
+// host, and what does not.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "src/device/memory/gpu_memory.h"
+#include "tests/inproc/cuda_machine.h"
+
+namespace bps::test {
+namespace {
+
+// A job of two machines and a server over a net plugin that reaches a GPU's memory, or only says so.
+class GpuDirect : public ::testing::Test {
+ protected:
+  GpuDirect() {
+    env_.netPlugin = besideThisProgram("libnccl-net-fault.so");
+    env_.topoFile = "cpu[sw[nic gpu]]";
+    env_.partitionBytes.value = 256U << 10;
+  }
+  ~GpuDirect() override { ::unsetenv("FAULT_PLUGIN_SPEC"); }
+
+  // Calls in and out of place, with buffers of several kinds; what the links of rank 0's GPU have carried then.
+  std::map<std::string, uint64_t> run(const char* spec) {
+    ::setenv("FAULT_PLUGIN_SPEC", spec, 1);
+    const Inputs large(DataType::kFloat32, kCount, 2), small(DataType::kBfloat16, 1001, 2);
+    std::string described;
+    const auto body = [&](Communicator& comm) -> Status {
+      const AppStream stream;
+      for (const bool inPlace : {false, true}) BPS_TRY(callAndCheck(comm, stream, large, {.inPlace = inPlace}));
+      if (comm.rank() == 0) described = comm.describeTraffic();
+      BPS_TRY(callAndCheck(comm, stream, small, {}));
+      BPS_TRY(callAndCheck(comm, stream, large, {.recv = Memory::kPageable}));
+      return callAndCheck(comm, stream, large, {.send = Memory::kPinned});
+    };
+    EXPECT_EQ(onMachines(body), "");
+    return gpuLinksOf(described)["GPU 0"];
+  }
+  std::string onMachines(const Body& body) const {
+    const Servers cluster(1, env_);
+    Job job;
+    job.ranks = 2;
+    job.servers = cluster.list();
+    job.env = env_;
+    return failures(runRanks(job, [&](Communicator& comm) -> Status {
+      const cuda::Scope scope(device(0));
+      return body(comm);
+    }));
+  }
+
+  static constexpr size_t kCount = 1 << 20;
+  static constexpr uint64_t kBytes = 2 * 4 * kCount;  // of the two calls that are counted
+  Env env_ = cudaEnv();
+};
+
+TEST_F(GpuDirect, WhatGoesToOthersPassesByTheHost) {
+  auto links = run("gpu:claims=1,takes=1");
+  EXPECT_GT(links["nic up"], 0U);
+  EXPECT_EQ(links["nic up"], links["nic down"]);
+  EXPECT_EQ(links["staging up"] + links["nic up"], kBytes);
+  EXPECT_EQ(links["staging down"] + links["nic down"], kBytes);
+  EXPECT_GT(links["staging up"], 0U) << "this machine's own share is summed by its CPU";
+}
+
+TEST_F(GpuDirect, WhatTheNicRefusesIsStaged) {
+  auto links = run("gpu:claims=1,takes=0");
+  EXPECT_EQ(links["nic up"], 0U);
+  EXPECT_EQ(links["staging up"], kBytes);
+}
+
+// The registration alone says little of what the NIC reaches.
+TEST_F(GpuDirect, WhatTheNicCannotReachIsStaged) {
+  auto links = run("gpu:claims=1,takes=1,reaches=0");
+  EXPECT_EQ(links["nic up"], 0U);
+  EXPECT_EQ(links["staging up"], kBytes);
+}
+
+TEST_F(GpuDirect, OnlyUnderOneSwitchAndWhereItIsWanted) {
+  env_.topoFile = "cpu[sw[gpu*2] nic]";
+  EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
+  env_.topoFile = "cpu[sw[nic gpu]]";
+  env_.gpuDirect = false;
+  EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
+}
+
+// Nothing else would have looked at it.
+TEST_F(GpuDirect, AMachineThatCannotBePlannedForGoesByTheHost) {
+  ::setenv("FAULT_PLUGIN_SPEC", "gpu:claims=1,takes=1", 1);
+  env_.topoFile.clear();
+  const Inputs inputs(DataType::kFloat32, 1000, 2);
+  const auto body = [&](Communicator& comm) -> Status {
+    if (!comm.describeTraffic().empty()) return {Code::kInternal, "there is a plan"};
+    return callAndCheck(comm, AppStream(), inputs, {});
+  };
+  for (const char* strategy : {"auto", "sideways"}) {
+    env_.strategy = strategy;
+    EXPECT_EQ(onMachines(body), "");
+  }
+}
+
+// To free it would wait for kernels that may never end.
+TEST_F(GpuDirect, ItsMemoryIsNotFreedButUsedAgain) {
+  constexpr size_t kSome = 3U << 20;
+  const auto make = [](size_t bytes) { return std::move(cuda::GpuMemory::create(device(0), bytes)).value(); };
+  const uint64_t freed = theDouble().calls("cuMemFree_v2");
+  auto first = make(kSome);
+  const uint8_t* const place = first->data();
+  EXPECT_NE(make(kSome)->data(), place);
+  first.reset();
+  EXPECT_EQ(theDouble().calls("cuMemFree_v2"), freed);
+  const uint64_t made = theDouble().calls("cuMemAlloc_v2");
+  const auto again = make(kSome), other = make(kSome / 2);
+  EXPECT_EQ(theDouble().calls("cuMemAlloc_v2"), made);
+  EXPECT_NE(again->data(), other->data());
+  EXPECT_EQ(other->size(), kSome / 2);
+  EXPECT_NE(make(2 * kSome), nullptr);
+}
+
+}  // namespace
+}  // namespace bps::test
