@@ -127,7 +127,8 @@ for signal in INT:130 TERM:143 KILL:137; do
   # A shell's background jobs ignore SIGINT; env gives it back.
   env --default-signal=INT "$run" -n 2 -s 1 -- sh -c 'sleep 66.5; exit 0' >"$dir/out" 2>"$dir/err" &
   pid=$!
-  for i in $(seq 100); do [ "$(pgrep -cf 'sleep 66[.]5; exit')" -ge 3 ] && break; sleep 0.05; done
+  # The words are those of bps-run, its warden and the ranks, which come after the servers listen.
+  for i in $(seq 100); do [ "$(pgrep -cf 'sleep 66[.]5; exit')" -ge 4 ] && break; sleep 0.05; done
   kill -"${signal%:*}" $pid
   wait $pid 2>/dev/null
   got=$?
