@@ -109,6 +109,7 @@ void CallProgress::end(const Status& failure) {
   for (auto& call : inbox_.close()) engine_.add(std::move(call));
   lost_.store(!engine_.idle());
   engine_.failAll(failure);
+  ended_.store(true);
 }
 
 Status CallProgress::loop() {

@@ -60,7 +60,8 @@ class CallProgress final : public StreamWorker {
   void help(const StreamEntry& entry) override;
   // Once true (and nothing is submitted), all calls are complete and every answer of the service is on its way.
   bool drained() const { return drained_.load() == inbox_.pushed(); }
-  // Calls ended with a failure.
+  // After end(), which comes soon after any failure; whether calls ended with it.
+  bool hasEnded() const { return ended_.load(); }
   bool lostCalls() const { return lost_.load(); }
   // Ends run().
   void stop();
@@ -98,7 +99,7 @@ class CallProgress final : public StreamWorker {
   const bool roomForAll_;  // every rank of this host has a CPU to poll on
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
-  std::atomic<bool> stop_{false}, lost_{false};
+  std::atomic<bool> stop_{false}, lost_{false}, ended_{false};
   std::atomic<bool> attended_{false};  // by a caller, who waits for a brief call
 
   Mutex turn_;

@@ -311,8 +311,8 @@ Status Communicator::finalize() {
   finalized_ = true;
   auto pause = std::chrono::microseconds(20);
   CallProgress& progress = *channel_->progress();
-  while (!progress.drained()) {  // ends: every call completes, or fails within BPS_TIMEOUT of a peer's death
-    if (failure_.failed()) return failure_.get();
+  // Ends: every call completes, or fails within BPS_TIMEOUT of a peer's death.
+  while (!progress.drained() && !progress.hasEnded()) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }

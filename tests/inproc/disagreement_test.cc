@@ -1,6 +1,7 @@
 // Ranks that disagree, abort or leave, with a network between them and any number of servers.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/support/cluster.h"
@@ -127,11 +128,14 @@ TEST_P(Disagreement, ARankThatVanishesIsNamed) {
 
 TEST_P(Disagreement, WhoseCallsAreDoneEndsWellAlthoughAnotherHasGone) {
   const size_t victim = GetParam().ranks - 1;
-  const auto outcomes = run([victim](Communicator& comm) -> Status {
+  std::atomic<size_t> done{0};
+  const auto outcomes = run([&](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
-    if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
+    ++done;
     const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+    while (done < GetParam().ranks && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
     while (comm.failure().ok() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(comm.failure().code(), Code::kRemote);
     return comm.finalize();
