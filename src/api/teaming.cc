@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/api/border.h"
+#include "src/nccl/patience.h"
 #include "src/nccl/real.h"
 #include "src/nccl/teams.h"
 
@@ -18,8 +19,6 @@ namespace {
 
 using nccl::Member;
 using nccl::Teams;
-
-constexpr std::chrono::microseconds kPause(200);  // between two looks at what starts
 
 // Of this process, and no other one on its machine, whatever its process numbers mean.
 uint64_t processNumber() {
@@ -134,10 +133,9 @@ Status joinAcross(const bpsComm& handle, const Teams& teams, Parts& parts) {
   across->blocking = false;
   across->ofTeam = true;
   static_cast<void>(startHandle(&parts.across, std::move(across)));
-  while (parts.across->state.load(std::memory_order_acquire) == bpsComm::State::kStarting) {
+  for (nccl::Patience patience; parts.across->state.load(std::memory_order_acquire) == bpsComm::State::kStarting;
+       patience.pause())
     BPS_TRY(handle.communicator->failure());
-    std::this_thread::sleep_for(kPause);
-  }
   return parts.across->error.get();
 }
 
@@ -157,11 +155,11 @@ Status joinInside(const bpsComm& handle, const Teams& teams, const ncclUniqueId&
   config.blocking = 0;
   ncclResult_t state = BPS_REAL(ncclCommInitRankConfig, &parts.inside, teams.sizeOf(rank), id, teams.placeOf(rank),
                                 reinterpret_cast<ncclConfig_t*>(&config));
-  while (state == ncclInProgress) {
+  for (nccl::Patience patience; state == ncclInProgress;) {
     BPS_TRY(handle.communicator->failure());
     if (deadline.passed())
       return failure(Code::kTimeout, "NCCL has not joined {} within BPS_TIMEOUT", membersOf(handle, teams));
-    std::this_thread::sleep_for(kPause);
+    patience.pause();
     if (const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, parts.inside, &state); asked != ncclSuccess)
       state = asked;
   }
@@ -202,7 +200,7 @@ Result<std::string> join(bpsComm& handle, const Teams& teams) {
 
   const bpsComm* across = parts.across;
   std::unique_ptr<nccl::Team> team;
-  const auto teamUp = [&]() -> Status {
+  const auto make = [&]() -> Status {
     const cuda::Api* driver = BPS_TRY(cuda::driver());
     cuda::Device* device = BPS_TRY(cuda::Device::open(*driver, *handle.communicator->device()));
     const cuda::Scope scope(*device);
@@ -210,7 +208,7 @@ Result<std::string> join(bpsComm& handle, const Teams& teams) {
     team = BPS_TRY(makeTeam(handle, teams, *device, parts));
     return {};
   };
-  mine.status = teamUp();
+  mine.status = make();
   const Outcomes made = BPS_TRY(shareOutcomes(handle, mine));
   if (!made.failed.empty()) return made.failed;
   handle.team = std::move(team);
@@ -226,11 +224,11 @@ constexpr std::chrono::milliseconds kBetterReason(500);
 // What has failed among those who share parts with this rank, all ranks hear. NCCL may tell only that another has ended
 // the communicator, and why he did the hub has told already: who asks is kept until that has come, or goes without.
 void fail(const bpsComm& handle, ncclResult_t result) {
-  for (const Deadline patience = Deadline::in(kBetterReason); handle.communicator->failure().ok();) {
-    if (patience.passed())
+  const Deadline deadline = Deadline::in(kBetterReason);
+  for (nccl::Patience patience; handle.communicator->failure().ok(); patience.pause()) {
+    if (deadline.passed())
       return handle.communicator->fail(
           {static_cast<Code>(result), "on device memory, inside the machine: " + handle.team->lastError()});
-    std::this_thread::sleep_for(kPause);
   }
 }
 

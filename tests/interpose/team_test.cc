@@ -188,6 +188,13 @@ ncclResult_t awaitError(ncclComm_t comm) {
     if (state != ncclSuccess) return state;
   }
 }
+
+// The last rank dies, and the others call.
+void callTheDead(const Rank& self, ncclComm_t comm, const Buffer& data) {
+  self.meet(0);
+  if (self.rank == 3) ::_exit(0);
+  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+}
 }  // namespace
 
 // NCCL's part of a call waits for the dead on the device, as NCCL does without bps; all are told, and can abort.
@@ -195,10 +202,8 @@ BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBU
   self.shareMachines(2);
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
-  self.meet(0);
-  if (self.rank == 3) ::_exit(0);
   const Buffer data(kCombined);
-  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+  callTheDead(self, comm, data);
   BPS_EQUAL(static_cast<int>(awaitError(comm)), static_cast<int>(ncclRemoteError));
   BPS_NCCL(ncclCommAbort(comm));
   synchronize();
@@ -251,10 +256,8 @@ BPS_SCENARIO(TeamsEndAfterADeath, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}
   self.shareMachines(2);
   const ncclComm_t comm = self.makeComm();
   settle(self, comm);
-  self.meet(0);
-  if (self.rank == 3) ::_exit(0);
   const Buffer data(kCombined);
-  (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
+  callTheDead(self, comm, data);
   if (self.rank == 0) BPS_CHECK(ncclCommFinalize(comm) != ncclSuccess);
   BPS_NCCL(ncclCommDestroy(comm));
   synchronize();
