@@ -123,12 +123,16 @@ Status revoke(bpsComm_t comm, int flags) {
   return {};
 }
 
+// A thread inside a call leaves it now; unless it stands in a queue of CUDA's that only another communicator's end lets
+// move: then the handle is left to it.
 Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
-  const std::unique_ptr<bpsComm> owner(handle);
   handle->communicator->abort();
   if (nccl::Team* team = teamOf(*handle)) team->end(true);
   handle->communicator->letGo();
+  const Deadline deadline = Deadline::in(nccl::kLeaving);
+  while (handle->visits.load() > 1 && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  leave(*handle);
   return {};
 }
 
@@ -204,6 +208,17 @@ bpsResult_t bps::commFail(bpsComm_t comm, bpsResult_t result, const std::string&
     return {};
   });
 }
+
+bpsResult_t bps::commEndIfLeftBehind(bpsComm_t comm, Deadline& until) {
+  return border(__func__, [&]() -> Status {
+    BPS_TRY(readyCommunicator(comm))->endIfLeftBehind(until);
+    return {};
+  });
+}
+
+bps::CommUse::CommUse(bpsComm_t comm) : comm_(comm) { comm_->visits.fetch_add(1); }
+
+bps::CommUse::~CommUse() { leave(*comm_); }
 
 bpsResult_t bpsCommFinalize(bpsComm_t comm) {
   return border(__func__, [&]() -> Status {

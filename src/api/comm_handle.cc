@@ -8,7 +8,7 @@
 // Who ends a communicator has made its waits end before, so the visits do not last.
 bpsComm::~bpsComm() {
   if (starter.joinable()) starter.join();
-  while (visits.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  while (visits.load() > 1) std::this_thread::sleep_for(std::chrono::microseconds(50));
   magic = 0;
 }
 

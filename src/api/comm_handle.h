@@ -1,8 +1,8 @@
 // bpsComm: what a bpsComm_t points to. The communicator behind it may still be starting (non-blocking init, or inside a
 // group), be ready, or have failed to start.
 //
-// Threads: `state` and `error` are read by any thread; the rest belongs to the thread that uses the communicator. A
-// thread that aborts the communicator frees the handle when no other is inside a call any more (Visit, below).
+// Threads: `state` and `error` are read by any thread; the rest belongs to the thread that uses the communicator. Who
+// ends the communicator frees the handle when no other thread is inside a call any more (Visit, below).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -34,9 +34,9 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  std::atomic<int> visits{0};  // the last thing that a visit touches, so that the handle may be freed after it
-  bps::FirstError error;       // of a start that failed
-  std::thread starter;         // non-blocking init
+  std::atomic<int> visits{1};                       // and its owner; the last thing that each touches
+  bps::FirstError error;                            // of a start that failed
+  std::thread starter;                              // non-blocking init
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
   std::unique_ptr<bps::nccl::Team> team;            // from kReady on; null: bps does what is to be done inside machines
   uint32_t rank = 0, nRanks = 0;
@@ -53,6 +53,11 @@ namespace bps {
 // The handle if it is one, else an argument error.
 Result<bpsComm*> checkedHandle(bpsComm_t comm);
 
+// Of a visit, or of the owner: the last one frees the handle.
+inline void leave(bpsComm& handle) {
+  if (handle.visits.fetch_sub(1) == 1) delete &handle;
+}
+
 // A call that is inside a communicator: while it lasts, the handle is not freed.
 class Visit {
  public:
@@ -60,7 +65,7 @@ class Visit {
   Visit(Visit&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Visit& operator=(Visit&&) = delete;
   ~Visit() {
-    if (handle_ != nullptr) handle_->visits.fetch_sub(1);
+    if (handle_ != nullptr) leave(*handle_);
   }
   Communicator* operator->() const { return handle_->communicator.get(); }
   Communicator& operator*() const { return *handle_->communicator; }

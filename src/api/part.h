@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bps/bps.h"
+#include "src/base/deadline.h"
 
 namespace bps {
 
@@ -13,5 +14,21 @@ bpsResult_t commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::string& 
 
 // Ends `comm` on all ranks, which hear why from this one. Does not wait. Any thread.
 bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
+
+// Communicator::endIfLeftBehind().
+bpsResult_t commEndIfLeftBehind(bpsComm_t comm, Deadline& until);
+
+// While it lives, `comm` is not freed, though another thread may end it: for who calls without the mutex under which he
+// took it. A call may last, as long as CUDA has no room for it in a stream that stands.
+class CommUse {
+ public:
+  explicit CommUse(bpsComm_t comm);
+  ~CommUse();
+  CommUse(const CommUse&) = delete;
+  CommUse& operator=(const CommUse&) = delete;
+
+ private:
+  bpsComm_t comm_;
+};
 
 }  // namespace bps

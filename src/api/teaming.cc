@@ -35,13 +35,15 @@ const std::vector<uint32_t>& localRanks(const bpsComm& handle) {
 std::string obstacle(const bpsComm& handle) {
   const std::optional<int> device = handle.communicator->device();
   if (!device) return "it has no CUDA device";
-  Result<const cuda::Api*> driver = cuda::driver();
-  if (!driver.ok()) return std::string(driver.error().message());
-  if (!cuda::Device::inUse(*std::move(driver).value(), *device))
+  Result<const cuda::Api*> found = cuda::driver();
+  if (!found.ok()) return std::string(found.error().message());
+  const cuda::Api& driver = *std::move(found).value();
+  if (!cuda::Device::inUse(driver, *device))
     return "its program had not used the CUDA device when the communicator started";
   if (localRanks(handle).size() > 1 && nccl::findNccl() == nullptr)
     return "no NCCL library was found (BPS_NCCL_LIB_PATH names one)";
-  return {};
+  Result<cuda::Device*> opened = cuda::Device::open(driver, *device);
+  return opened.ok() ? nccl::Team::obstacleOn(*std::move(opened).value()) : std::string(opened.error().message());
 }
 
 Result<Teams> settleTeams(const bpsComm& handle) {
@@ -284,8 +286,11 @@ Status failureOf(const bpsComm& handle) {
 Status finalizeTeam(const bpsComm& handle) {
   nccl::Team* team = teamOf(handle);
   if (team == nullptr) return {};
-  const ncclResult_t ended =
-      team->finalize([&handle] { return nccl::ncclOf(static_cast<bpsResult_t>(failureOf(handle).code())); });
+  Deadline patience = Deadline::never();
+  const ncclResult_t ended = team->finalize([&handle, &patience] {
+    handle.communicator->endIfLeftBehind(patience);
+    return nccl::ncclOf(static_cast<bpsResult_t>(failureOf(handle).code()));
+  });
   if (ended != ncclSuccess && handle.communicator->failure().ok()) fail(handle, ended);
   return handle.communicator->failure();
 }

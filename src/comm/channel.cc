@@ -11,8 +11,8 @@ Result<std::unique_ptr<Channel>> Channel::start(ChannelParts parts) {
   std::future<Status> outcome = channel->started_.get_future();
   Channel* self = channel.get();
   channel->thread_ = std::thread([self] {
-    const Status ended = guarded([self] { return self->run(); });
-    if (!ended.ok()) self->parts_.failure->set(ended);
+    Status ended = guarded([self] { return self->run(); });
+    if (!ended.ok()) self->parts_.fail(std::move(ended));
   });
   BPS_TRY(outcome.get());  // bounded: connecting has its own deadline
   return channel;

@@ -4,6 +4,7 @@
 // once per loop. Each header states its memory ordering.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -18,7 +19,7 @@ namespace bps {
 struct ChannelParts {
   Env env;
   ControlPlane* control = nullptr;  // these five outlive the channel
-  FirstError* failure = nullptr;
+  const FirstError* failure = nullptr;
   LocalGroup* local = nullptr;        // null: this rank is alone on its machine
   MachineTraffic* traffic = nullptr;  // null: nobody counts it
   StagedBuffers* staged = nullptr;    // null: the host's memory only
@@ -29,6 +30,7 @@ struct ChannelParts {
   std::string gpuObstacle;              // why no NIC is to reach the GPU; empty: the one above is near enough
   std::vector<unsigned> cpus;           // where the thread runs; empty: anywhere
   std::shared_ptr<Doorbell> bell;
+  std::function<void(Status)> fail;       // of what only this rank knows; sets `failure`. Any thread
   Deadline deadline = Deadline::never();  // of connecting
 };
 

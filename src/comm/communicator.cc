@@ -45,8 +45,15 @@ Communicator::Communicator(const Env& env, const Membership& membership)
         else control_->report(failure);
       })) {}
 
-// The first failure.
 void Communicator::failed(const Status& failure) {
+  if (failure_.set(failure)) {
+    logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
+    tellTied(failure);
+  }
+  bell_->ring();
+}
+
+void Communicator::tellTied(const Status& failure) {
   tie_->wholeFailed(failure);
   const MutexLock lock(partMutex_);
   if (part_) part_->whole->partFailed(failure.clone().within(part_->name));
@@ -63,7 +70,7 @@ void Communicator::becomePart(const Communicator& whole, std::string name) {
     part_ = {whole.tie_, number, std::move(name)};
   }
   if (cuda_ != nullptr) cuda_->holdFailed();
-  if (failure_.failed()) failed(failure_.get());
+  if (failure_.failed()) tellTied(failure_.get());
 }
 
 void Communicator::letGo() const {
@@ -74,18 +81,11 @@ Status Communicator::prepare() {
   BPS_TRY(cpu::chooseTarget(env_.cpuTarget));
   cuda_ = BPS_TRY(CudaSide::create(env_, membership_.device));
   bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
-  const auto sink = [this, bell = bell_](Status failure) {
-    if (failure_.set(failure)) {
-      logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
-      failed(failure);
-    }
-    bell->ring();
-  };
   JoinArgs args;
   args.id = membership_.id;
   args.rank = membership_.rank;
   args.nRanks = membership_.nRanks;
-  control_ = BPS_TRY(ControlPlane::create(env_, args, sink));
+  control_ = BPS_TRY(ControlPlane::create(env_, args, [this](const Status& why) { failed(why); }));
   return {};
 }
 
@@ -115,6 +115,7 @@ Status Communicator::connect(Deadline deadline) {
   parts.env = env_;
   parts.control = control_.get();
   parts.failure = &failure_;
+  parts.fail = [this](const Status& why) { failed(why); };
   parts.local = local_.get();
   parts.traffic = traffic();
   if (cuda_ != nullptr) {
@@ -338,6 +339,14 @@ void Communicator::fail(const Status& why) {
   control_->report(named);
   if (failure_.set(named)) tie_->wholeFailed(named);
   bell_->ring();
+}
+
+void Communicator::endIfLeftBehind(Deadline& until) {
+  if (!control_->hasLeft(0)) return;
+  if (until.at() == Deadline::never().at()) until = patience();
+  if (until.passed())
+    fail({Code::kRemote, fmt::format("{} has left the communicator, calls on device memory cannot end",
+                                     control_->roster().rankName(0))});
 }
 
 void Communicator::logStart() const {

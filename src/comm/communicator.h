@@ -65,6 +65,10 @@ class Communicator {
   // together. Before its first call, by all ranks.
   void becomePart(const Communicator& whole, std::string name);
   void letGo() const;
+  // For who waits for calls on other communicators. The first rank says goodbye when it has all its calls, and after
+  // that nobody may tell this rank what keeps its own from their end: BPS_TIMEOUT later this fails. `until`: never, at
+  // first.
+  void endIfLeftBehind(Deadline& until);
   Status failure() const { return failure_.get(); }
   const Env& env() const { return env_; }
   // Facts for people and benchmarks, as JSON.
@@ -75,6 +79,7 @@ class Communicator {
  private:
   Communicator(const Env& env, const Membership& membership);
   void failed(const Status& failure);
+  void tellTied(const Status& failure);
   Status prepare();
   Status connect(Deadline deadline);
   // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.

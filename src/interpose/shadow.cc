@@ -1,9 +1,10 @@
 #include "src/interpose/shadow.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
-#include "src/base/deadline.h"
+#include "src/api/part.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
@@ -61,28 +62,33 @@ ncclResult_t Shadow::issue(const Call& call, bool inGroup) {
   return issued;
 }
 
-ncclResult_t Shadow::issueWhole(const Call& call) {
-  const MutexLock lock(mutex_);
-  if (served_ == nullptr) return ncclInvalidUsage;
-  if (!call.userOp) return issueAs(call, static_cast<bpsRedOp_t>(call.op));
+ncclResult_t Shadow::issueWhole(Call call) {
+  bpsComm_t served = nullptr;
+  std::optional<CommUse> use;
+  {
+    const MutexLock lock(mutex_);
+    if (served_ == nullptr) return ncclInvalidUsage;
+    use.emplace(served = served_);
+    if (buffersOnHost()) call.stream = hostStream_;
+  }
+  if (!call.userOp) return issueAs(call, static_cast<bpsRedOp_t>(call.op), served);
   const UserOp& user = *call.userOp;
   uint64_t scalar = user.scalar;
   void* where = user.residence == ncclScalarDevice ? user.deviceScalar : &scalar;
   bpsRedOp_t op = bpsSum;
   const bpsResult_t made = bpsRedOpCreatePreMulSum(&op, where, static_cast<bpsDataType_t>(user.type),
-                                                   static_cast<bpsScalarResidence_t>(user.residence), served_);
+                                                   static_cast<bpsScalarResidence_t>(user.residence), served);
   if (made != bpsSuccess) return ncclOf(made);
-  const ncclResult_t issued = issueAs(call, op);
-  const bpsResult_t freed = bpsRedOpDestroy(op, served_);
+  const ncclResult_t issued = issueAs(call, op, served);
+  const bpsResult_t freed = bpsRedOpDestroy(op, served);
   return issued != ncclSuccess ? issued : ncclOf(freed);
 }
 
-ncclResult_t Shadow::issueAs(const Call& call, bpsRedOp_t op) {
-  const cudaStream_t stream = buffersOnHost() ? hostStream_ : call.stream;
+ncclResult_t Shadow::issueAs(const Call& call, bpsRedOp_t op, bpsComm_t served) {
   const bpsResult_t issued =
-      bpsAllReduce(call.send, call.recv, call.count, static_cast<bpsDataType_t>(call.type), op, served_, stream);
+      bpsAllReduce(call.send, call.recv, call.count, static_cast<bpsDataType_t>(call.type), op, served, call.stream);
   if (issued == bpsSuccess) ours_.add(call.bytes());
-  else if (!ending()) logWarn(Subsystem::kColl, "{}", bpsGetLastError(served_));
+  else if (!ending()) logWarn(Subsystem::kColl, "{}", bpsGetLastError(served));
   return ncclOf(issued);
 }
 
@@ -105,23 +111,22 @@ std::optional<UserOp> Shadow::findOp(ncclRedOp_t op) const {
 
 ncclResult_t Shadow::finalize() {
   bpsComm_t comm = nullptr;
+  std::optional<CommUse> use;
   std::shared_ptr<Team> team;
   {
     const MutexLock lock(mutex_);
     if (served_ == nullptr) return ncclSuccess;
-    comm = served_;
+    use.emplace(comm = served_);
     team = team_;
-    ++finalizing_;
   }
-  const auto failure = [this] { return ending() ? ncclInvalidUsage : error(); };
+  Deadline patience = Deadline::never();
+  const auto failure = [&] {
+    (void)commEndIfLeftBehind(comm, patience);
+    return ending() ? ncclInvalidUsage : error();
+  };
   ncclResult_t outcome = team != nullptr ? team->finalize(failure) : ncclSuccess;
   if (outcome == ncclSuccess) outcome = ncclOf(bpsCommFinalize(comm));
   if (outcome == ncclSuccess) finalized_ = true;
-  {
-    const MutexLock lock(mutex_);
-    --finalizing_;
-  }
-  left_.notifyAll();
   return outcome;
 }
 
@@ -144,10 +149,8 @@ void Shadow::end(Ending how) {
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
     team = std::exchange(team_, nullptr);
-    // The others hear of an abort before the team ends. Another thread may be in finalize(), or about to be: an abort
-    // makes it return, and its handle is freed after that.
+    // The others hear of an abort before the team ends.
     if (comm != nullptr && how == Ending::kAbort) (void)bpsCommRevoke(comm, 0);
-    while (finalizing_ > 0) left_.waitUntil(mutex_, Deadline::never().at());
   }
   leastBytes_.store(kNever, std::memory_order_relaxed);
   if (team != nullptr) team->end(how == Ending::kAbort);

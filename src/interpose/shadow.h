@@ -80,9 +80,9 @@ class Shadow {
     std::atomic<uint64_t> calls{0}, bytes{0};
     void add(size_t more);
   };
-  ncclResult_t issueAs(const Call& call, bpsRedOp_t op) BPS_REQUIRES(mutex_);
+  ncclResult_t issueAs(const Call& call, bpsRedOp_t op, bpsComm_t served);
   ncclResult_t issue(const Call& call, bool inGroup);
-  ncclResult_t issueWhole(const Call& call);
+  ncclResult_t issueWhole(Call call);
   ncclResult_t finishForGood();
   std::shared_ptr<Team> team();
 
@@ -91,14 +91,13 @@ class Shadow {
   std::map<int, UserOp> ops_;
   std::atomic<bool> settled_{false}, finalized_{false}, ending_{false};
   std::atomic<size_t> leastBytes_{kNever};
-  Mutex mutex_;  // never held while NCCL is called
+  Mutex mutex_;  // never held while NCCL is called, or a call of ours is issued
   bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
   std::shared_ptr<Team> team_ BPS_GUARDED_BY(mutex_);
   bool settling_ BPS_GUARDED_BY(mutex_) = false;
-  int finalizing_ BPS_GUARDED_BY(mutex_) = 0;  // threads that wait with served_, without the mutex
-  CondVar left_;                               // settling_ or finalizing_ has become less
-  Path ours_, byTeams_, theirs_;               // the second are part of the first
+  CondVar left_;                  // settling_ has ended
+  Path ours_, byTeams_, theirs_;  // the second are part of the first
 };
 
 }  // namespace bps::interpose

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -224,11 +225,16 @@ ncclResult_t Team::exchange(const Call& call, const Piece& piece, cudaStream_t s
   if (follows != ncclSuccess) return follows;
   const Part& mine = piece.parts[static_cast<size_t>(shape_.place)];
   void* data = at(call.recv, mine.offset, call);
-  const MutexLock lock(mutex_);
-  if (ended_) return ncclInvalidUsage;
+  bpsComm_t across = nullptr;
+  std::optional<CommUse> use;
+  {
+    const MutexLock lock(mutex_);
+    if (ended_) return ncclInvalidUsage;
+    use.emplace(across = across_);
+  }
   const bpsResult_t issued = bpsAllReduce(data, data, mine.count, static_cast<bpsDataType_t>(call.type),
-                                          static_cast<bpsRedOp_t>(call.op), across_, stream);
-  if (issued != bpsSuccess) logWarn(Subsystem::kColl, "{}", bpsGetLastError(across_));
+                                          static_cast<bpsRedOp_t>(call.op), across, stream);
+  if (issued != bpsSuccess) logWarn(Subsystem::kColl, "{}", bpsGetLastError(across));
   return ncclOf(issued);
 }
 
@@ -253,20 +259,15 @@ ncclResult_t Team::spreadOut(const Call& call, const Piece& piece) {
 
 ncclResult_t Team::finalize(const std::function<ncclResult_t()>& failure) {
   bpsComm_t across = nullptr;
+  std::optional<CommUse> use;
   {
     const MutexLock lock(mutex_);
     if (ended_) return ncclInvalidUsage;
     across = across_;
-    ++finalizing_;
+    if (across != nullptr) use.emplace(across);
   }
-  ncclResult_t outcome = drain(failure);
-  if (outcome == ncclSuccess && across != nullptr) outcome = ncclOf(bpsCommFinalize(across));
-  {
-    const MutexLock lock(mutex_);
-    --finalizing_;
-  }
-  left_.notifyAll();
-  return outcome;
+  const ncclResult_t drained = drain(failure);
+  return drained == ncclSuccess && across != nullptr ? ncclOf(bpsCommFinalize(across)) : drained;
 }
 
 // Who would wait for the streams themselves, or let NCCL do so, would wait for the dead for ever.
@@ -293,8 +294,6 @@ void Team::end(bool abort) {
     // Who is in a call of NCCL's leaves it soon, or only when NCCL is told.
     const auto patience = std::chrono::steady_clock::now() + kLeaving;
     while (issuing_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
-    if (finalizing_ > 0 && across != nullptr) (void)bpsCommRevoke(across, 0);
-    while (finalizing_ > 0) left_.waitUntil(mutex_, Deadline::never().at());
   }
   if (abort) return abortBoth(across, inside);
   if (across != nullptr) (void)bpsCommDestroy(across);

@@ -47,6 +47,11 @@ class Team {
   void becomePartOf(bpsComm_t whole, const std::string& part);
 
   std::string inWords() const;
+  // Why GPUs like this one do not team up; empty: they may. At a part that has failed a stream stands; without stream
+  // memory operations so would all host functions of the process.
+  static std::string obstacleOn(const cuda::Device& device) {
+    return device.waitsInMemory() ? "" : "its CUDA device has no stream memory operations";
+  }
 
   // By type, operation and size alone: so all ranks choose alike.
   bool takes(const Call& call) const;
@@ -104,8 +109,7 @@ class Team {
   bool ended_ BPS_GUARDED_BY(mutex_) = false;
   bool broken_ BPS_GUARDED_BY(mutex_) = false;  // a call was issued in part
   bool issuing_ BPS_GUARDED_BY(mutex_) = false;
-  int finalizing_ BPS_GUARDED_BY(mutex_) = 0;  // threads that wait with across_
-  CondVar left_;                               // issuing_ or finalizing_ has become less
+  CondVar left_;  // issuing_ has ended
 };
 
 }  // namespace bps::nccl

@@ -20,6 +20,7 @@
 // Set when the process starts:
 //   FAKE_CUDA_DEVICES=N           number of devices; 1 unless set; 0: the driver is there, and no device
 //   FAKE_CUDA_QUEUES=N            streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N
+//   FAKE_CUDA_DEPTH=N             a queue holds N operations; who puts in more is held up
 //   FAKE_CUDA_MEM_OPS=0           waits for a value in memory are not supported
 //   FAKE_CUDA_PEER_MEMORY=1       device memory can be touched, so that network devices in software reach it
 //   FAKE_CUDA_SERIAL_CALLBACKS=1  host functions of all streams run one at a time

@@ -145,9 +145,19 @@ Stream* streamOf(void* handle) {
   return own;
 }
 
+// Who puts too much into a queue that does not move waits, whatever the call is. With the lock, which others get.
+static void awaitRoom(const Queue& queue) {
+  const size_t depth = setting("FAKE_CUDA_DEPTH", 0);
+  if (depth == 0 || queue.operations.size() < depth) return;
+  Lock lock(state().mutex, std::adopt_lock);
+  state().changed.wait(lock, [&] { return queue.operations.size() < depth; });
+  lock.release();
+}
+
 MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after) {
   auto mark = std::make_shared<Mark>();
   if (stream.capture != Capture::kNone) return mark;
+  awaitRoom(*stream.queue);
   Operation operation{{stream.last}, std::move(run), mark};
   Context& context = *stream.context;
   if (after != nullptr) operation.after.push_back(after);

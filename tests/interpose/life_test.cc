@@ -169,7 +169,8 @@ BPS_SCENARIO(ADeadRankIsAnErrorAndNotAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG
 namespace {
 // Aborts the communicator while another thread is in `call`; the time that the abort took. Should the call come late,
 // it finds the communicator aborted, and fails as well.
-std::chrono::duration<double> abortDuring(ncclComm_t comm, const std::function<void()>& call) {
+std::chrono::duration<double> abortDuring(
+    ncclComm_t comm, const std::function<void()>& call, const std::function<void()>& afterwards = [] {}) {
   std::atomic<bool> calling{false};
   std::thread caller([&] {
     calling = true;
@@ -180,6 +181,7 @@ std::chrono::duration<double> abortDuring(ncclComm_t comm, const std::function<v
   const auto start = std::chrono::steady_clock::now();
   BPS_NCCL(ncclCommAbort(comm));
   const auto took = std::chrono::steady_clock::now() - start;
+  afterwards();
   caller.join();
   return took;
 }
@@ -218,6 +220,64 @@ BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {
              {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);
   abortWithAStoppedServer(self);
+}
+
+namespace {
+// A thread that issues calls faster than a standing stream takes them waits for room in the driver's queue.
+void abortBehindAFullQueue(const Rank& self) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  const Buffer data(1U << 18);
+  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the others these do not end
+  std::atomic<int> issued{0};
+  std::thread caller([&] {
+    if (!calls) return;
+    while (ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream()) == ncclSuccess)
+      ++issued;
+  });
+  for (int before = -1; before != issued; std::this_thread::sleep_for(std::chrono::milliseconds(200))) before = issued;
+  const auto start = std::chrono::steady_clock::now();
+  ncclResult_t state = ncclSuccess;
+  BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+  self.meet(1);
+  BPS_NCCL(ncclCommAbort(comm));
+  BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+  caller.join();
+  synchronize();
+  BPS_EQUAL(issued > 0, calls);
+}
+}  // namespace
+
+// What holds up the stream is another communicator's call, which is ended after it.
+BPS_SCENARIO(AbortEndsACallBehindAnothersInAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
+  settle(self, before);
+  settle(self, behind);
+  self.meet(0);
+  if (self.rank == 0 && onDevice()) {
+    const Buffer data(kLarge);
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, before, stream()));
+    const auto fill = [&] {
+      while (ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, behind, stream()) ==
+             ncclSuccess)
+        ;
+    };
+    BPS_CHECK(abortDuring(behind, fill, [&] { BPS_NCCL(ncclCommAbort(before)); }) < std::chrono::seconds(2));
+    synchronize();
+  }
+  self.meet(1);
+}
+
+BPS_SCENARIO(AbortEndsACallForWhichTheQueueHasNoRoom, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
+  abortBehindAFullQueue(self);
+}
+
+// A call and a half fill the queue: the caller stands where bps all-reduces his part.
+BPS_SCENARIO(AbortEndsACallOfATeamForWhichTheQueueHasNoRoom, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
+             {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  abortBehindAFullQueue(self);
 }
 
 BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {

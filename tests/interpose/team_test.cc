@@ -383,6 +383,35 @@ BPS_SCENARIO(AbortEndsAFinalizeOfATeam, 4, {"BPS_DEBUG", "NONE"}) {
   self.meet(1);
 }
 
+// The others have left, also rank 0, of which one hears of failures; NCCL's part of a call waits for one of them.
+BPS_SCENARIO(WhoWaitsForThoseWhoLeftIsTold, 4, {"BPS_TIMEOUT", "1"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  if (!onDevice()) return;
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const Buffer data(kCombined);
+  if (self.rank == 2)
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
+  const ncclResult_t finalized = ncclCommFinalize(comm);
+  if (self.rank != 2) {
+    BPS_NCCL(finalized);
+    return;
+  }
+  BPS_EQUAL(static_cast<int>(finalized), static_cast<int>(ncclRemoteError));
+  BPS_CHECK(has(ncclGetLastError(comm), "rank 0") && has(ncclGetLastError(comm), "has left"));
+  BPS_NCCL(ncclCommAbort(comm));
+  synchronize();
+}
+
+// Streams of other communicators would stand with one that stands at a failed part.
+BPS_SCENARIO(StreamsThatWaitInHostFunctionsHaveNoTeams, 4, {"FAKE_CUDA_MEM_OPS", "0"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  BPS_NCCL(allReduce(self, comm, kCombined));
+  BPS_CHECK(!combined());
+}
+
 // Its calls might come back before they are in their streams.
 BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);

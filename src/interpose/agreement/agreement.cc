@@ -17,12 +17,23 @@
 namespace bps::interpose {
 namespace {
 
+Result<cuda::Device*> openDevice(int ordinal) {
+  const cuda::Api* driver = BPS_TRY(cuda::driver());
+  return cuda::Device::open(*driver, ordinal);
+}
+
+// What keeps this rank from a team; empty: nothing.
+std::string obstacle(int ordinal) {
+  if (!settings().wrong.ok()) return settings().wrong.message();
+  if (buffersOnHost()) return "buffers are in host memory";
+  Result<cuda::Device*> device = openDevice(ordinal);
+  return device.ok() ? Team::obstacleOn(*std::move(device).value()) : std::string(device.error().message());
+}
+
 Card myCard(size_t room, int device) {
   const Settings& mine = settings();
   Card card;
-  std::string without(mine.wrong.message());
-  if (mine.wrong.ok() && buffersOnHost()) without = "buffers are in host memory";
-  static_cast<nccl::Member&>(card) = nccl::Member::of(device, mine.env, std::move(without));
+  static_cast<nccl::Member&>(card) = nccl::Member::of(device, mine.env, obstacle(device));
   card.leastBytes = mine.env.ncclMinBytes.value;
   card.room = room;
   card.able = mine.wrong.ok();
@@ -126,11 +137,6 @@ Result<ncclComm_t> splitNccl(Exchange& exchange, const Shadow& shadow, const ncc
   BPS_TRY(exchange.settled());
   if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
   return Status(Code::kInvalidUsage, "the communicator is non-blocking");
-}
-
-Result<cuda::Device*> openDevice(int ordinal) {
-  const cuda::Api* driver = BPS_TRY(cuda::driver());
-  return cuda::Device::open(*driver, ordinal);
 }
 
 Result<std::unique_ptr<Team>> teamUp(Exchange& exchange, const Shadow& shadow, const nccl::Teams& teams, int ordinal,
