@@ -14,8 +14,13 @@ class Interrupted(BaseException):
     pass
 
 
+ending = []  # the signal that ends the run
+
+
 def interrupted(number, frame):
-    raise Interrupted(number)
+    if not ending:  # who asks again gets what the first one began
+        ending.append(number)
+        raise Interrupted(number)
 
 
 def on_signals(handler):
@@ -65,7 +70,7 @@ def run(program, make, namespaces=True):
         print(f"{program}: {signal.Signals(signalled.args[0]).name}: ended early", file=sys.stderr)
         return 128 + signalled.args[0]
     finally:
-        on_signals(signal.SIG_IGN)
+        ending.append(None)
         if session is not None:
             session.processes.end()
         namespace.remove(tag)

@@ -73,7 +73,7 @@ PYTHON
 
 run -k 1 -b 64M
 wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
-kill -INT "$PID"
+kill -INT "$PID"; kill -TERM "$PID"  # the second changes nothing
 wait "$PID"
 status=$?
 [ $status = 130 ] || fail "after SIGINT: status $status: $(cat "$WORK/err")"
