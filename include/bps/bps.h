@@ -184,7 +184,9 @@ BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 BPS_API bpsResult_t bpsCommDestroy(bpsComm_t comm);
 
 /* Ends all calls in flight without waiting for the other ranks, who get bpsRemoteError, and frees everything. The
- * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. */
+ * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. If that does
+ * not happen within half a second, as where CUDA has no room for it in a stream that another communicator holds up, the
+ * abort returns, and the call when it can: with an error. */
 BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
 
 /* As bpsCommAbort, but frees nothing: for a thread that cannot know whether another is about to call with comm. All
