@@ -184,9 +184,9 @@ BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 BPS_API bpsResult_t bpsCommDestroy(bpsComm_t comm);
 
 /* Ends all calls in flight without waiting for the other ranks, who get bpsRemoteError, and frees everything. The
- * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. If that does
- * not happen within half a second, as where CUDA has no room for it in a stream that another communicator holds up, the
- * abort returns, and the call when it can: with an error. */
+ * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. If that
+ * does not happen within half a second, as where CUDA has no room for it in a stream that another communicator holds
+ * up, the abort returns, and the call when it can: with an error. */
 BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
 
 /* As bpsCommAbort, but frees nothing: for a thread that cannot know whether another is about to call with comm. All
@@ -194,8 +194,8 @@ BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
  * the calls have ended. Any thread. bpsInvalidArgument: another flag. */
 BPS_API bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags);
 
-/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init works, or the first failure. Never blocks. Any
- * thread. */
+/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init works, or the first failure. Does not wait
+ * for other ranks. Any thread. */
 BPS_API bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError);
 
 /* Number of ranks; the CUDA device (0 where there is none); the caller's rank. bpsInvalidArgument: NULL, or a

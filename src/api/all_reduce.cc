@@ -54,14 +54,14 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   AllReduceCall call;
   call.type = BPS_TRY(checkedType(args.type));
   BPS_TRY(checkBuffers(args.send, args.recv, args.count, call.type));
-  const bpsComm* handle = BPS_TRY(checkedHandle(comm));
-  BPS_TRY(setOp(call, args.op, *handle));
+  const Visit caller = BPS_TRY(Visit::of(comm));
+  BPS_TRY(setOp(call, args.op, caller.handle()));
   call.send = args.send;
   call.recv = args.recv;
   call.count = args.count;
   call.stream = HostStream::find(stream);
   call.handle = stream;
-  if (call.stream == nullptr && !handle->communicator->device())
+  if (call.stream == nullptr && !caller->device())
     return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
   const auto issue = [comm, call]() -> Status {
     const Visit visit = BPS_TRY(readyCommunicator(comm));
@@ -80,13 +80,13 @@ Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, b
   if (scalar == nullptr) return badArgument("scalar is NULL");
   if (residence != bpsScalarDevice && residence != bpsScalarHostImmediate)
     return badArgument("residence is {}, expected 0 or 1", static_cast<int>(residence));
-  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  const Visit caller = BPS_TRY(Visit::of(comm));
   UserOp made;
   made.type = BPS_TRY(checkedType(type));
   if (residence == bpsScalarDevice) made.deviceScalar = scalar;
   else std::memcpy(&made.scalar, scalar, elementBytes(made.type));
-  *op = static_cast<bpsRedOp_t>(handle->nextUserOp);
-  handle->userOps[handle->nextUserOp++] = made;
+  *op = static_cast<bpsRedOp_t>(caller.handle().nextUserOp);
+  caller.handle().userOps[caller.handle().nextUserOp++] = made;
   return {};
 }
 
@@ -116,7 +116,7 @@ bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t 
 
 bpsResult_t bpsRedOpDestroy(bpsRedOp_t op, bpsComm_t comm) {
   return border(__func__, [&]() -> Status {
-    if (BPS_TRY(checkedHandle(comm))->userOps.erase(static_cast<int>(op)) == 0)
+    if (BPS_TRY(Visit::of(comm)).handle().userOps.erase(static_cast<int>(op)) == 0)
       return badArgument("op is {}, no operation made by bpsRedOpCreatePreMulSum", static_cast<int>(op));
     return {};
   });

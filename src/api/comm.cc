@@ -117,9 +117,9 @@ Status destroy(bpsComm_t comm) {
 }
 
 Status revoke(bpsComm_t comm, int flags) {
-  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  const Visit visit = BPS_TRY(Visit::of(comm));
   if (flags != 0) return badArgument("revokeFlags is {}, expected 0", flags);
-  handle->communicator->abort();
+  visit->abort();
   return {};
 }
 
@@ -132,24 +132,25 @@ Status abortComm(bpsComm_t comm) {
   handle->communicator->letGo();
   const Deadline deadline = Deadline::in(nccl::kLeaving);
   while (handle->visits.load() > 1 && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (handle->state.load(std::memory_order_acquire) == bpsComm::State::kReady) handle->communicator->awaitRest();
   leave(*handle);
   return {};
 }
 
 Status asyncError(bpsComm_t comm, bpsResult_t* result) {
   if (result == nullptr) return badArgument("asyncError is NULL");
-  bpsComm* handle = BPS_TRY(checkedHandle(comm));
-  const Visit visit(*handle);
-  const auto state = handle->state.load(std::memory_order_acquire);
+  const Visit visit = BPS_TRY(Visit::of(comm));
+  const bpsComm& handle = visit.handle();
+  const auto state = handle.state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kStarting) *result = bpsInProgress;
-  else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle->error.get().code());
-  else *result = static_cast<bpsResult_t>(failureOf(*handle).code());
+  else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle.error.get().code());
+  else *result = static_cast<bpsResult_t>(failureOf(handle).code());
   return {};
 }
 
 std::string lastErrorOf(bpsComm_t comm) {
-  if (comm == nullptr || comm->magic != bpsComm::kMagic) return threadError();
-  const Visit visit(*comm);
+  const Result<Visit> visit = Visit::of(comm);
+  if (!visit.ok()) return threadError();
   const auto state = comm->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kFailed) return comm->error.get().message();
   if (state == bpsComm::State::kReady && !failureOf(*comm).ok()) return failureOf(*comm).message();
@@ -214,6 +215,11 @@ bpsResult_t bps::commEndIfLeftBehind(bpsComm_t comm, Deadline& until) {
     BPS_TRY(readyCommunicator(comm))->endIfLeftBehind(until);
     return {};
   });
+}
+
+bool bps::commIsUnderWay(bpsComm_t comm) {
+  Result<Visit> visit = readyCommunicator(comm);
+  return visit.ok() && std::move(visit).value()->underWay();
 }
 
 bps::CommUse::CommUse(bpsComm_t comm) : comm_(comm) { comm_->visits.fetch_add(1); }

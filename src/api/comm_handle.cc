@@ -20,18 +20,25 @@ Result<bpsComm*> checkedHandle(bpsComm_t comm) {
   return comm;
 }
 
+Result<Visit> Visit::of(bpsComm_t comm) {
+  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  int inside = handle->visits.load();
+  while (inside > 0)
+    if (handle->visits.compare_exchange_weak(inside, inside + 1)) return Visit(handle);
+  return badArgument("comm is being freed");
+}
+
 nccl::Team* teamOf(const bpsComm& handle) {
   return handle.state.load(std::memory_order_acquire) == bpsComm::State::kReady ? handle.team.get() : nullptr;
 }
 
 Result<Visit> readyCommunicator(bpsComm_t comm) {
-  bpsComm* handle = BPS_TRY(checkedHandle(comm));
-  Visit visit(*handle);
-  switch (handle->state.load(std::memory_order_acquire)) {
+  Visit visit = BPS_TRY(Visit::of(comm));
+  switch (visit.handle().state.load(std::memory_order_acquire)) {
     case bpsComm::State::kReady:
       return visit;
     case bpsComm::State::kFailed:
-      return handle->error.get();
+      return visit.handle().error.get();
     case bpsComm::State::kStarting:
       break;
   }

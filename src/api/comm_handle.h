@@ -61,7 +61,8 @@ inline void leave(bpsComm& handle) {
 // A call that is inside a communicator: while it lasts, the handle is not freed.
 class Visit {
  public:
-  explicit Visit(bpsComm& handle) : handle_(&handle) { handle.visits.fetch_add(1); }
+  // An argument error if it is none, or is being freed.
+  static Result<Visit> of(bpsComm_t comm);
   Visit(Visit&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Visit& operator=(Visit&&) = delete;
   ~Visit() {
@@ -69,8 +70,10 @@ class Visit {
   }
   Communicator* operator->() const { return handle_->communicator.get(); }
   Communicator& operator*() const { return *handle_->communicator; }
+  bpsComm& handle() const { return *handle_; }
 
  private:
+  explicit Visit(bpsComm* handle) : handle_(handle) {}
   bpsComm* handle_;
 };
 // The team of GPUs, once the communicator is ready; else null.

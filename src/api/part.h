@@ -15,6 +15,9 @@ bpsResult_t commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::string& 
 // Ends `comm` on all ranks, which hear why from this one. Does not wait. Any thread.
 bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
 
+// A call has come to its place in its stream, and has not ended.
+bool commIsUnderWay(bpsComm_t comm);
+
 // Communicator::endIfLeftBehind().
 bpsResult_t commEndIfLeftBehind(bpsComm_t comm, Deadline& until);
 

@@ -287,8 +287,8 @@ Status finalizeTeam(const bpsComm& handle) {
   nccl::Team* team = teamOf(handle);
   if (team == nullptr) return {};
   Deadline patience = Deadline::never();
-  const ncclResult_t ended = team->finalize([&handle, &patience] {
-    handle.communicator->endIfLeftBehind(patience);
+  const ncclResult_t ended = team->finalize([&handle, &patience](bool underWay) {
+    if (!underWay) handle.communicator->endIfLeftBehind(patience);
     return nccl::ncclOf(static_cast<bpsResult_t>(failureOf(handle).code()));
   });
   if (ended != ncclSuccess && handle.communicator->failure().ok()) fail(handle, ended);

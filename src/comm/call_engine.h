@@ -41,6 +41,8 @@ class CallEngine {
   void failAll(const Status& failure);
 
   bool idle() const { return queued_.empty() && active_.empty(); }
+  // Some call has come to its place in its stream.
+  bool underWay() const { return !active_.empty(); }
   // A connection broke and the hub has not said yet what that means.
   bool troubled() const { return !trouble_.empty(); }
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }  // any thread

@@ -136,6 +136,7 @@ Result<bool> CallProgress::step() {
     spin_.renew();
   }
   moved_ = moved;
+  underWay_.store(engine_.underWay(), std::memory_order_relaxed);
   return moved;
 }
 

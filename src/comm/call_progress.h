@@ -60,6 +60,8 @@ class CallProgress final : public StreamWorker {
   void help(const StreamEntry& entry) override;
   // Once true (and nothing is submitted), all calls are complete and every answer of the service is on its way.
   bool drained() const { return drained_.load() == inbox_.pushed(); }
+  // A call has come to its place in its stream, and has not ended. Any thread.
+  bool underWay() const { return underWay_.load(std::memory_order_relaxed); }
   // After end(), which comes soon after any failure; whether calls ended with it.
   bool hasEnded() const { return ended_.load(); }
   bool lostCalls() const { return lost_.load(); }
@@ -101,6 +103,7 @@ class CallProgress final : public StreamWorker {
   std::atomic<uint64_t> drained_{0};
   std::atomic<bool> stop_{false}, lost_{false}, ended_{false};
   std::atomic<bool> attended_{false};  // by a caller, who waits for a brief call
+  std::atomic<bool> underWay_{false};
 
   Mutex turn_;
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);

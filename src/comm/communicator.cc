@@ -341,12 +341,23 @@ void Communicator::fail(const Status& why) {
   bell_->ring();
 }
 
+// Copies on a device that has failed do not end, see StagedBuffers.
+void Communicator::awaitRest() const {
+  const Deadline deadline = Deadline::in(std::chrono::seconds(2));
+  while (!channel_->progress()->hasEnded() && !deadline.passed())
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 void Communicator::endIfLeftBehind(Deadline& until) {
-  if (!control_->hasLeft(0)) return;
-  if (until.at() == Deadline::never().at()) until = patience();
+  const Roster& roster = control_->roster();
+  const std::vector<uint32_t>& near = roster.machines[roster.ranks[rank()].machine].ranks;
+  const auto gone = std::find_if(near.begin(), near.end(),
+                                 [&](uint32_t other) { return other != rank() && control_->hasLeft(other); });
+  if (gone == near.end()) return;
+  if (until.at() == Deadline::never().at()) until = Deadline::in(2 * timeoutOf(env_));
   if (until.passed())
     fail({Code::kRemote, fmt::format("{} has left the communicator, calls on device memory cannot end",
-                                     control_->roster().rankName(0))});
+                                     roster.rankName(control_->hasLeft(0) ? 0 : *gone))});
 }
 
 void Communicator::logStart() const {

@@ -65,11 +65,15 @@ class Communicator {
   // together. Before its first call, by all ranks.
   void becomePart(const Communicator& whole, std::string name);
   void letGo() const;
-  // For who waits for calls on other communicators. The first rank says goodbye when it has all its calls, and after
-  // that nobody may tell this rank what keeps its own from their end: BPS_TIMEOUT later this fails. `until`: never, at
-  // first.
+  // After abort() of one that was started: until nothing touches a buffer any more; that is bounded.
+  void awaitRest() const;
+  // For who waits for what other ranks of its machine have to do for its calls, beside bps. One that says goodbye has
+  // done its part; and once the first rank has, nobody may tell this one what has become of others. Twice BPS_TIMEOUT
+  // later, since another may have waited so long for something else, this fails. `until`: never, at first.
   void endIfLeftBehind(Deadline& until);
   Status failure() const { return failure_.get(); }
+  // A call has come to its place in its stream, and has not ended.
+  bool underWay() const { return channel_->progress()->underWay(); }
   const Env& env() const { return env_; }
   // Facts for people and benchmarks, as JSON.
   std::string describe() const;

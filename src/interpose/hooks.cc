@@ -69,12 +69,16 @@ void rememberOp(ncclRedOp_t op, const void* scalar, UserOp user, ncclComm_t comm
   shadow->addOp(op, user);
 }
 
-// The communicator is about to end: ours ends first, so that nothing of it touches buffers or waits for NCCL.
-void endShadow(ncclComm_t comm, Shadow::Ending how) {
-  const std::shared_ptr<Shadow> shadow = takeShadow(comm);
-  if (shadow == nullptr) return;
+// The communicator is about to end: ours ends first, so that nothing of it touches buffers or waits for NCCL. False: it
+// was aborted while this thread completed its calls, and is not NCCL's to end once more.
+bool endShadow(ncclComm_t comm, Shadow::Ending how) {
+  const std::shared_ptr<Shadow> shadow = knownShadow(comm);
+  if (shadow == nullptr) return true;
+  if (how == Shadow::Ending::kDestroy && !shadow->complete()) how = Shadow::Ending::kAbort;
+  if (!dropShadow(*shadow)) return false;
   if (shadow->settled()) logInfo(Subsystem::kColl, "{}", shadow->summary());
   shadow->end(how);
+  return true;
 }
 
 // Our part stops, and what comes afterwards is NCCL's to answer.
@@ -85,8 +89,10 @@ void stopShadow(ncclComm_t comm) {
 bool fromNccl(const void* caller) {
   Dl_info ours{}, theirs{};
   const nccl::RealNccl* real = nccl::realNccl();
-  return real != nullptr && ::dladdr(caller, &ours) != 0 &&
-         ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
+  // Where NCCL lies in a library of the program's, both look alike. Then NCCL hears of our failures too: better than
+  // that nobody does.
+  if (real == nullptr || !nccl::isLibraryOfItsOwn(real->path)) return false;
+  return ::dladdr(caller, &ours) != 0 && ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
          ours.dli_fbase == theirs.dli_fbase;
 }
 
@@ -151,15 +157,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return border([&] {
-    if (!transparent()) endShadow(comm, Shadow::Ending::kDestroy);
-    return BPS_REAL(ncclCommDestroy, comm);
+    const bool ended = transparent() || endShadow(comm, Shadow::Ending::kDestroy);
+    return ended ? BPS_REAL(ncclCommDestroy, comm) : ncclInvalidUsage;
   });
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return border([&] {
-    if (!transparent()) endShadow(comm, Shadow::Ending::kAbort);
-    return BPS_REAL(ncclCommAbort, comm);
+    const bool ended = transparent() || endShadow(comm, Shadow::Ending::kAbort);
+    return ended ? BPS_REAL(ncclCommAbort, comm) : ncclInvalidUsage;
   });
 }
 

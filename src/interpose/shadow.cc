@@ -120,24 +120,25 @@ ncclResult_t Shadow::finalize() {
     team = team_;
   }
   Deadline patience = Deadline::never();
-  const auto failure = [&] {
-    (void)commEndIfLeftBehind(comm, patience);
+  const auto failure = [&](bool underWay) {
+    if (!underWay) (void)commEndIfLeftBehind(comm, patience);
     return ending() ? ncclInvalidUsage : error();
   };
   ncclResult_t outcome = team != nullptr ? team->finalize(failure) : ncclSuccess;
   if (outcome == ncclSuccess) outcome = ncclOf(bpsCommFinalize(comm));
+  if (outcome == ncclSuccess && ending()) outcome = ncclInvalidUsage;  // NCCL's part is not to be called any more
   if (outcome == ncclSuccess) finalized_ = true;
   return outcome;
 }
 
 // What has failed, or fails now, does not end by itself any more, neither on the device nor on the network.
-ncclResult_t Shadow::finishForGood() {
+bool Shadow::complete() {
+  if (!settled()) return true;
   const ncclResult_t failed = error();
-  return failed != ncclSuccess || finalized_ ? failed : finalize();
+  return (failed != ncclSuccess || finalized_ ? failed : finalize()) == ncclSuccess;
 }
 
 void Shadow::end(Ending how) {
-  if (how == Ending::kDestroy && settled() && finishForGood() != ncclSuccess) how = Ending::kAbort;
   ending_.store(true, std::memory_order_release);
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;

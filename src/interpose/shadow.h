@@ -62,6 +62,8 @@ class Shadow {
 
   // Waits for our calls, as ncclCommFinalize does for NCCL's.
   ncclResult_t finalize();
+  // The same before the end; false: what is left has to be aborted.
+  bool complete();
   enum class Ending { kDestroy, kAbort };
   // No call is served any more and none touches a buffer afterwards; a settle() under way gives up.
   void end(Ending how);
@@ -83,7 +85,6 @@ class Shadow {
   ncclResult_t issueAs(const Call& call, bpsRedOp_t op, bpsComm_t served);
   ncclResult_t issue(const Call& call, bool inGroup);
   ncclResult_t issueWhole(Call call);
-  ncclResult_t finishForGood();
   std::shared_ptr<Team> team();
 
   const ncclComm_t comm_;

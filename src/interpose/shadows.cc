@@ -92,10 +92,12 @@ std::shared_ptr<Shadow> shadowOf(ncclComm_t comm) {
   return known->nRanks() > 1 ? known : nullptr;
 }
 
-std::shared_ptr<Shadow> takeShadow(ncclComm_t comm) {
+bool dropShadow(const Shadow& shadow) {
   const MutexLock lock(table().mutex);
-  auto node = table().shadows.extract(comm);
-  return node.empty() ? nullptr : node.mapped();
+  const auto found = table().shadows.find(shadow.comm());
+  if (found == table().shadows.end() || found->second.get() != &shadow) return false;
+  table().shadows.erase(found);
+  return true;
 }
 
 }  // namespace bps::interpose

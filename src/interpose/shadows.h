@@ -13,7 +13,7 @@ namespace bps::interpose {
 std::shared_ptr<Shadow> shadowOf(ncclComm_t comm);
 // Null if there is none.
 std::shared_ptr<Shadow> knownShadow(ncclComm_t comm);
-// Takes it out of the table: the handle may soon mean another communicator.
-std::shared_ptr<Shadow> takeShadow(ncclComm_t comm);
+// Takes it out of the table: the handle may soon mean another communicator. False: another thread has.
+bool dropShadow(const Shadow& shadow);
 
 }  // namespace bps::interpose

@@ -11,6 +11,7 @@
 #pragma once
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "src/nccl/functions.h"
@@ -25,6 +26,9 @@ struct RealNccl {
 #undef BPS_MEMBER
   std::string path;
 };
+
+// By its path; else NCCL is part of a library of the program's.
+inline bool isLibraryOfItsOwn(std::string_view path) { return path.substr(path.rfind('/') + 1).starts_with("libnccl"); }
 
 // Null when there is none.
 const RealNccl* findNccl();

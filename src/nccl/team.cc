@@ -10,6 +10,7 @@
 #include "src/api/part.h"
 #include "src/base/deadline.h"
 #include "src/base/format.h"
+#include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/device/stream_order.h"
 #include "src/nccl/patience.h"
@@ -257,7 +258,7 @@ ncclResult_t Team::spreadOut(const Call& call, const Piece& piece) {
   return first != ncclSuccess ? first : ended;
 }
 
-ncclResult_t Team::finalize(const std::function<ncclResult_t()>& failure) {
+ncclResult_t Team::finalize(const std::function<ncclResult_t(bool underWay)>& failure) {
   bpsComm_t across = nullptr;
   std::optional<CommUse> use;
   {
@@ -266,15 +267,16 @@ ncclResult_t Team::finalize(const std::function<ncclResult_t()>& failure) {
     across = across_;
     if (across != nullptr) use.emplace(across);
   }
-  const ncclResult_t drained = drain(failure);
+  const ncclResult_t drained = drain(failure, across);
   return drained == ncclSuccess && across != nullptr ? ncclOf(bpsCommFinalize(across)) : drained;
 }
 
 // Who would wait for the streams themselves, or let NCCL do so, would wait for the dead for ever.
-ncclResult_t Team::drain(const std::function<ncclResult_t()>& failure) {
+ncclResult_t Team::drain(const std::function<ncclResult_t(bool underWay)>& failure, bpsComm_t across) {
   const cuda::Scope scope(device_);
   for (Patience patience;; patience.pause()) {
-    if (const ncclResult_t wrong = failure(); wrong != ncclSuccess) return wrong;
+    if (const ncclResult_t wrong = failure(across != nullptr && commIsUnderWay(across)); wrong != ncclSuccess)
+      return wrong;
     Result<bool> idle = tail_->idle();
     if (!idle.ok()) return told(idle.error());
     if (std::move(idle).value()) return ncclSuccess;
@@ -305,13 +307,15 @@ void Team::end(bool abort) {
 void Team::abortBoth(bpsComm_t across, ncclComm_t inside) const {
   std::promise<void> ended;
   std::future<void> end = ended.get_future();
-  std::thread nccl([&] {
+  const auto abortInside = [&] {
     if (inside != nullptr) (void)BPS_REAL(ncclCommAbort, inside);
     ended.set_value();
-  });
+  };
+  std::thread nccl;
+  if (!guarded([&] { nccl = std::thread(abortInside); }).ok()) abortInside();
   end.wait_for(kTelling);
   if (across != nullptr) (void)bpsCommAbort(across);
-  nccl.join();
+  if (nccl.joinable()) nccl.join();
   // A non-blocking communicator's abort returns before its kernels have gone.
   const cuda::Scope scope(device_);
   const auto patience = Clock::now() + kLeaving;

@@ -62,8 +62,9 @@ class Team {
   // Within one: it goes before what the group holds, as NCCL puts collectives before sends and receives.
   ncclResult_t issueInGroup(const Call& call);
 
-  // Waits for the end of all calls, while `failure` of the communicator of all finds nothing wrong.
-  ncclResult_t finalize(const std::function<ncclResult_t()>& failure);
+  // Waits for the end of all calls, while `failure` of the communicator of all finds nothing wrong; it is told whether
+  // a part of this rank's own is under way.
+  ncclResult_t finalize(const std::function<ncclResult_t(bool underWay)>& failure);
   // No call touches a buffer afterwards. `abort`: also if calls would never end.
   void end(bool abort);
 
@@ -91,7 +92,7 @@ class Team {
   ncclResult_t gatherIn(const Call& call, const Piece& piece);
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t spreadOut(const Call& call, const Piece& piece);
-  ncclResult_t drain(const std::function<ncclResult_t()>& failure);
+  ncclResult_t drain(const std::function<ncclResult_t(bool underWay)>& failure, bpsComm_t across);
   void abortBoth(bpsComm_t across, ncclComm_t inside) const;
   // Null: ended.
   ncclComm_t inside();

@@ -1,0 +1,280 @@
+// Communicators are aborted, by another thread, in the middle of everything.
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/fake_cuda/fake_cuda.h"
+#include "tests/interpose/harness.h"
+
+using namespace bps::test;
+
+namespace {
+// Aborts the communicator while another thread is in `call`; the time that the abort took. Should the call come late,
+// it finds the communicator aborted, and fails as well.
+std::chrono::duration<double> abortDuring(
+    ncclComm_t comm, const std::function<void()>& call, const std::function<void()>& afterwards = [] {}) {
+  std::atomic<bool> calling{false};
+  std::thread caller([&] {
+    calling = true;
+    call();
+  });
+  while (!calling) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto start = std::chrono::steady_clock::now();
+  BPS_NCCL(ncclCommAbort(comm));
+  const auto took = std::chrono::steady_clock::now() - start;
+  afterwards();
+  caller.join();
+  return took;
+}
+}  // namespace
+
+namespace {
+void abortWithAStoppedServer(const Rank& self) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  const char* server = std::getenv("FAKE_NCCL_STOP_PID");
+  const pid_t pid = server != nullptr ? std::atoi(server) : 0;
+  self.meet(0);
+  if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGSTOP) == 0);
+  self.meet(1);
+  const Buffer data(1U << 20);
+  const auto took = abortDuring(comm, [&] {
+    const ncclResult_t called =
+        ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream());
+    if (!onDevice()) BPS_CHECK(pid <= 0 || called != ncclSuccess);
+  });
+  synchronize();  // the stream goes on
+  self.meet(2);
+  if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGCONT) == 0);
+  BPS_CHECK(took < std::chrono::seconds(2));
+  self.meet(3);
+  BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process goes on
+}
+}  // namespace
+
+BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
+             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
+  abortWithAStoppedServer(self);
+}
+
+BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
+             {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  abortWithAStoppedServer(self);
+}
+
+namespace {
+// A thread that issues calls faster than a standing stream takes them waits for room in the driver's queue.
+void abortBehindAFullQueue(const Rank& self) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  const Buffer data(1U << 18);
+  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the others these do not end
+  std::atomic<int> issued{0};
+  std::thread caller([&] {
+    if (!calls) return;
+    while (ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream()) == ncclSuccess)
+      ++issued;
+  });
+  for (int before = -1; before != issued; std::this_thread::sleep_for(std::chrono::milliseconds(200))) before = issued;
+  const auto start = std::chrono::steady_clock::now();
+  ncclResult_t state = ncclSuccess;
+  BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+  self.meet(1);
+  BPS_NCCL(ncclCommAbort(comm));
+  BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+  caller.join();
+  synchronize();
+  BPS_EQUAL(issued > 0, calls);
+}
+}  // namespace
+
+// What holds up the stream is another communicator's call, which is ended after it.
+BPS_SCENARIO(AbortEndsACallBehindAnothersInAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
+  settle(self, before);
+  settle(self, behind);
+  self.meet(0);
+  if (self.rank == 0 && onDevice()) {
+    const Buffer data(kLarge);
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, before, stream()));
+    const auto fill = [&] {
+      while (ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, behind, stream()) ==
+             ncclSuccess)
+        ;
+    };
+    BPS_CHECK(abortDuring(behind, fill, [&] { BPS_NCCL(ncclCommAbort(before)); }) < std::chrono::seconds(2));
+    synchronize();
+  }
+  self.meet(1);
+}
+
+BPS_SCENARIO(AbortEndsACallForWhichTheQueueHasNoRoom, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
+  abortBehindAFullQueue(self);
+}
+
+// A call and a half fill the queue: the caller stands where bps all-reduces his part.
+BPS_SCENARIO(AbortEndsACallOfATeamForWhichTheQueueHasNoRoom, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
+             {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  abortBehindAFullQueue(self);
+}
+
+BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  if (self.rank == 0) {
+    const Buffer data(kLarge);
+    abortDuring(comm, [&] {
+      BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) != ncclSuccess);
+    });
+  }
+  self.meet(0);  // rank 1 never called
+}
+
+// NCCL frees what it aborts: nobody of ours may be in one of its functions then, or call another later.
+BPS_SCENARIO(NobodyOfOursIsInNcclWhenItIsAborted, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  if (self.rank == 0 && onDevice()) {  // on the host the call waits for rank 1 inside NCCL, which only the abort ends
+    const Buffer data(kLarge);
+    stream();
+    fakeNcclSlowLooks(50);
+    std::thread caller(
+        [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
+    while (fakeNcclLooks() == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // and is looking again, or not: both must be right
+    BPS_NCCL(ncclCommAbort(comm));
+    const unsigned looks = fakeNcclLooks();
+    caller.join();
+    BPS_EQUAL(fakeNcclLooks(), looks);
+  }
+  self.meet(0);
+}
+
+BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
+  for (int round = 0; round < 3; ++round) {
+    const ncclComm_t comm = self.makeComm(round);
+    settle(self, comm);
+    self.meet(2 * round);
+    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor what waits for it ends by itself
+      const Buffer data(kLarge);
+      std::thread caller(
+          [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
+      if (onDevice()) caller.join();  // it does not wait
+      fakeNcclForget();
+      ncclResult_t finalized = ncclSuccess;
+      const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
+      // NCCL frees what it aborts; only a finalize that came too late, by the test's fault, gets there.
+      BPS_CHECK(finalized == ncclSuccess || !has(callsOfNccl(), "ncclCommFinalize"));
+      BPS_CHECK(took < std::chrono::seconds(2));
+      if (caller.joinable()) caller.join();
+      synchronize();
+    }
+    self.meet(2 * round + 1);
+  }
+}
+
+BPS_SCENARIO(AnAbortElsewhereEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  if (self.rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    BPS_NCCL(ncclCommAbort(comm));
+    return;
+  }
+  // As NCCL says it: of a call that waits, or of one that comes when all is over.
+  const ncclResult_t called = allReduce(self, comm, kLarge);
+  BPS_CHECK(called == ncclRemoteError || called == ncclInvalidArgument);
+}
+
+// The calls of a stream are not waited for before, and must not be cut off.
+
+// Its other end never calls. What was aborted NCCL has freed: the destroy does not come to it.
+BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  self.meet(0);
+  if (self.rank == 0 && onDevice()) {
+    const Buffer data(kLarge);
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));
+    fakeNcclForget();
+    ncclResult_t destroyed = ncclSuccess;
+    BPS_CHECK(abortDuring(comm, [&] { destroyed = ncclCommDestroy(comm); }) < std::chrono::seconds(2));
+    BPS_CHECK(destroyed != ncclSuccess && !has(callsOfNccl(), "ncclCommDestroy"));
+    synchronize();
+  }
+  self.meet(1);
+}
+
+// All calls are done, and the other process does not take the goodbye.
+BPS_SCENARIO(AFinalizeAbortedInItsGoodbyeFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  if (self.rank == 1) self.page->arrived[2] = ::getpid();
+  self.meet(0);
+  if (self.rank == 0) {
+    BPS_CHECK(::kill(self.page->arrived[2], SIGSTOP) == 0);
+    fakeNcclForget();
+    ncclResult_t finalized = ncclSuccess;
+    const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
+    BPS_CHECK(::kill(self.page->arrived[2], SIGCONT) == 0);
+    BPS_CHECK(took < std::chrono::seconds(2));
+    BPS_CHECK(finalized != ncclSuccess && !has(callsOfNccl(), "ncclCommFinalize"));
+  }
+  self.meet(1);
+}
+
+namespace {
+uint64_t copiedBytes() {
+  return reinterpret_cast<decltype(&fakeCudaCalls)>(::dlsym(RTLD_DEFAULT, "fakeCudaCalls"))("copied bytes");
+}
+void copyRate(double bytesPerSecond) {
+  reinterpret_cast<decltype(&fakeCudaCopyRate)>(::dlsym(RTLD_DEFAULT, "fakeCudaCopyRate"))(bytesPerSecond);
+}
+}  // namespace
+
+// While a thread stands in the driver, and with it keeps the communicator from being freed, a sum is copied back.
+BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
+  settle(self, before);
+  settle(self, behind);
+  if (!onDevice()) return;
+  self.meet(0);
+  const Buffer small(kLarge), data(1U << 20);
+  const cudaStream_t aside = newStream();
+  const auto allReduceData = [&] {
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, behind, aside));
+  };
+  if (self.rank == 1) {
+    self.meet(1);
+    allReduceData();
+    self.meet(2);
+    return;
+  }
+  allReduceData();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // copied out
+  BPS_NCCL(ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, before, stream()));
+  std::thread caller([&] {
+    while (ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, behind, stream()) == ncclSuccess)
+      ;
+  });
+  copyRate(4e6);                                                // a second for all of it
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller stands
+  const uint64_t out = copiedBytes();
+  self.meet(1);
+  while (copiedBytes() < out + data.size() / 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // and the next copies have been asked for
+  BPS_NCCL(ncclCommAbort(behind));
+  const uint64_t copied = copiedBytes();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  BPS_EQUAL(copiedBytes(), copied);
+  BPS_NCCL(ncclCommAbort(before));
+  caller.join();
+  synchronize();
+  self.meet(2);
+}
