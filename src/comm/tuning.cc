@@ -15,6 +15,7 @@ constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets,
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostOfTwo = 4U << 20;   // what two machines exchange, who send no byte more than by their shares
+constexpr double kHostRate = 1e9;         // played on one host at so much, their sums take time from their sending
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
@@ -29,8 +30,9 @@ size_t smallSize(double bytes, const JobPlan& plan) {
 }
 
 // Servers would have no part in a call, nor would several ranks of a machine that drive the network.
-size_t mostOfTwo(const JobPlan& plan) {
-  const bool alone = plan.shares.servers.empty() && !plan.severalRanks;
+size_t mostOfTwo(double bytesPerSecond, const JobPlan& plan) {
+  const bool hostBound = plan.crowded && bytesPerSecond >= kHostRate;
+  const bool alone = plan.shares.servers.empty() && !plan.severalRanks && !hostBound;
   return std::max(plan.limits.maxChunkBytes, alone ? kMostOfTwo : 0);
 }
 
@@ -82,8 +84,8 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.
   if (plan.measureDirect)
-    limits.directBytes =
-        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : mostOfTwo(plan);
+    limits.directBytes = n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan)
+                               : mostOfTwo(bytesPerSecond, plan);
   return tuning;
 }
 

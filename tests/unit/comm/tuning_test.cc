@@ -118,6 +118,13 @@ TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
   EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 64U << 20);
 }
 
+TEST(Tuning, TwoMachinesOnAFastHostShareTheSum) {
+  JobPlan plan = planOf(2, 0);
+  plan.measureDirect = plan.crowded = true;
+  EXPECT_EQ(tuningFor(3e9, plan).limits.directBytes, plan.limits.maxChunkBytes);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.directBytes, 4U << 20) << "200 Mbit/s, emulated";
+}
+
 TEST(Tuning, LargeCallsOfTwoMachinesAreSplitWhereOthersHaveAPartInThem) {
   JobPlan plan = planOf(2, 1);
   plan.measureDirect = true;
