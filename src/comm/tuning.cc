@@ -12,6 +12,8 @@ constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 60e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
 constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
+constexpr double kSumRate = 2e8;       // at which a machine takes in, sums and answers a chunk, about
+constexpr double kLeastEnds = 1.0 / 64;
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostOfTwo = 4U << 20;   // what two machines exchange, who send no byte more than by their shares
@@ -76,7 +78,8 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   tuning.window = static_cast<size_t>(
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
   const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
-  limits.chunkCostBytes = static_cast<size_t>(kChunkBytes + kMessageSeconds * bytesPerSecond);
+  const double ends = plan.shares.servers.empty() ? std::clamp(bytesPerSecond / kSumRate, kLeastEnds, 1.0) : 1.0;
+  limits.chunkCostBytes = static_cast<size_t>((kChunkBytes + kMessageSeconds * bytesPerSecond) / ends);
   const auto finest = static_cast<size_t>(kFinestMessages * message * bytesPerSecond);
   const size_t coarsest = plan.crowded ? limits.unitBytes : limits.unitBytes / 2;
   limits.minChunkBytes = std::clamp(finest, limits.minChunkBytes, std::max(limits.minChunkBytes, coarsest));

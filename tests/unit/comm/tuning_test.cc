@@ -39,6 +39,12 @@ TEST(Tuning, AChunkCostsItsHeadersAndTheTimeOfAMessage) {
   EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6450U) << "10 Gbit/s";
 }
 
+TEST(Tuning, WithoutServersChunksGrowWhereTheNetworkIsSlow) {
+  const JobPlan plan = planOf(4, 0);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.chunkCostBytes, 2600U) << "200 Mbit/s: the sum takes an eighth of the time";
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6450U) << "10 Gbit/s";
+}
+
 TEST(Tuning, ManyRanksOnAMachineGetSmallChunksOnlyWhereTheyPay) {
   JobPlan plan = planOf(2, 1);
   const Tuning slow = tuningFor(40e6, plan), fast = tuningFor(1e10, plan);
