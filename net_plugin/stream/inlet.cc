@@ -50,10 +50,10 @@ Progress Inlet::takeAhead() {
 }
 
 // How much to read ahead, behind `direct` bytes of the slice. Behind a large slice comes most likely another of its
-// kind: only its frame is read ahead, so that its bytes are not copied twice.
+// kind, with a small message before it: only what precedes its bytes is read ahead, so that these are not copied twice.
 size_t Inlet::room(size_t direct) const {
   if (direct < rest()) return 0;
-  return (direct >= kAheadBytes ? frameBytesOf(slice_) : kAheadBytes) - end_;
+  return (direct >= kAheadBytes ? kLittleAhead : kAheadBytes) - end_;
 }
 
 Inlet::Read Inlet::read(int socket, size_t most) {

@@ -37,6 +37,7 @@ class Inlet {
 
  private:
   static constexpr size_t kAheadBytes = size_t{17} << 10;  // a message of 16 KiB, with what goes before it
+  static constexpr size_t kLittleAhead = 64;               // two frames with a small message between them
   enum class State : uint8_t { kBetween, kUnplaced, kPlaced };
 
   size_t room(size_t direct) const;

@@ -12,9 +12,12 @@ constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 60e-6, kHopSeconds = 15e-6;
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
 constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
+constexpr double kSumRate = 2e8;       // at which a machine takes in, sums and answers a chunk, about
+constexpr double kLeastEnds = 1.0 / 64;
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostOfTwo = 4U << 20;   // what two machines exchange, who send no byte more than by their shares
+constexpr double kHostRate = 1e9;         // played on one host at so much, their sums take time from their sending
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
 size_t unitFor(double bytesPerSecond, const JobPlan& plan) {
@@ -29,8 +32,9 @@ size_t smallSize(double bytes, const JobPlan& plan) {
 }
 
 // Servers would have no part in a call, nor would several ranks of a machine that drive the network.
-size_t mostOfTwo(const JobPlan& plan) {
-  const bool alone = plan.shares.servers.empty() && !plan.severalRanks;
+size_t mostOfTwo(double bytesPerSecond, const JobPlan& plan) {
+  const bool hostBound = plan.crowded && bytesPerSecond >= kHostRate;
+  const bool alone = plan.shares.servers.empty() && !plan.severalRanks && !hostBound;
   return std::max(plan.limits.maxChunkBytes, alone ? kMostOfTwo : 0);
 }
 
@@ -74,7 +78,8 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   tuning.window = static_cast<size_t>(
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
   const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
-  limits.chunkCostBytes = static_cast<size_t>(kChunkBytes + kMessageSeconds * bytesPerSecond);
+  const double ends = plan.shares.servers.empty() ? std::clamp(bytesPerSecond / kSumRate, kLeastEnds, 1.0) : 1.0;
+  limits.chunkCostBytes = static_cast<size_t>((kChunkBytes + kMessageSeconds * bytesPerSecond) / ends);
   const auto finest = static_cast<size_t>(kFinestMessages * message * bytesPerSecond);
   const size_t coarsest = plan.crowded ? limits.unitBytes : limits.unitBytes / 2;
   limits.minChunkBytes = std::clamp(finest, limits.minChunkBytes, std::max(limits.minChunkBytes, coarsest));
@@ -82,8 +87,8 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);
   // (n-1)(1 - 2/n) b/B against a hop; two machines send no byte more.
   if (plan.measureDirect)
-    limits.directBytes =
-        n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan) : mostOfTwo(plan);
+    limits.directBytes = n > 2 ? smallSize(kHopSeconds * n / ((n - 1) * (n - 2)) * bytesPerSecond, plan)
+                               : mostOfTwo(bytesPerSecond, plan);
   return tuning;
 }
 

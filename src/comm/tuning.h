@@ -7,6 +7,11 @@
 // send to it at the same time: a chunk of each is to last no more than 9 ms on its NIC, two of them less than the 20 ms
 // that a port of a switch is expected to hold. docs/the-bound.md has what happens beyond.
 //
+// Without servers the ends cost less: every machine pushes while it is pushed to and answers while it is answered, the
+// chunks of one round while the last of the next one come. Of the last round only the time to sum it is lost, so chunks
+// grow as if each cost more, on slow networks; much more at once makes machines that fall out of step wait for each
+// other.
+//
 // 'window' chunks per owner are under way: two, since one round is sent while the one before it is answered, or what
 // lasts 3 ms where the limit makes rounds shorter, up to plan.depth, so that a late wake-up does not stop the NIC.
 //

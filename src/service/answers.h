@@ -16,13 +16,16 @@ class Answers {
   static Result<std::unique_ptr<Answers>> create(std::unique_ptr<net::Comm> answer, size_t depth,
                                                  const PageBuffer& results);
 
-  // Queues the answer to round `pushed()`. The payload must stay until done() has passed it.
+  // Queues the answer to round `pushed()`. The payload must stay until done() has passed it; where needsRegistered(),
+  // it lies in `results`.
   void push(const uint8_t* payload, size_t bytes);
   Result<bool> step() {
     const bool moved = queue_.step();
     if (!queue_.failure().ok()) return queue_.failure().clone();
     return moved;
   }
+  // The transport knows `results`, and takes nothing else.
+  bool needsRegistered() const { return memory_ != nullptr; }
   uint64_t pushed() const { return pushed_; }
   uint64_t done() const { return queue_.done() / 2; }
 

@@ -7,6 +7,12 @@
 #include "src/base/log.h"
 
 namespace bps {
+namespace {
+
+// Up to so much a sum is copied to the local machine's place: that takes less time than the answers.
+constexpr size_t kCopiedBytes = 32U << 10;
+
+}  // namespace
 
 Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::vector<Lane> lanes) {
   std::unique_ptr<SumService> service(new SumService(std::move(spec)));
@@ -72,9 +78,25 @@ bool SumService::sameCall() const {
 // What the machines disagree on is found when the round is summed.
 bool SumService::nextIsDirect() const { return spec_.local && local_.front().direct; }
 
-bool SumService::resultSlotFree() const {
-  return std::all_of(answers_.begin(), answers_.end(),
-                     [&](const auto& lane) { return lane == nullptr || answered_ - lane->done() < spec_.depth; });
+bool SumService::resultSlotFree() const { return answered_ - answeredByAll() < spec_.depth; }
+
+uint64_t SumService::answeredByAll() const {
+  uint64_t least = answered_;
+  for (const auto& lane : answers_)
+    if (lane != nullptr) least = std::min(least, lane->done());
+  return least;
+}
+
+uint64_t SumService::retired() {
+  for (; !held_.empty() && held_.front() <= answeredByAll(); held_.pop_front()) ++retired_;
+  return retired_;
+}
+
+// A transport that wants to know what it sends from knows the result slots only.
+bool SumService::answersFromTarget() const {
+  if (!spec_.local || local_.front().bytes <= kCopiedBytes) return false;
+  return std::none_of(answers_.begin(), answers_.end(),
+                      [](const auto& lane) { return lane != nullptr && lane->needsRegistered(); });
 }
 
 Contribution SumService::contribution(size_t machine) const {
@@ -91,7 +113,10 @@ Status SumService::sumRound() {
   if (!round_[0].direct) sumForAll();
   else if (spec_.local) sum_.run(round_, local_.front().target);
   else return failure(Code::kRemote, "{} came directly to a summation server", describe(round_[0].call));
-  if (spec_.local) local_.pop_front();
+  if (spec_.local) {
+    held_.push_back(!round_[0].direct && answersFromTarget() ? answered_ : 0);
+    local_.pop_front();
+  }
   wantPushes();
   bytesSummed_ += round_[0].bytes * spec_.machines;
   ++summed_;
@@ -100,10 +125,12 @@ Status SumService::sumRound() {
 
 void SumService::sumForAll() {
   const size_t bytes = round_[0].bytes;
-  sum_.run(round_, resultSlot());
+  const bool inPlace = answersFromTarget();
+  uint8_t* result = inPlace ? static_cast<uint8_t*>(local_.front().target) : resultSlot();
+  sum_.run(round_, result);
   for (auto& lane : answers_)
-    if (lane != nullptr) lane->push(resultSlot(), bytes);
-  if (spec_.local && bytes > 0) std::memcpy(local_.front().target, resultSlot(), bytes);
+    if (lane != nullptr) lane->push(result, bytes);
+  if (spec_.local && !inPlace && bytes > 0) std::memcpy(local_.front().target, result, bytes);
   ++answered_;
 }
 

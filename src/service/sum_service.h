@@ -9,7 +9,9 @@
 //
 //   received by machine m: inbound[m].arrived() >= summed >= answered by all >= ...
 //
-// The contribution of the machine that the service runs in (if any) is offered by pointer and copied back.
+// The contribution of the machine that the service runs in (if any) is offered by pointer. Its sum is copied back where
+// it is small, so that it need not wait for the answers; a larger one is written to its place at once, answered from
+// there, and retired when all have taken their answer.
 // Belongs to one thread; never blocks.
 #pragma once
 #include <cstdint>
@@ -68,8 +70,8 @@ class SumService {
   void offer(const LocalChunk& chunk);
   // The next local chunk is there, and will be offered when its contribution has been sent to the others.
   void expect();
-  // Local chunks whose sum is in their target.
-  uint64_t retired() const { return summed_; }
+  // Local chunks whose sum is in their target, which nothing reads any more.
+  uint64_t retired();
   // Every answer has been handed to the transport.
   bool drained() const;
   // A round has begun, or answers are on their way.
@@ -92,6 +94,8 @@ class SumService {
   bool nextIsDirect() const;
   bool resultSlotFree() const;
   uint8_t* resultSlot() const { return results_.data() + answered_ % spec_.depth * spec_.maxChunkBytes; }
+  bool answersFromTarget() const;
+  uint64_t answeredByAll() const;
   void sumForAll();
 
   ServiceSpec spec_;
@@ -99,6 +103,8 @@ class SumService {
   std::vector<std::unique_ptr<Inbound>> inbound_;  // per machine; null for the local one
   std::vector<std::unique_ptr<Answers>> answers_;
   std::deque<LocalChunk> local_;  // offered and not summed
+  std::deque<uint64_t> held_;     // of each local chunk summed and not retired: answers until nothing reads its target
+  uint64_t retired_ = 0;
   std::vector<Contribution> round_;
   RoundSum sum_;
   bool wantsPushes_ = true, expected_ = false;

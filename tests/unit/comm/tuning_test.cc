@@ -39,6 +39,12 @@ TEST(Tuning, AChunkCostsItsHeadersAndTheTimeOfAMessage) {
   EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6450U) << "10 Gbit/s";
 }
 
+TEST(Tuning, WithoutServersChunksGrowWhereTheNetworkIsSlow) {
+  const JobPlan plan = planOf(4, 0);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.chunkCostBytes, 2600U) << "200 Mbit/s: the sum takes an eighth of the time";
+  EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6450U) << "10 Gbit/s";
+}
+
 TEST(Tuning, ManyRanksOnAMachineGetSmallChunksOnlyWhereTheyPay) {
   JobPlan plan = planOf(2, 1);
   const Tuning slow = tuningFor(40e6, plan), fast = tuningFor(1e10, plan);
@@ -116,6 +122,13 @@ TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
   EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 4U << 20);
   plan.limits.maxChunkBytes = 64U << 20;
   EXPECT_EQ(tuningFor(1e6, plan).limits.directBytes, 64U << 20);
+}
+
+TEST(Tuning, TwoMachinesOnAFastHostShareTheSum) {
+  JobPlan plan = planOf(2, 0);
+  plan.measureDirect = plan.crowded = true;
+  EXPECT_EQ(tuningFor(3e9, plan).limits.directBytes, plan.limits.maxChunkBytes);
+  EXPECT_EQ(tuningFor(25e6, plan).limits.directBytes, 4U << 20) << "200 Mbit/s, emulated";
 }
 
 TEST(Tuning, LargeCallsOfTwoMachinesAreSplitWhereOthersHaveAPartInThem) {

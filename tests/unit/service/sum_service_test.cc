@@ -14,14 +14,15 @@ namespace {
 
 class SumServiceTest : public ::testing::Test {
  protected:
-  SumServiceTest() {
+  explicit SumServiceTest(Carrier carrier = Carrier::kTcp, size_t maxChunkBytes = 64)
+      : plugin_(loadOurs(carrier)), push_(connectPair(*plugin_)), answer_(connectPair(*plugin_)) {
     std::vector<SumService::Lane> lanes(2);
     lanes[1] = {std::move(push_.receiver), std::move(answer_.sender)};
     ServiceSpec spec;
     spec.machines = 2;
     spec.local = 0;
     spec.depth = 4;
-    spec.maxChunkBytes = 64;
+    spec.maxChunkBytes = maxChunkBytes;
     spec.ranks = 2;
     spec.nameOf = [](size_t machine) { return "rank " + std::to_string(machine); };
     service_ = valueOf(SumService::create(std::move(spec), std::move(lanes)));
@@ -57,8 +58,8 @@ class SumServiceTest : public ::testing::Test {
   }
 
   const CallInfo call_{.number = 0, .count = 1, .type = 7};
-  std::shared_ptr<net::Plugin> plugin_ = loadOurs(Carrier::kTcp);
-  Pair push_ = connectPair(*plugin_), answer_ = connectPair(*plugin_);
+  std::shared_ptr<net::Plugin> plugin_;
+  Pair push_, answer_;
   std::unique_ptr<SumService> service_;
 };
 
@@ -79,6 +80,40 @@ TEST_F(SumServiceTest, WantsPushesFromItsOwnChunkToTheSum) {
   while (service_->retired() == 0 && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
   EXPECT_EQ(sum, 3.0F);
   EXPECT_FALSE(wanted());
+}
+
+// More than a connection holds.
+class LargeSumTest : public SumServiceTest {
+ protected:
+  static constexpr size_t kCount = size_t{1} << 20;
+  LargeSumTest() : SumServiceTest(Carrier::kMemory, kCount * sizeof(float)) {}
+
+  // Both ends move until `done` says so.
+  template <class F>
+  void moveUntil(F done) {
+    const Deadline deadline = Deadline::in(kPatience);
+    while (!done() && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
+  }
+};
+
+TEST_F(LargeSumTest, IsAnsweredFromItsPlaceAndRetiredWhenTheAnswerIsSent) {
+  const std::vector<float> own(kCount, 1), other(kCount, 2);
+  std::vector<float> sum(kCount), answer(kCount);
+  DataHeaderBytes bytes;
+  const CallInfo call{.number = 0, .count = kCount, .type = 7};
+  const size_t size = encode({.first = true, .call = call}, bytes);
+  EXPECT_TRUE(finish(*push_.sender, valueOf(push_.sender->isend(bytes.data(), size, nullptr))).ok());
+  const Request pushed = valueOf(push_.sender->isend(other.data(), kCount * sizeof(float), nullptr));
+  service_->offer({call, own.data(), sum.data(), kCount * sizeof(float)});
+  moveUntil([&] { return valueOf(push_.sender->test(pushed)).done; });
+  moveUntil([&] { return sum.back() == 3; });
+  EXPECT_EQ(service_->retired(), 0U);
+
+  EXPECT_TRUE(finish(*answer_.receiver, valueOf(answer_.receiver->irecv(bytes.data(), bytes.size(), nullptr))).ok());
+  const Request answered = valueOf(answer_.receiver->irecv(answer.data(), kCount * sizeof(float), nullptr));
+  moveUntil([&] { return valueOf(answer_.receiver->test(answered)).done; });
+  moveUntil([&] { return service_->retired() == 1; });
+  EXPECT_EQ(answer, std::vector<float>(kCount, 3));
 }
 
 TEST_F(SumServiceTest, AChunkOutOfOrderIsAnError) {
