@@ -125,11 +125,10 @@ Status CallProgress::loop() {
 }
 
 Result<bool> CallProgress::step() {
-  bool moved = false;
-  for (auto& call : inbox_.takeAll()) {
+  bool moved = inbox_.takeAll([this](std::unique_ptr<Collective> call) {
+    turn_.assertHeld();
     engine_.add(std::move(call));
-    moved = true;
-  }
+  });
   moved = BPS_TRY(engine_.step()) || moved;
   if (moved) {
     waiter_.noteProgress();
