@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "net_plugin/stream/send_comm.h"
 #include "src/base/format.h"
@@ -75,6 +76,7 @@ Status RecvComm::flush() {
 
 Interest::For RecvComm::prepareSleep(size_t index) {
   const Inlet& inlet = inlets_[index];
+  dry_ = false;
   if (!canRead(inlet)) return Interest::For::kNothing;
   const size_t wanted = std::clamp<size_t>(inlet.rest(), 1, kWakeBytes);
   if (wanted == wakeBytes_[index]) return Interest::For::kReading;
@@ -129,8 +131,8 @@ Result<bool> RecvComm::readSome(size_t index, size_t& moved) {
 // Each socket as long as it has something, the others after it.
 Status RecvComm::readAll() {
   setMore(false);
-  size_t moved = 0;
-  for (size_t dry = 0; dry < sockets() && !requests().idle();) {
+  size_t moved = 0, dry = 0;
+  while (dry < sockets() && !requests().idle()) {
     if (moved >= kMostPerCall) {
       setMore(true);
       return {};
@@ -142,11 +144,13 @@ Status RecvComm::readAll() {
     next_ = (next_ + 1) % sockets();
     ++dry;
   }
+  dry_ = dry == sockets() && requests().hasDone() && !requests().idle();
   return {};
 }
 
 Status RecvComm::progress() {
   notePoll();
+  if (std::exchange(dry_, false)) return {};
   BPS_TRY(flush());
   BPS_TRY(readAll());
   return requests().idle() ? Status() : checkEnds();

@@ -36,9 +36,11 @@ class RecvComm final : public SocketComm {
   bool canRead(const Inlet& inlet) const { return !inlet.ended() && !inlet.needsPlace(); }
 
   std::vector<Inlet> inlets_;
-  std::vector<size_t> wakeBytes_;        // of each socket, as the kernel has it
-  size_t next_ = 0;                      // the socket that is asked first
-  size_t ends_ = 0;                      // sockets that the peer has closed
+  std::vector<size_t> wakeBytes_;  // of each socket, as the kernel has it
+  size_t next_ = 0;                // the socket that is asked first
+  size_t ends_ = 0;                // sockets that the peer has closed
+  // The sockets have just been emptied, for messages that the caller now takes: no need to ask again behind the last.
+  bool dry_ = false;
   Deadline restIn_ = Deadline::never();  // the other sockets must say something by then
 };
 

@@ -44,9 +44,10 @@ class SendComm final : public SocketComm {
     bool busy = false;
     bool full = false;  // took no more at the last attempt
   };
-  // One sendmsg of at most kSlices slices.
+  // One system call of at most kSlices slices.
   struct Batch {
     static constexpr size_t kSlices = 32;
+    static constexpr size_t kCopied = 1024;  // bytes at most
     std::array<FrameBytes, kSlices> frames;
     std::array<iovec, 2 * kSlices> pieces;
     size_t count = 0, pieceCount = 0;
@@ -54,6 +55,8 @@ class SendComm final : public SocketComm {
 
     // All but its first `skip` bytes, and no more than about `most`.
     void add(const Slice& slice, uint8_t* message, size_t skip, size_t most);
+    // As send().
+    ssize_t sendOn(int socket);
 
    private:
     void addPiece(void* data, size_t length);
@@ -65,7 +68,7 @@ class SendComm final : public SocketComm {
   void fill(Batch& batch, const Outlet& outlet, size_t most);
   // What the socket has taken, slice after slice as fill() found them.
   void account(Outlet& outlet, size_t sent);
-  // One sendmsg. Returns the bytes sent.
+  // One system call. Returns the bytes sent.
   Result<size_t> sendSome(size_t index, size_t most);
   Status sendAll();
   // Of sockets that take no more, now and then: whether the peer still answers.

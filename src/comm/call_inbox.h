@@ -5,8 +5,8 @@
 // after, so one of the two always sees the other.
 #pragma once
 #include <atomic>
-#include <deque>
 #include <memory>
+#include <vector>
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
@@ -32,14 +32,17 @@ class CallInbox {
   }
   uint64_t pushed() const { return pushed_.load(); }
 
-  // With the turn.
-  std::deque<std::unique_ptr<Collective>> takeAll() {
-    if (taken_ == pushed_.load()) return {};
+  // With the turn. Hands each call to `take`, which may not come back here; false: there is none.
+  template <class F>
+  bool takeAll(F take) {
+    if (taken_ == pushed_.load()) return false;
     MutexLock lock(mutex_);
     taken_ += calls_.size();
-    return std::exchange(calls_, {});
+    for (auto& call : calls_) take(std::move(call));
+    calls_.clear();
+    return true;
   }
-  std::deque<std::unique_ptr<Collective>> close() {
+  std::vector<std::unique_ptr<Collective>> close() {
     MutexLock lock(mutex_);
     closed_ = true;
     return std::exchange(calls_, {});
@@ -55,7 +58,7 @@ class CallInbox {
  private:
   std::shared_ptr<Doorbell> bell_;
   Mutex mutex_;
-  std::deque<std::unique_ptr<Collective>> calls_ BPS_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Collective>> calls_ BPS_GUARDED_BY(mutex_);
   bool closed_ BPS_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> pushed_{0};
   std::atomic<bool> asleep_{false};

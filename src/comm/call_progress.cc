@@ -57,6 +57,7 @@ bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
       return {};
     });
   } else {
+    asked_.store(false);
     inbox_.wake();
   }
   turn_.unlock();
@@ -65,7 +66,10 @@ bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
 
 void CallProgress::help(const StreamEntry& entry) {
   if (!turn_.tryLock()) return;
-  if (++streak_ == kTrustedStreak + 1 && sleep_ != Sleep::kLight) parts_.bell->ring();  // the next sleep is light
+  if (++streak_ % kTrustedStreak == 0 && sleep_.load() != Sleep::kLight) {
+    asked_.store(true);
+    parts_.bell->ring();
+  }
   asCaller([&] {
     turn_.assertHeld();
     BPS_TRY(standby_.watch(false));  // first: else who stands by would return from each sleep, and sleep again
@@ -125,11 +129,10 @@ Status CallProgress::loop() {
 }
 
 Result<bool> CallProgress::step() {
-  bool moved = false;
-  for (auto& call : inbox_.takeAll()) {
+  bool moved = inbox_.takeAll([this](std::unique_ptr<Collective> call) {
+    turn_.assertHeld();
     engine_.add(std::move(call));
-    moved = true;
-  }
+  });
   moved = BPS_TRY(engine_.step()) || moved;
   if (moved) {
     waiter_.noteProgress();
@@ -158,20 +161,25 @@ Status CallProgress::standBy() {
   return waiter_.ask();
 }
 
+// How long the channel's thread is to sleep at most.
+std::chrono::microseconds CallProgress::nextSleep() {
+  const uint64_t before = std::exchange(seen_, engine_.completed());
+  const bool news = seen_ != before, light = sleep_.load() == Sleep::kLight;
+  asked_.store(false);
+  sleep_.store(!quiet()                            ? Sleep::kNormal
+               : news && streak_ >= kTrustedStreak ? Sleep::kLight
+               : news || light                     ? Sleep::kNormal
+                                                   : Sleep::kDeep);
+  if (copying()) return kCopyTick;
+  if (sleep_.load() == Sleep::kDeep) return kDeepTick;
+  if (sleep_.load() == Sleep::kLight) return waiter_.limit(kLightTick);
+  return waiter_.limit(engine_.troubled() ? kTroubledTick : kNormalTick);
+}
+
 // The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look, nor
 // while a caller attends to a brief call: then it looks again soon, whatever that caller has or has not seen.
 Status CallProgress::sleepWithoutTurn() {
-  const uint64_t before = std::exchange(seen_, engine_.completed());
-  const bool news = seen_ != before;
-  if (!quiet()) sleep_ = Sleep::kNormal;
-  else if (news) sleep_ = streak_ > kTrustedStreak ? Sleep::kLight : Sleep::kNormal;
-  else sleep_ = sleep_ == Sleep::kLight ? Sleep::kNormal : Sleep::kDeep;
-  const milliseconds tick = sleep_ == Sleep::kDeep    ? kDeepTick
-                            : sleep_ == Sleep::kLight ? kLightTick
-                            : engine_.troubled()      ? kTroubledTick
-                                                      : kNormalTick;
-  std::chrono::microseconds most = copying() ? kCopyTick : sleep_ == Sleep::kDeep ? tick : waiter_.limit(tick);
-  const std::chrono::microseconds longest = most;
+  std::chrono::microseconds most = nextSleep(), longest = most;
   Status slept;
   turn_.unlock();
   while (true) {
@@ -181,12 +189,28 @@ Status CallProgress::sleepWithoutTurn() {
       break;
     }
     const bool woken = std::move(outcome).value();
+    if (woken && asked_.exchange(false)) {
+      sleep_.store(Sleep::kLight);
+      most = longest = kLightTick;
+      continue;
+    }
     if (woken && !attended_.load()) break;
-    if (turn_.tryLock()) return slept;
-    most = woken ? std::min<std::chrono::microseconds>(most, kLightTick) : std::min(2 * most, longest);
+    if (!turn_.tryLock()) {
+      most = woken ? std::min<std::chrono::microseconds>(most, kLightTick) : std::min(2 * most, longest);
+      continue;
+    }
+    if (woken || !isAtWork()) return slept;
+    turn_.unlock();
   }
   turn_.lock();
   return slept;
+}
+
+// A caller that is trusted has ended calls since the last look, and has nothing left or is in the next one.
+bool CallProgress::isAtWork() {
+  if (!trusts() || (engine_.idle() && !quiet())) return false;
+  const uint64_t before = std::exchange(seen_, engine_.completed());
+  return seen_ != before;
 }
 
 // A caller moves the calls until its own is done.
@@ -226,7 +250,7 @@ void CallProgress::rouse() {
 
 bool CallProgress::quiet() const { return engine_.idle() && (parts_.plane == nullptr || parts_.plane->drained()); }
 
-bool CallProgress::trusts() const { return streak_ > kTrustedStreak && sleep_ == Sleep::kLight; }
+bool CallProgress::trusts() const { return streak_ >= kTrustedStreak && sleep_.load() == Sleep::kLight; }
 
 bool CallProgress::settle() {
   bool nothingCame = inbox_.fallAsleep();
@@ -241,8 +265,10 @@ void CallProgress::giveUpTurn() {
   if (quiet()) drained_.store(engine_.completed());
   if (trusts() && trouble_.ok() && inbox_.fallAsleep() && !ended()) return;
   const bool settled = settle();
-  const bool unattended = !quiet() && (moved_ || sleep_ == Sleep::kDeep || waiter_.polls() || copying());
-  if (!settled || unattended || !trouble_.ok()) parts_.bell->ring();
+  const bool unattended = !quiet() && (moved_ || sleep_.load() == Sleep::kDeep || waiter_.polls() || copying());
+  if (settled && !unattended && trouble_.ok()) return;
+  asked_.store(false);
+  parts_.bell->ring();
 }
 
 }  // namespace bps

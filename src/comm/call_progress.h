@@ -5,7 +5,8 @@
 // wake-ups of tens of microseconds, where the call itself takes less than ten.
 //
 // A caller that has waited for each of its last calls right after it issued it is trusted to do so again: meanwhile the
-// channel's thread does not wake up for what arrives, but only looks every millisecond whether the caller has come.
+// channel's thread does not wake up for what arrives, but only looks every millisecond whether the caller has come, and
+// leaves the turn to a caller that has.
 //
 // One thread at a time has the turn, a mutex, and with it the engine, the data plane and its connections. Who gives it
 // up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
@@ -17,7 +18,9 @@
 // when the callers move all of them.
 //
 // Memory ordering: everything but the inbox, the atomics and the doorbell is guarded by the turn.
-// A caller clears `attended_` before it rings for what it leaves, so that who is woken by that ring finds it cleared.
+// A caller clears `attended_` and `asked_` before it rings for what it leaves, so that who is woken by that ring finds
+// them cleared. Who rings from elsewhere may be taken for a caller that asks: then what it rings for is looked after a
+// millisecond later.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -85,6 +88,8 @@ class CallProgress final : public StreamWorker {
   bool pollsOn() BPS_REQUIRES(turn_);
   Status standBy() BPS_REQUIRES(turn_);
   Status sleepWithoutTurn() BPS_REQUIRES(turn_);
+  std::chrono::microseconds nextSleep() BPS_REQUIRES(turn_);
+  bool isAtWork() BPS_REQUIRES(turn_);
   Status drive(const StreamEntry& entry) BPS_REQUIRES(turn_);
   Status rest() BPS_REQUIRES(turn_);
   Status look() BPS_REQUIRES(turn_);
@@ -114,8 +119,10 @@ class CallProgress final : public StreamWorker {
   // In the last step, so that there may be more to do, of which nothing else tells.
   bool moved_ BPS_GUARDED_BY(turn_) = false;
   // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
+  // Changed with the turn, but for the better: to kLight the channel's thread changes it as soon as a caller has asked.
   enum class Sleep : uint8_t { kLight, kNormal, kDeep };
-  Sleep sleep_ BPS_GUARDED_BY(turn_) = Sleep::kNormal;
+  std::atomic<Sleep> sleep_{Sleep::kNormal};
+  std::atomic<bool> asked_{false};             // by a caller, before it rang: to be trusted
   uint64_t seen_ BPS_GUARDED_BY(turn_) = 0;    // completed calls when it last looked
   unsigned streak_ BPS_GUARDED_BY(turn_) = 0;  // calls that were waited for as soon as they were issued
   Status trouble_ BPS_GUARDED_BY(turn_);       // met by another thread than the channel's

@@ -172,6 +172,24 @@ std::string whyItFails(const std::vector<uint8_t>& stream, size_t room, bool han
   return "pending";
 }
 
+// Who takes one message after the other would else make a system call for nothing behind each last one.
+TEST(ReceiveSide, BehindTheLastMessageAnEmptySocketIsNotAskedAtOnce) {
+  Ends ends(SOCK_STREAM);
+  RecvComm comm(one(std::move(ends.ours)));
+  std::array<std::array<uint8_t, 8>, 3> rooms{};
+  std::vector<Request*> posted;
+  for (auto& room : rooms) posted.push_back(valueOf(comm.post(room.data(), room.size())));
+  std::vector<uint8_t> stream;
+  for (unsigned i = 0; i < 2; ++i) append(stream, framed(randomBytes(8, i), i));
+  put(ends.theirs.get(), stream.data(), stream.size());
+  EXPECT_TRUE(valueOf(comm.test(*posted[0])).done);
+  const std::vector<uint8_t> last = framed(randomBytes(8, 2), 2);
+  put(ends.theirs.get(), last.data(), last.size());
+  EXPECT_TRUE(valueOf(comm.test(*posted[1])).done);
+  EXPECT_FALSE(valueOf(comm.test(*posted[2])).done) << "it was asked once more";
+  EXPECT_TRUE(valueOf(comm.test(*posted[2])).done);
+}
+
 TEST(ReceiveSide, TooLargeAMessageNamesBothSizes) {
   const std::string why = whyItFails(framed(randomBytes(101, 1), 0), 100, false);
   EXPECT_NE(why.find("101 bytes"), std::string::npos) << why;
