@@ -13,7 +13,6 @@
 
 #include "bps/bps.h"
 #include "bps/bps_ext.h"
-#include "src/api/comm_handle.h"
 
 namespace {
 
@@ -298,16 +297,6 @@ class FinalizeThatWaits : public testing::Test {
   bpsResult_t outcome_ = bpsSuccess;
   std::thread finalizer_;
 };
-
-// Who asks while another thread frees it would free it again.
-TEST(Api, NobodyEntersAHandleThatIsBeingFreed) {
-  bpsComm handle;
-  EXPECT_TRUE(bps::Visit::of(&handle).ok());
-  handle.visits = 0;
-  bpsResult_t state = bpsSuccess;
-  EXPECT_EQ(bpsCommGetAsyncError(&handle, &state), bpsInvalidArgument);
-  EXPECT_STREQ(bpsGetLastError(nullptr), "bpsCommGetAsyncError: comm is being freed");
-}
 
 TEST_F(FinalizeThatWaits, IsEndedByAnAbortThatFreesItsCommunicator) {
   EXPECT_EQ(bpsCommAbort(std::exchange(ranks_.comms[0], nullptr)), bpsSuccess);
