@@ -8,7 +8,8 @@
 // Who ends a communicator has made its waits end before, so the visits do not last.
 bpsComm::~bpsComm() {
   if (starter.joinable()) starter.join();
-  while (visits.load() > 1) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  for (int inside = 1; !visits.compare_exchange_strong(inside, 0) && inside > 0; inside = 1)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   magic = 0;
 }
 

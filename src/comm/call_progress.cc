@@ -65,7 +65,11 @@ bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
 }
 
 void CallProgress::help(const StreamEntry& entry) {
-  if (!turn_.tryLock()) return;
+  if (!turn_.tryLock()) {
+    refused_.store(true);
+    if (!turn_.tryLock()) return;
+  }
+  refused_.store(false);
   if (++streak_ % kTrustedStreak == 0 && sleep_.load() != Sleep::kLight) {
     asked_.store(true);
     parts_.bell->ring();
@@ -110,7 +114,8 @@ Status CallProgress::run() {
 
 void CallProgress::end(const Status& failure) {
   MutexLock turn(turn_);
-  for (auto& call : inbox_.close()) engine_.add(std::move(call));
+  for (auto& call : inbox_.close())
+    if (call != nullptr) engine_.add(std::move(call));  // null: memory ran out between the inbox and the engine
   lost_.store(!engine_.idle());
   engine_.failAll(failure);
   ended_.store(true);
@@ -201,6 +206,7 @@ Status CallProgress::sleepWithoutTurn() {
     }
     if (woken || !isAtWork()) return slept;
     turn_.unlock();
+    if (refused_.exchange(false)) break;
   }
   turn_.lock();
   return slept;

@@ -109,6 +109,7 @@ class CallProgress final : public StreamWorker {
   std::atomic<bool> stop_{false}, lost_{false}, ended_{false};
   std::atomic<bool> attended_{false};  // by a caller, who waits for a brief call
   std::atomic<bool> underWay_{false};
+  std::atomic<bool> refused_{false};  // a caller did not get the turn, and sleeps: it may be this look's fault
 
   Mutex turn_;
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);

@@ -312,10 +312,11 @@ void Team::abortBoth(bpsComm_t across, ncclComm_t inside) const {
     ended.set_value();
   };
   std::thread nccl;
-  if (!guarded([&] { nccl = std::thread(abortInside); }).ok()) abortInside();
-  end.wait_for(kTelling);
+  const bool apart = guarded([&] { nccl = std::thread(abortInside); }).ok();
+  if (apart) end.wait_for(kTelling);
   if (across != nullptr) (void)bpsCommAbort(across);
-  if (nccl.joinable()) nccl.join();
+  if (apart) nccl.join();
+  else abortInside();
   // A non-blocking communicator's abort returns before its kernels have gone.
   const cuda::Scope scope(device_);
   const auto patience = Clock::now() + kLeaving;

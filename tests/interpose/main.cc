@@ -1,8 +1,10 @@
-// Runs the scenarios that are named, or all: each in processes of its own. Exits with 0 if all pass.
+// Runs the scenarios that are named, or all, or with --part I N the I-th of N parts: each in processes of its own. Exits
+// with 0 if all pass.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -113,9 +115,11 @@ bool run(const Scenario& scenario) {
 
 int main(int argc, char** argv) {
   using namespace bps::test;
-  int bad = 0, ran = 0;
+  const bool parted = argc == 4 && std::strcmp(argv[1], "--part") == 0;
+  const int part = parted ? std::atoi(argv[2]) : 0, parts = parted ? std::max(1, std::atoi(argv[3])) : 1;
+  int bad = 0, ran = 0, number = 0;
   for (const Scenario& scenario : scenarios()) {
-    bool wanted = argc == 1;
+    bool wanted = argc == 1 || (parted && number++ % parts == part);
     for (int i = 1; i < argc; ++i) wanted |= std::strcmp(argv[i], scenario.name) == 0;
     if (!wanted) continue;
     ++ran;

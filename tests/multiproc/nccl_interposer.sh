@@ -6,21 +6,23 @@ cd "$(dirname "$0")/../.." || exit 1
 preload=$(realpath "$BUILD/lib/libbps-nccl.so")
 export FAKE_NCCL_DIR=$WORK BPS_NCCL_MIN_BYTES=4K
 
-# Every rule on host memory, and on the double of CUDA's streams and devices.
-start() { # DEVICE DIRECTORIES
-  start_server "server_$1"
-  LD_LIBRARY_PATH=$2 BPS_DEVICE=$1 BPS_SERVERS=$SERVER_ADDRESS FAKE_NCCL_STOP_PID=$SERVER_PID LD_PRELOAD=$preload \
-    timeout -k 5 100 "$BUILD/tests/nccl/ranks" "${@:3}" > "$WORK/$1.out" 2> "$WORK/$1.err" &
-  RANKS_PID=$!
+# Every rule on host memory, and on the double of CUDA's streams and devices: each in two halves, side by side, since
+# they wait most of the time.
+declare -A ranks
+start() { # DEVICE HALF DIRECTORIES
+  start_server "server_$1$2"
+  LD_LIBRARY_PATH=$3 BPS_DEVICE=$1 BPS_SERVERS=$SERVER_ADDRESS FAKE_NCCL_STOP_PID=$SERVER_PID LD_PRELOAD=$preload \
+    timeout -k 5 100 "$BUILD/tests/nccl/ranks" --part "$2" 2 > "$WORK/$1$2.out" 2> "$WORK/$1$2.err" &
+  ranks[$1$2]=$!
 }
-ends_well() { # PID DEVICE
-  wait "$1" || fail "BPS_DEVICE=$2: $(grep -v ^ok "$WORK/$2.out"; tail -n 20 "$WORK/$2.err")"
-  echo "  BPS_DEVICE=$2: $(tail -n 1 "$WORK/$2.out")"
-}
-start host "$BUILD/tests/nccl"; host=$RANKS_PID
-start cuda "$BUILD/tests/nccl:$BUILD/tests/fake_cuda"
-ends_well "$host" host
-ends_well "$RANKS_PID" cuda
+for half in 0 1; do
+  start host $half "$BUILD/tests/nccl"
+  start cuda $half "$BUILD/tests/nccl:$BUILD/tests/fake_cuda"
+done
+for run in host0 host1 cuda0 cuda1; do
+  wait "${ranks[$run]}" || fail "BPS_DEVICE=${run%?}: $(grep -v ^ok "$WORK/$run.out"; tail -n 20 "$WORK/$run.err")"
+  echo "  BPS_DEVICE=${run%?}: $(tail -n 1 "$WORK/$run.out")"
+done
 
 # Nothing changes for who does not use NCCL: output, errors, exit code.
 cat > "$WORK/forks.sh" <<'SCRIPT'
