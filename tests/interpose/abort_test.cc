@@ -1,5 +1,4 @@
 // Communicators are aborted, by another thread, in the middle of everything.
-#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,7 +7,6 @@
 #include <thread>
 
 #include "src/base/format.h"
-#include "tests/fake_cuda/fake_cuda.h"
 #include "tests/interpose/harness.h"
 
 using namespace bps::test;
@@ -241,15 +239,6 @@ BPS_SCENARIO(AFinalizeAbortedInItsGoodbyeFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_
   }
   self.meet(1);
 }
-
-namespace {
-uint64_t copiedBytes() {
-  return reinterpret_cast<decltype(&fakeCudaCalls)>(::dlsym(RTLD_DEFAULT, "fakeCudaCalls"))("copied bytes");
-}
-void copyRate(double bytesPerSecond) {
-  reinterpret_cast<decltype(&fakeCudaCopyRate)>(::dlsym(RTLD_DEFAULT, "fakeCudaCopyRate"))(bytesPerSecond);
-}
-}  // namespace
 
 // While a thread stands in the driver, and with it keeps the communicator from being freed, a sum is copied back.
 BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {

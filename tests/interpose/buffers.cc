@@ -38,12 +38,28 @@ void enterDevice() {
   driver("cuCtxPushCurrent_v2", context);
 }
 
-float* alias(void* pointer) {
-  const auto find = reinterpret_cast<decltype(&fakeCudaAlias)>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
-  return static_cast<float*>(find(pointer));
+// A function of the double's own; null before it is loaded.
+template <class Function>
+Function* ofDouble(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
 }
 
+float* alias(void* pointer) { return static_cast<float*>(ofDouble<decltype(fakeCudaAlias)>("fakeCudaAlias")(pointer)); }
+
 }  // namespace
+
+uint64_t copiedBytes() {
+  const auto calls = ofDouble<decltype(fakeCudaCalls)>("fakeCudaCalls");
+  return calls != nullptr ? calls("copied bytes") : 0;
+}
+
+void copyRate(double bytesPerSecond) {
+  if (const auto set = ofDouble<decltype(fakeCudaCopyRate)>("fakeCudaCopyRate")) set(bytesPerSecond);
+}
+
+void failCuda(const char* function, unsigned after, int error) {
+  if (const auto fail = ofDouble<decltype(fakeCudaFail)>("fakeCudaFail")) fail(function, after, error);
+}
 
 bool onDevice() {
   const char* device = std::getenv("BPS_DEVICE");

@@ -62,6 +62,12 @@ cudaStream_t stream();
 cudaStream_t newStream();
 void synchronize(cudaStream_t which = stream());
 
+// Of the CUDA double, see fake_cuda.h: what it has copied so far; how fast it copies from now on; a call that fails. On
+// the host: 0, and nothing.
+uint64_t copiedBytes();
+void copyRate(double bytesPerSecond);
+void failCuda(const char* function, unsigned after, int error);
+
 // Floats where NCCL's buffers lie.
 class Buffer {
  public:
@@ -90,6 +96,7 @@ void settle(const Rank& rank, ncclComm_t comm);
 
 // In elements; the tests set BPS_NCCL_MIN_BYTES=4K.
 constexpr size_t kLarge = 4096, kSmall = 8;
+constexpr size_t kCombined = 64 * kLarge;  // large enough for teams
 
 }  // namespace bps::test
 

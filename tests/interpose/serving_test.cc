@@ -1,10 +1,8 @@
 // Which all-reduces bps serves, and which go to NCCL: the same on all ranks, whatever their own settings.
-#include <dlfcn.h>
 
 #include <cstdlib>
 
 #include "src/base/format.h"
-#include "tests/fake_cuda/fake_cuda.h"
 #include "tests/interpose/harness.h"
 
 using namespace bps::test;
@@ -46,11 +44,10 @@ BPS_SCENARIO(TheCrossOverIsMeasuredOnSharedMachines, 4, {"BPS_NCCL_MIN_BYTES", n
   const ncclComm_t comm = self.makeComm();
   // A device without 16 MiB to spare limits, for all, what is timed. Two buffers of the test come before.
   stream();  // loads the double
-  const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
-  if (self.rank == 0 && fail != nullptr) fail("cuMemAlloc_v2", 3, 2);
+  if (self.rank == 0) failCuda("cuMemAlloc_v2", 3, 2);
   BPS_NCCL(allReduce(self, comm, kSmall));
   BPS_EQUAL(has(callsOfNccl(), "ncclReduceScatter:32768 "), onDevice());  // what is timed is what will be done
-  for (const size_t count : {kLarge, 64 * kLarge}) BPS_NCCL(allReduce(self, comm, count));
+  for (const size_t count : {kLarge, kCombined}) BPS_NCCL(allReduce(self, comm, count));
 }
 
 BPS_SCENARIO(SwitchedOffAllGoesToNccl, 2, {"BPS_DISABLE", "1"}) {
@@ -77,7 +74,7 @@ BPS_SCENARIO(TheCrossOverIsMeasuredAndAgreed, 2, {"BPS_NCCL_MIN_BYTES", nullptr}
   BPS_NCCL(allReduce(self, comm, kLarge));
   const std::string calls = callsOfNccl();
   BPS_CHECK(has(calls, "ncclAllReduce:16384 ") && has(calls, "ncclAllReduce:65536 "));  // what was timed
-  for (const size_t count : {kSmall, kLarge, 16 * kLarge, 64 * kLarge}) BPS_NCCL(allReduce(self, comm, count));
+  for (const size_t count : {kSmall, kLarge, 16 * kLarge, kCombined}) BPS_NCCL(allReduce(self, comm, count));
 }
 
 BPS_SCENARIO(RankZerosSizeHoldsForAll, 2, ) {

@@ -1,5 +1,4 @@
 // What goes wrong in a team, or while it waits, all ranks hear; and what did not become the sum nobody gets.
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,14 +6,9 @@
 #include <thread>
 
 #include "src/base/format.h"
-#include "tests/fake_cuda/fake_cuda.h"
 #include "tests/interpose/harness.h"
 
 using namespace bps::test;
-
-namespace {
-constexpr size_t kCombined = 64 * kLarge;
-}  // namespace
 
 namespace {
 // Asks until something is wrong; the scenario's own time ends it.
@@ -45,16 +39,9 @@ BPS_SCENARIO(ADeadRankOfATeamIsAnErrorOnAll, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBU
   synchronize();
 }
 
-// A part that this rank copies to host memory fails there.
 namespace {
-void failCopy() {
-  const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
-  fail("cuMemcpyAsync", 1, 700);
-}
-void copyRate(double bytesPerSecond) {
-  const auto rate = reinterpret_cast<decltype(&fakeCudaCopyRate)>(::dlsym(RTLD_DEFAULT, "fakeCudaCopyRate"));
-  if (rate != nullptr) rate(bytesPerSecond);
-}
+// A part that this rank copies to host memory fails there.
+void failCopy() { failCuda("cuMemcpyAsync", 1, 700); }
 // Half a second for a part, out and back.
 void slowCopies() { copyRate(kCombined * sizeof(float) * 2); }
 }  // namespace
@@ -180,8 +167,7 @@ BPS_SCENARIO(ErrorsOfATeamAreTheCommunicators, 4, {"BPS_DEBUG", "NONE"}) {
     if (ofNccl) {
       if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError, 2);  // the program's own comes first
     } else {
-      const auto fail = reinterpret_cast<decltype(&fakeCudaFail)>(::dlsym(RTLD_DEFAULT, "fakeCudaFail"));
-      if (self.rank == 0) fail("cuMemcpyAsync", 1, 700);  // of the part that this rank owns
+      if (self.rank == 0) failCopy();  // of the part that this rank owns
       (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());
     }
     const ncclResult_t heard = awaitError(comm);

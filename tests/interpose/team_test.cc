@@ -1,5 +1,4 @@
 // Ranks of one machine combine their buffers by NCCL, on their GPUs; bps all-reduces between the machines.
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,26 +8,19 @@
 #include <thread>
 
 #include "src/base/format.h"
-#include "tests/fake_cuda/fake_cuda.h"
 #include "tests/interpose/harness.h"
 
 using namespace bps::test;
 
 namespace {
 
-constexpr size_t kCombined = 64 * kLarge, kInPieces = 2U << 20;  // one piece, and two
+constexpr size_t kInPieces = 2U << 20;  // of a team's call: two
 
 // Whether NCCL was asked to combine; nothing else of its collectives was called for a call that is ours.
 bool combined() {
   const std::string calls = callsOfNccl();
   BPS_CHECK(!has(calls, "ncclAllReduce"));
   return has(calls, "ncclReduce") && (has(calls, "ncclAllGather") || has(calls, "ncclBroadcast"));
-}
-
-// Between the device and host memory, so far.
-uint64_t copiedBytes() {
-  const auto calls = reinterpret_cast<decltype(&fakeCudaCalls)>(::dlsym(RTLD_DEFAULT, "fakeCudaCalls"));
-  return calls != nullptr ? calls("copied bytes") : 0;
 }
 
 }  // namespace
