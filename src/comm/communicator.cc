@@ -208,8 +208,8 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   return submit(std::move(collective), kind);
 }
 
-Status Communicator::checkOpen() const {
-  if (failure_.failed()) return failure_.get();
+Status Communicator::checkOpen() {
+  if (failure_.failed()) return refuse(failure_.get());
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized"};
   return {};
 }
@@ -230,9 +230,14 @@ Status Communicator::submit(std::unique_ptr<Collective> collective, CallProgress
   collective->call.number = nextCall_++;
   const std::shared_ptr<StreamPlace> place = collective->place;
   if (channel_->progress()->submit(collective, kind)) return {};
-  Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
+  const Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
   place->complete(ended);
-  return ended;
+  return refuse(ended);
+}
+
+Status Communicator::refuse(const Status& why) {
+  refused_ = true;
+  return why.clone();
 }
 
 Result<bool> Communicator::onDevice(const AllReduceCall& call) {
@@ -317,7 +322,7 @@ Status Communicator::finalize() {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
-  if (progress.lostCalls()) return failure_.get();
+  if (progress.lostCalls() || refused_) return failure_.get();
   if (local_ != nullptr) local_->leave();
   Status written = writeTraffic(Deadline::in(timeoutOf(env_)));
   control_->leave(Deadline::in(timeoutOf(env_)));

@@ -104,9 +104,10 @@ class Communicator {
   Status writeTraffic(Deadline deadline) const;
   void logStart() const;
   Status enterStream(const AllReduceCall& call, Collective& collective);
-  Status checkOpen() const;
+  Status checkOpen();
   std::unique_ptr<Collective> collectiveOf(const AllReduceCall& call) const;
   Status submit(std::unique_ptr<Collective> collective, CallProgress::Kind kind);
+  Status refuse(const Status& why);
 
   Env env_;
   Membership membership_;
@@ -133,6 +134,7 @@ class Communicator {
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call
   bool finalized_ = false;
+  bool refused_ = false;  // a call, after a failure: as good as lost
   std::atomic<bool> joined_{false};  // the roster is there
 };
 

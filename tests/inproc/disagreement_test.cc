@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "tests/support/cluster.h"
@@ -28,6 +29,7 @@ class Disagreement : public testing::TestWithParam<Shape> {
     job.env.rails = GetParam().rails;
     return runRanks(job, body);
   }
+  std::vector<Status> afterADeath(const std::function<Status(Communicator&)>& rest);
   uint64_t directBytes_ = 0;
 };
 
@@ -126,21 +128,35 @@ TEST_P(Disagreement, ARankThatVanishesIsNamed) {
   }
 }
 
-TEST_P(Disagreement, WhoseCallsAreDoneEndsWellAlthoughAnotherHasGone) {
-  const size_t victim = GetParam().ranks - 1;
+// The last rank goes without a goodbye after a first call; the others do `rest` when they have heard of it.
+std::vector<Status> Disagreement::afterADeath(const std::function<Status(Communicator&)>& rest) {
   std::atomic<size_t> done{0};
-  const auto outcomes = run([&](Communicator& comm) -> Status {
+  return run([&](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
     ++done;
     const Deadline deadline = Deadline::in(std::chrono::seconds(20));
     while (done < GetParam().ranks && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
+    if (comm.rank() + 1 == GetParam().ranks) return {Code::kInternal, "gone"};
     while (comm.failure().ok() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(comm.failure().code(), Code::kRemote);
+    return rest(comm);
+  });
+}
+
+TEST_P(Disagreement, WhoseCallsAreDoneEndsWellAlthoughAnotherHasGone) {
+  const auto outcomes = afterADeath([](Communicator& comm) { return comm.finalize(); });
+  for (size_t rank = 0; rank + 1 < outcomes.size(); ++rank)
+    EXPECT_TRUE(outcomes[rank].ok()) << outcomes[rank].message();
+}
+
+TEST_P(Disagreement, WhoseCallWasRefusedDoesNotEndWell) {
+  const auto outcomes = afterADeath([](Communicator& comm) {
+    std::vector<double> memory(100000, 1);
+    EXPECT_FALSE(call(comm, memory, 70000, DataType::kFloat64).ok());
     return comm.finalize();
   });
-  for (size_t rank = 0; rank < victim; ++rank) EXPECT_TRUE(outcomes[rank].ok()) << outcomes[rank].message();
+  for (size_t rank = 0; rank + 1 < outcomes.size(); ++rank) EXPECT_EQ(outcomes[rank].code(), Code::kRemote);
 }
 
 TEST_P(Disagreement, ACallAfterAGoodbyeFailsByName) {
