@@ -102,8 +102,8 @@ typedef enum { bpsScalarDevice = 0, bpsScalarHostImmediate = 1 } bpsScalarReside
 #define BPS_CONFIG_UNDEF_PTR NULL
 #define BPS_SPLIT_NOCOLOR (-1)
 
-/* As ncclConfig_t of NCCL 2.28. bps reads `blocking` (0: init returns bpsInProgress at once) and `commName` (for logs);
- * it accepts and ignores the rest. Always start from BPS_CONFIG_INITIALIZER. */
+/* As ncclConfig_t of NCCL 2.28. bps reads `blocking` (0: init and finalize return bpsInProgress at once) and `commName`
+ * (for logs); it accepts and ignores the rest. Always start from BPS_CONFIG_INITIALIZER. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -177,7 +177,8 @@ BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlis
 BPS_API bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config);
 
 /* Waits until every call issued on comm is complete and says goodbye to the other ranks. comm must still be destroyed.
- * Returns the communicator's error if it has one. */
+ * Fails with the communicator's error if a call on it has failed or was refused. A non-blocking communicator returns
+ * bpsInProgress at once; poll bpsCommGetAsyncError, and only destroy or abort comm meanwhile. */
 BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 
 /* Finalizes if that has not been done, then frees everything. comm is invalid afterwards, also on error. */
@@ -194,7 +195,7 @@ BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
  * the calls have ended. Any thread. bpsInvalidArgument: another flag. */
 BPS_API bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags);
 
-/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init works, or the first failure. Does not wait
+/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init or finalize works, or the first failure. Does not wait
  * for other ranks. Any thread. */
 BPS_API bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError);
 

@@ -105,10 +105,26 @@ Status finalize(const bpsComm& handle) {
   return ofTeam.ok() ? std::move(whole) : std::move(ofTeam);
 }
 
+// Works on a thread of its own, which who ends the communicator waits for.
+Status finalizeLater(bpsComm& handle) {
+  if (handle.end.exchange(bpsComm::End::kUnderWay) != bpsComm::End::kNotAsked)
+    return {Code::kInvalidUsage, "the communicator has been finalized already"};
+  const auto done = [&handle](Status outcome) {
+    if (!outcome.ok()) handle.error.set(outcome);
+    handle.end.store(bpsComm::End::kDone, std::memory_order_release);
+    return outcome;
+  };
+  if (handle.worker.joinable()) handle.worker.join();  // has started it
+  Status begun = guarded([&] {
+    handle.worker = std::thread([&handle, done] { (void)done(guarded([&] { return finalize(handle); })); });
+  });
+  return begun.ok() ? Status(Code::kInProgress, "finalizing") : done(std::move(begun));
+}
+
 Status destroy(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
   const std::unique_ptr<bpsComm> owner(handle);
-  if (handle->starter.joinable()) handle->starter.join();
+  if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
   Status finalized = handle->communicator->finalized() ? Status() : finalize(*handle);
   // What NCCL has been asked for never ends where somebody is missing.
@@ -137,6 +153,13 @@ Status abortComm(bpsComm_t comm) {
   return {};
 }
 
+// Of a communicator that has started.
+Status errorOf(const bpsComm& handle) {
+  const auto end = handle.end.load(std::memory_order_acquire);
+  if (Status failed = failureOf(handle); !failed.ok()) return failed;
+  return end == bpsComm::End::kUnderWay ? Status(Code::kInProgress, "finalizing") : handle.error.get();
+}
+
 Status asyncError(bpsComm_t comm, bpsResult_t* result) {
   if (result == nullptr) return badArgument("asyncError is NULL");
   const Visit visit = BPS_TRY(Visit::of(comm));
@@ -144,7 +167,7 @@ Status asyncError(bpsComm_t comm, bpsResult_t* result) {
   const auto state = handle.state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kStarting) *result = bpsInProgress;
   else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle.error.get().code());
-  else *result = static_cast<bpsResult_t>(failureOf(handle).code());
+  else *result = static_cast<bpsResult_t>(errorOf(handle).code());
   return {};
 }
 
@@ -153,7 +176,7 @@ std::string lastErrorOf(bpsComm_t comm) {
   if (!visit.ok()) return threadError();
   const auto state = comm->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kFailed) return comm->error.get().message();
-  if (state == bpsComm::State::kReady && !failureOf(*comm).ok()) return failureOf(*comm).message();
+  if (state == bpsComm::State::kReady && !errorOf(*comm).ok()) return errorOf(*comm).message();
   return threadError();
 }
 
@@ -226,10 +249,17 @@ bps::CommUse::CommUse(bpsComm_t comm) : comm_(comm) { comm_->visits.fetch_add(1)
 
 bps::CommUse::~CommUse() { leave(*comm_); }
 
-bpsResult_t bpsCommFinalize(bpsComm_t comm) {
+bpsResult_t bps::commFinalize(bpsComm_t comm) {
   return border(__func__, [&]() -> Status {
     const Visit visit = BPS_TRY(readyCommunicator(comm));
     return finalize(*comm);
+  });
+}
+
+bpsResult_t bpsCommFinalize(bpsComm_t comm) {
+  return border(__func__, [&]() -> Status {
+    const Visit visit = BPS_TRY(readyCommunicator(comm));
+    return comm->blocking ? finalize(*comm) : finalizeLater(*comm);
   });
 }
 

@@ -7,7 +7,7 @@
 
 // Who ends a communicator has made its waits end before, so the visits do not last.
 bpsComm::~bpsComm() {
-  if (starter.joinable()) starter.join();
+  if (worker.joinable()) worker.join();
   for (int inside = 1; !visits.compare_exchange_strong(inside, 0) && inside > 0; inside = 1)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   magic = 0;
@@ -72,7 +72,7 @@ Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle) {
   *out = handle.release();
   if (!(*out)->blocking) {
     bpsComm* self = *out;
-    self->starter = std::thread([self] {
+    self->worker = std::thread([self] {
       const Status started = runStart(*self);
       if (!started.ok()) logWarn(Subsystem::kInit, "communicator not started: {}", started.message());
     });

@@ -18,6 +18,9 @@ bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why)
 // A call has come to its place in its stream, and has not ended.
 bool commIsUnderWay(bpsComm_t comm);
 
+// As bpsCommFinalize, but waits for the end even where `comm` is non-blocking.
+bpsResult_t commFinalize(bpsComm_t comm);
+
 // Communicator::endIfLeftBehind().
 bpsResult_t commEndIfLeftBehind(bpsComm_t comm, Deadline& until);
 

@@ -268,7 +268,7 @@ ncclResult_t Team::finalize(const std::function<ncclResult_t(bool underWay)>& fa
     if (across != nullptr) use.emplace(across);
   }
   const ncclResult_t drained = drain(failure, across);
-  return drained == ncclSuccess && across != nullptr ? ncclOf(bpsCommFinalize(across)) : drained;
+  return drained == ncclSuccess && across != nullptr ? ncclOf(commFinalize(across)) : drained;
 }
 
 // Who would wait for the streams themselves, or let NCCL do so, would wait for the dead for ever.

@@ -231,42 +231,6 @@ TEST(Api, SplitMakesOrderedGroups) {
   });
 }
 
-TEST(Api, NonBlockingInitIsPolled) {
-  bpsUniqueId id;
-  ASSERT_EQ(bpsGetUniqueId(&id), bpsSuccess);
-  bpsComm_t comms[2];
-  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ASSERT_EQ(bpsCommInitRankConfig(&comms[0], 2, id, 0, &config), bpsInProgress);
-  bpsResult_t state = bpsSuccess;
-  ASSERT_EQ(bpsCommGetAsyncError(comms[0], &state), bpsSuccess);
-  EXPECT_EQ(state, bpsInProgress);
-  int count = 0;
-  EXPECT_EQ(bpsCommCount(comms[0], &count), bpsInvalidArgument);
-  ASSERT_EQ(bpsCommInitRankConfig(&comms[1], 2, id, 1, &config), bpsInProgress);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  for (bpsComm_t comm : comms) do
-      ASSERT_EQ(bpsCommGetAsyncError(comm, &state), bpsSuccess);
-    while (state == bpsInProgress && std::chrono::steady_clock::now() < deadline);
-  EXPECT_EQ(state, bpsSuccess);
-  EXPECT_EQ(bpsCommCount(comms[0], &count), bpsSuccess);
-  EXPECT_EQ(count, 2);
-  for (bpsComm_t comm : comms) EXPECT_EQ(bpsCommDestroy(comm), bpsSuccess);
-}
-
-TEST(Api, AbortEndsAStartThatWaits) {
-  bpsUniqueId id;
-  ASSERT_EQ(bpsGetUniqueId(&id), bpsSuccess);
-  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  bpsComm_t comm = nullptr;
-  ASSERT_EQ(bpsCommInitRankConfig(&comm, 2, id, 0, &config), bpsInProgress);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(bpsCommAbort(comm), bpsSuccess);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-}
-
 // Two ranks, of which only rank 0 calls; then its bpsCommFinalize, which waits for that call, on a thread of its own.
 class FinalizeThatWaits : public testing::Test {
  protected:

@@ -1,0 +1,126 @@
+// Non-blocking communicators: what would wait returns bpsInProgress, and the program asks until it is done.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bps/bps.h"
+#include "bps/bps_ext.h"
+
+namespace {
+
+using std::chrono::steady_clock;
+
+bpsResult_t stateOf(bpsComm_t comm) {
+  bpsResult_t state = bpsInternalError;
+  EXPECT_EQ(bpsCommGetAsyncError(comm, &state), bpsSuccess);
+  return state;
+}
+
+// Asks until it is something else than "in progress".
+bpsResult_t outcomeOf(bpsComm_t comm) {
+  const auto deadline = steady_clock::now() + std::chrono::seconds(10);
+  bpsResult_t state = bpsInProgress;
+  while (state == bpsInProgress && steady_clock::now() < deadline) {
+    state = stateOf(comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return state;
+}
+
+class NonBlocking : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const auto& [name, value] : {std::pair{"BPS_SOCKET_IFNAME", "lo"}, {"BPS_AUTH", "off"}, {"BPS_TIMEOUT", "6"}})
+      ASSERT_EQ(setenv(name, value, 1), 0);
+    ASSERT_EQ(bpsGetUniqueId(&id_), bpsSuccess);
+    config_.blocking = 0;
+  }
+  // This rank of two begins to start.
+  void begin(int rank) {
+    ASSERT_EQ(bpsCommInitRankConfig(&comms_[static_cast<size_t>(rank)], 2, id_, rank, &config_), bpsInProgress);
+  }
+  void startBoth() {
+    begin(0);
+    begin(1);
+    for (const bpsComm_t comm : comms_) ASSERT_EQ(outcomeOf(comm), bpsSuccess);
+  }
+  void callBy(size_t rank, bpsHostStream_t stream) {
+    ASSERT_EQ(bpsAllReduce(&values_[rank], &values_[rank], 1, bpsFloat32, bpsSum, comms_[rank], stream), bpsSuccess);
+  }
+
+  bpsUniqueId id_{};
+  bpsConfig_t config_ = BPS_CONFIG_INITIALIZER;
+  std::vector<bpsComm_t> comms_{nullptr, nullptr};
+  std::vector<float> values_{1, 2};
+};
+
+TEST_F(NonBlocking, InitIsPolled) {
+  begin(0);
+  EXPECT_EQ(stateOf(comms_[0]), bpsInProgress);
+  int count = 0;
+  EXPECT_EQ(bpsCommCount(comms_[0], &count), bpsInvalidArgument);
+  begin(1);
+  for (const bpsComm_t comm : comms_) EXPECT_EQ(outcomeOf(comm), bpsSuccess);
+  EXPECT_EQ(bpsCommCount(comms_[0], &count), bpsSuccess);
+  EXPECT_EQ(count, 2);
+  for (const bpsComm_t comm : comms_) EXPECT_EQ(bpsCommDestroy(comm), bpsSuccess);
+}
+
+TEST_F(NonBlocking, AbortEndsAStartThatWaits) {
+  begin(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto start = steady_clock::now();
+  EXPECT_EQ(bpsCommAbort(comms_[0]), bpsSuccess);
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+// One thread has to be able to do something about a peer that does not come.
+TEST_F(NonBlocking, FinalizeIsPolled) {
+  startBoth();
+  std::vector<bpsHostStream_t> streams(2);
+  for (bpsHostStream_t& stream : streams) ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
+  callBy(0, streams[0]);
+  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
+  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInvalidUsage);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(stateOf(comms_[0]), bpsInProgress) << "rank 1 has not called";
+  callBy(1, streams[1]);
+  EXPECT_EQ(bpsCommFinalize(comms_[1]), bpsInProgress);
+  for (const bpsComm_t comm : comms_) EXPECT_EQ(outcomeOf(comm), bpsSuccess);
+  for (const float value : values_) EXPECT_EQ(value, 3);
+  for (const bpsComm_t comm : comms_) EXPECT_EQ(bpsCommDestroy(comm), bpsSuccess);
+  for (const bpsHostStream_t stream : streams) EXPECT_EQ(bpsHostStreamDestroy(stream), bpsSuccess);
+}
+
+TEST_F(NonBlocking, AbortEndsAFinalizeThatWaits) {
+  startBoth();
+  bpsHostStream_t stream = nullptr;
+  ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
+  callBy(0, stream);
+  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
+  const auto start = steady_clock::now();
+  EXPECT_EQ(bpsCommAbort(comms_[0]), bpsSuccess);
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_NE(bpsHostStreamDestroy(stream), bpsSuccess);  // tells of the call
+  EXPECT_EQ(bpsCommAbort(comms_[1]), bpsSuccess);
+}
+
+// The peer is gone: that is what there is to be told, not that something is under way.
+TEST_F(NonBlocking, AFinalizeThatCannotEndTellsWhy) {
+  startBoth();
+  bpsHostStream_t stream = nullptr;
+  ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
+  callBy(0, stream);
+  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
+  EXPECT_EQ(bpsCommAbort(comms_[1]), bpsSuccess);
+  EXPECT_EQ(outcomeOf(comms_[0]), bpsRemoteError);
+  EXPECT_NE(std::string(bpsGetLastError(comms_[0])).find("rank 1 ("), std::string::npos) << bpsGetLastError(comms_[0]);
+  EXPECT_EQ(bpsCommDestroy(comms_[0]), bpsSuccess);
+  EXPECT_NE(bpsHostStreamDestroy(stream), bpsSuccess);
+}
+
+}  // namespace
