@@ -195,8 +195,8 @@ BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
  * the calls have ended. Any thread. bpsInvalidArgument: another flag. */
 BPS_API bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags);
 
-/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init or finalize works, or the first failure. Does not wait
- * for other ranks. Any thread. */
+/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init or finalize works, or the first failure. Does not
+ * wait for other ranks. Any thread. */
 BPS_API bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError);
 
 /* Number of ranks; the CUDA device (0 where there is none); the caller's rank. bpsInvalidArgument: NULL, or a

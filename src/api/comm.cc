@@ -115,9 +115,8 @@ Status finalizeLater(bpsComm& handle) {
     return outcome;
   };
   if (handle.worker.joinable()) handle.worker.join();  // has started it
-  Status begun = guarded([&] {
-    handle.worker = std::thread([&handle, done] { (void)done(guarded([&] { return finalize(handle); })); });
-  });
+  Status begun = guarded(
+      [&] { handle.worker = std::thread([&handle, done] { (void)done(guarded([&] { return finalize(handle); })); }); });
   return begun.ok() ? Status(Code::kInProgress, "finalizing") : done(std::move(begun));
 }
 

@@ -34,9 +34,9 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  std::atomic<int> visits{1};                       // and its owner; the last thing that each touches
-  bps::FirstError error;                            // of a start or a non-blocking finalize that failed
-  std::thread worker;                               // non-blocking init; later, finalize
+  std::atomic<int> visits{1};  // and its owner; the last thing that each touches
+  bps::FirstError error;       // of a start or a non-blocking finalize that failed
+  std::thread worker;          // non-blocking init; later, finalize
   enum class End : uint8_t { kNotAsked, kUnderWay, kDone };
   std::atomic<End> end{End::kNotAsked};             // of a non-blocking finalize
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady

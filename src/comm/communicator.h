@@ -134,7 +134,7 @@ class Communicator {
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call
   bool finalized_ = false;
-  bool refused_ = false;  // a call, after a failure: as good as lost
+  bool refused_ = false;             // a call, after a failure: as good as lost
   std::atomic<bool> joined_{false};  // the roster is there
 };
 

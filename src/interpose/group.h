@@ -3,10 +3,8 @@
 // NCCL keeps the depth of groups per thread; so do we, since what NCCL has counted cannot be asked.
 #pragma once
 #include <memory>
-#include <utility>
-#include <vector>
 
-#include "src/interpose/shadow.h"
+#include "src/interpose/batch.h"
 
 namespace bps::interpose {
 
@@ -21,22 +19,14 @@ class Group {
   // The group ends without its calls being carried out.
   ncclResult_t simulateEnd(ncclSimInfo_t* info);
 
-  void hold(std::shared_ptr<Shadow> shadow, const Call& call) { held_.push_back({std::move(shadow), call}); }
+  void hold(std::shared_ptr<Shadow> shadow, const Call& call);
   // The application may free an operation as soon as it has called with it. True: a call that is held back may still
   // have to go to NCCL with it, so it is freed when the group has ended.
   bool holdBackDestroy(ncclRedOp_t op, ncclComm_t comm);
 
  private:
-  struct Held {
-    std::shared_ptr<Shadow> shadow;
-    Call call;
-  };
-  static ncclResult_t settleAll(const std::vector<Held>& held);
-  static ncclResult_t issue(const std::vector<Held>& held);
-
   int depth_ = 0;
-  std::vector<Held> held_;
-  std::vector<std::pair<ncclRedOp_t, ncclComm_t>> released_;
+  std::shared_ptr<Batch> held_;  // null: nothing
 };
 
 }  // namespace bps::interpose

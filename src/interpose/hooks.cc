@@ -36,6 +36,7 @@ ncclResult_t allReduce(Call call) {
   if (call.count == 0 || capturing(call.stream)) return pass(call);
   const std::shared_ptr<Shadow> shadow = shadowOf(call.comm);
   if (shadow == nullptr || shadow->ending()) return pass(call);
+  if (shadow->late()) return ncclInvalidArgument;  // as NCCL, to who has not waited for ncclCommGetAsyncError
   if (call.op >= ncclNumOps) call.userOp = shadow->findOp(call.op);
   Group& group = Group::ofThisThread();
   if (group.open() && (!shadow->settled() || shadow->serves(call))) {
@@ -43,8 +44,9 @@ ncclResult_t allReduce(Call call) {
     return ncclSuccess;
   }
   if (!shadow->settled()) {
-    const ncclResult_t settled = shadow->settle();
-    if (settled != ncclSuccess) return settled;
+    const auto first = std::make_shared<Batch>();
+    first->add(shadow, call);
+    return first->carryOut();
   }
   if (!shadow->serves(call)) {
     shadow->countPassed(call);
@@ -147,9 +149,11 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return border([&] {
-    ncclResult_t drained = ncclSuccess;
     const auto shadow = transparent() ? nullptr : knownShadow(comm);
-    if (shadow != nullptr) drained = shadow->finalize();
+    if (shadow != nullptr && shadow->late()) return ncclInvalidArgument;
+    // Where NCCL does not wait, ours ends beside its part.
+    const ncclResult_t begun = shadow != nullptr ? shadow->finalize() : ncclSuccess;
+    const ncclResult_t drained = begun == ncclInProgress ? ncclSuccess : begun;
     // What has failed cannot be finalized, only ended; and for NCCL a communicator that was aborted is gone.
     return drained != ncclSuccess ? drained : BPS_REAL(ncclCommFinalize, comm);
   });

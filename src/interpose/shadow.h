@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "bps/bps.h"
 #include "src/base/mutex.h"
@@ -60,7 +61,16 @@ class Shadow {
   void removeOp(ncclRedOp_t op) { ops_.erase(op); }
   std::optional<UserOp> findOp(ncclRedOp_t op) const;
 
-  // Waits for our calls, as ncclCommFinalize does for NCCL's.
+  // NCCL said that it is under way with something that it would wait for on a blocking communicator.
+  void sawInProgress() { nonBlocking_.store(true, std::memory_order_relaxed); }
+  bool nonBlocking() const { return nonBlocking_.load(std::memory_order_relaxed); }
+  // A thread carries out calls of which the caller was told that they are in progress.
+  void beginLate(std::thread thread = {});  // which end() joins
+  void endLate(ncclResult_t outcome);
+  bool late();
+
+  // Waits for our calls, as ncclCommFinalize does for NCCL's; or begins to, if non-blocking: ncclInProgress, and
+  // error() says when it is done.
   ncclResult_t finalize();
   // The same before the end; false: what is left has to be aborted.
   bool complete();
@@ -69,7 +79,7 @@ class Shadow {
   void end(Ending how);
   bool ending() const { return ending_.load(std::memory_order_acquire); }
 
-  // What went wrong with our part, as NCCL reports such.
+  // What went wrong with our part, as NCCL reports such; ncclInProgress while a thread is at it.
   ncclResult_t error();
   std::string lastError();
 
@@ -82,6 +92,7 @@ class Shadow {
     std::atomic<uint64_t> calls{0}, bytes{0};
     void add(size_t more);
   };
+  ncclResult_t drain();
   ncclResult_t issueAs(const Call& call, bpsRedOp_t op, bpsComm_t served);
   ncclResult_t issue(const Call& call, bool inGroup);
   ncclResult_t issueWhole(Call call);
@@ -90,15 +101,18 @@ class Shadow {
   const ncclComm_t comm_;
   const int rank_, nRanks_;
   std::map<int, UserOp> ops_;
-  std::atomic<bool> settled_{false}, finalized_{false}, ending_{false};
+  std::atomic<bool> settled_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};
   std::atomic<size_t> leastBytes_{kNever};
   Mutex mutex_;  // never held while NCCL is called, or a call of ours is issued
   bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
   std::shared_ptr<Team> team_ BPS_GUARDED_BY(mutex_);
   bool settling_ BPS_GUARDED_BY(mutex_) = false;
-  CondVar left_;                  // settling_ has ended
-  Path ours_, byTeams_, theirs_;  // the second are part of the first
+  bool late_ BPS_GUARDED_BY(mutex_) = false;
+  std::thread thread_ BPS_GUARDED_BY(mutex_);
+  ncclResult_t lateOutcome_ BPS_GUARDED_BY(mutex_) = ncclSuccess;  // the first that was none
+  CondVar left_;                                                   // settling_ or late_ has ended
+  Path ours_, byTeams_, theirs_;                                   // the second are part of the first
 };
 
 }  // namespace bps::interpose

@@ -55,7 +55,7 @@ void leaveAtExit() {
     [[maybe_unused]] auto* const leaver = new std::thread([left, progress] {
       for (const auto& shadow : left) {
         logInfo(Subsystem::kColl, "at exit: {}", shadow->summary());
-        if (shadow->error() == ncclSuccess) (void)shadow->finalize();
+        (void)shadow->complete();
       }
       {
         const MutexLock lock(progress->mutex);

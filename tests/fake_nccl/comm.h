@@ -1,5 +1,6 @@
 // A communicator of the double, and the calls that its thread has queued.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,7 +13,7 @@
 struct ncclComm {
   std::unique_ptr<bps::fake::World> world;
   bool blocking = true;
-  int busyLooks = 0;  // of a non-blocking communicator: so many looks will still find it busy
+  std::atomic<int> busyLooks = 0;  // of a non-blocking communicator: so many looks will still find it busy
   std::map<int, float> ops;
   int nextOp = ncclNumOps;
   int children = 0;

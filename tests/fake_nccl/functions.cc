@@ -157,10 +157,16 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   return ncclSuccess;
 }
 
-ncclResult_t pncclCommFinalize(ncclComm_t) { return static_cast<ncclResult_t>(record("ncclCommFinalize")); }
+ncclResult_t pncclCommFinalize(ncclComm_t comm) {
+  if (const int failure = record("ncclCommFinalize")) return static_cast<ncclResult_t>(failure);
+  if (comm->blocking) return ncclSuccess;
+  comm->busyLooks = 2;
+  return ncclInProgress;
+}
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   record("ncclCommDestroy");
-  *comm = ncclComm();
+  comm->~ncclComm();
+  new (comm) ncclComm();
   const std::lock_guard<std::mutex> lock(freedMutex);
   freed.push_back(comm);
   return ncclSuccess;

@@ -12,43 +12,13 @@
 using namespace bps::test;
 
 namespace {
-void waitUntilReady(ncclComm_t comm) {
-  ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) {
-    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  BPS_NCCL(state);
-}
 ncclRedOp_t makeOp(ncclComm_t comm) {
   float factor = 2;
   ncclRedOp_t op = ncclSum;
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
   return op;
 }
-bpsConfig_t nonBlocking() {
-  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  return config;
-}
 }  // namespace
-
-BPS_SCENARIO(NonBlockingCommunicators, 2, ) {
-  bpsConfig_t config = nonBlocking();
-  ncclComm_t comm = nullptr;
-  auto* nccls = reinterpret_cast<ncclConfig_t*>(&config);
-  BPS_CHECK(ncclCommInitRankConfig(&comm, self.nRanks, self.id(0), self.rank, nccls) == ncclInProgress);
-  const Buffer early(1);  // not ready: NCCL's to refuse
-  BPS_CHECK(ncclAllReduce(early.data(), early.data(), 1, ncclFloat32, ncclSum, comm, stream()) == ncclInvalidArgument);
-  waitUntilReady(comm);
-  BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
-  const Buffer data(kSmall, 1);
-  BPS_CHECK(ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, ncclSum, comm, stream()) == ncclInProgress);
-  waitUntilReady(comm);
-  synchronize();
-  BPS_CHECK(data.all(2));
-}
 
 BPS_SCENARIO(CommunicatorsMadeInAGroup, 2, ) {
   ncclComm_t comm = nullptr;

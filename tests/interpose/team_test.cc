@@ -180,16 +180,3 @@ BPS_SCENARIO(StreamsThatWaitInHostFunctionsHaveNoTeams, 4, {"FAKE_CUDA_MEM_OPS",
   BPS_NCCL(allReduce(self, comm, kCombined));
   BPS_CHECK(!combined());
 }
-
-// Its calls might come back before they are in their streams.
-BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
-  self.shareMachines(2);
-  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t comm = nullptr;
-  auto* nccls = reinterpret_cast<ncclConfig_t*>(&config);
-  BPS_CHECK(ncclCommInitRankConfig(&comm, self.nRanks, self.id(0), self.rank, nccls) == ncclInProgress);
-  for (ncclResult_t state = ncclInProgress; state == ncclInProgress;) BPS_NCCL(ncclCommGetAsyncError(comm, &state));
-  BPS_NCCL(allReduce(self, comm, kCombined));
-  BPS_CHECK(!has(callsOfNccl(), "ncclReduceScatter"));
-}

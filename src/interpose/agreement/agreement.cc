@@ -269,6 +269,7 @@ Result<Terms> agree(Shadow& shadow) {
   const int device = BPS_TRY(deviceOf(shadow));
   const OnDevice here = BPS_TRY(OnDevice::enter(device));
   Exchange exchange = BPS_TRY(Exchange::open(shadow, device, record));
+  BPS_TRY(exchange.settled());  // a non-blocking communicator may not have ended what its group has begun
   const std::vector<Card> cards = BPS_TRY(showCards(exchange, shadow, device));
   Conclusion what = conclude(cards);
   Terms terms;

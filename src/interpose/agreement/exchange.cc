@@ -22,12 +22,13 @@ Status ended() { return {Code::kInvalidUsage, "the communicator was ended by ano
 
 }  // namespace
 
-Result<Exchange> Exchange::open(const Shadow& shadow, int device, size_t recordBytes) {
+Result<Exchange> Exchange::open(Shadow& shadow, int device, size_t recordBytes) {
   const size_t least = recordBytes * static_cast<size_t>(shadow.nRanks());
   return Exchange(shadow, BPS_TRY(DeviceMemory::allocate(device, least, std::max(least, kMostRoom))));
 }
 
 Status Exchange::checkNccl(ncclResult_t called) const {
+  if (called == ncclInProgress) shadow_.sawInProgress();
   if (called == ncclSuccess || called == ncclInProgress) return {};
   return failure(static_cast<Code>(called), "NCCL: {}", BPS_REAL(ncclGetErrorString, called));
 }

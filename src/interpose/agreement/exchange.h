@@ -20,7 +20,7 @@ using nccl::Patience;
 class Exchange {
  public:
   // `recordBytes`: the largest that a rank will ever show.
-  static Result<Exchange> open(const Shadow& shadow, int device, size_t recordBytes);
+  static Result<Exchange> open(Shadow& shadow, int device, size_t recordBytes);
 
   // Everybody's records in rank order; all ranks give equally many bytes.
   Result<std::vector<uint8_t>> gather(std::span<const uint8_t> mine);
@@ -33,12 +33,12 @@ class Exchange {
   size_t room() const { return memory_->size(); }
 
  private:
-  Exchange(const Shadow& shadow, std::unique_ptr<DeviceMemory> memory) : shadow_(shadow), memory_(std::move(memory)) {}
+  Exchange(Shadow& shadow, std::unique_ptr<DeviceMemory> memory) : shadow_(shadow), memory_(std::move(memory)) {}
   // Until the queue is empty. `comm`: whose failure ends the wait too, or null.
   Status wait(bpsComm_t comm);
   Status checkNccl(ncclResult_t called) const;
 
-  const Shadow& shadow_;
+  Shadow& shadow_;
   std::unique_ptr<DeviceMemory> memory_;
   bool warned_ = false;
 };

@@ -1,0 +1,220 @@
+// Non-blocking communicators: what would wait says ncclInProgress, and one thread can ask and abort meanwhile.
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "src/base/format.h"
+#include "tests/interpose/harness.h"
+
+using namespace bps::test;
+
+namespace {
+
+using std::chrono::steady_clock;
+
+ncclResult_t stateOf(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+  return state;
+}
+
+// Asks until it is something else than "in progress"; the scenario's own time ends it.
+ncclResult_t outcomeOf(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) {
+    state = stateOf(comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return state;
+}
+
+ncclResult_t issue(ncclComm_t comm, const Buffer& data) {
+  return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream());
+}
+
+ncclComm_t beginComm(const Rank& self, int number = 0) {
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  auto* nccls = reinterpret_cast<ncclConfig_t*>(&config);
+  BPS_CHECK(ncclCommInitRankConfig(&comm, self.nRanks, self.id(number), self.rank, nccls) == ncclInProgress);
+  return comm;
+}
+
+ncclComm_t makeNonBlocking(const Rank& self, int number = 0) {
+  const ncclComm_t comm = beginComm(self, number);
+  BPS_NCCL(outcomeOf(comm));
+  return comm;
+}
+
+// The first call has been made, and who serves what is known.
+ncclComm_t makeSettled(const Rank& self) {
+  const ncclComm_t comm = makeNonBlocking(self);
+  const Buffer data(kLarge, 1);
+  (void)issue(comm, data);
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(static_cast<float>(self.nRanks)));
+  return comm;
+}
+
+// While the other rank has not called.
+void staysInProgress(ncclComm_t comm) {
+  for (int look = 0; look < 20; ++look) {
+    BPS_EQUAL(static_cast<int>(stateOf(comm)), static_cast<int>(ncclInProgress));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void abortSoon(ncclComm_t comm) {
+  const auto start = steady_clock::now();
+  BPS_NCCL(ncclCommAbort(comm));
+  BPS_CHECK(steady_clock::now() - start < std::chrono::seconds(2));
+  synchronize();
+}
+
+}  // namespace
+
+BPS_SCENARIO(NonBlockingCommunicatorsAreServed, 2, ) {
+  const ncclComm_t comm = beginComm(self);
+  const Buffer early(1);  // not ready: NCCL's to refuse
+  BPS_CHECK(issue(comm, early) == ncclInvalidArgument);
+  BPS_NCCL(outcomeOf(comm));
+  const Buffer large(kLarge, 1);
+  (void)issue(comm, large);
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(large.all(2));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+  const Buffer data(kSmall, 1);
+  BPS_CHECK(issue(comm, data) == ncclInProgress);
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(2));
+}
+
+// On host memory NCCL's double itself waits in the call.
+BPS_SCENARIO(AFirstCallOfANonBlockingCommunicatorDoesNotWait, 2, ) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeNonBlocking(self);
+  const Buffer data(kLarge, 1);
+  if (self.rank == 0) {
+    BPS_CHECK(issue(comm, data) == ncclInProgress);
+    staysInProgress(comm);
+    BPS_CHECK(issue(comm, data) == ncclInvalidArgument);
+    BPS_CHECK(ncclCommFinalize(comm) == ncclInvalidArgument);
+  }
+  self.meet(0);
+  if (self.rank == 1) BPS_CHECK(issue(comm, data) == ncclInProgress);
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(2));
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+}
+
+BPS_SCENARIO(AFirstGroupOfNonBlockingCommunicatorsDoesNotWait, 2, ) {
+  if (!onDevice()) return;
+  const ncclComm_t comms[] = {makeNonBlocking(self, 0), makeNonBlocking(self, 1)};
+  const Buffer first(kLarge, 1), second(kLarge, 2), small(kSmall, 3);
+  const auto group = [&] {
+    BPS_NCCL(ncclGroupStart());
+    BPS_NCCL(issue(comms[0], first));
+    BPS_NCCL(issue(comms[1], second));
+    BPS_NCCL(issue(comms[1], small));
+    BPS_CHECK(ncclGroupEnd() == ncclInProgress);
+  };
+  if (self.rank == 0) {
+    group();
+    for (const ncclComm_t comm : comms) staysInProgress(comm);
+  }
+  self.meet(0);
+  if (self.rank == 1) group();
+  for (const ncclComm_t comm : comms) BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(first.all(2) && second.all(4) && small.all(6));
+}
+
+BPS_SCENARIO(AnAbortEndsAFirstCallThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeNonBlocking(self);
+  const Buffer data(kLarge, 1);
+  if (self.rank == 0) {
+    BPS_CHECK(issue(comm, data) == ncclInProgress);
+    abortSoon(comm);
+    BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  }
+  self.meet(0);
+}
+
+// What goes wrong after the caller has left, he hears when he asks.
+BPS_SCENARIO(AFirstCallThatFailsLaterIsTold, 2, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeNonBlocking(self);
+  const Buffer data(kLarge, 1);
+  self.meet(0);
+  if (self.rank == 0) {
+    BPS_CHECK(issue(comm, data) == ncclInProgress);
+    fakeNcclFail("ncclAllGather", ncclSystemError);
+  }
+  self.meet(1);
+  if (self.rank == 1) (void)issue(comm, data);
+  if (self.rank == 0) BPS_EQUAL(static_cast<int>(outcomeOf(comm)), static_cast<int>(ncclSystemError));
+  self.meet(2);
+  abortSoon(comm);
+}
+
+BPS_SCENARIO(AFinalizeOfANonBlockingCommunicatorDoesNotWait, 2, ) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeSettled(self);
+  (void)callsOfNccl();
+  const Buffer data(kLarge, 1);
+  if (self.rank == 0) {
+    BPS_NCCL(issue(comm, data));
+    BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
+    staysInProgress(comm);
+  }
+  self.meet(0);
+  if (self.rank == 1) {
+    BPS_NCCL(issue(comm, data));
+    BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
+  }
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(2));
+  BPS_NCCL(ncclCommDestroy(comm));
+  const std::string calls = callsOfNccl();
+  BPS_CHECK(has(calls, "ncclCommFinalize") && has(calls, "ncclCommDestroy") && !has(calls, "ncclCommAbort"));
+}
+
+// As a program does that does not finalize.
+BPS_SCENARIO(ADestroyOfANonBlockingCommunicatorCompletesItsCalls, 2, ) {
+  const ncclComm_t comm = makeSettled(self);
+  const Buffer data(kLarge, 1);
+  BPS_NCCL(issue(comm, data));
+  BPS_NCCL(ncclCommDestroy(comm));
+  BPS_CHECK(data.all(2));
+}
+
+BPS_SCENARIO(AnAbortEndsAFinalizeThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeSettled(self);
+  if (self.rank == 0) {
+    const Buffer data(kLarge, 1);
+    BPS_NCCL(issue(comm, data));
+    BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
+    abortSoon(comm);
+  }
+  self.meet(0);
+}
+
+// Its calls might come back before they are in their streams.
+BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
+  self.shareMachines(2);
+  const ncclComm_t comm = makeNonBlocking(self);
+  const Buffer data(kCombined, 1);
+  (void)issue(comm, data);
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(4));
+  BPS_CHECK(!has(callsOfNccl(), "ncclReduceScatter"));
+}
