@@ -186,7 +186,7 @@ void Shadow::end(Ending how) {
     late.swap(thread_);
     // It stands in a call of CUDA's that only another communicator's end lets return: nobody could wait for it.
     if (late_ && late.joinable()) [[maybe_unused]]
-      auto* const left = new std::thread(std::move(late));
+      auto* const left = new std::thread(std::exchange(late, {}));
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
     team = std::exchange(team_, nullptr);
