@@ -7,11 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "src/base/format.h"
 #include "src/base/memory.h"
 #include "src/device/device.h"
+#include "src/device/memory/spares.h"
 
 namespace bps::cuda {
 namespace {
@@ -26,38 +28,47 @@ void preferNode(uint8_t* memory, size_t bytes, int node) {
   ::syscall(SYS_mbind, memory, bytes, kPreferred, nodes.data(), nodes.size() * kBits, 0U);
 }
 
+Spares<PinnedMemory::Region>& spares() {
+  static auto* instance = new Spares<PinnedMemory::Region>;
+  return *instance;
+}
+
 }  // namespace
 
 Result<PinnedMemory> PinnedMemory::create(const Device& device, size_t bytes) {
   bytes = roundUp(bytes, kPageBytes);
+  if (const std::optional<Region> spare = spares().take(device.ordinal(), bytes)) {
+    std::memset(spare->data, 0, bytes);
+    return PinnedMemory(device, *spare, bytes);
+  }
+  return PinnedMemory(device, BPS_TRY(pin(device, bytes)), bytes);
+}
+
+Result<PinnedMemory::Region> PinnedMemory::pin(const Device& device, size_t bytes) {
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return systemFailure(fmt::format("{} bytes of pinned memory", bytes), errno);
-  PinnedMemory memory(device, static_cast<uint8_t*>(mapped), bytes);
-  preferNode(memory.data_, bytes, device.numaNode());
+  Region region{static_cast<uint8_t*>(mapped), 0, bytes};
+  preferNode(region.data, bytes, device.numaNode());
   std::memset(mapped, 0, bytes);
   const Scope scope(device);
   const Api& api = device.api();
-  BPS_TRY(check(api, api.memHostRegister(mapped, bytes, kPortable | kDeviceMap), "cuMemHostRegister")
-              .within(fmt::format("{} bytes of pinned memory", bytes)));
-  memory.registered_ = true;
-  BPS_TRY(check(api, api.memHostGetDevicePointer(&memory.address_, mapped, 0), "cuMemHostGetDevicePointer"));
-  return memory;
+  Status pinned = check(api, api.memHostRegister(mapped, bytes, kPortable | kDeviceMap), "cuMemHostRegister");
+  if (!pinned.ok()) {
+    ::munmap(mapped, bytes);
+    return std::move(pinned).within(fmt::format("{} bytes of pinned memory", bytes));
+  }
+  Status seen = check(api, api.memHostGetDevicePointer(&region.address, mapped, 0), "cuMemHostGetDevicePointer");
+  if (seen.ok()) return region;
+  api.memHostUnregister(mapped);
+  ::munmap(mapped, bytes);
+  return seen;
 }
 
 PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : device_(other.device_),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(other.bytes_),
-      registered_(other.registered_),
-      address_(other.address_) {}
+    : device_(std::exchange(other.device_, nullptr)), region_(other.region_), bytes_(other.bytes_) {}
 
 PinnedMemory::~PinnedMemory() {
-  if (data_ == nullptr) return;
-  if (registered_) {
-    const Scope scope(*device_);
-    device_->api().memHostUnregister(data_);
-  }
-  ::munmap(data_, bytes_);
+  if (device_ != nullptr) spares().give(device_->ordinal(), region_);
 }
 
 }  // namespace bps::cuda

@@ -10,6 +10,7 @@
 //    legacy default stream waits for blocking streams and they for it, the per-thread default stream is one of them.
 //    Priorities have queues of their own.
 //  - Copies to or from memory that is neither device memory nor pinned hold up the caller, as a real driver may.
+//  - Who gives memory back waits for all that is in the device's streams.
 //  - Events, host functions, waits for a value in memory, and stream capture do what the driver's manual says. While a
 //    stream is captured in global mode, a call that the manual calls unsafe, from a thread that is not in relaxed mode,
 //    fails and ends the capture.

@@ -76,12 +76,21 @@ int hostMemory(void** memory, size_t bytes, Kind kind) {
   return kSuccess;
 }
 
+// Until all that is in the device's streams has ended, as a driver may wait that takes memory from it.
+void awaitDevice(Lock& lock, int device) {
+  const Context& context = *state().primary[static_cast<size_t>(device)];
+  std::vector<MarkPtr> marks{context.legacy.last};
+  for (const Stream* stream : context.streams) marks.push_back(stream->last);
+  for (const MarkPtr& mark : marks) state().changed.wait(lock, [&] { return mark->done; });
+}
+
 int release(uintptr_t address) {
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
   const auto found = allocations().find(address);
   if (found == allocations().end()) return kInvalidValue;
   const Kind kind = found->second.kind;
-  allocations().erase(found);
+  awaitDevice(lock, found->second.device);
+  allocations().erase(address);
   if (kind == Kind::kManaged || kind == Kind::kPinned) std::free(reinterpret_cast<void*>(address));
   return kSuccess;
 }

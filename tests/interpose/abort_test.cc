@@ -280,3 +280,21 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
   synchronize();
   self.meet(2);
 }
+
+// A driver may let who gives memory back wait for all streams of the device.
+BPS_SCENARIO(AnAbortDoesNotWaitForAnothersStream, 2, {"BPS_DEBUG", "NONE"}) {
+  const ncclComm_t stands = self.makeComm(0), ends = self.makeComm(1);
+  settle(self, stands);
+  settle(self, ends);
+  if (!onDevice()) return;
+  self.meet(0);
+  if (self.rank == 0) {
+    const Buffer data(kLarge);
+    BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, stands, stream()));
+    const auto start = std::chrono::steady_clock::now();
+    BPS_NCCL(ncclCommAbort(ends));
+    BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+    BPS_NCCL(ncclCommAbort(stands));
+  }
+  self.meet(1);
+}

@@ -153,6 +153,8 @@ BPS_SCENARIO(NobodyGathersAPartThatWasAborted, 4, {"BPS_DEBUG", "NONE"}) {
     BPS_NCCL(ncclCommAbort(comm));
     waiter.join();
   }
+  self.meet(2);
+  if (self.rank >= 2) BPS_NCCL(ncclCommAbort(comm));
 }
 
 // What fails in one of a team's own communicators all ranks hear of, also those that have no part in it.

@@ -1,12 +1,10 @@
 #include "src/device/memory/gpu_memory.h"
 
-#include <map>
 #include <optional>
-#include <vector>
 
 #include "src/base/format.h"
 #include "src/base/memory.h"
-#include "src/base/mutex.h"
+#include "src/device/memory/spares.h"
 
 namespace bps::cuda {
 namespace {
@@ -15,34 +13,16 @@ namespace {
 constexpr size_t kGpuPageBytes = 64U << 10;
 constexpr int kDmaBufFd = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 
-struct Spares {
-  Mutex mutex;
-  std::map<int, std::vector<GpuMemory::Region>> byDevice BPS_GUARDED_BY(mutex);
-};
-
-Spares& spares() {
-  static auto* instance = new Spares;
+Spares<GpuMemory::Region>& spares() {
+  static auto* instance = new Spares<GpuMemory::Region>;
   return *instance;
-}
-
-// The smallest that is large enough.
-std::optional<GpuMemory::Region> takeSpare(const Device& device, size_t bytes) {
-  MutexLock lock(spares().mutex);
-  std::vector<GpuMemory::Region>& regions = spares().byDevice[device.ordinal()];
-  auto best = regions.end();
-  for (auto region = regions.begin(); region != regions.end(); ++region)
-    if (region->bytes >= bytes && (best == regions.end() || region->bytes < best->bytes)) best = region;
-  if (best == regions.end()) return std::nullopt;
-  const GpuMemory::Region taken = *best;
-  regions.erase(best);
-  return taken;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<GpuMemory>> GpuMemory::create(const Device& device, size_t bytes) {
   bytes = roundUp(bytes, kGpuPageBytes);
-  if (const std::optional<Region> spare = takeSpare(device, bytes))
+  if (const std::optional<Region> spare = spares().take(device.ordinal(), bytes))
     return std::unique_ptr<GpuMemory>(new GpuMemory(device, *spare, bytes));
   const Scope scope(device);
   const Api& api = device.api();
@@ -58,10 +38,7 @@ GpuMemory::GpuMemory(const Device& device, const Region& region, size_t bytes)
       data_(reinterpret_cast<uint8_t*>(roundUp(region.allocation, kGpuPageBytes))),
       bytes_(bytes) {}
 
-GpuMemory::~GpuMemory() {
-  MutexLock lock(spares().mutex);
-  spares().byDevice[device_.ordinal()].push_back(region_);
-}
+GpuMemory::~GpuMemory() { spares().give(device_.ordinal(), region_); }
 
 UniqueFd GpuMemory::dmaBuf() const {
   const Api& api = device_.api();

@@ -1,8 +1,7 @@
 // GpuMemory: memory on a CUDA device that other devices of the machine may reach: it begins and ends at the borders
 // that their drivers want. The CPU may not touch it.
 //
-// It is never freed: cuMemFree waits for all work on the device, and a communicator may be aborted while a kernel there
-// waits for ever. What is given back is the next one's that is not larger.
+// It is never freed (Spares): what is given back is the next one's that is not larger.
 #pragma once
 #include <memory>
 

@@ -6,6 +6,7 @@
 
 #include "src/base/format.h"
 #include "src/device/driver.h"
+#include "src/device/memory/gpu_memory.h"
 #include "src/interpose/settings.h"
 
 namespace bps::interpose {
@@ -60,23 +61,18 @@ class CudaMemory final : public DeviceMemory {
     std::unique_ptr<CudaMemory> made(new CudaMemory(*device));
     made->own_ = BPS_TRY(cuda::OwnStream::create(*device));
     made->stream_ = made->own_->get();
+    Result<std::unique_ptr<cuda::GpuMemory>> memory = cuda::GpuMemory::create(*device, most);
+    for (; !memory.ok() && most / 2 >= least; memory = cuda::GpuMemory::create(*device, most)) most /= 2;
+    made->memory_ = BPS_TRY(std::move(memory));
+    made->data_ = made->memory_->data();
     made->size_ = most;
-    int error = api->memAlloc(&made->address_, made->size_);
-    for (; error != cuda::kSuccess && made->size_ / 2 >= least; error = api->memAlloc(&made->address_, made->size_))
-      made->size_ /= 2;
-    BPS_TRY(cuda::check(*api, error, "cuMemAlloc"));
-    made->data_ = reinterpret_cast<void*>(made->address_);
     return std::unique_ptr<DeviceMemory>(std::move(made));
   }
-  ~CudaMemory() override {
-    const cuda::Scope scope(device_);
-    if (data_ != nullptr) (void)device_.api().memFree(address_);
-  }
   Status upload(size_t offset, std::span<const uint8_t> bytes) override {
-    return copy(address_ + offset, reinterpret_cast<cuda::Address>(bytes.data()), bytes.size());
+    return copy(address() + offset, reinterpret_cast<cuda::Address>(bytes.data()), bytes.size());
   }
   Status download(size_t offset, std::span<uint8_t> bytes) override {
-    return copy(reinterpret_cast<cuda::Address>(bytes.data()), address_ + offset, bytes.size());
+    return copy(reinterpret_cast<cuda::Address>(bytes.data()), address() + offset, bytes.size());
   }
   Result<bool> idle() override { return own_->idle(); }
 
@@ -87,9 +83,11 @@ class CudaMemory final : public DeviceMemory {
     return cuda::check(device_.api(), device_.api().memcpyAsync(to, from, bytes, stream_), "cuMemcpyAsync");
   }
 
+  cuda::Address address() const { return reinterpret_cast<cuda::Address>(data_); }
+
   const cuda::Device& device_;
   std::unique_ptr<cuda::OwnStream> own_;
-  cuda::Address address_ = 0;
+  std::unique_ptr<cuda::GpuMemory> memory_;
 };
 
 }  // namespace
