@@ -10,7 +10,6 @@
 //    legacy default stream waits for blocking streams and they for it, the per-thread default stream is one of them.
 //    Priorities have queues of their own.
 //  - Copies to or from memory that is neither device memory nor pinned hold up the caller, as a real driver may.
-//  - Who gives memory back waits for all that is in the device's streams.
 //  - Events, host functions, waits for a value in memory, and stream capture do what the driver's manual says. While a
 //    stream is captured in global mode, a call that the manual calls unsafe, from a thread that is not in relaxed mode,
 //    fails and ends the capture.
@@ -23,6 +22,7 @@
 //   FAKE_CUDA_QUEUES=N            streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N
 //   FAKE_CUDA_DEPTH=N             a queue holds N operations; who puts in more is held up
 //   FAKE_CUDA_MEM_OPS=0           waits for a value in memory are not supported
+//   FAKE_CUDA_FREE_WAITS=1        who gives memory back waits for all that is in the device's streams
 //   FAKE_CUDA_PEER_MEMORY=1       device memory can be touched, so that network devices in software reach it
 //   FAKE_CUDA_SERIAL_CALLBACKS=1  host functions of all streams run one at a time
 #pragma once

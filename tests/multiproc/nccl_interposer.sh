@@ -4,7 +4,7 @@
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.." || exit 1
 preload=$(realpath "$BUILD/lib/libbps-nccl.so")
-export FAKE_NCCL_DIR=$WORK BPS_NCCL_MIN_BYTES=4K
+export FAKE_NCCL_DIR=$WORK BPS_NCCL_MIN_BYTES=4K FAKE_CUDA_FREE_WAITS=1  # as strict as a driver may be
 
 # Every rule on host memory, and on the double of CUDA's streams and devices: each in two halves, side by side, since
 # they wait most of the time.
