@@ -125,7 +125,8 @@ Status destroy(bpsComm_t comm) {
   const std::unique_ptr<bpsComm> owner(handle);
   if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
-  Status finalized = handle->communicator->finalized() ? Status() : finalize(*handle);
+  // What became of a non-blocking finalize, perhaps nobody has asked.
+  Status finalized = handle->communicator->finalized() ? handle->error.get() : finalize(*handle);
   // What NCCL has been asked for never ends where somebody is missing.
   if (handle->team != nullptr) handle->team->end(!finalized.ok() || !handle->communicator->failure().ok());
   return finalized;

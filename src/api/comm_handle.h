@@ -1,8 +1,9 @@
 // bpsComm: what a bpsComm_t points to. The communicator behind it may still be starting (non-blocking init, or inside a
 // group), be ready, or have failed to start.
 //
-// Threads: `state` and `error` are read by any thread; the rest belongs to the thread that uses the communicator. Who
-// ends the communicator frees the handle when no other thread is inside a call any more (Visit, below).
+// Threads: `state`, `end`, `visits` and `error` are for any thread; the rest belongs to the thread that uses the
+// communicator. Who ends the communicator frees the handle when no other thread is inside a call any more (Visit,
+// below).
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -313,8 +313,7 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
 }
 
 Status Communicator::finalize() {
-  if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized already"};
-  finalized_ = true;
+  if (finalized_.exchange(true)) return {Code::kInvalidUsage, "the communicator has been finalized already"};
   auto pause = std::chrono::microseconds(20);
   CallProgress& progress = *channel_->progress();
   // Ends: every call completes, or fails within BPS_TIMEOUT of a peer's death.
@@ -322,7 +321,10 @@ Status Communicator::finalize() {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
-  if (progress.lostCalls() || refused_) return failure_.get();
+  if (progress.lostCalls() || refused_) {
+    Status why = failure_.get();
+    return why.ok() ? Status(Code::kInvalidUsage, "the communicator was aborted") : std::move(why);
+  }
   if (local_ != nullptr) local_->leave();
   Status written = writeTraffic(Deadline::in(timeoutOf(env_)));
   control_->leave(Deadline::in(timeoutOf(env_)));

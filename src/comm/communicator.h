@@ -133,9 +133,9 @@ class Communicator {
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
   Tuning tuning_;  // of the next call
-  bool finalized_ = false;
-  bool refused_ = false;             // a call, after a failure: as good as lost
-  std::atomic<bool> joined_{false};  // the roster is there
+  std::atomic<bool> finalized_{false};
+  std::atomic<bool> refused_{false};  // a call, after a failure: as good as lost
+  std::atomic<bool> joined_{false};   // the roster is there
 };
 
 }  // namespace bps

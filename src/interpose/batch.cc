@@ -1,10 +1,14 @@
 #include "src/interpose/batch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <numeric>
 #include <thread>
 
 #include "src/base/guard.h"
 #include "src/base/mutex.h"
+#include "src/interpose/border.h"
 #include "src/nccl/patience.h"
 #include "src/nccl/real.h"
 
@@ -56,11 +60,15 @@ ncclResult_t Batch::issue(bool inGroup) const {
 ncclResult_t Batch::finish() const {
   ncclResult_t first = ncclSuccess;
   for (const Held& one : calls_) note(first, one.shadow->finishOnHost());
+  release();
+  return first;
+}
+
+void Batch::release() const {
   for (const auto& [op, comm] : released_) {
     const auto isGone = [comm = comm](const Held& one) { return one.call.comm == comm && one.shadow->ending(); };
-    if (std::none_of(calls_.begin(), calls_.end(), isGone)) note(first, BPS_REAL(ncclRedOpDestroy, op, comm));
+    if (std::none_of(calls_.begin(), calls_.end(), isGone)) (void)BPS_REAL(ncclRedOpDestroy, op, comm);
   }
-  return first;
 }
 
 std::vector<std::shared_ptr<Shadow>> Batch::shadows() const {
@@ -73,17 +81,19 @@ std::vector<std::shared_ptr<Shadow>> Batch::shadows() const {
 ncclResult_t Batch::settle() const {
   std::vector<std::shared_ptr<Shadow>> open = shadows();
   std::erase_if(open, [](const std::shared_ptr<Shadow>& one) { return one->settled(); });
-  // Each by a thread of its own: another process may settle them one after the other, in any order.
   std::vector<ncclResult_t> outcomes(open.size(), ncclSuccess);
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < open.size(); ++i) others.emplace_back([&, i] { outcomes[i] = open[i]->settle(); });
-  if (!open.empty()) outcomes[0] = open[0]->settle();
-  for (std::thread& other : others) other.join();
-  ncclResult_t first = ncclSuccess;
-  for (const ncclResult_t outcome : outcomes) note(first, outcome);
-  return first;
+  std::vector<std::thread> others(open.size());
+  const auto settle = [&](size_t i) { outcomes[i] = border([&] { return open[i]->settle(); }); };
+  // Each by a thread of its own, if it can be had: another process may settle them one after the other, in any order.
+  for (size_t i = 1; i < open.size(); ++i) (void)guarded([&] { others[i] = std::thread(settle, i); });
+  for (size_t i = 0; i < open.size(); ++i)
+    if (!others[i].joinable()) settle(i);
+  for (std::thread& other : others)
+    if (other.joinable()) other.join();
+  return std::accumulate(outcomes.begin(), outcomes.end(), ncclSuccess, worse);
 }
 
+// If one cannot be settled, none is carried out: a group fails as a whole, as with NCCL.
 ncclResult_t Batch::complete(ncclResult_t settled) const {
   const ncclResult_t first = settled == ncclSuccess ? issue(false) : settled;
   return worse(first, finish());
@@ -96,33 +106,64 @@ bool Batch::mayBeLeft() const {
 
 // What the caller and the thread that settles for him share.
 struct Batch::Work {
+  explicit Work(std::vector<std::shared_ptr<Shadow>> all) : shadows(std::move(all)) {}
+  const std::vector<std::shared_ptr<Shadow>> shadows;
   Mutex mutex;
   bool settled BPS_GUARDED_BY(mutex) = false;
   bool left BPS_GUARDED_BY(mutex) = false;  // by the caller: the rest is the thread's, too
   ncclResult_t outcome = ncclSuccess;       // of settling; written before `settled`
+  std::atomic<bool> done{false};            // the thread's last word
 };
 
-ncclResult_t Batch::carryOut() const {
-  const auto work = std::make_shared<Work>();
-  std::thread settler([batch = shared_from_this(), work] {
-    ncclResult_t outcome = ncclSuccess;
-    const Status kept = guarded([&] { outcome = batch->settle(); });
-    if (!kept.ok()) outcome = static_cast<ncclResult_t>(kept.code());
-    {
-      const MutexLock lock(work->mutex);
-      work->outcome = outcome;
-      work->settled = true;
-      if (!work->left) return;
-    }
-    outcome = batch->complete(outcome);
-    for (const auto& shadow : batch->shadows()) shadow->endLate(outcome);
+void Batch::work(Work& work) const {
+  const ForUs calls;
+  ncclResult_t outcome = border([&] { return settle(); });
+  {
+    const MutexLock lock(work.mutex);
+    work.outcome = outcome;
+    work.settled = true;
+    if (!work.left) return;
+  }
+  for (const auto& shadow : work.shadows) shadow->late().issue();
+  outcome = border([&] { return complete(outcome); });
+  for (const auto& shadow : work.shadows) shadow->late().end(outcome, shadow->comm());
+}
+
+// Nobody waits for a thread whose caller has left: the next one that is left joins those that are done.
+void Batch::keep(std::thread thread, std::shared_ptr<Work> work) {
+  struct Kept {
+    Mutex mutex;
+    std::vector<std::pair<std::thread, std::shared_ptr<Work>>> threads BPS_GUARDED_BY(mutex);
+  };
+  static auto* const kept = new Kept;
+  const MutexLock lock(kept->mutex);
+  std::erase_if(kept->threads, [](auto& one) {
+    const bool done = one.second->done.load(std::memory_order_acquire);
+    if (done) one.first.join();
+    return done;
   });
+  kept->threads.emplace_back(std::move(thread), std::move(work));
+}
+
+ncclResult_t Batch::carryOut() const {
+  const auto work = std::make_shared<Work>(shadows());
+  std::thread settler;
+  const Status begun = guarded([&] {
+    settler = std::thread([batch = shared_from_this(), work] {
+      batch->work(*work);
+      work->done.store(true, std::memory_order_release);
+    });
+  });
+  if (!begun.ok()) return complete(settle());
   for (nccl::Patience patience;; patience.pause()) {
     const MutexLock lock(work->mutex);
     if (work->settled) break;
     if (!mayBeLeft()) continue;
+    size_t left = 0;  // none, if all are being ended: then it does not last
+    for (const auto& shadow : work->shadows) left += shadow->late().begin() ? 1 : 0;
+    if (left == 0) continue;
     work->left = true;
-    for (const auto& shadow : shadows()) shadow->beginLate(std::exchange(settler, {}));
+    keep(std::move(settler), work);
     return ncclInProgress;
   }
   settler.join();

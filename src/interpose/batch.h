@@ -2,9 +2,10 @@
 //
 // A communicator's first ones settle who serves it, and the ranks wait for each other then. Where NCCL says that the
 // communicator is non-blocking the caller does not: he is told ncclInProgress, as NCCL would tell him, and a thread
-// does the rest. Until that has ended ncclCommGetAsyncError says so too, and then what came of it (Shadow).
+// does the rest. Until that has ended ncclCommGetAsyncError says so too, and then what came of it (Late).
 #pragma once
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void add(std::shared_ptr<Shadow> shadow, const Call& call) { calls_.push_back({std::move(shadow), call}); }
   bool uses(ncclRedOp_t op, ncclComm_t comm) const;
   // An operation made by the user that goes when the calls are out.
-  void release(ncclRedOp_t op, ncclComm_t comm) { released_.emplace_back(op, comm); }
+  void releaseLater(ncclRedOp_t op, ncclComm_t comm) { released_.emplace_back(op, comm); }
 
   // Of every call it is known whose it is.
   bool settled() const;
@@ -29,6 +30,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   ncclResult_t issue(bool inGroup) const;
   // After that: waits for what only we can wait for, and releases.
   ncclResult_t finish() const;
+  // All that is left to do when the calls are not to be carried out.
+  void release() const;
   // All of it. No group of NCCL's is open: to settle, ranks talk over the communicators.
   ncclResult_t carryOut() const;
 
@@ -41,6 +44,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   ncclResult_t settle() const;
   ncclResult_t complete(ncclResult_t settled) const;
   bool mayBeLeft() const;
+  void work(Work& work) const;
+  static void keep(std::thread thread, std::shared_ptr<Work> work);
   std::vector<std::shared_ptr<Shadow>> shadows() const;
 
   std::vector<Held> calls_;

@@ -32,7 +32,7 @@ ncclResult_t Group::end() {
 
 ncclResult_t Group::simulateEnd(ncclSimInfo_t* info) {
   if (depth_ > 0 && --depth_ == 0)
-    if (const std::shared_ptr<const Batch> batch = std::exchange(held_, nullptr)) (void)batch->finish();
+    if (const std::shared_ptr<const Batch> batch = std::exchange(held_, nullptr)) batch->release();
   return BPS_REAL(ncclGroupSimulateEnd, info);
 }
 
@@ -43,7 +43,7 @@ void Group::hold(std::shared_ptr<Shadow> shadow, const Call& call) {
 
 bool Group::holdBackDestroy(ncclRedOp_t op, ncclComm_t comm) {
   const bool used = held_ != nullptr && held_->uses(op, comm);
-  if (used) held_->release(op, comm);
+  if (used) held_->releaseLater(op, comm);
   return used;
 }
 

@@ -7,6 +7,7 @@
 #include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/interpose/agreement/device.h"
+#include "src/interpose/border.h"
 #include "src/interpose/group.h"
 #include "src/interpose/nccl/exported.h"
 #include "src/interpose/settings.h"
@@ -20,14 +21,6 @@ namespace {
 // errors, is the same as if a program had called it, but for the answer to the latter: see fromNccl().
 bool transparent() { return settings().env.disable; }
 
-// Exceptions of the standard library end here.
-template <class Body>
-ncclResult_t border(Body&& body) noexcept {
-  ncclResult_t result = ncclSuccess;
-  const Status status = guarded([&] { result = body(); });
-  return status.ok() ? result : static_cast<ncclResult_t>(status.code());
-}
-
 ncclResult_t pass(const Call& call) {
   return BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream);
 }
@@ -36,7 +29,7 @@ ncclResult_t allReduce(Call call) {
   if (call.count == 0 || capturing(call.stream)) return pass(call);
   const std::shared_ptr<Shadow> shadow = shadowOf(call.comm);
   if (shadow == nullptr || shadow->ending()) return pass(call);
-  if (shadow->late()) return ncclInvalidArgument;  // as NCCL, to who has not waited for ncclCommGetAsyncError
+  if (shadow->busy()) return ncclInvalidArgument;  // as NCCL
   if (call.op >= ncclNumOps) call.userOp = shadow->findOp(call.op);
   Group& group = Group::ofThisThread();
   if (group.open() && (!shadow->settled() || shadow->serves(call))) {
@@ -131,6 +124,8 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   return border([&] {
+    const auto shadow = transparent() ? nullptr : knownShadow(comm);
+    if (shadow != nullptr && shadow->busy()) return ncclInvalidArgument;
     const ncclResult_t made = BPS_REAL(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
     if (made == ncclSuccess && !transparent()) rememberOp(*op, scalar, {type, residence, nullptr, 0}, comm);
     return made;
@@ -140,7 +135,9 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return border([&] {
     if (!transparent()) {
-      if (const auto shadow = knownShadow(comm)) shadow->removeOp(op);
+      const auto shadow = knownShadow(comm);
+      if (shadow != nullptr) shadow->removeOp(op);
+      if (shadow != nullptr && shadow->late().releaseLater(op)) return ncclSuccess;
       if (Group::ofThisThread().holdBackDestroy(op, comm)) return ncclSuccess;
     }
     return BPS_REAL(ncclRedOpDestroy, op, comm);
@@ -150,18 +147,20 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return border([&] {
     const auto shadow = transparent() ? nullptr : knownShadow(comm);
-    if (shadow != nullptr && shadow->late()) return ncclInvalidArgument;
-    // Where NCCL does not wait, ours ends beside its part.
-    const ncclResult_t begun = shadow != nullptr ? shadow->finalize() : ncclSuccess;
-    const ncclResult_t drained = begun == ncclInProgress ? ncclSuccess : begun;
+    if (shadow != nullptr && shadow->busy()) return ncclInvalidArgument;
+    const ncclResult_t ours = shadow != nullptr ? shadow->finalize() : ncclSuccess;
     // What has failed cannot be finalized, only ended; and for NCCL a communicator that was aborted is gone.
-    return drained != ncclSuccess ? drained : BPS_REAL(ncclCommFinalize, comm);
+    if (ours != ncclSuccess && ours != ncclInProgress) return ours;
+    const ForUs call;
+    return worse(ours, BPS_REAL(ncclCommFinalize, comm));
   });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return border([&] {
-    const bool ended = transparent() || endShadow(comm, Shadow::Ending::kDestroy);
+    const auto shadow = transparent() ? nullptr : knownShadow(comm);
+    if (shadow != nullptr && shadow->late().underWay()) return ncclInvalidArgument;
+    const bool ended = shadow == nullptr || endShadow(comm, Shadow::Ending::kDestroy);
     return ended ? BPS_REAL(ncclCommDestroy, comm) : ncclInvalidUsage;
   });
 }
@@ -192,10 +191,10 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const void* caller = __builtin_return_address(0);
   return border([&] {
+    // Ours first: what we then ask NCCL for, it tells of.
+    const ncclResult_t ours = transparent() || ForUs::here() || fromNccl(caller) ? ncclSuccess : ourError(comm);
     const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, comm, result);
-    if (transparent() || asked != ncclSuccess || *result != ncclSuccess) return asked;
-    const ncclResult_t ours = ourError(comm);
-    if (ours != ncclSuccess && !fromNccl(caller)) *result = ours;
+    if (asked == ncclSuccess) *result = worse(*result, ours);
     return asked;
   });
 }

@@ -10,12 +10,14 @@
 #include "src/base/log.h"
 #include "src/interpose/agreement/agreement.h"
 #include "src/interpose/agreement/device.h"
+#include "src/interpose/border.h"
 #include "src/nccl/patience.h"
 
 namespace bps::interpose {
 Shadow::~Shadow() { end(Ending::kAbort); }
 
 ncclResult_t Shadow::settle() {
+  const ForUs calls;
   {
     const MutexLock lock(mutex_);
     if (ending()) return ncclInvalidUsage;
@@ -110,36 +112,12 @@ std::optional<UserOp> Shadow::findOp(ncclRedOp_t op) const {
   return found == ops_.end() ? std::nullopt : std::optional<UserOp>(found->second);
 }
 
-void Shadow::beginLate(std::thread thread) {
-  const MutexLock lock(mutex_);
-  late_ = true;
-  if (thread.joinable()) thread_.swap(thread);
-  if (thread.joinable()) thread.join();  // an earlier one, which has ended
-}
-
-void Shadow::endLate(ncclResult_t outcome) {
-  {
-    const MutexLock lock(mutex_);
-    late_ = false;
-    // What NCCL is under way with, it says itself.
-    if (lateOutcome_ == ncclSuccess && outcome != ncclInProgress) lateOutcome_ = outcome;
-  }
-  left_.notifyAll();
-}
-
-bool Shadow::late() {
-  const MutexLock lock(mutex_);
-  return late_;
-}
-
-// A non-blocking communicator has no team.
 ncclResult_t Shadow::finalize() {
-  if (!nonBlocking()) return drain();
+  if (const ncclResult_t late = late_.state(); late != ncclSuccess) return late;
+  if (!nonBlocking() || team() != nullptr) return drain();
   const MutexLock lock(mutex_);
-  if (lateOutcome_ != ncclSuccess) return lateOutcome_;
-  if (served_ == nullptr) return ncclSuccess;
   finalized_ = true;
-  return ncclOf(bpsCommFinalize(served_));
+  return served_ != nullptr ? ncclOf(bpsCommFinalize(served_)) : ncclSuccess;
 }
 
 ncclResult_t Shadow::drain() {
@@ -166,11 +144,14 @@ ncclResult_t Shadow::drain() {
 
 // What has failed, or fails now, does not end by itself any more, neither on the device nor on the network.
 bool Shadow::complete() {
-  if (!settled()) return true;
-  ncclResult_t failed = error();
-  if (failed == ncclSuccess && !finalized_) failed = finalize();
-  for (nccl::Patience patience; failed == ncclInProgress && !ending(); patience.pause()) failed = error();
-  return failed == ncclSuccess;
+  const auto awaited = [this] {
+    ncclResult_t state = error();
+    for (nccl::Patience patience; state == ncclInProgress && !ending(); patience.pause()) state = error();
+    return state;
+  };
+  ncclResult_t outcome = awaited();
+  if (outcome == ncclSuccess && !finalized_) outcome = finalize();
+  return (outcome == ncclInProgress ? awaited() : outcome) == ncclSuccess;
 }
 
 void Shadow::end(Ending how) {
@@ -178,22 +159,17 @@ void Shadow::end(Ending how) {
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
   std::shared_ptr<Team> team;
-  std::thread late;
+  const auto patience = std::chrono::steady_clock::now() + nccl::kLeaving;
+  late_.close(patience);
   {
     const MutexLock lock(mutex_);
-    const auto patience = std::chrono::steady_clock::now() + nccl::kLeaving;
-    while ((settling_ || late_) && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
-    late.swap(thread_);
-    // It stands in a call of CUDA's that only another communicator's end lets return: nobody could wait for it.
-    if (late_ && late.joinable()) [[maybe_unused]]
-      auto* const left = new std::thread(std::exchange(late, {}));
+    while (settling_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
     team = std::exchange(team_, nullptr);
     // The others hear of an abort before the team ends.
     if (comm != nullptr && how == Ending::kAbort) (void)bpsCommRevoke(comm, 0);
   }
-  if (late.joinable()) late.join();
   leastBytes_.store(kNever, std::memory_order_relaxed);
   if (team != nullptr) team->end(how == Ending::kAbort);
   if (comm != nullptr) {
@@ -204,10 +180,10 @@ void Shadow::end(Ending how) {
 }
 
 ncclResult_t Shadow::error() {
+  if (const ncclResult_t late = late_.state(); late != ncclSuccess) return late;
   const std::shared_ptr<Team> team = this->team();
   const ncclResult_t ofTeam = team != nullptr ? team->error() : ncclSuccess;
   const MutexLock lock(mutex_);
-  if (late_ || lateOutcome_ != ncclSuccess) return late_ ? ncclInProgress : lateOutcome_;
   bpsResult_t whole = bpsSuccess;
   if (served_ == nullptr || bpsCommGetAsyncError(served_, &whole) != bpsSuccess) return ncclSuccess;
   // Who owns other parts is joined with this rank in the communicator of all, and hears of it there.

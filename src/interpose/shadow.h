@@ -11,12 +11,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "bps/bps.h"
 #include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/interpose/agreement/card.h"
+#include "src/interpose/late.h"
 #include "src/nccl/call.h"
 #include "src/nccl/team.h"
 
@@ -64,10 +64,10 @@ class Shadow {
   // NCCL said that it is under way with something that it would wait for on a blocking communicator.
   void sawInProgress() { nonBlocking_.store(true, std::memory_order_relaxed); }
   bool nonBlocking() const { return nonBlocking_.load(std::memory_order_relaxed); }
-  // A thread carries out calls of which the caller was told that they are in progress.
-  void beginLate(std::thread thread = {});  // which end() joins
-  void endLate(ncclResult_t outcome);
-  bool late();
+  // Of a non-blocking communicator: the calls that are carried out without the caller.
+  Late& late() { return late_; }
+  // Is to be waited for by asking ncclCommGetAsyncError before it is used again.
+  bool busy() { return late_.underWay() || (nonBlocking() && finalized_); }
 
   // Waits for our calls, as ncclCommFinalize does for NCCL's; or begins to, if non-blocking: ncclInProgress, and
   // error() says when it is done.
@@ -103,16 +103,14 @@ class Shadow {
   std::map<int, UserOp> ops_;
   std::atomic<bool> settled_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};
   std::atomic<size_t> leastBytes_{kNever};
+  Late late_;
   Mutex mutex_;  // never held while NCCL is called, or a call of ours is issued
   bpsComm_t served_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
   std::shared_ptr<Team> team_ BPS_GUARDED_BY(mutex_);
   bool settling_ BPS_GUARDED_BY(mutex_) = false;
-  bool late_ BPS_GUARDED_BY(mutex_) = false;
-  std::thread thread_ BPS_GUARDED_BY(mutex_);
-  ncclResult_t lateOutcome_ BPS_GUARDED_BY(mutex_) = ncclSuccess;  // the first that was none
-  CondVar left_;                                                   // settling_ or late_ has ended
-  Path ours_, byTeams_, theirs_;                                   // the second are part of the first
+  CondVar left_;                  // settling_ has ended
+  Path ours_, byTeams_, theirs_;  // the second are part of the first
 };
 
 }  // namespace bps::interpose

@@ -8,7 +8,7 @@
 // order of their stream; without, before they return.
 //
 // Ranks meet in a file of the directory FAKE_NCCL_DIR. Communicators are on the CUDA device FAKE_NCCL_DEVICE, 0 unless
-// set.
+// set. With FAKE_NCCL_PROMPT_FINALIZE a finalize has ended when it returns, also of non-blocking communicators.
 #pragma once
 
 extern "C" {

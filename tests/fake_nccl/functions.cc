@@ -159,7 +159,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {
   if (const int failure = record("ncclCommFinalize")) return static_cast<ncclResult_t>(failure);
-  if (comm->blocking) return ncclSuccess;
+  if (comm->blocking || std::getenv("FAKE_NCCL_PROMPT_FINALIZE") != nullptr) return ncclSuccess;
   comm->busyLooks = 2;
   return ncclInProgress;
 }

@@ -282,7 +282,7 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
 }
 
 // A driver may let who gives memory back wait for all streams of the device.
-BPS_SCENARIO(AnAbortDoesNotWaitForAnothersStream, 2, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AnAbortDoesNotWaitForAnothersStream, 2, {"FAKE_CUDA_FREE_WAITS", "1"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t stands = self.makeComm(0), ends = self.makeComm(1);
   settle(self, stands);
   settle(self, ends);

@@ -105,7 +105,7 @@ BPS_SCENARIO(AFirstCallOfANonBlockingCommunicatorDoesNotWait, 2, ) {
     BPS_CHECK(ncclCommFinalize(comm) == ncclInvalidArgument);
   }
   self.meet(0);
-  if (self.rank == 1) BPS_CHECK(issue(comm, data) == ncclInProgress);
+  if (self.rank == 1) (void)issue(comm, data);  // has nobody to wait for
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(2));
@@ -121,27 +121,69 @@ BPS_SCENARIO(AFirstGroupOfNonBlockingCommunicatorsDoesNotWait, 2, ) {
     BPS_NCCL(issue(comms[0], first));
     BPS_NCCL(issue(comms[1], second));
     BPS_NCCL(issue(comms[1], small));
-    BPS_CHECK(ncclGroupEnd() == ncclInProgress);
+    return ncclGroupEnd();
   };
   if (self.rank == 0) {
-    group();
+    BPS_CHECK(group() == ncclInProgress);
     for (const ncclComm_t comm : comms) staysInProgress(comm);
   }
   self.meet(0);
-  if (self.rank == 1) group();
+  if (self.rank == 1) (void)group();
   for (const ncclComm_t comm : comms) BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(first.all(2) && second.all(4) && small.all(6));
 }
 
+// A program frees its operation when the call has returned, though NCCL has not had it yet.
+BPS_SCENARIO(AnOperationIsKeptForAFirstCallThatIsInProgress, 2, ) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeNonBlocking(self);
+  const Buffer data(kSmall, 1);
+  float factor = 3;
+  ncclRedOp_t op = ncclSum;
+  BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
+  if (self.rank == 1) self.meet(0);
+  (void)ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, op, comm, stream());
+  if (self.rank == 0) {
+    BPS_CHECK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm) ==
+              ncclInvalidArgument);
+    BPS_NCCL(ncclRedOpDestroy(op, comm));
+    self.meet(0);
+  }
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(6));
+  if (self.rank == 0) BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:8 ncclRedOpDestroy "));
+}
+
 BPS_SCENARIO(AnAbortEndsAFirstCallThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
-  const Buffer data(kLarge, 1);
+  const Buffer data(kSmall, 1);
   if (self.rank == 0) {
     BPS_CHECK(issue(comm, data) == ncclInProgress);
+    BPS_CHECK(ncclCommDestroy(comm) == ncclInvalidArgument);
     abortSoon(comm);
-    BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+    (void)callsOfNccl();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    BPS_EQUAL(callsOfNccl(), "");  // the communicator is no more
+  }
+  self.meet(0);
+}
+
+// Each for itself, however long the others' first calls wait.
+BPS_SCENARIO(AbortsEndAFirstGroupThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  ncclComm_t comms[6];
+  for (int i = 0; i < 6; ++i) comms[i] = makeNonBlocking(self, i);
+  const Buffer data(kLarge, 1);
+  if (self.rank == 0) {
+    BPS_NCCL(ncclGroupStart());
+    for (const ncclComm_t comm : comms) BPS_NCCL(issue(comm, data));
+    BPS_CHECK(ncclGroupEnd() == ncclInProgress);
+    const auto start = steady_clock::now();
+    for (const ncclComm_t comm : comms) abortSoon(comm);
+    BPS_CHECK(steady_clock::now() - start < std::chrono::seconds(1));
   }
   self.meet(0);
 }
@@ -184,6 +226,25 @@ BPS_SCENARIO(AFinalizeOfANonBlockingCommunicatorDoesNotWait, 2, ) {
   BPS_NCCL(ncclCommDestroy(comm));
   const std::string calls = callsOfNccl();
   BPS_CHECK(has(calls, "ncclCommFinalize") && has(calls, "ncclCommDestroy") && !has(calls, "ncclCommAbort"));
+}
+
+// NCCL may have nothing left to do.
+BPS_SCENARIO(AFinalizeThatNcclHasDoneIsStillInProgress, 2, {"FAKE_NCCL_PROMPT_FINALIZE", "1"}) {
+  if (!onDevice()) return;
+  const ncclComm_t comm = makeSettled(self);
+  const Buffer data(kLarge, 1);
+  if (self.rank == 1) self.meet(0);
+  BPS_NCCL(issue(comm, data));
+  BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
+  BPS_CHECK(issue(comm, data) == ncclInvalidArgument);
+  if (self.rank == 0) {
+    staysInProgress(comm);
+    self.meet(0);
+  }
+  BPS_NCCL(outcomeOf(comm));
+  synchronize();
+  BPS_CHECK(data.all(2));
+  BPS_NCCL(ncclCommDestroy(comm));
 }
 
 // As a program does that does not finalize.

@@ -167,7 +167,7 @@ BPS_SCENARIO(ErrorsOfATeamAreTheCommunicators, 4, {"BPS_DEBUG", "NONE"}) {
     self.meet(ofNccl ? 0 : 2);
     const Buffer data(kCombined);
     if (ofNccl) {
-      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError, 2);  // the program's own comes first
+      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // of the team
     } else {
       if (self.rank == 0) failCopy();  // of the part that this rank owns
       (void)ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream());

@@ -16,13 +16,15 @@ namespace bps::cuda {
 template <class Region>
 class Spares {
  public:
-  // The smallest that is large enough, if there is one.
+  // The smallest that is large enough and not more than twice as large, if there is one.
   std::optional<Region> take(int device, size_t bytes) {
     const MutexLock lock(mutex_);
     std::vector<Region>& regions = byDevice_[device];
     auto best = regions.end();
     for (auto region = regions.begin(); region != regions.end(); ++region)
-      if (region->bytes >= bytes && (best == regions.end() || region->bytes < best->bytes)) best = region;
+      if (region->bytes >= bytes && region->bytes / 2 <= bytes &&
+          (best == regions.end() || region->bytes < best->bytes))
+        best = region;
     if (best == regions.end()) return std::nullopt;
     const Region taken = *best;
     regions.erase(best);

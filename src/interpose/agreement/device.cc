@@ -68,6 +68,11 @@ class CudaMemory final : public DeviceMemory {
     made->size_ = most;
     return std::unique_ptr<DeviceMemory>(std::move(made));
   }
+  // Memory that NCCL or a copy may still touch is left to it.
+  ~CudaMemory() override {
+    if (Result<bool> done = own_ != nullptr ? own_->idle() : true; !done.ok() || !std::move(done).value())
+      static_cast<void>(memory_.release());
+  }
   Status upload(size_t offset, std::span<const uint8_t> bytes) override {
     return copy(address() + offset, reinterpret_cast<cuda::Address>(bytes.data()), bytes.size());
   }
