@@ -107,7 +107,8 @@ Status finalize(const bpsComm& handle) {
 
 // Works on a thread of its own, which who ends the communicator waits for.
 Status finalizeLater(bpsComm& handle) {
-  if (handle.end.exchange(bpsComm::End::kUnderWay) != bpsComm::End::kNotAsked)
+  auto before = bpsComm::End::kNotAsked;
+  if (!handle.end.compare_exchange_strong(before, bpsComm::End::kUnderWay))
     return {Code::kInvalidUsage, "the communicator has been finalized already"};
   const auto done = [&handle](Status outcome) {
     if (!outcome.ok()) handle.error.set(outcome);

@@ -8,6 +8,7 @@
 
 #include "src/base/guard.h"
 #include "src/base/mutex.h"
+#include "src/interpose/agreement/device.h"
 #include "src/interpose/border.h"
 #include "src/nccl/patience.h"
 #include "src/nccl/real.h"
@@ -36,12 +37,18 @@ bool Batch::settled() const {
   return std::all_of(calls_.begin(), calls_.end(), [](const Held& one) { return one.shadow->settled(); });
 }
 
-ncclResult_t Batch::issue(bool inGroup) const {
+ncclResult_t Batch::issue(By by) const {
   ncclResult_t first = ncclSuccess;
+  std::unique_ptr<OnDevice> on;
   bool passing = false;  // in a group, if there is more than one
   for (const auto& [shadow, call] : calls_) {
+    if (by == By::kThread) {  // which has no device of the caller's
+      on.reset();
+      if (Result<OnDevice> entered = OnDevice::enter(shadow->device()); entered.ok())
+        on = std::make_unique<OnDevice>(std::move(entered).value());
+    }
     if (shadow->serves(call)) {
-      note(first, inGroup ? shadow->issueInGroup(call) : shadow->issue(call));
+      note(first, by == By::kCallerInGroup || passing ? shadow->issueInGroup(call) : shadow->issue(call));
       continue;
     }
     if (shadow->ending()) {  // another thread has aborted it meanwhile, and the handle may be gone
@@ -94,8 +101,8 @@ ncclResult_t Batch::settle() const {
 }
 
 // If one cannot be settled, none is carried out: a group fails as a whole, as with NCCL.
-ncclResult_t Batch::complete(ncclResult_t settled) const {
-  const ncclResult_t first = settled == ncclSuccess ? issue(false) : settled;
+ncclResult_t Batch::complete(ncclResult_t settled, By by) const {
+  const ncclResult_t first = settled == ncclSuccess ? issue(by) : settled;
   return worse(first, finish());
 }
 
@@ -125,49 +132,42 @@ void Batch::work(Work& work) const {
     if (!work.left) return;
   }
   for (const auto& shadow : work.shadows) shadow->late().issue();
-  outcome = border([&] { return complete(outcome); });
+  outcome = border([&] { return complete(outcome, By::kThread); });
   for (const auto& shadow : work.shadows) shadow->late().end(outcome, shadow->comm());
 }
 
-// Nobody waits for a thread whose caller has left: the next one that is left joins those that are done.
-void Batch::keep(std::thread thread, std::shared_ptr<Work> work) {
-  struct Kept {
+// Nobody waits for the thread: the next one that is started joins those that are done.
+void Batch::start(const std::shared_ptr<Work>& work) const {
+  struct Started {
     Mutex mutex;
     std::vector<std::pair<std::thread, std::shared_ptr<Work>>> threads BPS_GUARDED_BY(mutex);
   };
-  static auto* const kept = new Kept;
-  const MutexLock lock(kept->mutex);
-  std::erase_if(kept->threads, [](auto& one) {
+  static auto* const started = new Started;
+  const MutexLock lock(started->mutex);
+  std::erase_if(started->threads, [](auto& one) {
     const bool done = one.second->done.load(std::memory_order_acquire);
     if (done) one.first.join();
     return done;
   });
-  kept->threads.emplace_back(std::move(thread), std::move(work));
+  started->threads.reserve(started->threads.size() + 1);
+  std::thread thread([batch = shared_from_this(), work] {
+    batch->work(*work);
+    work->done.store(true, std::memory_order_release);
+  });
+  started->threads.emplace_back(std::move(thread), work);
 }
 
 ncclResult_t Batch::carryOut() const {
   const auto work = std::make_shared<Work>(shadows());
-  std::thread settler;
-  const Status begun = guarded([&] {
-    settler = std::thread([batch = shared_from_this(), work] {
-      batch->work(*work);
-      work->done.store(true, std::memory_order_release);
-    });
-  });
-  if (!begun.ok()) return complete(settle());
+  if (!guarded([&] { start(work); }).ok()) return complete(settle(), By::kCaller);
   for (nccl::Patience patience;; patience.pause()) {
     const MutexLock lock(work->mutex);
     if (work->settled) break;
     if (!mayBeLeft()) continue;
-    size_t left = 0;  // none, if all are being ended: then it does not last
-    for (const auto& shadow : work->shadows) left += shadow->late().begin() ? 1 : 0;
-    if (left == 0) continue;
-    work->left = true;
-    keep(std::move(settler), work);
-    return ncclInProgress;
+    for (const auto& shadow : work->shadows) work->left = shadow->late().begin() || work->left;
+    if (work->left) return ncclInProgress;  // else all are being ended, and it does not last
   }
-  settler.join();
-  return complete(work->outcome);
+  return complete(work->outcome, By::kCaller);
 }
 
 }  // namespace bps::interpose

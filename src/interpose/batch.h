@@ -26,8 +26,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Of every call it is known whose it is.
   bool settled() const;
-  // Gives them to bps and to NCCL; only when settled. `inGroup`: a group of NCCL's is open. Does not wait.
-  ncclResult_t issue(bool inGroup) const;
+  // By whom calls are given out: the caller, who has a group of NCCL's open or none, or a thread in his place.
+  enum class By { kCallerInGroup, kCaller, kThread };
+  // Gives them to bps and to NCCL; only when settled. Does not wait.
+  ncclResult_t issue(By by) const;
   // After that: waits for what only we can wait for, and releases.
   ncclResult_t finish() const;
   // All that is left to do when the calls are not to be carried out.
@@ -42,10 +44,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
   };
   struct Work;
   ncclResult_t settle() const;
-  ncclResult_t complete(ncclResult_t settled) const;
+  ncclResult_t complete(ncclResult_t settled, By by) const;
   bool mayBeLeft() const;
   void work(Work& work) const;
-  static void keep(std::thread thread, std::shared_ptr<Work> work);
+  void start(const std::shared_ptr<Work>& work) const;
   std::vector<std::shared_ptr<Shadow>> shadows() const;
 
   std::vector<Held> calls_;

@@ -25,7 +25,7 @@ ncclResult_t Group::end() {
   }
   // Ours come first, as NCCL puts collectives before sends and receives: which of those a group holds may differ from
   // rank to rank, so it must not decide anything.
-  ncclResult_t first = batch->issue(true);
+  ncclResult_t first = batch->issue(Batch::By::kCallerInGroup);
   first = worse(first, BPS_REAL(ncclGroupEnd));
   return worse(first, batch->finish());
 }

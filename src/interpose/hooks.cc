@@ -192,7 +192,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const void* caller = __builtin_return_address(0);
   return border([&] {
     // Ours first: what we then ask NCCL for, it tells of.
-    const ncclResult_t ours = transparent() || ForUs::here() || fromNccl(caller) ? ncclSuccess : ourError(comm);
+    ncclResult_t ours = transparent() || ForUs::here() ? ncclSuccess : ourError(comm);
+    if (ours != ncclSuccess && fromNccl(caller)) ours = ncclSuccess;
     const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, comm, result);
     if (asked == ncclSuccess) *result = worse(*result, ours);
     return asked;
@@ -203,7 +204,8 @@ const char* ncclGetLastError(ncclComm_t comm) {
   thread_local std::string text;
   const bps::Status kept = bps::guarded([&] {
     text.clear();
-    if (transparent() || comm == nullptr || ourError(comm) == ncclSuccess) return;
+    if (transparent() || comm == nullptr) return;
+    if (const ncclResult_t ours = ourError(comm); ours == ncclSuccess || ours == ncclInProgress) return;
     if (const auto shadow = knownShadow(comm)) text = shadow->lastError();
   });
   return kept.ok() && !text.empty() ? text.c_str() : BPS_REAL(ncclGetLastError, comm);

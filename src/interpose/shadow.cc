@@ -33,6 +33,7 @@ ncclResult_t Shadow::settle() {
   {
     const MutexLock lock(mutex_);
     settling_ = false;
+    device_ = terms.device;
     served_ = terms.served;
     team_ = std::move(terms.team);
     if (served_ != nullptr && buffersOnHost() && bpsHostStreamCreate(&hostStream_) != bpsSuccess) hostStream_ = nullptr;
@@ -159,16 +160,23 @@ void Shadow::end(Ending how) {
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
   std::shared_ptr<Team> team;
+  // The others hear of an abort before what waits for them has ended, and before the team ends.
+  const auto tell = [&]() BPS_REQUIRES(mutex_) {
+    if (served_ != nullptr && how == Ending::kAbort) (void)bpsCommRevoke(served_, 0);
+  };
+  {
+    const MutexLock lock(mutex_);
+    tell();
+  }
   const auto patience = std::chrono::steady_clock::now() + nccl::kLeaving;
   late_.close(patience);
   {
     const MutexLock lock(mutex_);
     while (settling_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
+    tell();
     comm = std::exchange(served_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
     team = std::exchange(team_, nullptr);
-    // The others hear of an abort before the team ends.
-    if (comm != nullptr && how == Ending::kAbort) (void)bpsCommRevoke(comm, 0);
   }
   leastBytes_.store(kNever, std::memory_order_relaxed);
   if (team != nullptr) team->end(how == Ending::kAbort);

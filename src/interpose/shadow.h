@@ -30,6 +30,7 @@ using nccl::UserOp;
 // What all ranks have settled.
 struct Terms {
   size_t leastBytes = kNever;  // calls of at least this size are ours
+  int device = 0;              // NCCL's, of this rank
   bpsComm_t served = nullptr;  // with leastBytes < kNever
   std::shared_ptr<Team> team;  // null: bps does what is to be done inside machines
 };
@@ -48,6 +49,7 @@ class Shadow {
   bool settled() const { return settled_.load(std::memory_order_acquire); }
   // The communicator's first call: decides with the other ranks; blocks until they come, like NCCL's first call.
   ncclResult_t settle();
+  int device() const { return device_; }
   // Ours, or NCCL's? Only when settled.
   bool serves(const Call& call) const;
   // Gives it to bps. Does not wait.
@@ -101,6 +103,7 @@ class Shadow {
   const ncclComm_t comm_;
   const int rank_, nRanks_;
   std::map<int, UserOp> ops_;
+  std::atomic<int> device_{0};  // once settled
   std::atomic<bool> settled_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};
   std::atomic<size_t> leastBytes_{kNever};
   Late late_;

@@ -35,8 +35,15 @@ std::vector<std::shared_ptr<Shadow>> leftOver() {
   std::vector<std::shared_ptr<Shadow>> left;
   const MutexLock lock(table().mutex);
   for (const auto& [comm, shadow] : table().shadows)
-    if (shadow->settled() && !shadow->ending()) left.push_back(shadow);
+    if ((shadow->settled() || shadow->late().underWay()) && !shadow->ending()) left.push_back(shadow);
   return left;
+}
+
+void leave(Shadow& shadow) {
+  // A first call that others have not joined yet may never end.
+  if (!shadow.settled()) return shadow.end(Shadow::Ending::kAbort);
+  logInfo(Subsystem::kColl, "at exit: {}", shadow.summary());
+  (void)shadow.complete();
 }
 
 // Many programs end without destroying their communicators. The other ranks may still be in the last call, so ours are
@@ -53,10 +60,7 @@ void leaveAtExit() {
   auto* progress = new Progress;
   const Status started = guarded([&] {
     [[maybe_unused]] auto* const leaver = new std::thread([left, progress] {
-      for (const auto& shadow : left) {
-        logInfo(Subsystem::kColl, "at exit: {}", shadow->summary());
-        (void)shadow->complete();
-      }
+      for (const auto& shadow : left) leave(*shadow);
       {
         const MutexLock lock(progress->mutex);
         progress->done = true;

@@ -91,6 +91,8 @@ TEST_F(NonBlocking, FinalizeIsPolled) {
   callBy(1, streams[1]);
   EXPECT_EQ(bpsCommFinalize(comms_[1]), bpsInProgress);
   for (const bpsComm_t comm : comms_) EXPECT_EQ(outcomeOf(comm), bpsSuccess);
+  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInvalidUsage);
+  EXPECT_EQ(stateOf(comms_[0]), bpsSuccess);
   for (const float value : values_) EXPECT_EQ(value, 3);
   for (const bpsComm_t comm : comms_) EXPECT_EQ(bpsCommDestroy(comm), bpsSuccess);
   for (const bpsHostStream_t stream : streams) EXPECT_EQ(bpsHostStreamDestroy(stream), bpsSuccess);

@@ -48,10 +48,12 @@ float* alias(void* pointer) { return static_cast<float*>(ofDouble<decltype(fakeC
 
 }  // namespace
 
-uint64_t copiedBytes() {
+uint64_t callsOfCuda(const char* function) {
   const auto calls = ofDouble<decltype(fakeCudaCalls)>("fakeCudaCalls");
-  return calls != nullptr ? calls("copied bytes") : 0;
+  return calls != nullptr ? calls(function) : 0;
 }
+
+uint64_t copiedBytes() { return callsOfCuda("copied bytes"); }
 
 void copyRate(double bytesPerSecond) {
   if (const auto set = ofDouble<decltype(fakeCudaCopyRate)>("fakeCudaCopyRate")) set(bytesPerSecond);

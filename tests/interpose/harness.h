@@ -62,8 +62,9 @@ cudaStream_t stream();
 cudaStream_t newStream();
 void synchronize(cudaStream_t which = stream());
 
-// Of the CUDA double, see fake_cuda.h: what it has copied so far; how fast it copies from now on; a call that fails. On
-// the host: 0, and nothing.
+// Of the CUDA double, see fake_cuda.h: how often a function was called; what it has copied so far; how fast it copies
+// from now on; a call that fails. On the host: 0, and nothing.
+uint64_t callsOfCuda(const char* function);
 uint64_t copiedBytes();
 void copyRate(double bytesPerSecond);
 void failCuda(const char* function, unsigned after, int error);

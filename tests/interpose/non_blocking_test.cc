@@ -1,5 +1,8 @@
 // Non-blocking communicators: what would wait says ncclInProgress, and one thread can ask and abort meanwhile.
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -278,4 +281,23 @@ BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
   synchronize();
   BPS_CHECK(data.all(4));
   BPS_CHECK(!has(callsOfNccl(), "ncclReduceScatter"));
+}
+
+// Its thread does not go on calling while the process ends.
+BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  const auto look = [] {  // after what ours does at the end
+    const uint64_t before = callsOfCuda("cuStreamQuery");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (callsOfCuda("cuStreamQuery") != before) ::_exit(1);
+  };
+  BPS_CHECK(std::atexit(look) == 0);
+  const ncclComm_t comm = makeNonBlocking(self);
+  const auto* data = new Buffer(kLarge, 1);  // left: who frees it would wait for NCCL
+  if (self.rank == 0) {
+    BPS_CHECK(issue(comm, *data) == ncclInProgress);
+    ++self.page->arrived[0];
+    std::exit(0);
+  }
+  self.meet(0);
 }

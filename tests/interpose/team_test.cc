@@ -172,6 +172,20 @@ BPS_SCENARIO(ARootedMachineReducesToItsRoot, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu ni
   BPS_EQUAL(copiedBytes() - before, self.rank % 2 == 1 ? 2 * kCombined * sizeof(float) : 0);
 }
 
+// The team's part must not be taken for one of the group that carries what is NCCL's.
+BPS_SCENARIO(ATeamsFirstCallsMayBeAGroup, 4, ) {
+  self.shareMachines(2);
+  const ncclComm_t comm = self.makeComm();
+  const Buffer small(kSmall, 1), large(kCombined, 1);
+  BPS_NCCL(ncclGroupStart());
+  for (const Buffer* data : {&small, &large})
+    BPS_NCCL(ncclAllReduce(data->data(), data->data(), data->size(), ncclFloat32, ncclSum, comm, stream()));
+  BPS_NCCL(ncclGroupEnd());
+  synchronize();
+  BPS_CHECK(small.all(4) && large.all(4));
+  BPS_EQUAL(has(callsOfNccl(), "ncclReduceScatter"), onDevice());
+}
+
 // Streams of other communicators would stand with one that stands at a failed part.
 BPS_SCENARIO(StreamsThatWaitInHostFunctionsHaveNoTeams, 4, {"FAKE_CUDA_MEM_OPS", "0"}, {"BPS_DEBUG", "NONE"}) {
   self.shareMachines(2);

@@ -134,6 +134,7 @@ Result<ncclComm_t> splitNccl(Exchange& exchange, const Shadow& shadow, const ncc
   if (asked != ncclInProgress)
     return failure(static_cast<Code>(asked), "ncclCommSplit: {}", BPS_REAL(ncclGetErrorString, asked));
   // Its calls might return before they are in their streams, as those of the communicator that it comes from.
+  exchange.sawInProgress();
   BPS_TRY(exchange.settled());
   if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
   return Status(Code::kInvalidUsage, "the communicator is non-blocking");
@@ -273,6 +274,7 @@ Result<Terms> agree(Shadow& shadow) {
   const std::vector<Card> cards = BPS_TRY(showCards(exchange, shadow, device));
   Conclusion what = conclude(cards);
   Terms terms;
+  terms.device = device;
   std::string notTeamed;  // why
   if (what.join) {
     Joined joined;
@@ -291,6 +293,7 @@ Result<Terms> agree(Shadow& shadow) {
         if (terms.team != nullptr) terms.team->end(false);
         (void)bpsCommDestroy(joined.release());
         terms = Terms();
+        terms.device = device;
       }
     } else {
       what.reason = why;

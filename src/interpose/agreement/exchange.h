@@ -29,6 +29,7 @@ class Exchange {
   Result<double> timeBps(size_t bytes, const Terms& terms);
   // Until NCCL has carried out what it was asked for.
   Status settled() { return wait(nullptr); }
+  void sawInProgress() { shadow_.sawInProgress(); }
   // How many bytes can be timed.
   size_t room() const { return memory_->size(); }
 
