@@ -41,14 +41,18 @@ ncclResult_t Batch::issue(By by) const {
   ncclResult_t first = ncclSuccess;
   std::unique_ptr<OnDevice> on;
   bool passing = false;  // in a group, if there is more than one
-  for (const auto& [shadow, call] : calls_) {
-    if (by == By::kThread) {  // which has no device of the caller's
+  for (const Held& one : calls_) {
+    const auto& shadow = one.shadow;
+    const Call& call = one.call;
+    if (by == By::kThread && shadow->device() >= 0) {  // which has no device of the caller's
       on.reset();
       if (Result<OnDevice> entered = OnDevice::enter(shadow->device()); entered.ok())
         on = std::make_unique<OnDevice>(std::move(entered).value());
     }
     if (shadow->serves(call)) {
-      note(first, by == By::kCallerInGroup || passing ? shadow->issueInGroup(call) : shadow->issue(call));
+      const bool inGroup = by == By::kCallerInGroup || passing;
+      // What goes wrong here, too, must not keep NCCL's group from its end.
+      note(first, border([&] { return inGroup ? shadow->issueInGroup(call) : shadow->issue(call); }));
       continue;
     }
     if (shadow->ending()) {  // another thread has aborted it meanwhile, and the handle may be gone

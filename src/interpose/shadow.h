@@ -30,7 +30,7 @@ using nccl::UserOp;
 // What all ranks have settled.
 struct Terms {
   size_t leastBytes = kNever;  // calls of at least this size are ours
-  int device = 0;              // NCCL's, of this rank
+  int device = -1;             // NCCL's, of this rank
   bpsComm_t served = nullptr;  // with leastBytes < kNever
   std::shared_ptr<Team> team;  // null: bps does what is to be done inside machines
 };
@@ -103,7 +103,7 @@ class Shadow {
   const ncclComm_t comm_;
   const int rank_, nRanks_;
   std::map<int, UserOp> ops_;
-  std::atomic<int> device_{0};  // once settled
+  std::atomic<int> device_{-1};  // once settled; -1: not known
   std::atomic<bool> settled_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};
   std::atomic<size_t> leastBytes_{kNever};
   Late late_;

@@ -1,5 +1,6 @@
 #include "src/interpose/shadows.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -39,11 +40,15 @@ std::vector<std::shared_ptr<Shadow>> leftOver() {
   return left;
 }
 
-void leave(Shadow& shadow) {
-  // A first call that others have not joined yet may never end.
-  if (!shadow.settled()) return shadow.end(Shadow::Ending::kAbort);
-  logInfo(Subsystem::kColl, "at exit: {}", shadow.summary());
-  (void)shadow.complete();
+void leaveAll(std::vector<std::shared_ptr<Shadow>> all) {
+  const auto settled =
+      std::stable_partition(all.begin(), all.end(), [](const auto& shadow) { return !shadow->settled(); });
+  // A first call that others have not joined yet may never end, and holds up the others of its group.
+  std::for_each(all.begin(), settled, [](const auto& shadow) { shadow->end(Shadow::Ending::kAbort); });
+  std::for_each(settled, all.end(), [](const auto& shadow) {
+    logInfo(Subsystem::kColl, "at exit: {}", shadow->summary());
+    (void)shadow->complete();
+  });
 }
 
 // Many programs end without destroying their communicators. The other ranks may still be in the last call, so ours are
@@ -60,7 +65,7 @@ void leaveAtExit() {
   auto* progress = new Progress;
   const Status started = guarded([&] {
     [[maybe_unused]] auto* const leaver = new std::thread([left, progress] {
-      for (const auto& shadow : left) leave(*shadow);
+      leaveAll(left);
       {
         const MutexLock lock(progress->mutex);
         progress->done = true;

@@ -50,7 +50,7 @@ ncclComm_t makeNonBlocking(const Rank& self, int number = 0) {
   return comm;
 }
 
-// The first call has been made, and who serves what is known.
+// The first call has been made, and all ranks know who serves what.
 ncclComm_t makeSettled(const Rank& self) {
   const ncclComm_t comm = makeNonBlocking(self);
   const Buffer data(kLarge, 1);
@@ -58,6 +58,7 @@ ncclComm_t makeSettled(const Rank& self) {
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(static_cast<float>(self.nRanks)));
+  self.meet(31);
   return comm;
 }
 
@@ -300,4 +301,31 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
     std::exit(0);
   }
   self.meet(0);
+}
+
+// One communicator's first call goes on without its peer, and with it the group; the other's peer has come.
+BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  static steady_clock::time_point exits;
+  BPS_CHECK(std::atexit([] {
+              if (steady_clock::now() - exits > std::chrono::seconds(2)) ::_exit(1);
+            }) == 0);
+  const ncclComm_t comms[] = {makeNonBlocking(self, 0), makeNonBlocking(self, 1)};
+  const auto* data = new Buffer(kLarge, 1);
+  if (self.rank == 1) {
+    self.meet(0);
+    (void)issue(comms[self.page->arrived[2]], *data);
+    self.meet(1);
+    ::_exit(0);
+  }
+  // The one with the lower handle comes first in our table.
+  self.page->arrived[2] = comms[0] < comms[1] ? 0 : 1;
+  BPS_NCCL(ncclGroupStart());
+  for (const ncclComm_t comm : comms) BPS_NCCL(issue(comm, *data));
+  BPS_CHECK(ncclGroupEnd() == ncclInProgress);
+  self.meet(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for the other part; should it take longer, well
+  ++self.page->arrived[1];
+  exits = steady_clock::now();
+  std::exit(0);
 }
