@@ -51,6 +51,13 @@ class NonBlocking : public testing::Test {
   void callBy(size_t rank, bpsHostStream_t stream) {
     ASSERT_EQ(bpsAllReduce(&values_[rank], &values_[rank], 1, bpsFloat32, bpsSum, comms_[rank], stream), bpsSuccess);
   }
+  // Rank 0 finalizes after a call in `stream` to which rank 1 does not come.
+  void finalizeAlone(bpsHostStream_t& stream) {
+    ASSERT_NO_FATAL_FAILURE(startBoth());
+    ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
+    callBy(0, stream);
+    EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
+  }
 
   bpsUniqueId id_{};
   bpsConfig_t config_ = BPS_CONFIG_INITIALIZER;
@@ -99,11 +106,8 @@ TEST_F(NonBlocking, FinalizeIsPolled) {
 }
 
 TEST_F(NonBlocking, AbortEndsAFinalizeThatWaits) {
-  startBoth();
   bpsHostStream_t stream = nullptr;
-  ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
-  callBy(0, stream);
-  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
+  ASSERT_NO_FATAL_FAILURE(finalizeAlone(stream));
   const auto start = steady_clock::now();
   EXPECT_EQ(bpsCommAbort(comms_[0]), bpsSuccess);
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(2));
@@ -113,11 +117,8 @@ TEST_F(NonBlocking, AbortEndsAFinalizeThatWaits) {
 
 // The peer is gone: that is what there is to be told, not that something is under way.
 TEST_F(NonBlocking, AFinalizeThatCannotEndTellsWhy) {
-  startBoth();
   bpsHostStream_t stream = nullptr;
-  ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
-  callBy(0, stream);
-  EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
+  ASSERT_NO_FATAL_FAILURE(finalizeAlone(stream));
   EXPECT_EQ(bpsCommAbort(comms_[1]), bpsSuccess);
   EXPECT_EQ(outcomeOf(comms_[0]), bpsRemoteError);
   EXPECT_NE(std::string(bpsGetLastError(comms_[0])).find("rank 1 ("), std::string::npos) << bpsGetLastError(comms_[0]);
