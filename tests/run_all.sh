@@ -39,7 +39,8 @@ run_checks() {
 # gtest BUILD SUITE LIMIT_SECONDS: two halves at a time, since many tests wait more than they compute. Counts the tests
 # inside; a crash or a time-out is one failure more.
 gtest() {
-  local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS half good=0 bad=0 left=0 wrong="" pids=()
+  local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS half good=0 bad=0 left=0 wrong=""
+  local pids=() calm=() upset=()
   [ -x "$program" ] || { fail "$program was not built"; return; }
   for half in 0 1; do
     GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$half timeout -k 5 "$3" "$program" --gtest_brief=0 >"$log.$half" 2>&1 &
@@ -47,10 +48,13 @@ gtest() {
   done
   count() { sed -nE "s/^\[  $1 +\] ([0-9]+) tests?.*/\1/p" "$log.$half" | tail -n1; }
   for half in 0 1; do
-    wait "${pids[$half]}" || wrong="$wrong status $? (124: time-out) in $(grep '^\[ RUN' "$log.$half" | tail -n1);"
+    if wait "${pids[$half]}"; then calm+=("$log.$half"); else
+      wrong="$wrong status $? (124: time-out) in or after $(grep '^\[ RUN' "$log.$half" | tail -n1);"
+      upset+=("$log.$half")
+    fi
     good=$((good + $(count PASSED || :) + 0)) bad=$((bad + $(count FAILED || :) + 0)) left=$((left + $(count SKIPPED || :) + 0))
   done
-  cat "$log.0" "$log.1" >"$log"
+  cat "${calm[@]}" "${upset[@]}" >"$log" # what went wrong is last
   rm -f "$log.0" "$log.1"
   skipped=$((skipped + left))
   if [ -z "$wrong" ]; then
@@ -62,7 +66,9 @@ gtest() {
     fail "$program: $bad of the tests, $(seconds $start)" "" "$bad"
     grep -E '^\[  FAILED  \] [A-Za-z]|: Failure$|^  |ERROR:|WARNING: ThreadSanitizer' "$log" | head -n 60 | sed 's/^/      /'
   else
-    fail "$program:$wrong $(seconds $start)" "$log"
+    sed -n '/Sanitizer\|runtime error:/,$p' "$log" | head -n 40 >"$log.end" # a report says most at its beginning
+    [ -s "$log.end" ] || cp "$log" "$log.end"
+    fail "$program:$wrong $(seconds $start)" "$log.end"
   fi
 }
 
