@@ -143,17 +143,8 @@ Status Communicator::tune(Deadline deadline) {
     tuning_ = tuningFor(known, plan_);
     return {};
   }
-  tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
-  double rate = 0;
-  for (const size_t bytes : kProbeBytes) {
-    double seconds = BPS_TRY(slowestRank(bytes, deadline));
-    const int probes = bytes == kProbeBytes.back() ? kLastProbes : 1;
-    for (int again = 1; again < probes && seconds < kRepeatSeconds; ++again)
-      seconds = std::min(seconds, BPS_TRY(slowestRank(bytes, deadline)));
-    rate = traffic * static_cast<double>(bytes) / seconds;
-    tuning_ = tuningFor(rate, plan_);
-    if (seconds > kEnoughSeconds) break;
-  }
+  const double rate = BPS_TRY(measuredRate(traffic, deadline));
+  tuning_ = tuningFor(rate, plan_);
   if (const size_t bytes = chunkProbeBytes(rate, tuning_, plan_); bytes > 0) {
     const Tuning tuned = tuning_;
     const double seconds = BPS_TRY(slowestRank(bytes, deadline));
@@ -162,6 +153,24 @@ Status Communicator::tune(Deadline deadline) {
   }
   nextCall_ = 0;  // the application's calls count from 0
   return {};
+}
+
+Result<double> Communicator::measuredRate(double traffic, Deadline deadline) {
+  tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
+  const auto repeat = [&](Probe probe) -> Result<Probe> {
+    for (int again = 1; again < kProbes && probe.seconds < kRepeatSeconds; ++again)
+      probe.seconds = std::min(probe.seconds, BPS_TRY(slowestRank(probe.bytes, deadline)));
+    return probe;
+  };
+  const auto measure = [&](size_t bytes) -> Result<Probe> {
+    return repeat({bytes, BPS_TRY(slowestRank(bytes, deadline))});
+  };
+  const Probe first = {kSmallProbe, BPS_TRY(slowestRank(kSmallProbe, deadline))};
+  tuning_ = tuningFor(rateOf({}, first, traffic), plan_);
+  if (first.seconds <= kFastSeconds) return rateOf({}, BPS_TRY(measure(kLargeProbe)), traffic);
+  if (first.seconds > kSlowSeconds) return rateOf({}, first, traffic);
+  const Probe smaller = BPS_TRY(repeat(first));
+  return rateOf(smaller, BPS_TRY(measure(kMiddleProbe)), traffic);
 }
 
 // Seconds that a call of so many bytes takes on the slowest rank.

@@ -88,6 +88,7 @@ class Communicator {
   Status connect(Deadline deadline);
   // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.
   Status tune(Deadline deadline);
+  Result<double> measuredRate(double traffic, Deadline deadline);
   Result<double> slowestRank(size_t bytes, Deadline deadline);
   // Who drives the network: the same on all ranks.
   Status agreeOnRails(Deadline deadline);

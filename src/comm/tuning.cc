@@ -48,6 +48,12 @@ double busiestTraffic(const JobPlan& plan) {
   return most;
 }
 
+double rateOf(const Probe& smaller, const Probe& larger, double traffic) {
+  const double alone = traffic * static_cast<double>(larger.bytes) / larger.seconds;
+  const double bytes = static_cast<double>(larger.bytes - smaller.bytes), seconds = larger.seconds - smaller.seconds;
+  return seconds > 0 ? std::clamp(traffic * bytes / seconds, alone, 2 * alone) : alone;
+}
+
 double knownRate(const Roster& roster) {
   double least = roster.machines.front().bytesPerSecond;
   for (const Machine& machine : roster.machines) least = std::min(least, machine.bytesPerSecond);
@@ -58,7 +64,7 @@ size_t chunkProbeBytes(double bytesPerSecond, const Tuning& tuning, const JobPla
   if (!plan.severalRanks || tuning.limits.unitBytes >= plan.limits.unitBytes) return 0;
   const auto bytes = static_cast<size_t>(bytesPerSecond * kChunkProbeSeconds);
   // A call of less would be cut alike, and says that the network itself is slow.
-  return bytes < kLeastChunkProbe ? 0 : std::min(bytes, kProbeBytes.back());
+  return bytes < kLeastChunkProbe ? 0 : std::min(bytes, kLargeProbe);
 }
 
 Tuning withChunks(Tuning tuning, double tuned, double whole, const JobPlan& plan) {

@@ -12,7 +12,7 @@
 // grow as if each cost more, on slow networks; much more at once makes machines that fall out of step wait for each
 // other.
 //
-// 'window' chunks per owner are under way: two, since one round is sent while the one before it is answered, or what
+// 'window' rounds of chunks are under way: two, since one round is sent while the one before it is answered, or what
 // lasts 3 ms where the limit makes rounds shorter, up to plan.depth, so that a late wake-up does not stop the NIC.
 //
 // Small calls are not cut so fine that the messages take more time than the bytes: where machines share a host and
@@ -36,21 +36,30 @@
 
 namespace bps {
 
-// Sizes of the calls that measure at the start. Each next one only if the one before took less than kEnoughSeconds. Of
-// the last size the quickest of kLastProbes counts, unless they take long: the first calls on new connections take up
-// to four times as long as those that follow.
-inline constexpr std::array<size_t, 2> kProbeBytes = {256U << 10, 4U << 20};
-inline constexpr double kEnoughSeconds = 0.008, kRepeatSeconds = 0.05;
-inline constexpr int kLastProbes = 3;
+// The calls that measure at the start. A small one tells whether the network is fast: then a large one follows. Is it
+// not, so a call of middle size follows, and where even the small one lasts, none. Each is made several times, unless
+// it lasts, and the quickest counts: the first calls on new connections take up to four times as long as those that
+// follow.
+inline constexpr size_t kSmallProbe = 256U << 10, kMiddleProbe = 1U << 20, kLargeProbe = 4U << 20;
+inline constexpr double kFastSeconds = 0.008, kSlowSeconds = 0.05, kRepeatSeconds = 0.1;
+inline constexpr int kProbes = 3;
 inline constexpr size_t kProbeUnitBytes = 32U << 10;
 
 // Bytes that the busiest NIC sends for one byte of a call; 0 where there is no network.
 double busiestTraffic(const JobPlan& plan);
+// A call that was timed.
+struct Probe {
+  size_t bytes = 0;
+  double seconds = 0;
+};
+// The rate by what the larger call took longer than the smaller: much of a small one is its ends. No less than by the
+// larger alone, nor more than twice that.
+double rateOf(const Probe& smaller, const Probe& larger, double traffic);
 // The slowest machine's rate, in bytes per second, where all machines say theirs (BPS_BANDWIDTH); 0: not known.
 double knownRate(const Roster& roster);
 struct Tuning {
   CutLimits limits;
-  size_t window = 1;  // chunks of one lane under way, at most plan.depth
+  size_t window = 1;  // rounds under way on one lane, at most plan.depth
 };
 
 // Bytes of a call that shows, tuned and with the plan's chunks, whether small chunks pay; 0: nothing is to be shown.

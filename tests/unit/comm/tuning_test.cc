@@ -22,6 +22,15 @@ TEST(Tuning, BusiestNicSendsTheBoundsBytes) {
   EXPECT_DOUBLE_EQ(busiestTraffic(planOf(1, 0)), 0);
 }
 
+TEST(Tuning, TheRateIsWhatALargerCallTakesLonger) {
+  const Probe small{256U << 10, 0.025}, middle{1U << 20, 0.075};
+  EXPECT_DOUBLE_EQ(rateOf(small, middle, 1.2), 1.2 * (768U << 10) / 0.05);
+  EXPECT_DOUBLE_EQ(rateOf({}, middle, 1.2), 1.2 * (1U << 20) / 0.075);
+  EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.074}, middle, 1), 2 * (1U << 20) / 0.075) << "twice what it was, at most";
+  EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.08}, middle, 1), (1U << 20) / 0.075) << "a small one that was held up";
+  EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.01}, middle, 1), (1U << 20) / 0.075) << "no less than by itself";
+}
+
 TEST(Tuning, ChunksOfAllMachinesAreATimeOfTheNicWithinLimits) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(unitOf(1e5, plan), 16U << 10) << "not below what a chunk's work is worth";
