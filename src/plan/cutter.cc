@@ -43,7 +43,12 @@ size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits)
 
 }  // namespace
 
-size_t Cut::chunksOf(size_t owner) const { return std::min(rounds, ceilDivide(share[owner].count, quantum)); }
+// A chunk of two rounds is then smaller than one of the largest share still, whatever is rounded.
+size_t Cut::span(size_t owner) const { return share[owner].count <= largest / 20 * 9 ? 2 : 1; }
+
+size_t Cut::chunksOf(size_t owner) const {
+  return std::min(ceilDivide(rounds, span(owner)), ceilDivide(share[owner].count, quantum));
+}
 
 ChunkRange Cut::chunk(size_t owner, size_t r) const {
   const ChunkRange& whole = share[owner];
@@ -128,7 +133,7 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   cut.share.resize(weights_.size());
   if (limits_.directMachines > 0 && bytes <= limits.directBytes) {
     cut.direct = true;
-    cut.share.front().count = count;
+    cut.share.front().count = cut.largest = count;
     cut.rounds = directRounds(ceilDivide(count, cut.quantum), cut.quantum * elementBytes, limits);
     return cut;
   }
@@ -146,7 +151,8 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
     offset += elements[owner];
     credit_[owner] += bytes * weights_[owner] - total_ * elements[owner] * elementBytes;
   }
-  const size_t quanta = ceilDivide(elements[largestIndex(elements)], cut.quantum);
+  cut.largest = elements[largestIndex(elements)];
+  const size_t quanta = ceilDivide(cut.largest, cut.quantum);
   const auto owners =
       static_cast<size_t>(std::count_if(weights_.begin(), weights_.end(), [](auto w) { return w > 0; }));
   if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));

@@ -6,7 +6,8 @@
 // owner is credited to it in the next call, so a stream of small calls averages to the weights too. So every chunk but
 // the last begins and ends at a cache line, and the ranks of a machine can cut it evenly. A share is cut into the same
 // number of chunks for every owner, so chunk sizes are in proportion to the shares, and round r consists of the r-th
-// chunk of every owner. Only a share of fewer quanta than rounds has fewer chunks.
+// chunk of every owner. Only a share that is small beside the largest has a chunk for every two rounds, for a chunk
+// costs the same whatever its size; and one of fewer quanta than rounds has fewer.
 //
 // One owner is the call's checker, chosen before the call is looked at: it hears of every call, even of zero elements,
 // and so sees when ranks disagree. A call of at most `eagerBytes` goes whole to its checker. The choice is, among the
@@ -48,9 +49,12 @@ struct Cut {
   bool direct = false;            // the machines exchange the whole call; it stands as the first owner's share
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // per owner; count 0: none
+  size_t largest = 0;             // elements of the largest share
   size_t quantum = 1;             // elements; every chunk but the buffer's last is a multiple of it
 
-  // Number of chunks of an owner: min(rounds, quanta of its share).
+  // Rounds that a chunk of this owner stands for, 1 or 2: its chunk r is one of round r * span.
+  size_t span(size_t owner) const;
+  // Number of chunks of an owner: as many as rounds by span, but no more than its share has quanta.
   size_t chunksOf(size_t owner) const;
   // Chunk r of an owner, r < chunksOf(owner): never empty. Together they are the share, in order; their sizes differ by
   // at most one quantum.

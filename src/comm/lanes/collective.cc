@@ -14,15 +14,15 @@ std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes) {
     if (chunks.empty()) chunks.push_back({ChunkRef::kAllMachines, true, 0, 0});
     return chunks;
   }
-  const size_t owners = cut.share.size();
-  size_t rounds = 1;
-  for (size_t owner = 0; owner < owners; ++owner) rounds = std::max(rounds, cut.chunksOf(owner));
-  for (size_t round = 0; round < rounds; ++round) {
-    for (size_t owner = 0; owner < owners; ++owner) {
+  for (size_t round = 0; round < std::max<size_t>(1, cut.rounds); ++round) {
+    for (size_t owner = 0; owner < cut.share.size(); ++owner) {
       const auto number = static_cast<uint32_t>(owner);
-      if (round < cut.chunksOf(owner)) {
-        const ChunkRange range = cut.chunk(owner, round);
-        chunks.push_back({number, round == 0, range.offset * elementBytes, range.count * elementBytes});
+      const size_t span = cut.span(owner), index = round / span;
+      if (round % span != 0) continue;
+      if (index < cut.chunksOf(owner)) {
+        const ChunkRange range = cut.chunk(owner, index);
+        chunks.push_back(
+            {number, index == 0, range.offset * elementBytes, range.count * elementBytes, static_cast<uint8_t>(span)});
       } else if (round == 0 && owner == cut.checker) {
         chunks.push_back({number, true, 0, 0});
       }

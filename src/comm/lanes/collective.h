@@ -21,6 +21,7 @@ struct ChunkRef {
   bool first = false;  // of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
+  uint8_t span = 1;     // rounds that it stands for, see Cut
   bool onGpu = false;   // of a call that is staged: passes by the host's memory
   uint32_t unsent = 0;  // of a direct chunk: lanes that need the contribution where it is
 };
@@ -35,7 +36,7 @@ struct Collective {
   std::shared_ptr<StreamPlace> place;
   bool onHost = true;  // in a host stream
   CutLimits limits;
-  size_t window = 1;  // chunks of this call and those before it under way on one lane when the next one starts
+  size_t window = 1;  // rounds of this call and those before it under way on one lane when the next one starts
 
   // Set when the channel admits the call.
   bool spread = false;  // over all rails, see rails.h

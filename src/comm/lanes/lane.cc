@@ -154,8 +154,10 @@ Result<bool> RemoteLane::step() {
 
 // No answer holds the chunks of a direct call back, so its sums do: what is under way stays in the caches.
 bool RemoteLane::mayAdmit() const {
-  if (!nextReady() || admitted_ - retired_ >= std::min(depth_, waiting_.front().call->window)) return false;
+  if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
+  const size_t window = std::max<size_t>(1, call->window / call->chunks[index].span);
+  if (admitted_ - retired_ >= std::min(depth_, window)) return false;
   return !call->chunks[index].direct() || index + call->remaining < call->chunks.size() + kDirectAhead;
 }
 

@@ -34,6 +34,16 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
   }
 }
 
+TEST(ChunksOf, AChunkOfTwoRoundsStandsInTheFirstOfThem) {
+  Cutter cutter({1, 6}, {.unitBytes = 16U << 10, .minChunkBytes = 16U << 10, .eagerBytes = 0});
+  const Cut cut = cutter.next((16U << 10) * 7 * 7 / 6, 1);  // six sevenths are seven units
+  ASSERT_EQ(cut.rounds, 7U);
+  std::vector<std::pair<uint32_t, int>> order;
+  for (const ChunkRef& chunk : chunksOf(cut, 1)) order.emplace_back(chunk.owner, chunk.span);
+  const std::pair<uint32_t, int> two{0, 2}, one{1, 1};
+  EXPECT_EQ(order, (std::vector{two, one, one, two, one, one, two, one, one, two, one}));
+}
+
 TEST(ChunksOf, AnEmptyCallStillReachesItsChecker) {
   Cutter cutter({1, 1}, {});
   const auto chunks = chunksOf(cutter.next(0, 4), 4);

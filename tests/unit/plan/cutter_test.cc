@@ -168,8 +168,31 @@ TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
   Cutter cutter({2, 2, 2, 2, 6, 6}, {});  // n = 4, k = 2
   const Cut cut = cutter.next((64U << 20) / 4, 4);
   EXPECT_EQ(cut.rounds, 77U);  // 6/20 of 64 MiB in units of 256 KiB
-  EXPECT_EQ(cut.chunksOf(0), cut.rounds);
-  EXPECT_NEAR(static_cast<double>(cut.chunk(4, 0).count) / static_cast<double>(cut.chunk(0, 0).count), 3, 0.01);
+  EXPECT_EQ(cut.chunksOf(4), cut.rounds);
+}
+
+TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
+  for (const size_t servers : {1U, 2U, 3U}) {  // n = 4: shares of 4-k and 6
+    Weights weights(4, 4 - servers);
+    weights.resize(4 + servers, 6);
+    const Cut cut = Cutter(weights, {}).next((64U << 20) / 4, 4);
+    const bool halved = servers > 1;
+    EXPECT_EQ(cut.span(0), halved ? 2U : 1U) << servers;
+    EXPECT_EQ(cut.chunksOf(0), halved ? (cut.rounds + 1) / 2 : cut.rounds) << servers;
+    EXPECT_EQ(cut.span(4), 1U);
+    EXPECT_EQ(cut.chunksOf(4), cut.rounds);
+    EXPECT_LE(cut.chunk(0, 0).count, cut.chunk(4, 0).count);
+  }
+}
+
+// Shares about the limit, in any number of rounds, where units are as large as chunks may be.
+TEST(CutterTest, ChunksOfTwoRoundsAreNoLargerThanAllowed) {
+  CutLimits limits = kSmall;
+  limits.maxChunkBytes = limits.unitBytes = 1024;
+  for (const uint64_t small : {44U, 45U, 46U}) {
+    Cutter cutter({small, 100}, limits);
+    for (size_t count = 1; count < 40000; count += 97) checkCut(cutter.next(count, 4), count, 4, limits);
+  }
 }
 
 TEST(CutterTest, ChunksGrowWithTheRootOfTheCall) {
