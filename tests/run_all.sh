@@ -63,8 +63,8 @@ gtest() {
   fi
   passed=$((passed + good))
   if [ "$bad" -gt 0 ]; then
-    fail "$program: $bad of the tests, $(seconds $start)" "" "$bad"
-    grep -E '^\[  FAILED  \] [A-Za-z]|: Failure$|^  |ERROR:|WARNING: ThreadSanitizer' "$log" | head -n 60 | sed 's/^/      /'
+    fail "$program: $bad of the tests, $(seconds $start);$wrong" "" "$bad"
+    grep -E '^\[  FAILED  \] [A-Za-z]|: Failure$|^  |ERROR:|WARNING: ThreadSanitizer|runtime error:' "$log" | head -n 60 | sed 's/^/      /'
   else
     sed -n '/Sanitizer\|runtime error:/,$p' "$log" | head -n 40 >"$log.end" # a report says most at its beginning
     [ -s "$log.end" ] || cp "$log" "$log.end"

@@ -17,6 +17,7 @@ constexpr double kLeastEnds = 1.0 / 64;
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
 constexpr size_t kLeastChunkProbe = 1U << 20;
 constexpr size_t kMostOfTwo = 4U << 20;   // what two machines exchange, who send no byte more than by their shares
+constexpr double kMostCorrected = 1.5;    // a rate, for the ends of the call: too high a one costs more than too low
 constexpr double kHostRate = 1e9;         // played on one host at so much, their sums take time from their sending
 constexpr size_t kMostSmall = 64U << 10;  // a larger call is better summed piece by piece while more of it comes
 
@@ -51,7 +52,7 @@ double busiestTraffic(const JobPlan& plan) {
 double rateOf(const Probe& smaller, const Probe& larger, double traffic) {
   const double alone = traffic * static_cast<double>(larger.bytes) / larger.seconds;
   const double bytes = static_cast<double>(larger.bytes - smaller.bytes), seconds = larger.seconds - smaller.seconds;
-  return seconds > 0 ? std::clamp(traffic * bytes / seconds, alone, 2 * alone) : alone;
+  return seconds > 0 ? std::clamp(traffic * bytes / seconds, alone, kMostCorrected * alone) : alone;
 }
 
 double knownRate(const Roster& roster) {

@@ -29,17 +29,16 @@
 // than by their shares: up to 4 MiB, about what a CPU's caches hold, they do so where nobody else has a part in the
 // work.
 #pragma once
-#include <array>
 #include <cstddef>
 
 #include "src/service/job_plan.h"
 
 namespace bps {
 
-// The calls that measure at the start. A small one tells whether the network is fast: then a large one follows. Is it
-// not, so a call of middle size follows, and where even the small one lasts, none. Each is made several times, unless
-// it lasts, and the quickest counts: the first calls on new connections take up to four times as long as those that
-// follow.
+// The calls that measure at the start. A small one tells whether the network is fast: then a large one follows and says
+// the rate. Else that is what one of middle size takes longer than the small one; where even that lasts, it alone says
+// the rate. What counts is the quickest of several, unless they last: the first calls on new connections take up to
+// four times as long as those that follow.
 inline constexpr size_t kSmallProbe = 256U << 10, kMiddleProbe = 1U << 20, kLargeProbe = 4U << 20;
 inline constexpr double kFastSeconds = 0.008, kSlowSeconds = 0.05, kRepeatSeconds = 0.1;
 inline constexpr int kProbes = 3;
@@ -53,7 +52,7 @@ struct Probe {
   double seconds = 0;
 };
 // The rate by what the larger call took longer than the smaller: much of a small one is its ends. No less than by the
-// larger alone, nor more than twice that.
+// larger alone, nor more than half as much again.
 double rateOf(const Probe& smaller, const Probe& larger, double traffic);
 // The slowest machine's rate, in bytes per second, where all machines say theirs (BPS_BANDWIDTH); 0: not known.
 double knownRate(const Roster& roster);

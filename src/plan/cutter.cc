@@ -43,8 +43,8 @@ size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits)
 
 }  // namespace
 
-// A chunk of two rounds is then smaller than one of the largest share still, whatever is rounded.
-size_t Cut::span(size_t owner) const { return share[owner].count <= largest / 20 * 9 ? 2 : 1; }
+// A chunk of two rounds is then no larger than one of the largest share, whatever is rounded.
+size_t Cut::span(size_t owner) const { return rounds > 1 && share[owner].count <= largest / 20 * 9 ? 2 : 1; }
 
 size_t Cut::chunksOf(size_t owner) const {
   return std::min(ceilDivide(rounds, span(owner)), ceilDivide(share[owner].count, quantum));

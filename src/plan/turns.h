@@ -1,6 +1,6 @@
 // Turns: who begins with whom, so that no NIC has to take from all machines at the same time. Pure.
 //
-// Think of a round of a call, one chunk for every owner, as a circle on which each owner has an arc as long as its
+// Think of a round of a call, a chunk for every owner, as a circle on which each owner has an arc as long as its
 // share. The machines go round it side by side, spread evenly: machine m of n begins m/n of the way round. So an owner
 // hears of the machines one after the other, in falling order, at the pace at which its NIC can receive; and it answers
 // them in that order too, so that each goes on in the order in which it began.

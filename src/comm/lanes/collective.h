@@ -47,6 +47,8 @@ struct Collective {
 
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }
+  // Chunks like this one that may be under way on a lane: what stands for two rounds counts for two.
+  size_t windowOf(const ChunkRef& chunk) const { return (window + chunk.span - 1) / chunk.span; }
 };
 
 std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes);

@@ -156,8 +156,7 @@ Result<bool> RemoteLane::step() {
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
-  const size_t window = std::max<size_t>(1, call->window / call->chunks[index].span);
-  if (admitted_ - retired_ >= std::min(depth_, window)) return false;
+  if (admitted_ - retired_ >= std::min(depth_, call->windowOf(call->chunks[index]))) return false;
   return !call->chunks[index].direct() || index + call->remaining < call->chunks.size() + kDirectAhead;
 }
 

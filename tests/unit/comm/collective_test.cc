@@ -44,6 +44,15 @@ TEST(ChunksOf, AChunkOfTwoRoundsStandsInTheFirstOfThem) {
   EXPECT_EQ(order, (std::vector{two, one, one, two, one, one, two, one, one, two, one}));
 }
 
+TEST(Collective, AChunkOfTwoRoundsCountsForTwoInAWindow) {
+  Collective call;
+  for (const auto& [window, ofOne, ofTwo] : {std::tuple{1U, 1U, 1U}, {2U, 2U, 1U}, {3U, 3U, 2U}, {4U, 4U, 2U}}) {
+    call.window = window;
+    EXPECT_EQ(call.windowOf({.span = 1}), ofOne);
+    EXPECT_EQ(call.windowOf({.span = 2}), ofTwo);
+  }
+}
+
 TEST(ChunksOf, AnEmptyCallStillReachesItsChecker) {
   Cutter cutter({1, 1}, {});
   const auto chunks = chunksOf(cutter.next(0, 4), 4);

@@ -26,7 +26,7 @@ TEST(Tuning, TheRateIsWhatALargerCallTakesLonger) {
   const Probe small{256U << 10, 0.025}, middle{1U << 20, 0.075};
   EXPECT_DOUBLE_EQ(rateOf(small, middle, 1.2), 1.2 * (768U << 10) / 0.05);
   EXPECT_DOUBLE_EQ(rateOf({}, middle, 1.2), 1.2 * (1U << 20) / 0.075);
-  EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.074}, middle, 1), 2 * (1U << 20) / 0.075) << "twice what it was, at most";
+  EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.074}, middle, 1), 1.5 * (1U << 20) / 0.075) << "half as much again, at most";
   EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.08}, middle, 1), (1U << 20) / 0.075) << "a small one that was held up";
   EXPECT_DOUBLE_EQ(rateOf({256U << 10, 0.01}, middle, 1), (1U << 20) / 0.075) << "no less than by itself";
 }

@@ -132,7 +132,7 @@ TEST(Handshake, AByteAtATimeIsAsGoodAsAll) {
 }
 
 TEST(Handshake, AnotherVersionIsNamedWhereverItShows) {
-  const std::string text = "protocol version 9, this side speaks 3; rebuild one side";
+  const std::string text = "protocol version 9, this side speaks 4; rebuild one side";
   Hello hello;
   hello.version = 9;
   EXPECT_EQ(say(helloBytes(hello)), std::pair(text, text));
@@ -189,7 +189,7 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
     const auto bytes = encode(header);
     EXPECT_EQ(::send(peer->fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  EXPECT_STREQ(progress.error().message(), "frame of protocol version 9, this side speaks 3; rebuild one side");
+  EXPECT_STREQ(progress.error().message(), "frame of protocol version 9, this side speaks 4; rebuild one side");
   EXPECT_TRUE(dialer.mismatch());
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
 }

@@ -181,6 +181,7 @@ TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
     EXPECT_EQ(cut.chunksOf(0), halved ? (cut.rounds + 1) / 2 : cut.rounds) << servers;
     EXPECT_EQ(cut.span(4), 1U);
     EXPECT_EQ(cut.chunksOf(4), cut.rounds);
+    EXPECT_EQ(Cutter(weights, {.eagerBytes = 0}).next(1000, 4).span(0), 1U) << "of one round";
     EXPECT_LE(cut.chunk(0, 0).count, cut.chunk(4, 0).count);
   }
 }
@@ -189,7 +190,7 @@ TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
 TEST(CutterTest, ChunksOfTwoRoundsAreNoLargerThanAllowed) {
   CutLimits limits = kSmall;
   limits.maxChunkBytes = limits.unitBytes = 1024;
-  for (const uint64_t small : {44U, 45U, 46U}) {
+  for (const uint64_t small : {44U, 45U, 46U, 50U, 55U, 60U, 74U, 99U}) {
     Cutter cutter({small, 100}, limits);
     for (size_t count = 1; count < 40000; count += 97) checkCut(cutter.next(count, 4), count, 4, limits);
   }
