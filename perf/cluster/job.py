@@ -128,7 +128,8 @@ def measure_size(job, count_servers, size, seconds):
     words = [job.program("bps-perf"), "-b", str(size), "-e", str(size), "-w", str(WARM_UP), "-n", str(each), "-c", "1",
              "-I", "1", "-J", path]
     result = job.run(count_servers, words, 20 * calls * seconds)
-    row = json.loads(read(path))["results"][0]
+    report = json.loads(read(path))
+    row = report["results"][0]
     halves = ("out_of_place", "in_place")
     wrong = sum(row[half]["nwrong"] for half in halves)
     if wrong:
@@ -136,7 +137,7 @@ def measure_size(job, count_servers, size, seconds):
     times = [micros * 1e-6 for half in halves for micros in row[half + "_per_iter"]["times_us"]]
     back_to_back = sum(row[half]["time"] * 1e-6 for half in halves) / 2
     return [{**result, "what": str(size), "bytes": size, "seconds": times, "back_to_back": back_to_back,
-             "traffic_calls": calls}]
+             "traffic_calls": calls + report["bps"]["startBytes"] / size}]
 
 
 def measure_model(job, count_servers, name, seconds):

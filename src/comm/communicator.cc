@@ -156,11 +156,6 @@ Status Communicator::tune(Deadline deadline) {
 }
 
 Result<double> Communicator::measuredRate(double traffic, Deadline deadline) {
-  const auto split = [this](Tuning tuning) {  // not direct or eager, which send other bytes
-    tuning_ = tuning;
-    tuning_.limits.eagerBytes = tuning_.limits.directBytes = 0;
-  };
-  split(tuning_);
   tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
   const auto repeat = [&](Probe probe) -> Result<Probe> {
     for (int again = 1; again < kProbes && probe.seconds < kRepeatSeconds; ++again)
@@ -171,7 +166,7 @@ Result<double> Communicator::measuredRate(double traffic, Deadline deadline) {
     return repeat({bytes, BPS_TRY(slowestRank(bytes, deadline))});
   };
   const Probe first = {kSmallProbe, BPS_TRY(slowestRank(kSmallProbe, deadline))};
-  split(tuningFor(rateOf({}, first, traffic), plan_));
+  tuning_ = tuningFor(rateOf({}, first, traffic), plan_);
   if (first.seconds <= kFastSeconds) return rateOf({}, BPS_TRY(measure(kLargeProbe)), traffic);
   if (first.seconds > kSlowSeconds) return rateOf({}, first, traffic);
   const Probe smaller = BPS_TRY(repeat(first));
@@ -182,6 +177,7 @@ Result<double> Communicator::measuredRate(double traffic, Deadline deadline) {
 Result<double> Communicator::slowestRank(size_t bytes, Deadline deadline) {
   const PageBuffer buffer = BPS_TRY(PageBuffer::create(bytes));
   std::memset(buffer.data(), 0, bytes);
+  startBytes_ += bytes;
   AllReduceCall call;
   call.send = call.recv = buffer.data();
   call.count = bytes;

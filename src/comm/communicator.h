@@ -133,7 +133,8 @@ class Communicator {
   std::shared_ptr<net::Plugin> plugin_;  // null: not asked for yet
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
-  Tuning tuning_;  // of the next call
+  Tuning tuning_;          // of the next call
+  size_t startBytes_ = 0;  // of the calls that measured
   std::atomic<bool> finalized_{false};
   std::atomic<bool> refused_{false};  // a call, after a failure: as good as lost
   std::atomic<bool> joined_{false};   // the roster is there

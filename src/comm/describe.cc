@@ -88,6 +88,7 @@ std::string Communicator::describe() const {
   facts["directBytes"] = tuning_.limits.directMachines > 0 ? tuning_.limits.directBytes : 0;
   facts["eagerBytes"] = tuning_.limits.eagerBytes;
   facts["window"] = tuning_.window;
+  facts["startBytes"] = startBytes_;
   if (device()) facts["cudaDevice"] = *device();
   facts["kernels"] = std::string(reduceTarget());
   if (traffic() != nullptr) facts["machine"] = machineJson(*traffic(), rails_, roster.ranks[rank()]);
