@@ -35,6 +35,58 @@ size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const Cu
   return std::max(ceilDivide(quanta, most), std::min(wanted, quanta));
 }
 
+// What messages cost beside their bytes, in thirds of a packet: a third for the headers, one for the acknowledgement,
+// and each packet.
+size_t overhead(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
+  const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
+  return parts * (4 + 3 * ceilDivide(message, limits.packetBytes));
+}
+
+// A share in so many parts, or in a few more that just fill one packet less each, whichever costs less. Larger parts
+// would cost even less, but make too much be under way.
+size_t packed(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
+  if (limits.packetBytes == 0 || parts < 2) return parts;
+  const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
+  const size_t fuller = (ceilDivide(message, limits.packetBytes) - 1) * limits.packetBytes;
+  if (fuller < limits.headerBytes + quantumBytes) return parts;
+  const size_t more = ceilDivide(quanta, (fuller - limits.headerBytes) / quantumBytes);
+  return overhead(quanta, more, quantumBytes, limits) < overhead(quanta, parts, quantumBytes, limits) ? more : parts;
+}
+
+// Chunks per owner, in so many rounds.
+std::vector<size_t> chunksIn(size_t rounds, const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
+  std::vector<size_t> chunks(cut.share.size());
+  for (size_t owner = 0; owner < chunks.size(); ++owner) {
+    const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum);
+    const size_t parts = std::min(ceilDivide(rounds, cut.span(owner)), quanta);
+    chunks[owner] = std::min(packed(quanta, parts, quantumBytes, limits), rounds);
+  }
+  return chunks;
+}
+
+// As many rounds as the cut has, or some more: those in which the chunks of all owners together cost least. The ones
+// looked at are where those of the largest share fill their packets, and those of the smallest that has one in each.
+size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
+  if (limits.packetBytes == 0) return cut.rounds;
+  size_t least = cut.largest;
+  for (size_t owner = 0; owner < cut.share.size(); ++owner)
+    if (cut.share[owner].count > 0 && cut.span(owner) == 1) least = std::min(least, cut.share[owner].count);
+  const auto cost = [&](size_t rounds) {
+    const std::vector<size_t> chunks = chunksIn(rounds, cut, quantumBytes, limits);
+    size_t sum = 0;
+    for (size_t owner = 0; owner < chunks.size(); ++owner)
+      if (chunks[owner] > 0)
+        sum += overhead(ceilDivide(cut.share[owner].count, cut.quantum), chunks[owner], quantumBytes, limits);
+    return sum;
+  };
+  size_t best = cut.rounds;
+  for (const size_t share : {cut.largest, least}) {
+    const size_t rounds = packed(ceilDivide(share, cut.quantum), cut.rounds, quantumBytes, limits);
+    if (cost(rounds) < cost(best)) best = rounds;
+  }
+  return best;
+}
+
 // A direct call of more than a chunk: pieces are summed while the next ones are on their way.
 size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits) {
   if (quanta <= limits.maxChunkBytes / quantumBytes) return 1;
@@ -44,18 +96,14 @@ size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits)
 }  // namespace
 
 // A chunk of two rounds is then no larger than one of the largest share, whatever is rounded.
-size_t Cut::span(size_t owner) const { return rounds > 1 && share[owner].count <= largest / 20 * 9 ? 2 : 1; }
-
-size_t Cut::chunksOf(size_t owner) const {
-  return std::min(ceilDivide(rounds, span(owner)), ceilDivide(share[owner].count, quantum));
-}
+size_t Cut::span(size_t owner) const { return rounds > 1 && share[owner].count <= largest / 10 * 3 ? 2 : 1; }
 
 ChunkRange Cut::chunk(size_t owner, size_t r) const {
   const ChunkRange& whole = share[owner];
-  const size_t chunks = chunksOf(owner);
+  const size_t parts = chunks[owner];
   const size_t quanta = ceilDivide(whole.count, quantum);
   const auto border = [&](size_t i) {
-    return i == chunks ? whole.count : static_cast<size_t>(UInt128{quanta} * i / chunks) * quantum;
+    return i == parts ? whole.count : static_cast<size_t>(UInt128{quanta} * i / parts) * quantum;
   };
   return {whole.offset + border(r), border(r + 1) - border(r)};
 }
@@ -131,10 +179,12 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   const size_t quantumBytes = bytes < kLeastQuanta * limits.quantumBytes ? kQuantumBytes : limits.quantumBytes;
   cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
   cut.share.resize(weights_.size());
+  cut.chunks.resize(weights_.size());
   if (limits_.directMachines > 0 && bytes <= limits.directBytes) {
     cut.direct = true;
     cut.share.front().count = cut.largest = count;
     cut.rounds = directRounds(ceilDivide(count, cut.quantum), cut.quantum * elementBytes, limits);
+    cut.chunks.front() = std::min(cut.rounds, ceilDivide(count, cut.quantum));
     return cut;
   }
   const bool eager = bytes <= limits.eagerBytes;
@@ -155,8 +205,13 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   const size_t quanta = ceilDivide(cut.largest, cut.quantum);
   const auto owners =
       static_cast<size_t>(std::count_if(weights_.begin(), weights_.end(), [](auto w) { return w > 0; }));
-  if (eager) cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
-  else cut.rounds = roundsFor(quanta, ceilDivide(count / owners, cut.quantum), quantumBytes, limits);
+  if (eager) {
+    cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
+  } else {
+    cut.rounds = roundsFor(quanta, ceilDivide(count / owners, cut.quantum), quantumBytes, limits);
+    cut.rounds = packedRounds(cut, quantumBytes, limits);
+  }
+  cut.chunks = chunksIn(cut.rounds, cut, quantumBytes, limits);
   return cut;
 }
 

@@ -4,10 +4,11 @@
 // all derive the same cut, and nothing travels. A call's buffer is divided into contiguous shares of whole quanta (the
 // last one has the rest), one per owner in owner order, in proportion to the weights; what rounding withholds from an
 // owner is credited to it in the next call, so a stream of small calls averages to the weights too. So every chunk but
-// the last begins and ends at a cache line, and the ranks of a machine can cut it evenly. A share is cut into the same
-// number of chunks for every owner, so chunk sizes are in proportion to the shares, and round r consists of the r-th
+// the last begins and ends at a cache line, and the ranks of a machine can cut it evenly. A share is cut into about the
+// same number of chunks for every owner, so chunk sizes are in proportion to the shares, and a round consists of a
 // chunk of every owner. Only a share that is small beside the largest has a chunk for every two rounds, for a chunk
-// costs the same whatever its size; and one of fewer quanta than rounds has fewer.
+// costs the same whatever its size; one of fewer quanta than rounds has fewer; and where numbers near these make chunks
+// that fill their packets, they are taken.
 //
 // One owner is the call's checker, chosen before the call is looked at: it hears of every call, even of zero elements,
 // and so sees when ranks disagree. A call of at most `eagerBytes` goes whole to its checker. The choice is, among the
@@ -31,6 +32,10 @@ struct CutLimits {
   // worth what each of them costs (in bytes that the NIC could carry instead) and no smaller than minChunkBytes.
   size_t chunkCostBytes = 4U << 10;
   size_t minChunkBytes = 8U << 10;
+  // What a full packet of the network carries, and what of that a chunk's headers take: a packet costs the same however
+  // little is in it. 0: packets do not count.
+  size_t packetBytes = 0;
+  size_t headerBytes = 0;
   // Borders of chunks, and of shares, are multiples of this in calls of at least 64 of them, of 64 in smaller ones.
   size_t quantumBytes = 64;
   size_t eagerBytes = 16U << 10;
@@ -51,12 +56,13 @@ struct Cut {
   std::vector<ChunkRange> share;  // per owner; count 0: none
   size_t largest = 0;             // elements of the largest share
   size_t quantum = 1;             // elements; every chunk but the buffer's last is a multiple of it
+  std::vector<size_t> chunks;     // per owner: their number, at most `rounds` nor more than its share has quanta
 
-  // Rounds that a chunk of this owner stands for, 1 or 2: its chunk r is one of round r * span.
+  // Rounds that a chunk of this owner stands for, about: 1, or 2 if its share is at most 3/10 of the largest.
   size_t span(size_t owner) const;
-  // Number of chunks of an owner: as many as rounds by span, but no more than its share has quanta.
-  size_t chunksOf(size_t owner) const;
-  // Chunk r of an owner, r < chunksOf(owner): never empty. Together they are the share, in order; their sizes differ by
+  // The round of chunk r of an owner, r < chunks[owner]: they are spread evenly over all rounds.
+  size_t roundOf(size_t owner, size_t r) const { return (r * rounds + chunks[owner] - 1) / chunks[owner]; }
+  // Chunk r of an owner, r < chunks[owner]: never empty. Together they are the share, in order; their sizes differ by
   // at most one quantum.
   ChunkRange chunk(size_t owner, size_t r) const;
 };

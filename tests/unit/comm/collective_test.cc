@@ -44,6 +44,23 @@ TEST(ChunksOf, AChunkOfTwoRoundsStandsInTheFirstOfThem) {
   EXPECT_EQ(order, (std::vector{two, one, one, two, one, one, two, one, one, two, one}));
 }
 
+TEST(ChunksOf, AllOfAShareThatIsNotCutAsOftenAsThereAreRounds) {
+  Cutter cutter({1, 6}, {.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0});
+  const Cut cut = cutter.next(1U << 20, 1);
+  ASSERT_NE(cut.chunks[0], (cut.rounds + 1) / 2);
+  ASSERT_LT(cut.chunks[0], cut.rounds);
+  std::vector<size_t> seen(2), offset{cut.share[0].offset, cut.share[1].offset};
+  for (const ChunkRef& chunk : chunksOf(cut, 1)) {
+    EXPECT_EQ(chunk.offset, offset[chunk.owner]);
+    offset[chunk.owner] += chunk.bytes;
+    if (chunk.owner == 0) {
+      EXPECT_EQ(cut.roundOf(0, seen[0]), seen[1]) << "before the large share's chunk of its round";
+    }
+    ++seen[chunk.owner];
+  }
+  EXPECT_EQ(seen, cut.chunks);
+}
+
 TEST(Collective, AChunkOfTwoRoundsCountsForTwoInAWindow) {
   Collective call;
   for (const auto& [window, ofOne, ofTwo] : {std::tuple{1U, 1U, 1U}, {2U, 2U, 1U}, {3U, 3U, 2U}, {4U, 4U, 2U}}) {

@@ -21,8 +21,8 @@ void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits
   for (size_t owner = 0; owner < cut.share.size(); ++owner) {
     ASSERT_EQ(cut.share[owner].offset, next);
     size_t least = count, most = 0;
-    ASSERT_LE(cut.chunksOf(owner), cut.rounds);
-    for (size_t r = 0; r < cut.chunksOf(owner); ++r) {
+    ASSERT_LE(cut.chunks[owner], cut.rounds);
+    for (size_t r = 0; r < cut.chunks[owner]; ++r) {
       const ChunkRange chunk = cut.chunk(owner, r);
       ASSERT_EQ(chunk.offset, next);
       ASSERT_GT(chunk.count, 0U);
@@ -90,6 +90,8 @@ TEST(CutterTest, CoversRandomStreams) {
                      .unitBytes = size_t{1} << random() % 14,
                      .chunkCostBytes = 1 + random() % 1000,
                      .minChunkBytes = size_t{1} << random() % 14,
+                     .packetBytes = random() % 2 == 0 ? 0U : 100 + random() % 2000,
+                     .headerBytes = 38,
                      .quantumBytes = random() % 2 == 0 ? 64U : 192U,
                      .eagerBytes = size_t{1} << random() % 12};
     Cutter cutter(weights, limits);
@@ -106,7 +108,7 @@ TEST(CutterTest, ZeroElementsHaveACheckerAndNoChunks) {
   const Cut cut = cutter.next(0, 4);
   EXPECT_EQ(cut.checker, 1U);
   EXPECT_EQ(cut.rounds, 0U);
-  for (size_t owner = 0; owner < 3; ++owner) EXPECT_EQ(cut.chunksOf(owner), 0U);
+  for (size_t owner = 0; owner < 3; ++owner) EXPECT_EQ(cut.chunks[owner], 0U);
 }
 
 TEST(CutterTest, CheckerDoesNotDependOnTheCall) {
@@ -168,7 +170,7 @@ TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
   Cutter cutter({2, 2, 2, 2, 6, 6}, {});  // n = 4, k = 2
   const Cut cut = cutter.next((64U << 20) / 4, 4);
   EXPECT_EQ(cut.rounds, 77U);  // 6/20 of 64 MiB in units of 256 KiB
-  EXPECT_EQ(cut.chunksOf(4), cut.rounds);
+  EXPECT_EQ(cut.chunks[4], cut.rounds);
 }
 
 TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
@@ -176,11 +178,11 @@ TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
     Weights weights(4, 4 - servers);
     weights.resize(4 + servers, 6);
     const Cut cut = Cutter(weights, {}).next((64U << 20) / 4, 4);
-    const bool halved = servers > 1;
+    const bool halved = servers > 2;
     EXPECT_EQ(cut.span(0), halved ? 2U : 1U) << servers;
-    EXPECT_EQ(cut.chunksOf(0), halved ? (cut.rounds + 1) / 2 : cut.rounds) << servers;
+    EXPECT_EQ(cut.chunks[0], halved ? (cut.rounds + 1) / 2 : cut.rounds) << servers;
     EXPECT_EQ(cut.span(4), 1U);
-    EXPECT_EQ(cut.chunksOf(4), cut.rounds);
+    EXPECT_EQ(cut.chunks[4], cut.rounds);
     EXPECT_EQ(Cutter(weights, {.eagerBytes = 0}).next(1000, 4).span(0), 1U) << "of one round";
     EXPECT_LE(cut.chunk(0, 0).count, cut.chunk(4, 0).count);
   }
@@ -190,10 +192,59 @@ TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
 TEST(CutterTest, ChunksOfTwoRoundsAreNoLargerThanAllowed) {
   CutLimits limits = kSmall;
   limits.maxChunkBytes = limits.unitBytes = 1024;
-  for (const uint64_t small : {44U, 45U, 46U, 50U, 55U, 60U, 74U, 99U}) {
+  for (const uint64_t small : {24U, 29U, 30U, 31U, 45U, 55U, 74U, 99U}) {
     Cutter cutter({small, 100}, limits);
     for (size_t count = 1; count < 40000; count += 97) checkCut(cutter.next(count, 4), count, 4, limits);
   }
+}
+
+// Packets of all chunks of an owner, an acknowledgement for each chunk among them.
+size_t packetsOf(const Cut& cut, size_t owner, const CutLimits& limits) {
+  size_t packets = 0;
+  for (size_t r = 0; r < cut.chunks[owner]; ++r)
+    packets += (cut.chunk(owner, r).count + limits.headerBytes - 1) / 1448 + 2;
+  return packets;
+}
+
+TEST(CutterTest, ChunksFillTheirPackets) {
+  const CutLimits loose{.unitBytes = 16U << 10, .eagerBytes = 0};
+  CutLimits packed = loose;
+  packed.packetBytes = 1448;
+  packed.headerBytes = 38;
+  for (const size_t servers : {0U, 1U, 4U, 6U, 8U}) {  // n = 8: shares of 8-k and 14
+    Weights weights(8, 8 - servers);
+    weights.resize(8 + servers, 14);
+    const Cut plain = Cutter(weights, loose).next(64U << 20, 1), cut = Cutter(weights, packed).next(64U << 20, 1);
+    ASSERT_NO_FATAL_FAILURE(checkCut(cut, 64U << 20, 1, packed));
+    size_t packets = 0, before = 0;
+    for (size_t owner = 0; owner < weights.size(); ++owner) {
+      if (weights[owner] == 0) continue;
+      EXPECT_EQ(cut.span(owner), plain.span(owner));
+      EXPECT_LE(cut.chunk(owner, 0).count, plain.chunk(owner, 0).count) << "no larger";
+      packets += packetsOf(cut, owner, packed);
+      before += packetsOf(plain, owner, packed);
+    }
+    EXPECT_LT(packets, before * 98 / 100) << servers;
+    // Within a cache line of whole packets.
+    const size_t most = servers > 0 ? 8 : 0;
+    EXPECT_GT((cut.chunk(most, 0).count + 38) % 1448, servers == 1 ? 1230U : 1320U) << servers;
+  }
+  // Few parts of a little more than their packets stay as they are: one more would cost more than it spares.
+  EXPECT_EQ(Cutter({1, 1}, packed).next(64U << 10, 1).rounds, Cutter({1, 1}, loose).next(64U << 10, 1).rounds);
+}
+
+TEST(CutterTest, ChunksAreSpreadOverAllRounds) {
+  const CutLimits limits{.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0};
+  Weights weights(8, 2);
+  weights.resize(14, 14);
+  const Cut cut = Cutter(weights, limits).next(64U << 20, 1);
+  ASSERT_GT(cut.chunks[0], (cut.rounds + 1) / 2) << "packed";
+  EXPECT_EQ(cut.roundOf(0, 0), 0U);
+  for (size_t r = 1; r < cut.chunks[0]; ++r) {
+    const size_t rounds = cut.roundOf(0, r) - cut.roundOf(0, r - 1);
+    EXPECT_TRUE(rounds == 1 || rounds == 2) << r;
+  }
+  EXPECT_GE(cut.roundOf(0, cut.chunks[0] - 1), cut.rounds - 2);
 }
 
 TEST(CutterTest, ChunksGrowWithTheRootOfTheCall) {
@@ -247,7 +298,7 @@ TEST(CutterTest, HugeCountsDoNotOverflow) {
     const size_t count = (size_t{1} << 60) + 1;
     const Cut cut = cutter.next(count, 8);
     EXPECT_EQ(cut.share[0].count + cut.share[1].count, count);
-    const ChunkRange last = cut.chunk(1, cut.chunksOf(1) - 1);
+    const ChunkRange last = cut.chunk(1, cut.chunks[1] - 1);
     EXPECT_EQ(last.offset + last.count, count);
     EXPECT_LE(last.count * 8, CutLimits{}.maxChunkBytes);
   }
