@@ -13,7 +13,8 @@ constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 60e-6, kHopSec
 constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
 constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
 constexpr size_t kPacketBytes = 1448;  // that a TCP packet of an Ethernet carries
-constexpr size_t kHeaderBytes = 38;    // of the first chunk of a call, of the others 20
+constexpr size_t kHeaderBytes = 38;    // of the first chunk of a call; of the others 20
+constexpr double kMessageBytes = 86;   // these, and an acknowledgement
 constexpr double kSumRate = 2e8;       // at which a machine takes in, sums and answers a chunk, about
 constexpr double kLeastEnds = 1.0 / 64;
 constexpr double kChunkProbeSeconds = 0.1, kClearlyQuicker = 0.9;
@@ -84,6 +85,7 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   limits.unitBytes = unitFor(bytesPerSecond, plan);
   limits.packetBytes = kPacketBytes;
   limits.headerBytes = kHeaderBytes;
+  limits.messageCostBytes = static_cast<size_t>(kMessageBytes + kMessageSeconds * bytesPerSecond);
   const auto n = static_cast<double>(plan.shares.workers.size());
   const double window = kWindowSeconds * bytesPerSecond / (n * static_cast<double>(limits.unitBytes));
   tuning.window = static_cast<size_t>(

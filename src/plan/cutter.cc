@@ -12,6 +12,8 @@ __extension__ using UInt128 = unsigned __int128;
 
 constexpr size_t kQuantumBytes = 64;  // a cache line
 constexpr size_t kLeastQuanta = 64;   // of a call that is cut at larger ones
+constexpr size_t kPacketHeader = 66;  // of Ethernet, IPv4 and TCP
+constexpr size_t kMostSmaller = 6;    // by a sixth
 // Of a direct call in pieces. Three packets of the loopback device, with their headers: what is a little more costs a
 // packet for the rest, with pieces of 64 KiB a fifth of the time.
 constexpr size_t kDirectPiece = 191U << 10;
@@ -35,21 +37,21 @@ size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const Cu
   return std::max(ceilDivide(quanta, most), std::min(wanted, quanta));
 }
 
-// What messages cost beside their bytes, in thirds of a packet: a third for the headers, one for the acknowledgement,
-// and each packet.
+// What a share of so many quanta in so many parts costs beside its bytes.
 size_t overhead(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
   const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
-  return parts * (4 + 3 * ceilDivide(message, limits.packetBytes));
+  return parts * (limits.messageCostBytes + kPacketHeader * ceilDivide(message, limits.packetBytes));
 }
 
 // A share in so many parts, or in a few more that just fill one packet less each, whichever costs less. Larger parts
-// would cost even less, but make too much be under way.
+// would cost even less, but make too much be under way; many more, too little where few are.
 size_t packed(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
   if (limits.packetBytes == 0 || parts < 2) return parts;
   const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
-  const size_t fuller = (ceilDivide(message, limits.packetBytes) - 1) * limits.packetBytes;
+  const size_t fuller = (message - 1) / limits.packetBytes * limits.packetBytes;
   if (fuller < limits.headerBytes + quantumBytes) return parts;
   const size_t more = ceilDivide(quanta, (fuller - limits.headerBytes) / quantumBytes);
+  if (more - parts > parts / kMostSmaller) return parts;
   return overhead(quanta, more, quantumBytes, limits) < overhead(quanta, parts, quantumBytes, limits) ? more : parts;
 }
 
@@ -57,17 +59,17 @@ size_t packed(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits&
 std::vector<size_t> chunksIn(size_t rounds, const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
   std::vector<size_t> chunks(cut.share.size());
   for (size_t owner = 0; owner < chunks.size(); ++owner) {
-    const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum);
-    const size_t parts = std::min(ceilDivide(rounds, cut.span(owner)), quanta);
-    chunks[owner] = std::min(packed(quanta, parts, quantumBytes, limits), rounds);
+    const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum), span = cut.span(owner);
+    chunks[owner] = std::min(quanta, ceilDivide(rounds, span));
+    if (span > 1) chunks[owner] = std::min(packed(quanta, chunks[owner], quantumBytes, limits), rounds);
   }
   return chunks;
 }
 
-// As many rounds as the cut has, or some more: those in which the chunks of all owners together cost least. The ones
+// As many rounds as the cut has, or a few more: those in which the chunks of all owners together cost least. The ones
 // looked at are where those of the largest share fill their packets, and those of the smallest that has one in each.
 size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
-  if (limits.packetBytes == 0) return cut.rounds;
+  if (limits.packetBytes == 0 || cut.rounds < 2) return cut.rounds;
   size_t least = cut.largest;
   for (size_t owner = 0; owner < cut.share.size(); ++owner)
     if (cut.share[owner].count > 0 && cut.span(owner) == 1) least = std::min(least, cut.share[owner].count);
@@ -79,10 +81,14 @@ size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits
         sum += overhead(ceilDivide(cut.share[owner].count, cut.quantum), chunks[owner], quantumBytes, limits);
     return sum;
   };
-  size_t best = cut.rounds;
+  size_t best = cut.rounds, lowest = cost(best);
   for (const size_t share : {cut.largest, least}) {
     const size_t rounds = packed(ceilDivide(share, cut.quantum), cut.rounds, quantumBytes, limits);
-    if (cost(rounds) < cost(best)) best = rounds;
+    if (rounds == best) continue;
+    const size_t there = cost(rounds);
+    if (there >= lowest) continue;
+    best = rounds;
+    lowest = there;
   }
   return best;
 }
@@ -95,8 +101,13 @@ size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits)
 
 }  // namespace
 
-// A chunk of two rounds is then no larger than one of the largest share, whatever is rounded.
+// A chunk of two rounds, one under way, is to come back before the next is due. With shares of a third of the largest
+// and more, machines fall out of step over that (docs/the-bound.md).
 size_t Cut::span(size_t owner) const { return rounds > 1 && share[owner].count <= largest / 10 * 3 ? 2 : 1; }
+
+size_t Cut::roundOf(size_t owner, size_t r) const {
+  return static_cast<size_t>((UInt128{r} * rounds + chunks[owner] - 1) / chunks[owner]);
+}
 
 ChunkRange Cut::chunk(size_t owner, size_t r) const {
   const ChunkRange& whole = share[owner];

@@ -29,13 +29,16 @@ struct CutLimits {
   size_t maxChunkBytes = 1U << 20;  // no chunk is larger; at least 64
   size_t unitBytes = 256U << 10;    // what a chunk of the largest share aims at in a large call
   // Smaller calls are cut finer, to keep both directions of every NIC busy, as long as the chunks of a mean share are
-  // worth what each of them costs (in bytes that the NIC could carry instead) and no smaller than minChunkBytes.
+  // worth what each of them costs (in bytes that the NIC could carry instead) and not below minChunkBytes, but for
+  // packets.
   size_t chunkCostBytes = 4U << 10;
   size_t minChunkBytes = 8U << 10;
   // What a full packet of the network carries, and what of that a chunk's headers take: a packet costs the same however
-  // little is in it. 0: packets do not count.
+  // little is in it. There may be a sixth more chunks, to fill theirs, as long as that spares more than the messages,
+  // of which there are more then, cost beside their packets. 0: packets do not count.
   size_t packetBytes = 0;
   size_t headerBytes = 0;
+  size_t messageCostBytes = 0;
   // Borders of chunks, and of shares, are multiples of this in calls of at least 64 of them, of 64 in smaller ones.
   size_t quantumBytes = 64;
   size_t eagerBytes = 16U << 10;
@@ -61,7 +64,7 @@ struct Cut {
   // Rounds that a chunk of this owner stands for, about: 1, or 2 if its share is at most 3/10 of the largest.
   size_t span(size_t owner) const;
   // The round of chunk r of an owner, r < chunks[owner]: they are spread evenly over all rounds.
-  size_t roundOf(size_t owner, size_t r) const { return (r * rounds + chunks[owner] - 1) / chunks[owner]; }
+  size_t roundOf(size_t owner, size_t r) const;
   // Chunk r of an owner, r < chunks[owner]: never empty. Together they are the share, in order; their sizes differ by
   // at most one quantum.
   ChunkRange chunk(size_t owner, size_t r) const;

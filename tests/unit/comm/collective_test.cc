@@ -45,8 +45,8 @@ TEST(ChunksOf, AChunkOfTwoRoundsStandsInTheFirstOfThem) {
 }
 
 TEST(ChunksOf, AllOfAShareThatIsNotCutAsOftenAsThereAreRounds) {
-  Cutter cutter({1, 6}, {.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0});
-  const Cut cut = cutter.next(1U << 20, 1);
+  Cutter cutter({1, 7}, {.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0});
+  const Cut cut = cutter.next(8U << 20, 1);
   ASSERT_NE(cut.chunks[0], (cut.rounds + 1) / 2);
   ASSERT_LT(cut.chunks[0], cut.rounds);
   std::vector<size_t> seen(2), offset{cut.share[0].offset, cut.share[1].offset};

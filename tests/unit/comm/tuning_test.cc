@@ -5,6 +5,8 @@
 namespace bps {
 namespace {
 
+using Weights = std::vector<uint64_t>;
+
 JobPlan planOf(size_t workers, size_t servers, size_t mostUnit = 256U << 10) {
   JobPlan plan;
   plan.shares = solveShares({std::vector<double>(workers, 1.0), std::vector<double>(servers, 1.0)}).value();
@@ -46,6 +48,20 @@ TEST(Tuning, AChunkCostsItsHeadersAndTheTimeOfAMessage) {
   EXPECT_EQ(tuningFor(1e3, plan).limits.chunkCostBytes, 200U);
   EXPECT_EQ(tuningFor(25e6, plan).limits.chunkCostBytes, 325U) << "200 Mbit/s";
   EXPECT_EQ(tuningFor(1.25e9, plan).limits.chunkCostBytes, 6450U) << "10 Gbit/s";
+}
+
+TEST(Tuning, ChunksFillTheirPacketsWhereMessagesAreCheap) {
+  const auto roundsOf = [](double rate) {
+    CutLimits limits = tuningFor(rate, planOf(8, 8)).limits;
+    EXPECT_EQ(limits.messageCostBytes, 86 + static_cast<size_t>(5e-6 * rate));
+    const size_t packed = Cutter(Weights(8, 1), limits).next(64U << 20, 1).rounds;
+    limits.packetBytes = 0;
+    return std::pair(packed, Cutter(Weights(8, 1), limits).next(64U << 20, 1).rounds);
+  };
+  const auto [slow, slowPlain] = roundsOf(6e6);
+  EXPECT_GT(slow, slowPlain);
+  const auto [fast, fastPlain] = roundsOf(3e9);
+  EXPECT_EQ(fast, fastPlain);
 }
 
 TEST(Tuning, WithoutServersChunksGrowWhereTheNetworkIsSlow) {
