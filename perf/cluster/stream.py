@@ -5,11 +5,13 @@ import statistics
 import time
 
 from cluster.namespace import inside
+from cluster.network import GOODPUT
 
 BLOCK = 1 << 18
 WARM_SECONDS = 0.5  # slow start, and the shapers' first bucket
 WINDOWS = 5
 WINDOW_SECONDS = 0.4
+STREAMS, ENOUGH = 3, 0.995  # as many, until one reaches this part of what the frames allow
 
 
 def connect(network, sender, receiver):
@@ -47,12 +49,22 @@ def goodput(network, sender, receiver):
     return statistics.median(rates[1:])
 
 
+def best(network, sender, receiver, rate):
+    """Of a few streams: one that was held up would make the ideal too easy."""
+    reached = 0
+    for _ in range(STREAMS):
+        reached = max(reached, goodput(network, sender, receiver))
+        if reached >= ENOUGH * GOODPUT * rate / 8:
+            break
+    return reached
+
+
 def goodputs(network):
-    """Of each different rate: measured once, from a link that has it to one that is at least as fast."""
+    """Of each different rate: from a link that has it to one that is at least as fast."""
     found = {}
     for host, rates in enumerate(network.links):
         for link, rate in enumerate(rates):
             if rate not in found:
                 fastest = max(network.others(host), key=lambda end: network.links[end[0]][end[1]])
-                found[rate] = goodput(network, (host, link), fastest)
+                found[rate] = best(network, (host, link), fastest, rate)
     return found
