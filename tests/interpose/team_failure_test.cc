@@ -231,16 +231,16 @@ void waitForTheDeparted(const Rank& self, int waiting) {
 }
 }  // namespace
 
-BPS_SCENARIO(WhoWaitsForThoseWhoLeftIsTold, 4, {"BPS_TIMEOUT", "1"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(WhoWaitsForThoseWhoLeftIsTold, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   waitForTheDeparted(self, 2);
 }
 
-BPS_SCENARIO(TheFirstRankIsToldTooWhoLeft, 4, {"BPS_TIMEOUT", "1"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(TheFirstRankIsToldTooWhoLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   waitForTheDeparted(self, 0);
 }
 
 // The others have all they wanted, and go; one copies its part back for longer than BPS_TIMEOUT.
-BPS_SCENARIO(WhoIsSlowerIsNotLeftBehind, 4, {"BPS_TIMEOUT", "1"}) {
+BPS_SCENARIO(WhoIsSlowerIsNotLeftBehind, 4, {"BPS_TIMEOUT", "2"}) {
   self.shareMachines(2);
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
@@ -250,7 +250,7 @@ BPS_SCENARIO(WhoIsSlowerIsNotLeftBehind, 4, {"BPS_TIMEOUT", "1"}) {
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kCombined, ncclFloat32, ncclSum, comm, stream()));
   if (self.rank >= 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // copied out
-    if (self.rank == 3) copyRate(kCombined * sizeof(float) / 2 / 1.5);
+    if (self.rank == 3) copyRate(kCombined * sizeof(float) / 2 / 2.5);
     self.meet(0);
   }
   BPS_NCCL(ncclCommFinalize(comm));

@@ -131,8 +131,13 @@ TEST(Handshake, AByteAtATimeIsAsGoodAsAll) {
   EXPECT_EQ(say(helloBytes({})), (std::pair<std::string, std::string>("pending", "")));
 }
 
+std::string versionText(int theirs) {
+  return "protocol version " + std::to_string(theirs) + ", this side speaks " + std::to_string(kControlVersion) +
+         "; rebuild one side";
+}
+
 TEST(Handshake, AnotherVersionIsNamedWhereverItShows) {
-  const std::string text = "protocol version 9, this side speaks 4; rebuild one side";
+  const std::string text = versionText(9);
   Hello hello;
   hello.version = 9;
   EXPECT_EQ(say(helloBytes(hello)), std::pair(text, text));
@@ -189,7 +194,7 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
     const auto bytes = encode(header);
     EXPECT_EQ(::send(peer->fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  EXPECT_STREQ(progress.error().message(), "frame of protocol version 9, this side speaks 4; rebuild one side");
+  EXPECT_EQ(progress.error().message(), "frame of " + versionText(9));
   EXPECT_TRUE(dialer.mismatch());
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
 }
