@@ -28,6 +28,7 @@ LocalGroup::LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> p
       program_(traffic_.plan().program),
       book_(program_, traffic_.meter(), localRank_),
       walks_(program_.stages()),
+      did_(program_.stages()),
       partSum_(1, spec_.reduceThreads),
       // Over a network the average is divided once, by the owner.
       machineSum_(networked() ? 1 : spec_.roster->ranks.size(), spec_.reduceThreads) {}
@@ -65,22 +66,33 @@ bool LocalGroup::takeArrivals() {
   const uint64_t before = arrived.load();
   uint64_t upTo = before;
   for (; upTo < submitted_ && own_.ready(*arrivals_.calls.front(), arrivals_.index); ++upTo) arrivals_.next();
-  if (upTo > before) arrived.store(upTo);
+  // Lets nobody but this rank go on, who looks at it again after it has set asleep.
+  if (upTo > before) arrived.store(upTo, std::memory_order_release);
   return upTo > before;
 }
 
 bool LocalGroup::may(uint32_t rank, size_t stage) const {
-  const uint64_t chunk = ring_.done(rank, stage).load();
-  if (stage == 0) return chunk < ring_.member(rank).submitted.load() && ring_.slotFree(chunk);
-  if (chunk >= ring_.done(rank, stage - 1).load()) return false;
+  const uint64_t chunk = done(rank, stage);
+  if (stage == 0) return chunk < ring_.member(rank).submitted.load() && slotFree(chunk);
+  if (chunk >= done(rank, stage - 1)) return false;
   if (stage == lastStage() && networked()) return published(chunk);
-  if (program_.waitsForAll(stage)) return ring_.allDid(stage - 1, chunk);
-  return chunk < ring_.done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1).load();
+  if (program_.waitsForAll(stage)) return allDid(stage - 1, chunk);
+  return chunk < done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1);
+}
+
+bool LocalGroup::allDid(size_t stage, uint64_t chunk) const {
+  return chunk < did_[stage] && chunk < ring_.doneByAll(stage, localRank_);
+}
+
+bool LocalGroup::slotFree(uint64_t chunk) const {
+  if (chunk >= freeBelow_)
+    freeBelow_ = std::min(did_[lastStage()], ring_.doneByAll(lastStage(), localRank_)) + ring_.shape().slots;
+  return chunk < freeBelow_;
 }
 
 bool LocalGroup::maySee(uint32_t rank) const {
   const uint64_t awaited = ring_.member(rank).awaited.load();
-  return awaited > 0 && ring_.allDid(lastStage() - 1, awaited - 1);
+  return awaited > 0 && allDid(lastStage() - 1, awaited - 1);
 }
 
 // A driver that has not been asked for the chunk yet has not published it either.
@@ -114,7 +126,7 @@ Status LocalGroup::carryOut(size_t stage) {
   Walk& walk = walks_[stage];
   Collective& call = *walk.calls.front();
   const ChunkRef& chunk = call.chunks[walk.index];
-  const uint64_t number = ring_.done(localRank_, stage).load();
+  const uint64_t number = did_[stage];
   if (stage == 0) ring_.note(number, localRank_) = {call.call, chunk.bytes};
   const bool byEach = program_.addedUpByEach(chunk.bytes);
   if (stage == (byEach ? lastStage() : 1)) BPS_TRY(checkCalls(number));
@@ -122,10 +134,12 @@ Status LocalGroup::carryOut(size_t stage) {
   const ChunkView own = own_.view(call, walk.index);
   for (const Piece& piece : step.pieces) run(piece, own, number);
   traffic_.meter().charge(step.charges);
-  ring_.done(localRank_, stage).store(number + 1);
+  const bool passesOn = byEach && stage == 0;  // passStages() stores the number that others wait for, and wakes them
+  did_[stage] = number + 1;
+  ring_.done(localRank_, stage).store(did_[stage], passesOn ? std::memory_order_release : std::memory_order_seq_cst);
   if (stage == lastStage()) own_.finished(call, walk.index);
   walk.next();
-  if (!byEach || stage > 0) wakeOthers();  // after the first stage passStages() does
+  if (!passesOn) wakeOthers();
   return {};
 }
 
@@ -134,10 +148,8 @@ Status LocalGroup::carryOut(size_t stage) {
 void LocalGroup::passStages() {
   bool passed = false;
   for (size_t stage = 1; stage < lastStage(); ++stage) {
-    std::atomic<uint64_t>& done = ring_.done(localRank_, stage);
-    const uint64_t upTo = ring_.done(localRank_, stage - 1).load();
-    for (uint64_t chunk = done.load(); chunk < upTo && program_.addedUpByEach(walks_[stage].bytes()); passed = true) {
-      done.store(++chunk);
+    for (; did_[stage] < did_[stage - 1] && program_.addedUpByEach(walks_[stage].bytes()); passed = true) {
+      ring_.done(localRank_, stage).store(++did_[stage]);
       walks_[stage].next();
     }
   }
@@ -147,6 +159,8 @@ void LocalGroup::passStages() {
 // All ranks of the machine have begun with this chunk: do they mean the same?
 Status LocalGroup::checkCalls(uint64_t chunk) {
   round_.clear();
+  // The bytes of a small chunk come from other caches while what is said of it does.
+  for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) __builtin_prefetch(ring_.area(chunk, rank));
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
     const ChunkNote& note = ring_.note(chunk, rank);
     round_.push_back({note.call, nullptr, note.bytes});
@@ -231,10 +245,7 @@ void LocalGroup::leave() {
     if (rank != localRank_) bells_[rank].ring();
 }
 
-bool LocalGroup::allTaken() const {
-  const uint64_t mine = ring_.done(localRank_, lastStage()).load();
-  return mine == 0 || ring_.allDid(lastStage(), mine - 1);
-}
+bool LocalGroup::allTaken() const { return ring_.doneByAll(lastStage()) == ring_.done(localRank_, lastStage()).load(); }
 
 void LocalGroup::wakeOthers() const {
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank)

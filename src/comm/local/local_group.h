@@ -76,6 +76,13 @@ class LocalGroup final : public ChunkBuffers {
   };
   size_t lastStage() const { return walks_.size() - 1; }
   bool networked() const { return spec_.roster->machines.size() > 1; }
+  // How far a rank is; of this one without a look at memory that others look at.
+  uint64_t done(uint32_t rank, size_t stage) const {
+    return rank == localRank_ ? did_[stage] : ring_.done(rank, stage).load();
+  }
+  bool allDid(size_t stage, uint64_t chunk) const;
+  // Every rank has taken the chunk that had this one's slot before.
+  bool slotFree(uint64_t chunk) const;
   // What any rank of the machine may do next.
   bool may(uint32_t rank, size_t stage) const;
   // The sum over the machine is there of the next chunk that the rank awaits as a driver.
@@ -103,8 +110,10 @@ class LocalGroup final : public ChunkBuffers {
   MachineTraffic traffic_;
   const LocalProgram& program_;
   StepBook book_;
-  Walk arrivals_;            // of contributions
-  std::vector<Walk> walks_;  // by stage
+  Walk arrivals_;                   // of contributions
+  std::vector<Walk> walks_;         // by stage
+  std::vector<uint64_t> did_;       // by stage: done() of this rank
+  mutable uint64_t freeBelow_ = 0;  // slots of chunks below it are known to be free
   bool asleep_ = false;
   uint64_t submitted_ = 0;
   // As a driver of a rail: chunks that it carries, in order. Their sums over the machine have not been seen yet; the

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "src/base/format.h"
@@ -12,8 +13,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kLineBytes = 64;
-size_t rowOf(size_t numbers) { return roundUp(numbers * sizeof(uint64_t), kLineBytes) / sizeof(uint64_t); }
+size_t rowOf(size_t numbers) { return roundUp(numbers * sizeof(uint64_t), kApart) / sizeof(uint64_t); }
 
 }  // namespace
 
@@ -23,7 +23,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 LocalRing::LocalRing(const LocalRingShape& shape, UniqueFd fd)
     : shape_(shape),
       fd_(std::move(fd)),
-      doneRow_(rowOf(shape.stages)),
+      doneRow_(rowOf(1) + rowOf(shape.stages - 1)),
       counterRow_(rowOf(shape.counters)),
       membersAt_(0),
       doneAt_(membersAt_ + shape.ranks * sizeof(Member)),
@@ -67,10 +67,11 @@ LocalRing::~LocalRing() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
-bool LocalRing::allDid(size_t stage, uint64_t chunk) const {
+uint64_t LocalRing::doneByAll(size_t stage, uint32_t aside) const {
+  uint64_t least = UINT64_MAX;
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank)
-    if (done(rank, stage).load() <= chunk) return false;
-  return true;
+    if (rank != aside) least = std::min(least, done(rank, stage).load());
+  return least;
 }
 
 }  // namespace bps

@@ -10,11 +10,11 @@
 // Both are written by r and grow, but for awaited() of 0.
 // A slot is free for chunk q when every rank has done the last stage of chunk q - slots.
 //
-// Memory ordering: all of these are sequentially consistent. A number is stored after the bytes it speaks of and loaded
-// before they are touched. A rank sets asleep and looks at the numbers again before it sleeps; who changes a number
-// looks at asleep after it: one of the two always sees the other. All numbers are there for all to see, so who changes
-// one can tell whom that lets go on, and wakes nobody else; where several changes together let a rank go on, the last
-// of them sees all others.
+// Memory ordering: all of these are sequentially consistent, but for stores of numbers that let no other rank go on:
+// release. A number is stored after the bytes it speaks of and loaded before they are touched. A rank sets asleep and
+// looks at the numbers again before it sleeps; who changes a number looks at asleep after it: one of the two always
+// sees the other. All numbers are there for all to see, so who changes one can tell whom that lets go on, and wakes
+// nobody else; where several changes together let a rank go on, the last of them sees all others.
 //
 // The memory is an unnamed memfd: it vanishes with the last process that holds it, whatever becomes of them.
 #pragma once
@@ -28,6 +28,9 @@
 
 namespace bps {
 
+// What one rank writes and others poll lies so far from what others write: processors fetch cache lines in pairs.
+inline constexpr size_t kApart = 128;
+
 struct LocalRingShape {
   uint32_t ranks = 0;
   uint32_t slots = 0;
@@ -37,7 +40,7 @@ struct LocalRingShape {
 };
 
 // What a rank says of the chunk in its first stage.
-struct ChunkNote {
+struct alignas(64) ChunkNote {
   CallInfo call;
   uint64_t bytes = 0;
 };
@@ -45,10 +48,10 @@ struct ChunkNote {
 class LocalRing {
  public:
   struct Member {
-    alignas(64) std::atomic<uint64_t> submitted{0};
+    alignas(kApart) std::atomic<uint64_t> submitted{0};
     std::atomic<uint64_t> awaited{0}, published{0};
-    std::atomic<uint32_t> asleep{0};
-    std::atomic<uint32_t> left{0};  // has said goodbye: submitted() will not grow any more
+    alignas(kApart) std::atomic<uint32_t> asleep{0};  // these two change rarely, and others look at them all the time
+    std::atomic<uint32_t> left{0};                    // has said goodbye: submitted() will not grow any more
   };
 
   // The leader makes the memory; the others map what they are given. Fails when the sizes do not agree.
@@ -62,7 +65,7 @@ class LocalRing {
   int fd() const { return fd_.get(); }
   Member& member(uint32_t rank) const { return at<Member>(membersAt_)[rank]; }
   std::atomic<uint64_t>& done(uint32_t rank, size_t stage) const {
-    return at<Number>(doneAt_)[rank * doneRow_ + stage];
+    return at<Number>(doneAt_)[rank * doneRow_ + (stage + 1 == shape_.stages ? 0 : kApart / sizeof(Number) + stage)];
   }
   // Belong to their rank; others may read them at any time.
   std::atomic<uint64_t>* counters(uint32_t rank) const { return at<Number>(countersAt_) + rank * counterRow_; }
@@ -74,12 +77,8 @@ class LocalRing {
   }
   uint8_t* sum(uint64_t chunk) const { return area(chunk, shape_.ranks); }
 
-  // Every rank has done this stage of the chunk.
-  bool allDid(size_t stage, uint64_t chunk) const;
-  // Every rank has taken the chunk that had this one's slot before.
-  bool slotFree(uint64_t chunk) const {
-    return chunk < shape_.slots || allDid(shape_.stages - 1, chunk - shape_.slots);
-  }
+  // The first chunk that not every rank has done this stage of, leaving aside one of them if it is named.
+  uint64_t doneByAll(size_t stage, uint32_t aside = UINT32_MAX) const;
 
  private:
   using Number = std::atomic<uint64_t>;
@@ -93,7 +92,8 @@ class LocalRing {
 
   LocalRingShape shape_;
   UniqueFd fd_;
-  size_t doneRow_, counterRow_;  // numbers of a rank, with what keeps those of the next in other cache lines
+  // Numbers of a rank. Of done(), that of the last stage is apart: nobody waits for it as long as slots are free.
+  size_t doneRow_, counterRow_;
   size_t membersAt_, doneAt_, countersAt_, notesAt_, dataAt_, bytes_;
   uint8_t* base_ = nullptr;
 };
