@@ -40,7 +40,7 @@ Status Connector::begin() {
   BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
   for (; hello.index < sockets_; ++hello.index) {
     UniqueFd socket = BPS_TRY(startConnect(address_, own_ ? &*own_ : nullptr));
-    setOptions(socket.get(), sockets_, patience_);
+    setOptions(socket.get(), address_, sockets_, patience_);
     calls_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
   }
   return {};

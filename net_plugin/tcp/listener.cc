@@ -84,7 +84,7 @@ Status Listener::join(const Hello& hello, UniqueFd& socket) {
   }
   if (party->sockets.size() != hello.sockets || party->sockets[hello.index])
     return failure(Code::kRemote, "socket {} of {} does not fit its connection", hello.index, hello.sockets);
-  setOptions(socket.get(), hello.sockets, patience_);
+  setOptions(socket.get(), BPS_TRY(peerAddress(socket.get())), hello.sockets, patience_);
   party->sockets[hello.index] = std::move(socket);
   ++party->come;
   return {};

@@ -3,6 +3,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <array>
+
 #include "net_plugin/stream/recv_comm.h"
 #include "net_plugin/stream/send_comm.h"
 #include "net_plugin/tcp/connector.h"
@@ -178,7 +180,7 @@ TEST(Handshake, AConnectionOfVerbsHasOneSocket) {
 
 TEST(Handshake, KeepaliveEndsWithThePatience) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  setOptions(socket.get(), 1, std::chrono::seconds(10));
+  setOptions(socket.get(), loopback(1).address, 1, std::chrono::seconds(10));
   const auto option = [&](int level, int name) {
     int value = -1;
     socklen_t length = sizeof value;
@@ -189,6 +191,36 @@ TEST(Handshake, KeepaliveEndsWithThePatience) {
   EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE) + option(IPPROTO_TCP, TCP_KEEPCNT) * option(IPPROTO_TCP, TCP_KEEPINTVL),
             10);
   EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to peers that are well";
+}
+
+std::string congestionControl(const UniqueFd& socket) {
+  std::array<char, 16> name{};
+  socklen_t length = name.size();
+  EXPECT_EQ(::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+  return name.data();
+}
+
+TEST(Handshake, NothingIsPacedInsideAMachine) {
+  const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
+  Connector connector(loopback(1), valueOf(parseHandle(listener->handle())), Carrier::kStream, Deadline::in(kPatience));
+  std::vector<UniqueFd> ours, theirs;
+  for (const Deadline deadline = Deadline::in(kPatience); (ours.empty() || theirs.empty()) && !deadline.passed();) {
+    if (ours.empty()) ours = valueOf(connector.step());
+    if (theirs.empty()) theirs = valueOf(listener->accept()).sockets;
+  }
+  ASSERT_EQ(ours.size() + theirs.size(), 2U);
+  EXPECT_EQ(congestionControl(ours[0]), "reno");
+  EXPECT_EQ(congestionControl(theirs[0]), "reno");
+}
+
+TEST(Handshake, TowardsOthersTheKernelsChoiceStays) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string before = congestionControl(socket);
+  sockaddr_in far{};
+  far.sin_family = AF_INET;
+  far.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1, which is nobody's
+  setOptions(socket.get(), {reinterpret_cast<const sockaddr*>(&far), sizeof far}, 1, std::chrono::seconds(10));
+  EXPECT_EQ(congestionControl(socket), before);
 }
 
 // A caller with the right token that never completes its connections can hold a few, no more.
