@@ -77,7 +77,8 @@ void CallProgress::help(const StreamEntry& entry) {
   asCaller([&] {
     turn_.assertHeld();
     BPS_TRY(standby_.watch(false));  // first: else who stands by would return from each sleep, and sleep again
-    attended_.store(entry.reads.bytes <= kBriefBytes && inbox_.pushed() == engine_.completed() + 1);
+    const bool alone = inbox_.pushed() == engine_.completed() + 1;
+    attended_.store(alone && (roomForAll_ || entry.reads.bytes <= kBriefBytes));
     Status driven = drive(entry);
     attended_.store(false);
     return driven;

@@ -12,10 +12,10 @@
 // up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
 // thread waits for its doorbell only: without a call of its own a rank has nothing to do, whatever its peers send.
 //
-// When the channel's thread is woken while a caller waits for a brief call, the only one under way, it leaves what came
-// to the caller instead of waiting for the turn: it would get it just between two calls, and the next would have to
-// wait for it to give it up. Not so while the caller waits for more: with more ranks than CPUs longer calls take longer
-// when the callers move all of them.
+// When the channel's thread is woken while a caller waits for the only call under way, it leaves what came to the
+// caller instead of waiting for the turn: it would get it just between two calls, and the next would have to wait for
+// it to give it up. With more ranks than CPUs it does so for brief calls only: longer ones take longer there when the
+// callers move all of them.
 //
 // Memory ordering: everything but the inbox, the atomics and the doorbell is guarded by the turn.
 // A caller clears `attended_` and `asked_` before it rings for what it leaves, so that who is woken by that ring finds
