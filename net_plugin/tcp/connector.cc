@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "net_plugin/tcp/congestion.h"
 #include "net_plugin/tcp/options.h"
 #include "net_plugin/tcp/route.h"
 #include "src/base/format.h"
@@ -39,8 +40,9 @@ Status Connector::begin() {
   Hello hello{.sockets = sockets_, .carrier = carrier_};
   BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
   for (; hello.index < sockets_; ++hello.index) {
-    UniqueFd socket = BPS_TRY(startConnect(address_, own_ ? &*own_ : nullptr));
-    setOptions(socket.get(), address_, sockets_, patience_);
+    UniqueFd socket =
+        BPS_TRY(startConnect(address_, own_ ? &*own_ : nullptr, [this](int fd) { unpaceTowards(fd, address_); }));
+    setOptions(socket.get(), sockets_, patience_);
     calls_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
   }
   return {};

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "net_plugin/log.h"
+#include "net_plugin/tcp/congestion.h"
 #include "net_plugin/tcp/options.h"
 #include "src/base/format.h"
 
@@ -23,7 +24,8 @@ Result<std::unique_ptr<Listener>> Listener::create(const Device& device) {
   handle.address = BPS_TRY(localAddress(socket.get()));
   handle.token = BPS_TRY(randomToken());
   handle.sockets = device.sockets;
-  return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.patience));
+  std::string kernelsChoice = unpaceAccepted(socket.get());
+  return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.patience, std::move(kernelsChoice)));
 }
 
 // Takes a bounded number of callers per call. When all places are taken, or all descriptors of the process, the oldest
@@ -84,7 +86,8 @@ Status Listener::join(const Hello& hello, UniqueFd& socket) {
   }
   if (party->sockets.size() != hello.sockets || party->sockets[hello.index])
     return failure(Code::kRemote, "socket {} of {} does not fit its connection", hello.index, hello.sockets);
-  setOptions(socket.get(), BPS_TRY(peerAddress(socket.get())), hello.sockets, patience_);
+  setOptions(socket.get(), hello.sockets, patience_);
+  paceFromOutside(socket.get(), kernelsChoice_);
   party->sockets[hello.index] = std::move(socket);
   ++party->come;
   return {};

@@ -42,8 +42,8 @@ class Listener {
   static constexpr size_t kMostParties = 16;
   static constexpr int kMostReports = 8;
 
-  Listener(UniqueFd socket, const HandleData& handle, Patience patience)
-      : socket_(std::move(socket)), handle_(handle), patience_(patience) {}
+  Listener(UniqueFd socket, const HandleData& handle, Patience patience, std::string kernelsChoice)
+      : socket_(std::move(socket)), handle_(handle), patience_(patience), kernelsChoice_(std::move(kernelsChoice)) {}
 
   static bool isComplete(const Party& party) { return party.come == party.sockets.size(); }
   Status admitCallers();
@@ -58,6 +58,7 @@ class Listener {
   UniqueFd socket_;
   HandleData handle_;
   Patience patience_;
+  std::string kernelsChoice_;    // of congestion control (congestion.h)
   std::vector<Caller> callers_;  // oldest first
   std::vector<Party> parties_;   // oldest first
   int turnedAway_ = 0;

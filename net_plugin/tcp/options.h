@@ -5,6 +5,6 @@
 namespace bps::plugin::tcp {
 
 // `sockets`: of the connection that this one belongs to. An option that the kernel does not take is done without.
-void setOptions(int fd, const Address& peer, size_t sockets, Patience patience);
+void setOptions(int fd, size_t sockets, Patience patience);
 
 }  // namespace bps::plugin::tcp

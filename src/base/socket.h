@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,8 +50,9 @@ Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
 Result<Address> localAddress(int fd);
 Result<Address> peerAddress(int fd);
 // Starts a connect, from an address of ours if one is given (port 0); finish it with connectResult() once the
-// descriptor polls writable.
-Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr);
+// descriptor polls writable. `prepare` sets what has to be set before.
+Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr,
+                              const std::function<void(int fd)>& prepare = nullptr);
 // What SO_ERROR says of a connect that was in progress.
 Status connectResult(int fd, const Address& address);
 // One accepted connection (non-blocking, close-on-exec, no delay), or nothing when none waits.
