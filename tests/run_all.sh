@@ -73,16 +73,16 @@ gtest() {
 }
 
 # gtest_half PROGRAM HALF LIMIT_SECONDS LOG: where all tests passed and then the leak checker could not do its work
-# ("fatal error", seen twice in machines that we could not look into), says so and runs the half once more: a leak
-# that it would have found is found then. A second time is a failure.
+# ("fatal error", seen twice in machines that we could not look into), says so and runs the half once more, to look for
+# leaks again. A second time is a failure.
 gtest_half() {
   local turn status
   for turn in 1 2; do
-    LSAN_OPTIONS=verbosity=1:log_threads=1 GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 \
+    LSAN_OPTIONS=${LSAN_OPTIONS:+$LSAN_OPTIONS:}verbosity=1:log_threads=1 GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 \
       timeout -k 5 "$3" "$1" --gtest_brief=0 >"$4" 2>&1
     status=$?
-    [ $turn = 1 ] && [ $status != 0 ] && grep -q 'LeakSanitizer has encountered a fatal error' "$4" &&
-      ! grep -q '^\[  FAILED\|ERROR: \|runtime error:' "$4" || return $status
+    [ $turn = 1 ] && [ $status = 1 ] && grep -q 'LeakSanitizer has encountered a fatal error' "$4" &&
+      grep -q '^\[  PASSED  \]' "$4" && ! grep -q '^\[  FAILED\|ERROR: \|runtime error:' "$4" || return $status
     say "" "$1, half $2: the leak checker itself failed; the half runs once more"
     report "$4" | sed 's/^/      /'
   done

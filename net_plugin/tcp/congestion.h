@@ -1,7 +1,8 @@
-// Congestion control of the connections inside a machine. Nothing is lost there, and there is no rate to be found; BBR,
-// where it is the kernel's choice, takes one from what small messages reached and keeps large ones to it
-// (docs/transport.md). A socket that has been paced stays paced whatever it is told later, so it has to be told before
-// it is connected: one that connects, by whom it connects to; those that a listener accepts begin as the listener is.
+// Congestion control of the connections inside a machine, which the kernel sends through lo. Nothing is lost there, and
+// there is no rate to be found; BBR, where it is the kernel's choice, takes one from what small messages reached and
+// keeps large ones to it (docs/transport.md). A socket that has been paced stays paced whatever it is told later, so it
+// has to be told before it is connected: one that connects, by whom it connects to; those that a listener accepts begin
+// as the listener is.
 #pragma once
 #include <string>
 

@@ -81,6 +81,7 @@ void CallProgress::help(const StreamEntry& entry) {
     attended_.store(alone && (roomForAll_ || entry.reads.bytes <= kBriefBytes));
     Status driven = drive(entry);
     attended_.store(false);
+    if (!engine_.idle()) streak_ = 0;  // another thread's call has come meanwhile: its rings were left to this one
     return driven;
   });
   turn_.unlock();
@@ -183,7 +184,7 @@ std::chrono::microseconds CallProgress::nextSleep() {
 }
 
 // The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look, nor
-// while a caller attends to a brief call: then it looks again soon, whatever that caller has or has not seen.
+// while a caller attends to the only call: then it looks again soon, whatever that caller has or has not seen.
 Status CallProgress::sleepWithoutTurn() {
   std::chrono::microseconds most = nextSleep(), longest = most;
   Status slept;

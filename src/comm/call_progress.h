@@ -103,11 +103,11 @@ class CallProgress final : public StreamWorker {
   bool ended() const { return stopped() || parts_.failure->failed(); }
 
   CallProgressParts parts_;
-  const bool roomForAll_;  // every rank of this host has a CPU to poll on
+  const bool roomForAll_;  // no more ranks on this host than CPUs that the channel's thread may use
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
   std::atomic<bool> stop_{false}, lost_{false}, ended_{false};
-  std::atomic<bool> attended_{false};  // by a caller, who waits for a brief call
+  std::atomic<bool> attended_{false};  // by a caller, who waits for the only call
   std::atomic<bool> underWay_{false};
   std::atomic<bool> refused_{false};  // a caller did not get the turn, and sleeps: it may be this look's fault
 

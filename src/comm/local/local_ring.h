@@ -10,11 +10,12 @@
 // Both are written by r and grow, but for awaited() of 0.
 // A slot is free for chunk q when every rank has done the last stage of chunk q - slots.
 //
-// Memory ordering: all of these are sequentially consistent, but for stores of numbers that let no other rank go on:
-// release. A number is stored after the bytes it speaks of and loaded before they are touched. A rank sets asleep and
-// looks at the numbers again before it sleeps; who changes a number looks at asleep after it: one of the two always
-// sees the other. All numbers are there for all to see, so who changes one can tell whom that lets go on, and wakes
-// nobody else; where several changes together let a rank go on, the last of them sees all others.
+// Memory ordering: all of these are sequentially consistent, but for stores that nobody is woken for, or not before a
+// later one of the same rank: release. A number is stored after the bytes it speaks of and loaded before they are
+// touched. A rank sets asleep and looks at the numbers again before it sleeps; who changes a number looks at asleep
+// after it: one of the two always sees the other. All numbers are there for all to see, so who changes one can tell
+// whom that lets go on, and wakes nobody else; where several changes together let a rank go on, the last of them sees
+// all others.
 //
 // The memory is an unnamed memfd: it vanishes with the last process that holds it, whatever becomes of them.
 #pragma once
@@ -40,7 +41,7 @@ struct LocalRingShape {
 };
 
 // What a rank says of the chunk in its first stage.
-struct alignas(64) ChunkNote {
+struct alignas(kApart) ChunkNote {
   CallInfo call;
   uint64_t bytes = 0;
 };

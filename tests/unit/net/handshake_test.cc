@@ -210,6 +210,8 @@ TEST(Handshake, NothingIsPacedInsideAMachine) {
     if (theirs.empty()) theirs = valueOf(listener->accept()).sockets;
   }
   ASSERT_EQ(ours.size() + theirs.size(), 2U);
+  if (congestionControl(valueOf(listenOn(loopback(1).address)).get()) == "reno")
+    GTEST_SKIP() << "Reno is the kernel's choice here";
   EXPECT_EQ(congestionControl(ours[0].get()), "reno");
   EXPECT_EQ(congestionControl(theirs[0].get()), "reno");
 }

@@ -1,6 +1,8 @@
 #include "tools/net_plugin_check/bench/raw_socket.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -43,8 +45,13 @@ void makeBlocking(int fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
+// On loopback without the pacing that the kernel's choice of congestion control may bring, as the plugin.
+void unpace(int fd, const Address& address) {
+  if (address.isLoopback()) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 Result<UniqueFd> dial(Side& side, const Address& address) {
-  UniqueFd socket = BPS_TRY(startConnect(address));
+  UniqueFd socket = BPS_TRY(startConnect(address, nullptr, [&](int fd) { unpace(fd, address); }));
   BPS_TRY(waitFor(side, socket.get(), POLLOUT));
   BPS_TRY(connectResult(socket.get(), address));
   return socket;
@@ -64,6 +71,7 @@ Result<std::vector<UniqueFd>> rawSockets(Side& side, size_t count) {
   }
   const Address own = BPS_TRY(addressOfDevice(side));
   const UniqueFd listener = BPS_TRY(listenOn(own));
+  unpace(listener.get(), own);
   const Address address = BPS_TRY(localAddress(listener.get()));
   const auto* bytes = reinterpret_cast<const uint8_t*>(address.data());
   BPS_TRY(side.tell({bytes, address.length()}));
