@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "src/base/guard.h"
+#include "src/net/waiting/home_cpu.h"
 #include "src/net/waiting/shared_cpu.h"
 
 namespace bps {
@@ -18,6 +21,14 @@ constexpr unsigned kTrustedStreak = 8;
 constexpr milliseconds kLightTick(1), kNormalTick(500), kTroubledTick(20), kDeepTick(3600000);
 // Nothing tells of the end of a copy to or from a device, which lasts tens of microseconds.
 constexpr std::chrono::microseconds kCopyTick(20);
+
+// Of a rank among those of its host.
+size_t numberOnHost(const Roster& roster, size_t rank) {
+  const auto end = roster.ranks.begin() + static_cast<std::ptrdiff_t>(rank);
+  return static_cast<size_t>(std::count_if(roster.ranks.begin(), end, [&](const RankEntry& other) {
+    return other.hostName == roster.ranks[rank].hostName;
+  }));
+}
 
 }  // namespace
 
@@ -36,6 +47,7 @@ Result<std::shared_ptr<CallProgress>> CallProgress::create(CallProgressParts par
 CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Standby standby)
     : parts_(std::move(parts)),
       roomForAll_(parts_.plan.ranksOfHost <= net::ThreadPlace::cpus()),
+      numberOnHost_(numberOnHost(parts_.control->roster(), parts_.control->rank())),
       inbox_(parts_.bell),
       waiter_(std::move(waiter)),
       standby_(std::move(standby)),
@@ -224,11 +236,12 @@ bool CallProgress::isAtWork() {
 // A caller moves the calls until its own is done.
 Status CallProgress::drive(const StreamEntry& entry) {
   thread_local net::SharedCpu<> cpu(static_cast<uint32_t>(::gettid()));
+  thread_local net::HomeCpu<> home(numberOnHost_);
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
     if (BPS_TRY(step())) continue;
     if (!pollsOn()) BPS_TRY(rest());
     else if (roomForAll_) cpu.yield();
-    else net::ThreadPlace::yield();
+    else home.yield();
   }
   return {};
 }

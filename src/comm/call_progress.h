@@ -103,7 +103,8 @@ class CallProgress final : public StreamWorker {
   bool ended() const { return stopped() || parts_.failure->failed(); }
 
   CallProgressParts parts_;
-  const bool roomForAll_;  // no more ranks on this host than CPUs that the channel's thread may use
+  const bool roomForAll_;      // no more ranks on this host than CPUs that the channel's thread may use
+  const size_t numberOnHost_;  // of this rank
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
   std::atomic<bool> stop_{false}, lost_{false}, ended_{false};

@@ -19,6 +19,22 @@ long ThreadPlace::switches() {
 }
 
 // A thread that may not run where it is moves at once.
+bool ThreadPlace::moveTo(size_t number) {
+  cpu_set_t allowed, only;
+  const int here = ::sched_getcpu();
+  if (here < 0 || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  number %= static_cast<size_t>(CPU_COUNT(&allowed));
+  int cpu = 0;
+  for (; !CPU_ISSET(cpu, &allowed) || number > 0; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) --number;
+  if (cpu == here) return false;
+  CPU_ZERO(&only);
+  CPU_SET(cpu, &only);
+  const bool moved = ::sched_setaffinity(0, sizeof only, &only) == 0;
+  ::sched_setaffinity(0, sizeof allowed, &allowed);
+  return moved;
+}
+
 bool ThreadPlace::leave() {
   cpu_set_t allowed;
   left_ = ::sched_getcpu();

@@ -4,7 +4,7 @@
 // one CPU for seconds, even where another is idle, and each waits for the other at every step, which takes three times
 // as long. So a thread that finds out that it takes turns moves to another CPU once. Where it takes turns there as well
 // it goes back, and tries ever more rarely. Which CPUs it may use does not change. Where more threads poll than there
-// are CPUs, all take turns in any case, and a plain yield is better.
+// are CPUs, all take turns in any case (home_cpu.h).
 //
 // Belongs to one thread.
 #pragma once
@@ -23,6 +23,8 @@ class ThreadPlace {
   static size_t cpus();
   // How often another thread has taken the CPU while this one could have run.
   static long switches();
+  // To the CPU of this number among those that it may use, counted round. False: it is there already, or may not.
+  static bool moveTo(size_t number);
   // To any other CPU that it may use. False: there is none.
   bool leave();
   void goBack() const;

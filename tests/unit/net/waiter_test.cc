@@ -1,9 +1,12 @@
 // A Waiter says which of its connections are worth asking after a sleep, and forgets none of them; a Spin says when to
-// sleep; a SharedCpu leaves a CPU on which another thread polls.
+// sleep; a SharedCpu leaves a CPU on which another thread polls; a HomeCpu goes where it belongs.
 #include "src/net/waiting/waiter.h"
 
 #include <sched.h>
 
+#include <set>
+
+#include "src/net/waiting/home_cpu.h"
 #include "src/net/waiting/shared_cpu.h"
 #include "src/net/waiting/spin.h"
 #include "tests/unit/net/net_fixture.h"
@@ -127,6 +130,67 @@ TEST(SharedCpu, IsKeptWhereThereIsNoOther) {
   FakeCpu cpu(1, {&machine});
   for (long i = 0; i < 1000; ++i) cpu.yield();
   EXPECT_EQ(machine.yields, 1000);
+}
+
+// Always sent away again, if `restless`.
+struct FakeHome {
+  struct Machine {
+    bool restless = false;
+    size_t at = 1;
+    int moves = 0;
+    long yields = 0;
+  };
+  void yield() const { ++machine->yields; }
+  bool moveTo(size_t number) const {
+    if (machine->at == number && !machine->restless) return false;
+    machine->at = number;
+    ++machine->moves;
+    return true;
+  }
+  Machine* machine;
+};
+using FakeHomeCpu = net::HomeCpu<FakeHome>;
+
+TEST(HomeCpu, IsGoneToAtTheFirstYieldAndEachTimeThatItWasLeft) {
+  FakeHome::Machine machine;
+  FakeHomeCpu cpu(0, {&machine});
+  cpu.yield();
+  EXPECT_EQ(machine.at, 0U);
+  for (long i = 0; i < 10000; ++i) cpu.yield();
+  EXPECT_EQ(machine.moves, 1);
+  EXPECT_EQ(machine.yields, 10001);
+  machine.at = 1;
+  for (long i = 0; i < FakeHomeCpu::kLeast; ++i) cpu.yield();
+  EXPECT_EQ(machine.at, 0U);
+}
+
+TEST(HomeCpu, IsGoneToEverMoreRarelyWhereItIsSomebodyElses) {
+  FakeHome::Machine machine{.restless = true};
+  FakeHomeCpu cpu(0, {&machine});
+  for (long i = 0; i < 20 * FakeHomeCpu::kMost; ++i) cpu.yield();
+  EXPECT_GE(machine.moves, 20);
+  EXPECT_LE(machine.moves, 40);
+  machine.restless = false;
+  for (long i = 0; i < FakeHomeCpu::kMost; ++i) cpu.yield();
+  machine.at = 1;
+  for (long i = 0; i < FakeHomeCpu::kLeast; ++i) cpu.yield();
+  EXPECT_EQ(machine.at, 0U) << "soon again once it has been left in peace";
+}
+
+TEST(ThreadPlace, AThreadMovesToTheCpuOfItsNumberAndMayUseTheSameOnesAsBefore) {
+  cpu_set_t before, after;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  const auto cpus = static_cast<size_t>(CPU_COUNT(&before));
+  std::set<int> seen;
+  for (size_t number = 0; number < 2 * cpus; ++number) {
+    // On a busy machine the kernel may move it away before it asks.
+    for (int tries = 0; tries < 100 && net::ThreadPlace::moveTo(number); ++tries) {
+    }
+    seen.insert(::sched_getcpu());
+  }
+  EXPECT_EQ(seen.size(), cpus);
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 TEST(ThreadPlace, AThreadThatLeavesItsCpuMayUseTheSameOnesAsBefore) {
