@@ -5,14 +5,17 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <string_view>
 
 #include "net_plugin/tcp/route.h"
+#include "src/base/fd.h"
 
 namespace bps::plugin::tcp {
 namespace {
 
-// Known to every kernel and free for all users; does not pace.
+// Known to every kernel; does not pace.
 const std::string kUnpaced = "reno";
+constexpr std::string_view kPacing = "bbr";  // and its successors
 
 std::string controlOf(int fd) {
   std::array<char, 16> name{};  // the kernel's names are shorter
@@ -24,6 +27,15 @@ bool setControl(int fd, const std::string& name) {
   return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
 }
 
+bool paces(const std::string& control) { return control.starts_with(kPacing); }
+
+// Whether this process may give back what it takes away: the kernel's own choice may be one that it lets nobody choose.
+// Of a socket that nobody needs, since what a socket has already it may always choose.
+bool canGiveBack(const std::string& control) {
+  const UniqueFd trial(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return trial && setControl(trial.get(), kUnpaced) && setControl(trial.get(), control);
+}
+
 bool isInside(int fd, const Address& peer) {
   Result<Address> own = localAddress(fd);
   return own.ok() && leavesThrough("lo", std::move(own).value(), peer);
@@ -32,19 +44,17 @@ bool isInside(int fd, const Address& peer) {
 }  // namespace
 
 void unpaceTowards(int fd, const Address& peer) {
-  if (isInside(fd, peer)) setControl(fd, kUnpaced);
+  if (paces(controlOf(fd)) && isInside(fd, peer)) setControl(fd, kUnpaced);
 }
 
 std::string unpaceAccepted(int listenFd) {
   std::string before = controlOf(listenFd);
-  // The kernel's own choice may be one that it lets nobody choose.
-  if (before.empty() || before == kUnpaced || !setControl(listenFd, before) || !setControl(listenFd, kUnpaced))
-    return {};
+  if (!paces(before) || !canGiveBack(before) || !setControl(listenFd, kUnpaced)) return {};
   return before;
 }
 
 void paceFromOutside(int fd, const std::string& kernelsChoice) {
-  // The route to the peer may have a choice of its own, which has not been changed.
+  // The route to the peer may have chosen another one, which stays.
   if (kernelsChoice.empty() || controlOf(fd) != kUnpaced) return;
   Result<Address> peer = peerAddress(fd);
   if (peer.ok() && !isInside(fd, std::move(peer).value())) setControl(fd, kernelsChoice);

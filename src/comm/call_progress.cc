@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "src/base/guard.h"
 #include "src/net/waiting/home_cpu.h"
 #include "src/net/waiting/shared_cpu.h"
@@ -22,14 +20,6 @@ constexpr milliseconds kLightTick(1), kNormalTick(500), kTroubledTick(20), kDeep
 // Nothing tells of the end of a copy to or from a device, which lasts tens of microseconds.
 constexpr std::chrono::microseconds kCopyTick(20);
 
-// Of a rank among those of its host.
-size_t numberOnHost(const Roster& roster, size_t rank) {
-  const auto end = roster.ranks.begin() + static_cast<std::ptrdiff_t>(rank);
-  return static_cast<size_t>(std::count_if(roster.ranks.begin(), end, [&](const RankEntry& other) {
-    return other.hostName == roster.ranks[rank].hostName;
-  }));
-}
-
 }  // namespace
 
 Result<std::shared_ptr<CallProgress>> CallProgress::create(CallProgressParts parts) {
@@ -44,10 +34,20 @@ Result<std::shared_ptr<CallProgress>> CallProgress::create(CallProgressParts par
   return std::shared_ptr<CallProgress>(new CallProgress(std::move(parts), std::move(waiter), std::move(standby)));
 }
 
+CallProgress::Host CallProgress::hostOf(const Roster& roster, size_t rank) {
+  Host host;
+  for (size_t other = 0; other < roster.ranks.size(); ++other) {
+    if (roster.ranks[other].hostName != roster.ranks[rank].hostName) continue;
+    ++host.ranks;
+    if (other < rank) ++host.number;
+  }
+  return host;
+}
+
 CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Standby standby)
     : parts_(std::move(parts)),
-      roomForAll_(parts_.plan.ranksOfHost <= net::ThreadPlace::cpus()),
-      numberOnHost_(numberOnHost(parts_.control->roster(), parts_.control->rank())),
+      host_(hostOf(parts_.control->roster(), parts_.control->rank())),
+      roomForAll_(host_.ranks <= net::ThreadPlace::cpus()),
       inbox_(parts_.bell),
       waiter_(std::move(waiter)),
       standby_(std::move(standby)),
@@ -93,7 +93,7 @@ void CallProgress::help(const StreamEntry& entry) {
     attended_.store(alone && (roomForAll_ || entry.reads.bytes <= kBriefBytes));
     Status driven = drive(entry);
     attended_.store(false);
-    if (!engine_.idle()) streak_ = 0;  // another thread's call has come meanwhile: its rings were left to this one
+    if (!engine_.idle()) streak_ = 0;  // another call has come meanwhile: its rings were left to this one
     return driven;
   });
   turn_.unlock();
@@ -236,12 +236,12 @@ bool CallProgress::isAtWork() {
 // A caller moves the calls until its own is done.
 Status CallProgress::drive(const StreamEntry& entry) {
   thread_local net::SharedCpu<> cpu(static_cast<uint32_t>(::gettid()));
-  thread_local net::HomeCpu<> home(numberOnHost_);
+  thread_local net::HomeCpu<> home;
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
     if (BPS_TRY(step())) continue;
     if (!pollsOn()) BPS_TRY(rest());
     else if (roomForAll_) cpu.yield();
-    else home.yield();
+    else home.yield(host_.number);
   }
   return {};
 }

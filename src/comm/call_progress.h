@@ -103,8 +103,12 @@ class CallProgress final : public StreamWorker {
   bool ended() const { return stopped() || parts_.failure->failed(); }
 
   CallProgressParts parts_;
-  const bool roomForAll_;      // no more ranks on this host than CPUs that the channel's thread may use
-  const size_t numberOnHost_;  // of this rank
+  struct Host {
+    size_t ranks = 0, number = 0;  // how many it has, and how many before this one
+  };
+  static Host hostOf(const Roster& roster, size_t rank);
+  const Host host_;        // of this rank
+  const bool roomForAll_;  // no more ranks on this host than CPUs that the channel's thread may use
   CallInbox inbox_;
   std::atomic<uint64_t> drained_{0};
   std::atomic<bool> stop_{false}, lost_{false}, ended_{false};

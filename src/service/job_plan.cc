@@ -39,13 +39,6 @@ bool isCrowded(const Roster& roster) {
   return hosts.size() < roster.machines.size();
 }
 
-size_t mostRanksOfHost(const Roster& roster) {
-  std::map<std::string, size_t> ranks;
-  size_t most = 1;
-  for (const RankEntry& rank : roster.ranks) most = std::max(most, ++ranks[rank.hostName]);
-  return most;
-}
-
 // Direct exchange saves a hop and costs messages: it pays where every machine has processors of its own for them.
 // Without that only two do it, whose messages are the fewest in any case, unless the user says how much should go
 // direct.
@@ -70,7 +63,6 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.limits.maxChunkBytes = plan.limits.unitBytes;
   plan.limits.minChunkBytes = std::min(plan.limits.minChunkBytes, plan.limits.unitBytes);
   plan.crowded = isCrowded(roster);
-  plan.ranksOfHost = mostRanksOfHost(roster);
   plan.measureDirect = roster.settings.directBytes == Bytes::kMeasured;
   plan.measureEager = roster.settings.eagerBytes == Bytes::kMeasured;
   const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };

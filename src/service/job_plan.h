@@ -17,7 +17,6 @@ struct JobPlan {
   std::vector<bool> owners;       // per endpoint: others send to it, for its weight is positive or calls go direct
   CutLimits limits;               // before tuning
   bool measureDirect = false, measureEager = false;  // these limits follow from the network's rate
-  size_t ranksOfHost = 1;                            // of the host that has the most
   bool crowded = false;       // machines share a host: a message costs more than its time on the network
   bool severalRanks = false;  // on some machine
   size_t depth = 0;           // chunks of one lane in flight: the window of its owner

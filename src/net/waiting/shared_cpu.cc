@@ -2,8 +2,28 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace bps::net {
+namespace {
+
+cpu_set_t only(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return set;
+}
+
+// A thread that may not run where it is moves at once.
+bool visit(const cpu_set_t& there, const cpu_set_t& allowed) {
+  if (::sched_setaffinity(0, sizeof there, &there) != 0) return false;
+  cpu_set_t now;
+  if (::sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &there))
+    ::sched_setaffinity(0, sizeof allowed, &allowed);
+  return true;
+}
+
+}  // namespace
 
 void ThreadPlace::yield() { ::sched_yield(); }
 
@@ -18,21 +38,18 @@ long ThreadPlace::switches() {
   return use.ru_nivcsw;
 }
 
-// A thread that may not run where it is moves at once.
+// Which CPUs it may use has not changed in the end, unless somebody else has changed it meanwhile: then that holds.
 bool ThreadPlace::moveTo(size_t number) {
-  cpu_set_t allowed, only;
+  cpu_set_t allowed;
   const int here = ::sched_getcpu();
   if (here < 0 || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
-  number %= static_cast<size_t>(CPU_COUNT(&allowed));
+  const int count = CPU_COUNT(&allowed);
+  if (count < 2 || count < ::sysconf(_SC_NPROCESSORS_ONLN)) return false;
+  number %= static_cast<size_t>(count);
   int cpu = 0;
   for (; !CPU_ISSET(cpu, &allowed) || number > 0; ++cpu)
     if (CPU_ISSET(cpu, &allowed)) --number;
-  if (cpu == here) return false;
-  CPU_ZERO(&only);
-  CPU_SET(cpu, &only);
-  const bool moved = ::sched_setaffinity(0, sizeof only, &only) == 0;
-  ::sched_setaffinity(0, sizeof allowed, &allowed);
-  return moved;
+  return cpu != here && visit(only(cpu), allowed);
 }
 
 bool ThreadPlace::leave() {
@@ -41,18 +58,12 @@ bool ThreadPlace::leave() {
   if (left_ < 0 || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return false;
   cpu_set_t others = allowed;
   CPU_CLR(left_, &others);
-  const bool moved = ::sched_setaffinity(0, sizeof others, &others) == 0;
-  ::sched_setaffinity(0, sizeof allowed, &allowed);
-  return moved;
+  return visit(others, allowed);
 }
 
 void ThreadPlace::goBack() const {
-  cpu_set_t allowed, only;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  CPU_ZERO(&only);
-  CPU_SET(left_, &only);
-  ::sched_setaffinity(0, sizeof only, &only);
-  ::sched_setaffinity(0, sizeof allowed, &allowed);
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) visit(only(left_), allowed);
 }
 
 }  // namespace bps::net

@@ -23,7 +23,7 @@ class ThreadPlace {
   static size_t cpus();
   // How often another thread has taken the CPU while this one could have run.
   static long switches();
-  // To the CPU of this number among those that it may use, counted round. False: it is there already, or may not.
+  // To the host's CPU of this number, counted round. False: it is there already, or has been bound to some of them.
   static bool moveTo(size_t number);
   // To any other CPU that it may use. False: there is none.
   bool leave();

@@ -45,7 +45,7 @@ void makeBlocking(int fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
-// On loopback without the pacing that the kernel's choice of congestion control may bring, as the plugin.
+// On a loopback address not by BBR, whose pacing our plugin does without there, too.
 void unpace(int fd, const Address& address) {
   if (address.isLoopback()) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
