@@ -64,7 +64,7 @@ Status Communicator::agreeOnRails(Deadline deadline) {
     const bool leads = roster.ranks[membership_.rank].localRank == 0;
     const LocalPlan& local = local_->traffic().plan().program.plan();
     // Machines that are played on one host share its processors: more ranks at the network would only take turns there.
-    const bool onePerNic = roster.settings.rails == 0 && plan_.crowded;
+    const bool onePerNic = roster.settings.rails == 0 && plan_.perHost > 1;
     WireWriter word;
     if (leads)
       for (const uint64_t weight : railWeights(local, plan_.rails, onePerNic)) word.put(weight);

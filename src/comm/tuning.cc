@@ -10,7 +10,8 @@ namespace {
 constexpr double kRoundSeconds = 9e-3, kWindowSeconds = 3e-3;
 constexpr size_t kLeastUnit = 16U << 10;
 constexpr double kMessageSeconds = 5e-6, kCrowdedMessageSeconds = 60e-6, kHopSeconds = 15e-6;
-constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost
+constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the NIC as so many messages cost,
+                                       // and as one of every machine that shares the processors
 constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
 constexpr size_t kPacketBytes = 1448;  // that a TCP packet of an Ethernet carries
 constexpr size_t kHeaderBytes = 38;    // of the first chunk of a call; of the others 20
@@ -37,7 +38,7 @@ size_t smallSize(double bytes, const JobPlan& plan) {
 
 // Servers would have no part in a call, nor would several ranks of a machine that drive the network.
 size_t mostOfTwo(double bytesPerSecond, const JobPlan& plan) {
-  const bool hostBound = plan.crowded && bytesPerSecond >= kHostRate;
+  const bool hostBound = plan.perHost > 1 && bytesPerSecond >= kHostRate;
   const bool alone = plan.shares.servers.empty() && !plan.severalRanks && !hostBound;
   return std::max(plan.limits.maxChunkBytes, alone ? kMostOfTwo : 0);
 }
@@ -90,11 +91,13 @@ Tuning tuningFor(double bytesPerSecond, const JobPlan& plan) {
   const double window = kWindowSeconds * bytesPerSecond / (n * static_cast<double>(limits.unitBytes));
   tuning.window = static_cast<size_t>(
       std::clamp(window, std::min(2.0, static_cast<double>(plan.depth)), static_cast<double>(plan.depth)));
-  const double message = plan.crowded ? kCrowdedMessageSeconds : kMessageSeconds;
+  const bool crowded = plan.perHost > 1;
+  const double message = crowded ? kCrowdedMessageSeconds : kMessageSeconds;
   const double ends = plan.shares.servers.empty() ? std::clamp(bytesPerSecond / kSumRate, kLeastEnds, 1.0) : 1.0;
   limits.chunkCostBytes = static_cast<size_t>((kChunkBytes + kMessageSeconds * bytesPerSecond) / ends);
-  const auto finest = static_cast<size_t>(kFinestMessages * message * bytesPerSecond);
-  const size_t coarsest = plan.crowded ? limits.unitBytes : limits.unitBytes / 2;
+  const double messages = std::max(kFinestMessages, static_cast<double>(plan.perHost));
+  const auto finest = static_cast<size_t>(messages * message * bytesPerSecond);
+  const size_t coarsest = crowded ? limits.unitBytes : limits.unitBytes / 2;
   limits.minChunkBytes = std::clamp(finest, limits.minChunkBytes, std::max(limits.minChunkBytes, coarsest));
   // Twice (n-1)(1 - 1/n) b/B against twice n-1 messages.
   if (plan.measureEager) limits.eagerBytes = smallSize(message * n / (n - 1) * bytesPerSecond, plan);

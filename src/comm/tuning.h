@@ -17,7 +17,8 @@
 //
 // Small calls are not cut so fine that the messages take more time than the bytes: where machines share a host and
 // 2 GB/s, 512 KiB of two of them took 340 us in chunks of 16 KiB and 113 in chunks of 128; 1 MiB of four on two CPUs
-// took 1.6 times as long in chunks of 40 KiB as whole, since nothing is done at the same time as anything else.
+// took 1.6 times as long in chunks of 40 KiB as whole, since nothing is done at the same time as anything else. The
+// more machines share a host, the longer each of them waits for a processor (docs/the-bound.md).
 //
 // Where many ranks share few processors, what a chunk costs these is longer than its time on the NIC, and the rate that
 // is measured is theirs. Small chunks make that worse, so where machines have several ranks a chunk is made small only

@@ -14,6 +14,7 @@ constexpr size_t kQuantumBytes = 64;  // a cache line
 constexpr size_t kLeastQuanta = 64;   // of a call that is cut at larger ones
 constexpr size_t kPacketHeader = 66;  // of Ethernet, IPv4 and TCP
 constexpr size_t kMostSmaller = 6;    // by a sixth
+constexpr size_t kFewRounds = 24;
 // Of a direct call in pieces. Three packets of the loopback device, with their headers: what is a little more costs a
 // packet for the rest, with pieces of 64 KiB a fifth of the time.
 constexpr size_t kDirectPiece = 191U << 10;
@@ -35,6 +36,22 @@ size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const Cu
   const size_t finest = meanQuanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
   const size_t wanted = std::max({size_t{1}, ceilDivide(quanta, unit), std::min(best, finest)});
   return std::max(ceilDivide(quanta, most), std::min(wanted, quanta));
+}
+
+// A chunk of two rounds, one under way, is to come back before the next is due. With shares of a third of the largest
+// and more, machines fall out of step over that; in a call of few rounds with smaller ones, too (docs/the-bound.md).
+void spareSmallShares(Cut& cut) {
+  if (cut.rounds < 2) return;
+  const size_t limit = cut.largest / 10 * (cut.rounds < kFewRounds ? 2 : 3);
+  for (size_t owner = 0; owner < cut.share.size(); ++owner) cut.span[owner] = cut.share[owner].count <= limit ? 2 : 1;
+}
+
+// Elements of the share of an owner that has a chunk in every round; those with one in two count as half of one.
+size_t meanShare(const Cut& cut, size_t count) {
+  size_t halves = 0;
+  for (size_t owner = 0; owner < cut.share.size(); ++owner)
+    if (cut.share[owner].count > 0) halves += 2 / cut.span[owner];
+  return static_cast<size_t>(UInt128{count} * 2 / std::max<size_t>(1, halves));
 }
 
 // What a share of so many quanta in so many parts costs beside its bytes.
@@ -59,7 +76,7 @@ size_t packed(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits&
 std::vector<size_t> chunksIn(size_t rounds, const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
   std::vector<size_t> chunks(cut.share.size());
   for (size_t owner = 0; owner < chunks.size(); ++owner) {
-    const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum), span = cut.span(owner);
+    const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum), span = cut.span[owner];
     chunks[owner] = std::min(quanta, ceilDivide(rounds, span));
     if (span > 1) chunks[owner] = std::min(packed(quanta, chunks[owner], quantumBytes, limits), rounds);
   }
@@ -72,7 +89,7 @@ size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits
   if (limits.packetBytes == 0 || cut.rounds < 2) return cut.rounds;
   size_t least = cut.largest;
   for (size_t owner = 0; owner < cut.share.size(); ++owner)
-    if (cut.share[owner].count > 0 && cut.span(owner) == 1) least = std::min(least, cut.share[owner].count);
+    if (cut.share[owner].count > 0 && cut.span[owner] == 1) least = std::min(least, cut.share[owner].count);
   const auto cost = [&](size_t rounds) {
     const std::vector<size_t> chunks = chunksIn(rounds, cut, quantumBytes, limits);
     size_t sum = 0;
@@ -100,10 +117,6 @@ size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits)
 }
 
 }  // namespace
-
-// A chunk of two rounds, one under way, is to come back before the next is due. With shares of a third of the largest
-// and more, machines fall out of step over that (docs/the-bound.md).
-size_t Cut::span(size_t owner) const { return rounds > 1 && share[owner].count <= largest / 10 * 3 ? 2 : 1; }
 
 size_t Cut::roundOf(size_t owner, size_t r) const {
   return static_cast<size_t>((UInt128{r} * rounds + chunks[owner] - 1) / chunks[owner]);
@@ -190,6 +203,7 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   const size_t quantumBytes = bytes < kLeastQuanta * limits.quantumBytes ? kQuantumBytes : limits.quantumBytes;
   cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
   cut.share.resize(weights_.size());
+  cut.span.resize(weights_.size(), 1);
   cut.chunks.resize(weights_.size());
   if (limits_.directMachines > 0 && bytes <= limits.directBytes) {
     cut.direct = true;
@@ -214,12 +228,15 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   }
   cut.largest = elements[largestIndex(elements)];
   const size_t quanta = ceilDivide(cut.largest, cut.quantum);
-  const auto owners =
-      static_cast<size_t>(std::count_if(weights_.begin(), weights_.end(), [](auto w) { return w > 0; }));
   if (eager) {
     cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
   } else {
-    cut.rounds = roundsFor(quanta, ceilDivide(count / owners, cut.quantum), quantumBytes, limits);
+    const auto wanted = [&] {
+      return roundsFor(quanta, ceilDivide(meanShare(cut, count), cut.quantum), quantumBytes, limits);
+    };
+    cut.rounds = wanted();
+    spareSmallShares(cut);
+    cut.rounds = wanted();
     cut.rounds = packedRounds(cut, quantumBytes, limits);
   }
   cut.chunks = chunksIn(cut.rounds, cut, quantumBytes, limits);

@@ -59,10 +59,9 @@ struct Cut {
   std::vector<ChunkRange> share;  // per owner; count 0: none
   size_t largest = 0;             // elements of the largest share
   size_t quantum = 1;             // elements; every chunk but the buffer's last is a multiple of it
+  std::vector<size_t> span;       // per owner: rounds that a chunk stands for, about: 1, or 2 if its share is small
   std::vector<size_t> chunks;     // per owner: their number, at most `rounds` nor more than its share has quanta
 
-  // Rounds that a chunk of this owner stands for, about: 1, or 2 if its share is at most 3/10 of the largest.
-  size_t span(size_t owner) const;
   // The round of chunk r of an owner, r < chunks[owner]: they are spread evenly over all rounds.
   size_t roundOf(size_t owner, size_t r) const;
   // Chunk r of an owner, r < chunks[owner]: never empty. Together they are the share, in order; their sizes differ by

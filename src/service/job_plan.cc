@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 #include "src/base/env.h"
@@ -32,11 +31,12 @@ Rates ratesOf(const Roster& roster) {
   return rates;
 }
 
-// Machines that are played on one host share its processors.
-bool isCrowded(const Roster& roster) {
-  std::set<std::string> hosts;
-  for (const Machine& machine : roster.machines) hosts.insert(roster.ranks[machine.ranks.front()].hostName);
-  return hosts.size() < roster.machines.size();
+size_t mostOnAHost(const Roster& roster) {
+  std::map<std::string, size_t> machines;
+  size_t most = 1;
+  for (const Machine& machine : roster.machines)
+    most = std::max(most, ++machines[roster.ranks[machine.ranks.front()].hostName]);
+  return most;
 }
 
 // Direct exchange saves a hop and costs messages: it pays where every machine has processors of its own for them.
@@ -45,7 +45,7 @@ bool isCrowded(const Roster& roster) {
 bool mayGoDirect(const Roster& roster) {
   if (roster.settings.directBytes == 0 || roster.machines.size() < 2) return false;
   if (roster.settings.directBytes != Bytes::kMeasured) return true;
-  return roster.machines.size() <= (isCrowded(roster) ? 2 : kDirectMachines);
+  return roster.machines.size() <= (mostOnAHost(roster) > 1 ? 2 : kDirectMachines);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.limits.unitBytes = std::min<size_t>(kUnitBytes, roster.settings.partitionBytes);
   plan.limits.maxChunkBytes = plan.limits.unitBytes;
   plan.limits.minChunkBytes = std::min(plan.limits.minChunkBytes, plan.limits.unitBytes);
-  plan.crowded = isCrowded(roster);
+  plan.perHost = mostOnAHost(roster);
   plan.measureDirect = roster.settings.directBytes == Bytes::kMeasured;
   plan.measureEager = roster.settings.eagerBytes == Bytes::kMeasured;
   const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };

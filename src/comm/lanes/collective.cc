@@ -22,7 +22,7 @@ std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes) {
       if (index < cut.chunks[owner] && cut.roundOf(owner, index) == round) {
         const ChunkRange range = cut.chunk(owner, index);
         chunks.push_back({number, index == 0, range.offset * elementBytes, range.count * elementBytes,
-                          static_cast<uint8_t>(cut.span(owner))});
+                          static_cast<uint8_t>(cut.span[owner])});
         ++next[owner];
       } else if (round == 0 && cut.chunks[owner] == 0 && owner == cut.checker) {
         chunks.push_back({number, true, 0, 0});

@@ -123,7 +123,8 @@ TEST(Tuning, SmallCallsStaySmallOnASlowNetwork) {
 
 TEST(Tuning, MessagesAreDearWhereMachinesShareAHost) {
   JobPlan plan = planOf(4, 0);
-  plan.measureEager = plan.crowded = true;
+  plan.measureEager = true;
+  plan.perHost = 4;
   EXPECT_EQ(tuningFor(0.625e9, plan).limits.eagerBytes, 32U << 10);
 }
 
@@ -133,10 +134,12 @@ TEST(Tuning, SmallCallsAreNotCutFinerThanMessagesAreWorth) {
   EXPECT_EQ(finest(25e6), CutLimits().minChunkBytes) << "200 Mbit/s";
   EXPECT_EQ(finest(2.5e9), 50000U) << "four messages of 5 us";
   EXPECT_EQ(finest(1e12), 128U << 10) << "half a chunk";
-  plan.crowded = true;
+  plan.perHost = 4;
   EXPECT_EQ(finest(25e6), CutLimits().minChunkBytes) << "emulated machines";
   EXPECT_EQ(finest(0.5e9), 120000U);
   EXPECT_EQ(finest(2.5e9), 256U << 10) << "whole";
+  plan.perHost = 8;
+  EXPECT_EQ(finest(25e6), 12000U) << "one message of each of eight machines";
   plan.limits.unitBytes = plan.limits.minChunkBytes = 4096;
   EXPECT_EQ(finest(1e12), 4096U);
 }
@@ -151,7 +154,8 @@ TEST(Tuning, TwoMachinesLoseNothingByDirectExchange) {
 
 TEST(Tuning, TwoMachinesOnAFastHostShareTheSum) {
   JobPlan plan = planOf(2, 0);
-  plan.measureDirect = plan.crowded = true;
+  plan.measureDirect = true;
+  plan.perHost = 2;
   EXPECT_EQ(tuningFor(3e9, plan).limits.directBytes, plan.limits.maxChunkBytes);
   EXPECT_EQ(tuningFor(25e6, plan).limits.directBytes, 4U << 20) << "200 Mbit/s, emulated";
 }

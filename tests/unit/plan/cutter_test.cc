@@ -180,13 +180,30 @@ TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
     weights.resize(4 + servers, 6);
     const Cut cut = Cutter(weights, {}).next((64U << 20) / 4, 4);
     const bool halved = servers > 2;
-    EXPECT_EQ(cut.span(0), halved ? 2U : 1U) << servers;
+    EXPECT_EQ(cut.span[0], halved ? 2U : 1U) << servers;
     EXPECT_EQ(cut.chunks[0], halved ? (cut.rounds + 1) / 2 : cut.rounds) << servers;
-    EXPECT_EQ(cut.span(4), 1U);
+    EXPECT_EQ(cut.span[4], 1U);
     EXPECT_EQ(cut.chunks[4], cut.rounds);
-    EXPECT_EQ(Cutter(weights, {.eagerBytes = 0}).next(1000, 4).span(0), 1U) << "of one round";
+    EXPECT_EQ(Cutter(weights, {.eagerBytes = 0}).next(1000, 4).span[0], 1U) << "of one round";
     EXPECT_LE(cut.chunk(0, 0).count, cut.chunk(4, 0).count);
   }
+}
+
+// n = 8, k = 4 and 6: shares of 4 to 14, and of 2 to 14.
+TEST(CutterTest, CallsOfFewRoundsHaveMoreChunksForSmallShares) {
+  const CutLimits limits{.unitBytes = 64U << 10, .chunkCostBytes = 256, .minChunkBytes = 8U << 10, .eagerBytes = 0};
+  const auto cutOf = [&](uint64_t servers, size_t bytes) {
+    Weights weights(8, 8 - servers);
+    weights.resize(8 + servers, 14);
+    return Cutter(weights, limits).next(bytes, 1);
+  };
+  EXPECT_EQ(cutOf(4, 1U << 20).span[0], 1U) << "10 rounds";
+  EXPECT_EQ(cutOf(4, 8U << 20).span[0], 2U) << "64 rounds";
+  EXPECT_EQ(cutOf(6, 1U << 20).span[0], 2U) << "a seventh";
+  for (const uint64_t servers : {4U, 6U}) EXPECT_EQ(cutOf(servers, 8U << 20).span[8], 1U);
+  // The chunks of small shares count as half: six owners and eight halves share 1 MiB.
+  EXPECT_EQ(cutOf(6, 1U << 20).rounds, (1U << 20) / 10 / (8U << 10));
+  EXPECT_EQ(cutOf(4, 1U << 20).rounds, (1U << 20) / 12 / (8U << 10));
 }
 
 // Shares about the limit, in any number of rounds, where units are as large as chunks may be.
@@ -221,7 +238,7 @@ TEST(CutterTest, ChunksFillTheirPackets) {
     size_t packets = 0, before = 0;
     for (size_t owner = 0; owner < weights.size(); ++owner) {
       if (weights[owner] == 0) continue;
-      EXPECT_EQ(cut.span(owner), plain.span(owner));
+      EXPECT_EQ(cut.span[owner], plain.span[owner]);
       EXPECT_LE(cut.chunk(owner, 0).count, plain.chunk(owner, 0).count) << "no larger";
       packets += packetsOf(cut, owner, packed);
       before += packetsOf(plain, owner, packed);
@@ -279,7 +296,7 @@ TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 21U);         // the root of the mean share of 114 KiB over 256 bytes
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
   Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest still bounds them
-  EXPECT_EQ(most.next(2U << 20, 1).rounds, 31U);           // 7/29 of 2 MiB in units
+  EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // 7/29 of 8 MiB in units
 }
 
 TEST(CutterTest, LargeCallsAreCutAtTheQuantum) {
