@@ -29,6 +29,7 @@ Result<Progress> Inlet::takeFrame(uint64_t next) {
   if (ahead.size() < bytes) return Progress::kPending;
   slice_ = BPS_TRY(parseFrame(ahead.first(bytes), next));
   begin_ += bytes;
+  if (slice_.bytes > kLittleAhead) afterLarge_ = slice_.bytes >= kAheadBytes;
   state_ = State::kUnplaced;
   got_ = 0;
   return Progress::kDone;
@@ -53,7 +54,8 @@ Progress Inlet::takeAhead() {
 // kind, with a small message before it: only what precedes its bytes is read ahead, so that these are not copied twice.
 size_t Inlet::room(size_t direct) const {
   if (direct < rest()) return 0;
-  return (direct >= kAheadBytes ? kLittleAhead : kAheadBytes) - end_;
+  const bool little = direct >= kAheadBytes || (direct == 0 && afterLarge_);
+  return (little ? kLittleAhead : kAheadBytes) - end_;
 }
 
 Inlet::Read Inlet::read(int socket, size_t most) {

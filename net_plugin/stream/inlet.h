@@ -46,6 +46,7 @@ class Inlet {
   size_t begin_ = 0, end_ = 0;  // of what is in it
   State state_ = State::kBetween;
   bool ended_ = false;
+  bool afterLarge_ = false;  // the last slice that was no small message of its own
   Slice slice_;
   uint8_t* at_ = nullptr;
   size_t got_ = 0;

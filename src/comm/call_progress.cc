@@ -16,7 +16,7 @@ constexpr int kFirstSteps = 2;
 // So many calls waited for at once make a caller trusted.
 constexpr unsigned kTrustedStreak = 8;
 
-constexpr milliseconds kLightTick(1), kNormalTick(500), kTroubledTick(20), kDeepTick(3600000);
+constexpr milliseconds kLightTick(1), kAttendedTick(4), kNormalTick(500), kTroubledTick(20), kDeepTick(3600000);
 // Nothing tells of the end of a copy to or from a device, which lasts tens of microseconds.
 constexpr std::chrono::microseconds kCopyTick(20);
 
@@ -52,7 +52,8 @@ CallProgress::CallProgress(CallProgressParts parts, net::Waiter waiter, net::Sta
       waiter_(std::move(waiter)),
       standby_(std::move(standby)),
       engine_(*parts_.control, parts_.plan,
-              {parts_.rails, parts_.plane.get(), parts_.local, parts_.traffic, parts_.staged}) {}
+              {parts_.rails, parts_.plane.get(), parts_.local, parts_.traffic, parts_.staged}),
+      callersSpin_(roomForAll_ ? net::Spin<>::kMostWithRoom : net::Spin<>::kMost) {}
 
 bool CallProgress::submit(std::unique_ptr<Collective>& call, Kind kind) {
   if (!inbox_.push(call)) return false;
@@ -141,7 +142,7 @@ Status CallProgress::loop() {
     BPS_TRY(std::exchange(trouble_, Status()));
     if (BPS_TRY(step())) continue;
     if (quiet()) drained_.store(engine_.completed());
-    else if (pollsOn()) continue;
+    else if (pollsOn(spin_)) continue;
     BPS_TRY(standBy());
   }
   return {};
@@ -156,6 +157,7 @@ Result<bool> CallProgress::step() {
   if (moved) {
     waiter_.noteProgress();
     spin_.renew();
+    callersSpin_.renew();
   }
   moved_ = moved;
   underWay_.store(engine_.underWay(), std::memory_order_relaxed);
@@ -163,8 +165,8 @@ Result<bool> CallProgress::step() {
 }
 
 // After a loop in which nothing moved: false, sleep.
-bool CallProgress::pollsOn() {
-  if (!spin_.lasts()) return false;
+bool CallProgress::pollsOn(net::Spin<>& spin) {
+  if (!spin.lasts()) return false;
   waiter_.wakeWanted();
   return true;
 }
@@ -196,9 +198,11 @@ std::chrono::microseconds CallProgress::nextSleep() {
 }
 
 // The channel's thread sleeps, and others can take the turn. It does not press for it when it only wants to look, nor
-// while a caller attends to the only call: then it looks again soon, whatever that caller has or has not seen.
+// while a caller attends to the only call: then it looks again soon, whatever that caller has or has not seen. Each
+// look costs that caller some 20 us where they share a CPU; so those that only find it at work grow rarer.
 Status CallProgress::sleepWithoutTurn() {
-  std::chrono::microseconds most = nextSleep(), longest = most;
+  std::chrono::microseconds most = nextSleep();
+  std::chrono::microseconds longest = most == kLightTick ? kAttendedTick : most;
   Status slept;
   turn_.unlock();
   while (true) {
@@ -210,7 +214,8 @@ Status CallProgress::sleepWithoutTurn() {
     const bool woken = std::move(outcome).value();
     if (woken && asked_.exchange(false)) {
       sleep_.store(Sleep::kLight);
-      most = longest = kLightTick;
+      most = kLightTick;
+      longest = kAttendedTick;
       continue;
     }
     if (woken && !attended_.load()) break;
@@ -239,7 +244,7 @@ Status CallProgress::drive(const StreamEntry& entry) {
   thread_local net::HomeCpu<> home;
   while (!entry.done.load(std::memory_order_acquire) && !ended()) {
     if (BPS_TRY(step())) continue;
-    if (!pollsOn()) BPS_TRY(rest());
+    if (!pollsOn(callersSpin_)) BPS_TRY(rest());
     else if (roomForAll_) cpu.yield();
     else home.yield(host_.number);
   }

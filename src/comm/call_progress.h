@@ -5,8 +5,8 @@
 // wake-ups of tens of microseconds, where the call itself takes less than ten.
 //
 // A caller that has waited for each of its last calls right after it issued it is trusted to do so again: meanwhile the
-// channel's thread does not wake up for what arrives, but only looks every millisecond whether the caller has come, and
-// leaves the turn to a caller that has.
+// channel's thread does not wake up for what arrives, but only looks every one to four milliseconds whether the caller
+// has come, and leaves the turn to a caller that has.
 //
 // One thread at a time has the turn, a mutex, and with it the engine, the data plane and its connections. Who gives it
 // up while something is under way leaves the channel's thread standing by on all connections. When nothing is, that
@@ -85,7 +85,7 @@ class CallProgress final : public StreamWorker {
   Status loop() BPS_REQUIRES(turn_);
   // Moves what can move; true when anything did.
   Result<bool> step() BPS_REQUIRES(turn_);
-  bool pollsOn() BPS_REQUIRES(turn_);
+  bool pollsOn(net::Spin<>& spin) BPS_REQUIRES(turn_);
   Status standBy() BPS_REQUIRES(turn_);
   Status sleepWithoutTurn() BPS_REQUIRES(turn_);
   std::chrono::microseconds nextSleep() BPS_REQUIRES(turn_);
@@ -120,11 +120,11 @@ class CallProgress final : public StreamWorker {
   net::Waiter waiter_ BPS_GUARDED_BY(turn_);
   net::Standby standby_;  // watch() with the turn, sleep() by the channel's thread
   CallEngine engine_ BPS_GUARDED_BY(turn_);
-  net::Spin<> spin_ BPS_GUARDED_BY(turn_);  // within calls
-  bool open_ BPS_GUARDED_BY(turn_) = true;  // run() has not ended
+  net::Spin<> spin_ BPS_GUARDED_BY(turn_), callersSpin_ BPS_GUARDED_BY(turn_);  // within calls
+  bool open_ BPS_GUARDED_BY(turn_) = true;                                      // run() has not ended
   // In the last step, so that there may be more to do, of which nothing else tells.
   bool moved_ BPS_GUARDED_BY(turn_) = false;
-  // How soon the channel's thread looks by itself: in a millisecond, in half a second, or not before it is woken.
+  // How soon the channel's thread looks by itself: in milliseconds, in half a second, or not before it is woken.
   // Changed with the turn, but for the better: to kLight the channel's thread changes it as soon as a caller has asked.
   enum class Sleep : uint8_t { kLight, kNormal, kDeep };
   std::atomic<Sleep> sleep_{Sleep::kNormal};

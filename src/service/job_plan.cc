@@ -9,8 +9,12 @@
 namespace bps {
 namespace {
 
-constexpr size_t kDepth = 4;
-constexpr size_t kUnitBytes = 256U << 10;
+// What is under way on one lane at most, where networks carry it, and where one host's processors do: to each message
+// goes more of their time then, and what is under way should stay in their caches (docs/transport.md).
+struct Pipeline {
+  size_t depth, unitBytes;
+};
+constexpr Pipeline kOfNetwork{4, 256U << 10}, kOfHost{2, 512U << 10};
 // 2, 3, 4, 6, 8, 12, 16 or 24 ranks of a machine divide it into whole cache lines, so that all have the same to do.
 constexpr size_t kSharedQuantumBytes = 48 * 64;
 constexpr uint64_t kUntunedDirectBytes = 4U << 10, kUntunedEagerBytes = 16U << 10;
@@ -59,18 +63,20 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   if (mayGoDirect(roster)) plan.limits.directMachines = roster.machines.size();
   for (size_t endpoint = 0; endpoint < plan.weights.size(); ++endpoint)
     plan.owners.push_back(network && (plan.weights[endpoint] > 0 || endpoint < plan.limits.directMachines));
-  plan.limits.unitBytes = std::min<size_t>(kUnitBytes, roster.settings.partitionBytes);
+  plan.perHost = mostOnAHost(roster);
+  plan.severalRanks = roster.ranks.size() > roster.machines.size();
+  const bool hostOnly = network && plan.perHost == roster.machines.size() && roster.servers.empty();
+  const Pipeline& pipeline = hostOnly && !plan.severalRanks ? kOfHost : kOfNetwork;
+  plan.depth = pipeline.depth;
+  plan.limits.unitBytes = std::min<size_t>(pipeline.unitBytes, roster.settings.partitionBytes);
   plan.limits.maxChunkBytes = plan.limits.unitBytes;
   plan.limits.minChunkBytes = std::min(plan.limits.minChunkBytes, plan.limits.unitBytes);
-  plan.perHost = mostOnAHost(roster);
   plan.measureDirect = roster.settings.directBytes == Bytes::kMeasured;
   plan.measureEager = roster.settings.eagerBytes == Bytes::kMeasured;
   const auto bounded = [&](uint64_t bytes) { return std::min<size_t>(bytes, plan.limits.maxChunkBytes); };
   plan.limits.directBytes = plan.measureDirect ? kUntunedDirectBytes : roster.settings.directBytes;
   plan.limits.eagerBytes = bounded(plan.measureEager ? kUntunedEagerBytes : roster.settings.eagerBytes);
-  plan.severalRanks = roster.ranks.size() > roster.machines.size();
   if (plan.severalRanks) plan.limits.quantumBytes = kSharedQuantumBytes;
-  plan.depth = kDepth;
   plan.rails = network ? roster.rails() : 1;
   return plan;
 }

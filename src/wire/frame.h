@@ -16,7 +16,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 6;
+inline constexpr uint16_t kControlVersion = 7;
 inline constexpr size_t kFrameHeaderBytes = 20;
 inline constexpr size_t kStrangerFrameBytes = 1U << 10;  // limit of a payload before the peer is authenticated
 inline constexpr size_t kFrameBytes = 64U << 20;         // and after

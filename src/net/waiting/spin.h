@@ -2,7 +2,8 @@
 //
 // To be woken takes tens of microseconds, so a thread polls for as long first. Where what it waits for usually comes
 // much later than that, as on slow links, it would only take processor time from those who bring it: then it sleeps at
-// once. Belongs to one thread at a time.
+// once. A caller that has nothing else to do, on a CPU that no other rank needs, polls for longer: a wake-up costs it
+// more than the time it takes, for the CPU has gone to sleep, too. Belongs to one thread at a time.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -13,14 +14,17 @@ template <class Clock = std::chrono::steady_clock>
 class Spin {
  public:
   static constexpr std::chrono::nanoseconds kMost = std::chrono::microseconds(50);
-  static constexpr std::chrono::nanoseconds kWorth = 2 * kMost;    // longer waits are slept through from the start
-  static constexpr std::chrono::nanoseconds kCounted = 8 * kMost;  // as so long any longer wait is counted
+  static constexpr std::chrono::nanoseconds kMostWithRoom = 4 * kMost;
+
+  // Waits of twice as long and more are slept through from the start. Any of more than eight times as long counts as
+  // that.
+  explicit Spin(std::chrono::nanoseconds most = kMost) : most_(most) {}
 
   // Something moved: the wait, if there was one, is over.
   void renew() {
     if (loops_ == 0) return;
     loops_ = 0;
-    mean_ += (std::min<std::chrono::nanoseconds>(Clock::now() - since_, kCounted) - mean_) / kMemory;
+    mean_ += (std::min<std::chrono::nanoseconds>(Clock::now() - since_, 8 * most_) - mean_) / kMemory;
   }
   // The wait under way says nothing about the next ones.
   void forget() { loops_ = 0; }
@@ -28,14 +32,15 @@ class Spin {
   bool lasts() {
     const unsigned loop = loops_++;
     if (loop == 0) since_ = Clock::now();
-    if (mean_ > kWorth) return false;
-    return loop % kLoopsPerClock != 0 || Clock::now() - since_ < kMost;
+    if (mean_ > 2 * most_) return false;
+    return loop % kLoopsPerClock != 0 || Clock::now() - since_ < most_;
   }
 
  private:
   static constexpr int kMemory = 8;  // waits
   static constexpr unsigned kLoopsPerClock = 4;
 
+  std::chrono::nanoseconds most_;
   unsigned loops_ = 0;  // of the wait under way
   typename Clock::time_point since_;
   std::chrono::nanoseconds mean_{0};

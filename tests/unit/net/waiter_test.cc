@@ -44,6 +44,15 @@ TEST(Spin, EndsAtOnceWhereWaitsAreLong) {
   EXPECT_EQ(polled(spin, microseconds(500)), microseconds(0));
 }
 
+TEST(Spin, WithRoomLastsLonger) {
+  net::Spin<TestClock> spin(net::Spin<TestClock>::kMostWithRoom);
+  EXPECT_GE(polled(spin, microseconds(1000)), microseconds(200));
+  for (int i = 0; i < 20; ++i) polled(spin, microseconds(300));
+  EXPECT_GE(polled(spin, microseconds(300)), microseconds(200)) << "waits of twice as long are worth it";
+  for (int i = 0; i < 40; ++i) polled(spin, microseconds(1000));
+  EXPECT_EQ(polled(spin, microseconds(1000)), microseconds(0));
+}
+
 TEST(Spin, LastsAgainWhenWaitsHaveBecomeShort) {
   net::Spin<TestClock> spin;
   for (int i = 0; i < 1000; ++i) polled(spin, microseconds(100000));

@@ -38,5 +38,27 @@ TEST(JobPlan, MachinesOfOneHostGoDirectOnlyInPairs) {
   EXPECT_EQ(JobPlan::make(said).value().limits.directMachines, 3U) << "the user says so";
 }
 
+TEST(JobPlan, OneHostHasFewerAndLargerChunksUnderWayThanANetwork) {
+  const auto cuts = [](const JobPlan& plan) {
+    EXPECT_EQ(plan.limits.unitBytes, plan.limits.maxChunkBytes);
+    return std::pair(plan.depth, plan.limits.unitBytes);
+  };
+  const std::pair<size_t, size_t> ofNetwork{4, 256U << 10}, ofHost{2, 512U << 10};
+  EXPECT_EQ(cuts(planOn({"a", "a"})), ofHost);
+  EXPECT_EQ(cuts(planOn({"a", "b"})), ofNetwork);
+  EXPECT_EQ(cuts(planOn({"a", "a", "b"})), ofNetwork) << "some of it";
+  EXPECT_EQ(cuts(planOn({"a"})), ofNetwork) << "nothing is sent";
+  Roster served = rosterOn({"a", "a"});
+  served.servers.emplace_back();
+  EXPECT_EQ(cuts(JobPlan::make(served).value()), ofNetwork) << "a server may be anywhere";
+  Roster shared = rosterOn({"a", "a"});
+  shared.ranks.push_back(shared.ranks.back());
+  shared.machines.back().ranks.push_back(2);
+  EXPECT_EQ(cuts(JobPlan::make(shared).value()), ofNetwork) << "their ring has slots of a chunk";
+  Roster bounded = rosterOn({"a", "a"});
+  bounded.settings.partitionBytes = 64U << 10;
+  EXPECT_EQ(JobPlan::make(bounded).value().limits.unitBytes, 64U << 10);
+}
+
 }  // namespace
 }  // namespace bps
