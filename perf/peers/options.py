@@ -35,6 +35,7 @@ def describe(parser):
     add("-n", dest="workers", metavar="N", type=common.whole(2, 100), default=4, help="ranks (default 4)")
     add("-k", dest="servers", metavar="LIST", type=common.counts, help="--cluster: servers of bps: 0,1,4 (default 0)")
     add("-r", dest="rate", metavar="RATE", type=common.rate, help="--cluster: rate of the links (default 200M)")
+    add("--burst", metavar="BYTES", type=common.whole(1600, 10**9), help="--cluster: bucket of the shaper (default 16000)")
     add("--sizes", metavar="BYTES", type=common.sizes, help="sizes of the all-reduce: 8,64K,1M (default: loopback "
         f"{SIZES['loopback']}, cluster {SIZES['cluster']})")
     add("--repeat", metavar="R", type=common.whole(5, 1000), default=5, help="runs of each candidate (default 5)")
@@ -59,7 +60,7 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if bool(options.loopback) == options.cluster:
         parser.error("give either --loopback or --cluster")
-    for name, value in (("-k", options.servers), ("-r", options.rate)):
+    for name, value in (("-k", options.servers), ("-r", options.rate), ("--burst", options.burst)):
         if value is not None and not options.cluster:
             parser.error(f"{name} is for --cluster")
     options.servers = options.servers or [0]

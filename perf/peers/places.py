@@ -63,10 +63,12 @@ class Cluster(Place):
 
     def __init__(self, options, tag, processes):
         super().__init__(options, tag, processes)
-        self.network = Network(tag, [[options.rate]] * (options.workers + max(options.servers)))
+        self.network = Network(tag, [[options.rate]] * (options.workers + max(options.servers)), options.burst)
         self.network.up()
         self.job = Job(options, self.network, processes)
         self.title = f"emulated cluster of {self.ranks} workers, links of {options.rate / 1e6:g} Mbit/s"
+        if options.burst is not None:
+            self.title += f", a bucket of {options.burst} bytes"
 
     def host(self, rank):
         return self.network.host(rank)

@@ -224,6 +224,7 @@ Status CallProgress::sleepWithoutTurn() {
       continue;
     }
     if (woken || !isAtWork()) return slept;
+    most = std::min<std::chrono::microseconds>(most, kLightTick);  // its next call may be one that it does not wait for
     turn_.unlock();
     if (refused_.exchange(false)) break;
   }

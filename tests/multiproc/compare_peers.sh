@@ -39,6 +39,7 @@ refuses "'7' is not a size in bytes, a multiple of 4" --loopback --sizes 7
 refuses "'nccl' is not a peer: open_mpi, gloo" --loopback --peers nccl
 refuses "-k is for --cluster" --loopback -k 1
 refuses "-r is for --cluster" --loopback -r 1G
+refuses "--burst is for --cluster" --loopback --burst 1600
 
 run 77 --loopback
 for name in "Open MPI: there is no" "Gloo: there is no"; do
