@@ -238,6 +238,8 @@ std::unique_ptr<Collective> Communicator::collectiveOf(const AllReduceCall& call
 
 Status Communicator::submit(std::unique_ptr<Collective> collective, CallProgress::Kind kind) {
   collective->call.number = nextCall_++;
+  collective->call.history = history_;
+  history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPlace> place = collective->place;
   if (channel_->progress()->submit(collective, kind)) return {};
   const Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");

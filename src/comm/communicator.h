@@ -133,6 +133,7 @@ class Communicator {
   std::shared_ptr<net::Plugin> plugin_;  // null: not asked for yet
   std::unique_ptr<Channel> channel_;
   uint64_t nextCall_ = 0;
+  uint32_t history_ = 0;   // of that call, see CallInfo
   Tuning tuning_;          // of the next call
   size_t startBytes_ = 0;  // of the calls that measured
   std::atomic<bool> finalized_{false};

@@ -56,7 +56,6 @@ Status ServedJob::build(Rail& rail) {
   ServiceSpec spec;
   spec.machines = machines;
   spec.order = machinesInTurn(plan_.weights, spec_.endpoint, machines);
-  spec.checks = &rail == &rails_.front();  // the main rail is the first in use
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
   spec.ranks = spec_.roster.ranks.size();

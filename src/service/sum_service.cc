@@ -34,19 +34,19 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
 void SumService::offer(const LocalChunk& chunk) {
   local_.push_back(chunk);
   ++offered_;
-  expected_ = false;
+  expected_.reset();
   wantPushes();
 }
 
-void SumService::expect() {
-  expected_ = true;
+void SumService::expect(const LocalChunk& chunk) {
+  expected_ = chunk;
   wantPushes();
 }
 
 // As long as this machine has brought nothing there is nothing to sum, whatever the others push. That can wait in their
 // connections: those who poll for an answer of another owner need not ask each of them.
 void SumService::wantPushes() {
-  const bool wanted = !spec_.local || !local_.empty() || expected_;
+  const bool wanted = !spec_.local || !local_.empty() || expected_.has_value();
   if (wanted == wantsPushes_) return;
   wantsPushes_ = wanted;
   for (auto& lane : inbound_) {
@@ -60,19 +60,28 @@ bool SumService::contributed(size_t machine) const {
   return inbound_[machine] ? inbound_[machine]->arrived() > summed_ : offered_ > summed_;
 }
 
-bool SumService::roundReady() const {
-  for (size_t m = 0; m < spec_.machines; ++m)
-    if (!contributed(m)) return false;
-  if (!spec_.checks && !sameCall()) return false;
-  return nextIsDirect() || resultSlotFree();
+bool SumService::heardOf(size_t machine) const {
+  return contributed(machine) || (!inbound_[machine] && expected_.has_value());
 }
 
-// Else the machines disagree on a call that some of them did not bring here: to compare it with the next one would name
-// the wrong calls, so this service waits until the one that checks has said it.
-bool SumService::sameCall() const {
+// Of what all machines are heard of: see the header.
+bool SumService::comparable() const {
+  const CallInfo first = contribution(0).call;
   for (size_t m = 1; m < spec_.machines; ++m)
-    if (contribution(m).call.number != contribution(0).call.number) return false;
+    if (!contribution(m).call.samePlace(first)) return false;
   return true;
+}
+
+Result<bool> SumService::stepRound() {
+  for (size_t m = 0; m < spec_.machines; ++m)
+    if (!heardOf(m)) return false;
+  if (!comparable()) return false;
+  const bool offered = !spec_.local || !local_.empty();
+  if (offered && !nextIsDirect() && !resultSlotFree()) return false;
+  for (size_t m = 0; m < spec_.machines; ++m) round_[m] = contribution(m);
+  BPS_TRY(checkRound(round_, spec_.nameOf));
+  if (offered) BPS_TRY(sumRound());
+  return offered;
 }
 
 // What the machines disagree on is found when the round is summed.
@@ -101,15 +110,13 @@ bool SumService::answersFromTarget() const {
 
 Contribution SumService::contribution(size_t machine) const {
   if (!inbound_[machine]) {
-    const LocalChunk& local = local_.front();
+    const LocalChunk& local = local_.empty() ? *expected_ : local_.front();
     return {local.call, local.source, local.bytes, local.direct};
   }
   return inbound_[machine]->contribution(summed_);
 }
 
 Status SumService::sumRound() {
-  for (size_t m = 0; m < spec_.machines; ++m) round_[m] = contribution(m);
-  BPS_TRY(checkRound(round_, spec_.nameOf));
   if (!round_[0].direct) sumForAll();
   else if (spec_.local) sum_.run(round_, local_.front().target);
   else return failure(Code::kRemote, "{} came directly to a summation server", describe(round_[0].call));
@@ -144,9 +151,8 @@ Result<bool> SumService::step() {
   }
   culprit_.reset();
   // One at a time: its answers go to all machines before those of the next go to any.
-  const bool ready = roundReady();
-  if (ready) BPS_TRY(sumRound());
-  moved = moved || ready;
+  const bool summed = BPS_TRY(stepRound());
+  moved = moved || summed;
   for (const size_t m : spec_.order) {
     if (!answers_[m]) continue;
     culprit_ = m;

@@ -9,6 +9,14 @@
 //
 //   received by machine m: inbound[m].arrived() >= summed >= answered by all >= ...
 //
+// The service compares the calls of a round only if all machines have brought the same number of call with the same
+// history (CallInfo::history); else it waits. So it reports the first call on which the machines disagree, and no other
+// one:
+//   - Two machines that disagreed on an earlier call have different histories, so nothing behind it is compared.
+//   - Up to the first such call all machines made the same calls, so they have cut them alike and have chosen the same
+//     checker for it (plan/cutter.h). Everyone sends the call to its checker, which is done with all rounds before it.
+//     So the checker compares that call, whatever the other services wait for.
+//
 // The contribution of the machine that the service runs in (if any) is offered by pointer. Its sum is copied back where
 // it is small, so that it need not wait for the answers; a larger one is written to its place at once, answered from
 // there, and retired when all have taken their answer.
@@ -37,7 +45,6 @@ struct ServiceSpec {
   std::vector<size_t> order;    // of the machines, in which they are answered (plan/turns.h); empty: 0, 1, 2...
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  bool checks = true;  // hears of every call; else some go past it, and who disagrees is found elsewhere
   uint64_t ranks = 0;  // divisor of an average
   int reduceThreads = 1;
   std::chrono::milliseconds patience{10000};          // a round waits this long before the log says for whom
@@ -68,8 +75,9 @@ class SumService {
 
   bool canOffer() const { return offered_ - summed_ < spec_.depth; }
   void offer(const LocalChunk& chunk);
-  // The next local chunk is there, and will be offered when its contribution has been sent to the others.
-  void expect();
+  // The next local chunk is there, and will be offered when its contribution has been sent to the others. Its call is
+  // compared already: machines that disagree may not take it.
+  void expect(const LocalChunk& chunk);
   // Local chunks whose sum is in their target, which nothing reads any more.
   uint64_t retired();
   // Every answer has been handed to the transport.
@@ -86,8 +94,9 @@ class SumService {
   explicit SumService(ServiceSpec spec)
       : spec_(std::move(spec)), round_(spec_.machines), sum_(spec_.ranks, spec_.reduceThreads) {}
   bool contributed(size_t machine) const;
-  bool roundReady() const;
-  bool sameCall() const;
+  bool heardOf(size_t machine) const;
+  bool comparable() const;
+  Result<bool> stepRound();
   Contribution contribution(size_t machine) const;
   Status sumRound();
   void wantPushes();
@@ -107,7 +116,8 @@ class SumService {
   uint64_t retired_ = 0;
   std::vector<Contribution> round_;
   RoundSum sum_;
-  bool wantsPushes_ = true, expected_ = false;
+  bool wantsPushes_ = true;
+  std::optional<LocalChunk> expected_;  // and not offered
   uint64_t offered_ = 0, summed_ = 0;
   uint64_t answered_ = 0;  // rounds summed for all
   std::optional<size_t> culprit_;

@@ -2,12 +2,13 @@
 
 #include <cstring>
 
+#include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
 
 namespace bps {
 namespace {
 
-constexpr uint8_t kVersion = 3;
+constexpr uint8_t kVersion = 4;
 constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByTeams = 8, kAllFlags = 15;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
@@ -20,12 +21,14 @@ enum Offset : size_t {
   kAtVersion = 0,
   kAtFlags = 1,
   kAtSequence = 2,
-  kAtNumber = kDataShortHeaderBytes,
+  kAtNumber = 4,
   kAtCount = 12,
   kAtType = 20,
   kAtOp = 21,
-  kAtScalar = kDataCallBytes,
+  kAtHistory = 22,
+  kAtScalar = 26,
 };
+constexpr size_t kCheckBytes = sizeof(uint32_t);  // at the end
 
 template <class T>
 void store(uint8_t* at, T value) {
@@ -39,12 +42,27 @@ T load(const uint8_t* at) {
   return value;
 }
 
+// The header's checksum goes behind its `size` bytes; returns what they are together.
+size_t seal(DataHeaderBytes& bytes, size_t size) {
+  store(bytes.data() + size, crc32c(bytes.data(), size));
+  return size + kCheckBytes;
+}
+
 }  // namespace
 
 std::string describe(const CallInfo& call) {
   return fmt::format("all-reduce #{} of {} {}, {}{}", call.number, call.count,
                      call.type < kTypes ? kTypeNames[call.type] : "?", call.op < kOps ? kOpNames[call.op] : "?",
                      call.byTeams ? ", on device memory by NCCL inside machines" : "");
+}
+
+uint32_t historyAfter(const CallInfo& call) {
+  std::array<uint8_t, sizeof(uint64_t) + 3> bytes;
+  store(bytes.data(), call.count);
+  bytes[8] = call.type;
+  bytes[9] = call.op;
+  bytes[10] = call.byTeams ? 1 : 0;
+  return crc32c(bytes.data(), bytes.size(), call.history);
 }
 
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
@@ -55,20 +73,25 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
                                       (header.direct ? kDirect : 0) | (byTeams ? kByTeams : 0));
   store(at + kAtSequence, header.sequence);
-  if (!header.first) return kDataShortHeaderBytes;
+  if (!header.first) return seal(bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
   store(at + kAtCount, header.call.count);
   at[kAtType] = header.call.type;
   at[kAtOp] = header.call.op;
-  if (!scalar) return kDataCallBytes;
+  store(at + kAtHistory, header.call.history);
+  if (!scalar) return seal(bytes, kAtScalar);
   store(at + kAtScalar, header.call.scalar);
-  return kDataHeaderBytes;
+  return seal(bytes, kAtScalar + sizeof(uint64_t));
 }
 
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   if (bytes.size() < kDataShortHeaderBytes)
     return failure(Code::kRemote, "chunk header of {} bytes is truncated", bytes.size());
   const uint8_t* at = bytes.data();
+  const size_t checked = bytes.size() - kCheckBytes;
+  if (load<uint32_t>(at + checked) != crc32c(at, checked))
+    return failure(Code::kRemote, "the stream is corrupt: a chunk header of {} bytes does not have its checksum",
+                   bytes.size());
   if (at[kAtVersion] != kVersion)
     return failure(Code::kRemote, "chunk header version {}, this side speaks {}; rebuild one side", at[kAtVersion],
                    kVersion);
@@ -89,6 +112,7 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.call.count = load<uint64_t>(at + kAtCount);
   header.call.type = at[kAtType];
   header.call.op = at[kAtOp];
+  header.call.history = load<uint32_t>(at + kAtHistory);
   if (header.call.hasScalar) header.call.scalar = load<uint64_t>(at + kAtScalar);
   if (header.call.type >= kTypes || header.call.op >= kOps)
     return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type,

@@ -5,10 +5,12 @@
 // later chunks belong to the same one. An answer connection carries the same pairs, with short headers.
 //
 //   version u8 | flags u8 | number of the chunk on its connection, modulo 2^16, u16              (little endian)
-//   of a first chunk: number of the call u64 | count u64 | type u8 | op u8 | the scalar u64, if there is one
+//   of a first chunk: number of the call u64 | count u64 | type u8 | op u8 | history u32 | the scalar u64, if any
+//   CRC32C of the header up to here u32
 //
 // There is a header for every chunk, so it says no more than it must: the transport tells how long the payload is, and
-// the number is only checked, for order is what the connection guarantees.
+// the number is only checked, for order is what the connection guarantees. The header's own checksum is always there:
+// without it, a flipped bit would look like a call that a rank never made.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -19,8 +21,8 @@
 
 namespace bps {
 
-inline constexpr size_t kDataShortHeaderBytes = 4;                    // without the call
-inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 18;  // with it
+inline constexpr size_t kDataShortHeaderBytes = 4 + 4;                // without the call
+inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 22;  // with it
 inline constexpr size_t kDataHeaderBytes = kDataCallBytes + 8;        // and with its scalar: the longest
 
 // One collective call as a machine issued it. Everything but the scalar must be alike on all.
@@ -33,7 +35,11 @@ struct CallInfo {
   uint64_t scalar = 0;  // ScalarBits, for CallOp::kPreMulSum
   // Teams of GPUs carry it out (src/nccl/team.h), and other communicators; this one only compares what ranks called.
   bool byTeams = false;
+  // Stands for all calls before this one, see historyAfter().
+  uint32_t history = 0;
 
+  // Both have the same number, and what was called before them was the same.
+  bool samePlace(const CallInfo& other) const { return number == other.number && history == other.history; }
   bool sameCall(const CallInfo& other) const {
     return number == other.number && count == other.count && type == other.type && op == other.op &&
            byTeams == other.byTeams;
@@ -44,6 +50,10 @@ struct CallInfo {
 
 // bpsRedOp_t's built-in values, and one for all operations that a user made.
 enum class CallOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4, kPreMulSum = 5 };
+
+// The history of the next call: a checksum of `call` and of its own history. Two machines that made as many, but
+// different calls have different histories (but for one case in 2^32).
+uint32_t historyAfter(const CallInfo& call);
 
 // "all-reduce #7 of 1000 float32, sum"
 std::string describe(const CallInfo& call);
@@ -61,7 +71,7 @@ struct DataHeader {
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
 // Returns how many of the bytes to send.
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes);
-// Checks version, flags, size, type and op.
+// Checks the header's checksum, version, flags, size, type and op.
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes);
 
 }  // namespace bps

@@ -15,20 +15,16 @@ std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes) {
     return chunks;
   }
   std::vector<size_t> next(cut.share.size(), 0);  // per owner
-  for (size_t round = 0; round < std::max<size_t>(1, cut.rounds); ++round) {
-    for (size_t owner = 0; owner < cut.share.size(); ++owner) {
-      const auto number = static_cast<uint32_t>(owner);
-      const size_t index = next[owner];
-      if (index < cut.chunks[owner] && cut.roundOf(owner, index) == round) {
-        const ChunkRange range = cut.chunk(owner, index);
-        chunks.push_back({number, index == 0, range.offset * elementBytes, range.count * elementBytes,
-                          static_cast<uint8_t>(cut.span[owner])});
-        ++next[owner];
-      } else if (round == 0 && cut.chunks[owner] == 0 && owner == cut.checker) {
-        chunks.push_back({number, true, 0, 0});
-      }
-    }
-  }
+  const auto add = [&](size_t owner) {
+    const size_t index = next[owner]++;
+    const ChunkRange range = index < cut.chunks[owner] ? cut.chunk(owner, index) : ChunkRange{};
+    chunks.push_back({static_cast<uint32_t>(owner), index == 0, range.offset * elementBytes, range.count * elementBytes,
+                      static_cast<uint8_t>(cut.span[owner])});
+  };
+  add(cut.checker);
+  for (size_t round = 0; round < cut.rounds; ++round)
+    for (size_t owner = 0; owner < cut.share.size(); ++owner)
+      if (next[owner] < cut.chunks[owner] && cut.roundOf(owner, next[owner]) == round) add(owner);
   return chunks;
 }
 

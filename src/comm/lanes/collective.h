@@ -10,8 +10,9 @@
 
 namespace bps {
 
-// One chunk of a call, in the call's order of chunks: round by round, within a round owner by owner. That order is the
-// same on all ranks. A call always has a chunk for its checker, if need be one of zero bytes.
+// One chunk of a call, in the call's order of chunks: the checker's first one, then round by round, within a round
+// owner by owner. That order is the same on all ranks. A call always has a chunk for its checker, if need be one of
+// zero bytes: no chunk of the same call can hold it up.
 // The chunks of a direct call have no owner: every machine gets them.
 struct ChunkRef {
   static constexpr uint32_t kAllMachines = UINT32_MAX;

@@ -92,7 +92,6 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   spec.machines = machines;
   spec.local = self_;
   spec.order = machinesInTurn(plan.weights, self_, machines);
-  spec.checks = rail_ == args.rails.main();
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
   spec.ranks = roster.ranks.size();

@@ -219,11 +219,12 @@ Result<bool> LocalLane::step() {
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+    const LocalChunk local{view.call, view.source, view.target, view.bytes, refOf(chunk).direct()};
     if (view.staged && refOf(chunk).unsent > 0) {
-      service_.expect();
+      service_.expect(local);
       break;
     }
-    service_.offer({view.call, view.source, view.target, view.bytes, refOf(chunk).direct()});
+    service_.offer(local);
     offered_.push_back(chunk);
     waiting_.pop_front();
     moved = true;

@@ -65,7 +65,7 @@ class SumServiceTest : public ::testing::Test {
 
 TEST_F(SumServiceTest, WantsPushesWhenItsOwnChunkIsExpected) {
   EXPECT_FALSE(wanted());
-  service_->expect();
+  service_->expect({call_});
   EXPECT_TRUE(wanted());
 }
 
@@ -116,23 +116,80 @@ TEST_F(LargeSumTest, IsAnsweredFromItsPlaceAndRetiredWhenTheAnswerIsSent) {
   EXPECT_EQ(answer, std::vector<float>(kCount, 3));
 }
 
+// What the service says of calls on which the two machines disagree.
+class ComparingTest : public SumServiceTest {
+ protected:
+  // "nothing": after many steps with both machines' contributions.
+  std::string whatItSays() {
+    for (int i = 0; i < 2000; ++i) {
+      Result<bool> moved = service_->step();
+      if (moved.ok()) continue;
+      EXPECT_FALSE(service_->culprit());
+      EXPECT_EQ(moved.error().code(), Code::kInvalidUsage);
+      return moved.error().message();
+    }
+    return "nothing";
+  }
+  void pushCall(const CallInfo& call) {
+    push({.first = true, .call = call}, sizeof(float));
+    const Deadline deadline = Deadline::in(kPatience);
+    while (!service_->active() && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
+  }
+  CallInfo with(uint64_t number, uint64_t count, uint32_t history) const {
+    CallInfo call = call_;
+    call.number = number;
+    call.count = count;
+    call.history = history;
+    return call;
+  }
+  float own_ = 1, sum_ = 0;
+};
+
+TEST_F(ComparingTest, TheSameCallWithTheSameHistoryIsCompared) {
+  pushCall(with(3, 2, 7));
+  service_->offer({with(3, 1, 7), &own_, &sum_, sizeof own_});
+  EXPECT_EQ(whatItSays(),
+            "ranks disagree: rank 0 called all-reduce #3 of 1 float32, sum, but rank 1 called all-reduce #3 of 2 "
+            "float32, sum");
+}
+
+TEST_F(ComparingTest, ACallThatIsNotOfferedYetIsCompared) {
+  pushCall(with(3, 2, 7));
+  service_->expect({with(3, 1, 7)});
+  EXPECT_NE(whatItSays().find("ranks disagree"), std::string::npos);
+}
+
+// Another owner has seen where they began to differ, and says it.
+TEST_F(ComparingTest, DifferentNumbersOrHistoriesAreNotCompared) {
+  pushCall(with(3, 2, 7));
+  service_->offer({with(4, 1, 7), &own_, &sum_, sizeof own_});
+  EXPECT_EQ(whatItSays(), "nothing");
+}
+
+TEST_F(ComparingTest, TheSameCallWithAnotherHistoryIsNotSummed) {
+  pushCall(with(3, 1, 8));
+  service_->offer({with(3, 1, 7), &own_, &sum_, sizeof own_});
+  EXPECT_EQ(whatItSays(), "nothing");
+  EXPECT_EQ(sum_, 0);
+}
+
 TEST_F(SumServiceTest, AChunkOutOfOrderIsAnError) {
   push(header(0, true), 4);
   push(header(2, false), 4);
-  service_->expect();
+  service_->expect({call_});
   EXPECT_EQ(failure(), "chunk 2 came where chunk 1 was due (modulo 65536)");
 }
 
 TEST_F(SumServiceTest, AChunkOfNoCallIsAnError) {
   push(header(0, false), 4);
-  service_->expect();
+  service_->expect({call_});
   EXPECT_EQ(failure(), "the first chunk does not say to which call it belongs");
 }
 
 TEST_F(SumServiceTest, APartOfAnElementIsAnError) {
   push(header(0, true), 4);
   push(header(1, false), 6);
-  service_->expect();
+  service_->expect({call_});
   EXPECT_EQ(failure(), "chunk 1 of 6 bytes is not whole elements");
 }
 
