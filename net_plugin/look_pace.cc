@@ -5,7 +5,6 @@
 namespace bps::plugin {
 namespace {
 
-constexpr int64_t kLookEveryMs = 50;
 constexpr unsigned kSleepsPerLook = 16;
 
 int64_t coarseNowMs() {
@@ -18,7 +17,7 @@ int64_t coarseNowMs() {
 
 bool LookPace::isDue() {
   const int64_t now = coarseNowMs();
-  if (now - lookedAtMs_ < kLookEveryMs) return false;
+  if (now - lookedAtMs_ < everyMs_) return false;
   lookedAtMs_ = now;
   return true;
 }

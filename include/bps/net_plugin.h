@@ -17,9 +17,9 @@ extern "C" {
 typedef struct {
   /* Writes a descriptor of the plugin's that is valid until comm (a send or receive comm) is closed. After arm() said
    * "not ready" it polls readable (level-triggered) as soon as test, isend or irecv on comm may make progress, or comm
-   * has failed. A peer whose machine vanished without a word may be found by test alone: who sends and has no other way
-   * to know wakes once per second for it. It may be put into epoll. Returns 0, or an ncclResult_t: then poll this comm
-   * instead. */
+   * has failed. A peer whose machine vanished without a word may be found by test and arm alone: a caller that waits
+   * and has no other way to know wakes once per second to ask. It may be put into epoll. Returns 0, or an ncclResult_t:
+   * then poll this comm instead. */
   int (*waitFd)(void* comm, int* fd);
   /* To be called right before sleeping, on the thread that uses comm. *ready = 1: do not sleep, something can be done
    * now. *ready = 0: everything that was posted waits for the peer or the network, and the descriptor will tell,

@@ -153,6 +153,7 @@ Status RecvComm::progress() {
   if (std::exchange(dry_, false)) return {};
   BPS_TRY(flush());
   BPS_TRY(readAll());
+  BPS_TRY(checkAcks());
   return requests().idle() ? Status() : checkEnds();
 }
 

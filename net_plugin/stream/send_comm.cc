@@ -14,7 +14,6 @@ namespace {
 // Measured in docs/transport.md: smaller ones cost system calls, larger ones leave the last socket alone for longer.
 constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{1024} << 10;
 constexpr size_t kTurns = 2;  // of each socket in a message, so that a slow one can leave its second to others
-constexpr std::chrono::seconds kBetweenLooks{1};
 
 }  // namespace
 
@@ -62,7 +61,7 @@ ssize_t SendComm::Batch::sendOn(int socket) {
 }
 
 SendComm::SendComm(std::vector<UniqueFd> sockets, Patience patience)
-    : SocketComm(std::move(sockets), patience), lookAt_(Deadline::in(patience)), outlets_(this->sockets()) {}
+    : SocketComm(std::move(sockets), patience), outlets_(this->sockets()) {}
 
 // The descriptors of the other direction would keep the peer waiting for more.
 SendComm::~SendComm() {
@@ -147,17 +146,7 @@ Status SendComm::sendAll() {
 Status SendComm::progress() {
   for (Outlet& outlet : outlets_) outlet.full = false;
   BPS_TRY(flush());
-  return checkAnswers();
-}
-
-Status SendComm::checkAnswers() {
-  if (std::none_of(outlets_.begin(), outlets_.end(), [](const Outlet& outlet) { return outlet.full; })) return {};
-  if (!lookAt_.passed()) return {};
-  lookAt_ = Deadline::in(kBetweenLooks);
-  for (size_t i = 0; i < outlets_.size(); ++i)
-    if (outlets_[i].full && isGone(answersOf(socket(i)), patience()))
-      return failure(Code::kRemote, "{} answers nothing for {} ms", peer(), patience().count());
-  return {};
+  return checkAcks();
 }
 
 // A socket that was full is not asked again: the sleep ends when it takes more.

@@ -9,7 +9,6 @@
 #include <array>
 
 #include "net_plugin/stream/socket_comm.h"
-#include "src/base/deadline.h"
 
 namespace bps::plugin::stream {
 
@@ -71,10 +70,7 @@ class SendComm final : public SocketComm {
   // One system call. Returns the bytes sent.
   Result<size_t> sendSome(size_t index, size_t most);
   Status sendAll();
-  // Of sockets that take no more, now and then: whether the peer still answers.
-  Status checkAnswers();
 
-  Deadline lookAt_;
   std::vector<Outlet> outlets_;
   Cursor cursor_;
 };

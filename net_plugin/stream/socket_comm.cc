@@ -28,7 +28,7 @@ std::string peerText(int socket) {
 }  // namespace
 
 SocketComm::SocketComm(std::vector<UniqueFd> sockets, Patience patience)
-    : patience_(patience), peer_(peerText(sockets.front().get())) {
+    : patience_(patience), pace_(AckWatch::lookEvery(patience)), peer_(peerText(sockets.front().get())) {
   for (UniqueFd& fd : sockets) sockets_.push_back({.fd = std::move(fd)});
 }
 
@@ -61,6 +61,16 @@ Status SocketComm::socketFailed(int error) const {
   return {Code::kRemote, system.message()};
 }
 
+Status SocketComm::checkAcks() {
+  if (!pace_.isDue()) return {};
+  const AckWatch::TimePoint now = std::chrono::steady_clock::now();
+  for (Socket& socket : sockets_)
+    if (socket.acks.look(ackStateOf(socket.fd.get()), now, patience_))
+      return failure(Code::kRemote, "{} has acknowledged nothing for {:g} s", peer_,
+                     std::chrono::duration<double>(patience_).count());
+  return {};
+}
+
 void SocketComm::finishWhole() {
   while (!requests().idle() && assembly_.whole(requests().active()))
     requests().finishFront(assembly_.take(requests().active()));
@@ -75,6 +85,7 @@ void SocketComm::notePoll() {
 Result<bool> SocketComm::arm() {
   polls_ = 0;
   if (firstFailure().ok()) note(flush());
+  if (firstFailure().ok()) note(checkAcks());
   const bool idle = requests().idle();
   if (requests().hasDone() || more_) return true;
   for (size_t i = 0; i < sockets_.size() && firstFailure().ok(); ++i)

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "net_plugin/comm.h"
+#include "net_plugin/look_pace.h"
+#include "net_plugin/stream/ack_watch.h"
 #include "net_plugin/stream/assembly.h"
 #include "net_plugin/stream/interest.h"
-#include "net_plugin/stream/patience.h"
 
 namespace bps::plugin::stream {
 
@@ -55,6 +56,9 @@ class SocketComm : public Comm {
   void sawData(size_t index) { sockets_[index].silent = false; }  // on every receipt
 
   Assembly& assembly() { return assembly_; }
+  // Called by each progress(), and by arm(): fails, by the clock, when the peer acknowledges nothing (ack_watch.h). So
+  // every thread that waits for something on the connection looks, whether it polls or sleeps for a while at a time.
+  Status checkAcks();
   // Called by each progress() of a receiving end. Who polls for long does not sleep: until the next arm() the kernel
   // need not look for somebody to wake at each packet.
   void notePoll();
@@ -67,6 +71,7 @@ class SocketComm : public Comm {
     Interest::For current = Interest::For::kNothing;
     bool silent = false;  // the peer has hung up, but bytes wait to be received first: nothing to wake up for
     unsigned idleArms = 0;
+    AckWatch acks{};
   };
 
   Status sleepOn(size_t index, Interest::For what);
@@ -74,6 +79,7 @@ class SocketComm : public Comm {
 
   std::vector<Socket> sockets_;
   const Patience patience_;
+  LookPace pace_;
   bool shared_ = false;
   std::string peer_;
   Interest interest_;

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "net_plugin/stream/patience.h"
+#include "net_plugin/stream/ack_watch.h"
 #include "src/base/socket.h"
 #include "src/base/status.h"
 

@@ -44,4 +44,4 @@ vanishes() {
   echo "  $(cat "$WORK/out"), after $((SECONDS - cut)) s"
 }
 vanishes $one 'receiver: .*10.78.0.1:[0-9]+.*(timed out|No route to host)'
-vanishes $other 'sender: .*10.78.0.2:[0-9]+ (answers nothing for 2000 ms|.*No route to host)'
+vanishes $other 'sender: .*10.78.0.2:[0-9]+ (has acknowledged nothing for 2 s|.*No route to host)'

@@ -294,15 +294,5 @@ TEST(SeveralSockets, AnySocketWakesASleeper) {
   EXPECT_TRUE(valueOf(receiver.test(*request)).done);
 }
 
-TEST(Patience, APeerIsGoneWhenAskingBringsNothing) {
-  using std::chrono::milliseconds;
-  const Patience patience{10000};
-  EXPECT_FALSE(isGone({}, patience));
-  EXPECT_FALSE(isGone({.lost = 0, .probes = 1, .since = milliseconds(120000)}, patience)) << "asked just now";
-  EXPECT_FALSE(isGone({.lost = 5, .probes = 0, .since = milliseconds(9999)}, patience));
-  EXPECT_TRUE(isGone({.lost = 5, .probes = 0, .since = milliseconds(10000)}, patience));
-  EXPECT_TRUE(isGone({.lost = 0, .probes = 2, .since = milliseconds(10000)}, patience));
-}
-
 }  // namespace
 }  // namespace bps::plugin::stream

@@ -1,0 +1,75 @@
+// When a peer counts as gone by what the kernel knows of a socket.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "net_plugin/stream/ack_watch.h"
+#include "src/base/fd.h"
+#include "tests/unit/net/net_fixture.h"
+
+namespace bps::plugin::stream {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+constexpr Patience kPatience{10000};
+const AckWatch::TimePoint kStart{std::chrono::hours(1)};
+
+// Looks every second for so long; true when one of the looks finds the peer gone.
+bool goneWithin(AckWatch& watch, seconds span, const AckState& state, AckWatch::TimePoint from = kStart) {
+  for (seconds at(0); at <= span; at += seconds(1))
+    if (watch.look(state, from + at, kPatience)) return true;
+  return false;
+}
+
+TEST(AckWatch, BytesThatStayUnacknowledgedForThePatienceEndIt) {
+  AckWatch watch;
+  const AckState unanswered{.acked = 100, .inFlight = true};
+  EXPECT_FALSE(goneWithin(watch, seconds(9), unanswered));
+  EXPECT_TRUE(watch.look(unanswered, kStart + seconds(10), kPatience));
+}
+
+// In a one-way cut the peer's own data still comes, with old acknowledgements.
+TEST(AckWatch, SegmentsThatAcknowledgeNothingNewDoNotHelp) {
+  AckWatch watch;
+  EXPECT_TRUE(goneWithin(watch, seconds(10), {.acked = 100, .inFlight = true, .sinceHeard = milliseconds(5)}));
+}
+
+TEST(AckWatch, EveryAcknowledgedByteStartsThePatienceAnew) {
+  AckWatch watch;
+  for (int i = 0; i < 100; ++i)
+    ASSERT_FALSE(watch.look({.acked = 100U + static_cast<uint64_t>(i) / 9, .inFlight = true}, kStart + i * seconds(1),
+                            kPatience))
+        << i;
+}
+
+TEST(AckWatch, APeerWithNothingInFlightIsNotGone) {
+  AckWatch watch;
+  EXPECT_FALSE(goneWithin(watch, seconds(100), {.acked = 100, .sinceHeard = seconds(3600)}));
+  EXPECT_FALSE(watch.look({.acked = 100, .inFlight = true}, kStart + seconds(101), kPatience))
+      << "the patience begins when the bytes are sent";
+}
+
+// The peer does not read, and its kernel answers every probe.
+TEST(AckWatch, AClosedWindowIsNoFailureAsLongAsProbesAreAnswered) {
+  AckWatch watch;
+  EXPECT_FALSE(goneWithin(watch, seconds(3600), {.acked = 100, .room = false, .probes = 1, .sinceHeard = seconds(60)}));
+  EXPECT_FALSE(goneWithin(watch, seconds(3600), {.acked = 100, .inFlight = true, .room = false}));
+  EXPECT_FALSE(
+      watch.look({.acked = 100, .room = false, .probes = 2, .sinceHeard = milliseconds(9999)}, kStart, kPatience));
+  EXPECT_TRUE(
+      watch.look({.acked = 100, .room = false, .probes = 2, .sinceHeard = milliseconds(10000)}, kStart, kPatience));
+}
+
+TEST(AckWatch, ASocketThatIsNotTcpIsAlwaysWell) {
+  std::array<int, 2> both{-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both.data()), 0);
+  const UniqueFd ours(both[0]), theirs(both[1]);
+  const AckState state = ackStateOf(ours.get());
+  EXPECT_FALSE(state.inFlight);
+  EXPECT_EQ(state.probes, 0U);
+}
+
+}  // namespace
+}  // namespace bps::plugin::stream
