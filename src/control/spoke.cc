@@ -150,6 +150,8 @@ Status Spoke::listen(const PollSet& set) {
     if (!got) return {};
     status = handle(*got);
   }
+  const bool running = state_ == State::kRunning;
+  if (!status.ok() && running && hub_->silent()) return hub_->giveUp(status, roster_.rankName(args_.join.rank));
   if (state_ != State::kLeaving) return status;
   if (!status.ok()) over();  // the hub has closed: it has read our goodbye
   return {};

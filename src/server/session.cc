@@ -21,8 +21,9 @@ void Session::watch(PollSet& set) const {
 
 void Session::step(const PollSet& set) {
   if (state_ == State::kOver) return;
-  const Status status = hub_ ? listen(set) : Status();
+  Status status = hub_ ? listen(set) : Status();
   if (!status.ok()) {
+    if (state_ == State::kRunning && hub_->silent()) status = hub_->giveUp(status, name());
     logWarn(Subsystem::kServer, "job {:016x} is closed: {}", job_, status.message());
     finish();
   }

@@ -12,6 +12,8 @@ namespace {
 
 // How long the others have to hear of a failure before this rank does.
 constexpr std::chrono::milliseconds kOthersFirst(300);
+// A suspicion waits for its member's silence, or heartbeat, by looking so often.
+constexpr std::chrono::milliseconds kNextLook(20);
 
 }  // namespace
 
@@ -238,8 +240,13 @@ Status Hub::addSuspicion(const Suspect& suspect) {
 Status Hub::checkDeadlines() {
   if (state_ == State::kMeeting || state_ == State::kOpening) return checkStart();
   if (const std::optional<std::string> expired = rounds_->expired()) return {Code::kRemote, *expired};
-  for (const Suspicion& suspicion : suspicions_)
-    if (suspicion.deadline.passed()) return {Code::kRemote, suspicion.text};
+  for (Suspicion& suspicion : suspicions_) {
+    if (!suspicion.deadline.passed()) continue;
+    // Its silence would be direct evidence, so a member whose heartbeats are missing is waited for.
+    const bool member = suspicion.member < members_.size() && members_[suspicion.member].link;
+    if (!member || !members_[suspicion.member].link->overdue()) return {Code::kRemote, suspicion.text};
+    suspicion.deadline = Deadline::in(kNextLook);
+  }
   return {};
 }
 

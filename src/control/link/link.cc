@@ -45,9 +45,17 @@ Status Link::tick(const PollSet& set) {
 }
 
 Status Link::checkSilence(TimePoint now) {
-  if (now < heard_ + silence_) return {};
+  silent_ = now >= heard_ + silence_;
+  if (!silent_) return {};
   return failure(Code::kRemote, "{} has been silent for {:.1f} s", name_,
                  std::chrono::duration<double>(now - heard_).count());
+}
+
+Status Link::giveUp(const Status& why, const std::string& member) {
+  const Status told = failure(why.code(), "{}, says {}", why.message(), member);
+  send(FailureMessage{told.code(), told.message()});
+  [[maybe_unused]] const bool written = socket_->flush().ok();
+  return told.clone();
 }
 
 Result<std::optional<Frame>> Link::next() {

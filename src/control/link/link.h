@@ -38,6 +38,13 @@ class Link {
   Result<std::optional<Frame>> next();
   // Both fail like tick(); a frame that is not understood is the peer's fault too.
   Status protocolError(const Status& why) const;
+  // After a failure of tick() because the peer was silent: tells the peer that this member has given it up, since it
+  // may still hear what it cannot answer, or run again later. Returns the failure with the member's name, as it was
+  // told.
+  bool silent() const { return silent_; }
+  // Two heartbeats of the peer are missing: whether it is silent will soon be known.
+  bool overdue() const { return Deadline::Clock::now() > heard_ + 2 * pulse_; }
+  Status giveUp(const Status& why, const std::string& member);
 
   bool flushed() const { return !socket_->wantsWrite(); }
   std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }
@@ -52,6 +59,7 @@ class Link {
   uint32_t peerTimeoutMs_;
   TimePoint heard_, beaten_, ticked_;
   bool readable_ = false;
+  bool silent_ = false;  // the peer, for too long
 };
 
 }  // namespace bps
