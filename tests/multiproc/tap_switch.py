@@ -1,0 +1,89 @@
+"""A network of namespaces behind a switch in user space, whose links can be cut one way: tap_switch.py PREFIX COUNT
+
+Host i is the namespace PREFIX-i with the address 10.79.0.(i+1) on eth0, a TAP device that ends here. Commands come on
+standard input, each answered by a line: "cut A-B A-B..." (nothing that A sends reaches B; the only cuts from then on).
+The end of the input removes the namespaces. The neighbours are fixed, so a cut loses TCP's segments and nothing else.
+"""
+import fcntl
+import os
+import selectors
+import struct
+import subprocess
+import sys
+
+TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
+FRAMES_PER_TURN = 64
+
+
+def mac(host):
+    return f"02:00:00:00:00:{host:02x}"
+
+
+def run(*command):
+    subprocess.run(command, check=True)
+
+
+def add_host(prefix, host, count):
+    device, namespace = f"{prefix}t{host}", f"{prefix}-{host}"
+    tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI))
+    run("ip", "netns", "add", namespace)
+    run("ip", "link", "set", device, "netns", namespace)
+    inside = ("ip", "-n", namespace)
+    run(*inside, "link", "set", device, "name", "eth0", "address", mac(host), "mtu", "9000", "txqueuelen", "1000")
+    run(*inside, "addr", "add", f"10.79.0.{host + 1}/24", "dev", "eth0")
+    run(*inside, "link", "set", "eth0", "up")
+    run(*inside, "link", "set", "lo", "up")
+    for other in range(count):
+        if other != host:
+            run(*inside, "neigh", "add", f"10.79.0.{other + 1}", "lladdr", mac(other), "dev", "eth0", "nud", "permanent")
+    return tap
+
+
+def forward(taps, sender, cuts):
+    for _ in range(FRAMES_PER_TURN):
+        try:
+            frame = os.read(taps[sender], 16384)
+        except BlockingIOError:
+            return
+        receiver = frame[5]  # the last byte of the receiver's MAC
+        if frame[0] != 2 or receiver >= len(taps) or (sender, receiver) in cuts:
+            continue
+        try:
+            os.write(taps[receiver], frame)
+        except OSError:
+            pass  # full: lost, as on any switch
+
+
+def serve(taps):
+    cuts = set()
+    watch = selectors.DefaultSelector()
+    for host, tap in enumerate(taps):
+        watch.register(tap, selectors.EVENT_READ, host)
+    watch.register(sys.stdin, selectors.EVENT_READ, None)
+    while True:
+        for key, _ in watch.select():
+            if key.data is not None:
+                forward(taps, key.data, cuts)
+                continue
+            words = sys.stdin.readline().split()
+            if not words:
+                return
+            cuts = {tuple(int(end) for end in pair.split("-")) for pair in words[1:]}
+            print("done", flush=True)
+
+
+def main():
+    prefix, count = sys.argv[1], int(sys.argv[2])
+    taps = []
+    try:
+        for host in range(count):
+            taps.append(add_host(prefix, host, count))
+        print("up", flush=True)
+        serve(taps)
+    finally:
+        for host in range(count):
+            subprocess.run(["ip", "netns", "del", f"{prefix}-{host}"], stderr=subprocess.DEVNULL, check=False)
+
+
+main()
