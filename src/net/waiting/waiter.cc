@@ -1,16 +1,38 @@
 #include "src/net/waiting/waiter.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include "src/base/format.h"
 
 namespace bps::net {
 
+namespace {
+
+// Linux has epoll_pwait2 since 5.11; sandboxes that do not know it say EPERM. An epoll descriptor can be polled itself,
+// and ppoll counts in microseconds, too.
+int waitOn(int epoll, const timespec& span, std::span<epoll_event> events) {
+  static std::atomic<bool> missing{false};
+  const int room = static_cast<int>(events.size());
+  if (!missing.load(std::memory_order_relaxed)) {
+    const int count = ::epoll_pwait2(epoll, events.data(), room, &span, nullptr);
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+    missing.store(true, std::memory_order_relaxed);
+  }
+  pollfd ready{.fd = epoll, .events = POLLIN, .revents = 0};
+  const int any = ::ppoll(&ready, 1, &span, nullptr);
+  return any > 0 ? ::epoll_wait(epoll, events.data(), room, 0) : any;
+}
+
+}  // namespace
+
 Result<size_t> sleepOn(int epoll, std::chrono::microseconds most, std::span<epoll_event> events) {
   const timespec span{static_cast<time_t>(most.count() / 1000000), static_cast<long>(most.count() % 1000000) * 1000};
-  const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), &span, nullptr);
-  if (count < 0 && errno != EINTR) return systemFailure("epoll_pwait2", errno);
+  const int count = waitOn(epoll, span, events);
+  if (count < 0 && errno != EINTR) return systemFailure("waiting on epoll", errno);
   return static_cast<size_t>(std::max(0, count));
 }
 
