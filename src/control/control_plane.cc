@@ -11,7 +11,7 @@
 #include "src/base/log.h"
 #include "src/control/host_id.h"
 #include "src/control/hub/hub.h"
-#include "src/control/link/secret.h"
+#include "src/control/keys/secret.h"
 #include "src/control/mailbox.h"
 #include "src/control/spoke.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "src/base/format.h"
-#include "src/control/link/secret.h"
+#include "src/control/keys/secret.h"
 #include "src/control/root/root.h"
 
 namespace bps {

@@ -4,7 +4,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
-#include "src/control/link/secret.h"
+#include "src/control/keys/secret.h"
 
 namespace bps::server {
 namespace {

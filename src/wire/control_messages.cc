@@ -134,11 +134,14 @@ void each(Side& side, M& m, const Hello*) {
   side.field(m.auth);
   side.field(m.timeoutMs);
   side.field(m.nonce);
+  side.field(m.publicKey);
+  side.field(m.dialled);
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Challenge*) {
   side.field(m.timeoutMs);
   side.field(m.nonce);
+  side.field(m.publicKey);
 }
 template <class Side, class M>
 void each(Side& side, M& m, const ProofMessage*) {

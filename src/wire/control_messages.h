@@ -21,6 +21,7 @@ const char* purposeName(Purpose purpose);
 
 using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
+using PublicKey = std::array<uint8_t, 32>;  // X25519
 
 // First word of whoever connects. Its form is the same in all versions up to `version`.
 struct Hello {
@@ -32,11 +33,14 @@ struct Hello {
   bool auth = true;
   uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT: a tenth of the smaller one is the heartbeat
   Nonce nonce{};
+  PublicKey publicKey{};  // of this connection only
+  std::string dialled;    // the address that the sender has connected to
 };
 struct Challenge {
   static constexpr MessageType kType = MessageType::kChallenge;
   uint32_t timeoutMs = 0;
   Nonce nonce{};
+  PublicKey publicKey{};
 };
 struct ProofMessage {
   static constexpr MessageType kType = MessageType::kProof;

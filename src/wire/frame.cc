@@ -31,7 +31,7 @@ std::array<uint8_t, kFrameHeaderBytes> encode(const FrameHeader& header) {
 }
 
 std::span<uint8_t> FrameReader::room() {
-  if (!inPayload_) return std::span(headerBytes_).subspan(have_);
+  if (!inPayload_) return std::span(headerBytes_).first(headerLength()).subspan(have_);
   const size_t wanted = std::min<size_t>(frame_.header.bytes, have_ + kGrowth);
   if (frame_.payload.size() < wanted) frame_.payload.resize(wanted);
   return std::span(frame_.payload).subspan(have_);
@@ -40,7 +40,7 @@ std::span<uint8_t> FrameReader::room() {
 Result<std::optional<Frame>> FrameReader::filled(size_t count) {
   have_ += count;
   if (!inPayload_) {
-    if (have_ < kFrameHeaderBytes) return std::optional<Frame>();
+    if (have_ < headerLength()) return std::optional<Frame>();
     BPS_TRY(startPayload());
   }
   if (have_ < frame_.header.bytes) return std::optional<Frame>();
@@ -48,7 +48,10 @@ Result<std::optional<Frame>> FrameReader::filled(size_t count) {
 }
 
 Status FrameReader::startPayload() {
+  if (check_) BPS_TRY(check_(headerBytes_));
   frame_.header = decodeHeader(headerBytes_);
+  if (check_ && frame_.header.bytes < kFrameTagBytes)
+    return failure(Code::kRemote, "sealed frame of {} bytes: shorter than its tag", frame_.header.bytes);
   if (frame_.header.bytes > limit_)
     return failure(Code::kRemote, "frame of {} bytes, {} are allowed here: not a peer of this protocol",
                    frame_.header.bytes, limit_);

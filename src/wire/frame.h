@@ -2,12 +2,16 @@
 //
 //   length of the payload u32 | type u16 | version u16 | job u64 | sequence u32 | payload          (little endian)
 //
+// After the handshake (src/control/link) a tag follows the header and another one ends the payload, which is encrypted;
+// the length counts the payload's tag. The header's own tag is checked before its length is believed.
+//
 // This header and the payloads of Hello and Refusal keep their form in all versions, so that two versions can tell
 // each other which they are. The length is checked against the limit before anything is allocated, and memory grows
 // only with the bytes that really came.
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -16,10 +20,11 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 7;
+inline constexpr uint16_t kControlVersion = 8;
 inline constexpr size_t kFrameHeaderBytes = 20;
 inline constexpr size_t kStrangerFrameBytes = 1U << 10;  // limit of a payload before the peer is authenticated
 inline constexpr size_t kFrameBytes = 64U << 20;         // and after
+inline constexpr size_t kFrameTagBytes = 16;
 
 enum class MessageType : uint16_t {
   kHello = 1,
@@ -65,7 +70,12 @@ std::array<uint8_t, kFrameHeaderBytes> encode(const FrameHeader& header);
 
 class FrameReader {
  public:
+  // Whether a header with the tag behind it is the peer's.
+  using HeaderCheck = std::function<Status(std::span<const uint8_t, kFrameHeaderBytes + kFrameTagBytes>)>;
+
   void setLimit(size_t bytes) { limit_ = bytes; }
+  // From the next frame on headers and payloads have tags.
+  void expectTags(HeaderCheck check) { check_ = std::move(check); }
   // Where the next bytes of the stream go; never empty.
   std::span<uint8_t> room();
   // `count` bytes were written to room(): a frame if they completed one. Fails on a length beyond the limit.
@@ -74,11 +84,13 @@ class FrameReader {
   bool empty() const { return have_ == 0 && !inPayload_; }
 
  private:
+  size_t headerLength() const { return check_ ? headerBytes_.size() : kFrameHeaderBytes; }
   Status startPayload();
   std::optional<Frame> finish();
 
   size_t limit_ = kStrangerFrameBytes;
-  std::array<uint8_t, kFrameHeaderBytes> headerBytes_{};
+  HeaderCheck check_;
+  std::array<uint8_t, kFrameHeaderBytes + kFrameTagBytes> headerBytes_{};
   Frame frame_;
   bool inPayload_ = false;
   size_t have_ = 0;  // of the header, or of the payload

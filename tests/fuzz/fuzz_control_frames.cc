@@ -1,4 +1,5 @@
-// A stream of frames, cut into pieces whose sizes the first byte chooses; memory grows only with what came.
+// A stream of frames, with tags or without, cut into pieces whose sizes the first byte chooses; memory grows only with
+// what came.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -9,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   bps::FrameReader reader;
   if ((data[0] & 1) != 0) reader.setLimit(bps::kFrameBytes);
-  const size_t piece = data[0] / 2 + 1U;
+  if ((data[0] & 2) != 0) reader.expectTags([](auto) { return bps::Status(); });
+  const size_t piece = data[0] / 4 + 1U;
   for (size_t at = 1; at < size;) {
     const auto room = reader.room();
     if (room.empty() || room.size() > size + (1U << 20)) std::abort();

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "src/control/keys/secret.h"
 #include "src/control/link/handshake.h"
-#include "src/control/link/secret.h"
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <limits>
 
 #include "src/base/format.h"
 #include "src/base/socket.h"
@@ -12,6 +13,7 @@ namespace bps {
 namespace {
 
 constexpr size_t kTurns = 64;  // reads in one drain(): a flood may not hold the loop
+constexpr uint64_t kLastFrame = std::numeric_limits<uint32_t>::max();
 
 std::string peerText(int fd) {
   Result<Address> address = peerAddress(fd);
@@ -22,15 +24,32 @@ bool wouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || e
 
 }  // namespace
 
-ControlSocket::ControlSocket(UniqueFd fd) : fd_(std::move(fd)), peer_(peerText(fd_.get())) {}
+ControlSocket::ControlSocket(UniqueFd fd, uint32_t first)
+    : fd_(std::move(fd)), peer_(peerText(fd_.get())), sent_(first), received_(first) {}
+
+void ControlSocket::seal(const SessionKeys& keys, Side mine) {
+  seal_.emplace(keys, mine);
+  reader_.setLimit(kFrameBytes + kFrameTagBytes);
+  reader_.expectTags([this](Seal::TaggedHeader header) {
+    if (received_ > kLastFrame) return usedUp();
+    return seal_->fits(static_cast<uint32_t>(received_), header) ? Status() : forged();
+  });
+}
 
 void ControlSocket::queue(MessageType type, const Blob& payload) {
+  if (sent_ > kLastFrame) {
+    [[maybe_unused]] const Status ended = usedUp();
+    ::shutdown(fd_.get(), SHUT_RDWR);  // wakes both ends
+    return;
+  }
   FrameHeader header;
   header.bytes = static_cast<uint32_t>(payload.size());
   header.type = type;
   header.job = job_;
-  header.sequence = sent_++;
+  header.sequence = static_cast<uint32_t>(sent_++);
+  if (seal_) return seal_->seal(header, payload, out_);
   const auto bytes = encode(header);
+  transcript_.add(bytes, payload);
   out_.insert(out_.end(), bytes.begin(), bytes.end());
   out_.insert(out_.end(), payload.begin(), payload.end());
 }
@@ -54,20 +73,46 @@ Result<std::optional<Frame>> ControlSocket::read() {
     if (count < 0 && wouldBlock(errno)) return std::optional<Frame>();
     if (count < 0) return lost(errno);
     if (count == 0) return lost(0);
-    std::optional<Frame> frame = BPS_TRY(reader_.filled(static_cast<size_t>(count)));
-    if (!frame) continue;
-    BPS_TRY(check(frame->header));
-    return frame;
+    Result<std::optional<Frame>> taken = take(static_cast<size_t>(count));
+    if (!taken.ok() && end_ == End::kNone) end_ = End::kProtocol;
+    std::optional<Frame> frame = BPS_TRY(std::move(taken));
+    if (frame) return frame;
   }
 }
 
+Result<std::optional<Frame>> ControlSocket::take(size_t count) {
+  std::optional<Frame> frame = BPS_TRY(reader_.filled(count));
+  if (frame) BPS_TRY(accept(*frame));
+  return frame;
+}
+
 Status ControlSocket::lost(int error) {
-  broken_ = true;
+  if (sent_ > kLastFrame) return usedUp();
+  end_ = End::kBroken;
   if (error == 0) return {Code::kRemote, "connection closed"};
   return systemFailure("connection lost", error);
 }
 
+Status ControlSocket::forged() {
+  end_ = End::kForged;
+  return failure(Code::kRemote,
+                 "frame {} from {} is not authentic: something between the two changes or injects messages", received_,
+                 peer_);
+}
+
+Status ControlSocket::usedUp() {
+  end_ = End::kBroken;
+  return {Code::kRemote, "this connection has carried 2^32 frames, as many as it can"};
+}
+
+Status ControlSocket::accept(Frame& frame) {
+  if (seal_ && !seal_->open(static_cast<uint32_t>(received_), frame)) return forged();
+  if (!seal_) transcript_.add(encode(frame.header), frame.payload);
+  return check(frame.header);
+}
+
 Status ControlSocket::check(const FrameHeader& header) {
+  if (received_ > kLastFrame) return usedUp();
   if (header.sequence != received_++)
     return failure(Code::kRemote, "frame {} came where {} was due", header.sequence, received_ - 1);
   // Hello and Refusal are read whatever their version: that is how two versions tell each other.

@@ -1,7 +1,6 @@
 #include "src/control/link/handshake.h"
 
 #include "src/base/format.h"
-#include "src/control/link/secret.h"
 
 namespace bps {
 namespace {
@@ -48,9 +47,11 @@ Result<Progress> AcceptingHandshake::awaitHello() {
   std::optional<Frame> frame = BPS_TRY(socket().read());
   if (!frame) return Progress::kPending;
   BPS_TRY(checkHello(*frame));
-  randomBytes(mine_);
-  if (job_ == 0) job_ = frame->header.job;
-  socket().queue(Challenge{credentials_.timeoutMs, mine_});
+  mine_.emplace();
+  Challenge challenge{credentials_.timeoutMs, {}, mine_->publicKey()};
+  randomBytes(challenge.nonce);
+  socket().setJob(job_ != 0 ? job_ : frame->header.job);
+  socket().queue(challenge);
   BPS_TRY(socket().flush());
   state_ = State::kAwaitingProof;
   return Progress::kDone;
@@ -71,11 +72,12 @@ Status AcceptingHandshake::checkHello(const Frame& frame) {
     return refuse(fmt::format("connection for the purpose \"{}\", this is an address for \"{}\"",
                               purposeName(hello.purpose), purposeName(purpose_)));
   peer_.timeoutMs = hello.timeoutMs;
-  theirs_ = hello.nonce;
+  theirs_ = hello.publicKey;
   return {};
 }
 
 Result<Progress> AcceptingHandshake::awaitProof() {
+  const Transcript::Hash before = socket().transcript().hash();
   std::optional<Frame> frame = BPS_TRY(socket().read());
   if (!frame) return Progress::kPending;
   if (frame->header.type == MessageType::kRefusal) {
@@ -84,13 +86,21 @@ Result<Progress> AcceptingHandshake::awaitProof() {
   }
   if (frame->header.type != MessageType::kProof) return refuse("handshake out of order");
   const ProofMessage message = BPS_TRY(decode<ProofMessage>(frame->payload));
-  const Key key = credentials_.keyInForce();
-  if (!sameProof(message.proof, makeProof(key, Side::kConnecting, theirs_, mine_, purpose_))) return refuse(kWrongKey);
-  socket().setJob(job_);
-  socket().authenticated();
-  socket().queue(Welcome{makeProof(key, Side::kAccepting, theirs_, mine_, purpose_)});
+  if (!sameProof(message.proof, makeProof(credentials_.keyInForce(), Side::kConnecting, before)))
+    return refuse(kWrongKey);
+  BPS_TRY(welcome());
   state_ = State::kSendingWelcome;
   return Progress::kDone;
+}
+
+Status AcceptingHandshake::welcome() {
+  const Key key = credentials_.keyInForce();
+  const Transcript::Hash transcript = socket().transcript().hash();
+  Result<SessionKeys> keys = sessionKeys(key, *mine_, theirs_, transcript);
+  if (!keys.ok()) return refuse(keys.error().message());
+  socket().queue(Welcome{makeProof(key, Side::kAccepting, transcript)});
+  socket().seal(std::move(keys).value(), Side::kAccepting);
+  return {};
 }
 
 Status AcceptingHandshake::refuse(const std::string& text) {
@@ -101,15 +111,16 @@ Status AcceptingHandshake::refuse(const std::string& text) {
 ConnectingHandshake::ConnectingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials,
                                          Purpose purpose, uint64_t job)
     : peer_{std::move(socket), 0}, credentials_(credentials), purpose_(purpose), job_(job) {
-  randomBytes(mine_);
   Hello hello;
   hello.purpose = purpose_;
   hello.auth = credentials_.auth;
   hello.timeoutMs = credentials_.timeoutMs;
-  hello.nonce = mine_;
+  randomBytes(hello.nonce);
+  hello.publicKey = mine_.publicKey();
+  hello.dialled = this->socket().peer();
   this->socket().setJob(job_);
   this->socket().queue(hello);
-  this->socket().setJob(0);  // the accepting side's frames carry none before its Welcome
+  this->socket().setJob(0);  // the accepting side's frames carry none before its Challenge
 }
 
 Result<Progress> ConnectingHandshake::step() {
@@ -148,21 +159,26 @@ Result<Progress> ConnectingHandshake::awaitChallenge() {
   std::optional<Frame> frame = BPS_TRY(next(MessageType::kChallenge));
   if (!frame) return Progress::kPending;
   const Challenge challenge = BPS_TRY(decode<Challenge>(frame->payload));
-  theirs_ = challenge.nonce;
+  if (job_ != 0 && frame->header.job != job_) return refuse("the peer answers for another job");
+  theirs_ = challenge.publicKey;
   peer_.timeoutMs = challenge.timeoutMs;
-  socket().queue(ProofMessage{makeProof(credentials_.keyInForce(), Side::kConnecting, mine_, theirs_, purpose_)});
+  socket().setJob(frame->header.job);
+  const Proof proof = makeProof(credentials_.keyInForce(), Side::kConnecting, socket().transcript().hash());
+  socket().queue(ProofMessage{proof});
   state_ = State::kAwaitingWelcome;
   return Progress::kDone;
 }
 
 Result<Progress> ConnectingHandshake::awaitWelcome() {
+  const Transcript::Hash transcript = socket().transcript().hash();
   std::optional<Frame> frame = BPS_TRY(next(MessageType::kWelcome));
   if (!frame) return Progress::kPending;
   const Welcome welcome = BPS_TRY(decode<Welcome>(frame->payload));
-  if (!sameProof(welcome.proof, makeProof(credentials_.keyInForce(), Side::kAccepting, mine_, theirs_, purpose_)))
-    return refuse(kWrongKey);
-  socket().setJob(job_ != 0 ? job_ : frame->header.job);
-  socket().authenticated();
+  const Key key = credentials_.keyInForce();
+  if (!sameProof(welcome.proof, makeProof(key, Side::kAccepting, transcript))) return refuse(kWrongKey);
+  Result<SessionKeys> keys = sessionKeys(key, mine_, theirs_, transcript);
+  if (!keys.ok()) return refuse(keys.error().message());
+  socket().seal(std::move(keys).value(), Side::kConnecting);
   state_ = State::kReady;
   return Progress::kDone;
 }

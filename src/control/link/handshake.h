@@ -1,12 +1,15 @@
-// The first four frames of every control connection: both sides prove that they hold the same key.
+// The first four frames of every control connection: both sides prove that they hold the same key, and make the keys
+// that seal all frames after these (src/control/keys/seal.h).
 //
-//   connecting  Hello{magic, version, purpose, auth, nonce}  →             accepting
-//               ←             Challenge{nonce}   (or Refusal)
-//               Proof{HMAC(key, connecting side, nonces, purpose)}  →
-//               ←             Welcome{HMAC(key, accepting side, ...)}   (or Refusal)
+//   connecting  Hello{magic, version, purpose, auth, nonce, public key, address dialled}  →     accepting
+//               ←             Challenge{nonce, public key}   (or Refusal)
+//               Proof{HMAC(key, connecting side, hash of Hello and Challenge)}  →
+//               ←             Welcome{HMAC(key, accepting side, hash of Hello, Challenge and Proof)}   (or Refusal)
 //
-// Who connects proves first, so a stranger learns nothing that depends on the key. The connection is authenticated,
-// not encrypted. With BPS_AUTH=off on both sides the same frames run with a key of zeros.
+// Who connects proves first, so a stranger learns nothing that depends on the key. The hashes take in whole frames with
+// their headers, which tell the job from the Challenge on: whoever changes a byte on the way ends the handshake. The
+// session keys come from the key, the X25519 keys of both and the hash of the first three frames. With BPS_AUTH=off on
+// both sides the same frames run with a key of zeros, which protects from nobody who takes part in the handshake.
 //
 // Each class is one side as a state machine that moves only forward; step() never blocks.
 #pragma once
@@ -15,6 +18,7 @@
 #include <string>
 
 #include "src/base/status.h"
+#include "src/control/keys/secret.h"
 #include "src/control/link/control_socket.h"
 #include "src/control/unique_id.h"
 
@@ -36,7 +40,7 @@ struct Peer {
 
 class AcceptingHandshake {
  public:
-  // `job`: what the connection's frames carry from the Welcome on; 0: what the peer's Hello carries.
+  // `job`: what the connection's frames carry from the Challenge on; 0: what the peer's Hello carries.
   AcceptingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                      uint64_t job);
   Result<Progress> step();  // a failure has queued a refusal, if the peer can read one
@@ -49,6 +53,7 @@ class AcceptingHandshake {
   Result<Progress> awaitHello();
   Result<Progress> awaitProof();
   Status checkHello(const Frame& frame);
+  Status welcome();
   Status refuse(const std::string& text);
 
   State state_ = State::kAwaitingHello;
@@ -56,7 +61,8 @@ class AcceptingHandshake {
   Credentials credentials_;
   Purpose purpose_;
   uint64_t job_;
-  Nonce mine_{}, theirs_{};
+  std::optional<KeyPair> mine_;  // from the Hello on
+  PublicKey theirs_{};
 };
 
 class ConnectingHandshake {
@@ -84,7 +90,8 @@ class ConnectingHandshake {
   Credentials credentials_;
   Purpose purpose_;
   uint64_t job_;
-  Nonce mine_{}, theirs_{};
+  KeyPair mine_;
+  PublicKey theirs_{};
   bool final_ = false;
   std::optional<Refusal> refusal_;
 };

@@ -61,7 +61,7 @@ Status Link::giveUp(const Status& why, const std::string& member) {
 Result<std::optional<Frame>> Link::next() {
   while (readable_) {
     Result<std::optional<Frame>> came = socket_->read();
-    if (!came.ok()) return socket_->broken() ? lost(came.error()) : protocolError(came.error());
+    if (!came.ok()) return ended(came.error());
     std::optional<Frame> frame = std::move(came).value();
     if (!frame) readable_ = false;
     else if (frame->header.type != MessageType::kHeartbeat) return frame;
@@ -69,8 +69,15 @@ Result<std::optional<Frame>> Link::next() {
   return std::optional<Frame>();
 }
 
-Status Link::lost(const Status& why) const {
-  return failure(Code::kRemote, "{} ended without goodbye ({})", name_, why.message());
+Status Link::ended(const Status& why) const {
+  switch (socket_->end()) {
+    case ControlSocket::End::kBroken:
+      return failure(Code::kRemote, "{} ended without goodbye ({})", name_, why.message());
+    case ControlSocket::End::kForged:
+      return failure(Code::kRemote, "the connection with {}: {}", name_, why.message());
+    default:
+      return protocolError(why);
+  }
 }
 
 Status Link::protocolError(const Status& why) const {

@@ -50,7 +50,7 @@ class Link {
   std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }
 
  private:
-  Status lost(const Status& why) const;
+  Status ended(const Status& why) const;
   Status checkSilence(TimePoint now);
 
   std::unique_ptr<ControlSocket> socket_;

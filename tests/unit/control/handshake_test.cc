@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "src/control/keys/secret.h"
 #include "src/control/link/dialer.h"
-#include "src/control/link/secret.h"
 #include "tests/unit/control/raw_peer.h"
 
 namespace bps::test {
@@ -87,14 +87,15 @@ TEST(Handshake, AnotherPurposeIsNamed) {
   EXPECT_EQ(outcome.connecting, "connection for the purpose \"server\", this is an address for \"join\"");
 }
 
-TEST(Handshake, ProofsFitOneSideOneHandshakeOnePurpose) {
-  const Nonce a = keyOf(1), b = keyOf(2);
-  const Proof proof = makeProof(keyOf(9), Side::kConnecting, a, b, Purpose::kJoin);
-  EXPECT_TRUE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, a, b, Purpose::kJoin)));
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(8), Side::kConnecting, a, b, Purpose::kJoin)));
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kAccepting, a, b, Purpose::kJoin))) << "reflection";
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, b, a, Purpose::kJoin)));
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, a, b, Purpose::kServer)));
+TEST(Handshake, ProofsFitOneSideAndOneTranscript) {
+  Transcript transcript;
+  transcript.add(Blob{1, 2}, Blob{3});
+  const Proof proof = makeProof(keyOf(9), Side::kConnecting, transcript.hash());
+  EXPECT_TRUE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, transcript.hash())));
+  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(8), Side::kConnecting, transcript.hash())));
+  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kAccepting, transcript.hash()))) << "reflection";
+  transcript.add({}, {});
+  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, transcript.hash())));
 }
 
 // What an accepting side says to the given bytes, coming one at a time: its failure and its refusal.

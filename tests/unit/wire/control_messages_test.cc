@@ -17,8 +17,8 @@ template <class F>
 void forEachMessage(F&& f) {
   Nonce nonce{};
   nonce.fill(7);
-  f(Hello{Hello::kMagic, 3, Purpose::kServer, false, 99, nonce});
-  f(Challenge{5, nonce});
+  f(Hello{Hello::kMagic, 3, Purpose::kServer, false, 99, nonce, nonce, "10.1.2.3:77"});
+  f(Challenge{5, nonce, nonce});
   f(ProofMessage{nonce});
   f(Welcome{nonce});
   f(Refusal{Refusal::Kind::kBusy, Code::kInvalidUsage, "no"});
@@ -80,7 +80,7 @@ TEST(ControlMessages, HostileBytesAreNeverMoreThanRefused) {
 }
 
 TEST(ControlMessages, ValuesOutOfRangeAreRefused) {
-  EXPECT_FALSE(decode<Hello>(encode(Hello{Hello::kMagic, 1, static_cast<Purpose>(9), true, 0, {}})).ok());
+  EXPECT_FALSE(decode<Hello>(encode(Hello{Hello::kMagic, 1, static_cast<Purpose>(9), true, 0, {}, {}, {}})).ok());
   EXPECT_FALSE(decode<FailureMessage>(encode(FailureMessage{Code::kOk, "no failure"})).ok());
   EXPECT_FALSE(decode<FailureMessage>(encode(FailureMessage{static_cast<Code>(99), ""})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, -1.0})).ok());

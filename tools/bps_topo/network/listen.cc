@@ -12,8 +12,8 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/control/keys/secret.h"
 #include "src/control/link/doorman.h"
-#include "src/control/link/secret.h"
 #include "tools/bps_topo/network/pair.h"
 
 namespace bps {

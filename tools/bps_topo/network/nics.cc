@@ -5,8 +5,8 @@
 
 #include "net_plugin/tcp/route.h"
 #include "src/base/format.h"
+#include "src/control/keys/secret.h"
 #include "src/control/link/dialer.h"
-#include "src/control/link/secret.h"
 #include "tools/bps_topo/network/listen.h"
 #include "tools/bps_topo/network/pair.h"
 #include "topo/rates.h"

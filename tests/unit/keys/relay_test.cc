@@ -1,0 +1,68 @@
+// Jobs whose server is reached through a relay that has no key: it can end the job, and no more.
+#include "tests/unit/keys/relay.h"
+
+#include "tests/unit/control/fake_server.h"
+
+namespace bps::test {
+namespace {
+
+Env through(const Relay& relay) {
+  Env env = localEnv();
+  env.servers = relay.name();
+  return env;
+}
+
+TEST(Relay, ThatPassesEverythingOnIsNotSeen) {
+  TestServer server;
+  Relay relay(server.name(), {});
+  Cluster cluster(2, through(relay));
+  cluster.expectJoined();
+  ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
+  exchangeAll(cluster);
+  cluster.leave();
+}
+
+class RelayActs : public testing::TestWithParam<Relay::Act> {};
+
+TEST_P(RelayActs, AndTheJobEndsWithTheRightWords) {
+  TestServer server;
+  Relay relay(server.name(), {GetParam(), MessageType::kRoundPart});
+  Cluster cluster(2, through(relay));
+  cluster.expectJoined();
+  ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
+  cluster.each([](uint32_t r, ControlPlane& plane) {
+    std::vector<Blob> handles;
+    for (size_t e = 0; e < plane.roster().endpoints(); ++e) handles.push_back(FakeRunner::handle(r, e));
+    [[maybe_unused]] const bool swapped = plane.exchange(handles, soon()).ok() && plane.barrier(soon()).ok();
+  });
+  for (size_t r = 0; r < 2; ++r) {
+    const std::string text = cluster[r].heard.wait();
+    EXPECT_TRUE(contains(text, "the connection with server " + relay.name() + ": frame ")) << text;
+    EXPECT_TRUE(contains(text, "is not authentic: something between the two changes or injects messages")) << text;
+  }
+  EXPECT_TRUE(relay.acted());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RelayActs,
+                         testing::Values(Relay::Act::kFlip, Relay::Act::kDrop, Relay::Act::kRepeat,
+                                         Relay::Act::kForge));
+
+TEST(Relay, ThatTouchesTheHandshakeGetsNoServer) {
+  for (MessageType at : {MessageType::kChallenge, MessageType::kWelcome}) {
+    TestServer server;
+    Relay relay(server.name(), {Relay::Act::kFlip, at});
+    Cluster cluster(2, through(relay));
+    EXPECT_TRUE(relay.acted());
+    for (size_t r = 0; r < 2; ++r) {
+      if (cluster[r].joined.ok()) {
+        EXPECT_TRUE(cluster.plane(r).roster().servers.empty());
+      } else {
+        EXPECT_TRUE(contains(cluster[r].joined.message(), relay.name())) << cluster[r].joined.message();
+      }
+    }
+    EXPECT_EQ(server.runner.opened(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace bps::test

@@ -1,0 +1,176 @@
+// After the handshake nobody between two peers can read, change, repeat, reorder or invent a frame; and during it,
+// whoever changes a byte ends it.
+#include "src/control/keys/seal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "tests/unit/keys/middle.h"
+
+namespace bps::test {
+namespace {
+
+Credentials credentials(bool auth = true) {
+  Credentials made;
+  made.key.fill(7);
+  made.auth = auth;
+  return made;
+}
+
+Blob textBlob(const std::string& text) { return {text.begin(), text.end()}; }
+
+Blob frameOfLeft(Middle& middle, const std::string& text) {
+  middle.left().queue(FailureMessage{Code::kRemote, text});
+  return middle.hear();
+}
+
+// What a side reads: the text of a failure message, "nothing", or why the connection ends.
+std::string readBy(ControlSocket& socket) {
+  Result<std::optional<Frame>> came = socket.read();
+  if (!came.ok()) return came.error().message();
+  const std::optional<Frame> frame = std::move(came).value();
+  if (!frame) return "nothing";
+  return std::move(decode<FailureMessage>(frame->payload)).value().text;
+}
+
+void expectForged(ControlSocket& socket, uint32_t number) {
+  EXPECT_EQ(readBy(socket), "frame " + std::to_string(number) + " from " + socket.peer() +
+                                " is not authentic: something between the two changes or injects messages");
+  EXPECT_EQ(socket.end(), ControlSocket::End::kForged);
+}
+
+Blob operator+(Blob a, const Blob& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST(Seal, FramesArriveAndCannotBeReadOnTheWay) {
+  Middle middle(credentials());
+  ASSERT_TRUE(middle.connected() && middle.accepted());
+  const Blob secret = textBlob("a token of sixteen bytes"), seen = frameOfLeft(middle, "a token of sixteen bytes");
+  EXPECT_EQ(std::search(seen.begin(), seen.end(), secret.begin(), secret.end()), seen.end());
+  middle.sayToRight(seen);
+  EXPECT_EQ(readBy(middle.right()), "a token of sixteen bytes");
+  middle.left().queue(MessageType::kHeartbeat);
+  middle.sayToRight(middle.hear());
+  Result<std::optional<Frame>> beat = middle.right().read();
+  ASSERT_TRUE(beat.ok());
+  EXPECT_EQ(std::move(beat).value()->header.bytes, 0U);
+}
+
+TEST(Seal, EachBitOfAFrameIsGuarded) {
+  const size_t size = [] {
+    Middle middle(credentials());
+    return frameOfLeft(middle, "true").size();
+  }();
+  EXPECT_EQ(size, kFrameHeaderBytes + 2 * kFrameTagBytes + 12);
+  for (bool auth : {true, false}) {
+    for (size_t bit = 0; bit < 8 * size; ++bit) {
+      Middle middle(credentials(auth));
+      Blob bytes = frameOfLeft(middle, "true");
+      ASSERT_EQ(bytes.size(), size);
+      bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
+      middle.sayToRight(bytes);
+      expectForged(middle.right(), 2);
+      if (HasFailure()) FAIL() << "bit " << bit;
+    }
+  }
+}
+
+TEST(Seal, AFrameComesOnceAndInItsTurn) {
+  Middle swapped(credentials());
+  const Blob first = frameOfLeft(swapped, "first"), second = frameOfLeft(swapped, "second");
+  swapped.sayToRight(second + first);
+  expectForged(swapped.right(), 2);
+
+  Middle replayed(credentials());
+  const Blob frame = frameOfLeft(replayed, "once");
+  replayed.sayToRight(frame + frame);
+  EXPECT_EQ(readBy(replayed.right()), "once");
+  expectForged(replayed.right(), 3);
+
+  Middle dropped(credentials());
+  frameOfLeft(dropped, "lost");
+  dropped.sayToRight(frameOfLeft(dropped, "later"));
+  expectForged(dropped.right(), 2);
+}
+
+TEST(Seal, ACutFrameIsNoFrame) {
+  for (size_t kept : {size_t{10}, kFrameHeaderBytes, kFrameHeaderBytes + kFrameTagBytes, size_t{50}}) {
+    Middle middle(credentials());
+    Blob cut = frameOfLeft(middle, "the first");
+    cut.resize(kept);
+    middle.sayToRight(cut);
+    EXPECT_EQ(readBy(middle.right()), "nothing");
+    middle.sayToRight(frameOfLeft(middle, "the second"));
+    expectForged(middle.right(), 2);
+  }
+  Middle ended(credentials());
+  Blob cut = frameOfLeft(ended, "the first");
+  cut.pop_back();
+  ended.sayToRight(cut);
+  ended.hangUpOnRight();
+  EXPECT_EQ(readBy(ended.right()), "connection closed");
+  EXPECT_TRUE(ended.right().broken());
+}
+
+TEST(Seal, NobodyElsesFrameIsTaken) {
+  Middle reflected(credentials());
+  reflected.sayToLeft(frameOfLeft(reflected, "mine"));
+  expectForged(reflected.left(), 2);
+
+  Middle one(credentials()), other(credentials());
+  other.sayToRight(frameOfLeft(one, "from another connection of the same key"));
+  expectForged(other.right(), 2);
+
+  Middle injected(credentials());
+  FrameHeader header;
+  header.type = MessageType::kFailure;
+  header.job = 55;
+  header.sequence = 2;
+  const Blob payload = encode(FailureMessage{Code::kRemote, "forged"});
+  header.bytes = static_cast<uint32_t>(payload.size());
+  const auto plain = encode(header);
+  injected.sayToRight(Blob(plain.begin(), plain.end()) + payload + Blob(64));
+  expectForged(injected.right(), 2);
+}
+
+TEST(Seal, EachByteOfTheHandshakeIsGuarded) {
+  for (bool auth : {true, false}) {
+    for (size_t frame = 0; frame < 4; ++frame) {
+      for (size_t byte = 0; byte < 200; ++byte) {
+        const Middle middle(credentials(auth), Middle::Change{frame, byte});
+        if (middle.connected() && middle.accepted()) {
+          EXPECT_GE(byte, kFrameHeaderBytes + 32) << "frame " << frame;
+          break;  // behind the frame's end
+        }
+        EXPECT_FALSE(middle.connected()) << "frame " << frame << ", byte " << byte;
+        EXPECT_EQ(middle.accepted(), frame == 3) << "frame " << frame << ", byte " << byte;
+      }
+    }
+  }
+}
+
+TEST(Seal, APublicKeyThatIsNoneIsRefused) {
+  const KeyPair pair;
+  EXPECT_FALSE(sessionKeys(Key{}, pair, PublicKey{}, {}).ok());
+}
+
+TEST(Seal, SequenceNumbersAreUsedOnce) {
+  // Two frames on each side for the handshake, one behind it, and no more.
+  Middle middle(credentials(), {}, std::numeric_limits<uint32_t>::max() - 2);
+  ASSERT_TRUE(middle.connected() && middle.accepted());
+  middle.sayToRight(frameOfLeft(middle, "the last"));
+  EXPECT_EQ(readBy(middle.right()), "the last");
+  EXPECT_EQ(frameOfLeft(middle, "one more"), Blob());
+  EXPECT_EQ(readBy(middle.left()), "this connection has carried 2^32 frames, as many as it can");
+  EXPECT_TRUE(middle.left().broken());
+  middle.sayToRight(Blob(100));
+  EXPECT_EQ(readBy(middle.right()), "this connection has carried 2^32 frames, as many as it can");
+}
+
+}  // namespace
+}  // namespace bps::test
