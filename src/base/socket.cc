@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "src/base/format.h"
+#include "src/base/mutex.h"
 
 namespace bps {
 
@@ -83,13 +84,6 @@ Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
 
 namespace {
 
-std::vector<Address> addressesOf(addrinfo* list) {
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
-  std::vector<Address> addresses;
-  for (const addrinfo* a = list; a != nullptr; a = a->ai_next) addresses.emplace_back(a->ai_addr, a->ai_addrlen);
-  return addresses;
-}
-
 // getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it. GCC and
 // clang each have their own way to say that it is there.
 #if defined(__has_feature)
@@ -103,44 +97,93 @@ constexpr bool kCanLookUpAside = false;
 constexpr bool kCanLookUpAside = true;
 #endif
 
-Status notFound(const HostPort& where, int outcome) {
-  return failure(Code::kInvalidArgument, "host \"{}\" cannot be found: {}", where.host,
-                 outcome == EAI_INPROGRESS ? "the name service does not answer" : ::gai_strerror(outcome));
-}
+}  // namespace
+
+// The C library's thread reads and writes this until the look-up has ended.
+struct LookupRequest {
+  explicit LookupRequest(const HostPort& place) : where(place), port(std::to_string(place.port)) {
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo numeric = hints;  // an address needs no name service
+    numeric.ai_flags = kCanLookUpAside ? AI_NUMERICHOST : 0;
+    outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numeric, &look.ar_result);
+    if (outcome == 0 || !kCanLookUpAside) return;
+    look.ar_name = where.host.c_str();
+    look.ar_service = port.c_str();
+    look.ar_request = &hints;
+    gaicb* list[] = {&look};
+    outcome = ::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr);
+    aside = outcome == 0;
+  }
+  LookupRequest(const LookupRequest&) = delete;
+  LookupRequest& operator=(const LookupRequest&) = delete;
+  ~LookupRequest() {
+    if (look.ar_result != nullptr) ::freeaddrinfo(look.ar_result);
+  }
+  int state() const { return aside ? ::gai_error(const_cast<gaicb*>(&look)) : outcome; }
+
+  const HostPort where;
+  const std::string port;
+  addrinfo hints{};
+  gaicb look{};
+  int outcome = 0;
+  bool aside = false;  // in a thread of the C library
+};
+
+namespace {
+
+// Look-ups that were given up and have not ended. Never destroyed: they may outlive main().
+class GivenUp {
+ public:
+  static GivenUp& instance() {
+    static auto* const all = new GivenUp;
+    return *all;
+  }
+  void keep(std::unique_ptr<LookupRequest> request) {
+    MutexLock lock(mutex_);
+    std::erase_if(requests_, [](const auto& earlier) { return earlier->state() != EAI_INPROGRESS; });
+    requests_.push_back(std::move(request));
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::unique_ptr<LookupRequest>> requests_ BPS_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
-Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  const std::string port = std::to_string(where.port);
-  addrinfo numericHints = hints;  // an address needs no name service
-  numericHints.ai_flags = kCanLookUpAside ? AI_NUMERICHOST : 0;
-  addrinfo* found = nullptr;
-  int outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numericHints, &found);
-  if (outcome == 0) return addressesOf(found);
-  if (!kCanLookUpAside) return notFound(where, outcome);
-  gaicb request{};
-  request.ar_name = where.host.c_str();
-  request.ar_service = port.c_str();
-  request.ar_request = &hints;
-  gaicb* list[] = {&request};
-  if (::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr) != 0)
-    return failure(Code::kSystem, "cannot look up host \"{}\"", where.host);
-  outcome = ::gai_error(&request);
-  while (outcome == EAI_INPROGRESS && !deadline.passed()) {
+HostLookup::HostLookup(const HostPort& where) : request_(std::make_unique<LookupRequest>(where)) {}
+
+HostLookup::~HostLookup() {
+  if (ended()) return;
+  if (::gai_cancel(&request_->look) == EAI_NOTCANCELED) GivenUp::instance().keep(std::move(request_));
+}
+
+bool HostLookup::ended() const { return request_->state() != EAI_INPROGRESS; }
+
+void HostLookup::wait(Deadline deadline) const {
+  const gaicb* list[] = {&request_->look};
+  while (!ended() && !deadline.passed()) {
     const timespec slice{0, std::max(1, deadline.leftMs(100)) * 1000000L};
     [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
-    outcome = ::gai_error(&request);
   }
-  while (outcome == EAI_INPROGRESS && ::gai_cancel(&request) == EAI_NOTCANCELED) {
-    const timespec slice{1, 0};  // the look-up uses our buffers: they may not go before it ends
-    [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
-    outcome = ::gai_error(&request);
-  }
-  if (outcome != 0) return notFound(where, outcome);
-  return addressesOf(request.ar_result);
+}
+
+Result<std::vector<Address>> HostLookup::take() {
+  const int state = request_->state();
+  if (state != 0)
+    return failure(Code::kInvalidArgument, "host \"{}\" cannot be found: {}", request_->where.host,
+                   state == EAI_INPROGRESS ? "the name service does not answer" : ::gai_strerror(state));
+  std::vector<Address> addresses;
+  for (const addrinfo* a = request_->look.ar_result; a != nullptr; a = a->ai_next)
+    addresses.emplace_back(a->ai_addr, a->ai_addrlen);
+  return addresses;
+}
+
+Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
+  HostLookup lookup(where);
+  lookup.wait(deadline);
+  return lookup.take();
 }
 
 Result<UniqueFd> listenOn(const Address& address, int backlog) {

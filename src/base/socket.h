@@ -1,9 +1,10 @@
-// TCP addresses and non-blocking sockets, with errors that name the address. Nothing here waits.
+// TCP addresses and non-blocking sockets, with errors that name the address. Nothing here waits but for a name service.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ class Address {
   socklen_t length_ = 0;
 };
 
+struct LookupRequest;
 struct HostPort {
   std::string host;
   uint16_t port = 0;
@@ -42,6 +44,26 @@ struct HostPort {
 
 // "host:port", "[v6]:port"; without a port `defaultPort` (0: a port is required). Checks the form only.
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort);
+// Looks one host name up beside its caller, which asks now and then whether it has ended. The C library's name service
+// cannot be interrupted: a look-up that is given up goes on in a thread of the C library, and what that writes to stays
+// until it has ended, so giving up never waits.
+class HostLookup {
+ public:
+  explicit HostLookup(const HostPort& where);
+  HostLookup(const HostLookup&) = delete;
+  HostLookup& operator=(const HostLookup&) = delete;
+  ~HostLookup();
+
+  bool ended() const;
+  // Until it has ended or the deadline passes.
+  void wait(Deadline deadline) const;
+  // The addresses, once. Fails naming the host; before the end it says that the name service does not answer.
+  Result<std::vector<Address>> take();
+
+ private:
+  std::unique_ptr<LookupRequest> request_;
+};
+
 // Looks a name up, ending at the deadline. Fails naming the host.
 Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline);
 

@@ -35,9 +35,9 @@ Join joinOf(const Env& env, const JoinArgs& args) {
   return join;
 }
 
-Status findServers(const Env& env, Deadline deadline, ServerPoolArgs& servers) {
+Status findServers(const Env& env, ServerPoolArgs& servers) {
   if (env.servers.empty()) return {};
-  servers.targets = BPS_TRY(serverTargets(env.servers, deadline));
+  servers.targets = BPS_TRY(serverTargets(env.servers));
   servers.credentials = {BPS_TRY(serverKey(env)), env.auth, timeoutMs(env)};
   return {};
 }
@@ -52,7 +52,7 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
   hub.settings = {env.partitionBytes.value, env.directBytes.value, env.eagerBytes.value, timeoutMs(env),
                   static_cast<uint32_t>(env.rails)};
   hub.servers.required = env.requireServers;
-  hub.unable = findServers(env, deadline, hub.servers);
+  hub.unable = findServers(env, hub.servers);
   return hub;
 }
 

@@ -41,7 +41,7 @@ class ControlPlane {
   // Starts the control thread and blocks until the roster is agreed: all ranks have come, and every server of the
   // hub's BPS_SERVERS has opened the job or was left out (with a warning; BPS_REQUIRE_SERVERS=1: an error). Servers
   // that refuse connections are retried for a while (they may start after the workers), up to half of the time-out.
-  // A host name that cannot be resolved is an error always. On time-out the error names who is missing.
+  // On time-out the error names who is missing.
   Status join(Deadline deadline);
   ~ControlPlane();  // joins the thread; without leave() the others see a failure
 
@@ -50,7 +50,9 @@ class ControlPlane {
 
   // Collectives over the star; each blocks until all its participants have called it, and names who has not when the
   // deadline passes. Every participant makes the same sequence of these calls.
-  // All ranks: everyone's bytes, in rank order.
+  // What comes back has as many items as asked for, none longer than 16 KiB, this rank's own unchanged; what the
+  // others' items hold is for the caller to check. A hub that answers anything else is named in the failure. All ranks:
+  // everyone's bytes, in rank order.
   Result<std::vector<Blob>> gather(const Blob& mine, Deadline deadline);
   // The first Roster::rails() ranks of every machine, and the servers. A rank's perEndpoint[e] goes to endpoint e on
   // the same rail; answers what that one sent. A server brings and gets that for all rails, one rail after the other.

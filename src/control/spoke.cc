@@ -4,6 +4,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/control/frames.h"
 
 namespace bps {
 namespace {
@@ -41,9 +42,9 @@ void Spoke::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
     return events_.answered(
         failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(kind), roster_.rankName(0)));
   }
+  const size_t own = kind == RoundKind::kGather ? 0 : ownItem(kind, roster_, args_.join.rank);
+  pending_ = Round{kind, own < blobs.size() ? blobs[own] : Blob(), withGrace(deadline)};
   hub_->send(RoundPart{kind, rounds_[static_cast<size_t>(kind)], patienceMs(deadline), std::move(blobs)});
-  pending_ = kind;
-  roundDeadline_ = withGrace(deadline);
 }
 
 void Spoke::report(Status failure) {
@@ -86,7 +87,7 @@ void Spoke::watch(PollSet& set) const {
   if (state_ == State::kDialingHub) dialer_->watch(set);
   if (hub_) hub_->watch(set);
   if (joining()) set.wakeAt(withGrace(args_.deadline).at());
-  if (pending_) set.wakeAt(roundDeadline_.at());
+  if (pending_) set.wakeAt(pending_->deadline.at());
   for (const Own& own : own_) set.wakeAt(own.deadline.at());
 }
 
@@ -140,7 +141,7 @@ Status Spoke::dialHub(const PollSet& set) {
 
 Status Spoke::listen(const PollSet& set) {
   Status status = hub_->tick(set);
-  while (status.ok() && hub_) {
+  for (int turn = 0; turn < kFramesPerTurn && status.ok() && hub_; ++turn) {
     Result<std::optional<Frame>> frame = hub_->next();
     if (!frame.ok()) {
       status = std::move(frame).status();
@@ -157,43 +158,46 @@ Status Spoke::listen(const PollSet& set) {
   return {};
 }
 
+bool Spoke::due(MessageType type) const {
+  switch (state_) {
+    case State::kAwaitingRoster:
+      return isOneOf(type, {MessageType::kRoster, MessageType::kRefusal, MessageType::kFailure});
+    case State::kRunning:
+    case State::kLeaving:
+      return isOneOf(type,
+                     {MessageType::kRoundAnswer, MessageType::kLeft, MessageType::kGoodbye, MessageType::kFailure});
+    default:  // no connection with the hub
+      return false;
+  }
+}
+
 Status Spoke::handle(const Frame& frame) {
-  const bool running = state_ == State::kRunning || state_ == State::kLeaving;
+  if (!due(frame.header.type)) return notDue(*hub_, frame);
   switch (frame.header.type) {
     case MessageType::kFailure: {
-      const FailureMessage message = BPS_TRY(decode<FailureMessage>(frame.payload));
+      const FailureMessage message = BPS_TRY(decodeFrom<FailureMessage>(*hub_, frame));
       return {message.code, message.text};
     }
     case MessageType::kRefusal: {
-      const Refusal refusal = BPS_TRY(decode<Refusal>(frame.payload));
+      const Refusal refusal = BPS_TRY(decodeFrom<Refusal>(*hub_, frame));
       return {refusal.code, refusal.text};
     }
     case MessageType::kRoster:
-      if (state_ == State::kAwaitingRoster) return enter(frame);
-      break;
+      return enter(frame);
     case MessageType::kRoundAnswer:
-      if (running) return answer(frame);
-      break;
+      return answer(frame);
     case MessageType::kLeft:
-      if (running) {
-        memberLeft(BPS_TRY(decode<Left>(frame.payload)).member);
-        return {};
-      }
-      break;
-    case MessageType::kGoodbye:
-      if (running) {
-        hubSaysGoodbye();
-        return {};
-      }
-      break;
-    default:
-      break;
+      return left(frame);
+    default:  // a goodbye
+      hubSaysGoodbye();
+      return {};
   }
-  return hub_->protocolError(failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
 }
 
 Status Spoke::enter(const Frame& frame) {
-  roster_ = BPS_TRY(decodeRoster(frame.payload));
+  Result<Roster> roster = decodeRoster(frame.payload);
+  if (!roster.ok()) return hub_->protocolError(roster.error());
+  roster_ = std::move(roster).value();
   if (roster_.jobId != hub_->job() || roster_.ranks.size() != args_.join.nRanks)
     return hub_->protocolError(Status(Code::kRemote, "the roster is another communicator's"));
   hub_->rename(roster_.rankName(0) + ", the hub,");
@@ -205,18 +209,39 @@ Status Spoke::enter(const Frame& frame) {
 }
 
 Status Spoke::answer(const Frame& frame) {
-  RoundAnswer answer = BPS_TRY(decode<RoundAnswer>(frame.payload));
-  const auto kind = static_cast<size_t>(answer.kind);
-  if (pending_ != answer.kind || answer.number != rounds_[kind])
-    return hub_->protocolError(Status(Code::kRemote, "an answer to no question"));
-  ++rounds_[kind];
+  RoundAnswer answer = BPS_TRY(decodeFrom<RoundAnswer>(*hub_, frame));
+  if (Status wrong = checkAnswer(answer); !wrong.ok()) return hub_->protocolError(wrong);
+  ++rounds_[static_cast<size_t>(answer.kind)];
   pending_.reset();
   events_.answered(std::move(answer.blobs));
   return {};
 }
 
+Status Spoke::checkAnswer(const RoundAnswer& answer) const {
+  if (!pending_ || pending_->kind != answer.kind || answer.number != rounds_[static_cast<size_t>(answer.kind)])
+    return failure(Code::kRemote, "{} {}: an answer to no question", roundName(answer.kind), answer.number);
+  const size_t items = itemsAnswered(answer.kind, roster_);
+  if (answer.blobs.size() != items)
+    return failure(Code::kRemote, "{}: {} items came instead of {}", roundName(answer.kind), answer.blobs.size(),
+                   items);
+  for (const Blob& blob : answer.blobs)
+    if (blob.size() > kMostItemBytes)
+      return failure(Code::kRemote, "{}: an item of {} bytes, {} are allowed", roundName(answer.kind), blob.size(),
+                     kMostItemBytes);
+  if (items > 0 && answer.blobs[ownItem(answer.kind, roster_, args_.join.rank)] != pending_->mine)
+    return failure(Code::kRemote, "{}: this rank's own item came back changed", roundName(answer.kind));
+  return {};
+}
+
+Status Spoke::left(const Frame& frame) {
+  const size_t member = BPS_TRY(decodeFrom<Left>(*hub_, frame)).member;
+  if (member == 0 || member >= left_.size() || left_[member])
+    return hub_->protocolError(failure(Code::kRemote, "member {} of {} cannot leave now", member, left_.size()));
+  memberLeft(member);
+  return {};
+}
+
 void Spoke::memberLeft(size_t member) {
-  if (member >= left_.size()) return;
   left_[member] = true;
   std::erase_if(own_, [&](const Own& own) { return own.member == member; });
   events_.memberLeft(member);
@@ -232,7 +257,7 @@ void Spoke::hubSaysGoodbye() {
   events_.hubLeft();
   if (pending_)
     events_.answered(
-        failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(*pending_), roster_.rankName(0)));
+        failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(pending_->kind), roster_.rankName(0)));
   pending_.reset();
   std::erase_if(own_, [](const Own& own) { return own.member != kNoMember; });
   if (!own_.empty()) fail(own_.front().failure.clone());
@@ -241,8 +266,8 @@ void Spoke::hubSaysGoodbye() {
 void Spoke::checkDeadlines() {
   if (joining() && withGrace(args_.deadline).passed())
     return fail(failure(Code::kRemote, "{} has not answered in time", hub_ ? hub_->name() : "the root"));
-  if (pending_ && roundDeadline_.passed())
-    return fail(failure(Code::kRemote, "{}: no answer from {} in time", roundName(*pending_), hub_->name()));
+  if (pending_ && pending_->deadline.passed())
+    return fail(failure(Code::kRemote, "{}: no answer from {} in time", roundName(pending_->kind), hub_->name()));
   for (const Own& own : own_)
     if (own.deadline.passed()) return fail(own.failure.clone());
 }

@@ -4,6 +4,13 @@
 //
 // A failure that this rank met goes to the hub, and what the hub then tells everybody is what is delivered here too;
 // without its word in time the rank's own text stands.
+//
+// What the hub may send, by state:
+//   awaiting the roster   roster, refusal, failure
+//   running, leaving      round answer (if a round waits for it), left (once for a member), goodbye, failure
+// Anything else, or an answer of another form than the round has, breaks the protocol: this rank fails and names the
+// hub. What a round answers to the caller has been checked here: as many items as the round has, none too long, this
+// rank's own unchanged.
 #pragma once
 #include <array>
 #include <memory>
@@ -38,6 +45,11 @@ class Spoke final : public Star {
 
  private:
   enum class State { kAskingRoot, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
+  struct Round {  // that waits for its answer
+    RoundKind kind;
+    Blob mine;  // what this rank gave for itself
+    Deadline deadline;
+  };
   struct Own {  // what this rank believes until the hub speaks
     size_t member;
     Status failure;
@@ -48,9 +60,12 @@ class Spoke final : public Star {
   Status askRoot(const PollSet& set);
   Status dialHub(const PollSet& set);
   Status listen(const PollSet& set);
+  bool due(MessageType type) const;
   Status handle(const Frame& frame);
   Status enter(const Frame& roster);
   Status answer(const Frame& frame);
+  Status checkAnswer(const RoundAnswer& answer) const;
+  Status left(const Frame& frame);
   void memberLeft(size_t member);
   void hubSaysGoodbye();
   void checkDeadlines();
@@ -69,8 +84,7 @@ class Spoke final : public Star {
   Roster roster_;
   std::vector<bool> left_;
   std::array<uint32_t, kRoundKinds> rounds_{};
-  std::optional<RoundKind> pending_;  // a round that waits for its answer
-  Deadline roundDeadline_ = Deadline::never();
+  std::optional<Round> pending_;
   std::vector<Own> own_;
   bool silent_ = false;  // failed, or gone: nothing more is delivered
 };

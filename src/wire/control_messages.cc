@@ -44,6 +44,8 @@ class Writer {
   void choice(const T& value, T, T) {
     out_.put(value);
   }
+  template <class T>
+  void refuse(const T&, T) {}
   Blob take() && { return std::move(out_).take(); }
 
  private:
@@ -94,6 +96,10 @@ class Reader {
     value = in_.get<T>();
     check(value >= least && value <= most);
   }
+  template <class T>
+  void refuse(const T& value, T bad) {
+    check(value != bad);
+  }
   Status finish(const char* what) const {
     BPS_TRY(in_.finish(what));
     if (!good_) return failure(Code::kRemote, "{}: a field is out of range", what);
@@ -125,6 +131,7 @@ class Reader {
 template <class Side, class T>
 void code(Side& side, T& value) {
   side.choice(value, Code::kUnhandledCuda, Code::kTimeout);
+  side.refuse(value, Code::kInProgress);  // no failure
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Hello*) {
@@ -276,6 +283,11 @@ const char* roundName(RoundKind kind) {
       return "barrier";
   }
   return "?";
+}
+
+std::string messageName(MessageType type) {
+  const auto number = static_cast<size_t>(type);
+  return number > 0 && number < std::size(kNames) ? kNames[number] : fmt::format("message {}", number);
 }
 
 template <ControlMessage T>

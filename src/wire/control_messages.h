@@ -168,6 +168,9 @@ struct ProbeRate {
   double bytesPerSecond = 0;
 };
 
+// "round part"; for a type that is none "message 77".
+std::string messageName(MessageType type);
+
 template <class T>
 concept ControlMessage = requires {
   {T::kType};

@@ -18,8 +18,11 @@ refuses 'banana' "$perf" -b banana
 refuses 'frobnicate' "$perf" --frobnicate
 refuses 'BPS_PARTITION_BYTES=-3.*4K to 1G' env BPS_PARTITION_BYTES=-3 "$perf" -b 8 -e 8
 refuses 'BPS_TIMEOUT=soon' env BPS_TIMEOUT=soon "$perf" -b 8 -e 8
-refuses 'nowhere' env BPS_SERVERS=nowhere:1 BPS_RANK=0 BPS_NRANKS=1 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
-refuses 'nowhere' env BPS_SERVERS=nowhere:1 "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+refuses 'no host' env BPS_SERVERS=:1 BPS_RANK=0 BPS_NRANKS=1 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
+refuses 'host "nowhere"' env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=nowhere:1 "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+BPS_SERVERS=nowhere:1 "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
+  fail "a server's name that is not found ends the job: $(tail -qn 5 "$WORK/out")"
+grep -q 'server nowhere:1 is left out: host "nowhere" cannot be found' "$WORK/out" || fail "$(cat "$WORK/out")"
 refuses '1 of 2 ranks.*missing: 1|rank 1' env BPS_RANK=0 BPS_NRANKS=2 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
 refuses 'rank 0|127.0.0.1' env BPS_RANK=1 BPS_NRANKS=2 BPS_ROOT=127.0.0.1:$(free_port) "$perf" -b 8 -e 8
 start_server first
@@ -30,10 +33,13 @@ refuses 'BPS_KEY_FILE' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:
 refuses 'cpu|CPU' "$BIN/bps-server" --listen 127.0.0.1:0 --cpus 3-1
 refuses 'wrong-option' "$BIN/bps-server" --wrong-option
 refuses 'BPS_NET_PLUGIN=/nonexistent' env BPS_NET_PLUGIN=/nonexistent/libnccl-net-x.so "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
-# The wrong key: refused by name, and the server goes on.
-head -c 32 /dev/urandom > "$WORK/other"
-refuses "$SERVER_ADDRESS.*(authentication|key)" env BPS_SERVERS="$SERVER_ADDRESS" BPS_KEY_FILE="$WORK/other" \
-  "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+# The wrong key: the server is left out by name (an error when it is required), and goes on.
+(umask 077 && head -c 32 /dev/urandom > "$WORK/other")
+refuses "$SERVER_ADDRESS.*authentication.*key" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS="$SERVER_ADDRESS" \
+  BPS_KEY_FILE="$WORK/other" "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+BPS_SERVERS="$SERVER_ADDRESS" BPS_KEY_FILE="$WORK/other" "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 \
+  > "$WORK/out" 2>&1 || fail "a server with another key ends the job: $(tail -qn 5 "$WORK/out")"
+grep -qE "server $SERVER_ADDRESS is left out: .*authentication.*key" "$WORK/out" || fail "$(cat "$WORK/out")"
 # Garbage on the server's port hurts nobody.
 for _ in 1 2 3; do head -c 100000 /dev/urandom > "/dev/tcp/${SERVER_ADDRESS%:*}/${SERVER_ADDRESS#*:}" 2>/dev/null; done
 BPS_SERVERS=$SERVER_ADDRESS "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 1K -f 2 -n 1 > "$WORK/out" 2>&1 ||

@@ -4,6 +4,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/control/frames.h"
 #include "src/control/keys/secret.h"
 #include "src/control/root/root.h"
 
@@ -173,7 +174,7 @@ Status Hub::listen(const PollSet& set) {
 
 Status Hub::listenTo(size_t member, const PollSet& set) {
   BPS_TRY(members_[member].link->tick(set));
-  while (members_[member].link) {
+  for (int turn = 0; turn < kFramesPerTurn && members_[member].link; ++turn) {
     const std::optional<Frame> frame = BPS_TRY(members_[member].link->next());
     if (!frame) return {};
     BPS_TRY(handle(member, *frame));
@@ -181,18 +182,26 @@ Status Hub::listenTo(size_t member, const PollSet& set) {
   return {};
 }
 
+bool Hub::due(MessageType type) const {
+  return state_ == State::kRunning &&
+         isOneOf(type, {MessageType::kRoundPart, MessageType::kSuspect, MessageType::kGoodbye, MessageType::kFailure});
+}
+
 Status Hub::handle(size_t member, const Frame& frame) {
-  if (frame.header.type == MessageType::kFailure) {
-    const FailureMessage message = BPS_TRY(decode<FailureMessage>(frame.payload));
-    return {message.code, message.text};
+  const Link& link = *members_[member].link;
+  if (!due(frame.header.type)) return notDue(link, frame);
+  switch (frame.header.type) {
+    case MessageType::kRoundPart:
+      return addPart(member, BPS_TRY(decodeFrom<RoundPart>(link, frame)));
+    case MessageType::kSuspect:
+      return addSuspicion(BPS_TRY(decodeFrom<Suspect>(link, frame)));
+    case MessageType::kGoodbye:
+      return memberLeft(member);
+    default: {
+      const FailureMessage message = BPS_TRY(decodeFrom<FailureMessage>(link, frame));
+      return {message.code, message.text};
+    }
   }
-  if (state_ == State::kRunning) {
-    if (frame.header.type == MessageType::kRoundPart) return addPart(member, BPS_TRY(decode<RoundPart>(frame.payload)));
-    if (frame.header.type == MessageType::kSuspect) return addSuspicion(BPS_TRY(decode<Suspect>(frame.payload)));
-    if (frame.header.type == MessageType::kGoodbye) return memberLeft(member);
-  }
-  return members_[member].link->protocolError(
-      failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
 }
 
 Status Hub::addPart(size_t member, RoundPart part) {
@@ -232,8 +241,11 @@ Status Hub::memberLeft(size_t member) {
 
 Status Hub::addSuspicion(const Suspect& suspect) {
   // Of no member: it stands unless better is known.
-  if (suspect.member >= members_.size() || !members_[suspect.member].left)
-    suspicions_.push_back({suspect.member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
+  const size_t member = std::min<size_t>(suspect.member, members_.size());
+  if (member < members_.size() && members_[member].left) return {};
+  const auto same = [&](const Suspicion& earlier) { return earlier.member == member; };
+  if (std::none_of(suspicions_.begin(), suspicions_.end(), same))  // else the earlier one ends first
+    suspicions_.push_back({member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
   return {};
 }
 
@@ -278,7 +290,7 @@ void Hub::seeOff(const PollSet& set) {
   for (Member& member : members_) {
     if (!member.link) continue;
     Status status = member.link->tick(set);
-    while (status.ok()) {
+    for (int turn = 0; turn < kFramesPerTurn && status.ok(); ++turn) {
       Result<std::optional<Frame>> frame = member.link->next();
       if (!frame.ok()) status = std::move(frame).status();
       else if (!std::move(frame).value()) break;

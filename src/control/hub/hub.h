@@ -5,6 +5,14 @@
 //
 // A start that must fail fails when all ranks have come, so that each hears why, or at the deadline.
 //
+// What a peer may send, by state (hearts beat in all of them):
+//   a newcomer          join, once                                        hub/meeting.h
+//   meeting, opening    a rank that has joined: nothing. A server: hub/server_pool.h
+//   running             ranks and servers: round part (the one that is due, hub/rounds.h), suspect, goodbye, failure
+//   failed, leaving     anything; nobody looks at it
+// Anything else breaks the protocol. A newcomer then loses its connection and nothing else happens; what a rank or a
+// server of the roster breaks ends the communicator, with its name.
+//
 // The first failure that the hub learns of is the communicator's: it goes to all ranks and servers in the same words
 // and later ones are dropped. A suspicion becomes a failure only if no direct evidence (a broken connection, silence)
 // and no goodbye has come within a short window.
@@ -71,6 +79,7 @@ class Hub final : public Star {
   Status begin();
   Status listen(const PollSet& set);
   Status listenTo(size_t member, const PollSet& set);
+  bool due(MessageType type) const;
   Status handle(size_t member, const Frame& frame);
   Status addPart(size_t member, RoundPart part);
   void finishRound(RoundKind kind);

@@ -5,6 +5,7 @@
 #include "bps/bps.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/control/frames.h"
 #include "src/control/star.h"
 
 namespace bps {
@@ -31,16 +32,22 @@ void Meeting::watch(PollSet& set) const {
 
 Status Meeting::step(const PollSet& set) {
   if (!doorman_) return {};
-  for (Peer& peer : doorman_->step(set)) {
-    const std::string name = "a rank at " + peer.socket->peer();
-    newcomers_.push_back({std::make_unique<Link>(std::move(peer), name, timeoutMs_),
-                          Deadline::in(std::chrono::milliseconds(timeoutMs_) / 2)});
-  }
+  for (Peer& peer : doorman_->step(set)) meet(std::move(peer));
   for (size_t i = 0; i < newcomers_.size();) {
     if (BPS_TRY(receive(newcomers_[i], set))) newcomers_.erase(newcomers_.begin() + static_cast<std::ptrdiff_t>(i));
     else ++i;
   }
   return {};
+}
+
+void Meeting::meet(Peer peer) {
+  if (newcomers_.size() >= kMostSilentPeers) {
+    logWarn(Subsystem::kInit, "{} does not say which rank it is, and others wait", newcomers_.front().link->name());
+    newcomers_.erase(newcomers_.begin());
+  }
+  const std::string name = "a rank at " + peer.socket->peer();
+  newcomers_.push_back({std::make_unique<Link>(std::move(peer), name, timeoutMs_),
+                        Deadline::in(std::chrono::milliseconds(timeoutMs_) / 2)});
 }
 
 Result<bool> Meeting::receive(Newcomer& newcomer, const PollSet& set) {
@@ -54,10 +61,12 @@ Result<bool> Meeting::receive(Newcomer& newcomer, const PollSet& set) {
   if (status.ok() && !frame && newcomer.deadline.passed())
     status = failure(Code::kRemote, "{} does not say which rank it is", newcomer.link->name());
   if (status.ok() && !frame) return false;
-  Result<Join> join = Status(Code::kRemote, "not a join");
-  if (frame && frame->header.type == MessageType::kJoin) join = decode<Join>(frame->payload);
-  if (status.ok() && !join.ok()) status = newcomer.link->protocolError(join.error());
-  if (status.ok()) return admit(newcomer, std::move(join).value());
+  if (status.ok() && frame->header.type != MessageType::kJoin) status = notDue(*newcomer.link, *frame);
+  if (status.ok()) {
+    Result<Join> join = decodeFrom<Join>(*newcomer.link, *frame);
+    if (join.ok()) return admit(newcomer, std::move(join).value());
+    status = std::move(join).status();
+  }
   logWarn(Subsystem::kInit, "{}", status.message());
   return true;
 }

@@ -1,7 +1,7 @@
 // Meeting: the hub's part of the join: lets ranks in, checks what they say, and knows who is missing.
 //
-// Who joins becomes a Link at once, so that a rank that dies while others are still on their way is noticed. Belongs
-// to the control thread.
+// Who joins becomes a Link at once, so that a rank that dies while others are still on their way is noticed. A newcomer
+// may send a join and nothing before it; what it does wrong costs its connection only. Belongs to the control thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -45,6 +45,7 @@ class Meeting {
     std::unique_ptr<Link> link;
     Deadline deadline;
   };
+  void meet(Peer peer);
   // Whether the newcomer is no longer one; fails as step().
   Result<bool> receive(Newcomer& newcomer, const PollSet& set);
   Result<bool> admit(Newcomer& newcomer, const Join& join);

@@ -37,23 +37,34 @@ void Rounds::open(RoundKind kind) {
   b.since = b.deadline = Deadline::never();
 }
 
-Status Rounds::add(size_t participant, RoundPart part) {
-  Book& b = book(part.kind);
+std::string Rounds::mistake(size_t participant, const RoundPart& part) const {
+  const Book& b = book(part.kind);
+  if (!takesPart(b.participants, participant)) return "it has no part in it";
+  if (part.number != b.number) return fmt::format("it brings number {}", part.number);
+  if (b.parts[participant]) return "it takes part twice";
   const size_t rails = isServer(participant) ? roster_.rails() : 1;
   const size_t wanted = part.kind == RoundKind::kGather     ? 1
                         : part.kind == RoundKind::kExchange ? rails * roster_.endpoints()
                                                             : 0;
-  if (!takesPart(b.participants, participant))
-    return failure(Code::kInvalidUsage, "{}: {} has no part in it", roundName(part.kind),
-                   roster_.memberName(participant));
-  if (part.number != b.number || b.parts[participant])
-    return failure(Code::kInvalidUsage, "{} {}: {} brings number {}", roundName(part.kind), b.number,
-                   roster_.memberName(participant), part.number);
-  if (part.blobs.size() != wanted)
-    return failure(Code::kInvalidUsage, "{}: {} brings {} items instead of {}", roundName(part.kind),
-                   roster_.memberName(participant), part.blobs.size(), wanted);
+  if (part.blobs.size() != wanted) return fmt::format("it brings {} items instead of {}", part.blobs.size(), wanted);
+  for (const Blob& blob : part.blobs)
+    if (blob.size() > kMostItemBytes)
+      return fmt::format("it brings an item of {} bytes, {} are allowed", blob.size(), kMostItemBytes);
+  return {};
+}
+
+Status Rounds::add(size_t participant, RoundPart part) {
+  Book& b = book(part.kind);
+  const std::string wrong = mistake(participant, part);
+  if (!wrong.empty())
+    return failure(Code::kInvalidUsage, "{} broke the protocol: {} {}: {}", roster_.memberName(participant),
+                   roundName(part.kind), b.number, wrong);
   if (b.came++ == 0) b.since = Deadline::in({});
-  if (part.patienceMs != 0) b.deadline = b.deadline.earlier(Deadline::in(std::chrono::milliseconds(part.patienceMs)));
+  if (part.patienceMs != 0) {
+    const Deadline deadline = Deadline::in(std::chrono::milliseconds(part.patienceMs));
+    if (deadline.at() < b.deadline.at()) b.impatient = participant;
+    b.deadline = b.deadline.earlier(deadline);
+  }
   b.parts[participant] = std::move(part.blobs);
   return {};
 }
@@ -118,8 +129,8 @@ std::string Rounds::missing(RoundKind kind) const {
     if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + roster_.memberName(participant);
   }
   if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
-  return fmt::format("{}: {} of {} participants missing: {}; waited {:g} s", roundName(kind), count,
-                     b.participants.size(), names, secondsSince(b.since.at()));
+  return fmt::format("{}: {} of {} participants missing: {}; waited {:g} s, as long as {} does", roundName(kind), count,
+                     b.participants.size(), names, secondsSince(b.since.at()), roster_.memberName(b.impatient));
 }
 
 }  // namespace bps

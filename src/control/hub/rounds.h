@@ -41,10 +41,13 @@ class Rounds {
     std::vector<std::optional<std::vector<Blob>>> parts;  // by participant number
     size_t came = 0;
     Deadline since = Deadline::never(), deadline = Deadline::never();
+    size_t impatient = 0;  // whose patience ends at the deadline
   };
   Book& book(RoundKind kind) { return books_[static_cast<size_t>(kind)]; }
   const Book& book(RoundKind kind) const { return books_[static_cast<size_t>(kind)]; }
   void open(RoundKind kind);
+  // What is wrong with a part; empty: nothing.
+  std::string mistake(size_t participant, const RoundPart& part) const;
   Blob exchanged(size_t from, size_t to, size_t rail) const;
   bool isServer(size_t participant) const { return participant >= roster_.ranks.size(); }
   std::string missing(RoundKind kind) const;

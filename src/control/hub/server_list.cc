@@ -49,13 +49,10 @@ Result<std::vector<std::string>> serverNames(const std::string& servers) {
   return names;
 }
 
-Result<std::vector<ServerTarget>> serverTargets(const std::string& servers, Deadline deadline) {
+Result<std::vector<ServerTarget>> serverTargets(const std::string& servers) {
   std::vector<ServerTarget> targets;
-  for (const std::string& name : BPS_TRY(serverNames(servers))) {
-    Result<std::vector<Address>> addresses = resolve(BPS_TRY(parseHostPort(name, kServerPort)), deadline);
-    if (!addresses.ok()) return std::move(addresses).status().within("BPS_SERVERS");
-    targets.push_back({name, std::move(addresses).value()});
-  }
+  for (const std::string& name : BPS_TRY(serverNames(servers)))
+    targets.push_back({name, BPS_TRY(parseHostPort(name, kServerPort))});
   return targets;
 }
 

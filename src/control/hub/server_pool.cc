@@ -4,8 +4,16 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/control/frames.h"
 
 namespace bps {
+namespace {
+
+constexpr std::chrono::milliseconds kLook(20);  // between looks at a name service that has not answered yet
+// A stranger may hold the server's port.
+constexpr const char* kRemedy = "is a bps-server of this version with the same key (BPS_KEY_FILE) there?";
+
+}  // namespace
 
 void ServerPool::start(Deadline giveUp) {
   started_ = true;
@@ -13,14 +21,14 @@ void ServerPool::start(Deadline giveUp) {
   for (const ServerTarget& target : args_.targets) {
     Server server;
     server.name = target.name;
-    server.dialer =
-        std::make_unique<Dialer>(DialArgs{target.addresses, args_.credentials, Purpose::kServer, args_.job}, giveUp);
+    server.lookup = std::make_unique<HostLookup>(target.where);
     servers_.push_back(std::move(server));
   }
 }
 
 void ServerPool::watch(PollSet& set) const {
   for (const Server& server : servers_) {
+    if (server.lookup) set.wakeAt(server.lookup->ended() ? Deadline::Clock::now() : Deadline::in(kLook).at());
     if (server.dialer) server.dialer->watch(set);
     if (server.link) server.link->watch(set);
     if (server.state == State::kAwaitingOffer) set.wakeAt(giveUp_.at());
@@ -38,6 +46,8 @@ Status ServerPool::advance(Server& server, const PollSet& set) {
   switch (server.state) {
     case State::kLeftOut:
       return {};
+    case State::kLookingUp:
+      return lookUp(server);
     case State::kDialing:
       return dial(server, set);
     case State::kAwaitingOffer:
@@ -53,12 +63,22 @@ Status ServerPool::advance(Server& server, const PollSet& set) {
   return {};
 }
 
+Status ServerPool::lookUp(Server& server) {
+  if (!server.lookup->ended() && !giveUp_.passed()) return {};
+  Result<std::vector<Address>> addresses = server.lookup->take();
+  if (!addresses.ok()) return leaveOut(server, addresses.error().message());
+  server.lookup.reset();
+  DialArgs dial{std::move(addresses).value(), args_.credentials, Purpose::kServer, args_.job};
+  server.dialer = std::make_unique<Dialer>(std::move(dial), giveUp_);
+  server.state = State::kDialing;
+  return {};
+}
+
 Status ServerPool::dial(Server& server, const PollSet& set) {
   Result<Progress> progress = server.dialer->step(set);
-  if (!progress.ok()) {
-    if (server.dialer->mismatch()) return std::move(progress).status().within("server " + server.name + " refuses");
-    return leaveOut(server, progress.error().message());
-  }
+  if (!progress.ok())
+    return leaveOut(server, giveUp_.passed() ? progress.error().message()
+                                             : fmt::format("{}; {}", progress.error().message(), kRemedy));
   if (std::move(progress).value() == Progress::kPending) return {};
   server.link = std::make_unique<Link>(server.dialer->take(), "server " + server.name, args_.credentials.timeoutMs);
   server.dialer.reset();
@@ -68,7 +88,7 @@ Status ServerPool::dial(Server& server, const PollSet& set) {
 
 Status ServerPool::listen(Server& server, const PollSet& set) {
   Status status = server.link->tick(set);
-  while (status.ok() && server.link) {
+  for (int turn = 0; turn < kFramesPerTurn && status.ok(); ++turn) {
     Result<std::optional<Frame>> came = server.link->next();
     if (!came.ok()) {
       status = std::move(came).status();
@@ -76,47 +96,49 @@ Status ServerPool::listen(Server& server, const PollSet& set) {
     }
     const std::optional<Frame> frame = std::move(came).value();
     if (!frame) return {};
-    BPS_TRY(handle(server, *frame));
+    status = handle(server, *frame);
   }
   return status.ok() ? Status() : leaveOut(server, status.message());
 }
 
-Status ServerPool::handle(Server& server, const Frame& frame) {
-  if (frame.header.type == MessageType::kRefusal) {
-    Result<Refusal> refusal = decode<Refusal>(frame.payload);
-    return refusal.ok() ? refused(server, std::move(refusal).value()) : leaveOut(server, refusal.error().message());
-  }
-  if (frame.header.type == MessageType::kFailure) {
-    Result<FailureMessage> failed = decode<FailureMessage>(frame.payload);
-    return leaveOut(server, failed.ok() ? std::move(failed).value().text : "its failure cannot be read");
-  }
-  if (frame.header.type == MessageType::kOffer && server.state == State::kAwaitingOffer) {
-    Result<Offer> offer = decode<Offer>(frame.payload);
-    if (!offer.ok()) return leaveOut(server, offer.error().message());
-    server.bytesPerSecond = std::move(offer).value().bytesPerSecond;
-    server.state = State::kOffered;
-    return {};
-  }
-  if (frame.header.type == MessageType::kJobOpened) {
-    Result<JobOpened> opened = decode<JobOpened>(frame.payload);
-    if (!opened.ok()) return leaveOut(server, opened.error().message());
-    // An answer to an earlier proposal is not the one that counts.
-    if (std::move(opened).value().proposal == proposal_ && server.state == State::kProposed)
-      server.state = State::kOpened;
-    return {};
-  }
-  return leaveOut(server, fmt::format("unexpected message {}", static_cast<int>(frame.header.type)));
+bool ServerPool::due(const Server& server, MessageType type) {
+  if (isOneOf(type, {MessageType::kRefusal, MessageType::kFailure})) return true;
+  if (server.state == State::kAwaitingOffer) return type == MessageType::kOffer;
+  return type == MessageType::kJobOpened && server.state != State::kOffered;
 }
 
-Status ServerPool::refused(Server& server, const Refusal& refusal) {
-  if (refusal.kind == Refusal::Kind::kMismatch)
-    return failure(refusal.code, "server {} refuses: {}", server.name, refusal.text);
-  return leaveOut(server, refusal.text);
+// Fails with why the server is to be left out.
+Status ServerPool::handle(Server& server, const Frame& frame) {
+  const Link& link = *server.link;
+  if (!due(server, frame.header.type)) return notDue(link, frame);
+  switch (frame.header.type) {
+    case MessageType::kRefusal:
+      return {Code::kRemote, BPS_TRY(decodeFrom<Refusal>(link, frame)).text};
+    case MessageType::kFailure:
+      return {Code::kRemote, BPS_TRY(decodeFrom<FailureMessage>(link, frame)).text};
+    case MessageType::kOffer:
+      server.bytesPerSecond = BPS_TRY(decodeFrom<Offer>(link, frame)).bytesPerSecond;
+      server.state = State::kOffered;
+      return {};
+    default:
+      return opened(server, BPS_TRY(decodeFrom<JobOpened>(link, frame)).proposal);
+  }
+}
+
+// An answer to an earlier proposal is not the one that counts.
+Status ServerPool::opened(Server& server, uint32_t proposal) {
+  if (proposal <= server.answered || proposal > proposal_)
+    return server.link->protocolError(
+        failure(Code::kRemote, "it opens proposal {} after {}, the last is {}", proposal, server.answered, proposal_));
+  server.answered = proposal;
+  if (proposal == proposal_) server.state = State::kOpened;
+  return {};
 }
 
 Status ServerPool::leaveOut(Server& server, const std::string& why) {
   stale_ = stale_ || server.state == State::kProposed || server.state == State::kOpened;
   server.state = State::kLeftOut;
+  server.lookup.reset();
   server.dialer.reset();
   server.link.reset();
   if (args_.required)
@@ -127,7 +149,8 @@ Status ServerPool::leaveOut(Server& server, const std::string& why) {
 
 bool ServerPool::settled() const {
   return std::none_of(servers_.begin(), servers_.end(), [](const Server& server) {
-    return server.state == State::kDialing || server.state == State::kAwaitingOffer;
+    return server.state == State::kLookingUp || server.state == State::kDialing ||
+           server.state == State::kAwaitingOffer;
   });
 }
 

@@ -1,9 +1,15 @@
 // ServerPool: the servers of BPS_SERVERS while a communicator starts: reached, asked, agreed on, handed to the hub.
 //
-// Each server on its own:  idle → dialing → awaiting its offer → offered → proposed → opened,  or left out on the way.
-// When all ranks have come and every server has offered or is left out, the hub proposes a roster. A server that then
-// drops out makes a new proposal without it necessary; the others open the job anew. When all of the last proposal
-// have opened, its roster is final. Belongs to the control thread.
+// Each server on its own:  looking up its name → dialing → awaiting its offer → offered → proposed → opened,  or left
+// out on the way, with a warning (BPS_REQUIRE_SERVERS=1: an error): its name is not found, nobody answers, somebody
+// refuses, it breaks the protocol. When all ranks have come and every server has offered or is left out, the hub
+// proposes a roster. A server that then drops out makes a new proposal without it necessary; the others open the job
+// anew. When all of the last proposal have opened, its roster is final. Belongs to the control thread.
+//
+// What a server may send, by state; anything else leaves it out:
+//   awaiting its offer   offer, refusal, failure
+//   offered              refusal, failure
+//   proposed, opened     job opened (once for each proposal, in their order), refusal, failure
 #pragma once
 #include <memory>
 #include <string>
@@ -30,7 +36,7 @@ class ServerPool {
   void start(Deadline giveUp);
   bool started() const { return started_; }
   void watch(PollSet& set) const;
-  // Fails when a server refuses what no waiting mends (key, version), or one is missing that is required.
+  // Fails when a server is left out that is required.
   Status step(const PollSet& set);
 
   bool settled() const;
@@ -46,19 +52,23 @@ class ServerPool {
   std::vector<std::unique_ptr<Link>> begin();
 
  private:
-  enum class State { kDialing, kAwaitingOffer, kOffered, kProposed, kOpened, kLeftOut };
+  enum class State { kLookingUp, kDialing, kAwaitingOffer, kOffered, kProposed, kOpened, kLeftOut };
   struct Server {
     std::string name;
-    State state = State::kDialing;
+    State state = State::kLookingUp;
+    std::unique_ptr<HostLookup> lookup;
     std::unique_ptr<Dialer> dialer;
     std::unique_ptr<Link> link;
     double bytesPerSecond = 0;
+    uint32_t answered = 0;  // the last proposal that it opened
   };
   Status advance(Server& server, const PollSet& set);
+  Status lookUp(Server& server);
   Status dial(Server& server, const PollSet& set);
   Status listen(Server& server, const PollSet& set);
+  static bool due(const Server& server, MessageType type);
   Status handle(Server& server, const Frame& frame);
-  Status refused(Server& server, const Refusal& refusal);
+  Status opened(Server& server, uint32_t proposal);
   Status leaveOut(Server& server, const std::string& why);
   void sendProposal();
 

@@ -7,6 +7,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kShortPause(20), kLongPause(150);
 
+// What a stranger says, fit for a message: short, with '?' in place of what is not printable ASCII.
+std::string printable(std::string_view text) {
+  constexpr size_t kMost = 200;
+  std::string safe(text.substr(0, kMost));
+  for (char& c : safe)
+    if (c < ' ' || c > '~') c = '?';
+  return text.size() > kMost ? safe + "..." : safe;
+}
+
 // With nobody listening on a local port, the kernel may connect a socket to itself.
 bool connectedToItself(int fd) {
   Result<Address> local = localAddress(fd);
@@ -80,9 +89,10 @@ Result<Progress> Dialer::handshake(const PollSet& set) {
   Result<Progress> progress = handshake_->step();
   if (progress.ok()) return progress;
   if (handshake_->final()) {
-    refusal_ = handshake_->refusal();
-    mismatch_ = !refusal_ || refusal_->kind == Refusal::Kind::kMismatch;
-    return std::move(progress).status();
+    const std::optional<Refusal>& refusal = handshake_->refusal();
+    if (!refusal) return std::move(progress).status();
+    return failure(refusal->code, "{} refuses the connection and says \"{}\"", address().text(),
+                   printable(refusal->text));
   }
   retry(std::move(progress).status().within(address().text()));
   return Progress::kPending;

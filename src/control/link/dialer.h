@@ -1,7 +1,8 @@
 // Dialer: reaches one accepting peer: connect, handshake, and again after a pause while nobody answers there.
 //
 // Ends with an authenticated Peer, or with a failure: the peer refused (or proved to be another one), or the deadline
-// passed; then the failure says what stood in the way last. Non-blocking; belongs to one thread.
+// passed; then the failure says what stood in the way last. Who refuses has proved nothing: its words are quoted, short
+// and printable. Non-blocking; belongs to one thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -29,10 +30,6 @@ class Dialer {
   void watch(PollSet& set) const;
   Result<Progress> step(const PollSet& set);
   Peer take() { return handshake_->take(); }
-  // Of a failure: what the peer said, if it was the peer that refused.
-  const std::optional<Refusal>& refusal() const { return refusal_; }
-  // Of a failure: version, key or mode differ; nothing that time would mend.
-  bool mismatch() const { return mismatch_; }
 
  private:
   enum class State { kPausing, kConnecting, kHandshaking };
@@ -51,8 +48,6 @@ class Dialer {
   std::unique_ptr<ConnectingHandshake> handshake_;
   bool fresh_ = false;
   std::string lastReason_ = "no answer";
-  std::optional<Refusal> refusal_;
-  bool mismatch_ = false;
 };
 
 }  // namespace bps

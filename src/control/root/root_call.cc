@@ -1,6 +1,7 @@
 #include "src/control/root/root_call.h"
 
 #include "src/base/format.h"
+#include "src/control/frames.h"
 #include "src/control/star.h"
 
 namespace bps {
@@ -35,13 +36,14 @@ Result<std::optional<Address>> RootCall::step(const PollSet& set) {
 Result<std::optional<Address>> RootCall::readAnswer() {
   std::optional<Frame> frame = BPS_TRY(link_->next());
   if (!frame) return std::optional<Address>();
+  if (!isOneOf(frame->header.type, {MessageType::kRedirect, MessageType::kRefusal})) return notDue(*link_, *frame);
   if (frame->header.type == MessageType::kRefusal) {
-    const Refusal refusal = BPS_TRY(decode<Refusal>(frame->payload));
+    const Refusal refusal = BPS_TRY(decodeFrom<Refusal>(*link_, *frame));
     return Status(refusal.code, refusal.text);
   }
-  if (frame->header.type != MessageType::kRedirect)
-    return link_->protocolError(Status(Code::kRemote, "an answer of an unknown kind"));
-  return std::optional<Address>(BPS_TRY(decode<Redirect>(frame->payload)).hub);
+  const Address hub = BPS_TRY(decodeFrom<Redirect>(*link_, *frame)).hub;
+  if (hub.length() == 0) return link_->protocolError(Status(Code::kRemote, "the hub's address is missing"));
+  return std::optional<Address>(hub);
 }
 
 }  // namespace bps

@@ -4,6 +4,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/control/frames.h"
 #include "src/control/star.h"
 
 namespace bps {
@@ -23,12 +24,17 @@ void RootDesk::watch(PollSet& set) const {
 }
 
 void RootDesk::step(const PollSet& set) {
-  for (Peer& peer : doorman_.step(set)) {
-    const std::string name = "a rank at " + peer.socket->peer();
-    end_ = Deadline::in(milliseconds(timeoutMs_));
-    visitors_.push_back({std::make_unique<Link>(std::move(peer), name, timeoutMs_), {}, Deadline::in({}), end_});
-  }
+  for (Peer& peer : doorman_.step(set)) meet(std::move(peer));
   std::erase_if(visitors_, [&](Visitor& visitor) { return !serve(visitor, set); });
+}
+
+void RootDesk::meet(Peer peer) {
+  const auto silent = [](const Visitor& visitor) { return !visitor.question; };
+  if (std::count_if(visitors_.begin(), visitors_.end(), silent) >= static_cast<std::ptrdiff_t>(kMostSilentPeers))
+    visitors_.erase(std::find_if(visitors_.begin(), visitors_.end(), silent));
+  const std::string name = "a rank at " + peer.socket->peer();
+  end_ = Deadline::in(milliseconds(timeoutMs_));
+  visitors_.push_back({std::make_unique<Link>(std::move(peer), name, timeoutMs_), {}, Deadline::in({}), end_});
 }
 
 bool RootDesk::serve(Visitor& visitor, const PollSet& set) {
@@ -52,11 +58,21 @@ Status RootDesk::read(Visitor& visitor, const PollSet& set) {
   BPS_TRY(visitor.link->tick(set));
   std::optional<Frame> frame = BPS_TRY(visitor.link->next());
   if (!frame) return {};
-  if (frame->header.type != MessageType::kAskRoot || visitor.question)
-    return visitor.link->protocolError(Status(Code::kRemote, "a question of an unknown kind"));
-  visitor.question = BPS_TRY(decode<AskRoot>(frame->payload));
-  visitor.deadline = deadlineOf(visitor.question->patienceMs);
-  if (visitor.question->isHub) hub_ = visitor.question;
+  if (frame->header.type != MessageType::kAskRoot || visitor.question) return notDue(*visitor.link, *frame);
+  const AskRoot question = BPS_TRY(decodeFrom<AskRoot>(*visitor.link, *frame));
+  if (Status wrong = check(question); !wrong.ok()) return visitor.link->protocolError(wrong);
+  visitor.question = question;
+  visitor.deadline = question.patienceMs == 0 ? visitor.deadline : deadlineOf(question.patienceMs);
+  if (question.isHub) hub_ = question;
+  return {};
+}
+
+Status RootDesk::check(const AskRoot& question) const {
+  if (question.rank >= question.nRanks) return failure(Code::kRemote, "rank {} of {}", question.rank, question.nRanks);
+  if (question.isHub != (question.rank == 0) || question.isHub != (question.hub.length() != 0))
+    return failure(Code::kRemote, "rank {} {} the hub", question.rank, question.isHub ? "as" : "not as");
+  if (question.isHub && hub_)
+    return failure(Code::kRemote, "rank 0 has come before, the hub is at {}", hub_->hub.text());
   return {};
 }
 

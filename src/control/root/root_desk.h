@@ -1,4 +1,7 @@
 // RootDesk: what a Root knows and answers, without its thread. Belongs to one thread.
+//
+// A visitor may send one question and nothing before or after it. The question of rank 0 tells where the hub is; the
+// first one stands. What a visitor does wrong costs its connection only.
 #pragma once
 #include <memory>
 #include <optional>
@@ -25,7 +28,9 @@ class RootDesk {
     Deadline arrived, deadline;
   };
   bool serve(Visitor& visitor, const PollSet& set);  // false: finished with it
+  void meet(Peer peer);
   Status read(Visitor& visitor, const PollSet& set);
+  Status check(const AskRoot& question) const;
   void dismiss(Visitor& visitor, const std::string& text);
 
   Doorman doorman_;

@@ -64,6 +64,17 @@ TEST(SocketTest, UnknownHostIsNamedInTime) {
   EXPECT_THAT(found.error().message(), HasSubstr("no-such-host.invalid"));
 }
 
+// A name service that does not answer holds nobody beyond the deadline, nor who gives up.
+TEST(SocketTest, ALookUpThatIsGivenUpDoesNotWait) {
+  const auto start = Deadline::Clock::now();
+  for (int i = 0; i < 100; ++i) {
+    HostLookup given({"no-such-host-" + std::to_string(i) + ".invalid", 1});
+    auto found = resolve({"no-such-host.invalid", 1}, Deadline::in(0s));
+    EXPECT_FALSE(found.ok());
+  }
+  EXPECT_LT(Deadline::Clock::now() - start, 2s);
+}
+
 TEST(SocketTest, ConnectsAndAccepts) {
   auto listening = listenOn(loopback());
   ASSERT_TRUE(listening.ok());

@@ -120,6 +120,12 @@ class Cluster {
   void expectJoined() {
     for (Rank& rank : ranks_) ASSERT_TRUE(rank.joined.ok()) << rank.joined.message();
   }
+  void expectOthersJoined(size_t absent) {
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (r == absent) continue;
+      ASSERT_TRUE(ranks_[r].joined.ok()) << ranks_[r].joined.message();
+    }
+  }
   // Runs body on one thread per rank.
   void each(const std::function<void(uint32_t, ControlPlane&)>& body) {
     std::vector<std::thread> threads;

@@ -1,7 +1,9 @@
 // How servers come into a communicator, or are left out.
+#include <filesystem>
 #include <fstream>
 
 #include "tests/unit/control/fake_server.h"
+#include "tests/unit/control/raw_peer.h"
 
 namespace bps::test {
 namespace {
@@ -109,17 +111,58 @@ TEST(Server, ThatRefusesTheJobIsLeftOutAndTheOthersOpenItAnew) {
   cluster.leave();
 }
 
-TEST(Server, WithAnotherKeyIsAnErrorThatNamesIt) {
-  TestServer server;
+Env withAnotherKey(const TestServer& server) {
   Env env = withServers({&server});
-  const std::string path = testing::TempDir() + "bps_other_key";
-  std::ofstream(path) << "another key of more than sixteen bytes";
-  env.keyFile = path;
+  env.keyFile = testing::TempDir() + "bps_other_key";
+  std::ofstream(env.keyFile) << "another key of more than sixteen bytes";
+  std::filesystem::permissions(env.keyFile, std::filesystem::perms(0600));
+  return env;
+}
+
+TEST(Server, WithAnotherKeyIsLeftOut) {
+  TestServer server;
+  Cluster cluster(2, withAnotherKey(server));
+  cluster.expectJoined();
+  EXPECT_TRUE(cluster.plane(1).roster().servers.empty());
+  cluster.leave();
+}
+
+TEST(Server, WithAnotherKeyIsAnErrorThatNamesItWhenRequired) {
+  TestServer server;
+  Env env = withAnotherKey(server);
+  env.requireServers = true;
   Cluster cluster(2, env);
   const std::string text = cluster[1].joined.message();
-  EXPECT_TRUE(contains(text, "server " + server.name() + " refuses: authentication failed")) << text;
+  EXPECT_TRUE(contains(text, "server " + server.name() + " cannot be used: ")) << text;
+  EXPECT_TRUE(contains(text, "authentication failed")) << text;
   EXPECT_TRUE(contains(text, "BPS_KEY_FILE")) << text;
   EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
+}
+
+// Who holds a server's port without the key says what it likes, and the start goes on.
+TEST(Server, AnImpostorsRefusalLeavesItOutAndIsQuotedInPart) {
+  for (const bool required : {false, true}) {
+    Env env = localEnv(2);
+    env.requireServers = required;
+    const UniqueFd listener = std::move(listenOn(loopback())).value();
+    env.servers = std::move(localAddress(listener.get())).value().text();
+    std::thread impostor([&] {
+      pollfd waiting{listener.get(), POLLIN, 0};
+      ASSERT_EQ(::poll(&waiting, 1, 2000), 1);
+      ControlSocket socket(std::move(*std::move(acceptFrom(listener.get())).value()));
+      socket.queue(Refusal{Refusal::Kind::kMismatch, Code::kInvalidArgument,
+                           "authentication failed:\n\x1b[2Jgo away" + std::string(900, 'x')});
+      while (!socket.broken()) nextFrame(socket, 2);
+    });
+    Cluster cluster(2, env);
+    impostor.join();
+    if (!required) cluster.expectJoined();
+    const std::string text = cluster[1].joined.message();
+    if (required) {
+      EXPECT_TRUE(contains(text, "refuses the connection and says \"authentication failed:??[2Jgo awayxxx")) << text;
+      EXPECT_LT(text.size(), 500U);
+    }
+  }
 }
 
 TEST(Server, WithoutAKeyFileEveryRankHearsWhatToSet) {
@@ -133,9 +176,21 @@ TEST(Server, WithoutAKeyFileEveryRankHearsWhatToSet) {
     EXPECT_TRUE(contains(cluster[r].joined.message(), "set BPS_KEY_FILE")) << cluster[r].joined.message();
 }
 
-TEST(Server, ThatCannotBeFoundIsToldToAllWhoCome) {
-  Env env = localEnv(0.8);
+TEST(Server, ThatCannotBeFoundIsLeftOut) {
+  TestServer there;
+  Env env = withServers({&there});
+  env.servers += ",no.such.host.invalid:7700";
+  Cluster cluster(2, env);
+  cluster.expectJoined();
+  ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
+  EXPECT_EQ(cluster.plane(1).roster().servers[0].name, there.name());
+  cluster.leave();
+}
+
+TEST(Server, ThatCannotBeFoundIsToldToAllWhoComeWhenRequired) {
+  Env env = localEnv(2);
   env.servers = "no.such.host.invalid:7700";
+  env.requireServers = true;
   Cluster cluster(newId(env), 3, env, Cluster::eachItsOwn, {2});
   for (size_t r = 0; r < 2; ++r)
     EXPECT_TRUE(contains(cluster[r].joined.message(), "no.such.host.invalid")) << cluster[r].joined.message();

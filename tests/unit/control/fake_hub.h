@@ -1,0 +1,88 @@
+// A hub that does only what a test makes it do, with a real rank against it.
+#pragma once
+#include "tests/unit/control/raw_peer.h"
+
+namespace bps::test {
+
+// Hub of two ranks, 0 (played by the test) and 1 (a ControlPlane of its own thread), each on a machine of its own.
+class FakeHub {
+ public:
+  static constexpr uint64_t kJob = 77;
+
+  explicit FakeHub(double timeout = 3) : env_(localEnv(timeout)), id_(newId(env_)) {
+    id_.kind = UniqueId::Kind::kHub;
+    listener_ = std::move(listenOn(loopback())).value();
+    id_.address = std::move(localAddress(listener_.get())).value();
+    rank_ = std::thread([this] { runRank(); });
+    accept();
+  }
+  FakeHub(const FakeHub&) = delete;
+  FakeHub& operator=(const FakeHub&) = delete;
+  ~FakeHub() {
+    if (rank_.joinable()) rank_.join();
+  }
+
+  static Roster roster() {
+    Roster roster;
+    roster.jobId = kJob;
+    roster.ranks = {{"a", "hostA", 1, 0, 0}, {"b", "hostB", 2, 1, 0}};
+    roster.machines = {{{0}, 0}, {{1}, 0}};
+    roster.settings = {1 << 20, 0, 0, 3000, 1};
+    return roster;
+  }
+  template <ControlMessage T>
+  void send(const T& message) {
+    send(T::kType, encode(message));
+  }
+  void send(MessageType type, const Blob& payload = {}) {
+    socket_->queue(type, payload);
+    [[maybe_unused]] const bool flushed = socket_->flush().ok();
+  }
+  void sendRoster() { send(MessageType::kRoster, encode(roster())); }
+  Frame next() { return nextFrame(*socket_); }
+  // The part of the rank's next round.
+  RoundPart part() {
+    Result<RoundPart> part = decode<RoundPart>(next().payload);
+    EXPECT_TRUE(part.ok()) << part.error().message();
+    return part.ok() ? std::move(part).value() : RoundPart();
+  }
+
+  // How the rank fared. What it does once it has joined is `body`.
+  std::function<Status(ControlPlane&)> body = [](ControlPlane&) { return Status(); };
+  std::string outcome() {
+    rank_.join();
+    return outcome_.message();
+  }
+
+ private:
+  void accept() {
+    pollfd waiting{listener_.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&waiting, 1, 3000), 1);
+    AcceptingHandshake handshake(
+        std::make_unique<ControlSocket>(std::move(*std::move(acceptFrom(listener_.get())).value())),
+        {id_.key, true, 3000}, Purpose::kJoin, kJob);
+    ASSERT_TRUE(finish(handshake).ok());
+    socket_ = std::move(handshake.take().socket);
+    EXPECT_EQ(next().header.type, MessageType::kJoin);
+  }
+  void runRank() {
+    auto joined = joinPlane(env_, {id_, 1, 2, "b"}, soon(3), heard_.sink());
+    if (!joined.ok()) {
+      outcome_ = std::move(joined).status();
+      return;
+    }
+    const auto plane = std::move(joined).value();
+    outcome_ = body(*plane);
+    if (outcome_.ok()) outcome_ = Status(Code::kRemote, heard_.wait(2));
+  }
+
+  Env env_;
+  UniqueId id_;
+  UniqueFd listener_;
+  Heard heard_;
+  Status outcome_;
+  std::unique_ptr<ControlSocket> socket_;
+  std::thread rank_;
+};
+
+}  // namespace bps::test

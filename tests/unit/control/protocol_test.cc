@@ -1,0 +1,292 @@
+// Frames that are not due: they cost the peer that sent them its connection or its communicator, by name, and nobody
+// else anything.
+#include "src/control/root/root_desk.h"
+#include "src/control/star.h"
+#include "tests/unit/control/fake_hub.h"
+#include "tests/unit/control/fake_server.h"
+
+namespace bps::test {
+namespace {
+
+constexpr const char* kHub = "rank 0 (hostA, pid 1), the hub, broke the protocol: ";
+
+Status gather(ControlPlane& plane) { return plane.gather({1, 2, 3}, soon(2)).status(); }
+Status exchange(ControlPlane& plane) { return plane.exchange({{1}, {2, 3}}, soon(2)).status(); }
+
+// What a rank says of a hub that answers its round like this.
+std::string answered(Status (*round)(ControlPlane&), RoundAnswer answer) {
+  FakeHub hub;
+  hub.body = round;
+  hub.sendRoster();
+  hub.part();
+  hub.send(answer);
+  return hub.outcome();
+}
+
+TEST(HostileHub, AnswersOfAnotherSizeOrContentAreRefused) {
+  const Blob mine{1, 2, 3};
+  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {}}), std::string(kHub) + "gather: 0 items came instead of 2");
+  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {mine, mine, mine}}),
+            std::string(kHub) + "gather: 3 items came instead of 2");
+  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {mine, {}}}),
+            std::string(kHub) + "gather: this rank's own item came back changed");
+  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {Blob(kMostItemBytes + 1), mine}}),
+            std::string(kHub) + "gather: an item of 16385 bytes, 16384 are allowed");
+  EXPECT_EQ(answered(exchange, {RoundKind::kExchange, 0, {mine}}),
+            std::string(kHub) + "exchange of handles: 1 items came instead of 2");
+  EXPECT_EQ(answered(exchange, {RoundKind::kExchange, 0, {{}, {1}}}),
+            std::string(kHub) + "exchange of handles: this rank's own item came back changed");
+  EXPECT_EQ(answered(gather, {RoundKind::kGather, 1, {mine, mine}}),
+            std::string(kHub) + "gather 1: an answer to no question");
+  EXPECT_EQ(answered(gather, {RoundKind::kBarrier, 0, {}}), std::string(kHub) + "barrier 0: an answer to no question");
+}
+
+TEST(HostileHub, AnAnswerThatComesTwiceIsRefused) {
+  FakeHub hub;
+  hub.body = [](ControlPlane& plane) {
+    const Status once = gather(plane);
+    return once.ok() ? gather(plane) : Status(Code::kInternal, "the first answer was right");
+  };
+  hub.sendRoster();
+  hub.part();
+  const RoundAnswer answer{RoundKind::kGather, 0, {{}, {1, 2, 3}}};
+  hub.send(answer);
+  hub.send(answer);
+  EXPECT_EQ(hub.outcome(), std::string(kHub) + "gather 0: an answer to no question");
+}
+
+// State by state: what the table in spoke.h does not have.
+TEST(HostileHub, FramesThatAreNotDueAreRefused) {
+  using enum MessageType;
+  for (const MessageType type : {kOffer, kJoin, kRoundAnswer, kLeft, kGoodbye, kSuspect, kBegin}) {
+    FakeHub hub;
+    hub.send(type);
+    const std::string text = hub.outcome();
+    EXPECT_TRUE(contains(text, "rank 0 at 127.0.0.1:")) << text;
+    EXPECT_TRUE(contains(text, "broke the protocol: \"" + messageName(type) + "\" is not due")) << text;
+  }
+  for (const MessageType type : {kRoster, kRefusal, kOffer, kOpenJob, kSuspect, static_cast<MessageType>(999)}) {
+    FakeHub hub;
+    hub.sendRoster();
+    hub.send(type);
+    EXPECT_EQ(hub.outcome(), std::string(kHub) + "\"" + messageName(type) + "\" is not due");
+  }
+}
+
+TEST(HostileHub, OnlyOthersLeaveAndOnlyOnce) {
+  for (const uint32_t member : {0U, 2U, ~0U}) {
+    FakeHub hub;
+    hub.sendRoster();
+    hub.send(Left{member});
+    EXPECT_TRUE(contains(hub.outcome(), "member " + std::to_string(member) + " of 2 cannot leave now"));
+  }
+}
+
+TEST(HostileHub, MessagesThatCannotBeReadNameIt) {
+  for (const MessageType type : {MessageType::kRoundAnswer, MessageType::kLeft, MessageType::kFailure}) {
+    FakeHub hub;
+    hub.sendRoster();
+    hub.send(type, {1});
+    const std::string text = hub.outcome();
+    EXPECT_EQ(text.rfind(kHub, 0), 0U) << text;
+  }
+}
+
+// A cluster of `count` ranks whose last is played by hand.
+struct WithStranger {
+  explicit WithStranger(uint32_t count, double timeout = 3) : env(localEnv(timeout)), id(newId(env)) {
+    id.kind = UniqueId::Kind::kHub;
+    id.address = freeAddress();
+    others = std::thread([this, count] {
+      cluster = std::make_unique<Cluster>(id, count, env, Cluster::eachItsOwn, std::set<uint32_t>{count - 1});
+    });
+    std::this_thread::sleep_for(100ms);
+    peer = joinByHand(id.address, id, count - 1, count, static_cast<uint32_t>(timeout * 1000));
+  }
+  void send(MessageType type, const Blob& payload = {}) {
+    peer.socket->queue(type, payload);
+    [[maybe_unused]] const bool flushed = peer.socket->flush().ok();
+  }
+  Env env;
+  UniqueId id;
+  std::unique_ptr<Cluster> cluster;
+  std::thread others;
+  Peer peer;
+};
+
+constexpr const char* kStranger = "rank 2 (host7, pid 1234) broke the protocol: ";
+
+TEST(HostileRank, FramesThatAreNotDueEndTheCommunicatorNamingIt) {
+  using enum MessageType;
+  for (const MessageType type : {kJoin, kRoster, kRoundAnswer, kOffer, kBegin, kLeft, kRefusal, kAskRoot}) {
+    WithStranger scene(3);
+    scene.others.join();
+    scene.cluster->expectOthersJoined(2);
+    scene.send(type);
+    for (size_t rank : {0, 1})
+      EXPECT_EQ((*scene.cluster)[rank].heard.wait(2), kStranger + ("\"" + messageName(type)) + "\" is not due");
+  }
+}
+
+TEST(HostileRank, PartsThatAreNotDueEndTheCommunicatorNamingIt) {
+  const std::pair<RoundPart, std::string> parts[] = {
+      {{RoundKind::kGather, 5, 0, {{}}}, "gather 0: it brings number 5"},
+      {{RoundKind::kGather, 0, 0, {{}, {}}}, "gather 0: it brings 2 items instead of 1"},
+      {{RoundKind::kGather, 0, 0, {Blob(kMostItemBytes + 1)}},
+       "gather 0: it brings an item of 16385 bytes, 16384 are allowed"},
+      {{RoundKind::kBarrier, 0, 0, {{}}}, "barrier 0: it brings 1 items instead of 0"},
+  };
+  for (const auto& [part, why] : parts) {
+    WithStranger scene(3);
+    scene.others.join();
+    scene.send(MessageType::kRoundPart, encode(part));
+    for (size_t rank : {0, 1}) EXPECT_EQ((*scene.cluster)[rank].heard.wait(2), kStranger + why);
+  }
+  WithStranger scene(3);
+  scene.others.join();
+  for (int turn = 0; turn < 2; ++turn)
+    scene.send(MessageType::kRoundPart, encode(RoundPart{RoundKind::kGather, 0, 0, {{}}}));
+  EXPECT_EQ((*scene.cluster)[1].heard.wait(2), std::string(kStranger) + "gather 0: it takes part twice");
+}
+
+TEST(HostileRank, ImpatienceIsNotBlamedOnTheOthersAlone) {
+  WithStranger scene(3);
+  scene.others.join();
+  scene.send(MessageType::kRoundPart, encode(RoundPart{RoundKind::kGather, 0, 1, {{}}}));
+  const std::string text = (*scene.cluster)[1].heard.wait(2);
+  EXPECT_TRUE(contains(text, "as long as rank 2 (host7, pid 1234) does")) << text;
+}
+
+TEST(HostileRank, ANewcomerThatDoesNotJoinLosesItsConnectionOnly) {
+  const Env env = localEnv(3);
+  UniqueId id = newId(env);
+  id.kind = UniqueId::Kind::kHub;
+  id.address = freeAddress();
+  std::unique_ptr<Cluster> cluster;
+  std::thread others(
+      [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::eachItsOwn, std::set<uint32_t>{1}); });
+  std::this_thread::sleep_for(100ms);
+  for (const MessageType type : {MessageType::kFailure, MessageType::kGoodbye, MessageType::kRoundPart}) {
+    ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(id.address)), {id.key, true, 1000},
+                                  Purpose::kJoin, 0);
+    ASSERT_TRUE(finish(handshake).ok());
+    Peer peer = handshake.take();
+    peer.socket->queue(type, encode(FailureMessage{Code::kRemote, "all is lost"}));
+    nextFrame(*peer.socket, 1);
+    EXPECT_TRUE(peer.socket->broken()) << "it is sent away";
+  }
+  Heard heard;
+  auto last = joinPlane(env, {id, 1, 2, "y"}, soon(2), heard.sink());
+  EXPECT_TRUE(last.ok()) << last.error().message();
+  others.join();
+  EXPECT_TRUE((*cluster)[0].joined.ok()) << (*cluster)[0].joined.message();
+}
+
+// A server that the test plays: what it sends leaves it out, and the start goes on.
+TEST(HostileServer, FramesThatAreNotDueLeaveItOut) {
+  const Blob offer = encode(Offer{}), opened = encode(JobOpened{1});
+  const std::vector<std::pair<MessageType, Blob>> openedTwice{
+      {MessageType::kOffer, offer}, {MessageType::kJobOpened, opened}, {MessageType::kJobOpened, opened}};
+  const std::vector<std::vector<std::pair<MessageType, Blob>>> scripts{
+      {{MessageType::kJobOpened, opened}},
+      {{MessageType::kOffer, offer}, {MessageType::kOffer, offer}},
+      {{MessageType::kRoundPart, encode(RoundPart{})}},
+      openedTwice,
+      {{MessageType::kOffer, offer}, {MessageType::kJobOpened, encode(JobOpened{7})}},
+      {{MessageType::kOffer, {1}}},
+  };
+  for (const auto& script : scripts) {
+    Env env = localEnv(2);
+    const UniqueFd listener = std::move(listenOn(loopback())).value();
+    env.servers = std::move(localAddress(listener.get())).value().text();
+    const Key key = std::move(serverKey(env)).value();
+    std::thread server([&] {
+      pollfd waiting{listener.get(), POLLIN, 0};
+      ASSERT_EQ(::poll(&waiting, 1, 2000), 1);
+      AcceptingHandshake handshake(
+          std::make_unique<ControlSocket>(std::move(*std::move(acceptFrom(listener.get())).value())), {key, true, 2000},
+          Purpose::kServer, 0);
+      ASSERT_TRUE(finish(handshake).ok());
+      const Peer hub = handshake.take();
+      bool asked = false;
+      for (const auto& [type, payload] : script) {
+        if (type == MessageType::kJobOpened && !std::exchange(asked, true)) nextFrame(*hub.socket, 0.5);
+        hub.socket->queue(type, payload);
+      }
+      while (!hub.socket->broken()) nextFrame(*hub.socket, 2);
+    });
+    Cluster cluster(2, env);
+    cluster.expectJoined();
+    EXPECT_TRUE(cluster.plane(1).roster().servers.empty());
+    server.join();
+  }
+}
+
+// Drives a desk until the visitor has an answer.
+Frame askDesk(RootDesk& desk, ControlSocket& visitor, double seconds = 2) {
+  const Deadline deadline = soon(seconds);
+  PollSet set;
+  while (!deadline.passed()) {
+    set.clear();
+    desk.watch(set);
+    set.add(visitor.fd(), visitor.wantsWrite());
+    set.wakeAt(deadline.at());
+    [[maybe_unused]] const bool polled = set.wait().ok() && visitor.flush().ok();
+    desk.step(set);
+    Result<std::optional<Frame>> frame = visitor.read();
+    if (!frame.ok()) break;
+    std::optional<Frame> got = std::move(frame).value();
+    if (got && got->header.type != MessageType::kHeartbeat) return std::move(*got);
+  }
+  return {};
+}
+
+Peer visit(RootDesk& desk, const Address& where, const Credentials& credentials) {
+  ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)), credentials, Purpose::kRedirect, 0);
+  const Deadline deadline = soon(2);
+  PollSet set;
+  while (!deadline.passed()) {
+    if (Result<Progress> progress = handshake.step(); !progress.ok() || std::move(progress).value() == Progress::kDone)
+      break;
+    set.clear();
+    desk.watch(set);
+    set.wakeAt(Deadline::in(5ms).at());
+    EXPECT_TRUE(set.wait().ok());
+    desk.step(set);
+  }
+  return handshake.take();
+}
+
+TEST(HostileVisitor, OfTheRendezvousLosesItsConnectionOnly) {
+  const Credentials credentials{Key{7}, true, 3000};
+  Doorman doorman = std::move(Doorman::create(loopback(), credentials, Purpose::kRedirect, 0)).value();
+  const Address where = std::move(doorman.address()).value();
+  RootDesk desk(std::move(doorman), 3000);
+  const Address hub = freeAddress();
+  const Blob bad[] = {encode(AskRoot{0, 0, 500, true, hub}),  // no ranks: the root would end at once
+                      encode(AskRoot{2, 2, 500, false, {}}),
+                      encode(AskRoot{1, 2, 500, true, hub}),
+                      encode(AskRoot{0, 2, 500, true, {}}),
+                      encode(AskRoot{0, 2, 500, false, hub}),
+                      Blob{1}};
+  for (const Blob& question : bad) {
+    const Peer visitor = visit(desk, where, credentials);
+    visitor.socket->queue(MessageType::kAskRoot, question);
+    EXPECT_EQ(askDesk(desk, *visitor.socket).header.type, MessageType::kHeartbeat) << "no answer";
+    EXPECT_TRUE(visitor.socket->broken());
+    EXPECT_FALSE(desk.done());
+  }
+  const Peer first = visit(desk, where, credentials), second = visit(desk, where, credentials);
+  first.socket->queue(AskRoot{0, 2, 500, true, hub});
+  EXPECT_EQ(askDesk(desk, *first.socket).header.type, MessageType::kRedirect);
+  second.socket->queue(AskRoot{0, 2, 500, true, freeAddress()});
+  EXPECT_EQ(askDesk(desk, *second.socket).header.type, MessageType::kHeartbeat) << "the first one stands";
+  const Peer rank = visit(desk, where, credentials);
+  rank.socket->queue(AskRoot{1, 2, 500, false, {}});
+  Result<Redirect> told = decode<Redirect>(askDesk(desk, *rank.socket).payload);
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(std::move(told).value().hub.text(), hub.text());
+}
+
+}  // namespace
+}  // namespace bps::test
