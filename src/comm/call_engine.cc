@@ -8,8 +8,11 @@
 namespace bps {
 namespace {
 
-// How long a call may stand still once a rank has said goodbye: what that rank sent before is still on its way.
-constexpr std::chrono::seconds kDepartedPatience(2);
+// How long a call may stand still once a rank has said goodbye: what that rank sent before is still on its way. As long
+// as a peer may be silent.
+std::chrono::milliseconds departedPatience(const Roster& roster) {
+  return std::chrono::milliseconds(roster.settings.timeoutMs) / 2;
+}
 
 }  // namespace
 
@@ -111,7 +114,7 @@ Status CallEngine::checkDeparted() {
   size_t gone = 0;
   while (gone < suspected_.size() && !control_.hasLeft(gone)) ++gone;
   if (gone == suspected_.size()) return {};
-  if (standstill_.at() == Deadline::never().at()) standstill_ = Deadline::in(kDepartedPatience);
+  if (standstill_.at() == Deadline::never().at()) standstill_ = Deadline::in(departedPatience(control_.roster()));
   if (!standstill_.passed()) return {};
   return failure(Code::kRemote, "{} has left the communicator, {} cannot complete{}{}",
                  control_.roster().memberName(gone), describe(active_.front()->call), trouble_.empty() ? "" : "; ",

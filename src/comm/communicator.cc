@@ -9,6 +9,7 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
+#include "src/wire/split_wish.h"
 
 namespace bps {
 namespace {
@@ -188,13 +189,7 @@ Result<double> Communicator::slowestRank(size_t bytes, Deadline deadline) {
   BPS_TRY(allReduce(call));
   BPS_TRY(call.stream->synchronize());
   const std::chrono::duration<double> own = Deadline::Clock::now() - start;
-  double slowest = own.count();
-  for (const Blob& blob : BPS_TRY(control_->gather(WireWriter().put(own.count()).bytes(), deadline))) {
-    WireReader reader(blob);
-    slowest = std::max(slowest, reader.getDouble());
-    BPS_TRY(reader.finish("time of a probe"));
-  }
-  return slowest;
+  return slowestOf(BPS_TRY(control_->gather(encodeSeconds(own.count()), deadline)), control_->roster());
 }
 
 Communicator::~Communicator() {  // the channel first, then what it uses
@@ -286,21 +281,14 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
 Result<std::optional<Communicator::Membership>> Communicator::split(int color, int key) {
   if (failure_.failed()) return failure_.get();
   const Deadline deadline = Deadline::in(timeoutOf(env_));
-  const std::vector<Blob> wishes = BPS_TRY(control_->gather(WireWriter().put(color).put(key).bytes(), deadline));
-  std::vector<std::pair<int, uint32_t>> group;  // (key, rank) of this rank's color
-  for (uint32_t rank = 0; rank < wishes.size(); ++rank) {
-    WireReader reader(wishes[rank]);
-    const auto itsColor = reader.get<int>(), itsKey = reader.get<int>();
-    BPS_TRY(reader.finish("split"));
-    if (itsColor == color) group.emplace_back(itsKey, rank);
-  }
-  std::sort(group.begin(), group.end());
+  const std::vector<Blob> wishes = BPS_TRY(control_->gather(SplitWish{color, key}.bytes(), deadline));
+  const std::vector<uint32_t> group = BPS_TRY(splitGroup(wishes, color, control_->roster()));
 
   // The new rank 0 opens the meeting point of its group; its id travels over the authenticated star.
   Membership membership;
   Blob offer;
   Status opened;
-  if (color >= 0 && group.front().second == rank()) {
+  if (color >= 0 && group.front() == rank()) {
     Result<UniqueId> id = UniqueId::createHere(env_);
     if (!id.ok()) {
       opened = std::move(id).status();
@@ -312,15 +300,14 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
   const std::vector<Blob> offers = BPS_TRY(control_->gather(offer, deadline));
   BPS_TRY(std::move(opened));
   if (color < 0) return std::optional<Membership>();
-  const Blob& chosen = offers[group.front().second];
+  const Blob& chosen = offers[group.front()];
   if (chosen.size() != kUniqueIdBytes)
     return bps::failure(Code::kRemote, "{} could not open the new communicator's meeting point",
-                        control_->roster().rankName(group.front().second));
+                        control_->roster().rankName(group.front()));
   membership.id = BPS_TRY(UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes>(chosen)));
   membership.nRanks = static_cast<uint32_t>(group.size());
   membership.device = device().value_or(-1);
-  for (uint32_t i = 0; i < group.size(); ++i)
-    if (group[i].second == rank()) membership.rank = i;
+  membership.rank = static_cast<uint32_t>(std::find(group.begin(), group.end(), rank()) - group.begin());
   return std::optional<Membership>(membership);
 }
 
@@ -362,7 +349,7 @@ void Communicator::fail(const Status& why) {
 
 // Copies on a device that has failed do not end, see StagedBuffers.
 void Communicator::awaitRest() const {
-  const Deadline deadline = Deadline::in(std::chrono::seconds(2));
+  const Deadline deadline = Deadline::in(std::min<std::chrono::nanoseconds>(std::chrono::seconds(2), timeoutOf(env_)));
   while (!channel_->progress()->hasEnded() && !deadline.passed())
     std::this_thread::sleep_for(std::chrono::microseconds(50));
 }

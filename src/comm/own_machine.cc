@@ -65,16 +65,14 @@ Status Communicator::agreeOnRails(Deadline deadline) {
     const LocalPlan& local = local_->traffic().plan().program.plan();
     // Machines that are played on one host share its processors: more ranks at the network would only take turns there.
     const bool onePerNic = roster.settings.rails == 0 && plan_.perHost > 1;
-    WireWriter word;
-    if (leads)
-      for (const uint64_t weight : railWeights(local, plan_.rails, onePerNic)) word.put(weight);
-    const std::vector<Blob> words = BPS_TRY(control_->gather(word.bytes(), deadline));
+    const Blob word = leads ? encodeRailWeights(railWeights(local, plan_.rails, onePerNic)) : Blob();
+    const std::vector<Blob> words = BPS_TRY(control_->gather(word, deadline));
     std::vector<std::vector<uint64_t>> weights;
     for (const Machine& machine : roster.machines) {
-      WireReader reader(words[machine.ranks[0]]);
-      weights.emplace_back(plan_.rails);
-      for (uint64_t& weight : weights.back()) weight = reader.get<uint64_t>();
-      BPS_TRY(reader.finish("rails of a machine"));
+      const uint32_t leader = machine.ranks[0];
+      Result<std::vector<uint64_t>> its = decodeRailWeights(words[leader], plan_.rails);
+      if (!its.ok()) return std::move(its).status().within(roster.rankName(leader));
+      weights.push_back(std::move(its).value());
     }
     rails_ = commonRails(weights);
   }

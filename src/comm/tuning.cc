@@ -53,6 +53,21 @@ double busiestTraffic(const JobPlan& plan) {
   return most;
 }
 
+Blob encodeSeconds(double seconds) { return WireWriter().put(seconds).bytes(); }
+
+Result<double> slowestOf(const std::vector<Blob>& times, const Roster& roster) {
+  constexpr double kMostSeconds = 86400;  // the longest BPS_TIMEOUT
+  double slowest = 0;
+  for (size_t rank = 0; rank < times.size(); ++rank) {
+    WireReader reader(times[rank]);
+    const double seconds = reader.getDouble();
+    if (!reader.finish("").ok() || !(seconds >= 0 && seconds <= kMostSeconds))
+      return Status(Code::kRemote, roster.rankName(rank) + ": its time of a probe cannot be read");
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
 double rateOf(const Probe& smaller, const Probe& larger, double traffic) {
   const double alone = traffic * static_cast<double>(larger.bytes) / larger.seconds;
   const double bytes = static_cast<double>(larger.bytes - smaller.bytes), seconds = larger.seconds - smaller.seconds;

@@ -52,6 +52,9 @@ struct Probe {
   size_t bytes = 0;
   double seconds = 0;
 };
+// Of a gather of such times the slowest rank's. Fails naming a rank whose time is none.
+Blob encodeSeconds(double seconds);
+Result<double> slowestOf(const std::vector<Blob>& times, const Roster& roster);
 // The rate by what the larger call took longer than the smaller: much of a small one is its ends. No less than by the
 // larger alone, nor more than half as much again.
 double rateOf(const Probe& smaller, const Probe& larger, double traffic);

@@ -46,7 +46,8 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
 // A peer that cannot connect closes its listeners, which others then take for the fault: what they saw is worth less
 // than what it says of itself, so the hub's word is waited for.
 void DataPlane::awaitVerdict(const DataPlaneArgs& args) {
-  const Deadline patience = Deadline::in(std::chrono::seconds(3));
+  const std::chrono::milliseconds timeout(args.control.roster().settings.timeoutMs);
+  const Deadline patience = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
   while (!args.cancelled() && !patience.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

@@ -7,7 +7,8 @@
 namespace bps {
 namespace {
 
-constexpr uint64_t kWhole = 1U << 20;  // what the rails of one machine are worth together
+constexpr uint64_t kWhole = 1U << 20;  // what the rails of one machine are worth together, about
+constexpr uint64_t kMostWeight = uint64_t{1} << 32;
 
 }  // namespace
 
@@ -44,6 +45,22 @@ std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t most, bool onePe
   for (const auto& [nic, rate] : rates)
     for (const size_t rank : carriers[nic])
       weights[rank] += std::max<uint64_t>(1, kWhole * rate / all / carriers[nic].size());
+  return weights;
+}
+
+Blob encodeRailWeights(const std::vector<uint64_t>& weights) {
+  WireWriter out;
+  for (const uint64_t weight : weights) out.put(weight);
+  return std::move(out).take();
+}
+
+Result<std::vector<uint64_t>> decodeRailWeights(std::span<const uint8_t> bytes, size_t rails) {
+  WireReader in(bytes);
+  std::vector<uint64_t> weights(rails);
+  for (uint64_t& weight : weights) weight = in.get<uint64_t>();
+  BPS_TRY(in.finish("rails of a machine"));
+  if (std::any_of(weights.begin(), weights.end(), [](uint64_t weight) { return weight > kMostWeight; }))
+    return Status(Code::kRemote, "rails of a machine: a weight is out of range");
   return weights;
 }
 

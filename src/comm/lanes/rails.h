@@ -9,8 +9,10 @@
 // bytes. The main rail hears of every chunk, if only of a part of it: so ranks that disagree always meet there.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "src/base/status.h"
 #include "src/base/wire_io.h"
 #include "topo/plan/program.h"
 
@@ -44,6 +46,10 @@ class Rails {
 // that each rank's NICs take. Several ranks that drive one NIC share its part, or, with `onePerNic`, the first takes
 // it.
 std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t most, bool onePerNic);
+// What the leader of a machine brings to the gather about rails, and back, checked: one weight for each, none beyond
+// what a machine's are worth.
+Blob encodeRailWeights(const std::vector<uint64_t>& weights);
+Result<std::vector<uint64_t>> decodeRailWeights(std::span<const uint8_t> bytes, size_t rails);
 // What is common to all machines: a rail is as good as its worst end. Where they have none in common, the leaders'.
 Rails commonRails(const std::vector<std::vector<uint64_t>>& machines);
 

@@ -62,36 +62,43 @@ void LocalGroup::submit(Collective& call) {
 
 // Others may count on what this rank has at hand, and on nothing that is still on its way out of a device.
 bool LocalGroup::takeArrivals() {
-  std::atomic<uint64_t>& arrived = ring_.member(localRank_).submitted;
-  const uint64_t before = arrived.load();
-  uint64_t upTo = before;
-  for (; upTo < submitted_ && own_.ready(*arrivals_.calls.front(), arrivals_.index); ++upTo) arrivals_.next();
+  const uint64_t before = arrived_;
+  for (; arrived_ < submitted_ && own_.ready(*arrivals_.calls.front(), arrivals_.index); ++arrived_) arrivals_.next();
   // Lets nobody but this rank go on, who looks at it again after it has set asleep.
-  if (upTo > before) arrived.store(upTo, std::memory_order_release);
-  return upTo > before;
+  if (arrived_ > before) ring_.member(localRank_).submitted.store(arrived_, std::memory_order_release);
+  return arrived_ > before;
 }
 
 bool LocalGroup::may(uint32_t rank, size_t stage) const {
   const uint64_t chunk = done(rank, stage);
-  if (stage == 0) return chunk < ring_.member(rank).submitted.load() && slotFree(chunk);
+  if (stage == 0)
+    return chunk < (rank == localRank_ ? arrived_ : ring_.member(rank).submitted.load()) && slotFree(chunk);
   if (chunk >= done(rank, stage - 1)) return false;
   if (stage == lastStage() && networked()) return published(chunk);
   if (program_.waitsForAll(stage)) return allDid(stage - 1, chunk);
   return chunk < done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1);
 }
 
+// A slot is used again when this rank, too, has done the last stage of its chunk: no rank can be further than that.
+uint64_t LocalGroup::doneByOthers(size_t stage) const {
+  const LocalRing::Extent others = ring_.extent(stage, localRank_);
+  if (others.most <= did_[lastStage()] + ring_.shape().slots) return others.least;
+  impossible_ = others.furthest;
+  return 0;
+}
+
 bool LocalGroup::allDid(size_t stage, uint64_t chunk) const {
-  return chunk < did_[stage] && chunk < ring_.doneByAll(stage, localRank_);
+  return chunk < did_[stage] && chunk < doneByOthers(stage);
 }
 
 bool LocalGroup::slotFree(uint64_t chunk) const {
-  if (chunk >= freeBelow_)
-    freeBelow_ = std::min(did_[lastStage()], ring_.doneByAll(lastStage(), localRank_)) + ring_.shape().slots;
+  if (chunk >= freeBelow_) freeBelow_ = std::min(did_[lastStage()], doneByOthers(lastStage())) + ring_.shape().slots;
   return chunk < freeBelow_;
 }
 
 bool LocalGroup::maySee(uint32_t rank) const {
-  const uint64_t awaited = ring_.member(rank).awaited.load();
+  uint64_t awaited = ring_.member(rank).awaited.load();
+  if (rank == localRank_) awaited = unseen_.empty() ? 0 : unseen_.front() + 1;
   return awaited > 0 && allDid(lastStage() - 1, awaited - 1);
 }
 
@@ -118,6 +125,7 @@ Result<bool> LocalGroup::step() {
   }
   if (moved) passStages();
   moved = seeSums() || moved;
+  BPS_TRY(checkNumbers());
   if (!moved) BPS_TRY(checkLeft());
   return moved;
 }
@@ -222,10 +230,17 @@ void LocalGroup::finished(Collective& call, size_t index) {
 void LocalGroup::publish() {
   while (!unpublished_.empty() && unpublished_.front().second) unpublished_.pop_front();
   const uint64_t upTo = unpublished_.empty() ? submitted_ : unpublished_.front().first;
-  std::atomic<uint64_t>& known = ring_.member(localRank_).published;
-  if (known.load() == upTo) return;
-  known.store(upTo);
+  if (published_ == upTo) return;
+  published_ = upTo;
+  ring_.member(localRank_).published.store(upTo);
   wakeOthers();
+}
+
+Status LocalGroup::checkNumbers() const {
+  if (!impossible_) return {};
+  return failure(Code::kRemote,
+                 "the memory that local ranks share is damaged: {} says it has done chunks that it cannot have begun",
+                 spec_.roster->rankName(machine_->ranks[*impossible_]));
 }
 
 // A rank that has left contributes nothing to the calls that are still under way here.

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,7 @@ class LocalGroup final : public ChunkBuffers {
   uint64_t done(uint32_t rank, size_t stage) const {
     return rank == localRank_ ? did_[stage] : ring_.done(rank, stage).load();
   }
+  uint64_t doneByOthers(size_t stage) const;
   bool allDid(size_t stage, uint64_t chunk) const;
   // Every rank has taken the chunk that had this one's slot before.
   bool slotFree(uint64_t chunk) const;
@@ -92,6 +94,7 @@ class LocalGroup final : public ChunkBuffers {
   void publish();
   bool mayAnything(uint32_t rank) const;
   Status checkLeft() const;
+  Status checkNumbers() const;
   Status carryOut(size_t stage);
   void passStages();
   bool takeArrivals();
@@ -110,10 +113,13 @@ class LocalGroup final : public ChunkBuffers {
   MachineTraffic traffic_;
   const LocalProgram& program_;
   StepBook book_;
-  Walk arrivals_;                   // of contributions
-  std::vector<Walk> walks_;         // by stage
-  std::vector<uint64_t> did_;       // by stage: done() of this rank
-  mutable uint64_t freeBelow_ = 0;  // slots of chunks below it are known to be free
+  Walk arrivals_;              // of contributions
+  std::vector<Walk> walks_;    // by stage
+  std::vector<uint64_t> did_;  // by stage: done() of this rank
+  // What others read of this rank: its own memory of it, see LocalRing.
+  uint64_t arrived_ = 0, published_ = 0;
+  mutable uint64_t freeBelow_ = 0;              // slots of chunks below it are known to be free
+  mutable std::optional<uint32_t> impossible_;  // a rank that says it has come further than it can have
   bool asleep_ = false;
   uint64_t submitted_ = 0;
   // As a driver of a rail: chunks that it carries, in order. Their sums over the machine have not been seen yet; the

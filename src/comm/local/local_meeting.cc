@@ -128,8 +128,11 @@ class Host {
     while (missing > 0) {
       if (spec_.failure->failed()) return spec_.failure->get();
       if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
-      if (readable(socket_.get(), deadline.leftMs(100)) && takeOne()) --missing;
+      waitForVisitors(deadline.leftMs(100));
+      acceptVisitors();
+      missing -= takeArrivals();
     }
+    visitors_.clear();
     return devices_;
   }
 
@@ -143,17 +146,38 @@ class Host {
   }
 
  private:
-  bool takeOne() {
-    UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!peer || !sameUser(peer.get()) || !readable(peer.get(), 1000)) return false;
-    Result<Received> hello = receiveFds(peer.get());
+  void waitForVisitors(int ms) {
+    std::vector<pollfd> polled{{socket_.get(), POLLIN, 0}};
+    for (const UniqueFd& visitor : visitors_) polled.push_back({visitor.get(), POLLIN, 0});
+    [[maybe_unused]] const int ready = ::poll(polled.data(), polled.size(), ms);
+  }
+  void acceptVisitors() {
+    while (readable(socket_.get(), 0)) {
+      UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!peer || !sameUser(peer.get())) return;
+      if (visitors_.size() >= kMostFds) visitors_.erase(visitors_.begin());  // it has been silent longest
+      visitors_.push_back(std::move(peer));
+    }
+  }
+  // Of those who have come, how many have said who they are.
+  size_t takeArrivals() {
+    size_t taken = 0;
+    std::erase_if(visitors_, [&](UniqueFd& visitor) {
+      if (!readable(visitor.get(), 0)) return false;
+      if (take(visitor)) ++taken;
+      return true;
+    });
+    return taken;
+  }
+  bool take(UniqueFd& visitor) {
+    Result<Received> hello = receiveFds(visitor.get());
     if (!hello.ok()) return false;
     Received got = std::move(hello).value();
     const uint32_t number = got.words.localRank;
     if (number == 0 || number >= members_.size() || members_[number] || got.fds.size() != 1) return false;
     bells_[number] = std::move(got.fds[0]);
     devices_[number] = got.words.device.data();
-    members_[number] = std::move(peer);
+    members_[number] = std::move(visitor);
     return true;
   }
   std::string missingNames() const {
@@ -167,6 +191,7 @@ class Host {
   const Machine& machine_;
   UniqueFd socket_;
   bool listening_ = false;
+  std::vector<UniqueFd> visitors_;  // who have not said who they are
   std::vector<UniqueFd> members_, bells_;
   std::vector<std::string> devices_;
 };

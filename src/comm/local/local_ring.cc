@@ -1,5 +1,6 @@
 #include "src/comm/local/local_ring.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 
 namespace bps {
 namespace {
+
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 size_t rowOf(size_t numbers) { return roundUp(numbers * sizeof(uint64_t), kApart) / sizeof(uint64_t); }
 
@@ -33,11 +36,13 @@ LocalRing::LocalRing(const LocalRingShape& shape, UniqueFd fd)
       bytes_(dataAt_ + size_t{shape.slots} * (shape.ranks + 1) * shape.slotBytes) {}
 
 Result<LocalRing> LocalRing::create(const LocalRingShape& shape) {
-  UniqueFd fd(::memfd_create("bps-local-ring", MFD_CLOEXEC));
+  UniqueFd fd(::memfd_create("bps-local-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return systemFailure("memfd_create", errno);
   LocalRing ring(shape, std::move(fd));
   if (::ftruncate(ring.fd(), static_cast<off_t>(ring.bytes_)) != 0)
     return systemFailure(fmt::format("{} bytes of memory shared by {} local ranks", ring.bytes_, shape.ranks), errno);
+  if (::fcntl(ring.fd(), F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
+    return systemFailure("sealing the size of the memory shared by local ranks", errno);
   BPS_TRY(ring.map());  // zeroed memory is the right start for every number
   return ring;
 }
@@ -48,6 +53,8 @@ Result<LocalRing> LocalRing::attach(const LocalRingShape& shape, UniqueFd memory
   if (::fstat(ring.fd(), &status) != 0) return systemFailure("fstat of the local ring", errno);
   if (static_cast<size_t>(status.st_size) != ring.bytes_)
     return failure(Code::kRemote, "the leader's ring has {} bytes, expected {}", status.st_size, ring.bytes_);
+  if ((::fcntl(ring.fd(), F_GET_SEALS) & kSizeSeals) != kSizeSeals)  // else it may shrink under who reads it
+    return Status(Code::kRemote, "the size of the leader's ring is not sealed");
   BPS_TRY(ring.map());
   return ring;
 }
@@ -67,11 +74,17 @@ LocalRing::~LocalRing() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
-uint64_t LocalRing::doneByAll(size_t stage, uint32_t aside) const {
-  uint64_t least = UINT64_MAX;
-  for (uint32_t rank = 0; rank < shape_.ranks; ++rank)
-    if (rank != aside) least = std::min(least, done(rank, stage).load());
-  return least;
+LocalRing::Extent LocalRing::extent(size_t stage, uint32_t aside) const {
+  Extent extent;
+  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    if (rank == aside) continue;
+    const uint64_t number = done(rank, stage).load();
+    extent.least = std::min(extent.least, number);
+    if (number <= extent.most) continue;
+    extent.most = number;
+    extent.furthest = rank;
+  }
+  return extent;
 }
 
 }  // namespace bps

@@ -17,7 +17,9 @@
 // whom that lets go on, and wakes nobody else; where several changes together let a rank go on, the last of them sees
 // all others.
 //
-// The memory is an unnamed memfd: it vanishes with the last process that holds it, whatever becomes of them.
+// The memory is an unnamed memfd of sealed size: it vanishes with the last process that holds it, whatever becomes of
+// them. Every process of the machine's ranks can write all of it. So a rank keeps its own numbers to itself and never
+// reads them here, and takes another's for no more than how far that one says it is.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -79,7 +81,13 @@ class LocalRing {
   uint8_t* sum(uint64_t chunk) const { return area(chunk, shape_.ranks); }
 
   // The first chunk that not every rank has done this stage of, leaving aside one of them if it is named.
-  uint64_t doneByAll(size_t stage, uint32_t aside = UINT32_MAX) const;
+  uint64_t doneByAll(size_t stage, uint32_t aside = UINT32_MAX) const { return extent(stage, aside).least; }
+  // The same, and how far the rank is that has come furthest.
+  struct Extent {
+    uint64_t least = UINT64_MAX, most = 0;
+    uint32_t furthest = 0;
+  };
+  Extent extent(size_t stage, uint32_t aside) const;
 
  private:
   using Number = std::atomic<uint64_t>;

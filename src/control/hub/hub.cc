@@ -44,6 +44,7 @@ Hub::Hub(HubArgs args, std::optional<Doorman> doorman, StarEvents& events)
       events_(events),
       meeting_(args_.join, std::move(doorman), args_.credentials.timeoutMs, args_.deadline),
       servers_(args_.servers),
+      pause_(args_.settings.timeoutMs),
       members_(args_.join.nRanks) {
   cannotStart(std::exchange(args_.unable, Status()));
 }
@@ -64,15 +65,20 @@ void Hub::tellRoot(const Address& hub) {
 }
 
 void Hub::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
+  pause_.turn();
   if (state_ != State::kRunning) return;
   const uint32_t number = ownRounds_[static_cast<size_t>(kind)]++;
   const Status status = addPart(0, RoundPart{kind, number, patienceMs(deadline), std::move(blobs)});
   if (!status.ok()) fail(status);
 }
 
-void Hub::report(Status failure) { fail(failure); }
+void Hub::report(Status failure) {
+  pause_.turn();
+  fail(failure);
+}
 
 void Hub::suspect(size_t member, std::string text) {
+  pause_.turn();
   if (state_ != State::kRunning) return;
   const Status status = addSuspicion(Suspect{static_cast<uint32_t>(member), std::move(text)});
   if (!status.ok()) fail(status);
@@ -89,6 +95,7 @@ void Hub::leave() {
 
 void Hub::watch(PollSet& set) const {
   if (state_ == State::kOver) return;
+  pause_.watch(set);
   for (const Member& member : members_)
     if (member.link) member.link->watch(set);
   meeting_.watch(set);
@@ -103,6 +110,7 @@ void Hub::watch(PollSet& set) const {
 }
 
 void Hub::step(const PollSet& set) {
+  pause_.turn();
   if (state_ == State::kFailed || state_ == State::kLeaving) return seeOff(set);
   if (state_ == State::kOver) return;
   Status status = advance(set);
@@ -269,8 +277,16 @@ Status Hub::checkStart() const {
   return failure(Code::kRemote, "servers have not opened the job in time: {}", servers_.pending());
 }
 
-void Hub::fail(const Status& failure) {
+Status Hub::explained(const Status& failure) const {
+  const std::string pause = pause_.text();
+  if (failure.code() != Code::kRemote || pause.empty()) return failure.clone();
+  const std::string self = rounds_ ? roster_.rankName(0) : meeting_.table().name(0);
+  return failure.clone().within(fmt::format("{}, the hub, {}", self, pause));
+}
+
+void Hub::fail(const Status& why) {
   if (state_ == State::kFailed || state_ == State::kLeaving || state_ == State::kOver) return;
+  const Status failure = explained(why);
   for (Meeting::Arrival& arrival : meeting_.takeArrivals()) members_[arrival.rank].link = std::move(arrival.link);
   broadcast(MessageType::kFailure, encode(FailureMessage{failure.code(), failure.message()}));
   for (auto& link : servers_.tell(failure)) members_.push_back({std::move(link), false});

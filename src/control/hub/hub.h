@@ -15,7 +15,8 @@
 //
 // The first failure that the hub learns of is the communicator's: it goes to all ranks and servers in the same words
 // and later ones are dropped. A suspicion becomes a failure only if no direct evidence (a broken connection, silence)
-// and no goodbye has come within a short window.
+// and no goodbye has come within a short window. What comes to light after this process itself was stopped is told as
+// its own doing: the others have given it up.
 //
 // Belongs to the control thread.
 #pragma once
@@ -29,6 +30,7 @@
 #include "src/control/hub/meeting.h"
 #include "src/control/hub/rounds.h"
 #include "src/control/hub/server_pool.h"
+#include "src/control/own_pause.h"
 #include "src/control/root/root_call.h"
 #include "src/control/star.h"
 #include "src/control/unique_id.h"
@@ -89,13 +91,15 @@ class Hub final : public Star {
   Status checkStart() const;
   void seeOff(const PollSet& set);
   void broadcast(MessageType type, const Blob& payload, size_t except = 0);
-  void fail(const Status& failure);
+  void fail(const Status& why);
+  Status explained(const Status& failure) const;
 
   State state_ = State::kMeeting;
   HubArgs args_;
   StarEvents& events_;
   Meeting meeting_;
   ServerPool servers_;
+  OwnPause pause_;
   std::unique_ptr<RootCall> root_;
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;

@@ -29,6 +29,7 @@ Result<Card> Card::parse(std::span<const uint8_t> bytes) {
   if (card.version != Card::kVersion)
     return failure(Code::kInvalidUsage, "a rank's libbps-nccl speaks version {}, ours {}; install the same everywhere",
                    card.version, Card::kVersion);
+  if (reader.truncated()) return Status(Code::kRemote, "what a rank shows of itself cannot be read");
   return card;
 }
 

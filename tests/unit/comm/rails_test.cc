@@ -66,5 +66,15 @@ TEST(Rails, OnlyCallsWithAChunkForEachAreSpread) {
   EXPECT_FALSE(Rails().spreads(1U << 30, 4096));
 }
 
+TEST(Rails, WeightsOfALeaderAreCheckedBeforeTheyAreUsed) {
+  const Weights weights{1, 0, uint64_t{1} << 32};
+  EXPECT_EQ(decodeRailWeights(encodeRailWeights(weights), 3).value(), weights);
+  EXPECT_FALSE(decodeRailWeights({}, 3).ok());
+  EXPECT_FALSE(decodeRailWeights(encodeRailWeights(weights), 2).ok());
+  EXPECT_FALSE(decodeRailWeights(encodeRailWeights(weights), 4).ok());
+  EXPECT_FALSE(decodeRailWeights(encodeRailWeights({1, 1, (uint64_t{1} << 32) + 1}), 3).ok());
+  EXPECT_FALSE(decodeRailWeights(encodeRailWeights({UINT64_MAX, UINT64_MAX, 3}), 3).ok()) << "their sum is 1";
+}
+
 }  // namespace
 }  // namespace bps

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace bps {
 namespace {
 
@@ -175,6 +177,20 @@ TEST(Tuning, WhatTheUserSaysHolds) {
   plan.limits.directBytes = 99;
   EXPECT_EQ(tuningFor(1e12, plan).limits.eagerBytes, 777U);
   EXPECT_EQ(tuningFor(1e3, plan).limits.directBytes, 99U);
+}
+
+TEST(Tuning, TimesThatAreNoneNameTheirRank) {
+  Roster roster;
+  roster.ranks = {{"a", "hostA", 1, 0, 0}, {"b", "hostB", 2, 1, 0}};
+  const Blob good = encodeSeconds(0.5);
+  EXPECT_EQ(slowestOf({good, encodeSeconds(2)}, roster).value(), 2);
+  const double infinite = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
+  for (const Blob& bad :
+       {Blob{}, Blob(9), encodeSeconds(-1), encodeSeconds(1e9), encodeSeconds(infinite), encodeSeconds(none)}) {
+    const Result<double> slowest = slowestOf({good, bad}, roster);
+    ASSERT_FALSE(slowest.ok());
+    EXPECT_STREQ(slowest.error().message(), "rank 1 (hostB, pid 2): its time of a probe cannot be read");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "src/control/hub/rank_table.h"
 #include "src/control/hub/rounds.h"
 #include "src/control/hub/server_list.h"
+#include "src/control/own_pause.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -135,6 +136,19 @@ TEST(ServerList, RefusesBadAndDoubleEntriesByName) {
   EXPECT_EQ(namesOf("a:1,b:2,a:1"), "BPS_SERVERS: a:1 is there twice");
   EXPECT_EQ(namesOf("a,b,a:7700"), "BPS_SERVERS: a:7700 is there twice");
   EXPECT_EQ(namesOf("a:banana"), "BPS_SERVERS: \"a:banana\" is not host:port: the port is not a number up to 65535");
+}
+
+TEST(OwnPause, IsToldForHalfTheTimeOutAfterIt) {
+  OwnPause pause(10'000);
+  auto now = Deadline::Clock::now();
+  for (int i = 0; i < 3; ++i) pause.turn(now += 1s);
+  EXPECT_EQ(pause.text(), "");
+  pause.turn(now += 12'300ms);
+  EXPECT_EQ(pause.text(), "was stopped for 12.3 s");
+  for (int i = 0; i < 4; ++i) pause.turn(now += 1s);
+  EXPECT_EQ(pause.text(), "was stopped for 12.3 s");
+  pause.turn(now += 1s);
+  EXPECT_EQ(pause.text(), "");
 }
 
 }  // namespace
