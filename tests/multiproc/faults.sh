@@ -30,6 +30,20 @@ scene() {
   wait "$victim" 2>/dev/null
 }
 
+# Rank 0, and the hub with it, stops for longer than the time-out and goes on: the others name it, and so does it itself.
+stopped_hub() {
+  local hub
+  start_ranks 3 "$BIN/bps-perf" -b 8M -e 8M -n 1 -w 0 -c 0 -N 0
+  hub=${RANK_PIDS[0]}
+  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK"/rank0.*)"
+  kill -STOP "$hub"
+  for r in 1 2; do ends_with_error "$r" 'rank 0 \(' $((BPS_TIMEOUT + 1)); done
+  kill -CONT "$hub"
+  ends_with_error 0 'rank 0 \(.*(was stopped for|has been silent for)' $((BPS_TIMEOUT + 1))
+  echo "  STOP and CONT of rank 0: all name it"
+}
+stopped_hub
+
 wait_idle() { [ "$(open_fds "$stable")" -le "$fds" ]; }
 for ((i = 0; i < ROUNDS; i++)); do
   for signal in KILL STOP; do
