@@ -204,7 +204,7 @@ main() {
   gtest "$build" inproc 400
   [ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
   local scripts=()
-  for script in tests/multiproc/*.sh tests/unit/cpu_reduce/aarch64.sh; do
+  for script in tests/multiproc/*.sh tests/hostile/*.sh tests/unit/cpu_reduce/aarch64.sh; do
     case $script in */lib.sh) ;; *) scripts+=("$script") ;; esac
   done
   run_scripts $((long == 1 ? 900 : 240)) "${scripts[@]}"

@@ -1,0 +1,79 @@
+"""The control protocol's messages, byte by byte: what src/wire writes, so that a test can also write what it never would."""
+import enum
+import struct
+
+VERSION = 8
+MAGIC = 0x00737062
+SERVER = 3  # the purpose of a hub's connection to a server
+JOIN = 1    # and of a rank's to its hub
+
+
+class Type(enum.IntEnum):
+    HELLO = 1
+    CHALLENGE = 2
+    PROOF = 3
+    WELCOME = 4
+    REFUSAL = 5
+    JOIN = 8
+    ROSTER = 9
+    OFFER = 10
+    OPEN_JOB = 11
+    JOB_OPENED = 12
+    BEGIN = 13
+    ROUND_PART = 14
+    ROUND_ANSWER = 15
+    HEARTBEAT = 16
+    FAILURE = 17
+    SUSPECT = 18
+    LEFT = 19
+    GOODBYE = 20
+
+
+GATHER, EXCHANGE, BARRIER = 0, 1, 2
+MEASURED = (1 << 64) - 1
+
+
+def blob(value):
+    value = value.encode() if isinstance(value, str) else value
+    return struct.pack("<I", len(value)) + value
+
+
+def header(length, kind, job, sequence, version=VERSION):
+    return struct.pack("<IHHQI", length, kind, version, job, sequence)
+
+
+def hello(purpose, timeout_ms, nonce, public, dialled, version=VERSION):
+    return struct.pack("<IHBBI", MAGIC, version, purpose, 1, timeout_ms) + nonce + public + blob(dialled)
+
+
+def refusal(kind, code, text):
+    return struct.pack("<Bi", kind, code) + blob(text)
+
+
+def failure(code, text):
+    return struct.pack("<i", code) + blob(text)
+
+
+def open_job(proposal, endpoint, roster):
+    return struct.pack("<II", proposal, endpoint) + blob(roster)
+
+
+def round_answer(kind, number, blobs):
+    return struct.pack("<BII", kind, number, len(blobs)) + b"".join(blob(b) for b in blobs)
+
+
+def roster(job, machines, ranks_per_machine=1, rails=0, partition=4 << 20, timeout_ms=10000):
+    """A job of so many equal machines and one server."""
+    ranks = machines * ranks_per_machine
+    out = [struct.pack("<HQI", 2, job, ranks)]
+    for rank in range(ranks):
+        machine = rank // ranks_per_machine
+        out.append(blob(f"id{machine}") + blob("host"))
+        out.append(struct.pack("<III", 1, machine, rank % ranks_per_machine))
+    out.append(struct.pack("<I", machines))
+    for machine in range(machines):
+        of_machine = range(machine * ranks_per_machine, (machine + 1) * ranks_per_machine)
+        out.append(struct.pack(f"<I{ranks_per_machine}Id", ranks_per_machine, *of_machine, 0.0))
+    out.append(struct.pack("<I", 1) + blob("server") + struct.pack("<d", 0.0))
+    out.append(struct.pack("<QQQII", partition, MEASURED, MEASURED, timeout_ms, rails))
+    return b"".join(out)
