@@ -16,7 +16,7 @@ TEST(Relay, ThatPassesEverythingOnIsNotSeen) {
   TestServer server;
   Relay relay(server.name(), {});
   Cluster cluster(2, through(relay));
-  cluster.expectJoined();
+  for (size_t r = 0; r < 2; ++r) ASSERT_TRUE(cluster[r].joined.ok()) << cluster[r].joined.message();
   ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
   exchangeAll(cluster);
   cluster.leave();
@@ -24,19 +24,18 @@ TEST(Relay, ThatPassesEverythingOnIsNotSeen) {
 
 class RelayActs : public testing::TestWithParam<Relay::Act> {};
 
+// The server says its part as soon as the job begins, so a rank may hear of the end while it still joins.
 TEST_P(RelayActs, AndTheJobEndsWithTheRightWords) {
   TestServer server;
   Relay relay(server.name(), {GetParam(), MessageType::kRoundPart});
   Cluster cluster(2, through(relay));
-  cluster.expectJoined();
-  ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
   cluster.each([](uint32_t r, ControlPlane& plane) {
     std::vector<Blob> handles;
     for (size_t e = 0; e < plane.roster().endpoints(); ++e) handles.push_back(FakeRunner::handle(r, e));
     [[maybe_unused]] const bool swapped = plane.exchange(handles, soon()).ok() && plane.barrier(soon()).ok();
   });
   for (size_t r = 0; r < 2; ++r) {
-    const std::string text = cluster[r].heard.wait();
+    const std::string text = cluster[r].joined.ok() ? cluster[r].heard.wait() : cluster[r].joined.message();
     EXPECT_TRUE(contains(text, "the connection with server " + relay.name() + ": frame ")) << text;
     EXPECT_TRUE(contains(text, "is not authentic: something between the two changes or injects messages")) << text;
   }

@@ -33,7 +33,8 @@ std::string readBy(ControlSocket& socket) {
   if (!came.ok()) return came.error().message();
   const std::optional<Frame> frame = std::move(came).value();
   if (!frame) return "nothing";
-  return std::move(decode<FailureMessage>(frame->payload)).value().text;
+  Result<FailureMessage> message = decode<FailureMessage>(frame->payload);
+  return message.ok() ? std::move(message).value().text : message.error().message();
 }
 
 void expectForged(ControlSocket& socket, uint32_t number) {
@@ -152,6 +153,19 @@ TEST(Seal, EachByteOfTheHandshakeIsGuarded) {
       }
     }
   }
+}
+
+// Who learns the shared key later and has recorded everything still lacks what the two X25519 keys make together.
+TEST(Seal, SessionKeysNeedAllOfWhatTheyAreMadeOf) {
+  const KeyPair one, other, third;
+  const Key shared{1};
+  const auto keys = [](Result<SessionKeys> made) { return std::move(made).value().connecting; };
+  const Key right = keys(sessionKeys(shared, one, other.publicKey(), {1}));
+  EXPECT_EQ(keys(sessionKeys(shared, other, one.publicKey(), {1})), right);
+  EXPECT_NE(keys(sessionKeys(shared, third, one.publicKey(), {1})), right);
+  EXPECT_NE(keys(sessionKeys(Key{2}, one, other.publicKey(), {1})), right);
+  EXPECT_NE(keys(sessionKeys(shared, one, other.publicKey(), {2})), right);
+  EXPECT_NE(std::move(sessionKeys(shared, one, other.publicKey(), {1})).value().accepting, right);
 }
 
 TEST(Seal, APublicKeyThatIsNoneIsRefused) {
