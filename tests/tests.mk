@@ -79,18 +79,21 @@ libraries: $(BUILD)/lib/libnccl-net-bps.so $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
 
-# One libFuzzer program per tests/fuzz/fuzz_NAME.cc, in FLAVOUR=asan. Linked with the modules that have parsers, which
+# One libFuzzer program per fuzz_NAME.cc, of parsers and (in states/) of state machines, in FLAVOUR=asan. Linked with the modules that have parsers, which
 # leaves out the kernels: they take long to instrument and parse nothing.
-FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
+FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc tests/fuzz/states/*.cc)))
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
-  perf/workload/safetensors.cc
-$(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
+  perf/workload/safetensors.cc src/service/job_plan.cc src/service/round.cc src/comm/tuning.cc \
+  src/comm/lanes/rails.cc src/comm/lanes/collective.cc src/interpose/agreement/card.cc src/nccl/teams.cc src/nccl/neighbours.cc \
+  $(addprefix src/comm/local/,local_group.cc local_ring.cc machine_plan.cc machine_traffic.cc link_meter.cc step_book.cc)
+$(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz tests/fuzz/states)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
 $(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
 	@mkdir -p $(@D)
 	@rm -f $@
 	ar rcs $@ $^
 fuzzers: $(FUZZERS)
-$(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.a
+.SECONDEXPANSION:
+$(FUZZERS): $(BUILD)/fuzz/%: $$(addprefix $(BUILD)/obj/,$$(addsuffix .o,$$(basename $$(wildcard tests/fuzz/$$*.cc tests/fuzz/states/$$*.cc)))) $(BUILD)/lib/libfuzzed.a
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
@@ -98,7 +101,7 @@ $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/lib/libfuzzed.
 compiled: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
 compiled: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/gpu_ranks/ tests/fuzz/)))
+  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/gpu_ranks/ tests/fuzz/ tests/fuzz/states/)))
 .PHONY: libraries compiler fuzzers compiled
 
 # Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.

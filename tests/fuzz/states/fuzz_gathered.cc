@@ -1,0 +1,115 @@
+// What ranks bring to gathers and a machine's leader hands out, as another rank or a hub might change it. The first
+// byte chooses which. What is accepted is used as the ranks use it.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/comm/lanes/rails.h"
+#include "src/comm/local/machine_plan.h"
+#include "src/comm/tuning.h"
+#include "src/interpose/agreement/card.h"
+#include "src/wire/split_wish.h"
+
+namespace {
+
+using namespace bps;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+Roster twoRanks() {
+  Roster roster;
+  roster.ranks = {{"a", "hostA", 1, 0, 0}, {"b", "hostB", 2, 1, 0}};
+  roster.machines = {{{0}, 0}, {{1}, 0}};
+  return roster;
+}
+
+// The input in two parts, where its second byte says.
+std::vector<Blob> twoBlobs(std::span<const uint8_t> bytes) {
+  if (bytes.empty()) return {{}, {}};
+  const size_t first = std::min<size_t>(bytes[0], bytes.size() - 1);
+  const auto rest = bytes.subspan(1);
+  return {{rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(first)},
+          {rest.begin() + static_cast<std::ptrdiff_t>(first), rest.end()}};
+}
+
+void split(std::span<const uint8_t> bytes) {
+  const auto wishes = twoBlobs(bytes);
+  Result<std::vector<uint32_t>> group = splitGroup(wishes, 1, twoRanks());
+  if (!group.ok()) return;
+  for (const uint32_t rank : std::move(group).value()) require(rank < 2);
+}
+
+void rails(std::span<const uint8_t> bytes) {
+  constexpr size_t kRails = 4;
+  std::vector<std::vector<uint64_t>> machines;
+  for (const Blob& blob : twoBlobs(bytes)) {
+    Result<std::vector<uint64_t>> weights = decodeRailWeights(blob, kRails);
+    if (!weights.ok()) return;
+    machines.push_back(std::move(weights).value());
+  }
+  const Rails common = commonRails(machines);
+  require(common.drives(common.main()));
+  for (const uint64_t whole : {uint64_t{0}, uint64_t{4}, uint64_t{1} << 22, uint64_t{1} << 40}) {
+    uint64_t end = 0;
+    for (size_t rail = 0; common.several() && rail < kRails; ++rail) {
+      const Part part = common.partOf(rail, whole, 4, true);
+      require(part.begin == end && part.begin <= part.end);
+      end = part.end;
+    }
+    require(!common.several() || end == whole);
+  }
+}
+
+void tuning(std::span<const uint8_t> bytes) {
+  Result<double> slowest = slowestOf(twoBlobs(bytes), twoRanks());
+  if (!slowest.ok()) return;
+  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // this rank's own is more than none
+  const JobPlan plan = std::move(JobPlan::make([] {
+                         Roster roster = twoRanks();
+                         roster.settings = {4U << 20, Bytes::kMeasured, Bytes::kMeasured, 1000, 1};
+                         return roster;
+                       }()))
+                           .value();
+  const double rate = rateOf({}, {kLargeProbe, seconds}, busiestTraffic(plan));
+  const Tuning tuned = tuningFor(rate, plan);
+  require(tuned.limits.unitBytes > 0 && tuned.limits.unitBytes <= plan.limits.unitBytes);
+  require(tuned.window > 0 && tuned.window <= plan.depth);
+  (void)chunkProbeBytes(rate, tuned, plan);
+  (void)withChunks(tuned, seconds, seconds / 2, plan);
+}
+
+void machineBrief(std::span<const uint8_t> bytes) {
+  Result<MachineBrief> brief = decodeMachineBrief(bytes);
+  if (!brief.ok()) return;
+  const MachineBrief read = std::move(brief).value();
+  if (read.devices.size() > 16) return;
+  Result<std::unique_ptr<const MachinePlan>> plan = MachinePlan::make(read);
+  if (!plan.ok()) return;
+  const auto made = std::move(plan).value();
+  for (size_t rank = 0; rank < read.devices.size(); ++rank) (void)made->dutyOf(rank);
+}
+
+void cards(std::span<const uint8_t> bytes) {
+  std::vector<interpose::Card> shown;
+  for (Blob& blob : twoBlobs(bytes)) {
+    blob.resize(interpose::Card::kBytes);
+    Result<interpose::Card> card = interpose::Card::parse(blob);
+    if (!card.ok()) return;
+    shown.push_back(std::move(card).value());
+  }
+  const interpose::Conclusion what = interpose::conclude(shown);
+  require(what.join || !what.reason.empty());
+  const nccl::Teams teams = nccl::teamsOf(std::vector<nccl::Member>(shown.begin(), shown.end()));
+  for (int rank = 0; rank < 2; ++rank) require(teams.sizeOf(rank) > 0 && teams.placeOf(rank) < teams.sizeOf(rank));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  constexpr void (*kTries[])(std::span<const uint8_t>) = {split, rails, tuning, machineBrief, cards};
+  kTries[data[0] % std::size(kTries)]({data + 1, size - 1});
+  return 0;
+}

@@ -1,0 +1,145 @@
+// A rank of a machine, and another one that writes what it likes into the memory that they share: numbers, notes,
+// bytes. The rank goes on, waits, or fails naming it; it reads and writes nothing beyond its buffers.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "cpu_reduce/reduce.h"
+#include "src/comm/local/local_group.h"
+#include "src/comm/local/machine_plan.h"
+#include "tests/fuzz/states/peers.h"
+
+// The kernels are left out of fuzzers: this one says whether what is to be summed can be read and written.
+namespace bps {
+void reduce(const ReduceArgs& args) {
+  const size_t bytes = args.count * elementBytes(args.type);
+  for (const void* source : args.sources) std::memmove(args.dst, source, bytes);
+}
+}  // namespace bps
+
+namespace {
+
+using namespace bps;
+using namespace bps::fuzz;
+
+constexpr size_t kSlots = 8, kChunkBytes = 64;
+
+struct Machine2 {
+  Machine2() {
+    roster.ranks = {{"a", "hostA", 1, 0, 0}, {"a", "hostA", 2, 0, 1}};
+    roster.machines = {{{0, 1}, 0}};
+    env.topoFile = "cpu";
+    brief = std::move(briefOf(env, 2, 0)).value();
+  }
+  Roster roster;
+  Env env;
+  MachineBrief brief;
+};
+
+const Machine2& machine() {
+  static const Machine2 instance;
+  return instance;
+}
+
+class Scene {
+ public:
+  Scene() {
+    auto plan = std::move(MachinePlan::make(machine().brief)).value();
+    stages_ = plan->program.stages();
+    LocalRingShape shape{2, kSlots, kChunkBytes, static_cast<uint32_t>(stages_), 0};
+    shape.counters = static_cast<uint32_t>(LinkMeter::size(plan->topology));
+    LocalRing ring = std::move(LocalRing::create(shape)).value();
+    other_ = std::make_unique<LocalRing>(std::move(LocalRing::attach(shape, UniqueFd(::dup(ring.fd())))).value());
+    LocalGroupSpec spec;
+    spec.roster = &machine().roster;
+    spec.rank = 1;
+    spec.env = &machine().env;
+    std::vector<Doorbell> bells;
+    for (int i = 0; i < 2; ++i) bells.push_back(std::move(Doorbell::create()).value());
+    group_ = std::make_unique<LocalGroup>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
+  }
+
+  // False: the rank has failed.
+  bool move(Input& in) {
+    LocalRing::Member& member = other_->member(in.number(2));
+    switch (in.number(8)) {
+      case 0:
+        submit(1 + in.number(20));
+        break;
+      case 1:
+        member.submitted.store(in.any());
+        break;
+      case 2:
+        member.awaited.store(in.any());
+        break;
+      case 3:
+        member.asleep.store(in.number(2));
+        member.left.store(in.number(16) == 0 ? 1 : 0);
+        break;
+      case 4:
+      case 5:
+        other_->done(in.number(2), in.number(static_cast<uint32_t>(stages_))).store(in.any());
+        break;
+      case 6: {
+        ChunkNote& note = other_->note(in.number(kSlots), in.number(2));
+        note.call.number = in.number(4);
+        note.call.count = in.any();
+        note.call.type = in.byte();
+        note.call.op = in.byte();
+        note.call.scalar = in.any();
+        note.bytes = in.any();
+        break;
+      }
+      default:
+        play(in.number(kSlots));
+    }
+    Result<bool> step = group_->step();
+    if (step.ok()) {
+      if (group_->fallAsleep()) group_->awake();
+      else group_->awake();
+    }
+    return step.ok();
+  }
+
+ private:
+  void submit(size_t chunks) {
+    auto call = std::make_unique<Collective>();
+    auto& buffer = buffers_.emplace_back(std::make_unique<std::vector<uint8_t>>(chunks * kChunkBytes));
+    call->call.number = calls_.size();
+    call->call.count = buffer->size();
+    call->send = call->recv = buffer->data();
+    for (size_t i = 0; i < chunks; ++i) {
+      ChunkRef chunk;
+      chunk.offset = i * kChunkBytes;
+      chunk.bytes = kChunkBytes;
+      call->chunks.push_back(chunk);
+    }
+    call->remaining = chunks;
+    group_->submit(*call);
+    calls_.push_back(std::move(call));
+  }
+  // The other rank does one more step of its part, rightly.
+  void play(size_t stage) {
+    if (stage >= stages_) return;
+    const uint64_t number = other_->done(0, stage).load();
+    if (stage == 0) other_->note(number, 0) = other_->note(number, 1);
+    other_->done(0, stage).store(number + 1);
+  }
+
+  size_t stages_ = 0;
+  std::unique_ptr<LocalRing> other_;
+  std::unique_ptr<LocalGroup> group_;
+  std::vector<std::unique_ptr<std::vector<uint8_t>>> buffers_;
+  std::vector<std::unique_ptr<Collective>> calls_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 500) return 0;
+  Scene scene;
+  for (Input in(data, size); !in.empty();)
+    if (!scene.move(in)) return 0;
+  return 0;
+}

@@ -1,0 +1,167 @@
+// What the fuzzers of the control plane's state machines share: an input that is read as a sequence of moves, and peers
+// that have passed the handshake and then send what the input says.
+//
+// No time passes: time-outs are hours, and a turn of the loop never sleeps.
+#pragma once
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/control/link/doorman.h"
+#include "src/control/star.h"
+
+namespace bps::fuzz {
+
+inline constexpr uint32_t kTimeoutMs = 3'600'000;
+inline constexpr uint64_t kJob = 77;
+
+inline void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : rest_(data, size) {}
+  bool empty() const { return rest_.empty(); }
+  uint8_t byte() {
+    if (rest_.empty()) return 0;
+    const uint8_t value = rest_.front();
+    rest_ = rest_.subspan(1);
+    return value;
+  }
+  uint32_t number(uint32_t below) { return byte() % below; }
+  // Mostly small, now and then large.
+  uint32_t any() {
+    const uint32_t value = byte();
+    return value < 250 ? value : value * 0x01010101U;
+  }
+  Blob blob() {
+    const size_t wanted = byte(), size = std::min(wanted, rest_.size());
+    const Blob bytes(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(size));
+    rest_ = rest_.subspan(size);
+    return bytes;
+  }
+  std::vector<Blob> blobs() {
+    std::vector<Blob> all(number(6));
+    for (Blob& one : all) one = blob();
+    return all;
+  }
+  // Half of the time the kind and number that come next.
+  RoundPart part(const std::array<uint32_t, kRoundKinds>& due) {
+    RoundPart part;
+    part.kind = static_cast<RoundKind>(number(kRoundKinds));
+    part.number = number(4) > 0 ? due[static_cast<size_t>(part.kind)] : any();
+    part.blobs = blobs();
+    return part;
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+inline Address loopback(uint16_t port = 0) {
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  in.sin_port = htons(port);
+  return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
+}
+// A port that is free, found once and then used by every run.
+inline Address freeAddress() {
+  const UniqueFd fd = std::move(listenOn(loopback())).value();
+  return std::move(localAddress(fd.get())).value();
+}
+
+inline Credentials credentials() {
+  Credentials mine;
+  mine.key.fill(0x5a);
+  mine.timeoutMs = kTimeoutMs;
+  return mine;
+}
+
+// Connections that end in a reset leave no ports behind.
+inline UniqueFd noTrace(UniqueFd fd) {
+  const linger reset{1, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  return fd;
+}
+
+// One turn of a loop that watches and steps `driven`.
+template <class Driven>
+void turn(Driven& driven) {
+  static PollSet set;
+  set.clear();
+  driven.watch(set);
+  set.wakeAt(Deadline::Clock::now());
+  require(set.wait().ok());
+  driven.step(set);
+}
+
+// A peer that has connected to what `step` drives; null if it was not let in.
+template <class Step>
+std::unique_ptr<ControlSocket> enter(const Address& where, Purpose purpose, Step step) {
+  Result<UniqueFd> fd = startConnect(where);
+  if (!fd.ok()) return nullptr;
+  ConnectingHandshake handshake(std::make_unique<ControlSocket>(noTrace(std::move(fd).value())), credentials(), purpose,
+                                0);
+  for (int i = 0; i < 50; ++i) {
+    step();
+    Result<Progress> progress = handshake.step();
+    if (!progress.ok()) return nullptr;
+    if (std::move(progress).value() == Progress::kDone) return handshake.take().socket;
+  }
+  return nullptr;
+}
+
+// The other way round: a peer that listens and is connected to.
+template <class Step>
+std::unique_ptr<ControlSocket> answer(int listener, Purpose purpose, uint64_t job, Step step) {
+  std::optional<AcceptingHandshake> handshake;
+  for (int i = 0; i < 50; ++i) {
+    step();
+    if (!handshake) {
+      std::optional<UniqueFd> fd = std::move(acceptFrom(listener)).value();
+      if (!fd) continue;
+      handshake.emplace(std::make_unique<ControlSocket>(noTrace(std::move(*fd))), credentials(), purpose, job);
+    }
+    Result<Progress> progress = handshake->step();
+    if (!progress.ok()) return nullptr;
+    if (std::move(progress).value() == Progress::kDone) return handshake->take().socket;
+  }
+  return nullptr;
+}
+
+inline void flush(ControlSocket& socket) { [[maybe_unused]] const bool sent = socket.flush().ok(); }
+
+// What a star tells its owner, and that it tells it as it has to.
+class Told : public StarEvents {
+ public:
+  void joined(const Roster& agreed) override {
+    require(!roster && failures == 0);
+    roster = agreed;
+  }
+  void answered(Result<std::vector<Blob>> answer) override {
+    require(roster && (failures == 0 || !answer.ok()));
+    if (answer.ok()) answers.push_back(std::move(answer).value());
+  }
+  void failed(const Status& why) override {
+    require(++failures == 1 && !why.ok());
+    failure = why.message();
+  }
+  void memberLeft(size_t member) override { require(roster && member < roster->members()); }
+  void hubLeft() override { require(roster.has_value()); }
+  void farewell() override { require(++farewells == 1); }
+
+  std::optional<Roster> roster;
+  std::vector<std::vector<Blob>> answers;
+  std::string failure;
+  int failures = 0, farewells = 0;
+};
+
+}  // namespace bps::fuzz
