@@ -68,22 +68,29 @@ HWY_INLINE V combine(D d, V a, V b) {
   else return extreme<kOp>(d, a, b);
 }
 
-template <Way kWay, class D, class V>
-HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
-  if (kWay.shape != Shape::kGeneral || fold.scalars == nullptr) return;
-  hn::TFromD<D> scalar;
-  __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
-  const V s = hn::Set(d, scalar);
-  a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
+HWY_INLINE bool takenAsTheyAre(const Fold& fold) {
+  return fold.scalars == nullptr && fold.divisors == nullptr && fold.divisor == 1;
 }
 
 template <Way kWay, class D, class V>
-HWY_INLINE void divide(D d, const Fold& fold, V& a0, V& a1, V& a2, V& a3) {
+HWY_INLINE void divide(D d, uint64_t divisor, V& a0, V& a1, V& a2, V& a3) {
   if constexpr (kWay.shape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
-    if (fold.divisor == 1) return;
-    const V n = hn::Set(d, static_cast<hn::TFromD<D>>(fold.divisor));
+    if (divisor == 1) return;
+    const V n = hn::Set(d, static_cast<hn::TFromD<D>>(divisor));
     a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
   }
+}
+
+template <Way kWay, class D, class V>
+HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
+  if constexpr (kWay.shape != Shape::kGeneral) return;
+  if (fold.scalars != nullptr) {
+    hn::TFromD<D> scalar;
+    __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
+    const V s = hn::Set(d, scalar);
+    a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
+  }
+  if (fold.divisors != nullptr) divide<kWay>(d, fold.divisors[source], a0, a1, a2, a3);
 }
 
 template <class D, class V>

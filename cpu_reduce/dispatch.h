@@ -21,8 +21,9 @@ struct Fold {
   size_t count = 0;
   const ScalarBits* scalars = nullptr;  // null: none; widened, the bits of accumulators
   uint64_t divisor = 1;
-  bool stream = false;    // write past the cache; dst is then none of the sources
-  size_t cacheBytes = 0;  // of the cache that one core has for itself
+  const uint64_t* divisors = nullptr;  // null: none
+  bool stream = false;                 // write past the cache; dst is then none of the sources
+  size_t cacheBytes = 0;               // of the cache that one core has for itself
 };
 
 using Kernel = void (*)(const Fold& fold);

@@ -83,11 +83,12 @@ void run(const ReduceArgs& args, const ScalarBits* scalars) {
                  .count = args.count,
                  .scalars = scalars,
                  .divisor = args.divisor,
+                 .divisors = args.divisors.empty() ? nullptr : args.divisors.data(),
                  .stream = streams(args),
                  .cacheBytes = cacheBytes()};
   // No CPU divides vectors of integers.
-  const cpu::KernelTable& table =
-      args.divisor != 1 && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
+  const bool divides = args.divisor != 1 || !args.divisors.empty();
+  const cpu::KernelTable& table = divides && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
   cpu::Kernel kernel = table.kernels[static_cast<size_t>(args.type)][static_cast<size_t>(args.op)];
   size_t size = elementBytes(args.type);
   size_t useful = std::max<size_t>(1, args.count * size * args.sources.size() / kLeastPerThread);
@@ -112,6 +113,7 @@ std::string_view foldOpName(FoldOp op) {
 void reduce(const ReduceArgs& args) {
   assert(!args.sources.empty() && args.divisor != 0);
   assert(args.scalars.empty() || args.scalars.size() == args.sources.size());
+  assert(args.divisors.empty() || args.divisors.size() == args.sources.size());
   if (args.scalars.empty()) return run(args, nullptr);
   constexpr size_t kOnStack = 64;
   ScalarBits few[kOnStack];

@@ -4,7 +4,9 @@
 // ...))) folded strictly left to right (((s0 op s1) op s2) ...), where
 //  - float16, bfloat16, float8e4m3 and float8e5m2 are widened to float, folded in float, and rounded once at the end,
 //    to nearest even; float and double fold in their own type without fused multiply-add; integers wrap;
-//  - pre multiplies by that source's scalar where scalars are given (before any rounding; integers wrap);
+//  - pre multiplies by that source's scalar where scalars are given, and divides by that source's divisor where
+//  divisors
+//    are (before any rounding; integers wrap, and truncate towards zero);
 //  - post divides by `divisor` (ncclAvg), before the rounding; integers truncate towards zero.
 // min/max, NaN and special values: see element.h. dst may be the same memory as one of the sources, else none overlaps
 // it. Any alignment. Pure functions of their arguments; any thread.
@@ -49,7 +51,8 @@ struct ReduceArgs {
   DataType type = DataType::kFloat32;
   FoldOp op = FoldOp::kSum;
   std::span<const ScalarBits> scalars = {};  // empty, or one per source
-  uint64_t divisor = 1;                      // 1: none
+  uint64_t divisor = 1;                      // of the folded sources; 1: none
+  std::span<const uint64_t> divisors = {};   // empty, or one per source; 1: none
   int threads = 1;                           // OpenMP threads for large buffers; never a process-wide default
   bool rereadSoon = true;                    // false: dst is large and not read again soon, stream past the cache
 };

@@ -14,9 +14,12 @@ template <class Element>
 void loadBlock(typename Element::Acc* out, const Fold& fold, size_t source, size_t first, size_t n) {
   using Bits = typename Element::Bits;
   for (size_t i = 0; i < n; i++) out[i] = Element::widen(loadBits<Bits>(fold.sources[source], first + i));
-  if (fold.scalars == nullptr) return;
-  typename Element::Acc scalar = loadBits<typename Element::Acc>(&fold.scalars[source], 0);
-  for (size_t i = 0; i < n; i++) out[i] = multiply(out[i], scalar);
+  if (fold.scalars != nullptr) {
+    typename Element::Acc scalar = loadBits<typename Element::Acc>(&fold.scalars[source], 0);
+    for (size_t i = 0; i < n; i++) out[i] = multiply(out[i], scalar);
+  }
+  if (fold.divisors == nullptr || fold.divisors[source] == 1) return;
+  for (size_t i = 0; i < n; i++) out[i] = divide(out[i], fold.divisors[source]);
 }
 
 template <class Element, FoldOp kOp>

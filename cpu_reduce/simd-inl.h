@@ -117,7 +117,7 @@ HWY_INLINE void foldGroup(const Fold& fold, const Place& place, uint8_t* out, V&
     a0 = folded<E, kOp>(a0, b0), a1 = folded<E, kOp>(a1, b1);
     a2 = folded<E, kOp>(a2, b2), a3 = folded<E, kOp>(a3, b3);
   }
-  divide<kWay>(d, fold, a0, a1, a2, a3);
+  divide<kWay>(d, fold.divisor, a0, a1, a2, a3);
   if constexpr (kSettles<E>) E::store(out, kWay.stream, a0, a1, a2, a3, seen);
   else E::store(out, kWay.stream, a0, a1, a2, a3);
 }
@@ -221,7 +221,7 @@ void foldAll(const Fold& fold) {
   }
   const size_t whole = offset + (end - offset) / group * group;
   const bool stream = fold.stream && reinterpret_cast<uintptr_t>(dst + offset) % 64 == 0;
-  const bool plain = kOp == FoldOp::kSum && fold.scalars == nullptr && fold.divisor == 1 && fold.nSources <= kMostPlain;
+  const bool plain = kOp == FoldOp::kSum && takenAsTheyAre(fold) && fold.nSources <= kMostPlain;
   if (!plain) foldShape<E, kOp, Shape::kGeneral>(fold, offset, whole, stream);
   else if (fold.nSources != 2) foldShape<E, kOp, Shape::kPlain>(fold, offset, whole, stream);
   else foldShape<E, kOp, Shape::kPlainTwo>(fold, offset, whole, stream);

@@ -84,8 +84,20 @@ typedef enum {
   bpsNumTypes = 12
 } bpsDataType_t;
 
-/* Floating types narrower than 32 bits are summed in float and rounded once, to nearest even. bpsAvg divides the sum
- * by the number of ranks before that rounding; for integers it truncates towards zero. */
+/* Values are combined in stages. In each one, floating types narrower than 32 bits are combined in float, all others in
+ * their own type, in a fixed order, and the stage's result is rounded to the type once, to nearest even:
+ *  - the machines are one stage, in the order of their lowest rank; a job on one machine has none;
+ *  - the ranks of a machine are one stage, in rank order, where buffers are in host memory and with the strategies
+ *    scatter and rooted; with cpu_assisted the GPUs under each switch are one stage and the switches another, and a
+ *    switch with one GPU is none; along a ring (flat_ring) every rank but the first is one. A rank alone on its machine
+ *    has none. Where NCCL combines the GPUs of a machine (BPS_NCCL_LOCAL), its result is one stage for two GPUs; for
+ *    more (BPS_NCCL_LOCAL=any) NCCL rounds at every step.
+ * So bpsSum and bpsProd can overflow a narrow type in a stage, where the whole would not. bpsAvg of floats does not: it
+ * divides by the number of ranks in the first stage, before that is rounded: the stage's sum, or, where a stage adds a
+ * rank's own value to results of other stages, that value.
+ * (Before it is divided the sum is a float, which bfloat16 values overflow that add up to more than 3.4e38, as float32
+ * ones do.)
+ * bpsAvg of integers divides the sum of all, which wraps, at the end, and truncates towards zero, as NCCL. */
 typedef enum {
   bpsSum = 0,
   bpsProd = 1,
@@ -242,7 +254,8 @@ BPS_API bpsResult_t bpsGroupEnd(void);
 /* An operation that multiplies this rank's contribution by *scalar (of `datatype`) before summing. The scalar is read
  * now (bpsScalarHostImmediate) or when a call starts (bpsScalarDevice; memory that stays valid until then, of the host
  * or, for calls on CUDA streams, of a device). Each rank may have its own. Integer products wrap; narrow floating
- * products are formed in float, unrounded. The op is valid with this communicator and type only. */
+ * products are formed in float, in the rank's first stage (see bpsRedOp_t), and not rounded before that is. The op is
+ * valid with this communicator and type only. */
 BPS_API bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t datatype,
                                             bpsScalarResidence_t residence, bpsComm_t comm);
 /* Frees op; calls already issued with it are not affected. */

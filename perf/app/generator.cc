@@ -105,13 +105,14 @@ void Generator::chooseLimits() {
   levels_ = facts.levels;
   if (op_ == bpsNumOps) scale_ = 2;
   if (op_ != bpsAvg) return;
+  // From one rank per index: floats are divided before the first of several roundings, and what is added to a quotient
+  // that has been rounded must not round again; of integers no input is to be the average.
+  contributors_ = weights_ = 1;
   if (isFloat(type_)) {
     if (facts.bytes == 1) scale_ = 16;  // so that a thousandth of it is still a normal number
     return;
   }
-  // Integers truncate: the sum is a multiple of the ranks, so that what is missing shows, from one rank per index, so
-  // that no input is the average.
-  contributors_ = weights_ = 1;
+  // They truncate: the sum is a multiple of the ranks, so that what is missing shows.
   scale_ = facts.bytes == 1 ? std::min(ranks_, 127) : ranks_;
   if (facts.bytes == 1) levels_ = std::min(levels_, static_cast<size_t>(127 / scale_));
 }

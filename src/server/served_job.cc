@@ -59,6 +59,7 @@ Status ServedJob::build(Rail& rail) {
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
   spec.ranks = spec_.roster.ranks.size();
+  for (const Machine& machine : spec_.roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = env_.reduceThreads;
   spec.patience = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
   spec.nameOf = [this](size_t machine) { return spec_.roster.endpointName(machine); };

@@ -40,6 +40,19 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
   return {};
 }
 
+void RoundSum::divide(const std::vector<Contribution>& round, ReduceArgs& args) {
+  if (args.type < DataType::kFloat16) {
+    if (of_ == Of::kAllRanks) args.divisor = ranks_;
+    return;
+  }
+  const auto sums = std::count_if(round.begin(), round.end(), [](const Contribution& c) { return c.summed; });
+  if (sums == 0) args.divisor = ranks_;
+  if (sums == 0 || sums == std::ssize(round)) return;
+  divisors_.clear();
+  for (const Contribution& c : round) divisors_.push_back(c.summed ? 1 : ranks_);
+  args.divisors = divisors_;
+}
+
 void RoundSum::run(const std::vector<Contribution>& round, void* target) {
   const Contribution& first = round.front();
   const auto type = static_cast<DataType>(first.call.type);
@@ -58,7 +71,7 @@ void RoundSum::run(const std::vector<Contribution>& round, void* target) {
   args.type = type;
   args.op = op == CallOp::kAvg || op == CallOp::kPreMulSum ? FoldOp::kSum : static_cast<FoldOp>(op);
   args.scalars = scalars_;
-  args.divisor = op == CallOp::kAvg ? divisor_ : 1;
+  if (op == CallOp::kAvg) divide(round, args);
   args.threads = threads_;
   if (args.count > 0) reduce(args);
 }

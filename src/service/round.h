@@ -17,6 +17,7 @@ struct Contribution {
   const void* data = nullptr;
   size_t bytes = 0;
   bool direct = false;  // see DataHeader
+  bool summed = false;  // over several ranks: scalars are in it, and the division of an average of floats
 };
 
 // One, in the given type, as a pre-multiply scalar that changes nothing.
@@ -25,18 +26,27 @@ ScalarBits oneOf(DataType type);
 // kInvalidUsage naming both sides when two machines ask for different calls. kInternal when they cut them differently.
 Status checkRound(const std::vector<Contribution>& round, const std::function<std::string(size_t)>& nameOf);
 
-// The sum of a checked round: how `op` is carried out, with `divisor` for an average. The vectors that it needs are
-// kept from round to round.
+// The sum of a checked round: how `op` is carried out, with one rounding. The vectors that it needs are kept from round
+// to round.
+//
+// An average of floats is divided by the number of ranks where the ranks' own contributions are added, before they are
+// rounded for the first time, so that no partial sum overflows the type: their sum is, where nothing else is added to
+// it, else each of them. Sums of sums are plain. An average of integers is divided once, when all ranks are in it.
 class RoundSum {
  public:
-  RoundSum(uint64_t divisor, int threads) : divisor_(divisor), threads_(threads) {}
+  enum class Of { kSomeRanks, kAllRanks };
+  RoundSum(uint64_t ranks, Of of, int threads) : ranks_(ranks), of_(of), threads_(threads) {}
   void run(const std::vector<Contribution>& round, void* target);
 
  private:
-  uint64_t divisor_;
+  void divide(const std::vector<Contribution>& round, ReduceArgs& args);
+
+  uint64_t ranks_;
+  Of of_;
   int threads_;
   std::vector<const void*> sources_;
   std::vector<ScalarBits> scalars_;
+  std::vector<uint64_t> divisors_;
 };
 
 }  // namespace bps

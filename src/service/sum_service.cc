@@ -20,6 +20,7 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
   if (s.order.empty())
     for (size_t m = 0; m < s.machines; ++m) s.order.push_back(m);
   service->results_ = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
+  s.summed.resize(s.machines);
   service->inbound_.resize(s.machines);
   service->answers_.resize(s.machines);
   for (size_t m = 0; m < s.machines; ++m) {
@@ -78,7 +79,10 @@ Result<bool> SumService::stepRound() {
   if (!comparable()) return false;
   const bool offered = !spec_.local || !local_.empty();
   if (offered && !nextIsDirect() && !resultSlotFree()) return false;
-  for (size_t m = 0; m < spec_.machines; ++m) round_[m] = contribution(m);
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    round_[m] = contribution(m);
+    round_[m].summed = spec_.summed[m];
+  }
   BPS_TRY(checkRound(round_, spec_.nameOf));
   if (offered) BPS_TRY(sumRound());
   return offered;

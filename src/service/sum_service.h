@@ -45,7 +45,8 @@ struct ServiceSpec {
   std::vector<size_t> order;    // of the machines, in which they are answered (plan/turns.h); empty: 0, 1, 2...
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  uint64_t ranks = 0;  // divisor of an average
+  uint64_t ranks = 0;        // of all machines
+  std::vector<bool> summed;  // per machine: it brings the sum of several ranks
   int reduceThreads = 1;
   std::chrono::milliseconds patience{10000};          // a round waits this long before the log says for whom
   std::function<std::string(size_t machine)> nameOf;  // for messages
@@ -92,7 +93,9 @@ class SumService {
 
  private:
   explicit SumService(ServiceSpec spec)
-      : spec_(std::move(spec)), round_(spec_.machines), sum_(spec_.ranks, spec_.reduceThreads) {}
+      : spec_(std::move(spec)),
+        round_(spec_.machines),
+        sum_(spec_.ranks, RoundSum::Of::kAllRanks, spec_.reduceThreads) {}
   bool contributed(size_t machine) const;
   bool heardOf(size_t machine) const;
   bool comparable() const;

@@ -25,6 +25,7 @@ struct Case {
   size_t count = 0;
   bool inPlace = false;
   size_t misalign = 0;  // bytes
+  bool large = false;   // see makeLargeInput
 };
 
 // A case with every rank's input and the one right result.
@@ -38,7 +39,7 @@ struct Prepared {
 Prepared prepare(const Shape& shape, const Case& c, uint64_t seed) {
   Prepared p{c, {}, {}, {}};
   for (size_t rank = 0; rank < shape.ranks; ++rank) {
-    p.inputs.push_back(makeInput(c.type, c.count, rank, seed));
+    p.inputs.push_back((c.large ? makeLargeInput : makeInput)(c.type, c.count, rank, seed));
     p.scalars.push_back(makeScalar(c.type, rank));
   }
   p.want = expected({c.type, c.op, c.count, shape.ranks, shape.perMachine}, p.inputs, p.scalars);
@@ -93,6 +94,22 @@ TEST_P(AllReduce, EveryTypeAndOperation) {
       cases.push_back({static_cast<DataType>(type), static_cast<CallOp>(op), 1031, (type + op) % 2 == 0, 0});
   EXPECT_EQ(run(cases), "");
   EXPECT_EQ(run(cases, direct), "");
+}
+
+// An average is divided, and its products are made, before the first rounding, on whatever way a call goes.
+TEST_P(AllReduce, AveragesWhoseSumsOverflow) {
+  std::vector<Case> cases;
+  Job split;
+  split.env.partitionBytes.value = 8192;
+  split.env.directBytes.value = 64;
+  split.env.eagerBytes.value = 1024;
+  for (int type = 0; type < kDataTypes; ++type)
+    for (const size_t bytes : {8UL, 512UL, 40008UL}) {
+      const size_t count = bytes / elementBytes(static_cast<DataType>(type));
+      for (const CallOp op : {CallOp::kAvg, CallOp::kPreMulSum})
+        cases.push_back({static_cast<DataType>(type), op, count, type % 2 == 0, 0, true});
+    }
+  EXPECT_EQ(run(cases, split), "");
 }
 
 TEST_P(AllReduce, SizesAroundEveryBoundary) {

@@ -74,6 +74,11 @@ struct Case {
   DataType type = DataType::kFloat32;
   CallOp op = CallOp::kSum;
   size_t count = 0;
+  bool large = false;  // see makeLargeInput
+
+  Bytes input(size_t rank, uint64_t seed) const {
+    return (large ? makeLargeInput : makeInput)(type, count, rank, seed);
+  }
 };
 
 bool exactInAnyOrder(const Case& c) {
@@ -100,11 +105,15 @@ std::vector<Case> casesFor(const Shape& shape, bool ring) {
       Case c;
       do {
         const int pair = turn++ * 29 % kPairs;  // 29: neighbours differ in both
-        c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count};
+        c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count, false};
       } while (ring && !exactInAnyOrder(c));
       cases.push_back(c);
     }
-  cases.push_back({ring ? DataType::kInt32 : DataType::kFloat32, CallOp::kSum, 300007 + shape.ranks()});
+  cases.push_back({ring ? DataType::kInt32 : DataType::kFloat32, CallOp::kSum, 300007 + shape.ranks(), false});
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2,
+                              DataType::kFloat32, DataType::kInt8})
+    for (const size_t count : {9UL, 7001UL})
+      if (const Case c{type, CallOp::kAvg, count, true}; !ring || exactInAnyOrder(c)) cases.push_back(c);
   return cases;
 }
 
@@ -151,7 +160,7 @@ TEST_P(LocalStrategy, RightToTheBit) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& c = cases[i];
     for (size_t rank = 0; rank < shape.ranks(); ++rank) {
-      inputs[i].push_back(makeInput(c.type, c.count, rank, i));
+      inputs[i].push_back(c.input(rank, i));
       scalars[rank] = makeScalar(c.type, rank);
     }
     wants.push_back(expectedOf({c.type, c.op, c.count, shape.ranks(), 0}, order, inputs[i], scalars));
@@ -281,30 +290,37 @@ TEST(LocalRingOrder, BeginsAfterTheOwnerAndRoundsAtEveryRank) {
   job.env.strategy = shape.strategy;
   const LocalPlan plan = planOf(shape, 8);
   constexpr size_t kCount = 808;
-  for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
-    const size_t unit = elementBytes(type);
-    std::vector<Bytes> inputs;
-    for (size_t rank = 0; rank < 8; ++rank) inputs.push_back(makeInput(type, kCount, rank, 3));
-    Bytes want(kCount * unit);
-    for (size_t p = 0; p < 8; ++p) {
-      const size_t begin = kCount / 8 * p * unit, end = kCount / 8 * (p + 1) * unit;
-      const size_t owner = plan.duties[p].rank;
-      const size_t at = static_cast<size_t>(std::find(plan.ring.begin(), plan.ring.end(), owner) - plan.ring.begin());
-      Bytes sum = inputs[plan.ring[(at + 1) % 8]];
-      for (size_t i = 2; i <= 8; ++i)
-        sum = expectedOf({type, CallOp::kSum, kCount, 2, 0}, {0, {{0, {}}, {1, {}}}},
-                         {sum, inputs[plan.ring[(at + i) % 8]]}, {0, 0});
-      std::copy(sum.begin() + static_cast<std::ptrdiff_t>(begin), sum.begin() + static_cast<std::ptrdiff_t>(end),
-                want.begin() + static_cast<std::ptrdiff_t>(begin));
+  for (const DataType type : {DataType::kFloat16, DataType::kFloat8e4m3, DataType::kFloat32})
+    for (const CallOp op : {CallOp::kSum, CallOp::kAvg, CallOp::kPreMulSum}) {
+      const Case c{type, op, kCount, op == CallOp::kAvg};
+      const size_t unit = elementBytes(type);
+      std::vector<Bytes> inputs;
+      std::vector<ScalarBits> scalars;
+      for (size_t rank = 0; rank < 8; ++rank) {
+        inputs.push_back(c.input(rank, 3));
+        scalars.push_back(makeScalar(type, rank));
+      }
+      Bytes want(kCount * unit);
+      for (size_t p = 0; p < 8; ++p) {
+        const auto begin = static_cast<std::ptrdiff_t>(kCount / 8 * p * unit);
+        const auto end = static_cast<std::ptrdiff_t>(kCount / 8 * (p + 1) * unit);
+        const size_t owner = plan.duties[p].rank;
+        const size_t at = static_cast<size_t>(std::find(plan.ring.begin(), plan.ring.end(), owner) - plan.ring.begin());
+        const auto after = [&](size_t i) { return plan.ring[(at + i) % 8]; };
+        Bytes sum = inputs[after(1)];
+        for (size_t i = 2; i <= 8; ++i)
+          sum = addUp({type, op, kCount, 8, 0},
+                      {{&sum, i == 2, scalars[after(1)]}, {&inputs[after(i)], true, scalars[after(i)]}}, i == 8);
+        std::copy(sum.begin() + begin, sum.begin() + end, want.begin() + begin);
+      }
+      EXPECT_EQ(failures(runRanks(job,
+                                  [&](Communicator& comm) -> Status {
+                                    Bytes result;
+                                    BPS_TRY(callOnce(comm, c, inputs[comm.rank()], scalars[comm.rank()], result));
+                                    return result == want ? Status() : Status(Code::kInternal, "another order");
+                                  })),
+                "");
     }
-    EXPECT_EQ(failures(runRanks(job,
-                                [&](Communicator& comm) -> Status {
-                                  Bytes result;
-                                  BPS_TRY(callOnce(comm, {type, CallOp::kSum, kCount}, inputs[comm.rank()], 0, result));
-                                  return result == want ? Status() : Status(Code::kInternal, "another order");
-                                })),
-              "");
-  }
 }
 
 TEST(LocalTopology, ABadStrategyIsNamedToAllRanks) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/service/round.h"
+#include "cpu_reduce/element.h"
 
 namespace bps::test {
 namespace {
@@ -43,6 +43,56 @@ uint64_t valueBits(DataType type, uint64_t random) {
   }
 }
 
+// Of which two overflow, in float or only where their sum is rounded to the type.
+const std::vector<uint64_t>& largeValues(DataType type) {
+  static const std::vector<uint64_t> half = {0x7bff, 0x78e2, 0x7900, 0x7a53}, bfloat = {0x7e7f, 0x7eff, 0x7eff, 0x7eff},
+                                     e4m3 = {0x7e, 0x78, 0x79, 0x7c}, e5m2 = {0x7b, 0x78, 0x79, 0x7a},
+                                     single = {0x7f7fffff, 0x7effffff, 0x7e7fffff},
+                                     twofold = {0x7fefffffffffffff, 0x7fdfffffffffffff}, integer = {~0ULL, 1ULL << 63};
+  switch (type) {
+    case DataType::kFloat16:
+      return half;
+    case DataType::kBfloat16:
+      return bfloat;
+    case DataType::kFloat8e4m3:
+      return e4m3;
+    case DataType::kFloat8e5m2:
+      return e5m2;
+    case DataType::kFloat32:
+      return single;
+    case DataType::kFloat64:
+      return twofold;
+    default:
+      return integer;
+  }
+}
+
+// NaN, infinity (float8e4m3: its largest value), zero, the least denormal, one.
+const std::vector<uint64_t>& specialValues(DataType type) {
+  static const std::vector<uint64_t> half = {0x7e01, 0x7c00, 0xfc00, 0, 1, 0x3c00},
+                                     bfloat = {0x7fc1, 0x7f80, 0xff80, 0, 1, 0x3f80},
+                                     e4m3 = {0x7f, 0x7e, 0xfe, 0, 1, 0x38}, e5m2 = {0x7e, 0x7c, 0xfc, 0, 1, 0x3c},
+                                     single = {0x7fc00001, 0x7f800000, 0xff800000, 0, 1, 0x3f800000},
+                                     twofold = {0x7ff8000000000001, 0x7ff0000000000000, 0, 1, 0x3ff0000000000000},
+                                     integer = {0, 1, 2, 3};
+  switch (type) {
+    case DataType::kFloat16:
+      return half;
+    case DataType::kBfloat16:
+      return bfloat;
+    case DataType::kFloat8e4m3:
+      return e4m3;
+    case DataType::kFloat8e5m2:
+      return e5m2;
+    case DataType::kFloat32:
+      return single;
+    case DataType::kFloat64:
+      return twofold;
+    default:
+      return integer;
+  }
+}
+
 }  // namespace
 
 Bytes makeInput(DataType type, size_t count, uint64_t rank, uint64_t seed) {
@@ -50,6 +100,19 @@ Bytes makeInput(DataType type, size_t count, uint64_t rank, uint64_t seed) {
   Bytes bytes(count * size);
   for (size_t i = 0; i < count; ++i) {
     const uint64_t bits = valueBits(type, mix(mix(seed * 1000 + rank) + i));
+    std::memcpy(&bytes[i * size], &bits, size);
+  }
+  return bytes;
+}
+
+Bytes makeLargeInput(DataType type, size_t count, uint64_t rank, uint64_t seed) {
+  const size_t size = elementBytes(type);
+  Bytes bytes = makeInput(type, count, rank, seed);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t random = mix(mix(seed * 1000 + rank) + i), place = mix(seed + i);
+    const std::vector<uint64_t>& values = place % 8 == 0 ? specialValues(type) : largeValues(type);
+    uint64_t bits = values[random % values.size()];
+    if (place % 8 > 4) bits |= uint64_t{1} << (8 * size - 1);  // of one sign on all ranks
     std::memcpy(&bytes[i * size], &bits, size);
   }
   return bytes;
@@ -64,26 +127,69 @@ ScalarBits makeScalar(DataType type, uint64_t rank) {
 
 namespace {
 
-// A sum, or the contribution of a rank that has nobody beside it: such a one is only scaled where it is added.
-struct Addend {
-  const Bytes* bytes;
-  bool raw;
-  ScalarBits scalar;
-};
+template <class Acc>
+Acc combined(CallOp op, Acc a, Acc b) {
+  if (op == CallOp::kProd) return cpu::combine<FoldOp::kProd>(a, b);
+  if (op == CallOp::kMax) return cpu::combine<FoldOp::kMax>(a, b);
+  if (op == CallOp::kMin) return cpu::combine<FoldOp::kMin>(a, b);
+  return cpu::add(a, b);
+}
 
-Bytes addUp(const Expectation& what, const std::vector<Addend>& addends, uint64_t divisor) {
-  std::vector<Contribution> round;
-  for (const Addend& each : addends)
-    round.push_back({{0, what.count, static_cast<uint8_t>(what.type), static_cast<uint8_t>(what.op),
-                      what.op == CallOp::kPreMulSum && each.raw, each.scalar},
-                     each.bytes->data(),
-                     each.bytes->size()});
-  Bytes sum(addends.front().bytes->size());
-  RoundSum(divisor, 1).run(round, sum.data());
-  return sum;
+template <class Element>
+Bytes addUpAs(const Expectation& what, const std::vector<Addend>& addends, bool all) {
+  using Acc = typename Element::Acc;
+  using Bits = typename Element::Bits;
+  constexpr bool kFloat = cpu::kIsFloat<Acc>;
+  const bool average = what.op == CallOp::kAvg;
+  const auto sums = std::count_if(addends.begin(), addends.end(), [](const Addend& a) { return !a.raw; });
+  const bool divideEach = average && kFloat && sums > 0;
+  const bool divideSum = average && (kFloat ? sums == 0 : all);
+  Bytes out(addends.front().bytes->size());
+  for (size_t i = 0; i < out.size() / sizeof(Bits); ++i) {
+    Acc acc{};
+    for (size_t a = 0; a < addends.size(); ++a) {
+      Acc value = Element::widen(cpu::loadBits<Bits>(addends[a].bytes->data(), i));
+      const auto scalar = static_cast<Bits>(addends[a].scalar);
+      if (addends[a].raw && what.op == CallOp::kPreMulSum) value = cpu::multiply(value, Element::widen(scalar));
+      if (addends[a].raw && divideEach) value = cpu::divide(value, what.ranks);
+      acc = a == 0 ? value : combined(what.op, acc, value);
+    }
+    if (divideSum) acc = cpu::divide(acc, what.ranks);
+    cpu::storeBits(out.data(), i, Element::round(acc));
+  }
+  return out;
 }
 
 }  // namespace
+
+Bytes addUp(const Expectation& what, const std::vector<Addend>& addends, bool all) {
+  switch (what.type) {
+    case DataType::kInt8:
+      return addUpAs<cpu::Integer<int8_t>>(what, addends, all);
+    case DataType::kUint8:
+      return addUpAs<cpu::Integer<uint8_t>>(what, addends, all);
+    case DataType::kInt32:
+      return addUpAs<cpu::Integer<int32_t>>(what, addends, all);
+    case DataType::kUint32:
+      return addUpAs<cpu::Integer<uint32_t>>(what, addends, all);
+    case DataType::kInt64:
+      return addUpAs<cpu::Integer<int64_t>>(what, addends, all);
+    case DataType::kUint64:
+      return addUpAs<cpu::Integer<uint64_t>>(what, addends, all);
+    case DataType::kFloat16:
+      return addUpAs<cpu::Float16>(what, addends, all);
+    case DataType::kFloat32:
+      return addUpAs<cpu::Float32>(what, addends, all);
+    case DataType::kFloat64:
+      return addUpAs<cpu::Float64>(what, addends, all);
+    case DataType::kBfloat16:
+      return addUpAs<cpu::Bfloat16>(what, addends, all);
+    case DataType::kFloat8e4m3:
+      return addUpAs<cpu::Float8e4m3>(what, addends, all);
+    default:
+      return addUpAs<cpu::Float8e5m2>(what, addends, all);
+  }
+}
 
 Bytes expectedOf(const Expectation& what, const Ranks& order, const std::vector<Bytes>& inputs,
                  const std::vector<ScalarBits>& scalars) {
@@ -92,22 +198,23 @@ Bytes expectedOf(const Expectation& what, const Ranks& order, const std::vector<
     const std::vector<Bytes>& inputs;
     const std::vector<ScalarBits>& scalars;
 
-    Bytes operator()(const Ranks& ranks, uint64_t divisor) const {
+    Bytes operator()(const Ranks& ranks, bool all) const {
       std::vector<Bytes> sums(ranks.parts.size());
       std::vector<Addend> addends;
       for (size_t i = 0; i < ranks.parts.size(); ++i) {
         const Ranks* part = &ranks.parts[i];
         while (part->parts.size() == 1) part = &part->parts.front();
         const bool raw = part->parts.empty();
-        if (!raw) sums[i] = (*this)(*part, 1);
+        if (!raw) sums[i] = (*this)(*part, false);
         addends.push_back({raw ? &inputs[part->rank] : &sums[i], raw, raw ? scalars[part->rank] : 0});
       }
-      return addUp(what, addends, divisor);
+      return addUp(what, addends, all);
     }
   };
+  if (what.ranks == 1 && what.op != CallOp::kPreMulSum) return inputs.front();  // nothing is added
   const Ranks* all = &order;
   while (all->parts.size() == 1 && !all->parts.front().parts.empty()) all = &all->parts.front();
-  return Fold{what, inputs, scalars}(*all, what.ranks);
+  return Fold{what, inputs, scalars}(*all, true);
 }
 
 Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars) {

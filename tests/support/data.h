@@ -22,8 +22,12 @@ using Bytes = std::vector<uint8_t>;
 Bytes makeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
 ScalarBits makeScalar(DataType type, uint64_t rank);
 
-// The sum that bps promises: within each machine in rank order with one rounding, then machines in order with one
-// rounding; straight from the contract, through the scalar reference kernels.
+// The same with values near the type's largest, of one sign on all ranks, whose sums overflow and whose averages do
+// not; some elements with NaNs, infinities and zeros.
+Bytes makeLargeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
+
+// What bps promises: within each machine in rank order with one rounding, then machines in order with one rounding; an
+// average of floats is divided before the first rounding. Straight from that, element by element.
 struct Expectation {
   DataType type;
   CallOp op;
@@ -32,6 +36,15 @@ struct Expectation {
   size_t ranksPerMachine;
 };
 Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars);
+
+// What is added in one pass: a rank's own contribution, or a sum of several, with its scalars and the division in it.
+struct Addend {
+  const Bytes* bytes = nullptr;
+  bool raw = true;
+  ScalarBits scalar = 0;
+};
+// all: the contributions of all ranks are in it now.
+Bytes addUp(const Expectation& what, const std::vector<Addend>& addends, bool all);
 
 // Who is added up with whom: a rank, or parts that are each rounded once.
 struct Ranks {

@@ -15,7 +15,8 @@
 // Order of summation. cpu_assisted: the ranks of a group in rank order, one rounding; the groups in order, one
 // rounding; groups of one rank each therefore in rank order with one rounding. scatter, rooted: all ranks in rank
 // order, one rounding. Along a ring (flat_ring, and the two where NVLinks form nothing but a ring): from the rank after
-// the part's owner on, in the ring's order, to the owner; a rounding at every rank but the first.
+// the part's owner on, in the ring's order, to the owner; a rounding at every rank but the first. An average is divided
+// before the first of these roundings (src/service/round.h).
 #pragma once
 #include <cstdint>
 #include <vector>

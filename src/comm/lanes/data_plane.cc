@@ -96,6 +96,7 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
   spec.ranks = roster.ranks.size();
+  for (const Machine& machine : roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = args.env.reduceThreads;
   spec.patience = std::chrono::milliseconds(roster.settings.timeoutMs);
   spec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };

@@ -27,7 +27,7 @@ class SoloLane final : public Lane {
   bool idle() const override { return waiting_.empty(); }
 
  private:
-  RoundSum sum_{1, 1};
+  RoundSum sum_{1, RoundSum::Of::kAllRanks, 1};
 };
 
 }  // namespace bps

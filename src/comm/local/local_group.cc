@@ -29,9 +29,9 @@ LocalGroup::LocalGroup(LocalGroupSpec spec, std::unique_ptr<const MachinePlan> p
       book_(program_, traffic_.meter(), localRank_),
       walks_(program_.stages()),
       did_(program_.stages()),
-      partSum_(1, spec_.reduceThreads),
-      // Over a network the average is divided once, by the owner.
-      machineSum_(networked() ? 1 : spec_.roster->ranks.size(), spec_.reduceThreads) {}
+      partSum_(spec_.roster->ranks.size(), RoundSum::Of::kSomeRanks, spec_.reduceThreads),
+      machineSum_(spec_.roster->ranks.size(), networked() ? RoundSum::Of::kSomeRanks : RoundSum::Of::kAllRanks,
+                  spec_.reduceThreads) {}
 
 void LocalGroup::setRails(const Rails& rails) {
   rails_ = rails;
@@ -194,9 +194,10 @@ void LocalGroup::run(const Piece& piece, const ChunkView& own, uint64_t number) 
   round_.clear();
   for (const Source& source : piece.sources) {
     CallInfo info = own.call;
-    if (source.contributor == Source::kAddedUp) info.hasScalar = false;  // the scalars are in it already
+    const bool summed = source.contributor == Source::kAddedUp;
+    if (summed) info.hasScalar = false;  // the scalars are in it already
     else info.scalar = ring_.note(number, static_cast<uint32_t>(source.contributor)).call.scalar;
-    round_.push_back({info, locate(source, own.source, number) + at, bytes});
+    round_.push_back({info, locate(source, own.source, number) + at, bytes, false, summed});
   }
   (piece.completes ? machineSum_ : partSum_).run(round_, target);
 }

@@ -141,6 +141,10 @@ TEST_P(Kernels, AnyNumberOfSourcesWithScalarsAndDivisor) {
     checkOps({.sources = sources, .count = count, .divisor = divisor});
     checkOps({.sources = sources, .count = count, .scalars = scalars});
     checkOps({.sources = sources, .count = count, .scalars = scalars, .divisor = divisor});
+    std::vector<uint64_t> divisors(nSources, 1);
+    for (size_t i = 0; i < nSources; i += 1 + i % 2) divisors[i] = divisor;
+    checkOps({.sources = sources, .count = count, .divisors = divisors});
+    checkOps({.sources = sources, .count = count, .scalars = scalars, .divisors = divisors});
     if (HasFatalFailure()) return;
   }
 }
