@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMostText = 4096;
 constexpr double kMostCount = 1024, kMostRate = 1e5, kMostCores = 1024;
+constexpr uint32_t kNoSuchDomain = 0xffff0000;  // Linux counts domains from 0, those of VMD from 0x10000
 constexpr double kDefaultPcie = 13.1, kDefaultNicGbps = 100;
 
 struct Settings {
@@ -165,10 +166,12 @@ class Reader {
     return {};
   }
 
-  // A bus id of its own for every function, as a dump has to name them.
+  // A bus id of its own for every function, as a dump has to name them, in PCI domains that no machine has: a device of
+  // this machine is never taken for one that was made up.
   Pcie pcie() {
     const unsigned n = functions_++;
-    return {.busId = fmt::format("{:04x}:{:02x}:00.0", n >> 8, n & 0xff), .measured = settings_.pci * kGiga};
+    return {.busId = fmt::format("{:08x}:{:02x}:00.0", kNoSuchDomain + (n >> 8), n & 0xff),
+            .measured = settings_.pci * kGiga};
   }
   Result<NodeId> add(Node node) {
     auto added = draft_.add(std::move(node));

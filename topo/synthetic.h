@@ -14,6 +14,7 @@
 // The two machines of the BytePS paper:  cpu[sw[gpu*4] nic] cpu[sw[gpu*4]] pci=13.125 peer=10
 //                                        cpu[sw[gpu*2 nic] sw[gpu*2]] cpu[sw[gpu*2]*2] nvlink=150
 // GB/s are 10^9 bytes a second each way. NICs are named nic0, nic1, ... and have 100 Gbit/s unless they say otherwise.
+// Bus ids (ffff0000:00:00.0 ...) are those of no real device.
 #pragma once
 #include <string_view>
 

@@ -2,10 +2,13 @@
 // device memory and streams are real queues: the same bits as on the host, order within streams, a caller that is never
 // held up.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <array>
 #include <barrier>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -233,22 +236,47 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 0","CPU 0","CPU 1"])");
 }
 
+// A machine with GPUs at these buses, each below a CPU of its own.
+class MachineFile {
+ public:
+  explicit MachineFile(const std::vector<std::string>& buses)
+      : path_(testing::TempDir() + "/bps-cuda-machine-" + std::to_string(::getpid()) + ".xml") {
+    std::ofstream file(path_);
+    file << R"(<system version="1">)";
+    for (size_t cpu = 0; cpu < buses.size(); ++cpu)
+      file << R"(<cpu numaid=")" << cpu << R"("><pci busid=")" << buses[cpu] << R"(" class="0x030200"><gpu dev=")"
+           << cpu << R"(" sm="80"/></pci></cpu>)";
+    file << "</system>";
+  }
+  ~MachineFile() { std::filesystem::remove(path_); }
+  MachineFile(const MachineFile&) = delete;
+  MachineFile& operator=(const MachineFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+// The double's device 0 is at 0000:01.
 TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {
   const Inputs inputs(DataType::kInt32, 1000, 1);
-  Env env = cudaEnv();
-  env.topoFile = "cpu[gpu*3]";  // 0000:00 to 0000:02; the double's device 0 is at 0000:01
-  std::string described;
-  EXPECT_EQ(onRanks(
-                1,
-                [&](Communicator& comm) -> Status {
-                  const AppStream stream;
-                  BPS_TRY(callAndCheck(comm, stream, inputs, {}));
-                  described = comm.describeTraffic();
-                  return {};
-                },
-                0, env),
-            "");
-  EXPECT_EQ(gpuLinksOf(described), (GpuLinks{{"GPU 1", {{"staging up", 4000}, {"staging down", 4000}}}}));
+  const MachineFile file({"0000:00:00.0", "0000:01:00.0", "0000:02:00.0"});
+  const auto linksIn = [&](const std::string& machine) {
+    Env env = cudaEnv();
+    env.topoFile = machine;
+    std::string described;
+    const auto body = [&](Communicator& comm) -> Status {
+      const AppStream stream;
+      BPS_TRY(callAndCheck(comm, stream, inputs, {}));
+      described = comm.describeTraffic();
+      return {};
+    };
+    EXPECT_EQ(onRanks(1, body, 0, env), "");
+    return gpuLinksOf(described);
+  };
+  EXPECT_EQ(linksIn(file.path()), (GpuLinks{{"GPU 1", {{"staging up", 4000}, {"staging down", 4000}}}}));
+  // One that is made up is nowhere: ranks stand for its GPUs in order.
+  EXPECT_EQ(linksIn("cpu[gpu*3]"), (GpuLinks{{"GPU 0", {{"staging up", 4000}, {"staging down", 4000}}}}));
 }
 
 TEST(Cuda, RanksOfAMachineTellWhichDeviceTheyHave) {
@@ -258,8 +286,9 @@ TEST(Cuda, RanksOfAMachineTellWhichDeviceTheyHave) {
     return {};
   };
   // The double's devices 0 and 1 are at 0000:01 and 0000:02.
-  EXPECT_EQ(onDevices({0, 1}, body, "cpu[gpu*2] cpu[gpu*2]"), "");
-  EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 1"])");
+  const MachineFile file({"0000:02:00.0", "0000:01:00.0"});
+  EXPECT_EQ(onDevices({0, 1}, body, file.path()), "");
+  EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 1","CPU 0"])");
 }
 
 // What a program does: kernels before and after, on one stream, without a wait in between.

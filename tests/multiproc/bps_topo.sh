@@ -45,7 +45,9 @@ fi
 
 # With devices their copies are measured, and the planner reads the file.
 double=$(realpath "$BUILD")/tests/fake_cuda
-env LD_LIBRARY_PATH="$double" FAKE_CUDA_DEVICES=2 "$topo" probe --topo 'cpu[nic gpu] cpu[gpu] cores=1' --out "$WORK/probed.xml" \
+gpu_at() { echo "<cpu numaid=\"$1\" affinity=\"1\"><pci busid=\"0000:0$2:00.0\" class=\"0x030200\"><gpu dev=\"$1\" sm=\"80\"/></pci></cpu>"; }
+echo "<system version=\"1\">$(gpu_at 0 1)$(gpu_at 1 2)</system>" > "$WORK/gpus.xml"
+env LD_LIBRARY_PATH="$double" FAKE_CUDA_DEVICES=2 "$topo" probe --topo "$WORK/gpus.xml" --out "$WORK/probed.xml" \
   > "$WORK/probe" 2>&1 || fail "probe with devices: $(cat "$WORK/probe")"
 for line in 'host to device 0' 'device 1 to host' 'device 1 to device 0'; do
   grep -qE "^$line +[0-9.]+ GB/s" "$WORK/probe" || fail "$line is not measured: $(cat "$WORK/probe")"

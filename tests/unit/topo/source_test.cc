@@ -2,10 +2,9 @@
 #include "topo/source.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "src/base/env.h"
 #include "tests/unit/topo/machines.h"
@@ -142,15 +141,29 @@ TEST(TopologyDetection, SysfsGivesSpeedsAndLeavesOutWhatHasNoLink) {
   EXPECT_EQ(nics, "mlx5_0 200000 eth0 25000 eth2 0 ");
 }
 
+std::string fakeNvml() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libfake-nvml.so"; }
+
+// The double's GPUs are at 0000:00 to 0000:02.
+TEST(TopologyDetection, NoDeviceIsTakenForOneOfALineOfText) {
+  std::set<std::string> ids;
+  const Topology topology = machine("cpu[sw[gpu*4 nic]*2]*6");
+  for (const Node& node : topology.nodes()) {
+    if (node.kind == NodeKind::kMachine || node.kind == NodeKind::kNuma) continue;
+    EXPECT_EQ(node.pcie.busId.substr(0, 4), "ffff");
+    EXPECT_TRUE(ids.insert(node.pcie.busId).second) << node.pcie.busId;
+  }
+  EXPECT_EQ(ids.size(), 72U);
+  Draft draft = std::move(readSynthetic("cpu[gpu*3]")).value();
+  EXPECT_EQ(addNvml(draft, fakeNvml().c_str()), "");
+  EXPECT_TRUE(draft.nvlinks().empty());
+}
+
 TEST(TopologyDetection, NvmlGivesNvlinksByBusId) {
-  std::string program(4096, '\0');
-  const ssize_t length = ::readlink("/proc/self/exe", program.data(), program.size());
-  ASSERT_GT(length, 0);
-  program.resize(static_cast<size_t>(length));
-  const std::string library = program.substr(0, program.rfind('/')) + "/libfake-nvml.so";
-  auto read = readSynthetic("cpu[gpu*3]");  // bus ids 0000:00:00.0 to 0000:02:00.0
-  ASSERT_TRUE(read.ok());
-  Draft draft = std::move(read).value();
+  const std::string library = fakeNvml();
+  Draft draft;
+  const NodeId numa = std::move(draft.add({.kind = NodeKind::kNuma, .parent = kRoot})).value();
+  for (const char* busId : {"0000:00:00.0", "0000:01:00.0", "0000:02:00.0"})
+    ASSERT_TRUE(draft.add({.kind = NodeKind::kGpu, .parent = numa, .pcie = {.busId = busId}}).ok());
   EXPECT_EQ(addNvml(draft, library.c_str()), "");
   auto built = draft.build();
   ASSERT_TRUE(built.ok());
