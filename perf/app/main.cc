@@ -206,7 +206,7 @@ int runRanks(const Job& job) {
 
 Status prepare(std::span<const char* const> arguments, Job& job) {
   job.options = BPS_TRY(parseOptions(arguments));
-  if (job.options.help) return {};
+  if (job.options.help || job.options.version) return {};
   job.place = BPS_TRY(findPlace(processLookup()));
   if (!job.place.root.empty()) setRoot(job.place.root);
   auto& notes = job.options.notes;
@@ -232,6 +232,10 @@ int mainCode(std::span<const char* const> arguments) {
   }
   if (job.options.help) {
     print(usage());
+    return 0;
+  }
+  if (job.options.version) {
+    print(versionText());
     return 0;
   }
   if (bpsGetUniqueId(&job.id) != bpsSuccess) {

@@ -73,7 +73,7 @@ const std::array kSpecs = {
     Spec{'r', "root", "RANK", "", &O::root, 0, 0, "all-reduce has no root"},
     Spec{'z', "blocking", "0-3", "1: wait and barrier after each call, 2: wait, 3: both after each group", &O::blocking, 0, 3},
     Spec{'y', "stream_null", "0/1", "use the default stream", &O::nullStream, 0, 1},
-    Spec{'T', "timeout", "SECONDS", "abort a wait after this long, exit 4; 0: never", &O::timeout},
+    Spec{'T', "timeout", "SECONDS", "end when a wait or the start lasts this long, exit 4; 0: never", &O::timeout},
     Spec{'G', "cudagraph", "N", "", &O::graph, 0, INT_MAX, kNoDevice},
     Spec{'C', "report_cputime", "0/1", "report the time of issuing a call", &O::cpuTime, 0, 1},
     Spec{'a', "average", "0-3", "time of 0: rank 0, 1: average, 2: least, 3: most", &O::average, 0, 3},
@@ -92,6 +92,7 @@ const std::array kSpecs = {
     Spec{0, "tensors", "FILE", "all-reduce the tensors of a safetensors file; %r is the rank", &O::tensors},
     Spec{0, "out", "FILE", "write the result of --tensors", &O::out},
     Spec{0, "compare", "FILE", "compare the result of --tensors with this file", &O::compare},
+    Spec{0, "version", "", "the version of bps", &O::version},
     Spec{'h', "help", "", "this text", &O::help}};
 // clang-format on
 
@@ -236,7 +237,7 @@ std::vector<Named> chosen(const std::array<Named, kSize>& all, const std::string
 Result<Options> parseOptions(std::span<const char* const> arguments) {
   Options options;
   for (size_t at = 0; at < arguments.size();) BPS_TRY(parseOne(arguments, at, options));
-  if (!options.help) BPS_TRY(checkTogether(options));
+  if (!options.help && !options.version) BPS_TRY(checkTogether(options));
   return options;
 }
 

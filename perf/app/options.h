@@ -31,6 +31,7 @@ struct Options {
   bool backwardOrder = false;
   uint64_t bucketBytes = 0;
   bool help = false;
+  bool version = false;
   std::vector<std::string> notes;  // what was accepted and has no effect
 };
 

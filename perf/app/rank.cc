@@ -36,7 +36,7 @@ std::string lastError(const char* call, bpsResult_t result, bpsComm_t comm) {
 // Ends the program when a wait takes too long. Its thread sleeps until a wait is armed and then until its deadline.
 class Watchdog {
  public:
-  Watchdog(bpsComm_t comm, int seconds) : comm_(comm), seconds_(seconds), thread_([this] { watch(); }) {}
+  explicit Watchdog(int seconds) : seconds_(seconds), thread_([this] { watch(); }) {}
   ~Watchdog() {
     {
       const std::lock_guard lock(mutex_);
@@ -45,13 +45,20 @@ class Watchdog {
     changed_.notify_one();
     thread_.join();
   }
-  void arm(bool on) {
+  // From here on the program is in `what`; null: in nothing that is bounded.
+  void arm(const char* what) {
     {
       const std::lock_guard lock(mutex_);
       deadline_.reset();
-      if (on) deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(seconds_);
+      if (what != nullptr) deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(seconds_);
+      what_ = what;
     }
     changed_.notify_one();
+  }
+  // What is aborted, so that others hear of it at once.
+  void use(bpsComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    comm_ = comm;
   }
 
  private:
@@ -64,13 +71,14 @@ class Watchdog {
     }
   }
   [[noreturn]] void expire() {
-    std::fprintf(stderr, "bps-perf: Test timeout (%ds)\n", seconds_);
+    std::fprintf(stderr, "bps-perf: Test timeout (%ds) in %s\n", seconds_, what_);
     std::fflush(stdout);
-    bpsCommAbort(comm_);
+    if (comm_ != nullptr) bpsCommAbort(comm_);
     std::_Exit(kTimeoutExit);
   }
 
-  const bpsComm_t comm_;
+  bpsComm_t comm_ = nullptr;
+  const char* what_ = nullptr;
   const int seconds_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -79,10 +87,30 @@ class Watchdog {
   std::thread thread_;
 };
 
+// Of one wait.
+class Rank::Bounded {
+ public:
+  Bounded(const Rank& rank, const char* what) : watchdog_(rank.watchdog_.get()) {
+    if (watchdog_ != nullptr) watchdog_->arm(what);
+  }
+  ~Bounded() {
+    if (watchdog_ != nullptr) watchdog_->arm(nullptr);
+  }
+  Bounded(const Bounded&) = delete;
+  Bounded& operator=(const Bounded&) = delete;
+
+ private:
+  Watchdog* watchdog_;
+};
+
 Result<std::unique_ptr<Rank>> Rank::join(const Config& config, const bpsUniqueId& id) {
   std::unique_ptr<Rank> self(new Rank(config));
+  if (config.timeoutSeconds > 0) self->watchdog_ = std::make_unique<Watchdog>(config.timeoutSeconds);
   bpsComm_t comm = nullptr;
-  BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&comm, config.ranks, id, config.rank)));
+  {
+    const Bounded bounded(*self, "bpsCommInitRank");
+    BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&comm, config.ranks, id, config.rank)));
+  }
   BPS_TRY(self->enter(comm));
   if (!config.defaultStream) BPS_TRY(self->check("bpsHostStreamCreate", bpsHostStreamCreate(&self->stream_)));
   return self;
@@ -90,7 +118,7 @@ Result<std::unique_ptr<Rank>> Rank::join(const Config& config, const bpsUniqueId
 
 Status Rank::enter(bpsComm_t comm) {
   comm_ = comm;
-  if (config_.timeoutSeconds > 0) watchdog_ = std::make_unique<Watchdog>(comm_, config_.timeoutSeconds);
+  if (watchdog_ != nullptr) watchdog_->use(comm_);
   const auto facts = nlohmann::json::parse(BPS_TRY(describe()), nullptr, false);
   machines_ = facts.is_object() ? facts.value("machines", config_.ranks) : config_.ranks;
   return {};
@@ -98,8 +126,8 @@ Status Rank::enter(bpsComm_t comm) {
 
 Status Rank::split(int color) {
   bpsComm_t part = nullptr;
+  const Bounded bounded(*this, "bpsCommSplit");
   BPS_TRY(check("bpsCommSplit", bpsCommSplit(comm_, color, config_.rank, &part, nullptr)));
-  watchdog_.reset();
   const bpsComm_t whole = std::exchange(comm_, part);
   BPS_TRY(check("bpsCommUserRank", bpsCommUserRank(part, &config_.rank)));
   BPS_TRY(check("bpsCommCount", bpsCommCount(part, &config_.ranks)));
@@ -145,10 +173,9 @@ Status Rank::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
 Status Rank::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
 
 Status Rank::synchronize() {
-  if (watchdog_) watchdog_->arm(true);
+  const Bounded bounded(*this, "bpsHostStreamSynchronize");
   Status gpu = waitForGpu();
   const bpsResult_t result = bpsHostStreamSynchronize(stream_);
-  if (watchdog_) watchdog_->arm(false);
   BPS_TRY(std::move(gpu));
   return check("bpsHostStreamSynchronize", result);
 }
@@ -212,7 +239,8 @@ Result<std::string> Rank::describe() {
 }
 
 Status Rank::close() {
-  watchdog_.reset();
+  const Bounded bounded(*this, "bpsCommDestroy");
+  if (watchdog_ != nullptr) watchdog_->use(nullptr);  // one who ends it is enough
   if (stream_ != nullptr) BPS_TRY(check("bpsHostStreamDestroy", bpsHostStreamDestroy(std::exchange(stream_, nullptr))));
   const bpsResult_t result = bpsCommDestroy(std::exchange(comm_, nullptr));
   return check("bpsCommDestroy", result);

@@ -21,7 +21,7 @@ class Rank : public Runner {
  public:
   struct Config {
     int rank = 0, ranks = 1;
-    int timeoutSeconds = 0;  // 0: none; else a wait that takes longer ends the program
+    int timeoutSeconds = 0;  // 0: none; else a wait that takes longer, also at the start, ends the program
     bool defaultStream = false;
   };
   static Result<std::unique_ptr<Rank>> join(const Config& config, const bpsUniqueId& id);
@@ -62,6 +62,7 @@ class Rank : public Runner {
   Status close();
 
  private:
+  class Bounded;
   explicit Rank(const Config& config);
   Status enter(bpsComm_t comm);
   Status check(const char* call, bpsResult_t result);

@@ -58,7 +58,10 @@ void addDescription(std::string& text, const JobFacts& facts) {
     text += "# shares of the workers: " + list(shares.value("workers", nlohmann::json::array()));
     text += "; of the servers: " + list(shares.value("servers", nlohmann::json::array())) + "\n";
   }
-  add(text, "# busbw may exceed the NIC's rate: %d servers carry part of the traffic\n", servers);
+  if (facts.ranks == 1) text += "# one rank: no network, GB/s are those of a copy in memory (in place: of nothing)\n";
+  if (servers == 0) return;
+  add(text, "# busbw may exceed the NIC's rate: %d server%s part of the traffic\n", servers,
+      servers == 1 ? " carries" : "s carry");
 }
 
 void addHalf(std::string& text, const Options& o, const Measurement& m) {
@@ -107,6 +110,8 @@ double idealSecondsPerByte(int machines, int servers, double bytesPerSecond) {
   if (machines < 2) return 0;
   return 2 * n * (n - 1) / ((n * n + k * n - 2 * k) * bytesPerSecond);
 }
+
+std::string versionText() { return fmt::format("bps-perf {}.{}.{}\n", BPS_MAJOR, BPS_MINOR, BPS_PATCH); }
 
 std::string headerText(const Options& o, const JobFacts& facts) {
   std::string text;

@@ -54,6 +54,7 @@ double busFactor(int ranks);
 // bytesPerSecond each way.
 double idealSecondsPerByte(int machines, int servers, double bytesPerSecond);
 
+std::string versionText();
 std::string headerText(const Options& options, const JobFacts& facts);
 std::string columnsText(const Options& options);
 std::string rowText(const Options& options, const Row& row);

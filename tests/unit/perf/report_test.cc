@@ -10,6 +10,7 @@ namespace bps::perf {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 Row exampleRow() {
   Row row{.bytes = 536870912, .count = 134217728, .type = "float", .op = "sum", .outOfPlace = {}, .inPlace = {}};
@@ -80,6 +81,18 @@ TEST(Report, HeaderSaysWhatIsTimed) {
   EXPECT_THAT(header, HasSubstr("# Blocking Enabled: wait after each call (also of a group), no barrier\n"));
   EXPECT_THAT(header, HasSubstr("# Per-Iteration Report: "));
   EXPECT_THAT(header, HasSubstr("without the first 3\n"));
+}
+
+TEST(Report, HeaderSaysWhatAloneMeans) {
+  JobFacts facts;
+  facts.ranks = 1;
+  facts.description = R"({"machines": 1, "servers": 0})";
+  EXPECT_THAT(headerText({}, facts), HasSubstr("# one rank: no network, GB/s are those of a copy"));
+  EXPECT_THAT(headerText({}, facts), Not(HasSubstr("busbw")));
+  facts.ranks = 2;
+  facts.description = R"({"machines": 2, "servers": 1})";
+  EXPECT_THAT(headerText({}, facts), Not(HasSubstr("one rank")));
+  EXPECT_THAT(headerText({}, facts), HasSubstr("NIC's rate: 1 server carries part of the traffic\n"));
 }
 
 TEST(Report, Footer) {
