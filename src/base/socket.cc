@@ -186,13 +186,33 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
   return lookup.take();
 }
 
+namespace {
+
+std::vector<Interface> interfacesUp();
+
+// What would be right, where the system's words do not say it.
+Status cannotListen(const Address& address, int error) {
+  std::string hint;
+  if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others do not";
+  if (error == EADDRNOTAVAIL) {
+    for (const Interface& each : interfacesUp()) {
+      Address own = each.address;
+      own.setPort(address.port());
+      hint += fmt::format("{}{} on {}", hint.empty() ? "; this machine has " : ", ", own.text(), each.name);
+    }
+  }
+  return {Code::kSystem, systemFailure("cannot listen on " + address.text(), error).message() + hint};
+}
+
+}  // namespace
+
 Result<UniqueFd> listenOn(const Address& address, int backlog) {
   UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return systemFailure("socket", errno);
   const int one = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (::bind(fd.get(), address.data(), address.length()) != 0 || ::listen(fd.get(), backlog) != 0)
-    return systemFailure("cannot listen on " + address.text(), errno);
+    return cannotListen(address, errno);
   return fd;
 }
 

@@ -11,7 +11,6 @@ constexpr size_t kMostProcesses = 4096;
 
 void declare(CommandLine& line, RunOptions& options) {
   line.option("-n,--workers", options.workers, "worker machines to play on this one", Within{1, kMostProcesses});
-  line.require("--workers");
   line.option("-s,--servers", options.servers,
               "summation servers to start here; not given: those of BPS_SERVERS, if any", Within{0, kMostProcesses});
   line.option("-m,--ranks-per-machine", options.ranksPerMachine, "ranks that share a machine (default 1)",
@@ -21,18 +20,30 @@ void declare(CommandLine& line, RunOptions& options) {
               Within{0.001, 1e9});
   line.rest(options.command);
   line.footer(
-      "Every worker gets BPS_RANK, BPS_NRANKS, BPS_ROOT, BPS_HOSTID, BPS_SERVERS and BPS_KEY_FILE. When a rank fails\n"
-      "all are ended, and its status (128 + signal for a signal) is that of bps-run.");
+      "It sets for every rank:\n"
+      "  BPS_RANK, BPS_NRANKS   which rank it is, of how many\n"
+      "  BPS_HOSTID             which worker machine it plays\n"
+      "  BPS_ROOT               a free port of 127.0.0.1, where rank 0 meets the others\n"
+      "  BPS_SERVERS            with -s: the servers that it has started; else as it is\n"
+      "  BPS_KEY_FILE           with -s, or where it is unset: a key of this run\n"
+      "  BPS_SOCKET_IFNAME      lo, where neither it nor NCCL_SOCKET_IFNAME is set and all servers are on loopback\n"
+      "All else is inherited. Rank 0's output is shown, that of the others with -v, or its end when something fails.\n"
+      "When a rank fails all are ended, and its status (128 + signal for a signal) is that of bps-run.");
 }
 
 // What is left after our options: the command, perhaps behind a "--"; an option here is none of ours.
-std::optional<int> checkCommand(const CommandLine& line, std::vector<std::string>& command) {
+std::optional<int> checkCommand(const CommandLine& line, const RunOptions& options, std::vector<std::string>& command) {
   if (!command.empty() && command.front() == "--") {
     command.erase(command.begin());
   } else if (!command.empty() && command.front().size() > 1 && command.front().front() == '-') {
     return line.complain("unknown option " + command.front());
   }
+  if (!line.has("--workers"))
+    return line.complain(command.empty() ? "-n WORKERS is required"
+                                         : "-n WORKERS is required, before COMMAND: what follows " + command.front() +
+                                               " is its own");
   if (command.empty()) return line.complain("no COMMAND to run");
+  if (options.ranks() > kMostProcesses) return line.complain(fmt::format("more than {} ranks", kMostProcesses));
   return {};
 }
 
@@ -42,12 +53,11 @@ ParsedOptions parseOptions(int argc, char** argv) {
   ParsedOptions parsed;
   CommandLine line("bps-run",
                    "bps-run -n WORKERS [-s SERVERS] [-m RANKS_PER_MACHINE] [--] COMMAND...\n"
-                   "Runs COMMAND as the workers of an all-reduce on this machine, with local summation servers.");
+                   "Runs COMMAND once for each rank of so many worker machines, all of them on this machine, and "
+                   "the\nbps-server beside bps-run as each summation server. Options stand before COMMAND.");
   declare(line, parsed.options);
   parsed.exit = line.parse(argc, argv);
-  if (!parsed.exit) parsed.exit = checkCommand(line, parsed.options.command);
-  if (!parsed.exit && parsed.options.ranks() > kMostProcesses)
-    parsed.exit = line.complain(fmt::format("more than {} ranks", kMostProcesses));
+  if (!parsed.exit) parsed.exit = checkCommand(line, parsed.options, parsed.options.command);
   return parsed;
 }
 

@@ -18,6 +18,7 @@
 #include "tools/bps_server/cpu_list.h"
 #include "tools/bps_server/metrics.h"
 #include "tools/command_line/command_line.h"
+#include "tools/command_line/listen_address.h"
 
 namespace bps {
 namespace {
@@ -33,14 +34,18 @@ struct Options {
 };
 
 // The address asked for, or the first usable interface.
-Result<Address> listenAddress(const std::string& text, const Env& env) {
-  if (text.empty()) {
-    Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
-    address.setPort(kDefaultPort);
-    return address;
-  }
-  const HostPort where = BPS_TRY(parseHostPort(text, kDefaultPort));
-  return BPS_TRY(resolve(where, Deadline::in(std::chrono::seconds(10)))).front();
+Result<Address> whereToListen(const std::string& text, const Env& env) {
+  if (!text.empty()) return listenAddress({"--listen", text, kDefaultPort});
+  Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
+  address.setPort(kDefaultPort);
+  return address;
+}
+
+// A failure with the option that it is of.
+template <class T>
+Result<T> named(const std::string& option, Result<T> outcome) {
+  if (outcome.ok() || option.ends_with(' ')) return outcome;
+  return std::move(outcome).status().within(option);
 }
 
 // SIGTERM or SIGINT: finish the jobs that run, take no new ones. A second one: end them too.
@@ -88,7 +93,7 @@ Status serve(const Options& options) {
   logInfo(Subsystem::kInit, "sums by CPU kernels {}", cpu::describeKernels());
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
-  const Address address = BPS_TRY(listenAddress(options.listen, env));
+  const Address address = BPS_TRY(whereToListen(options.listen, env));
   const size_t threads =
       options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
 
@@ -96,10 +101,12 @@ Status serve(const Options& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: all inherit it
   signal(SIGPIPE, SIG_IGN);
   const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
-  const auto server = BPS_TRY(server::ControlServer::create(env, address, key, *runner));
+  const auto server =
+      BPS_TRY(named("--listen " + options.listen, server::ControlServer::create(env, address, key, *runner)));
   std::unique_ptr<Metrics> metrics;
   if (!options.metrics.empty()) {
-    metrics = BPS_TRY(Metrics::serve(options.metrics, [&] { return runner->counters(); }));
+    const Address where = BPS_TRY(listenAddress({"--metrics", options.metrics}));
+    metrics = BPS_TRY(named("--metrics " + options.metrics, Metrics::serve(where, [&] { return runner->counters(); })));
     std::printf("metrics on %s\n", metrics->address().text().c_str());
   }
   std::printf("listening on %s\n", server->address().text().c_str());

@@ -21,10 +21,8 @@ bool ready(int fd, short events) {
 
 }  // namespace
 
-Result<std::unique_ptr<Metrics>> Metrics::serve(const std::string& where, std::function<std::string()> text) {
-  const HostPort hostPort = BPS_TRY(parseHostPort(where, 0));
-  const Address address = BPS_TRY(resolve(hostPort, Deadline::in(std::chrono::seconds(10)))).front();
-  UniqueFd listener = BPS_TRY(listenOn(address, 16));
+Result<std::unique_ptr<Metrics>> Metrics::serve(const Address& where, std::function<std::string()> text) {
+  UniqueFd listener = BPS_TRY(listenOn(where, 16));
   const Address bound = BPS_TRY(localAddress(listener.get()));
   std::unique_ptr<Metrics> metrics(
       new Metrics(std::move(listener), bound, BPS_TRY(Doorbell::create()), std::move(text)));

@@ -15,7 +15,7 @@ namespace bps {
 class Metrics {
  public:
   // `text` is asked on the metrics thread for every request.
-  static Result<std::unique_ptr<Metrics>> serve(const std::string& where, std::function<std::string()> text);
+  static Result<std::unique_ptr<Metrics>> serve(const Address& where, std::function<std::string()> text);
   ~Metrics();
 
   // Where it listens: with the port that the system chose, if that was left to it.

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/env.h"
+#include "src/base/format.h"
 #include "src/base/guard.h"
 #include "tools/bps_topo/inside.h"
 #include "tools/bps_topo/machine_json.h"
@@ -52,6 +54,34 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--worker-gbps", options.split.workerGbps,
               "NIC rate of the workers, Gbit/s: one, or one for each (default 100)");
   line.option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there (default 100)");
+}
+
+// What would have no effect is refused by name.
+Status refuse(const CommandLine& line, std::initializer_list<const char*> names, const std::string& why) {
+  for (const char* name : names)
+    if (line.has(name)) return failure(Code::kInvalidUsage, "{} {}", name, why);
+  return {};
+}
+
+Status checkShow(const CommandLine& line) {
+  return line.has("topology") ? refuse(line, {"--topo"}, "and a topology without it: one of them is enough") : Status();
+}
+
+Status checkPlan(const CommandLine& line, const Options& options) {
+  if (options.split.workers == 0)
+    return refuse(line, {"--servers", "--worker-gbps", "--server-gbps"},
+                  "needs --workers: it is of the split between machines");
+  if (options.split.servers == 0) BPS_TRY(refuse(line, {"--server-gbps"}, "needs --servers"));
+  if (options.json) return {};
+  return refuse(
+      line, {"--topo", "--gpus", "--roots"},
+      "has no effect on the text of --workers, which is of the split alone: leave one out, or ask for --json");
+}
+
+Status checkProbe(const CommandLine& line, const Options& options) {
+  if (options.listen.empty()) return {};
+  return refuse(line, {"--peer", "--out", "--topo", "--json"},
+                "has no effect with --listen, which only serves: it belongs to the other machine's");
 }
 
 Result<MachineReport> inside(Options& options) {
@@ -102,8 +132,6 @@ Status runPlan(Options& options) {
 // not be measured; what could is written all the same.
 Result<int> runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
-  if (!options.listen.empty() && (!options.peer.empty() || !options.out.empty()))
-    return Status(Code::kInvalidUsage, "--listen only serves: --peer and --out belong to the other machine's");
   if (!options.listen.empty()) return listenForProbes(options.listen, env);  // only a failure comes back
   const std::string& source = options.inside.topology.empty() ? env.topologySource() : options.inside.topology;
   Draft draft = BPS_TRY(loadDraft(source));
@@ -143,6 +171,10 @@ int main(int argc, char** argv) {
   if (options.env) fmt::print("{}", envText(nullptr));
   if (options.envMarkdown) fmt::print("{}", envMarkdown());
   Status status;
+  if (show.given()) status = checkShow(show);
+  if (plan.given()) status = checkPlan(plan, options);
+  if (probe.given()) status = checkProbe(probe, options);
+  if (!status.ok()) return line.complain(status.message());
   if (show.given()) status = runShow(options);
   if (plan.given()) status = runPlan(options);
   int incomplete = 0;

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "bps/bps.h"
+
 namespace bps {
 namespace {
 
@@ -45,6 +47,7 @@ CommandLine::CommandLine(std::string tool, const std::string& about)
     : CommandLine(std::move(tool), std::make_unique<Parser>(Parser{std::make_unique<CLI::App>(about), nullptr})) {
   parser_->app = parser_->own.get();
   parser_->app->name(tool_);
+  parser_->app->set_version_flag("--version", fmt::format("{} {}.{}.{}", tool_, BPS_MAJOR, BPS_MINOR, BPS_PATCH));
 }
 
 CommandLine::~CommandLine() = default;
@@ -96,11 +99,28 @@ CommandLine& CommandLine::command(const std::string& name, const std::string& he
 
 bool CommandLine::given() const { return parser_->app->parsed(); }
 
+bool CommandLine::has(const std::string& name) const { return parser_->app->get_option(name)->count() > 0; }
+
+// A word where a command is due.
+std::string CommandLine::unknownCommand(int argc, char** argv) const {
+  if (commands_.empty() || argc < 2 || argv[1][0] == '-') return {};
+  std::string names;
+  for (const auto& command : commands_) {
+    if (command->parser_->app->get_name() == argv[1]) return {};
+    names += (names.empty() ? "" : ", ") + command->parser_->app->get_name();
+  }
+  return fmt::format("{}: a command comes first, one of {}", argv[1], names);
+}
+
 std::optional<int> CommandLine::parse(int argc, char** argv) {
+  if (const std::string unknown = unknownCommand(argc, argv); !unknown.empty()) return complain(unknown);
   try {
     parser_->app->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", parser_->app->help("", commands_.empty() ? CLI::AppFormatMode::Normal : CLI::AppFormatMode::All));
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
     return 0;
   } catch (const CLI::ParseError& error) {
     return complain(error.what());
@@ -110,7 +130,8 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
 }
 
 int CommandLine::complain(const std::string& what) const {
-  fmt::print(stderr, "{}: {} (see {} --help)\n", tool_, what, tool_);
+  const std::string line = fmt::format("{}: {} (see {} --help)\n", tool_, what, tool_);
+  std::fputs(line.c_str(), stderr);  // never throws, whatever has become of it
   return kUsageError;
 }
 

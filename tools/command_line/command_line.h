@@ -1,5 +1,6 @@
-// The command line of a tool: options that are written to variables of the caller's, --help, and what is said of
-// mistakes. CLI11 reads it; only command_line.cc includes that, since every source that does takes seconds to compile.
+// The command line of a tool: options that are written to variables of the caller's, --help, --version, and what is
+// said of mistakes. CLI11 reads it; only command_line.cc includes that, since every source that does takes seconds to
+// compile.
 #pragma once
 #include <memory>
 #include <optional>
@@ -37,14 +38,17 @@ class CommandLine {
   // A word that has options of its own: at most one of them may be given.
   CommandLine& command(const std::string& name, const std::string& help);
   bool given() const;
+  // Whether the option stood on the command line; after parse().
+  bool has(const std::string& name) const;
 
-  // The status to exit with, once --help or a mistake has been told; nothing: go on.
+  // The status to exit with, once --help, --version or a mistake has been told; nothing: go on.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv);
   // Tells what is wrong on standard error, with the name of the tool; returns the status to exit with.
   [[nodiscard]] int complain(const std::string& what) const;
 
  private:
   struct Parser;
+  std::string unknownCommand(int argc, char** argv) const;
   CommandLine(std::string tool, std::unique_ptr<Parser> parser);
 
   std::string tool_;

@@ -15,6 +15,7 @@
 #include "src/control/keys/secret.h"
 #include "src/control/link/doorman.h"
 #include "tools/bps_topo/network/pair.h"
+#include "tools/command_line/listen_address.h"
 
 namespace bps {
 namespace {
@@ -23,10 +24,11 @@ constexpr uint32_t kMostTurns = 100, kMostTurnMs = 10'000;
 
 Result<Address> addressOf(const std::string& where, const Env& env) {
   const bool portOnly = !where.empty() && where.find_first_not_of("0123456789") == std::string::npos;
-  const HostPort given = BPS_TRY(parseHostPort(portOnly ? "any:" + where : where, kProbePort));
-  if (!portOnly) return BPS_TRY(resolve(given, Deadline::in(std::chrono::seconds(10)))).front();
+  if (!portOnly) return listenAddress({"--listen", where, kProbePort});
+  Result<HostPort> given = parseHostPort("any:" + where, kProbePort);
+  if (!given.ok()) return failure(Code::kInvalidArgument, "--listen {}: not a port, 0 to 65535", where);
   Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
-  address.setPort(given.port);
+  address.setPort(std::move(given).value().port);
   return address;
 }
 
@@ -130,10 +132,11 @@ Status listenForProbes(const std::string& where, const Env& env) {
   logThreadName("probe");
   const Key key = BPS_TRY(probeKey(env));
   useDevicesOnly();
-  Result<Address> address = addressOf(where, env);
-  if (!address.ok()) return std::move(address).status().within("--listen " + where);
+  const Address address = BPS_TRY(addressOf(where, env));
   const Credentials credentials{key, env.auth, static_cast<uint32_t>(env.timeout.value * 1000)};
-  Doorman doorman = BPS_TRY(Doorman::create(std::move(address).value(), credentials, Purpose::kProbe, 0));
+  Result<Doorman> created = Doorman::create(address, credentials, Purpose::kProbe, 0);
+  if (!created.ok()) return std::move(created).status().within("--listen " + where);
+  Doorman doorman = std::move(created).value();
   const Doorbell bell = BPS_TRY(Doorbell::create());
   fmt::print("listening on {}\n", BPS_TRY(doorman.address()).text());
   std::fflush(stdout);

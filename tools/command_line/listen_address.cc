@@ -1,0 +1,34 @@
+#include "tools/command_line/listen_address.h"
+
+#include "src/base/format.h"
+
+namespace bps {
+namespace {
+
+Result<Address> addressOf(const ListenOption& option) {
+  const std::string& text = option.text;
+  const bool portAlone = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if (portAlone)
+    return failure(Code::kInvalidArgument,
+                   "a port alone; right is ADDR:{0} with an address of this machine, or 0.0.0.0:{0} for all of them",
+                   text);
+  const HostPort where = BPS_TRY(parseHostPort(text, option.defaultPort));
+  Result<std::vector<Interface>> named = selectInterfaces("=" + where.host);
+  if (named.ok()) {
+    Address address = std::move(named).value().front().address;
+    address.setPort(where.port);
+    return failure(Code::kInvalidArgument, "{} is an interface; its address is right here: {}", where.host,
+                   address.text());
+  }
+  return BPS_TRY(resolve(where, Deadline::in(std::chrono::seconds(10)))).front();
+}
+
+}  // namespace
+
+Result<Address> listenAddress(const ListenOption& option) {
+  Result<Address> address = addressOf(option);
+  if (!address.ok()) return std::move(address).status().within(option.name + " " + option.text);
+  return address;
+}
+
+}  // namespace bps
