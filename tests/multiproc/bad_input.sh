@@ -13,7 +13,16 @@ refuses() {
   local lines; lines=$(grep -cE -- "$pattern" "$WORK/out")
   [ "$lines" -ge 1 ] || fail "no line names \"$pattern\": $* said: $(tail -qn 5 "$WORK/out")"
 }
+# The same, and nothing else is said.
+refuses_in_a_line() {
+  refuses "$@"
+  [ "$(wc -l < "$WORK/out")" = 1 ] || fail "more than one line: ${*:2} said: $(cat "$WORK/out")"
+}
 perf=$BIN/bps-perf
+for program in bps-perf bps-run bps-server bps-topo net-plugin-check; do
+  [[ $("$BIN/$program" --version) =~ ^$program\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "$program --version says $("$BIN/$program" --version)"
+  refuses_in_a_line "$program: .*--frobnicate" "$BIN/$program" --frobnicate
+done
 refuses 'banana' "$perf" -b banana
 refuses 'frobnicate' "$perf" --frobnicate
 refuses 'BPS_PARTITION_BYTES=-3.*4K to 1G' env BPS_PARTITION_BYTES=-3 "$perf" -b 8 -e 8
@@ -30,6 +39,22 @@ refuses "cannot listen on $SERVER_ADDRESS.*in use" "$BIN/bps-server" --listen "$
 refuses "cannot listen on $SERVER_ADDRESS.*in use" env BPS_RANK=0 BPS_NRANKS=2 BPS_ROOT="$SERVER_ADDRESS" "$perf" -b 8 -e 8
 refuses '16' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:0 --key-file /dev/null
 refuses 'BPS_KEY_FILE' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:0
+# What listens: one line, with the option's name and what would be right.
+server() { refuses_in_a_line "$1" "$BIN/bps-server" "${@:2}"; }
+server "--listen 27720: a port alone; right is ADDR:27720 .*or 0.0.0.0:27720" --listen 27720
+server "--listen 192.0.2.77:7700: cannot listen.*; this machine has .*127.0.0.1:7700 on lo" --listen 192.0.2.77:7700
+server "--listen lo: lo is an interface; its address is right here: 127.0.0.1:7700" --listen lo
+server "--listen nowhere.invalid:1: .*cannot be found" --listen nowhere.invalid:1
+server "--metrics 27720: a port alone; right is ADDR:27720" --listen 127.0.0.1:0 --metrics 27720
+server "--metrics $SERVER_ADDRESS: cannot listen.*in use" --listen 127.0.0.1:0 --metrics "$SERVER_ADDRESS"
+refuses_in_a_line 'BPS_SOCKET_IFNAME=nosuch9 selects no interface.*there are: lo' env BPS_SOCKET_IFNAME=nosuch9 "$BIN/bps-server"
+if command -v setpriv > /dev/null && [ "$(id -u)" = 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" -gt 80 ]; then
+  refuses_in_a_line '--listen 127.0.0.1:80: cannot listen.*Permission denied; ports below 1024 need' \
+    env BPS_AUTH=off setpriv --bounding-set -net_bind_service --inh-caps -net_bind_service "$(realpath "$BIN/bps-server")" --listen 127.0.0.1:80
+fi
+refuses_in_a_line 'probe|--listen 99999: not a port' "$BIN/bps-topo" probe --listen 99999
+refuses_in_a_line 'bps-perf: -b.*1048576 is more than -e' "$perf" -b 1M -e 8
+refuses 'Test timeout \(1s\) in bpsCommInitRank' env BPS_RANK=0 BPS_NRANKS=2 BPS_ROOT=127.0.0.1:$(free_port) BPS_TIMEOUT=60 "$perf" -b 8 -e 8 -T 1
 refuses 'cpu|CPU' "$BIN/bps-server" --listen 127.0.0.1:0 --cpus 3-1
 refuses 'wrong-option' "$BIN/bps-server" --wrong-option
 refuses 'BPS_NET_PLUGIN=/nonexistent' env BPS_NET_PLUGIN=/nonexistent/libnccl-net-x.so "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8

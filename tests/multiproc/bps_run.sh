@@ -17,6 +17,7 @@ cat >"$dir/bps-server" <<'EOF'
 #!/bin/bash
 trap 'echo "drained" >>"$STUB_LOG"; exit 0' TERM
 [ "${STUB_MODE:-}" = dies ] && { echo "cannot do it" >&2; exit 3; }
+[ "${STUB_MODE:-}" = silent ] && while :; do sleep 0.05; done
 echo $$ >"$STUB_LOG.pid"
 echo "$* $(stat -c %a "$4") $(stat -c %s "$4") $BPS_SOCKET_IFNAME" >>"$STUB_LOG"
 echo "hello from a server"
@@ -60,8 +61,13 @@ expect "unknown short option" 2 "$run" -n 1 -q true
 holds err "unknown option -q"
 expect "banana" 2 "$run" -n banana true
 holds err banana
+expect "options behind the command" 2 "$run" true -n 2
+holds err '^bps-run: -n WORKERS is required, before COMMAND: what follows true is its own (see bps-run --help)$'
 expect help 0 "$run" --help
 holds out "--all-output"
+for name in bps-server BPS_RANK BPS_NRANKS BPS_HOSTID BPS_ROOT BPS_SERVERS BPS_KEY_FILE BPS_SOCKET_IFNAME; do holds out "$name"; done
+expect version 0 "$run" --version
+holds out '^bps-run [0-9]*\.[0-9]*\.[0-9]*$'
 expect "no such command" 127 "$run" -n 2 -s 1 /nosuch/command
 holds err "/nosuch/command: command not found"
 expect "not executable" 126 "$run" -n 1 /etc/passwd
@@ -110,6 +116,14 @@ ended sixtythree
 expect "time-out" 124 "$run" --timeout 0.5 -n 2 sleep 64.5
 holds err 'not done after 0.5 s'
 ended 'sleep 64[.]5'
+expect "time-out while one writes without end" 124 "$run" --timeout 0.5 -n 2 \
+  sh -c '[ $BPS_RANK = 1 ] && exec yes "sleep 67.5"; exec sleep 67.5'
+ended 'sleep 67[.]5'
+STUB_MODE=silent expect "time-out of a server's start" 124 "$run" --timeout 0.5 -n 1 -s 1 true
+expect "a status above 128 is no signal" 200 "$run" -n 1 sh -c 'exit 200'
+holds err '^bps-run: rank 0 exited with status 200$'
+timeout 20 "$run" -n 1 sh -c 'exit 4' 2>/dev/full
+[ $? = 4 ] || fail "a standard error that is full changes the status"
 expect "left behind" 0 "$run" -n 1 sh -c 'sleep 65.5 & exit 0'
 ended 'sleep 65[.]5'
 STUB_MODE=dies expect "server dies" 1 "$run" -n 1 -s 1 true

@@ -84,6 +84,25 @@ refuses 'local rank 0 is to use GPU 3' "$topo" plan --topo 'cpu[gpu]' --gpus 3
 refuses '2 roots among 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
 refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
 refuses 'banana' "$topo" plan --bytes banana
+# What would have no effect.
+refuses 'bps-topo: cpu\[gpu\]: a command comes first, one of show, plan, probe' "$topo" 'cpu[gpu]' show
+refuses '--servers needs --workers' "$topo" plan --servers 4
+refuses '--worker-gbps needs --workers' "$topo" plan --worker-gbps 100
+refuses '--server-gbps needs --servers' "$topo" plan --workers 4 --server-gbps 100
+for option in '--topo cpu[gpu]' '--gpus 0' '--roots 1'; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} has no effect on the text of --workers" "$topo" plan --workers 4 $option
+done
+refuses '--topo and a topology without it' "$topo" show --topo 'cpu[gpu]' 'cpu[gpu]'
+for option in '--peer a:1' '--out x' '--topo cpu[gpu]' --json; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} has no effect with --listen" "$topo" probe --listen 0 $option
+done
+"$topo" plan --json --workers 8 --servers 4 > "$WORK/json" || fail "plan --json of a split"
+json 'plan["workers"] == 8 and plan["servers"] == 4 and len(plan["shares"]["servers"]) == 4 and plan["seconds"] > 0'
+json 'plan["strategy"]'
+"$topo" show 'cpu[gpu*2 nic]' > /dev/full 2> "$WORK/out" && fail "exit 0 though nothing could be written"
+[ "$(wc -l < "$WORK/out")" = 1 ] || fail "standard output that is full: $(cat "$WORK/out")"
 start_server other
 refuses 'for the purpose "probe", this is an address for "server"' "$topo" probe --topo "$WORK/lo.xml" --peer "$SERVER_ADDRESS"
 exit 0

@@ -91,14 +91,15 @@ void Child::signal(int number) const {
   if (pid_ > 0) ::kill(-pid_, number);
 }
 
-std::optional<int> Child::reap() {
+std::optional<Ending> Child::reap() {
   if (pid_ < 0) return {};
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
   signal(SIGKILL);  // while the zombie keeps the group's number from being given to others
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
-  return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+  if (info.si_code == CLD_EXITED) return Ending{info.si_status, false};
+  return Ending{128 + info.si_status, true};
 }
 
 }  // namespace bps

@@ -18,6 +18,11 @@ struct ChildSpec {
   bool pipes = true;                     // standard output and error go to us; else they are ours
 };
 
+struct Ending {
+  int status = 0;         // 128 + signal for a signal
+  bool bySignal = false;  // rather than an exit with such a status
+};
+
 class Child {
  public:
   // The caller has one thread only. The process dies with us, starts with default signals and reads nothing.
@@ -33,8 +38,8 @@ class Child {
 
   // To the whole group.
   void signal(int number) const;
-  // The exit status, or 128 + signal, once it has ended; what it left behind in its group is killed then. Never blocks.
-  std::optional<int> reap();
+  // How it has ended, once it has; what it left behind in its group is killed then. Never blocks.
+  std::optional<Ending> reap();
 
  private:
   Child(pid_t pid, UniqueFd output, UniqueFd error) : pid_(pid), output_(std::move(output)), error_(std::move(error)) {}

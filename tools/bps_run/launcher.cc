@@ -53,14 +53,16 @@ std::string plural(size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+// Never fails, whatever has become of standard error.
+void say(const std::string& text) { printLine(STDERR_FILENO, "bps-run: ", text); }
+
 void announce(const RunOptions& options, const std::string& where) {
   std::string servers = where.empty() ? "no servers" : "servers " + where;
   if (options.servers) {
     servers = plural(*options.servers, "server");
     if (!where.empty()) servers += " at " + where;
   }
-  fmt::print(stderr, "bps-run: {} x {}, {}\n", plural(options.workers, "worker"),
-             plural(options.ranksPerMachine, "rank"), servers);
+  say(fmt::format("{} x {}, {}", plural(options.workers, "worker"), plural(options.ranksPerMachine, "rank"), servers));
 }
 
 }  // namespace
@@ -68,8 +70,11 @@ void announce(const RunOptions& options, const std::string& where) {
 Launcher::Launcher(RunOptions options, Warden warden) : options_(std::move(options)), warden_(std::move(warden)) {}
 
 int Launcher::run() {
+  const auto limit = std::chrono::duration<double>(options_.timeoutSeconds);
+  if (options_.timeoutSeconds > 0) end_ = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(limit));
   Status started = startAll();
   if (started.ok()) supervise();
+  else if (end_.passed()) timedOut();
   else if (interrupts_ == 0) fail(1, started.message());
   endRanks();
   endServers();
@@ -109,7 +114,7 @@ Status Launcher::startServers() {
 }
 
 Status Launcher::awaitListening() {
-  const Deadline deadline = Deadline::in(kListenTime);
+  const Deadline listening = Deadline::in(kListenTime), deadline = end_.at() < listening.at() ? end_ : listening;
   for (size_t server = 0; server < servers_.size(); ++server) {
     while (addresses_[server].empty()) {
       if (interrupts_ > 0) return {Code::kInvalidUsage, "interrupted"};
@@ -139,13 +144,12 @@ Status Launcher::add(Members& members, MemberSpec spec) {
 }
 
 void Launcher::supervise() {
-  const auto limit = std::chrono::duration<double>(options_.timeoutSeconds);
-  const Deadline deadline = options_.timeoutSeconds > 0
-                                ? Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(limit))
-                                : Deadline::never();
-  while (anyRuns(ranks_) && status_ == 0 && !deadline.passed()) step(deadline);
-  if (anyRuns(ranks_) && status_ == 0)
-    fail(kTimedOut, fmt::format("not done after {:g} s: ending all", options_.timeoutSeconds));
+  while (anyRuns(ranks_) && status_ == 0 && !end_.passed()) step(end_);
+  if (anyRuns(ranks_) && status_ == 0) timedOut();
+}
+
+void Launcher::timedOut() {
+  fail(kTimedOut, fmt::format("not done after {:g} s: ending all", options_.timeoutSeconds));
 }
 
 void Launcher::endRanks() {
@@ -199,7 +203,7 @@ void Launcher::noticeEnds() {
     if (!server->noticeEnd()) continue;
     warden_.ended(server->pid());
     // Whether a run survives the loss of a server is for the ranks to say.
-    if (server->status() != 0 || anyRuns(ranks_)) fmt::print(stderr, "bps-run: {}\n", server->ending());
+    if (server->status() != 0 || anyRuns(ranks_)) say(server->ending());
   }
   for (const auto& rank : ranks_) {
     if (!rank->noticeEnd()) continue;
@@ -210,7 +214,7 @@ void Launcher::noticeEnds() {
 
 void Launcher::fail(int status, const std::string& why) {
   if (status_ == 0) status_ = status;
-  fmt::print(stderr, "bps-run: {}\n", why);
+  say(why);
 }
 
 }  // namespace bps

@@ -36,6 +36,7 @@ class Launcher {
   Status awaitListening();
 
   void supervise();
+  void timedOut();
   void endRanks();
   void endServers();
   // Runs the loop until no member is left or the deadline passes; a second signal from the user ends it too.
@@ -51,6 +52,7 @@ class Launcher {
   UniqueFd signals_;
   Members servers_, ranks_;
   std::vector<std::string> addresses_;  // of the servers; empty: does not listen yet
+  Deadline end_ = Deadline::never();    // of it all, as the user wants
   int status_ = 0;                      // the first failure's
   int signal_ = 0;                      // the user's last
   int interrupts_ = 0;                  // how many came

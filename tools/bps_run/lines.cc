@@ -11,20 +11,19 @@ namespace {
 
 constexpr size_t kLongestLine = 64U << 10;
 constexpr size_t kKeptLines = 20;
+constexpr int kReadsAtOnce = 16;  // then it is the others' turn, however much there is
 
 }  // namespace
 
 void LineReader::pump() {
   std::array<char, 16384> buffer;
-  while (from_) {
+  for (int reads = 0; from_ && reads < kReadsAtOnce; ++reads) {
     const ssize_t got = ::read(from_.get(), buffer.data(), buffer.size());
     if (got > 0) {
       take({buffer.data(), static_cast<size_t>(got)});
-    } else if (got < 0 && errno == EINTR) {
-      continue;
     } else if (got < 0 && errno == EAGAIN) {
       return;
-    } else {
+    } else if (got == 0 || errno != EINTR) {
       finish();
     }
   }

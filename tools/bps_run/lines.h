@@ -18,7 +18,7 @@ class LineReader {
   LineReader(UniqueFd from, Sink sink) : from_(std::move(from)), sink_(std::move(sink)) {}
 
   int fd() const { return from_.get(); }  // -1: at the end
-  // Reads what is there, without blocking. A line longer than 64 KiB is cut.
+  // Reads what is there, up to a bound, without blocking. A line longer than 64 KiB is cut.
   void pump();
 
  private:

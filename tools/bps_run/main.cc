@@ -1,12 +1,12 @@
 // bps-run: plays a cluster on one machine. Starts summation servers and the ranks of worker machines, as processes.
-#include <fmt/core.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "tools/bps_run/environment.h"
 #include "tools/bps_run/launcher.h"
+#include "tools/bps_run/lines.h"
 #include "tools/bps_run/options.h"
 #include "tools/bps_run/warden.h"
 
@@ -24,13 +24,13 @@ int main(int argc, char** argv) {
   const std::string& command = parsed.options.command.front();
   const Program program = findProgram(command);
   if (program.status != 0) {
-    fmt::print(stderr, "bps-run: {}: {}\n", command,
-               program.status == 127 ? "command not found" : "not an executable file");
+    printLine(STDERR_FILENO,
+              "bps-run: ", command + (program.status == 127 ? ": command not found" : ": not an executable file"));
     return program.status;
   }
   auto ran = run(parsed.options);
   if (ran.ok()) return std::move(ran).value();
-  fmt::print(stderr, "bps-run: {}\n", ran.error().message());
+  printLine(STDERR_FILENO, "bps-run: ", ran.error().message());
   return 1;
 }
 

@@ -38,16 +38,16 @@ void Member::pump() {
 }
 
 bool Member::noticeEnd() {
-  if (status_) return false;
-  status_ = child_.reap();
-  if (!status_) return false;
+  if (ended_) return false;
+  ended_ = child_.reap();
+  if (!ended_) return false;
   pump();
   return true;
 }
 
 std::string Member::ending() const {
-  const int status = status_.value_or(0);
-  if (status <= 128) return fmt::format("{} exited with status {}", name_, status);
+  const auto [status, bySignal] = ended_.value_or(Ending{});
+  if (!bySignal) return fmt::format("{} exited with status {}", name_, status);
   return fmt::format("{} was killed by signal {} ({})", name_, status - 128, ::strsignal(status - 128));
 }
 

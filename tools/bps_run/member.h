@@ -33,8 +33,9 @@ class Member {
 
   // True once, when it has ended; all that it wrote has been pumped then.
   bool noticeEnd();
-  std::optional<int> status() const { return status_; }  // exit status, or 128 + signal; nothing: it runs
-  std::string ending() const;                            // "rank 3 exited with status 1"
+  // Exit status, or 128 + signal; nothing: it runs.
+  std::optional<int> status() const { return ended_ ? std::optional(ended_->status) : std::nullopt; }
+  std::string ending() const;  // "rank 3 exited with status 1"
   void printTail() { tail_.print(prefix_); }
 
  private:
@@ -43,7 +44,7 @@ class Member {
   std::string name_, prefix_;
   Child child_;
   pid_t group_;
-  std::optional<int> status_;
+  std::optional<Ending> ended_;
   LineTail tail_;
   std::vector<LineReader> readers_;
 };

@@ -175,8 +175,8 @@ int main(int argc, char** argv) {
   if (plan.given()) status = checkPlan(plan, options);
   if (probe.given()) status = checkProbe(probe, options);
   if (!status.ok()) return line.complain(status.message());
-  if (show.given()) status = runShow(options);
-  if (plan.given()) status = runPlan(options);
+  if (show.given()) status = guarded([&] { return runShow(options); });
+  if (plan.given()) status = guarded([&] { return runPlan(options); });
   int incomplete = 0;
   if (probe.given())
     status = guarded([&]() -> Status {
@@ -185,6 +185,7 @@ int main(int argc, char** argv) {
     });
   if (!status.ok()) return line.complain(status.message());
   const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given();
+  if (asked && std::fflush(stdout) != 0) return line.complain("standard output cannot be written");
   return asked ? incomplete : line.complain("nothing to do");
 }
 
