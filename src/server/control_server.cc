@@ -79,8 +79,8 @@ void ControlServer::receive(Peer hub) {
   if (!refusal.empty())
     return doorman_.dismiss(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
-      std::move(hub),
-      SessionArgs{runner_, events_, doorman_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_), draining_}));
+      std::move(hub), SessionArgs{runner_, events_, doorman_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_),
+                                  draining_, static_cast<uint32_t>(kMostJobs)}));
 }
 
 void ControlServer::deliver(EventQueue::Event event) {

@@ -29,6 +29,13 @@ class JobEvents {
   virtual void ended(uint64_t job) = 0;  // nothing is left to do: see finish(), or all workers have closed their lanes
 };
 
+// What the jobs of a server take, for `bps-server --check`.
+struct ServerLoad {
+  uint32_t jobs = 0;
+  uint64_t bytesSummed = 0;                     // since the server has started
+  uint64_t freeDescriptors = 0, freeBytes = 0;  // that jobs may still take
+};
+
 // Runs jobs. Called by the control thread; no call waits for a peer.
 class JobRunner {
  public:
@@ -43,6 +50,7 @@ class JobRunner {
   virtual void finish(uint64_t job) = 0;
   // Frees the job; it causes no event after this has returned. Idempotent.
   virtual void close(uint64_t job) = 0;
+  virtual ServerLoad load() const = 0;
 };
 
 }  // namespace bps

@@ -1,8 +1,10 @@
 #include "src/server/lane_threads.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "src/base/format.h"
 
@@ -16,6 +18,15 @@ size_t memoryLimit() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), pageBytes = ::sysconf(_SC_PAGESIZE);
   const size_t physical = pages > 0 && pageBytes > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(pageBytes) : 0;
   return std::min(physical / 2, size_t{4} << 30);
+}
+
+// Of this process, below its limit.
+uint64_t freeDescriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  std::error_code ignored;
+  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored), {});
+  return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, static_cast<uint64_t>(open));
 }
 
 }  // namespace
@@ -64,18 +75,24 @@ void LaneThreads::close(uint64_t job) {
   byJob_.erase(found);
 }
 
-std::string LaneThreads::counters() const {
-  uint64_t bytes = 0;
-  size_t jobs = 0;
+ServerLoad LaneThreads::load() const {
+  ServerLoad load;
   for (const auto& thread : threads_) {
-    bytes += thread->bytesSummed();
-    jobs += thread->jobs();
+    load.bytesSummed += thread->bytesSummed();
+    load.jobs += static_cast<uint32_t>(thread->jobs());
   }
+  load.freeBytes = memoryLimit();
+  load.freeDescriptors = freeDescriptors();
+  return load;
+}
+
+std::string LaneThreads::counters() const {
+  const ServerLoad load = this->load();
   return fmt::format(
       "# HELP bps_jobs Jobs that are open.\n# TYPE bps_jobs gauge\nbps_jobs {}\n"
       "# HELP bps_summed_bytes_total Bytes of contributions summed.\n# TYPE bps_summed_bytes_total counter\n"
       "bps_summed_bytes_total {}\n",
-      jobs, bytes);
+      load.jobs, load.bytesSummed);
 }
 
 }  // namespace bps

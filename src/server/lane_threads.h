@@ -19,6 +19,7 @@ class LaneThreads final : public JobRunner {
   void connect(uint64_t job, std::vector<Blob> handles) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
+  ServerLoad load() const override;  // any thread
 
   // Jobs and bytes summed, in Prometheus' text format. Any thread.
   std::string counters() const;

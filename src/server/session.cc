@@ -47,6 +47,8 @@ Status Session::handle(const Frame& frame) {
   switch (frame.header.type) {
     case MessageType::kFailure:
       return {Code::kRemote, BPS_TRY(decode<FailureMessage>(frame.payload)).text};
+    case MessageType::kCheck:
+      return state_ == State::kOffered ? check(frame) : unexpected(frame);
     case MessageType::kOpenJob:
       return state_ == State::kOffered || state_ == State::kOpen ? open(frame) : unexpected(frame);
     case MessageType::kBegin:
@@ -69,6 +71,14 @@ Status Session::handle(const Frame& frame) {
 
 Status Session::unexpected(const Frame& frame) const {
   return hub_->protocolError(failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
+}
+
+// One question at a time: who does not take the answers gets no more of them.
+Status Session::check(const Frame& frame) {
+  if (!frame.payload.empty() || !hub_->flushed()) return unexpected(frame);
+  const ServerLoad load = args_.runner.load();
+  hub_->send(CheckReport{load.jobs, args_.mostJobs, load.bytesSummed, load.freeDescriptors, load.freeBytes});
+  return {};
 }
 
 Status Session::open(const Frame& frame) {

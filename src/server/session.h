@@ -27,6 +27,7 @@ struct SessionArgs {
   double bytesPerSecond;  // of this server's NIC, for the offer
   uint32_t timeoutMs;     // until the job's own is known
   const bool& draining;   // refuse to open jobs
+  uint32_t mostJobs;      // that the server takes
 };
 
 class Session {
@@ -57,6 +58,7 @@ class Session {
   enum class State { kOffered, kOpen, kRunning, kHubLeft, kOver };
   Status listen(const PollSet& set);
   Status handle(const Frame& frame);
+  Status check(const Frame& frame);
   Status open(const Frame& frame);
   Status answer(const Frame& frame);
   Status unexpected(const Frame& frame) const;

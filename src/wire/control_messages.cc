@@ -230,6 +230,16 @@ void each(Side& side, M& m, const Left*) {
   side.field(m.member);
 }
 template <class Side, class M>
+void each(Side&, M&, const Check*) {}
+template <class Side, class M>
+void each(Side& side, M& m, const CheckReport*) {
+  side.field(m.jobs);
+  side.field(m.mostJobs);
+  side.field(m.bytesSummed);
+  side.field(m.freeDescriptors);
+  side.field(m.freeBytes);
+}
+template <class Side, class M>
 void each(Side& side, M& m, const ProbeDevice*) {
   side.field(m.count);
   side.field(m.name);
@@ -251,11 +261,11 @@ void each(Side& side, M& m, const ProbeRate*) {
   side.field(m.bytesPerSecond);
 }
 
-constexpr const char* kNames[] = {"?",          "hello",    "challenge",  "proof",        "welcome",    "refusal",
-                                  "ask root",   "redirect", "join",       "roster",       "offer",      "open job",
-                                  "job opened", "begin",    "round part", "round answer", "heartbeat",  "failure",
-                                  "suspect",    "left",     "goodbye",    "probe device", "probe open", "probe opened",
-                                  "probe rate"};
+constexpr const char* kNames[] = {"?",          "hello",    "challenge",   "proof",        "welcome",    "refusal",
+                                  "ask root",   "redirect", "join",        "roster",       "offer",      "open job",
+                                  "job opened", "begin",    "round part",  "round answer", "heartbeat",  "failure",
+                                  "suspect",    "left",     "goodbye",     "probe device", "probe open", "probe opened",
+                                  "probe rate", "check",    "check report"};
 
 }  // namespace
 
@@ -322,6 +332,8 @@ template Blob encode(const RoundAnswer&);
 template Blob encode(const FailureMessage&);
 template Blob encode(const Suspect&);
 template Blob encode(const Left&);
+template Blob encode(const Check&);
+template Blob encode(const CheckReport&);
 template Blob encode(const ProbeDevice&);
 template Blob encode(const ProbeOpen&);
 template Blob encode(const ProbeOpened&);
@@ -342,6 +354,8 @@ template Result<RoundAnswer> decode(std::span<const uint8_t>);
 template Result<FailureMessage> decode(std::span<const uint8_t>);
 template Result<Suspect> decode(std::span<const uint8_t>);
 template Result<Left> decode(std::span<const uint8_t>);
+template Result<Check> decode(std::span<const uint8_t>);
+template Result<CheckReport> decode(std::span<const uint8_t>);
 template Result<ProbeDevice> decode(std::span<const uint8_t>);
 template Result<ProbeOpen> decode(std::span<const uint8_t>);
 template Result<ProbeOpened> decode(std::span<const uint8_t>);

@@ -141,6 +141,17 @@ struct Left {
   uint32_t member = 0;
 };
 
+// What `bps-server --check` asks a server, any number of times before it opens a job.
+struct Check {
+  static constexpr MessageType kType = MessageType::kCheck;
+};
+struct CheckReport {
+  static constexpr MessageType kType = MessageType::kCheckReport;
+  uint32_t jobs = 0, mostJobs = 0;
+  uint64_t bytesSummed = 0;                     // since it has started
+  uint64_t freeDescriptors = 0, freeBytes = 0;  // that jobs may still take
+};
+
 // Between two `bps-topo probe`, of which one listens. First it says what its transport offers, a message for each
 // device, at least one.
 struct ProbeDevice {

@@ -51,6 +51,8 @@ enum class MessageType : uint16_t {
   kProbeOpen = 22,
   kProbeOpened = 23,
   kProbeRate = 24,
+  kCheck = 25,
+  kCheckReport = 26,
 };
 
 struct FrameHeader {

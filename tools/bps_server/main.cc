@@ -15,6 +15,7 @@
 #include "src/base/socket.h"
 #include "src/server/control_server.h"
 #include "src/server/lane_threads.h"
+#include "tools/bps_server/check/check.h"
 #include "tools/bps_server/cpu_list.h"
 #include "tools/bps_server/metrics.h"
 #include "tools/command_line/command_line.h"
@@ -31,6 +32,7 @@ struct Options {
   size_t threads = 0;
   std::string cpus;
   std::string metrics;
+  std::string check;
 };
 
 // The address asked for, or the first usable interface.
@@ -115,6 +117,13 @@ Status serve(const Options& options) {
   return server->run();
 }
 
+// The status to exit with.
+Result<int> check(const Options& options) {
+  Env env = BPS_TRY(processEnv());
+  if (!options.keyFile.empty()) env.keyFile = options.keyFile;
+  return BPS_TRY(checkServers(options.check.empty() ? env.servers : options.check, env)) ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   CommandLine line("bps-server", "A summation server. Ends after SIGTERM, once its jobs are done.");
   Options options;
@@ -123,9 +132,18 @@ int run(int argc, char** argv) {
   line.option("--threads", options.threads, "summation threads (default: up to 4)", Within{1, 256});
   line.option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
   line.option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
+  line.optionalValue(
+      "--check", options.check,
+      "serves nothing: HOST:PORT[,HOST:PORT...] or @file (default: BPS_SERVERS), are these servers well? "
+      "A line for each; status 0 when all are");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
-  const Status status = guarded([&] { return serve(options); });
-  if (status.ok()) return 0;
+  int unwell = 0;
+  const Status status = guarded([&]() -> Status {
+    if (!line.has("--check")) return serve(options);
+    unwell = BPS_TRY(check(options));
+    return {};
+  });
+  if (status.ok()) return unwell;
   std::fprintf(stderr, "bps-server: %s\n", status.message());
   return 1;
 }

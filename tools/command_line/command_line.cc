@@ -76,6 +76,10 @@ template void CommandLine::option(const std::string&, std::vector<std::string>&,
 template void CommandLine::option(const std::string&, std::vector<int>&, const std::string&, std::optional<Within>);
 template void CommandLine::option(const std::string&, std::vector<double>&, const std::string&, std::optional<Within>);
 
+void CommandLine::optionalValue(const std::string& names, std::string& value, const std::string& help) {
+  parser_->app->add_option(names, value, help)->expected(0, 1);
+}
+
 void CommandLine::choice(const std::string& names, std::string& value, const std::string& help,
                          std::vector<std::string> words) {
   parser_->app->add_option(names, value, help)->check(CLI::IsMember(std::move(words)));

@@ -27,6 +27,8 @@ class CommandLine {
   // string, int or double, whose items stand between commas.
   template <class T>
   void option(const std::string& names, T& value, const std::string& help, std::optional<Within> within = {});
+  // An option that may stand without its value, which then is empty; has() says whether it is there.
+  void optionalValue(const std::string& names, std::string& value, const std::string& help);
   // One of these words.
   void choice(const std::string& names, std::string& value, const std::string& help, std::vector<std::string> words);
   void require(const std::string& name);

@@ -54,6 +54,8 @@ class FakeRunner final : public JobRunner {
     changed_.notifyAll();
   }
 
+  ServerLoad load() const override { return {3, 1000, 20, 4096}; }
+
   static Blob handle(size_t from, size_t to) { return {static_cast<uint8_t>(from), static_cast<uint8_t>(to)}; }
   void refuse(std::string why) {
     MutexLock lock(mutex_);

@@ -123,6 +123,40 @@ TEST(ServerJob, StrangersDoNotDisturbAJob) {
   another.leave();
 }
 
+// What `bps-server --check` asks, before it opens a job or instead of one.
+TEST(ServerJob, ToldOnlyAsLongAsNoneIsOpen) {
+  TestServer server;
+  const Env env = withServers({&server});
+  const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
+  const auto connected = [&](uint64_t job) {
+    ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)),
+                                  {std::move(serverKey(env)).value(), true, 1000}, Purpose::kServer, job);
+    EXPECT_TRUE(finish(handshake).ok());
+    Peer peer = handshake.take();
+    EXPECT_EQ(nextFrame(*peer.socket).header.type, MessageType::kOffer);
+    return peer;
+  };
+  Peer asks = connected(98);
+  for (int i = 0; i < 3; ++i) {
+    asks.socket->queue(Check{});
+    const Frame frame = nextFrame(*asks.socket);
+    ASSERT_EQ(frame.header.type, MessageType::kCheckReport);
+    const CheckReport report = std::move(decode<CheckReport>(frame.payload)).value();
+    EXPECT_EQ(report.jobs, 3U);
+    EXPECT_EQ(report.mostJobs, server::ControlServer::kMostJobs);
+    EXPECT_EQ(report.bytesSummed, 1000U);
+    EXPECT_EQ(report.freeDescriptors, 20U);
+    EXPECT_EQ(report.freeBytes, 4096U);
+  }
+  Peer talks = connected(99);
+  talks.socket->queue(MessageType::kCheck, {1});
+  EXPECT_NE(nextFrame(*talks.socket, 1).header.type, MessageType::kCheckReport);
+  Cluster cluster(2, env);
+  cluster.expectJoined();
+  EXPECT_EQ(cluster.plane(0).roster().servers.size(), 1U);
+  cluster.leave();
+}
+
 TEST(ServerJob, AHubOfItsOwnMakingCannotHarmIt) {
   TestServer server;
   const Env env = withServers({&server});

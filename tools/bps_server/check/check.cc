@@ -1,0 +1,104 @@
+#include "tools/bps_server/check/check.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "bps/bps.h"
+#include "src/base/format.h"
+#include "src/base/guard.h"
+#include "src/control/hub/server_list.h"
+#include "src/control/link/secret.h"
+#include "tools/bps_server/check/data.h"
+
+namespace bps {
+namespace {
+
+using Clock = Deadline::Clock;
+
+constexpr size_t kRoundTrips = 9;
+constexpr std::chrono::milliseconds kLoadTime(300);  // over which bytes per second are counted
+
+struct Checked {
+  std::string text;
+  bool well = false;
+};
+
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string versionText(uint32_t code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
+
+std::string rateText(double bytesPerSecond) {
+  if (bytesPerSecond >= 1e9) return fmt::format("{:.2f} GB/s", bytesPerSecond / 1e9);
+  return fmt::format("{:.1f} MB/s", bytesPerSecond / 1e6);
+}
+
+struct Load {
+  CheckReport report;
+  double roundTrip = 0, bytesPerSecond = 0;
+};
+
+// The same question several times; what was summed between the first and the last answer.
+Result<Load> ask(ServerCall& call) {
+  Load load;
+  std::vector<double> times;
+  const auto start = Clock::now();
+  uint64_t before = 0;
+  while (times.size() < kRoundTrips) {
+    const auto asked = Clock::now();
+    call.say(Check{});
+    load.report = BPS_TRY(call.hear<CheckReport>());
+    times.push_back(secondsSince(asked));
+    if (times.size() == 1) before = load.report.bytesSummed;
+    if (times.size() + 1 == kRoundTrips) std::this_thread::sleep_until(start + kLoadTime);
+  }
+  load.bytesPerSecond = static_cast<double>(load.report.bytesSummed - before) / secondsSince(start);
+  std::sort(times.begin(), times.end());
+  load.roundTrip = times[kRoundTrips / 2];
+  return load;
+}
+
+Result<std::string> check(const std::string& name, const Key& key, const Env& env) {
+  const std::chrono::milliseconds patience(static_cast<int64_t>(env.timeout.value * 1000));
+  const Credentials credentials{key, env.auth, static_cast<uint32_t>(patience.count())};
+  const HostPort where = BPS_TRY(parseHostPort(name, kServerPort));
+  const std::vector<Address> addresses = BPS_TRY(resolve(where, Deadline::in(patience)));
+  const auto call = BPS_TRY(ServerCall::open(addresses, credentials, patience));
+  const Offer offer = BPS_TRY(call->hear<Offer>());
+  const Load load = BPS_TRY(ask(*call));
+  Result<std::string> data = checkData(*call, name, env);
+  if (!data.ok()) return std::move(data).status().within("it answers, but its data connections do not work");
+  const CheckReport& report = load.report;
+  return fmt::format(
+      "version {}, round trip {:.0f} us, {} of {} jobs, {} summed, {} MiB and {} descriptors free, data over {}",
+      versionText(offer.libraryVersion), load.roundTrip * 1e6, report.jobs, report.mostJobs,
+      rateText(load.bytesPerSecond), report.freeBytes >> 20, report.freeDescriptors, std::move(data).value());
+}
+
+}  // namespace
+
+Result<bool> checkServers(const std::string& servers, const Env& env) {
+  BPS_TRY(secretInit());
+  const Key key = BPS_TRY(serverKey(env));
+  const std::vector<std::string> names = BPS_TRY(serverNames(servers));
+  if (names.empty()) return Status(Code::kInvalidUsage, "no server to check: --check HOST:PORT, or BPS_SERVERS");
+  std::vector<Checked> checked(names.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < names.size(); ++i)
+    threads.emplace_back([&, i] {
+      const Status ended = guarded([&]() -> Status {
+        checked[i] = {BPS_TRY(check(names[i], key, env)), true};
+        return {};
+      });
+      if (!ended.ok()) checked[i] = {ended.message(), false};
+    });
+  for (size_t i = 0; i < names.size(); ++i) {
+    threads[i].join();
+    fmt::print("{}  {}: {}\n", names[i], checked[i].well ? "ok" : "FAILED", checked[i].text);
+    std::fflush(stdout);
+  }
+  return std::all_of(checked.begin(), checked.end(), [](const Checked& each) { return each.well; });
+}
+
+}  // namespace bps
