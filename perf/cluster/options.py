@@ -2,12 +2,24 @@
 import argparse
 import math
 import os
+import re
 import sys
 
 from cluster.network import congestion_controls
 
 
+def version():
+    """What include/bps/bps.h says."""
+    header = os.path.join(os.path.dirname(__file__), "..", "..", "include", "bps", "bps.h")
+    with open(header, encoding="utf-8") as file:
+        return ".".join(re.findall(r"^#define BPS_(?:MAJOR|MINOR|PATCH) (\d+)$", file.read(), re.M))
+
+
 class Parser(argparse.ArgumentParser):
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.add_argument("--version", action="version", version=f"{self.prog} {version()}")
+
     def error(self, message):
         """One line on stderr, and the exit status for wrong usage."""
         print(f"{self.prog}: {message} (see --help)", file=sys.stderr)

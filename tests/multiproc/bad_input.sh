@@ -39,10 +39,15 @@ refuses "cannot listen on $SERVER_ADDRESS.*in use" "$BIN/bps-server" --listen "$
 refuses "cannot listen on $SERVER_ADDRESS.*in use" env BPS_RANK=0 BPS_NRANKS=2 BPS_ROOT="$SERVER_ADDRESS" "$perf" -b 8 -e 8
 refuses '16' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:0 --key-file /dev/null
 refuses 'BPS_KEY_FILE' env -u BPS_KEY_FILE "$BIN/bps-server" --listen 127.0.0.1:0
+for program in emulated_cluster compare_peers; do
+  [[ $("perf/$program" --version) =~ ^$program\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "$program --version"
+  refuses_in_a_line "$program: .*--frobnicate" "perf/$program" --frobnicate
+done
 # What listens: one line, with the option's name and what would be right.
 server() { refuses_in_a_line "$1" "$BIN/bps-server" "${@:2}"; }
 server "--listen 27720: a port alone; right is ADDR:27720 .*or 0.0.0.0:27720" --listen 27720
 server "--listen 192.0.2.77:7700: cannot listen.*; this machine has .*127.0.0.1:7700 on lo" --listen 192.0.2.77:7700
+server "^bps-server: --key-file /nonexistent: " --key-file /nonexistent
 server "--listen lo: lo is an interface; its address is right here: 127.0.0.1:7700" --listen lo
 server "--listen nowhere.invalid:1: .*cannot be found" --listen nowhere.invalid:1
 server "--metrics 27720: a port alone; right is ADDR:27720" --listen 127.0.0.1:0 --metrics 27720

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -117,6 +118,13 @@ Status serve(const Options& options) {
   return server->run();
 }
 
+// What was given as an option is not to be looked for in the environment.
+std::string inOptions(const Options& options, const std::string& text) {
+  constexpr std::string_view kVariable = "BPS_KEY_FILE=";
+  if (options.keyFile.empty() || !text.starts_with(kVariable)) return text;
+  return "--key-file " + text.substr(kVariable.size());
+}
+
 // The status to exit with.
 Result<int> check(const Options& options) {
   Env env = BPS_TRY(processEnv());
@@ -144,7 +152,7 @@ int run(int argc, char** argv) {
     return {};
   });
   if (status.ok()) return unwell;
-  std::fprintf(stderr, "bps-server: %s\n", status.message());
+  std::fprintf(stderr, "bps-server: %s\n", inOptions(options, status.message()).c_str());
   return 1;
 }
 

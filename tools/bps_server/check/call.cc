@@ -3,7 +3,7 @@
 #include <poll.h>
 
 #include "src/base/format.h"
-#include "src/control/link/secret.h"
+#include "src/control/keys/secret.h"
 
 namespace bps {
 namespace {

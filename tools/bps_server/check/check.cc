@@ -9,7 +9,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/control/hub/server_list.h"
-#include "src/control/link/secret.h"
+#include "src/control/keys/secret.h"
 #include "tools/bps_server/check/data.h"
 
 namespace bps {
