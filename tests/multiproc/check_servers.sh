@@ -45,9 +45,12 @@ check 1 "$first" --key-file "$WORK/other"
 says "^$first  FAILED: .*the key differs"
 BPS_AUTH=off check 1 "$first"
 says "^$first  FAILED: .*authentication is on here and off on the other side"
+# It has said whom it refused.
+wait_for 5 grep -q WARN "$WORK/first.err" && : > "$WORK/first.err"
 
 # stand_in WORDS: a listener that answers anybody with these bytes, none: with nothing. Sets STAND_IN.
 stand_in() {
+  rm -f "$WORK/stand_in"
   python3 - "$1" > "$WORK/stand_in" <<'PYTHON' &
 import socket, struct, sys
 words = sys.argv[1].encode()
@@ -81,7 +84,8 @@ says "^$STAND_IN  FAILED: protocol version 8, this side speaks 7; rebuild one si
 # Data connections that cannot be made.
 FAULT_PLUGIN_SPEC=fail:connect=1 BPS_NET_PLUGIN=$(realpath "$BUILD")/tests/libnccl-net-fault.so check 1 "$first"
 says "^$first  FAILED: it answers, but its data connections do not work: .*"
-# One that is stopped, and one that drains because it has a job.
+grep -q WARN "$WORK/first.err" && fail "a check makes the server warn: $(cat "$WORK/first.err")"
+# One that is stopped.
 kill -STOP "$second_pid"
 check 1 "$second"
 says "^$second  FAILED: $second accepts connections and says nothing"

@@ -68,7 +68,10 @@ Result<std::string> check(const std::string& name, const Key& key, const Env& en
   const Offer offer = BPS_TRY(call->hear<Offer>());
   const Load load = BPS_TRY(ask(*call));
   Result<std::string> data = checkData(*call, name, env);
-  if (!data.ok()) return std::move(data).status().within("it answers, but its data connections do not work");
+  if (!data.ok()) {
+    call->leave();  // whatever is left of it
+    return std::move(data).status().within("it answers, but its data connections do not work");
+  }
   const CheckReport& report = load.report;
   return fmt::format(
       "version {}, round trip {:.0f} us, {} of {} jobs, {} summed, {} MiB and {} descriptors free, data over {}",

@@ -39,9 +39,9 @@ Roster rosterOf(const ServerCall& call, const std::string& server, const Env& en
 }
 
 // One machine's two connections with the server, and the message that goes each way.
-class Machine {
+class WorkerEnd {
  public:
-  Machine(net::Plugin& plugin, const net::MeshShape& shape) : plugin_(plugin), shape_(shape) {}
+  WorkerEnd(net::Plugin& plugin, const net::MeshShape& shape) : plugin_(plugin), shape_(shape) {}
 
   Status listen() {
     mesh_ = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listen(plugin_, 0, shape_)));
@@ -99,7 +99,7 @@ class Machine {
 
 // Until all machines have done it.
 template <class Step>
-Status both(ServerCall& call, std::vector<std::unique_ptr<Machine>>& machines, const char* what, Step step) {
+Status both(ServerCall& call, std::vector<std::unique_ptr<WorkerEnd>>& machines, const char* what, Step step) {
   for (const Deadline deadline = call.patience();;) {
     bool done = true;
     for (auto& machine : machines) done = BPS_TRY(step(*machine)) && done;
@@ -111,7 +111,7 @@ Status both(ServerCall& call, std::vector<std::unique_ptr<Machine>>& machines, c
 }
 
 // What the hub does for ranks and servers: everybody's handles to everybody.
-Status exchange(ServerCall& call, std::vector<std::unique_ptr<Machine>>& machines, const Roster& roster) {
+Status exchange(ServerCall& call, std::vector<std::unique_ptr<WorkerEnd>>& machines, const Roster& roster) {
   call.say(MessageType::kBegin);
   const RoundPart part = BPS_TRY(call.hear<RoundPart>());
   if (part.kind != RoundKind::kExchange || part.blobs.size() != roster.endpoints())
@@ -133,20 +133,20 @@ Result<std::string> checkData(ServerCall& call, const std::string& name, const E
   const Roster roster = rosterOf(call, name, env);
   const JobPlan plan = BPS_TRY(JobPlan::make(roster));
   const auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, roster.jobId));
-  std::vector<std::unique_ptr<Machine>> machines;
+  std::vector<std::unique_ptr<WorkerEnd>> machines;
   for (size_t m = 0; m < kMachines; ++m) {
-    machines.push_back(std::make_unique<Machine>(*plugin, net::MeshShape{m, kMachines, plan.owners}));
+    machines.push_back(std::make_unique<WorkerEnd>(*plugin, net::MeshShape{m, kMachines, plan.owners}));
     BPS_TRY(machines.back()->listen());
   }
   call.say(OpenJob{1, kMachines, encode(roster)});
   (void)BPS_TRY(call.hear<JobOpened>());
   BPS_TRY(exchange(call, machines, roster));
-  BPS_TRY(both(call, machines, "connecting", [](Machine& machine) { return machine.connect(); }));
+  BPS_TRY(both(call, machines, "connecting", [](WorkerEnd& machine) { return machine.connect(); }));
   const RoundPart met = BPS_TRY(call.hear<RoundPart>());
   if (met.kind != RoundKind::kBarrier) return Status(Code::kRemote, "it does not say that it is connected");
   call.say(RoundAnswer{RoundKind::kBarrier, met.number, {}});
   for (size_t m = 0; m < kMachines; ++m) BPS_TRY(machines[m]->send(static_cast<float>(m + 1)));
-  BPS_TRY(both(call, machines, "moving bytes", [](Machine& machine) { return machine.step(); }));
+  BPS_TRY(both(call, machines, "moving bytes", [](WorkerEnd& machine) { return machine.step(); }));
   for (auto& machine : machines)
     if (!machine->right(3)) return Status(Code::kRemote, "its sum is wrong");
   call.leave();  // before the connections end, which else would look like a loss
