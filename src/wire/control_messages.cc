@@ -230,8 +230,6 @@ void each(Side& side, M& m, const Left*) {
   side.field(m.member);
 }
 template <class Side, class M>
-void each(Side&, M&, const Check*) {}
-template <class Side, class M>
 void each(Side& side, M& m, const CheckReport*) {
   side.field(m.jobs);
   side.field(m.mostJobs);
@@ -332,7 +330,6 @@ template Blob encode(const RoundAnswer&);
 template Blob encode(const FailureMessage&);
 template Blob encode(const Suspect&);
 template Blob encode(const Left&);
-template Blob encode(const Check&);
 template Blob encode(const CheckReport&);
 template Blob encode(const ProbeDevice&);
 template Blob encode(const ProbeOpen&);
@@ -354,7 +351,6 @@ template Result<RoundAnswer> decode(std::span<const uint8_t>);
 template Result<FailureMessage> decode(std::span<const uint8_t>);
 template Result<Suspect> decode(std::span<const uint8_t>);
 template Result<Left> decode(std::span<const uint8_t>);
-template Result<Check> decode(std::span<const uint8_t>);
 template Result<CheckReport> decode(std::span<const uint8_t>);
 template Result<ProbeDevice> decode(std::span<const uint8_t>);
 template Result<ProbeOpen> decode(std::span<const uint8_t>);

@@ -141,10 +141,7 @@ struct Left {
   uint32_t member = 0;
 };
 
-// What `bps-server --check` asks a server, any number of times before it opens a job.
-struct Check {
-  static constexpr MessageType kType = MessageType::kCheck;
-};
+// A server's answer to kCheck, which `bps-server --check` asks any number of times before it opens a job.
 struct CheckReport {
   static constexpr MessageType kType = MessageType::kCheckReport;
   uint32_t jobs = 0, mostJobs = 0;

@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   using namespace bps;
   tryOne<Hello, Challenge, ProofMessage, Welcome, Refusal, AskRoot, Redirect, Join, Offer, OpenJob, JobOpened,
-         RoundPart, RoundAnswer, FailureMessage, Suspect, Left, ProbeDevice, ProbeOpen, ProbeOpened, ProbeRate, Check,
+         RoundPart, RoundAnswer, FailureMessage, Suspect, Left, ProbeDevice, ProbeOpen, ProbeOpened, ProbeRate,
          CheckReport>(data[0], {data + 1, size - 1});
   return 0;
 }

@@ -138,7 +138,7 @@ TEST(ServerJob, ToldOnlyAsLongAsNoneIsOpen) {
   };
   Peer asks = connected(98);
   for (int i = 0; i < 3; ++i) {
-    asks.socket->queue(Check{});
+    asks.socket->queue(MessageType::kCheck);
     const Frame frame = nextFrame(*asks.socket);
     ASSERT_EQ(frame.header.type, MessageType::kCheckReport);
     const CheckReport report = std::move(decode<CheckReport>(frame.payload)).value();

@@ -47,7 +47,7 @@ Result<Load> ask(ServerCall& call) {
   uint64_t before = 0;
   while (times.size() < kRoundTrips) {
     const auto asked = Clock::now();
-    call.say(Check{});
+    call.say(MessageType::kCheck);
     load.report = BPS_TRY(call.hear<CheckReport>());
     times.push_back(secondsSince(asked));
     if (times.size() == 1) before = load.report.bytesSummed;
