@@ -1,6 +1,7 @@
 #include "net_plugin/stream/frame.h"
 
 #include "net_plugin/comm.h"
+#include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
 #include "src/base/wire_io.h"
 
@@ -15,36 +16,53 @@ void putAt(FrameBytes& frame, size_t at, size_t value) {
   for (size_t i = 0; i < sizeof(uint32_t); ++i) frame[at + i] = static_cast<uint8_t>(value >> (8 * i));
 }
 
+constexpr size_t kCheckedBytes = 2 * sizeof(uint32_t);  // in each half of a frame; its checksum follows
+
+// Of the half that begins at `at`; `before` is that of the half before it.
+Result<uint32_t> check(std::span<const uint8_t> bytes, size_t at, uint32_t before) {
+  if (bytes.size() < at + kFrameBytes) return Status(Code::kRemote, "the stream is corrupt: a frame is cut off");
+  const uint32_t right = crc32c(bytes.data() + at, kCheckedBytes, before);
+  if (WireReader(bytes.subspan(at + kCheckedBytes)).get<uint32_t>() != right)
+    return Status(Code::kRemote, "the stream is corrupt: a frame does not have its checksum");
+  return right;
+}
+
 }  // namespace
 
 FrameBytes encodeFrame(const Slice& slice) {
   FrameBytes frame{};
   putAt(frame, 0, slice.messageBytes | (slice.isWhole() ? 0 : kPart));
   putAt(frame, 4, slice.number);
+  const uint32_t first = crc32c(frame.data(), kCheckedBytes);
+  putAt(frame, 8, first);
   if (slice.isWhole()) return frame;
-  putAt(frame, 8, slice.offset);
-  putAt(frame, 12, slice.bytes);
+  putAt(frame, 12, slice.offset);
+  putAt(frame, 16, slice.bytes);
+  putAt(frame, 20, crc32c(frame.data() + kFrameBytes, kCheckedBytes, first));
   return frame;
 }
 
-size_t frameBytesOf(std::span<const uint8_t> bytes) {
+Result<size_t> frameBytesOf(std::span<const uint8_t> bytes) {
+  BPS_TRY(check(bytes, 0, 0));
   return (WireReader(bytes).get<uint32_t>() & kPart) != 0 ? kPartFrameBytes : kFrameBytes;
 }
 
 Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next) {
+  const uint32_t checked = BPS_TRY(check(bytes, 0, 0));
   WireReader reader(bytes);
   const auto first = reader.get<uint32_t>();
   const auto ahead = static_cast<uint32_t>(reader.get<uint32_t>() - static_cast<uint32_t>(next));
   Slice slice{.number = next + ahead, .messageBytes = first & ~kPart};
   slice.bytes = slice.messageBytes;
   if ((first & kPart) != 0) {
-    slice.offset = reader.get<uint32_t>();
-    slice.bytes = reader.get<uint32_t>();
+    BPS_TRY(check(bytes, kFrameBytes, checked));
+    WireReader part(bytes.subspan(kFrameBytes));
+    slice.offset = part.get<uint32_t>();
+    slice.bytes = part.get<uint32_t>();
     const bool within = slice.offset + slice.bytes <= slice.messageBytes;
     if (!within || slice.bytes == 0 || slice.isWhole())
       return Status(Code::kRemote, "the stream is corrupt: a slice that is not a part of its message");
   }
-  if (reader.truncated()) return Status(Code::kRemote, "the stream is corrupt: a frame is cut off");
   if (ahead >= kFarthest)
     return failure(Code::kRemote,
                    "the stream is corrupt: a slice of message {} modulo 2^32, where {} or a later one must be",

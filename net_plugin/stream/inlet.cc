@@ -25,7 +25,7 @@ ssize_t receive(int socket, std::array<iovec, 2>& pieces, size_t direct) {
 Result<Progress> Inlet::takeFrame(uint64_t next) {
   const std::span<const uint8_t> ahead(ahead_.get() + begin_, end_ - begin_);
   if (ahead.size() < kFrameBytes) return Progress::kPending;
-  const size_t bytes = frameBytesOf(ahead);
+  const size_t bytes = BPS_TRY(frameBytesOf(ahead));
   if (ahead.size() < bytes) return Progress::kPending;
   slice_ = BPS_TRY(parseFrame(ahead.first(bytes), next));
   begin_ += bytes;

@@ -17,7 +17,7 @@
 
 namespace bps::plugin::tcp {
 
-inline constexpr uint16_t kWireVersion = 3;
+inline constexpr uint16_t kWireVersion = 4;
 inline constexpr size_t kHelloBytes = 32;
 inline constexpr size_t kMostSockets = 64;  // of a connection
 

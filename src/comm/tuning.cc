@@ -14,7 +14,7 @@ constexpr double kFinestMessages = 4;  // a chunk takes at least as long on the 
                                        // and as one of every machine that shares the processors
 constexpr double kChunkBytes = 200;    // headers of a chunk and of its packets, acknowledgements
 constexpr size_t kPacketBytes = 1448;  // that a TCP packet of an Ethernet carries
-constexpr size_t kHeaderBytes = 38;    // of the first chunk of a call; of the others 20
+constexpr size_t kHeaderBytes = 54;    // of the first chunk of a call; of the others 32
 constexpr double kMessageBytes = 86;   // these, and an acknowledgement
 constexpr double kSumRate = 2e8;       // at which a machine takes in, sums and answers a chunk, about
 constexpr double kLeastEnds = 1.0 / 64;

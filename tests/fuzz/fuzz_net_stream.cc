@@ -39,12 +39,17 @@ struct Sockets {
 void oneSocket(Feed feed) {
   Sockets sockets(1);
   stream::RecvComm comm(std::move(sockets.ours));
-  const bool wellFramed = feed.next() % 2 == 0;  // else the frames are random as well
+  const uint8_t framing = feed.next() % 3;
+  const bool wellFramed = framing == 0;  // else the frames are of any slice, or random as well
   uint64_t number = 0;
   while (!feed.bytes.empty()) {
-    const size_t room = feed.next(), piece = std::min<size_t>(feed.next(), feed.bytes.size());
-    const stream::FrameBytes frame = stream::encodeFrame({number++, piece, 0, piece});
-    if (wellFramed) sockets.send(0, frame.data(), stream::kFrameBytes);
+    const size_t room = feed.next();
+    size_t piece = std::min<size_t>(feed.next(), feed.bytes.size());
+    stream::Slice slice{number++, piece, 0, piece};
+    if (framing == 1) slice = {feed.next() % 4U, feed.next(), feed.next() % 4U, feed.next()};
+    const stream::FrameBytes frame = stream::encodeFrame(slice);
+    piece = std::min(piece, feed.bytes.size());
+    if (framing < 2) sockets.send(0, frame.data(), stream::frameBytesOf(slice));
     sockets.send(0, feed.bytes.data(), piece);
     feed.bytes = feed.bytes.subspan(piece);
     std::vector<uint8_t> buffer(room);  // of exactly this size: the sanitizer sees a byte too many

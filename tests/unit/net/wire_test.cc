@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "net_plugin/comm.h"
 #include "net_plugin/stream/frame.h"
+#include "src/base/checksum/crc32c.h"
 
 namespace bps::plugin::tcp {
 namespace {
@@ -133,7 +135,7 @@ TEST(FrameWire, RoundTrip) {
         Slice{uint64_t{1} << 40, 100000, 65536, 34464}, Slice{3, kMaxMessageBytes, kMaxMessageBytes - 1, 1}}) {
     const std::vector<uint8_t> frame = frameOf(slice);
     EXPECT_EQ(frame.size(), slice.isWhole() ? stream::kFrameBytes : stream::kPartFrameBytes);
-    EXPECT_EQ(stream::frameBytesOf(std::span<const uint8_t>(frame)), frame.size());
+    EXPECT_EQ(stream::frameBytesOf(std::span<const uint8_t>(frame)).value(), frame.size());
     Result<Slice> parsed = parseFrame(frame, slice.number);
     ASSERT_TRUE(parsed.ok());
     const Slice same = std::move(parsed).value();
@@ -172,10 +174,27 @@ TEST(FrameWire, CorruptionIsNoticed) {
   EXPECT_TRUE(parseFrame(frame, 3).ok());
   for (size_t length = 0; length < frame.size(); ++length)
     EXPECT_FALSE(parseFrame(std::span(frame).first(length), 3).ok()) << "only " << length;
-  frame[12] = 10;
-  EXPECT_FALSE(parseFrame(frame, 3).ok()) << "a part that is all of it";
+  frame[16] = 10;
+  const uint32_t check = crc32c(frame.data() + 12, 8, crc32c(frame.data(), 8));
+  std::memcpy(frame.data() + 20, &check, sizeof check);
+  EXPECT_NE(std::string(parseFrame(frame, 3).error().message()).find("not a part"), std::string::npos)
+      << "a part that is all of it";
   for (size_t length = 0; length < stream::kFrameBytes; ++length)
     EXPECT_FALSE(parseFrame(std::span<const uint8_t>(frameOf({0, 10, 0, 10})).first(length), 0).ok()) << length;
+}
+
+// The length, too, is only believed when its checksum is right: nobody waits for the rest of a frame that has none.
+TEST(FrameWire, EveryFlippedBitIsNoticed) {
+  for (const Slice& slice : {Slice{3, 10, 0, 10}, Slice{3, 10, 2, 5}, Slice{3, 0, 0, 0}}) {
+    const std::vector<uint8_t> right = frameOf(slice);
+    for (size_t bit = 0; bit < right.size() * 8; ++bit) {
+      std::vector<uint8_t> frame = right;
+      frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ (1U << (bit % 8)));
+      EXPECT_FALSE(parseFrame(frame, 3).ok()) << bit;
+      const bool inFirstHalf = bit < stream::kFrameBytes * 8;
+      EXPECT_EQ(stream::frameBytesOf(std::span<const uint8_t>(frame)).ok(), !inFirstHalf) << bit;
+    }
+  }
 }
 
 TEST(AllWire, RandomBytesAreTurnedAwayOrAreWhatTheySay) {
