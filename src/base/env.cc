@@ -37,6 +37,8 @@ const EnvVar kEnvTable[] = {
      "Calls up to this size go straight from every machine to every other. Rank 0's value holds for all."},
     {"BPS_EAGER_BYTES", &Env::eagerBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
+    {"BPS_CHECKSUM", &Env::checksum, "", "0 or 1", 0, 1,
+     "1: every chunk carries a CRC32C, checked where it arrives. Rank 0's value holds for all."},
     {"BPS_CHANNELS", &Env::channels, "", "1 to 64", 1, 64, "Progress threads of one communicator."},
     {"BPS_RAILS", &Env::rails, "", "0 to 64", 0, 64,
      "Ranks of one machine that drive the network, at most. 0: those that the machines' plans say. Rank 0's value "

@@ -39,6 +39,7 @@ struct Env {  // defaults live here and nowhere else
   Bytes partitionBytes{4U << 20};
   Bytes directBytes{Bytes::kMeasured};
   Bytes eagerBytes{Bytes::kMeasured};
+  bool checksum = false;
   int channels = 1;
   int rails = 0;
   bool ignoreCpuAffinity = false;

@@ -113,6 +113,7 @@ void logInit(const Env& env) {
 }
 
 void logThreadName(std::string name) { threadName() = std::move(name); }
+const std::string& logThreadName() { return threadName(); }
 
 bool logEnabled(LogLevel level, Subsystem subsystem) {
   if (static_cast<int>(level) > logLevel().load(std::memory_order_relaxed)) return false;

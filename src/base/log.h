@@ -24,6 +24,7 @@ void logInit(const Env& env);
 std::string expandFileName(const std::string& pattern);
 // The name in brackets on this thread's lines: "rank 3", "server".
 void logThreadName(std::string name);
+const std::string& logThreadName();
 std::atomic<int>& logLevel();
 bool logEnabled(LogLevel level, Subsystem subsystem);
 void logWrite(LogLevel level, Subsystem subsystem, std::string_view text);

@@ -59,6 +59,8 @@ Status Channel::prepare() {
                                               parts_.plugin, *buffers, parts_.deadline, cancelled}));
     transport_ = parts.plane->transport();
     if (parts_.gpuObstacle.empty()) parts_.gpuObstacle = parts.plane->gpuObstacle();
+    if (parts_.gpuObstacle.empty() && roster.settings.checksum)
+      parts_.gpuObstacle = "BPS_CHECKSUM=1, which needs all chunks in host memory";
     if (parts_.gpuObstacle.empty() && parts_.staged != nullptr) parts_.staged->reachBy(parts.plane.get());
   } else if (roster.machines.size() > 1 && localRank < parts_.plan.rails) {
     // All who might have had a rail take part in the exchange.

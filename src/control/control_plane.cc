@@ -49,8 +49,8 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
   hub.join = joinOf(env, args);
   hub.interfaces = env.socketIfname;
   hub.deadline = deadline;
-  hub.settings = {env.partitionBytes.value, env.directBytes.value, env.eagerBytes.value, timeoutMs(env),
-                  static_cast<uint32_t>(env.rails)};
+  hub.settings = {env.partitionBytes.value,         env.directBytes.value, env.eagerBytes.value, timeoutMs(env),
+                  static_cast<uint32_t>(env.rails), env.checksum};
   hub.servers.required = env.requireServers;
   hub.unable = findServers(env, hub.servers);
   return hub;

@@ -58,6 +58,7 @@ Status ServedJob::build(Rail& rail) {
   spec.order = machinesInTurn(plan_.weights, spec_.endpoint, machines);
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
+  spec.checksum = spec_.roster.settings.checksum;
   spec.ranks = spec_.roster.ranks.size();
   for (const Machine& machine : spec_.roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = env_.reduceThreads;

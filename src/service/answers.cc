@@ -14,9 +14,10 @@ Result<std::unique_ptr<Answers>> Answers::create(std::unique_ptr<net::Comm> answ
   return answers;
 }
 
-void Answers::push(const uint8_t* payload, size_t bytes) {
+void Answers::push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum) {
   DataHeader header;
   header.sequence = DataHeader::sequenceOf(pushed_);
+  header.payload = checksum;
   DataHeaderBytes encoded;
   const size_t size = encode(header, encoded);
   uint8_t* slot = headerBytes_.data() + pushed_ % depth_ * kDataHeaderBytes;

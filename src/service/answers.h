@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "src/base/memory.h"
 #include "src/base/status.h"
@@ -18,7 +19,7 @@ class Answers {
 
   // Queues the answer to round `pushed()`. The payload must stay until done() has passed it; where needsRegistered(),
   // it lies in `results`.
-  void push(const uint8_t* payload, size_t bytes);
+  void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum);
   Result<bool> step() {
     const bool moved = queue_.step();
     if (!queue_.failure().ok()) return queue_.failure().clone();

@@ -5,16 +5,13 @@
 
 namespace bps {
 
-Inbound::Inbound(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes)
-    : queue_(std::move(push), net::MessageQueue::Direction::kReceive),
-      depth_(depth),
-      maxChunkBytes_(maxChunkBytes),
-      contributions_(depth) {}
+Inbound::Inbound(std::unique_ptr<net::Comm> push, const Shape& shape)
+    : queue_(std::move(push), net::MessageQueue::Direction::kReceive), shape_(shape), contributions_(shape.depth) {}
 
-Result<std::unique_ptr<Inbound>> Inbound::create(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes) {
-  std::unique_ptr<Inbound> inbound(new Inbound(std::move(push), depth, maxChunkBytes));
-  inbound->payloads_ = BPS_TRY(PageBuffer::create(depth * maxChunkBytes));
-  inbound->headerBytes_ = BPS_TRY(PageBuffer::create(depth * kDataHeaderBytes));
+Result<std::unique_ptr<Inbound>> Inbound::create(std::unique_ptr<net::Comm> push, const Shape& shape) {
+  std::unique_ptr<Inbound> inbound(new Inbound(std::move(push), shape));
+  inbound->payloads_ = BPS_TRY(PageBuffer::create(shape.depth * shape.maxChunkBytes));
+  inbound->headerBytes_ = BPS_TRY(PageBuffer::create(shape.depth * kDataHeaderBytes));
   net::Comm& comm = inbound->comm();
   inbound->memory_ = BPS_TRY(comm.registerMemory(inbound->payloads_.data(), inbound->payloads_.size()));
   inbound->headerMemory_ = BPS_TRY(comm.registerMemory(inbound->headerBytes_.data(), inbound->headerBytes_.size()));
@@ -23,9 +20,9 @@ Result<std::unique_ptr<Inbound>> Inbound::create(std::unique_ptr<net::Comm> push
 
 Result<bool> Inbound::step(uint64_t released) {
   if (closed_) return false;
-  for (; posted_ < released + depth_; ++posted_) {
-    queue_.push({headerBytes_.data() + posted_ % depth_ * kDataHeaderBytes, kDataHeaderBytes, headerMemory_});
-    queue_.push({slot(posted_), maxChunkBytes_, memory_});
+  for (; posted_ < released + shape_.depth; ++posted_) {
+    queue_.push({headerBytes_.data() + posted_ % shape_.depth * kDataHeaderBytes, kDataHeaderBytes, headerMemory_});
+    queue_.push({slot(posted_), shape_.maxChunkBytes, memory_});
   }
   const bool moved = queue_.step();
   Status failed;
@@ -38,7 +35,7 @@ Result<bool> Inbound::step(uint64_t released) {
 
 Status Inbound::take() {
   const size_t headerSize = queue_.takeReceivedBytes(), payloadSize = queue_.takeReceivedBytes();
-  const uint8_t* bytes = headerBytes_.data() + arrived_ % depth_ * kDataHeaderBytes;
+  const uint8_t* bytes = headerBytes_.data() + arrived_ % shape_.depth * kDataHeaderBytes;
   const DataHeader header = BPS_TRY(decodeDataHeader({bytes, headerSize}));
   if (!header.isOf(arrived_))
     return failure(Code::kRemote, "chunk {} came where chunk {} was due (modulo 65536)", header.sequence,
@@ -47,7 +44,8 @@ Status Inbound::take() {
   else if (arrived_ == 0) return failure(Code::kRemote, "the first chunk does not say to which call it belongs");
   if (payloadSize % elementBytes(static_cast<DataType>(call_.type)) != 0)
     return failure(Code::kRemote, "chunk {} of {} bytes is not whole elements", arrived_, payloadSize);
-  contributions_[arrived_ % depth_] = {call_, slot(arrived_), payloadSize, header.direct};
+  if (shape_.checksum) BPS_TRY(checkPayload(header, {slot(arrived_), payloadSize}, arrived_, call_));
+  contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize, header.direct};
   ++arrived_;
   return {};
 }

@@ -15,7 +15,11 @@ namespace bps {
 
 class Inbound {
  public:
-  static Result<std::unique_ptr<Inbound>> create(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes);
+  struct Shape {
+    size_t depth = 0, maxChunkBytes = 0;
+    bool checksum = false;  // every chunk has one
+  };
+  static Result<std::unique_ptr<Inbound>> create(std::unique_ptr<net::Comm> push, const Shape& shape);
 
   // Receives what has come; rounds below `released` no longer need their slots. True when anything moved. When the
   // connection ends, by failure, by a bad header or because the peer is done, says so once and then keeps what had
@@ -23,18 +27,18 @@ class Inbound {
   Result<bool> step(uint64_t released);
   uint64_t arrived() const { return arrived_; }
   // To a round that has arrived and is not released.
-  const Contribution& contribution(uint64_t round) const { return contributions_[round % depth_]; }
+  const Contribution& contribution(uint64_t round) const { return contributions_[round % shape_.depth]; }
 
   net::Comm& comm() { return queue_.comm(); }
 
  private:
-  Inbound(std::unique_ptr<net::Comm> push, size_t depth, size_t maxChunkBytes);
-  uint8_t* slot(uint64_t round) const { return payloads_.data() + round % depth_ * maxChunkBytes_; }
+  Inbound(std::unique_ptr<net::Comm> push, const Shape& shape);
+  uint8_t* slot(uint64_t round) const { return payloads_.data() + round % shape_.depth * shape_.maxChunkBytes; }
   Status take();
 
   PageBuffer payloads_, headerBytes_;  // before the connection, which touches them to its end
   net::MessageQueue queue_;
-  size_t depth_, maxChunkBytes_;
+  Shape shape_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
   std::vector<Contribution> contributions_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
 
@@ -25,7 +26,7 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
   service->answers_.resize(s.machines);
   for (size_t m = 0; m < s.machines; ++m) {
     if (s.local == m) continue;
-    service->inbound_[m] = BPS_TRY(Inbound::create(std::move(lanes[m].push), s.depth, s.maxChunkBytes));
+    service->inbound_[m] = BPS_TRY(Inbound::create(std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum}));
     service->answers_[m] = BPS_TRY(Answers::create(std::move(lanes[m].answer), s.depth, service->results_));
   }
   service->wantPushes();
@@ -139,8 +140,10 @@ void SumService::sumForAll() {
   const bool inPlace = answersFromTarget();
   uint8_t* result = inPlace ? static_cast<uint8_t*>(local_.front().target) : resultSlot();
   sum_.run(round_, result);
+  std::optional<uint32_t> checksum;
+  if (spec_.checksum) checksum = crc32c(result, bytes);
   for (auto& lane : answers_)
-    if (lane != nullptr) lane->push(result, bytes);
+    if (lane != nullptr) lane->push(result, bytes, checksum);
   if (spec_.local && !inPlace && bytes > 0) std::memcpy(local_.front().target, result, bytes);
   ++answered_;
 }

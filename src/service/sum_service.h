@@ -47,6 +47,7 @@ struct ServiceSpec {
   size_t maxChunkBytes = 0;
   uint64_t ranks = 0;        // of all machines
   std::vector<bool> summed;  // per machine: it brings the sum of several ranks
+  bool checksum = false;     // of every chunk's bytes, see DataHeader
   int reduceThreads = 1;
   std::chrono::milliseconds patience{10000};          // a round waits this long before the log says for whom
   std::function<std::string(size_t machine)> nameOf;  // for messages

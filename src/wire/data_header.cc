@@ -9,7 +9,7 @@ namespace bps {
 namespace {
 
 constexpr uint8_t kVersion = 4;
-constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByTeams = 8, kAllFlags = 15;
+constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByTeams = 8, kPayload = 16, kAllFlags = 31;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -42,8 +42,12 @@ T load(const uint8_t* at) {
   return value;
 }
 
-// The header's checksum goes behind its `size` bytes; returns what they are together.
-size_t seal(DataHeaderBytes& bytes, size_t size) {
+// The checksums of the payload and of the header go behind the header's `size` bytes; returns what they are together.
+size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
+  if (header.payload) {
+    store(bytes.data() + size, *header.payload);
+    size += kCheckBytes;
+  }
   store(bytes.data() + size, crc32c(bytes.data(), size));
   return size + kCheckBytes;
 }
@@ -70,18 +74,19 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   const bool scalar = header.first && header.call.hasScalar;
   at[kAtVersion] = kVersion;
   const bool byTeams = header.first && header.call.byTeams;
-  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
-                                      (header.direct ? kDirect : 0) | (byTeams ? kByTeams : 0));
+  at[kAtFlags] =
+      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (header.direct ? kDirect : 0) |
+                           (byTeams ? kByTeams : 0) | (header.payload ? kPayload : 0));
   store(at + kAtSequence, header.sequence);
-  if (!header.first) return seal(bytes, kAtNumber);
+  if (!header.first) return seal(header, bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
   store(at + kAtCount, header.call.count);
   at[kAtType] = header.call.type;
   at[kAtOp] = header.call.op;
   store(at + kAtHistory, header.call.history);
-  if (!scalar) return seal(bytes, kAtScalar);
+  if (!scalar) return seal(header, bytes, kAtScalar);
   store(at + kAtScalar, header.call.scalar);
-  return seal(bytes, kAtScalar + sizeof(uint64_t));
+  return seal(header, bytes, kAtScalar + sizeof(uint64_t));
 }
 
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
@@ -104,9 +109,11 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.call.byTeams = (flags & kByTeams) != 0;
   if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byTeams) && !header.first))
     return failure(Code::kRemote, "chunk header with flags {:#x}, which cannot be", flags);
-  const size_t withCall = header.call.hasScalar ? kDataHeaderBytes : kDataCallBytes;
-  const size_t size = header.first ? withCall : kDataShortHeaderBytes;
+  const size_t withCall = header.call.hasScalar ? kDataCallBytes + sizeof(uint64_t) : kDataCallBytes;
+  const bool withPayload = (flags & kPayload) != 0;
+  const size_t size = (header.first ? withCall : kDataShortHeaderBytes) + (withPayload ? kCheckBytes : 0);
   if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, not {}", bytes.size(), size);
+  if (withPayload) header.payload = load<uint32_t>(at + checked - kCheckBytes);
   if (!header.first) return header;
   header.call.number = load<uint64_t>(at + kAtNumber);
   header.call.count = load<uint64_t>(at + kAtCount);
@@ -118,6 +125,16 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
     return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type,
                    header.call.op);
   return header;
+}
+
+Status checkPayload(const DataHeader& header, std::span<const uint8_t> payload, uint64_t chunk, const CallInfo& call) {
+  if (!header.payload)
+    return failure(Code::kRemote, "chunk {} of {} came without a checksum, which BPS_CHECKSUM=1 asks for", chunk,
+                   describe(call));
+  const uint32_t came = crc32c(payload.data(), payload.size());
+  if (came == *header.payload) return {};
+  return failure(Code::kRemote, "the data is corrupt: chunk {}, {} bytes of {}, came with CRC32C {:08x}, not {:08x}",
+                 chunk, payload.size(), describe(call), came, *header.payload);
 }
 
 }  // namespace bps

@@ -6,6 +6,7 @@
 //
 //   version u8 | flags u8 | number of the chunk on its connection, modulo 2^16, u16              (little endian)
 //   of a first chunk: number of the call u64 | count u64 | type u8 | op u8 | history u32 | the scalar u64, if any
+//   with BPS_CHECKSUM=1: CRC32C of the payload u32
 //   CRC32C of the header up to here u32
 //
 // There is a header for every chunk, so it says no more than it must: the transport tells how long the payload is, and
@@ -14,6 +15,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -23,7 +25,7 @@ namespace bps {
 
 inline constexpr size_t kDataShortHeaderBytes = 4 + 4;                // without the call
 inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 22;  // with it
-inline constexpr size_t kDataHeaderBytes = kDataCallBytes + 8;        // and with its scalar: the longest
+inline constexpr size_t kDataHeaderBytes = kDataCallBytes + 8 + 4;    // and with a scalar and a checksum: the longest
 
 // One collective call as a machine issued it. Everything but the scalar must be alike on all.
 struct CallInfo {
@@ -63,6 +65,7 @@ struct DataHeader {
   bool first = false;     // `call` is given; else it is that of the chunk before
   bool direct = false;    // no answer is due: every machine has sent this to every other, and sums it for itself
   CallInfo call;
+  std::optional<uint32_t> payload = std::nullopt;  // its checksum, where the job has checksums
 
   static uint16_t sequenceOf(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
   bool isOf(uint64_t chunk) const { return sequence == sequenceOf(chunk); }
@@ -73,5 +76,9 @@ using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes);
 // Checks the header's checksum, version, flags, size, type and op.
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes);
+
+// Of a job with BPS_CHECKSUM=1: fails unless the payload that came behind the header is the one that was sent. `chunk`
+// and `call` are for the message.
+Status checkPayload(const DataHeader& header, std::span<const uint8_t> payload, uint64_t chunk, const CallInfo& call);
 
 }  // namespace bps

@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-constexpr uint16_t kRosterVersion = 2;
+constexpr uint16_t kRosterVersion = 3;
 constexpr size_t kNameBytes = 4096;
 constexpr size_t kMostRails = 8;  // where nobody says how many; as many NICs as a machine usually has at most
 
@@ -131,6 +131,7 @@ Blob encode(const Roster& roster) {
   for (const ServerEntry& server : roster.servers) out.put(server.name).put(server.bytesPerSecond);
   out.put(roster.settings.partitionBytes).put(roster.settings.directBytes).put(roster.settings.eagerBytes);
   out.put(roster.settings.timeoutMs).put(roster.settings.rails);
+  out.put(static_cast<uint8_t>(roster.settings.checksum ? 1 : 0));
   return std::move(out).take();
 }
 
@@ -152,8 +153,10 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
     server.bytesPerSecond = in.getDouble();
   }
   roster.settings = getSettings(in);
+  const auto checksum = in.get<uint8_t>();
+  roster.settings.checksum = checksum == 1;
   BPS_TRY(in.finish("roster"));
-  if (!inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
+  if (checksum > 1 || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
   if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines do not fit together");
   return roster;
 }

@@ -34,7 +34,8 @@ struct Settings {
   uint64_t directBytes = 0;  // this and the next: Bytes::kMeasured where nobody decides
   uint64_t eagerBytes = 0;
   uint32_t timeoutMs = 0;
-  uint32_t rails = 0;  // most per machine; 0: as many as the machines' plans say
+  uint32_t rails = 0;     // most per machine; 0: as many as the machines' plans say
+  bool checksum = false;  // every chunk carries one of its bytes
 };
 
 struct Roster {

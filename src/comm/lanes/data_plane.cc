@@ -80,12 +80,12 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   const size_t machines = roster.machines.size();
   std::vector<SumService::Lane> service(machines);
   lanes_.resize(roster.endpoints());
+  const RemoteLane::Shape shape{plan.depth, plan.limits.maxChunkBytes, roster.settings.checksum};
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
     if (peer == self_) continue;
     net::Link link = mesh.take(peer);
     if (link.pushIn) service[peer] = {std::move(link.pushIn), std::move(link.answerOut)};
-    if (link.pushOut)
-      lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, plan.limits, plan.depth, std::move(link)));
+    if (link.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, shape, std::move(link)));
   }
   order_ = ownersInTurn(plan.weights, plan.owners, self_, machines);
   if (!plan.owners[self_]) return {};
@@ -95,6 +95,7 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   spec.order = machinesInTurn(plan.weights, self_, machines);
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
+  spec.checksum = roster.settings.checksum;
   spec.ranks = roster.ranks.size();
   for (const Machine& machine : roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = args.env.reduceThreads;

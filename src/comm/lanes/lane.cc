@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
 #include "src/comm/lanes/lane.h"
 
@@ -20,25 +21,23 @@ Status Lane::carryFrom(const net::GpuRegion&, const net::GpuWays&, Deadline) {
   return {Code::kInvalidUsage, "its share is summed here, by the CPU"};
 }
 
-RemoteLane::RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link)
+RemoteLane::RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::Link link)
     : Lane(buffers),
-      depth_(depth),
-      maxChunkBytes_(maxChunkBytes),
+      shape_(shape),
       pushes_(std::move(link.pushOut), net::MessageQueue::Direction::kSend),
       answers_(std::move(link.answerIn), net::MessageQueue::Direction::kReceive) {}
 
-Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const CutLimits& limits, size_t depth,
-                                                 net::Link link) {
-  std::unique_ptr<RemoteLane> lane(new RemoteLane(buffers, depth, limits.maxChunkBytes, std::move(link)));
+Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Shape& shape, net::Link link) {
+  std::unique_ptr<RemoteLane> lane(new RemoteLane(buffers, shape, std::move(link)));
   BPS_TRY(lane->prepare());
   return std::unique_ptr<Lane>(std::move(lane));
 }
 
 Status RemoteLane::prepare() {
-  pushHeaders_ = BPS_TRY(PageBuffer::create(depth_ * kDataHeaderBytes));
-  answerHeaders_ = BPS_TRY(PageBuffer::create(depth_ * kDataHeaderBytes));
-  staging_ = BPS_TRY(PageBuffer::create(depth_ * maxChunkBytes_));
-  copies_ = BPS_TRY(PageBuffer::create(depth_ * maxChunkBytes_));
+  pushHeaders_ = BPS_TRY(PageBuffer::create(shape_.depth * kDataHeaderBytes));
+  answerHeaders_ = BPS_TRY(PageBuffer::create(shape_.depth * kDataHeaderBytes));
+  staging_ = BPS_TRY(PageBuffer::create(shape_.depth * shape_.maxChunkBytes));
+  copies_ = BPS_TRY(PageBuffer::create(shape_.depth * shape_.maxChunkBytes));
   pushHeaderMemory_ = BPS_TRY(pushes_.comm().registerMemory(pushHeaders_.data(), pushHeaders_.size()));
   answerHeaderMemory_ = BPS_TRY(answers_.comm().registerMemory(answerHeaders_.data(), answerHeaders_.size()));
   copiesMemory_ = BPS_TRY(pushes_.comm().registerMemory(copies_.data(), copies_.size()));
@@ -57,6 +56,7 @@ Status RemoteLane::admit() {
   header.first = refOf(chunk).first;
   header.direct = flight.direct;
   header.call = view.call;
+  if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);
   DataHeaderBytes encoded;
   const size_t headerSize = encode(header, encoded);
   uint8_t* slot = headerSlot(pushHeaders_, admitted_);
@@ -85,7 +85,7 @@ Status RemoteLane::expectAnswer(InFlight& flight) {
   const ChunkView& view = flight.view;
   answers_.push({headerSlot(answerHeaders_, expected_), kDataHeaderBytes, answerHeaderMemory_});
   if (view.staged) {
-    answers_.push({stagingSlot(staging_, expected_), maxChunkBytes_, stagingMemory_});
+    answers_.push({stagingSlot(staging_, expected_), shape_.maxChunkBytes, stagingMemory_});
   } else if (view.onGpu) {
     answers_.push({view.target, view.bytes, gpuRecvMemory_});
   } else {
@@ -134,7 +134,9 @@ Status RemoteLane::takeAnswer(const InFlight& flight) {
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
                    header.sequence, header.first ? " with a call" : "", payloadSize, DataHeader::sequenceOf(answered_),
                    flight.view.call.number, flight.view.bytes);
-  if (flight.view.staged) std::memcpy(flight.view.target, stagingSlot(staging_, answered_), payloadSize);
+  const uint8_t* came = flight.view.staged ? stagingSlot(staging_, answered_) : flight.view.target;
+  if (shape_.checksum) BPS_TRY(checkPayload(header, {came, payloadSize}, answered_, flight.view.call));
+  if (flight.view.staged) std::memcpy(flight.view.target, came, payloadSize);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
   ++answered_;
   return {};
@@ -156,7 +158,7 @@ Result<bool> RemoteLane::step() {
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
-  if (admitted_ - retired_ >= std::min(depth_, call->windowOf(call->chunks[index]))) return false;
+  if (admitted_ - retired_ >= std::min(shape_.depth, call->windowOf(call->chunks[index]))) return false;
   return !call->chunks[index].direct() || index + call->remaining < call->chunks.size() + kDirectAhead;
 }
 

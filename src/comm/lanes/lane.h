@@ -58,8 +58,11 @@ class Lane {
 // To an owner on another machine.
 class RemoteLane final : public Lane {
  public:
-  static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const CutLimits& limits, size_t depth,
-                                              net::Link link);
+  struct Shape {
+    size_t depth = 0, maxChunkBytes = 0;
+    bool checksum = false;  // every chunk has one, and every answer
+  };
+  static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape, net::Link link);
   Result<bool> step() override;
   bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
@@ -74,7 +77,7 @@ class RemoteLane final : public Lane {
     net::Request flush;
     bool flushed;
   };
-  RemoteLane(ChunkBuffers& buffers, size_t depth, size_t maxChunkBytes, net::Link link);
+  RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::Link link);
   Status prepare();
   Status carryBack(const net::GpuRegion& region, const net::GpuWays& ways, Deadline deadline);
   Result<bool> tryFlush(const net::GpuRegion& region, Deadline deadline);
@@ -87,13 +90,13 @@ class RemoteLane final : public Lane {
   Status takeAnswer(const InFlight& flight);
   Result<bool> move();
   uint8_t* stagingSlot(const PageBuffer& ring, uint64_t chunk) const {
-    return ring.data() + chunk % depth_ * maxChunkBytes_;
+    return ring.data() + chunk % shape_.depth * shape_.maxChunkBytes;
   }
   uint8_t* headerSlot(const PageBuffer& ring, uint64_t chunk) const {
-    return ring.data() + chunk % depth_ * kDataHeaderBytes;
+    return ring.data() + chunk % shape_.depth * kDataHeaderBytes;
   }
 
-  size_t depth_, maxChunkBytes_;
+  Shape shape_;
   // Before the connections, which touch them to their end.
   PageBuffer pushHeaders_, answerHeaders_;
   PageBuffer staging_, copies_;  // answers to in-place calls; contributions to direct calls

@@ -107,6 +107,24 @@ TEST(DataHeader, EveryFlippedBitIsNoticed) {
   }
 }
 
+TEST(DataHeader, CarriesAChecksumOfThePayload) {
+  for (DataHeader header : {sample(), sample(true, false), sample(false)}) {
+    const size_t without = encoded(header).size();
+    header.payload = 0xe3069283;
+    const std::vector<uint8_t> bytes = encoded(header);
+    EXPECT_EQ(bytes.size(), without + 4);
+    EXPECT_LE(bytes.size(), kDataHeaderBytes);
+    EXPECT_EQ(decodeDataHeader(bytes).value().payload, header.payload);
+    std::vector<uint8_t> payload{'1', '2', '3', '4', '5', '6', '7', '8', '9'};
+    EXPECT_TRUE(checkPayload(header, payload, 7, header.call).ok());
+    payload[4] = 'x';
+    const auto why = std::string(checkPayload(header, payload, 7, header.call).message());
+    EXPECT_NE(why.find("the data is corrupt: chunk 7, 9 bytes of all-reduce #"), std::string::npos) << why;
+    EXPECT_NE(why.find("not e3069283"), std::string::npos) << why;
+  }
+  EXPECT_NE(std::string(checkPayload(sample(), {}, 0, {}).message()).find("without a checksum"), std::string::npos);
+}
+
 TEST(CallInfo, DifferentCallsHaveDifferentHistoriesEverAfter) {
   CallInfo call{1, 2, 3, 4, false, 0, false, 5};
   std::set<uint32_t> histories{historyAfter(call)};

@@ -14,7 +14,7 @@ Roster sample() {
       {"a", "host1", 10, 0, 0}, {"b", "host2", 11, 1, 0}, {"b", "host2", 12, 1, 1}, {"a", "host1", 13, 0, 1}};
   roster.machines = {{{0, 3}, 1e9}, {{1, 2}, 0}};
   roster.servers = {{"cpu1:7700", 2e9}};
-  roster.settings = {1 << 20, 1, 2, 10'000, 3};
+  roster.settings = {1 << 20, 1, 2, 10'000, 3, true};
   return roster;
 }
 
@@ -65,7 +65,7 @@ TEST(Roster, RefusesAnotherVersionByName) {
   bytes[0] = 9;
   Result<Roster> back = decodeRoster(bytes);
   ASSERT_FALSE(back.ok());
-  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 2; rebuild one side");
+  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 3; rebuild one side");
 }
 
 TEST(Roster, HostileBytesAreNeverMoreThanRefused) {
