@@ -14,9 +14,9 @@ namespace bps {
 
 // Frames of one peer that are handled before the other peers have their turn.
 inline constexpr int kFramesPerTurn = 64;
-// Authenticated peers that have not said yet who they are, at most: the one that has waited longest has to go. The ranks
-// of a large job come all at once, and what each says first is under way while others are let in: the number is beyond
-// what can pass the handshake within that time.
+// Authenticated peers that have not said yet who they are, at most: the one that has waited longest has to go. The
+// ranks of a large job come all at once, and what each says first is under way while others are let in: the number is
+// beyond what can pass the handshake within that time.
 inline constexpr size_t kMostSilentPeers = 4096;
 
 inline bool isOneOf(MessageType type, std::initializer_list<MessageType> due) {
