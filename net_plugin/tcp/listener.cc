@@ -74,11 +74,12 @@ void Listener::hearFrom(size_t first) {
   }
 }
 
-// Who comes here was given the handle.
+// The caller was given the handle, or repeats what one said who was.
 Status Listener::join(const Hello& hello, UniqueFd& socket) {
   const auto same = [&](const Party& party) { return party.connection == hello.connection; };
   auto party = std::find_if(parties_.begin(), parties_.end(), same);
   if (party == parties_.end()) {
+    BPS_TRY(checkNew(hello.connection));
     if (parties_.size() == kMostParties) parties_.erase(parties_.begin());
     parties_.push_back(
         {hello.connection, hello.carrier, Deadline::in(kHelloTime), std::vector<UniqueFd>(hello.sockets), 0});
@@ -90,6 +91,15 @@ Status Listener::join(const Hello& hello, UniqueFd& socket) {
   paceFromOutside(socket.get(), kernelsChoice_);
   party->sockets[hello.index] = std::move(socket);
   ++party->come;
+  return {};
+}
+
+Status Listener::checkNew(uint64_t connection) {
+  if (std::find(begun_.begin(), begun_.end(), connection) != begun_.end())
+    return {Code::kRemote, "it repeats the hello of an earlier connection"};
+  if (begun_.size() == kMostConnections)
+    return failure(Code::kRemote, "this listener has had {} connections, as many as it takes", kMostConnections);
+  begun_.push_back(connection);
   return {};
 }
 

@@ -32,7 +32,7 @@ class Listener {
   };
   // A connection that is not complete yet: its sockets that have said their right hello, each at its index.
   struct Party {
-    uint32_t connection = 0;
+    uint64_t connection = 0;
     Carrier carrier = Carrier::kStream;
     Deadline deadline;
     std::vector<UniqueFd> sockets;
@@ -40,6 +40,7 @@ class Listener {
   };
   static constexpr size_t kMostCallers = 2 * kMostSockets;
   static constexpr size_t kMostParties = 16;
+  static constexpr size_t kMostConnections = 4096;  // of one listener; bps makes one of them, and NCCL few
   static constexpr int kMostReports = 8;
 
   Listener(UniqueFd socket, const HandleData& handle, Patience patience, std::string kernelsChoice)
@@ -52,6 +53,8 @@ class Listener {
   // Hears all that have something to say, beginning with the first.
   void hearFrom(size_t first);
   Status join(const Hello& hello, UniqueFd& socket);
+  // Fails if a connection of this number has begun before.
+  Status checkNew(uint64_t connection);
   void turnAway(const UniqueFd& socket, const Status& why);
   Arrival completeParty();
 
@@ -61,6 +64,7 @@ class Listener {
   std::string kernelsChoice_;    // of congestion control (congestion.h)
   std::vector<Caller> callers_;  // oldest first
   std::vector<Party> parties_;   // oldest first
+  std::vector<uint64_t> begun_;  // numbers of all connections so far: none begins twice
   int turnedAway_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "net_plugin/tcp/wire.h"
 
+#include <sodium.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -32,6 +33,17 @@ std::array<uint8_t, N> getArray(WireReader& reader) {
 
 void putRaw(WireWriter& writer, const void* data, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) writer.put(static_cast<const uint8_t*>(data)[i]);
+}
+
+constexpr size_t kMacBytes = 16;
+constexpr size_t kSaidBytes = kHelloBytes - kMacBytes;  // of a hello, what the MAC covers
+using Mac = std::array<uint8_t, kMacBytes>;
+static_assert(kMacBytes >= crypto_generichash_BYTES_MIN && std::tuple_size_v<Token> >= crypto_generichash_KEYBYTES_MIN);
+
+Mac macOf(std::span<const uint8_t> said, const Token& token) {
+  Mac mac{};
+  crypto_generichash(mac.data(), mac.size(), said.data(), said.size(), token.data(), token.size());
+  return mac;
 }
 
 Address makeAddress(uint16_t family, const std::array<uint8_t, 16>& ip) {
@@ -106,14 +118,16 @@ Result<Token> randomToken() {
   return token;
 }
 
-// Magic, version, number of sockets of the connection, index of this one, token, number of the connection, carrier.
+// Magic, version, number of sockets of the connection, index of this one, number of the connection, carrier, MAC.
 HelloBytes encodeHello(const Token& token, const Hello& hello) {
   WireWriter writer;
   writer.put(kHelloMagic).put(kWireVersion);
   writer.put(static_cast<uint8_t>(hello.sockets)).put(static_cast<uint8_t>(hello.index));
-  putRaw(writer, token.data(), token.size());
   writer.put(hello.connection).put(hello.carrier);
-  return padded<kHelloBytes>(writer.bytes());
+  HelloBytes bytes = padded<kHelloBytes>(writer.bytes());
+  const Mac mac = macOf(std::span(bytes).first<kSaidBytes>(), token);
+  std::copy(mac.begin(), mac.end(), bytes.begin() + kSaidBytes);
+  return bytes;
 }
 
 Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
@@ -121,14 +135,13 @@ Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   const auto magic = reader.get<uint32_t>();
   const auto version = reader.get<uint16_t>();
   Hello hello{.sockets = reader.get<uint8_t>(), .index = reader.get<uint8_t>()};
-  const Token given = getArray<16>(reader);
-  hello.connection = reader.get<uint32_t>();
+  hello.connection = reader.get<uint64_t>();
   hello.carrier = reader.get<Carrier>();
+  const Mac given = getArray<kMacBytes>(reader);
   if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the caller is not a bps net plugin");
   if (version != kWireVersion) return wrongVersion("hello", version);
-  unsigned different = 0;
-  for (size_t i = 0; i < token.size(); ++i) different |= static_cast<unsigned>(given[i] ^ token[i]);
-  if (different != 0) return Status(Code::kRemote, "the caller was not given this listener's handle");
+  if (sodium_memcmp(given.data(), macOf(bytes.first(kSaidBytes), token).data(), kMacBytes) != 0)
+    return Status(Code::kRemote, "the caller was not given this listener's handle");
   if (hello.sockets < 1 || hello.sockets > kMostSockets || hello.index >= hello.sockets)
     return failure(Code::kRemote, "the caller has socket {} of {}", hello.index, hello.sockets);
   if (hello.carrier > Carrier::kVerbs)

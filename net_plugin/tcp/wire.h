@@ -1,9 +1,10 @@
 // What the TCP transport puts on the wire and into handles: all of it fixed size, little-endian, with magic and
 // version.
 //
-//   handle  where a listener is, how many sockets it wants, and the token that proves that a caller was given the
-//           handle
-//   hello   first bytes on every socket, from the connecting side; what follows is net_plugin/stream's
+//   handle  where a listener is, how many sockets it wants, and a token; it travels by the control plane
+//   hello   first bytes on every socket, from the connecting side; what follows is net_plugin/stream's. It ends with a
+//           MAC under the handle's token, which proves that the caller was given the handle and is never sent itself.
+//           A listener takes each hello once, so one that was overheard is of no use.
 //
 // The parsers are pure and take any bytes.
 #pragma once
@@ -18,7 +19,7 @@
 namespace bps::plugin::tcp {
 
 inline constexpr uint16_t kWireVersion = 4;
-inline constexpr size_t kHelloBytes = 32;
+inline constexpr size_t kHelloBytes = 36;
 inline constexpr size_t kMostSockets = 64;  // of a connection
 
 using Token = std::array<uint8_t, 16>;
@@ -37,7 +38,7 @@ enum class Carrier : uint32_t { kStream, kVerbs };
 
 struct Hello {
   size_t sockets = 1, index = 0;  // of its connection, and of this socket among them
-  uint32_t connection = 0;        // a random number by which the sockets of a connection find together
+  uint64_t connection = 0;        // a random number by which the sockets of a connection find together
   Carrier carrier = Carrier::kStream;
 };
 
@@ -48,7 +49,7 @@ Status fillRandom(void* data, size_t bytes);
 Result<Token> randomToken();
 
 HelloBytes encodeHello(const Token& token, const Hello& hello);
-// Compares the token in constant time.
+// Compares the MAC in constant time.
 Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token);
 
 }  // namespace bps::plugin::tcp

@@ -67,6 +67,7 @@ struct Env {  // defaults live here and nowhere else
   Seconds timeout{10};
   bool auth = true;
   std::string keyFile;
+  bool keyFileShared = false;
   int reduceThreads = 1;
   std::string cpuTarget;
   Gbps bandwidth;

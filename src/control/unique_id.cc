@@ -1,9 +1,9 @@
 #include "src/control/unique_id.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "src/base/format.h"
+#include "src/control/keys/key_file.h"
 #include "src/control/keys/secret.h"
 #include "src/control/root/root.h"
 
@@ -12,7 +12,6 @@ namespace {
 
 constexpr uint32_t kMagic = 0x44737062;  // "bpsD"
 constexpr uint8_t kVersion = 1;
-constexpr size_t kKeyFileLeast = 16, kKeyFileMost = 64U << 10;
 constexpr size_t kChecksumBytes = 8;
 constexpr size_t kBodyBytes = kUniqueIdBytes - kChecksumBytes;
 
@@ -29,16 +28,7 @@ Result<Key> keyFromFile(const Env& env, std::string_view use) {
         Code::kInvalidUsage,
         "no key for {}: set BPS_KEY_FILE to a file of at least {} bytes, the same everywhere, or BPS_AUTH=off", use,
         kKeyFileLeast);
-  std::ifstream file(env.keyFile, std::ios::binary);
-  Blob bytes(kKeyFileMost + 1);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  if (!file.is_open() || file.bad())
-    return failure(Code::kInvalidArgument, "BPS_KEY_FILE={}: cannot be read", env.keyFile);
-  if (bytes.size() < kKeyFileLeast || bytes.size() > kKeyFileMost)
-    return failure(Code::kInvalidArgument, "BPS_KEY_FILE={}: must have {} to {} bytes", env.keyFile, kKeyFileLeast,
-                   kKeyFileMost);
-  return deriveKey(use, bytes);
+  return deriveKey(use, BPS_TRY(readKeyFile(env.keyFile, env.keyFileShared)));
 }
 
 Result<UniqueId> atRoot(const Env& env) {

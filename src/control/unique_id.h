@@ -33,7 +33,7 @@ struct UniqueId {
   static Result<UniqueId> createHere(const Env& env);
 };
 
-// The servers' key: derived from the bytes of BPS_KEY_FILE (at least 16), or all zeros with BPS_AUTH=off. An unset
+// The servers' key: derived from BPS_KEY_FILE (keys/key_file.h), or all zeros with BPS_AUTH=off. An unset
 // file with authentication on is an error that says what to set.
 Result<Key> serverKey(const Env& env);
 // The same between two bps-topo probe.

@@ -21,6 +21,7 @@ inline Env localEnv(double timeout = 2) {
   env.socketIfname = "lo";
   env.timeout.value = timeout;
   env.keyFile = "/proc/sys/kernel/random/boot_id";  // some file that is there and long enough
+  env.keyFileShared = true;
   return env;
 }
 

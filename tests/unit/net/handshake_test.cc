@@ -158,6 +158,20 @@ TEST(Handshake, SocketsThatDoNotFitAreTurnedAwayAndDoNoHarm) {
   EXPECT_TRUE(late);
 }
 
+TEST(Handshake, AnOverheardHelloOpensNothing) {
+  const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
+  const HandleData handle = valueOf(parseHandle(listener->handle()));
+  const HelloBytes overheard = encodeHello(handle.token, {.sockets = 1, .index = 0, .connection = 5});
+  const UniqueFd first = call(handle, overheard);
+  std::unique_ptr<stream::RecvComm> comm;
+  for (const Deadline deadline = Deadline::in(kPatience); !comm && !deadline.passed();) comm = acceptFrom(*listener);
+  ASSERT_TRUE(comm);
+  const UniqueFd again = call(handle, overheard);
+  for (const Deadline deadline = Deadline::in(kPatience); !hungUp(again) && !deadline.passed();)
+    EXPECT_EQ(acceptFrom(*listener), nullptr);
+  EXPECT_TRUE(hungUp(again));
+}
+
 // The socket on which a connection of verbs is made comes as it is, however many the listener wants for TCP.
 TEST(Handshake, AConnectionOfVerbsHasOneSocket) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(4)));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -86,13 +87,22 @@ TEST(HelloWire, OnlyTheTokenOpens) {
   EXPECT_EQ(hello.sockets, 4U);
   EXPECT_EQ(hello.index, 3U);
   EXPECT_EQ(hello.connection, 77U);
-  for (size_t i = 0; i < 24; ++i) {
+  for (size_t i = 0; i < good.size(); ++i) {
     HelloBytes bad = good;
     bad[i] = static_cast<uint8_t>(bad[i] ^ 0x40);
     EXPECT_FALSE(parseHello(bad, token).ok()) << "byte " << i;
   }
   for (size_t length = 0; length < good.size(); ++length)
     EXPECT_FALSE(parseHello(std::span(good).first(length), token).ok());
+}
+
+TEST(HelloWire, DoesNotTellTheToken) {
+  const Token token = someHandle().token;
+  const HelloBytes hello = encodeHello(token, {.sockets = 1, .index = 0, .connection = 77});
+  for (size_t length = 4; length <= token.size(); ++length)
+    EXPECT_EQ(
+        std::search(hello.begin(), hello.end(), token.begin(), token.begin() + static_cast<std::ptrdiff_t>(length)),
+        hello.end());
 }
 
 TEST(HelloWire, ASocketIsOneOfItsConnection) {
