@@ -20,9 +20,14 @@ SERVERS = "the summation servers"
 RENDEZVOUS = "the rendezvous at BPS_ROOT"
 
 
+def derived(use, secret):
+    return hashlib.blake2b(bytes([len(use)]) + use.encode() + secret, digest_size=32).digest()
+
+
 def key_from(path, use=SERVERS):
+    """The key of a file of random bytes, the one form that these programs are given."""
     with open(path, "rb") as file:
-        return hashlib.blake2b(bytes([len(use)]) + use.encode() + file.read(), digest_size=32).digest()
+        return derived(use, derived("key file", file.read()))
 
 
 class Session:

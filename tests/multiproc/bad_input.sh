@@ -64,7 +64,7 @@ refuses 'cpu|CPU' "$BIN/bps-server" --listen 127.0.0.1:0 --cpus 3-1
 refuses 'wrong-option' "$BIN/bps-server" --wrong-option
 refuses 'BPS_NET_PLUGIN=/nonexistent' env BPS_NET_PLUGIN=/nonexistent/libnccl-net-x.so "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
 # The wrong key: the server is left out by name (an error when it is required), and goes on.
-(umask 077 && head -c 32 /dev/urandom > "$WORK/other")
+"$BIN/bps-server" --make-key "$WORK/other"
 refuses "$SERVER_ADDRESS.*authentication.*key" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS="$SERVER_ADDRESS" \
   BPS_KEY_FILE="$WORK/other" "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
 BPS_SERVERS="$SERVER_ADDRESS" BPS_KEY_FILE="$WORK/other" "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 \

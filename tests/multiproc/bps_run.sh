@@ -88,10 +88,10 @@ expect "quiet" 0 "$run" -n 3 sh -c "$show; echo noise >&2"
 [ "$(wc -l <"$dir/out")" = 1 ] || { fail "one line expected"; cat "$dir/out"; }
 holds out ' none lo 600:32$'
 [ "$(grep -c noise "$dir/err")" = 1 ] || { fail "other ranks' stderr is shown"; cat "$dir/err"; }
-head -c 16 /dev/zero >"$dir/mykey"
+(umask 077 && head -c 16 /dev/zero >"$dir/mykey")
 export BPS_SERVERS=cpu1:7700 BPS_KEY_FILE=$dir/mykey
 expect "given servers" 0 "$run" -n 1 sh -c "$show"
-holds out ' cpu1:7700 644:16$'
+holds out ' cpu1:7700 600:16$'
 holds err 'servers cpu1:7700'
 expect "no servers by wish" 0 "$run" -n 1 -s 0 sh -c "$show"
 holds out ' none lo '

@@ -40,7 +40,7 @@ says "^$first  ok"
 says "^$closed  FAILED: cannot connect to $closed: Connection refused"
 check 1 nowhere.invalid:7700
 says '^nowhere.invalid:7700  FAILED: host "nowhere.invalid" cannot be found'
-head -c 32 /dev/urandom > "$WORK/other" && chmod 600 "$WORK/other"
+"$BIN/bps-server" --make-key "$WORK/other"
 check 1 "$first" --key-file "$WORK/other"
 says "^$first  FAILED: .*the key differs"
 BPS_AUTH=off check 1 "$first"

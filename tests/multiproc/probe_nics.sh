@@ -57,7 +57,7 @@ probe port --peer 10.79.0.2:banana; ends 2 port '--peer 10.79.0.2:banana: .*port
 probe both --peer $address --listen 7701; ends 2 both '--listen only serves'
 probe listen --listen 7701x; ends 2 listen '--listen 7701x: '
 BPS_TIMEOUT=1 probe nobody --peer 10.79.0.2:1; ends 2 nobody '--peer 10.79.0.2:1: .*10.79.0.2:1.*refused'
-head -c 32 /dev/urandom > "$WORK/other"
+"${topo%/*}/bps-server" --make-key "$WORK/other"
 BPS_KEY_FILE=$WORK/other probe wrong --peer $address; ends 2 wrong 'authentication failed: the key differs'
 BPS_AUTH=off probe off --peer $address; ends 2 off 'authentication is on .*BPS_AUTH'
 BPS_KEY_FILE='' probe without --peer $address; ends 2 without 'no key for bps-topo probe: set BPS_KEY_FILE'

@@ -14,6 +14,7 @@
 #include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/base/socket.h"
+#include "src/control/keys/key_file.h"
 #include "src/server/control_server.h"
 #include "src/server/lane_threads.h"
 #include "tools/bps_server/check/check.h"
@@ -30,6 +31,7 @@ constexpr uint16_t kDefaultPort = 7700;
 struct Options {
   std::string listen;
   std::string keyFile;
+  std::string makeKey;
   size_t threads = 0;
   std::string cpus;
   std::string metrics;
@@ -118,13 +120,6 @@ Status serve(const Options& options) {
   return server->run();
 }
 
-// What was given as an option is not to be looked for in the environment.
-std::string inOptions(const Options& options, const std::string& text) {
-  constexpr std::string_view kVariable = "BPS_KEY_FILE=";
-  if (options.keyFile.empty() || !text.starts_with(kVariable)) return text;
-  return "--key-file " + text.substr(kVariable.size());
-}
-
 // The status to exit with.
 Result<int> check(const Options& options) {
   Env env = BPS_TRY(processEnv());
@@ -136,7 +131,8 @@ int run(int argc, char** argv) {
   CommandLine line("bps-server", "A summation server. Ends after SIGTERM, once its jobs are done.");
   Options options;
   line.option("--listen", options.listen, "ADDR:PORT to listen on (default: first usable interface, port 7700)");
-  line.option("--key-file", options.keyFile, "file whose bytes (at least 16) are the key; workers: BPS_KEY_FILE");
+  line.option("--key-file", options.keyFile, "file with the key (default: BPS_KEY_FILE); the workers have the same");
+  line.option("--make-key", options.makeKey, "FILE to write a new random key to, mode 0600; serves nothing");
   line.option("--threads", options.threads, "summation threads (default: up to 4)", Within{1, 256});
   line.option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
   line.option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
@@ -147,12 +143,13 @@ int run(int argc, char** argv) {
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   int unwell = 0;
   const Status status = guarded([&]() -> Status {
+    if (line.has("--make-key")) return makeKeyFile(options.makeKey);
     if (!line.has("--check")) return serve(options);
     unwell = BPS_TRY(check(options));
     return {};
   });
   if (status.ok()) return unwell;
-  std::fprintf(stderr, "bps-server: %s\n", inOptions(options, status.message()).c_str());
+  std::fprintf(stderr, "bps-server: %s\n", status.message());
   return 1;
 }
 
