@@ -44,6 +44,7 @@ class AcceptingHandshake {
   AcceptingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                      uint64_t job);
   Result<Progress> step();  // a failure has queued a refusal, if the peer can read one
+  bool greeted() const { return state_ != State::kAwaitingHello; }  // a Hello of this protocol has come
   ControlSocket& socket() { return *peer_.socket; }
   const ControlSocket& socket() const { return *peer_.socket; }
   Peer take() { return std::move(peer_); }

@@ -3,7 +3,7 @@
 
 #include <sys/socket.h>
 
-#include <filesystem>
+#include <deque>
 
 #include "src/control/keys/secret.h"
 #include "src/control/link/dialer.h"
@@ -199,37 +199,144 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
 }
 
-TEST(Doorman, StrangersAreBoundedInNumberAndTime) {
-  Credentials credentials{keyOf(1), true, 400};
-  Doorman doorman = std::move(Doorman::create(loopback(), credentials, Purpose::kJoin, 1)).value();
-  const Address where = std::move(doorman.address()).value();
-  std::vector<UniqueFd> strangers;
-  for (size_t i = 0; i < 2 * Doorman::kMostStrangers; ++i) strangers.push_back(connectTo(where));
-  size_t most = 0;
-  const Deadline deadline = soon(0.6);
-  PollSet set;
-  const auto open = [] {
-    size_t count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-    return count;
-  };
-  const size_t before = open();
-  while (!deadline.passed()) {
-    set.clear();
-    doorman.watch(set);
-    set.wakeAt(deadline.at());
-    ASSERT_TRUE(set.wait().ok());
-    EXPECT_TRUE(doorman.step(set).empty());
-    most = std::max(most, open() - before);
+class DoormanTest : public testing::Test {
+ protected:
+  // Until `done`, or for `seconds`.
+  void turnUntil(const std::function<bool()>& done, double seconds = 5) {
+    const Deadline deadline = soon(seconds);
+    while (!done() && !deadline.passed()) {
+      set_.clear();
+      doorman_.watch(set_);
+      set_.wakeAt((Deadline::in(5ms)).at());
+      ASSERT_TRUE(set_.wait().ok());
+      for (Peer& peer : doorman_.step(set_)) welcome_.push_back(std::move(peer));
+    }
   }
-  size_t cutOff = 0;
-  for (const UniqueFd& stranger : strangers) {
+  UniqueFd connectFrom(const char* host) {
+    const Address from = std::move(resolve({host, 0}, soon())).value().front();
+    UniqueFd fd = std::move(startConnect(where_, &from)).value();
+    pollfd waiting{fd.get(), POLLOUT, 0};
+    ::poll(&waiting, 1, 2000);
+    return fd;
+  }
+  static bool closed(const UniqueFd& fd) {
     char byte = 0;
-    if (::recv(stranger.get(), &byte, 1, 0) == 0) ++cutOff;
+    return ::recv(fd.get(), &byte, 1, MSG_PEEK) == 0;
   }
-  EXPECT_GE(cutOff, Doorman::kMostStrangers) << "the first have had their time, 0.2 s";
-  // Those under way and those that are being told why not.
-  EXPECT_LE(most, 2 * Doorman::kMostStrangers + 1);
+  // A peer with the key comes in, while `attack` is called before each turn.
+  void expectAdmitted(const std::function<void()>& attack) {
+    ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {keyOf(1), true, 4000},
+                                  Purpose::kJoin, 1);
+    turnUntil([&] {
+      attack();
+      const Result<Progress> progress = handshake.step();
+      EXPECT_TRUE(progress.ok()) << progress.error().message();
+      return !progress.ok() || !welcome_.empty();
+    });
+    EXPECT_EQ(welcome_.size(), 1U);
+  }
+
+  Credentials credentials_{keyOf(1), true, 4000};
+  Doorman doorman_ = std::move(Doorman::create(loopback(), credentials_, Purpose::kJoin, 1)).value();
+  const Address where_ = std::move(doorman_.address()).value();
+  PollSet set_;
+  std::vector<Peer> welcome_;
+};
+
+TEST_F(DoormanTest, SilentConnectionsEndAfterTheirTime) {
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 10; ++i) strangers.push_back(connectTo(where_));
+  turnUntil([&] { return false; }, 1.5);
+  EXPECT_FALSE(closed(strangers[9])) << "the time is 2 s";
+  turnUntil([&] { return closed(strangers[9]); });
+  for (const UniqueFd& stranger : strangers) EXPECT_TRUE(closed(stranger));
+}
+
+TEST_F(DoormanTest, ConnectionsBeyondThePlacesTakeThoseOfTheOldest) {
+  std::vector<UniqueFd> strangers;
+  const size_t extra = 20;
+  for (size_t i = 0; i < doorman_.places() + extra; ++i) {
+    strangers.push_back(connectTo(where_));
+    if (i % 32 == 0) turnUntil([] { return true; });
+  }
+  turnUntil([&] { return closed(strangers[extra - 1]); });
+  for (size_t i = 0; i < extra; ++i) EXPECT_TRUE(closed(strangers[i])) << i;
+  EXPECT_FALSE(closed(strangers[extra]));
+  EXPECT_FALSE(closed(strangers.back()));
+}
+
+TEST_F(DoormanTest, TheAddressWithTheMostConnectionsGivesWayFirst) {
+  const UniqueFd other = connectFrom("127.0.0.2");
+  turnUntil([] { return false; }, 0.05);
+  std::vector<UniqueFd> strangers;
+  for (size_t i = 0; i < doorman_.places() + 10; ++i) {
+    strangers.push_back(connectTo(where_));
+    if (i % 32 == 0) turnUntil([&, left = 2]() mutable { return left-- == 0; });
+  }
+  turnUntil([&] { return closed(strangers[10]); });
+  EXPECT_TRUE(closed(strangers[10]));
+  EXPECT_FALSE(closed(other)) << "older than all of them, and the only one of its address";
+}
+
+TEST_F(DoormanTest, APeerWithTheKeyPassesWhileSilentConnectionsTakeAllPlacesAgainAndAgain) {
+  std::deque<UniqueFd> strangers;
+  const auto attack = [&] {
+    for (int i = 0; i < 50; ++i) strangers.push_back(connectTo(where_));
+    while (strangers.size() > 2 * doorman_.places()) strangers.pop_front();
+  };
+  while (strangers.size() + 50 < doorman_.places()) {
+    attack();
+    turnUntil([&, left = 2]() mutable { return left-- == 0; });
+  }
+  expectAdmitted(attack);
+}
+
+TEST_F(DoormanTest, APeerWithTheKeyPassesWhileOthersSayHelloAndNoMore) {
+  std::deque<UniqueFd> strangers;
+  Blob hello;
+  {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
+    const UniqueFd other(ends[1]);
+    ConnectingHandshake handshake(std::make_unique<ControlSocket>(UniqueFd(ends[0])), {Key{}, true, 4000},
+                                  Purpose::kJoin, 1);
+    ASSERT_TRUE(handshake.step().ok());
+    hello.resize(4096);
+    hello.resize(static_cast<size_t>(std::max<ssize_t>(0, ::recv(other.get(), hello.data(), hello.size(), 0))));
+    ASSERT_GT(hello.size(), kFrameHeaderBytes);
+  }
+  const auto attack = [&] {
+    for (int i = 0; i < 50; ++i) {
+      strangers.push_back(connectTo(where_));
+      EXPECT_GT(::send(strangers.back().get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
+    }
+    while (strangers.size() > 3 * doorman_.places()) strangers.pop_front();
+  };
+  while (strangers.size() < 2 * doorman_.places()) {
+    attack();
+    turnUntil([&, left = 2]() mutable { return left-- == 0; });
+  }
+  expectAdmitted(attack);
+}
+
+TEST_F(DoormanTest, StrangersThatAreToldWhyDoNotKeepTheOwnerFromEnding) {
+  const UniqueFd stranger = connectTo(where_);
+  const Blob garbage(64, 0x55);
+  ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+  turnUntil([&] { return false; }, 0.1);
+  EXPECT_TRUE(doorman_.idle());
+}
+
+TEST_F(DoormanTest, ANewKeyIsThatOfNewHandshakes) {
+  const UniqueFd before = connectTo(where_);
+  doorman_.useKey(keyOf(2));
+  ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {keyOf(2), true, 4000},
+                                Purpose::kJoin, 1);
+  turnUntil([&] {
+    EXPECT_TRUE(handshake.step().ok());
+    return !welcome_.empty();
+  });
+  EXPECT_EQ(welcome_.size(), 1U);
 }
 
 }  // namespace
