@@ -8,6 +8,9 @@ namespace bps {
 namespace {
 
 using std::chrono::milliseconds;
+// What is read of one peer in a period: no peer needs as much, and it costs a small part of a processor.
+constexpr milliseconds kPeriod(10);
+constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
 constexpr uint32_t kLeastTimeoutMs = 100;  // whatever a peer says, no heartbeat more often than every 10 ms
 
 }  // namespace
@@ -15,7 +18,7 @@ constexpr uint32_t kLeastTimeoutMs = 100;  // whatever a peer says, no heartbeat
 Link::Link(Peer peer, std::string name, uint32_t timeoutMs)
     : socket_(std::move(peer.socket)), name_(std::move(name)), peerTimeoutMs_(peer.timeoutMs) {
   setTimeout(timeoutMs);
-  heard_ = beaten_ = ticked_ = Deadline::Clock::now();
+  heard_ = beaten_ = ticked_ = period_ = Deadline::Clock::now();
 }
 
 void Link::setTimeout(uint32_t timeoutMs) {
@@ -24,7 +27,8 @@ void Link::setTimeout(uint32_t timeoutMs) {
 }
 
 void Link::watch(PollSet& set) const {
-  set.add(socket_->fd(), socket_->wantsWrite());
+  if (!throttled()) set.add(socket_->fd(), socket_->wantsWrite());
+  else set.wakeAt(period_ + kPeriod);
   set.wakeAt(std::min(beaten_ + pulse_, heard_ + silence_));
 }
 
@@ -32,17 +36,23 @@ Status Link::tick(const PollSet& set) {
   const TimePoint now = Deadline::Clock::now();
   if (now - ticked_ > silence_ / 2) heard_ = now;
   ticked_ = now;
-  readable_ = set.ready(socket_->fd());
+  if (now >= period_ + kPeriod) {
+    period_ = now;
+    taken_ = weight_ = 0;
+  }
+  readable_ = set.ready(socket_->fd()) && !throttled();
   if (readable_) heard_ = now;
   BPS_TRY(checkSilence(now));
   if (now >= beaten_ + pulse_) {
     beaten_ = now;
-    socket_->queue(MessageType::kHeartbeat);
+    if (flushed()) socket_->queue(MessageType::kHeartbeat);  // to a peer that does not read: what there is must do
   }
   // A broken connection may still hold the peer's last words: what next() finds counts, not that we cannot write.
   [[maybe_unused]] const bool written = socket_->flush().ok();
   return {};
 }
+
+bool Link::throttled() const { return taken_ >= kFramesPerPeriod || weight_ >= kBytesPerPeriod; }
 
 Status Link::checkSilence(TimePoint now) {
   silent_ = now >= heard_ + silence_;
@@ -59,10 +69,12 @@ Status Link::giveUp(const Status& why, const std::string& member) {
 }
 
 Result<std::optional<Frame>> Link::next() {
-  while (readable_) {
+  while (readable_ && !throttled()) {
     Result<std::optional<Frame>> came = socket_->read();
     if (!came.ok()) return ended(came.error());
     std::optional<Frame> frame = std::move(came).value();
+    ++taken_;
+    if (frame) weight_ += frame->payload.size();
     if (!frame) readable_ = false;
     else if (frame->header.type != MessageType::kHeartbeat) return frame;
   }

@@ -2,7 +2,8 @@
 //
 // Sends a heartbeat when it has been quiet for a tenth of the time-out, and fails when the peer has been silent for
 // half of it. A loop that did not run for a while (a stopped process) gives its peers the time back: it was not
-// listening, so their silence proves nothing.
+// listening, so their silence proves nothing. A peer that sends more frames than any peer needs is read at a bounded
+// pace, so that it costs the other connections of the loop nothing; TCP then holds it back.
 #pragma once
 #include <memory>
 #include <optional>
@@ -52,6 +53,7 @@ class Link {
  private:
   Status ended(const Status& why) const;
   Status checkSilence(TimePoint now);
+  bool throttled() const;
 
   std::unique_ptr<ControlSocket> socket_;
   std::string name_;
@@ -60,6 +62,9 @@ class Link {
   TimePoint heard_, beaten_, ticked_;
   bool readable_ = false;
   bool silent_ = false;  // the peer, for too long
+  size_t taken_ = 0;     // frames of the present period
+  size_t weight_ = 0;    // and their bytes
+  TimePoint period_;     // its beginning
 };
 
 }  // namespace bps
