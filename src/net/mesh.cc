@@ -11,7 +11,9 @@ Mesh::Mesh(Plugin& plugin, int device, MeshShape shape)
       device_(device),
       shape_(std::move(shape)),
       ways_(shape_.owners.size()),
-      links_(shape_.owners.size()) {}
+      links_(shape_.owners.size()),
+      connected_(shape_.owners.size()),
+      turn_(shape_.owners.size()) {}
 
 bool Mesh::ownsFor(size_t owner, size_t machine) const {
   return owner != machine && machine < shape_.machines && shape_.owners[owner];
@@ -35,13 +37,18 @@ Mesh::Ways Mesh::waysTo(size_t peer) const {
   return ways;
 }
 
-Result<Mesh> Mesh::listen(Plugin& plugin, int device, MeshShape shape) {
+Result<Mesh> Mesh::listening(Plugin& plugin, int device, MeshShape shape) {
   Mesh mesh(plugin, device, std::move(shape));
-  for (size_t peer = 0; peer < mesh.ways_.size(); ++peer) {
-    mesh.ways_[peer] = mesh.waysTo(peer);
-    for (Way& way : mesh.ways_[peer]) way.listener = BPS_TRY(plugin.listen(device));
-  }
+  BPS_TRY(mesh.listen());
   return mesh;
+}
+
+Result<Progress> Mesh::listen(size_t most) {
+  for (; most > 0 && listening_ < ways_.size(); --most, ++listening_) {
+    ways_[listening_] = waysTo(listening_);
+    for (Way& way : ways_[listening_]) way.listener = BPS_TRY(plugin_->listen(device_));
+  }
+  return listening_ == ways_.size() ? Progress::kDone : Progress::kPending;
 }
 
 // Whether the plugin can reverse, then the handle for pushes, then the one for answers, as far as there are any.
@@ -121,14 +128,20 @@ Result<Progress> Mesh::stepPeer(size_t endpoint) {
   return done ? Progress::kDone : Progress::kPending;
 }
 
-Result<Progress> Mesh::step() {
-  size_t waiting = ways_.size();
-  for (size_t peer = ways_.size(); peer-- > 0;) {
-    current_ = peer;
-    if (BPS_TRY(stepPeer(peer)) == Progress::kPending) waiting = peer;
+Result<Progress> Mesh::step(size_t most) {
+  for (size_t left = std::min(most, ways_.size()); left > 0; --left) {
+    turn_ = turn_ == 0 ? ways_.size() - 1 : turn_ - 1;
+    if (connected_[turn_]) continue;
+    failed_ = turn_;
+    connected_[turn_] = BPS_TRY(stepPeer(turn_)) == Progress::kDone;
+    failed_.reset();
   }
-  current_ = waiting;
-  return waiting == ways_.size() ? Progress::kDone : Progress::kPending;
+  return connected() ? Progress::kDone : Progress::kPending;
+}
+
+size_t Mesh::current() const {
+  if (failed_) return *failed_;
+  return static_cast<size_t>(std::find(connected_.begin(), connected_.end(), false) - connected_.begin());
 }
 
 }  // namespace bps::net

@@ -5,10 +5,11 @@
 // Where the plugins of both ends can, two of them are the two directions of one connection, so that what goes one way
 // acknowledges what came the other way: with a server pushes and their answers; between two machines, which both push
 // and both answer, the pushes of both and the answers of both, since a direct call has no answers. Packets that only
-// acknowledge would take 1.5 of the 9 us of a small call. Use: listen(), exchange handles(), setPeerHandles(), step()
-// until done, take() each link. Belongs to one thread.
+// acknowledge would take 1.5 of the 9 us of a small call. Use: listen() until done, exchange handles(),
+// setPeerHandles(), step() until done, take() each link. Belongs to one thread.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/base/status.h"
@@ -30,15 +31,24 @@ struct Link {
 
 class Mesh {
  public:
-  static Result<Mesh> listen(Plugin& plugin, int device, MeshShape shape);
+  static constexpr size_t kAll = ~size_t{0};
+
+  // Nothing listens yet.
+  Mesh(Plugin& plugin, int device, MeshShape shape);
+  // Opens the listeners of the next `most` endpoints.
+  Result<Progress> listen(size_t most = kAll);
+  // The same, whole.
+  static Result<Mesh> listening(Plugin& plugin, int device, MeshShape shape);
 
   // What the exchange must carry to each endpoint; empty for those this one has no connection with.
   std::vector<Blob> handles() const;
   // What came from each endpoint. Fails naming the endpoint's number when a handle is missing.
   Status setPeerHandles(const std::vector<Blob>& handles);
-  Result<Progress> step();
-  // The first endpoint that is not connected yet, or that step() failed on.
-  size_t current() const { return current_; }
+  // Goes on with the next `most` endpoints, in turn.
+  Result<Progress> step(size_t most = kAll);
+  // The endpoint that step() failed on, or else the first one that is not connected yet.
+  size_t current() const;
+  bool connected() const { return current() == ways_.size(); }
 
   Link take(size_t endpoint) { return std::move(links_[endpoint]); }
 
@@ -59,7 +69,6 @@ class Mesh {
     Result<bool> step(Link& link);
   };
   using Ways = std::vector<Way>;
-  Mesh(Plugin& plugin, int device, MeshShape shape);
   bool ownsFor(size_t owner, size_t machine) const;
   Ways waysTo(size_t peer) const;
   bool canReverse() const { return plugin_->canReverse(); }
@@ -70,7 +79,10 @@ class Mesh {
   MeshShape shape_;
   std::vector<Ways> ways_;  // by endpoint
   std::vector<Link> links_;
-  size_t current_ = 0;
+  std::vector<bool> connected_;  // by endpoint
+  size_t listening_ = 0;         // endpoints below it listen
+  size_t turn_;                  // the endpoint before it is next
+  std::optional<size_t> failed_;
 };
 
 }  // namespace bps::net

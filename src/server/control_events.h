@@ -14,7 +14,7 @@ namespace bps::server {
 
 class EventQueue final : public JobEvents {
  public:
-  enum class Kind { kListening, kConnected, kFailed, kLost, kEnded };
+  enum class Kind { kListening, kConnected, kFailed, kLost, kEnded, kClosed };
   struct Event {
     Kind kind;
     uint64_t job;
@@ -34,6 +34,7 @@ class EventQueue final : public JobEvents {
     push({Kind::kLost, job, {}, {Code::kRemote, std::move(why)}, rank});
   }
   void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
+  void closed(uint64_t job) override { push({Kind::kClosed, job, {}, {}}); }
 
   // The control thread.
   const Doorbell& bell() const { return bell_; }
@@ -41,11 +42,6 @@ class EventQueue final : public JobEvents {
     bell_.clear();
     MutexLock lock(mutex_);
     return std::exchange(events_, {});
-  }
-  // What a job said before it was closed is no longer of interest.
-  void forget(uint64_t job) {
-    MutexLock lock(mutex_);
-    std::erase_if(events_, [job](const Event& event) { return event.job == job; });
   }
 
  private:

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kBytesPerGbit = 1e9 / 8;
 constexpr std::chrono::milliseconds kLastWords(500);
+constexpr size_t kMostClosing = 64;  // jobs beyond kMostJobs that are being closed
 
 uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
 
@@ -32,12 +33,20 @@ ControlServer::ControlServer(Parts parts, JobRunner& runner)
       address_(parts.address),
       env_(std::move(parts.env)),
       runner_(runner),
-      events_(std::move(parts.bell)) {}
+      events_(std::make_shared<EventQueue>(std::move(parts.bell))) {}
 
 void ControlServer::order(Order what) {
   Order now = ordered();
   while (now < what && !order_.compare_exchange_weak(now, what, std::memory_order_acq_rel)) continue;
-  events_.bell().ring();
+  events_->bell().ring();
+}
+
+void ControlServer::useKey(const Key& key) {
+  {
+    MutexLock lock(mutex_);
+    newKey_ = key;
+  }
+  events_->bell().ring();
 }
 
 Status ControlServer::run() {
@@ -45,23 +54,31 @@ Status ControlServer::run() {
   while (ordered() != Order::kStop) {
     BPS_TRY(turn(set));
     draining_ = ordered() != Order::kServe;
-    if (!draining_) continue;
-    for (auto& session : sessions_)
-      if (!session->over() && !session->opened()) session->dismiss("server is draining");
-    std::erase_if(sessions_, [](const auto& session) { return session->over(); });
-    if (sessions_.empty() && doorman_.idle()) return {};
+    if (draining_) drainIdle();
+    if (draining_ && sessions_.empty()) break;
   }
   shutDown(set);
   return {};
 }
 
+// Who has not opened a job yet will not be let do it.
+void ControlServer::drainIdle() {
+  for (auto& session : sessions_)
+    if (session->hasHub() && !session->opened()) session->dismiss("server is draining");
+  std::erase_if(sessions_, [](const auto& session) { return session->over(); });
+}
+
 Status ControlServer::turn(PollSet& set) {
   set.clear();
-  set.add(events_.bell().fd());
+  set.add(events_->bell().fd());
   doorman_.watch(set);
   for (const auto& session : sessions_) session->watch(set);
   BPS_TRY(set.wait());
-  for (EventQueue::Event& event : events_.take()) deliver(std::move(event));
+  {
+    MutexLock lock(mutex_);
+    if (const auto key = std::exchange(newKey_, std::nullopt)) doorman_.useKey(*key);
+  }
+  for (EventQueue::Event& event : events_->take()) deliver(std::move(event));
   for (auto& session : sessions_) session->step(set);
   std::erase_if(sessions_, [](const auto& session) { return session->over(); });
   for (Peer& hub : doorman_.step(set)) receive(std::move(hub));
@@ -74,8 +91,8 @@ void ControlServer::receive(Peer hub) {
       std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& session) { return session->job() == job; });
   std::string refusal;
   if (job == 0 || known) refusal = "the job has no id of its own";
-  if (sessions_.size() >= kMostJobs) refusal = fmt::format("server has {} jobs, and takes no more", kMostJobs);
   if (draining_) refusal = "server is draining";
+  if (refusal.empty() && !makeRoom()) refusal = fmt::format("server has {} jobs, and takes no more", kMostJobs);
   if (!refusal.empty())
     return doorman_.dismiss(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
@@ -83,9 +100,20 @@ void ControlServer::receive(Peer hub) {
                                   draining_, static_cast<uint32_t>(kMostJobs)}));
 }
 
+// A session that has a place and does not use it must not keep jobs out.
+bool ControlServer::makeRoom() {
+  if (sessions_.size() < kMostJobs) return true;
+  const auto idle = std::find_if(sessions_.begin(), sessions_.end(),
+                                 [](const auto& session) { return session->hasHub() && !session->begun(); });
+  if (idle == sessions_.end()) return false;
+  (*idle)->dismiss("server has no place left, and this job has not begun");
+  if ((*idle)->over()) sessions_.erase(idle);
+  return sessions_.size() < kMostJobs + kMostClosing;
+}
+
 void ControlServer::deliver(EventQueue::Event event) {
   const auto it = std::find_if(sessions_.begin(), sessions_.end(),
-                               [&](const auto& session) { return session->job() == event.job && session->opened(); });
+                               [&](const auto& session) { return session->job() == event.job; });
   if (it == sessions_.end()) return;
   switch (event.kind) {
     case EventQueue::Kind::kListening:
@@ -98,13 +126,14 @@ void ControlServer::deliver(EventQueue::Event event) {
       return (*it)->lost(event.rank, event.why.message());
     case EventQueue::Kind::kEnded:
       return (*it)->ended();
+    case EventQueue::Kind::kClosed:
+      return (*it)->closed();
   }
 }
 
 // Closes every job, and gives the hubs a moment to read why.
 void ControlServer::shutDown(PollSet& set) {
-  for (auto& session : sessions_)
-    if (!session->over()) session->abort("the server was stopped");
+  for (auto& session : sessions_) session->abort("the server was stopped");
   sessions_.clear();
   doorman_.close();
   const Deadline end = Deadline::in(kLastWords);

@@ -1,14 +1,17 @@
 // ControlServer: the control side of bps-server: lets hubs in, and keeps one Session per job.
 //
 // One thread, the one that calls run(), owns all sockets and sessions; the lane threads of the jobs reach it through
-// JobEvents. It sleeps without a timer while there is no connection. At most kMostJobs at once; strangers are bounded
-// by the Doorman.
+// JobEvents. It never waits for them, and sleeps without a timer while there is no connection. At most kMostJobs
+// sessions at once: if all places are taken, the oldest session whose job has not begun gives way. Strangers are
+// bounded by the Doorman.
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/base/mutex.h"
 #include "src/control/link/doorman.h"
 #include "src/server/control_events.h"
 #include "src/server/job.h"
@@ -31,6 +34,8 @@ class ControlServer {
   void drain() { order(Order::kDrain); }
   // All jobs are closed now and their hubs told. Any thread, and signal handlers.
   void stop() { order(Order::kStop); }
+  // The key of connections that are accepted from now on; those that exist stay. Any thread.
+  void useKey(const Key& key);
 
  private:
   enum class Order : int { kServe, kDrain, kStop };
@@ -45,6 +50,8 @@ class ControlServer {
   Order ordered() const { return order_.load(std::memory_order_acquire); }
   Status turn(PollSet& set);
   void receive(Peer hub);
+  bool makeRoom();
+  void drainIdle();
   void deliver(EventQueue::Event event);
   void shutDown(PollSet& set);
 
@@ -52,11 +59,13 @@ class ControlServer {
   const Address address_;
   const Env env_;
   JobRunner& runner_;
-  EventQueue events_;
+  const std::shared_ptr<EventQueue> events_;  // shared with the jobs, of which some may end after this
   // Memory ordering: release before the ring, acquire after the wake-up; only ever rises.
   std::atomic<Order> order_{Order::kServe};
   bool draining_ = false;
-  std::vector<std::unique_ptr<Session>> sessions_;
+  Mutex mutex_;
+  std::optional<Key> newKey_ BPS_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Session>> sessions_;  // oldest first
 };
 
 }  // namespace bps::server

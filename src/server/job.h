@@ -16,7 +16,7 @@ struct JobSpec {
   size_t endpoint = 0;  // this server's, roster.machines.size() + j
 };
 
-// What a running job tells its session. Called by lane threads; any thread; never blocks.
+// What a running job tells its session. Any thread may call these functions; none of them blocks.
 class JobEvents {
  public:
   virtual ~JobEvents() = default;
@@ -26,7 +26,8 @@ class JobEvents {
   virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
   // The connection with a rank ended. In good order if it has said goodbye; else the hub is to hear why.
   virtual void lost(uint64_t job, size_t rank, std::string why) = 0;
-  virtual void ended(uint64_t job) = 0;  // nothing is left to do: see finish(), or all workers have closed their lanes
+  virtual void ended(uint64_t job) = 0;   // nothing is left to do: see finish(), or all workers have closed their lanes
+  virtual void closed(uint64_t job) = 0;  // close() is done: the job's resources are free; its last event
 };
 
 // What the jobs of a server take, for `bps-server --check`.
@@ -36,19 +37,21 @@ struct ServerLoad {
   uint64_t freeDescriptors = 0, freeBytes = 0;  // that jobs may still take
 };
 
-// Runs jobs. Called by the control thread; no call waits for a peer.
+// Runs jobs. Called by the control thread. No call waits for a peer or for another thread. The caller keeps the order
+// open, connect, finish, close: each at most once for a job, and none for a job that is not open.
 class JobRunner {
  public:
   virtual ~JobRunner() = default;
   // Refuses (memory, limits) with a reason, or starts the job; listening() follows. This server's memory for the job
   // is bounded by what is computed here from the spec.
-  virtual Status open(const JobSpec& spec, JobEvents& events) = 0;
-  // What the other endpoints sent in the exchange; connected() follows.
+  virtual Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) = 0;
+  // What the other endpoints sent in the exchange, one blob for each rail and endpoint; connected() follows.
   virtual void connect(uint64_t job, std::vector<Blob> handles) = 0;
   // The hub has said goodbye: its calls are complete, so nobody will contribute again. The job has ended once its
   // last answers are with the transport, whether or not that tells when a worker closes its lanes.
   virtual void finish(uint64_t job) = 0;
-  // Frees the job; it causes no event after this has returned. Idempotent.
+  // Starts to free the job. Events of the job may still come; closed() is the last one, and once it has come the job's
+  // id may be opened again.
   virtual void close(uint64_t job) = 0;
   virtual ServerLoad load() const = 0;
 };

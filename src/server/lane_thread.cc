@@ -2,21 +2,27 @@
 
 #include <sched.h>
 
-#include <future>
+#include <algorithm>
 
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
-#include "src/base/memory.h"
 
 namespace bps {
+namespace {
 
-Result<std::unique_ptr<LaneThread>> LaneThread::start(const Env& env, std::vector<int> cpus) {
+// A step that sets a job up is followed by this many times its duration for the other jobs.
+constexpr int kOthersTime = 9;
+
+}  // namespace
+
+Result<std::unique_ptr<LaneThread>> LaneThread::start(const Env& env, std::vector<int> cpus, JobCloser& closer) {
   Doorbell bell = BPS_TRY(Doorbell::create());
   net::Waiter waiter = BPS_TRY(net::Waiter::create(bell));
-  std::unique_ptr<LaneThread> lane(new LaneThread(env, std::move(bell), std::move(waiter), std::move(cpus)));
+  std::unique_ptr<LaneThread> lane(new LaneThread(env, std::move(bell), std::move(waiter), closer));
   LaneThread* self = lane.get();
-  lane->thread_ = std::thread([self] {
+  lane->thread_ = std::thread([self, cpus = std::move(cpus)] {
+    self->useCpus(cpus);
     const Status ended = guarded([self] { self->run(); });
     if (!ended.ok()) logWarn(Subsystem::kServer, "lane thread ended: {}", ended.message());
   });
@@ -35,9 +41,9 @@ void LaneThread::post(Command command) {
   bell_.ring();
 }
 
-void LaneThread::open(JobSpec spec, JobPlan plan, JobEvents& events) {
+void LaneThread::open(Opening opening) {
   jobCount_.fetch_add(1);
-  post([this, spec = std::move(spec), plan = std::move(plan), &events] { addJob(spec, plan, events); });
+  post([this, opening = std::make_shared<Opening>(std::move(opening))] { addJob(std::move(*opening)); });
 }
 
 void LaneThread::connect(uint64_t job, std::vector<Blob> handles) {
@@ -56,39 +62,35 @@ void LaneThread::finish(uint64_t job) {
   });
 }
 
-void LaneThread::close(uint64_t job) {
+void LaneThread::close(uint64_t job, std::shared_ptr<JobEvents> events) {
   jobCount_.fetch_sub(1);
-  // Waits: afterwards nobody may hear of the job. Soon over, since a lane thread never blocks.
-  auto dropped = std::make_shared<std::promise<void>>();
-  std::future<void> done = dropped->get_future();
-  post([this, job, dropped] {
+  post([this, job, events = std::move(events)] {
     dropJob(job);
-    dropped->set_value();
+    closer_.post({.reservation = {}, .job = nullptr, .told = events, .id = job});
   });
-  if (done.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
-    logWarn(Subsystem::kServer, "job {:016x} is not closed after 10 s", job);
 }
 
-void LaneThread::addJob(const JobSpec& spec, const JobPlan& plan, JobEvents& events) {
-  const uint64_t id = spec.roster.jobId;
-  Result<std::unique_ptr<ServedJob>> made = ServedJob::create(env_, spec, plan);
+void LaneThread::addJob(Opening opening) {
+  const uint64_t id = opening.spec.roster.jobId;
+  Result<std::unique_ptr<ServedJob>> made = ServedJob::create(env_, opening.spec, opening.plan);
   if (!made.ok()) {
-    events.failed(id, std::move(made).status());
+    opening.events->failed(id, std::move(made).status());
     return;
   }
   Entry& entry = entries_[id];
+  entry.reservation = std::move(opening.reservation);
   entry.job = std::move(made).value();
-  entry.events = &events;
-  events.listening(id, entry.job->handles());
+  entry.events = std::move(opening.events);
 }
 
 void LaneThread::dropJob(uint64_t id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;  // ended by itself before the control thread closed it
-  bytesOfEnded_ += found->second.job->bytesSummed();
-  found->second.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
+  Entry& entry = found->second;
+  bytesOfEnded_ += entry.job->bytesSummed();
+  entry.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
+  closer_.post({std::move(entry.reservation), std::move(entry.job), nullptr, id});
   entries_.erase(found);
-  giveBackFreedMemory();
 }
 
 void LaneThread::fail(uint64_t id, Entry& entry, Status why) {
@@ -114,6 +116,7 @@ bool LaneThread::stepJob(uint64_t id, Entry& entry) {
   }
   const ServedJob::Step step = std::move(outcome).value();
   for (ServedJob::Lost& lost : entry.job->takeLost()) entry.events->lost(id, lost.rank, std::move(lost.why));
+  if (step == ServedJob::Step::kListening) entry.events->listening(id, entry.job->handles());
   if (step == ServedJob::Step::kConnected) {
     Status added;
     entry.job->forEachComm([&](net::Comm& comm) {
@@ -130,38 +133,59 @@ bool LaneThread::stepJob(uint64_t id, Entry& entry) {
 }
 
 bool LaneThread::stepJobs() {
-  bool moved = false;
-  for (auto& [id, entry] : entries_) moved = stepJob(id, entry) || moved;
+  bool moved = false, settingUp = false, others = false;
+  for (auto& [id, entry] : entries_) {
+    settingUp = settingUp || entry.job->settingUp();
+    if (entry.job->settingUp()) continue;
+    others = true;
+    moved = stepJob(id, entry) || moved;
+  }
+  if (settingUp) moved = setUpNext(others) || moved;
   for (const uint64_t id : std::exchange(ended_, {})) dropJob(id);
   return moved;
 }
 
+// One step of one job; the next time it is another one's turn.
+bool LaneThread::setUpNext(bool otherJobs) {
+  if (otherJobs && !nextSetUp_.passed()) return false;
+  const auto settingUp = [](const auto& each) { return each.second.job->settingUp(); };
+  auto next = std::find_if(entries_.upper_bound(setUp_), entries_.end(), settingUp);
+  if (next == entries_.end()) next = std::find_if(entries_.begin(), entries_.end(), settingUp);
+  if (next == entries_.end()) return false;
+  setUp_ = next->first;
+  const auto begun = Deadline::Clock::now();
+  const bool moved = stepJob(next->first, next->second);
+  nextSetUp_ = Deadline::in((Deadline::Clock::now() - begun) * kOthersTime);
+  return moved;
+}
+
 void LaneThread::rest() {
-  bool busy = false, connecting = false;
+  bool busy = false, settingUp = false;
   uint64_t summed = bytesOfEnded_;
   for (auto& [id, entry] : entries_) {
     entry.job->watch();
     busy = busy || entry.job->active();
-    connecting = connecting || entry.job->connecting();
+    settingUp = settingUp || entry.job->settingUp();
     summed += entry.job->bytesSummed();
   }
   bytesSummed_.store(summed);
   if (!busy) spin_.forget();
-  const std::chrono::milliseconds most(connecting ? 1 : busy ? 500 : 3600000);
+  const std::chrono::milliseconds most(settingUp ? 1 : busy ? 500 : 3600000);
   const Status slept = waiter_.sleep(most);
   bell_.clear();
   if (!slept.ok()) logWarn(Subsystem::kServer, "{}", slept.message());
 }
 
+void LaneThread::useCpus(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<unsigned>(cpu), &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0) logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
+}
+
 void LaneThread::run() {
   logThreadName("lanes");
-  if (!cpus_.empty()) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int cpu : cpus_) CPU_SET(static_cast<unsigned>(cpu), &set);
-    if (::sched_setaffinity(0, sizeof set, &set) != 0)
-      logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
-  }
   while (!stop_.load()) {
     const bool commanded = runCommands();
     const bool moved = stepJobs();

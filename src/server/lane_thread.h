@@ -1,7 +1,8 @@
 // LaneThread: one thread of bps-server with the jobs that were given to it.
 //
 // Edge to the control thread: commands come under the mutex and ring the bell; events leave through JobEvents, which is
-// safe to call from any thread.
+// safe to call from any thread. Jobs that are set up (opening listeners, connecting) take at most a tenth of the
+// thread's time from the jobs that sum, and share it in turn. A JobCloser frees the jobs that have ended.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -14,6 +15,8 @@
 #include "src/base/mutex.h"
 #include "src/net/waiting/spin.h"
 #include "src/net/waiting/waiter.h"
+#include "src/server/job_closer.h"
+#include "src/server/quota.h"
 #include "src/server/served_job.h"
 
 namespace bps {
@@ -21,31 +24,41 @@ namespace bps {
 class LaneThread {
  public:
   // `cpus`: where the thread may run; empty: anywhere.
-  static Result<std::unique_ptr<LaneThread>> start(const Env& env, std::vector<int> cpus);
+  static Result<std::unique_ptr<LaneThread>> start(const Env& env, std::vector<int> cpus, JobCloser& closer);
   ~LaneThread();  // frees its jobs and joins
 
-  void open(JobSpec spec, JobPlan plan, JobEvents& events);
+  struct Opening {
+    JobSpec spec;
+    JobPlan plan;
+    std::shared_ptr<JobEvents> events;
+    Quota::Reservation reservation;
+  };
+
+  void open(Opening opening);
   void connect(uint64_t job, std::vector<Blob> handles);
   void finish(uint64_t job);
-  void close(uint64_t job);  // nothing is heard of the job after this returns
+  void close(uint64_t job, std::shared_ptr<JobEvents> events);  // they hear closed() once the job is freed
   size_t jobs() const { return jobCount_.load(); }
   uint64_t bytesSummed() const { return bytesSummed_.load(); }
 
  private:
   struct Entry {
+    Quota::Reservation reservation;
     std::unique_ptr<ServedJob> job;
-    JobEvents* events = nullptr;
+    std::shared_ptr<JobEvents> events;
   };
   using Command = std::function<void()>;
 
-  LaneThread(const Env& env, Doorbell bell, net::Waiter waiter, std::vector<int> cpus)
-      : env_(env), bell_(std::move(bell)), waiter_(std::move(waiter)), cpus_(std::move(cpus)) {}
+  LaneThread(const Env& env, Doorbell bell, net::Waiter waiter, JobCloser& closer)
+      : env_(env), bell_(std::move(bell)), waiter_(std::move(waiter)), closer_(closer) {}
   void post(Command command);
   void run();
   bool runCommands();
+  void useCpus(const std::vector<int>& cpus);
   bool stepJobs();
   bool stepJob(uint64_t id, Entry& entry);
-  void addJob(const JobSpec& spec, const JobPlan& plan, JobEvents& events);
+  bool setUpNext(bool otherJobs);
+  void addJob(Opening opening);
   void dropJob(uint64_t id);
   void fail(uint64_t id, Entry& entry, Status why);
   void rest();
@@ -53,10 +66,12 @@ class LaneThread {
   Env env_;
   Doorbell bell_;
   net::Waiter waiter_;
-  std::vector<int> cpus_;
+  JobCloser& closer_;
   std::map<uint64_t, Entry> entries_;
   net::Spin<> spin_;
   std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at its end
+  uint64_t setUp_ = 0;           // the job that was set up last
+  Deadline nextSetUp_ = Deadline::in({});
   Mutex mutex_;
   std::vector<Command> commands_ BPS_GUARDED_BY(mutex_);
   std::atomic<size_t> jobCount_{0};

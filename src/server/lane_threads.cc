@@ -1,10 +1,6 @@
 #include "src/server/lane_threads.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include "src/base/format.h"
 
@@ -13,65 +9,75 @@ namespace {
 
 constexpr size_t kMostPartitionBytes = size_t{1} << 30, kLeastPartitionBytes = 4096;
 
-// What one job may hold here: half of the machine's memory, at most 4 GiB.
-size_t memoryLimit() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), pageBytes = ::sysconf(_SC_PAGESIZE);
-  const size_t physical = pages > 0 && pageBytes > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(pageBytes) : 0;
-  return std::min(physical / 2, size_t{4} << 30);
-}
+constexpr size_t kMostMachines = 16384, kMostRails = 64;
+constexpr size_t kMostJobBytes = size_t{4} << 30;
+constexpr size_t kListenerDescriptors = 2;  // of the network, and of shared memory
+constexpr size_t kUsualSockets = 4;         // of one connection, at most, if nobody says how many
 
-// Of this process, below its limit.
-uint64_t freeDescriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  std::error_code ignored;
-  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored), {});
-  return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, static_cast<uint64_t>(open));
+// As the net plugin counts them for connections that are accepted here.
+size_t socketsOf(const Env& env) {
+  if (env.socketThreads < 0 && env.socketsPerThread < 0) return kUsualSockets;
+  return static_cast<size_t>(std::max(env.socketThreads, 1)) * static_cast<size_t>(std::max(env.socketsPerThread, 1));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<LaneThreads>> LaneThreads::start(const Env& env, size_t threads, const std::vector<int>& cpus) {
-  std::unique_ptr<LaneThreads> runner(new LaneThreads);
-  for (size_t i = 0; i < threads; ++i) runner->threads_.push_back(BPS_TRY(LaneThread::start(env, cpus)));
+  std::unique_ptr<LaneThreads> runner(new LaneThreads(env));
+  for (size_t i = 0; i < threads; ++i)
+    runner->threads_.push_back(BPS_TRY(LaneThread::start(env, cpus, runner->closer_)));
   return runner;
 }
 
-Status LaneThreads::open(const JobSpec& spec, JobEvents& events) {
+LaneThreads::LaneThreads(const Env& env) : socketsPerConnection_(socketsOf(env)) {}
+
+Result<JobNeed> LaneThreads::needOf(const JobSpec& spec, const JobPlan& plan) const {
+  const size_t machines = spec.roster.machines.size();
+  if (plan.rails > kMostRails)
+    return failure(Code::kInvalidUsage, "{} rails, a job may have {}", plan.rails, kMostRails);
+  const size_t bytes = plan.serviceBytes(machines) * plan.rails;
+  if (bytes > kMostJobBytes)
+    return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", machines, bytes >> 20,
+                   kMostJobBytes >> 20);
+  if (!plan.owners[spec.endpoint]) return JobNeed{};
+  return JobNeed{machines * plan.rails * (kListenerDescriptors + socketsPerConnection_), bytes};
+}
+
+Status LaneThreads::open(const JobSpec& spec, std::shared_ptr<JobEvents> events) {
   const uint64_t partition = spec.roster.settings.partitionBytes;
   if (partition < kLeastPartitionBytes || partition > kMostPartitionBytes)
     return failure(Code::kInvalidUsage, "partition of {} bytes, expected {} to {}", partition, kLeastPartitionBytes,
                    kMostPartitionBytes);
   if (spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
     return failure(Code::kInvalidUsage, "endpoint {} is no server of the roster", spec.endpoint);
+  if (spec.roster.machines.size() > kMostMachines)
+    return failure(Code::kInvalidUsage, "{} machines, a job may have {}", spec.roster.machines.size(), kMostMachines);
   if (byJob_.contains(spec.roster.jobId)) return {Code::kInvalidUsage, "a job of this id is running"};
   JobPlan plan = BPS_TRY(JobPlan::make(spec.roster));
-  const size_t needed = plan.serviceBytes(spec.roster.machines.size()) * plan.rails;
-  if (needed > memoryLimit())
-    return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", spec.roster.machines.size(),
-                   needed >> 20, memoryLimit() >> 20);
+  const JobNeed need = BPS_TRY(needOf(spec, plan));
+  Quota::Reservation reservation = BPS_TRY(Quota::reserve(quota_, need));
   LaneThread* least = std::min_element(threads_.begin(), threads_.end(), [](const auto& a, const auto& b) {
                         return a->jobs() < b->jobs();
                       })->get();
-  byJob_[spec.roster.jobId] = least;
-  least->open(spec, std::move(plan), events);
+  byJob_[spec.roster.jobId] = {least, events};
+  least->open({spec, std::move(plan), std::move(events), std::move(reservation)});
   return {};
 }
 
 void LaneThreads::connect(uint64_t job, std::vector<Blob> handles) {
   const auto found = byJob_.find(job);
-  if (found != byJob_.end()) found->second->connect(job, std::move(handles));
+  if (found != byJob_.end()) found->second.thread->connect(job, std::move(handles));
 }
 
 void LaneThreads::finish(uint64_t job) {
   const auto found = byJob_.find(job);
-  if (found != byJob_.end()) found->second->finish(job);
+  if (found != byJob_.end()) found->second.thread->finish(job);
 }
 
 void LaneThreads::close(uint64_t job) {
   const auto found = byJob_.find(job);
   if (found == byJob_.end()) return;
-  found->second->close(job);
+  found->second.thread->close(job, std::move(found->second.events));
   byJob_.erase(found);
 }
 
@@ -81,8 +87,9 @@ ServerLoad LaneThreads::load() const {
     load.bytesSummed += thread->bytesSummed();
     load.jobs += static_cast<uint32_t>(thread->jobs());
   }
-  load.freeBytes = memoryLimit();
-  load.freeDescriptors = freeDescriptors();
+  const JobNeed left = quota_->left();
+  load.freeBytes = left.bytes;
+  load.freeDescriptors = left.descriptors;
   return load;
 }
 

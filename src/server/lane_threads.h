@@ -1,11 +1,12 @@
-// LaneThreads: bps-server's JobRunner. A job runs on one thread, the one with the fewest jobs.
+// LaneThreads: bps-server's JobRunner. A job runs on one thread, the one with the fewest jobs. What a job may hold is
+// bounded: its machines and rails, and by Quota its descriptors and memory.
 #pragma once
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "src/base/mutex.h"
+#include "src/base/env.h"
 #include "src/server/job.h"
 #include "src/server/lane_thread.h"
 
@@ -15,7 +16,7 @@ class LaneThreads final : public JobRunner {
  public:
   static Result<std::unique_ptr<LaneThreads>> start(const Env& env, size_t threads, const std::vector<int>& cpus);
 
-  Status open(const JobSpec& spec, JobEvents& events) override;
+  Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) override;
   void connect(uint64_t job, std::vector<Blob> handles) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
@@ -25,10 +26,18 @@ class LaneThreads final : public JobRunner {
   std::string counters() const;
 
  private:
-  LaneThreads() = default;
+  explicit LaneThreads(const Env& env);
+  Result<JobNeed> needOf(const JobSpec& spec, const JobPlan& plan) const;
 
+  struct Job {
+    LaneThread* thread;
+    std::shared_ptr<JobEvents> events;
+  };
+  const std::shared_ptr<Quota> quota_ = Quota::ofProcess();
+  const size_t socketsPerConnection_;
+  JobCloser closer_;  // outlives the threads that hand jobs to it
   std::vector<std::unique_ptr<LaneThread>> threads_;
-  std::map<uint64_t, LaneThread*> byJob_;  // control thread
+  std::map<uint64_t, Job> byJob_;  // control thread
 };
 
 }  // namespace bps

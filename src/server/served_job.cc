@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "src/base/format.h"
 #include "src/plan/turns.h"
 
 namespace bps {
+namespace {
+
+constexpr size_t kPeersAtATime = 8;
+
+}  // namespace
 
 Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSpec& spec, const JobPlan& plan) {
   std::unique_ptr<ServedJob> job(new ServedJob(env, spec, plan));
@@ -13,7 +19,7 @@ Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSp
   for (size_t number = 0; number < plan.rails; ++number) {
     Rail rail;
     rail.number = number;
-    rail.mesh = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listen(*job->plugin_, 0, shape)));
+    rail.mesh = std::make_unique<net::Mesh>(*job->plugin_, 0, shape);
     rail.closed.resize(shape.machines);
     job->rails_.push_back(std::move(rail));
   }
@@ -30,6 +36,10 @@ std::vector<Blob> ServedJob::handles() const {
 // A rail that nobody has a handle for is not used.
 Status ServedJob::setPeerHandles(const std::vector<Blob>& handles) {
   const auto endpoints = static_cast<ptrdiff_t>(spec_.roster.endpoints());
+  if (state_ != State::kListening) return {Code::kInternal, "handles came while the job does not wait for any"};
+  if (handles.size() != rails_.size() * spec_.roster.endpoints())
+    return failure(Code::kRemote, "{} handles came for {} rails and {} endpoints", handles.size(), rails_.size(),
+                   endpoints);
   std::vector<Rail> used;
   for (Rail& rail : rails_) {
     const auto begin = handles.begin() + static_cast<ptrdiff_t>(rail.number) * endpoints;
@@ -69,24 +79,41 @@ Status ServedJob::build(Rail& rail) {
 }
 
 Result<ServedJob::Step> ServedJob::step() {
-  if (state_ == State::kListening) return Step::kIdle;
-  return state_ == State::kServing ? serve() : connect();
+  switch (state_) {
+    case State::kOpening:
+      return listen();
+    case State::kListening:
+      return Step::kIdle;
+    case State::kConnecting:
+      return connect();
+    case State::kServing:
+      return serve();
+  }
+  return Step::kIdle;
+}
+
+Result<ServedJob::Step> ServedJob::listen() {
+  for (Rail& rail : rails_) {
+    if (BPS_TRY(rail.mesh->listen(0)) == Progress::kDone) continue;
+    BPS_TRY(rail.mesh->listen(kPeersAtATime));
+    return Step::kMoved;
+  }
+  state_ = State::kListening;
+  return Step::kListening;
 }
 
 Result<ServedJob::Step> ServedJob::connect() {
-  bool done = true;
-  for (Rail& rail : rails_) {
-    Result<Progress> progress = rail.mesh->step();
-    if (!progress.ok()) {
-      const size_t peer = spec_.roster.memberOf(rail.mesh->current(), rail.number);
-      return std::move(progress).status().within("connecting with " + spec_.roster.memberName(peer));
-    }
-    done = std::move(progress).value() == Progress::kDone && done;
+  Rail& rail = rails_[turn_++ % rails_.size()];
+  Result<Progress> progress = rail.mesh->step(kPeersAtATime);
+  if (!progress.ok()) {
+    const size_t peer = spec_.roster.memberOf(rail.mesh->current(), rail.number);
+    return std::move(progress).status().within("connecting with " + spec_.roster.memberName(peer));
   }
-  if (!done) return Step::kIdle;
-  for (Rail& rail : rails_) {
-    BPS_TRY(build(rail));
-    rail.mesh.reset();
+  const auto connected = [](const Rail& each) { return each.mesh->connected(); };
+  if (!std::all_of(rails_.begin(), rails_.end(), connected)) return Step::kIdle;
+  for (Rail& each : rails_) {
+    BPS_TRY(build(each));
+    each.mesh.reset();
   }
   state_ = State::kServing;
   return Step::kConnected;

@@ -1,8 +1,10 @@
 // ServedJob: one job inside bps-server, on its lane thread: connects with the workers, then sums for them, on each rail
 // (src/comm/lanes/rails.h) with a service of its own.
 //
-//   listening -> (peer handles come) connecting -> serving -> ended (after finish(), or every worker has closed its
-//   lanes)
+//   opening -> listening -> (peer handles come) connecting -> serving -> ended (after finish(), or every worker has
+//   closed its lanes)
+//
+// Opening and connecting go a few peers a step, whatever the size of the job, so that other jobs go on beside it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,7 +21,7 @@ namespace bps {
 
 class ServedJob {
  public:
-  enum class Step { kIdle, kMoved, kConnected, kEnded };
+  enum class Step { kIdle, kMoved, kListening, kConnected, kEnded };
   struct Lost {
     size_t rank;
     std::string why;
@@ -27,8 +29,9 @@ class ServedJob {
 
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
-  // By rail and endpoint, one rail after the other; so those of the peers.
+  // From kListening on. By rail and endpoint, one rail after the other; so those of the peers.
   std::vector<Blob> handles() const;
+  // Once, while it listens.
   Status setPeerHandles(const std::vector<Blob>& handles);
   // Fails with what ends the job: ranks that disagree, no connection at the start. That a worker's lanes ended later is
   // no failure here: it is lost, and whether it died or was done, the hub knows and says.
@@ -38,14 +41,15 @@ class ServedJob {
   // The workers whose lanes ended in the last step, once.
   std::vector<Lost> takeLost() { return std::exchange(lost_, {}); }
   void watch() const;
-  bool connecting() const { return state_ == State::kConnecting; }
+  // Has to be stepped to get on with its peers.
+  bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
   bool active() const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t bytesSummed() const;
   uint64_t id() const { return spec_.roster.jobId; }
 
  private:
-  enum class State { kListening, kConnecting, kServing };
+  enum class State { kOpening, kListening, kConnecting, kServing };
   ServedJob(const Env& env, const JobSpec& spec, const JobPlan& plan) : spec_(spec), plan_(plan), env_(env) {}
   struct Rail {
     size_t number = 0;
@@ -53,6 +57,7 @@ class ServedJob {
     std::unique_ptr<SumService> service;  // null: this server has no share
     std::vector<bool> closed;             // per machine
   };
+  Result<Step> listen();
   Result<Step> connect();
   Status build(Rail& rail);
   Result<Step> serve();
@@ -61,9 +66,10 @@ class ServedJob {
   JobSpec spec_;
   JobPlan plan_;
   Env env_;
-  State state_ = State::kListening;
+  State state_ = State::kOpening;
   std::shared_ptr<net::Plugin> plugin_;
   std::vector<Rail> rails_;  // once the peers' handles are there: those in use
+  size_t turn_ = 0;          // the rail that connects next
   bool finishing_ = false;
   std::vector<Lost> lost_;
 };

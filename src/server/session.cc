@@ -1,12 +1,50 @@
 #include "src/server/session.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "bps/bps.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
 
 namespace bps::server {
 
-Session::Session(Peer hub, SessionArgs args) : args_(args), job_(hub.socket->job()) {
+struct Session::Rule {
+  State state;
+  MessageType message;
+  Status (Session::*take)(const Frame& frame);
+};
+
+// Every message that a hub may send, by the state in which it is due. Heartbeats end in Link.
+const Session::Rule Session::kRules[] = {
+    {State::kOffered, MessageType::kCheck, &Session::check},
+    {State::kOffered, MessageType::kOpenJob, &Session::open},
+    {State::kOffered, MessageType::kFailure, &Session::hubFailed},
+    {State::kOffered, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kOpening, MessageType::kOpenJob, &Session::open},
+    {State::kOpening, MessageType::kFailure, &Session::hubFailed},
+    {State::kOpening, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kOpen, MessageType::kOpenJob, &Session::open},
+    {State::kOpen, MessageType::kBegin, &Session::begin},
+    {State::kOpen, MessageType::kFailure, &Session::hubFailed},
+    {State::kOpen, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kExchanging, MessageType::kRoundAnswer, &Session::exchanged},
+    {State::kExchanging, MessageType::kLeft, &Session::memberLeft},
+    {State::kExchanging, MessageType::kFailure, &Session::hubFailed},
+    {State::kExchanging, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kConnecting, MessageType::kLeft, &Session::memberLeft},
+    {State::kConnecting, MessageType::kFailure, &Session::hubFailed},
+    {State::kConnecting, MessageType::kGoodbye, &Session::hubLeft},
+    {State::kMeeting, MessageType::kRoundAnswer, &Session::met},
+    {State::kMeeting, MessageType::kLeft, &Session::memberLeft},
+    {State::kMeeting, MessageType::kFailure, &Session::hubFailed},
+    {State::kMeeting, MessageType::kGoodbye, &Session::hubLeft},
+    {State::kServing, MessageType::kLeft, &Session::memberLeft},
+    {State::kServing, MessageType::kFailure, &Session::hubFailed},
+    {State::kServing, MessageType::kGoodbye, &Session::hubLeft},
+};
+
+Session::Session(Peer hub, SessionArgs args) : args_(std::move(args)), job_(hub.socket->job()) {
   const std::string where = "the hub at " + hub.socket->peer();
   hub_ = std::make_unique<Link>(std::move(hub), where, args_.timeoutMs);
   hub_->send(Offer{BPS_VERSION_CODE, args_.bytesPerSecond});
@@ -20,17 +58,10 @@ void Session::watch(PollSet& set) const {
 }
 
 void Session::step(const PollSet& set) {
-  if (state_ == State::kOver) return;
   Status status = hub_ ? listen(set) : Status();
-  if (!status.ok()) {
-    if (state_ == State::kRunning && hub_->silent()) status = hub_->giveUp(status, name());
-    logWarn(Subsystem::kServer, "job {:016x} is closed: {}", job_, status.message());
-    finish();
-  }
-  if (end_.passed()) {
-    logWarn(Subsystem::kServer, "job {:016x} is closed: its lanes have not ended", job_);
-    finish();
-  }
+  if (!status.ok() && begun_ && hub_->silent()) status = hub_->giveUp(status, name());
+  if (!status.ok()) finishBadly(status.message());
+  if (end_.passed()) finishBadly("its workers have not closed their connections in time after the hub's goodbye");
 }
 
 Status Session::listen(const PollSet& set) {
@@ -44,33 +75,14 @@ Status Session::listen(const PollSet& set) {
 }
 
 Status Session::handle(const Frame& frame) {
-  switch (frame.header.type) {
-    case MessageType::kFailure:
-      return {Code::kRemote, BPS_TRY(decode<FailureMessage>(frame.payload)).text};
-    case MessageType::kCheck:
-      return state_ == State::kOffered ? check(frame) : unexpected(frame);
-    case MessageType::kOpenJob:
-      return state_ == State::kOffered || state_ == State::kOpen ? open(frame) : unexpected(frame);
-    case MessageType::kBegin:
-      if (state_ != State::kOpen) return unexpected(frame);
-      if (!handles_) return unexpected(frame);
-      state_ = State::kRunning;
-      hub_->send(RoundPart{RoundKind::kExchange, 0, 0, std::move(*handles_)});
-      return {};
-    case MessageType::kRoundAnswer:
-      return state_ == State::kRunning ? answer(frame) : unexpected(frame);
-    case MessageType::kLeft:
-      return {};
-    case MessageType::kGoodbye:
-      hubLeft();
-      return {};
-    default:
-      return unexpected(frame);
-  }
+  const auto* const rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& each) {
+    return each.state == state_ && each.message == frame.header.type;
+  });
+  return rule == std::end(kRules) ? unexpected(frame) : (this->*rule->take)(frame);
 }
 
 Status Session::unexpected(const Frame& frame) const {
-  return hub_->protocolError(failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
+  return hub_->protocolError(failure(Code::kRemote, "message {} is not due", static_cast<int>(frame.header.type)));
 }
 
 // One question at a time: who does not take the answers gets no more of them.
@@ -82,96 +94,170 @@ Status Session::check(const Frame& frame) {
 }
 
 Status Session::open(const Frame& frame) {
-  closeJob();  // of an earlier proposal
   const OpenJob message = BPS_TRY(decode<OpenJob>(frame.payload));
-  spec_ = {BPS_TRY(decodeRoster(message.roster)), message.endpoint};
-  if (spec_.roster.jobId != job_ || spec_.endpoint >= spec_.roster.endpoints() ||
-      !spec_.roster.isServer(spec_.endpoint))
+  JobSpec spec{BPS_TRY(decodeRoster(message.roster)), message.endpoint};
+  if (spec.roster.jobId != job_ || spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
     return hub_->protocolError(Status(Code::kRemote, "the proposal is not for this server"));
-  hub_->setTimeout(spec_.roster.settings.timeoutMs);
-  Status opened = args_.draining ? Status(Code::kSystem, "server is draining") : Status();
-  if (opened.ok()) opened = args_.runner.open(spec_, args_.events);
-  if (!opened.ok()) {
-    dismiss(opened.message());
-    return {};
-  }
-  opened_ = true;
-  state_ = State::kOpen;
-  hub_->rename(fmt::format("{}, the hub,", spec_.roster.rankName(0)));
+  closeJob();  // of an earlier proposal
+  handles_.clear();
+  spec_ = std::move(spec);
   proposal_ = message.proposal;
-  logInfo(Subsystem::kServer, "job {:016x} opened: {} ranks on {} machines, {} servers", job_,
-          spec_.roster.ranks.size(), spec_.roster.machines.size(), spec_.roster.servers.size());
+  hub_->setTimeout(spec_.roster.settings.timeoutMs);
+  hub_->rename(fmt::format("{}, the hub,", spec_.roster.rankName(0)));
+  state_ = State::kOpening;
+  if (held_ == Held::kNone) start();
   return {};
 }
 
-Status Session::answer(const Frame& frame) {
+void Session::start() {
+  Status opened = args_.draining ? Status(Code::kSystem, "server is draining") : Status();
+  if (opened.ok()) opened = args_.runner.open(spec_, args_.events);
+  if (!opened.ok()) return dismiss(opened.message());
+  held_ = Held::kOpened;
+}
+
+Status Session::begin(const Frame& frame) {
+  if (!frame.payload.empty()) return unexpected(frame);
+  state_ = State::kExchanging;
+  begun_ = Deadline::Clock::now();
+  logInfo(Subsystem::kServer, "job {:016x} begins: {} ranks on {} machines, {} servers; hub {} at {}", job_,
+          spec_.roster.ranks.size(), spec_.roster.machines.size(), spec_.roster.servers.size(),
+          spec_.roster.rankName(0), hub_->peer());
+  hub_->send(RoundPart{RoundKind::kExchange, 0, 0, std::exchange(handles_, {})});
+  return {};
+}
+
+// A server takes part in the first exchange and in the first barrier.
+Result<RoundAnswer> Session::answerOf(const Frame& frame, RoundKind kind, size_t blobs) const {
   RoundAnswer answer = BPS_TRY(decode<RoundAnswer>(frame.payload));
-  if (answer.number != 0 || answer.kind == RoundKind::kGather) return unexpected(frame);
-  if (answer.kind == RoundKind::kBarrier) return {};
-  if (answer.blobs.size() != spec_.roster.rails() * spec_.roster.endpoints()) return unexpected(frame);
+  if (answer.kind != kind || answer.number != 0)
+    return hub_->protocolError(
+        failure(Code::kRemote, "the answer of {} {} is not due", roundName(answer.kind), answer.number));
+  if (answer.blobs.size() != blobs)
+    return hub_->protocolError(
+        failure(Code::kRemote, "an answer of {} items, the roster demands {}", answer.blobs.size(), blobs));
+  return answer;
+}
+
+Status Session::exchanged(const Frame& frame) {
+  const size_t blobs = spec_.roster.rails() * spec_.roster.endpoints();
+  RoundAnswer answer = BPS_TRY(answerOf(frame, RoundKind::kExchange, blobs));
+  state_ = State::kConnecting;
   args_.runner.connect(job_, std::move(answer.blobs));
   return {};
 }
 
-void Session::hubLeft() {
-  if (state_ != State::kRunning) return finish();
+Status Session::met(const Frame& frame) {
+  BPS_TRY(answerOf(frame, RoundKind::kBarrier, 0));
+  state_ = State::kServing;
+  return {};
+}
+
+Status Session::memberLeft(const Frame& frame) {
+  const Left left = BPS_TRY(decode<Left>(frame.payload));
+  return left.member < spec_.roster.members() ? Status() : unexpected(frame);
+}
+
+Status Session::hubFailed(const Frame& frame) {
+  return {Code::kRemote, BPS_TRY(decode<FailureMessage>(frame.payload)).text};
+}
+
+Status Session::hubLeftEarly(const Frame& frame) {
+  if (!frame.payload.empty()) return unexpected(frame);
+  finish("its hub has left");
+  return {};
+}
+
+Status Session::hubLeft(const Frame& frame) {
+  if (!frame.payload.empty()) return unexpected(frame);
   state_ = State::kHubLeft;
   args_.doorman.seeOff(hub_->takeSocket());
   hub_.reset();
   args_.runner.finish(job_);
   end_ = Deadline::in(std::chrono::milliseconds(spec_.roster.settings.timeoutMs));
+  return {};
 }
 
 void Session::listening(std::vector<Blob> handles) {
-  if (state_ != State::kOpen) return;
+  if (state_ != State::kOpening || held_ != Held::kOpened) return;
+  state_ = State::kOpen;
   handles_ = std::move(handles);
   hub_->send(JobOpened{proposal_});
 }
 
 void Session::connected() {
-  if (state_ == State::kRunning) hub_->send(RoundPart{RoundKind::kBarrier, 0, 0, {}});
+  if (state_ != State::kConnecting) return;
+  state_ = State::kMeeting;
+  hub_->send(RoundPart{RoundKind::kBarrier, 0, 0, {}});
 }
 
 void Session::failed(const Status& why) {
-  logWarn(Subsystem::kServer, "job {:016x} failed: {}", job_, why.message());
-  if (hub_) hub_->send(FailureMessage{why.code(), opened_ ? name() + ": " + why.message() : why.message()});
-  finish();
+  if (held_ != Held::kOpened) return;
+  if (hub_) hub_->send(FailureMessage{why.code(), name() + ": " + why.message()});
+  finishBadly(why.message());
 }
 
-// What the hub has no goodbye from may have died, or only this connection of it: the hub finds out.
+// A rank without a goodbye may have died, or only this connection of it broke: the hub finds out.
 void Session::lost(size_t rank, const std::string& why) {
+  if (held_ != Held::kOpened) return;
   const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);
   logInfo(Subsystem::kServer, "job {:016x}: {}", job_, text);
-  if (state_ == State::kRunning) hub_->send(Suspect{static_cast<uint32_t>(rank), text});
+  if (state_ == State::kMeeting || state_ == State::kServing) hub_->send(Suspect{static_cast<uint32_t>(rank), text});
 }
 
 void Session::ended() {
-  logInfo(Subsystem::kServer, "job {:016x} ended", job_);
+  if (held_ != Held::kOpened) return;
   if (hub_) hub_->send(MessageType::kGoodbye);
-  finish();
+  finish(state_ == State::kHubLeft ? "all its calls are complete" : "all its workers have closed their connections");
+}
+
+void Session::closed() {
+  if (held_ != Held::kClosing) return;
+  held_ = Held::kNone;
+  if (state_ == State::kOpening) start();
+  if (state_ == State::kEnding) state_ = State::kOver;
 }
 
 void Session::dismiss(const std::string& why) {
   args_.doorman.dismiss(hub_->takeSocket(), Refusal{Refusal::Kind::kBusy, Code::kRemote, why});
   hub_.reset();
-  finish();
+  leave();
 }
 
-void Session::abort(const std::string& why) { failed(Status(Code::kRemote, why)); }
+void Session::abort(const std::string& why) {
+  if (state_ == State::kEnding || state_ == State::kOver) return;
+  if (hub_) hub_->send(FailureMessage{Code::kRemote, opened() ? name() + ": " + why : why});
+  finishBadly(why);
+}
 
 void Session::closeJob() {
-  handles_.reset();
-  if (!std::exchange(opened_, false)) return;
+  if (held_ != Held::kOpened) return;
+  held_ = Held::kClosing;
   args_.runner.close(job_);
-  args_.events.forget(job_);
 }
 
-void Session::finish() {
+void Session::finish(const std::string& why) {
+  logInfo(Subsystem::kServer, "job {:016x} {}", job_, story(why));
+  leave();
+}
+
+void Session::finishBadly(const std::string& why) {
+  logWarn(Subsystem::kServer, "job {:016x} {}", job_, story(why));
+  leave();
+}
+
+std::string Session::story(const std::string& why) const {
+  if (!begun_) return "ended before it began: " + why;
+  const std::chrono::duration<double> lasted = Deadline::Clock::now() - *begun_;
+  return fmt::format("ended after {:.1f} s: {}", lasted.count(), why);
+}
+
+void Session::leave() {
   if (hub_) args_.doorman.seeOff(hub_->takeSocket());
   hub_.reset();
   closeJob();
   end_ = Deadline::never();
-  state_ = State::kOver;
+  state_ = held_ == Held::kNone ? State::kOver : State::kEnding;
 }
 
 std::string Session::name() const { return spec_.roster.endpointName(spec_.endpoint); }

@@ -1,11 +1,14 @@
 // Session: a server's end of one connection from a hub: one job, from the offer to its end.
 //
-//   offered → open (a proposal was accepted) → running (the roster is final) → hub left → over
+//   offered → opening (a proposal was accepted) → open (it listens, and the hub knows) → exchanging (the roster is
+//   final) → connecting → meeting (connected, awaits the others) → serving → hub left → ending → over
 //
-// The hub hears that a job is open once it listens: a server that cannot load its transport is left out.
+// The table kRules in session.cc lists the messages that each state takes; any other message is a protocol error, which
+// ends this session and no other. A later proposal replaces an earlier one, which is closed first.
 //
-// The job is closed at once when the hub fails, falls silent or breaks off. After the hub's goodbye it runs on until
-// its last answers are on their way, at most for the job's time-out. Belongs to the control thread.
+// The job is closed at once if the hub fails, falls silent or breaks off. After the hub's goodbye the job runs on until
+// its last answers are on their way, at most for the job's time-out. A session is over when its job's resources are
+// free. Belongs to the control thread; no function waits.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -22,7 +25,7 @@ namespace bps::server {
 
 struct SessionArgs {
   JobRunner& runner;
-  EventQueue& events;
+  std::shared_ptr<EventQueue> events;
   Doorman& doorman;       // takes connections that have had their last word
   double bytesPerSecond;  // of this server's NIC, for the offer
   uint32_t timeoutMs;     // until the job's own is known
@@ -39,10 +42,14 @@ class Session {
 
   uint64_t job() const { return job_; }
   bool over() const { return state_ == State::kOver; }
-  bool opened() const { return opened_; }
+  // A job of this session holds resources.
+  bool opened() const { return held_ != Held::kNone; }
+  bool hasHub() const { return hub_ != nullptr; }
+  // The roster is final: ranks count on this server.
+  bool begun() const { return begun_.has_value(); }
   void watch(PollSet& set) const;
   void step(const PollSet& set);
-  // The server does not want this session: as busy.
+  // The server does not want this session: as busy. Only while hasHub().
   void dismiss(const std::string& why);
   // The server ends: the hub is told.
   void abort(const std::string& why);
@@ -53,28 +60,57 @@ class Session {
   void failed(const Status& why);
   void lost(size_t rank, const std::string& why);
   void ended();
+  void closed();
+
+  enum class State {
+    kOffered,
+    kOpening,
+    kOpen,
+    kExchanging,
+    kConnecting,
+    kMeeting,
+    kServing,
+    kHubLeft,
+    kEnding,
+    kOver
+  };
 
  private:
-  enum class State { kOffered, kOpen, kRunning, kHubLeft, kOver };
+  enum class Held { kNone, kOpened, kClosing };  // the runner's job
+  struct Rule;
+  static const Rule kRules[];
+
   Status listen(const PollSet& set);
   Status handle(const Frame& frame);
   Status check(const Frame& frame);
   Status open(const Frame& frame);
-  Status answer(const Frame& frame);
+  Status begin(const Frame& frame);
+  Status exchanged(const Frame& frame);
+  Status met(const Frame& frame);
+  Status memberLeft(const Frame& frame);
+  Status hubFailed(const Frame& frame);
+  Status hubLeft(const Frame& frame);
+  Status hubLeftEarly(const Frame& frame);
   Status unexpected(const Frame& frame) const;
-  void hubLeft();
+  Result<RoundAnswer> answerOf(const Frame& frame, RoundKind kind, size_t blobs) const;
+  void start();
   void closeJob();
-  void finish();
+  // Ends the session, once: both say why in the log.
+  void finish(const std::string& why);
+  void finishBadly(const std::string& why);
+  void leave();
+  std::string story(const std::string& why) const;
   std::string name() const;
 
   State state_ = State::kOffered;
+  Held held_ = Held::kNone;
   SessionArgs args_;
   std::unique_ptr<Link> hub_;
   const uint64_t job_;
   JobSpec spec_;
-  bool opened_ = false;
   uint32_t proposal_ = 0;
-  std::optional<std::vector<Blob>> handles_;
+  std::vector<Blob> handles_;  // in state kOpen
+  std::optional<Deadline::Clock::time_point> begun_;
   Deadline end_ = Deadline::never();
 };
 

@@ -37,7 +37,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
   net::Mesh mesh =
-      BPS_TRY(net::Mesh::listen(*plugin, device, {plane->self_, roster.machines.size(), args.plan.owners}));
+      BPS_TRY(net::Mesh::listening(*plugin, device, {plane->self_, roster.machines.size(), args.plan.owners}));
   BPS_TRY(plane->establish(args, mesh));
   BPS_TRY(plane->build(args, mesh));
   return plane;

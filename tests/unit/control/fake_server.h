@@ -19,19 +19,19 @@ class FakeRunner final : public JobRunner {
  public:
   struct Job {
     JobSpec spec;
-    JobEvents* events = nullptr;
+    std::shared_ptr<JobEvents> events;
     std::vector<Blob> received;
     bool finishing = false;
   };
-  Status open(const JobSpec& spec, JobEvents& events) override {
+  Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) override {
     MutexLock lock(mutex_);
     if (!refusal_.empty()) return {Code::kSystem, refusal_};
     ++opened_;
-    jobs_.push_back({spec, &events, {}});
+    jobs_.push_back({spec, events, {}});
     if (!listens_) return {};
     std::vector<Blob> handles;
     for (size_t e = 0; e < spec.roster.endpoints(); ++e) handles.push_back(handle(spec.endpoint, e));
-    events.listening(spec.roster.jobId, std::move(handles));
+    events->listening(spec.roster.jobId, std::move(handles));
     return {};
   }
   void connect(uint64_t job, std::vector<Blob> handles) override {
@@ -49,9 +49,20 @@ class FakeRunner final : public JobRunner {
   }
   void close(uint64_t job) override {
     MutexLock lock(mutex_);
+    for (const Job& j : jobs_)
+      if (j.spec.roster.jobId == job && closesAtOnce_) j.events->closed(job);
+      else if (j.spec.roster.jobId == job) closing_.push_back({j.spec, j.events, {}});
     std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
-    ++closed_;
     changed_.notifyAll();
+  }
+  // Jobs stay closing until the test says that they are closed.
+  void closeLate() {
+    MutexLock lock(mutex_);
+    closesAtOnce_ = false;
+  }
+  void sayClosed() {
+    MutexLock lock(mutex_);
+    for (const Job& j : std::exchange(closing_, {})) j.events->closed(j.spec.roster.jobId);
   }
 
   ServerLoad load() const override { return {3, 1000, 20, 4096}; }
@@ -98,7 +109,8 @@ class FakeRunner final : public JobRunner {
   std::string refusal_ BPS_GUARDED_BY(mutex_);
   bool listens_ BPS_GUARDED_BY(mutex_) = true;
   int opened_ BPS_GUARDED_BY(mutex_) = 0;
-  int closed_ BPS_GUARDED_BY(mutex_) = 0;
+  bool closesAtOnce_ BPS_GUARDED_BY(mutex_) = true;
+  std::vector<Job> closing_ BPS_GUARDED_BY(mutex_);
 };
 
 // A ControlServer on its own thread.

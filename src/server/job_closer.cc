@@ -1,0 +1,45 @@
+#include "src/server/job_closer.h"
+
+#include "src/base/deadline.h"
+#include "src/base/log.h"
+#include "src/base/memory.h"
+
+namespace bps {
+
+JobCloser::~JobCloser() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notifyAll();
+  }
+  thread_.join();
+}
+
+void JobCloser::post(Task task) {
+  MutexLock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  changed_.notifyAll();
+}
+
+// Empty: there will be no more.
+std::vector<JobCloser::Task> JobCloser::take() {
+  MutexLock lock(mutex_);
+  while (tasks_.empty() && !stopping_) changed_.waitUntil(mutex_, Deadline::never().at());
+  return std::exchange(tasks_, {});
+}
+
+void JobCloser::run() {
+  logThreadName("closer");
+  for (std::vector<Task> tasks = take(); !tasks.empty(); tasks = take()) {
+    for (Task& task : tasks) {
+      if (task.job) {
+        task.job.reset();
+        giveBackFreedMemory();
+      }
+      task.reservation = {};
+      if (task.told) task.told->closed(task.id);
+    }
+  }
+}
+
+}  // namespace bps
