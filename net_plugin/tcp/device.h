@@ -17,6 +17,7 @@ struct Device {
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
   Address address;     // port 0
+  PortRange ports{};   // that its listeners may take
   size_t sockets = 1;  // of each connection that is accepted here
   Patience patience = stream::kUsualPatience;
 };

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kHelloTime{5};
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Listener::create(const Device& device) {
-  UniqueFd socket = BPS_TRY(listenOn(device.address));
+  UniqueFd socket = BPS_TRY(listenOn(device.address, device.ports));
   HandleData handle;
   handle.address = BPS_TRY(localAddress(socket.get()));
   handle.token = BPS_TRY(randomToken());

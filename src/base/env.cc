@@ -11,6 +11,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/base/socket.h"
 
 namespace bps {
 namespace {
@@ -60,8 +61,10 @@ const EnvVar kEnvTable[] = {
      "Where to write, when a communicator ends, what the machine moved over each link."},
     {"BPS_NET_PLUGIN", &Env::netPlugin, "NCCL_NET_PLUGIN", "path, or name as in libnccl-net-NAME.so", 0, 0,
      "NCCL net plugin that carries the data. Unset: ours, libnccl-net-bps.so."},
-    {"BPS_SOCKET_IFNAME", &Env::socketIfname, "NCCL_SOCKET_IFNAME", "prefix,...  ^exclude  =exact", 0, 0,
+    {"BPS_SOCKET_IFNAME", &Env::socketIfname, "NCCL_SOCKET_IFNAME", "prefix,...  ^exclude  =exact  =address", 0, 0,
      "Network interfaces that TCP may use."},
+    {"BPS_PORT_RANGE", &Env::portRange, "", "FIRST-LAST", 0, 0,
+     "Ports on which ranks and servers listen for data and for each other. Unset: the system chooses."},
     {"BPS_IB_HCA", &Env::ibHca, "NCCL_IB_HCA", "prefix[:port],...  ^exclude  =exact", 0, 0,
      "RDMA devices that verbs may use."},
     {"NCCL_IB_DISABLE", &Env::ibDisable, "", "0 or 1", 0, 0, "1: no RDMA devices, TCP instead."},
@@ -244,6 +247,7 @@ Result<Env> parseEnv(Lookup lookup) {
     const Setting setting = settingOf(var, lookup);
     if (setting.text != nullptr) BPS_TRY(parseOne(var, setting, env));
   }
+  BPS_TRY(parsePortRange(env.portRange).status().within("BPS_PORT_RANGE"));
   return env;
 }
 
@@ -256,6 +260,12 @@ Result<Env> processEnv() {
       logWarn(Subsystem::kEnv, "{} is not a variable of bps (bps-topo --env lists them)", name);
   }
   return env;
+}
+
+bool envGives(std::string_view name) {
+  return std::any_of(std::begin(kEnvTable), std::end(kEnvTable), [&](const EnvVar& var) {
+    return var.name == name && settingOf(var, systemLookup).text != nullptr;
+  });
 }
 
 std::vector<std::string> unknownVars(const char* const* environment) {

@@ -49,6 +49,7 @@ struct Env {  // defaults live here and nowhere else
   std::string topoCounters;
   std::string netPlugin;
   std::string socketIfname;
+  std::string portRange;  // as parsePortRange() takes it
   std::string ibHca;
   bool ibDisable = false;
   int ibGidIndex = -1;
@@ -96,6 +97,8 @@ using Lookup = const char* (*)(const char*);
 Result<Env> parseEnv(Lookup lookup);
 // The process's environment, parsed once per call; unknown BPS_* names are logged as warnings (once per process).
 Result<Env> processEnv();
+// Whether the process's environment gives the variable, or the NCCL variable that stands in for it.
+bool envGives(std::string_view name);
 std::vector<std::string> unknownVars(const char* const* environment);
 std::string envMarkdown();
 // One line per variable: name, value in force, where it came from.

@@ -5,9 +5,11 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -45,11 +47,16 @@ bool Address::isLoopback() const {
   return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
 }
 
-std::string Address::text() const {
+std::string Address::host() const {
   std::array<char, NI_MAXHOST> host{};
   if (length_ == 0 || ::getnameinfo(data(), length_, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0)
     return "?";
-  return family() == AF_INET6 ? fmt::format("[{}]:{}", host.data(), port()) : fmt::format("{}:{}", host.data(), port());
+  return host.data();
+}
+
+std::string Address::text() const {
+  if (length_ == 0) return "?";
+  return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
 }
 
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
@@ -188,14 +195,14 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
 
 namespace {
 
-std::vector<Interface> interfacesUp();
+std::vector<Interface> addressesUp();
 
 // What would be right, where the system's words do not say it.
 Status cannotListen(const Address& address, int error) {
   std::string hint;
   if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others do not";
   if (error == EADDRNOTAVAIL) {
-    for (const Interface& each : interfacesUp()) {
+    for (const Interface& each : addressesUp()) {
       Address own = each.address;
       own.setPort(address.port());
       hint += fmt::format("{}{} on {}", hint.empty() ? "; this machine has " : ", ", own.text(), each.name);
@@ -204,16 +211,56 @@ Status cannotListen(const Address& address, int error) {
   return {Code::kSystem, systemFailure("cannot listen on " + address.text(), error).message() + hint};
 }
 
-}  // namespace
-
-Result<UniqueFd> listenOn(const Address& address, int backlog) {
+// Of a failure `error` says which.
+Result<UniqueFd> listenAt(const Address& address, int backlog, int& error) {
   UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return systemFailure("socket", errno);
   const int one = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (::bind(fd.get(), address.data(), address.length()) != 0 || ::listen(fd.get(), backlog) != 0)
-    return cannotListen(address, errno);
-  return fd;
+  if (::bind(fd.get(), address.data(), address.length()) == 0 && ::listen(fd.get(), backlog) == 0) return fd;
+  error = errno;
+  return cannotListen(address, error);
+}
+
+}  // namespace
+
+Result<UniqueFd> listenOn(const Address& address, int backlog) {
+  int error = 0;
+  return listenAt(address, backlog, error);
+}
+
+Result<PortRange> parsePortRange(std::string_view text) {
+  const auto port = [](std::string_view digits) -> std::optional<uint16_t> {
+    uint16_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || end != digits.data() + digits.size() || value == 0) return std::nullopt;
+    return value;
+  };
+  if (text.empty()) return PortRange{};
+  const size_t dash = text.find('-');
+  const std::optional<uint16_t> first = port(text.substr(0, dash));
+  const std::optional<uint16_t> last = dash == std::string_view::npos ? std::nullopt : port(text.substr(dash + 1));
+  if (!first || !last || *last < *first)
+    return failure(Code::kInvalidArgument, "\"{}\" is no range of ports: expected FIRST-LAST, each 1 to 65535", text);
+  return PortRange{*first, *last};
+}
+
+// Each call begins behind the port of the last one, and each process elsewhere: so nearly always the first port is
+// free.
+Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog) {
+  static std::atomic<uint32_t> next{static_cast<uint32_t>(::getpid()) * 7919U};
+  if (address.port() != 0 || ports.first == 0) return listenOn(address, backlog);
+  const uint32_t count = ports.last - ports.first + 1U, begin = next.fetch_add(1);
+  Address tried = address;
+  for (uint32_t i = 0; i < count; ++i) {
+    tried.setPort(static_cast<uint16_t>(ports.first + (begin + i) % count));
+    int error = 0;
+    Result<UniqueFd> listening = listenAt(tried, backlog, error);
+    if (listening.ok()) next.store(begin + i + 1);
+    if (listening.ok() || error != EADDRINUSE) return listening;
+  }
+  return failure(Code::kSystem, "no port of {}-{} is free on {} (BPS_PORT_RANGE, or --data-ports of a server)",
+                 ports.first, ports.last, address.host());
 }
 
 Result<Address> localAddress(int fd) {
@@ -300,7 +347,7 @@ class NameFilter {
   std::vector<std::string> names_;
 };
 
-std::vector<Interface> interfacesUp() {
+std::vector<Interface> addressesUp() {
   std::vector<Interface> found;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return found;
@@ -310,9 +357,17 @@ std::vector<Interface> interfacesUp() {
     const int family = i->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     const Address address(i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    const bool again =
-        std::any_of(found.begin(), found.end(), [&](const Interface& f) { return f.name == i->ifa_name; });
-    if (!again) found.push_back({i->ifa_name, address});
+    found.push_back({i->ifa_name, address});
+  }
+  return found;
+}
+
+// Each once, with its first address.
+std::vector<Interface> interfacesUp(const std::vector<Interface>& addresses) {
+  std::vector<Interface> found;
+  for (const Interface& each : addresses) {
+    const bool again = std::any_of(found.begin(), found.end(), [&](const Interface& f) { return f.name == each.name; });
+    if (!again) found.push_back(each);
   }
   return found;
 }
@@ -327,7 +382,10 @@ std::vector<Interface> only(const std::vector<Interface>& all, const NameFilter&
 }  // namespace
 
 Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
-  const std::vector<Interface> all = interfacesUp();
+  const std::vector<Interface> addresses = addressesUp();
+  const std::vector<Interface> all = interfacesUp(addresses);
+  for (const Interface& each : addresses)
+    if (filter == "=" + each.address.host()) return std::vector<Interface>{each};
   if (!filter.empty()) {
     std::vector<Interface> chosen = only(all, NameFilter(filter));
     if (!chosen.empty()) return chosen;

@@ -30,6 +30,7 @@ class Address {
   bool isAny() const;
   bool isLoopback() const;
   std::string text() const;  // "10.0.0.7:7700", "[fe80::1]:7700"
+  std::string host() const;  // "10.0.0.7", "fe80::1"
 
  private:
   sockaddr_storage storage_{};
@@ -69,6 +70,14 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline);
 
 // Listens (SO_REUSEADDR, close-on-exec, non-blocking); port 0 takes a free one. "port in use" names the address.
 Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
+// The ports that listeners with no port of their own may take; 0-0: any.
+struct PortRange {
+  uint16_t first = 0, last = 0;
+};
+// "5000-5099"; empty text: any.
+Result<PortRange> parsePortRange(std::string_view text);
+// As listenOn(); port 0 takes a free one of the range. A failure names the range if it is full.
+Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog = 512);
 Result<Address> localAddress(int fd);
 Result<Address> peerAddress(int fd);
 // Starts a connect, from an address of ours if one is given (port 0); finish it with connectResult() once the
@@ -86,7 +95,8 @@ struct Interface {
   std::string name;
   Address address;
 };
-// All interfaces that NCCL's grammar selects: "eth,ib" prefixes, "^docker,lo" all but these, "=eth0" exact names.
+// All interfaces that NCCL's grammar selects: "eth,ib" prefixes, "^docker,lo" all but these, "=eth0" exact names; and
+// "=10.0.0.7", the interface with this address.
 // An empty filter means all but loopback and docker, and these only when nothing else is there.
 Result<std::vector<Interface>> selectInterfaces(const std::string& filter);
 

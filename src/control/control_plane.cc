@@ -64,7 +64,9 @@ Result<std::unique_ptr<Star>> makeStar(const Env& env, const JoinArgs& args, Dea
     SpokeArgs spoke{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
     return std::unique_ptr<Star>(std::make_unique<Spoke>(std::move(spoke), events));
   }
-  return std::unique_ptr<Star>(BPS_TRY(Hub::create(hubArgs(env, args, deadline), events)));
+  HubArgs hub = hubArgs(env, args, deadline);
+  hub.ports = BPS_TRY(parsePortRange(env.portRange));
+  return std::unique_ptr<Star>(BPS_TRY(Hub::create(std::move(hub), events)));
 }
 
 }  // namespace

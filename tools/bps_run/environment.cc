@@ -31,11 +31,15 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 // A port for rank 0, chosen below the range from which the kernel takes the ports of outgoing connections: nobody takes
 // it by accident between now and rank 0's listen.
-Result<std::string> freeRoot() {
+Result<std::string> freeRoot(const PortRange& ports) {
   std::random_device random;
   sockaddr_in loopback{};
   loopback.sin_family = AF_INET;
   loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (ports.first != 0) {
+    const UniqueFd listener = BPS_TRY(listenOn({reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback}, ports));
+    return BPS_TRY(localAddress(listener.get())).text();
+  }
   Status last;
   for (int attempt = 0; attempt < 100; ++attempt) {
     loopback.sin_port = htons(static_cast<uint16_t>(10000 + random() % 20000));
@@ -90,7 +94,8 @@ Result<Changes> commonChanges(const RunOptions& options, const std::string& keyP
     changes["BPS_SERVERS"] = named.empty() ? std::nullopt : std::optional(named);
   }
   if (!keyPath.empty()) changes["BPS_KEY_FILE"] = keyPath;
-  changes["BPS_ROOT"] = BPS_TRY(freeRoot());
+  const PortRange ports = BPS_TRY(parsePortRange(environmentValue("BPS_PORT_RANGE")));
+  changes["BPS_ROOT"] = BPS_TRY(freeRoot(ports));
   changes["BPS_NRANKS"] = std::to_string(options.ranks());
   const bool chosen = !environmentValue("BPS_SOCKET_IFNAME").empty() || !environmentValue("NCCL_SOCKET_IFNAME").empty();
   if (!chosen && allOnLoopback(named)) changes["BPS_SOCKET_IFNAME"] = "lo";

@@ -32,7 +32,8 @@ Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, StarEvents& events) {
     address = BPS_TRY(selectInterfaces(args.interfaces)).front().address;
     address.setPort(0);
   }
-  Doorman doorman = BPS_TRY(Doorman::create(address, args.credentials, Purpose::kJoin, args.servers.job));
+  UniqueFd listener = BPS_TRY(listenOn(address, args.ports, Doorman::kBacklog));
+  Doorman doorman = BPS_TRY(Doorman::create(std::move(listener), args.credentials, Purpose::kJoin, args.servers.job));
   address = BPS_TRY(doorman.address());
   std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(doorman), events));
   if (redirected) hub->tellRoot(address);

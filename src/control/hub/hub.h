@@ -44,6 +44,7 @@ struct HubArgs {
   Settings settings;
   ServerPoolArgs servers;
   std::string interfaces;  // BPS_SOCKET_IFNAME
+  PortRange ports{};       // that the hub may listen on, if the unique id says none
   Deadline deadline = Deadline::never();
   Status unable;  // why the communicator cannot start, if so: all ranks are to hear it
 };
