@@ -112,6 +112,11 @@ void logInit(const Env& env) {
   });
 }
 
+void logShow(Subsystem subsystem) {
+  logLevel() = static_cast<int>(LogLevel::kInfo);
+  sink().subsystems = static_cast<unsigned>(subsystem);
+}
+
 void logThreadName(std::string name) { threadName() = std::move(name); }
 const std::string& logThreadName() { return threadName(); }
 

@@ -20,6 +20,9 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, kEnv = 16, kTopo = 32, kAll = ~0U };
 
 void logInit(const Env& env);
+// INFO lines of this subsystem are shown too, and of no other: for a program that is a daemon, if the user said
+// nothing.
+void logShow(Subsystem subsystem);
 // What a file name in a setting stands for: %h is the host's name, %p the process's id.
 std::string expandFileName(const std::string& pattern);
 // The name in brackets on this thread's lines: "rank 3", "server".

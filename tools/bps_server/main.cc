@@ -1,8 +1,6 @@
 // bps-server: a summation server. Serves any number of jobs until SIGTERM, then drains.
-#include <pthread.h>
-
-#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +18,7 @@
 #include "tools/bps_server/check/check.h"
 #include "tools/bps_server/cpu_list.h"
 #include "tools/bps_server/metrics.h"
+#include "tools/bps_server/signals.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/listen_address.h"
 
@@ -36,6 +35,7 @@ struct Options {
   std::string cpus;
   std::string metrics;
   std::string check;
+  std::string dataPorts;
 };
 
 // The address asked for, or the first usable interface.
@@ -53,45 +53,25 @@ Result<T> named(const std::string& option, Result<T> outcome) {
   return std::move(outcome).status().within(option);
 }
 
-// SIGTERM or SIGINT: finish the jobs that run, take no new ones. A second one: end them too.
-class SignalThread {
- public:
-  explicit SignalThread(server::ControlServer& server) : server_(server) {
-    thread_ = std::thread([this] { wait(); });
+// What the net plugin and other libraries read for themselves.
+Status tellLibraries(const Options& options, const Address& address, Env& env) {
+  if (!options.dataPorts.empty()) {
+    BPS_TRY(parsePortRange(options.dataPorts).status().within("--data-ports"));
+    env.portRange = options.dataPorts;
+    ::setenv("BPS_PORT_RANGE", options.dataPorts.c_str(), 1);
   }
-  ~SignalThread() {
-    pthread_kill(thread_.native_handle(), SIGUSR2);
-    thread_.join();
+  // Data connections come to the address that control connections come to, unless the user chose interfaces.
+  if (!options.listen.empty() && !address.isAny() && env.socketIfname.empty()) {
+    env.socketIfname = "=" + address.host();
+    ::setenv("BPS_SOCKET_IFNAME", env.socketIfname.c_str(), 1);
   }
-  static sigset_t set() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set, number);
-    return set;
-  }
-
- private:
-  void wait() {
-    const sigset_t set = SignalThread::set();
-    bool draining = false;
-    int number = 0;
-    while (sigwait(&set, &number) == 0 && number != SIGUSR2) {
-      if (draining) {
-        logWarn(Subsystem::kServer, "second signal: ending all jobs");
-        server_.stop();
-      } else {
-        draining = true;
-        logInfo(Subsystem::kServer, "draining: no new jobs");
-        server_.drain();
-      }
-    }
-  }
-  server::ControlServer& server_;
-  std::thread thread_;
-};
+  return {};
+}
 
 Status serve(const Options& options) {
+  Signals::block();
   Env env = BPS_TRY(processEnv());
+  if (!envGives("BPS_DEBUG")) logShow(Subsystem::kServer);
   logThreadName("server");
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
@@ -99,12 +79,10 @@ Status serve(const Options& options) {
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
   const Address address = BPS_TRY(whereToListen(options.listen, env));
+  BPS_TRY(tellLibraries(options, address, env));
   const size_t threads =
       options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
 
-  const sigset_t signals = SignalThread::set();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: all inherit it
-  signal(SIGPIPE, SIG_IGN);
   const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
   const auto server =
       BPS_TRY(named("--listen " + options.listen, server::ControlServer::create(env, address, key, *runner)));
@@ -116,7 +94,7 @@ Status serve(const Options& options) {
   }
   std::printf("listening on %s\n", server->address().text().c_str());
   std::fflush(stdout);
-  const SignalThread onSignals(*server);
+  const Signals signals(*server, [&env] { return serverKey(env); });
   return server->run();
 }
 
@@ -136,6 +114,7 @@ int run(int argc, char** argv) {
   line.option("--threads", options.threads, "summation threads (default: up to 4)", Within{1, 256});
   line.option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
   line.option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
+  line.option("--data-ports", options.dataPorts, "FIRST-LAST: ports to listen on for data (default: BPS_PORT_RANGE)");
   line.optionalValue(
       "--check", options.check,
       "serves nothing: HOST:PORT[,HOST:PORT...] or @file (default: BPS_SERVERS), are these servers well? "

@@ -1,0 +1,67 @@
+#include "tools/bps_server/signals.h"
+
+#include <pthread.h>
+
+#include "src/base/guard.h"
+#include "src/base/log.h"
+
+namespace bps {
+namespace {
+
+constexpr int kOver = SIGUSR2;  // Signals ends
+
+sigset_t handled() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, kOver}) sigaddset(&set, number);
+  return set;
+}
+
+}  // namespace
+
+void Signals::block() {
+  const sigset_t set = handled();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+Signals::Signals(server::ControlServer& server, ReadKey readKey) : server_(server), readKey_(std::move(readKey)) {
+  thread_ = std::thread([this] { wait(); });
+}
+
+Signals::~Signals() {
+  pthread_kill(thread_.native_handle(), kOver);
+  thread_.join();
+}
+
+void Signals::wait() {
+  logThreadName("server");
+  const sigset_t set = handled();
+  int number = 0;
+  while (sigwait(&set, &number) == 0 && number != kOver) {
+    if (number == SIGHUP) readKeyAgain();
+    else end(number);
+  }
+}
+
+void Signals::end(int number) {
+  const char* const name = number == SIGTERM ? "SIGTERM" : "SIGINT";
+  if (draining_) {
+    logWarn(Subsystem::kServer, "a second signal ({}): all jobs are ended", name);
+    return server_.stop();
+  }
+  draining_ = true;
+  logInfo(Subsystem::kServer, "{}: no new jobs; the server ends with the last one that runs", name);
+  server_.drain();
+}
+
+void Signals::readKeyAgain() {
+  const Status read = guarded([this]() -> Status {
+    server_.useKey(BPS_TRY(readKey_()));
+    return {};
+  });
+  if (read.ok()) logInfo(Subsystem::kServer, "SIGHUP: the key file was read again; new connections need its key");
+  else logWarn(Subsystem::kServer, "SIGHUP: the old key stays in use: {}", read.message());
+}
+
+}  // namespace bps
