@@ -1,23 +1,21 @@
 #include "tools/bps_server/metrics.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 
-#include "src/base/format.h"
 #include "src/base/guard.h"
-#include "src/base/socket.h"
+#include "src/base/log.h"
 
 namespace bps {
 namespace {
 
-constexpr int kPatienceMs = 1000;  // for a client to send its request, and to take the answer
+constexpr std::chrono::milliseconds kPatience(1000);  // for a client to send its request and to take the answer
+constexpr std::chrono::milliseconds kShortage(200);   // before accepting again when descriptors are short
+constexpr size_t kMostClients = 16;
 
-bool ready(int fd, short events) {
-  pollfd poll{fd, events, 0};
-  return ::poll(&poll, 1, kPatienceMs) > 0;
-}
+bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
@@ -27,7 +25,10 @@ Result<std::unique_ptr<Metrics>> Metrics::serve(const Address& where, std::funct
   std::unique_ptr<Metrics> metrics(
       new Metrics(std::move(listener), bound, BPS_TRY(Doorbell::create()), std::move(text)));
   Metrics* self = metrics.get();
-  metrics->thread_ = std::thread([self] { [[maybe_unused]] const Status ended = guarded([self] { self->run(); }); });
+  metrics->thread_ = std::thread([self] {
+    const Status ended = guarded([self] { return self->run(); });
+    if (!ended.ok()) logWarn(Subsystem::kServer, "metrics are not served any more: {}", ended.message());
+  });
   return metrics;
 }
 
@@ -37,32 +38,57 @@ Metrics::~Metrics() {
   thread_.join();
 }
 
-void Metrics::run() {
-  std::array<pollfd, 2> polls{{{listener_.get(), POLLIN, 0}, {bell_.fd(), POLLIN, 0}}};
-  while (!stop_.load()) {
-    ::poll(polls.data(), polls.size(), -1);  // ends with the bell
-    Result<std::optional<UniqueFd>> accepted = acceptFrom(listener_.get());
-    if (!accepted.ok()) continue;
-    const std::optional<UniqueFd> client = std::move(accepted).value();
-    if (client) answerOne(client->get());
+void Metrics::watch(PollSet& set) const {
+  set.add(bell_.fd());
+  if (pause_.passed()) set.add(listener_.get());
+  else set.wakeAt(pause_.at());
+  for (const Client& client : clients_) {
+    if (client.answer.empty()) set.add(client.fd.get());
+    else set.addWriter(client.fd.get());
+    set.wakeAt(client.deadline.at());
   }
 }
 
-void Metrics::answerOne(int fd) const {
-  std::array<char, 2048> request{};
-  if (!ready(fd, POLLIN)) return;
-  const ssize_t got = ::recv(fd, request.data(), request.size(), 0);
-  if (got <= 0) return;
-  const bool get = std::string_view(request.data(), static_cast<size_t>(got)).substr(0, 4) == "GET ";
-  const std::string body = get ? text_() : "";
-  const std::string answer =
-      fmt::format("HTTP/1.0 {}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\r\n{}",
-                  get ? "200 OK" : "405 Method Not Allowed", body.size(), body);
-  for (size_t sent = 0; sent < answer.size() && ready(fd, POLLOUT);) {
-    const ssize_t wrote = ::send(fd, answer.data() + sent, answer.size() - sent, MSG_NOSIGNAL);
-    if (wrote <= 0) return;
-    sent += static_cast<size_t>(wrote);
+Status Metrics::run() {
+  logThreadName("metrics");
+  PollSet set;
+  while (!stop_.load()) {
+    set.clear();
+    watch(set);
+    BPS_TRY(set.wait());
+    clients_.remove_if(
+        [&](Client& client) { return client.deadline.passed() || (set.ready(client.fd.get()) && !step(client)); });
+    if (set.ready(listener_.get())) accept();
   }
+  return {};
+}
+
+void Metrics::accept() {
+  Result<std::optional<UniqueFd>> accepted = acceptFrom(listener_.get());
+  if (!accepted.ok()) {
+    pause_ = Deadline::in(kShortage);
+    return;
+  }
+  std::optional<UniqueFd> fd = std::move(accepted).value();
+  if (!fd) return;
+  if (clients_.size() == kMostClients) clients_.pop_front();
+  clients_.push_back({std::move(*fd), Deadline::in(kPatience)});
+}
+
+bool Metrics::step(Client& client) const {
+  if (client.answer.empty()) {
+    std::array<char, 2048> bytes{};
+    const ssize_t got = ::recv(client.fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got < 0) return wouldBlock();
+    if (got == 0) return false;
+    if (client.request.take({bytes.data(), static_cast<size_t>(got)})) client.answer = client.request.answer(text_);
+    return true;
+  }
+  const ssize_t sent = ::send(client.fd.get(), client.answer.data() + client.sent, client.answer.size() - client.sent,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) return wouldBlock();
+  client.sent += static_cast<size_t>(sent);
+  return client.sent < client.answer.size();
 }
 
 }  // namespace bps
