@@ -39,6 +39,7 @@ $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 $(BUILD)/tests/unit: | $(FAKE_NVML)
 # Of the library that stands between a program and NCCL, what can be tested without NCCL.
 $(BUILD)/tests/unit: $(call objects,src/interpose/agreement/card.cc)
+$(BUILD)/tests/unit: $(call objects,tools/bps_server/http_request.cc)
 
 # NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
 CUDA_HOME ?= /usr/local/cuda
@@ -57,6 +58,12 @@ $(GPU_TEST): $(call objects,$(call sources,tests/gpu tests/support)) $(SERVER) $
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(CORE_LIBS)
 
+# Hubs that misbehave, for hostile_hubs.sh.
+HOSTILE_HUB := $(BUILD)/tests/hostile_hub
+$(HOSTILE_HUB): $(call objects,$(call sources,tests/hostile_hub)) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
+
 GPU_RANKS := $(BUILD)/tests/gpu_ranks
 $(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(BUILD)/lib/libbps.so
 	@mkdir -p $(@D)
@@ -73,7 +80,7 @@ $(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(BUILD)/obj/src/base/format.o
 tests: $(INTERPOSED)
 
-tests: $(GPU_TEST) $(GPU_RANKS) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(LIBS) $(BINS)
+tests: $(GPU_TEST) $(GPU_RANKS) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(HOSTILE_HUB) $(LIBS) $(BINS)
 # What the in-process tests load.
 libraries: $(BUILD)/lib/libnccl-net-bps.so $(FAULT_PLUGIN)
 compiler:
@@ -83,7 +90,7 @@ compiler:
 # leaves out the kernels: they take long to instrument and parse nothing.
 FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc tests/fuzz/states/*.cc)))
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
-  perf/workload/safetensors.cc src/service/job_plan.cc src/service/round.cc src/comm/tuning.cc \
+  perf/workload/safetensors.cc src/server/session.cc tools/bps_server/http_request.cc src/service/job_plan.cc src/service/round.cc src/comm/tuning.cc \
   src/comm/lanes/rails.cc src/comm/lanes/collective.cc src/interpose/agreement/card.cc src/nccl/teams.cc src/nccl/neighbours.cc \
   $(addprefix src/comm/local/,local_group.cc local_ring.cc machine_plan.cc machine_traffic.cc link_meter.cc step_book.cc)
 $(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz tests/fuzz/states)): private COVERAGE := $(COVERAGE_$(FLAVOUR))

@@ -36,6 +36,7 @@ class FakeRunner final : public JobRunner {
   }
   void connect(uint64_t job, std::vector<Blob> handles) override {
     MutexLock lock(mutex_);
+    ++connects_;
     for (Job& j : jobs_)
       if (j.spec.roster.jobId == job) j.received = std::move(handles);
     for (Job& j : jobs_)
@@ -80,10 +81,14 @@ class FakeRunner final : public JobRunner {
     MutexLock lock(mutex_);
     return opened_;
   }
+  int connects() {
+    MutexLock lock(mutex_);
+    return connects_;
+  }
   std::vector<Job> jobs() {
     MutexLock lock(mutex_);
     std::vector<Job> copy;
-    for (const Job& job : jobs_) copy.push_back({job.spec, job.events, job.received, job.finishing});
+    for (const Job& job : jobs_) copy.push_back(job);
     return copy;
   }
   // The hub's goodbye has reached the first job.
@@ -109,6 +114,7 @@ class FakeRunner final : public JobRunner {
   std::string refusal_ BPS_GUARDED_BY(mutex_);
   bool listens_ BPS_GUARDED_BY(mutex_) = true;
   int opened_ BPS_GUARDED_BY(mutex_) = 0;
+  int connects_ BPS_GUARDED_BY(mutex_) = 0;
   bool closesAtOnce_ BPS_GUARDED_BY(mutex_) = true;
   std::vector<Job> closing_ BPS_GUARDED_BY(mutex_);
 };

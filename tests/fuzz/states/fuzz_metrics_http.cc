@@ -1,0 +1,30 @@
+// A client's bytes to the metrics page, cut into pieces whose sizes the first byte chooses: memory stays bounded, and
+// every request that ends is answered whole.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "tools/bps_server/http_request.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const size_t piece = data[0] + 1U;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  bps::HttpRequest request;
+  bool whole = false;
+  for (size_t at = 0; at < bytes.size() && !whole; at += piece) whole = request.take(bytes.substr(at, piece));
+  if (!whole && bytes.size() >= bps::HttpRequest::kMostBytes) std::abort();
+  if (!whole) return 0;
+  int asked = 0;
+  const std::string answer = request.answer([&] {
+    ++asked;
+    return std::string("bps_jobs 1\n");
+  });
+  const size_t header = answer.find("\r\n\r\n");
+  if (answer.substr(0, 9) != "HTTP/1.0 " || header == std::string::npos) std::abort();
+  const bool good = answer.substr(9, 3) == "200";
+  if (good != (asked == 1) || asked > 1) std::abort();
+  if (!good && header + 4 != answer.size()) std::abort();
+  return 0;
+}
