@@ -13,12 +13,14 @@ Result<Address> addressOf(const ListenOption& option) {
                    "a port alone; right is ADDR:{0} with an address of this machine, or 0.0.0.0:{0} for all of them",
                    text);
   const HostPort where = BPS_TRY(parseHostPort(text, option.defaultPort));
-  Result<std::vector<Interface>> named = selectInterfaces("=" + where.host);
-  if (named.ok()) {
-    Address address = std::move(named).value().front().address;
+  Result<std::vector<Interface>> selected = selectInterfaces("=" + where.host);  // takes addresses too
+  if (selected.ok()) {
+    const Interface found = std::move(selected).value().front();
+    Address address = found.address;
     address.setPort(where.port);
-    return failure(Code::kInvalidArgument, "{} is an interface; its address is right here: {}", where.host,
-                   address.text());
+    if (found.name == where.host)
+      return failure(Code::kInvalidArgument, "{} is an interface; its address is right here: {}", where.host,
+                     address.text());
   }
   return BPS_TRY(resolve(where, Deadline::in(std::chrono::seconds(10)))).front();
 }

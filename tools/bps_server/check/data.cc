@@ -44,7 +44,7 @@ class WorkerEnd {
   WorkerEnd(net::Plugin& plugin, const net::MeshShape& shape) : plugin_(plugin), shape_(shape) {}
 
   Status listen() {
-    mesh_ = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listen(plugin_, 0, shape_)));
+    mesh_ = std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::listening(plugin_, 0, shape_)));
     return {};
   }
   net::Mesh& mesh() { return *mesh_; }
