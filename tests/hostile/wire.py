@@ -3,6 +3,7 @@ import enum
 import struct
 
 VERSION = 8
+ROSTER_VERSION = 3
 MAGIC = 0x00737062
 SERVER = 3  # the purpose of a hub's connection to a server
 JOIN = 1    # and of a rank's to its hub
@@ -65,7 +66,7 @@ def round_answer(kind, number, blobs):
 def roster(job, machines, ranks_per_machine=1, rails=0, partition=4 << 20, timeout_ms=10000):
     """A job of so many equal machines and one server."""
     ranks = machines * ranks_per_machine
-    out = [struct.pack("<HQI", 2, job, ranks)]
+    out = [struct.pack("<HQI", ROSTER_VERSION, job, ranks)]
     for rank in range(ranks):
         machine = rank // ranks_per_machine
         out.append(blob(f"id{machine}") + blob("host"))
@@ -75,5 +76,5 @@ def roster(job, machines, ranks_per_machine=1, rails=0, partition=4 << 20, timeo
         of_machine = range(machine * ranks_per_machine, (machine + 1) * ranks_per_machine)
         out.append(struct.pack(f"<I{ranks_per_machine}Id", ranks_per_machine, *of_machine, 0.0))
     out.append(struct.pack("<I", 1) + blob("server") + struct.pack("<d", 0.0))
-    out.append(struct.pack("<QQQII", partition, MEASURED, MEASURED, timeout_ms, rails))
+    out.append(struct.pack("<QQQIIB", partition, MEASURED, MEASURED, timeout_ms, rails, 0))
     return b"".join(out)
