@@ -50,12 +50,14 @@ Result<bool> CallEngine::step() {
   if (!solo_.idle()) moved = BPS_TRY(solo_.step()) || moved;
   moved = retire() || moved;
   if (moved) standstill_ = Deadline::never();
+  if (moved && std::exchange(waits_, false)) control_.noteWait({});
   return moved;
 }
 
 Status CallEngine::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.carried();
+  control_.noteBegun(call->call.number + 1);
   call->chunks = chunksOf(cutter_.next(count, elementSize, call->limits), elementSize);
   call->remaining = call->chunks.size();
   call->spread = !call->chunks.front().direct() && rails_.spreads(count * elementSize, call->limits.unitBytes);
@@ -107,6 +109,16 @@ Result<bool> CallEngine::stepPlane() {
   if (trouble_.empty()) trouble_ = text;
   control_.suspect(culprit, text);
   return false;
+}
+
+void CallEngine::noteWait() {
+  if (plane_ == nullptr) return;
+  const std::optional<LastingWait> wait = plane_->watch();
+  if (!wait && !waits_) return;
+  waits_ = wait.has_value();
+  const Roster& roster = control_.roster();
+  control_.noteWait(wait ? Wait{wait->call, static_cast<uint32_t>(roster.memberOf(wait->endpoint, plane_->rail()))}
+                         : Wait());
 }
 
 Status CallEngine::checkDeparted() {

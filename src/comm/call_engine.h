@@ -37,6 +37,8 @@ class CallEngine {
   Result<bool> step();
   // To be asked when nothing moves: fails when a call waits for a member that has said goodbye.
   Status checkDeparted();
+  // To be called when nothing moves: tells the hub for whom a call has waited for the time-out.
+  void noteWait();
   // Ends all calls. The data plane must have been closed before: nothing may touch the buffers any more.
   void failAll(const Status& failure);
 
@@ -68,6 +70,7 @@ class CallEngine {
   std::vector<bool> suspected_;  // per member: the hub was told
   std::string trouble_;          // how the first connection broke
   Deadline standstill_ = Deadline::never();
+  bool waits_ = false;  // the hub was told so
   std::atomic<uint64_t> completed_{0};
 };
 

@@ -266,7 +266,7 @@ Status CallProgress::rest() {
 
 // What is looked after now and then, while nothing moves.
 Status CallProgress::look() {
-  if (parts_.plane != nullptr) parts_.plane->watch();
+  engine_.noteWait();
   return engine_.checkDeparted();
 }
 

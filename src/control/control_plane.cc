@@ -112,6 +112,7 @@ class ControlPlane::Impl {
       BPS_TRY(set.wait());
       bool stopped = false;
       for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(*star_);
+      star_->progress(mailbox_.heartbeat());
       star_->step(set);
       if (!end && stopped) end = Deadline::in(kLastWords);
       if (end && (star_->quiet() || end->passed())) return {};
@@ -161,6 +162,9 @@ void ControlPlane::suspect(size_t member, const std::string& text) {
 }
 
 void ControlPlane::suspect(const std::string& text) { suspect(kNoMember, text); }
+
+void ControlPlane::noteBegun(uint64_t calls) { impl_->mailbox().begun(calls); }
+void ControlPlane::noteWait(const Wait& wait) { impl_->mailbox().waits(wait); }
 
 void ControlPlane::leave(Deadline deadline) { impl_->mailbox().awaitFarewell(deadline); }
 bool ControlPlane::hasLeft(size_t member) const { return impl_->mailbox().hasLeft(member); }

@@ -19,6 +19,7 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/control/unique_id.h"
+#include "src/wire/control_messages.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -28,6 +29,12 @@ struct JoinArgs {
   uint32_t rank = 0;
   uint32_t nRanks = 1;
   std::string hostId;  // empty: BPS_HOSTID, else host name and boot id
+};
+
+// The call that waits, and for which member.
+struct Wait {
+  uint64_t call = 0;
+  uint32_t member = Heartbeat::kNobody;
 };
 
 class ControlPlane {
@@ -69,6 +76,10 @@ class ControlPlane {
   void suspect(size_t member, const std::string& text);
   // The same where it is not known whose fault it is.
   void suspect(const std::string& text);
+  // For the heartbeats, by which the hub finds out who cannot reach whom. So many calls have begun here; and what this
+  // rank has waited for, for the time-out or longer, until it waits for something else. Neither blocks; any thread.
+  void noteBegun(uint64_t calls);
+  void noteWait(const Wait& wait);
   // Says goodbye (the others then do not take the end of this connection for a failure) and waits until it is sent.
   // The hub's goodbye leaves the others without liveness checks, not without data connections.
   void leave(Deadline deadline);

@@ -83,6 +83,11 @@ std::vector<Mailbox::Call> Mailbox::takeCalls(bool& stopped) {
   return std::exchange(calls_, {});
 }
 
+Heartbeat Mailbox::heartbeat() {
+  MutexLock lock(mutex_);
+  return {begun_.load(std::memory_order_relaxed), wait_.call, wait_.member};
+}
+
 void Mailbox::joined(const Roster& roster) {
   MutexLock lock(mutex_);
   roster_ = roster;

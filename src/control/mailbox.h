@@ -3,6 +3,7 @@
 // Memory ordering: everything is guarded by one mutex; the control thread is woken through a Doorbell and callers
 // through a condition variable. Calls go to the control thread as functions on the Star, in order.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -29,11 +30,18 @@ class Mailbox final : public StarEvents {
   bool hasLeft(size_t member);
   void interrupt();
   void stop();
+  // For the heartbeats.
+  void begun(uint64_t calls) { begun_.store(calls, std::memory_order_relaxed); }
+  void waits(const Wait& wait) {
+    MutexLock lock(mutex_);
+    wait_ = wait;
+  }
 
   // The control thread.
   int wakeFd() const { return bell_.fd(); }
   // `stopped`: stop() was called, and what was called before it has been taken now or earlier.
   std::vector<Call> takeCalls(bool& stopped);
+  Heartbeat heartbeat();
 
   void joined(const Roster& roster) override;
   void answered(Result<std::vector<Blob>> blobs) override;
@@ -48,6 +56,8 @@ class Mailbox final : public StarEvents {
   Mutex mutex_;
   CondVar changed_;
   std::vector<Call> calls_ BPS_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> begun_{0};  // a number by itself: no order with anything else
+  Wait wait_ BPS_GUARDED_BY(mutex_);
   std::optional<Roster> roster_ BPS_GUARDED_BY(mutex_);
   std::optional<Result<std::vector<Blob>>> answer_ BPS_GUARDED_BY(mutex_);
   Status failure_ BPS_GUARDED_BY(mutex_);

@@ -39,6 +39,9 @@ class Spoke final : public Star {
   void report(Status failure) override;
   void suspect(size_t member, std::string text) override;
   void leave() override;
+  void progress(const Heartbeat& heartbeat) override {
+    if (hub_) hub_->setHeartbeat(heartbeat);
+  }
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
   bool quiet() const override;

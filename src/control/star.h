@@ -36,6 +36,8 @@ class Star {
   virtual void report(Status failure) = 0;
   virtual void suspect(size_t member, std::string text) = 0;
   virtual void leave() = 0;
+  // How far this rank is, before every step().
+  virtual void progress(const Heartbeat& heartbeat) = 0;
 
   virtual void watch(PollSet& set) const = 0;
   virtual void step(const PollSet& set) = 0;

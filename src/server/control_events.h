@@ -14,13 +14,14 @@ namespace bps::server {
 
 class EventQueue final : public JobEvents {
  public:
-  enum class Kind { kListening, kConnected, kFailed, kLost, kEnded, kClosed };
+  enum class Kind { kListening, kConnected, kFailed, kLost, kWaits, kEnded, kClosed };
   struct Event {
     Kind kind;
     uint64_t job;
     std::vector<Blob> handles;
     Status why;
     size_t rank = 0;
+    Heartbeat wait{};
   };
 
   explicit EventQueue(Doorbell bell) : bell_(std::move(bell)) {}
@@ -33,6 +34,7 @@ class EventQueue final : public JobEvents {
   void lost(uint64_t job, size_t rank, std::string why) override {
     push({Kind::kLost, job, {}, {Code::kRemote, std::move(why)}, rank});
   }
+  void waits(uint64_t job, const Heartbeat& wait) override { push({Kind::kWaits, job, {}, {}, 0, wait}); }
   void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
   void closed(uint64_t job) override { push({Kind::kClosed, job, {}, {}}); }
 

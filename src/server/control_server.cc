@@ -124,6 +124,8 @@ void ControlServer::deliver(EventQueue::Event event) {
       return (*it)->failed(event.why);
     case EventQueue::Kind::kLost:
       return (*it)->lost(event.rank, event.why.message());
+    case EventQueue::Kind::kWaits:
+      return (*it)->waits(event.wait);
     case EventQueue::Kind::kEnded:
       return (*it)->ended();
     case EventQueue::Kind::kClosed:

@@ -7,6 +7,7 @@
 
 #include "src/base/status.h"
 #include "src/base/wire_io.h"
+#include "src/wire/control_messages.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -26,6 +27,8 @@ class JobEvents {
   virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
   // The connection with a rank ended. In good order if it has said goodbye; else the hub is to hear why.
   virtual void lost(uint64_t job, size_t rank, std::string why) = 0;
+  // This server has waited for a rank for the job's time-out, in the call of this number; or does not any more.
+  virtual void waits(uint64_t job, const Heartbeat& wait) = 0;
   virtual void ended(uint64_t job) = 0;   // nothing is left to do: see finish(), or all workers have closed their lanes
   virtual void closed(uint64_t job) = 0;  // close() is done: the job's resources are free; its last event
 };

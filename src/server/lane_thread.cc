@@ -129,7 +129,9 @@ bool LaneThread::stepJob(uint64_t id, Entry& entry) {
     entry.events->ended(id);
     ended_.push_back(id);
   }
-  return step != ServedJob::Step::kIdle;
+  const bool moved = step != ServedJob::Step::kIdle;
+  if (moved && entry.job->endWait()) entry.events->waits(id, Heartbeat());
+  return moved;
 }
 
 bool LaneThread::stepJobs() {
@@ -163,7 +165,7 @@ void LaneThread::rest() {
   bool busy = false, settingUp = false;
   uint64_t summed = bytesOfEnded_;
   for (auto& [id, entry] : entries_) {
-    entry.job->watch();
+    if (const std::optional<Heartbeat> wait = entry.job->watch()) entry.events->waits(id, *wait);
     busy = busy || entry.job->active();
     settingUp = settingUp || entry.job->settingUp();
     summed += entry.job->bytesSummed();

@@ -144,9 +144,17 @@ Result<bool> ServedJob::serve(Rail& rail) {
   return false;
 }
 
-void ServedJob::watch() const {
-  for (const Rail& rail : rails_)
-    if (rail.service != nullptr) rail.service->watch();
+std::optional<Heartbeat> ServedJob::watch() {
+  Heartbeat wait;
+  for (const Rail& rail : rails_) {
+    const std::optional<LastingWait> lasting = rail.service != nullptr ? rail.service->watch() : std::nullopt;
+    if (!lasting || (wait.waitsFor != Heartbeat::kNobody && wait.call <= lasting->call)) continue;
+    wait.call = lasting->call;
+    wait.waitsFor = static_cast<uint32_t>(spec_.roster.memberOf(lasting->endpoint, rail.number));
+  }
+  if (wait.sameWait(wait_)) return {};
+  wait_ = wait;
+  return wait;
 }
 
 bool ServedJob::active() const {

@@ -8,6 +8,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,10 @@ class ServedJob {
   void finish() { finishing_ = true; }
   // The workers whose lanes ended in the last step, once.
   std::vector<Lost> takeLost() { return std::exchange(lost_, {}); }
-  void watch() const;
+  // Call now and then. What the next heartbeats are to say, when that has changed.
+  std::optional<Heartbeat> watch();
+  // After a step in which something moved: true, the heartbeats are to say nothing any more.
+  bool endWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
   // Has to be stepped to get on with its peers.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
   bool active() const;
@@ -72,6 +76,7 @@ class ServedJob {
   size_t turn_ = 0;          // the rail that connects next
   bool finishing_ = false;
   std::vector<Lost> lost_;
+  Heartbeat wait_;
 };
 
 }  // namespace bps

@@ -59,6 +59,9 @@ class Session {
   void connected();
   void failed(const Status& why);
   void lost(size_t rank, const std::string& why);
+  void waits(const Heartbeat& wait) {
+    if (hub_) hub_->setHeartbeat(wait);
+  }
   void ended();
   void closed();
 

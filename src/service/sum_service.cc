@@ -181,24 +181,29 @@ bool SumService::active() const {
   return !drained();
 }
 
-void SumService::watch() {
-  std::string missing;
-  size_t present = spec_.machines;
-  for (size_t m = 0; m < spec_.machines; ++m) {
-    if (contributed(m)) present = m;
-    else missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
-  }
-  const bool waiting = present < spec_.machines && !missing.empty();
+std::optional<LastingWait> SumService::watch() {
+  size_t present = spec_.machines, missing = spec_.machines;
+  for (size_t m = spec_.machines; m-- > 0;) (contributed(m) ? present : missing) = m;
+  const bool waiting = present < spec_.machines && missing < spec_.machines;
   if (!waiting || watched_ != summed_) {
     watched_ = summed_;
-    patience_ = waiting ? Deadline::in(spec_.patience) : Deadline::never();
-    return;
+    patience_ = Deadline::never();
   }
+  if (!waiting) return {};
   if (patience_.at() == Deadline::never().at()) patience_ = Deadline::in(spec_.patience);
-  if (!patience_.passed()) return;
-  logWarn(Subsystem::kColl, "{} has waited {:g} s for {}", describe(contribution(present).call),
+  if (!patience_.passed()) return {};
+  const CallInfo& call = contribution(present).call;
+  if (logged_ != call.number) logWaiting(call);
+  logged_ = call.number;
+  return LastingWait{call.number, missing};
+}
+
+void SumService::logWaiting(const CallInfo& call) const {
+  std::string missing;
+  for (size_t m = 0; m < spec_.machines; ++m)
+    if (!contributed(m)) missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
+  logWarn(Subsystem::kColl, "{} has waited {:g} s for {}, and goes on waiting", describe(call),
           std::chrono::duration<double>(spec_.patience).count(), missing);
-  patience_ = Deadline::in(spec_.patience);
 }
 
 void SumService::forEachComm(const std::function<void(net::Comm&)>& use) {

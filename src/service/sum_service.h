@@ -49,8 +49,14 @@ struct ServiceSpec {
   std::vector<bool> summed;  // per machine: it brings the sum of several ranks
   bool checksum = false;     // of every chunk's bytes, see DataHeader
   int reduceThreads = 1;
-  std::chrono::milliseconds patience{10000};          // a round waits this long before the log says for whom
+  std::chrono::milliseconds patience{10000};          // a round waits this long before watch() says for whom
   std::function<std::string(size_t machine)> nameOf;  // for messages
+};
+
+// The call that waits, and for which endpoint.
+struct LastingWait {
+  uint64_t call = 0;
+  size_t endpoint = 0;
 };
 
 // A chunk of the machine that the service runs in. Both pointers stay valid until retired() has passed it.
@@ -88,8 +94,9 @@ class SumService {
   bool active() const;
   uint64_t bytesSummed() const { return bytesSummed_; }
 
-  // Logs for whom the oldest round waits, at most once per patience. Call now and then.
-  void watch();
+  // For whom the oldest round waits, once that has lasted for the patience; logged once for each call. Call now and
+  // then.
+  std::optional<LastingWait> watch();
   void forEachComm(const std::function<void(net::Comm&)>& use);
 
  private:
@@ -103,6 +110,7 @@ class SumService {
   Result<bool> stepRound();
   Contribution contribution(size_t machine) const;
   Status sumRound();
+  void logWaiting(const CallInfo& call) const;
   void wantPushes();
   bool nextIsDirect() const;
   bool resultSlotFree() const;
@@ -127,6 +135,7 @@ class SumService {
   std::optional<size_t> culprit_;
   Deadline patience_ = Deadline::never();
   uint64_t watched_ = 0;
+  std::optional<uint64_t> logged_;  // the call
   uint64_t bytesSummed_ = 0;
 };
 

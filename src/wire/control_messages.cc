@@ -255,6 +255,12 @@ void each(Side& side, M& m, const ProbeOpened*) {
   side.field(m.handle);
 }
 template <class Side, class M>
+void each(Side& side, M& m, const Heartbeat*) {
+  side.field(m.begun);
+  side.field(m.call);
+  side.field(m.waitsFor);
+}
+template <class Side, class M>
 void each(Side& side, M& m, const ProbeRate*) {
   side.field(m.bytesPerSecond);
 }
@@ -335,6 +341,7 @@ template Blob encode(const ProbeDevice&);
 template Blob encode(const ProbeOpen&);
 template Blob encode(const ProbeOpened&);
 template Blob encode(const ProbeRate&);
+template Blob encode(const Heartbeat&);
 template Result<Hello> decode(std::span<const uint8_t>);
 template Result<Challenge> decode(std::span<const uint8_t>);
 template Result<ProofMessage> decode(std::span<const uint8_t>);
@@ -356,5 +363,6 @@ template Result<ProbeDevice> decode(std::span<const uint8_t>);
 template Result<ProbeOpen> decode(std::span<const uint8_t>);
 template Result<ProbeOpened> decode(std::span<const uint8_t>);
 template Result<ProbeRate> decode(std::span<const uint8_t>);
+template Result<Heartbeat> decode(std::span<const uint8_t>);
 
 }  // namespace bps

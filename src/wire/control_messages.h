@@ -125,6 +125,17 @@ struct RoundAnswer {
   std::vector<Blob> blobs;
 };
 
+// What every connection carries in both directions when nothing else is said, and how far the sender is: the hub finds
+// out by it which members cannot reach each other (src/control/hub/waits.h).
+struct Heartbeat {
+  static constexpr MessageType kType = MessageType::kHeartbeat;
+  static constexpr uint32_t kNobody = ~uint32_t{0};
+  uint64_t begun = 0;           // calls that have come to their place in the stream of this rank; 0 of a server
+  uint64_t call = 0;            // the number of the call that waits for another member, for the time-out or longer
+  uint32_t waitsFor = kNobody;  // that member
+
+  bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }
+};
 struct FailureMessage {
   static constexpr MessageType kType = MessageType::kFailure;
   Code code = Code::kRemote;

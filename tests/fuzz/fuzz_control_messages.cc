@@ -29,6 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace bps;
   tryOne<Hello, Challenge, ProofMessage, Welcome, Refusal, AskRoot, Redirect, Join, Offer, OpenJob, JobOpened,
          RoundPart, RoundAnswer, FailureMessage, Suspect, Left, ProbeDevice, ProbeOpen, ProbeOpened, ProbeRate,
-         CheckReport>(data[0], {data + 1, size - 1});
+         CheckReport, Heartbeat>(data[0], {data + 1, size - 1});
   return 0;
 }

@@ -22,6 +22,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   std::unique_ptr<DataPlane> plane(new DataPlane);
   plane->self_ = roster.ranks[args.control.rank()].machine;
   plane->machines_ = roster.machines.size();
+  plane->patience_ = std::chrono::milliseconds(roster.settings.timeoutMs);
   plane->rail_ = roster.ranks[args.control.rank()].localRank;
   const auto plugin =
       args.plugin != nullptr ? args.plugin : BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
@@ -146,6 +147,18 @@ Result<bool> DataPlane::step() {
   for (const size_t endpoint : order_) note(lanes_[endpoint]->step(), endpoint);
   if (!broken.ok()) return broken;
   return moved;
+}
+
+// What the service waits for says more than that its own machine's lanes wait meanwhile.
+std::optional<LastingWait> DataPlane::watch() {
+  std::optional<LastingWait> oldest;
+  if (service_ != nullptr) oldest = service_->watch();
+  if (oldest && oldest->endpoint == self_) oldest.reset();
+  for (const size_t endpoint : order_) {
+    const std::optional<uint64_t> call = lanes_[endpoint]->watch(patience_);
+    if (call && (!oldest || *call < oldest->call)) oldest = {*call, endpoint};
+  }
+  return oldest;
 }
 
 std::vector<bool> DataPlane::carryFrom(const net::GpuRegion& region) {

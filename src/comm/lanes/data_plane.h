@@ -55,9 +55,8 @@ class DataPlane final : public GpuCarrier {
   // Everything that others wait for has been handed to the transport.
   bool drained() const;
   bool active() const { return service_ != nullptr && service_->active(); }
-  void watch() const {
-    if (service_ != nullptr) service_->watch();
-  }
+  // For which endpoint the oldest call waits that has waited for the time-out, if one has. Call now and then.
+  std::optional<LastingWait> watch();
   void forEachComm(const std::function<void(net::Comm&)>& use);
   // Why the NIC reaches no memory of the GPU that the plan has beside it; empty: it does.
   const std::string& gpuObstacle() const { return gpuObstacle_; }
@@ -75,6 +74,7 @@ class DataPlane final : public GpuCarrier {
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
   std::vector<size_t> order_;                 // the owners, as ownersInTurn() has them
   std::optional<size_t> culprit_;
+  std::chrono::milliseconds patience_{};
   std::string transport_, nic_, gpuObstacle_;
   net::GpuWays gpuWays_;
 };

@@ -178,6 +178,17 @@ void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
   use(answers_.comm());
 }
 
+std::optional<uint64_t> RemoteLane::watch(std::chrono::milliseconds patience) {
+  if (inFlight_.empty() || watched_ != retired_) {
+    watched_ = retired_;
+    lasts_ = Deadline::never();
+  }
+  if (inFlight_.empty()) return {};
+  if (lasts_.at() == Deadline::never().at()) lasts_ = Deadline::in(patience);
+  if (!lasts_.passed()) return {};
+  return inFlight_.front().view.call.number;
+}
+
 // That memory can be registered does not say that the NIC reaches it, and later it would be too late: a flush that
 // fails after an answer ends the communicator.
 Status RemoteLane::carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline) {

@@ -17,6 +17,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/base/deadline.h"
@@ -39,6 +40,8 @@ class Lane {
   // Nothing that was submitted is still to be sent or answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
+  // The number of the call whose oldest chunk has been under way for the patience. Call now and then.
+  virtual std::optional<uint64_t> watch(std::chrono::milliseconds) { return {}; }
   // Chunks may lie there from now on. Fails when the lane cannot take them, or does not reach them by the deadline, and
   // is as before.
   virtual Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline);
@@ -66,6 +69,7 @@ class RemoteLane final : public Lane {
   Result<bool> step() override;
   bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
+  std::optional<uint64_t> watch(std::chrono::milliseconds patience) override;
   Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline) override;
 
  private:
@@ -107,6 +111,8 @@ class RemoteLane final : public Lane {
   std::deque<InFlight> inFlight_;
   uint64_t admitted_ = 0, retired_ = 0;
   uint64_t expected_ = 0, answered_ = 0;  // answers: places posted, and taken
+  uint64_t watched_ = 0;                  // retired() when watch() last saw it change
+  Deadline lasts_ = Deadline::never();    // until then it need not
   Status failure_;                        // of admit() or retire(): nothing moves after it
 };
 

@@ -165,6 +165,7 @@ Status Hub::begin() {
   roster_ = servers_.roster();
   for (auto& link : servers_.begin()) members_.push_back({std::move(link), false});
   rounds_.emplace(roster_);
+  waits_.emplace(roster_);
   const Blob roster = encode(roster_);
   for (size_t rank = 1; rank < roster_.ranks.size(); ++rank) {
     members_[rank].link->send(MessageType::kRoster, roster);
@@ -240,6 +241,7 @@ Status Hub::memberLeft(size_t member) {
   const std::optional<std::string> awaited = rounds_->waitingFor(member);
   if (awaited) return {Code::kRemote, *awaited};
   members_[member].left = true;
+  waits_->hear(member, Heartbeat());
   meeting_.seeOff(members_[member].link->takeSocket());
   members_[member].link.reset();
   std::erase_if(suspicions_, [&](const Suspicion& suspicion) { return suspicion.member == member; });
@@ -261,6 +263,7 @@ Status Hub::addSuspicion(const Suspect& suspect) {
 Status Hub::checkDeadlines() {
   if (state_ == State::kMeeting || state_ == State::kOpening) return checkStart();
   if (const std::optional<std::string> expired = rounds_->expired()) return {Code::kRemote, *expired};
+  BPS_TRY(checkWaits());
   for (Suspicion& suspicion : suspicions_) {
     if (!suspicion.deadline.passed()) continue;
     // Its silence would be direct evidence, so a member whose heartbeats are missing is waited for.
@@ -269,6 +272,15 @@ Status Hub::checkDeadlines() {
     suspicion.deadline = Deadline::in(kNextLook);
   }
   return {};
+}
+
+// As often as heartbeats come; these wake the hub, too.
+Status Hub::checkWaits() {
+  if (!waitsAt_.passed()) return {};
+  waitsAt_ = Deadline::in(milliseconds(roster_.settings.timeoutMs / 10));
+  for (size_t member = 1; member < members_.size(); ++member)
+    if (members_[member].link) waits_->hear(member, members_[member].link->heartbeat());
+  return waits_->check(Deadline::Clock::now());
 }
 
 Status Hub::checkStart() const {

@@ -30,6 +30,7 @@
 #include "src/control/hub/meeting.h"
 #include "src/control/hub/rounds.h"
 #include "src/control/hub/server_pool.h"
+#include "src/control/hub/waits.h"
 #include "src/control/own_pause.h"
 #include "src/control/root/root_call.h"
 #include "src/control/star.h"
@@ -57,6 +58,9 @@ class Hub final : public Star {
   void report(Status failure) override;
   void suspect(size_t member, std::string text) override;
   void leave() override;
+  void progress(const Heartbeat& heartbeat) override {
+    if (waits_) waits_->hear(0, heartbeat);
+  }
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
   bool quiet() const override;
@@ -89,6 +93,7 @@ class Hub final : public Star {
   Status memberLeft(size_t member);
   Status addSuspicion(const Suspect& suspect);
   Status checkDeadlines();
+  Status checkWaits();
   Status checkStart() const;
   void seeOff(const PollSet& set);
   void broadcast(MessageType type, const Blob& payload, size_t except = 0);
@@ -111,6 +116,8 @@ class Hub final : public Star {
   std::optional<Rounds> rounds_;
   std::array<uint32_t, kRoundKinds> ownRounds_{};
   std::vector<Suspicion> suspicions_;
+  std::optional<Waits> waits_;  // while running
+  Deadline waitsAt_ = Deadline::in({});
 };
 
 }  // namespace bps

@@ -45,7 +45,7 @@ Status Link::tick(const PollSet& set) {
   BPS_TRY(checkSilence(now));
   if (now >= beaten_ + pulse_) {
     beaten_ = now;
-    if (flushed()) socket_->queue(MessageType::kHeartbeat);  // to a peer that does not read: what there is must do
+    if (flushed()) socket_->queue(own_);  // to a peer that does not read: what there is must do
   }
   // A broken connection may still hold the peer's last words: what next() finds counts, not that we cannot write.
   [[maybe_unused]] const bool written = socket_->flush().ok();
@@ -74,9 +74,15 @@ Result<std::optional<Frame>> Link::next() {
     if (!came.ok()) return ended(came.error());
     std::optional<Frame> frame = std::move(came).value();
     ++taken_;
-    if (frame) weight_ += frame->payload.size();
-    if (!frame) readable_ = false;
-    else if (frame->header.type != MessageType::kHeartbeat) return frame;
+    if (!frame) {
+      readable_ = false;
+      continue;
+    }
+    weight_ += frame->payload.size();
+    if (frame->header.type != MessageType::kHeartbeat) return frame;
+    Result<Heartbeat> heartbeat = decode<Heartbeat>(frame->payload);
+    if (!heartbeat.ok()) return protocolError(heartbeat.error());
+    peers_ = std::move(heartbeat).value();
   }
   return std::optional<Frame>();
 }

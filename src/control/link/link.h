@@ -32,6 +32,10 @@ class Link {
   }
   void send(MessageType type, const Blob& payload = {}) { socket_->queue(type, payload); }
 
+  // What the next heartbeats say, and what the peer's last one said.
+  void setHeartbeat(const Heartbeat& heartbeat) { own_ = heartbeat; }
+  const Heartbeat& heartbeat() const { return peers_; }
+
   void watch(PollSet& set) const;
   // Call once per turn: reads if the set says so. Then take frames with next() until it has none.
   // Fails with a text that names the peer and what happened to it.
@@ -60,6 +64,7 @@ class Link {
   std::chrono::milliseconds silence_, pulse_;
   uint32_t peerTimeoutMs_;
   TimePoint heard_, beaten_, ticked_;
+  Heartbeat own_, peers_;
   bool readable_ = false;
   bool silent_ = false;  // the peer, for too long
   size_t taken_ = 0;     // frames of the present period

@@ -39,6 +39,7 @@ void forEachMessage(F&& f) {
   f(ProbeOpened{{6}});
   f(ProbeRate{7.5});
   f(CheckReport{1, 2, 3, 4, 5});
+  f(Heartbeat{8, 7, 3});
 }
 
 TEST(ControlMessages, ComeBackAsTheyWere) {
