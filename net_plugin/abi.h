@@ -17,7 +17,7 @@ inline constexpr size_t kHandleBytes = 128;
 inline constexpr int kPtrHost = 1, kPtrCuda = 2, kPtrDmaBuf = 4;
 inline constexpr int kUndefinedId = -1;  // traffic class, rail, plane
 inline constexpr int kLogWarn = 2, kLogInfo = 3, kLogTrace = 5;
-inline constexpr unsigned long kLogNet = 0x10;
+inline constexpr unsigned long kLogNet = 0x10, kLogEnv = 0x80;
 
 using Logger = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
 using ProfilerCallback = int (*)(void** event, int type, void* phandle, int64_t pluginId, void* data);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "src/base/env.h"
 #include "src/base/log.h"
 
 namespace bps::plugin {
@@ -25,6 +26,12 @@ void logLine(int level, const std::string& text) {
   } else {
     bps::logInfo(Subsystem::kNet, "{}", text);
   }
+}
+
+void logEnvWarning(const std::string& text) {
+  if (abi::Logger logger = currentLogger().load(std::memory_order_relaxed))
+    logger(abi::kLogWarn, abi::kLogEnv, "libnccl-net-bps", 0, "%s", text.c_str());
+  else bps::logEnvWarning(text);
 }
 
 }  // namespace bps::plugin

@@ -12,6 +12,8 @@ namespace bps::plugin {
 // It serves all; null: the log of src/base.
 void setLogger(abi::Logger logger);
 void logLine(int level, const std::string& text);
+// A setting that is wrong, for callers that do not read the same environment: bps's own logger drops these lines.
+void logEnvWarning(const std::string& text);
 
 template <class... Args>
 void logInfo(fmt::format_string<Args...> text, Args&&... args) {

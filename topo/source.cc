@@ -8,6 +8,7 @@
 
 #include "src/base/env.h"
 #include "src/base/format.h"
+#include "src/base/log.h"
 #include "topo/detect/detect.h"
 #include "topo/synthetic.h"
 #include "topo/xml/files.h"
@@ -56,9 +57,20 @@ Result<Topology> loadTopology(const std::string& source) {
   return made;
 }
 
+Result<Topology> readTopology(const Env& env) {
+  Result<Topology> topology = loadTopology(env.topologySource());
+  if (topology.ok() || !env.topoFile.empty() || env.ncclTopoFile.empty()) return topology;
+  logWarn(Subsystem::kTopo, "NCCL_TOPO_FILE: {}; this machine is looked at instead", topology.error().message());
+  return loadTopology({});
+}
+
 Result<Topology> processTopology(const Env& env) {
-  Topology topology = BPS_TRY(loadTopology(env.topologySource()));
-  if (!env.topoDumpFile.empty()) BPS_TRY(writeTopology(topology, env.topoDumpFile));
+  Topology topology = BPS_TRY(readTopology(env));
+  if (env.topoDumpFile.empty()) return topology;
+  Status written = writeTopology(topology, env.topoDumpFile);
+  const std::string_view variable = env.nameInUse("BPS_TOPO_DUMP_FILE");
+  if (!written.ok() && variable.starts_with("BPS_")) return written;
+  if (!written.ok()) logWarn(Subsystem::kTopo, "{}: {}", variable, written.message());
   return topology;
 }
 

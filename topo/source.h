@@ -17,6 +17,8 @@ Result<Draft> loadDraft(const std::string& source);
 
 // By BPS_TOPO_FILE. Writes what it gives to BPS_TOPO_DUMP_FILE, in NCCL's form, where that is set.
 Result<Topology> processTopology(const Env& env);
+// The same without writing BPS_TOPO_DUMP_FILE.
+Result<Topology> readTopology(const Env& env);
 
 Status writeTopology(const Topology& topology, const std::string& path);
 

@@ -12,6 +12,7 @@ namespace {
 
 verbs::Settings settingsOf(const Env& env) {
   return {.hca = env.ibHca,
+          .hcaVariable = std::string(env.nameInUse("BPS_IB_HCA")),
           .gidIndex = env.ibGidIndex,
           .timeout = env.ibTimeout,
           .retries = env.ibRetryCount,
@@ -48,6 +49,8 @@ Result<std::vector<Device>> findDevices(const Env& env) {
   std::vector<Device> devices;
   if (!env.ibDisable) {
     const verbs::Settings settings = settingsOf(env);
+    if (!settings.hca.empty() && settings.hcaVariable == "BPS_IB_HCA" && verbs::readPorts().empty())
+      logWarn("BPS_IB_HCA={} selects nothing: there are no RDMA devices", settings.hca);
     for (std::unique_ptr<verbs::Device>& rdma : BPS_TRY(verbs::openDevices(settings))) {
       const tcp::Device& socket = socketFor(*rdma, sockets);
       logInfo("verbs device {}: GID {} {}, {} Mbit/s, connections made over {}{}{}{}", rdma->port().name(),

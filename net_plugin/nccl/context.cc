@@ -30,7 +30,7 @@ Status findDevicesOnce(Process& all, const Env& env) BPS_REQUIRES(all.mutex) {
 }
 
 Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
-  const Env env = BPS_TRY(processEnv());
+  const Env env = BPS_TRY(processEnv(logEnvWarning));
   BPS_TRY(findDevicesOnce(all, env));
   const Context::Settings settings{.connectTime = std::chrono::duration<double>(env.timeout.value),
                                    .sharedMemory = !env.shmDisable};

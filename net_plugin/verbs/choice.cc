@@ -38,11 +38,10 @@ Result<HcaFilter> HcaFilter::parse(const std::string& text) {
       int port = 0;
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
       if (error != std::errc{} || end != number.data() + number.size() || port < 1 || port > 255)
-        return failure(Code::kInvalidArgument, "NCCL_IB_HCA={}: \"{}\" is not a port (1 to 255)", text, number);
+        return failure(Code::kInvalidArgument, "{}: \"{}\" is not a port (1 to 255)", text, number);
       entry.port = port;
     }
-    if (entry.name.empty())
-      return failure(Code::kInvalidArgument, "NCCL_IB_HCA={}: \"{}\" names no device", text, item);
+    if (entry.name.empty()) return failure(Code::kInvalidArgument, "{}: \"{}\" names no device", text, item);
     filter.entries_.push_back(std::move(entry));
   }
   return filter;

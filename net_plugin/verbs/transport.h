@@ -16,6 +16,7 @@ namespace bps::plugin::verbs {
 
 struct Settings {  // as NCCL's variables of these names
   std::string hca;
+  std::string hcaVariable = "BPS_IB_HCA";  // where hca comes from, for messages
   int gidIndex = -1;
   int timeout = 20, retries = 7;
   int trafficClass = 0, serviceLevel = 0;

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
-#include <type_traits>
 
+#include "src/base/env/value.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/socket.h"
@@ -21,7 +19,8 @@ constexpr double kK = 1024, kM = kK * 1024, kG = kM * 1024;
 const EnvVar kEnvTable[] = {
     {"BPS_SERVERS", &Env::servers, "", "host:port[,host:port...] or @file", 0, 0,
      "Summation servers. A file is read again when a communicator starts. Unset: none, all-reduce among the workers."},
-    {"BPS_DISABLE", &Env::disable, "", "0 or 1", 0, 0, "Preload library: pass every call to NCCL untouched."},
+    {"BPS_DISABLE", &Env::disable, "", "0 or 1", 0, 0,
+     "Preload library: pass every call to NCCL untouched. Holds whatever else is set."},
     {"BPS_REQUIRE_SERVERS", &Env::requireServers, "", "0 or 1", 0, 0,
      "Make a server that cannot be reached an error instead of a warning."},
     {"BPS_ROOT", &Env::root, "", "host:port", 0, 0,
@@ -29,7 +28,9 @@ const EnvVar kEnvTable[] = {
     {"BPS_HOSTID", &Env::hostId, "NCCL_HOSTID", "text", 0, 0,
      "Ranks with the same text are one machine. Unset: host name and boot id."},
     {"BPS_DEVICE", &Env::device, "", "auto, cuda or host", 0, 0,
-     "Where buffers may live. auto, as unset: on CUDA devices too where there are any. host: CUDA is not touched."},
+     "Where buffers may live. auto, as unset: on CUDA devices too where there are any. host: CUDA is not touched, and "
+     "the "
+     "preload library passes every call to NCCL."},
     {"BPS_RANK", &Env::rank, "", "0 to 1048575", 0, kM - 1, "This process's rank; set by bps-run."},
     {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks; set by bps-run."},
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
@@ -40,7 +41,6 @@ const EnvVar kEnvTable[] = {
      "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
     {"BPS_CHECKSUM", &Env::checksum, "", "0 or 1", 0, 1,
      "1: every chunk carries a CRC32C, checked where it arrives. Rank 0's value holds for all."},
-    {"BPS_CHANNELS", &Env::channels, "", "1 to 64", 1, 64, "Progress threads of one communicator."},
     {"BPS_RAILS", &Env::rails, "", "0 to 64", 0, 64,
      "Ranks of one machine that drive the network, at most. 0: those that the machines' plans say. Rank 0's value "
      "holds "
@@ -113,67 +113,6 @@ const EnvVar kEnvTable[] = {
      "Where the log goes. Unset: standard error."},
 };
 
-Status notANumber() { return {Code::kInvalidArgument, "not a number"}; }
-
-Status parseInto(Bytes& out, std::string_view text) {
-  out.value = BPS_TRY(parseBytes(text));
-  return {};
-}
-Status parseInto(Seconds& out, std::string_view text) {
-  out.value = BPS_TRY(parseNumber(text));
-  return {};
-}
-Status parseInto(Gbps& out, std::string_view text) {
-  out.value = BPS_TRY(parseNumber(text));
-  return {};
-}
-Status parseInto(int& out, std::string_view text) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc{} || end != text.data() + text.size()) return notANumber();
-  return {};
-}
-Status parseInto(bool& out, std::string_view text) {
-  if (text == "1" || text == "on") {
-    out = true;
-  } else if (text == "0" || text == "off") {
-    out = false;
-  } else {
-    return {Code::kInvalidArgument, "not a switch"};
-  }
-  return {};
-}
-Status parseInto(std::string& out, std::string_view text) {
-  out = text;
-  return {};
-}
-
-template <class T>
-bool inRange(const EnvVar& var, const T& value) {
-  if (var.most == 0) return true;
-  if constexpr (std::is_same_v<T, int>) return value >= var.least && value <= var.most;
-  if constexpr (std::is_same_v<T, Bytes>)
-    return static_cast<double>(value.value) >= var.least && static_cast<double>(value.value) <= var.most;
-  if constexpr (std::is_same_v<T, Seconds> || std::is_same_v<T, Gbps>)
-    return value.value >= var.least && value.value <= var.most;
-  return true;
-}
-
-// Variables whose text is one of a few words: the words are the ones in `accepts`.
-bool isChoice(std::string_view name) {
-  return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_NCCL_LOCAL" || name == "BPS_DEBUG" ||
-         name == "BPS_CPU_TARGET";
-}
-bool acceptsWord(const EnvVar& var, std::string_view word) {
-  std::string_view rest = var.accepts;
-  while (!rest.empty()) {
-    const size_t end = rest.find_first_of(", ");
-    if (rest.substr(0, end) == word) return true;
-    if (end == std::string_view::npos) return false;
-    rest.remove_prefix(end + 1);
-  }
-  return false;
-}
-
 struct Setting {
   const char* text = nullptr;
   std::string_view source;
@@ -187,18 +126,25 @@ Setting settingOf(const EnvVar& var, Lookup lookup) {
 }
 
 Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
-  Status status = std::visit(
-      [&](auto field) -> Status {
-        BPS_TRY(parseInto(env.*field, setting.text));
-        if (!inRange(var, env.*field)) return {Code::kInvalidArgument, "out of range"};
-        return {};
-      },
-      var.field);
-  if (status.ok() && isChoice(var.name) && *setting.text != '\0' && !acceptsWord(var, setting.text))
-    status = Status(Code::kInvalidArgument, "not one of the accepted words");
-  if (status.ok()) return {};
-  return failure(Code::kInvalidArgument, "{}={}: {} (accepts {})", setting.source, setting.text, status.message(),
-                 var.accepts);
+  const bool own = setting.source.starts_with("BPS_");
+  Status status = own ? parseOwn(var, setting.text, env) : parseAsNccl(var, setting.text, env);
+  if (!status.ok())
+    return failure(Code::kInvalidArgument, "{}={}: {} (accepts {})", setting.source, setting.text, status.message(),
+                   var.accepts);
+  if (setting.source != var.name) env.fromNccl.emplace_back(var.name, setting.source);
+  return {};
+}
+
+// What is to be told of a setting; empty: nothing.
+std::string wrongWith(const EnvVar& var, const Setting& setting) {
+  Env env;
+  if (const Status parsed = parseOne(var, setting, env); !parsed.ok()) return parsed.message();
+  if (var.name != "BPS_DEBUG_SUBSYS") return {};
+  std::string unknown;
+  for (const std::string& word : unknownSubsystems(setting.text)) unknown += (unknown.empty() ? "" : ", ") + word;
+  if (unknown.empty()) return {};
+  return fmt::format("{}={}: there is no subsystem {} (accepts {})", setting.source, setting.text, unknown,
+                     var.accepts);
 }
 
 std::string show(Bytes value) { return value.value == Bytes::kMeasured ? "measured" : fmt::format("{}", value.value); }
@@ -220,45 +166,38 @@ const char* systemLookup(const char* name) { return ::getenv(name); }
 
 std::span<const EnvVar> envTable() { return kEnvTable; }
 
-Result<double> parseNumber(std::string_view text) {
-  double value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return notANumber();
-  return value;
+std::string_view Env::nameInUse(std::string_view ours) const {
+  for (const auto& [name, source] : fromNccl)
+    if (name == ours) return source;
+  return ours;
 }
 
-Result<uint64_t> parseBytes(std::string_view text) {
-  double scale = 1;
-  if (!text.empty()) {
-    const char suffix = text.back();
-    if (suffix == 'K' || suffix == 'k') scale = kK;
-    if (suffix == 'M' || suffix == 'm') scale = kM;
-    if (suffix == 'G' || suffix == 'g') scale = kG;
-    if (scale > 1) text.remove_suffix(1);
-  }
-  const double value = BPS_TRY(parseNumber(text)) * scale;
-  if (value < 0 || value > 0x1p62) return Status(Code::kInvalidArgument, "not a size");
-  return static_cast<uint64_t>(value);
-}
-
-Result<Env> parseEnv(Lookup lookup) {
+Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings) {
   Env env;
   for (const EnvVar& var : kEnvTable) {
     const Setting setting = settingOf(var, lookup);
-    if (setting.text != nullptr) BPS_TRY(parseOne(var, setting, env));
+    if (setting.text == nullptr) continue;
+    Status parsed = parseOne(var, setting, env);
+    if (!parsed.ok() && setting.source.starts_with("BPS_")) return parsed;
+    const std::string wrong = wrongWith(var, setting);
+    if (warnings != nullptr && !wrong.empty()) warnings->push_back(wrong + (parsed.ok() ? "" : "; the default holds"));
   }
   BPS_TRY(parsePortRange(env.portRange).status().within("BPS_PORT_RANGE"));
   return env;
 }
 
-Result<Env> processEnv() {
-  Env env = BPS_TRY(parseEnv(systemLookup));
-  logInit(env);
+Result<Env> processEnv(EnvWarning warn) {
+  std::vector<std::string> warnings;
+  Result<Env> parsed = parseEnv(systemLookup, &warnings);
+  for (const std::string& name : unknownVars(environ)) warnings.push_back(describeUnknown(name));
   static std::atomic<bool> warned{false};
-  if (!warned.exchange(true)) {
-    for (const std::string& name : unknownVars(environ))
-      logWarn(Subsystem::kEnv, "{} is not a variable of bps (bps-topo --env lists them)", name);
-  }
+  if (warned.exchange(true)) warnings.clear();
+  // What is wrong may be why the rest is refused: it is told before, and to standard error.
+  if (!parsed.ok())
+    for (const std::string& text : warnings) warn(text);
+  Env env = BPS_TRY(std::move(parsed));
+  logInit(env);
+  for (const std::string& text : warnings) warn(text);
   return env;
 }
 
@@ -266,6 +205,19 @@ bool envGives(std::string_view name) {
   return std::any_of(std::begin(kEnvTable), std::end(kEnvTable), [&](const EnvVar& var) {
     return var.name == name && settingOf(var, systemLookup).text != nullptr;
   });
+}
+
+void logEnvWarning(const std::string& text) { logWarn(Subsystem::kEnv, "{}", text); }
+
+bool preloadDisabled(Lookup lookup) {
+  Env env;
+  for (const EnvVar& var : kEnvTable) {
+    if (var.name != "BPS_DISABLE" && var.name != "BPS_DEVICE") continue;
+    const Setting setting = settingOf(var, lookup != nullptr ? lookup : systemLookup);
+    if (setting.text != nullptr) [[maybe_unused]]
+      const Status read = parseOne(var, setting, env);
+  }
+  return env.disable || env.device == "host";
 }
 
 std::vector<std::string> unknownVars(const char* const* environment) {
@@ -281,6 +233,15 @@ std::vector<std::string> unknownVars(const char* const* environment) {
   return unknown;
 }
 
+std::string describeUnknown(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const EnvVar& var : kEnvTable)
+    if (var.name.starts_with("BPS_")) names.push_back(var.name);
+  const std::string meant = closestName(name, names);
+  return fmt::format("{} is not a variable of bps{}", name,
+                     meant.empty() ? " (bps-topo --env lists them)" : ": did you mean " + meant + "?");
+}
+
 std::string envMarkdown() {
   const Env defaults;
   std::string text = "| Variable | Default | Accepts | Meaning |\n|---|---|---|---|\n";
@@ -293,8 +254,8 @@ std::string envMarkdown() {
   return text;
 }
 
-std::string envText(Lookup lookup) {
-  std::string text;
+EnvText envText(Lookup lookup, const char* const* environment) {
+  EnvText table;
   const Env defaults;
   for (const EnvVar& var : kEnvTable) {
     const Setting setting = settingOf(var, lookup != nullptr ? lookup : systemLookup);
@@ -304,9 +265,16 @@ std::string envText(Lookup lookup) {
     const std::string source = setting.text == nullptr      ? "default"
                                : setting.source == var.name ? "environment"
                                                             : std::string(setting.source);
-    text += fmt::format("{:<22} {:<14} {:<12} {}\n", var.name, value.empty() ? "(unset)" : value, source, var.doc);
+    const std::string wrong = setting.text != nullptr ? wrongWith(var, setting) : std::string();
+    table.wrong += wrong.empty() ? 0 : 1;
+    table.text += fmt::format("{:<22} {:<14} {:<12} {}{}\n", var.name, value.empty() ? "(unset)" : value, source,
+                              wrong.empty() ? "" : "WRONG: " + wrong + ". ", var.doc);
   }
-  return text;
+  for (const std::string& name : unknownVars(environment != nullptr ? environment : environ)) {
+    table.text += fmt::format("{:<22} UNKNOWN: {}\n", name, describeUnknown(name));
+    ++table.wrong;
+  }
+  return table;
 }
 
 }  // namespace bps

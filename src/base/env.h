@@ -1,14 +1,15 @@
 // Every environment variable (BPS_*, and NCCL's where it says all there is to say): its default, accepted form, meaning
 // and NCCL fallback, written once.
 //
-// parseEnv reads them strictly (a bad value is an error that names the variable, the value and what would be right);
-// unknownVars finds typos; envMarkdown and envText make the README's table and `bps-topo --env`. getenv is called in
-// env.cc and nowhere else in the libraries. Env is immutable after parsing and passed by const reference.
+// A bad value of a BPS_ variable is an error that names the variable, the value and what would be right. NCCL's
+// variables are read as NCCL reads them; a value that bps cannot use gives a warning, and the default holds. getenv is
+// called in env.cc and nowhere else in the libraries. Env is immutable after parsing and passed by const reference.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,7 +41,6 @@ struct Env {  // defaults live here and nowhere else
   Bytes directBytes{Bytes::kMeasured};
   Bytes eagerBytes{Bytes::kMeasured};
   bool checksum = false;
-  int channels = 1;
   int rails = 0;
   bool ignoreCpuAffinity = false;
   std::string strategy = "auto";
@@ -76,6 +76,11 @@ struct Env {  // defaults live here and nowhere else
   std::string debugSubsys;
   std::string debugFile;
 
+  // The settings that came from an NCCL variable: ours, and NCCL's name.
+  std::vector<std::pair<std::string_view, std::string_view>> fromNccl;
+
+  // The variable that gave the setting: `ours`, or the NCCL variable that stood in for it.
+  std::string_view nameInUse(std::string_view ours) const;
   // Of the machine's topology; empty: the machine itself.
   const std::string& topologySource() const { return topoFile.empty() ? ncclTopoFile : topoFile; }
 };
@@ -94,15 +99,29 @@ struct EnvVar {
 std::span<const EnvVar> envTable();
 
 using Lookup = const char* (*)(const char*);
-Result<Env> parseEnv(Lookup lookup);
-// The process's environment, parsed once per call; unknown BPS_* names are logged as warnings (once per process).
-Result<Env> processEnv();
+// `warnings` gets a line for each value that is wrong but does no harm.
+Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings = nullptr);
+using EnvWarning = void (*)(const std::string& text);
+void logEnvWarning(const std::string& text);
+// The process's environment, parsed once per call. The first call hands what parseEnv() warns of, and unknown BPS_
+// names, to `warn`.
+Result<Env> processEnv(EnvWarning warn = logEnvWarning);
 // Whether the process's environment gives the variable, or the NCCL variable that stands in for it.
 bool envGives(std::string_view name);
+// BPS_DISABLE or BPS_DEVICE=host: the preload library passes every call on. Both are read by themselves, whatever else
+// is wrong in the environment. Without a lookup: of the process.
+bool preloadDisabled(Lookup lookup = nullptr);
 std::vector<std::string> unknownVars(const char* const* environment);
+// "NAME is not a variable of bps: did you mean OTHER?"
+std::string describeUnknown(const std::string& name);
 std::string envMarkdown();
-// One line per variable: name, value in force, where it came from.
-std::string envText(Lookup lookup);
+// One line per variable: name, value in force, where it came from; what is wrong or unknown is marked and counted.
+// Null: of the process.
+struct EnvText {
+  std::string text;
+  size_t wrong = 0;
+};
+EnvText envText(Lookup lookup, const char* const* environment);
 
 // "8", "64K", "1.5M", "2G": binary suffixes, as nccl-tests. Fails on anything else.
 Result<uint64_t> parseBytes(std::string_view text);

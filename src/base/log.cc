@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <chrono>
@@ -50,17 +51,40 @@ constexpr std::array<std::pair<std::string_view, Subsystem>, 7> kSubsystems{{{"I
                                                                              {"TOPO", Subsystem::kTopo},
                                                                              {"ALL", Subsystem::kAll}}};
 
+// NCCL's others: a list of NCCL_DEBUG_SUBSYS may name them, and they select nothing here.
+constexpr std::array<std::string_view, 12> kSubsystemsOfNccl{"P2P",   "SHM",  "GRAPH",     "TUNING", "ALLOC",   "CALL",
+                                                             "PROXY", "NVLS", "BOOTSTRAP", "REG",    "PROFILE", "RAS"};
+
+std::string upperCase(std::string_view text) {
+  std::string upper(text);
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return upper;
+}
+
+// In upper case; `exclude`: the list begins with ^.
+std::vector<std::string> wordsOf(std::string_view list, bool& exclude) {
+  exclude = list.starts_with("^");
+  if (exclude) list.remove_prefix(1);
+  std::vector<std::string> words;
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), word.size() + 1));
+    if (!word.empty()) words.push_back(upperCase(word));
+  }
+  return words;
+}
+
+unsigned maskOf(std::string_view word) {
+  for (const auto& [name, bit] : kSubsystems)
+    if (word == name) return static_cast<unsigned>(bit);
+  return 0;
+}
+
 unsigned subsystemsOf(std::string_view text) {
   if (text.empty()) return ~0U;
-  const bool exclude = text.front() == '^';
-  if (exclude) text.remove_prefix(1);
+  bool exclude = false;
   unsigned mask = 0;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    for (const auto& [name, bit] : kSubsystems)
-      if (text.substr(0, comma) == name) mask |= static_cast<unsigned>(bit);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-  }
+  for (const std::string& word : wordsOf(text, exclude)) mask |= maskOf(word);
   return exclude ? ~mask : mask;
 }
 
@@ -81,6 +105,16 @@ std::string timeStamp() {
 }
 
 }  // namespace
+
+std::vector<std::string> unknownSubsystems(std::string_view list) {
+  bool exclude = false;
+  std::vector<std::string> words = wordsOf(list, exclude);
+  std::erase_if(words, [](const std::string& word) {
+    return maskOf(word) != 0 ||
+           std::find(kSubsystemsOfNccl.begin(), kSubsystemsOfNccl.end(), word) != kSubsystemsOfNccl.end();
+  });
+  return words;
+}
 
 std::string expandFileName(const std::string& pattern) {
   std::string path;

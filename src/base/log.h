@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace bps {
 
@@ -23,6 +24,8 @@ void logInit(const Env& env);
 // INFO lines of this subsystem are shown too, and of no other: for a program that is a daemon, if the user said
 // nothing.
 void logShow(Subsystem subsystem);
+// The words of a list of subsystems that neither bps nor NCCL has.
+std::vector<std::string> unknownSubsystems(std::string_view list);
 // What a file name in a setting stands for: %h is the host's name, %p the process's id.
 std::string expandFileName(const std::string& pattern);
 // The name in brackets on this thread's lines: "rank 3", "server".

@@ -22,7 +22,7 @@ NodeId gpuOf(const Topology& topology, const std::string& busId, int device, con
 
 Result<Neighbourhood> plannedNeighbourhood(int device, const Env& env) {
   const cuda::Api* driver = BPS_TRY(cuda::driver());
-  const Topology topology = BPS_TRY(loadTopology(env.topologySource()));
+  const Topology topology = BPS_TRY(readTopology(env));
   const NodeId gpu = gpuOf(topology, cuda::Device::busId(*driver, device), device, env);
   if (gpu == kNoNode) return failure(Code::kInvalidArgument, "CUDA device {} is not in it", device);
   LocalJob job;  // a rank on every GPU

@@ -50,18 +50,21 @@ void addOurs(std::vector<std::string>& files) {
 }
 
 // NCCL's rules: a list of names, each the name of a file or the NAME in libnccl-net-NAME.so; "none" is no foreign one.
-std::vector<std::string> candidates(std::string_view names) {
-  std::vector<std::string> files;
+// For each name the files to try.
+std::vector<std::vector<std::string>> candidates(std::string_view names) {
+  std::vector<std::vector<std::string>> all;
   while (!names.empty()) {
     const size_t comma = names.find(',');
     const std::string name(names.substr(0, comma));
     names = comma == std::string_view::npos ? std::string_view() : names.substr(comma + 1);
+    if (name.empty()) continue;
+    std::vector<std::string>& files = all.emplace_back();
     if (name == "bps" || name == "none") addOurs(files);
     else if (looksLikeFile(name)) files.push_back(name);
-    else if (!name.empty()) files.insert(files.end(), {fmt::format("libnccl-net-{}.so", name), name});
+    else files = {fmt::format("libnccl-net-{}.so", name), name};
   }
-  if (files.empty()) addOurs(files);
-  return files;
+  if (all.empty()) addOurs(all.emplace_back());
+  return all;
 }
 
 Result<std::shared_ptr<Driver>> tryFile(const std::string& file, uint64_t commId) {
@@ -82,13 +85,18 @@ Result<std::shared_ptr<Driver>> tryFile(const std::string& file, uint64_t commId
 Result<std::shared_ptr<Driver>> loadDriver(const std::string& name, uint64_t commId) {
   static Mutex oneAtATime;  // plugins of before v11 initialise the whole process
   const MutexLock lock(oneAtATime);
-  std::string reasons;
-  for (const std::string& file : candidates(name)) {
-    Result<std::shared_ptr<Driver>> driver = tryFile(file, commId);
-    if (driver.ok()) return driver;
-    reasons += fmt::format("\n  {}: {}", file, driver.error().message());
+  std::string reasons, ofEarlierNames;
+  for (const std::vector<std::string>& files : candidates(name)) {
+    for (const std::string& file : files) {
+      Result<std::shared_ptr<Driver>> driver = tryFile(file, commId);
+      if (driver.ok() && !ofEarlierNames.empty())
+        logWarn(Subsystem::kNet, "net plugin {} is used; before it were tried: {}", file, ofEarlierNames);
+      if (driver.ok()) return driver;
+      reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", file, driver.error().message());
+    }
+    ofEarlierNames = reasons;
   }
-  return failure(Code::kSystem, "no net plugin can be used{}{}; tried:{}",
+  return failure(Code::kSystem, "no net plugin can be used{}{}; tried: {}",
                  name.empty() ? "" : " for BPS_NET_PLUGIN=", name, reasons);
 }
 

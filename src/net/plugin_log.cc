@@ -21,8 +21,9 @@ Code codeOf(int result) {
 
 }  // namespace
 
-extern "C" __attribute__((format(printf, 5, 6))) void bpsPluginLogger(int level, unsigned long, const char*, int,
-                                                                      const char* format, ...) {
+extern "C" __attribute__((format(printf, 5, 6))) void bpsPluginLogger(int level, unsigned long subsystem, const char*,
+                                                                      int, const char* format, ...) {
+  if (subsystem == abi::kLogEnv) return;  // of our plugin, which reads the environment that this process has told of
   const LogLevel ours = level == abi::kLogWarn   ? LogLevel::kWarn
                         : level == abi::kLogInfo ? LogLevel::kInfo
                                                  : LogLevel::kTrace;

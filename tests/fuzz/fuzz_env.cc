@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bps::Env env = std::move(parsed).value();
   require(env.partitionBytes.value >= 4096 && env.partitionBytes.value <= uint64_t{1} << 30);
   require(env.timeout.value >= 0.5 && env.timeout.value <= 86400);
-  require(env.channels >= 1 && env.channels <= 64);
-  require(!bps::envText(lookup).empty());
+  require(env.rails >= 0 && env.rails <= 64);
+  require(!bps::envText(lookup, nullptr).text.empty());
   return 0;
 }

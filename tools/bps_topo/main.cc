@@ -168,7 +168,8 @@ int main(int argc, char** argv) {
   probe.option("--listen", options.listen,
                "measures nothing, is the other end: [ADDR:]PORT (ADDR: default first usable interface; port 7701)");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
-  if (options.env) fmt::print("{}", envText(nullptr));
+  const EnvText table = options.env ? envText(nullptr, nullptr) : EnvText();
+  fmt::print("{}", table.text);
   if (options.envMarkdown) fmt::print("{}", envMarkdown());
   Status status;
   if (show.given()) status = checkShow(show);
@@ -177,7 +178,7 @@ int main(int argc, char** argv) {
   if (!status.ok()) return line.complain(status.message());
   if (show.given()) status = guarded([&] { return runShow(options); });
   if (plan.given()) status = guarded([&] { return runPlan(options); });
-  int incomplete = 0;
+  int incomplete = table.wrong > 0 ? 1 : 0;
   if (probe.given())
     status = guarded([&]() -> Status {
       incomplete = BPS_TRY(runProbe(options));

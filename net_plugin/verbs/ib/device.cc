@@ -51,6 +51,26 @@ int pointersOf(const Library& library, ibv_pd* domain, const Settings& settings)
   return pointers;
 }
 
+// A text that only NCCL understands selects all devices.
+Result<HcaFilter> filterOf(const Settings& settings) {
+  Result<HcaFilter> filter = HcaFilter::parse(settings.hca);
+  if (filter.ok()) return filter;
+  Status why = failure(Code::kInvalidArgument, "{}={}", settings.hcaVariable, filter.error().message());
+  if (settings.hcaVariable.starts_with("BPS_")) return why;
+  logWarn("{}; it is ignored", why.message());
+  return HcaFilter::parse({});
+}
+
+// Why no port was even looked at; empty: some were.
+std::string nothingSelected(const std::vector<Port>& ports, const HcaFilter& filter, const Settings& settings) {
+  std::string names;
+  for (const Port& port : ports) {
+    if (filter.selects(port.device, port.number)) return {};
+    names += (names.empty() ? "" : ", ") + port.name();
+  }
+  return fmt::format("; {}={} selects none of {}", settings.hcaVariable, settings.hca, names);
+}
+
 }  // namespace
 
 OpenDevice::OpenDevice(const Library& library, const Choice& choice, const Settings& settings, Context context,
@@ -92,7 +112,7 @@ Result<std::unique_ptr<Device::Handshake>> OpenDevice::shake(UniqueFd socket, Ro
 
 Result<std::vector<std::unique_ptr<Device>>> openDevices(const Settings& settings) {
   std::vector<std::unique_ptr<Device>> devices;
-  const HcaFilter filter = BPS_TRY(HcaFilter::parse(settings.hca));
+  const HcaFilter filter = BPS_TRY(filterOf(settings));
   const std::vector<Port> ports = readPorts();
   if (ports.empty()) {
     logInfo("no RDMA devices: there is nothing in /sys/class/infiniband");
@@ -114,7 +134,8 @@ Result<std::vector<std::unique_ptr<Device>>> openDevices(const Settings& setting
   }
   for (const LeftOut& each : leftOut) logInfo("RDMA device {} is not used: {}", each.port, each.why);
   if (devices.empty())
-    logWarn("of {} RDMA ports none is used, TCP instead{}{}", ports.size(), leftOut.empty() ? "" : "; the first: ",
+    logWarn("of {} RDMA ports none is used, TCP instead{}{}{}", ports.size(), nothingSelected(ports, filter, settings),
+            leftOut.empty() ? "" : "; the first: ",
             leftOut.empty() ? "" : leftOut.front().port + ": " + leftOut.front().why);
   return devices;
 }

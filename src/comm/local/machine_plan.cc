@@ -17,7 +17,7 @@ constexpr const char* kUnknownMachine = "cpu";
 
 Result<Topology> topologyOf(const Env& env) {
   Result<Topology> topology = processTopology(env);
-  if (topology.ok() || !env.topologySource().empty()) return topology;
+  if (topology.ok() || !env.topoFile.empty()) return topology;
   logInfo(Subsystem::kTopo, "{}; it counts as one CPU", topology.error().message());
   const Draft draft = BPS_TRY(readSynthetic(kUnknownMachine));
   return draft.build();

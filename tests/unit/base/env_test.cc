@@ -71,9 +71,9 @@ TEST(EnvTest, FallsBackToNcclsVariableAndPrefersOurs) {
 // A bad value of any variable is an error that names the variable, the value and what would be right.
 TEST(EnvTest, EveryVariableWithARangeRefusesWhatIsOutsideIt) {
   for (const EnvVar& var : envTable()) {
-    if (std::holds_alternative<std::string Env::*>(var.field)) continue;
+    if (std::holds_alternative<std::string Env::*>(var.field) || var.name.starts_with("NCCL_")) continue;
     std::vector<std::string> bad{"banana", "", " 1", "1 ", "1x", "nan", "inf", "-3", "1e99", "99999999999999999999"};
-    if (std::holds_alternative<bool Env::*>(var.field)) bad = {"banana", "", "2", "yes ", "-1"};
+    if (std::holds_alternative<bool Env::*>(var.field)) bad = {"banana", "", "2", "yes ", "-1", "tru"};
     if (var.least > 0) bad.emplace_back("0");
     for (const std::string& value : bad) {
       auto parsed = parseWith({{std::string(var.name), value}});
@@ -103,10 +103,84 @@ TEST(EnvTest, LimitsThemselvesAreAccepted) {
   EXPECT_FALSE(parseWith({{"BPS_PARTITION_BYTES", "-3"}}).ok());
 }
 
-TEST(EnvTest, BadValueOfAFallbackNamesTheFallback) {
-  auto parsed = parseWith({{"NCCL_DEBUG", "banana"}});
-  ASSERT_FALSE(parsed.ok());
-  EXPECT_THAT(parsed.error().message(), HasSubstr("NCCL_DEBUG=banana"));
+TEST(EnvTest, WordsAndSwitchesAreTakenInAnyCase) {
+  EXPECT_EQ(good({{"BPS_DEBUG", "info"}}).debug, "INFO");
+  EXPECT_EQ(good({{"BPS_STRATEGY", "Rooted"}}).strategy, "rooted");
+  EXPECT_FALSE(parseWith({{"BPS_STRATEGY", "or"}}).ok());
+  for (const char* on : {"1", "true", "YES", "On"}) EXPECT_TRUE(good({{"BPS_DISABLE", on}}).disable) << on;
+  for (const char* off : {"0", "FALSE", "no", "off"}) EXPECT_FALSE(good({{"BPS_AUTH", off}}).auth) << off;
+}
+
+// What parseEnv warns of, one line each.
+std::string warningsOf(const std::map<std::string, std::string>& values) {
+  settings() = values;
+  std::vector<std::string> warnings;
+  EXPECT_TRUE(parseEnv(lookup, &warnings).ok());
+  std::string text;
+  for (const std::string& warning : warnings) text += warning + "\n";
+  return text;
+}
+
+TEST(EnvTest, NcclsVariablesAreReadAsNcclReadsThem) {
+  for (const auto& [text, level] : std::map<std::string, std::string>{
+           {"info", "INFO"}, {"Trace", "TRACE"}, {"ABORT", "INFO"}, {"warn", "WARN"}, {"version", "VERSION"}})
+    EXPECT_EQ(good({{"NCCL_DEBUG", text}}).debug, level) << text;
+  EXPECT_TRUE(good({{"NCCL_SHM_DISABLE", "2"}}).shmDisable);
+  EXPECT_TRUE(good({{"NCCL_IGNORE_CPU_AFFINITY", " 1x"}}).ignoreCpuAffinity);
+  EXPECT_FALSE(good({{"NCCL_IB_DISABLE", "0x0"}}).ibDisable);
+  EXPECT_EQ(good({{"NCCL_IB_TC", "0x6a"}}).ibTrafficClass, 106);
+  EXPECT_EQ(good({{"NCCL_IB_TIMEOUT", ""}}).ibTimeout, 20);
+  EXPECT_EQ(good({{"NCCL_NET_PLUGIN", "aws-ofi"}}).netPlugin, "aws-ofi,bps");
+  EXPECT_EQ(good({{"BPS_NET_PLUGIN", "aws-ofi"}}).netPlugin, "aws-ofi");
+}
+
+TEST(EnvTest, AnNcclValueThatBpsCannotUseIsAWarningAndTheDefaultHolds) {
+  EXPECT_EQ(good({{"NCCL_DEBUG", "3"}}).debug, "WARN");
+  EXPECT_EQ(warningsOf({{"NCCL_DEBUG", "3"}}),
+            "NCCL_DEBUG=3: not one of the accepted words (accepts NONE, VERSION, WARN, INFO or TRACE); the default "
+            "holds\n");
+  for (const EnvVar& var : envTable()) {
+    const bool ours = var.name.starts_with("BPS_");
+    const std::string name(ours ? var.fallback : var.name);
+    if (name.empty() || std::holds_alternative<std::string Env::*>(var.field)) continue;
+    for (const char* value : {"banana", "true", "99999999999999999999"})
+      EXPECT_THAT(warningsOf({{name, value}}), HasSubstr(name + "=" + value)) << name;
+  }
+  EXPECT_EQ(good({{"NCCL_IB_TIMEOUT", "77"}}).ibTimeout, 20);
+  EXPECT_THAT(warningsOf({{"NCCL_IB_TIMEOUT", "77"}}), HasSubstr("NCCL_IB_TIMEOUT=77: out of range (accepts 1 to 31)"));
+}
+
+TEST(EnvTest, UnknownSubsystemsAreTold) {
+  EXPECT_EQ(warningsOf({{"BPS_DEBUG_SUBSYS", "init,NET"}}), "");
+  EXPECT_EQ(warningsOf({{"NCCL_DEBUG_SUBSYS", "^GRAPH,tuning,Init"}}), "");
+  EXPECT_THAT(warningsOf({{"BPS_DEBUG_SUBSYS", "INIT,nett,TOPOS"}}),
+              HasSubstr("BPS_DEBUG_SUBSYS=INIT,nett,TOPOS: there is no subsystem NETT, TOPOS"));
+}
+
+TEST(EnvTest, TheVariableInUseIsKnown) {
+  EXPECT_EQ(good({{"NCCL_IB_HCA", "mlx5"}}).nameInUse("BPS_IB_HCA"), "NCCL_IB_HCA");
+  EXPECT_EQ(good({{"NCCL_IB_HCA", "mlx5"}, {"BPS_IB_HCA", "mlx4"}}).nameInUse("BPS_IB_HCA"), "BPS_IB_HCA");
+}
+
+bool disabledWith(const std::map<std::string, std::string>& values) {
+  settings() = values;
+  return preloadDisabled(lookup);
+}
+
+TEST(EnvTest, DisableHoldsWhateverElseIsWrong) {
+  EXPECT_FALSE(disabledWith({}));
+  EXPECT_FALSE(disabledWith({{"BPS_DISABLE", "0"}, {"BPS_DEVICE", "cuda"}}));
+  EXPECT_TRUE(disabledWith({{"BPS_DISABLE", "1"}, {"BPS_TIMEOUT", "soon"}, {"BPS_DEVICE", "banana"}}));
+  EXPECT_TRUE(disabledWith({{"BPS_DEVICE", "host"}, {"BPS_DISABLE", "banana"}}));
+}
+
+TEST(EnvTest, MisspeltNamesGetTheNameThatWasMeant) {
+  EXPECT_EQ(describeUnknown("BPS_SERVER"), "BPS_SERVER is not a variable of bps: did you mean BPS_SERVERS?");
+  EXPECT_THAT(describeUnknown("BPS_KEYFILE"), HasSubstr("did you mean BPS_KEY_FILE?"));
+  EXPECT_THAT(describeUnknown("BPS_TIEMOUT"), HasSubstr("did you mean BPS_TIMEOUT?"));
+  EXPECT_THAT(describeUnknown("BPS_SOCKET_IFACE"), HasSubstr("did you mean BPS_SOCKET_IFNAME?"));
+  EXPECT_EQ(describeUnknown("BPS_SOMETHING_ELSE"),
+            "BPS_SOMETHING_ELSE is not a variable of bps (bps-topo --env lists them)");
 }
 
 TEST(EnvTest, FindsTypos) {
@@ -118,7 +192,10 @@ TEST(EnvTest, FindsTypos) {
 
 TEST(EnvTest, TablesNameEveryVariableOnce) {
   settings() = {{"BPS_TIMEOUT", "7"}, {"NCCL_IB_HCA", "mlx5"}};
-  const std::string text = envText(lookup), markdown = envMarkdown();
+  const char* nothing[] = {nullptr};
+  const EnvText table = envText(lookup, nothing);
+  EXPECT_EQ(table.wrong, 0U);
+  const std::string text = table.text, markdown = envMarkdown();
   for (const EnvVar& var : envTable()) {
     EXPECT_THAT(text, HasSubstr(std::string(var.name) + " "));
     const std::string cell = "| `" + std::string(var.name) + "` |";
@@ -130,7 +207,18 @@ TEST(EnvTest, TablesNameEveryVariableOnce) {
   }
   EXPECT_THAT(text, ::testing::ContainsRegex("BPS_TIMEOUT +7 +environment"));
   EXPECT_THAT(text, ::testing::ContainsRegex("BPS_IB_HCA +mlx5 +NCCL_IB_HCA"));
-  EXPECT_THAT(text, ::testing::ContainsRegex("BPS_CHANNELS +1 +default"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("BPS_RAILS +0 +default"));
+}
+
+TEST(EnvTest, TheTableMarksWhatIsWrong) {
+  settings() = {{"BPS_TIMEOUT", "soon"}, {"NCCL_IB_TC", "900"}};
+  const char* environment[] = {"BPS_SERVER=a:1", "BPS_TIMEOUT=soon", nullptr};
+  const EnvText table = envText(lookup, environment);
+  EXPECT_EQ(table.wrong, 3U);
+  EXPECT_THAT(table.text, ::testing::ContainsRegex("BPS_TIMEOUT +soon +environment +WRONG: BPS_TIMEOUT=soon: not a n"));
+  EXPECT_THAT(table.text,
+              ::testing::ContainsRegex("NCCL_IB_TC +900 +environment +WRONG: NCCL_IB_TC=900: out of range"));
+  EXPECT_THAT(table.text, ::testing::ContainsRegex("BPS_SERVER +UNKNOWN: .*did you mean BPS_SERVERS"));
 }
 
 TEST(EnvTest, Sizes) {

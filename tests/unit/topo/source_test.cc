@@ -64,6 +64,19 @@ TEST(TopologySource, FilesThatCannotBeReadAreNamed) {
   std::filesystem::remove(path);
 }
 
+TEST(TopologySource, FilesThatOnlyNcclWouldTakeAreNoFailure) {
+  Env env;
+  env.topoFile = dataFile("nvlink.xml");
+  env.topoDumpFile = "/nonexistent/dump.xml";
+  env.fromNccl = {{"BPS_TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE"}};
+  EXPECT_TRUE(processTopology(env).ok());
+  env.topoFile.clear();
+  env.ncclTopoFile = "/nonexistent/topology.xml";
+  const auto detected = loadTopology(""), read = readTopology(env);
+  EXPECT_EQ(read.ok(), detected.ok()) << read.error().message();
+  EXPECT_EQ(std::string(read.error().message()), detected.error().message());
+}
+
 TEST(TopologySource, TheVariablesNameWhatIsReadAndWritten) {
   Env env;
   env.topoFile = dataFile("nvlink.xml");
