@@ -17,9 +17,9 @@
 namespace bps::interpose {
 namespace {
 
-// With BPS_DISABLE=1 nothing is ours to look at. What NCCL calls for itself through our hooks, groups and questions for
-// errors, is the same as if a program had called it, but for the answer to the latter: see fromNccl().
-bool transparent() { return settings().env.disable; }
+// Disabled by the environment, bps looks at nothing. What NCCL calls for itself through our hooks, groups and questions
+// for errors, is the same as if a program had called it, but for the answer to the latter: see fromNccl().
+bool transparent() { return settings().disabled; }
 
 ncclResult_t pass(const Call& call) {
   return BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream);

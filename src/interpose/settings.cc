@@ -10,6 +10,8 @@ namespace {
 
 Settings* read() {
   auto* made = new Settings;  // never freed: calls may come while the process's static objects are destroyed
+  made->disabled = preloadDisabled();
+  if (made->disabled) return made;
   made->wrong = guarded([&]() -> Status {
     made->env = BPS_TRY(processEnv());
     return {};

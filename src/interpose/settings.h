@@ -6,8 +6,9 @@
 namespace bps::interpose {
 
 struct Settings {
-  Env env;       // the defaults when `wrong`
-  Status wrong;  // what the environment is refused for, logged once; every call then goes to NCCL
+  bool disabled = false;  // by BPS_DISABLE or BPS_DEVICE, whatever else is wrong
+  Env env;                // the defaults when `wrong`
+  Status wrong;           // what the environment is refused for, logged once; every call then goes to NCCL
 };
 
 const Settings& settings();

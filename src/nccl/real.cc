@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -63,9 +64,11 @@ std::vector<std::string> directories() {
   return found;
 }
 
-// With an environment that is refused, whoever asks has said so already.
+// By itself: where the rest of the environment is refused, all calls go to the real library.
 std::string libPath() {
-  Result<Env> env = processEnv();
+  Result<Env> env = parseEnv([](const char* name) -> const char* {
+    return std::strcmp(name, "BPS_NCCL_LIB_PATH") == 0 ? processLookup()(name) : nullptr;
+  });
   return env.ok() ? std::move(env).value().ncclLibPath : std::string();
 }
 

@@ -57,6 +57,22 @@ BPS_SCENARIO(SwitchedOffAllGoesToNccl, 2, {"BPS_DISABLE", "1"}) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
+// One rank's environment is refused for another reason: it still goes the way of those that are switched off.
+BPS_SCENARIO(SwitchedOffHoldsWhateverElseIsWrong, 2, {"BPS_DISABLE", "yes"}, {"BPS_DEBUG", "NONE"}) {
+  if (self.rank == 1) ::setenv("BPS_TIMEOUT", "soon", 1);
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
+BPS_SCENARIO(WithoutDevicesAllGoesToNccl, 2, {"BPS_DEVICE", "host"}) {
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_EQUAL(callsOfNccl(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
 BPS_SCENARIO(OneMachineStaysWithNccl, 2, {"BPS_HOSTID", "the same"}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));

@@ -9,9 +9,11 @@ export FAKE_NCCL_DIR=$WORK BPS_NCCL_MIN_BYTES=4K FAKE_CUDA_FREE_WAITS=1  # as st
 # Every rule on host memory, and on the double of CUDA's streams and devices: each in two halves, side by side, since
 # they wait most of the time.
 declare -A ranks
-start() { # DEVICE HALF DIRECTORIES
+start() { # BUFFERS HALF DIRECTORIES
   start_server "server_$1$2"
-  LD_LIBRARY_PATH=$3 BPS_DEVICE=$1 BPS_SERVERS=$SERVER_ADDRESS FAKE_NCCL_STOP_PID=$SERVER_PID LD_PRELOAD=$preload \
+  local where=BPS_DEVICE=cuda
+  [ "$1" = cuda ] || where=CUDA_VISIBLE_DEVICES= # without the double and with CUDA's own devices hidden: host memory
+  env "$where" LD_LIBRARY_PATH="$3" BPS_SERVERS="$SERVER_ADDRESS" FAKE_NCCL_STOP_PID="$SERVER_PID" LD_PRELOAD="$preload" \
     timeout -k 5 100 "$BUILD/tests/nccl/ranks" --part "$2" 2 > "$WORK/$1$2.out" 2> "$WORK/$1$2.err" &
   ranks[$1$2]=$!
 }
@@ -20,8 +22,8 @@ for half in 0 1; do
   start cuda $half "$BUILD/tests/nccl:$BUILD/tests/fake_cuda"
 done
 for run in host0 host1 cuda0 cuda1; do
-  wait "${ranks[$run]}" || fail "BPS_DEVICE=${run%?}: $(grep -v ^ok "$WORK/$run.out"; tail -n 20 "$WORK/$run.err")"
-  echo "  BPS_DEVICE=${run%?}: $(tail -n 1 "$WORK/$run.out")"
+  wait "${ranks[$run]}" || fail "${run%?} buffers: $(grep -v ^ok "$WORK/$run.out"; tail -n 20 "$WORK/$run.err")"
+  echo "  ${run%?} buffers: $(tail -n 1 "$WORK/$run.out")"
 done
 
 # Nothing changes for who does not use NCCL: output, errors, exit code.
@@ -50,6 +52,7 @@ print(ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(version)), version.va
 expect() { [ "$1" = "$2" ] || fail "$3: \"$1\", not \"$2\": $(cat "$WORK/calls.err")"; }
 standin=$(realpath "$BUILD/lib/nccl/libnccl.so.2") double=$(realpath "$BUILD/tests/nccl/libnccl.so.2")
 expect "$(BPS_NCCL_LIB_PATH=$double calls "$standin")" "0 22809" "BPS_NCCL_LIB_PATH"
+expect "$(BPS_TIMEOUT=soon BPS_NCCL_LIB_PATH=$double calls "$standin")" "0 22809" "BPS_NCCL_LIB_PATH, another variable refused"
 expect "$(LD_LIBRARY_PATH=$(dirname "$double") calls "$standin")" "0 22809" "LD_LIBRARY_PATH"
 expect "$(LD_LIBRARY_PATH=$(dirname "$standin"):$(dirname "$double") calls libnccl.so.2)" "0 22809" "the stand-in first"
 expect "$(BPS_NCCL_LIB_PATH=$standin calls "$standin")" "2 0" "itself"

@@ -7,7 +7,6 @@
 #include "src/base/format.h"
 #include "src/device/driver.h"
 #include "src/device/memory/gpu_memory.h"
-#include "src/interpose/settings.h"
 
 namespace bps::interpose {
 namespace {
@@ -15,7 +14,6 @@ namespace {
 // Null: there is only the host. NCCL works on devices, so a driver is there wherever NCCL is the real one.
 const cuda::Api* driver() {
   static const cuda::Api* const found = [] {
-    if (settings().env.device == "host") return static_cast<const cuda::Api*>(nullptr);
     Result<const cuda::Api*> there = cuda::driver();
     return there.ok() ? std::move(there).value() : nullptr;
   }();
