@@ -41,6 +41,30 @@ void StreamEntry::complete(const Status& outcome) {
   whole->complete(*this, outcome);
 }
 
+std::shared_ptr<CallerFailures> CallerFailures::ofThisThread() {
+  thread_local const auto failures = std::make_shared<CallerFailures>();
+  return failures;
+}
+
+void CallerFailures::note(uint64_t stream, const Status& failure) {
+  MutexLock lock(mutex_);
+  if (!byStream_.contains(stream)) byStream_[stream] = failure.clone();
+}
+
+Status CallerFailures::take(uint64_t stream) {
+  MutexLock lock(mutex_);
+  const auto found = byStream_.find(stream);
+  if (found == byStream_.end()) return {};
+  Status failure = std::move(found->second);
+  byStream_.erase(found);
+  return failure;
+}
+
+uint64_t HostStream::nextNumber() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
+}
+
 std::shared_ptr<HostStream> HostStream::create() {
   auto stream = std::make_shared<HostStream>();
   MutexLock lock(registry().mutex);
@@ -67,6 +91,7 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->writes = writes;
   entry->stream = shared_from_this();
   entry->worker = std::move(worker);
+  entry->caller = CallerFailures::ofThisThread();
   MutexLock lock(mutex_);
   // Whoever writes what a call reads, or touches what it writes, comes before or after that call; once it is waited
   // for, so are those before it. Thousands of calls on the same buffers would otherwise wait for each other one by one.
@@ -94,7 +119,8 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
   std::vector<std::shared_ptr<StreamWorker>> dependents;
   {
     MutexLock lock(mutex_);
-    if (failure_.ok() && !outcome.ok()) failure_ = outcome.clone();
+    if (!outcome.ok()) entry.caller->note(number_, outcome);
+    if (untold_.ok() && !outcome.ok()) untold_ = outcome.clone();
     entry.done.store(true, std::memory_order_release);
     // Most often the first: calls end nearly in their order.
     const auto ended =
@@ -112,15 +138,22 @@ bool HostStream::idle() {
   return pending_.empty();
 }
 
+Status HostStream::takeFailure() {
+  Status own = CallerFailures::ofThisThread()->take(number_);
+  MutexLock lock(mutex_);
+  Status untold = std::exchange(untold_, Status());
+  return own.ok() ? std::move(untold) : std::move(own);
+}
+
 Status HostStream::synchronize() {
   // Ends because every call ends: complete, or failed within BPS_TIMEOUT of a peer's death.
   while (true) {
     std::shared_ptr<StreamEntry> last;
     {
       MutexLock lock(mutex_);
-      if (pending_.empty()) return std::exchange(failure_, Status());
-      last = pending_.back();
+      if (!pending_.empty()) last = pending_.back();
     }
+    if (last == nullptr) return takeFailure();
     last->worker->help(*last);
     if (last->done.load(std::memory_order_acquire)) continue;
     MutexLock lock(mutex_);

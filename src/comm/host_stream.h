@@ -4,12 +4,17 @@
 // nothing but bps runs in a host stream, so nobody can tell the difference. Where one reads or writes what another
 // writes, the later one waits.
 //
+// A failed call is told to the thread that made it, by that thread's next synchronize(), and once more to whichever
+// thread synchronizes first: several threads may share a stream, as they do the process's default one.
+//
 // Threads: any. Memory ordering: what a worker wrote into a call's buffers before complete() is visible to
 // every thread that saw the call gone through query(), synchronize() or StreamEntry::done.
 #pragma once
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,6 +26,18 @@ namespace bps {
 
 class HostStream;
 struct StreamEntry;
+
+// The first failure of a thread's calls in each stream, until the thread synchronizes.
+class CallerFailures {
+ public:
+  static std::shared_ptr<CallerFailures> ofThisThread();
+  void note(uint64_t stream, const Status& failure);
+  Status take(uint64_t stream);
+
+ private:
+  Mutex mutex_;
+  std::map<uint64_t, Status> byStream_ BPS_GUARDED_BY(mutex_);
+};
 
 // What carries out the calls of a stream: the progress of a communicator.
 class StreamWorker {
@@ -45,6 +62,7 @@ struct StreamEntry final : StreamPlace {
   BufferRange reads, writes;
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
+  std::shared_ptr<CallerFailures> caller;
   std::vector<std::shared_ptr<StreamEntry>> waitsFor;  // earlier calls whose buffers overlap, see HostStream::enter()
   std::atomic<bool> done{false};
   std::vector<std::shared_ptr<StreamWorker>> dependents;  // guarded by the stream's mutex: nudged when done
@@ -68,14 +86,19 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   void complete(StreamEntry& entry, const Status& outcome);
 
   bool idle();
-  // Waits until the queue is empty, and helps meanwhile. The first failure since the last synchronize is returned once.
+  // Waits until the queue is empty, and helps meanwhile. Returns the first failure that the calling thread's calls have
+  // met since it last synchronized; without one, the first that no thread has been told of.
   Status synchronize();
 
  private:
+  Status takeFailure();
+
+  const uint64_t number_ = nextNumber();  // of all streams that the process has ever had
+  static uint64_t nextNumber();
   Mutex mutex_;
   CondVar changed_;
   std::deque<std::shared_ptr<StreamEntry>> pending_ BPS_GUARDED_BY(mutex_);
-  Status failure_ BPS_GUARDED_BY(mutex_);
+  Status untold_ BPS_GUARDED_BY(mutex_);  // the first failure that no synchronize() has returned
 };
 
 }  // namespace bps

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 namespace bps {
@@ -84,6 +85,47 @@ TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
   other.join();
   EXPECT_EQ(outcome.code(), Code::kRemote);
   EXPECT_STREQ(outcome.message(), "first");
+  EXPECT_TRUE(stream->synchronize().ok());
+  HostStream::destroy(stream.get());
+}
+
+TEST(HostStream, EveryThreadHearsOfItsOwnFailedCall) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto mine = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  std::shared_ptr<StreamEntry> others;
+  std::atomic<bool> failed{false};
+  Status otherOutcome, again;
+  std::thread other([&] {
+    others = stream->enter(range(memory, 16, 8), range(memory, 24, 8), worker());
+    stream->complete(*mine, Status(Code::kRemote, "mine"));
+    stream->complete(*others, Status(Code::kInternal, "the other's"));
+    failed = true;
+    failed.notify_one();
+    failed.wait(true);  // until this thread has synchronized
+    otherOutcome = stream->synchronize();
+    again = stream->synchronize();
+  });
+  failed.wait(false);
+  EXPECT_STREQ(stream->synchronize().message(), "mine");
+  EXPECT_TRUE(stream->synchronize().ok());
+  failed = false;
+  failed.notify_one();
+  other.join();
+  EXPECT_STREQ(otherOutcome.message(), "the other's");
+  EXPECT_TRUE(again.ok());
+  HostStream::destroy(stream.get());
+}
+
+// A thread that waits for other threads' calls hears of a failure too, unless somebody has been told.
+TEST(HostStream, AThreadWithoutCallsHearsOfWhatNobodyWasTold) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  std::thread([&] {
+    const auto call = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+    stream->complete(*call, Status(Code::kRemote, "lost"));
+  }).join();
+  EXPECT_STREQ(stream->synchronize().message(), "lost");
   EXPECT_TRUE(stream->synchronize().ok());
   HostStream::destroy(stream.get());
 }
