@@ -280,8 +280,8 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
 
 Result<std::optional<Communicator::Membership>> Communicator::split(int color, int key) {
   if (failure_.failed()) return failure_.get();
-  const Deadline deadline = Deadline::in(timeoutOf(env_));
-  const std::vector<Blob> wishes = BPS_TRY(control_->gather(SplitWish{color, key}.bytes(), deadline));
+  const Blob mine = SplitWish{color, key}.bytes();
+  const std::vector<Blob> wishes = BPS_TRY(control_->gatherForSplit(mine, patience()));
   const std::vector<uint32_t> group = BPS_TRY(splitGroup(wishes, color, control_->roster()));
 
   // The new rank 0 opens the meeting point of its group; its id travels over the authenticated star.
@@ -297,7 +297,7 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
       offer.assign(bytes.begin(), bytes.end());
     }
   }
-  const std::vector<Blob> offers = BPS_TRY(control_->gather(offer, deadline));
+  const std::vector<Blob> offers = BPS_TRY(control_->gatherForSplit(offer, patience()));
   BPS_TRY(std::move(opened));
   if (color < 0) return std::optional<Membership>();
   const Blob& chosen = offers[group.front()];
@@ -307,6 +307,9 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
   membership.id = BPS_TRY(UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes>(chosen)));
   membership.nRanks = static_cast<uint32_t>(group.size());
   membership.device = device().value_or(-1);
+  const std::vector<RankEntry>& ranks = control_->roster().ranks;
+  membership.onOneMachine = std::all_of(
+      group.begin(), group.end(), [&](uint32_t member) { return ranks[member].machine == ranks[rank()].machine; });
   membership.rank = static_cast<uint32_t>(std::find(group.begin(), group.end(), rank()) - group.begin());
   return std::optional<Membership>(membership);
 }

@@ -26,7 +26,8 @@ class Communicator {
     UniqueId id;
     uint32_t rank = 0;
     uint32_t nRanks = 1;
-    int device = -1;  // of CUDA, where there is one; -1: the calling thread's
+    int device = -1;            // of CUDA, where there is one; -1: the calling thread's
+    bool onOneMachine = false;  // of a part of another communicator: known before its ranks meet
   };
   // Does not block; start() comes next.
   static Result<std::unique_ptr<Communicator>> create(const Env& env, const Membership& membership);

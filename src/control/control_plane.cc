@@ -144,6 +144,10 @@ Result<std::vector<Blob>> ControlPlane::gather(const Blob& mine, Deadline deadli
   return impl_->mailbox().round(RoundKind::kGather, {mine}, deadline);
 }
 
+Result<std::vector<Blob>> ControlPlane::gatherForSplit(const Blob& mine, Deadline deadline) {
+  return impl_->mailbox().round(RoundKind::kSplit, {mine}, deadline);
+}
+
 Result<std::vector<Blob>> ControlPlane::exchange(const std::vector<Blob>& perEndpoint, Deadline deadline) {
   return impl_->mailbox().round(RoundKind::kExchange, perEndpoint, deadline);
 }

@@ -61,6 +61,9 @@ class ControlPlane {
   // others' items hold is for the caller to check. A hub that answers anything else is named in the failure. All ranks:
   // everyone's bytes, in rank order.
   Result<std::vector<Blob>> gather(const Blob& mine, Deadline deadline);
+  // The same for a split: if somebody does not come in time it fails on all ranks, and nothing else does. Whoever comes
+  // later fails too.
+  Result<std::vector<Blob>> gatherForSplit(const Blob& mine, Deadline deadline);
   // The first Roster::rails() ranks of every machine, and the servers. A rank's perEndpoint[e] goes to endpoint e on
   // the same rail; answers what that one sent. A server brings and gets that for all rails, one rail after the other.
   Result<std::vector<Blob>> exchange(const std::vector<Blob>& perEndpoint, Deadline deadline);

@@ -42,7 +42,7 @@ void Spoke::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
     return events_.answered(
         failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(kind), roster_.rankName(0)));
   }
-  const size_t own = kind == RoundKind::kGather ? 0 : ownItem(kind, roster_, args_.join.rank);
+  const size_t own = gathers(kind) ? 0 : ownItem(kind, roster_, args_.join.rank);
   pending_ = Round{kind, own < blobs.size() ? blobs[own] : Blob(), withGrace(deadline)};
   hub_->send(RoundPart{kind, rounds_[static_cast<size_t>(kind)], patienceMs(deadline), std::move(blobs)});
 }
@@ -213,13 +213,18 @@ Status Spoke::answer(const Frame& frame) {
   if (Status wrong = checkAnswer(answer); !wrong.ok()) return hub_->protocolError(wrong);
   ++rounds_[static_cast<size_t>(answer.kind)];
   pending_.reset();
-  events_.answered(std::move(answer.blobs));
+  if (!answer.givenUp.empty()) events_.answered(Status(Code::kRemote, std::move(answer.givenUp)));
+  else events_.answered(std::move(answer.blobs));
   return {};
 }
 
 Status Spoke::checkAnswer(const RoundAnswer& answer) const {
   if (!pending_ || pending_->kind != answer.kind || answer.number != rounds_[static_cast<size_t>(answer.kind)])
     return failure(Code::kRemote, "{} {}: an answer to no question", roundName(answer.kind), answer.number);
+  if (!answer.givenUp.empty()) {
+    if (answer.kind == RoundKind::kSplit && answer.blobs.empty()) return {};
+    return failure(Code::kRemote, "{} {}: only a split can be given up", roundName(answer.kind), answer.number);
+  }
   const size_t items = itemsAnswered(answer.kind, roster_);
   if (answer.blobs.size() != items)
     return failure(Code::kRemote, "{}: {} items came instead of {}", roundName(answer.kind), answer.blobs.size(),

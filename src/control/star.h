@@ -47,12 +47,12 @@ class Star {
 
 // How many items a round answers to a rank: one of every rank, or of every endpoint on the rank's rail.
 inline size_t itemsAnswered(RoundKind kind, const Roster& roster) {
-  if (kind == RoundKind::kGather) return roster.ranks.size();
+  if (gathers(kind)) return roster.ranks.size();
   return kind == RoundKind::kExchange ? roster.endpoints() : 0;
 }
 // Which of them the rank brought itself.
 inline size_t ownItem(RoundKind kind, const Roster& roster, size_t rank) {
-  return kind == RoundKind::kGather ? rank : roster.endpointOf(rank);
+  return gathers(kind) ? rank : roster.endpointOf(rank);
 }
 // The longest item: ranks show each other addresses and numbers.
 inline constexpr size_t kMostItemBytes = 16U << 10;

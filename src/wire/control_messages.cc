@@ -204,16 +204,17 @@ void each(Side& side, M& m, const JobOpened*) {
 }
 template <class Side, class M>
 void each(Side& side, M& m, const RoundPart*) {
-  side.choice(m.kind, RoundKind::kGather, RoundKind::kBarrier);
+  side.choice(m.kind, RoundKind::kGather, RoundKind::kSplit);
   side.field(m.number);
   side.field(m.patienceMs);
   side.field(m.blobs);
 }
 template <class Side, class M>
 void each(Side& side, M& m, const RoundAnswer*) {
-  side.choice(m.kind, RoundKind::kGather, RoundKind::kBarrier);
+  side.choice(m.kind, RoundKind::kGather, RoundKind::kSplit);
   side.field(m.number);
   side.field(m.blobs);
+  side.field(m.givenUp);
 }
 template <class Side, class M>
 void each(Side& side, M& m, const FailureMessage*) {
@@ -295,6 +296,8 @@ const char* roundName(RoundKind kind) {
       return "exchange of handles";
     case RoundKind::kBarrier:
       return "barrier";
+    case RoundKind::kSplit:
+      return "split";
   }
   return "?";
 }

@@ -107,8 +107,11 @@ struct JobOpened {
   uint32_t proposal = 0;
 };
 
-enum class RoundKind : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2 };
-inline constexpr size_t kRoundKinds = 3;
+// kSplit: a gather that may be given up, which fails nothing but the split.
+enum class RoundKind : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3 };
+inline constexpr size_t kRoundKinds = 4;
+// Everyone's one item to everyone.
+inline bool gathers(RoundKind kind) { return kind == RoundKind::kGather || kind == RoundKind::kSplit; }
 const char* roundName(RoundKind kind);
 
 struct RoundPart {
@@ -123,6 +126,7 @@ struct RoundAnswer {
   RoundKind kind = RoundKind::kGather;
   uint32_t number = 0;
   std::vector<Blob> blobs;
+  std::string givenUp{};  // why there are no blobs, of a split; empty: there are
 };
 
 // What every connection carries in both directions when nothing else is said, and how far the sender is: the hub finds

@@ -216,6 +216,10 @@ Status Hub::handle(size_t member, const Frame& frame) {
 
 Status Hub::addPart(size_t member, RoundPart part) {
   const RoundKind kind = part.kind;
+  if (rounds_->comesTooLate(member, part)) {
+    refuseSplit(member, part.number, "the other ranks have waited BPS_TIMEOUT for this one");
+    return {};
+  }
   BPS_TRY(rounds_->add(member, std::move(part)));
   for (size_t gone : rounds_->participants(kind)) {
     if (!members_[gone].left) continue;
@@ -224,6 +228,12 @@ Status Hub::addPart(size_t member, RoundPart part) {
   }
   if (rounds_->complete(kind)) finishRound(kind);
   return {};
+}
+
+// The communicator goes on.
+void Hub::refuseSplit(size_t rank, uint32_t number, const std::string& why) {
+  if (rank == 0) events_.answered(Status(Code::kRemote, why));
+  else if (members_[rank].link) members_[rank].link->send(RoundAnswer{RoundKind::kSplit, number, {}, why});
 }
 
 void Hub::finishRound(RoundKind kind) {
@@ -264,6 +274,10 @@ Status Hub::checkDeadlines() {
   if (state_ == State::kMeeting || state_ == State::kOpening) return checkStart();
   if (const std::optional<std::string> expired = rounds_->expired()) return {Code::kRemote, *expired};
   BPS_TRY(checkWaits());
+  if (const std::optional<std::string> expired = rounds_->expiredSplit()) {
+    const uint32_t number = rounds_->number(RoundKind::kSplit);
+    for (size_t rank : rounds_->giveUpSplit()) refuseSplit(rank, number, *expired);
+  }
   for (Suspicion& suspicion : suspicions_) {
     if (!suspicion.deadline.passed()) continue;
     // Its silence would be direct evidence, so a member whose heartbeats are missing is waited for.

@@ -90,6 +90,7 @@ class Hub final : public Star {
   Status handle(size_t member, const Frame& frame);
   Status addPart(size_t member, RoundPart part);
   void finishRound(RoundKind kind);
+  void refuseSplit(size_t rank, uint32_t number, const std::string& why);
   Status memberLeft(size_t member);
   Status addSuspicion(const Suspect& suspect);
   Status checkDeadlines();

@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-constexpr RoundKind kKinds[] = {RoundKind::kGather, RoundKind::kExchange, RoundKind::kBarrier};
+constexpr RoundKind kKinds[] = {RoundKind::kGather, RoundKind::kExchange, RoundKind::kBarrier, RoundKind::kSplit};
 
 bool takesPart(const std::vector<size_t>& participants, size_t participant) {
   return std::find(participants.begin(), participants.end(), participant) != participants.end();
@@ -16,7 +16,7 @@ bool takesPart(const std::vector<size_t>& participants, size_t participant) {
 
 }  // namespace
 
-Rounds::Rounds(const Roster& roster) : roster_(roster) {
+Rounds::Rounds(const Roster& roster) : roster_(roster), splits_(roster.ranks.size()) {
   for (RoundKind kind : kKinds) open(kind);
 }
 
@@ -30,7 +30,7 @@ void Rounds::open(RoundKind kind) {
   } else {
     for (size_t rank = 0; rank < nRanks; ++rank) b.participants.push_back(rank);
   }
-  if (kind != RoundKind::kGather && b.number == 0)
+  if (!gathers(kind) && b.number == 0)
     for (size_t j = 0; j < nServers; ++j) b.participants.push_back(nRanks + j);
   b.parts.assign(nRanks + nServers, std::nullopt);
   b.came = 0;
@@ -43,9 +43,7 @@ std::string Rounds::mistake(size_t participant, const RoundPart& part) const {
   if (part.number != b.number) return fmt::format("it brings number {}", part.number);
   if (b.parts[participant]) return "it takes part twice";
   const size_t rails = isServer(participant) ? roster_.rails() : 1;
-  const size_t wanted = part.kind == RoundKind::kGather     ? 1
-                        : part.kind == RoundKind::kExchange ? rails * roster_.endpoints()
-                                                            : 0;
+  const size_t wanted = gathers(part.kind) ? 1 : part.kind == RoundKind::kExchange ? rails * roster_.endpoints() : 0;
   if (part.blobs.size() != wanted) return fmt::format("it brings {} items instead of {}", part.blobs.size(), wanted);
   for (const Blob& blob : part.blobs)
     if (blob.size() > kMostItemBytes)
@@ -73,8 +71,8 @@ bool Rounds::complete(RoundKind kind) const { return book(kind).came == book(kin
 
 RoundAnswer Rounds::answerTo(RoundKind kind, size_t participant) const {
   const Book& b = book(kind);
-  RoundAnswer answer{kind, b.number, {}};
-  if (kind == RoundKind::kGather)
+  RoundAnswer answer{kind, b.number, {}, {}};
+  if (gathers(kind))
     for (size_t from : b.participants) answer.blobs.push_back((*b.parts[from])[0]);
   if (kind != RoundKind::kExchange) return answer;
   const size_t first = isServer(participant) ? 0 : roster_.ranks[participant].localRank;
@@ -92,7 +90,27 @@ Blob Rounds::exchanged(size_t from, size_t to, size_t rail) const {
   return (*part)[(isServer(from) ? rail * roster_.endpoints() : 0) + roster_.endpointOf(to)];
 }
 
+bool Rounds::comesTooLate(size_t participant, const RoundPart& part) {
+  if (part.kind != RoundKind::kSplit || isServer(participant)) return false;
+  uint32_t& due = splits_[participant];
+  if (part.number != due || due == book(part.kind).number) return false;
+  ++due;
+  return true;
+}
+
+std::vector<size_t> Rounds::giveUpSplit() {
+  std::vector<size_t> came;
+  for (size_t rank = 0; rank < splits_.size(); ++rank)
+    if (book(RoundKind::kSplit).parts[rank]) came.push_back(rank);
+  for (size_t rank : came) ++splits_[rank];
+  ++book(RoundKind::kSplit).number;
+  open(RoundKind::kSplit);
+  return came;
+}
+
 void Rounds::finish(RoundKind kind) {
+  if (kind == RoundKind::kSplit)
+    for (uint32_t& due : splits_) ++due;
   ++book(kind).number;
   open(kind);
 }
@@ -105,8 +123,13 @@ Deadline Rounds::deadline() const {
 
 std::optional<std::string> Rounds::expired() const {
   for (RoundKind kind : kKinds)
-    if (book(kind).deadline.passed()) return missing(kind);
+    if (kind != RoundKind::kSplit && book(kind).deadline.passed()) return missing(kind);
   return std::nullopt;
+}
+
+std::optional<std::string> Rounds::expiredSplit() const {
+  if (!book(RoundKind::kSplit).deadline.passed()) return std::nullopt;
+  return missing(RoundKind::kSplit);
 }
 
 std::optional<std::string> Rounds::waitingFor(size_t participant) const {

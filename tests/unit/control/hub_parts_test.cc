@@ -100,6 +100,35 @@ TEST(Rounds, RefusesWhatIsNotDue) {
   EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {}}).ok()) << "twice";
 }
 
+// Rank 1 comes late for two splits, and in time for the third.
+TEST(Rounds, ASplitThatIsGivenUpLeavesTheNextOneDue) {
+  Rounds rounds(roster());
+  const auto part = [](uint32_t number) { return RoundPart{RoundKind::kSplit, number, 1, {{7}}}; };
+  for (uint32_t number : {0U, 1U}) {
+    for (size_t rank : {0, 2}) {
+      EXPECT_FALSE(rounds.comesTooLate(rank, part(number)));
+      ASSERT_TRUE(rounds.add(rank, part(number)).ok());
+    }
+    while (!rounds.expiredSplit()) std::this_thread::yield();
+    EXPECT_FALSE(rounds.expired()) << "nothing else ends";
+    EXPECT_EQ(rounds.giveUpSplit(), (std::vector<size_t>{0, 2}));
+    EXPECT_FALSE(rounds.expiredSplit());
+  }
+  EXPECT_TRUE(rounds.comesTooLate(1, part(0)));
+  EXPECT_FALSE(rounds.comesTooLate(1, part(0))) << "once each";
+  EXPECT_TRUE(rounds.comesTooLate(1, part(1)));
+  for (size_t rank : {0, 1, 2}) {
+    EXPECT_FALSE(rounds.comesTooLate(rank, part(2)));
+    ASSERT_TRUE(rounds.add(rank, part(2)).ok());
+  }
+  ASSERT_TRUE(rounds.complete(RoundKind::kSplit));
+  EXPECT_EQ(rounds.answerTo(RoundKind::kSplit, 1).blobs, (std::vector<Blob>{{7}, {7}, {7}}));
+  rounds.finish(RoundKind::kSplit);
+  EXPECT_FALSE(rounds.add(1, part(2)).ok());
+  EXPECT_FALSE(rounds.comesTooLate(3, part(0))) << "a server has no part in it";
+  EXPECT_TRUE(rounds.add(0, {RoundKind::kGather, 0, 0, {{}}}).ok()) << "gathers have numbers of their own";
+}
+
 TEST(Rounds, KnowsWhoIsMissingAndSinceWhen) {
   Rounds rounds(roster());
   EXPECT_FALSE(rounds.expired());

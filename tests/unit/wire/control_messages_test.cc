@@ -30,7 +30,8 @@ void forEachMessage(F&& f) {
   f(OpenJob{1, 2, {1, 2, 3}});
   f(JobOpened{4});
   f(RoundPart{RoundKind::kBarrier, 1, 2, {{1}, {}, {2, 3}}});
-  f(RoundAnswer{RoundKind::kExchange, 1, {{}, {9}}});
+  f(RoundAnswer{RoundKind::kExchange, 1, {{}, {9}}, {}});
+  f(RoundAnswer{RoundKind::kSplit, 1, {}, "late"});
   f(FailureMessage{Code::kTimeout, "late"});
   f(Suspect{3, "gone"});
   f(Left{6});
@@ -87,7 +88,7 @@ TEST(ControlMessages, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode<FailureMessage>(encode(FailureMessage{static_cast<Code>(99), ""})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, -1.0})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, std::numeric_limits<double>::quiet_NaN()})).ok());
-  EXPECT_FALSE(decode<RoundPart>(encode(RoundPart{static_cast<RoundKind>(3), 0, 0, {}})).ok());
+  EXPECT_FALSE(decode<RoundPart>(encode(RoundPart{static_cast<RoundKind>(4), 0, 0, {}})).ok());
 }
 
 TEST(ControlMessages, LongTextsAreCutWhereTheyAreMade) {
