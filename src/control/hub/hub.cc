@@ -154,11 +154,21 @@ Status Hub::meet(const PollSet& set) {
 Status Hub::open() {
   // A rank that has the roster may start the next communicator at the same address: it must not find this listener.
   meeting_.close();
-  if (args_.servers.required && args_.servers.targets.empty() && meeting_.table().severalMachines())
-    return {Code::kInvalidArgument, "BPS_REQUIRE_SERVERS=1, but BPS_SERVERS names none"};
+  BPS_TRY(checkServersServe());
   servers_.propose(meeting_.table().roster(args_.servers.job, args_.settings));
   state_ = State::kOpening;
   return servers_.agreed() ? begin() : Status();
+}
+
+Status Hub::checkServersServe() const {
+  const bool named = !args_.servers.targets.empty(), several = meeting_.table().severalMachines();
+  if (several && args_.servers.required && !named)
+    return {Code::kInvalidArgument, "BPS_REQUIRE_SERVERS=1, but BPS_SERVERS names none"};
+  if (several || !named) return {};
+  constexpr const char* kWhy = "all ranks are on one machine, and servers take part between machines only";
+  if (args_.servers.required) return failure(Code::kInvalidUsage, "BPS_REQUIRE_SERVERS=1, but {}", kWhy);
+  logWarn(Subsystem::kInit, "BPS_SERVERS is not used: {}", kWhy);
+  return {};
 }
 
 Status Hub::begin() {

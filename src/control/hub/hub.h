@@ -83,6 +83,7 @@ class Hub final : public Star {
   Status meet(const PollSet& set);
   void cannotStart(Status why);
   Status open();
+  Status checkServersServe() const;
   Status begin();
   Status listen(const PollSet& set);
   Status listenTo(size_t member, const PollSet& set);

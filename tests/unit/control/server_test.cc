@@ -53,6 +53,16 @@ TEST(Server, OneMachineNeedsNone) {
   cluster.leave();
 }
 
+TEST(Server, RequiredOnOneMachineIsAnErrorThatSaysWhy) {
+  Env env = localEnv();
+  env.servers = freeAddress().text();
+  env.requireServers = true;
+  Cluster cluster(2, env, [](uint32_t) { return "one"; });
+  const std::string text = cluster[1].joined.message();
+  EXPECT_TRUE(contains(text, "BPS_REQUIRE_SERVERS=1, but all ranks are on one machine")) << text;
+  EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
+}
+
 TEST(Server, ThatStartsLaterIsWaitedFor) {
   const Address where = freeAddress();
   Env env = localEnv(3);
