@@ -3,9 +3,11 @@
  *
  *   cc -Iinclude examples/all_reduce.c -o all_reduce -Lbuild/lib -lbps -Wl,-rpath,$PWD/build/lib
  *   build/bin/bps-run -n 3 -s 2 -v -- ./all_reduce
+ *   BPS_ROOT=$FIRST:7701 mpirun -x BPS_ROOT -np 3 ./all_reduce                 (or srun -n 3 ./all_reduce)
+ *   torchrun --no-python --nnodes 3 --rdzv-backend c10d --rdzv-endpoint $FIRST:29500 ./all_reduce
  *
- * bps-run sets BPS_ROOT, so every rank can make the unique id by itself. Without it, rank 0 makes one and sends its 128
- * bytes to the others by any means.
+ * bpsCommInitFromEnv() finds rank and size as the launcher gives them. A program that has a way of its own to tell
+ * ranks apart lets rank 0 call bpsGetUniqueId(), sends the 128 bytes to the others, and all call bpsCommInitRank().
  */
 #include <bps/bps.h>
 #include <stdio.h>
@@ -19,22 +21,12 @@ static void check(bpsResult_t result, bpsComm_t comm, const char* what) {
   exit(1);
 }
 
-static int numberFrom(const char* variable) {
-  const char* text = getenv(variable);
-  if (text == NULL) {
-    fprintf(stderr, "%s is not set: start this program with bps-run\n", variable);
-    exit(1);
-  }
-  return atoi(text);
-}
-
 int main(void) {
-  const int rank = numberFrom("BPS_RANK"), ranks = numberFrom("BPS_NRANKS");
-
-  bpsUniqueId id;
   bpsComm_t comm = NULL;
-  check(bpsGetUniqueId(&id), NULL, "bpsGetUniqueId");
-  check(bpsCommInitRank(&comm, ranks, id, rank), NULL, "bpsCommInitRank");
+  int rank = 0, ranks = 0;
+  check(bpsCommInitFromEnv(&comm), NULL, "bpsCommInitFromEnv");
+  check(bpsCommUserRank(comm, &rank), comm, "bpsCommUserRank");
+  check(bpsCommCount(comm, &ranks), comm, "bpsCommCount");
 
   float *send = NULL, *recv = NULL;
   check(bpsMemAlloc((void**)&send, COUNT * sizeof *send), comm, "bpsMemAlloc");

@@ -1,5 +1,6 @@
 /*
- * A program written for NCCL, on host memory: <bps/nccl_compat.h> in place of <nccl.h>, and nothing else changed.
+ * A program written for NCCL, on host memory: <bps/nccl_compat.h> in place of <nccl.h>. Its ranks come from the
+ * launcher (see all_reduce.c); a program that makes and sends an ncclUniqueId keeps its ncclCommInitRank().
  *
  *   cc -Iinclude examples/all_reduce_nccl.c -o all_reduce_nccl -Lbuild/lib -lbps -Wl,-rpath,$PWD/build/lib
  *   build/bin/bps-run -n 3 -s 2 -v -- ./all_reduce_nccl
@@ -20,17 +21,11 @@ enum { COUNT = 1 << 20 };
   } while (0)
 
 int main(void) {
-  const char *rankText = getenv("BPS_RANK"), *ranksText = getenv("BPS_NRANKS");
-  if (rankText == NULL || ranksText == NULL) {
-    fprintf(stderr, "start this program with bps-run\n");
-    return 1;
-  }
-  const int rank = atoi(rankText), ranks = atoi(ranksText);
-
-  ncclUniqueId id;
   ncclComm_t comm;
-  CHECK(ncclGetUniqueId(&id)); /* with bps-run every rank may make it; else rank 0 sends it to the others */
-  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  int rank = 0, ranks = 0;
+  CHECK(bpsCommInitFromEnv(&comm));
+  CHECK(ncclCommUserRank(comm, &rank));
+  CHECK(ncclCommCount(comm, &ranks));
 
   float* data;
   CHECK(ncclMemAlloc((void**)&data, COUNT * sizeof *data));

@@ -9,6 +9,8 @@
  *    type or operation gives every rank bpsInvalidUsage and a text that names both ranks and both calls.
  *  - One communicator is used by one thread at a time, except bpsCommAbort, bpsCommRevoke, bpsCommGetAsyncError and
  *    bpsGetLastError, which any thread may call at any time. Different communicators are independent.
+ *  - A process that fork() makes has no part in its parent's communicators: bpsCommAbort and bpsCommDestroy do nothing
+ *    there, other calls fail with bpsInvalidUsage.
  *  - A failure met after a call has returned is read with bpsCommGetAsyncError and ends the communicator: further calls
  *    on it return the same result, and bpsCommAbort or bpsCommDestroy frees it.
  */
@@ -179,13 +181,24 @@ BPS_API bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId com
 BPS_API bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank,
                                           bpsConfig_t* config);
 
+/* Joins the communicator of all processes of a job, one rank each, as its launcher says in the environment: the first
+ * pair that is set of BPS_RANK and BPS_NRANKS (bps-run), RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and
+ * OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), SLURM_PROCID and SLURM_NTASKS (Slurm); without any a
+ * communicator of one rank. The ranks meet at BPS_ROOT, or else at MASTER_ADDR and port MASTER_PORT + 1. Blocks, fails
+ * and is grouped as bpsCommInitRank. bpsInvalidUsage: a variable is no number, or there are ranks and no address to
+ * meet at; the error names the variable. */
+BPS_API bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm);
+
 /* All ndev ranks of a communicator in this process: comms[i] becomes rank i, on CUDA device devlist[i], or i if devlist
  * is NULL; without CUDA devices it is not used. Blocks. On failure no communicator is left. */
 BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist);
 
 /* Collective over comm: ranks that pass the same color form a new communicator, ordered by key and then by rank.
- * BPS_SPLIT_NOCOLOR gives *newcomm = NULL. Blocks (config may say otherwise); no call may be in flight on comm.
- * comm stays usable. config may be NULL to inherit. */
+ * BPS_SPLIT_NOCOLOR gives *newcomm = NULL. No call may be in flight on comm. config may be NULL to inherit. Blocks
+ * until all ranks of comm have called it, and then (config->blocking = 0: not) until the new communicator has started.
+ * Between bpsGroupStart and bpsGroupEnd the work is done, and *newcomm is set, by bpsGroupEnd. comm stays usable, also
+ * if a rank does not call within BPS_TIMEOUT: the split then fails with bpsRemoteError on all ranks that have called
+ * it, and on the late one when it does. */
 BPS_API bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config);
 
 /* Waits until every call issued on comm is complete and says goodbye to the other ranks. comm must still be destroyed.
@@ -246,8 +259,10 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
 BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype,
                                  bpsRedOp_t op, bpsComm_t comm, cudaStream_t stream);
 
-/* Calls between start and end are issued together by the outermost end, which returns the first error. Nests; per
- * thread. */
+/* Calls between start and end are issued together by the outermost end, which returns the first error: first all
+ * communicators start or are split, at the same time; then the calls on communicators, in order. A communicator that
+ * cannot start fails the calls on it, and its handle becomes NULL. Nests; per thread. A communicator that a group holds
+ * calls of is ended by bpsCommAbort or bpsCommDestroy without them. */
 BPS_API bpsResult_t bpsGroupStart(void);
 BPS_API bpsResult_t bpsGroupEnd(void);
 
@@ -268,8 +283,9 @@ BPS_API bpsResult_t bpsHostStreamCreate(bpsHostStream_t* stream);
 BPS_API bpsResult_t bpsHostStreamDestroy(bpsHostStream_t stream);
 /* bpsSuccess when every call in the stream is complete, bpsInProgress while not. Never blocks. */
 BPS_API bpsResult_t bpsHostStreamQuery(bpsHostStream_t stream);
-/* Waits until every call in the stream is complete; returns the first error any of them met since the last
- * synchronize. Ends within BPS_TIMEOUT of a peer's death. NULL: the default stream. */
+/* Waits until every call in the stream is complete; returns the first error that calls of this thread have met since it
+ * last synchronized, or else the first of any thread's calls that nobody has been told of. Ends within BPS_TIMEOUT of a
+ * peer's death. NULL: the default stream, which all threads share. */
 BPS_API bpsResult_t bpsHostStreamSynchronize(bpsHostStream_t stream);
 
 #ifdef __cplusplus

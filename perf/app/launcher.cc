@@ -9,51 +9,17 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "src/base/env/place.h"
 #include "src/base/format.h"
 
 namespace bps::perf {
 namespace {
 
-struct Launcher {
-  const char* rank;
-  const char* ranks;
-};
-constexpr std::array<Launcher, 5> kLaunchers = {{{"BPS_RANK", "BPS_NRANKS"},
-                                                 {"RANK", "WORLD_SIZE"},
-                                                 {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                                 {"PMI_RANK", "PMI_SIZE"},
-                                                 {"SLURM_PROCID", "SLURM_NTASKS"}}};
 constexpr std::array<std::string_view, 8> kShown = {
     "LOCAL_RANK",   "MASTER_ADDR",   "MASTER_PORT",  "SLURM_JOB_ID",
     "SLURM_NODEID", "SLURM_LOCALID", "SLURM_NNODES", "OMPI_COMM_WORLD_LOCAL_RANK"};
 
 bool given(Lookup lookup, const char* name) { return lookup(name) != nullptr && *lookup(name) != 0; }
-
-Result<int> wholeNumber(Lookup lookup, const char* name, int least, int most) {
-  auto number = parseNumber(lookup(name));
-  if (number.ok()) {
-    const double value = std::move(number).value();
-    if (value >= least && value <= most && value == static_cast<int>(value)) return static_cast<int>(value);
-  }
-  return failure(Code::kInvalidUsage, "{}={}: not a whole number from {} to {}", name, lookup(name), least, most);
-}
-
-// torchrun's own meeting point uses MASTER_PORT; the next one is free by convention.
-Status chooseRoot(Lookup lookup, Place& place) {
-  if (place.processes == 1 || given(lookup, "BPS_ROOT")) return {};
-  if (!given(lookup, "MASTER_ADDR") || !given(lookup, "MASTER_PORT")) {
-    return failure(
-        Code::kInvalidUsage,
-        "{}: {} processes need a place to meet: set BPS_ROOT=HOST:PORT, an address of the first one's machine",
-        place.source, place.processes);
-  }
-  const int port = BPS_TRY(wholeNumber(lookup, "MASTER_PORT", 1, 65534));
-  const std::string host = lookup("MASTER_ADDR");
-  const bool bare6 = host.find(':') != std::string::npos && host[0] != '[';
-  place.root = fmt::format("{}{}{}:{}", bare6 ? "[" : "", host, bare6 ? "]" : "", port + 1);
-  place.notes.push_back(fmt::format("BPS_ROOT={}, from MASTER_ADDR and MASTER_PORT + 1", place.root));
-  return {};
-}
 
 std::optional<int> parseInteger(std::string_view text, int base) {
   int value = 0;
@@ -101,30 +67,10 @@ bool mayBeSecret(std::string_view name) {
 bool isShown(std::string_view name) {
   if (mayBeSecret(name)) return false;
   if (name.starts_with("BPS_") || name.starts_with("NCCL_")) return true;
-  for (const Launcher& each : kLaunchers) {
-    if (name == each.rank || name == each.ranks) return true;
-  }
-  return std::find(kShown.begin(), kShown.end(), name) != kShown.end();
+  return isPlaceVariable(name) || std::find(kShown.begin(), kShown.end(), name) != kShown.end();
 }
 
 }  // namespace
-
-Result<Place> findPlace(Lookup lookup) {
-  Place place;
-  for (const Launcher& each : kLaunchers) {
-    if (!given(lookup, each.rank) && !given(lookup, each.ranks)) continue;
-    if (!given(lookup, each.rank) || !given(lookup, each.ranks)) {
-      if (each.rank != kLaunchers[0].rank) continue;  // names as general as RANK may mean something else
-      return failure(Code::kInvalidUsage, "{} and {} must both be set", each.rank, each.ranks);
-    }
-    place.processes = BPS_TRY(wholeNumber(lookup, each.ranks, 1, 1 << 20));
-    place.process = BPS_TRY(wholeNumber(lookup, each.rank, 0, place.processes - 1));
-    place.source = fmt::format("{}={} {}={}", each.rank, place.process, each.ranks, place.processes);
-    break;
-  }
-  BPS_TRY(chooseRoot(lookup, place));
-  return place;
-}
 
 Result<std::optional<int>> splitColor(Lookup lookup, int process) {
   if (given(lookup, "NCCL_TESTS_SPLIT_MASK")) {
@@ -139,10 +85,6 @@ Result<std::optional<int>> splitColor(Lookup lookup, int process) {
   if (color) return color;
   return failure(Code::kInvalidUsage,
                  "NCCL_TESTS_SPLIT={}: not AND, OR, MOD or DIV with a number, such as MOD2 or &0x1", text);
-}
-
-Lookup processLookup() {
-  return [](const char* name) -> const char* { return std::getenv(name); };
 }
 
 void setRoot(const std::string& root) { ::setenv("BPS_ROOT", root.c_str(), 1); }

@@ -3,6 +3,7 @@
 
 #include "src/api/border.h"
 #include "src/api/comm_handle.h"
+#include "src/api/group.h"
 #include "src/api/teaming.h"
 
 namespace bps {
@@ -67,11 +68,8 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
     const Visit visit = BPS_TRY(readyCommunicator(comm));
     return BPS_TRY(issueByTeam(*comm, call)) ? Status() : visit->allReduce(call);
   };
-  if (Group::ofThisThread().open()) {
-    Group::ofThisThread().putOffCall(issue);
-    return {};
-  }
-  return issue();
+  Group& group = Group::ofThisThread();
+  return group.open() ? group.putOffCall(comm, issue) : issue();
 }
 
 Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, bpsScalarResidence_t residence,

@@ -1,102 +1,15 @@
-// Communicators: starting, splitting, ending, asking.
-#include <algorithm>
+// Communicators: ending, asking. (init.cc: starting and splitting.)
 #include <cstring>
-#include <vector>
 
 #include "bps/bps_ext.h"
 #include "src/api/border.h"
 #include "src/api/comm_handle.h"
+#include "src/api/group.h"
 #include "src/api/part.h"
 #include "src/api/teaming.h"
 
 namespace bps {
 namespace {
-
-Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
-  if (config == nullptr) return inherited;
-  if (config->magic != BPS_CONFIG_MAGIC || config->size < offsetof(bpsConfig_t, cgaClusterSize))
-    return badArgument("config was not started from BPS_CONFIG_INITIALIZER");
-  if (config->blocking == BPS_CONFIG_UNDEF_INT) return inherited;
-  if (config->blocking != 0 && config->blocking != 1)
-    return badArgument("config.blocking is {}, expected 0 or 1", config->blocking);
-  return config->blocking == 1;
-}
-
-Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::Membership& membership, bool blocking) {
-  auto handle = std::make_unique<bpsComm>();
-  handle->communicator = BPS_TRY(Communicator::create(env, membership));
-  handle->rank = membership.rank;
-  handle->nRanks = membership.nRanks;
-  handle->blocking = blocking;
-  return handle;
-}
-
-struct Seat {
-  int nRanks, rank;
-  int device = -1;  // of CUDA, where there is one; -1: the thread's
-};
-
-Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const Seat& seat, const bpsConfig_t* config) {
-  const auto [nRanks, rank, device] = seat;
-  if (comm == nullptr) return badArgument("comm is NULL");
-  *comm = nullptr;
-  if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
-  if (rank < 0 || rank >= nRanks) return badArgument("rank is {}, expected 0 to {}", rank, nRanks - 1);
-  const bool blocking = BPS_TRY(blockingOf(config, true));
-  const Env env = BPS_TRY(processEnv());
-  Communicator::Membership membership;
-  membership.id = BPS_TRY(UniqueId::parse(
-      std::span<const uint8_t, kUniqueIdBytes>(reinterpret_cast<const uint8_t*>(id.internal), kUniqueIdBytes)));
-  membership.rank = static_cast<uint32_t>(rank);
-  membership.nRanks = static_cast<uint32_t>(nRanks);
-  membership.device = device;
-  return startHandle(comm, BPS_TRY(newHandle(env, membership, blocking)));
-}
-
-// As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
-Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
-  const int devices = BPS_TRY(CudaSide::devices(env));
-  std::vector<int> chosen(static_cast<size_t>(ranks), -1);
-  for (int rank = 0; rank < ranks && devices > 0; ++rank) {
-    const int device = list != nullptr ? list[rank] : rank;
-    if (list != nullptr && (device < 0 || device >= devices))
-      return badArgument("devlist[{}] is {}, expected 0 to {}", rank, device, devices - 1);
-    if (device < devices) chosen[static_cast<size_t>(rank)] = device;
-  }
-  return chosen;
-}
-
-Status initAll(bpsComm_t* comms, int count, const int* devices) {
-  if (comms == nullptr) return badArgument("comms is NULL");
-  if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
-  std::fill_n(comms, count, nullptr);
-  if (Group::ofThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
-  const Env env = BPS_TRY(processEnv());
-  const std::vector<int> chosen = BPS_TRY(devicesOf(count, devices, env));
-  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
-  bpsUniqueId id;
-  std::memcpy(id.internal, bytes.data(), bytes.size());
-  Group::ofThisThread().begin();
-  Status asked;
-  for (int rank = 0; rank < count && asked.ok(); ++rank)
-    asked = initRank(&comms[rank], id, {count, rank, chosen[static_cast<size_t>(rank)]}, nullptr);
-  Status started = Group::ofThisThread().end();
-  if (asked.ok() && started.ok()) return {};
-  for (int rank = 0; rank < count; ++rank) delete std::exchange(comms[rank], nullptr);
-  return asked.ok() ? std::move(started) : std::move(asked);
-}
-
-Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
-  if (newComm == nullptr) return badArgument("newcomm is NULL");
-  *newComm = nullptr;
-  if (color < 0 && color != BPS_SPLIT_NOCOLOR)
-    return badArgument("color is {}, expected at least 0 or BPS_SPLIT_NOCOLOR", color);
-  const Visit parent = BPS_TRY(readyCommunicator(comm));
-  const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
-  const auto membership = BPS_TRY(parent->split(color, key));
-  if (!membership) return {};
-  return startHandle(newComm, BPS_TRY(newHandle(parent->env(), *membership, blocking)));
-}
 
 // A team's calls end after those of bps that they are made of.
 Status finalize(const bpsComm& handle) {
@@ -121,9 +34,21 @@ Status finalizeLater(bpsComm& handle) {
   return begun.ok() ? Status(Code::kInProgress, "finalizing") : done(std::move(begun));
 }
 
+// A forked child leaves alone what its parent uses: nothing is said to other ranks, nothing joined or freed.
+Result<bpsComm*> handleToFree(bpsComm_t comm) {
+  if (comm != nullptr && comm->magic == bpsComm::kMagic && ofForkedChild(*comm)) return static_cast<bpsComm*>(nullptr);
+  return checkedHandle(comm);
+}
+
 Status destroy(bpsComm_t comm) {
-  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  bpsComm* handle = BPS_TRY(handleToFree(comm));
+  if (handle == nullptr) return {};
   const std::unique_ptr<bpsComm> owner(handle);
+  if (const size_t lost = Group::ofThisThread().forget(*handle); lost > 0) {
+    handle->communicator->abort();
+    if (nccl::Team* team = teamOf(*handle)) team->end(true);
+    return bps::failure(Code::kInvalidUsage, "{} calls on it were still held by the group that is open", lost);
+  }
   if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
   // What became of a non-blocking finalize, perhaps nobody has asked.
@@ -143,14 +68,16 @@ Status revoke(bpsComm_t comm, int flags) {
 // A thread inside a call leaves it now; unless it stands in a queue of CUDA's that only another communicator's end lets
 // move: then the handle is left to it.
 Status abortComm(bpsComm_t comm) {
-  bpsComm* handle = BPS_TRY(checkedHandle(comm));
+  bpsComm* handle = BPS_TRY(handleToFree(comm));
+  if (handle == nullptr) return {};
+  Group::ofThisThread().forget(*handle);
   handle->communicator->abort();
   if (nccl::Team* team = teamOf(*handle)) team->end(true);
   handle->communicator->letGo();
   const Deadline deadline = Deadline::in(nccl::kLeaving);
   while (handle->visits.load() > 1 && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
   if (handle->state.load(std::memory_order_acquire) == bpsComm::State::kReady) handle->communicator->awaitRest();
-  leave(*handle);
+  release(*handle);
   return {};
 }
 
@@ -192,32 +119,6 @@ Status store(T* out, const char* name, T value) {
 }  // namespace bps
 
 using namespace bps;
-
-bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
-  return border(__func__, [&]() -> Status {
-    if (uniqueId == nullptr) return badArgument("uniqueId is NULL");
-    const Env env = BPS_TRY(processEnv());
-    const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
-    std::memcpy(uniqueId->internal, bytes.data(), bytes.size());
-    return {};
-  });
-}
-
-bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank) {
-  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, nullptr); });
-}
-
-bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
-  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
-}
-
-bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist) {
-  return border(__func__, [&] { return initAll(comms, ndev, devlist); });
-}
-
-bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
-  return border(__func__, [&] { return split(comm, color, key, newcomm, config); });
-}
 
 bpsResult_t bps::commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::string& name) {
   return border(__func__, [&]() -> Status {

@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "src/api/border.h"
+#include "src/api/group.h"
+#include "src/api/part.h"
 #include "src/api/teaming.h"
 
 // Who ends a communicator has made its waits end before, so the visits do not last.
@@ -18,6 +20,7 @@ namespace bps {
 Result<bpsComm*> checkedHandle(bpsComm_t comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   if (comm->magic != bpsComm::kMagic) return badArgument("comm is not a communicator, or was destroyed");
+  if (ofForkedChild(*comm)) return Status(Code::kInvalidUsage, "comm belongs to the process that forked this one off");
   return comm;
 }
 
@@ -46,8 +49,6 @@ Result<Visit> readyCommunicator(bpsComm_t comm) {
   return badArgument("comm is not ready: bpsCommGetAsyncError still says bpsInProgress");
 }
 
-namespace {
-
 Status runStart(bpsComm& handle) {
   Status started = guarded([&]() -> Status {
     BPS_TRY(handle.communicator->start());
@@ -58,54 +59,33 @@ Status runStart(bpsComm& handle) {
   return started;
 }
 
-Status runBlocking(bpsComm_t* out) {
-  Status started = runStart(**out);
-  if (started.ok()) return {};
-  delete *out;
-  *out = nullptr;
-  return started;
+namespace {
+
+Status runAside(bpsComm& handle) {
+  Status begun = guarded([&] {
+    handle.worker = std::thread([&handle] {
+      const Status started = runStart(handle);
+      if (!started.ok()) logWarn(Subsystem::kInit, "communicator not started: {}", started.message());
+    });
+  });
+  return begun.ok() ? Status(Code::kInProgress, "starting") : std::move(begun);
 }
 
 }  // namespace
 
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle) {
   *out = handle.release();
-  if (!(*out)->blocking) {
-    bpsComm* self = *out;
-    self->worker = std::thread([self] {
-      const Status started = runStart(*self);
-      if (!started.ok()) logWarn(Subsystem::kInit, "communicator not started: {}", started.message());
-    });
-    return {Code::kInProgress, "starting"};
-  }
-  if (Group::ofThisThread().open()) {
-    Group::ofThisThread().putOffStart([out] { return runBlocking(out); });
-    return {};
-  }
-  return runBlocking(out);
+  const Visit use = BPS_TRY(Visit::of(*out));
+  const bool putOff = (*out)->blocking && Group::ofThisThread().open();
+  Status started = putOff             ? Group::ofThisThread().putOffStart(out)
+                   : (*out)->blocking ? runStart(**out)
+                                      : runAside(**out);
+  if (started.ok() || started.code() == Code::kInProgress) return started;
+  *out = nullptr;
+  release(use.handle());
+  return started;
 }
 
-Group& Group::ofThisThread() {
-  thread_local Group group;
-  return group;
-}
-
-Status Group::end() {
-  if (depth_ == 0) return {Code::kInvalidUsage, "bpsGroupEnd without bpsGroupStart"};
-  if (--depth_ > 0) return {};
-  const auto starts = std::exchange(starts_, {});
-  const auto calls = std::exchange(calls_, {});
-  std::vector<Status> outcomes(starts.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < starts.size(); ++i) threads.emplace_back([&, i] { outcomes[i] = guarded(starts[i]); });
-  for (std::thread& thread : threads) thread.join();
-  Status first;
-  const auto note = [&first](Status outcome) {
-    if (first.ok() && !outcome.ok()) first = std::move(outcome);
-  };
-  for (Status& outcome : outcomes) note(std::move(outcome));
-  for (const auto& call : calls) note(call());
-  return first;
-}
+bool ofForkedChild(const bpsComm& handle) { return handle.forks != processForks(); }
 
 }  // namespace bps

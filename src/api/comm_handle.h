@@ -7,7 +7,6 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <thread>
@@ -35,15 +34,17 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  std::atomic<int> visits{1};  // and its owner; the last thing that each touches
-  bps::FirstError error;       // of a start or a non-blocking finalize that failed
-  std::thread worker;          // non-blocking init; later, finalize
+  std::atomic<int> visits{1};         // and its owner; the last thing that each touches
+  std::atomic<bool> released{false};  // by its owner
+  bps::FirstError error;              // of a start or a non-blocking finalize that failed
+  std::thread worker;                 // non-blocking init; later, finalize
   enum class End : uint8_t { kNotAsked, kUnderWay, kDone };
   std::atomic<End> end{End::kNotAsked};             // of a non-blocking finalize
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
   std::unique_ptr<bps::nccl::Team> team;            // from kReady on; null: bps does what is to be done inside machines
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
+  unsigned forks = 0;   // processForks() where it was made
   bool ofTeam = false;  // one of a team's own: there is nothing left to combine
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
@@ -59,6 +60,13 @@ Result<bpsComm*> checkedHandle(bpsComm_t comm);
 // Of a visit, or of the owner: the last one frees the handle.
 inline void leave(bpsComm& handle) {
   if (handle.visits.fetch_sub(1) == 1) delete &handle;
+}
+
+// By its owner: the program, or whoever could not start it. Only the first time counts.
+inline bool release(bpsComm& handle) {
+  if (handle.released.exchange(true)) return false;
+  leave(handle);
+  return true;
 }
 
 // A call that is inside a communicator: while it lasts, the handle is not freed.
@@ -84,24 +92,13 @@ nccl::Team* teamOf(const bpsComm& handle);
 // The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
 Result<Visit> readyCommunicator(bpsComm_t comm);
 
-// Starts the communicator of `handle`: now, on a thread of its own, or at the end of the thread's group. On failure of
-// a blocking start *out becomes null and the handle is freed.
+// Starts the communicator of `handle`: now, on a thread of its own if it is non-blocking, or at the end of the thread's
+// group. On failure *out becomes null and the handle is freed.
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
+// Starts it now. What comes of it is the handle's state.
+Status runStart(bpsComm& handle);
 
-// The group of the calling thread.
-class Group {
- public:
-  static Group& ofThisThread();
-  void begin() { ++depth_; }
-  // Runs what was put off when the outermost group ends: communicators first, all at once, then calls in order.
-  Status end();
-  bool open() const { return depth_ > 0; }
-  void putOffStart(std::function<Status()> start) { starts_.push_back(std::move(start)); }
-  void putOffCall(std::function<Status()> call) { calls_.push_back(std::move(call)); }
-
- private:
-  int depth_ = 0;
-  std::vector<std::function<Status()>> starts_, calls_;
-};
+// This process was forked off after its parent had made a communicator: threads and connections are the parent's.
+bool ofForkedChild(const bpsComm& handle);
 
 }  // namespace bps

@@ -164,6 +164,8 @@ const char* systemLookup(const char* name) { return ::getenv(name); }
 
 }  // namespace
 
+Lookup processLookup() { return systemLookup; }
+
 std::span<const EnvVar> envTable() { return kEnvTable; }
 
 std::string_view Env::nameInUse(std::string_view ours) const {

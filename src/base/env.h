@@ -99,6 +99,7 @@ struct EnvVar {
 std::span<const EnvVar> envTable();
 
 using Lookup = const char* (*)(const char*);
+Lookup processLookup();
 // `warnings` gets a line for each value that is wrong but does no harm.
 Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings = nullptr);
 using EnvWarning = void (*)(const std::string& text);

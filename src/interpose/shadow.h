@@ -13,6 +13,7 @@
 #include <string>
 
 #include "bps/bps.h"
+#include "src/api/part.h"
 #include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/interpose/agreement/card.h"
@@ -43,6 +44,8 @@ class Shadow {
   Shadow& operator=(const Shadow&) = delete;
 
   ncclComm_t comm() const { return comm_; }
+  // The shadow belongs to the process that forked this one off, whose connections and threads it has.
+  bool ofForkedChild() const { return forks_ != processForks(); }
   int rank() const { return rank_; }
   int nRanks() const { return nRanks_; }
 
@@ -102,6 +105,7 @@ class Shadow {
 
   const ncclComm_t comm_;
   const int rank_, nRanks_;
+  const unsigned forks_ = processForks();
   std::map<int, UserOp> ops_;
   std::atomic<int> device_{-1};  // once settled; -1: not known
   std::atomic<bool> settled_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};

@@ -36,7 +36,8 @@ std::vector<std::shared_ptr<Shadow>> leftOver() {
   std::vector<std::shared_ptr<Shadow>> left;
   const MutexLock lock(table().mutex);
   for (const auto& [comm, shadow] : table().shadows)
-    if ((shadow->settled() || shadow->late().underWay()) && !shadow->ending()) left.push_back(shadow);
+    if (!shadow->ofForkedChild() && (shadow->settled() || shadow->late().underWay()) && !shadow->ending())
+      left.push_back(shadow);
   return left;
 }
 
@@ -85,7 +86,7 @@ void leaveAtExit() {
 std::shared_ptr<Shadow> knownShadow(ncclComm_t comm) {
   const MutexLock lock(table().mutex);
   const auto found = table().shadows.find(comm);
-  return found == table().shadows.end() ? nullptr : found->second;
+  return found == table().shadows.end() || found->second->ofForkedChild() ? nullptr : found->second;
 }
 
 std::shared_ptr<Shadow> shadowOf(ncclComm_t comm) {
@@ -98,7 +99,7 @@ std::shared_ptr<Shadow> shadowOf(ncclComm_t comm) {
     const MutexLock lock(table().mutex);
     known = table().shadows.emplace(comm, std::make_shared<Shadow>(comm, rank, nRanks)).first->second;
   }
-  return known->nRanks() > 1 ? known : nullptr;
+  return known->nRanks() > 1 && !known->ofForkedChild() ? known : nullptr;
 }
 
 bool dropShadow(const Shadow& shadow) {

@@ -1,5 +1,7 @@
 // The side table: the shadow of each NCCL communicator that has all-reduced.
 //
+// In a process that was forked off after a communicator's first call there is no shadow of it: all goes to NCCL.
+//
 // Threads: any.
 #pragma once
 #include <memory>

@@ -41,6 +41,7 @@ struct Functions {
   bpsResult_t (*commInitRank)(bpsComm_t*, int, bpsUniqueId, int);
   bpsResult_t (*commInitRankConfig)(bpsComm_t*, int, bpsUniqueId, int, bpsConfig_t*);
   bpsResult_t (*commInitAll)(bpsComm_t*, int, const int*);
+  bpsResult_t (*commInitFromEnv)(bpsComm_t*);
   bpsResult_t (*commSplit)(bpsComm_t, int, int, bpsComm_t*, bpsConfig_t*);
   bpsResult_t (*withComm[3])(bpsComm_t);
   bpsResult_t (*commRevoke)(bpsComm_t, int);
@@ -67,6 +68,7 @@ static const struct Functions kFunctions = {
     bpsCommInitRank,
     bpsCommInitRankConfig,
     bpsCommInitAll,
+    bpsCommInitFromEnv,
     bpsCommSplit,
     {bpsCommFinalize, bpsCommDestroy, bpsCommAbort},
     bpsCommRevoke,

@@ -17,7 +17,7 @@ forbid() {
 
 forbid '(^|[^_[:alnum:]])throw([^_[:alnum:]]|$)' "return a Status"
 forbid '(^|[^_[:alnum:]])goto([^_[:alnum:]]|$)' "RAII and early returns"
-forbid '(^|[^_[:alnum:]])(secure_)?getenv[ ]*\(' "use Env" '^(src/base/env\.cc|perf/[a-z_]+/launcher\.cc|tools/)'
+forbid '(^|[^_[:alnum:]])(secure_)?getenv[ ]*\(' "use Env" '^(src/base/env\.cc|tools/)'
 forbid '(^|[^_[:alnum:]])catch[ ]*\(' "use guarded()" '^(src/base/guard\.h|tools/|perf/)'
 forbid '\.detach\(\)' "every thread is joined"
 forbid '(^|[^_[:alnum:]])volatile([^_[:alnum:]]|$)' "use std::atomic"

@@ -1,5 +1,6 @@
 // Communicators are aborted, by another thread, in the middle of everything.
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -31,6 +32,28 @@ std::chrono::duration<double> abortDuring(
   return took;
 }
 }  // namespace
+
+// The child's exit handlers and its abort would say goodbye for the parent, or wait for threads that it has not.
+BPS_SCENARIO(AForkedChildEndsWithoutAWord, 2, ) {
+  const ncclComm_t comm = self.makeComm();
+  settle(self, comm);
+  for (const bool aborts : {false, true}) {
+    const auto start = std::chrono::steady_clock::now();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);
+      if (aborts) (void)ncclCommAbort(comm);
+      std::exit(0);
+    }
+    int status = -1;
+    BPS_CHECK(::waitpid(child, &status, 0) == child);
+    BPS_EQUAL(status, 0);
+    BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+    self.meet(aborts ? 1 : 0);
+    BPS_NCCL(allReduce(self, comm, kLarge));
+  }
+  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+}
 
 namespace {
 void abortWithAStoppedServer(const Rank& self) {

@@ -89,41 +89,6 @@ TEST(Options, Sizes) {
   EXPECT_EQ(nextSize(good({"-b", "8", "-e", "64M", "-f", "1000000"}), uint64_t{1} << 60), std::nullopt);
 }
 
-std::map<std::string, std::string> environment;
-const char* lookup(const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? nullptr : found->second.c_str();
-}
-Result<Place> place(std::map<std::string, std::string> variables) {
-  environment = std::move(variables);
-  return findPlace(lookup);
-}
-
-TEST(Launcher, TakesTheFirstThatIsSet) {
-  auto own = place({{"BPS_RANK", "1"}, {"BPS_NRANKS", "2"}, {"RANK", "7"}, {"WORLD_SIZE", "9"}, {"BPS_ROOT", "h:1"}});
-  ASSERT_TRUE(own.ok());
-  const Place found = std::move(own).value();
-  EXPECT_EQ(found.process, 1);
-  EXPECT_EQ(found.processes, 2);
-  EXPECT_EQ(found.root, "");
-  EXPECT_EQ(std::move(place({})).value().processes, 1);
-  EXPECT_EQ(std::move(place({{"RANK", "5"}})).value().processes, 1);
-}
-
-TEST(Launcher, TorchrunsRootIsTheNextPort) {
-  const Place found =
-      place({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "host"}, {"MASTER_PORT", "29500"}}).value();
-  EXPECT_EQ(found.root, "host:29501");
-  EXPECT_EQ(found.notes.size(), 1U);
-}
-
-TEST(Launcher, Errors) {
-  EXPECT_THAT(place({{"BPS_RANK", "0"}, {"BPS_NRANKS", "2"}}).error().message(), HasSubstr("BPS_ROOT"));
-  EXPECT_THAT(place({{"BPS_RANK", "2"}, {"BPS_NRANKS", "2"}}).error().message(), HasSubstr("BPS_RANK=2"));
-  EXPECT_THAT(place({{"BPS_RANK", "x"}, {"BPS_NRANKS", "2"}}).error().message(), HasSubstr("BPS_RANK=x"));
-  EXPECT_THAT(place({{"BPS_RANK", "0"}}).error().message(), HasSubstr("BPS_NRANKS"));
-}
-
 TEST(Launcher, ShowsNoSecrets) {
   const char* const variables[] = {"BPS_RANK=1",       "NCCL_DEBUG=INFO", "HOME=/root", "BPS_KEY_FILE=/k",
                                    "NCCL_API_TOKEN=x", "BPS_KEY=y",       "RANK=3",     nullptr};

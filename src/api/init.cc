@@ -1,0 +1,181 @@
+// Communicators: starting and splitting.
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "src/api/border.h"
+#include "src/api/comm_handle.h"
+#include "src/api/group.h"
+#include "src/api/part.h"
+#include "src/base/env/place.h"
+
+namespace bps {
+
+unsigned processForks() {
+  static std::atomic<unsigned> forks{0};
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  return forks.load(std::memory_order_relaxed);
+}
+
+namespace {
+
+Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
+  if (config == nullptr) return inherited;
+  if (config->magic != BPS_CONFIG_MAGIC || config->size < offsetof(bpsConfig_t, cgaClusterSize))
+    return badArgument("config was not started from BPS_CONFIG_INITIALIZER");
+  if (config->blocking == BPS_CONFIG_UNDEF_INT) return inherited;
+  if (config->blocking != 0 && config->blocking != 1)
+    return badArgument("config.blocking is {}, expected 0 or 1", config->blocking);
+  return config->blocking == 1;
+}
+
+Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::Membership& membership, bool blocking) {
+  auto handle = std::make_unique<bpsComm>();
+  handle->communicator = BPS_TRY(Communicator::create(env, membership));
+  handle->rank = membership.rank;
+  handle->nRanks = membership.nRanks;
+  handle->blocking = blocking;
+  handle->forks = processForks();
+  return handle;
+}
+
+struct Seat {
+  int nRanks, rank;
+  int device = -1;  // of CUDA, where there is one; -1: the thread's
+};
+
+Status join(bpsComm_t* comm, const Communicator::Membership& membership, const Env& env, bool blocking) {
+  return startHandle(comm, BPS_TRY(newHandle(env, membership, blocking)));
+}
+
+Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const Seat& seat, const bpsConfig_t* config) {
+  const auto [nRanks, rank, device] = seat;
+  if (comm == nullptr) return badArgument("comm is NULL");
+  *comm = nullptr;
+  if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
+  if (rank < 0 || rank >= nRanks) return badArgument("rank is {}, expected 0 to {}", rank, nRanks - 1);
+  const bool blocking = BPS_TRY(blockingOf(config, true));
+  const Env env = BPS_TRY(processEnv());
+  Communicator::Membership membership;
+  membership.id = BPS_TRY(UniqueId::parse(
+      std::span<const uint8_t, kUniqueIdBytes>(reinterpret_cast<const uint8_t*>(id.internal), kUniqueIdBytes)));
+  membership.rank = static_cast<uint32_t>(rank);
+  membership.nRanks = static_cast<uint32_t>(nRanks);
+  membership.device = device;
+  return join(comm, membership, env, blocking);
+}
+
+// All processes of a launcher, one rank each.
+Status initFromEnv(bpsComm_t* comm) {
+  if (comm == nullptr) return badArgument("comm is NULL");
+  *comm = nullptr;
+  Env env = BPS_TRY(processEnv());
+  const Place place = BPS_TRY(findPlace(processLookup()));
+  if (!place.root.empty()) env.root = place.root;
+  for (const std::string& note : place.notes) logInfo(Subsystem::kInit, "{}", note);
+  Communicator::Membership membership;
+  membership.id = BPS_TRY(place.processes > 1 ? UniqueId::create(env) : UniqueId::createHere(env));
+  membership.rank = static_cast<uint32_t>(place.process);
+  membership.nRanks = static_cast<uint32_t>(place.processes);
+  return join(comm, membership, env, true);
+}
+
+// As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
+Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
+  const int devices = BPS_TRY(CudaSide::devices(env));
+  std::vector<int> chosen(static_cast<size_t>(ranks), -1);
+  for (int rank = 0; rank < ranks && devices > 0; ++rank) {
+    const int device = list != nullptr ? list[rank] : rank;
+    if (list != nullptr && (device < 0 || device >= devices))
+      return badArgument("devlist[{}] is {}, expected 0 to {}", rank, device, devices - 1);
+    if (device < devices) chosen[static_cast<size_t>(rank)] = device;
+  }
+  return chosen;
+}
+
+Status initAll(bpsComm_t* comms, int count, const int* devices) {
+  if (comms == nullptr) return badArgument("comms is NULL");
+  if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
+  std::fill_n(comms, count, nullptr);
+  if (Group::ofThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
+  const Env env = BPS_TRY(processEnv());
+  const std::vector<int> chosen = BPS_TRY(devicesOf(count, devices, env));
+  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
+  bpsUniqueId id;
+  std::memcpy(id.internal, bytes.data(), bytes.size());
+  Group& group = Group::ofThisThread();
+  group.begin();
+  Status started = guarded([&]() -> Status {
+    for (int rank = 0; rank < count; ++rank)
+      BPS_TRY(initRank(&comms[rank], id, {count, rank, chosen[static_cast<size_t>(rank)]}, nullptr));
+    return group.end();
+  });
+  if (group.open()) group.cancel();
+  if (started.ok()) return {};
+  for (int rank = 0; rank < count; ++rank) delete std::exchange(comms[rank], nullptr);
+  return started;
+}
+
+// Null: this rank is in no part. Summation servers serve several machines only, so a part on one asks for none.
+Result<std::unique_ptr<bpsComm>> makePart(bpsComm_t comm, int color, int key, bool blocking) {
+  const Visit parent = BPS_TRY(readyCommunicator(comm));
+  const auto membership = BPS_TRY(parent->split(color, key));
+  if (!membership) return std::unique_ptr<bpsComm>();
+  Env env = parent->env();
+  if (membership->onOneMachine) {
+    env.servers.clear();
+    env.requireServers = false;
+  }
+  return newHandle(env, *membership, blocking);
+}
+
+Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
+  if (newComm == nullptr) return badArgument("newcomm is NULL");
+  *newComm = nullptr;
+  if (color < 0 && color != BPS_SPLIT_NOCOLOR)
+    return badArgument("color is {}, expected at least 0 or BPS_SPLIT_NOCOLOR", color);
+  const Visit parent = BPS_TRY(readyCommunicator(comm));
+  const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
+  const auto make = [comm, color, key, blocking] { return makePart(comm, color, key, blocking); };
+  if (Group::ofThisThread().open()) return Group::ofThisThread().putOffSplit(comm, newComm, make);
+  std::unique_ptr<bpsComm> part = BPS_TRY(make());
+  return part == nullptr ? Status() : startHandle(newComm, std::move(part));
+}
+
+}  // namespace
+}  // namespace bps
+
+using namespace bps;
+
+bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
+  return border(__func__, [&]() -> Status {
+    if (uniqueId == nullptr) return badArgument("uniqueId is NULL");
+    const Env env = BPS_TRY(processEnv());
+    const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
+    std::memcpy(uniqueId->internal, bytes.data(), bytes.size());
+    return {};
+  });
+}
+
+bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank) {
+  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, nullptr); });
+}
+
+bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
+  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
+}
+
+bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm) {
+  return border(__func__, [&] { return initFromEnv(comm); });
+}
+
+bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist) {
+  return border(__func__, [&] { return initAll(comms, ndev, devlist); });
+}
+
+bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
+  return border(__func__, [&] { return split(comm, color, key, newcomm, config); });
+}
