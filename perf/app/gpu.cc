@@ -7,7 +7,8 @@
 namespace bps::perf {
 
 Result<std::unique_ptr<Gpu>> Gpu::open(int rank, bool defaultStream) {
-  const Env env = BPS_TRY(processEnv());
+  // The library warns of what is wrong.
+  const Env env = BPS_TRY(processEnv([](const std::string&) {}));
   const cuda::Api* api = BPS_TRY(cuda::driverInUse(env));
   if (api == nullptr) return std::unique_ptr<Gpu>();
   const int devices = BPS_TRY(cuda::Device::count(*api));

@@ -80,3 +80,17 @@ BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WO
   fail "without a server: $(tail -qn 5 "$WORK/out")"
 grep -q "127.0.0.1:$port" "$WORK/out" || fail "the missing server is not named: $(cat "$WORK/out")"
 refuses "127.0.0.1:$port" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
+# On one machine servers have no part: said once, or an error when they are required.
+BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 1 -m 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
+  fail "one machine: $(tail -qn 5 "$WORK/out")"
+[ "$(grep -c 'BPS_SERVERS is not used: all ranks are on one machine' "$WORK/out")" = 1 ] || fail "not said once: $(cat "$WORK/out")"
+refuses 'BPS_REQUIRE_SERVERS=1, but all ranks are on one machine' env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=127.0.0.1:$port \
+  "$BIN/bps-run" -n 1 -m 2 -- "$perf" -b 8 -e 8
+# A misspelt variable: one line for each process, with what was meant. What only NCCL understands does no harm.
+BPS_SERVER=cpu1 NCCL_DEBUG=abort NCCL_DEBUG_SUBSYS=GRAPH,INIT NCCL_IB_TC=true NCCL_NET_PLUGIN=nosuch NCCL_SHM_DISABLE=2 \
+  NCCL_TOPO_FILE=/nonexistent NCCL_IB_HCA=mlx5:x "$BIN/bps-run" -v -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
+  fail "with NCCL's values: $(tail -qn 5 "$WORK/out")"
+for line in 'BPS_SERVER is not a variable of bps: did you mean BPS_SERVERS' 'NCCL_IB_TC=true: not a number' \
+  'net plugin .*libnccl-net-bps.so is used; before it were tried: libnccl-net-nosuch.so'; do
+  [ "$(grep -c "$line" "$WORK/out")" = 2 ] || fail "not once for each rank: \"$line\": $(grep WARN "$WORK/out")"
+done

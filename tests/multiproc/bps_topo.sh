@@ -27,6 +27,14 @@ json 'plan["strategy"] == "flat_ring"'
   fail "the dump is another machine: $(cat "$WORK/diff")"
 "$topo" plan --workers 4 --servers 2 | grep -q '^speed-up over no server: 1.25 ' || fail "plan --workers"
 
+# What is wrong in the environment is marked, and makes the exit status 1.
+BPS_TIMEOUT=soon BPS_SERVER=a:1 NCCL_IB_TC=900 "$topo" --env > "$WORK/env" && fail "--env: exit 0"
+for line in '^BPS_TIMEOUT +soon +environment +WRONG: BPS_TIMEOUT=soon: not a number' \
+  '^NCCL_IB_TC +900 +environment +WRONG' '^BPS_SERVER +UNKNOWN: .*did you mean BPS_SERVERS'; do
+  grep -qE "$line" "$WORK/env" || fail "--env has no line \"$line\": $(cat "$WORK/env")"
+done
+BPS_TIMEOUT=7 "$topo" --env > "$WORK/env" || fail "--env: exit $?: $(grep -E 'WRONG|UNKNOWN' "$WORK/env")"
+
 "$topo" show --svg "$WORK/drawing.svg" "$data/eight_nics.xml" > "$WORK/show" || fail "show: $(cat "$WORK/show")"
 grep -q 'NIC mlx5_7 .*driven by rank 7' "$WORK/show" || fail "show does not say who drives a NIC: $(cat "$WORK/show")"
 python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$WORK/drawing.svg')" || fail "the drawing is no XML"

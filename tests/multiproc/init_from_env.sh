@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # bpsCommInitFromEnv: the examples find their ranks by the variables of every launcher, and say what is missing.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
-unset BPS_KEY_FILE
 cd "$(dirname "$0")/../.." || exit 1
 for example in all_reduce all_reduce_nccl; do
   cc -Wall -Wextra -Werror -Iinclude "examples/$example.c" -o "$WORK/$example" -L"$BUILD/lib" -lbps \
