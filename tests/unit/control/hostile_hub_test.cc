@@ -7,7 +7,7 @@
 namespace bps::test {
 namespace {
 
-class HostileHub : public testing::Test {
+class ServerAndHostileHub : public testing::Test {
  protected:
   Peer hubOf(uint64_t job) {
     ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {key_, true, 10000},
@@ -58,7 +58,7 @@ class HostileHub : public testing::Test {
       std::move(resolve(std::move(parseHostPort(server_.name(), 1)).value(), soon())).value().front();
 };
 
-TEST_F(HostileHub, ARepeatedAnswerOfTheExchangeEndsItsSessionOnly) {
+TEST_F(ServerAndHostileHub, ARepeatedAnswerOfTheExchangeEndsItsSessionOnly) {
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kBegin);
@@ -73,7 +73,7 @@ TEST_F(HostileHub, ARepeatedAnswerOfTheExchangeEndsItsSessionOnly) {
   expectServed();
 }
 
-TEST_F(HostileHub, AnAnswerOfTheWrongSizeIsNotPassedOn) {
+TEST_F(ServerAndHostileHub, AnAnswerOfTheWrongSizeIsNotPassedOn) {
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kBegin);
@@ -83,7 +83,7 @@ TEST_F(HostileHub, AnAnswerOfTheWrongSizeIsNotPassedOn) {
   EXPECT_EQ(server_.runner.connects(), 0);
 }
 
-TEST_F(HostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
+TEST_F(ServerAndHostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
   server_.runner.closeLate();
   Peer peer = hubOf(99);
   open(peer, 99);
@@ -99,7 +99,7 @@ TEST_F(HostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
   open(later, 99);
 }
 
-TEST_F(HostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
+TEST_F(ServerAndHostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
   server_.runner.closeLate();
   Peer peer = hubOf(99);
   open(peer, 99);
@@ -114,7 +114,7 @@ TEST_F(HostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
   EXPECT_EQ(server_.runner.opened(), 2);
 }
 
-TEST_F(HostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
+TEST_F(ServerAndHostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
   Cluster cluster(2, withServers({&server_}, 1));
   cluster.expectJoined();
   exchangeAll(cluster);
@@ -133,14 +133,14 @@ TEST_F(HostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
   cluster.leave();
 }
 
-TEST_F(HostileHub, SessionsThatDoNotBeginGiveWayToNewOnes) {
+TEST_F(ServerAndHostileHub, SessionsThatDoNotBeginGiveWayToNewOnes) {
   std::vector<Peer> idle;
   for (uint64_t job = 1; job <= server::ControlServer::kMostJobs + 4; ++job) idle.push_back(hubOf(job));
   expectServed();
   EXPECT_TRUE(ended(idle.front()));
 }
 
-TEST_F(HostileHub, StrangersThatCallDoNotKeepAServerFromEnding) {
+TEST_F(ServerAndHostileHub, StrangersThatCallDoNotKeepAServerFromEnding) {
   std::atomic<bool> stop{false};
   std::thread strangers([&] {
     std::vector<UniqueFd> open;

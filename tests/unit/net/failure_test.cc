@@ -128,7 +128,7 @@ bool hungUp(const UniqueFd& socket) {
 TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   const UniqueFd silent = strangerTo(*listener, {});
-  const UniqueFd wrong = strangerTo(*listener, randomBytes(32, 1));
+  const UniqueFd wrong = strangerTo(*listener, randomBytes(plugin::tcp::kHelloBytes, 1));
   const UniqueFd chatty = strangerTo(*listener, randomBytes(100000, 2));
   plugin::tcp::Token otherToken{};
   const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken, {});
