@@ -35,9 +35,14 @@ bool MessageQueue::step() {
     if (!failure_.ok()) break;
     Result<bool> outcome = (this->*part)();
     if (outcome.ok()) moved = std::move(outcome).value() || moved;
-    else failure_ = std::move(outcome).status();
+    else fail(std::move(outcome).status());
   }
   return moved;
+}
+
+void MessageQueue::fail(Status why) {
+  failure_ = std::move(why);
+  comm_->abandon();
 }
 
 size_t MessageQueue::takeReceivedBytes() {

@@ -43,6 +43,7 @@ class MessageQueue {
     Request request;
     size_t bytes;
   };
+  void fail(Status why);
   Result<bool> post();
   Result<bool> complete();
 

@@ -95,12 +95,15 @@ class Comm {
   // Whether somebody can go on with what it brings now. What is not wanted is not asked for while its thread polls.
   bool wanted() const { return wanted_; }
   void setWanted(bool wanted) { wanted_ = wanted; }
+  // Its user has met an error and will ask it no more: it has nothing to wake anybody for.
+  void abandon() { abandoned_ = true; }
+  bool abandoned() const { return abandoned_; }
 
  private:
   std::shared_ptr<Driver> driver_;
   void* raw_;
   bool sends_;
-  bool awake_ = true, wanted_ = true;
+  bool awake_ = true, wanted_ = true, abandoned_ = false;
   int waitFd_ = -1;
   std::vector<void*> registered_;  // in the order of registration; a handle may stand here twice
 };

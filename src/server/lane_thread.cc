@@ -21,13 +21,12 @@ Result<std::unique_ptr<LaneThread>> LaneThread::start(const Env& env, std::vecto
   net::Waiter waiter = BPS_TRY(net::Waiter::create(bell));
   std::unique_ptr<LaneThread> lane(new LaneThread(env, std::move(bell), std::move(waiter), closer));
   LaneThread* self = lane.get();
-  BPS_TRY(guarded([&] {
-    lane->thread_ = std::thread([self, cpus = std::move(cpus)] {
-      self->useCpus(cpus);
-      const Status ended = guarded([self] { self->run(); });
-      if (!ended.ok()) logWarn(Subsystem::kServer, "lane thread ended: {}", ended.message());
-    });
-  }));
+  const auto run = [self, cpus = std::move(cpus)] {
+    self->useCpus(cpus);
+    const Status ended = guarded([self] { self->run(); });
+    if (!ended.ok()) logWarn(Subsystem::kServer, "lane thread ended: {}", ended.message());
+  };
+  BPS_TRY(guarded([&] { lane->thread_ = std::thread(run); }));
   return lane;
 }
 

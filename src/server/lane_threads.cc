@@ -11,6 +11,7 @@ constexpr size_t kMostPartitionBytes = size_t{1} << 30, kLeastPartitionBytes = 4
 
 constexpr size_t kMostMachines = 16384, kMostRails = 64;
 constexpr size_t kMostJobBytes = size_t{4} << 30;
+constexpr size_t kRankBytes = 512;  // of the roster, which stays as long as the job
 constexpr size_t kListenerDescriptors = 2;  // of the network, and of shared memory
 constexpr size_t kUsualSockets = 4;         // of one connection, at most, if nobody says how many
 
@@ -35,12 +36,13 @@ Result<JobNeed> LaneThreads::needOf(const JobSpec& spec, const JobPlan& plan) co
   const size_t machines = spec.roster.machines.size();
   if (plan.rails > kMostRails)
     return failure(Code::kInvalidUsage, "{} rails, a job may have {}", plan.rails, kMostRails);
-  const size_t bytes = plan.serviceBytes(machines) * plan.rails;
+  const bool sums = plan.owners[spec.endpoint];
+  const size_t rosterBytes = spec.roster.ranks.size() * kRankBytes;
+  const size_t bytes = rosterBytes + (sums ? plan.serviceBytes(machines) * plan.rails : 0);
   if (bytes > kMostJobBytes)
     return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", machines, bytes >> 20,
                    kMostJobBytes >> 20);
-  if (!plan.owners[spec.endpoint]) return JobNeed{};
-  return JobNeed{machines * plan.rails * (kListenerDescriptors + socketsPerConnection_), bytes};
+  return JobNeed{sums ? machines * plan.rails * (kListenerDescriptors + socketsPerConnection_) : 0, bytes};
 }
 
 Status LaneThreads::open(const JobSpec& spec, std::shared_ptr<JobEvents> events) {

@@ -33,7 +33,7 @@ size_t memoryBytes() {
 std::shared_ptr<Quota> Quota::ofProcess() {
   const size_t limit = descriptorLimit();
   const JobNeed most{limit - limit / kControlShare, memoryBytes() / 4 * 3};
-  logInfo(Subsystem::kServer, "jobs may have {} of {} descriptors (ulimit -n) and {} MiB, each half of what is left",
+  logInfo(Subsystem::kInit, "jobs may have {} of {} descriptors (ulimit -n) and {} MiB, each half of what is left",
           most.descriptors, limit, most.bytes >> 20);
   return std::make_shared<Quota>(limit, most);
 }

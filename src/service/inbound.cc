@@ -30,6 +30,7 @@ Result<bool> Inbound::step(uint64_t released) {
   if (failed.ok()) failed = queue_.failure().clone();
   if (failed.ok()) return moved;
   closed_ = true;
+  comm().abandon();
   return failed;
 }
 

@@ -15,6 +15,7 @@ Result<std::vector<uint32_t>> splitGroup(const std::vector<Blob>& wishes, int co
   }
   std::sort(found.begin(), found.end());
   std::vector<uint32_t> group;
+  group.reserve(found.size());
   for (const auto& [key, rank] : found) group.push_back(rank);
   return group;
 }

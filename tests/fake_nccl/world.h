@@ -4,6 +4,8 @@
 // when everybody has posted. A wait ends when this rank aborts the communicator; one that holds up a thread of the
 // program, and not a stream, also when another does.
 #pragma once
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,9 +41,10 @@ class World {
   int nRanks() const { return nRanks_; }
   bool everybodyJoined() const { return shared_->joined >= nRanks_; }
   void waitForEverybody() const;
+  // NCCL's flag is in memory of the process: a forked child that sets it changes its copy.
   void abort() {
     left_ = true;
-    shared_->aborted = true;
+    if (::getpid() == process_) shared_->aborted = true;
   }
 
   // False: aborted. The place to post at, then the posts of all.
@@ -68,6 +71,7 @@ class World {
   std::string path_;
   int rank_, nRanks_;
   Shared* shared_;
+  const pid_t process_ = ::getpid();
   std::atomic<bool> left_{false};
   uint64_t number_ = 0;  // of collectives
 };

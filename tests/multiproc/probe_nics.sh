@@ -54,7 +54,7 @@ ends() {
 
 # What cannot be is told before anything is measured.
 probe port --peer 10.79.0.2:banana; ends 2 port '--peer 10.79.0.2:banana: .*port'
-probe both --peer $address --listen 7701; ends 2 both '--listen only serves'
+probe both --peer $address --listen 7701; ends 2 both '--peer has no effect with --listen, which only serves'
 probe listen --listen 7701x; ends 2 listen '--listen 7701x: '
 BPS_TIMEOUT=1 probe nobody --peer 10.79.0.2:1; ends 2 nobody '--peer 10.79.0.2:1: .*10.79.0.2:1.*refused'
 "${topo%/*}/bps-server" --make-key "$WORK/other"

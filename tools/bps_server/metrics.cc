@@ -25,17 +25,18 @@ Result<std::unique_ptr<Metrics>> Metrics::serve(const Address& where, std::funct
   std::unique_ptr<Metrics> metrics(
       new Metrics(std::move(listener), bound, BPS_TRY(Doorbell::create()), std::move(text)));
   Metrics* self = metrics.get();
-  metrics->thread_ = std::thread([self] {
+  const auto run = [self] {
     const Status ended = guarded([self] { return self->run(); });
     if (!ended.ok()) logWarn(Subsystem::kServer, "metrics are not served any more: {}", ended.message());
-  });
+  };
+  BPS_TRY(guarded([&] { metrics->thread_ = std::thread(run); }));
   return metrics;
 }
 
 Metrics::~Metrics() {
   stop_.store(true);
   bell_.ring();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Metrics::watch(PollSet& set) const {

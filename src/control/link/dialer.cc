@@ -1,20 +1,12 @@
 #include "src/control/link/dialer.h"
 
 #include "src/base/format.h"
+#include "src/control/link/printable.h"
 
 namespace bps {
 namespace {
 
 constexpr std::chrono::milliseconds kShortPause(20), kLongPause(150);
-
-// What a stranger says, fit for a message: short, with '?' in place of what is not printable ASCII.
-std::string printable(std::string_view text) {
-  constexpr size_t kMost = 200;
-  std::string safe(text.substr(0, kMost));
-  for (char& c : safe)
-    if (c < ' ' || c > '~') c = '?';
-  return text.size() > kMost ? safe + "..." : safe;
-}
 
 // With nobody listening on a local port, the kernel may connect a socket to itself.
 bool connectedToItself(int fd) {

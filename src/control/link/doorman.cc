@@ -154,7 +154,8 @@ void Doorman::dismiss(std::unique_ptr<ControlSocket> socket, const Refusal& refu
 }
 
 void Doorman::seeOff(std::unique_ptr<ControlSocket> socket) {
-  Guest guest{.stage = kLeaving, .host = hostOf(socket->peer()), .handshake = nullptr, .socket = std::move(socket)};
+  std::string host = hostOf(socket->peer());
+  Guest guest{.stage = kLeaving, .host = std::move(host), .handshake = nullptr, .socket = std::move(socket)};
   sayFarewell(enter(std::move(guest)));
 }
 

@@ -1,6 +1,7 @@
 #include "src/control/link/handshake.h"
 
 #include "src/base/format.h"
+#include "src/control/link/printable.h"
 
 namespace bps {
 namespace {
@@ -82,7 +83,7 @@ Result<Progress> AcceptingHandshake::awaitProof() {
   if (!frame) return Progress::kPending;
   if (frame->header.type == MessageType::kRefusal) {
     const Refusal refusal = BPS_TRY(decode<Refusal>(frame->payload));
-    return failure(Code::kRemote, "the peer refuses: {}", refusal.text);
+    return failure(Code::kRemote, "the peer refuses: {}", printable(refusal.text));
   }
   if (frame->header.type != MessageType::kProof) return refuse("handshake out of order");
   const ProofMessage message = BPS_TRY(decode<ProofMessage>(frame->payload));

@@ -72,11 +72,16 @@ void Waiter::clear() {
   pollers_.clear();
 }
 
-// A connection that has failed has nothing to wake anybody for: whoever uses it learns of the failure from test().
+// A connection that has failed has nothing to wake anybody for: whoever uses it learns of the failure from test(), or
+// has.
 bool Waiter::arm() {
   bool ready = false;
   std::vector<Comm*> failed;
   for (Comm* comm : sleepers_) {
+    if (comm->abandoned()) {
+      failed.push_back(comm);
+      continue;
+    }
     Result<bool> armed = comm->arm();
     const bool broken = !armed.ok();
     const bool asleep = !broken && !std::move(armed).value();

@@ -1,6 +1,9 @@
 // Sleeping on a connection: no wake-up is lost, none comes for nothing, and a dead peer ends the sleep.
+#include <array>
 #include <thread>
 
+#include "src/net/waiting/waiter.h"
+#include "src/service/inbound.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {
@@ -84,6 +87,26 @@ TEST_P(Sleep, AFullSenderWakesWhenThePeerHasRead) {
   Result<size_t> outcome = finishAsleep(*pair_.sender, send, sleeps_);
   reader.join();
   EXPECT_TRUE(outcome.ok()) << outcome.error().message();
+}
+
+// More nonsense may lie in the connection for as long as the job lasts.
+TEST_P(Sleep, APeerThatSendsNonsenseKeepsNobodyAwakeOnceThatIsKnown) {
+  const Doorbell bell = valueOf(Doorbell::create());
+  net::Waiter waiter = valueOf(net::Waiter::create(bell));
+  ASSERT_TRUE(waiter.add(*pair_.receiver).ok());
+  const auto inbound = valueOf(Inbound::create(std::move(pair_.receiver), {.depth = 4, .maxChunkBytes = 4096}));
+  const std::vector<uint8_t> nonsense(16, 0xff);
+  valueOf(inbound->step(0));
+  std::vector<Request> sent;
+  for (int i = 0; i < 8; ++i)
+    sent.push_back(valueOf(pair_.sender->isend(nonsense.data(), nonsense.size(), nullptr)));
+  const Deadline deadline = Deadline::in(kPatience);
+  while (inbound->step(0).ok() && !deadline.passed()) valueOf(pair_.sender->test(sent.front()));
+  EXPECT_FALSE(deadline.passed());
+  waiter.arm();
+  EXPECT_FALSE(waiter.arm()) << "there is something to do";
+  std::array<epoll_event, 2> events{};
+  EXPECT_EQ(valueOf(net::sleepOn(waiter.fd(), kMoment, events)), 0U);
 }
 
 // Each side sleeps whenever it can, over random sizes: a lost wake-up would stop both.
