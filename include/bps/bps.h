@@ -116,8 +116,8 @@ typedef enum { bpsScalarDevice = 0, bpsScalarHostImmediate = 1 } bpsScalarReside
 #define BPS_CONFIG_UNDEF_PTR NULL
 #define BPS_SPLIT_NOCOLOR (-1)
 
-/* As ncclConfig_t of NCCL 2.28. bps reads `blocking` (0: init and finalize return bpsInProgress at once) and `commName`
- * (for logs); it accepts and ignores the rest. Always start from BPS_CONFIG_INITIALIZER. */
+/* As ncclConfig_t of NCCL 2.28. bps reads `blocking` (0: init and finalize return bpsInProgress at once); it accepts
+ * and ignores the rest. Always start from BPS_CONFIG_INITIALIZER. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -164,7 +164,9 @@ BPS_API const char* bpsGetLastError(bpsComm_t comm);
 /* Makes the id that all ranks of one communicator pass to bpsCommInitRank; send it to them by any means. Starts the
  * meeting point in the calling process, which ends when all ranks have met or after BPS_TIMEOUT. With BPS_ROOT set the
  * id names that address instead and rank 0 listens there. The id carries the job's secret: treat it as a password.
- * Does not block. Any thread. bpsSystemError: no socket could be opened. */
+ * Does not wait for other ranks; for a name in BPS_ROOT it waits for the name service, at most BPS_TIMEOUT. Any thread.
+ * bpsSystemError: no socket could be opened. bpsInvalidArgument: BPS_ROOT names no host. bpsInvalidUsage: BPS_ROOT
+ * without BPS_KEY_FILE (and without BPS_AUTH=off), or a bad environment variable. */
 BPS_API bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId);
 
 /* Joins the communicator as `rank` of `nranks`, on the calling thread's current CUDA device if there is any (see
@@ -184,9 +186,9 @@ BPS_API bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUnique
 /* Joins the communicator of all processes of a job, one rank each, as its launcher says in the environment: the first
  * pair that is set of BPS_RANK and BPS_NRANKS (bps-run), RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and
  * OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), SLURM_PROCID and SLURM_NTASKS (Slurm); without any a
- * communicator of one rank. The ranks meet at BPS_ROOT, or else at MASTER_ADDR and port MASTER_PORT + 1. Blocks, fails
- * and is grouped as bpsCommInitRank. bpsInvalidUsage: a variable is no number, or there are ranks and no address to
- * meet at; the error names the variable. */
+ * communicator of one rank. The ranks meet at BPS_ROOT, or else at MASTER_ADDR and port MASTER_PORT + 1; several ranks
+ * need the same BPS_KEY_FILE there (or BPS_AUTH=off). Blocks, fails and is grouped as bpsCommInitRank. bpsInvalidUsage:
+ * a variable is no number, or there are ranks and no address to meet at or no key; the error names the variable. */
 BPS_API bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm);
 
 /* All ndev ranks of a communicator in this process: comms[i] becomes rank i, on CUDA device devlist[i], or i if devlist

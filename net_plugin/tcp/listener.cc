@@ -81,8 +81,8 @@ Status Listener::join(const Hello& hello, UniqueFd& socket) {
   if (party == parties_.end()) {
     BPS_TRY(checkNew(hello.connection));
     if (parties_.size() == kMostParties) parties_.erase(parties_.begin());
-    parties_.push_back(
-        {hello.connection, hello.carrier, Deadline::in(kHelloTime), std::vector<UniqueFd>(hello.sockets), 0});
+    const Deadline deadline = Deadline::in(std::max<Patience>(kHelloTime, patience_));
+    parties_.push_back({hello.connection, hello.carrier, deadline, std::vector<UniqueFd>(hello.sockets), 0});
     party = std::prev(parties_.end());
   }
   if (party->sockets.size() != hello.sockets || party->sockets[hello.index])

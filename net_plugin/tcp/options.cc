@@ -10,6 +10,7 @@ namespace bps::plugin::tcp {
 namespace {
 
 constexpr int kProbes = 3;
+constexpr int kMostIdle = 60;  // seconds; what lies between forgets connections that are idle for minutes
 // What a socket may hold that it has not sent yet, where there are others that could take it instead.
 constexpr int kMostUnsent = 256 << 10;
 
@@ -23,7 +24,7 @@ void setOptions(int fd, size_t sockets, Patience patience) {
   const int seconds = std::max(1, static_cast<int>(patience.count() / 1000));
   const int between = std::max(1, seconds / (2 * kProbes));
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds - kProbes * between));
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(seconds - kProbes * between, 1, kMostIdle));
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, between);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
   if (sockets > 1) set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);

@@ -195,12 +195,13 @@ class RankRun {
 int runRanks(const Job& job) {
   const int first = job.place.process * job.localRanks();
   std::vector<int> codes(static_cast<size_t>(job.localRanks()), 0);
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
+  threads.reserve(codes.size());
   for (size_t i = 1; i < codes.size(); ++i) {
     threads.emplace_back([&job, &codes, first, i] { codes[i] = RankRun(job, first + static_cast<int>(i)).run(); });
   }
   codes[0] = RankRun(job, first).run();
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   return *std::max_element(codes.begin(), codes.end());
 }
 

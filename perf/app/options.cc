@@ -50,7 +50,7 @@ std::string nameList(const Names& names) {
 }
 
 using O = Options;
-constexpr std::string_view kNoDevice = "buffers are in host memory";
+constexpr std::string_view kNoDevice = "bps has no such choice";
 
 // clang-format off
 const std::array kSpecs = {

@@ -44,7 +44,7 @@ struct bpsComm {
   std::unique_ptr<bps::nccl::Team> team;            // from kReady on; null: bps does what is to be done inside machines
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
-  unsigned forks = 0;   // processForks() where it was made
+  const unsigned forks = bps::processForks();
   bool ofTeam = false;  // one of a team's own: there is nothing left to combine
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;

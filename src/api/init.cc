@@ -1,6 +1,4 @@
 // Communicators: starting and splitting.
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -13,12 +11,6 @@
 #include "src/base/env/place.h"
 
 namespace bps {
-
-unsigned processForks() {
-  static std::atomic<unsigned> forks{0};
-  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
-  return forks.load(std::memory_order_relaxed);
-}
 
 namespace {
 
@@ -38,7 +30,6 @@ Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::M
   handle->rank = membership.rank;
   handle->nRanks = membership.nRanks;
   handle->blocking = blocking;
-  handle->forks = processForks();
   return handle;
 }
 

@@ -4,6 +4,7 @@
 
 #include "bps/bps.h"
 #include "src/base/deadline.h"
+#include "src/base/forks.h"
 
 namespace bps {
 
@@ -17,10 +18,6 @@ bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why)
 
 // A call has come to its place in its stream, and has not ended.
 bool commIsUnderWay(bpsComm_t comm);
-
-// How often this process and those before it were forked off by one that uses bps: what was made at another count
-// belongs to a parent, whose threads are not here and whose connections must not be used.
-unsigned processForks();
 
 // As bpsCommFinalize, but waits for the end even where `comm` is non-blocking.
 bpsResult_t commFinalize(bpsComm_t comm);

@@ -134,7 +134,8 @@ Status joinAcross(const bpsComm& handle, const Teams& teams, Parts& parts) {
   across->nRanks = membership->nRanks;
   across->blocking = false;
   across->ofTeam = true;
-  static_cast<void>(startHandle(&parts.across, std::move(across)));
+  if (Status started = startHandle(&parts.across, std::move(across)); started.code() != Code::kInProgress)
+    return started;
   for (nccl::Patience patience; parts.across->state.load(std::memory_order_acquire) == bpsComm::State::kStarting;
        patience.pause())
     BPS_TRY(handle.communicator->failure());

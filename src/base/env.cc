@@ -131,6 +131,7 @@ Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
   if (!status.ok())
     return failure(Code::kInvalidArgument, "{}={}: {} (accepts {})", setting.source, setting.text, status.message(),
                    var.accepts);
+  if (var.name == "BPS_PORT_RANGE") BPS_TRY(parsePortRange(env.portRange).status().within(std::string(var.name)));
   if (setting.source != var.name) env.fromNccl.emplace_back(var.name, setting.source);
   return {};
 }
@@ -184,7 +185,6 @@ Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings) {
     const std::string wrong = wrongWith(var, setting);
     if (warnings != nullptr && !wrong.empty()) warnings->push_back(wrong + (parsed.ok() ? "" : "; the default holds"));
   }
-  BPS_TRY(parsePortRange(env.portRange).status().within("BPS_PORT_RANGE"));
   return env;
 }
 

@@ -13,10 +13,12 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 
+#include "src/base/forks.h"
 #include "src/base/format.h"
 #include "src/base/mutex.h"
 
@@ -45,6 +47,13 @@ bool Address::isAny() const {
 bool Address::isLoopback() const {
   if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
   return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
+}
+
+Address Address::any() const {
+  Address all = *this;
+  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6*>(&all.storage_)->sin6_addr = in6addr_any;
+  else reinterpret_cast<sockaddr_in*>(&all.storage_)->sin_addr.s_addr = htonl(INADDR_ANY);
+  return all;
 }
 
 std::string Address::host() const {
@@ -104,6 +113,9 @@ constexpr bool kCanLookUpAside = false;
 constexpr bool kCanLookUpAside = true;
 #endif
 
+// In a forked child the C library counts on threads that only its parent has.
+bool canLookUpAside() { return kCanLookUpAside && processForks() == 0; }
+
 }  // namespace
 
 // The C library's thread reads and writes this until the look-up has ended.
@@ -112,9 +124,9 @@ struct LookupRequest {
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo numeric = hints;  // an address needs no name service
-    numeric.ai_flags = kCanLookUpAside ? AI_NUMERICHOST : 0;
+    numeric.ai_flags = canLookUpAside() ? AI_NUMERICHOST : 0;
     outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numeric, &look.ar_result);
-    if (outcome == 0 || !kCanLookUpAside) return;
+    if (outcome == 0 || !canLookUpAside()) return;
     look.ar_name = where.host.c_str();
     look.ar_service = port.c_str();
     look.ar_request = &hints;
@@ -391,8 +403,9 @@ Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
     if (!chosen.empty()) return chosen;
     std::string names;
     for (const Interface& i : all) names += " " + i.name;
-    return failure(Code::kInvalidArgument, "BPS_SOCKET_IFNAME={} selects no interface that is up (there are:{})",
-                   filter, names);
+    return failure(Code::kInvalidArgument, "{}={} selects no interface that is up (there are:{})",
+                   std::getenv("BPS_SOCKET_IFNAME") != nullptr ? "BPS_SOCKET_IFNAME" : "NCCL_SOCKET_IFNAME", filter,
+                   names);
   }
   std::vector<Interface> chosen = only(all, NameFilter("^lo,docker,virbr"));
   if (chosen.empty()) chosen = only(all, NameFilter("^docker,virbr"));

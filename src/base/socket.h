@@ -29,6 +29,8 @@ class Address {
   void setPort(uint16_t port);
   bool isAny() const;
   bool isLoopback() const;
+  // The same port on every address of the family.
+  Address any() const;
   std::string text() const;  // "10.0.0.7:7700", "[fe80::1]:7700"
   std::string host() const;  // "10.0.0.7", "fe80::1"
 

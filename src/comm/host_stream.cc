@@ -93,6 +93,7 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->worker = std::move(worker);
   entry->caller = CallerFailures::ofThisThread();
   MutexLock lock(mutex_);
+  leaveToParent();
   // Whoever writes what a call reads, or touches what it writes, comes before or after that call; once it is waited
   // for, so are those before it. Thousands of calls on the same buffers would otherwise wait for each other one by one.
   // Only a call of the same worker stands for others: if it ends early its worker has failed, and this call will not
@@ -133,8 +134,16 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
   for (const auto& worker : dependents) worker->nudge();
 }
 
+// They are not destroyed: that would end the parent's connections.
+void HostStream::leaveToParent() {
+  if (forks_ == processForks()) return;
+  forks_ = processForks();
+  [[maybe_unused]] const auto* const left = new auto(std::exchange(pending_, {}));
+}
+
 bool HostStream::idle() {
   MutexLock lock(mutex_);
+  leaveToParent();
   return pending_.empty();
 }
 
@@ -151,6 +160,7 @@ Status HostStream::synchronize() {
     std::shared_ptr<StreamEntry> last;
     {
       MutexLock lock(mutex_);
+      leaveToParent();
       if (!pending_.empty()) last = pending_.back();
     }
     if (last == nullptr) return takeFailure();

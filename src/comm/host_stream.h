@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/forks.h"
 #include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/comm/lanes/stream_place.h"
@@ -92,11 +93,14 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
  private:
   Status takeFailure();
+  // In a forked child: the parent's calls are none of this process's.
+  void leaveToParent() BPS_REQUIRES(mutex_);
 
   const uint64_t number_ = nextNumber();  // of all streams that the process has ever had
   static uint64_t nextNumber();
   Mutex mutex_;
   CondVar changed_;
+  unsigned forks_ BPS_GUARDED_BY(mutex_) = processForks();
   std::deque<std::shared_ptr<StreamEntry>> pending_ BPS_GUARDED_BY(mutex_);
   Status untold_ BPS_GUARDED_BY(mutex_);  // the first failure that no synchronize() has returned
 };

@@ -40,8 +40,8 @@ Result<std::vector<Blob>> Mailbox::round(RoundKind kind, std::vector<Blob> blobs
     answer_.reset();
   }
   post([kind, deadline, blobs = std::move(blobs)](Star& star) { star.round(kind, blobs, deadline); });
-  const auto end = graceEnd(deadline);
   MutexLock lock(mutex_);
+  const auto end = graceEnd(roster_ ? roundEnd(kind, deadline, *roster_) : deadline);
   while (!answer_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
   if (answer_ && (answer_->ok() || failure_.ok())) return std::move(*answer_);
   if (!failure_.ok()) return failure_.clone();

@@ -43,7 +43,7 @@ void Spoke::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
         failure(Code::kRemote, "{}: {}, the hub, has said goodbye", roundName(kind), roster_.rankName(0)));
   }
   const size_t own = gathers(kind) ? 0 : ownItem(kind, roster_, args_.join.rank);
-  pending_ = Round{kind, own < blobs.size() ? blobs[own] : Blob(), withGrace(deadline)};
+  pending_ = Round{kind, own < blobs.size() ? blobs[own] : Blob(), withGrace(roundEnd(kind, deadline, roster_))};
   hub_->send(RoundPart{kind, rounds_[static_cast<size_t>(kind)], patienceMs(deadline), std::move(blobs)});
 }
 
@@ -65,7 +65,10 @@ void Spoke::suspect(size_t member, std::string text) {
 }
 
 void Spoke::keepOwn(size_t member, Status failure) {
-  own_.push_back({member, std::move(failure), Deadline::in(2 * suspicionWindow(roster_.settings.timeoutMs))});
+  const uint32_t timeoutMs = roster_.settings.timeoutMs;
+  // The hub waits as long for a member whose heartbeats are missing.
+  const std::chrono::milliseconds silence(member != kNoMember ? timeoutMs / 2 : 0);
+  own_.push_back({member, std::move(failure), Deadline::in(2 * suspicionWindow(timeoutMs) + silence)});
 }
 
 void Spoke::leave() {
@@ -274,7 +277,11 @@ void Spoke::checkDeadlines() {
   if (pending_ && pending_->deadline.passed())
     return fail(failure(Code::kRemote, "{}: no answer from {} in time", roundName(pending_->kind), hub_->name()));
   for (const Own& own : own_)
-    if (own.deadline.passed()) return fail(own.failure.clone());
+    if (own.deadline.passed()) {
+      const Status failure = own.failure.clone();
+      if (hub_) hub_->tell(failure);
+      return fail(failure);
+    }
 }
 
 void Spoke::fail(const Status& failure) {

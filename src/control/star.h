@@ -62,6 +62,14 @@ inline std::chrono::milliseconds suspicionWindow(uint32_t timeoutMs) {
   return std::chrono::milliseconds(std::min<uint32_t>(timeoutMs / 4, 1000));
 }
 
+// When who takes part in a round stops to wait for its answer. A hub that is slow, and not yet silent, may answer a
+// split that late: a split that is given up is no failure of the communicator.
+inline Deadline roundEnd(RoundKind kind, Deadline deadline, const Roster& roster) {
+  if (kind != RoundKind::kSplit || deadline.at() == Deadline::never().at()) return deadline;
+  const std::chrono::milliseconds silence(roster.settings.timeoutMs / 2);
+  return Deadline::in(deadline.at() + silence - Deadline::Clock::now());
+}
+
 // What is left until the deadline, as messages carry it; 0: no limit.
 inline uint32_t patienceMs(Deadline deadline) {
   constexpr int kMost = 24 * 3600 * 1000;

@@ -31,6 +31,13 @@ Result<Key> keyFromFile(const Env& env, std::string_view use) {
   return deriveKey(use, BPS_TRY(readKeyFile(env.keyFile, env.keyFileShared)));
 }
 
+// Many machines give their own name an address that only they reach (127.0.1.1 in /etc/hosts): where BPS_ROOT is that
+// name rank 0 listens on all addresses, so that the others find it at the one that they know.
+Address reachable(const Address& address, const std::string& root) {
+  const bool meant = root.starts_with("localhost") || root.find(address.host()) != std::string::npos;
+  return address.isLoopback() && !meant ? address.any() : address;
+}
+
 Result<UniqueId> atRoot(const Env& env) {
   Result<HostPort> where = parseHostPort(env.root, 0);
   if (!where.ok()) return std::move(where).status().within("BPS_ROOT");
@@ -39,7 +46,7 @@ Result<UniqueId> atRoot(const Env& env) {
   if (!addresses.ok()) return std::move(addresses).status().within("BPS_ROOT=" + env.root);
   UniqueId id;
   id.kind = UniqueId::Kind::kHub;
-  id.address = std::move(addresses).value().front();
+  id.address = reachable(std::move(addresses).value().front(), env.root);
   id.key = BPS_TRY(keyFromFile(env, "the rendezvous at BPS_ROOT"));
   return id;
 }

@@ -1,6 +1,7 @@
 #include "src/server/job_closer.h"
 
 #include "src/base/deadline.h"
+#include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
 
@@ -37,7 +38,10 @@ void JobCloser::run() {
         giveBackFreedMemory();
       }
       task.reservation = {};
-      if (task.told) task.told->closed(task.id);
+      const Status told = guarded([&] {
+        if (task.told) task.told->closed(task.id);
+      });
+      if (!told.ok()) logWarn(Subsystem::kServer, "job {:016x} is closed, but: {}", task.id, told.message());
     }
   }
 }

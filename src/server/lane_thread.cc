@@ -13,6 +13,8 @@ namespace {
 
 // A step that sets a job up is followed by this many times its duration for the other jobs.
 constexpr int kOthersTime = 9;
+// Between looks at what jobs wait for; a quarter of the least time-out.
+constexpr std::chrono::milliseconds kLook{125};
 
 }  // namespace
 
@@ -73,15 +75,15 @@ void LaneThread::close(uint64_t job, std::shared_ptr<JobEvents> events) {
 
 void LaneThread::addJob(Opening opening) {
   const uint64_t id = opening.spec.roster.jobId;
-  Result<std::unique_ptr<ServedJob>> made = ServedJob::create(env_, opening.spec, opening.plan);
-  if (!made.ok()) {
-    opening.events->failed(id, std::move(made).status());
-    return;
-  }
-  Entry& entry = entries_[id];
-  entry.reservation = std::move(opening.reservation);
-  entry.job = std::move(made).value();
-  entry.events = std::move(opening.events);
+  Status added = guarded([&]() -> Status {
+    std::unique_ptr<ServedJob> job = BPS_TRY(ServedJob::create(env_, opening.spec, opening.plan));
+    Entry& entry = entries_[id];
+    entry.reservation = std::move(opening.reservation);
+    entry.job = std::move(job);
+    entry.events = opening.events;
+    return {};
+  });
+  if (!added.ok()) opening.events->failed(id, std::move(added));
 }
 
 void LaneThread::dropJob(uint64_t id) {
@@ -109,13 +111,19 @@ bool LaneThread::runCommands() {
   return !commands.empty();
 }
 
+// A job that fails, be it for want of memory, ends alone.
 bool LaneThread::stepJob(uint64_t id, Entry& entry) {
-  Result<ServedJob::Step> outcome = entry.job->step();
-  if (!outcome.ok()) {
-    fail(id, entry, std::move(outcome).status());
-    return true;
-  }
-  const ServedJob::Step step = std::move(outcome).value();
+  bool moved = true;
+  Status outcome = guarded([&]() -> Status {
+    moved = BPS_TRY(advance(id, entry));
+    return {};
+  });
+  if (!outcome.ok()) fail(id, entry, std::move(outcome));
+  return moved;
+}
+
+Result<bool> LaneThread::advance(uint64_t id, Entry& entry) {
+  const ServedJob::Step step = BPS_TRY(entry.job->step());
   for (ServedJob::Lost& lost : entry.job->takeLost()) entry.events->lost(id, lost.rank, std::move(lost.why));
   if (step == ServedJob::Step::kListening) entry.events->listening(id, entry.job->handles());
   if (step == ServedJob::Step::kConnected) {
@@ -123,8 +131,8 @@ bool LaneThread::stepJob(uint64_t id, Entry& entry) {
     entry.job->forEachComm([&](net::Comm& comm) {
       if (added.ok()) added = waiter_.add(comm);
     });
-    if (added.ok()) entry.events->connected(id);
-    else fail(id, entry, std::move(added));
+    BPS_TRY(std::move(added));
+    entry.events->connected(id);
   }
   if (step == ServedJob::Step::kEnded) {
     entry.events->ended(id);
@@ -136,21 +144,20 @@ bool LaneThread::stepJob(uint64_t id, Entry& entry) {
 }
 
 bool LaneThread::stepJobs() {
-  bool moved = false, settingUp = false, others = false;
+  bool moved = false, settingUp = false;
   for (auto& [id, entry] : entries_) {
     settingUp = settingUp || entry.job->settingUp();
     if (entry.job->settingUp()) continue;
-    others = true;
     moved = stepJob(id, entry) || moved;
   }
-  if (settingUp) moved = setUpNext(others) || moved;
+  if (settingUp) moved = setUpNext(moved) || moved;
   for (const uint64_t id : std::exchange(ended_, {})) dropJob(id);
   return moved;
 }
 
 // One step of one job; the next time it is another one's turn.
-bool LaneThread::setUpNext(bool otherJobs) {
-  if (otherJobs && !nextSetUp_.passed()) return false;
+bool LaneThread::setUpNext(bool othersMove) {
+  if (othersMove && !nextSetUp_.passed()) return false;
   const auto settingUp = [](const auto& each) { return each.second.job->settingUp(); };
   auto next = std::find_if(entries_.upper_bound(setUp_), entries_.end(), settingUp);
   if (next == entries_.end()) next = std::find_if(entries_.begin(), entries_.end(), settingUp);
@@ -162,18 +169,27 @@ bool LaneThread::setUpNext(bool otherJobs) {
   return moved;
 }
 
-void LaneThread::rest() {
-  bool busy = false, settingUp = false;
+// By the clock: a job may wait while others keep this thread busy.
+void LaneThread::look() {
+  nextLook_ = Deadline::in(kLook);
   uint64_t summed = bytesOfEnded_;
   for (auto& [id, entry] : entries_) {
     if (const std::optional<Heartbeat> wait = entry.job->watch()) entry.events->waits(id, *wait);
-    busy = busy || entry.job->active();
-    settingUp = settingUp || entry.job->settingUp();
     summed += entry.job->bytesSummed();
   }
   bytesSummed_.store(summed);
+}
+
+void LaneThread::rest() {
+  look();
+  bool busy = false, settingUp = false;
+  for (auto& [id, entry] : entries_) {
+    busy = busy || entry.job->active();
+    settingUp = settingUp || entry.job->settingUp();
+  }
   if (!busy) spin_.forget();
-  const std::chrono::milliseconds most(settingUp ? 1 : busy ? 500 : 3600000);
+  constexpr std::chrono::milliseconds kSetUp(1), kUntilRung(3600000);
+  const std::chrono::milliseconds most = settingUp ? kSetUp : busy ? kLook : kUntilRung;
   const Status slept = waiter_.sleep(most);
   bell_.clear();
   if (!slept.ok()) logWarn(Subsystem::kServer, "{}", slept.message());
@@ -192,6 +208,7 @@ void LaneThread::run() {
   while (!stop_.load()) {
     const bool commanded = runCommands();
     const bool moved = stepJobs();
+    if (moved && nextLook_.passed()) look();
     if (commanded || moved) {
       spin_.renew();
       waiter_.noteProgress();

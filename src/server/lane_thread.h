@@ -57,10 +57,12 @@ class LaneThread {
   void useCpus(const std::vector<int>& cpus);
   bool stepJobs();
   bool stepJob(uint64_t id, Entry& entry);
-  bool setUpNext(bool otherJobs);
+  Result<bool> advance(uint64_t id, Entry& entry);
+  bool setUpNext(bool othersMove);
   void addJob(Opening opening);
   void dropJob(uint64_t id);
   void fail(uint64_t id, Entry& entry, Status why);
+  void look();
   void rest();
 
   Env env_;
@@ -71,7 +73,7 @@ class LaneThread {
   net::Spin<> spin_;
   std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at its end
   uint64_t setUp_ = 0;           // the job that was set up last
-  Deadline nextSetUp_ = Deadline::in({});
+  Deadline nextSetUp_ = Deadline::in({}), nextLook_ = Deadline::in({});
   Mutex mutex_;
   std::vector<Command> commands_ BPS_GUARDED_BY(mutex_);
   std::atomic<size_t> jobCount_{0};

@@ -13,7 +13,7 @@ constexpr size_t kMostMachines = 16384, kMostRails = 64;
 constexpr size_t kMostJobBytes = size_t{4} << 30;
 constexpr size_t kRankBytes = 512;  // of the roster, which stays as long as the job
 constexpr size_t kListenerDescriptors = 2;  // of the network, and of shared memory
-constexpr size_t kUsualSockets = 4;         // of one connection, at most, if nobody says how many
+constexpr size_t kUsualSockets = 8;         // of one connection, at most, if nobody says how many
 
 // As the net plugin counts them for connections that are accepted here.
 size_t socketsOf(const Env& env) {
@@ -42,7 +42,9 @@ Result<JobNeed> LaneThreads::needOf(const JobSpec& spec, const JobPlan& plan) co
   if (bytes > kMostJobBytes)
     return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", machines, bytes >> 20,
                    kMostJobBytes >> 20);
-  return JobNeed{sums ? machines * plan.rails * (kListenerDescriptors + socketsPerConnection_) : 0, bytes};
+  // While it connects, and then: the sockets once for each direction, and an epoll of each.
+  const size_t ofPair = std::max(kListenerDescriptors + socketsPerConnection_, 2 * (socketsPerConnection_ + 1));
+  return JobNeed{sums ? machines * plan.rails * ofPair : 0, bytes};
 }
 
 Status LaneThreads::open(const JobSpec& spec, std::shared_ptr<JobEvents> events) {

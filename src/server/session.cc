@@ -8,6 +8,12 @@
 #include "src/base/log.h"
 
 namespace bps::server {
+namespace {
+
+// Of the largest roster or exchange that a job may have here. A larger frame would take the control thread too long.
+constexpr size_t kMostFrameBytes = size_t{16} << 20;
+
+}  // namespace
 
 struct Session::Rule {
   State state;
@@ -46,6 +52,7 @@ const Session::Rule Session::kRules[] = {
 
 Session::Session(Peer hub, SessionArgs args) : args_(std::move(args)), job_(hub.socket->job()) {
   const std::string where = "the hub at " + hub.socket->peer();
+  hub.socket->limitFrames(kMostFrameBytes);
   hub_ = std::make_unique<Link>(std::move(hub), where, args_.timeoutMs);
   hub_->send(Offer{BPS_VERSION_CODE, args_.bytesPerSecond});
 }

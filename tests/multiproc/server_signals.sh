@@ -29,6 +29,9 @@ more() { [ "$(wc -l < "$WORK/rank0.out")" -gt "$((lines + 2))" ]; }
 wait_for 10 more || fail "the job that ran does not go on: $(tail -qn 5 "$WORK"/rank0.*)"
 for pid_of in "${RANK_PIDS[@]}"; do kill -KILL "$pid_of" 2>/dev/null; wait "$pid_of" 2>/dev/null; done
 
+# A signal that it uses itself, sent by somebody else, changes nothing.
+kill -USR2 "$pid"
+
 # SIGTERM ends at once while strangers call.
 ( while :; do exec 8<> "/dev/tcp/${SERVER_ADDRESS%:*}/${SERVER_ADDRESS#*:}" && printf 'no Hello at all, but long' >&8
   sleep .05; done ) 2> /dev/null & strangers=$!; PIDS+=("$strangers")

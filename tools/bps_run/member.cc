@@ -18,6 +18,7 @@ Member::Member(MemberSpec spec, Child child)
   if (!spec.process.pipes) return;
   readers_.emplace_back(child_.takeOutput(), [this, show = spec.show, heed = std::move(spec.heed)](auto line) {
     if (show) printLine(STDOUT_FILENO, prefix_, line);
+    else if (!heed) tail_.add(line);
     if (heed) heed(line);
   });
   readers_.emplace_back(child_.takeError(), [this, show = spec.show](auto line) {

@@ -102,7 +102,8 @@ Status serve(const Options& options) {
 Result<int> check(const Options& options) {
   Env env = BPS_TRY(processEnv());
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
-  return BPS_TRY(checkServers(options.check.empty() ? env.servers : options.check, env)) ? 0 : 1;
+  const bool named = !options.check.empty();
+  return BPS_TRY(checkServers(named ? options.check : env.servers, named ? "--check" : "BPS_SERVERS", env)) ? 0 : 1;
 }
 
 int run(int argc, char** argv) {
@@ -120,6 +121,13 @@ int run(int argc, char** argv) {
       "serves nothing: HOST:PORT[,HOST:PORT...] or @file (default: BPS_SERVERS), are these servers well? "
       "A line for each; status 0 when all are");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
+  const char* const only = line.has("--make-key") ? "--make-key" : line.has("--check") ? "--check" : nullptr;
+  if (only != nullptr) {
+    const std::string why = fmt::format("has no effect with {}, which serves nothing", only);
+    Status fits = line.refuse({"--listen", "--threads", "--cpus", "--metrics", "--data-ports"}, why);
+    if (fits.ok() && line.has("--make-key")) fits = line.refuse({"--check", "--key-file"}, why);
+    if (!fits.ok()) return line.complain(fits.message());
+  }
   int unwell = 0;
   const Status status = guarded([&]() -> Status {
     if (line.has("--make-key")) return makeKeyFile(options.makeKey);

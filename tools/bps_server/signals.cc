@@ -30,6 +30,7 @@ Signals::Signals(server::ControlServer& server, ReadKey readKey) : server_(serve
 }
 
 Signals::~Signals() {
+  over_.store(true);
   pthread_kill(thread_.native_handle(), kOver);
   thread_.join();
 }
@@ -38,9 +39,9 @@ void Signals::wait() {
   logThreadName("server");
   const sigset_t set = handled();
   int number = 0;
-  while (sigwait(&set, &number) == 0 && number != kOver) {
+  while (sigwait(&set, &number) == 0 && !over_.load()) {
     if (number == SIGHUP) readKeyAgain();
-    else end(number);
+    else if (number != kOver) end(number);  // else somebody else sent it
   }
 }
 

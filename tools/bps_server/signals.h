@@ -4,6 +4,7 @@
 // the key file is read again, for connections that are made from then on.
 #pragma once
 #include <csignal>
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -30,6 +31,7 @@ class Signals {
   server::ControlServer& server_;
   ReadKey readKey_;
   bool draining_ = false;
+  std::atomic<bool> over_{false};
   std::thread thread_;
 };
 

@@ -56,31 +56,24 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there (default 100)");
 }
 
-// What would have no effect is refused by name.
-Status refuse(const CommandLine& line, std::initializer_list<const char*> names, const std::string& why) {
-  for (const char* name : names)
-    if (line.has(name)) return failure(Code::kInvalidUsage, "{} {}", name, why);
-  return {};
-}
-
+// What would have no effect is refused.
 Status checkShow(const CommandLine& line) {
-  return line.has("topology") ? refuse(line, {"--topo"}, "and a topology without it: one of them is enough") : Status();
+  return line.has("topology") ? line.refuse({"--topo"}, "and a topology without it: one of them is enough") : Status();
 }
 
 Status checkPlan(const CommandLine& line, const Options& options) {
   if (options.split.workers == 0)
-    return refuse(line, {"--servers", "--worker-gbps", "--server-gbps"},
+    return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
                   "needs --workers: it is of the split between machines");
-  if (options.split.servers == 0) BPS_TRY(refuse(line, {"--server-gbps"}, "needs --servers"));
+  if (options.split.servers == 0) BPS_TRY(line.refuse({"--server-gbps"}, "needs --servers"));
   if (options.json) return {};
-  return refuse(
-      line, {"--topo", "--gpus", "--roots"},
+  return line.refuse({"--topo", "--gpus", "--roots"},
       "has no effect on the text of --workers, which is of the split alone: leave one out, or ask for --json");
 }
 
 Status checkProbe(const CommandLine& line, const Options& options) {
   if (options.listen.empty()) return {};
-  return refuse(line, {"--peer", "--out", "--topo", "--json"},
+  return line.refuse({"--peer", "--out", "--topo", "--json"},
                 "has no effect with --listen, which only serves: it belongs to the other machine's");
 }
 

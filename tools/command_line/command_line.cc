@@ -105,6 +105,12 @@ bool CommandLine::given() const { return parser_->app->parsed(); }
 
 bool CommandLine::has(const std::string& name) const { return parser_->app->get_option(name)->count() > 0; }
 
+Status CommandLine::refuse(std::initializer_list<const char*> names, const std::string& why) const {
+  for (const char* name : names)
+    if (has(name)) return {Code::kInvalidUsage, fmt::format("{} {}", name, why)};
+  return {};
+}
+
 // A word where a command is due.
 std::string CommandLine::unknownCommand(int argc, char** argv) const {
   if (commands_.empty() || argc < 2 || argv[1][0] == '-') return {};

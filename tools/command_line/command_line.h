@@ -2,10 +2,13 @@
 // said of mistakes. CLI11 reads it; only command_line.cc includes that, since every source that does takes seconds to
 // compile.
 #pragma once
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "src/base/status.h"
 
 namespace bps {
 
@@ -42,6 +45,8 @@ class CommandLine {
   bool given() const;
   // Whether the option stood on the command line; after parse().
   bool has(const std::string& name) const;
+  // Fails with the first of these options that stands on the command line: "--json has no effect with ...".
+  Status refuse(std::initializer_list<const char*> names, const std::string& why) const;
 
   // The status to exit with, once --help, --version or a mistake has been told; nothing: go on.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv);

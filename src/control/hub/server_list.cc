@@ -30,21 +30,21 @@ std::vector<std::string> entries(const std::string& text) {
 
 }  // namespace
 
-Result<std::vector<std::string>> serverNames(const std::string& servers) {
+Result<std::vector<std::string>> serverNames(const std::string& servers, std::string_view source) {
   std::string text = servers;
   if (!servers.empty() && servers.front() == '@') {
     std::ifstream file(servers.substr(1));
-    if (!file.is_open()) return failure(Code::kInvalidArgument, "BPS_SERVERS={}: the file cannot be read", servers);
+    if (!file.is_open()) return failure(Code::kInvalidArgument, "{}={}: the file cannot be read", source, servers);
     text = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   std::vector<std::string> names = entries(text);
   std::set<std::string> seen;
   for (const std::string& name : names) {
     Result<HostPort> parsed = parseHostPort(name, kServerPort);
-    if (!parsed.ok()) return std::move(parsed).status().within("BPS_SERVERS");
+    if (!parsed.ok()) return std::move(parsed).status().within(std::string(source));
     const HostPort where = std::move(parsed).value();
     if (!seen.insert(fmt::format("{}:{}", where.host, where.port)).second)
-      return failure(Code::kInvalidArgument, "BPS_SERVERS: {} is there twice", name);
+      return failure(Code::kInvalidArgument, "{}: {} is there twice", source, name);
   }
   return names;
 }

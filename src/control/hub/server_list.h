@@ -15,9 +15,9 @@ struct ServerTarget {
   HostPort where;
 };
 
-// The names in "a:1,b" or in the file of "@file" (one per line, # starts a comment). Fails naming BPS_SERVERS on a bad
+// The names in "a:1,b" or in the file of "@file" (one per line, # starts a comment). Fails naming the source on a bad
 // entry or one that is there twice.
-Result<std::vector<std::string>> serverNames(const std::string& servers);
+Result<std::vector<std::string>> serverNames(const std::string& servers, std::string_view source = "BPS_SERVERS");
 // The same names, and what they mean.
 Result<std::vector<ServerTarget>> serverTargets(const std::string& servers);
 

@@ -31,6 +31,8 @@ class ControlSocket {
   const Transcript& transcript() const { return transcript_; }
   // The handshake is over: all frames from now on are sealed, in both directions, and may be long.
   void seal(const SessionKeys& keys, Side mine);
+  // After seal(): a larger frame of the peer's is an error.
+  void limitFrames(size_t bytes) { reader_.setLimit(bytes + kFrameTagBytes); }
 
   void queue(MessageType type, const Blob& payload = {});
   template <ControlMessage T>

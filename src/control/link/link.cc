@@ -11,6 +11,7 @@ using std::chrono::milliseconds;
 // What is read of one peer in a period: no peer needs as much, and it costs a small part of a processor.
 constexpr milliseconds kPeriod(10);
 constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
+constexpr milliseconds kMostPulse(30000);  // what lies between forgets connections that are idle for minutes
 constexpr uint32_t kLeastTimeoutMs = 100;  // whatever a peer says, no heartbeat more often than every 10 ms
 
 }  // namespace
@@ -23,7 +24,8 @@ Link::Link(Peer peer, std::string name, uint32_t timeoutMs)
 
 void Link::setTimeout(uint32_t timeoutMs) {
   silence_ = milliseconds(std::max(timeoutMs, kLeastTimeoutMs) / 2);
-  pulse_ = milliseconds(std::max(std::min(timeoutMs, peerTimeoutMs_), kLeastTimeoutMs) / 10);
+  const milliseconds tenth(std::max(std::min(timeoutMs, peerTimeoutMs_), kLeastTimeoutMs) / 10);
+  pulse_ = std::min(tenth, kMostPulse);
 }
 
 void Link::watch(PollSet& set) const {
@@ -63,9 +65,13 @@ Status Link::checkSilence(TimePoint now) {
 
 Status Link::giveUp(const Status& why, const std::string& member) {
   const Status told = failure(why.code(), "{}, says {}", why.message(), member);
-  send(FailureMessage{told.code(), told.message()});
-  [[maybe_unused]] const bool written = socket_->flush().ok();
+  tell(told);
   return told.clone();
+}
+
+void Link::tell(const Status& failure) {
+  send(FailureMessage{failure.code(), failure.message()});
+  [[maybe_unused]] const bool written = socket_->flush().ok();
 }
 
 Result<std::optional<Frame>> Link::next() {

@@ -50,6 +50,8 @@ class Link {
   // Two heartbeats of the peer are missing: whether it is silent will soon be known.
   bool overdue() const { return Deadline::Clock::now() > heard_ + 2 * pulse_; }
   Status giveUp(const Status& why, const std::string& member);
+  // The last words before this connection is dropped.
+  void tell(const Status& failure);
 
   bool flushed() const { return !socket_->wantsWrite(); }
   std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }

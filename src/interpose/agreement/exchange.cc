@@ -49,7 +49,7 @@ Status Exchange::wait(bpsComm_t comm) {
       warned_ = true;
       logWarn(Subsystem::kInit,
               "first all-reduce of a communicator of {} ranks: still waiting for the others; has every rank the same "
-              "LD_PRELOAD and BPS_DISABLE?",
+              "LD_PRELOAD, BPS_DISABLE and BPS_DEVICE?",
               shadow_.nRanks());
     }
     patience.pause();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -57,6 +58,14 @@ TEST(LogTest, ALineSaysWhenWhereWhoAndWhat) {
     logInfo(Subsystem::kInit, "{} of {}", 1, 2);
   });
   EXPECT_THAT(text, ContainsRegex("^[0-9-]+ [0-9:.]+ [^ ]+:[0-9]+ \\[rank 3\\] bps INFO INIT 1 of 2\n$"));
+}
+
+TEST(LogTest, WhatAPeerSaysStaysOnItsLine) {
+  const std::string text = logOf(withDebug("WARN"), [] {
+    logWarn(Subsystem::kServer, "the peer refuses: {}", "no\n2026-01-01 bps WARN SERVER \x1b[2Kforged\r");
+  });
+  EXPECT_THAT(text, HasSubstr("the peer refuses: no 2026-01-01 bps WARN SERVER ?[2Kforged?\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
 TEST(LogTest, LevelsChoose) {

@@ -1,6 +1,8 @@
 #include "src/comm/host_stream.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -38,6 +40,28 @@ TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
   EXPECT_TRUE(writesInput->mayStart());
   for (const auto& entry : {apart, readsResult, writesInput, bothRead}) stream->complete(*entry, Status());
   EXPECT_TRUE(stream->idle());
+  HostStream::destroy(stream.get());
+}
+
+// Its threads are not there to carry them out, and its connections must be left alone.
+TEST(HostStream, AForkedChildLeavesItsParentsCallsToIt) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto pending = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(5);
+    const auto own = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+    const bool free = own->mayStart();
+    stream->complete(*own, Status());
+    ::_exit(free && stream->synchronize().ok() && stream->idle() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(stream->idle());
+  stream->complete(*pending, Status());
+  EXPECT_TRUE(stream->synchronize().ok());
   HostStream::destroy(stream.get());
 }
 

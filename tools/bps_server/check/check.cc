@@ -81,21 +81,22 @@ Result<std::string> check(const std::string& name, const Key& key, const Env& en
 
 }  // namespace
 
-Result<bool> checkServers(const std::string& servers, const Env& env) {
+Result<bool> checkServers(const std::string& servers, std::string_view source, const Env& env) {
   BPS_TRY(secretInit());
   const Key key = BPS_TRY(serverKey(env));
-  const std::vector<std::string> names = BPS_TRY(serverNames(servers));
+  const std::vector<std::string> names = BPS_TRY(serverNames(servers, source));
   if (names.empty()) return Status(Code::kInvalidUsage, "no server to check: --check HOST:PORT, or BPS_SERVERS");
   std::vector<Checked> checked(names.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < names.size(); ++i)
-    threads.emplace_back([&, i] {
-      const Status ended = guarded([&]() -> Status {
-        checked[i] = {BPS_TRY(check(names[i], key, env)), true};
-        return {};
-      });
-      if (!ended.ok()) checked[i] = {ended.message(), false};
+  const auto checkOne = [&](size_t i) {
+    const Status ended = guarded([&]() -> Status {
+      checked[i] = {BPS_TRY(check(names[i], key, env)), true};
+      return {};
     });
+    if (!ended.ok()) checked[i] = {ended.message(), false};
+  };
+  std::vector<std::jthread> threads;
+  threads.reserve(names.size());
+  for (size_t i = 0; i < names.size(); ++i) threads.emplace_back(checkOne, i);
   for (size_t i = 0; i < names.size(); ++i) {
     threads[i].join();
     fmt::print("{}  {}: {}\n", names[i], checked[i].well ? "ok" : "FAILED", checked[i].text);

@@ -8,6 +8,6 @@
 namespace bps {
 
 // `servers` as BPS_SERVERS. Prints a line for each; whether all of them are well.
-Result<bool> checkServers(const std::string& servers, const Env& env);
+Result<bool> checkServers(const std::string& servers, std::string_view source, const Env& env);
 
 }  // namespace bps
