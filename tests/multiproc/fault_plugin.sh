@@ -80,7 +80,7 @@ done
 FAULT_PLUGIN_SPEC=deaf start_server deaf; export BPS_SERVERS=$SERVER_ADDRESS
 FAULT_PLUGIN_SPEC=deaf clean_job -b 8 -e 64K -f 16
 kill -TERM "$SERVER_PID"; wait "$SERVER_PID" || fail "deaf: the server ends with $? on SIGTERM"
-[ ! -s "$WORK/deaf.err" ] || fail "deaf: the server says $(cat "$WORK/deaf.err")"
+! grep -v ' INFO SERVER ' "$WORK/deaf.err" || fail "deaf: the server says more than what it does"
 
 # A server that cannot load its transport is left out, with a warning that names it.
 for spec in "fail:init=1" "fail:listen=1"; do

@@ -55,7 +55,7 @@ ends() {
 # What cannot be is told before anything is measured.
 probe port --peer 10.79.0.2:banana; ends 2 port '--peer 10.79.0.2:banana: .*port'
 probe both --peer $address --listen 7701; ends 2 both '--peer has no effect with --listen, which only serves'
-probe listen --listen 7701x; ends 2 listen '--listen 7701x: '
+"$topo" probe --listen 7701x > "$WORK/listen" 2>&1; ends 2 listen '--listen 7701x: '
 BPS_TIMEOUT=1 probe nobody --peer 10.79.0.2:1; ends 2 nobody '--peer 10.79.0.2:1: .*10.79.0.2:1.*refused'
 "${topo%/*}/bps-server" --make-key "$WORK/other"
 BPS_KEY_FILE=$WORK/other probe wrong --peer $address; ends 2 wrong 'authentication failed: the key differs'
