@@ -123,6 +123,10 @@ void CallEngine::noteWait() {
 
 Status CallEngine::checkDeparted() {
   if (active_.empty()) return {};
+  if (staged_ != nullptr && staged_->copying()) {  // that takes as long as it takes, and waits for no rank
+    standstill_ = Deadline::never();
+    return {};
+  }
   size_t gone = 0;
   while (gone < suspected_.size() && !control_.hasLeft(gone)) ++gone;
   if (gone == suspected_.size()) return {};

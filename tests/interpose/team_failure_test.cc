@@ -239,8 +239,8 @@ BPS_SCENARIO(TheFirstRankIsToldTooWhoLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG"
   waitForTheDeparted(self, 0);
 }
 
-// The others have all they wanted, and go; one copies its part back for longer than BPS_TIMEOUT.
-BPS_SCENARIO(WhoIsSlowerIsNotLeftBehind, 4, {"BPS_TIMEOUT", "2"}) {
+// The others have all they wanted, and go; one copies its part back, in pieces, for longer than BPS_TIMEOUT.
+BPS_SCENARIO(WhoIsSlowerIsNotLeftBehind, 4, {"BPS_TIMEOUT", "2"}, {"BPS_PARTITION_BYTES", "128K"}) {
   self.shareMachines(2);
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();

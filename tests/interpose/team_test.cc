@@ -110,7 +110,7 @@ BPS_SCENARIO(ARankWithoutATeamLeavesAllToBps, 4, {"BPS_DEBUG", "NONE"}) {
 }
 
 // Who counts gets what others get, and a file of each part's communicator: here of what its owner copied.
-BPS_SCENARIO(CountersLeaveTeamsAsTheyAre, 4, {"BPS_TOPO_FILE", "cpu[gpu*2]"}) {
+BPS_SCENARIO(CountersLeaveTeamsAsTheyAre, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu*2]]"}) {
   self.shareMachines(2);
   const std::string files =
       std::string(std::getenv("FAKE_NCCL_DIR")) + "/counters." + std::to_string(::getppid()) + ".";
