@@ -92,7 +92,7 @@ FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   perf/workload/safetensors.cc src/server/session.cc tools/bps_server/http_request.cc src/service/job_plan.cc src/service/round.cc src/comm/tuning.cc \
   src/comm/lanes/rails.cc src/comm/lanes/collective.cc src/interpose/agreement/card.cc src/nccl/teams.cc src/nccl/neighbours.cc \
-  $(addprefix src/comm/local/,local_group.cc local_ring.cc machine_plan.cc machine_traffic.cc link_meter.cc step_book.cc)
+  $(addprefix src/comm/local/,local_group.cc local_ring.cc machine_plan.cc machine_traffic.cc link_meter.cc step_book.cc local_meeting.cc binding.cc)
 $(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz tests/fuzz/states)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
 $(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
 	@mkdir -p $(@D)

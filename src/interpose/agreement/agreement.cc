@@ -1,7 +1,6 @@
 #include "src/interpose/agreement/agreement.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 
 #include "bps/bps_ext.h"
@@ -81,33 +80,6 @@ class Joined {
     }
   }
   bpsComm_t comm_ = nullptr;
-};
-
-// Whether something worked, and why not: what the ranks show each other after each step.
-struct Outcome {
-  static constexpr size_t kBytes = 256 + BPS_UNIQUE_ID_BYTES;
-  static std::vector<uint8_t> bytes(const Status& status, const bpsUniqueId& id) {
-    const std::string why = std::string(status.message()).substr(0, 240);
-    Blob blob = WireWriter().put(static_cast<uint8_t>(status.ok())).put(why).bytes();
-    blob.resize(kBytes);
-    std::memcpy(blob.data() + 256, id.internal, sizeof id.internal);
-    return blob;
-  }
-  // The first rank's failure, with its number; empty if all are well.
-  static std::string firstFailure(std::span<const uint8_t> all) {
-    for (size_t rank = 0; rank * kBytes < all.size(); ++rank) {
-      WireReader reader(all.subspan(rank * kBytes, 256));
-      const bool well = reader.get<uint8_t>() == 1;
-      const std::string why = reader.getString();
-      if (!well) return fmt::format("rank {}: {}", rank, why);
-    }
-    return {};
-  }
-  static bpsUniqueId id(std::span<const uint8_t> all) {
-    bpsUniqueId id;
-    std::memcpy(id.internal, all.data() + 256, sizeof id.internal);
-    return id;
-  }
 };
 
 // All ranks join a communicator of bps, and the text is empty; or all are told why not.

@@ -1,6 +1,7 @@
 #include "src/interpose/agreement/card.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "src/base/env.h"
@@ -65,6 +66,30 @@ size_t crossOver(std::span<const Timing> timings) {
   size_t least = kNever;
   for (size_t i = timings.size(); i-- > 0 && timings[i].bps < timings[i].nccl;) least = timings[i].bytes;
   return least;
+}
+
+std::vector<uint8_t> Outcome::bytes(const Status& status, const bpsUniqueId& id) {
+  const std::string why = std::string(status.message()).substr(0, 240);
+  Blob blob = WireWriter().put(static_cast<uint8_t>(status.ok())).put(why).bytes();
+  blob.resize(kBytes);
+  std::memcpy(blob.data() + 256, id.internal, sizeof id.internal);
+  return blob;
+}
+
+std::string Outcome::firstFailure(std::span<const uint8_t> all) {
+  for (size_t rank = 0; (rank + 1) * kBytes <= all.size(); ++rank) {
+    WireReader reader(all.subspan(rank * kBytes, 256));
+    const bool well = reader.get<uint8_t>() == 1;
+    const std::string why = reader.getString();
+    if (!well) return fmt::format("rank {}: {}", rank, why);
+  }
+  return {};
+}
+
+bpsUniqueId Outcome::id(std::span<const uint8_t> all) {
+  bpsUniqueId id;
+  std::memcpy(id.internal, all.data() + 256, sizeof id.internal);
+  return id;
 }
 
 }  // namespace bps::interpose

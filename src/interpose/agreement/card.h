@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bps/bps.h"
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/nccl/teams.h"
@@ -24,6 +25,15 @@ struct Card : nccl::Member {
 
   std::vector<uint8_t> bytes() const;
   static Result<Card> parse(std::span<const uint8_t> bytes);
+};
+
+// What the ranks show each other after each step: whether it worked, and why not; and from rank 0 the id.
+struct Outcome {
+  static constexpr size_t kBytes = 256 + BPS_UNIQUE_ID_BYTES;
+  static std::vector<uint8_t> bytes(const Status& status, const bpsUniqueId& id);
+  // Of all ranks' bytes: the first rank's failure, with its number; empty if all are well.
+  static std::string firstFailure(std::span<const uint8_t> all);
+  static bpsUniqueId id(std::span<const uint8_t> all);
 };
 
 // What follows from all cards, the same on all ranks.

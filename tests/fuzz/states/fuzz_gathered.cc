@@ -105,11 +105,19 @@ void cards(std::span<const uint8_t> bytes) {
   for (int rank = 0; rank < 2; ++rank) require(teams.sizeOf(rank) > 0 && teams.placeOf(rank) < teams.sizeOf(rank));
 }
 
+void outcomes(std::span<const uint8_t> bytes) {
+  Blob all(bytes.begin(), bytes.end());
+  all.resize(2 * interpose::Outcome::kBytes);
+  const std::string failure = interpose::Outcome::firstFailure(all);
+  require(failure.empty() == (all[0] == 1 && all[interpose::Outcome::kBytes] == 1));
+  (void)interpose::Outcome::id(all);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  constexpr void (*kTries[])(std::span<const uint8_t>) = {split, rails, tuning, machineBrief, cards};
+  constexpr void (*kTries[])(std::span<const uint8_t>) = {split, rails, tuning, machineBrief, cards, outcomes};
   kTries[data[0] % std::size(kTries)]({data + 1, size - 1});
   return 0;
 }

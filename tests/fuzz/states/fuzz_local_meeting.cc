@@ -1,0 +1,208 @@
+// The meeting of the ranks of one machine, with somebody of the same user in it who says and brings anything. A leader
+// that is not the machine's: the rank gets an error or a group, and crashes with neither. Visitors that are no ranks:
+// the meeting of the two ranks succeeds all the same.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "src/base/format.h"
+#include "src/comm/local/local_group.h"
+#include "src/comm/local/machine_plan.h"
+
+namespace {
+
+using namespace bps;
+
+constexpr std::chrono::seconds kPatience{10};
+constexpr size_t kMostFds = 8;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+struct Feed {
+  std::span<const uint8_t> bytes;
+  uint8_t next() {
+    const uint8_t first = bytes.empty() ? 0 : bytes.front();
+    bytes = bytes.subspan(bytes.empty() ? 0 : 1);
+    return first;
+  }
+};
+
+// Two ranks of one machine, of a job that no other input has.
+struct Job {
+  Job() {
+    static std::atomic<uint64_t> next{0};
+    roster.jobId = (static_cast<uint64_t>(::getpid()) << 32) + next++;
+    roster.ranks = {{"a", "hostA", 1, 0, 0}, {"a", "hostA", 2, 0, 1}};
+    roster.machines = {{{0, 1}, 0}};
+    env.topoFile = "cpu";
+  }
+  Result<std::unique_ptr<LocalGroup>> meet(uint32_t rank) const {
+    LocalGroupSpec spec;
+    spec.roster = &roster;
+    spec.rank = rank;
+    spec.env = &env;
+    spec.shape = {2, 4, 4096, 0, 0};
+    spec.bell = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+    spec.failure = &failure;
+    return LocalGroup::meet(std::move(spec), Deadline::in(kPatience));
+  }
+  sockaddr_un name(socklen_t& length) const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string text = fmt::format("bps-{:016x}-0", roster.jobId);
+    std::memcpy(address.sun_path + 1, text.data(), text.size());
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+    return address;
+  }
+  Roster roster;
+  Env env;
+  FirstError failure;
+};
+
+UniqueFd fileWith(std::span<const uint8_t> content, size_t size) {
+  UniqueFd file(::memfd_create("fuzz", MFD_CLOEXEC));
+  require(file && ::ftruncate(file.get(), static_cast<off_t>(size)) == 0);
+  require(::pwrite(file.get(), content.data(), std::min(content.size(), size), 0) >= 0);
+  return file;
+}
+
+void send(int socket, std::span<const uint8_t> words, const std::vector<UniqueFd>& fds) {
+  iovec data{const_cast<uint8_t*>(words.data()), words.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    for (size_t i = 0; i < fds.size(); ++i) {
+      const int fd = fds[i].get();
+      std::memcpy(CMSG_DATA(header) + i * sizeof fd, &fd, sizeof fd);
+    }
+  }
+  [[maybe_unused]] const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// The first words of somebody: as a rank says them, or anything.
+std::vector<uint8_t> words(Feed& feed, uint32_t localRank) {
+  std::vector<uint8_t> all(32);
+  std::memcpy(all.data(), &localRank, sizeof localRank);
+  const uint8_t changes = feed.next() % 4;
+  for (int i = 0; i < changes; ++i) all[feed.next() % 32] = feed.next();
+  if (feed.next() % 8 == 0) all.resize(feed.next() % 64);
+  return all;
+}
+
+UniqueFd anyFd(Feed& feed) {
+  switch (feed.next() % 4) {
+    case 0:
+      return UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    case 1:
+      return UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    case 2:
+      return UniqueFd(::open("/", O_RDONLY | O_CLOEXEC));
+    default:
+      return fileWith({}, size_t{feed.next()} << 8);
+  }
+}
+
+// A leader hands out what it likes.
+void falseLeader(Feed feed) {
+  const Job job;
+  socklen_t length = 0;
+  const sockaddr_un address = job.name(length);
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  require(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  require(::listen(listener.get(), 4) == 0);
+  std::thread rank([&] {
+    Result<std::unique_ptr<LocalGroup>> met = job.meet(1);
+    if (!met.ok()) return;
+    const std::unique_ptr<LocalGroup> group = std::move(met).value();
+    for (int turn = 0; turn < 3; ++turn) [[maybe_unused]]
+      const bool stepped = group->step().ok();
+  });
+  const UniqueFd visitor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  require(static_cast<bool>(visitor));
+  const std::vector<uint8_t> said = words(feed, 0);
+  const size_t bells = feed.next() % 4;
+  const bool goodBrief = feed.next() % 2 == 0;
+  const size_t ringBytes = (size_t{feed.next()} << 12) + feed.next();
+  const bool odd = feed.next() % 4 == 0;
+  Blob brief(feed.bytes.begin(), feed.bytes.end());
+  if (goodBrief) {
+    MachineBrief good = std::move(briefOf(job.env, 2, 0)).value();
+    good.devices.resize(2);
+    brief = encode(good);
+  }
+  std::vector<UniqueFd> fds;
+  fds.push_back(odd ? anyFd(feed) : fileWith(brief, brief.size()));
+  fds.push_back(odd ? anyFd(feed) : fileWith(feed.bytes, ringBytes));
+  for (size_t i = 0; i < bells; ++i) fds.push_back(anyFd(feed));
+  send(visitor.get(), said, fds);
+  ::shutdown(visitor.get(), SHUT_RDWR);
+  rank.join();
+}
+
+UniqueFd visit(const Job& job) {
+  socklen_t length = 0;
+  const sockaddr_un address = job.name(length);
+  const Deadline deadline = Deadline::in(kPatience);
+  while (true) {
+    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) return socket;
+    require(!deadline.passed());
+    std::this_thread::yield();
+  }
+}
+
+// Visitors say what they like; the right one comes last.
+void falseVisitors(Feed feed) {
+  const Job job;
+  bool led = false;
+  std::thread leader([&] { led = job.meet(0).ok(); });
+  std::vector<UniqueFd> strangers;
+  const size_t count = feed.next() % 5;
+  for (size_t i = 0; i < count; ++i) {
+    strangers.push_back(visit(job));
+    if (feed.next() % 4 == 0) continue;  // it says nothing
+    std::vector<uint8_t> said = words(feed, feed.next() % 3);
+    std::vector<UniqueFd> fds(feed.next() % 4);
+    for (UniqueFd& fd : fds) fd = anyFd(feed);
+    // With one descriptor and the number of the other rank it would be taken for that rank, which it may be.
+    if (said.size() == 32 && fds.size() == 1) said[0] = 0, said[1] = said[2] = said[3] = 0;
+    send(strangers.back().get(), said, fds);
+  }
+  const UniqueFd right = visit(job);
+  std::vector<uint8_t> said(32);
+  said[0] = 1;
+  std::vector<UniqueFd> bell;
+  bell.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  send(right.get(), said, bell);
+  leader.join();
+  require(led);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const Feed feed{{data + 1, size - 1}};
+  data[0] % 2 == 0 ? falseLeader(feed) : falseVisitors(feed);
+  return 0;
+}
