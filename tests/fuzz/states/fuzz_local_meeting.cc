@@ -18,6 +18,7 @@
 #include "src/base/format.h"
 #include "src/comm/local/local_group.h"
 #include "src/comm/local/machine_plan.h"
+#include "tests/fuzz/states/kernels.h"
 
 namespace {
 

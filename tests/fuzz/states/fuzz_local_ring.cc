@@ -5,18 +5,10 @@
 
 #include <cstdlib>
 
-#include "cpu_reduce/reduce.h"
 #include "src/comm/local/local_group.h"
 #include "src/comm/local/machine_plan.h"
+#include "tests/fuzz/states/kernels.h"
 #include "tests/fuzz/states/peers.h"
-
-// The kernels are left out of fuzzers: this one says whether what is to be summed can be read and written.
-namespace bps {
-void reduce(const ReduceArgs& args) {
-  const size_t bytes = args.count * elementBytes(args.type);
-  for (const void* source : args.sources) std::memmove(args.dst, source, bytes);
-}
-}  // namespace bps
 
 namespace {
 
