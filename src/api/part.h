@@ -4,7 +4,7 @@
 
 #include "bps/bps.h"
 #include "src/base/deadline.h"
-#include "src/base/forks.h"
+#include "src/base/process/forks.h"
 
 namespace bps {
 

@@ -142,8 +142,9 @@ void logInit(const Env& env) {
     if (env.debugFile.empty()) return;
     const std::string path = expandFileName(env.debugFile);
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0) logWarn(Subsystem::kEnv, "{}={}: cannot be opened, logging to standard error",
-                         env.nameInUse("BPS_DEBUG_FILE"), path);
+    if (fd < 0)
+      logWarn(Subsystem::kEnv, "{}={}: cannot be opened, logging to standard error", env.nameInUse("BPS_DEBUG_FILE"),
+              path);
     else sink().fd = fd;
   });
 }
@@ -165,8 +166,8 @@ bool logEnabled(LogLevel level, Subsystem subsystem) {
 void logWrite(LogLevel level, Subsystem subsystem, std::string_view text) {
   const std::string& who = threadName();
   std::string line = fmt::format("{} {}:{} {}bps {} {} {}\n", timeStamp(), hostName(), ::getpid(),
-                                       who.empty() ? "" : fmt::format("[{}] ", who),
-                                       level == LogLevel::kWarn ? "WARN" : "INFO", nameOf(subsystem), text);
+                                 who.empty() ? "" : fmt::format("[{}] ", who),
+                                 level == LogLevel::kWarn ? "WARN" : "INFO", nameOf(subsystem), text);
   for (char& c : std::span(line).first(line.size() - 1))
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
   [[maybe_unused]] const ssize_t written = ::write(sink().fd, line.data(), line.size());

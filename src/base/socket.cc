@@ -13,14 +13,13 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 
-#include "src/base/forks.h"
 #include "src/base/format.h"
 #include "src/base/mutex.h"
+#include "src/base/process/forks.h"
 
 namespace bps {
 
@@ -403,9 +402,9 @@ Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
     if (!chosen.empty()) return chosen;
     std::string names;
     for (const Interface& i : all) names += " " + i.name;
-    return failure(Code::kInvalidArgument, "{}={} selects no interface that is up (there are:{})",
-                   std::getenv("BPS_SOCKET_IFNAME") != nullptr ? "BPS_SOCKET_IFNAME" : "NCCL_SOCKET_IFNAME", filter,
-                   names);
+    return failure(Code::kInvalidArgument,
+                   "BPS_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: \"{}\" selects no interface that is up (there are:{})",
+                   filter, names);
   }
   std::vector<Interface> chosen = only(all, NameFilter("^lo,docker,virbr"));
   if (chosen.empty()) chosen = only(all, NameFilter("^docker,virbr"));

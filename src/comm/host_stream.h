@@ -18,8 +18,8 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/forks.h"
 #include "src/base/mutex.h"
+#include "src/base/process/forks.h"
 #include "src/base/status.h"
 #include "src/comm/lanes/stream_place.h"
 

@@ -11,7 +11,7 @@ constexpr size_t kMostPartitionBytes = size_t{1} << 30, kLeastPartitionBytes = 4
 
 constexpr size_t kMostMachines = 16384, kMostRails = 64;
 constexpr size_t kMostJobBytes = size_t{4} << 30;
-constexpr size_t kRankBytes = 512;  // of the roster, which stays as long as the job
+constexpr size_t kRankBytes = 512;          // of the roster, which stays as long as the job
 constexpr size_t kListenerDescriptors = 2;  // of the network, and of shared memory
 constexpr size_t kUsualSockets = 8;         // of one connection, at most, if nobody says how many
 

@@ -15,7 +15,8 @@ void declare(CommandLine& line, RunOptions& options) {
               "summation servers to start here; not given: those of BPS_SERVERS, if any", Within{0, kMostProcesses});
   line.option("-m,--ranks-per-machine", options.ranksPerMachine, "ranks that share a machine (default 1)",
               Within{1, kMostProcesses});
-  line.flag("-v,--all-output", options.allOutput, "show the output of all ranks and servers, with a prefix but for rank 0's");
+  line.flag("-v,--all-output", options.allOutput,
+            "show the output of all ranks and servers, with a prefix but for rank 0's");
   line.option("--timeout", options.timeoutSeconds, "end everything after so many seconds, with status 124",
               Within{0.001, 1e9});
   line.rest(options.command);
@@ -27,7 +28,8 @@ void declare(CommandLine& line, RunOptions& options) {
       "  BPS_SERVERS            with -s: the servers that it has started; else as it is\n"
       "  BPS_KEY_FILE           with -s, or where it is unset: a key of this run\n"
       "  BPS_SOCKET_IFNAME      lo, where neither it nor NCCL_SOCKET_IFNAME is set and all servers are on loopback\n"
-      "All else is inherited. Rank 0's output is shown, that of the others with -v, or its last lines when something fails.\n"
+      "All else is inherited. Rank 0's output is shown, that of the others with -v, or its last lines when something "
+      "fails.\n"
       "When a rank fails all are ended, and its status (128 + signal for a signal) is that of bps-run.");
 }
 

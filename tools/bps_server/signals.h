@@ -3,8 +3,8 @@
 // SIGTERM or SIGINT: the server takes no new jobs and ends with the last one; a second one ends the jobs too. SIGHUP:
 // the key file is read again, for connections that are made from then on.
 #pragma once
-#include <csignal>
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <thread>
 

@@ -64,17 +64,18 @@ Status checkShow(const CommandLine& line) {
 Status checkPlan(const CommandLine& line, const Options& options) {
   if (options.split.workers == 0)
     return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
-                  "needs --workers: it is of the split between machines");
+                       "needs --workers: it is of the split between machines");
   if (options.split.servers == 0) BPS_TRY(line.refuse({"--server-gbps"}, "needs --servers"));
   if (options.json) return {};
-  return line.refuse({"--topo", "--gpus", "--roots"},
+  return line.refuse(
+      {"--topo", "--gpus", "--roots"},
       "has no effect on the text of --workers, which is of the split alone: leave one out, or ask for --json");
 }
 
 Status checkProbe(const CommandLine& line, const Options& options) {
   if (options.listen.empty()) return {};
   return line.refuse({"--peer", "--out", "--topo", "--json"},
-                "has no effect with --listen, which only serves: it belongs to the other machine's");
+                     "has no effect with --listen, which only serves: it belongs to the other machine's");
 }
 
 Result<MachineReport> inside(Options& options) {

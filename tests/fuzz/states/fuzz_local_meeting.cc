@@ -135,8 +135,7 @@ void falseLeader(Feed feed) {
     Result<std::unique_ptr<LocalGroup>> met = job.meet(1);
     if (!met.ok()) return;
     const std::unique_ptr<LocalGroup> group = std::move(met).value();
-    for (int turn = 0; turn < 3; ++turn) [[maybe_unused]]
-      const bool stepped = group->step().ok();
+    for (int turn = 0; turn < 3; ++turn) [[maybe_unused]] const bool stepped = group->step().ok();
   });
   const UniqueFd visitor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   require(static_cast<bool>(visitor));

@@ -98,8 +98,7 @@ TEST_P(Sleep, APeerThatSendsNonsenseKeepsNobodyAwakeOnceThatIsKnown) {
   const std::vector<uint8_t> nonsense(16, 0xff);
   valueOf(inbound->step(0));
   std::vector<Request> sent;
-  for (int i = 0; i < 8; ++i)
-    sent.push_back(valueOf(pair_.sender->isend(nonsense.data(), nonsense.size(), nullptr)));
+  for (int i = 0; i < 8; ++i) sent.push_back(valueOf(pair_.sender->isend(nonsense.data(), nonsense.size(), nullptr)));
   const Deadline deadline = Deadline::in(kPatience);
   while (inbound->step(0).ok() && !deadline.passed()) valueOf(pair_.sender->test(sent.front()));
   EXPECT_FALSE(deadline.passed());

@@ -1,4 +1,4 @@
-#include "src/base/forks.h"
+#include "src/base/process/forks.h"
 
 #include <pthread.h>
 
