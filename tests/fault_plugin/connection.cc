@@ -161,10 +161,13 @@ Result<net::Completion> Connection::testFlush() {
 
 // The wrapped plugin has completed it: decides when the caller hears of that.
 Status Connection::completeInner(Request& request) {
+  if (lost_) return {};
   Result<net::Completion> tested = driver_->test(request.inner);
   if (!tested.ok() && deaf()) return {};
   const net::Completion completion = BPS_TRY(std::move(tested));
   if (!completion.done) return {};
+  lost_ = !sends_ && world_->loses();
+  if (lost_) return {};
   request.completion = completion;
   request.complete = true;
   request.shown = std::chrono::steady_clock::now();
@@ -218,7 +221,7 @@ Result<bool> Connection::arm() {
   const bool underWay = posted_ > done_;
   if (!failure_.ok() && !underWay) return failure_.clone();
   if (!failure_.ok() || starved_ || flush_.live || (underWay && requests_[done_ % kMostRequests].complete)) return true;
-  return driver_->arm(inner_);
+  return lost_ ? Result<bool>(false) : driver_->arm(inner_);
 }
 
 }  // namespace bps::fault

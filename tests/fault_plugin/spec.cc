@@ -40,6 +40,7 @@ constexpr Key kKeys[] = {
     {"short", "at", &Spec::shortAt, 1, kMany},
     {"short", "least", &Spec::shortLeast, 1, kMany},
     {"short", "most", &Spec::shortMost, 1, kMany},
+    {"lose", "at", &Spec::loseAt, 1, kMany},
     {"nowait", "", &Spec::noWait, 0, 1},
     {"deaf", "", &Spec::deaf, 0, 1},
     {"gpu", "claims", &Spec::gpuClaims, 0, 1},

@@ -13,6 +13,8 @@
 //   fail:init,listen,connect,accept,regmr,isend,irecv,test  the n-th such call of the process fails, once
 //   corrupt:at,most        one bit of the at-th received message of at most `most` bytes is turned over
 //   short:at,least,most    of the at-th received message of so many bytes only a part comes
+//   lose:at                the at-th received message of the process never comes, nor does anything behind it on its
+//                          connection; no call fails: two who cannot reach each other, over a transport that says nothing
 //   nowait                 no way to sleep until there is something to do: the caller must poll
 //   deaf                   nobody hears that the other end has closed: what waits, waits for ever, as with transports
 //                          without connections; implies nowait
@@ -48,6 +50,7 @@ struct Spec {
   double failRegMr = 0, failIsend = 0, failIrecv = 0, failTest = 0;
   double corruptAt = 0, corruptMost = 64;
   double shortAt = 0, shortLeast = 1, shortMost = 1e15;
+  double loseAt = 0;
   double noWait = 0, deaf = 0;
   double gpuClaims = 0, gpuTakes = 0, gpuReaches = 1;
   double onlyRank = kEverywhere;

@@ -78,6 +78,8 @@ bool World::corrupts(size_t bytes) {
   return bytes > 0 && static_cast<double>(bytes) <= spec_.corruptMost && reaches(received_, 1, spec_.corruptAt);
 }
 
+bool World::loses() { return reaches(losable_, 1, spec_.loseAt); }
+
 bool World::shortens(size_t bytes) {
   const auto size = static_cast<double>(bytes);
   return size >= spec_.shortLeast && size <= spec_.shortMost && reaches(candidates_, 1, spec_.shortAt);

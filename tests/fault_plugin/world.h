@@ -41,6 +41,8 @@ class World {
   bool breaksAfter(size_t bytes);
   // Counts a received message; true for the one to be corrupted.
   bool corrupts(size_t bytes);
+  // Counts a received message; true for the one that is lost.
+  bool loses();
   // Counts a received message; true for the one of which a part is missing.
   bool shortens(size_t bytes);
 
@@ -49,7 +51,7 @@ class World {
 
   const Spec spec_;
   const uint64_t seed_;
-  std::atomic<uint64_t> connections_{0}, attempts_{0}, bytes_{0}, requests_{0}, received_{0}, candidates_{0};
+  std::atomic<uint64_t> connections_{0}, attempts_{0}, bytes_{0}, requests_{0}, received_{0}, candidates_{0}, losable_{0};
   std::array<std::atomic<uint64_t>, kCalls> calls_{};
 };
 

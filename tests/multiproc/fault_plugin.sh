@@ -76,6 +76,16 @@ for spec in "disconnect:bytes=100" "disconnect:bytes=9M" "disconnect:requests=33
   echo "  server, $spec: $SECONDS s"
 done
 
+# What a rank has sent does not come, and no transport says so: the heartbeats do, within twice the time-out and 3 s.
+BPS_TIMEOUT=2 list=""
+for receiver in 0 1; do
+  dies "only:rank=$receiver;lose:at=40" "rank [0-2] .* and rank [0-2] .* cannot reach each other" $((2 * BPS_TIMEOUT + 3))
+done
+FAULT_PLUGIN_SPEC="lose:at=40" start_server blind; list=$SERVER_ADDRESS
+dies "" "cannot reach each other" $((2 * BPS_TIMEOUT + 3))
+kill -TERM "$SERVER_PID"; wait "$SERVER_PID"; BPS_TIMEOUT=4 list=""
+echo "  what never comes: $SECONDS s"
+
 # A transport that never tells that the other end has closed: a job ends all the same, and not by its time-out.
 FAULT_PLUGIN_SPEC=deaf start_server deaf; export BPS_SERVERS=$SERVER_ADDRESS
 FAULT_PLUGIN_SPEC=deaf clean_job -b 8 -e 64K -f 16
