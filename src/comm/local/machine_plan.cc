@@ -14,6 +14,7 @@ namespace bps {
 namespace {
 
 constexpr const char* kUnknownMachine = "cpu";
+constexpr double kMostNetwork = 1e3;  // it is 2 with one rail, and less with servers
 
 Result<Topology> topologyOf(const Env& env) {
   Result<Topology> topology = processTopology(env);
@@ -57,6 +58,9 @@ Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes) {
   brief.devices.resize(reader.getCount(sizeof(uint32_t)));
   for (std::string& device : brief.devices) device = reader.getString();
   BPS_TRY(reader.finish("brief of the local leader"));
+  if (!(brief.network >= 0 && brief.network <= kMostNetwork))
+    return failure(Code::kRemote, "brief of the local leader: {} bytes through the NICs for one of a buffer",
+                   brief.network);
   return brief;
 }
 

@@ -79,7 +79,7 @@ class Scene {
     kind_ = static_cast<RoundKind>(in.number(kRoundKinds));
     mine_ = in.blob();
     std::vector<Blob> blobs;
-    if (kind_ == RoundKind::kGather) blobs = {mine_};
+    if (gathers(kind_)) blobs = {mine_};
     if (kind_ == RoundKind::kExchange) {
       blobs.resize(told_.roster->endpoints());
       blobs[told_.roster->endpointOf(1)] = mine_;

@@ -24,7 +24,7 @@ namespace {
 
 using namespace bps;
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMostFds = 8;
 
 void require(bool holds) {
