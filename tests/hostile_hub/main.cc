@@ -61,7 +61,7 @@ class Hub {
 
   Status flood(Deadline end) {
     while (!end.passed()) {
-      for (int i = 0; i < 1000; ++i) peer_.socket->queue(MessageType::kHeartbeat);
+      for (int i = 0; i < 1000; ++i) peer_.socket->queue(Heartbeat());
       while (peer_.socket->wantsWrite() && !end.passed()) {
         BPS_TRY(peer_.socket->flush());
         pollfd waiting{peer_.socket->fd(), POLLOUT, 0};
