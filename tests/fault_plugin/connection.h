@@ -98,7 +98,7 @@ class Connection {
   uint64_t posted_ = 0, done_ = 0;
   std::map<Region*, std::unique_ptr<Region>> regions_;
   bool ending_ = false;   // memory that a request uses is deregistered: only the close may follow
-  bool lost_ = false;  // nothing comes any more
+  bool lost_ = false;     // nothing comes any more
   bool starved_ = false;  // the last post took nothing by our will
   Status failure_;
   std::atomic<bool> used_{false};

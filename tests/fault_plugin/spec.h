@@ -14,7 +14,8 @@
 //   corrupt:at,most        one bit of the at-th received message of at most `most` bytes is turned over
 //   short:at,least,most    of the at-th received message of so many bytes only a part comes
 //   lose:at                the at-th received message of the process never comes, nor does anything behind it on its
-//                          connection; no call fails: two who cannot reach each other, over a transport that says nothing
+//                          connection; no call fails: two who cannot reach each other, over a transport that says
+//                          nothing
 //   nowait                 no way to sleep until there is something to do: the caller must poll
 //   deaf                   nobody hears that the other end has closed: what waits, waits for ever, as with transports
 //                          without connections; implies nowait

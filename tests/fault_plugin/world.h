@@ -51,7 +51,8 @@ class World {
 
   const Spec spec_;
   const uint64_t seed_;
-  std::atomic<uint64_t> connections_{0}, attempts_{0}, bytes_{0}, requests_{0}, received_{0}, candidates_{0}, losable_{0};
+  std::atomic<uint64_t> connections_{0}, attempts_{0}, bytes_{0}, requests_{0}, received_{0}, candidates_{0},
+      losable_{0};
   std::array<std::atomic<uint64_t>, kCalls> calls_{};
 };
 

@@ -87,7 +87,11 @@ Result<Received> receiveFds(int socket) {
       received.fds.emplace_back(fd);
     }
   }
-  if (got != static_cast<ssize_t>(sizeof received.words)) return Status(Code::kRemote, "a local rank hung up");
+  if (got <= 0) return Status(Code::kRemote, "a local rank hung up");
+  // Of a longer message the kernel gives the beginning.
+  const bool whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+  if (!whole || got != static_cast<ssize_t>(sizeof received.words))
+    return Status(Code::kRemote, "a message in the local meeting that no rank sends");
   received.words.device.back() = 0;
   return received;
 }
