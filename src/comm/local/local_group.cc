@@ -137,7 +137,7 @@ Status LocalGroup::carryOut(size_t stage) {
   const uint64_t number = did_[stage];
   if (stage == 0) ring_.note(number, localRank_) = {call.call, chunk.bytes};
   const bool byEach = program_.addedUpByEach(chunk.bytes);
-  if (stage == (byEach ? lastStage() : 1)) BPS_TRY(checkCalls(number));
+  if (stage == (byEach ? lastStage() : 1)) BPS_TRY(checkCallsTo(number));
   const StepBook::Entry& step = book_.at(stage, chunk.bytes, elementBytes(static_cast<DataType>(call.call.type)));
   const ChunkView own = own_.view(call, walk.index);
   for (const Piece& piece : step.pieces) run(piece, own, number);
@@ -162,6 +162,13 @@ void LocalGroup::passStages() {
     }
   }
   if (passed) wakeOthers();
+}
+
+// In order, so that the first call on which ranks disagree is told: a chunk that each rank adds up for itself may be
+// looked at later than the large one behind it. Who has begun with a chunk has begun with all before it.
+Status LocalGroup::checkCallsTo(uint64_t chunk) {
+  for (; checked_ <= chunk; ++checked_) BPS_TRY(checkCalls(checked_));
+  return {};
 }
 
 // All ranks of the machine have begun with this chunk: do they mean the same?

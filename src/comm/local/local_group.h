@@ -98,6 +98,7 @@ class LocalGroup final : public ChunkBuffers {
   Status carryOut(size_t stage);
   void passStages();
   bool takeArrivals();
+  Status checkCallsTo(uint64_t chunk);
   Status checkCalls(uint64_t chunk);
   void run(const Piece& piece, const ChunkView& own, uint64_t number);
   const uint8_t* locate(const Source& source, const uint8_t* own, uint64_t number) const;
@@ -118,6 +119,7 @@ class LocalGroup final : public ChunkBuffers {
   std::vector<uint64_t> did_;  // by stage: done() of this rank
   // What others read of this rank: its own memory of it, see LocalRing.
   uint64_t arrived_ = 0, published_ = 0;
+  uint64_t checked_ = 0;                        // chunks whose calls have been compared
   mutable uint64_t freeBelow_ = 0;              // slots of chunks below it are known to be free
   mutable std::optional<uint32_t> impossible_;  // a rank that says it has come further than it can have
   bool asleep_ = false;

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -137,8 +138,11 @@ void falseLeader(Feed feed) {
     const std::unique_ptr<LocalGroup> group = std::move(met).value();
     for (int turn = 0; turn < 3; ++turn) [[maybe_unused]] const bool stepped = group->step().ok();
   });
-  const UniqueFd visitor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  require(static_cast<bool>(visitor));
+  UniqueFd visitor;
+  while (!visitor) {  // libFuzzer's timer interrupts
+    visitor = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    require(visitor || errno == EINTR);
+  }
   const std::vector<uint8_t> said = words(feed, 0);
   const size_t bells = feed.next() % 4;
   const bool goodBrief = feed.next() % 2 == 0;
