@@ -48,9 +48,17 @@ Status checkMode(int fd, const std::string& path) {
                  path, info.st_mode & 07777U, path);
 }
 
+// UTF-8 without control characters, which random bytes are not.
 bool isText(const Blob& bytes) {
-  return std::all_of(bytes.begin(), bytes.end(),
-                     [](uint8_t c) { return (c >= 0x20 && c != 0x7f) || (c >= '\t' && c <= '\r'); });
+  size_t following = 0;  // bytes of a character that has begun
+  for (const uint8_t c : bytes) {
+    const bool continues = (c & 0xc0) == 0x80;
+    if (continues != (following > 0)) return false;
+    if (continues) --following;
+    else if (c >= 0xc2 && c <= 0xf4) following = c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
+    else if (c >= 0x7f || (c < 0x20 && (c < '\t' || c > '\r'))) return false;
+  }
+  return following == 0;
 }
 
 void trimEnd(Blob& text) {

@@ -60,6 +60,17 @@ TEST_F(KeyFile, OtherBytesAreKeyMaterial) {
   EXPECT_NE(key, keyOf(bytes + "\n")) << "nothing is cut off";
 }
 
+TEST_F(KeyFile, TextIsUtf8) {
+  const auto isStretched = [&](const std::string& bytes) {
+    const auto raw = std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    return keyOf(bytes) != deriveKey("key file", raw);
+  };
+  EXPECT_TRUE(isStretched("schl\xc3\xbcssel \xe2\x82\xac \xf0\x9f\x94\x91 lang genug"));
+  EXPECT_FALSE(isStretched(std::string(20, 'x') + "\xfc")) << "random bytes may have no control character either";
+  EXPECT_FALSE(isStretched(std::string(20, 'x') + "\xc3")) << "a character that does not end";
+  EXPECT_FALSE(isStretched(std::string(20, 'x') + "\xc3\xc3\xbc"));
+}
+
 TEST_F(KeyFile, ShortOrLongIsRefused) {
   for (const size_t size : {size_t{0}, kKeyFileLeast - 1, kKeyFileMost + 1}) {
     write(std::string(size, 'k'));
