@@ -41,10 +41,9 @@ const tcp::Device& socketFor(const verbs::Device& rdma, const std::vector<tcp::D
 Result<std::vector<Device>> findDevices(const Env& env) {
   std::vector<tcp::Device> sockets =
       BPS_TRY(tcp::findDevices(env.socketIfname, {env.socketThreads, env.socketsPerThread}));
-  const PortRange ports = BPS_TRY(parsePortRange(env.portRange));
   for (tcp::Device& socket : sockets) {
     socket.patience = std::chrono::ceil<tcp::Patience>(std::chrono::duration<double>(env.timeout.value));
-    socket.ports = ports;
+    socket.ports = env.portRange;
   }
   std::vector<Device> devices;
   if (!env.ibDisable) {

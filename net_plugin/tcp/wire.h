@@ -18,7 +18,7 @@
 
 namespace bps::plugin::tcp {
 
-inline constexpr uint16_t kWireVersion = 4;
+inline constexpr uint16_t kWireVersion = 5;
 inline constexpr size_t kHelloBytes = 36;
 inline constexpr size_t kMostSockets = 64;  // of a connection
 

@@ -1,5 +1,5 @@
-// What bps-perf reads of the environment beside the library's settings and its place among the processes; and what of
-// the environment may be shown.
+// bps-perf and the environment: the variables that only bps-perf reads (the library's own are in src/base/env.h, those
+// that give rank and size in src/base/env/place.h), and which variables a report may show.
 #pragma once
 #include <map>
 #include <optional>

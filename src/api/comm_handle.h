@@ -95,7 +95,7 @@ Result<Visit> readyCommunicator(bpsComm_t comm);
 // Starts the communicator of `handle`: now, on a thread of its own if it is non-blocking, or at the end of the thread's
 // group. On failure *out becomes null and the handle is freed.
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
-// Starts it now. What comes of it is the handle's state.
+// Starts the communicator of `handle` in the calling thread and records the outcome in the handle's state.
 Status runStart(bpsComm& handle);
 
 // This process was forked off after its parent had made a communicator: threads and connections are the parent's.

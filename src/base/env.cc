@@ -28,9 +28,8 @@ const EnvVar kEnvTable[] = {
     {"BPS_HOSTID", &Env::hostId, "NCCL_HOSTID", "text", 0, 0,
      "Ranks with the same text are one machine. Unset: host name and boot id."},
     {"BPS_DEVICE", &Env::device, "", "auto, cuda or host", 0, 0,
-     "Where buffers may live. auto, as unset: on CUDA devices too where there are any. host: CUDA is not touched, and "
-     "the "
-     "preload library passes every call to NCCL."},
+     "Where buffers may live. auto or unset: also on CUDA devices, if there are any. host: CUDA is never touched, "
+     "and the preload library passes every call to NCCL."},
     {"BPS_RANK", &Env::rank, "", "0 to 1048575", 0, kM - 1, "This process's rank; set by bps-run."},
     {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks; set by bps-run."},
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
@@ -131,7 +130,6 @@ Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
   if (!status.ok())
     return failure(Code::kInvalidArgument, "{}={}: {} (accepts {})", setting.source, setting.text, status.message(),
                    var.accepts);
-  if (var.name == "BPS_PORT_RANGE") BPS_TRY(parsePortRange(env.portRange).status().within(std::string(var.name)));
   if (setting.source != var.name) env.fromNccl.emplace_back(var.name, setting.source);
   return {};
 }
@@ -151,6 +149,7 @@ std::string wrongWith(const EnvVar& var, const Setting& setting) {
 std::string show(Bytes value) { return value.value == Bytes::kMeasured ? "measured" : fmt::format("{}", value.value); }
 std::string show(Seconds value) { return fmt::format("{:g}", value.value); }
 std::string show(Gbps value) { return value.value == 0 ? "" : fmt::format("{:g}", value.value); }
+std::string show(PortRange value) { return value.first == 0 ? "" : fmt::format("{}-{}", value.first, value.last); }
 std::string show(int value) { return value < 0 ? "" : fmt::format("{}", value); }
 std::string show(bool value) { return value ? "1" : "0"; }
 std::string show(const std::string& value) { return value; }

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/env/port_range.h"
 #include "src/base/status.h"
 
 namespace bps {
@@ -49,7 +50,7 @@ struct Env {  // defaults live here and nowhere else
   std::string topoCounters;
   std::string netPlugin;
   std::string socketIfname;
-  std::string portRange;  // as parsePortRange() takes it
+  PortRange portRange;
   std::string ibHca;
   bool ibDisable = false;
   int ibGidIndex = -1;
@@ -85,7 +86,8 @@ struct Env {  // defaults live here and nowhere else
   const std::string& topologySource() const { return topoFile.empty() ? ncclTopoFile : topoFile; }
 };
 
-using EnvField = std::variant<Bytes Env::*, Seconds Env::*, Gbps Env::*, int Env::*, bool Env::*, std::string Env::*>;
+using EnvField = std::variant<Bytes Env::*, Seconds Env::*, Gbps Env::*, PortRange Env::*, int Env::*, bool Env::*,
+                              std::string Env::*>;
 
 struct EnvVar {
   std::string_view name;

@@ -240,22 +240,6 @@ Result<UniqueFd> listenOn(const Address& address, int backlog) {
   return listenAt(address, backlog, error);
 }
 
-Result<PortRange> parsePortRange(std::string_view text) {
-  const auto port = [](std::string_view digits) -> std::optional<uint16_t> {
-    uint16_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc{} || end != digits.data() + digits.size() || value == 0) return std::nullopt;
-    return value;
-  };
-  if (text.empty()) return PortRange{};
-  const size_t dash = text.find('-');
-  const std::optional<uint16_t> first = port(text.substr(0, dash));
-  const std::optional<uint16_t> last = dash == std::string_view::npos ? std::nullopt : port(text.substr(dash + 1));
-  if (!first || !last || *last < *first)
-    return failure(Code::kInvalidArgument, "\"{}\" is no range of ports: expected FIRST-LAST, each 1 to 65535", text);
-  return PortRange{*first, *last};
-}
-
 // Each call begins behind the port of the last one, and each process elsewhere: so nearly always the first port is
 // free.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog) {

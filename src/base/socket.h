@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
+#include "src/base/env/port_range.h"
 #include "src/base/fd.h"
 #include "src/base/status.h"
 
@@ -72,12 +73,6 @@ Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline);
 
 // Listens (SO_REUSEADDR, close-on-exec, non-blocking); port 0 takes a free one. "port in use" names the address.
 Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
-// The ports that listeners with no port of their own may take; 0-0: any.
-struct PortRange {
-  uint16_t first = 0, last = 0;
-};
-// "5000-5099"; empty text: any.
-Result<PortRange> parsePortRange(std::string_view text);
 // As listenOn(); port 0 takes a free one of the range. A failure names the range if it is full.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog = 512);
 Result<Address> localAddress(int fd);

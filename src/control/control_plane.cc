@@ -65,7 +65,7 @@ Result<std::unique_ptr<Star>> makeStar(const Env& env, const JoinArgs& args, Dea
     return std::unique_ptr<Star>(std::make_unique<Spoke>(std::move(spoke), events));
   }
   HubArgs hub = hubArgs(env, args, deadline);
-  hub.ports = BPS_TRY(parsePortRange(env.portRange));
+  hub.ports = env.portRange;
   return std::unique_ptr<Star>(BPS_TRY(Hub::create(std::move(hub), events)));
 }
 

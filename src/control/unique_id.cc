@@ -1,5 +1,7 @@
 #include "src/control/unique_id.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 
 #include "src/base/format.h"
@@ -31,10 +33,13 @@ Result<Key> keyFromFile(const Env& env, std::string_view use) {
   return deriveKey(use, BPS_TRY(readKeyFile(env.keyFile, env.keyFileShared)));
 }
 
-// Many machines give their own name an address that only they reach (127.0.1.1 in /etc/hosts): where BPS_ROOT is that
-// name rank 0 listens on all addresses, so that the others find it at the one that they know.
-Address reachable(const Address& address, const std::string& root) {
-  const bool meant = root.starts_with("localhost") || root.find(address.host()) != std::string::npos;
+// Many machines give their own name an address that only they reach (127.0.1.1 in /etc/hosts). Where BPS_ROOT is such a
+// name, rank 0 listens on all addresses, so that the other machines find it at the one that they know. A loopback
+// address in numbers, or localhost in any spelling (localhost4, localhost.localdomain), stays what it is.
+Address reachable(const Address& address, const std::string& host) {
+  in_addr numbers{};
+  const bool meant = host.find("localhost") != std::string::npos || host.find(':') != std::string::npos ||
+                     ::inet_aton(host.c_str(), &numbers) != 0;
   return address.isLoopback() && !meant ? address.any() : address;
 }
 
@@ -42,11 +47,12 @@ Result<UniqueId> atRoot(const Env& env) {
   Result<HostPort> where = parseHostPort(env.root, 0);
   if (!where.ok()) return std::move(where).status().within("BPS_ROOT");
   const auto patience = std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000));
-  Result<std::vector<Address>> addresses = resolve(std::move(where).value(), Deadline::in(patience));
+  const HostPort root = std::move(where).value();
+  Result<std::vector<Address>> addresses = resolve(root, Deadline::in(patience));
   if (!addresses.ok()) return std::move(addresses).status().within("BPS_ROOT=" + env.root);
   UniqueId id;
   id.kind = UniqueId::Kind::kHub;
-  id.address = reachable(std::move(addresses).value().front(), env.root);
+  id.address = reachable(std::move(addresses).value().front(), root.host);
   id.key = BPS_TRY(keyFromFile(env, "the rendezvous at BPS_ROOT"));
   return id;
 }

@@ -140,6 +140,7 @@ struct Heartbeat {
 
   bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }
 };
+
 struct FailureMessage {
   static constexpr MessageType kType = MessageType::kFailure;
   Code code = Code::kRemote;

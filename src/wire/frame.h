@@ -20,7 +20,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 8;
+inline constexpr uint16_t kControlVersion = 9;
 inline constexpr size_t kFrameHeaderBytes = 20;
 inline constexpr size_t kStrangerFrameBytes = 1U << 10;  // limit of a payload before the peer is authenticated
 inline constexpr size_t kFrameBytes = 64U << 20;         // and after

@@ -9,30 +9,18 @@
 
 #include "net_plugin/link/door_sign.h"
 #include "net_plugin/shm/door.h"
+#include "tests/fuzz/states/input.h"
 
 namespace {
 
 using namespace bps::plugin;
-
-struct Feed {
-  std::span<const uint8_t> bytes;
-  std::span<const uint8_t> take(size_t count) {
-    const std::span<const uint8_t> taken = bytes.first(std::min(count, bytes.size()));
-    bytes = bytes.subspan(taken.size());
-    return taken;
-  }
-  uint64_t number(size_t bytesOfIt) {
-    uint64_t value = 0;
-    for (const uint8_t byte : take(bytesOfIt)) value = value << 8 | byte;
-    return value;
-  }
-};
+using bps::fuzz::Input;
 
 // One step of the peer: moves a position a little or anywhere, or overwrites bytes of the ring.
-void meddle(const shm::RingMemory& memory, Feed& feed, uint16_t message) {
-  const uint64_t what = feed.number(1);
+void meddle(const shm::RingMemory& memory, Input& input, uint16_t message) {
+  const uint64_t what = input.wide(1);
   if (what >= 128) {  // a right frame, of any size
-    const shm::Frame frame{.bytes = static_cast<uint32_t>(feed.number(2)), .number = message};
+    const shm::Frame frame{.bytes = static_cast<uint32_t>(input.wide(2)), .number = message};
     const uint64_t at = memory.header->written;
     if (at % memory.capacity + sizeof frame <= memory.capacity)
       std::memcpy(memory.data + at % memory.capacity, &frame, sizeof frame);
@@ -40,15 +28,15 @@ void meddle(const shm::RingMemory& memory, Feed& feed, uint16_t message) {
     return;
   }
   std::atomic<uint64_t>& position = what % 2 == 0 ? memory.header->written : memory.header->read;
-  if (what % 8 < 4) position += feed.number(2);
-  else if (what % 8 < 6) position = feed.number(8);
-  else memory.header->wakeReader = memory.header->wakeWriter = feed.number(2);
-  const std::span<const uint8_t> bytes = feed.take(feed.number(1));
-  if (!bytes.empty()) std::memcpy(memory.data + feed.number(2) % (memory.capacity - 256), bytes.data(), bytes.size());
+  if (what % 8 < 4) position += input.wide(2);
+  else if (what % 8 < 6) position = input.wide(8);
+  else memory.header->wakeReader = memory.header->wakeWriter = input.wide(2);
+  const std::span<const uint8_t> bytes = input.take(input.wide(1));
+  if (!bytes.empty()) std::memcpy(memory.data + input.wide(2) % (memory.capacity - 256), bytes.data(), bytes.size());
 }
 
 template <class End>
-void exercise(Feed feed) {
+void exercise(Input input) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) != 0) return;
   bps::UniqueFd peer(ends[1]), ours(ends[0]);
@@ -60,14 +48,14 @@ void exercise(Feed feed) {
   const shm::Segment other = std::move(theirs).value();
   std::vector<std::vector<uint8_t>> buffers;  // of exactly their sizes: the sanitizer sees a byte too many
   End comm(std::move(mine).value(), std::move(ours));
-  while (!feed.bytes.empty()) {
-    buffers.emplace_back(feed.number(2));
+  while (!input.empty()) {
+    buffers.emplace_back(input.wide(2));
     bps::Result<Request*> posted = comm.post(buffers.back().data(), buffers.back().size());
     if (!posted.ok()) return;
     Request* request = std::move(posted).value();
     if (request == nullptr) return;
     const size_t room = request->bytes;
-    meddle(other.ring(), feed, static_cast<uint16_t>(buffers.size() - 1));
+    meddle(other.ring(), input, static_cast<uint16_t>(buffers.size() - 1));
     bps::Result<bool> ready = comm.arm();
     bps::Result<Completion> outcome = comm.test(*request);
     if (!ready.ok() || !outcome.ok()) return;
@@ -82,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   link::readDoor(bytes);
   if (shm::checkHello(bytes, shm::Token{}).ok() && size < 24) std::abort();
-  exercise<shm::RecvComm>({bytes});
-  exercise<shm::SendComm>({bytes});
+  exercise<shm::RecvComm>({data, size});
+  exercise<shm::SendComm>({data, size});
   return 0;
 }

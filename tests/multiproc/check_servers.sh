@@ -55,7 +55,7 @@ stand_in() {
 import socket, struct, sys
 words = sys.argv[1].encode()
 if words == b"version 7":  # a server of another protocol version refuses
-    text = b"protocol version 8, this side speaks 7; rebuild one side"
+    text = b"protocol version 9, this side speaks 7; rebuild one side"
     body = struct.pack("<BiI", 1, 6, len(text)) + text
     words = struct.pack("<IHHQI", len(body), 5, 7, 0, 0) + body
 listener = socket.socket()
@@ -80,7 +80,7 @@ says "^$STAND_IN  FAILED: .*not a peer of this protocol"
 # A server of protocol version 7: its refusal.
 stand_in "version 7"
 check 1 "$STAND_IN"
-says "^$STAND_IN  FAILED: protocol version 8, this side speaks 7; rebuild one side"
+says "^$STAND_IN  FAILED: protocol version 9, this side speaks 7; rebuild one side"
 # Data connections that cannot be made.
 FAULT_PLUGIN_SPEC=fail:connect=1 BPS_NET_PLUGIN=$(realpath "$BUILD")/tests/libnccl-net-fault.so check 1 "$first"
 says "^$first  FAILED: it answers, but its data connections do not work: .*"

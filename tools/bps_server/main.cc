@@ -56,8 +56,7 @@ Result<T> named(const std::string& option, Result<T> outcome) {
 // What the net plugin and other libraries read for themselves.
 Status tellLibraries(const Options& options, const Address& address, Env& env) {
   if (!options.dataPorts.empty()) {
-    BPS_TRY(parsePortRange(options.dataPorts).status().within("--data-ports"));
-    env.portRange = options.dataPorts;
+    env.portRange = BPS_TRY(named("--data-ports", parsePortRange(options.dataPorts)));
     ::setenv("BPS_PORT_RANGE", options.dataPorts.c_str(), 1);
   }
   // Data connections come to the address that control connections come to, unless the user chose interfaces.

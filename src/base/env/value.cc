@@ -42,6 +42,10 @@ Status parseInto(Gbps& out, std::string_view text) {
   out.value = BPS_TRY(parseNumber(text));
   return {};
 }
+Status parseInto(PortRange& out, std::string_view text) {
+  out = BPS_TRY(parsePortRange(text));
+  return {};
+}
 Status parseInto(int& out, std::string_view text) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error != std::errc{} || end != text.data() + text.size()) return notANumber();

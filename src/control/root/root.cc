@@ -118,8 +118,7 @@ Result<Address> startRoot(const Env& env, const Key& key) {
   address.setPort(0);
   const auto timeoutMs = static_cast<uint32_t>(env.timeout.value * 1000);
   const Credentials credentials{key, env.auth, timeoutMs};
-  const PortRange ports = BPS_TRY(parsePortRange(env.portRange));
-  UniqueFd listener = BPS_TRY(listenOn(address, ports, Doorman::kBacklog));
+  UniqueFd listener = BPS_TRY(listenOn(address, env.portRange, Doorman::kBacklog));
   Doorman doorman = BPS_TRY(Doorman::create(std::move(listener), credentials, Purpose::kRedirect, 0));
   address = BPS_TRY(doorman.address());
   Doorbell bell = BPS_TRY(Doorbell::create());

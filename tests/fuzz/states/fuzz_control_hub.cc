@@ -43,7 +43,7 @@ class Scene {
         send(who, static_cast<MessageType>(in.number(32)), in.blob());
         break;
       case 3: {
-        const RoundPart part = in.part(numbers_[who]);
+        const RoundPart part = anyPart(in, numbers_[who]);
         ++numbers_[who][static_cast<size_t>(part.kind)];
         send(who, MessageType::kRoundPart, encode(part));
         break;

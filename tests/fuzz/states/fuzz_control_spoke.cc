@@ -45,7 +45,7 @@ class Scene {
         send(static_cast<MessageType>(in.number(32)), in.blob());
         break;
       case 2: {
-        const RoundPart part = in.part(numbers_);
+        const RoundPart part = anyPart(in, numbers_);
         send(MessageType::kRoundAnswer, encode(RoundAnswer{part.kind, part.number, part.blobs}));
         break;
       }

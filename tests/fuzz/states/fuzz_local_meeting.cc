@@ -19,27 +19,17 @@
 #include "src/base/format.h"
 #include "src/comm/local/local_group.h"
 #include "src/comm/local/machine_plan.h"
+#include "tests/fuzz/states/input.h"
 #include "tests/fuzz/states/kernels.h"
 
 namespace {
 
 using namespace bps;
+using fuzz::Input;
+using fuzz::require;
 
 constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMostFds = 8;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-struct Feed {
-  std::span<const uint8_t> bytes;
-  uint8_t next() {
-    const uint8_t first = bytes.empty() ? 0 : bytes.front();
-    bytes = bytes.subspan(bytes.empty() ? 0 : 1);
-    return first;
-  }
-};
 
 // Two ranks of one machine, of a job that no other input has.
 struct Job {
@@ -102,17 +92,17 @@ void send(int socket, std::span<const uint8_t> words, const std::vector<UniqueFd
 }
 
 // The first words of somebody: as a rank says them, or anything.
-std::vector<uint8_t> words(Feed& feed, uint32_t localRank) {
+std::vector<uint8_t> words(Input& input, uint32_t localRank) {
   std::vector<uint8_t> all(32);
   std::memcpy(all.data(), &localRank, sizeof localRank);
-  const uint8_t changes = feed.next() % 4;
-  for (int i = 0; i < changes; ++i) all[feed.next() % 32] = feed.next();
-  if (feed.next() % 8 == 0) all.resize(feed.next() % 64);
+  const uint8_t changes = input.byte() % 4;
+  for (int i = 0; i < changes; ++i) all[input.byte() % 32] = input.byte();
+  if (input.byte() % 8 == 0) all.resize(input.byte() % 64);
   return all;
 }
 
-UniqueFd anyFd(Feed& feed) {
-  switch (feed.next() % 4) {
+UniqueFd anyFd(Input& input) {
+  switch (input.byte() % 4) {
     case 0:
       return UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     case 1:
@@ -120,12 +110,12 @@ UniqueFd anyFd(Feed& feed) {
     case 2:
       return UniqueFd(::open("/", O_RDONLY | O_CLOEXEC));
     default:
-      return fileWith({}, size_t{feed.next()} << 8);
+      return fileWith({}, size_t{input.byte()} << 8);
   }
 }
 
 // A leader hands out what it likes.
-void falseLeader(Feed feed) {
+void falseLeader(Input input) {
   const Job job;
   socklen_t length = 0;
   const sockaddr_un address = job.name(length);
@@ -143,21 +133,21 @@ void falseLeader(Feed feed) {
     visitor = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     require(visitor || errno == EINTR);
   }
-  const std::vector<uint8_t> said = words(feed, 0);
-  const size_t bells = feed.next() % 4;
-  const bool goodBrief = feed.next() % 2 == 0;
-  const size_t ringBytes = (size_t{feed.next()} << 12) + feed.next();
-  const bool odd = feed.next() % 4 == 0;
-  Blob brief(feed.bytes.begin(), feed.bytes.end());
+  const std::vector<uint8_t> said = words(input, 0);
+  const size_t bells = input.byte() % 4;
+  const bool goodBrief = input.byte() % 2 == 0;
+  const size_t ringBytes = (size_t{input.byte()} << 12) + input.byte();
+  const bool odd = input.byte() % 4 == 0;
+  Blob brief(input.rest().begin(), input.rest().end());
   if (goodBrief) {
     MachineBrief good = std::move(briefOf(job.env, 2, 0)).value();
     good.devices.resize(2);
     brief = encode(good);
   }
   std::vector<UniqueFd> fds;
-  fds.push_back(odd ? anyFd(feed) : fileWith(brief, brief.size()));
-  fds.push_back(odd ? anyFd(feed) : fileWith(feed.bytes, ringBytes));
-  for (size_t i = 0; i < bells; ++i) fds.push_back(anyFd(feed));
+  fds.push_back(odd ? anyFd(input) : fileWith(brief, brief.size()));
+  fds.push_back(odd ? anyFd(input) : fileWith(input.rest(), ringBytes));
+  for (size_t i = 0; i < bells; ++i) fds.push_back(anyFd(input));
   send(visitor.get(), said, fds);
   ::shutdown(visitor.get(), SHUT_RDWR);
   rank.join();
@@ -176,18 +166,18 @@ UniqueFd visit(const Job& job) {
 }
 
 // Visitors say what they like; the right one comes last.
-void falseVisitors(Feed feed) {
+void falseVisitors(Input input) {
   const Job job;
   bool led = false;
   std::thread leader([&] { led = job.meet(0).ok(); });
   std::vector<UniqueFd> strangers;
-  const size_t count = feed.next() % 5;
+  const size_t count = input.byte() % 5;
   for (size_t i = 0; i < count; ++i) {
     strangers.push_back(visit(job));
-    if (feed.next() % 4 == 0) continue;  // it says nothing
-    std::vector<uint8_t> said = words(feed, feed.next() % 3);
-    std::vector<UniqueFd> fds(feed.next() % 4);
-    for (UniqueFd& fd : fds) fd = anyFd(feed);
+    if (input.byte() % 4 == 0) continue;  // it says nothing
+    std::vector<uint8_t> said = words(input, input.byte() % 3);
+    std::vector<UniqueFd> fds(input.byte() % 4);
+    for (UniqueFd& fd : fds) fd = anyFd(input);
     // With one descriptor and the number of the other rank it would be taken for that rank, which it may be.
     if (said.size() == 32 && fds.size() == 1) said[0] = 0, said[1] = said[2] = said[3] = 0;
     send(strangers.back().get(), said, fds);
@@ -206,7 +196,7 @@ void falseVisitors(Feed feed) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const Feed feed{{data + 1, size - 1}};
-  data[0] % 2 == 0 ? falseLeader(feed) : falseVisitors(feed);
+  const Input input(data + 1, size - 1);
+  data[0] % 2 == 0 ? falseLeader(input) : falseVisitors(input);
   return 0;
 }

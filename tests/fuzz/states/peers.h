@@ -1,5 +1,5 @@
-// What the fuzzers of the control plane's state machines share: an input that is read as a sequence of moves, and peers
-// that have passed the handshake and then send what the input says.
+// What the fuzzers of the control plane's state machines share: peers that have passed the handshake and then send what
+// the input says.
 //
 // No time passes: time-outs are hours, and a turn of the loop never sleeps.
 #pragma once
@@ -15,55 +15,21 @@
 
 #include "src/control/link/doorman.h"
 #include "src/control/star.h"
+#include "tests/fuzz/states/input.h"
 
 namespace bps::fuzz {
 
 inline constexpr uint32_t kTimeoutMs = 3'600'000;
 inline constexpr uint64_t kJob = 77;
 
-inline void require(bool holds) {
-  if (!holds) std::abort();
+// Half of the time the kind and number that come next.
+inline RoundPart anyPart(Input& input, const std::array<uint32_t, kRoundKinds>& due) {
+  RoundPart part;
+  part.kind = static_cast<RoundKind>(input.number(kRoundKinds));
+  part.number = input.number(4) > 0 ? due[static_cast<size_t>(part.kind)] : input.any();
+  part.blobs = input.blobs();
+  return part;
 }
-
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : rest_(data, size) {}
-  bool empty() const { return rest_.empty(); }
-  uint8_t byte() {
-    if (rest_.empty()) return 0;
-    const uint8_t value = rest_.front();
-    rest_ = rest_.subspan(1);
-    return value;
-  }
-  uint32_t number(uint32_t below) { return byte() % below; }
-  // Mostly small, now and then large.
-  uint32_t any() {
-    const uint32_t value = byte();
-    return value < 250 ? value : value * 0x01010101U;
-  }
-  Blob blob() {
-    const size_t wanted = byte(), size = std::min(wanted, rest_.size());
-    const Blob bytes(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(size));
-    rest_ = rest_.subspan(size);
-    return bytes;
-  }
-  std::vector<Blob> blobs() {
-    std::vector<Blob> all(number(6));
-    for (Blob& one : all) one = blob();
-    return all;
-  }
-  // Half of the time the kind and number that come next.
-  RoundPart part(const std::array<uint32_t, kRoundKinds>& due) {
-    RoundPart part;
-    part.kind = static_cast<RoundKind>(number(kRoundKinds));
-    part.number = number(4) > 0 ? due[static_cast<size_t>(part.kind)] : any();
-    part.blobs = blobs();
-    return part;
-  }
-
- private:
-  std::span<const uint8_t> rest_;
-};
 
 inline Address loopback(uint16_t port = 0) {
   sockaddr_in in{};

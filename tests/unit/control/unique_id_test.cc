@@ -67,6 +67,16 @@ TEST(UniqueId, AtARootTheKeyComesFromTheFile) {
   EXPECT_FALSE(UniqueId::create(env).ok());
 }
 
+TEST(UniqueId, ALoopbackRootStaysOneOnlyWhereThatIsWhatIsWritten) {
+  Env env = localEnv();
+  for (const char* root : {"127.0.0.1:4567", "127.1:4567", "localhost:4567", "[::1]:4567"}) {
+    env.root = root;
+    EXPECT_TRUE(newId(env).address.isLoopback()) << root;
+  }
+  env.root = localHostName() + ":4567";
+  EXPECT_FALSE(newId(env).address.isLoopback()) << env.root;
+}
+
 TEST(ServerKey, NeedsAFileOfSixteenBytes) {
   Env env = localEnv();
   const std::string path = testing::TempDir() + "bps_key";
