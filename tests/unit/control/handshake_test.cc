@@ -132,15 +132,17 @@ TEST(Handshake, AByteAtATimeIsAsGoodAsAll) {
   EXPECT_EQ(say(helloBytes({})), (std::pair<std::string, std::string>("pending", "")));
 }
 
+constexpr uint16_t kNewerVersion = kControlVersion + 1;
+
 std::string versionText(int theirs) {
   return "protocol version " + std::to_string(theirs) + ", this side speaks " + std::to_string(kControlVersion) +
          "; rebuild one side";
 }
 
 TEST(Handshake, AnotherVersionIsNamedWhereverItShows) {
-  const std::string text = versionText(9);
+  const std::string text = versionText(kNewerVersion);
   Hello hello;
-  hello.version = 9;
+  hello.version = kNewerVersion;
   EXPECT_EQ(say(helloBytes(hello)), std::pair(text, text));
   EXPECT_EQ(say(helloBytes(hello, kControlVersion)), std::pair(text, text));
   Blob longer = helloBytes(hello, kControlVersion);
@@ -191,11 +193,11 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
     peer = std::make_unique<ControlSocket>(std::move(*fd));
     FrameHeader header;
     header.type = MessageType::kChallenge;
-    header.version = 9;
+    header.version = kNewerVersion;
     const auto bytes = encode(header);
     EXPECT_EQ(::send(peer->fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  EXPECT_EQ(progress.error().message(), "frame of " + versionText(9));
+  EXPECT_EQ(progress.error().message(), "frame of " + versionText(kNewerVersion));
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
 }
 
