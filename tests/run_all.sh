@@ -36,26 +36,26 @@ run_checks() {
   done < <(tests/check/all.sh "$build")
 }
 
-# gtest BUILD SUITE LIMIT_SECONDS: two halves at a time, since many tests wait more than they compute. Counts the tests
-# inside; a crash or a time-out is one failure more.
+# gtest BUILD SUITE LIMIT_SECONDS: the tests in `shards` parts, three parts at a time, since many tests wait more than
+# they compute. Counts the tests inside; a crash or a time-out is one failure more.
+shards=9
 gtest() {
-  local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS half good=0 bad=0 left=0 wrong=""
-  local pids=() calm=() upset=()
+  local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS shard status good=0 bad=0 left=0 wrong=""
+  local calm=() upset=()
   [ -x "$program" ] || { fail "$program was not built"; return; }
-  for half in 0 1; do
-    gtest_half "$program" "$half" "$3" "$log.$half" &
-    pids+=($!)
-  done
-  count() { sed -nE "s/^\[  $1 +\] ([0-9]+) tests?.*/\1/p" "$log.$half" | tail -n1; }
-  for half in 0 1; do
-    if wait "${pids[$half]}"; then calm+=("$log.$half"); else
-      wrong="$wrong status $? (124: time-out) in or after $(grep '^\[ RUN' "$log.$half" | tail -n1);"
-      upset+=("$log.$half")
+  seq 0 $((shards - 1)) | xargs -P 3 -I{} bash -c 'run_shard "$@"' run_shard "$program" {} "$3" "$log" "$shards"
+  count() { sed -nE "s/^\[  $1 +\] ([0-9]+) tests?.*/\1/p" "$log.$shard" | tail -n1; }
+  for ((shard = 0; shard < shards; shard++)); do
+    read -r status <"$log.$shard.status" || status=1
+    grep "^run once more" "$log.$shard" | sed 's/^/      /'
+    if [ "$status" = 0 ]; then calm+=("$log.$shard"); else
+      wrong="$wrong status $status (124: time-out) in or after $(grep '^\[ RUN' "$log.$shard" | tail -n1);"
+      upset+=("$log.$shard")
     fi
     good=$((good + $(count PASSED || :) + 0)) bad=$((bad + $(count FAILED || :) + 0)) left=$((left + $(count SKIPPED || :) + 0))
   done
   cat "${calm[@]}" "${upset[@]}" >"$log" # what went wrong is last
-  rm -f "$log.0" "$log.1"
+  rm -f "$log".[0-9] "$log".[0-9].status
   skipped=$((skipped + left))
   if [ -z "$wrong" ]; then
     pass "$program: $good tests ($left skipped), $(seconds $start)" "$good"
@@ -72,21 +72,23 @@ gtest() {
   fi
 }
 
-# gtest_half PROGRAM HALF LIMIT_SECONDS LOG: where all tests passed and then the leak checker could not do its work
-# ("fatal error", seen twice in machines that we could not look into), says so and runs the half once more, to look for
-# leaks again. A second time is a failure.
-gtest_half() {
-  local turn status
-  for turn in 1 2; do
-    LSAN_OPTIONS=${LSAN_OPTIONS:+$LSAN_OPTIONS:}verbosity=1:log_threads=1 GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 \
-      timeout -k 5 "$3" "$1" --gtest_brief=0 >"$4" 2>&1
+# run_shard PROGRAM SHARD LIMIT_SECONDS LOG SHARDS: leaves LOG.SHARD and its status. Where all tests passed and then the
+# leak checker could not do its work ("fatal error", seen twice in machines that we could not look into), the shard runs
+# once more, to look for leaks again. A second time is a failure.
+run_shard() {
+  local attempt status log=$4.$2
+  for attempt in 1 2; do
+    LSAN_OPTIONS=${LSAN_OPTIONS:+$LSAN_OPTIONS:}verbosity=1:log_threads=1 GTEST_TOTAL_SHARDS=$5 GTEST_SHARD_INDEX=$2 \
+      timeout -k 5 "$3" "$1" --gtest_brief=0 >"$log.new" 2>&1
     status=$?
-    [ $turn = 1 ] && [ $status = 1 ] && grep -q 'LeakSanitizer has encountered a fatal error' "$4" &&
-      grep -q '^\[  PASSED  \]' "$4" && ! grep -q '^\[  FAILED\|ERROR: \|runtime error:' "$4" || return $status
-    say "" "$1, half $2: the leak checker itself failed; the half runs once more"
-    report "$4" | sed 's/^/      /'
+    [ $attempt = 2 ] && sed -i "1i run once more: the leak checker itself failed in shard $2 of $1" "$log.new"
+    mv "$log.new" "$log"
+    [ $attempt = 1 ] && [ $status = 1 ] && grep -q 'LeakSanitizer has encountered a fatal error' "$log" &&
+      grep -q '^\[  PASSED  \]' "$log" && ! grep -q '^\[  FAILED\|ERROR: \|runtime error:' "$log" || break
   done
+  echo $status >"$log.status"
 }
+export -f run_shard
 
 # report LOG: a sanitizer's report, which says most at its beginning.
 report() {
