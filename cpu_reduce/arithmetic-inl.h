@@ -50,7 +50,7 @@ HWY_INLINE auto isNaN(V v) {
 
 // maximumNumber, minimumNumber: see element.h.
 template <FoldOp kOp, class D, class V>
-HWY_INLINE V extreme(D, V a, V b) {
+HWY_INLINE V maxOrMin(D, V a, V b) {
   constexpr bool kMax = kOp == FoldOp::kMax;
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
     const auto first = hn::Or(kMax ? hn::Gt(a, b) : hn::Lt(a, b), isNaN(b));
@@ -65,32 +65,32 @@ template <FoldOp kOp, class D, class V>
 HWY_INLINE V combine(D d, V a, V b) {
   if constexpr (kOp == FoldOp::kSum) return hn::Add(a, b);
   else if constexpr (kOp == FoldOp::kProd) return multiply(d, a, b);
-  else return extreme<kOp>(d, a, b);
+  else return maxOrMin<kOp>(d, a, b);
 }
 
-HWY_INLINE bool takenAsTheyAre(const Fold& fold) {
+HWY_INLINE bool isUnscaled(const FoldArgs& fold) {
   return fold.scalars == nullptr && fold.divisors == nullptr && fold.divisor == 1;
 }
 
-template <Way kWay, class D, class V>
+template <FoldMode kMode, class D, class V>
 HWY_INLINE void divide(D d, uint64_t divisor, V& a0, V& a1, V& a2, V& a3) {
-  if constexpr (kWay.shape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
+  if constexpr (kMode.shape == Shape::kGeneral && hwy::IsFloat<hn::TFromD<D>>()) {
     if (divisor == 1) return;
     const V n = hn::Set(d, static_cast<hn::TFromD<D>>(divisor));
     a0 = hn::Div(a0, n), a1 = hn::Div(a1, n), a2 = hn::Div(a2, n), a3 = hn::Div(a3, n);
   }
 }
 
-template <Way kWay, class D, class V>
-HWY_INLINE void scale(D d, const Fold& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
-  if constexpr (kWay.shape != Shape::kGeneral) return;
+template <FoldMode kMode, class D, class V>
+HWY_INLINE void scale(D d, const FoldArgs& fold, size_t source, V& a0, V& a1, V& a2, V& a3) {
+  if constexpr (kMode.shape != Shape::kGeneral) return;
   if (fold.scalars != nullptr) {
     hn::TFromD<D> scalar;
     __builtin_memcpy(&scalar, &fold.scalars[source], sizeof(scalar));
     const V s = hn::Set(d, scalar);
     a0 = multiply(d, a0, s), a1 = multiply(d, a1, s), a2 = multiply(d, a2, s), a3 = multiply(d, a3, s);
   }
-  if (fold.divisors != nullptr) divide<kWay>(d, fold.divisors[source], a0, a1, a2, a3);
+  if (fold.divisors != nullptr) divide<kMode>(d, fold.divisors[source], a0, a1, a2, a3);
 }
 
 template <class D, class V>

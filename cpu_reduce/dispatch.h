@@ -13,7 +13,7 @@
 namespace bps::cpu {
 
 // Elements [begin, begin + count) of a ReduceArgs, for one thread.
-struct Fold {
+struct FoldArgs {
   void* dst = nullptr;
   const void* const* sources = nullptr;
   size_t nSources = 0;
@@ -26,7 +26,7 @@ struct Fold {
   size_t cacheBytes = 0;               // of the cache that one core has for itself
 };
 
-using Kernel = void (*)(const Fold& fold);
+using Kernel = void (*)(const FoldArgs& fold);
 
 struct KernelTable {
   std::string_view name;

@@ -14,7 +14,7 @@ namespace bps::cpu {
 class FloatEnvironment {
  public:
   FloatEnvironment() : saved_(read()) {
-    if (differs()) write(kOurs);
+    if (differs()) write(kRequired);
   }
   ~FloatEnvironment() {
     if (differs()) write(saved_);
@@ -25,13 +25,13 @@ class FloatEnvironment {
  private:
 #if defined(__x86_64__)
   using Word = unsigned;
-  static constexpr Word kOurs = 0x1f80;   // all exceptions masked
-  static constexpr Word kFlags = 0x003f;  // what has happened so far, not how to compute
+  static constexpr Word kRequired = 0x1f80;  // all exceptions masked
+  static constexpr Word kFlags = 0x003f;     // what has happened so far, not how to compute
   static Word read() { return _mm_getcsr(); }
   static void write(Word word) { _mm_setcsr(word); }
 #elif defined(__aarch64__)
   using Word = uint64_t;
-  static constexpr Word kOurs = 0;
+  static constexpr Word kRequired = 0;
   static constexpr Word kFlags = 0;
   static Word read() {
     Word word = 0;
@@ -41,13 +41,13 @@ class FloatEnvironment {
   static void write(Word word) { __asm__ volatile("msr fpcr, %0" : : "r"(word)); }
 #else
   using Word = int;
-  static constexpr Word kOurs = 0;
+  static constexpr Word kRequired = 0;
   static constexpr Word kFlags = 0;
   static Word read() { return 0; }
   static void write(Word) {}
 #endif
 
-  bool differs() const { return ((saved_ ^ kOurs) & ~kFlags) != 0; }
+  bool differs() const { return ((saved_ ^ kRequired) & ~kFlags) != 0; }
 
   Word saved_;
 };

@@ -30,7 +30,7 @@ constexpr bool kOpenMp = true;
 #endif
 
 // Bytes read per thread below which waking another costs more than it saves (about 25 us against 10-40 GB/s).
-constexpr size_t kLeastPerThread = size_t{1} << 20;
+constexpr size_t kMinBytesPerThread = size_t{1} << 20;
 [[maybe_unused]] constexpr size_t kPage = 4096;
 
 bool isInteger(DataType type) { return type <= DataType::kUint64; }
@@ -47,11 +47,11 @@ bool isSource(const ReduceArgs& args) {
   return std::find(args.sources.begin(), args.sources.end(), args.dst) != args.sources.end();
 }
 
-bool streams(const ReduceArgs& args) {
+bool shouldStream(const ReduceArgs& args) {
   return !args.rereadSoon && args.count * elementBytes(args.type) > cacheBytes() && !isSource(args);
 }
 
-void foldPart(cpu::Kernel kernel, const cpu::Fold& part) {
+void foldPart(cpu::Kernel kernel, const cpu::FoldArgs& part) {
   if (part.count == 0) return;
   cpu::FloatEnvironment environment;
   kernel(part);
@@ -59,7 +59,7 @@ void foldPart(cpu::Kernel kernel, const cpu::Fold& part) {
 
 // Whole pages of dst to each thread, the same ones every time, so that memory stays with the node that touched it. The
 // team may be smaller than asked for; nothing of the process's OpenMP settings is read or changed.
-void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cpu::Fold& fold,
+void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cpu::FoldArgs& fold,
                   [[maybe_unused]] size_t elementSize, [[maybe_unused]] int threads) {
 #ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
@@ -67,7 +67,7 @@ void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cp
     size_t team = static_cast<size_t>(omp_get_num_threads());
     size_t page = kPage / elementSize;
     size_t share = ((fold.count + team - 1) / team + page - 1) / page * page;
-    cpu::Fold part = fold;
+    cpu::FoldArgs part = fold;
     part.begin = std::min(static_cast<size_t>(omp_get_thread_num()) * share, fold.count);
     part.count = std::min(share, fold.count - part.begin);
     foldPart(kernel, part);
@@ -76,22 +76,22 @@ void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cp
 }
 
 void run(const ReduceArgs& args, const ScalarBits* scalars) {
-  cpu::Fold fold{.dst = args.dst,
-                 .sources = args.sources.data(),
-                 .nSources = args.sources.size(),
-                 .begin = 0,
-                 .count = args.count,
-                 .scalars = scalars,
-                 .divisor = args.divisor,
-                 .divisors = args.divisors.empty() ? nullptr : args.divisors.data(),
-                 .stream = streams(args),
-                 .cacheBytes = cacheBytes()};
+  cpu::FoldArgs fold{.dst = args.dst,
+                     .sources = args.sources.data(),
+                     .nSources = args.sources.size(),
+                     .begin = 0,
+                     .count = args.count,
+                     .scalars = scalars,
+                     .divisor = args.divisor,
+                     .divisors = args.divisors.empty() ? nullptr : args.divisors.data(),
+                     .stream = shouldStream(args),
+                     .cacheBytes = cacheBytes()};
   // No CPU divides vectors of integers.
   const bool divides = args.divisor != 1 || !args.divisors.empty();
   const cpu::KernelTable& table = divides && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
   cpu::Kernel kernel = table.kernels[static_cast<size_t>(args.type)][static_cast<size_t>(args.op)];
   size_t size = elementBytes(args.type);
-  size_t useful = std::max<size_t>(1, args.count * size * args.sources.size() / kLeastPerThread);
+  size_t useful = std::max<size_t>(1, args.count * size * args.sources.size() / kMinBytesPerThread);
   int threads = static_cast<int>(std::min(useful, static_cast<size_t>(std::max(args.threads, 1))));
   if (kOpenMp && threads > 1) foldParallel(kernel, fold, size, threads);
   else foldPart(kernel, fold);
@@ -118,9 +118,9 @@ void reduce(const ReduceArgs& args) {
   constexpr size_t kOnStack = 64;
   ScalarBits few[kOnStack];
   std::vector<ScalarBits> many(args.scalars.size() > kOnStack ? args.scalars.size() : 0);
-  ScalarBits* widened = many.empty() ? few : many.data();
-  for (size_t i = 0; i < args.scalars.size(); i++) widened[i] = cpu::widenedScalar(args.type, args.scalars[i]);
-  run(args, widened);
+  ScalarBits* widenHalves = many.empty() ? few : many.data();
+  for (size_t i = 0; i < args.scalars.size(); i++) widenHalves[i] = cpu::widenedScalar(args.type, args.scalars[i]);
+  run(args, widenHalves);
 }
 
 std::string_view reduceTarget() { return cpu::currentKernels().name; }

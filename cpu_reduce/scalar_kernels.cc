@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kBlock = 256;
 
 template <class Element>
-void loadBlock(typename Element::Acc* out, const Fold& fold, size_t source, size_t first, size_t n) {
+void loadBlock(typename Element::Acc* out, const FoldArgs& fold, size_t source, size_t first, size_t n) {
   using Bits = typename Element::Bits;
   for (size_t i = 0; i < n; i++) out[i] = Element::widen(loadBits<Bits>(fold.sources[source], first + i));
   if (fold.scalars != nullptr) {
@@ -23,7 +23,7 @@ void loadBlock(typename Element::Acc* out, const Fold& fold, size_t source, size
 }
 
 template <class Element, FoldOp kOp>
-void scalarKernel(const Fold& fold) {
+void scalarKernel(const FoldArgs& fold) {
   using Acc = typename Element::Acc;
   for (size_t done = 0; done < fold.count; done += kBlock) {
     size_t first = fold.begin + done;

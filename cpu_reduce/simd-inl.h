@@ -1,21 +1,20 @@
 // The loop that all SIMD kernels share. Included once per target; see simd.h.
 //
-// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors): 128 bytes of a source or less, because
-// longer turns between the streams are slower from DRAM; enough independent work to hide the latency of an addition,
-// few enough that accumulators, constants and a source fit the registers of SSE4. All sources of a group are folded
-// before its result is written, so dst may be one of them and the result is written once. What is left over at the ends
-// is copied to and from a buffer on the stack and goes through the same instructions as a whole group.
+// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors), at most 128 bytes of a source. That is enough
+// independent work to hide the latency of an addition, few enough registers for SSE4, and short enough for DRAM, which
+// slows down when reads stay longer in one stream. A group is folded from all sources before its result is written, so
+// dst may be one of the sources. A partial group at an end is copied to a stack buffer and folded as a whole one.
 //
-// An Element says how a group lies in memory:
-//   D, kBytes, kVectors        the accumulators' tag; bytes of an element in memory; vectors of a group
-//   kFetch                     where its sources are to be fetched ahead; see fetches()
-//   load(p, a0..a3)            widens the group at p (any alignment) in an order of its own
-//   store(p, stream, a0..a3)   rounds it and writes it back in the same order
-// and may have
-//   add(a, b), Sum             another way to the sum of two accumulators; to plain sums, see sumGroup()
-//   settle(p, bytes, seen)     what is left to do for a block of results; store() then gets `seen` to collect in
-// Vectors are never kept in arrays or structs, for SVE's have no size. Standard templates are not used: the linker
-// might merge their instances for this target with those of code for every CPU.
+// An Element describes one element type:
+//   D, kBytes, kVectors        tag of the accumulators; bytes of an element in memory; vectors in a group
+//   kPrefetch                  when its sources are prefetched; see shouldPrefetch()
+//   load(p, a0..a3)            widens the group at p (any alignment); the element order is the type's own
+//   store(p, stream, a0..a3)   rounds the group and writes it back in the same order
+// and may define
+//   add(a, b), Sum             another way to add two accumulators; sumGroup() turns it into plain sums
+//   fixUp(p, bytes, seen)      corrects a block of results; store() then collects in `seen` whether that is needed
+// Vectors are never kept in arrays or structs because SVE vectors have no size. Standard templates are not used: the
+// linker could merge their instances for this target with those of code for every CPU.
 #if defined(BPS_CPU_REDUCE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_SIMD_INL_H_
 #undef BPS_CPU_REDUCE_SIMD_INL_H_
@@ -33,11 +32,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
-constexpr size_t kMostGroupBytes = 4 * 256;  // four vectors of the widest SVE
+constexpr size_t kMaxGroupBytes = 4 * 256;  // four vectors of the widest SVE
 
 // Where the group at a byte offset lies: in the sources themselves...
-struct Whole {
-  HWY_INLINE const uint8_t* operator()(const Fold& fold, size_t source) const {
+struct GroupAt {
+  HWY_INLINE const uint8_t* operator()(const FoldArgs& fold, size_t source) const {
     return static_cast<const uint8_t*>(fold.sources[source]) + offset;
   }
   size_t offset;
@@ -45,8 +44,8 @@ struct Whole {
 
 // ... or there, with the only two in registers: stores to dst may change fold.sources for all that the compiler
 // knows...
-struct WholeOfTwo {
-  HWY_INLINE const uint8_t* operator()(const Fold&, size_t source) const {
+struct GroupOfTwoAt {
+  HWY_INLINE const uint8_t* operator()(const FoldArgs&, size_t source) const {
     return (source == 0 ? first : second) + offset;
   }
   size_t offset;
@@ -55,8 +54,8 @@ struct WholeOfTwo {
 };
 
 // ... or, where less than a group is left, in a copy that is filled up with zeros.
-struct Partial {
-  HWY_INLINE const uint8_t* operator()(const Fold& fold, size_t source) const {
+struct PaddedGroup {
+  HWY_INLINE const uint8_t* operator()(const FoldArgs& fold, size_t source) const {
     __builtin_memcpy(buffer, static_cast<const uint8_t*>(fold.sources[source]) + offset, bytes);
     return buffer;
   }
@@ -74,122 +73,122 @@ constexpr bool kHasAdd = requires(hn::Vec<typename E::D> v) {
   E::add(v, v);
 };
 template <class E>
-constexpr bool kSettles = requires(hn::Vec<typename E::D> v) {
-  E::settle(nullptr, 0, v);
+constexpr bool kHasFixUp = requires(hn::Vec<typename E::D> v) {
+  E::fixUp(nullptr, 0, v);
 };
 
 template <class E>
-HWY_INLINE bool fetches(const Fold& fold) {
-  if (E::kFetch == Fetch::kAlways) return true;
+HWY_INLINE bool shouldPrefetch(const FoldArgs& fold) {
+  if (E::kPrefetch == PrefetchMode::kAlways) return true;
   const size_t bytes = fold.count * E::kBytes * fold.nSources;
-  return bytes <= 4 * fold.cacheBytes && (E::kFetch == Fetch::kFromCaches || bytes > fold.cacheBytes);
+  return bytes <= 4 * fold.cacheBytes && (E::kPrefetch == PrefetchMode::kFromCaches || bytes > fold.cacheBytes);
 }
 
 // The lines of a group, further on in the same source.
-template <class E, bool fetch>
-HWY_INLINE void fetchAhead(const uint8_t* from) {
-  if constexpr (!fetch) return;
-  constexpr size_t kAhead = E::kFetch == Fetch::kAlways ? 2048 : 1024;
+template <class E, bool prefetch>
+HWY_INLINE void prefetchGroup(const uint8_t* from) {
+  if constexpr (!prefetch) return;
+  constexpr size_t kAhead = E::kPrefetch == PrefetchMode::kAlways ? 2048 : 1024;
   const uintptr_t ahead = reinterpret_cast<uintptr_t>(from) + kAhead;  // may lie outside the source
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   for (size_t line = 0; line < group; line += 64) hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead + line));
 }
 
 template <class E, FoldOp kOp, class V>
-HWY_INLINE V folded(V a, V b) {
+HWY_INLINE V foldVectors(V a, V b) {
   if constexpr (kOp == FoldOp::kSum && kHasAdd<E>) return E::add(a, b);
   else return combine<kOp>(typename E::D(), a, b);
 }
 
-template <class E, FoldOp kOp, Way kWay, class Place, class V>
-HWY_INLINE void foldGroup(const Fold& fold, const Place& place, uint8_t* out, V& seen) {
+template <class E, FoldOp kOp, FoldMode kMode, class Locator, class V>
+HWY_INLINE void foldGroup(const FoldArgs& fold, const Locator& locate, uint8_t* out, V& seen) {
   const typename E::D d;
   V a0, a1, a2, a3;
-  E::load(place(fold, 0), a0, a1, a2, a3);
-  fetchAhead<E, kWay.fetch>(place(fold, 0));
-  scale<kWay>(d, fold, 0, a0, a1, a2, a3);
-  const size_t nSources = kWay.shape == Shape::kPlainTwo ? 2 : fold.nSources;
+  E::load(locate(fold, 0), a0, a1, a2, a3);
+  prefetchGroup<E, kMode.prefetch>(locate(fold, 0));
+  scale<kMode>(d, fold, 0, a0, a1, a2, a3);
+  const size_t nSources = kMode.shape == Shape::kPlainTwo ? 2 : fold.nSources;
   for (size_t source = 1; source < nSources; source++) {
     V b0, b1, b2, b3;
-    E::load(place(fold, source), b0, b1, b2, b3);
-    fetchAhead<E, kWay.fetch>(place(fold, source));
-    scale<kWay>(d, fold, source, b0, b1, b2, b3);
-    a0 = folded<E, kOp>(a0, b0), a1 = folded<E, kOp>(a1, b1);
-    a2 = folded<E, kOp>(a2, b2), a3 = folded<E, kOp>(a3, b3);
+    E::load(locate(fold, source), b0, b1, b2, b3);
+    prefetchGroup<E, kMode.prefetch>(locate(fold, source));
+    scale<kMode>(d, fold, source, b0, b1, b2, b3);
+    a0 = foldVectors<E, kOp>(a0, b0), a1 = foldVectors<E, kOp>(a1, b1);
+    a2 = foldVectors<E, kOp>(a2, b2), a3 = foldVectors<E, kOp>(a3, b3);
   }
-  divide<kWay>(d, fold.divisor, a0, a1, a2, a3);
-  if constexpr (kSettles<E>) E::store(out, kWay.stream, a0, a1, a2, a3, seen);
-  else E::store(out, kWay.stream, a0, a1, a2, a3);
+  divide<kMode>(d, fold.divisor, a0, a1, a2, a3);
+  if constexpr (kHasFixUp<E>) E::store(out, kMode.stream, a0, a1, a2, a3, seen);
+  else E::store(out, kMode.stream, a0, a1, a2, a3);
 }
 
 // The same for plain sums of an E that has a Sum; see simd_float8.cc. False if it cannot do that group.
-template <class E, Way kWay, class Place>
-HWY_INLINE bool sumGroup(const Fold& fold, const Place& place, uint8_t* out) {
+template <class E, FoldMode kMode, class Locator>
+HWY_INLINE bool sumGroup(const FoldArgs& fold, const Locator& locate, uint8_t* out) {
   using Sum = typename E::Sum;
   typename Sum::V a0, a1, a2, a3;
   auto most = Sum::none();
-  Sum::load(place(fold, 0), a0, a1, a2, a3, most);
-  fetchAhead<E, kWay.fetch>(place(fold, 0));
-  const size_t nSources = kWay.shape == Shape::kPlainTwo ? 2 : fold.nSources;
+  Sum::load(locate(fold, 0), a0, a1, a2, a3, most);
+  prefetchGroup<E, kMode.prefetch>(locate(fold, 0));
+  const size_t nSources = kMode.shape == Shape::kPlainTwo ? 2 : fold.nSources;
   for (size_t source = 1; source < nSources; source++) {
     typename Sum::V b0, b1, b2, b3;
-    Sum::load(place(fold, source), b0, b1, b2, b3, most);
-    fetchAhead<E, kWay.fetch>(place(fold, source));
+    Sum::load(locate(fold, source), b0, b1, b2, b3, most);
+    prefetchGroup<E, kMode.prefetch>(locate(fold, source));
     a0 = hn::Add(a0, b0), a1 = hn::Add(a1, b1), a2 = hn::Add(a2, b2), a3 = hn::Add(a3, b3);
   }
   if (HWY_UNLIKELY(Sum::special(most))) return false;
-  Sum::store(out, kWay.stream, a0, a1, a2, a3);
+  Sum::store(out, kMode.stream, a0, a1, a2, a3);
   return true;
 }
 
 template <class E, FoldOp kOp>
-HWY_NOINLINE void foldPartial(const Fold& fold, size_t offset, size_t bytes) {
-  HWY_ALIGN uint8_t buffer[kMostGroupBytes] = {};
+HWY_NOINLINE void foldPartial(const FoldArgs& fold, size_t offset, size_t bytes) {
+  HWY_ALIGN uint8_t buffer[kMaxGroupBytes] = {};
   auto seen = hn::Zero(typename E::D());
-  foldGroup<E, kOp, Way{}>(fold, Partial{offset, bytes, buffer}, buffer, seen);
-  if constexpr (kSettles<E>) E::settle(buffer, bytes, seen);
+  foldGroup<E, kOp, FoldMode{}>(fold, PaddedGroup{offset, bytes, buffer}, buffer, seen);
+  if constexpr (kHasFixUp<E>) E::fixUp(buffer, bytes, seen);
   __builtin_memcpy(static_cast<uint8_t*>(fold.dst) + offset, buffer, bytes);
 }
 
-template <class E, FoldOp kOp, Way kWay, class Place, class V>
-HWY_INLINE bool foldWhole(const Fold& fold, const Place& place, uint8_t* out, V& seen) {
-  if constexpr (kOp == FoldOp::kSum && kWay.shape != Shape::kGeneral && kHasSum<E>) {
-    return sumGroup<E, kWay>(fold, place, out);
+template <class E, FoldOp kOp, FoldMode kMode, class Locator, class V>
+HWY_INLINE bool foldWhole(const FoldArgs& fold, const Locator& locate, uint8_t* out, V& seen) {
+  if constexpr (kOp == FoldOp::kSum && kMode.shape != Shape::kGeneral && kHasSum<E>) {
+    return sumGroup<E, kMode>(fold, locate, out);
   } else {
-    foldGroup<E, kOp, kWay>(fold, place, out, seen);
+    foldGroup<E, kOp, kMode>(fold, locate, out, seen);
     return true;
   }
 }
 
 // The offset where it ended: that of a group that the way cannot do, or the end.
-template <class E, FoldOp kOp, Way kWay>
-HWY_NOINLINE size_t foldGroups(const Fold& fold, size_t offset, size_t end) {
+template <class E, FoldOp kOp, FoldMode kMode>
+HWY_NOINLINE size_t foldGroups(const FoldArgs& fold, size_t offset, size_t end) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   uint8_t* const dst = static_cast<uint8_t*>(fold.dst);
   auto seen = hn::Zero(typename E::D());
   [[maybe_unused]] const size_t start = offset;
-  if constexpr (kWay.shape == Shape::kPlainTwo) {
+  if constexpr (kMode.shape == Shape::kPlainTwo) {
     const uint8_t* const first = static_cast<const uint8_t*>(fold.sources[0]);
     const uint8_t* const second = static_cast<const uint8_t*>(fold.sources[1]);
     for (; offset < end; offset += group) {
-      if (!foldWhole<E, kOp, kWay>(fold, WholeOfTwo{offset, first, second}, dst + offset, seen)) break;
+      if (!foldWhole<E, kOp, kMode>(fold, GroupOfTwoAt{offset, first, second}, dst + offset, seen)) break;
     }
   } else {
     for (; offset < end; offset += group) {
-      if (!foldWhole<E, kOp, kWay>(fold, Whole{offset}, dst + offset, seen)) break;
+      if (!foldWhole<E, kOp, kMode>(fold, GroupAt{offset}, dst + offset, seen)) break;
     }
   }
-  if constexpr (kSettles<E>) E::settle(dst + start, end - start, seen);
+  if constexpr (kHasFixUp<E>) E::fixUp(dst + start, end - start, seen);
   return offset;
 }
 
-template <class E, FoldOp kOp, Way kWay>
-HWY_INLINE void foldBlocks(const Fold& fold, size_t offset, size_t end) {
+template <class E, FoldOp kOp, FoldMode kMode>
+HWY_INLINE void foldBlocks(const FoldArgs& fold, size_t offset, size_t end) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
-  const size_t together = kSettles<E> ? kSettledTogether / group * group : end;
+  const size_t blockBytes = kHasFixUp<E> ? kFixUpBlockBytes / group * group : end;
   while (offset < end) {
-    const size_t block = end - offset > together ? offset + together : end;
-    offset = foldGroups<E, kOp, kWay>(fold, offset, block);
+    const size_t block = end - offset > blockBytes ? offset + blockBytes : end;
+    offset = foldGroups<E, kOp, kMode>(fold, offset, block);
     if (offset >= block) continue;
     foldPartial<E, kOp>(fold, offset, group);
     offset += group;
@@ -197,21 +196,22 @@ HWY_INLINE void foldBlocks(const Fold& fold, size_t offset, size_t end) {
 }
 
 template <class E, FoldOp kOp, Shape kShape>
-HWY_INLINE void foldShape(const Fold& fold, size_t offset, size_t end, bool stream) {
-  const bool fetch = kShape != Shape::kGeneral && fetches<E>(fold);
-  if (stream && E::kFetch == Fetch::kAlways) foldBlocks<E, kOp, Way{kShape, true, true}>(fold, offset, end);
-  else if (stream) foldBlocks<E, kOp, Way{kShape, true, false}>(fold, offset, end);
-  else if (fetch) foldBlocks<E, kOp, Way{kShape, false, true}>(fold, offset, end);
-  else foldBlocks<E, kOp, Way{kShape, false, false}>(fold, offset, end);
+HWY_INLINE void foldShape(const FoldArgs& fold, size_t offset, size_t end, bool stream) {
+  const bool prefetch = kShape != Shape::kGeneral && shouldPrefetch<E>(fold);
+  if (stream && E::kPrefetch == PrefetchMode::kAlways)
+    foldBlocks<E, kOp, FoldMode{kShape, true, true}>(fold, offset, end);
+  else if (stream) foldBlocks<E, kOp, FoldMode{kShape, true, false}>(fold, offset, end);
+  else if (prefetch) foldBlocks<E, kOp, FoldMode{kShape, false, true}>(fold, offset, end);
+  else foldBlocks<E, kOp, FoldMode{kShape, false, false}>(fold, offset, end);
 }
 
 template <class E, FoldOp kOp>
-void foldAll(const Fold& fold) {
+void foldAll(const FoldArgs& fold) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   const uint8_t* const dst = static_cast<const uint8_t*>(fold.dst);
   size_t offset = fold.begin * E::kBytes;
   const size_t end = offset + fold.count * E::kBytes;
-  const size_t head = bytesToLine(dst + offset, E::kBytes);
+  const size_t head = bytesToCacheLine(dst + offset, E::kBytes);
   if (head != 0 && end - offset >= 4 * group) {
     for (const size_t line = offset + head; offset < line;) {
       const size_t bytes = line - offset < group ? line - offset : group;
@@ -221,7 +221,7 @@ void foldAll(const Fold& fold) {
   }
   const size_t whole = offset + (end - offset) / group * group;
   const bool stream = fold.stream && reinterpret_cast<uintptr_t>(dst + offset) % 64 == 0;
-  const bool plain = kOp == FoldOp::kSum && takenAsTheyAre(fold) && fold.nSources <= kMostPlain;
+  const bool plain = kOp == FoldOp::kSum && isUnscaled(fold) && fold.nSources <= kMaxPlainSources;
   if (!plain) foldShape<E, kOp, Shape::kGeneral>(fold, offset, whole, stream);
   else if (fold.nSources != 2) foldShape<E, kOp, Shape::kPlain>(fold, offset, whole, stream);
   else foldShape<E, kOp, Shape::kPlainTwo>(fold, offset, whole, stream);

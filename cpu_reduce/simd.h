@@ -27,25 +27,25 @@ namespace bps::cpu {
 enum class Shape { kGeneral, kPlain, kPlainTwo };
 
 // How the groups of a call are folded.
-struct Way {
+struct FoldMode {
   Shape shape = Shape::kGeneral;
   bool stream = false;
-  bool fetch = false;
+  bool prefetch = false;
 };
 
 // Whether sources are fetched ahead by instructions. The CPU does that too. From memory it does it better; from the
 // next cache it is late by what a group takes longer than its lines take to come, which is little where nothing is
 // converted and so much with float8 that instructions win everywhere.
-enum class Fetch { kFromNextCache, kFromCaches, kAlways };
+enum class PrefetchMode { kFromNextCache, kFromCaches, kAlways };
 
 // Sources of a plain sum: a Sum's results have that much room above the largest.
-inline constexpr size_t kMostPlain = 65536;
+inline constexpr size_t kMaxPlainSources = 65536;
 
-// Results that are settled together are still in the cache.
-inline constexpr size_t kSettledTogether = 65536;
+// Results that are fixed up as one block are still in the cache.
+inline constexpr size_t kFixUpBlockBytes = 65536;
 
 // Bytes before dst is aligned to a cache line; 0 if it never is.
-inline size_t bytesToLine(const uint8_t* dst, size_t elementBytes) {
+inline size_t bytesToCacheLine(const uint8_t* dst, size_t elementBytes) {
   const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
   return bytes % elementBytes == 0 ? bytes : 0;
 }

@@ -15,7 +15,7 @@ struct Float {
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = sizeof(T);
   static constexpr size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 4;
-  static constexpr Fetch kFetch = Fetch::kFromNextCache;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromNextCache;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const D d;
@@ -39,7 +39,7 @@ struct Float {
   }
 
   // NaNs become the canonical one: afterwards, so that no group waits for a comparison.
-  static void settle(uint8_t* to, size_t bytes, V seen) {
+  static void fixUp(uint8_t* to, size_t bytes, V seen) {
     const D d;
     if (HWY_LIKELY(hn::AllTrue(d, hn::Eq(seen, seen)))) return;
     T* p = reinterpret_cast<T*>(to);

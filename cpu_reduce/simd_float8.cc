@@ -28,14 +28,14 @@ HWY_INLINE V selected(V mask, V yes, V no) {
 
 // An Element's Sum: see foldGroup. kMostCode: the largest finite magnitude; codes above kOrdinary are special. a0 to
 // a3 hold the bytes 0, 1, 2 and 3 of each 32-bit lane.
-template <int kMantissa, uint8_t kMostCode, int8_t kOrdinary>
+template <int kMantissa, uint8_t kMaxCode, int8_t kOrdinary>
 struct Float8Sum {
   using V = VFloat;
   using D8 = hn::Repartition<uint8_t, DFloat>;
   using D16 = hn::Repartition<uint16_t, DFloat>;
   using V8 = hn::Vec<D8>;
   using V16 = hn::Vec<D16>;
-  static constexpr int kRoom = 1 + kMantissa;  // how much longer a float's exponent is
+  static constexpr int kExtraExponentBits = 1 + kMantissa;  // how much longer a float's exponent is
   static constexpr int kShift = 23 - kMantissa;
 
   static HWY_INLINE V8 none() { return hn::Zero(D8()); }
@@ -48,8 +48,8 @@ struct Float8Sum {
     const V8 bytes = hn::LoadU(d8, from);
     most = hn::Max(most, hn::And(bytes, hn::Set(d8, uint8_t{0x7f})));
     const auto word = hn::BitCast(di16, bytes);
-    const VBits even = hn::BitCast(du, hn::ShiftRight<kRoom>(hn::ShiftLeft<8>(word)));
-    const VBits odd = hn::BitCast(du, hn::ShiftRight<kRoom>(word));
+    const VBits even = hn::BitCast(du, hn::ShiftRight<kExtraExponentBits>(hn::ShiftLeft<8>(word)));
+    const VBits odd = hn::BitCast(du, hn::ShiftRight<kExtraExponentBits>(word));
     const VBits mask = hn::Set(du, 0x80000000U | (0x7fU << kShift));
     a0 = hn::BitCast(d, hn::And(hn::ShiftLeft<16>(even), mask)),
     a1 = hn::BitCast(d, hn::And(hn::ShiftLeft<16>(odd), mask));
@@ -61,7 +61,7 @@ struct Float8Sum {
     return !hn::AllFalse(d8, hn::Gt(hn::BitCast(d8, most), hn::Set(d8, kOrdinary)));
   }
 
-  static HWY_INLINE VBits rounded(V value) {
+  static HWY_INLINE VBits roundToCode(V value) {
     const DBits du;
     const VBits bits = hn::BitCast(du, value);
     const VBits odd = hn::And(hn::ShiftRight<kShift>(bits), hn::Set(du, 1U));
@@ -79,13 +79,13 @@ struct Float8Sum {
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const D16 d16;
     const D8 d8;
-    const V16 even = upper(rounded(a0), rounded(a2));
-    const V16 odd = upper(rounded(a1), rounded(a3));
+    const V16 even = upper(roundToCode(a0), roundToCode(a2));
+    const V16 odd = upper(roundToCode(a1), roundToCode(a3));
     const V16 low = hn::Set(d16, uint16_t{0x00ff});
     const V16 codes = selected(low, hn::ShiftRight<kShift - 16>(even), hn::ShiftLeft<24 - kShift>(odd));
-    const V8 capped = hn::Min(hn::BitCast(d8, codes), hn::Set(d8, kMostCode));
+    const V8 capMagnitude = hn::Min(hn::BitCast(d8, codes), hn::Set(d8, kMaxCode));
     const V8 signs = hn::BitCast(d8, selected(low, hn::ShiftRight<8>(even), odd));
-    storeVector(d8, to, stream, selected(hn::Set(d8, uint8_t{0x80}), signs, capped));
+    storeVector(d8, to, stream, selected(hn::Set(d8, uint8_t{0x80}), signs, capMagnitude));
   }
 };
 
@@ -119,7 +119,7 @@ struct Float8 {
   using D16 = hn::Repartition<uint16_t, D>;
   static constexpr size_t kBytes = 1;
   static constexpr size_t kVectors = 4;
-  static constexpr Fetch kFetch = Fetch::kAlways;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kAlways;
 
   static HWY_INLINE hn::Vec<D16> asHalves(hn::Vec<D16> word) {
     const D16 d16;
@@ -128,7 +128,7 @@ struct Float8 {
     return hn::And(hn::BitCast(d16, moved), hn::Set(d16, uint16_t{0xbf80}));
   }
 
-  static HWY_INLINE V widened(hn::Vec<hn::Half<D16>> halves) {
+  static HWY_INLINE V widenHalves(hn::Vec<hn::Half<D16>> halves) {
     const D d;
     const V value = hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), halves));
     return kE4m3 && Format::kBias == E4m3::kBias ? hn::Mul(value, hn::Set(d, 256.0F)) : value;
@@ -140,8 +140,8 @@ struct Float8 {
     const auto word = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
     const auto even = asHalves(hn::ShiftLeft<8>(word));
     const auto odd = asHalves(word);
-    a0 = widened(hn::LowerHalf(dHalf, even)), a1 = widened(hn::UpperHalf(dHalf, even));
-    a2 = widened(hn::LowerHalf(dHalf, odd)), a3 = widened(hn::UpperHalf(dHalf, odd));
+    a0 = widenHalves(hn::LowerHalf(dHalf, even)), a1 = widenHalves(hn::UpperHalf(dHalf, even));
+    a2 = widenHalves(hn::LowerHalf(dHalf, odd)), a3 = widenHalves(hn::UpperHalf(dHalf, odd));
     if constexpr (kE4m3) {
       const hn::Repartition<int8_t, D> d8;
       const auto magnitude = hn::And(hn::BitCast(d8, word), hn::Set(d8, int8_t{0x7f}));
@@ -173,17 +173,17 @@ struct Float8 {
   using V = VFloat;
   static constexpr size_t kBytes = 1;
   static constexpr size_t kVectors = 4;
-  static constexpr Fetch kFetch = Fetch::kAlways;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kAlways;
 
-  static HWY_INLINE V widened(VBits word) {
+  static HWY_INLINE V widenHalves(VBits word) {
     if constexpr (kE4m3) return e4m3NaN<Format>(widenFinite<Format>(word));
     else return widenIeee<Format>(word);
   }
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const auto word = hn::LoadU(DBits(), reinterpret_cast<const uint32_t*>(from));
-    a0 = widened(hn::ShiftLeft<24>(word)), a1 = widened(hn::ShiftLeft<16>(word));
-    a2 = widened(hn::ShiftLeft<8>(word)), a3 = widened(word);
+    a0 = widenHalves(hn::ShiftLeft<24>(word)), a1 = widenHalves(hn::ShiftLeft<16>(word));
+    a2 = widenHalves(hn::ShiftLeft<8>(word)), a3 = widenHalves(word);
   }
 
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {

@@ -15,7 +15,7 @@ struct Bfloat16 {
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = 2;
   static constexpr size_t kVectors = 4;
-  static constexpr Fetch kFetch = Fetch::kFromCaches;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromCaches;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const D d;
@@ -29,7 +29,7 @@ struct Bfloat16 {
   }
 
   // To nearest even: what is left of the upper 16 bits after adding just under half, or half if the last bit is odd.
-  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> rounded(V value) {
+  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> roundToCode(V value) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
@@ -49,8 +49,8 @@ struct Bfloat16 {
     const hn::RebindToUnsigned<D> du;
     uint32_t* p = reinterpret_cast<uint32_t*>(to);
     canonicalGroup(D(), a0, a1, a2, a3);
-    const auto w0 = joined(rounded(a0), rounded(a1));
-    const auto w1 = joined(rounded(a2), rounded(a3));
+    const auto w0 = joined(roundToCode(a0), roundToCode(a1));
+    const auto w1 = joined(roundToCode(a2), roundToCode(a3));
     storeVector(du, p, stream, w0);
     storeVector(du, p + hn::Lanes(du), stream, w1);
   }
@@ -64,7 +64,7 @@ struct Float16 {
   using Format = SmallFormat<5, 10, 0x47800000, 0x47c00000>;
   static constexpr size_t kBytes = 2;
   static constexpr size_t kVectors = 4;
-  static constexpr Fetch kFetch = Fetch::kFromCaches;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromCaches;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const hn::RebindToUnsigned<D> du;
@@ -93,7 +93,7 @@ struct Float16 {
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = 2;
   static constexpr size_t kVectors = 4;
-  static constexpr Fetch kFetch = Fetch::kFromCaches;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromCaches;
 
 #if HWY_TARGET == HWY_AVX3
   // 1 * b + a, the same. Zen 5 converts with the ports that add; those that multiply are idle. (Only here: a float16 is
@@ -101,7 +101,7 @@ struct Float16 {
   static HWY_INLINE V add(V a, V b) { return hn::MulAdd(b, hn::Set(D(), 1.0F), a); }
 #endif
 
-  static HWY_INLINE V widened(const uint8_t* from, size_t index) {
+  static HWY_INLINE V widenHalves(const uint8_t* from, size_t index) {
     const hn::Rebind<uint16_t, D> du16;
     const uint16_t* p = reinterpret_cast<const uint16_t*>(from) + index;
     return hn::PromoteTo(D(), hn::BitCast(D16(), hn::LoadU(du16, p)));
@@ -109,7 +109,7 @@ struct Float16 {
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const size_t n = hn::Lanes(D());
-    a0 = widened(from, 0), a1 = widened(from, n), a2 = widened(from, 2 * n), a3 = widened(from, 3 * n);
+    a0 = widenHalves(from, 0), a1 = widenHalves(from, n), a2 = widenHalves(from, 2 * n), a3 = widenHalves(from, 3 * n);
   }
 
   static HWY_INLINE void put(uint8_t* to, size_t index, bool stream, V value) {

@@ -15,7 +15,7 @@ struct Integer {
   using V = hn::Vec<D>;
   static constexpr size_t kBytes = sizeof(T);
   static constexpr size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 4;
-  static constexpr Fetch kFetch = Fetch::kFromNextCache;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromNextCache;
 
   static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
     const D d;

@@ -18,14 +18,14 @@ namespace {
 // the power of two above it, whose code is infinity's. kNan: the float whose code, were there no special exponents,
 // is the NaN's. All floats of a format are 2^-kDown times the elements, which saves a multiplication per source where
 // the fold does not mind; a power of two changes no rounding.
-template <int kExponent, int kMantissa, int32_t kLargest, int32_t kNan, int32_t kDown = 0>
+template <int kExponent, int kMantissa, int32_t kLargest, int32_t kNan, int32_t kScaleExponent = 0>
 struct SmallFormat {
   static constexpr int kBits = 1 + kExponent + kMantissa;
-  static constexpr int kRoom = 8 - kExponent;
+  static constexpr int kExtraExponentBits = 8 - kExponent;
   static constexpr int kShift = 23 - kMantissa;
-  static constexpr int32_t kBias = (1 << (kExponent - 1)) - 1 + kDown;
-  static constexpr int32_t kMostFloat = kLargest - (kDown << 23);
-  static constexpr int32_t kNanFloat = kNan - (kDown << 23);
+  static constexpr int32_t kBias = (1 << (kExponent - 1)) - 1 + kScaleExponent;
+  static constexpr int32_t kMaxFloat = kLargest - (kScaleExponent << 23);
+  static constexpr int32_t kNanFloat = kNan - (kScaleExponent << 23);
 };
 
 using DFloat = hn::ScalableTag<float>;
@@ -41,7 +41,7 @@ HWY_INLINE VFloat widenFinite(VBits word) {
   const DBits du;
   const hn::RebindToSigned<DFloat> di;
   constexpr uint32_t kMask = 0x80000000U | (((1U << (Format::kBits - 1)) - 1) << Format::kShift);
-  const auto moved = hn::BitCast(du, hn::ShiftRight<Format::kRoom>(hn::BitCast(di, word)));
+  const auto moved = hn::BitCast(du, hn::ShiftRight<Format::kExtraExponentBits>(hn::BitCast(di, word)));
   const auto scale = hn::BitCast(d, hn::Set(di, (254 - Format::kBias) << 23));
   return hn::Mul(hn::BitCast(d, hn::And(moved, hn::Set(du, kMask))), scale);
 }
@@ -60,9 +60,9 @@ HWY_INLINE VFloat widenIeee(VBits word) {
 
 // Magnitudes above kMostFloat become that, NaN becomes kNanFloat. Rare, so that one look at the group pays.
 template <class Format>
-HWY_INLINE VFloat capped(VFloat value) {
+HWY_INLINE VFloat capMagnitude(VFloat value) {
   const DFloat d;
-  const auto most = hn::BitCast(d, hn::Set(hn::RebindToSigned<DFloat>(), Format::kMostFloat));
+  const auto most = hn::BitCast(d, hn::Set(hn::RebindToSigned<DFloat>(), Format::kMaxFloat));
   const auto nan = hn::BitCast(d, hn::Set(hn::RebindToSigned<DFloat>(), Format::kNanFloat));
   const auto magnitude = hn::Abs(value);
   const auto less = hn::IfThenElse(hn::Gt(magnitude, most), hn::CopySign(most, value), value);
@@ -74,8 +74,9 @@ HWY_INLINE void capGroup(VFloat& a0, VFloat& a1, VFloat& a2, VFloat& a3) {
   const hn::RebindToSigned<DFloat> di;  // magnitudes, NaN's too, compare as integers
   const auto m01 = hn::Max(hn::BitCast(di, hn::Abs(a0)), hn::BitCast(di, hn::Abs(a1)));
   const auto m23 = hn::Max(hn::BitCast(di, hn::Abs(a2)), hn::BitCast(di, hn::Abs(a3)));
-  if (HWY_LIKELY(hn::AllFalse(di, hn::Gt(hn::Max(m01, m23), hn::Set(di, Format::kMostFloat))))) return;
-  a0 = capped<Format>(a0), a1 = capped<Format>(a1), a2 = capped<Format>(a2), a3 = capped<Format>(a3);
+  if (HWY_LIKELY(hn::AllFalse(di, hn::Gt(hn::Max(m01, m23), hn::Set(di, Format::kMaxFloat))))) return;
+  a0 = capMagnitude<Format>(a0), a1 = capMagnitude<Format>(a1), a2 = capMagnitude<Format>(a2),
+  a3 = capMagnitude<Format>(a3);
 }
 
 // A capped value to the format's code in the lowest bits of each lane, all others zero. With E the value's exponent,

@@ -47,7 +47,7 @@ void RequestRing::retire(Request& request) {
   --done_;
 }
 
-Result<void*> Comm::registerMemory(const Memory& memory) {
+Result<void*> Comm::registerMemory(const MemoryRegion& memory) {
   if (memory.onGpu)
     return failure(
         Code::kInvalidUsage,
@@ -57,7 +57,7 @@ Result<void*> Comm::registerMemory(const Memory& memory) {
   return static_cast<void*>(nullptr);
 }
 
-int Comm::pointers() const { return abi::kPtrHost; }
+int Comm::ptrSupport() const { return abi::kPtrHost; }
 
 Result<Request*> Comm::post(void* data, size_t bytes, void* memory) {
   if (!failure_.ok()) return failure_.clone();
@@ -67,7 +67,7 @@ Result<Request*> Comm::post(void* data, size_t bytes, void* memory) {
 }
 
 Result<Completion> Comm::test(Request& request) {
-  if (request.state != Request::State::kDone && failure_.ok()) note(progress());
+  if (request.state != Request::State::kDone && failure_.ok()) keepFirstFailure(progress());
   if (request.state == Request::State::kDone) {
     const Completion completion{true, request.bytes};
     requests_.retire(request);
@@ -77,7 +77,7 @@ Result<Completion> Comm::test(Request& request) {
   return Completion{};
 }
 
-void Comm::note(Status outcome) {
+void Comm::keepFirstFailure(Status outcome) {
   if (failure_.ok()) failure_ = std::move(outcome);
 }
 

@@ -17,7 +17,7 @@ inline constexpr size_t kMaxMessageBytes = (size_t{1} << 31) - 1;
 class Comm;
 
 // Memory that is to be known to a device of the network.
-struct Memory {
+struct MemoryRegion {
   void* data = nullptr;
   size_t bytes = 0;
   bool onGpu = false;   // the CPU cannot reach it
@@ -81,10 +81,10 @@ class Comm {
 
   // Makes memory known to the device, for post(); null is a valid answer. Another thread may call these two, at any
   // time.
-  virtual Result<void*> registerMemory(const Memory& memory);
+  virtual Result<void*> registerMemory(const MemoryRegion& memory);
   virtual void deregisterMemory(void*) {}
   // NCCL's bits for the kinds of memory that may be registered.
-  virtual int pointers() const;
+  virtual int ptrSupport() const;
   // A null request: no room now, call again. Fails when the connection has.
   Result<Request*> post(void* data, size_t bytes, void* memory = nullptr);
   // Moves what can be moved without blocking. Messages that were complete before a failure are reported as done.
@@ -102,7 +102,7 @@ class Comm {
   // One non-blocking attempt to move posted messages; a failure is final.
   virtual Status progress() = 0;
   // Keeps the first failure; success changes nothing.
-  void note(Status outcome);
+  void keepFirstFailure(Status outcome);
   const Status& firstFailure() const { return failure_; }
   RequestRing& requests() { return requests_; }
   const RequestRing& requests() const { return requests_; }

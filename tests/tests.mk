@@ -27,7 +27,7 @@ NO_GPU := $(addprefix $(BUILD)/tests/no_gpu/,nccl_rank libnvidia-ml.so.1)
 $(BUILD)/tests/no_gpu/nccl_rank: $(call objects,$(filter-out %/nvml_double.cc,$(call sources,tests/no_gpu))) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
-$(BUILD)/tests/no_gpu/libnvidia-ml.so.1: $(call objects,tests/no_gpu/nvml_double.cc)
+$(BUILD)/tests/no_gpu/libnvidia-ml.so.1: $(call objects,tests/no_gpu/nvml_stub.cc)
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^
 
@@ -38,7 +38,7 @@ $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 	$(CXX) -shared $(LDFLAGS) -o $@ $^
 $(BUILD)/tests/unit: | $(FAKE_NVML)
 # Of the library that stands between a program and NCCL, what can be tested without NCCL.
-$(BUILD)/tests/unit: $(call objects,src/interpose/agreement/card.cc)
+$(BUILD)/tests/unit: $(call objects,src/interpose/negotiation/capabilities.cc)
 $(BUILD)/tests/unit: $(call objects,tools/bps_server/http_request.cc)
 
 # NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
@@ -91,8 +91,8 @@ compiler:
 FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc tests/fuzz/states/*.cc)))
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   perf/workload/safetensors.cc src/server/session.cc tools/bps_server/http_request.cc src/service/job_plan.cc src/service/round.cc src/comm/tuning.cc \
-  src/comm/lanes/rails.cc src/comm/lanes/collective.cc src/interpose/agreement/card.cc src/nccl/teams.cc src/nccl/neighbours.cc \
-  $(addprefix src/comm/local/,local_group.cc local_ring.cc machine_plan.cc machine_traffic.cc link_meter.cc step_book.cc local_meeting.cc binding.cc)
+  src/comm/lanes/rails.cc src/comm/lanes/collective.cc src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
+  $(addprefix src/comm/local/,local_reducer.cc local_ring.cc machine_plan.cc machine_traffic.cc link_byte_counters.cc step_cache.cc local_bootstrap.cc binding.cc)
 $(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz tests/fuzz/states)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
 $(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
 	@mkdir -p $(@D)

@@ -17,6 +17,6 @@ double nvlinkRate(int sm);
 // Copies between GPUs below different sockets, which the root complexes limit, not the socket's link.
 double peerRateBetweenSockets(const Cpu& cpu);
 // The effective part of the raw rate that hwloc gives for a PCIe link (3.0 x16: 15.75 GB/s, of which NCCL counts 12).
-constexpr double kEffectivePartOfRawPcie = 0.75 * 130 / 128;
+constexpr double kEffectiveRawPcieFraction = 0.75 * 130 / 128;
 
 }  // namespace bps

@@ -7,29 +7,29 @@
 namespace bps {
 namespace {
 
-constexpr size_t kMostText = 4096;
-constexpr double kMostCount = 1024, kMostRate = 1e5, kMostCores = 1024;
-constexpr uint32_t kNoSuchDomain = 0xffff0000;  // Linux counts domains from 0, those of VMD from 0x10000
+constexpr size_t kMaxTextChars = 4096;
+constexpr double kMostCount = 1024, kMaxGigabytesPerSecond = 1e5, kMaxCores = 1024;
+constexpr uint32_t kSyntheticDomain = 0xffff0000;  // Linux counts domains from 0, those of VMD from 0x10000
 constexpr double kDefaultPcie = 13.1, kDefaultNicGbps = 100;
 
-struct Settings {
+struct MachineDefaults {
   double pci = kDefaultPcie, nvlink = 0, peer = 0, interconnect = 0, memory = 0, cores = 8;
 };
 
-class Reader {
+class SyntheticReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit SyntheticReader(std::string_view text) : text_(text) {}
 
-  Result<Draft> read() {
-    if (text_.size() > kMostText) return failure(Code::kInvalidArgument, "more than {} characters", kMostText);
+  Result<TopologyBuilder> read() {
+    if (text_.size() > kMaxTextChars) return failure(Code::kInvalidArgument, "more than {} characters", kMaxTextChars);
     BPS_TRY(readSettings());
     while (skipSpaces(), at_ < end_) BPS_TRY(readCpu());
-    if (cpus_ == 0) return wrong("expected cpu");
-    return std::move(draft_);
+    if (cpus_ == 0) return invalid("expected cpu");
+    return std::move(builder_);
   }
 
  private:
-  Status wrong(const std::string& why) const {
+  Status invalid(const std::string& why) const {
     return failure(Code::kInvalidArgument, "at \"{}\": {}", text_.substr(at_, 20), why);
   }
   void skipSpaces() {
@@ -61,40 +61,42 @@ class Reader {
   Status readSetting() {
     struct Name {
       const char* word;
-      double Settings::*value;
+      double MachineDefaults::*value;
       double most;
     };
-    static constexpr Name kNames[] = {
-        {"pci=", &Settings::pci, kMostRate},       {"nvlink=", &Settings::nvlink, kMostRate},
-        {"peer=", &Settings::peer, kMostRate},     {"interconnect=", &Settings::interconnect, kMostRate},
-        {"memory=", &Settings::memory, kMostRate}, {"cores=", &Settings::cores, kMostCores}};
+    static constexpr Name kNames[] = {{"pci=", &MachineDefaults::pci, kMaxGigabytesPerSecond},
+                                      {"nvlink=", &MachineDefaults::nvlink, kMaxGigabytesPerSecond},
+                                      {"peer=", &MachineDefaults::peer, kMaxGigabytesPerSecond},
+                                      {"interconnect=", &MachineDefaults::interconnect, kMaxGigabytesPerSecond},
+                                      {"memory=", &MachineDefaults::memory, kMaxGigabytesPerSecond},
+                                      {"cores=", &MachineDefaults::cores, kMaxCores}};
     for (const Name& name : kNames) {
       if (!take(name.word)) continue;
       settings_.*name.value = BPS_TRY(readNumber(name.most));
       return {};
     }
-    return wrong("expected pci=, nvlink=, peer=, interconnect=, memory= or cores=");
+    return invalid("expected pci=, nvlink=, peer=, interconnect=, memory= or cores=");
   }
 
   Result<double> readNumber(double most) {
     const size_t end = text_.find_first_not_of("0123456789.", at_);
     auto parsed = parseNumber(text_.substr(at_, end == std::string_view::npos ? end : end - at_));
-    if (!parsed.ok()) return wrong("expected a number");
+    if (!parsed.ok()) return invalid("expected a number");
     const double value = std::move(parsed).value();
-    if (value <= 0 || value > most) return wrong(fmt::format("expected a number above 0, at most {:g}", most));
+    if (value <= 0 || value > most) return invalid(fmt::format("expected a number above 0, at most {:g}", most));
     at_ = end == std::string_view::npos ? text_.size() : end;
     return value;
   }
   Result<size_t> readCount() {
     if (!take("*")) return size_t{1};
     const double count = BPS_TRY(readNumber(kMostCount));
-    if (count != static_cast<double>(static_cast<size_t>(count))) return wrong("expected a whole number before this");
+    if (count != static_cast<double>(static_cast<size_t>(count))) return invalid("expected a whole number before this");
     return static_cast<size_t>(count);
   }
 
   // What stands in brackets is read again for each copy; the draft's bounds end it when there are too many.
   Status readCpu() {
-    if (!take("cpu")) return wrong("expected cpu or a setting");
+    if (!take("cpu")) return invalid("expected cpu or a setting");
     const size_t start = at_;
     size_t count = 1;
     for (size_t made = 0; made < count; ++made) {
@@ -111,7 +113,7 @@ class Reader {
     const auto cores = static_cast<unsigned>(settings_.cores);
     node.cpu.numaId = static_cast<int>(cpus_);
     node.cpu.cpus = CpuSet::range(cpus_ * cores, cores);
-    if (++cpus_ * cores > CpuSet::kMost) return wrong("too many cores");
+    if (++cpus_ * cores > CpuSet::kMost) return invalid("too many cores");
     node.cpu.peerRate = settings_.peer * kGiga;
     node.cpu.interconnectRate = settings_.interconnect * kGiga;
     node.cpu.memoryRate = settings_.memory * kGiga;
@@ -123,15 +125,15 @@ class Reader {
     while (true) {
       skipSpaces();
       if (take("]")) return {};
-      if (at_ >= end_) return wrong("expected ]");
+      if (at_ >= end_) return invalid("expected ]");
       if (take("sw[")) {
         BPS_TRY(readSwitches(parent));
       } else if (take("gpu")) {
-        BPS_TRY(readLeaves(parent, NodeKind::kGpu));
+        BPS_TRY(readGpusOrNics(parent, NodeKind::kGpu));
       } else if (take("nic")) {
-        BPS_TRY(readLeaves(parent, NodeKind::kNic));
+        BPS_TRY(readGpusOrNics(parent, NodeKind::kNic));
       } else {
-        return wrong("expected sw[, gpu, nic or ]");
+        return invalid("expected sw[, gpu, nic or ]");
       }
     }
   }
@@ -144,16 +146,16 @@ class Reader {
       const NodeId id = BPS_TRY(add({.kind = NodeKind::kSwitch, .parent = parent, .pcie = pcie()}));
       BPS_TRY(readDevices(id));
       count = BPS_TRY(readCount());
-      if (take(":")) draft_.node(id).pcie.measured = BPS_TRY(readNumber(kMostRate)) * kGiga;
+      if (take(":")) builder_.node(id).pcie.measured = BPS_TRY(readNumber(kMaxGigabytesPerSecond)) * kGiga;
     }
     return {};
   }
 
-  Status readLeaves(NodeId parent, NodeKind kind) {
+  Status readGpusOrNics(NodeId parent, NodeKind kind) {
     const size_t count = BPS_TRY(readCount());
     const bool nic = kind == NodeKind::kNic;
     double rate = nic ? kDefaultNicGbps : settings_.pci;
-    if (take(":")) rate = BPS_TRY(readNumber(kMostRate));
+    if (take(":")) rate = BPS_TRY(readNumber(kMaxGigabytesPerSecond));
     for (size_t i = 0; i < count; ++i) {
       Node node{.kind = kind, .parent = parent, .pcie = pcie()};
       if (nic) node.name = fmt::format("nic{}", nics_++);
@@ -161,7 +163,7 @@ class Reader {
       if (!nic) node.pcie.measured = rate * kGiga;
       const NodeId id = BPS_TRY(add(std::move(node)));
       if (!nic && settings_.nvlink > 0)
-        draft_.add({.gpu = id, .target = {}, .toSwitch = true, .measured = settings_.nvlink * kGiga});
+        builder_.add({.gpu = id, .target = {}, .toSwitch = true, .measured = settings_.nvlink * kGiga});
     }
     return {};
   }
@@ -170,28 +172,28 @@ class Reader {
   // this machine is never taken for one that was made up.
   Pcie pcie() {
     const unsigned n = functions_++;
-    return {.busId = fmt::format("{:08x}:{:02x}:00.0", kNoSuchDomain + (n >> 8), n & 0xff),
+    return {.busId = fmt::format("{:08x}:{:02x}:00.0", kSyntheticDomain + (n >> 8), n & 0xff),
             .measured = settings_.pci * kGiga};
   }
   Result<NodeId> add(Node node) {
-    auto added = draft_.add(std::move(node));
-    if (!added.ok()) return wrong(added.error().message());
+    auto added = builder_.add(std::move(node));
+    if (!added.ok()) return invalid(added.error().message());
     return added;
   }
 
   std::string_view text_;
   size_t at_ = 0, end_ = 0;
-  Settings settings_;
-  Draft draft_;
+  MachineDefaults settings_;
+  TopologyBuilder builder_;
   unsigned cpus_ = 0, nics_ = 0, functions_ = 0;
 };
 
 }  // namespace
 
-bool looksSynthetic(std::string_view text) {
+bool isSyntheticText(std::string_view text) {
   return text == "cpu" || text.substr(0, 4) == "cpu[" || text.substr(0, 4) == "cpu*" || text.substr(0, 4) == "cpu ";
 }
 
-Result<Draft> readSynthetic(std::string_view text) { return Reader(text).read(); }
+Result<TopologyBuilder> readSynthetic(std::string_view text) { return SyntheticReader(text).read(); }
 
 }  // namespace bps

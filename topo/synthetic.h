@@ -19,13 +19,13 @@
 #include <string_view>
 
 #include "src/base/status.h"
-#include "topo/draft.h"
+#include "topo/topology_builder.h"
 
 namespace bps {
 
 // Whether the text is meant as such a line and not as the name of a file.
-bool looksSynthetic(std::string_view text);
+bool isSyntheticText(std::string_view text);
 // kInvalidArgument: where the text is wrong, and what would be right there.
-Result<Draft> readSynthetic(std::string_view text);
+Result<TopologyBuilder> readSynthetic(std::string_view text);
 
 }  // namespace bps

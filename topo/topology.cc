@@ -51,7 +51,7 @@ NodeId Topology::switchOf(NodeId gpu) const {
   return nodes_[parent].kind == NodeKind::kSwitch ? parent : gpu;
 }
 
-bool Topology::underOneSwitch(NodeId one, NodeId other) const {
+bool Topology::shareSwitch(NodeId one, NodeId other) const {
   const auto above = [&](NodeId id) { return nodes_[id].parent; };
   for (NodeId head = above(one); head != kNoNode && nodes_[head].kind == NodeKind::kSwitch; head = above(head))
     for (NodeId id = above(other); id != kNoNode && nodes_[id].kind == NodeKind::kSwitch; id = above(id))

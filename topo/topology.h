@@ -1,5 +1,5 @@
-// Topology: one machine as bps sees it. Immutable once made (topo/draft.h makes it); every rank of the machine makes
-// the same one from the same file, or from what the kernel says.
+// Topology: one machine as bps sees it. Immutable once made (topo/topology_builder.h makes it); every rank of the
+// machine makes the same one from the same file, or from what the kernel says.
 //
 // It is a tree with one link from every node to its parent, and NVLinks beside it:
 //
@@ -97,7 +97,7 @@ class Topology {
   NodeId numaOf(NodeId id) const;     // of a device, or of a NUMA node itself
   NodeId switchOf(NodeId gpu) const;  // the switch right above it; the GPU itself where there is none
   bool sharedWithNic(LinkId link) const { return sharedWithNic_[link]; }  // a PCIe link above both a NIC and a GPU
-  bool underOneSwitch(NodeId one, NodeId other) const;                    // nothing but PCIe switches is between them
+  bool shareSwitch(NodeId one, NodeId other) const;                       // nothing but PCIe switches is between them
   bool besideNic(NodeId gpu) const;  // some link of its way to the CPU is shared with a NIC
   SwitchCount countSwitches(const std::vector<NodeId>& gpus) const;
 
@@ -115,7 +115,7 @@ class Topology {
   bool operator==(const Topology& other) const { return nodes_ == other.nodes_ && links_ == other.links_; }
 
  private:
-  friend class Draft;
+  friend class TopologyBuilder;
   void index();
 
   std::vector<Node> nodes_;

@@ -1,21 +1,21 @@
 #include "net_plugin/link/connector.h"
 
-#include "net_plugin/link/door_sign.h"
+#include "net_plugin/link/handle_extension.h"
 #include "net_plugin/log.h"
-#include "net_plugin/shm/door.h"
+#include "net_plugin/shm/shm_listener.h"
 #include "net_plugin/stream/send_comm.h"
 
 namespace bps::plugin::link {
-Result<Target> parseTarget(std::span<const uint8_t> handle, bool sharedMemory) {
-  Target target{BPS_TRY(tcp::parseHandle(handle)), std::nullopt, verbs::readSign(handle)};
-  if (sharedMemory) target.door = readDoor(handle);
+Result<ConnectTarget> parseTarget(std::span<const uint8_t> handle, bool sharedMemory) {
+  ConnectTarget target{BPS_TRY(tcp::parseHandle(handle)), std::nullopt, verbs::readVerbsExtension(handle)};
+  if (sharedMemory) target.shmSocketId = readShmExtension(handle);
   return target;
 }
 
-Connector::Connector(const Device& device, const Target& target, Deadline deadline)
+Connector::Connector(const Device& device, const ConnectTarget& target, Deadline deadline)
     : target_(target),
       rdma_(target.rdma ? device.rdma.get() : nullptr),
-      patience_(device.socket.patience),
+      peerTimeout_(device.socket.peerTimeout),
       deadline_(deadline),
       remote_(device.socket, target.remote, rdma_ != nullptr ? tcp::Carrier::kVerbs : tcp::Carrier::kStream, deadline) {
   if (device.rdma && !target.rdma)
@@ -29,16 +29,16 @@ Connector::Connector(const Device& device, const Target& target, Deadline deadli
 
 // The unix socket itself is the proof that the listener is on this machine: its name is a random number in our own
 // network namespace. Whatever is wrong with it, the device is there.
-Result<std::unique_ptr<Comm>> Connector::tryDoor() {
-  Result<std::unique_ptr<shm::SendComm>> visited = shm::visit(*target_.door, target_.remote.token);
-  if (visited.ok()) {
-    std::unique_ptr<shm::SendComm> comm = std::move(visited).value();
+Result<std::unique_ptr<Comm>> Connector::tryShmConnect() {
+  Result<std::unique_ptr<shm::SendComm>> connected = shm::shmConnect(*target_.shmSocketId, target_.remote.token);
+  if (connected.ok()) {
+    std::unique_ptr<shm::SendComm> comm = std::move(connected).value();
     if (comm) logInfo("{}: shared memory with {}", to(), comm->peer());
-    if (!comm && expired()) target_.door.reset();
+    if (!comm && expired()) target_.shmSocketId.reset();
     return std::unique_ptr<Comm>(std::move(comm));
   }
-  if (visited.error().code() != Code::kRemote) logInfo("{}: no shared memory: {}", to(), visited.error().message());
-  target_.door.reset();
+  if (connected.error().code() != Code::kRemote) logInfo("{}: no shared memory: {}", to(), connected.error().message());
+  target_.shmSocketId.reset();
   return std::unique_ptr<Comm>();
 }
 
@@ -47,17 +47,17 @@ Result<std::unique_ptr<Comm>> Connector::stepRemote() {
     std::vector<UniqueFd> sockets = BPS_TRY(remote_.step());
     if (sockets.empty()) return std::unique_ptr<Comm>();
     if (rdma_ == nullptr)
-      return std::unique_ptr<Comm>(std::make_unique<stream::SendComm>(std::move(sockets), patience_));
-    handshake_ =
-        BPS_TRY(rdma_->shake(std::move(sockets.front()), verbs::Device::Role::kSender, &*target_.rdma, deadline_));
+      return std::unique_ptr<Comm>(std::make_unique<stream::SendComm>(std::move(sockets), peerTimeout_));
+    handshake_ = BPS_TRY(
+        rdma_->startHandshake(std::move(sockets.front()), verbs::RdmaDevice::Role::kSender, &*target_.rdma, deadline_));
   }
   return handshake_->step();
 }
 
 Result<std::unique_ptr<Comm>> Connector::step() {
-  if (target_.door) {
-    std::unique_ptr<Comm> local = BPS_TRY(tryDoor());
-    if (local || target_.door) return local;
+  if (target_.shmSocketId) {
+    std::unique_ptr<Comm> local = BPS_TRY(tryShmConnect());
+    if (local || target_.shmSocketId) return local;
   }
   Result<std::unique_ptr<Comm>> comm = stepRemote();
   if (comm.ok() || rdma_ == nullptr) return comm;

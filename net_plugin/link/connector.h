@@ -10,34 +10,34 @@
 
 namespace bps::plugin::link {
 
-struct Target {
+struct ConnectTarget {
   tcp::HandleData remote;
-  std::optional<uint64_t> door;
-  std::optional<verbs::Sign> rdma;
+  std::optional<uint64_t> shmSocketId;
+  std::optional<verbs::VerbsExtension> rdma;
 };
 
 // The target of a handle, with its door only if it may be used.
-Result<Target> parseTarget(std::span<const uint8_t> handle, bool sharedMemory);
+Result<ConnectTarget> parseTarget(std::span<const uint8_t> handle, bool sharedMemory);
 
 class Connector {
  public:
-  Connector(const Device& device, const Target& target, Deadline deadline);
+  Connector(const Device& device, const ConnectTarget& target, Deadline deadline);
 
   // Null: not yet. Never blocks; a failure names the address.
   Result<std::unique_ptr<Comm>> step();
   bool expired() const { return deadline_.passed(); }
 
  private:
-  Result<std::unique_ptr<Comm>> tryDoor();
+  Result<std::unique_ptr<Comm>> tryShmConnect();
   Result<std::unique_ptr<Comm>> stepRemote();
   std::string to() const { return "to " + target_.remote.address.text(); }
 
-  Target target_;
-  verbs::Device* rdma_;  // null: TCP
-  tcp::Patience patience_;
+  ConnectTarget target_;
+  verbs::RdmaDevice* rdma_;  // null: TCP
+  tcp::PeerTimeout peerTimeout_;
   Deadline deadline_;
   tcp::Connector remote_;
-  std::unique_ptr<verbs::Device::Handshake> handshake_;
+  std::unique_ptr<verbs::RdmaDevice::Handshake> handshake_;
 };
 
 }  // namespace bps::plugin::link

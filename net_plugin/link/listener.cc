@@ -1,6 +1,6 @@
 #include "net_plugin/link/listener.h"
 
-#include "net_plugin/link/door_sign.h"
+#include "net_plugin/link/handle_extension.h"
 #include "net_plugin/log.h"
 #include "net_plugin/stream/recv_comm.h"
 
@@ -8,38 +8,39 @@ namespace bps::plugin::link {
 namespace {
 
 // A caller with the right token makes its queue pair at once.
-constexpr std::chrono::seconds kHandshakeTime{5};
+constexpr std::chrono::seconds kHandshakeTimeout{5};
 
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Listener::create(const Device& device, bool sharedMemory) {
   std::unique_ptr<tcp::Listener> remote = BPS_TRY(tcp::Listener::create(device.socket));
-  std::unique_ptr<shm::Door> door;
+  std::unique_ptr<shm::ShmListener> shmListener;
   if (sharedMemory) {
     const tcp::HandleData data = BPS_TRY(tcp::parseHandle(remote->handle()));
-    Result<std::unique_ptr<shm::Door>> opened = shm::Door::open(data.token);
-    if (opened.ok()) door = std::move(opened).value();
+    Result<std::unique_ptr<shm::ShmListener>> opened = shm::ShmListener::create(data.token);
+    if (opened.ok()) shmListener = std::move(opened).value();
     else logInfo("no shared memory with processes of this machine: {}", opened.error().message());
   }
-  return std::unique_ptr<Listener>(new Listener(device, std::move(remote), std::move(door)));
+  return std::unique_ptr<Listener>(new Listener(device, std::move(remote), std::move(shmListener)));
 }
 
 tcp::HandleBytes Listener::handle() const {
   tcp::HandleBytes handle = remote_->handle();
-  if (door_) writeDoor(handle, door_->number());
-  if (rdma_ != nullptr) verbs::writeSign(handle, rdma_->sign());
+  if (shmListener_) writeShmExtension(handle, shmListener_->socketId());
+  if (rdma_ != nullptr) verbs::writeVerbsExtension(handle, rdma_->verbsExtension());
   return handle;
 }
 
-void Listener::begin(UniqueFd socket) {
-  Result<Handshake> begun = rdma_ == nullptr ? Status(Code::kRemote, "it wants RDMA, which this device has not")
-                                             : rdma_->shake(std::move(socket), verbs::Device::Role::kReceiver, nullptr,
-                                                            Deadline::in(kHandshakeTime));
+void Listener::startHandshake(UniqueFd socket) {
+  Result<Handshake> begun = rdma_ == nullptr
+                                ? Status(Code::kRemote, "it wants RDMA, which this device has not")
+                                : rdma_->startHandshake(std::move(socket), verbs::RdmaDevice::Role::kReceiver, nullptr,
+                                                        Deadline::in(kHandshakeTimeout));
   if (!begun.ok()) {
     logWarn("a caller cannot be connected: {}", begun.error().message());
     return;
   }
-  if (handshakes_.size() == kMostHandshakes) handshakes_.erase(handshakes_.begin());
+  if (handshakes_.size() == kMaxHandshakes) handshakes_.erase(handshakes_.begin());
   handshakes_.push_back(std::move(begun).value());
 }
 
@@ -60,16 +61,16 @@ std::unique_ptr<Comm> Listener::stepHandshakes() {
 }
 
 Result<std::unique_ptr<Comm>> Listener::acceptRemote() {
-  tcp::Listener::Arrival arrival = BPS_TRY(remote_->accept());
+  tcp::Listener::AcceptedConnection arrival = BPS_TRY(remote_->accept());
   if (!arrival.sockets.empty() && arrival.carrier == tcp::Carrier::kStream)
-    return std::unique_ptr<Comm>(std::make_unique<stream::RecvComm>(std::move(arrival.sockets), patience_));
-  if (!arrival.sockets.empty()) begin(std::move(arrival.sockets.front()));
+    return std::unique_ptr<Comm>(std::make_unique<stream::RecvComm>(std::move(arrival.sockets), peerTimeout_));
+  if (!arrival.sockets.empty()) startHandshake(std::move(arrival.sockets.front()));
   return stepHandshakes();
 }
 
 Result<std::unique_ptr<Comm>> Listener::accept() {
-  if (door_) {
-    std::unique_ptr<shm::RecvComm> local = BPS_TRY(door_->accept());
+  if (shmListener_) {
+    std::unique_ptr<shm::RecvComm> local = BPS_TRY(shmListener_->accept());
     if (local) return std::unique_ptr<Comm>(std::move(local));
   }
   return acceptRemote();

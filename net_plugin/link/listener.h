@@ -6,7 +6,7 @@
 
 #include "net_plugin/comm.h"
 #include "net_plugin/link/device.h"
-#include "net_plugin/shm/door.h"
+#include "net_plugin/shm/shm_listener.h"
 #include "net_plugin/tcp/listener.h"
 
 namespace bps::plugin::link {
@@ -20,24 +20,24 @@ class Listener {
   Result<std::unique_ptr<Comm>> accept();
 
  private:
-  using Handshake = std::unique_ptr<verbs::Device::Handshake>;
-  static constexpr size_t kMostHandshakes = 16;
+  using Handshake = std::unique_ptr<verbs::RdmaDevice::Handshake>;
+  static constexpr size_t kMaxHandshakes = 16;
 
-  Listener(const Device& device, std::unique_ptr<tcp::Listener> remote, std::unique_ptr<shm::Door> door)
+  Listener(const Device& device, std::unique_ptr<tcp::Listener> remote, std::unique_ptr<shm::ShmListener> shmListener)
       : rdma_(device.rdma.get()),
-        patience_(device.socket.patience),
+        peerTimeout_(device.socket.peerTimeout),
         remote_(std::move(remote)),
-        door_(std::move(door)) {}
+        shmListener_(std::move(shmListener)) {}
 
   Result<std::unique_ptr<Comm>> acceptRemote();
-  void begin(UniqueFd socket);
+  void startHandshake(UniqueFd socket);
   std::unique_ptr<Comm> stepHandshakes();
 
-  verbs::Device* rdma_;  // null: TCP only
-  tcp::Patience patience_;
+  verbs::RdmaDevice* rdma_;  // null: TCP only
+  tcp::PeerTimeout peerTimeout_;
   std::unique_ptr<tcp::Listener> remote_;
-  std::unique_ptr<shm::Door> door_;    // null: no shared memory
-  std::vector<Handshake> handshakes_;  // oldest first
+  std::unique_ptr<shm::ShmListener> shmListener_;  // null: no shared memory
+  std::vector<Handshake> handshakes_;              // oldest first
 };
 
 }  // namespace bps::plugin::link

@@ -32,31 +32,32 @@ Status findDevicesOnce(Process& all, const Env& env) BPS_REQUIRES(all.mutex) {
 Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
   const Env env = BPS_TRY(processEnv(logEnvWarning));
   BPS_TRY(findDevicesOnce(all, env));
-  const Context::Settings settings{.connectTime = std::chrono::duration<double>(env.timeout.value),
-                                   .sharedMemory = !env.shmDisable};
-  all.contexts.push_back(std::make_unique<Context>(settings));
+  const Context::Options options{.connectTime = std::chrono::duration<double>(env.timeout.value),
+                                 .sharedMemory = !env.shmDisable};
+  all.contexts.push_back(std::make_unique<Context>(options));
   return all.contexts.back().get();
 }
 
 }  // namespace
 
 // Who takes it for granted that a connection carries what its device does may come with a GPU's memory.
-bool Context::sharesMemory(const link::Device& device) const {
-  return settings_.sharedMemory && (asksEach_ || device.pointers() == abi::kPtrHost);
+bool Context::canUseSharedMemory(const link::Device& device) const {
+  return options_.sharedMemory && (asksEach_ || device.ptrSupport() == abi::kPtrHost);
 }
 
-Result<Context::Attempts::iterator> Context::attemptFor(const link::Device& device, std::span<const uint8_t> handle) {
-  const link::Target target = BPS_TRY(link::parseTarget(handle, sharesMemory(device)));
+Result<Context::Attempts::iterator> Context::findOrStartConnect(const link::Device& device,
+                                                                std::span<const uint8_t> handle) {
+  const link::ConnectTarget target = BPS_TRY(link::parseTarget(handle, canUseSharedMemory(device)));
   const auto found = attempts_.find(target.remote.token);
   if (found != attempts_.end()) return found;
   std::erase_if(attempts_, [](const auto& entry) { return entry.second->expired(); });
-  const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(settings_.connectTime));
+  const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(options_.connectTime));
   return attempts_.emplace(target.remote.token, std::make_unique<link::Connector>(device, target, deadline)).first;
 }
 
 Result<std::unique_ptr<Comm>> Context::connect(const link::Device& device, std::span<const uint8_t> handle) {
   MutexLock lock(mutex_);
-  const Attempts::iterator attempt = BPS_TRY(attemptFor(device, handle));
+  const Attempts::iterator attempt = BPS_TRY(findOrStartConnect(device, handle));
   Result<std::unique_ptr<Comm>> outcome = attempt->second->step();
   if (!outcome.ok()) {
     attempts_.erase(attempt);
@@ -68,7 +69,7 @@ Result<std::unique_ptr<Comm>> Context::connect(const link::Device& device, std::
 }
 
 Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& device) const {
-  return link::Listener::create(device, sharesMemory(device));
+  return link::Listener::create(device, canUseSharedMemory(device));
 }
 
 Result<Context*> openContext(abi::Logger logger) {

@@ -16,15 +16,15 @@ namespace bps::plugin::nccl {
 
 class Context {
  public:
-  struct Settings {
+  struct Options {
     std::chrono::duration<double> connectTime{};
     bool sharedMemory = true;  // with processes of this machine
   };
-  explicit Context(const Settings& settings) : settings_(settings) {}
+  explicit Context(const Options& options) : options_(options) {}
 
   // Where the context's user wants to read the plugin's log; null: nowhere in particular. Kept for the process's state.
   abi::Logger logger() const { return logger_; }
-  void setLogger(abi::Logger theirs) { logger_ = theirs; }
+  void setLogger(abi::Logger newLogger) { logger_ = newLogger; }
 
   // See bpsNetMemory_v1_t.
   void asksEach() { asksEach_ = true; }
@@ -37,12 +37,12 @@ class Context {
  private:
   using Attempts = std::map<tcp::Token, std::unique_ptr<link::Connector>>;
 
-  Result<Attempts::iterator> attemptFor(const link::Device& device, std::span<const uint8_t> handle)
+  Result<Attempts::iterator> findOrStartConnect(const link::Device& device, std::span<const uint8_t> handle)
       BPS_REQUIRES(mutex_);
 
-  bool sharesMemory(const link::Device& device) const;
+  bool canUseSharedMemory(const link::Device& device) const;
 
-  const Settings settings_;
+  const Options options_;
   abi::Logger logger_ = nullptr;
   std::atomic<bool> asksEach_{false};  // memory ordering: says nothing of other memory, relaxed would do
   Mutex mutex_;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "net_plugin/nccl/border.h"
+#include "net_plugin/nccl/api_guard.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::nccl {
@@ -16,7 +16,7 @@ Status unknownType(int type) {
                  abi::kPtrCuda);
 }
 
-Status registerAs(void* comm, const Memory& region, void** memory) {
+Status registerRegion(void* comm, const MemoryRegion& region, void** memory) {
   if (comm == nullptr || memory == nullptr) return isNull("the connection or the registration");
   *memory = nullptr;
   *memory = BPS_TRY(static_cast<Comm*>(comm)->registerMemory(region));
@@ -26,7 +26,7 @@ Status registerAs(void* comm, const Memory& region, void** memory) {
 }  // namespace
 
 int devices(int* count) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (count == nullptr) return isNull("the number of devices");
     *count = static_cast<int>(deviceCount());
     return {};
@@ -54,7 +54,7 @@ Status connectWith(Context* context, int device, void* handle, void** sendComm) 
 }
 
 int accept(void* listenComm, void** recvComm, abi::DeviceHandle**) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (listenComm == nullptr || recvComm == nullptr) return isNull("the listener or the connection");
     *recvComm = nullptr;
     std::unique_ptr<Comm> comm = BPS_TRY(static_cast<link::Listener*>(listenComm)->accept());
@@ -64,28 +64,28 @@ int accept(void* listenComm, void** recvComm, abi::DeviceHandle**) {
 }
 
 int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (type != abi::kPtrHost && type != abi::kPtrCuda) return unknownType(type);
-    return registerAs(comm, {.data = data, .bytes = bytes, .onGpu = type == abi::kPtrCuda}, memory);
+    return registerRegion(comm, {.data = data, .bytes = bytes, .onGpu = type == abi::kPtrCuda}, memory);
   });
 }
 
 // NOLINTNEXTLINE(readability-function-size): the interface's parameters
 int registerDmaBuf(void* comm, void* data, size_t bytes, int type, uint64_t offset, int fd, void** memory) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (type != abi::kPtrCuda) return unknownType(type);
     if (fd < 0) return failure(Code::kInvalidArgument, "a dma-buf of descriptor {}: there is none", fd);
-    return registerAs(comm, {.data = data, .bytes = bytes, .onGpu = true, .dmaBuf = fd, .offset = offset}, memory);
+    return registerRegion(comm, {.data = data, .bytes = bytes, .onGpu = true, .dmaBuf = fd, .offset = offset}, memory);
   });
 }
 
 int deregisterMemory(void* comm, void* memory) {
-  return border([&] {
+  return apiGuard([&] {
     if (comm != nullptr && memory != nullptr) static_cast<Comm*>(comm)->deregisterMemory(memory);
   });
 }
 
-Status post(void* comm, const Posting& message, void** request) {
+Status post(void* comm, const PostArgs& message, void** request) {
   if (request == nullptr) return isNull("the request");
   *request = nullptr;
   if (comm == nullptr || (message.data == nullptr && message.bytes > 0)) return isNull("the connection or the buffer");
@@ -96,7 +96,7 @@ Status post(void* comm, const Posting& message, void** request) {
 
 // NOLINTNEXTLINE(readability-function-size): the interface's parameters
 int flush(void* comm, int n, void** data, int* sizes, void** memory, void** request) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (request == nullptr) return isNull("the request");
     *request = nullptr;
     if (comm == nullptr) return isNull("the connection");
@@ -109,7 +109,7 @@ int flush(void* comm, int n, void** data, int* sizes, void** memory, void** requ
 }
 
 int test(void* handle, int* done, int* sizes) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (done == nullptr) return isNull("the outcome");
     *done = 0;
     Request* request = Request::fromHandle(handle);

@@ -16,11 +16,11 @@ int closeListener(void* listenComm);
 
 Status listenWith(const Context* context, int device, void* handle, void** listenComm);
 Status connectWith(Context* context, int device, void* handle, void** sendComm);
-struct Posting {
+struct PostArgs {
   void* data;
   size_t bytes;
   void* memory;
 };
-Status post(void* comm, const Posting& message, void** request);
+Status post(void* comm, const PostArgs& message, void** request);
 
 }  // namespace bps::plugin::nccl

@@ -1,7 +1,7 @@
 // The exported tables, one per version of the interface, over the same functions.
 #include <limits>
 
-#include "net_plugin/nccl/border.h"
+#include "net_plugin/nccl/api_guard.h"
 #include "net_plugin/nccl/functions.h"
 
 namespace bps::plugin::nccl {
@@ -9,18 +9,18 @@ namespace {
 
 constexpr int kMaxComms = 65536;
 
-Status noGroups() { return {Code::kInvalidArgument, "receives are not grouped here (maxRecvs is 1)"}; }
+Status groupedReceiveError() { return {Code::kInvalidArgument, "receives are not grouped here (maxRecvs is 1)"}; }
 
 template <int V>
 int properties(int index, abi::Properties<V>* out) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     if (out == nullptr) return {Code::kInvalidArgument, "the properties are a null pointer"};
     const link::Device& device = *BPS_TRY(deviceAt(index));
     *out = {};
     out->name = device.name().c_str();
     out->pciPath = device.pciPath().empty() ? nullptr : device.pciPath().c_str();
     out->guid = device.guid(index);
-    out->ptrSupport = device.pointers();
+    out->ptrSupport = device.ptrSupport();
     out->speed = device.speedMbps();
     out->port = device.port();
     out->maxComms = kMaxComms;
@@ -39,9 +39,9 @@ int properties(int index, abi::Properties<V>* out) {
 
 // The functions whose parameters differ; the generic form is that of version 11 and later.
 template <int V, class Size = typename abi::Signatures<V>::Size>
-struct Differing {
+struct VersionedFunctions {
   static int init(void** context, uint64_t, abi::Config*, abi::Logger logger, abi::ProfilerCallback) {
-    return border([&]() -> Status {
+    return apiGuard([&]() -> Status {
       if (context == nullptr) return {Code::kInvalidArgument, "the context is a null pointer"};
       *context = nullptr;
       *context = BPS_TRY(openContext(logger));
@@ -49,22 +49,22 @@ struct Differing {
     });
   }
   static int initShared(abi::Logger logger) {
-    return border([&]() -> Status { return sharedContext(logger).status(); });
+    return apiGuard([&]() -> Status { return sharedContext(logger).status(); });
   }
   static int initProfiled(abi::Logger logger, abi::ProfilerCallback) { return initShared(logger); }
 
   static int listen(void* context, int device, void* handle, void** comm) {
-    return border([&]() -> Status { return listenWith(BPS_TRY(findContext(context)), device, handle, comm); });
+    return apiGuard([&]() -> Status { return listenWith(BPS_TRY(findContext(context)), device, handle, comm); });
   }
   static int listenShared(int device, void* handle, void** comm) {
-    return border([&]() -> Status { return listenWith(BPS_TRY(sharedContext()), device, handle, comm); });
+    return apiGuard([&]() -> Status { return listenWith(BPS_TRY(sharedContext()), device, handle, comm); });
   }
 
   static int connect(void* context, int device, void* handle, void** comm, abi::DeviceHandle**) {
-    return border([&]() -> Status { return connectWith(BPS_TRY(findContext(context)), device, handle, comm); });
+    return apiGuard([&]() -> Status { return connectWith(BPS_TRY(findContext(context)), device, handle, comm); });
   }
   static int connectShared(int device, void* handle, void** comm, abi::DeviceHandle**) {
-    return border([&]() -> Status { return connectWith(BPS_TRY(sharedContext()), device, handle, comm); });
+    return apiGuard([&]() -> Status { return connectWith(BPS_TRY(sharedContext()), device, handle, comm); });
   }
   static int connectConfigured(int device, abi::Config*, void* handle, void** comm, abi::DeviceHandle** deviceHandle) {
     return connectShared(device, handle, comm, deviceHandle);
@@ -72,16 +72,16 @@ struct Differing {
 
   // NOLINTBEGIN(readability-function-size): the interface's parameters
   static int isend(void* comm, void* data, Size bytes, int, void* memory, void*, void** request) {
-    return border([&] { return post(comm, {data, static_cast<size_t>(bytes), memory}, request); });
+    return apiGuard([&] { return post(comm, {data, static_cast<size_t>(bytes), memory}, request); });
   }
   static int isendPlain(void* comm, void* data, Size bytes, int tag, void* memory, void** request) {
     return isend(comm, data, bytes, tag, memory, nullptr, request);
   }
   static int irecv(void* comm, int n, void** data, Size* sizes, int*, void** memory, void**, void** request) {
-    return border([&]() -> Status {
+    return apiGuard([&]() -> Status {
       if (n != 1 || data == nullptr || sizes == nullptr) {
         if (request != nullptr) *request = nullptr;
-        return noGroups();
+        return groupedReceiveError();
       }
       return post(comm, {data[0], static_cast<size_t>(sizes[0]), memory != nullptr ? memory[0] : nullptr}, request);
     });
@@ -93,13 +93,13 @@ struct Differing {
 };
 
 int finalize(void* context) {
-  return border([&] { closeContext(context); });
+  return apiGuard([&] { closeContext(context); });
 }
 int setAttributes(void*, abi::NetAttributes*) { return abi::kSuccess; }
 
 template <int V>
 constexpr abi::Head<V> makeHead() {
-  using Own = Differing<V>;
+  using Own = VersionedFunctions<V>;
   abi::Head<V> head{};
   head.name = "bps";
   if constexpr (V >= 11) head.init = Own::init, head.listen = Own::listen, head.connect = Own::connect;

@@ -6,7 +6,9 @@
 
 namespace bps::plugin::shm {
 
-size_t RecvComm::wanted() { return inMessage_ ? std::min(messageBytes_ - messageGot_, kWakeBytes) : sizeof(Frame); }
+size_t RecvComm::wantedBytes() {
+  return messageStarted_ ? std::min(messageBytes_ - messageReceived_, kWakeBytes) : sizeof(Frame);
+}
 
 Status RecvComm::takeFrame() {
   Frame frame;
@@ -19,40 +21,40 @@ Status RecvComm::takeFrame() {
     return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(), frame.bytes,
                    room);
   messageBytes_ = frame.bytes;
-  messageGot_ = 0;
-  inMessage_ = true;
+  messageReceived_ = 0;
+  messageStarted_ = true;
   return {};
 }
 
 Status RecvComm::move() {
-  setMore(false);
+  setHasMoreToMove(false);
   for (size_t moved = 0; !requests().idle();) {
-    if (!inMessage_) {
-      if (BPS_TRY(ring().left(sizeof(Frame))) < sizeof(Frame)) break;
+    if (!messageStarted_) {
+      if (BPS_TRY(ring().available(sizeof(Frame))) < sizeof(Frame)) break;
       BPS_TRY(takeFrame());
     }
-    const size_t most = std::min(messageBytes_ - messageGot_, kPieceBytes);
-    const size_t part = std::min(BPS_TRY(ring().left(most)), most);
-    ring().read(requests().front().data + messageGot_, part);
-    messageGot_ += part;
+    const size_t most = std::min(messageBytes_ - messageReceived_, kCopyBytes);
+    const size_t part = std::min(BPS_TRY(ring().available(most)), most);
+    ring().read(requests().front().data + messageReceived_, part);
+    messageReceived_ += part;
     moved += part;
-    if (messageGot_ == messageBytes_) {
+    if (messageReceived_ == messageBytes_) {
       requests().finishFront(messageBytes_);
-      inMessage_ = false;
+      messageStarted_ = false;
     } else if (part == 0) {
       break;
     }
-    if (pauseAfter(moved)) break;
+    if (shouldPauseAfter(moved)) break;
   }
   publish();
   return {};
 }
 
-Status RecvComm::finishAlone() {
+Status RecvComm::moveAfterHangup() {
   const uint64_t before = ring().position();
   BPS_TRY(move());
   if (requests().idle() || ring().position() != before) return {};
-  if (!inMessage_) return peerClosed();
+  if (!messageStarted_) return peerClosed();
   return peerClosed().within(fmt::format("in the middle of message {}", requests().active()));
 }
 

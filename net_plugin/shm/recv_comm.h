@@ -1,24 +1,24 @@
 // RecvComm: the receiving end of a connection through shared memory: copies out of the ring into the posted receives.
 #pragma once
-#include "net_plugin/shm/memory_comm.h"
+#include "net_plugin/shm/shm_comm.h"
 
 namespace bps::plugin::shm {
 
-class RecvComm final : public MemoryComm {
+class RecvComm final : public ShmComm {
  public:
-  RecvComm(Segment segment, UniqueFd lifeline)
-      : MemoryComm(std::move(segment), std::move(lifeline), RingEnd::Side::kReader) {}
+  RecvComm(Segment segment, UniqueFd livenessSocket)
+      : ShmComm(std::move(segment), std::move(livenessSocket), RingEnd::Side::kReader) {}
 
  protected:
   Status move() override;
-  Status finishAlone() override;
-  size_t wanted() override;
+  Status moveAfterHangup() override;
+  size_t wantedBytes() override;
 
  private:
   Status takeFrame();
 
-  bool inMessage_ = false;  // the front message's frame has been taken, so its size is known
-  size_t messageBytes_ = 0, messageGot_ = 0;
+  bool messageStarted_ = false;  // the front message's frame has been taken, so its size is known
+  size_t messageBytes_ = 0, messageReceived_ = 0;
 };
 
 }  // namespace bps::plugin::shm

@@ -11,20 +11,20 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics in memory sha
 
 RingEnd::RingEnd(const RingMemory& memory, Side side)
     : memory_(memory),
-      lead_(side == Side::kWriter ? memory.capacity : 0),
-      mine_(side == Side::kWriter ? memory.header->written : memory.header->read),
-      theirs_(side == Side::kWriter ? memory.header->read : memory.header->written),
-      myWish_(side == Side::kWriter ? memory.header->wakeWriter : memory.header->wakeReader),
-      theirWish_(side == Side::kWriter ? memory.header->wakeReader : memory.header->wakeWriter) {}
+      maxLead_(side == Side::kWriter ? memory.capacity : 0),
+      ownPosition_(side == Side::kWriter ? memory.header->written : memory.header->read),
+      peerPosition_(side == Side::kWriter ? memory.header->read : memory.header->written),
+      ownWakeRequest_(side == Side::kWriter ? memory.header->wakeWriter : memory.header->wakeReader),
+      peerWakeRequest_(side == Side::kWriter ? memory.header->wakeReader : memory.header->wakeWriter) {}
 
-Result<size_t> RingEnd::left(size_t enough) {
-  if (known() >= enough) return known();
-  const uint64_t theirs = theirs_.load(std::memory_order_acquire);
-  if (theirs + lead_ - position_ > memory_.capacity)
+Result<size_t> RingEnd::available(size_t enough) {
+  if (knownAvailable() >= enough) return knownAvailable();
+  const uint64_t peerPosition = peerPosition_.load(std::memory_order_acquire);
+  if (peerPosition + maxLead_ - position_ > memory_.capacity)
     return failure(Code::kRemote, "the ring is corrupt: the other end is at byte {}, this one at {} of a ring of {}",
-                   theirs, position_, memory_.capacity);
-  seen_ = theirs;
-  return known();
+                   peerPosition, position_, memory_.capacity);
+  seenPeerPosition_ = peerPosition;
+  return knownAvailable();
 }
 
 void RingEnd::write(const uint8_t* data, size_t bytes) {
@@ -46,23 +46,25 @@ void RingEnd::read(uint8_t* data, size_t bytes) {
 bool RingEnd::publish() {
   if (published_ == position_) return false;
   published_ = position_;
-  mine_.store(position_, std::memory_order_release);
-  uint64_t wish = theirWish_.fetch_add(0, std::memory_order_acq_rel);
+  ownPosition_.store(position_, std::memory_order_release);
+  uint64_t wakeAt = peerWakeRequest_.fetch_add(0, std::memory_order_acq_rel);
   // Should it change now, the other end has seen our position after that.
-  return wish != 0 && position_ >= wish && theirWish_.compare_exchange_strong(wish, 0, std::memory_order_acq_rel);
+  return wakeAt != 0 && position_ >= wakeAt &&
+         peerWakeRequest_.compare_exchange_strong(wakeAt, 0, std::memory_order_acq_rel);
 }
 
-Result<bool> RingEnd::sleepFor(size_t wanted) {
-  if (BPS_TRY(left(wanted)) >= wanted) return true;
-  wishing_ = true;
-  myWish_.exchange(position_ + wanted - lead_, std::memory_order_acq_rel);  // not 0: the other end is not there yet
-  return BPS_TRY(left(wanted)) >= wanted;
+Result<bool> RingEnd::requestWake(size_t wantedBytes) {
+  if (BPS_TRY(available(wantedBytes)) >= wantedBytes) return true;
+  wakeRequested_ = true;
+  ownWakeRequest_.exchange(position_ + wantedBytes - maxLead_,
+                           std::memory_order_acq_rel);  // not 0: the other end is not there yet
+  return BPS_TRY(available(wantedBytes)) >= wantedBytes;
 }
 
-bool RingEnd::wake() {
-  if (!wishing_) return true;
-  wishing_ = false;
-  return myWish_.exchange(0, std::memory_order_acq_rel) != 0;
+bool RingEnd::cancelWakeRequest() {
+  if (!wakeRequested_) return true;
+  wakeRequested_ = false;
+  return ownWakeRequest_.exchange(0, std::memory_order_acq_rel) != 0;
 }
 
 }  // namespace bps::plugin::shm

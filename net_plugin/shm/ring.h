@@ -41,7 +41,7 @@ class RingEnd {
 
   // Bytes that can be written or read now. Looks at the other end only when it does not know of `enough` yet. Fails
   // when the other end's position cannot be.
-  Result<size_t> left(size_t enough);
+  Result<size_t> available(size_t enough);
   // At most left() bytes; the other end knows of it after publish().
   void write(const uint8_t* data, size_t bytes);
   void read(uint8_t* data, size_t bytes);
@@ -50,26 +50,26 @@ class RingEnd {
   [[nodiscard]] bool publish();
 
   // Asks to be woken as soon as `wanted` bytes (at most the capacity) are left. True: they are already.
-  Result<bool> sleepFor(size_t wanted);
+  Result<bool> requestWake(size_t wantedBytes);
   // Takes back what sleepFor() asked for. False: too late, the other end wakes us.
-  bool wake();
+  bool cancelWakeRequest();
 
   size_t capacity() const { return memory_.capacity; }
   uint64_t position() const { return position_; }
 
  private:
-  size_t known() const { return static_cast<size_t>(seen_ + lead_ - position_); }
+  size_t knownAvailable() const { return static_cast<size_t>(seenPeerPosition_ + maxLead_ - position_); }
 
   RingMemory memory_;
-  uint64_t lead_;  // how far this end may be ahead of the other
-  std::atomic<uint64_t>& mine_;
-  std::atomic<uint64_t>& theirs_;
-  std::atomic<uint64_t>& myWish_;
-  std::atomic<uint64_t>& theirWish_;
+  uint64_t maxLead_;  // how far this end may be ahead of the other
+  std::atomic<uint64_t>& ownPosition_;
+  std::atomic<uint64_t>& peerPosition_;
+  std::atomic<uint64_t>& ownWakeRequest_;
+  std::atomic<uint64_t>& peerWakeRequest_;
   uint64_t position_ = 0;
   uint64_t published_ = 0;
-  uint64_t seen_ = 0;  // of the other end
-  bool wishing_ = false;
+  uint64_t seenPeerPosition_ = 0;  // of the other end
+  bool wakeRequested_ = false;
 };
 
 }  // namespace bps::plugin::shm

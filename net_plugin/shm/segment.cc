@@ -13,15 +13,15 @@
 namespace bps::plugin::shm {
 namespace {
 
-constexpr size_t kDataAt = kPageBytes;
-constexpr size_t kSegmentBytes = kDataAt + Segment::kRingBytes;
-static_assert(sizeof(RingHeader) <= kDataAt);
+constexpr size_t kDataOffset = kPageBytes;
+constexpr size_t kSegmentBytes = kDataOffset + Segment::kRingBytes;
+static_assert(sizeof(RingHeader) <= kDataOffset);
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 }  // namespace
 
-Result<UniqueFd> Segment::makeMemory() {
+Result<UniqueFd> Segment::createMemory() {
   UniqueFd memory(::memfd_create("bps-net", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return systemFailure("memfd_create", errno);
   if (::ftruncate(memory.get(), static_cast<off_t>(kSegmentBytes)) != 0)
@@ -49,7 +49,7 @@ Segment::~Segment() {
 }
 
 RingMemory Segment::ring() const {
-  return {.header = reinterpret_cast<RingHeader*>(base_), .data = base_ + kDataAt, .capacity = kRingBytes};
+  return {.header = reinterpret_cast<RingHeader*>(base_), .data = base_ + kDataOffset, .capacity = kRingBytes};
 }
 
 }  // namespace bps::plugin::shm

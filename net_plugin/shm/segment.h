@@ -14,7 +14,7 @@ class Segment {
   static constexpr size_t kRingBytes = size_t{1} << 20;
 
   // Memory for one connection, all zero.
-  static Result<UniqueFd> makeMemory();
+  static Result<UniqueFd> createMemory();
   // Maps what makeMemory() made, here or in another process; anything else is refused. The mapping outlives `memory`.
   static Result<Segment> map(int memory);
 

@@ -16,13 +16,13 @@ namespace bps::plugin::shm {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr size_t kMostFds = 4;  // the kernel closes what finds no room
+constexpr size_t kMaxFds = 4;  // the kernel closes what finds no room
 
-struct Name {
+struct UnixAddress {
   sockaddr_un address{};
   socklen_t length = 0;
 
-  explicit Name(const std::string& text) {
+  explicit UnixAddress(const std::string& text) {
     const size_t bytes = std::min(text.size(), sizeof address.sun_path - 1);
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, text.data(), bytes);  // a leading zero byte: no file
@@ -53,10 +53,10 @@ void takeFds(msghdr& message, std::vector<UniqueFd>& fds) {
 
 }  // namespace
 
-Result<UniqueFd> listenAt(const std::string& name) {
+Result<UniqueFd> listenUnix(const std::string& name) {
   UniqueFd socket = makeSocket();
   if (!socket) return systemFailure("unix socket", errno);
-  const Name address(name);
+  const UnixAddress address(name);
   if (::bind(socket.get(), address.data(), address.length) != 0 || ::listen(socket.get(), kBacklog) != 0)
     return systemFailure("listening at the unix socket @" + name, errno);
   return socket;
@@ -69,10 +69,10 @@ Result<UniqueFd> acceptUnix(int listener) {
   return socket;
 }
 
-Result<UniqueFd> connectTo(const std::string& name) {
+Result<UniqueFd> connectUnix(const std::string& name) {
   UniqueFd socket = makeSocket();
   if (!socket) return systemFailure("unix socket", errno);
-  const Name address(name);
+  const UnixAddress address(name);
   if (::connect(socket.get(), address.data(), address.length) == 0) return socket;
   if (errno == EAGAIN || errno == EINTR) return UniqueFd();
   if (errno == ECONNREFUSED || errno == ENOENT)
@@ -114,7 +114,7 @@ Status sendWithFd(int socket, std::span<const uint8_t> bytes, int fd) {
 Result<Received> receiveWithFds(int socket, std::span<uint8_t> room) {
   Received received;
   iovec data{room.data(), room.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxFds)> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;

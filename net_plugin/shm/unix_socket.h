@@ -11,11 +11,11 @@
 
 namespace bps::plugin::shm {
 
-Result<UniqueFd> listenAt(const std::string& name);
+Result<UniqueFd> listenUnix(const std::string& name);
 // An empty descriptor: none waits.
 Result<UniqueFd> acceptUnix(int listener);
 // kRemote: nobody listens there (in this network namespace). An empty descriptor: too many callers now, try again.
-Result<UniqueFd> connectTo(const std::string& name);
+Result<UniqueFd> connectUnix(const std::string& name);
 
 // Whether the other end, or who listens there, has this process's user id.
 bool isSameUser(int socket);

@@ -8,26 +8,26 @@
 
 namespace bps::plugin::stream {
 
-AckState ackStateOf(int socket) {
+AckState readAckState(int socket) {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
-  const bool tellsRoom = length >= offsetof(tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd;  // Linux 5.4
+  const bool hasWindowField = length >= offsetof(tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd;  // Linux 5.4
   return {.acked = info.tcpi_bytes_acked,
           .inFlight = info.tcpi_unacked > 0,
-          .room = !tellsRoom || info.tcpi_snd_wnd > 0,
+          .room = !hasWindowField || info.tcpi_snd_wnd > 0,
           .probes = info.tcpi_probes,
-          .sinceHeard = std::chrono::milliseconds(info.tcpi_last_ack_recv)};
+          .sinceLastAck = std::chrono::milliseconds(info.tcpi_last_ack_recv)};
 }
 
 // One probe may be on its way right now; and the last answer may be long ago where nothing was asked since.
-bool AckWatch::look(const AckState& state, TimePoint now, Patience patience) {
+bool AckWatch::isPeerGone(const AckState& state, TimePoint now, PeerTimeout peerTimeout) {
   const bool waits = state.inFlight && state.room;
-  if (!waits || !waits_ || state.acked != acked_) since_ = now;
-  waits_ = waits;
+  if (!waits || !wasBlocked_ || state.acked != acked_) since_ = now;
+  wasBlocked_ = waits;
   acked_ = state.acked;
-  if (waits && now - since_ >= patience) return true;
-  return state.probes > 1 && state.sinceHeard >= patience;
+  if (waits && now - since_ >= peerTimeout) return true;
+  return state.probes > 1 && state.sinceLastAck >= peerTimeout;
 }
 
 }  // namespace bps::plugin::stream

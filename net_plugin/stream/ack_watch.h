@@ -10,32 +10,32 @@
 
 namespace bps::plugin::stream {
 
-using Patience = std::chrono::milliseconds;
-inline constexpr Patience kUsualPatience{10000};
+using PeerTimeout = std::chrono::milliseconds;
+inline constexpr PeerTimeout kDefaultPeerTimeout{10000};
 
 // What the kernel knows of a socket. The default, also for a socket that is not TCP: all is well.
 struct AckState {
-  uint64_t acked = 0;                       // bytes, since the connection began
-  bool inFlight = false;                    // bytes were sent and are not acknowledged
-  bool room = true;                         // the peer takes more; its window is not closed
-  unsigned probes = 0;                      // in a row, of a closed window, without an answer
-  std::chrono::milliseconds sinceHeard{0};  // the last segment with an acknowledgement, of new bytes or not
+  uint64_t acked = 0;                         // bytes, since the connection began
+  bool inFlight = false;                      // bytes were sent and are not acknowledged
+  bool room = true;                           // the peer takes more; its window is not closed
+  unsigned probes = 0;                        // in a row, of a closed window, without an answer
+  std::chrono::milliseconds sinceLastAck{0};  // the last segment with an acknowledgement, of new bytes or not
 };
-AckState ackStateOf(int socket);
+AckState readAckState(int socket);
 
 class AckWatch {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
   // How often to look: the watch only knows what it saw.
-  static Patience lookEvery(Patience patience) { return patience / 8; }
+  static PeerTimeout checkInterval(PeerTimeout peerTimeout) { return peerTimeout / 8; }
   // True: the peer is gone.
-  bool look(const AckState& state, TimePoint now, Patience patience);
+  bool isPeerGone(const AckState& state, TimePoint now, PeerTimeout peerTimeout);
 
  private:
-  bool waits_ = false;  // at the last look, for bytes that the peer has room for
-  uint64_t acked_ = 0;  // then
-  TimePoint since_{};   // the first look that found the same
+  bool wasBlocked_ = false;  // at the last look, for bytes that the peer has room for
+  uint64_t acked_ = 0;       // then
+  TimePoint since_{};        // the first look that found the same
 };
 
 }  // namespace bps::plugin::stream

@@ -8,9 +8,9 @@
 namespace bps::plugin::stream {
 namespace {
 
-constexpr uint32_t kPart = uint32_t{1} << 31;
-static_assert(kMaxMessageBytes < kPart, "a message's size leaves the bit free");
-constexpr uint32_t kFarthest = uint32_t{1} << 31;  // what is so far ahead comes from before `next`
+constexpr uint32_t kPartialFlag = uint32_t{1} << 31;
+static_assert(kMaxMessageBytes < kPartialFlag, "a message's size leaves the bit free");
+constexpr uint32_t kMaxAhead = uint32_t{1} << 31;  // what is so far ahead comes from before `next`
 
 void putAt(FrameBytes& frame, size_t at, size_t value) {
   for (size_t i = 0; i < sizeof(uint32_t); ++i) frame[at + i] = static_cast<uint8_t>(value >> (8 * i));
@@ -31,7 +31,7 @@ Result<uint32_t> check(std::span<const uint8_t> bytes, size_t at, uint32_t befor
 
 FrameBytes encodeFrame(const Slice& slice) {
   FrameBytes frame{};
-  putAt(frame, 0, slice.messageBytes | (slice.isWhole() ? 0 : kPart));
+  putAt(frame, 0, slice.messageBytes | (slice.isWhole() ? 0 : kPartialFlag));
   putAt(frame, 4, slice.number);
   const uint32_t first = crc32c(frame.data(), kCheckedBytes);
   putAt(frame, 8, first);
@@ -44,7 +44,7 @@ FrameBytes encodeFrame(const Slice& slice) {
 
 Result<size_t> frameBytesOf(std::span<const uint8_t> bytes) {
   BPS_TRY(check(bytes, 0, 0));
-  return (WireReader(bytes).get<uint32_t>() & kPart) != 0 ? kPartFrameBytes : kFrameBytes;
+  return (WireReader(bytes).get<uint32_t>() & kPartialFlag) != 0 ? kSliceFrameBytes : kFrameBytes;
 }
 
 Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next) {
@@ -52,9 +52,9 @@ Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next) {
   WireReader reader(bytes);
   const auto first = reader.get<uint32_t>();
   const auto ahead = static_cast<uint32_t>(reader.get<uint32_t>() - static_cast<uint32_t>(next));
-  Slice slice{.number = next + ahead, .messageBytes = first & ~kPart};
+  Slice slice{.number = next + ahead, .messageBytes = first & ~kPartialFlag};
   slice.bytes = slice.messageBytes;
-  if ((first & kPart) != 0) {
+  if ((first & kPartialFlag) != 0) {
     BPS_TRY(check(bytes, kFrameBytes, checked));
     WireReader part(bytes.subspan(kFrameBytes));
     slice.offset = part.get<uint32_t>();
@@ -63,7 +63,7 @@ Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next) {
     if (!within || slice.bytes == 0 || slice.isWhole())
       return Status(Code::kRemote, "the stream is corrupt: a slice that is not a part of its message");
   }
-  if (ahead >= kFarthest)
+  if (ahead >= kMaxAhead)
     return failure(Code::kRemote,
                    "the stream is corrupt: a slice of message {} modulo 2^32, where {} or a later one must be",
                    static_cast<uint32_t>(slice.number), static_cast<uint32_t>(next));

@@ -30,11 +30,11 @@ struct Slice {
   bool isWhole() const { return bytes == messageBytes; }
 };
 
-inline constexpr size_t kFrameBytes = 12;      // before a whole message
-inline constexpr size_t kPartFrameBytes = 24;  // before a part of one
-using FrameBytes = std::array<uint8_t, kPartFrameBytes>;
+inline constexpr size_t kFrameBytes = 12;       // before a whole message
+inline constexpr size_t kSliceFrameBytes = 24;  // before a part of one
+using FrameBytes = std::array<uint8_t, kSliceFrameBytes>;
 
-inline size_t frameBytesOf(const Slice& slice) { return slice.isWhole() ? kFrameBytes : kPartFrameBytes; }
+inline size_t frameBytesOf(const Slice& slice) { return slice.isWhole() ? kFrameBytes : kSliceFrameBytes; }
 // The first frameBytesOf() of these are to be sent.
 FrameBytes encodeFrame(const Slice& slice);
 // How long the frame is that begins with these bytes, at least kFrameBytes of them. Fails if they are corrupt.

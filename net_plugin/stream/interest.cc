@@ -10,9 +10,9 @@ namespace bps::plugin::stream {
 namespace {
 
 // Errors and full hang-ups show whenever the socket is registered; a half-closed peer shows as readable.
-uint32_t eventsOf(Interest::For what) {
-  if (what == Interest::For::kReading) return EPOLLIN;
-  if (what == Interest::For::kWriting) return EPOLLOUT;
+uint32_t eventsOf(Interest::Event what) {
+  if (what == Interest::Event::kReading) return EPOLLIN;
+  if (what == Interest::Event::kWriting) return EPOLLOUT;
   return EPOLLRDHUP;
 }
 
@@ -24,11 +24,13 @@ Result<int> Interest::fd() {
   return epoll_.get();
 }
 
-Status Interest::set(int socket, For& current, For what) {
+Status Interest::set(int socket, Event& current, Event what) {
   if (what == current) return {};
   epoll_event event{};
   event.events = eventsOf(what);
-  const int change = what == For::kNothing ? EPOLL_CTL_DEL : current == For::kNothing ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  const int change = what == Event::kNothing      ? EPOLL_CTL_DEL
+                     : current == Event::kNothing ? EPOLL_CTL_ADD
+                                                  : EPOLL_CTL_MOD;
   if (::epoll_ctl(BPS_TRY(fd()), change, socket, &event) != 0) return systemFailure("epoll_ctl", errno);
   current = what;
   return {};

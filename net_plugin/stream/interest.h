@@ -12,12 +12,12 @@ namespace bps::plugin::stream {
 
 class Interest {
  public:
-  enum class For : uint32_t { kNothing, kHangup, kReading, kWriting };
+  enum class Event : uint32_t { kNothing, kHangup, kReading, kWriting };
 
   // Made at the first call: callers that only poll cost no descriptor.
   Result<int> fd();
   // `current` is what was set for this socket before; at first kNothing.
-  Status set(int socket, For& current, For what);
+  Status set(int socket, Event& current, Event what);
 
  private:
   UniqueFd epoll_;

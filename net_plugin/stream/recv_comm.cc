@@ -15,15 +15,15 @@ namespace {
 // Inside a large slice the sleep ends when this much has come, not at every segment.
 constexpr size_t kWakeBytes = size_t{512} << 10;
 // A peer closes all sockets at once; what is under way on the others comes, or is never to come.
-constexpr std::chrono::seconds kRestTime{5};
+constexpr std::chrono::seconds kOtherSocketsTimeout{5};
 
 }  // namespace
 
-RecvComm::RecvComm(std::vector<UniqueFd> sockets, Patience patience)
-    : SocketComm(std::move(sockets), patience), inlets_(this->sockets()), wakeBytes_(this->sockets(), 1) {}
+RecvComm::RecvComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
+    : SocketComm(std::move(sockets), peerTimeout), readers_(this->sockets()), wakeBytes_(this->sockets(), 1) {}
 
 std::unique_ptr<SocketComm> RecvComm::reversed(std::vector<UniqueFd> sockets) const {
-  return std::make_unique<SendComm>(std::move(sockets), patience());
+  return std::make_unique<SendComm>(std::move(sockets), peerTimeout());
 }
 
 Status RecvComm::checkSlice(const Slice& slice) {
@@ -34,107 +34,109 @@ Status RecvComm::checkSlice(const Slice& slice) {
   return {};
 }
 
-Result<Progress> RecvComm::placeSlice(Inlet& inlet) {
-  const Slice& slice = inlet.slice();
+Result<Progress> RecvComm::assignDestination(SliceReader& reader) {
+  const Slice& slice = reader.slice();
   BPS_TRY(checkSlice(slice));
   if (slice.number >= requests().end()) return Progress::kPending;
   const Request& request = requests().at(slice.number);
   if (slice.messageBytes > request.bytes)
     return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(),
                    slice.messageBytes, request.bytes);
-  if (!assembly().begin(slice))
+  if (!messageTracker().begin(slice))
     return failure(Code::kRemote, "from {}: the stream is corrupt: the slices of message {} do not fit together",
                    peer(), slice.number);
-  inlet.place(request.data + slice.offset);
+  reader.setDestination(request.data + slice.offset);
   return Progress::kDone;
 }
 
-Status RecvComm::takeAhead(Inlet& inlet) {
+Status RecvComm::consumeReadAhead(SliceReader& reader) {
   while (!requests().idle()) {
-    if (!inlet.hasSlice()) {
-      Result<Progress> taken = inlet.takeFrame(requests().active());
+    if (!reader.hasSlice()) {
+      Result<Progress> taken = reader.takeFrame(requests().active());
       if (!taken.ok()) return std::move(taken).status().within("from " + peer());
       if (std::move(taken).value() == Progress::kPending) return {};
     }
-    if (inlet.needsPlace() && BPS_TRY(placeSlice(inlet)) == Progress::kPending) return {};
-    const Slice slice = inlet.slice();
-    if (inlet.takeAhead() == Progress::kPending) return {};
-    assembly().finish(slice);
-    finishWhole();
+    if (reader.needsDestination() && BPS_TRY(assignDestination(reader)) == Progress::kPending) return {};
+    const Slice slice = reader.slice();
+    if (reader.consumeReadAhead() == Progress::kPending) return {};
+    messageTracker().finish(slice);
+    finishCompleteMessages();
   }
   return {};
 }
 
 Status RecvComm::flush() {
   for (size_t i = 0; i < sockets(); ++i) {
-    if (inlets_[i].isAtBorder()) continue;
-    sawData(i);
-    BPS_TRY(takeAhead(inlets_[i]));
+    if (readers_[i].isBetweenSlices()) continue;
+    onDataReceived(i);
+    BPS_TRY(consumeReadAhead(readers_[i]));
   }
   return {};
 }
 
-Interest::For RecvComm::prepareSleep(size_t index) {
-  const Inlet& inlet = inlets_[index];
-  dry_ = false;
-  if (!canRead(inlet)) return Interest::For::kNothing;
-  const size_t wanted = std::clamp<size_t>(inlet.rest(), 1, kWakeBytes);
-  if (wanted == wakeBytes_[index]) return Interest::For::kReading;
+Interest::Event RecvComm::prepareSleep(size_t index) {
+  const SliceReader& reader = readers_[index];
+  allDrained_ = false;
+  if (!canRead(reader)) return Interest::Event::kNothing;
+  const size_t wanted = std::clamp<size_t>(reader.rest(), 1, kWakeBytes);
+  if (wanted == wakeBytes_[index]) return Interest::Event::kReading;
   const int lowWater = static_cast<int>(wanted);
   if (::setsockopt(socket(index), SOL_SOCKET, SO_RCVLOWAT, &lowWater, sizeof lowWater) == 0) wakeBytes_[index] = wanted;
-  return Interest::For::kReading;
+  return Interest::Event::kReading;
 }
 
-Status RecvComm::hungUp(size_t index) {
-  if (!inlets_[index].ended()) BPS_TRY(endOf(index));
-  return checkEnds();
+Status RecvComm::onHangup(size_t index) {
+  if (!readers_[index].ended()) BPS_TRY(onSocketEnd(index));
+  return checkClosedSockets();
 }
 
 // The peer has closed a socket. Between two slices that is how it ends a connection.
-Status RecvComm::endOf(size_t index) {
-  Inlet& inlet = inlets_[index];
-  inlet.end();
-  ++ends_;
-  restIn_ = Deadline::in(kRestTime);
-  if (inlet.isAtBorder()) return {};
-  const uint64_t number = inlet.hasSlice() ? inlet.slice().number : requests().active();
+Status RecvComm::onSocketEnd(size_t index) {
+  SliceReader& reader = readers_[index];
+  reader.end();
+  ++closedSockets_;
+  otherSocketsDeadline_ = Deadline::in(kOtherSocketsTimeout);
+  if (reader.isBetweenSlices()) return {};
+  const uint64_t number = reader.hasSlice() ? reader.slice().number : requests().active();
   return peerClosed().within(fmt::format("in the middle of message {}", number));
 }
 
 // After the end of a socket: whether the messages under way can still become whole by what the others bring.
-Status RecvComm::checkEnds() {
-  if (ends_ == 0) return {};
-  const bool all = std::none_of(inlets_.begin(), inlets_.end(), [&](const Inlet& inlet) { return canRead(inlet); });
-  const bool unclaimed = std::any_of(inlets_.begin(), inlets_.end(), [](const Inlet& i) { return !i.isAtBorder(); });
-  if (requests().idle() ? ends_ < sockets() || unclaimed : !all && !restIn_.passed()) return {};
-  if (!assembly().begun(requests().active())) return peerClosed();
+Status RecvComm::checkClosedSockets() {
+  if (closedSockets_ == 0) return {};
+  const bool all =
+      std::none_of(readers_.begin(), readers_.end(), [&](const SliceReader& reader) { return canRead(reader); });
+  const bool unclaimed =
+      std::any_of(readers_.begin(), readers_.end(), [](const SliceReader& i) { return !i.isBetweenSlices(); });
+  if (requests().idle() ? closedSockets_ < sockets() || unclaimed : !all && !otherSocketsDeadline_.passed()) return {};
+  if (!messageTracker().hasStarted(requests().active())) return peerClosed();
   return peerClosed().within(fmt::format("in the middle of message {}", requests().active()));
 }
 
 Result<bool> RecvComm::readSome(size_t index, size_t& moved) {
-  Inlet& inlet = inlets_[index];
-  if (!canRead(inlet)) return false;
-  const Inlet::Read read = inlet.read(socket(index), kMostPerCall - moved);
-  if (read.error != 0) return socketFailed(read.error);
-  if (inlet.ended()) {
-    BPS_TRY(endOf(index));
+  SliceReader& reader = readers_[index];
+  if (!canRead(reader)) return false;
+  const SliceReader::Read read = reader.read(socket(index), kMaxBytesPerCall - moved);
+  if (read.error != 0) return socketError(read.error);
+  if (reader.ended()) {
+    BPS_TRY(onSocketEnd(index));
     return false;
   }
   if (read.bytes == 0) return false;
-  sawData(index);
-  if (ends_ > 0) restIn_ = Deadline::in(kRestTime);
+  onDataReceived(index);
+  if (closedSockets_ > 0) otherSocketsDeadline_ = Deadline::in(kOtherSocketsTimeout);
   moved += read.bytes;
-  BPS_TRY(takeAhead(inlet));
+  BPS_TRY(consumeReadAhead(reader));
   return read.full;
 }
 
 // Each socket as long as it has something, the others after it.
 Status RecvComm::readAll() {
-  setMore(false);
+  setHasMoreToMove(false);
   size_t moved = 0, dry = 0;
   while (dry < sockets() && !requests().idle()) {
-    if (moved >= kMostPerCall) {
-      setMore(true);
+    if (moved >= kMaxBytesPerCall) {
+      setHasMoreToMove(true);
       return {};
     }
     if (BPS_TRY(readSome(next_, moved))) {
@@ -144,17 +146,17 @@ Status RecvComm::readAll() {
     next_ = (next_ + 1) % sockets();
     ++dry;
   }
-  dry_ = dry == sockets() && requests().hasDone() && !requests().idle();
+  allDrained_ = dry == sockets() && requests().hasDone() && !requests().idle();
   return {};
 }
 
 Status RecvComm::progress() {
-  notePoll();
-  if (std::exchange(dry_, false)) return {};
+  countPoll();
+  if (std::exchange(allDrained_, false)) return {};
   BPS_TRY(flush());
   BPS_TRY(readAll());
   BPS_TRY(checkAcks());
-  return requests().idle() ? Status() : checkEnds();
+  return requests().idle() ? Status() : checkClosedSockets();
 }
 
 }  // namespace bps::plugin::stream

@@ -4,7 +4,7 @@
 // That cannot block for ever: on every socket the numbers only rise, so nothing that a posted receive needs is ever
 // behind a slice of a later message.
 #pragma once
-#include "net_plugin/stream/inlet.h"
+#include "net_plugin/stream/slice_reader.h"
 #include "net_plugin/stream/socket_comm.h"
 #include "src/base/deadline.h"
 
@@ -12,36 +12,36 @@ namespace bps::plugin::stream {
 
 class RecvComm final : public SocketComm {
  public:
-  explicit RecvComm(std::vector<UniqueFd> sockets, Patience patience = kUsualPatience);
+  explicit RecvComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout = kDefaultPeerTimeout);
 
  protected:
   Status progress() override;
   Status flush() override;
-  Interest::For prepareSleep(size_t index) override;
-  Status hungUp(size_t index) override;
+  Interest::Event prepareSleep(size_t index) override;
+  Status onHangup(size_t index) override;
   std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const override;
-  bool hasUnclaimed(size_t index) const override { return !inlets_[index].isAtBorder(); }
+  bool hasUnreceivedData(size_t index) const override { return !readers_[index].isBetweenSlices(); }
 
  private:
   // What a socket has brought goes where it belongs, as far as receives are posted.
-  Status takeAhead(Inlet& inlet);
+  Status consumeReadAhead(SliceReader& reader);
   // The slice in the inlet gets its place. kPending: there is no receive for it yet.
-  Result<Progress> placeSlice(Inlet& inlet);
+  Result<Progress> assignDestination(SliceReader& reader);
   Status checkSlice(const Slice& slice);
   // False: no more for now.
   Result<bool> readSome(size_t index, size_t& moved);
   Status readAll();
-  Status endOf(size_t index);
-  Status checkEnds();
-  bool canRead(const Inlet& inlet) const { return !inlet.ended() && !inlet.needsPlace(); }
+  Status onSocketEnd(size_t index);
+  Status checkClosedSockets();
+  bool canRead(const SliceReader& reader) const { return !reader.ended() && !reader.needsDestination(); }
 
-  std::vector<Inlet> inlets_;
+  std::vector<SliceReader> readers_;
   std::vector<size_t> wakeBytes_;  // of each socket, as the kernel has it
   size_t next_ = 0;                // the socket that is asked first
-  size_t ends_ = 0;                // sockets that the peer has closed
+  size_t closedSockets_ = 0;       // sockets that the peer has closed
   // The sockets have just been emptied, for messages that the caller now takes: no need to ask again behind the last.
-  bool dry_ = false;
-  Deadline restIn_ = Deadline::never();  // the other sockets must say something by then
+  bool allDrained_ = false;
+  Deadline otherSocketsDeadline_ = Deadline::never();  // the other sockets must say something by then
 };
 
 }  // namespace bps::plugin::stream

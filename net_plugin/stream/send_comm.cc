@@ -12,17 +12,18 @@ namespace bps::plugin::stream {
 namespace {
 
 // Measured in docs/transport.md: smaller ones cost system calls, larger ones leave the last socket alone for longer.
-constexpr size_t kLeastSlice = size_t{64} << 10, kMostSlice = size_t{1024} << 10;
-constexpr size_t kTurns = 2;  // of each socket in a message, so that a slow one can leave its second to others
+constexpr size_t kMinSliceBytes = size_t{64} << 10, kMaxSliceBytes = size_t{1024} << 10;
+constexpr size_t kSlicesPerSocket =
+    2;  // of each socket in a message, so that a slow one can leave its second to others
 
 }  // namespace
 
 size_t sliceBytesOf(size_t messageBytes, size_t sockets) {
-  if (sockets == 1 || messageBytes <= kLeastSlice) return messageBytes;
-  return std::clamp(messageBytes / (kTurns * sockets), kLeastSlice, kMostSlice);
+  if (sockets == 1 || messageBytes <= kMinSliceBytes) return messageBytes;
+  return std::clamp(messageBytes / (kSlicesPerSocket * sockets), kMinSliceBytes, kMaxSliceBytes);
 }
 
-void SendComm::Cursor::pass(const Slice& slice) {
+void SendComm::Cursor::advance(const Slice& slice) {
   offset += slice.bytes;
   if (offset < slice.messageBytes) return;
   ++number;
@@ -47,8 +48,8 @@ void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, siz
 // A few small pieces are copied together: to copy them costs less than to have the kernel look for them.
 ssize_t SendComm::Batch::sendOn(int socket) {
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-  if (bytes <= kCopied) {
-    std::array<uint8_t, kCopied> together;
+  if (bytes <= kMaxCopiedBytes) {
+    std::array<uint8_t, kMaxCopiedBytes> together;
     uint8_t* end = together.data();
     for (size_t i = 0; i < pieceCount; ++i)
       end = std::copy_n(static_cast<const uint8_t*>(pieces[i].iov_base), pieces[i].iov_len, end);
@@ -60,16 +61,16 @@ ssize_t SendComm::Batch::sendOn(int socket) {
   return ::sendmsg(socket, &message, kFlags);
 }
 
-SendComm::SendComm(std::vector<UniqueFd> sockets, Patience patience)
-    : SocketComm(std::move(sockets), patience), outlets_(this->sockets()) {}
+SendComm::SendComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
+    : SocketComm(std::move(sockets), peerTimeout), writers_(this->sockets()) {}
 
 // The descriptors of the other direction would keep the peer waiting for more.
 SendComm::~SendComm() {
-  for (size_t i = 0; isShared() && i < sockets(); ++i) ::shutdown(socket(i), SHUT_WR);
+  for (size_t i = 0; hasReverse() && i < sockets(); ++i) ::shutdown(socket(i), SHUT_WR);
 }
 
 std::unique_ptr<SocketComm> SendComm::reversed(std::vector<UniqueFd> sockets) const {
-  return std::make_unique<RecvComm>(std::move(sockets), patience());
+  return std::make_unique<RecvComm>(std::move(sockets), peerTimeout());
 }
 
 Slice SendComm::sliceAt(const Cursor& at) {
@@ -80,63 +81,63 @@ Slice SendComm::sliceAt(const Cursor& at) {
           .bytes = std::min(bytes - at.offset, sliceBytesOf(bytes, sockets()))};
 }
 
-void SendComm::fill(Batch& batch, const Outlet& outlet, size_t most) {
-  if (outlet.busy) batch.add(outlet.slice, requests().at(outlet.slice.number).data, outlet.sent, most);
+void SendComm::fill(Batch& batch, const SliceWriter& writer, size_t most) {
+  if (writer.busy) batch.add(writer.slice, requests().at(writer.slice.number).data, writer.sent, most);
   for (Cursor at = cursor_; at.number < requests().end() && batch.count < Batch::kSlices && batch.bytes < most;) {
     const Slice slice = sliceAt(at);
     batch.add(slice, requests().at(slice.number).data, 0, most);
     if (!slice.isWhole()) return;  // the next one is another socket's
-    at.pass(slice);
+    at.advance(slice);
   }
 }
 
 // What was not sent of the slices that this socket had not begun stays for whichever socket is next.
-void SendComm::account(Outlet& outlet, size_t sent) {
+void SendComm::commitSent(SliceWriter& writer, size_t sent) {
   while (sent > 0) {
-    if (!outlet.busy) {
-      outlet.slice = sliceAt(cursor_);
-      outlet.sent = 0;
-      outlet.busy = true;
-      cursor_.pass(outlet.slice);
-      if (!assembly().begin(outlet.slice)) return;  // cannot be: we cut it
+    if (!writer.busy) {
+      writer.slice = sliceAt(cursor_);
+      writer.sent = 0;
+      writer.busy = true;
+      cursor_.advance(writer.slice);
+      if (!messageTracker().begin(writer.slice)) return;  // cannot be: we cut it
     }
-    const size_t all = frameBytesOf(outlet.slice) + outlet.slice.bytes, part = std::min(sent, all - outlet.sent);
-    outlet.sent += part;
+    const size_t all = frameBytesOf(writer.slice) + writer.slice.bytes, part = std::min(sent, all - writer.sent);
+    writer.sent += part;
     sent -= part;
-    if (outlet.sent < all) return;
-    outlet.busy = false;
-    assembly().finish(outlet.slice);
+    if (writer.sent < all) return;
+    writer.busy = false;
+    messageTracker().finish(writer.slice);
   }
 }
 
 Result<size_t> SendComm::sendSome(size_t index, size_t most) {
-  Outlet& outlet = outlets_[index];
+  SliceWriter& writer = writers_[index];
   Batch batch;
-  fill(batch, outlet, most);
+  fill(batch, writer, most);
   const ssize_t sent = batch.sendOn(socket(index));
   if (sent < 0) {
-    if (errno != EAGAIN && errno != EINTR) return errno == EPIPE ? peerClosed() : socketFailed(errno);
-    outlet.full = true;  // or interrupted: the next call tries again
+    if (errno != EAGAIN && errno != EINTR) return errno == EPIPE ? peerClosed() : socketError(errno);
+    writer.full = true;  // or interrupted: the next call tries again
     return size_t{0};
   }
-  account(outlet, static_cast<size_t>(sent));
-  outlet.full = static_cast<size_t>(sent) < batch.bytes;
+  commitSent(writer, static_cast<size_t>(sent));
+  writer.full = static_cast<size_t>(sent) < batch.bytes;
   return static_cast<size_t>(sent);
 }
 
 // The sockets in turn, so that none gets more than a slice ahead of another that can send as well.
 Status SendComm::sendAll() {
-  setMore(false);
+  setHasMoreToMove(false);
   size_t moved = 0;
   for (bool any = true; any;) {
     any = false;
-    for (size_t i = 0; i < outlets_.size(); ++i) {
-      if (outlets_[i].full || !hasWork(outlets_[i])) continue;
-      if (moved >= kMostPerCall) {
-        setMore(true);
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      if (writers_[i].full || !hasWork(writers_[i])) continue;
+      if (moved >= kMaxBytesPerCall) {
+        setHasMoreToMove(true);
         return {};
       }
-      moved += BPS_TRY(sendSome(i, kMostPerCall - moved));
+      moved += BPS_TRY(sendSome(i, kMaxBytesPerCall - moved));
       any = true;
     }
   }
@@ -144,7 +145,7 @@ Status SendComm::sendAll() {
 }
 
 Status SendComm::progress() {
-  for (Outlet& outlet : outlets_) outlet.full = false;
+  for (SliceWriter& writer : writers_) writer.full = false;
   BPS_TRY(flush());
   return checkAcks();
 }
@@ -152,12 +153,12 @@ Status SendComm::progress() {
 // A socket that was full is not asked again: the sleep ends when it takes more.
 Status SendComm::flush() {
   Status outcome = sendAll();
-  finishWhole();  // after a failure too: what was sent whole before it was sent
+  finishCompleteMessages();  // after a failure too: what was sent whole before it was sent
   return outcome;
 }
 
-Interest::For SendComm::prepareSleep(size_t index) {
-  return hasWork(outlets_[index]) ? Interest::For::kWriting : Interest::For::kHangup;
+Interest::Event SendComm::prepareSleep(size_t index) {
+  return hasWork(writers_[index]) ? Interest::Event::kWriting : Interest::Event::kHangup;
 }
 
 }  // namespace bps::plugin::stream

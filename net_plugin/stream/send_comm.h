@@ -17,17 +17,17 @@ size_t sliceBytesOf(size_t messageBytes, size_t sockets);
 
 class SendComm final : public SocketComm {
  public:
-  explicit SendComm(std::vector<UniqueFd> sockets, Patience patience = kUsualPatience);
+  explicit SendComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout = kDefaultPeerTimeout);
   ~SendComm() override;
 
  protected:
   Status progress() override;
   Status flush() override;
-  Interest::For prepareSleep(size_t index) override;
-  Status hungUp(size_t) override { return peerClosed(); }
+  Interest::Event prepareSleep(size_t index) override;
+  Status onHangup(size_t) override { return peerClosed(); }
   std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const override;
   // What the peer sends ends when its sending end is closed: that says nothing of what it receives.
-  void onShared() override { ignoreHangups(); }
+  void onReversed() override { ignoreHangups(); }
 
  private:
   // The first byte that no socket has taken yet.
@@ -35,9 +35,9 @@ class SendComm final : public SocketComm {
     uint64_t number = 0;
     size_t offset = 0;
 
-    void pass(const Slice& slice);
+    void advance(const Slice& slice);
   };
-  struct Outlet {
+  struct SliceWriter {
     Slice slice;      // what the socket has begun and not sent whole, if busy
     size_t sent = 0;  // of it, with its frame
     bool busy = false;
@@ -46,7 +46,7 @@ class SendComm final : public SocketComm {
   // One system call of at most kSlices slices.
   struct Batch {
     static constexpr size_t kSlices = 32;
-    static constexpr size_t kCopied = 1024;  // bytes at most
+    static constexpr size_t kMaxCopiedBytes = 1024;  // bytes at most
     std::array<FrameBytes, kSlices> frames;
     std::array<iovec, 2 * kSlices> pieces;
     size_t count = 0, pieceCount = 0;
@@ -61,17 +61,17 @@ class SendComm final : public SocketComm {
     void addPiece(void* data, size_t length);
   };
 
-  bool hasUntaken() const { return cursor_.number < requests().end(); }
-  bool hasWork(const Outlet& outlet) const { return outlet.busy || hasUntaken(); }
+  bool hasUnassigned() const { return cursor_.number < requests().end(); }
+  bool hasWork(const SliceWriter& writer) const { return writer.busy || hasUnassigned(); }
   Slice sliceAt(const Cursor& at);
-  void fill(Batch& batch, const Outlet& outlet, size_t most);
+  void fill(Batch& batch, const SliceWriter& writer, size_t most);
   // What the socket has taken, slice after slice as fill() found them.
-  void account(Outlet& outlet, size_t sent);
+  void commitSent(SliceWriter& writer, size_t sent);
   // One system call. Returns the bytes sent.
   Result<size_t> sendSome(size_t index, size_t most);
   Status sendAll();
 
-  std::vector<Outlet> outlets_;
+  std::vector<SliceWriter> writers_;
   Cursor cursor_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned kIdleArmsPerCheck = 16;
 // To tell the kernel costs a call now and one at the next arm(); not to, 0.7 us of the 10 that an exchange of 8 bytes
 // takes.
-constexpr unsigned kPollsAwake = 64;
+constexpr unsigned kPollsUntilUnwatch = 64;
 
 std::string peerText(int socket) {
   Result<Address> address = peerAddress(socket);
@@ -27,14 +27,16 @@ std::string peerText(int socket) {
 
 }  // namespace
 
-SocketComm::SocketComm(std::vector<UniqueFd> sockets, Patience patience)
-    : patience_(patience), pace_(AckWatch::lookEvery(patience)), peer_(peerText(sockets.front().get())) {
+SocketComm::SocketComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
+    : peerTimeout_(peerTimeout),
+      ackCheck_(AckWatch::checkInterval(peerTimeout)),
+      peer_(peerText(sockets.front().get())) {
   for (UniqueFd& fd : sockets) sockets_.push_back({.fd = std::move(fd)});
 }
 
 // Each of the two has descriptors of its own, so either may be closed first.
 Result<std::unique_ptr<Comm>> SocketComm::reverse() {
-  if (shared_ || requests().end() > 0)
+  if (hasReverse_ || requests().end() > 0)
     return Status(Code::kInvalidUsage,
                   "the other direction of a connection is asked for once, before its first message");
   std::vector<UniqueFd> again;
@@ -44,78 +46,79 @@ Result<std::unique_ptr<Comm>> SocketComm::reverse() {
   }
   std::unique_ptr<SocketComm> other = reversed(std::move(again));
   for (SocketComm* each : {this, other.get()}) {
-    each->shared_ = true;
-    each->onShared();
+    each->hasReverse_ = true;
+    each->onReversed();
   }
   return std::unique_ptr<Comm>(std::move(other));
 }
 
 void SocketComm::ignoreHangups() {
-  for (Socket& socket : sockets_) socket.silent = true;
+  for (Socket& socket : sockets_) socket.hangupIgnored = true;
 }
 
 Status SocketComm::peerClosed() const { return failure(Code::kRemote, "{} closed the connection", peer_); }
 
-Status SocketComm::socketFailed(int error) const {
+Status SocketComm::socketError(int error) const {
   const Status system = systemFailure("connection to " + peer_, error);
   return {Code::kRemote, system.message()};
 }
 
 Status SocketComm::checkAcks() {
-  if (!pace_.isDue()) return {};
+  if (!ackCheck_.isDue()) return {};
   const AckWatch::TimePoint now = std::chrono::steady_clock::now();
   for (Socket& socket : sockets_)
-    if (socket.acks.look(ackStateOf(socket.fd.get()), now, patience_))
+    if (socket.acks.isPeerGone(readAckState(socket.fd.get()), now, peerTimeout_))
       return failure(Code::kRemote, "{} has acknowledged nothing for {:g} s", peer_,
-                     std::chrono::duration<double>(patience_).count());
+                     std::chrono::duration<double>(peerTimeout_).count());
   return {};
 }
 
-void SocketComm::finishWhole() {
-  while (!requests().idle() && assembly_.whole(requests().active()))
-    requests().finishFront(assembly_.take(requests().active()));
+void SocketComm::finishCompleteMessages() {
+  while (!requests().idle() && messageTracker_.isComplete(requests().active()))
+    requests().finishFront(messageTracker_.take(requests().active()));
 }
 
-void SocketComm::notePoll() {
-  if (++polls_ != kPollsAwake) return;
-  for (Socket& socket : sockets_) note(interest_.set(socket.fd.get(), socket.current, Interest::For::kNothing));
+void SocketComm::countPoll() {
+  if (++polls_ != kPollsUntilUnwatch) return;
+  for (Socket& socket : sockets_)
+    keepFirstFailure(interest_.set(socket.fd.get(), socket.current, Interest::Event::kNothing));
 }
 
 // With nothing posted only the end of the connection is of interest, and no call but this one can report it.
 Result<bool> SocketComm::arm() {
   polls_ = 0;
-  if (firstFailure().ok()) note(flush());
-  if (firstFailure().ok()) note(checkAcks());
+  if (firstFailure().ok()) keepFirstFailure(flush());
+  if (firstFailure().ok()) keepFirstFailure(checkAcks());
   const bool idle = requests().idle();
-  if (requests().hasDone() || more_) return true;
+  if (requests().hasDone() || hasMoreToMove_) return true;
   for (size_t i = 0; i < sockets_.size() && firstFailure().ok(); ++i)
-    note(sleepOn(i, idle ? Interest::For::kHangup : prepareSleep(i)));
+    keepFirstFailure(armSocket(i, idle ? Interest::Event::kHangup : prepareSleep(i)));
   if (firstFailure().ok()) return false;
   if (!idle) return true;  // test() tells
   return firstFailure().clone();
 }
 
-Status SocketComm::sleepOn(size_t index, Interest::For what) {
+Status SocketComm::armSocket(size_t index, Interest::Event what) {
   Socket& socket = sockets_[index];
-  if (what == Interest::For::kHangup && socket.silent) what = Interest::For::kNothing;
+  if (what == Interest::Event::kHangup && socket.hangupIgnored) what = Interest::Event::kNothing;
   if (socket.current != what) {
     socket.idleArms = 0;
     return interest_.set(socket.fd.get(), socket.current, what);
   }
-  if (what == Interest::For::kHangup && ++socket.idleArms % kIdleArmsPerCheck == 0) return examineHangup(index);
+  if (what == Interest::Event::kHangup && ++socket.idleArms % kIdleArmsPerCheck == 0) return checkHangup(index);
   return {};
 }
 
-Status SocketComm::examineHangup(size_t index) {
+Status SocketComm::checkHangup(size_t index) {
   Socket& socket = sockets_[index];
   pollfd state{.fd = socket.fd.get(), .events = POLLRDHUP, .revents = 0};
   if (::poll(&state, 1, 0) <= 0) return {};
   char byte = 0;
   const ssize_t waiting = ::recv(socket.fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (waiting < 0) return errno == EAGAIN || errno == EINTR ? Status() : socketFailed(errno);
-  if (waiting == 0 && !hasUnclaimed(index)) BPS_TRY(hungUp(index));
-  socket.silent = true;
-  return interest_.set(socket.fd.get(), socket.current, Interest::For::kNothing);
+  if (waiting < 0) return errno == EAGAIN || errno == EINTR ? Status() : socketError(errno);
+  if (waiting == 0 && !hasUnreceivedData(index)) BPS_TRY(onHangup(index));
+  socket.hangupIgnored = true;
+  return interest_.set(socket.fd.get(), socket.current, Interest::Event::kNothing);
 }
 
 }  // namespace bps::plugin::stream

@@ -17,13 +17,13 @@ namespace {
 const std::string kUnpaced = "reno";
 constexpr std::string_view kPacing = "bbr";  // and its successors
 
-std::string controlOf(int fd) {
+std::string congestionControlOf(int fd) {
   std::array<char, 16> name{};  // the kernel's names are shorter
   socklen_t length = name.size() - 1;
   return ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) == 0 ? name.data() : "";
 }
 
-bool setControl(int fd, const std::string& name) {
+bool setCongestionControl(int fd, const std::string& name) {
   return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
 }
 
@@ -31,33 +31,33 @@ bool paces(const std::string& control) { return control.starts_with(kPacing); }
 
 // Whether this process may give back what it takes away: the kernel's own choice may be one that it lets nobody choose.
 // Of a socket that nobody needs, since what a socket has already it may always choose.
-bool canGiveBack(const std::string& control) {
+bool canRestore(const std::string& control) {
   const UniqueFd trial(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return trial && setControl(trial.get(), kUnpaced) && setControl(trial.get(), control);
+  return trial && setCongestionControl(trial.get(), kUnpaced) && setCongestionControl(trial.get(), control);
 }
 
-bool isInside(int fd, const Address& peer) {
+bool isOnSameMachine(int fd, const Address& peer) {
   Result<Address> own = localAddress(fd);
-  return own.ok() && leavesThrough("lo", std::move(own).value(), peer);
+  return own.ok() && isRoutedThrough("lo", std::move(own).value(), peer);
 }
 
 }  // namespace
 
-void unpaceTowards(int fd, const Address& peer) {
-  if (paces(controlOf(fd)) && isInside(fd, peer)) setControl(fd, kUnpaced);
+void disablePacingForPeer(int fd, const Address& peer) {
+  if (paces(congestionControlOf(fd)) && isOnSameMachine(fd, peer)) setCongestionControl(fd, kUnpaced);
 }
 
-std::string unpaceAccepted(int listenFd) {
-  std::string before = controlOf(listenFd);
-  if (!paces(before) || !canGiveBack(before) || !setControl(listenFd, kUnpaced)) return {};
+std::string disablePacingOnListener(int listenFd) {
+  std::string before = congestionControlOf(listenFd);
+  if (!paces(before) || !canRestore(before) || !setCongestionControl(listenFd, kUnpaced)) return {};
   return before;
 }
 
-void paceFromOutside(int fd, const std::string& kernelsChoice) {
+void restorePacingForRemotePeer(int fd, const std::string& defaultCongestionControl) {
   // The route to the peer may have chosen another one, which stays.
-  if (kernelsChoice.empty() || controlOf(fd) != kUnpaced) return;
+  if (defaultCongestionControl.empty() || congestionControlOf(fd) != kUnpaced) return;
   Result<Address> peer = peerAddress(fd);
-  if (peer.ok() && !isInside(fd, std::move(peer).value())) setControl(fd, kernelsChoice);
+  if (peer.ok() && !isOnSameMachine(fd, std::move(peer).value())) setCongestionControl(fd, defaultCongestionControl);
 }
 
 }  // namespace bps::plugin::tcp

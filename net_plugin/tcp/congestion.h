@@ -11,11 +11,11 @@
 namespace bps::plugin::tcp {
 
 // Before a connect, bound or not: no pacing where the peer is in this machine.
-void unpaceTowards(int fd, const Address& peer);
+void disablePacingForPeer(int fd, const Address& peer);
 // What a listener accepts is not paced. Returns what its connections to other machines have to be given back; empty:
 // nothing was changed, since the kernel's choice does not pace, or could not be given back.
-std::string unpaceAccepted(int listenFd);
+std::string disablePacingOnListener(int listenFd);
 // For an accepted connection: gives back what unpaceAccepted() returned where the peer is in another machine.
-void paceFromOutside(int fd, const std::string& kernelsChoice);
+void restorePacingForRemotePeer(int fd, const std::string& defaultCongestionControl);
 
 }  // namespace bps::plugin::tcp

@@ -26,56 +26,57 @@ Address scoped(const Address& address, const std::string& interface) {
 
 }  // namespace
 
-Connector::Connector(const Device& device, const HandleData& target, Carrier carrier, Deadline deadline)
+Connector::Connector(const TcpInterface& device, const HandleData& target, Carrier carrier, Deadline deadline)
     : address_(scoped(target.address, device.name)),
       token_(target.token),
       carrier_(carrier),
       sockets_(carrier == Carrier::kVerbs ? 1 : target.sockets),
-      patience_(device.patience),
+      peerTimeout_(device.peerTimeout),
       deadline_(deadline) {
-  if (leavesThrough(device.name, device.address, address_)) own_ = device.address;
+  if (isRoutedThrough(device.name, device.address, address_)) sourceAddress_ = device.address;
 }
 
-Status Connector::begin() {
+Status Connector::startConnects() {
   Hello hello{.sockets = sockets_, .carrier = carrier_};
   BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
   for (; hello.index < sockets_; ++hello.index) {
-    UniqueFd socket =
-        BPS_TRY(startConnect(address_, own_ ? &*own_ : nullptr, [this](int fd) { unpaceTowards(fd, address_); }));
-    setOptions(socket.get(), sockets_, patience_);
-    calls_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
+    UniqueFd socket = BPS_TRY(startConnect(address_, sourceAddress_ ? &*sourceAddress_ : nullptr,
+                                           [this](int fd) { disablePacingForPeer(fd, address_); }));
+    setOptions(socket.get(), sockets_, peerTimeout_);
+    connectingSockets_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
   }
   return {};
 }
 
-Result<Progress> Connector::finishConnect(Call& call) const {
-  pollfd state{.fd = call.socket.get(), .events = POLLOUT, .revents = 0};
+Result<Progress> Connector::finishConnect(ConnectingSocket& connecting) const {
+  pollfd state{.fd = connecting.socket.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&state, 1, 0) <= 0) return Progress::kPending;
-  BPS_TRY(connectResult(call.socket.get(), address_));
-  call.connected = true;
+  BPS_TRY(connectResult(connecting.socket.get(), address_));
+  connecting.connected = true;
   return Progress::kDone;
 }
 
-Result<Progress> Connector::greet(Call& call) const {
-  if (!call.connected && BPS_TRY(finishConnect(call)) == Progress::kPending) return Progress::kPending;
-  while (call.sent < call.hello.size()) {
-    const ssize_t sent = ::send(call.socket.get(), call.hello.data() + call.sent, call.hello.size() - call.sent,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
+Result<Progress> Connector::sendHello(ConnectingSocket& connecting) const {
+  if (!connecting.connected && BPS_TRY(finishConnect(connecting)) == Progress::kPending) return Progress::kPending;
+  while (connecting.sent < connecting.hello.size()) {
+    const ssize_t sent = ::send(connecting.socket.get(), connecting.hello.data() + connecting.sent,
+                                connecting.hello.size() - connecting.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) return Progress::kPending;
     if (sent < 0) return systemFailure("cannot connect to " + address_.text(), errno);
-    call.sent += static_cast<size_t>(sent);
+    connecting.sent += static_cast<size_t>(sent);
   }
   return Progress::kDone;
 }
 
 Result<std::vector<UniqueFd>> Connector::step() {
-  if (calls_.empty()) BPS_TRY(begin());
+  if (connectingSockets_.empty()) BPS_TRY(startConnects());
   bool done = true;
-  for (Call& call : calls_) done = BPS_TRY(greet(call)) == Progress::kDone && done;
+  for (ConnectingSocket& connecting : connectingSockets_)
+    done = BPS_TRY(sendHello(connecting)) == Progress::kDone && done;
   std::vector<UniqueFd> sockets;
   if (done)
-    for (Call& call : calls_) sockets.push_back(std::move(call.socket));
+    for (ConnectingSocket& connecting : connectingSockets_) sockets.push_back(std::move(connecting.socket));
   else if (deadline_.passed())
     return failure(Code::kRemote, "cannot connect to {}: no answer in time", address_.text());
   return sockets;

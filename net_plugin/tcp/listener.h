@@ -5,67 +5,70 @@
 #include <string>
 #include <vector>
 
-#include "net_plugin/tcp/device.h"
+#include "net_plugin/tcp/tcp_interface.h"
 #include "net_plugin/tcp/wire.h"
 
 namespace bps::plugin::tcp {
 
 class Listener {
  public:
-  static Result<std::unique_ptr<Listener>> create(const Device& device);
+  static Result<std::unique_ptr<Listener>> create(const TcpInterface& device);
 
   HandleBytes handle() const { return encodeHandle(handle_); }
-  struct Arrival {
+  struct AcceptedConnection {
     std::vector<UniqueFd> sockets;  // none: the caller has not come yet, or not with all its sockets
     Carrier carrier = Carrier::kStream;
   };
   // Never blocks.
-  Result<Arrival> accept();
+  Result<AcceptedConnection> accept();
 
  private:
   // A socket whose hello is not complete yet.
-  struct Caller {
+  struct PendingSocket {
     UniqueFd socket;
     Deadline deadline;
     HelloBytes hello{};
     size_t got = 0;
   };
   // A connection that is not complete yet: its sockets that have said their right hello, each at its index.
-  struct Party {
+  struct PendingConnection {
     uint64_t connection = 0;
     Carrier carrier = Carrier::kStream;
     Deadline deadline;
     std::vector<UniqueFd> sockets;
-    size_t come = 0;
+    size_t arrived = 0;
   };
-  static constexpr size_t kMostCallers = 2 * kMostSockets;
-  static constexpr size_t kMostParties = 16;
-  static constexpr size_t kMostConnections = 4096;  // of one listener; bps makes one of them, and NCCL few
-  static constexpr int kMostReports = 8;
+  static constexpr size_t kMaxPendingSockets = 2 * kMaxSockets;
+  static constexpr size_t kMaxPendingConnections = 16;
+  static constexpr size_t kMaxConnections = 4096;  // of one listener; bps makes one of them, and NCCL few
+  static constexpr int kMaxLoggedRejections = 8;
 
-  Listener(UniqueFd socket, const HandleData& handle, Patience patience, std::string kernelsChoice)
-      : socket_(std::move(socket)), handle_(handle), patience_(patience), kernelsChoice_(std::move(kernelsChoice)) {}
+  Listener(UniqueFd socket, const HandleData& handle, PeerTimeout peerTimeout, std::string defaultCongestionControl)
+      : socket_(std::move(socket)),
+        handle_(handle),
+        peerTimeout_(peerTimeout),
+        defaultCongestionControl_(std::move(defaultCongestionControl)) {}
 
-  static bool isComplete(const Party& party) { return party.come == party.sockets.size(); }
-  Status admitCallers();
+  static bool isComplete(const PendingConnection& pending) { return pending.arrived == pending.sockets.size(); }
+  Status acceptSockets();
   // A hello when it is whole and right; nothing yet; or a failure, why the caller has to go.
-  Result<std::optional<Hello>> hear(Caller& caller) const;
+  Result<std::optional<Hello>> readHello(PendingSocket& caller) const;
   // Hears all that have something to say, beginning with the first.
-  void hearFrom(size_t first);
-  Status join(const Hello& hello, UniqueFd& socket);
+  void readHellosFrom(size_t first);
+  Status addSocket(const Hello& hello, UniqueFd& socket);
   // Fails if a connection of this number has begun before.
-  Status checkNew(uint64_t connection);
-  void turnAway(const UniqueFd& socket, const Status& why);
-  Arrival completeParty();
+  Status checkNotReplayed(uint64_t connection);
+  void reject(const UniqueFd& socket, const Status& why);
+  AcceptedConnection takeCompleteConnection();
 
   UniqueFd socket_;
   HandleData handle_;
-  Patience patience_;
-  std::string kernelsChoice_;    // of congestion control (congestion.h)
-  std::vector<Caller> callers_;  // oldest first
-  std::vector<Party> parties_;   // oldest first
-  std::vector<uint64_t> begun_;  // numbers of all connections so far: none begins twice
-  int turnedAway_ = 0;
+  PeerTimeout peerTimeout_;
+  std::string defaultCongestionControl_;               // of congestion control (congestion.h)
+  std::vector<PendingSocket> pendingSockets_;          // oldest first
+  std::vector<PendingConnection> pendingConnections_;  // oldest first
+  std::vector<uint64_t> knownConnections_;             // numbers of all connections so far: none begins twice
+  int rejectedCount_ = 0;
 };
 
 }  // namespace bps::plugin::tcp

@@ -10,9 +10,10 @@ namespace bps::plugin::tcp {
 namespace {
 
 constexpr int kProbes = 3;
-constexpr int kMostIdle = 60;  // seconds; what lies between forgets connections that are idle for minutes
+constexpr int kMaxKeepaliveIdleSeconds =
+    60;  // seconds; what lies between forgets connections that are idle for minutes
 // What a socket may hold that it has not sent yet, where there are others that could take it instead.
-constexpr int kMostUnsent = 256 << 10;
+constexpr int kMaxUnsentBytes = 256 << 10;
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -20,14 +21,14 @@ void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, opt
 
 // The sizes of the buffers stay the kernel's choice. So does TCP_USER_TIMEOUT: it also ends a connection whose peer is
 // well and just does not read. SendComm looks for itself whether the peer answers.
-void setOptions(int fd, size_t sockets, Patience patience) {
-  const int seconds = std::max(1, static_cast<int>(patience.count() / 1000));
+void setOptions(int fd, size_t sockets, PeerTimeout peerTimeout) {
+  const int seconds = std::max(1, static_cast<int>(peerTimeout.count() / 1000));
   const int between = std::max(1, seconds / (2 * kProbes));
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(seconds - kProbes * between, 1, kMostIdle));
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(seconds - kProbes * between, 1, kMaxKeepaliveIdleSeconds));
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, between);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  if (sockets > 1) set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);
+  if (sockets > 1) set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMaxUnsentBytes);
 }
 
 }  // namespace bps::plugin::tcp

@@ -24,12 +24,12 @@ Bytes bytesOf(const Address& address) {
 }
 
 // "ip route get TO from FROM".
-struct Question {
+struct RouteRequest {
   nlmsghdr head{};
   rtmsg route{};
   std::array<char, 2 * RTA_SPACE(sizeof(in6_addr))> attributes{};
 
-  Question(const Address& from, const Address& to) {
+  RouteRequest(const Address& from, const Address& to) {
     head.nlmsg_len = NLMSG_LENGTH(sizeof route);
     head.nlmsg_type = RTM_GETROUTE;
     head.nlmsg_flags = NLM_F_REQUEST;
@@ -51,7 +51,7 @@ struct Question {
 };
 
 // The index of the interface in an answer; 0: there is none.
-unsigned interfaceIn(const char* answer, size_t size) {
+unsigned parseInterfaceIndex(const char* answer, size_t size) {
   nlmsghdr head{};
   if (size < NLMSG_LENGTH(sizeof(rtmsg))) return 0;
   std::memcpy(&head, answer, sizeof head);
@@ -72,14 +72,14 @@ unsigned interfaceIn(const char* answer, size_t size) {
 
 }  // namespace
 
-bool leavesThrough(const std::string& interface, const Address& from, const Address& to) {
+bool isRoutedThrough(const std::string& interface, const Address& from, const Address& to) {
   if (from.family() != to.family()) return false;
   const UniqueFd kernel(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  const Question question(from, to);
+  const RouteRequest question(from, to);
   std::array<char, 4096> answer{};
   if (!kernel || ::send(kernel.get(), &question, question.head.nlmsg_len, 0) < 0) return false;
   const ssize_t size = ::recv(kernel.get(), answer.data(), answer.size(), MSG_DONTWAIT);  // it is there already
-  const unsigned index = size > 0 ? interfaceIn(answer.data(), static_cast<size_t>(size)) : 0;
+  const unsigned index = size > 0 ? parseInterfaceIndex(answer.data(), static_cast<size_t>(size)) : 0;
   return index != 0 && index == ::if_nametoindex(interface.c_str());
 }
 

@@ -8,6 +8,6 @@ namespace bps::plugin::tcp {
 
 // What is sent from an address of ours to another address leaves through this interface, by the routes and rules in
 // force. False also where the kernel does not say.
-bool leavesThrough(const std::string& interface, const Address& from, const Address& to);
+bool isRoutedThrough(const std::string& interface, const Address& from, const Address& to);
 
 }  // namespace bps::plugin::tcp

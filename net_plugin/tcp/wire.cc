@@ -36,17 +36,17 @@ void putRaw(WireWriter& writer, const void* data, size_t bytes) {
 }
 
 constexpr size_t kMacBytes = 16;
-constexpr size_t kSaidBytes = kHelloBytes - kMacBytes;  // of a hello, what the MAC covers
+constexpr size_t kAuthenticatedBytes = kHelloBytes - kMacBytes;  // of a hello, what the MAC covers
 using Mac = std::array<uint8_t, kMacBytes>;
 static_assert(kMacBytes >= crypto_generichash_BYTES_MIN && std::tuple_size_v<Token> >= crypto_generichash_KEYBYTES_MIN);
 
-Mac macOf(std::span<const uint8_t> said, const Token& token) {
+Mac macOf(std::span<const uint8_t> authenticated, const Token& token) {
   Mac mac{};
-  crypto_generichash(mac.data(), mac.size(), said.data(), said.size(), token.data(), token.size());
+  crypto_generichash(mac.data(), mac.size(), authenticated.data(), authenticated.size(), token.data(), token.size());
   return mac;
 }
 
-Address makeAddress(uint16_t family, const std::array<uint8_t, 16>& ip) {
+Address addressOf(uint16_t family, const std::array<uint8_t, 16>& ip) {
   if (family == kIpv4) {
     sockaddr_in v4{};
     v4.sin_family = AF_INET;
@@ -67,7 +67,7 @@ std::array<uint8_t, 16> ipOf(const Address& address) {
   return ip;
 }
 
-Status wrongVersion(const char* what, uint16_t version) {
+Status versionMismatch(const char* what, uint16_t version) {
   return failure(Code::kRemote, "{} of version {}, this plugin speaks {}: use the same bps on both sides", what,
                  version, kWireVersion);
 }
@@ -96,13 +96,13 @@ Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
   const auto sockets = reader.get<uint16_t>();
   if (reader.truncated() || magic != kHandleMagic)
     return Status(Code::kInvalidArgument, "these bytes are not a handle of this plugin (do all sides use the same?)");
-  if (version != kWireVersion) return wrongVersion("handle", version);
+  if (version != kWireVersion) return versionMismatch("handle", version);
   if ((family != kIpv4 && family != kIpv6) || port == 0)
     return Status(Code::kInvalidArgument, "handle without an address");
-  if (sockets < 1 || sockets > kMostSockets)
+  if (sockets < 1 || sockets > kMaxSockets)
     return failure(Code::kInvalidArgument, "handle that wants {} sockets per connection, not 1 to {}", sockets,
-                   kMostSockets);
-  HandleData handle{makeAddress(family, ip), token, sockets};
+                   kMaxSockets);
+  HandleData handle{addressOf(family, ip), token, sockets};
   handle.address.setPort(port);
   return handle;
 }
@@ -125,8 +125,8 @@ HelloBytes encodeHello(const Token& token, const Hello& hello) {
   writer.put(static_cast<uint8_t>(hello.sockets)).put(static_cast<uint8_t>(hello.index));
   writer.put(hello.connection).put(hello.carrier);
   HelloBytes bytes = padded<kHelloBytes>(writer.bytes());
-  const Mac mac = macOf(std::span(bytes).first<kSaidBytes>(), token);
-  std::copy(mac.begin(), mac.end(), bytes.begin() + kSaidBytes);
+  const Mac mac = macOf(std::span(bytes).first<kAuthenticatedBytes>(), token);
+  std::copy(mac.begin(), mac.end(), bytes.begin() + kAuthenticatedBytes);
   return bytes;
 }
 
@@ -139,10 +139,10 @@ Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   hello.carrier = reader.get<Carrier>();
   const Mac given = getArray<kMacBytes>(reader);
   if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the caller is not a bps net plugin");
-  if (version != kWireVersion) return wrongVersion("hello", version);
-  if (sodium_memcmp(given.data(), macOf(bytes.first(kSaidBytes), token).data(), kMacBytes) != 0)
+  if (version != kWireVersion) return versionMismatch("hello", version);
+  if (sodium_memcmp(given.data(), macOf(bytes.first(kAuthenticatedBytes), token).data(), kMacBytes) != 0)
     return Status(Code::kRemote, "the caller was not given this listener's handle");
-  if (hello.sockets < 1 || hello.sockets > kMostSockets || hello.index >= hello.sockets)
+  if (hello.sockets < 1 || hello.sockets > kMaxSockets || hello.index >= hello.sockets)
     return failure(Code::kRemote, "the caller has socket {} of {}", hello.index, hello.sockets);
   if (hello.carrier > Carrier::kVerbs)
     return failure(Code::kRemote, "the caller wants a connection of kind {}: use the same bps on both sides",

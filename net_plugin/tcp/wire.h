@@ -20,7 +20,7 @@ namespace bps::plugin::tcp {
 
 inline constexpr uint16_t kWireVersion = 5;
 inline constexpr size_t kHelloBytes = 36;
-inline constexpr size_t kMostSockets = 64;  // of a connection
+inline constexpr size_t kMaxSockets = 64;  // of a connection
 
 using Token = std::array<uint8_t, 16>;
 using HandleBytes = std::array<uint8_t, abi::kHandleBytes>;

@@ -13,7 +13,7 @@
 namespace bps::plugin::verbs {
 namespace {
 
-bool mayLockAnything() {
+bool hasIpcLock() {
   __user_cap_header_struct header{};
   header.version = _LINUX_CAPABILITY_VERSION_3;
   std::array<__user_cap_data_struct, 2> sets{};
@@ -26,7 +26,7 @@ bool mayLockAnything() {
 uint64_t memlockLimit() {
   rlimit limit{};
   constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || mayLockAnything()) return kNone;
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || hasIpcLock()) return kNone;
   return limit.rlim_cur;
 }
 

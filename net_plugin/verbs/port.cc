@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "net_plugin/tcp/device.h"
+#include "net_plugin/tcp/tcp_interface.h"
 #include "src/base/format.h"
 
 namespace bps::plugin::verbs {
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kUnknownRateMbps = 10000;
 // Tables have 16 to 1024 lines of which the first few are used, with small gaps.
-constexpr int kMostGids = 256, kMostEmpty = 32;
+constexpr int kMaxGids = 256, kMaxEmptyGids = 32;
 
 std::string firstLine(const std::string& path) {
   std::ifstream file(path);
@@ -54,7 +54,7 @@ std::vector<uint8_t> parseGroups(std::string_view text) {
 
 std::vector<Gid> readGids(const std::string& port) {
   std::vector<Gid> gids;
-  for (int index = 0, empty = 0; index < kMostGids && empty < kMostEmpty; ++index, ++empty) {
+  for (int index = 0, empty = 0; index < kMaxGids && empty < kMaxEmptyGids; ++index, ++empty) {
     Gid gid;
     gid.index = index;
     if (!parseGid(firstLine(fmt::format("{}/gids/{}", port, index)), gid.bytes)) continue;
@@ -118,7 +118,7 @@ std::vector<Port> readPorts(const std::string& root) {
       std::from_chars(number.data(), number.data() + number.size(), port.number);
       if (firstLine(at + "/link_layer") == "Ethernet") port.link = LinkLayer::kEthernet;
       port.state = parseState(firstLine(at + "/state"));
-      port.pciPath = tcp::pciFunctionPath(tcp::resolvedPath(path + "/device"));
+      port.pciPath = tcp::pciFunctionPath(tcp::resolvePath(path + "/device"));
       port.speedMbps = parseRateMbps(firstLine(at + "/rate"));
       port.guid = parseGuid(firstLine(path + "/node_guid"));
       if (port.state == "ACTIVE") port.gids = readGids(at);

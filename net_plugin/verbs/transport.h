@@ -7,36 +7,36 @@
 #include <vector>
 
 #include "net_plugin/comm.h"
-#include "net_plugin/verbs/choice.h"
+#include "net_plugin/verbs/port_selection.h"
 #include "net_plugin/verbs/wire.h"
 #include "src/base/deadline.h"
 #include "src/base/fd.h"
 
 namespace bps::plugin::verbs {
 
-struct Settings {  // as NCCL's variables of these names
+struct VerbsOptions {  // as NCCL's variables of these names
   std::string hca;
   std::string hcaVariable = "BPS_IB_HCA";  // where hca comes from, for messages
   int gidIndex = -1;
   int timeout = 20, retries = 7;
   int trafficClass = 0, serviceLevel = 0;
-  bool write = true;       // where both ends can; else SEND
-  std::string peerMemory;  // the module by which devices reach GPU memory by its address; empty: there is none
+  bool write = true;          // where both ends can; else SEND
+  std::string peerMemModule;  // the module by which devices reach GPU memory by its address; empty: there is none
 };
 
 // A port, opened.
-class Device {
+class RdmaDevice {
  public:
-  Device(const Port& port, const Gid& gid) : port_(port), gid_(gid) {}
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-  virtual ~Device() = default;
+  RdmaDevice(const Port& port, const Gid& gid) : port_(port), gid_(gid) {}
+  RdmaDevice(const RdmaDevice&) = delete;
+  RdmaDevice& operator=(const RdmaDevice&) = delete;
+  virtual ~RdmaDevice() = default;
 
   const Port& port() const { return port_; }
   const Gid& gid() const { return gid_; }
-  Sign sign() const { return {port_.link, gid_.bytes}; }
+  VerbsExtension verbsExtension() const { return {port_.link, gid_.bytes}; }
   // NCCL's bits for the kinds of memory that connections take.
-  virtual int pointers() const = 0;
+  virtual int ptrSupport() const = 0;
 
   // One end of a connection that is being made.
   class Handshake {
@@ -50,8 +50,8 @@ class Device {
   };
   enum class Role { kSender, kReceiver };
   // `listener`: what the handle says of the other end, for the sender.
-  virtual Result<std::unique_ptr<Handshake>> shake(UniqueFd socket, Role role, const Sign* listener,
-                                                   Deadline deadline) = 0;
+  virtual Result<std::unique_ptr<Handshake>> startHandshake(UniqueFd socket, Role role, const VerbsExtension* listener,
+                                                            Deadline deadline) = 0;
 
  private:
   Port port_;
@@ -59,6 +59,6 @@ class Device {
 };
 
 // The usable devices; what is left out is logged, with the reason. Fails for wrong settings only.
-Result<std::vector<std::unique_ptr<Device>>> openDevices(const Settings& settings);
+Result<std::vector<std::unique_ptr<RdmaDevice>>> openDevices(const VerbsOptions& options);
 
 }  // namespace bps::plugin::verbs

@@ -8,14 +8,14 @@
 namespace bps::plugin::verbs {
 namespace {
 
-constexpr uint32_t kSignMagic = 0x56737062;    // "bpsV"
-constexpr uint32_t kOfferMagic = 0x51737062;   // "bpsQ"
-constexpr uint32_t kNoticeMagic = 0x4e737062;  // "bpsN"
+constexpr uint32_t kExtensionMagic = 0x56737062;      // "bpsV"
+constexpr uint32_t kQueuePairInfoMagic = 0x51737062;  // "bpsQ"
+constexpr uint32_t kNoticeMagic = 0x4e737062;         // "bpsN"
 constexpr uint16_t kVersion = 1;
-constexpr size_t kSignAt = 64;
-constexpr size_t kSignBytes = 24;
-constexpr uint32_t kMost24 = (1U << 24) - 1;
-constexpr uint64_t kLeastPiece = 4096;
+constexpr size_t kExtensionOffset = 64;
+constexpr size_t kExtensionBytes = 24;
+constexpr uint32_t kMax24Bits = (1U << 24) - 1;
+constexpr uint64_t kMinPieceBytes = 4096;
 
 void putGid(WireWriter& writer, const GidBytes& gid) {
   for (const uint8_t byte : gid) writer.put(byte);
@@ -31,60 +31,60 @@ bool isLink(LinkLayer link) { return link == LinkLayer::kInfiniBand || link == L
 
 }  // namespace
 
-void writeSign(tcp::HandleBytes& handle, const Sign& sign) {
+void writeVerbsExtension(tcp::HandleBytes& handle, const VerbsExtension& verbsExtension) {
   WireWriter writer;
-  writer.put(kSignMagic).put(kVersion).put(sign.link).put(uint8_t{0});
-  putGid(writer, sign.gid);
-  std::copy(writer.bytes().begin(), writer.bytes().end(), handle.begin() + kSignAt);
+  writer.put(kExtensionMagic).put(kVersion).put(verbsExtension.link).put(uint8_t{0});
+  putGid(writer, verbsExtension.gid);
+  std::copy(writer.bytes().begin(), writer.bytes().end(), handle.begin() + kExtensionOffset);
 }
 
-std::optional<Sign> readSign(std::span<const uint8_t> handle) {
+std::optional<VerbsExtension> readVerbsExtension(std::span<const uint8_t> handle) {
   if (handle.size() != abi::kHandleBytes) return std::nullopt;
-  WireReader reader(handle.subspan(kSignAt, kSignBytes));
+  WireReader reader(handle.subspan(kExtensionOffset, kExtensionBytes));
   const auto magic = reader.get<uint32_t>();
   const auto version = reader.get<uint16_t>();
-  Sign sign{.link = reader.get<LinkLayer>()};
+  VerbsExtension verbsExtension{.link = reader.get<LinkLayer>()};
   reader.get<uint8_t>();
-  sign.gid = getGid(reader);
-  if (magic != kSignMagic || version != kVersion || !isLink(sign.link)) return std::nullopt;
-  return sign;
+  verbsExtension.gid = getGid(reader);
+  if (magic != kExtensionMagic || version != kVersion || !isLink(verbsExtension.link)) return std::nullopt;
+  return verbsExtension;
 }
 
-OfferBytes encodeOffer(const Offer& offer) {
+QueuePairInfoBytes encodeQueuePairInfo(const QueuePairInfo& info) {
   WireWriter writer;
-  writer.put(kOfferMagic).put(kVersion).put(offer.link).put(offer.mtu).put(offer.write).put(uint8_t{0});
-  writer.put(offer.lid).put(offer.queuePair).put(offer.firstPacket).put(offer.pieceBytes);
-  putGid(writer, offer.gid);
-  OfferBytes bytes{};
+  writer.put(kQueuePairInfoMagic).put(kVersion).put(info.link).put(info.mtu).put(info.write).put(uint8_t{0});
+  writer.put(info.lid).put(info.queuePair).put(info.startPsn).put(info.pieceBytes);
+  putGid(writer, info.gid);
+  QueuePairInfoBytes bytes{};
   std::copy(writer.bytes().begin(), writer.bytes().end(), bytes.begin());
   return bytes;
 }
 
-Result<Offer> parseOffer(std::span<const uint8_t> bytes) {
+Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes) {
   WireReader reader(bytes);
   const auto magic = reader.get<uint32_t>();
   const auto version = reader.get<uint16_t>();
-  Offer offer;
-  offer.link = reader.get<LinkLayer>();
-  offer.mtu = reader.get<uint8_t>();
+  QueuePairInfo info;
+  info.link = reader.get<LinkLayer>();
+  info.mtu = reader.get<uint8_t>();
   const auto write = reader.get<uint8_t>();
-  offer.write = write != 0;
+  info.write = write != 0;
   reader.get<uint8_t>();
-  offer.lid = reader.get<uint16_t>();
-  offer.queuePair = reader.get<uint32_t>();
-  offer.firstPacket = reader.get<uint32_t>();
-  offer.pieceBytes = reader.get<uint64_t>();
-  offer.gid = getGid(reader);
-  if (reader.truncated() || magic != kOfferMagic)
+  info.lid = reader.get<uint16_t>();
+  info.queuePair = reader.get<uint32_t>();
+  info.startPsn = reader.get<uint32_t>();
+  info.pieceBytes = reader.get<uint64_t>();
+  info.gid = getGid(reader);
+  if (reader.truncated() || magic != kQueuePairInfoMagic)
     return Status(Code::kRemote, "what came is not the offer of a queue pair");
   if (version != kVersion)
     return failure(Code::kRemote,
                    "offer of a queue pair of version {}, this plugin speaks {}: use the same bps on both sides",
                    version, kVersion);
-  if (!isLink(offer.link) || offer.mtu < 1 || offer.mtu > 5 || write > 1 || offer.queuePair > kMost24 ||
-      offer.firstPacket > kMost24 || offer.pieceBytes < kLeastPiece)
+  if (!isLink(info.link) || info.mtu < 1 || info.mtu > 5 || write > 1 || info.queuePair > kMax24Bits ||
+      info.startPsn > kMax24Bits || info.pieceBytes < kMinPieceBytes)
     return Status(Code::kRemote, "the offer of a queue pair is one that no device can make");
-  return offer;
+  return info;
 }
 
 NoticeBytes encodeNotice(const Notice& notice) {

@@ -12,27 +12,27 @@
 
 namespace bps::plugin::verbs {
 
-struct Sign {
+struct VerbsExtension {
   LinkLayer link = LinkLayer::kInfiniBand;
   GidBytes gid{};
 };
 // It stands where TCP and the door's sign leave the handle zero.
-void writeSign(tcp::HandleBytes& handle, const Sign& sign);
-std::optional<Sign> readSign(std::span<const uint8_t> handle);
+void writeVerbsExtension(tcp::HandleBytes& handle, const VerbsExtension& verbsExtension);
+std::optional<VerbsExtension> readVerbsExtension(std::span<const uint8_t> handle);
 
-struct Offer {
+struct QueuePairInfo {
   LinkLayer link = LinkLayer::kInfiniBand;
   uint8_t mtu = 1;     // 1: 256 bytes, to 5: 4096
   bool write = false;  // RDMA WRITE with immediate; else SEND
   uint16_t lid = 0;
-  uint32_t queuePair = 0, firstPacket = 0;  // 24 bits
-  uint64_t pieceBytes = 0;                  // most of one request
+  uint32_t queuePair = 0, startPsn = 0;  // 24 bits
+  uint64_t pieceBytes = 0;               // most of one request
   GidBytes gid{};
 };
-inline constexpr size_t kOfferBytes = 48;
-using OfferBytes = std::array<uint8_t, kOfferBytes>;
-OfferBytes encodeOffer(const Offer& offer);
-Result<Offer> parseOffer(std::span<const uint8_t> bytes);
+inline constexpr size_t kQueuePairInfoBytes = 48;
+using QueuePairInfoBytes = std::array<uint8_t, kQueuePairInfoBytes>;
+QueuePairInfoBytes encodeQueuePairInfo(const QueuePairInfo& info);
+Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes);
 
 struct Notice {
   enum class Kind : uint16_t {

@@ -52,10 +52,10 @@ Status Buffers::read(const char* at, size_t bytes, const std::function<void(cons
   return {};
 }
 
-Result<uint64_t> Bench::fittingBytes(const Options& options, Rank& rank, int ranksOnHost) {
+Result<uint64_t> Bench::maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost) {
   // A fifth stays for the library and everything else.
   const double room = 0.8 * static_cast<double>(availableMemory()) / ranksOnHost / 2;
-  const double least = BPS_TRY(rank.overRanks(room, bpsMin));
+  const double least = BPS_TRY(rank.allReduceValue(room, bpsMin));
   return least >= static_cast<double>(options.maxBytes) ? options.maxBytes : static_cast<uint64_t>(least);
 }
 
@@ -147,7 +147,7 @@ Status Bench::timeRun(const Call& call, Measurement& result) {
   const double issued = now();
   BPS_TRY(rank_.synchronize());
   const double seconds = (options_.cpuTime != 0 ? issued : now()) - start - excluded_;
-  result.micros = BPS_TRY(overRanks(seconds * 1e6 / options_.iterations / options_.aggregated));
+  result.micros = BPS_TRY(allReduceValue(seconds * 1e6 / options_.iterations / options_.aggregated));
   return {};
 }
 
@@ -162,7 +162,7 @@ Status Bench::timeIterations(const Call& call, Measurement& result) {
     BPS_TRY(rank_.synchronize());
     if (i >= options_.skipIterations) times.push_back((now() - start - excluded_) * 1e6 / options_.aggregated);
   }
-  BPS_TRY(rank_.largest(times));
+  BPS_TRY(rank_.maxOverRanksInPlace(times));
   result.iterations = iterationTimes(std::move(times));
   return {};
 }
@@ -224,11 +224,11 @@ size_t Bench::offset(const Call& call, uint64_t iteration) const {
   return iteration % parts * bytes + unaligned;
 }
 
-Result<double> Bench::overRanks(double value) {
-  if (options_.average == 2) return rank_.overRanks(value, bpsMin);
-  if (options_.average == 3) return rank_.overRanks(value, bpsMax);
+Result<double> Bench::allReduceValue(double value) {
+  if (options_.average == 2) return rank_.allReduceValue(value, bpsMin);
+  if (options_.average == 3) return rank_.allReduceValue(value, bpsMax);
   if (options_.average == 0 && rank_.rank() != 0) value = 0;
-  const double sum = BPS_TRY(rank_.overRanks(value, bpsSum));
+  const double sum = BPS_TRY(rank_.allReduceValue(value, bpsSum));
   return options_.average == 0 ? sum : sum / rank_.ranks();
 }
 

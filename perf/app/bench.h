@@ -47,10 +47,10 @@ class Bench {
  public:
   using OnRow = std::function<void(const Row&)>;
   // `buffers` must outlive `rank`'s communicator.
-  Bench(const Options& options, Rank& rank, Buffers& buffers, OnRow onRow)
+  Bench(const Options& options, RankCommunicator& rank, Buffers& buffers, OnRow onRow)
       : options_(options), rank_(rank), buffers_(buffers), onRow_(std::move(onRow)) {}
   // Largest size that two buffers of every rank leave room for, at most -e's. Collective.
-  static Result<uint64_t> fittingBytes(const Options& options, Rank& rank, int ranksOnHost);
+  static Result<uint64_t> maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost);
   Status run();
   const BenchTotals& totals() const { return totals_; }
 
@@ -73,10 +73,10 @@ class Bench {
   Status issueGroup(const Call& call, uint64_t iteration);
   Status issueOne(const Call& call, uint64_t iteration);
   size_t offset(const Call& call, uint64_t iteration) const;
-  Result<double> overRanks(double value);
+  Result<double> allReduceValue(double value);
 
   const Options& options_;
-  Rank& rank_;
+  RankCommunicator& rank_;
   Buffers& buffers_;
   OnRow onRow_;
   BenchTotals totals_;

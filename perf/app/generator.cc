@@ -57,13 +57,13 @@ int64_t power(int64_t base, int64_t exponent) {
 }
 
 // Sum of p mod m for p < count.
-int64_t sumOfWeights(int64_t count, int64_t m) {
+int64_t positionWeightSum(int64_t count, int64_t m) {
   const int64_t whole = count / m, rest = count % m;
   return whole * (m * (m - 1) / 2) + rest * (rest - 1) / 2;
 }
 
 template <class Visit>
-void withBits(size_t bytes, Visit&& visit) {
+void withUnsignedOf(size_t bytes, Visit&& visit) {
   switch (bytes) {
     case 1:
       return visit(uint8_t{});
@@ -147,7 +147,7 @@ uint64_t Generator::encoded(int64_t value) const {
 uint64_t Generator::expected(size_t level) const {
   const auto g = static_cast<int64_t>(level);
   if (op_ == bpsMax || op_ == bpsMin) return encoded(value(0, level));
-  const int64_t total = contributors_ * g + sumOfWeights(contributors_, weights_);
+  const int64_t total = contributors_ * g + positionWeightSum(contributors_, weights_);
   if (op_ == bpsProd) return encoded(power(isFloat(type_) ? 2 : 3, total));
   const int64_t sum = scale_ * total;
   if (op_ != bpsAvg) return encoded(sum);
@@ -164,17 +164,17 @@ void Generator::fill(void* buffer, size_t count, int rank, uint64_t epoch) const
   const int64_t divisor = op_ == bpsNumOps ? 1 + rank % 2 : 1;
   const auto n = static_cast<size_t>(ranks_);
   std::vector<uint64_t> table((static_cast<size_t>(weights_) + 2) * levels_);
-  std::vector<size_t> rowOf(n);
+  std::vector<size_t> rowLength(n);
   for (int p = ranks_ - 1; p >= 0; --p) {
-    const size_t row = rowOf[static_cast<size_t>(p)] = kindOf(p) * levels_;
+    const size_t row = rowLength[static_cast<size_t>(p)] = kindOf(p) * levels_;
     if (p > 2 * weights_ && p < ranks_ - 1) continue;  // one of its kind is enough
     for (size_t g = 0; g < levels_; ++g) table[row + g] = encoded(value(p, g + 1) / divisor);
   }
-  withBits(typeBytes(type_), [&](auto sample) {
+  withUnsignedOf(typeBytes(type_), [&](auto sample) {
     auto* out = static_cast<char*>(buffer);
     size_t position = (static_cast<size_t>(rank) + epoch) % n;
     for (size_t i = 0; i < count; ++i, out += sizeof sample) {
-      sample = static_cast<decltype(sample)>(table[rowOf[position] + level(i, epoch) - 1]);
+      sample = static_cast<decltype(sample)>(table[rowLength[position] + level(i, epoch) - 1]);
       std::memcpy(out, &sample, sizeof sample);
       if (++position == n) position = 0;
     }
@@ -185,7 +185,7 @@ uint64_t Generator::wrongElements(const void* result, size_t count, uint64_t epo
   std::vector<uint64_t> table(levels_);
   for (size_t g = 0; g < levels_; ++g) table[g] = expected(g + 1);
   uint64_t wrong = 0;
-  withBits(typeBytes(type_), [&](auto sample) {
+  withUnsignedOf(typeBytes(type_), [&](auto sample) {
     const auto* in = static_cast<const char*>(result);
     for (size_t i = 0; i < count; ++i, in += sizeof sample) {
       std::memcpy(&sample, in, sizeof sample);

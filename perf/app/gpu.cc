@@ -9,7 +9,7 @@ namespace bps::perf {
 Result<std::unique_ptr<Gpu>> Gpu::open(int rank, bool defaultStream) {
   // The library warns of what is wrong.
   const Env env = BPS_TRY(processEnv([](const std::string&) {}));
-  const cuda::Api* api = BPS_TRY(cuda::driverInUse(env));
+  const cuda::Api* api = BPS_TRY(cuda::driverForEnv(env));
   if (api == nullptr) return std::unique_ptr<Gpu>();
   const int devices = BPS_TRY(cuda::Device::count(*api));
   cuda::Device* device = BPS_TRY(cuda::Device::open(*api, rank % devices));

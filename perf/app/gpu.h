@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "src/device/device.h"
+#include "src/cuda/device.h"
 
 namespace bps::perf {
 
@@ -30,7 +30,7 @@ class Gpu {
   explicit Gpu(cuda::Device& device) : device_(device), scope_(device) {}
 
   cuda::Device& device_;
-  cuda::Scope scope_;
+  cuda::ScopedContext scope_;
   std::string name_;
   cudaStream_t stream_ = nullptr;  // null: the default one
 };

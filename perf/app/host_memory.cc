@@ -8,14 +8,14 @@
 namespace bps::perf {
 namespace {
 
-std::optional<uint64_t> numberIn(const std::string& path) {
+std::optional<uint64_t> readNumber(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
   if (file >> value) return value;
   return std::nullopt;  // no such file, or "max"
 }
 
-uint64_t ofMachine() {
+uint64_t freeMachineMemory() {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
   for (uint64_t kib = 0; file >> name >> kib; std::getline(file, unit)) {
@@ -25,12 +25,12 @@ uint64_t ofMachine() {
 }
 
 // cgroup v2: the line "0::PATH".
-uint64_t ofControlGroup() {
+uint64_t freeCgroupMemory() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("0::")) continue;
     const std::string group = "/sys/fs/cgroup" + line.substr(3);
-    const auto most = numberIn(group + "/memory.max"), used = numberIn(group + "/memory.current");
+    const auto most = readNumber(group + "/memory.max"), used = readNumber(group + "/memory.current");
     if (most && used) return *most - std::min(*most, *used);
   }
   return UINT64_MAX;
@@ -38,6 +38,6 @@ uint64_t ofControlGroup() {
 
 }  // namespace
 
-uint64_t availableMemory() { return std::min(ofMachine(), ofControlGroup()); }
+uint64_t availableMemory() { return std::min(freeMachineMemory(), freeCgroupMemory()); }
 
 }  // namespace bps::perf

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "perf/app/bench.h"
-#include "perf/app/launcher.h"
+#include "perf/app/environment.h"
 #include "perf/report/json.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
@@ -23,12 +23,12 @@ namespace {
 
 constexpr int kFailed = 3, kUsage = 6, kWrong = 7;
 
-void complain(const char* text) { std::fprintf(stderr, "bps-perf: %s\n", text); }
+void printError(const char* text) { std::fprintf(stderr, "bps-perf: %s\n", text); }
 
 // What all rank threads of this process share; read only while they run.
 struct Job {
   Options options;
-  Place place;
+  LaunchEnv place;
   bpsUniqueId id{};
   double leastBw = 0;
   std::optional<int> color;  // of this process, when the ranks are split
@@ -40,7 +40,7 @@ struct Job {
   int ranks() const { return localRanks() * place.processes; }
 };
 
-Result<std::vector<Device>> gatherDevices(Rank& rank, int group, const Gpu* gpu) {
+Result<std::vector<RankDevice>> gatherDevices(RankCommunicator& rank, int group, const Gpu* gpu) {
   struct Entry {
     int32_t pid, group, number;
     std::array<char, 56> host, name;
@@ -56,7 +56,7 @@ Result<std::vector<Device>> gatherDevices(Rank& rank, int group, const Gpu* gpu)
   std::vector<Entry> all(static_cast<size_t>(rank.ranks()));
   BPS_TRY(rank.gather({reinterpret_cast<const uint8_t*>(&own), sizeof own},
                       {reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof own}));
-  std::vector<Device> devices;
+  std::vector<RankDevice> devices;
   devices.reserve(all.size());
   for (const Entry& entry : all) {
     devices.push_back({static_cast<int>(devices.size()), entry.group, entry.pid, std::string(entry.host.data()),
@@ -66,7 +66,7 @@ Result<std::vector<Device>> gatherDevices(Rank& rank, int group, const Gpu* gpu)
 }
 
 // Of all ranks; then, where these are split, of the rank's own part.
-Result<JobFacts> gatherFacts(Rank& rank, std::optional<int> color, const Gpu* gpu) {
+Result<JobFacts> gatherFacts(RankCommunicator& rank, std::optional<int> color, const Gpu* gpu) {
   JobFacts facts;
   facts.headers = BPS_VERSION_CODE;
   if (bpsGetVersion(&facts.library) != bpsSuccess) return Status(Code::kInternal, "bpsGetVersion failed");
@@ -85,7 +85,7 @@ class RankRun {
   int run() {
     Status status = guarded([this] { return work(); });
     if (!status.ok()) {
-      if (!job_.complained.exchange(true)) complain(status.message());
+      if (!job_.complained.exchange(true)) printError(status.message());
       report_.errors.emplace_back(status.message());
       exitCode_ = kFailed;
     }
@@ -101,7 +101,7 @@ class RankRun {
     std::unique_ptr<Gpu> gpu;  // buffers and device go after the communicator
     std::unique_ptr<Buffers> buffers;
     if (!workload) gpu = BPS_TRY(Gpu::open(rank_, defaultStream));
-    auto rank = BPS_TRY(Rank::join(
+    auto rank = BPS_TRY(RankCommunicator::join(
         {.rank = rank_, .ranks = job_.ranks(), .timeoutSeconds = options.timeout, .defaultStream = defaultStream},
         job_.id));
     rank->use(gpu.get());
@@ -113,9 +113,9 @@ class RankRun {
     return rank->close();
   }
 
-  Status table(Rank& rank, Buffers& buffers) {
+  Status table(RankCommunicator& rank, Buffers& buffers) {
     Options options = job_.options;
-    options.maxBytes = BPS_TRY(Bench::fittingBytes(options, rank, ranksOnThisHost()));
+    options.maxBytes = BPS_TRY(Bench::maxFittingBytes(options, rank, ranksOnThisHost()));
     if (options.minBytes > options.maxBytes) {
       return failure(Code::kInvalidUsage, "-b, --minbytes {}: memory of the machines has room for {} only",
                      options.minBytes, options.maxBytes);
@@ -142,7 +142,7 @@ class RankRun {
     const auto& devices = report_.facts.devices;
     const std::string& own = devices[static_cast<size_t>(rank_)].host;
     return static_cast<int>(
-        std::count_if(devices.begin(), devices.end(), [&](const Device& d) { return d.host == own; }));
+        std::count_if(devices.begin(), devices.end(), [&](const RankDevice& d) { return d.host == own; }));
   }
 
   // Said when it is another than the row's before.
@@ -181,7 +181,7 @@ class RankRun {
     report_.exitCode = exitCode_;
     const auto name = writeNewFile(job_.options.jsonFile, jsonText(job_.options, report_));
     if (name.ok()) return;
-    complain(name.error().message());
+    printError(name.error().message());
     if (exitCode_ == 0) exitCode_ = 1;
   }
 
@@ -208,7 +208,7 @@ int runRanks(const Job& job) {
 Status prepare(std::span<const char* const> arguments, Job& job) {
   job.options = BPS_TRY(parseOptions(arguments));
   if (job.options.help || job.options.version) return {};
-  job.place = BPS_TRY(findPlace(processLookup()));
+  job.place = BPS_TRY(readLaunchEnv(processLookup()));
   if (!job.place.root.empty()) setRoot(job.place.root);
   auto& notes = job.options.notes;
   notes.push_back("ranks from " + job.place.source);
@@ -228,7 +228,7 @@ int mainCode(std::span<const char* const> arguments) {
   job.arguments.assign(arguments.begin(), arguments.end());
   const Status ready = prepare(arguments.subspan(1), job);
   if (!ready.ok()) {
-    complain(ready.message());
+    printError(ready.message());
     return kUsage;
   }
   if (job.options.help) {
@@ -240,7 +240,7 @@ int mainCode(std::span<const char* const> arguments) {
     return 0;
   }
   if (bpsGetUniqueId(&job.id) != bpsSuccess) {
-    complain(bpsGetLastError(nullptr));
+    printError(bpsGetLastError(nullptr));
     return kFailed;
   }
   return runRanks(job);
@@ -253,6 +253,6 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   int code = 1;
   const bps::Status status = bps::guarded([&] { code = bps::perf::mainCode({argv, static_cast<size_t>(argc)}); });
-  if (!status.ok()) bps::perf::complain(status.message());
+  if (!status.ok()) bps::perf::printError(status.message());
   return code;
 }

@@ -202,7 +202,7 @@ Status checkWorkload(const Options& o) {
   return {};
 }
 
-Status checkTogether(const Options& o) {
+Status checkCombinations(const Options& o) {
   BPS_TRY(checkSizes(o));
   if (chosenTypes(o.type).empty()) return wrong("-d, --datatype", o.type, "one of " + nameList(kTypes));
   if (chosenOps(o.op).empty()) return wrong("-o, --op", o.op, "one of " + nameList(kOps));
@@ -237,7 +237,7 @@ std::vector<Named> chosen(const std::array<Named, kSize>& all, const std::string
 Result<Options> parseOptions(std::span<const char* const> arguments) {
   Options options;
   for (size_t at = 0; at < arguments.size();) BPS_TRY(parseOne(arguments, at, options));
-  if (!options.help && !options.version) BPS_TRY(checkTogether(options));
+  if (!options.help && !options.version) BPS_TRY(checkCombinations(options));
   return options;
 }
 

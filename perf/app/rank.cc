@@ -88,35 +88,35 @@ class Watchdog {
 };
 
 // Of one wait.
-class Rank::Bounded {
+class RankCommunicator::WatchdogScope {
  public:
-  Bounded(const Rank& rank, const char* what) : watchdog_(rank.watchdog_.get()) {
+  WatchdogScope(const RankCommunicator& rank, const char* what) : watchdog_(rank.watchdog_.get()) {
     if (watchdog_ != nullptr) watchdog_->arm(what);
   }
-  ~Bounded() {
+  ~WatchdogScope() {
     if (watchdog_ != nullptr) watchdog_->arm(nullptr);
   }
-  Bounded(const Bounded&) = delete;
-  Bounded& operator=(const Bounded&) = delete;
+  WatchdogScope(const WatchdogScope&) = delete;
+  WatchdogScope& operator=(const WatchdogScope&) = delete;
 
  private:
   Watchdog* watchdog_;
 };
 
-Result<std::unique_ptr<Rank>> Rank::join(const Config& config, const bpsUniqueId& id) {
-  std::unique_ptr<Rank> self(new Rank(config));
+Result<std::unique_ptr<RankCommunicator>> RankCommunicator::join(const Config& config, const bpsUniqueId& id) {
+  std::unique_ptr<RankCommunicator> self(new RankCommunicator(config));
   if (config.timeoutSeconds > 0) self->watchdog_ = std::make_unique<Watchdog>(config.timeoutSeconds);
   bpsComm_t comm = nullptr;
   {
-    const Bounded bounded(*self, "bpsCommInitRank");
+    const WatchdogScope bounded(*self, "bpsCommInitRank");
     BPS_TRY(self->check("bpsCommInitRank", bpsCommInitRank(&comm, config.ranks, id, config.rank)));
   }
-  BPS_TRY(self->enter(comm));
+  BPS_TRY(self->adoptCommunicator(comm));
   if (!config.defaultStream) BPS_TRY(self->check("bpsHostStreamCreate", bpsHostStreamCreate(&self->stream_)));
   return self;
 }
 
-Status Rank::enter(bpsComm_t comm) {
+Status RankCommunicator::adoptCommunicator(bpsComm_t comm) {
   comm_ = comm;
   if (watchdog_ != nullptr) watchdog_->use(comm_);
   const auto facts = nlohmann::json::parse(BPS_TRY(describe()), nullptr, false);
@@ -124,21 +124,21 @@ Status Rank::enter(bpsComm_t comm) {
   return {};
 }
 
-Status Rank::split(int color) {
+Status RankCommunicator::split(int color) {
   bpsComm_t part = nullptr;
-  const Bounded bounded(*this, "bpsCommSplit");
+  const WatchdogScope bounded(*this, "bpsCommSplit");
   BPS_TRY(check("bpsCommSplit", bpsCommSplit(comm_, color, config_.rank, &part, nullptr)));
   const bpsComm_t whole = std::exchange(comm_, part);
   BPS_TRY(check("bpsCommUserRank", bpsCommUserRank(part, &config_.rank)));
   BPS_TRY(check("bpsCommCount", bpsCommCount(part, &config_.ranks)));
-  BPS_TRY(enter(part));
+  BPS_TRY(adoptCommunicator(part));
   return check("bpsCommDestroy", bpsCommDestroy(whole));
 }
 
-Rank::Rank(const Config& config) : config_(config) {}
-Rank::~Rank() { abort(); }
+RankCommunicator::RankCommunicator(const Config& config) : config_(config) {}
+RankCommunicator::~RankCommunicator() { abort(); }
 
-void Rank::abort() {
+void RankCommunicator::abort() {
   watchdog_.reset();
   gpu_ = nullptr;
   if (comm_ != nullptr) bpsCommAbort(comm_);
@@ -147,19 +147,19 @@ void Rank::abort() {
   stream_ = nullptr;
 }
 
-Status Rank::check(const char* call, bpsResult_t result) {
+Status RankCommunicator::check(const char* call, bpsResult_t result) {
   if (result == bpsSuccess) return {};
   return {static_cast<Code>(result), lastError(call, result, comm_)};
 }
 
-Status Rank::allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) {
+Status RankCommunicator::allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) {
   const cudaStream_t stream = gpu_ != nullptr ? gpu_->stream() : stream_;
   return check("bpsAllReduce", bpsAllReduce(send, recv, count, type, op, comm_, stream));
 }
 
 // In place, and done when it returns. Whole cache lines, which 2, 4 or 8 ranks cut evenly: what links have carried in a
 // run is then the strategy's table to the byte, these calls included.
-Status Rank::reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRedOp_t op) {
+Status RankCommunicator::reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRedOp_t op) {
   std::vector<uint8_t> lines((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
   std::memcpy(lines.data(), values, bytes);
   const size_t count = lines.size() / typeBytes(type);
@@ -169,11 +169,11 @@ Status Rank::reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRed
   return {};
 }
 
-Status Rank::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
-Status Rank::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
+Status RankCommunicator::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
+Status RankCommunicator::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
 
-Status Rank::synchronize() {
-  const Bounded bounded(*this, "bpsHostStreamSynchronize");
+Status RankCommunicator::synchronize() {
+  const WatchdogScope bounded(*this, "bpsHostStreamSynchronize");
   Status gpu = waitForGpu();
   const bpsResult_t result = bpsHostStreamSynchronize(stream_);
   BPS_TRY(std::move(gpu));
@@ -181,7 +181,7 @@ Status Rank::synchronize() {
 }
 
 // A CUDA stream passes a call that has failed: the failure is the communicator's.
-Status Rank::waitForGpu() {
+Status RankCommunicator::waitForGpu() {
   if (gpu_ == nullptr) return {};
   BPS_TRY(gpu_->synchronize());
   bpsResult_t failed = bpsSuccess;
@@ -189,57 +189,57 @@ Status Rank::waitForGpu() {
   return check("bpsAllReduce", failed);
 }
 
-Status Rank::barrier() {
-  BPS_TRY(overRanks(0, bpsSum));
+Status RankCommunicator::barrier() {
+  BPS_TRY(allReduceValue(0, bpsSum));
   return {};
 }
 
-Result<double> Rank::overRanks(double value, bpsRedOp_t op) {
+Result<double> RankCommunicator::allReduceValue(double value, bpsRedOp_t op) {
   BPS_TRY(reduceOnHost(&value, sizeof value, bpsFloat64, op));
   return value;
 }
 
-Result<double> Rank::maxOverRanks(double value) { return overRanks(value, bpsMax); }
+Result<double> RankCommunicator::maxOverRanks(double value) { return allReduceValue(value, bpsMax); }
 
-Result<uint64_t> Rank::sumOverRanks(uint64_t value) {
+Result<uint64_t> RankCommunicator::sumOverRanks(uint64_t value) {
   BPS_TRY(reduceOnHost(&value, sizeof value, bpsUint64, bpsSum));
   return value;
 }
 
 // The largest value is the least when the largest complement is its complement.
-Result<bool> Rank::equalOnAllRanks(uint64_t value) {
+Result<bool> RankCommunicator::equalOnAllRanks(uint64_t value) {
   uint64_t pair[2] = {value, ~value};
   BPS_TRY(reduceOnHost(pair, sizeof pair, bpsUint64, bpsMax));
   return pair[0] == ~pair[1];
 }
 
-Status Rank::gather(std::span<const uint8_t> own, std::span<uint8_t> all) {
+Status RankCommunicator::gather(std::span<const uint8_t> own, std::span<uint8_t> all) {
   std::memset(all.data(), 0, all.size());
   std::memcpy(all.data() + own.size() * static_cast<size_t>(rank()), own.data(), own.size());
   return reduceOnHost(all.data(), all.size(), bpsUint8, bpsSum);
 }
 
-Result<bpsRedOp_t> Rank::preMulSum(bpsDataType_t type, uint64_t scalar) {
+Result<bpsRedOp_t> RankCommunicator::preMulSum(bpsDataType_t type, uint64_t scalar) {
   bpsRedOp_t op = bpsSum;
   BPS_TRY(check("bpsRedOpCreatePreMulSum", bpsRedOpCreatePreMulSum(&op, &scalar, type, bpsScalarHostImmediate, comm_)));
   return op;
 }
 
-Status Rank::destroyOp(bpsRedOp_t op) { return check("bpsRedOpDestroy", bpsRedOpDestroy(op, comm_)); }
+Status RankCommunicator::destroyOp(bpsRedOp_t op) { return check("bpsRedOpDestroy", bpsRedOpDestroy(op, comm_)); }
 
-Status Rank::registerBuffer(void* buffer, size_t bytes) {
+Status RankCommunicator::registerBuffer(void* buffer, size_t bytes) {
   void* handle = nullptr;  // ends with the communicator
   return check("bpsCommRegister", bpsCommRegister(comm_, buffer, bytes, &handle));
 }
 
-Result<std::string> Rank::describe() {
+Result<std::string> RankCommunicator::describe() {
   std::vector<char> text(size_t{1} << 20);
   BPS_TRY(check("bpsCommDescribe", bpsCommDescribe(comm_, text.data(), text.size())));
   return std::string(text.data());
 }
 
-Status Rank::close() {
-  const Bounded bounded(*this, "bpsCommDestroy");
+Status RankCommunicator::close() {
+  const WatchdogScope bounded(*this, "bpsCommDestroy");
   if (watchdog_ != nullptr) watchdog_->use(nullptr);  // one who ends it is enough
   if (stream_ != nullptr) BPS_TRY(check("bpsHostStreamDestroy", bpsHostStreamDestroy(std::exchange(stream_, nullptr))));
   const bpsResult_t result = bpsCommDestroy(std::exchange(comm_, nullptr));

@@ -17,20 +17,20 @@ namespace bps::perf {
 class Gpu;
 class Watchdog;
 
-class Rank : public Runner {
+class RankCommunicator : public Runner {
  public:
   struct Config {
     int rank = 0, ranks = 1;
     int timeoutSeconds = 0;  // 0: none; else a wait that takes longer, also at the start, ends the program
     bool defaultStream = false;
   };
-  static Result<std::unique_ptr<Rank>> join(const Config& config, const bpsUniqueId& id);
+  static Result<std::unique_ptr<RankCommunicator>> join(const Config& config, const bpsUniqueId& id);
   // From now on allReduce() puts its calls into the stream of this device, which outlives the rank's use of it. What
   // ranks agree on among themselves stays on the host.
   void use(Gpu* gpu) { gpu_ = gpu; }
   // Collective: goes on in the communicator of the ranks that gave the same color, in the order they had before.
   Status split(int color);
-  ~Rank() override;
+  ~RankCommunicator() override;
 
   int rank() const override { return config_.rank; }
   int ranks() const override { return config_.ranks; }
@@ -44,10 +44,10 @@ class Rank : public Runner {
 
   // Collective, with nothing queued: they synchronize.
   Status barrier();
-  Result<double> overRanks(double value, bpsRedOp_t op);
+  Result<double> allReduceValue(double value, bpsRedOp_t op);
   Result<uint64_t> sumOverRanks(uint64_t value);
   // Each value becomes the largest of all ranks'.
-  Status largest(std::span<double> values) {
+  Status maxOverRanksInPlace(std::span<double> values) {
     return reduceOnHost(values.data(), values.size_bytes(), bpsFloat64, bpsMax);
   }
   // Every rank's `own` bytes, one after the other in rank order.
@@ -62,9 +62,9 @@ class Rank : public Runner {
   Status close();
 
  private:
-  class Bounded;
-  explicit Rank(const Config& config);
-  Status enter(bpsComm_t comm);
+  class WatchdogScope;
+  explicit RankCommunicator(const Config& config);
+  Status adoptCommunicator(bpsComm_t comm);
   Status check(const char* call, bpsResult_t result);
   Status reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRedOp_t op);
   Status waitForGpu();

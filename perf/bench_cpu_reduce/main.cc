@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "cpu_reduce/reduce.h"
-#include "perf/bench_cpu_reduce/rivals.h"
+#include "perf/bench_cpu_reduce/baselines.h"
 
 namespace bps::perf {
 namespace {
 
 constexpr size_t kMost = size_t{64} << 20;
 constexpr size_t kMostSources = 8;
-constexpr size_t kCached = size_t{4} << 20;  // larger results are streamed past the cache
+constexpr size_t kMaxCachedBytes = size_t{4} << 20;  // larger results are streamed past the cache
 
 // One dst and eight sources, touched once; their contents are ones, or small floats in any of the types.
 char* arena() {
@@ -44,7 +44,7 @@ struct Case {
     return std::string(dataTypeName(type)) + "/m" + std::to_string(nSources) + "/" + size + "/t" +
            std::to_string(threads);
   }
-  bool stream() const { return bytes > kCached; }
+  bool stream() const { return bytes > kMaxCachedBytes; }
   std::vector<const void*> sources() const {
     std::vector<const void*> all;
     for (size_t i = 0; i < nSources; i++) all.push_back(arena() + (i + 1) * kMost);
@@ -135,10 +135,10 @@ void pairwise(benchmark::State& state, const Case& c) {
 }
 
 // dst += src, by another implementation. False: it is not installed.
-using Rival = std::function<bool(void* dst, const void* src, size_t count)>;
+using Baseline = std::function<bool(void* dst, const void* src, size_t count)>;
 
 // Zeros to add to, so that no number of repeats makes infinities.
-bool prepared(benchmark::State& state, const Case& c, const Rival& other) {
+bool prepared(benchmark::State& state, const Case& c, const Baseline& other) {
   std::memset(arena(), 0, c.bytes);
   bool there = other(arena(), arena() + kMost, 64);
   if (!there) state.SkipWithError("not installed");
@@ -146,7 +146,7 @@ bool prepared(benchmark::State& state, const Case& c, const Rival& other) {
 }
 
 // dst += src against another implementation of the same.
-void rival(benchmark::State& state, const Case& c, const Rival& other) {
+void benchBaseline(benchmark::State& state, const Case& c, const Baseline& other) {
   void* dst = arena();
   const void* src = arena() + kMost;
   size_t count = c.bytes / elementBytes(c.type);
@@ -158,7 +158,7 @@ void rival(benchmark::State& state, const Case& c, const Rival& other) {
 }
 
 // The most that any code could reach in rival(): the memory bound of dst += src against the same implementation.
-void limit(benchmark::State& state, const Case& c, const Rival& other) {
+void benchMemoryLimit(benchmark::State& state, const Case& c, const Baseline& other) {
   void* dst = arena();
   const void* src = arena() + kMost;
   size_t count = c.bytes / elementBytes(c.type);
@@ -169,7 +169,7 @@ void limit(benchmark::State& state, const Case& c, const Rival& other) {
 }
 
 // All sources in one pass against a copy and m - 1 passes of another implementation.
-void rivalPasses(benchmark::State& state, const Case& c, const Rival& other) {
+void baselinePasses(benchmark::State& state, const Case& c, const Baseline& other) {
   const std::vector<const void*> sources = c.sources();
   size_t count = c.bytes / elementBytes(c.type);
   auto reference = [&] {
@@ -181,7 +181,7 @@ void rivalPasses(benchmark::State& state, const Case& c, const Rival& other) {
       state, c, [&] { reduce(args); }, reference);
 }
 
-constexpr int kMany = 301, kSome = 61, kFew = 15;
+constexpr int kManyIterations = 301, kSomeIterations = 61, kFewIterations = 15;
 
 void add(const std::string& name, const std::function<void(benchmark::State&)>& body, int iterations) {
   benchmark::RegisterBenchmark(name.c_str(), body)
@@ -190,28 +190,30 @@ void add(const std::string& name, const std::function<void(benchmark::State&)>& 
       ->Unit(benchmark::kMicrosecond);
 }
 
-int iterations(const Case& c) { return c.stream() ? kSome : kMany; }
+int iterations(const Case& c) { return c.stream() ? kSomeIterations : kManyIterations; }
 
-void addRival(const std::string& name, DataType type, const Rival& other) {
+void addBaseline(const std::string& name, DataType type, const Baseline& other) {
   for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
     Case c{type, 2, bytes, 1};
-    const int turns = name == "software" && c.stream() ? kFew : iterations(c);
+    const int turns = name == "software" && c.stream() ? kFewIterations : iterations(c);
     add(
-        name + "/" + c.name(), [c, other](benchmark::State& state) { rival(state, c, other); }, turns);
+        name + "/" + c.name(), [c, other](benchmark::State& state) { benchBaseline(state, c, other); }, turns);
     add(
-        "limit-" + name + "/" + c.name(), [c, other](benchmark::State& state) { limit(state, c, other); }, turns);
+        "limit-" + name + "/" + c.name(), [c, other](benchmark::State& state) { benchMemoryLimit(state, c, other); },
+        turns);
     for (size_t m : {4U, 8U}) {
       if (type == DataType::kFloat32 || name == "software") continue;
       Case many{type, m, bytes, 1};
       add(
-          name + "-passes/" + many.name(), [many, other](benchmark::State& state) { rivalPasses(state, many, other); },
-          c.stream() ? kFew : iterations(c));
+          name + "-passes/" + many.name(),
+          [many, other](benchmark::State& state) { baselinePasses(state, many, other); },
+          c.stream() ? kFewIterations : iterations(c));
     }
   }
 }
 
 // How far the ratio of equals is from 1.
-void addItself() {
+void addSelfComparison() {
   for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
     Case c{DataType::kFloat32, 2, bytes, 1};
     auto plain = [c] {
@@ -240,27 +242,27 @@ void addPairwise(DataType type) {
   }
 }
 
-bool againstPlainFloat(void* dst, const void* src, size_t count) {
+bool runPlainFloat(void* dst, const void* src, size_t count) {
   plainFloat(static_cast<float*>(dst), static_cast<const float*>(src), count);
   return true;
 }
 
-bool againstPlainHalf(void* dst, const void* src, size_t count) {
+bool runPlainHalf(void* dst, const void* src, size_t count) {
   plainHalf(dst, src, count);
   return true;
 }
 
-bool againstPlainBfloat16(void* dst, const void* src, size_t count) {
+bool runPlainBfloat16(void* dst, const void* src, size_t count) {
   plainBfloat16(dst, src, count);
   return true;
 }
 
-bool againstSoftwareHalf(void* dst, const void* src, size_t count) {
+bool runSoftwareHalf(void* dst, const void* src, size_t count) {
   softwareHalf(dst, src, count);
   return true;
 }
 
-bool againstOpenMpi(void* dst, const void* src, size_t count) {
+bool runOpenMpi(void* dst, const void* src, size_t count) {
   return openMpiFloat(static_cast<float*>(dst), static_cast<const float*>(src), count);
 }
 
@@ -269,12 +271,12 @@ void addAll() {
     addMemoryBounds(type);
   }
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16}) addPairwise(type);
-  addItself();
-  addRival("plain", DataType::kFloat32, againstPlainFloat);
-  addRival("openmpi", DataType::kFloat32, againstOpenMpi);
-  addRival("plain", DataType::kFloat16, againstPlainHalf);
-  addRival("software", DataType::kFloat16, againstSoftwareHalf);
-  addRival("plain", DataType::kBfloat16, againstPlainBfloat16);
+  addSelfComparison();
+  addBaseline("plain", DataType::kFloat32, runPlainFloat);
+  addBaseline("openmpi", DataType::kFloat32, runOpenMpi);
+  addBaseline("plain", DataType::kFloat16, runPlainHalf);
+  addBaseline("software", DataType::kFloat16, runSoftwareHalf);
+  addBaseline("plain", DataType::kBfloat16, runPlainBfloat16);
 }
 
 }  // namespace

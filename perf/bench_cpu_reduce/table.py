@@ -36,15 +36,15 @@ def matrix(rows):
             yield f"| {short}, m = {m} | " + " | ".join(cells) + " |"
 
 
-RIVALS = (("itself", "float", "f32 plain against itself"), ("plain", "float", "f32 against plain"),
+BASELINES = (("itself", "float", "f32 plain against itself"), ("plain", "float", "f32 against plain"),
           ("openmpi", "float", "f32 against Open MPI"), ("plain", "half", "f16 against plain"),
           ("software", "half", "f16 against software"), ("plain", "bfloat16", "bf16 against plain"))
 
 
-def rivals(rows):
+def baselines(rows):
     yield "| | 64 KiB | 1 MiB | 64 MiB |"
     yield "|---|---|---|---|"
-    for rival, name, what in RIVALS:
+    for rival, name, what in BASELINES:
         cells = [cell(rows.get(f"{rival}/{name}/m2/{column}")) for column in COLUMNS[:3]]
         yield f"| {what} | " + " | ".join(cells) + " |"
         limits = [rows.get(f"limit-{rival}/{name}/m2/{column}") for column in COLUMNS[:3]]
@@ -81,7 +81,7 @@ def targets(rows):
             yield f"{TYPES[name]}, m = {m}, 64 KiB", 0.60, rows.get(f"memory/{name}/m{m}/64KiB/t1"), None
     for m in (2, 4, 8):
         yield f"e4m3, m = {m}, 64 MiB", 0.50, rows.get(f"memory/f8e4m3/m{m}/64MiB/t1"), None
-    for rival, name, what in RIVALS[1:]:
+    for rival, name, what in BASELINES[1:]:
         for size in ("64KiB", "1MiB", "64MiB"):
             yield (f"dst += src, {what}, {size}", 1.0 if name == "float" else 5.0,
                    rows.get(f"{rival}/{name}/m2/{size}/t1"), rows.get(f"limit-{rival}/{name}/m2/{size}/t1"))
@@ -142,7 +142,7 @@ The reference reads m streams and writes one with no arithmetic.
               "bf16 with\nconversion by shifts, rounding to nearest even and NaN kept, which GCC turns into vectors. "
               "`Open MPI` is MPI_Reduce_local,\n`software` takes float16 apart case by case in plain C. The memory bound "
               "reads both and writes one without arithmetic;\nits ratio is about the highest that any code could have.\n", file=out)
-        print(*rivals(rows), sep="\n", file=out)
+        print(*baselines(rows), sep="\n", file=out)
         print("\n## One pass over m sources against a copy and m - 1 plain passes, one thread\n", file=out)
         print(*passes(rows), sep="\n", file=out)
         print("\n## One pass over m sources against m - 1 of our own passes over two, one thread\n", file=out)

@@ -16,7 +16,7 @@ def step_for(most, lines=6):
     return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
 
 
-def named(row):
+def series_name(row):
     for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
         if row["what"].isdigit() and row["bytes"] % unit == 0:
             return f"{row['bytes'] // unit}{letter}"
@@ -91,7 +91,7 @@ class Chart:
         for index, what in enumerate(names):
             colour = SERIES[index % len(SERIES)]
             self.points(what, colour, 4 * index - 2 * (len(names) - 1))
-            label = "measured " + named(next(row for row in self.rows if row["what"] == what))
+            label = "measured " + series_name(next(row for row in self.rows if row["what"] == what))
             entries.append((label, lambda x, y, colour=colour: canvas.disc(x + 15, y, 6, colour)))
         self.legend(entries)
         return canvas.png()

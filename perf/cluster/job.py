@@ -8,7 +8,7 @@ import time
 
 from cluster import machine
 from cluster.network import read
-from cluster.processes import Failure, await_success, cpu_seconds, machine_ticks, wait
+from cluster.processes import Failure, wait_for_success, cpu_seconds, machine_ticks, wait
 
 SERVER_PORT, ROOT_PORT = 7700, 7600
 START_SECONDS = 60  # for start-up and checks
@@ -27,7 +27,7 @@ def write_key(path):
         key.write(os.urandom(32))
 
 
-def passed_on():
+def forwarded_variables():
     ours = {"BPS_SOCKET_IFNAME", "BPS_KEY_FILE", "BPS_ROOT", "BPS_RANK", "BPS_NRANKS", "BPS_HOSTID", "BPS_SERVERS",
             "NCCL_SHM_DISABLE"}
     return {name: value for name, value in sorted(os.environ.items())
@@ -64,9 +64,9 @@ class Job:
         for server in servers:
             while "listening on" not in read(server.out):
                 if wait([server], 0.02):
-                    raise Failure(f"{server.name} ended with {server.status()} before it listened", server.said())
+                    raise Failure(f"{server.name} ended with {server.status()} before it listened", server.output_tail())
                 if time.monotonic() > until:
-                    raise Failure(f"{server.name} does not listen after {START_SECONDS} s", server.said())
+                    raise Failure(f"{server.name} does not listen after {START_SECONDS} s", server.output_tail())
         return servers
 
     def start_workers(self, count_servers, words):
@@ -89,7 +89,7 @@ class Job:
         before, drops, (ticks, busy) = self.network.counters(hosts), self.network.drops(), machine_ticks()
         cpu, begin = [cpu_seconds(server.pid) for server in servers], time.monotonic()
         workers = self.start_workers(count_servers, words)
-        await_success(workers, limit + START_SECONDS)
+        wait_for_success(workers, limit + START_SECONDS)
         cpu = [cpu_seconds(server.pid) - used for server, used in zip(servers, cpu)]
         ticks, busy = (now - then for now, then in zip(machine_ticks(), (ticks, busy)))
         own = sum(cpu) + sum(worker.cpu for worker in workers)
@@ -99,18 +99,18 @@ class Job:
                   "machine_busy_percent": 100 * busy / max(1, ticks),
                   "own_busy_percent": 100 * own / ((time.monotonic() - begin) * os.cpu_count()),
                   "worker0": read(workers[0].out)}
-        self.end_servers(servers)
+        self.stop_servers(servers)
         self.processes.end()
         return result
 
-    def end_servers(self, servers):
+    def stop_servers(self, servers):
         for server in servers:
             server.signal(signal.SIGTERM)
         if not wait(servers, 10):
-            raise Failure("a server has not ended within 10 s of SIGTERM", "".join(s.said(2) for s in servers))
+            raise Failure("a server has not ended within 10 s of SIGTERM", "".join(s.output_tail(2) for s in servers))
         for server in servers:
             if server.status() != 0:
-                raise Failure(f"{server.name} ended with status {server.status()}", server.said())
+                raise Failure(f"{server.name} ended with status {server.status()}", server.output_tail())
 
 
 def difference(after, before):

@@ -15,7 +15,7 @@ CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class Unable(Exception):
+class NotSupported(Exception):
     """This machine cannot make an emulated cluster."""
 
 
@@ -47,7 +47,7 @@ def started(pid):
     return None if fields[0] == "Z" else int(fields[19])
 
 
-def own_tag():
+def process_tag():
     return f"{PREFIX}-{os.getpid()}-{started(os.getpid())}"
 
 
@@ -74,7 +74,7 @@ def remove(tag):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep():
+def remove_stale():
     """Removes what killed runs left. Returns how many runs that were."""
     here = names() + os.listdir(tempfile.gettempdir())
     stale = {tag for tag in map(tag_of, here) if tag}
@@ -85,11 +85,11 @@ def sweep():
 
 def enter(descriptor):
     if LIBC.setns(descriptor, CLONE_NEWNET) != 0:
-        raise Unable(f"setns: {os.strerror(ctypes.get_errno())}")
+        raise NotSupported(f"setns: {os.strerror(ctypes.get_errno())}")
 
 
 @contextlib.contextmanager
-def inside(name):
+def in_namespace(name):
     """This thread is in the namespace meanwhile: sockets made here, and /proc/sys/net, are the namespace's."""
     with open("/proc/self/ns/net") as own, open(f"{RUN}/{name}") as other:
         enter(other.fileno())

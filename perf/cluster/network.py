@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 
-from cluster.namespace import RUN, CommandFailed, Unable, command, inside
+from cluster.namespace import RUN, CommandFailed, NotSupported, command, in_namespace
 
 MTU = 1500
 QUEUE_SECONDS = 0.02
@@ -51,16 +51,16 @@ class Network:
         try:
             self.build()
         except (CommandFailed, OSError) as error:
-            raise Unable(f"network namespaces cannot be made here: {error}") from None
+            raise NotSupported(f"network namespaces cannot be made here: {error}") from None
 
     def build(self):
         command("ip", "netns", "add", self.bridge)
-        self.quiet(self.bridge)
+        self.disable_noise(self.bridge)
         self.ip(self.bridge, ["link set lo up", "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                               f"link set br0 mtu {MTU} up"])
         for index, rates in enumerate(self.links):
             command("ip", "netns", "add", self.host(index))
-            self.quiet(self.host(index))
+            self.disable_noise(self.host(index))
             self.ip(self.host(index), ["link set lo up"])
             for link, rate in enumerate(rates):
                 self.add(index, link, rate)
@@ -85,7 +85,7 @@ class Network:
         return [f"addr add {address}/32 dev {device}", f"route add 10.77.0.0/16 dev {device} table {100 + link}",
                 f"rule add from {address} lookup {100 + link}"]
 
-    def quiet(self, name):
+    def disable_noise(self, name):
         """No IPv6: its own messages would be counted. No firewall on the bridge: it only takes processor time."""
         for path in ("ipv6/conf/all/disable_ipv6", "ipv6/conf/default/disable_ipv6"):
             self.set(name, path, "1")
@@ -93,7 +93,7 @@ class Network:
 
     def set(self, name, path, value):
         """Of this namespace, where the kernel has it."""
-        with inside(name), contextlib.suppress(OSError):
+        with in_namespace(name), contextlib.suppress(OSError):
             write("/proc/sys/net/" + path, value)
 
     def ip(self, name, lines):
@@ -127,7 +127,7 @@ class Network:
             self.congestion = read(TCP_SYSCTL + "congestion_control")
             return
         self.congestion = wanted
-        with one_at_a_time():
+        with exclusive_lock():
             self.set_congestion(wanted)
 
     def set_congestion(self, wanted):
@@ -136,7 +136,7 @@ class Network:
             if wanted not in before.split():
                 write(TCP_SYSCTL + "allowed_congestion_control", f"{before} {wanted}")
             for index in range(len(self.links)):
-                with inside(self.host(index)):
+                with in_namespace(self.host(index)):
                     write(TCP_SYSCTL + "congestion_control", wanted)
         finally:
             if wanted not in before.split():
@@ -166,7 +166,7 @@ class Network:
 
 
 @contextlib.contextmanager
-def one_at_a_time():
+def exclusive_lock():
     """Another run does not take back what this one allows."""
     folder = os.open(RUN, os.O_RDONLY)
     try:

@@ -72,7 +72,7 @@ def counts(text):
     return sorted(set(values))
 
 
-def whole(least, most):
+def integer_between(least, most):
     def parse(text):
         if not text.isdigit() or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} to {most}")
@@ -81,7 +81,7 @@ def whole(least, most):
     return parse
 
 
-def parts(text):
+def comma_separated(text):
     """'1,0.5' as [1, 0.5]."""
     values = [scaled(value, "", 1) for value in text.split(",")]
     if None in values or any(value > 1 for value in values) or len(values) > 8:
@@ -116,7 +116,7 @@ def check_fractions(options, parser):
         parser.error("--unequal: a link would have less than 1 Mbit/s")
 
 
-def picture(text):
+def png_path(text):
     if not text.endswith(".png"):
         raise argparse.ArgumentTypeError(f"'{text}' does not end in .png")
     return text
@@ -135,21 +135,21 @@ def default_build():
 
 def describe(parser):
     add = parser.add_argument
-    add("-n", dest="workers", metavar="N", type=whole(2, 100), required=True, help="worker machines")
+    add("-n", dest="workers", metavar="N", type=integer_between(2, 100), required=True, help="worker machines")
     add("-k", dest="servers", metavar="LIST", type=counts, required=True, help="numbers of servers: 0,1,4 or 0-4")
     add("-r", dest="rate", metavar="RATE", type=rate, required=True, help="rate of every link each way: 200M, 1G")
     add("-b", dest="bytes", metavar="BYTES", type=sizes, help="sizes of the all-reduce: 64M,8M,1M")
     add("--model", metavar="NAME", help="all-reduce the gradients of a network, as bps-perf --model")
-    add("--iters", metavar="I", type=whole(5, 10000), help="timed iterations (default: two seconds of them, 5 to 40)")
+    add("--iters", metavar="I", type=integer_between(5, 10000), help="timed iterations (default: two seconds of them, 5 to 40)")
     add("--unequal", metavar="W,W.../S,S...", type=fractions, nargs="?", const=DEFAULT_FRACTIONS,
         help="links that have a part of the rate, of the first workers and servers: 1,1,0.7/0.25; without a value the "
         "last worker has half of it, the first server a quarter")
-    add("--nics", metavar="W,W...", type=parts, default=[1],
+    add("--nics", metavar="W,W...", type=comma_separated, default=[1],
         help="a NIC for each of these parts of the rate in every worker, and as many ranks: 1,0.5 (default: 1)")
-    add("--plot", metavar="FILE.png", type=picture, help="draw bandwidth over k, measured and ideal")
+    add("--plot", metavar="FILE.png", type=png_path, help="draw bandwidth over k, measured and ideal")
     add("--json", metavar="FILE", help="write all that was measured")
     add("--congestion", metavar="NAME", help="TCP congestion control (default cubic, where the kernel has it)")
-    add("--burst", metavar="BYTES", type=whole(1600, 10**9), help="bucket of the shaper (default 16000)")
+    add("--burst", metavar="BYTES", type=integer_between(1600, 10**9), help="bucket of the shaper (default 16000)")
     add("--build", metavar="DIR", default=None, help="where bin/bps-perf is (default: this repository's build)")
 
 

@@ -71,7 +71,7 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
-    def said(self, lines=5):
+    def output_tail(self, lines=5):
         text = ""
         for path in (self.out, self.err):
             with open(path, errors="replace") as file:
@@ -109,13 +109,13 @@ def wait(children, seconds, until_failure=False):
         time.sleep(0.02)
 
 
-def await_success(children, seconds):
+def wait_for_success(children, seconds):
     """Until all have ended well; else a Failure that says which has not, and what they printed."""
     in_time = wait(children, seconds, until_failure=True)
     failed = next((child for child in children if child.status()), None)
     if failed is not None:
         wait(children, 15)  # the others say why, too
-        raise Failure(f"{failed.name} ended with status {failed.status()}", "".join(c.said(3) for c in children))
+        raise Failure(f"{failed.name} ended with status {failed.status()}", "".join(c.output_tail(3) for c in children))
     if not in_time:
         names = children[0].name if len(children) == 1 else f"{children[0].name} to {children[-1].name}"
-        raise Failure(f"{names}: not ended within {seconds:.0f} s", "".join(c.said(2) for c in children))
+        raise Failure(f"{names}: not ended within {seconds:.0f} s", "".join(c.output_tail(2) for c in children))

@@ -17,7 +17,7 @@ class Interrupted(BaseException):
 ending = []  # the signal that ends the run
 
 
-def interrupted(number, frame):
+def on_interrupt(number, frame):
     if not ending:  # who asks again gets what the first one began
         ending.append(number)
         raise Interrupted(number)
@@ -32,7 +32,7 @@ def note(text):
     print("# " + text, flush=True)
 
 
-def refused():
+def why_unavailable():
     """Why this process may not make namespaces, or None. Some reasons only show when it is tried."""
     if sys.platform != "linux":
         return "network namespaces need Linux"
@@ -45,23 +45,23 @@ def skip(program, reason):
 
 
 def run(program, make, namespaces=True):
-    """Runs make(tag, folder), which has run(), failed, processes and keep(). Returns the exit status.
+    """Runs make(tag, folder), which has run(), failed, processes and write_results(). Returns the exit status.
 
     Namespaces that carry the tag, and the folder, are removed at the end."""
-    reason = refused() if namespaces else None
+    reason = why_unavailable() if namespaces else None
     if reason:
         return skip(program, reason)
-    tag = namespace.own_tag()
+    tag = namespace.process_tag()
     session = None
-    on_signals(interrupted)
+    on_signals(on_interrupt)
     try:
-        left = namespace.sweep()
+        left = namespace.remove_stale()
         if left:
             note(f"removed what {left} killed run(s) had left")
         session = make(tag, tempfile.mkdtemp(prefix=tag + "-"))
         session.run()
         return FAILED if session.failed else 0
-    except namespace.Unable as unable:
+    except namespace.NotSupported as unable:
         return skip(program, unable)
     except (namespace.CommandFailed, Failure, TimeoutError) as error:
         print(f"{program}: {error}", file=sys.stderr)
@@ -75,4 +75,4 @@ def run(program, make, namespaces=True):
             session.processes.end()
         namespace.remove(tag)
         if session is not None:
-            session.keep()
+            session.write_results()

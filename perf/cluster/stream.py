@@ -4,7 +4,7 @@ import socket
 import statistics
 import time
 
-from cluster.namespace import inside
+from cluster.namespace import in_namespace
 from cluster.network import GOODPUT
 
 BLOCK = 1 << 18
@@ -15,10 +15,10 @@ STREAMS, ENOUGH = 3, 0.995  # as many, until one reaches this part of what the f
 
 
 def connect(network, sender, receiver):
-    with inside(network.host(receiver[0])):
+    with in_namespace(network.host(receiver[0])):
         listener = socket.create_server((network.address(*receiver), 0))
     with listener:
-        with inside(network.host(sender[0])):
+        with in_namespace(network.host(sender[0])):
             sending = socket.create_connection(listener.getsockname(), 10, (network.address(*sender), 0))
         receiving = listener.accept()[0]
     return sending, receiving

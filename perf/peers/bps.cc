@@ -6,15 +6,15 @@
 #include <cstdlib>
 #include <utility>
 
-#include "perf/app/launcher.h"
+#include "perf/app/environment.h"
 #include "perf/peers/timing.h"
 
 namespace bps::perf {
 namespace {
 
-class Bps final : public Peer {
+class Bps final : public ComparedLibrary {
  public:
-  explicit Bps(const Place& place) : rank_(place.process), ranks_(place.processes) {
+  explicit Bps(const LaunchEnv& place) : rank_(place.process), ranks_(place.processes) {
     bpsUniqueId id;
     check("bpsGetUniqueId", bpsGetUniqueId(&id));
     check("bpsCommInitRank", bpsCommInitRank(&comm_, ranks_, id, rank_));
@@ -29,7 +29,7 @@ class Bps final : public Peer {
     count_ = count;
   }
   void allReduce() override { sum(send_, recv_, count_, bpsFloat32, bpsSum); }
-  double most(double value) override {
+  double maxOverRanks(double value) override {
     sum(&value, &value, 1, bpsFloat64, bpsMax);
     return value;
   }
@@ -53,15 +53,15 @@ class Bps final : public Peer {
 };
 
 int run(const char* sizes, const char* seconds) {
-  Request request;
-  if (!parseRequest(sizes, seconds, request)) return 2;
-  auto place = findPlace(processLookup());
+  TimingRequest request;
+  if (!parseTimingRequest(sizes, seconds, request)) return 2;
+  auto place = readLaunchEnv(processLookup());
   if (!place.ok()) {
     std::fprintf(stderr, "%s\n", std::move(place).status().message());
     return 2;
   }
-  Bps peer(std::move(place).value());
-  return timeAll(peer, request);
+  Bps library(std::move(place).value());
+  return timeAll(library, request);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 @dataclass
-class Peer:
+class ComparedLibrary:
     title: str
     packages: str  # of Debian
     programs: list  # that its driver needs
@@ -42,8 +42,8 @@ def start_gloo(place, words, algorithm):
                       for rank in range(place.ranks)])
 
 
-PEERS = {"open_mpi": Peer("Open MPI", "openmpi-bin libopenmpi-dev", ["mpirun"], list(OPEN_MPI), True, start_open_mpi),
-         "gloo": Peer("Gloo", "libgloo-dev", [], GLOO, False, start_gloo)}
+PEERS = {"open_mpi": ComparedLibrary("Open MPI", "openmpi-bin libopenmpi-dev", ["mpirun"], list(OPEN_MPI), True, start_open_mpi),
+         "gloo": ComparedLibrary("Gloo", "libgloo-dev", [], GLOO, False, start_gloo)}
 
 
 def driver(options, name):

@@ -45,12 +45,12 @@ Context connect(const Place& place, const std::string& name) {
 }
 
 // Gloo has two interfaces: options with one function, which PyTorch calls, and a class for each algorithm.
-class Gloo : public Peer {
+class Gloo : public ComparedLibrary {
  public:
   explicit Gloo(const Place& place) : place_(place), control_(connect(place, "control")) {}
   int rank() const override { return place_.rank; }
   int ranks() const override { return place_.ranks; }
-  double most(double value) override {
+  double maxOverRanks(double value) override {
     gloo::AllreduceOptions options(control_);
     options.setOutput(&value, 1);
     options.setReduceFunction(static_cast<Reduce>(&gloo::max<double>));
@@ -65,9 +65,9 @@ class Gloo : public Peer {
   const Context control_;  // of its own: the other one may be polled, which not every call allows
 };
 
-class ByOptions final : public Gloo {
+class GlooFunctionAlgorithm final : public Gloo {
  public:
-  ByOptions(const Place& place, Options::Algorithm algorithm)
+  GlooFunctionAlgorithm(const Place& place, Options::Algorithm algorithm)
       : Gloo(place), context_(connect(place, "data")), algorithm_(algorithm) {}
   void prepare(const float* send, float* recv, size_t count) override {
     options_.emplace(context_);
@@ -86,9 +86,9 @@ class ByOptions final : public Gloo {
 
 // In place. `poll`: the caller itself reads the sockets, over and over, and no other thread is woken.
 template <class Algorithm>
-class ByClass final : public Gloo {
+class GlooClassAlgorithm final : public Gloo {
  public:
-  ByClass(const Place& place, bool poll) : Gloo(place), context_(connect(place, "data")) {
+  GlooClassAlgorithm(const Place& place, bool poll) : Gloo(place), context_(connect(place, "data")) {
     for (int other = 0; poll && other < place.ranks; ++other) {
       if (other != place.rank) context_->getPair(other)->setSync(true, true);
     }
@@ -104,21 +104,21 @@ class ByClass final : public Gloo {
   std::unique_ptr<Algorithm> algorithm_;  // no member by value: its destructor may throw
 };
 
-std::unique_ptr<Peer> make(const Place& place, const std::string& algorithm) {
+std::unique_ptr<ComparedLibrary> make(const Place& place, const std::string& algorithm) {
   using Ring = gloo::AllreduceRingChunked<float>;
   using Halving = gloo::AllreduceHalvingDoubling<float>;
-  if (algorithm == "ring") return std::make_unique<ByOptions>(place, Options::RING);
-  if (algorithm == "bcube") return std::make_unique<ByOptions>(place, Options::BCUBE);
-  if (algorithm == "ring_chunked") return std::make_unique<ByClass<Ring>>(place, false);
-  if (algorithm == "halving_doubling") return std::make_unique<ByClass<Halving>>(place, false);
-  if (algorithm == "halving_doubling_poll") return std::make_unique<ByClass<Halving>>(place, true);
+  if (algorithm == "ring") return std::make_unique<GlooFunctionAlgorithm>(place, Options::RING);
+  if (algorithm == "bcube") return std::make_unique<GlooFunctionAlgorithm>(place, Options::BCUBE);
+  if (algorithm == "ring_chunked") return std::make_unique<GlooClassAlgorithm<Ring>>(place, false);
+  if (algorithm == "halving_doubling") return std::make_unique<GlooClassAlgorithm<Halving>>(place, false);
+  if (algorithm == "halving_doubling_poll") return std::make_unique<GlooClassAlgorithm<Halving>>(place, true);
   return nullptr;
 }
 
-int run(const Request& request, const Place& place, const std::string& algorithm) {
+int run(const TimingRequest& request, const Place& place, const std::string& algorithm) {
   try {
-    const auto peer = make(place, algorithm);
-    if (peer != nullptr) return timeAll(*peer, request);
+    const auto library = make(place, algorithm);
+    if (library != nullptr) return timeAll(*library, request);
     std::fprintf(stderr, "there is no algorithm \"%s\"\n", algorithm.c_str());
     return 2;
   } catch (const std::exception& error) {
@@ -131,12 +131,12 @@ int run(const Request& request, const Place& place, const std::string& algorithm
 }  // namespace bps::perf
 
 int main(int count, char** words) {
-  bps::perf::Request request;
+  bps::perf::TimingRequest request;
   if (count != 8) {
     std::fprintf(stderr, "usage: gloo SIZES SECONDS RANK RANKS STORE INTERFACE ALGORITHM\n");
     return 2;
   }
-  if (!bps::perf::parseRequest(words[1], words[2], request)) return 2;
+  if (!bps::perf::parseTimingRequest(words[1], words[2], request)) return 2;
   return bps::perf::run(request, {std::atoi(words[3]), std::atoi(words[4]), words[5], words[6]}, words[7]);
 }
 #endif

@@ -12,7 +12,7 @@ namespace {
 using namespace bps::perf;
 
 // MPI itself ends the job with a message when a call fails.
-class OpenMpi final : public Peer {
+class OpenMpi final : public ComparedLibrary {
  public:
   OpenMpi(int* count, char*** words) {
     MPI_Init(count, words);
@@ -29,7 +29,7 @@ class OpenMpi final : public Peer {
     count_ = static_cast<int>(count);
   }
   void allReduce() override { MPI_Allreduce(send_, recv_, count_, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); }
-  double most(double value) override {
+  double maxOverRanks(double value) override {
     double result = 0;
     MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return result;
@@ -44,13 +44,13 @@ class OpenMpi final : public Peer {
 }  // namespace
 
 int main(int count, char** words) {
-  Request request;
+  TimingRequest request;
   if (count != 3) {
     std::fprintf(stderr, "usage: open_mpi SIZES SECONDS\n");
     return 2;
   }
-  if (!parseRequest(words[1], words[2], request)) return 2;
-  OpenMpi peer(&count, &words);
-  return timeAll(peer, request);
+  if (!parseTimingRequest(words[1], words[2], request)) return 2;
+  OpenMpi library(&count, &words);
+  return timeAll(library, request);
 }
 #endif

@@ -32,13 +32,13 @@ def describe(parser):
     add("--loopback", metavar="WAYS", nargs="?", const=list(WAYS), type=words_of(WAYS, "a way between processes"),
         help="on this machine, no links limited: tcp, shm (shared memory) or both, which is the default")
     add("--cluster", action="store_true", help="on an emulated cluster (needs root)")
-    add("-n", dest="workers", metavar="N", type=common.whole(2, 100), default=4, help="ranks (default 4)")
+    add("-n", dest="workers", metavar="N", type=common.integer_between(2, 100), default=4, help="ranks (default 4)")
     add("-k", dest="servers", metavar="LIST", type=common.counts, help="--cluster: servers of bps: 0,1,4 (default 0)")
     add("-r", dest="rate", metavar="RATE", type=common.rate, help="--cluster: rate of the links (default 200M)")
-    add("--burst", metavar="BYTES", type=common.whole(1600, 10**9), help="--cluster: bucket of the shaper (default 16000)")
+    add("--burst", metavar="BYTES", type=common.integer_between(1600, 10**9), help="--cluster: bucket of the shaper (default 16000)")
     add("--sizes", metavar="BYTES", type=common.sizes, help="sizes of the all-reduce: 8,64K,1M (default: loopback "
         f"{SIZES['loopback']}, cluster {SIZES['cluster']})")
-    add("--repeat", metavar="R", type=common.whole(5, 1000), default=5, help="runs of each candidate (default 5)")
+    add("--repeat", metavar="R", type=common.integer_between(5, 1000), default=5, help="runs of each candidate (default 5)")
     add("--seconds", metavar="S", type=seconds, default=0.05, help="spent on each size in a run (default 0.05; never "
         "less than 5 calls)")
     add("--peers", metavar="LIST", type=words_of(tuple(PEERS), "a peer"), default=list(PEERS),

@@ -5,7 +5,7 @@ import tempfile
 
 from cluster.job import Job, write_key
 from cluster.network import Network, read
-from cluster.processes import await_success
+from cluster.processes import wait_for_success
 from peers.candidates import HERE
 
 LIMIT_SECONDS = 240  # for one run of one candidate
@@ -25,7 +25,7 @@ class Place:
         """Starts (name, namespace, words, environment) each, and returns what the first printed."""
         children = [self.processes.start(name, namespace, words, {**os.environ, **more})
                     for name, namespace, words, more in starts]
-        await_success(children, LIMIT_SECONDS)
+        wait_for_success(children, LIMIT_SECONDS)
         self.processes.end()
         return read(children[0].out)
 

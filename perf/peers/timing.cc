@@ -11,7 +11,7 @@
 namespace bps::perf {
 namespace {
 
-constexpr size_t kLeast = 5, kMost = 4000;  // calls of one size
+constexpr size_t kMinCalls = 5, kMaxCalls = 4000;  // calls of one size
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -29,45 +29,46 @@ double medianOf(std::vector<double>& values) {
 
 // How many calls last as long as asked for. Twice as many are tried until they take an eighth of that, so that no
 // single call that was disturbed decides. All ranks must make as many: the slowest rank's time counts.
-size_t callsIn(Peer& peer, double seconds) {
+size_t callsWithin(ComparedLibrary& library, double seconds) {
   for (size_t calls = 1;; calls *= 2) {
     const double start = now();
-    for (size_t i = 0; i < calls; ++i) peer.allReduce();
-    const double taken = peer.most(now() - start);
-    if (taken < seconds / 8 && calls < kMost) continue;
-    return static_cast<size_t>(std::clamp(seconds / taken * static_cast<double>(calls), double{kLeast}, double{kMost}));
+    for (size_t i = 0; i < calls; ++i) library.allReduce();
+    const double taken = library.maxOverRanks(now() - start);
+    if (taken < seconds / 8 && calls < kMaxCalls) continue;
+    return static_cast<size_t>(
+        std::clamp(seconds / taken * static_cast<double>(calls), double{kMinCalls}, double{kMaxCalls}));
   }
 }
 
 // The median of this rank's calls; the slowest rank counts. Each call begins when the one before has ended here.
-double medianMicros(Peer& peer, size_t calls) {
+double medianMicros(ComparedLibrary& library, size_t calls) {
   std::vector<double> micros(calls);
   for (double& each : micros) {
     const double start = now();
-    peer.allReduce();
+    library.allReduce();
     each = (now() - start) * 1e6;
   }
-  return peer.most(medianOf(micros));
+  return library.maxOverRanks(medianOf(micros));
 }
 
-bool timeSize(Peer& peer, size_t bytes, double seconds) {
+bool timeSize(ComparedLibrary& library, size_t bytes, double seconds) {
   const size_t count = bytes / sizeof(float);
-  const int ranks = peer.ranks(), total = ranks * (ranks + 1) / 2;
-  const auto own = static_cast<float>(peer.rank() + 1), sum = static_cast<float>(total);
+  const int ranks = library.ranks(), total = ranks * (ranks + 1) / 2;
+  const auto own = static_cast<float>(library.rank() + 1), sum = static_cast<float>(total);
   std::vector<float> send(count, own), recv(count, own);
-  peer.prepare(send.data(), recv.data(), count);
-  peer.allReduce();
+  library.prepare(send.data(), recv.data(), count);
+  library.allReduce();
   const auto wrong = std::count_if(recv.begin(), recv.end(), [&](float value) { return value != sum; });
-  if (peer.most(static_cast<double>(wrong)) > 0) {
-    if (wrong > 0) std::fprintf(stderr, "rank %d: %td of %zu sums are not %g\n", peer.rank(), wrong, count, sum);
+  if (library.maxOverRanks(static_cast<double>(wrong)) > 0) {
+    if (wrong > 0) std::fprintf(stderr, "rank %d: %td of %zu sums are not %g\n", library.rank(), wrong, count, sum);
     return false;
   }
   // Zeros stay zeros where the sum takes the place of what is summed.
   std::fill(send.begin(), send.end(), 0.0F);
   std::fill(recv.begin(), recv.end(), 0.0F);
-  const size_t calls = callsIn(peer, seconds);
-  const double micros = medianMicros(peer, calls);
-  if (peer.rank() == 0) {
+  const size_t calls = callsWithin(library, seconds);
+  const double micros = medianMicros(library, calls);
+  if (library.rank() == 0) {
     std::printf("{\"bytes\": %zu, \"calls\": %zu, \"micros\": %.3f}\n", bytes, calls, micros);
     std::fflush(stdout);
   }
@@ -76,7 +77,7 @@ bool timeSize(Peer& peer, size_t bytes, double seconds) {
 
 }  // namespace
 
-bool parseRequest(const char* sizes, const char* seconds, Request& request) {
+bool parseTimingRequest(const char* sizes, const char* seconds, TimingRequest& request) {
   for (const char* part = sizes; part != nullptr;) {
     const char* comma = std::strchr(part, ',');
     const std::string_view text = comma == nullptr ? std::string_view(part) : std::string_view(part, comma);
@@ -93,9 +94,9 @@ bool parseRequest(const char* sizes, const char* seconds, Request& request) {
   return false;
 }
 
-int timeAll(Peer& peer, const Request& request) {
+int timeAll(ComparedLibrary& library, const TimingRequest& request) {
   for (const size_t bytes : request.sizes) {
-    if (!timeSize(peer, bytes, request.seconds)) return 1;
+    if (!timeSize(library, bytes, request.seconds)) return 1;
   }
   return 0;
 }

@@ -15,12 +15,12 @@ namespace bps::perf {
 namespace {
 
 using Json = nlohmann::ordered_json;
-const char* truth(bool value) { return value ? "true" : "false"; }
-Json real(double value) { return std::isfinite(value) ? Json(value) : Json("nan"); }
+const char* boolText(bool value) { return value ? "true" : "false"; }
+Json finiteOrNan(double value) { return std::isfinite(value) ? Json(value) : Json("nan"); }
 
 Json deviceList(const JobFacts& facts) {
   Json list = Json::array();
-  for (const Device& device : facts.devices) {
+  for (const RankDevice& device : facts.devices) {
     list.push_back({{"rank", device.rank},
                     {"group", device.group},
                     {"pid", device.pid},
@@ -42,40 +42,40 @@ Json config(const Options& o, const JobFacts& facts) {
   json["aggregated_iterations"] = o.aggregated;
   json["validation"] = o.checks;
   json["graph"] = o.graph;
-  json["blocking_collectives"] = truth(o.blocking != 0);
-  json["per_iter_timing"] = truth(o.perIteration != 0);
+  json["blocking_collectives"] = boolText(o.blocking != 0);
+  json["per_iter_timing"] = boolText(o.perIteration != 0);
   json["per_iter_skip"] = o.skipIterations;
-  json["parallel_init"] = truth(o.parallelInit != 0);
+  json["parallel_init"] = boolText(o.parallelInit != 0);
   json["devices"] = deviceList(facts);
   return json;
 }
 
-Json half(const Options& o, const Measurement& m) {
-  return {{o.cpuTime != 0 ? "cpu_time" : "time", real(m.micros)},
-          {"alg_bw", real(m.algbw)},
-          {"bus_bw", real(m.busbw)},
+Json measurementJson(const Options& o, const Measurement& m) {
+  return {{o.cpuTime != 0 ? "cpu_time" : "time", finiteOrNan(m.micros)},
+          {"alg_bw", finiteOrNan(m.algbw)},
+          {"bus_bw", finiteOrNan(m.busbw)},
           {"nwrong", m.checked ? Json(m.wrong) : Json()}};
 }
 
 Json perIteration(const Options& o, const IterationTimes& t) {
   return {{"skipped_iterations", o.skipIterations},
-          {"min_us", real(t.least)},
-          {"max_us", real(t.most)},
-          {"avg_us", real(t.mean)},
-          {"p50_us", real(t.p50)},
-          {"p95_us", real(t.p95)},
-          {"p99_us", real(t.p99)},
-          {"stdev_us", real(t.deviation)},
-          {"cv_pct", real(t.variation())},
+          {"min_us", finiteOrNan(t.least)},
+          {"max_us", finiteOrNan(t.most)},
+          {"avg_us", finiteOrNan(t.mean)},
+          {"p50_us", finiteOrNan(t.p50)},
+          {"p95_us", finiteOrNan(t.p95)},
+          {"p99_us", finiteOrNan(t.p99)},
+          {"stdev_us", finiteOrNan(t.deviation)},
+          {"cv_pct", finiteOrNan(t.variation())},
           {"times_us", t.micros},
           {"per_process_max_times_us", Json::array({t.micros})}};
 }
 
 Json result(const Options& o, const Row& row) {
   Json json = {{"size", row.bytes}, {"count", row.count}, {"type", row.type}, {"redop", row.op}, {"root", "    -1"}};
-  json["out_of_place"] = half(o, row.outOfPlace);
+  json["out_of_place"] = measurementJson(o, row.outOfPlace);
   if (o.perIteration != 0) json["out_of_place_per_iter"] = perIteration(o, row.outOfPlace.iterations);
-  json["in_place"] = half(o, row.inPlace);
+  json["in_place"] = measurementJson(o, row.inPlace);
   if (o.perIteration != 0) json["in_place_per_iter"] = perIteration(o, row.inPlace.iterations);
   json["actual_iterations"] = o.iterations;
   json["experiment_name"] = "all_reduce_perf";
@@ -92,10 +92,10 @@ std::string jsonText(const Options& options, const JsonReport& report) {
   json["config"] = config(options, report.facts);
   json["results"] = Json::array();
   for (const Row& row : report.rows) json["results"].push_back(result(options, row));
-  json["out_of_bounds"] = {{"count", report.outOfBounds}, {"okay", truth(report.outOfBounds == 0)}};
+  json["out_of_bounds"] = {{"count", report.outOfBounds}, {"okay", boolText(report.outOfBounds == 0)}};
   const bool enough = report.averageBusBw >= 0.9 * report.leastBw;
-  json["average_bus_bandwidth"] = {{"bandwidth", real(report.averageBusBw)},
-                                   {"okay", report.leastBw <= 0 ? "unchecked" : truth(enough)}};
+  json["average_bus_bandwidth"] = {{"bandwidth", finiteOrNan(report.averageBusBw)},
+                                   {"okay", report.leastBw <= 0 ? "unchecked" : boolText(enough)}};
   json["errors"] = report.errors;
   json["end_time"] = report.endTime;
   json["bps"] = Json::parse(report.facts.description, nullptr, false);

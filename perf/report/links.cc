@@ -19,7 +19,7 @@ double sum(const Facts& kinds) {
   return all;
 }
 
-bool tellsSomething(const Facts& machine) {
+bool hasTraffic(const Facts& machine) {
   for (const auto& seat : machine["ranks"])
     if (seat.get<std::string>().starts_with("GPU ")) return true;
   size_t memories = 0;
@@ -42,7 +42,7 @@ std::string kindsText(const Facts& link) {
 
 std::string linksText(const std::string& description) {
   const Facts facts = Facts::parse(description, nullptr, false);
-  if (!facts.is_object() || !facts.contains("machine") || !tellsSomething(facts["machine"])) return {};
+  if (!facts.is_object() || !facts.contains("machine") || !hasTraffic(facts["machine"])) return {};
   const Facts& machine = facts["machine"];
   std::string text = fmt::format("# links of {} by {}: {} calls, {:.6g} GB; GB towards the CPU and from it\n",
                                  machine["host"].get<std::string>(), machine["strategy"].get<std::string>(),

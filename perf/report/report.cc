@@ -40,8 +40,8 @@ nlohmann::json parsed(const JobFacts& facts) {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-int number(const nlohmann::json& json, const char* key, int otherwise) {
-  return json.contains(key) && json[key].is_number() ? json[key].get<int>() : otherwise;
+int number(const nlohmann::json& json, const char* key, int fallback) {
+  return json.contains(key) && json[key].is_number() ? json[key].get<int>() : fallback;
 }
 
 void addDescription(std::string& text, const JobFacts& facts) {
@@ -64,7 +64,7 @@ void addDescription(std::string& text, const JobFacts& facts) {
       servers == 1 ? " carries" : "s carry");
 }
 
-void addHalf(std::string& text, const Options& o, const Measurement& m) {
+void addMeasurement(std::string& text, const Options& o, const Measurement& m) {
   text += "  " + floatText(m.micros, 7) + "  " + floatText(m.algbw, 6) + "  " + floatText(m.busbw, 6);
   if (m.checked) add(text, "  %6g", static_cast<double>(m.wrong));
   else text += "    N/A";
@@ -133,7 +133,7 @@ std::string headerText(const Options& o, const JobFacts& facts) {
   }
   for (const std::string& note : o.notes) text += "# note: " + note + "\n";
   text += "# Using devices\n";
-  for (const Device& device : facts.devices) {
+  for (const RankDevice& device : facts.devices) {
     const char* where = device.name.empty() ? "[host memory] CPU" : "[device memory] ";
     add(text, "#  Rank %2d Group %2d Pid %6d on %10s device %2d %s%s\n", device.rank, device.group, device.pid,
         device.host.c_str(), device.number, where, device.name.c_str());
@@ -169,8 +169,8 @@ std::string rowText(const Options& o, const Row& row) {
   std::string text;
   add(text, "%12lu  %12lu  %8s  %6s  %6i", static_cast<unsigned long>(row.bytes), static_cast<unsigned long>(row.count),
       row.type.c_str(), row.op.c_str(), -1);
-  addHalf(text, o, row.outOfPlace);
-  addHalf(text, o, row.inPlace);
+  addMeasurement(text, o, row.outOfPlace);
+  addMeasurement(text, o, row.inPlace);
   if (o.timestamps != 0) {
     const std::time_t now = std::time(nullptr);
     std::tm local{};

@@ -31,7 +31,7 @@ struct Row {
   Measurement outOfPlace, inPlace;
 };
 
-struct Device {
+struct RankDevice {
   int rank = 0;
   int group = 0;
   int pid = 0;
@@ -42,7 +42,7 @@ struct Device {
 
 struct JobFacts {
   int ranks = 1;
-  std::vector<Device> devices;
+  std::vector<RankDevice> devices;
   int headers = 0, library = 0;  // versions
   std::string description;       // bpsCommDescribe's JSON
 };

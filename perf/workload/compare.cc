@@ -25,7 +25,7 @@ void Deviation::add(const std::string& name, const Tolerance& tolerance, const v
     const double allowed = tolerance.allowed(magnitudes[i]);
     const bool within = std::isfinite(error) && error <= allowed;
     const double share = within ? error / allowed : std::max(error / allowed, 1.0);
-    if (!within) ++beyond;
+    if (!within) ++outOfTolerance;
     const bool comparable = std::isfinite(error) && magnitudes[i] > 0;
     relative = std::max(relative, comparable ? error / magnitudes[i] : std::numeric_limits<double>::infinity());
     if (share <= shareOfAllowed) continue;

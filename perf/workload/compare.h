@@ -28,10 +28,10 @@ struct Tolerance {
 };
 
 struct Deviation {
-  uint64_t beyond = 0;        // elements further off than allowed
-  double relative = 0;        // the largest |x - e| / m
-  double shareOfAllowed = 0;  // the largest |x - e| relative to what is allowed
-  std::string tensor;         // where that is
+  uint64_t outOfTolerance = 0;  // elements further off than allowed
+  double relative = 0;          // the largest |x - e| / m
+  double shareOfAllowed = 0;    // the largest |x - e| relative to what is allowed
+  std::string tensor;           // where that is
 
   // Compares one tensor's elements. `magnitudes` are the sums m, for avg divided by ranks; all have the same count.
   void add(const std::string& name, const Tolerance& tolerance, const void* result, std::span<const double> expected,

@@ -18,7 +18,7 @@ uint64_t mix(uint64_t x) {
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15U;
 
 // Where the random numbers of one tensor of one rank start; element i takes number i.
-uint64_t streamOf(int rank, uint64_t tensor) { return mix(mix(static_cast<uint64_t>(rank) + kStep) + tensor * kStep); }
+uint64_t seedOf(int rank, uint64_t tensor) { return mix(mix(static_cast<uint64_t>(rank) + kStep) + tensor * kStep); }
 
 template <class Element>
 typename Element::Bits gradient(uint64_t stream, size_t index) {
@@ -65,9 +65,9 @@ auto withElement(bpsDataType_t type, Body body) {
 
 // The operation in the integer's own arithmetic, where wrapping and truncation make the result exact.
 template <class Element>
-bool integerRight(const Reference& reference, uint64_t tensor, typename Element::Bits result, size_t index) {
+bool integerIsCorrect(const Reference& reference, uint64_t tensor, typename Element::Bits result, size_t index) {
   using Acc = typename Element::Acc;
-  auto value = [&](int rank) { return Element::widen(gradient<Element>(streamOf(rank, tensor), index)); };
+  auto value = [&](int rank) { return Element::widen(gradient<Element>(seedOf(rank, tensor), index)); };
   Acc total = value(0);
   for (int rank = 1; rank < reference.ranks; ++rank) {
     const Acc next = value(rank);
@@ -89,7 +89,7 @@ template <class Element>
 Folded fold(const Reference& reference, uint64_t tensor, size_t index) {
   Folded total;
   for (int rank = 0; rank < reference.ranks; ++rank) {
-    const double value = Element::widen(gradient<Element>(streamOf(rank, tensor), index));
+    const double value = Element::widen(gradient<Element>(seedOf(rank, tensor), index));
     if (rank == 0) total = {value, std::abs(value)};
     else if (reference.op == bpsMax) total.value = std::max(total.value, value);
     else if (reference.op == bpsMin) total.value = std::min(total.value, value);
@@ -101,7 +101,7 @@ Folded fold(const Reference& reference, uint64_t tensor, size_t index) {
 }
 
 template <class Element>
-bool floatRight(const Reference& reference, uint64_t tensor, typename Element::Bits result, size_t index) {
+bool floatIsCorrect(const Reference& reference, uint64_t tensor, typename Element::Bits result, size_t index) {
   const Precision precision = precisionOf(reference.type);
   const Folded exact = fold<Element>(reference, tensor, index);
   const double value = Element::widen(result);
@@ -149,7 +149,7 @@ void fillGradients(bpsDataType_t type, int rank, uint64_t tensor, std::span<uint
   withElement(type, [&](auto element) {
     using Element = decltype(element);
     using Bits = typename Element::Bits;
-    const uint64_t stream = streamOf(rank, tensor);
+    const uint64_t stream = seedOf(rank, tensor);
     for (size_t i = 0; i < bytes.size() / sizeof(Bits); ++i) {
       const Bits bits = gradient<Element>(stream, i);
       std::memcpy(bytes.data() + i * sizeof(Bits), &bits, sizeof bits);
@@ -157,22 +157,22 @@ void fillGradients(bpsDataType_t type, int rank, uint64_t tensor, std::span<uint
   });
 }
 
-bool Reference::right(uint64_t tensor, const void* result, size_t index) const {
+bool Reference::isCorrect(uint64_t tensor, const void* result, size_t index) const {
   return withElement(type, [&](auto element) {
     using Element = decltype(element);
     const auto bits = cpu::loadBits<typename Element::Bits>(result, index);
-    if constexpr (cpu::kIsFloat<typename Element::Acc>) return floatRight<Element>(*this, tensor, bits, index);
-    else return integerRight<Element>(*this, tensor, bits, index);
+    if constexpr (cpu::kIsFloat<typename Element::Acc>) return floatIsCorrect<Element>(*this, tensor, bits, index);
+    else return integerIsCorrect<Element>(*this, tensor, bits, index);
   });
 }
 
-uint64_t Reference::countWrong(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const {
+uint64_t Reference::countWrongElements(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const {
   const size_t count = result.size() / bytesOf(type);
   if (count == 0) return 0;
   const size_t step = std::max<size_t>(1, count / std::max<size_t>(1, samples));
   uint64_t wrong = 0;
-  for (size_t i = 0; i < count; i += step) wrong += right(tensor, result.data(), i) ? 0 : 1;
-  return wrong + (right(tensor, result.data(), count - 1) ? 0 : 1);
+  for (size_t i = 0; i < count; i += step) wrong += isCorrect(tensor, result.data(), i) ? 0 : 1;
+  return wrong + (isCorrect(tensor, result.data(), count - 1) ? 0 : 1);
 }
 
 }  // namespace bps::perf

@@ -37,8 +37,8 @@ struct Reference {
   // result in double precision as ranks roundings in the accumulator and one to the type allow, and with shared
   // machines one more to the type of all that was added up there (max and min: equal);
   // an integer one when it equals the wrapping computation.
-  uint64_t countWrong(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const;
-  bool right(uint64_t tensor, const void* result, size_t index) const;
+  uint64_t countWrongElements(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const;
+  bool isCorrect(uint64_t tensor, const void* result, size_t index) const;
 };
 
 }  // namespace bps::perf

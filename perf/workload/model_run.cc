@@ -18,19 +18,19 @@ constexpr uint64_t kDefaultBucketBytes = 25U << 20;
 constexpr size_t kSamplesPerTensor = 1000;
 constexpr uint8_t kStale = 0x5a;  // a pass starts on a result of this, so that it cannot pass with the previous one's
 
-struct Slot {
+struct TensorSlot {
   uint64_t tensor = 0;  // index in the order of the forward pass
   size_t begin = 0, bytes = 0;
 };
 
 struct Gradients {
   bpsDataType_t type = bpsFloat32;
-  std::vector<Slot> slots;  // in the order of the calls
+  std::vector<TensorSlot> slots;  // in the order of the calls
   size_t bytes = 0;
   std::unique_ptr<uint8_t[]> send, recv;
 
-  std::span<uint8_t> sendOf(const Slot& slot) { return {send.get() + slot.begin, slot.bytes}; }
-  std::span<const uint8_t> resultOf(const Slot& slot) const { return {recv.get() + slot.begin, slot.bytes}; }
+  std::span<uint8_t> sendOf(const TensorSlot& slot) { return {send.get() + slot.begin, slot.bytes}; }
+  std::span<const uint8_t> resultOf(const TensorSlot& slot) const { return {recv.get() + slot.begin, slot.bytes}; }
   Call call(size_t begin, size_t length) const {
     return {send.get() + begin, recv.get() + begin, length / bytesOf(type), type};
   }
@@ -47,7 +47,7 @@ Gradients makeGradients(std::span<const Parameter> parameters, const WorkloadOpt
   }
   gradients.send = std::make_unique_for_overwrite<uint8_t[]>(gradients.bytes);
   gradients.recv = std::make_unique_for_overwrite<uint8_t[]>(gradients.bytes);
-  for (const Slot& slot : gradients.slots) {
+  for (const TensorSlot& slot : gradients.slots) {
     fillGradients(options.type, rank, slot.tensor, gradients.sendOf(slot));
   }
   return gradients;
@@ -55,7 +55,7 @@ Gradients makeGradients(std::span<const Parameter> parameters, const WorkloadOpt
 
 std::vector<Call> callsPerTensor(const Gradients& gradients) {
   std::vector<Call> calls;
-  for (const Slot& slot : gradients.slots) calls.push_back(gradients.call(slot.begin, slot.bytes));
+  for (const TensorSlot& slot : gradients.slots) calls.push_back(gradients.call(slot.begin, slot.bytes));
   return calls;
 }
 
@@ -63,7 +63,7 @@ std::vector<Call> callsPerTensor(const Gradients& gradients) {
 std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketBytes) {
   std::vector<Call> calls;
   size_t begin = 0;
-  for (const Slot& slot : gradients.slots) {
+  for (const TensorSlot& slot : gradients.slots) {
     if (slot.begin > begin && slot.begin + slot.bytes - begin > bucketBytes) {
       calls.push_back(gradients.call(begin, slot.begin - begin));
       begin = slot.begin;
@@ -75,46 +75,47 @@ std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketByte
 
 // In the order of the forward pass, so that the order of the calls does not show.
 uint64_t checksumOf(const Gradients& gradients) {
-  std::vector<Slot> forward = gradients.slots;
-  std::sort(forward.begin(), forward.end(), [](const Slot& a, const Slot& b) { return a.tensor < b.tensor; });
+  std::vector<TensorSlot> forward = gradients.slots;
+  std::sort(forward.begin(), forward.end(),
+            [](const TensorSlot& a, const TensorSlot& b) { return a.tensor < b.tensor; });
   Checksum sum;
-  for (const Slot& slot : forward) sum.add(gradients.resultOf(slot));
+  for (const TensorSlot& slot : forward) sum.add(gradients.resultOf(slot));
   return sum.value();
 }
 
 // A rank does not know the scalars that the others multiply by.
 bool canCheck(const WorkloadOptions& options) { return options.check && options.op < bpsNumOps; }
 
-uint64_t countWrong(const Gradients& gradients, const WorkloadOptions& options, const Runner& runner) {
+uint64_t countWrongElements(const Gradients& gradients, const WorkloadOptions& options, const Runner& runner) {
   const Reference reference{options.type, options.op, runner.ranks(), runner.machines() < runner.ranks()};
   uint64_t wrong = 0;
-  for (const Slot& slot : gradients.slots) {
-    wrong += reference.countWrong(slot.tensor, gradients.resultOf(slot), kSamplesPerTensor);
+  for (const TensorSlot& slot : gradients.slots) {
+    wrong += reference.countWrongElements(slot.tensor, gradients.resultOf(slot), kSamplesPerTensor);
   }
   return wrong;
 }
 
-struct Outcome {
+struct PassResult {
   uint64_t checksum = 0;
   bool equal = true;
   double wrong = 0;  // on the rank with the most
 };
 
-Result<Outcome> runPass(const std::string& name, std::span<const Call> calls, Gradients& gradients,
-                        const WorkloadOptions& options, Runner& runner) {
+Result<PassResult> runPass(const std::string& name, std::span<const Call> calls, Gradients& gradients,
+                           const WorkloadOptions& options, Runner& runner) {
   std::memset(gradients.recv.get(), kStale, gradients.bytes);
   const Timing timing = BPS_TRY(measure(calls, options, runner));
   print(runner, passRow(name, timing));
-  Outcome outcome{checksumOf(gradients)};
+  PassResult outcome{checksumOf(gradients)};
   outcome.equal = BPS_TRY(runner.equalOnAllRanks(outcome.checksum));
   if (canCheck(options)) {
-    const auto wrong = static_cast<double>(countWrong(gradients, options, runner));
+    const auto wrong = static_cast<double>(countWrongElements(gradients, options, runner));
     outcome.wrong = BPS_TRY(runner.maxOverRanks(wrong));
   }
   return outcome;
 }
 
-int verdict(std::span<const Outcome> passes, const WorkloadOptions& options, const Runner& runner) {
+int checkPasses(std::span<const PassResult> passes, const WorkloadOptions& options, const Runner& runner) {
   const uint64_t checksum = passes.front().checksum;
   print(runner, fmt::format("# checksum {:#018x}\n", checksum));
   int code = 0;
@@ -122,7 +123,7 @@ int verdict(std::span<const Outcome> passes, const WorkloadOptions& options, con
     print(runner, "# WRONG: " + what + "\n");
     code = kWrongResult;
   };
-  for (const Outcome& pass : passes) {
+  for (const PassResult& pass : passes) {
     if (!pass.equal) wrong("the result is not the same on all ranks");
     if (pass.checksum != checksum) wrong(fmt::format("in buckets the checksum is {:#018x}", pass.checksum));
     if (pass.wrong > 0) wrong(fmt::format("{:.0f} of the values looked at, on one rank", pass.wrong));
@@ -142,13 +143,13 @@ Result<int> runModel(const WorkloadOptions& options, Runner& runner) {
                             totalCount(parameters), parameters.size(), options.typeName, options.opName, runner.ranks(),
                             options.backwardOrder ? "backward" : "forward"));
   Gradients gradients = makeGradients(parameters, options, runner.rank());
-  print(runner, passHead());
-  std::vector<Outcome> passes;
+  print(runner, passHeader());
+  std::vector<PassResult> passes;
   passes.push_back(BPS_TRY(runPass("per tensor", callsPerTensor(gradients), gradients, options, runner)));
   const std::vector<Call> buckets = callsPerBucket(gradients, bucketBytes);
   const std::string name = fmt::format("buckets {:.4g} MiB", static_cast<double>(bucketBytes) / (1U << 20));
   passes.push_back(BPS_TRY(runPass(name, buckets, gradients, options, runner)));
-  return verdict(passes, options, runner);
+  return checkPasses(passes, options, runner);
 }
 
 }  // namespace bps::perf

@@ -42,7 +42,7 @@ void print(const Runner& runner, const std::string& text) {
   std::fflush(stdout);
 }
 
-std::string passHead() {
+std::string passHeader() {
   return fmt::format("# {:<18} {:>8} {:>14} {:>12} {:>10}\n", "pass", "calls", "bytes", "time (ms)", "GB/s");
 }
 

@@ -31,7 +31,7 @@ Result<Timing> measure(std::span<const Call> calls, const WorkloadOptions& optio
 // Text on standard output, on rank 0 only.
 void print(const Runner& runner, const std::string& text);
 // A row of the table of passes, and its head.
-std::string passHead();
+std::string passHeader();
 std::string passRow(const std::string& pass, const Timing& timing);
 
 // A 64-bit hash of byte strings, each with its length: not for adversaries, fast enough for gigabytes.

@@ -125,15 +125,16 @@ Result<bool> compare(Job& job, const WorkloadOptions& options, Runner& runner) {
     const Tolerance tolerance{tensor->type, options.op, runner.ranks()};
     deviation.add(tensor->name, tolerance, job.resultOf(*tensor), expected, magnitudes);
   }
-  const double beyond = BPS_TRY(runner.maxOverRanks(static_cast<double>(deviation.beyond)));
+  const double outOfTolerance = BPS_TRY(runner.maxOverRanks(static_cast<double>(deviation.outOfTolerance)));
   const double relative = BPS_TRY(runner.maxOverRanks(deviation.relative));
   const double share = BPS_TRY(runner.maxOverRanks(deviation.shareOfAllowed));
   print(runner,
         fmt::format("# compared with {}: max relative error {:.3g}, {:.3g} of what {} ranks' roundings may cost{}\n",
                     options.compare, relative, share, runner.ranks(),
                     deviation.tensor.empty() ? "" : ", in " + deviation.tensor));
-  print(runner, fmt::format("# values beyond that : {:.0f} {}\n", beyond, beyond == 0 ? "OK" : "FAILED"));
-  return beyond == 0;
+  print(runner,
+        fmt::format("# values beyond that : {:.0f} {}\n", outOfTolerance, outOfTolerance == 0 ? "OK" : "FAILED"));
+  return outOfTolerance == 0;
 }
 
 // Without "%r" in its name there is one file, and rank 0 writes it.
@@ -161,7 +162,7 @@ Result<int> runTensors(const WorkloadOptions& options, Runner& runner) {
   BPS_TRY(checkAgreement(job, runner));
   print(runner, fmt::format("# tensors {}: {} tensors, {} bytes, {}, {} ranks\n", options.tensors, job.byName.size(),
                             job.file.dataBytes, options.opName, runner.ranks()));
-  print(runner, passHead());
+  print(runner, passHeader());
   const Timing timing = BPS_TRY(measure(callsOf(job), options, runner));
   print(runner, passRow("per tensor", timing));
   bool right = BPS_TRY(checkEqual(job, runner));

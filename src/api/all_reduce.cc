@@ -1,10 +1,10 @@
 // The collective, its operations, and groups.
 #include <cstring>
 
-#include "src/api/border.h"
+#include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
+#include "src/api/gpu_groups.h"
 #include "src/api/group.h"
-#include "src/api/teaming.h"
 
 namespace bps {
 namespace {
@@ -55,7 +55,7 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   AllReduceCall call;
   call.type = BPS_TRY(checkedType(args.type));
   BPS_TRY(checkBuffers(args.send, args.recv, args.count, call.type));
-  const Visit caller = BPS_TRY(Visit::of(comm));
+  const HandleReference caller = BPS_TRY(HandleReference::acquire(comm));
   BPS_TRY(setOp(call, args.op, caller.handle()));
   call.send = args.send;
   call.recv = args.recv;
@@ -65,11 +65,11 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   if (call.stream == nullptr && !caller->device())
     return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
   const auto issue = [comm, call]() -> Status {
-    const Visit visit = BPS_TRY(readyCommunicator(comm));
-    return BPS_TRY(issueByTeam(*comm, call)) ? Status() : visit->allReduce(call);
+    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
+    return BPS_TRY(issueToGpuGroup(*comm, call)) ? Status() : reference->allReduce(call);
   };
-  Group& group = Group::ofThisThread();
-  return group.open() ? group.putOffCall(comm, issue) : issue();
+  Group& group = Group::forThisThread();
+  return group.open() ? group.deferCall(comm, issue) : issue();
 }
 
 Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, bpsScalarResidence_t residence,
@@ -78,7 +78,7 @@ Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, b
   if (scalar == nullptr) return badArgument("scalar is NULL");
   if (residence != bpsScalarDevice && residence != bpsScalarHostImmediate)
     return badArgument("residence is {}, expected 0 or 1", static_cast<int>(residence));
-  const Visit caller = BPS_TRY(Visit::of(comm));
+  const HandleReference caller = BPS_TRY(HandleReference::acquire(comm));
   UserOp made;
   made.type = BPS_TRY(checkedType(type));
   if (residence == bpsScalarDevice) made.deviceScalar = scalar;
@@ -96,25 +96,25 @@ using namespace bps;
 // NOLINTNEXTLINE(readability-function-size): the signature is NCCL's
 bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype, bpsRedOp_t op,
                          bpsComm_t comm, cudaStream_t stream) {
-  return border(__func__, [&] { return allReduce({sendbuff, recvbuff, count, datatype, op}, comm, stream); });
+  return apiGuard(__func__, [&] { return allReduce({sendbuff, recvbuff, count, datatype, op}, comm, stream); });
 }
 
 bpsResult_t bpsGroupStart() {
-  return border(__func__, [] { Group::ofThisThread().begin(); });
+  return apiGuard(__func__, [] { Group::forThisThread().begin(); });
 }
 
 bpsResult_t bpsGroupEnd() {
-  return border(__func__, [] { return Group::ofThisThread().end(); });
+  return apiGuard(__func__, [] { return Group::forThisThread().end(); });
 }
 
 bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t datatype,
                                     bpsScalarResidence_t residence, bpsComm_t comm) {
-  return border(__func__, [&] { return createPreMulSum(op, scalar, datatype, residence, comm); });
+  return apiGuard(__func__, [&] { return createPreMulSum(op, scalar, datatype, residence, comm); });
 }
 
 bpsResult_t bpsRedOpDestroy(bpsRedOp_t op, bpsComm_t comm) {
-  return border(__func__, [&]() -> Status {
-    if (BPS_TRY(Visit::of(comm)).handle().userOps.erase(static_cast<int>(op)) == 0)
+  return apiGuard(__func__, [&]() -> Status {
+    if (BPS_TRY(HandleReference::acquire(comm)).handle().userOps.erase(static_cast<int>(op)) == 0)
       return badArgument("op is {}, no operation made by bpsRedOpCreatePreMulSum", static_cast<int>(op));
     return {};
   });

@@ -2,30 +2,30 @@
 #include <cstring>
 
 #include "bps/bps_ext.h"
-#include "src/api/border.h"
+#include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
+#include "src/api/comm_internal.h"
+#include "src/api/gpu_groups.h"
 #include "src/api/group.h"
-#include "src/api/part.h"
-#include "src/api/teaming.h"
 
 namespace bps {
 namespace {
 
 // A team's calls end after those of bps that they are made of.
 Status finalize(const bpsComm& handle) {
-  Status ofTeam = handle.communicator->finalized() ? Status() : finalizeTeam(handle);
+  Status groupStatus = handle.communicator->finalized() ? Status() : finalizeGpuGroup(handle);
   Status whole = handle.communicator->finalize();
-  return ofTeam.ok() ? std::move(whole) : std::move(ofTeam);
+  return groupStatus.ok() ? std::move(whole) : std::move(groupStatus);
 }
 
 // Works on a thread of its own, which who ends the communicator waits for.
-Status finalizeLater(bpsComm& handle) {
-  auto before = bpsComm::End::kNotAsked;
-  if (!handle.end.compare_exchange_strong(before, bpsComm::End::kUnderWay))
+Status startFinalize(bpsComm& handle) {
+  auto expectedState = bpsComm::FinalizeState::kNotStarted;
+  if (!handle.finalizeState.compare_exchange_strong(expectedState, bpsComm::FinalizeState::kInProgress))
     return {Code::kInvalidUsage, "the communicator has been finalized already"};
   const auto done = [&handle](Status outcome) {
     if (!outcome.ok()) handle.error.set(outcome);
-    handle.end.store(bpsComm::End::kDone, std::memory_order_release);
+    handle.finalizeState.store(bpsComm::FinalizeState::kDone, std::memory_order_release);
     return outcome;
   };
   if (handle.worker.joinable()) handle.worker.join();  // has started it
@@ -36,7 +36,8 @@ Status finalizeLater(bpsComm& handle) {
 
 // A forked child leaves alone what its parent uses: nothing is said to other ranks, nothing joined or freed.
 Result<bpsComm*> handleToFree(bpsComm_t comm) {
-  if (comm != nullptr && comm->magic == bpsComm::kMagic && ofForkedChild(*comm)) return static_cast<bpsComm*>(nullptr);
+  if (comm != nullptr && comm->magic == bpsComm::kMagic && isInheritedByFork(*comm))
+    return static_cast<bpsComm*>(nullptr);
   return checkedHandle(comm);
 }
 
@@ -44,24 +45,24 @@ Status destroy(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(handleToFree(comm));
   if (handle == nullptr) return {};
   const std::unique_ptr<bpsComm> owner(handle);
-  if (const size_t lost = Group::ofThisThread().forget(*handle); lost > 0) {
+  if (const size_t dropped = Group::forThisThread().dropDeferred(*handle); dropped > 0) {
     handle->communicator->abort();
-    if (nccl::Team* team = teamOf(*handle)) team->end(true);
-    return bps::failure(Code::kInvalidUsage, "{} calls on it were still held by the group that is open", lost);
+    if (nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(*handle)) gpuGroup->end(true);
+    return bps::failure(Code::kInvalidUsage, "{} calls on it were still held by the group that is open", dropped);
   }
   if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
   // What became of a non-blocking finalize, perhaps nobody has asked.
   Status finalized = handle->communicator->finalized() ? handle->error.get() : finalize(*handle);
   // What NCCL has been asked for never ends where somebody is missing.
-  if (handle->team != nullptr) handle->team->end(!finalized.ok() || !handle->communicator->failure().ok());
+  if (handle->gpuGroup != nullptr) handle->gpuGroup->end(!finalized.ok() || !handle->communicator->failure().ok());
   return finalized;
 }
 
 Status revoke(bpsComm_t comm, int flags) {
-  const Visit visit = BPS_TRY(Visit::of(comm));
+  const HandleReference reference = BPS_TRY(HandleReference::acquire(comm));
   if (flags != 0) return badArgument("revokeFlags is {}, expected 0", flags);
-  visit->abort();
+  reference->abort();
   return {};
 }
 
@@ -70,28 +71,31 @@ Status revoke(bpsComm_t comm, int flags) {
 Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(handleToFree(comm));
   if (handle == nullptr) return {};
-  Group::ofThisThread().forget(*handle);
+  Group::forThisThread().dropDeferred(*handle);
   handle->communicator->abort();
-  if (nccl::Team* team = teamOf(*handle)) team->end(true);
-  handle->communicator->letGo();
-  const Deadline deadline = Deadline::in(nccl::kLeaving);
-  while (handle->visits.load() > 1 && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  if (handle->state.load(std::memory_order_acquire) == bpsComm::State::kReady) handle->communicator->awaitRest();
-  release(*handle);
+  if (nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(*handle)) gpuGroup->end(true);
+  handle->communicator->releaseFailedStreams();
+  const Deadline deadline = Deadline::in(nccl::kAbortGrace);
+  while (handle->references.load() > 1 && !deadline.passed())
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (handle->state.load(std::memory_order_acquire) == bpsComm::State::kReady)
+    handle->communicator->waitForBuffersIdle();
+  releaseByOwner(*handle);
   return {};
 }
 
 // Of a communicator that has started.
 Status errorOf(const bpsComm& handle) {
-  const auto end = handle.end.load(std::memory_order_acquire);
-  if (Status failed = failureOf(handle); !failed.ok()) return failed;
-  return end == bpsComm::End::kUnderWay ? Status(Code::kInProgress, "finalizing") : handle.error.get();
+  const auto finalizeState = handle.finalizeState.load(std::memory_order_acquire);
+  if (Status failed = checkFailure(handle); !failed.ok()) return failed;
+  return finalizeState == bpsComm::FinalizeState::kInProgress ? Status(Code::kInProgress, "finalizing")
+                                                              : handle.error.get();
 }
 
 Status asyncError(bpsComm_t comm, bpsResult_t* result) {
   if (result == nullptr) return badArgument("asyncError is NULL");
-  const Visit visit = BPS_TRY(Visit::of(comm));
-  const bpsComm& handle = visit.handle();
+  const HandleReference reference = BPS_TRY(HandleReference::acquire(comm));
+  const bpsComm& handle = reference.handle();
   const auto state = handle.state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kStarting) *result = bpsInProgress;
   else if (state == bpsComm::State::kFailed) *result = static_cast<bpsResult_t>(handle.error.get().code());
@@ -100,8 +104,8 @@ Status asyncError(bpsComm_t comm, bpsResult_t* result) {
 }
 
 std::string lastErrorOf(bpsComm_t comm) {
-  const Result<Visit> visit = Visit::of(comm);
-  if (!visit.ok()) return threadError();
+  const Result<HandleReference> reference = HandleReference::acquire(comm);
+  if (!reference.ok()) return threadError();
   const auto state = comm->state.load(std::memory_order_acquire);
   if (state == bpsComm::State::kFailed) return comm->error.get().message();
   if (state == bpsComm::State::kReady && !errorOf(*comm).ok()) return errorOf(*comm).message();
@@ -120,87 +124,87 @@ Status store(T* out, const char* name, T value) {
 
 using namespace bps;
 
-bpsResult_t bps::commBecomesPart(bpsComm_t part, bpsComm_t whole, const std::string& name) {
-  return border(__func__, [&]() -> Status {
-    const Visit visit = BPS_TRY(readyCommunicator(whole));
-    BPS_TRY(readyCommunicator(part))->becomePart(*visit, name);
+bpsResult_t bps::commLinkToParent(bpsComm_t part, bpsComm_t whole, const std::string& name) {
+  return apiGuard(__func__, [&]() -> Status {
+    const HandleReference reference = BPS_TRY(readyCommunicator(whole));
+    BPS_TRY(readyCommunicator(part))->linkToParent(*reference, name);
     return {};
   });
 }
 
 bpsResult_t bps::commFail(bpsComm_t comm, bpsResult_t result, const std::string& why) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     BPS_TRY(readyCommunicator(comm))->fail({static_cast<Code>(result), why});
     return {};
   });
 }
 
-bpsResult_t bps::commEndIfLeftBehind(bpsComm_t comm, Deadline& until) {
-  return border(__func__, [&]() -> Status {
-    BPS_TRY(readyCommunicator(comm))->endIfLeftBehind(until);
+bpsResult_t bps::commFailIfPeerLeft(bpsComm_t comm, Deadline& until) {
+  return apiGuard(__func__, [&]() -> Status {
+    BPS_TRY(readyCommunicator(comm))->failIfPeerLeft(until);
     return {};
   });
 }
 
-bool bps::commIsUnderWay(bpsComm_t comm) {
-  Result<Visit> visit = readyCommunicator(comm);
-  return visit.ok() && std::move(visit).value()->underWay();
+bool bps::commHasCallsInFlight(bpsComm_t comm) {
+  Result<HandleReference> reference = readyCommunicator(comm);
+  return reference.ok() && std::move(reference).value()->hasCallsInFlight();
 }
 
-bps::CommUse::CommUse(bpsComm_t comm) : comm_(comm) { comm_->visits.fetch_add(1); }
+bps::CommReference::CommReference(bpsComm_t comm) : comm_(comm) { comm_->references.fetch_add(1); }
 
-bps::CommUse::~CommUse() { leave(*comm_); }
+bps::CommReference::~CommReference() { dropReference(*comm_); }
 
 bpsResult_t bps::commFinalize(bpsComm_t comm) {
-  return border(__func__, [&]() -> Status {
-    const Visit visit = BPS_TRY(readyCommunicator(comm));
+  return apiGuard(__func__, [&]() -> Status {
+    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
     return finalize(*comm);
   });
 }
 
 bpsResult_t bpsCommFinalize(bpsComm_t comm) {
-  return border(__func__, [&]() -> Status {
-    const Visit visit = BPS_TRY(readyCommunicator(comm));
-    return comm->blocking ? finalize(*comm) : finalizeLater(*comm);
+  return apiGuard(__func__, [&]() -> Status {
+    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
+    return comm->blocking ? finalize(*comm) : startFinalize(*comm);
   });
 }
 
 bpsResult_t bpsCommDestroy(bpsComm_t comm) {
-  return border(__func__, [&] { return destroy(comm); });
+  return apiGuard(__func__, [&] { return destroy(comm); });
 }
 
 bpsResult_t bpsCommAbort(bpsComm_t comm) {
-  return border(__func__, [&] { return abortComm(comm); });
+  return apiGuard(__func__, [&] { return abortComm(comm); });
 }
 
 bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags) {
-  return border(__func__, [&] { return revoke(comm, revokeFlags); });
+  return apiGuard(__func__, [&] { return revoke(comm, revokeFlags); });
 }
 
 bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError_) {
-  return border(__func__, [&] { return asyncError(comm, asyncError_); });
+  return apiGuard(__func__, [&] { return asyncError(comm, asyncError_); });
 }
 
 bpsResult_t bpsCommCount(bpsComm_t comm, int* count) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     return store(count, "count", static_cast<int>(BPS_TRY(readyCommunicator(comm))->nRanks()));
   });
 }
 
 bpsResult_t bpsCommUserRank(bpsComm_t comm, int* rank) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     return store(rank, "rank", static_cast<int>(BPS_TRY(readyCommunicator(comm))->rank()));
   });
 }
 
 bpsResult_t bpsCommCuDevice(bpsComm_t comm, int* device) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     return store(device, "device", BPS_TRY(readyCommunicator(comm))->device().value_or(0));
   });
 }
 
 bpsResult_t bpsCommDescribe(bpsComm_t comm, char* text, size_t size) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     const std::string facts = BPS_TRY(readyCommunicator(comm))->describe();
     if (text == nullptr || size < facts.size() + 1)
       return badArgument("text has room for {} bytes, {} are needed", size, facts.size() + 1);
@@ -210,7 +214,7 @@ bpsResult_t bpsCommDescribe(bpsComm_t comm, char* text, size_t size) {
 }
 
 bpsResult_t bpsGetVersion(int* version) {
-  return border(__func__, [&] { return store(version, "version", BPS_VERSION_CODE); });
+  return apiGuard(__func__, [&] { return store(version, "version", BPS_VERSION_CODE); });
 }
 
 const char* bpsGetLastError(bpsComm_t comm) {

@@ -2,15 +2,15 @@
 
 #include <chrono>
 
-#include "src/api/border.h"
+#include "src/api/api_guard.h"
+#include "src/api/comm_internal.h"
+#include "src/api/gpu_groups.h"
 #include "src/api/group.h"
-#include "src/api/part.h"
-#include "src/api/teaming.h"
 
 // Who ends a communicator has made its waits end before, so the visits do not last.
 bpsComm::~bpsComm() {
   if (worker.joinable()) worker.join();
-  for (int inside = 1; !visits.compare_exchange_strong(inside, 0) && inside > 0; inside = 1)
+  for (int count = 1; !references.compare_exchange_strong(count, 0) && count > 0; count = 1)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   magic = 0;
 }
@@ -20,29 +20,30 @@ namespace bps {
 Result<bpsComm*> checkedHandle(bpsComm_t comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   if (comm->magic != bpsComm::kMagic) return badArgument("comm is not a communicator, or was destroyed");
-  if (ofForkedChild(*comm)) return Status(Code::kInvalidUsage, "comm belongs to the process that forked this one off");
+  if (isInheritedByFork(*comm))
+    return Status(Code::kInvalidUsage, "comm belongs to the process that forked this one off");
   return comm;
 }
 
-Result<Visit> Visit::of(bpsComm_t comm) {
+Result<HandleReference> HandleReference::acquire(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(checkedHandle(comm));
-  int inside = handle->visits.load();
-  while (inside > 0)
-    if (handle->visits.compare_exchange_weak(inside, inside + 1)) return Visit(handle);
+  int count = handle->references.load();
+  while (count > 0)
+    if (handle->references.compare_exchange_weak(count, count + 1)) return HandleReference(handle);
   return badArgument("comm is being freed");
 }
 
-nccl::Team* teamOf(const bpsComm& handle) {
-  return handle.state.load(std::memory_order_acquire) == bpsComm::State::kReady ? handle.team.get() : nullptr;
+nccl::LocalGpuGroup* gpuGroupOf(const bpsComm& handle) {
+  return handle.state.load(std::memory_order_acquire) == bpsComm::State::kReady ? handle.gpuGroup.get() : nullptr;
 }
 
-Result<Visit> readyCommunicator(bpsComm_t comm) {
-  Visit visit = BPS_TRY(Visit::of(comm));
-  switch (visit.handle().state.load(std::memory_order_acquire)) {
+Result<HandleReference> readyCommunicator(bpsComm_t comm) {
+  HandleReference reference = BPS_TRY(HandleReference::acquire(comm));
+  switch (reference.handle().state.load(std::memory_order_acquire)) {
     case bpsComm::State::kReady:
-      return visit;
+      return reference;
     case bpsComm::State::kFailed:
-      return visit.handle().error.get();
+      return reference.handle().error.get();
     case bpsComm::State::kStarting:
       break;
   }
@@ -52,7 +53,7 @@ Result<Visit> readyCommunicator(bpsComm_t comm) {
 Status runStart(bpsComm& handle) {
   Status started = guarded([&]() -> Status {
     BPS_TRY(handle.communicator->start());
-    return teamUp(handle);
+    return setUpGpuGroup(handle);
   });
   if (!started.ok()) handle.error.set(started);
   handle.state.store(started.ok() ? bpsComm::State::kReady : bpsComm::State::kFailed, std::memory_order_release);
@@ -61,7 +62,7 @@ Status runStart(bpsComm& handle) {
 
 namespace {
 
-Status runAside(bpsComm& handle) {
+Status startOnThread(bpsComm& handle) {
   Status begun = guarded([&] {
     handle.worker = std::thread([&handle] {
       const Status started = runStart(handle);
@@ -75,17 +76,17 @@ Status runAside(bpsComm& handle) {
 
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle) {
   *out = handle.release();
-  const Visit use = BPS_TRY(Visit::of(*out));
-  const bool putOff = (*out)->blocking && Group::ofThisThread().open();
-  Status started = putOff             ? Group::ofThisThread().putOffStart(out)
+  const HandleReference use = BPS_TRY(HandleReference::acquire(*out));
+  const bool isDeferred = (*out)->blocking && Group::forThisThread().open();
+  Status started = isDeferred         ? Group::forThisThread().deferStart(out)
                    : (*out)->blocking ? runStart(**out)
-                                      : runAside(**out);
+                                      : startOnThread(**out);
   if (started.ok() || started.code() == Code::kInProgress) return started;
   *out = nullptr;
-  release(use.handle());
+  releaseByOwner(use.handle());
   return started;
 }
 
-bool ofForkedChild(const bpsComm& handle) { return handle.forks != processForks(); }
+bool isInheritedByFork(const bpsComm& handle) { return handle.forks != forkGeneration(); }
 
 }  // namespace bps

@@ -15,7 +15,7 @@
 #include "bps/bps.h"
 #include "src/comm/communicator.h"
 #include "src/comm/failure/first_error.h"
-#include "src/nccl/team.h"
+#include "src/nccl/local_gpu_group.h"
 
 namespace bps {
 
@@ -34,18 +34,19 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  std::atomic<int> visits{1};         // and its owner; the last thing that each touches
+  std::atomic<int> references{1};     // and its owner; the last thing that each touches
   std::atomic<bool> released{false};  // by its owner
   bps::FirstError error;              // of a start or a non-blocking finalize that failed
   std::thread worker;                 // non-blocking init; later, finalize
-  enum class End : uint8_t { kNotAsked, kUnderWay, kDone };
-  std::atomic<End> end{End::kNotAsked};             // of a non-blocking finalize
+  enum class FinalizeState : uint8_t { kNotStarted, kInProgress, kDone };
+  std::atomic<FinalizeState> finalizeState{FinalizeState::kNotStarted};  // of a non-blocking finalize
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
-  std::unique_ptr<bps::nccl::Team> team;            // from kReady on; null: bps does what is to be done inside machines
+  std::unique_ptr<bps::nccl::LocalGpuGroup>
+      gpuGroup;  // from kReady on; null: bps does what is to be done inside machines
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
-  const unsigned forks = bps::processForks();
-  bool ofTeam = false;  // one of a team's own: there is nothing left to combine
+  const unsigned forks = bps::forkGeneration();
+  bool isGpuGroupComm = false;  // one of a team's own: there is nothing left to combine
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 
@@ -58,39 +59,39 @@ namespace bps {
 Result<bpsComm*> checkedHandle(bpsComm_t comm);
 
 // Of a visit, or of the owner: the last one frees the handle.
-inline void leave(bpsComm& handle) {
-  if (handle.visits.fetch_sub(1) == 1) delete &handle;
+inline void dropReference(bpsComm& handle) {
+  if (handle.references.fetch_sub(1) == 1) delete &handle;
 }
 
 // By its owner: the program, or whoever could not start it. Only the first time counts.
-inline bool release(bpsComm& handle) {
+inline bool releaseByOwner(bpsComm& handle) {
   if (handle.released.exchange(true)) return false;
-  leave(handle);
+  dropReference(handle);
   return true;
 }
 
 // A call that is inside a communicator: while it lasts, the handle is not freed.
-class Visit {
+class HandleReference {
  public:
   // An argument error if it is none, or is being freed.
-  static Result<Visit> of(bpsComm_t comm);
-  Visit(Visit&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Visit& operator=(Visit&&) = delete;
-  ~Visit() {
-    if (handle_ != nullptr) leave(*handle_);
+  static Result<HandleReference> acquire(bpsComm_t comm);
+  HandleReference(HandleReference&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  HandleReference& operator=(HandleReference&&) = delete;
+  ~HandleReference() {
+    if (handle_ != nullptr) dropReference(*handle_);
   }
   Communicator* operator->() const { return handle_->communicator.get(); }
   Communicator& operator*() const { return *handle_->communicator; }
   bpsComm& handle() const { return *handle_; }
 
  private:
-  explicit Visit(bpsComm* handle) : handle_(handle) {}
+  explicit HandleReference(bpsComm* handle) : handle_(handle) {}
   bpsComm* handle_;
 };
 // The team of GPUs, once the communicator is ready; else null.
-nccl::Team* teamOf(const bpsComm& handle);
+nccl::LocalGpuGroup* gpuGroupOf(const bpsComm& handle);
 // The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
-Result<Visit> readyCommunicator(bpsComm_t comm);
+Result<HandleReference> readyCommunicator(bpsComm_t comm);
 
 // Starts the communicator of `handle`: now, on a thread of its own if it is non-blocking, or at the end of the thread's
 // group. On failure *out becomes null and the handle is freed.
@@ -99,6 +100,6 @@ Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
 Status runStart(bpsComm& handle);
 
 // This process was forked off after its parent had made a communicator: threads and connections are the parent's.
-bool ofForkedChild(const bpsComm& handle);
+bool isInheritedByFork(const bpsComm& handle);
 
 }  // namespace bps

@@ -4,12 +4,12 @@
 #include <thread>
 #include <utility>
 
-#include "src/api/border.h"
+#include "src/api/api_guard.h"
 
 namespace bps {
 namespace {
 
-using Job = std::function<Status()>;
+using Task = std::function<Status()>;
 
 void keepFirst(Status& first, Status next) {
   const bool open = first.ok() || first.code() == Code::kInProgress;
@@ -17,60 +17,62 @@ void keepFirst(Status& first, Status next) {
 }
 
 // All at the same time, since they may wait for each other; where threads for that cannot be had, none.
-Status runTogether(const std::vector<Job>& jobs) {
+Status runConcurrently(const std::vector<Task>& jobs) {
   if (jobs.size() == 1) return guarded(jobs.front());
-  enum : int { kWait, kGo, kLeave };
-  std::atomic<int> word{kWait};
+  enum : int { kWait, kGo, kCancel };
+  std::atomic<int> signal{kWait};
   std::vector<Status> outcomes(jobs.size());
   std::vector<std::thread> threads;
-  Status begun = guarded([&] {
+  Status started = guarded([&] {
     threads.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i)
       threads.emplace_back([&, i] {
-        word.wait(kWait);
-        if (word == kGo) outcomes[i] = guarded(jobs[i]);
+        signal.wait(kWait);
+        if (signal == kGo) outcomes[i] = guarded(jobs[i]);
       });
   });
-  word = begun.ok() ? kGo : kLeave;
-  word.notify_all();
+  signal = started.ok() ? kGo : kCancel;
+  signal.notify_all();
   for (std::thread& thread : threads) thread.join();
-  if (!begun.ok())
-    return std::move(begun).within(fmt::format("{} communicators at once need a thread each", jobs.size()));
+  if (!started.ok())
+    return std::move(started).within(fmt::format("{} communicators at once need a thread each", jobs.size()));
   Status first;
   for (Status& outcome : outcomes) keepFirst(first, std::move(outcome));
   return first;
 }
 
-template <class Held>
-size_t erase(std::vector<Held>& all, const bpsComm& handle, std::shared_ptr<Visit> Held::*use) {
-  return std::erase_if(all, [&](const Held& one) { return &((one.*use)->handle()) == &handle; });
+template <class DeferredItem>
+size_t erase(std::vector<DeferredItem>& all, const bpsComm& handle,
+             std::shared_ptr<HandleReference> DeferredItem::*reference) {
+  return std::erase_if(all, [&](const DeferredItem& one) { return &((one.*reference)->handle()) == &handle; });
 }
 
 }  // namespace
 
-Group& Group::ofThisThread() {
+Group& Group::forThisThread() {
   thread_local Group group;
   return group;
 }
 
-Status Group::putOffStart(bpsComm_t* out) {
-  work_.starts.push_back({std::make_shared<Visit>(BPS_TRY(Visit::of(*out))), out});
+Status Group::deferStart(bpsComm_t* out) {
+  work_.starts.push_back({std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(*out))), out});
   return {};
 }
 
-Status Group::putOffSplit(bpsComm_t parent, bpsComm_t* out, MakePart make) {
-  work_.splits.push_back({std::make_shared<Visit>(BPS_TRY(Visit::of(parent))), out, std::move(make)});
+Status Group::deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make) {
+  work_.splits.push_back(
+      {std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(parent))), out, std::move(make)});
   return {};
 }
 
-Status Group::putOffCall(bpsComm_t comm, std::function<Status()> call) {
-  work_.calls.push_back({std::make_shared<Visit>(BPS_TRY(Visit::of(comm))), std::move(call)});
+Status Group::deferCall(bpsComm_t comm, std::function<Status()> call) {
+  work_.calls.push_back({std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(comm))), std::move(call)});
   return {};
 }
 
-size_t Group::forget(const bpsComm& handle) {
-  return erase(work_.starts, handle, &Start::use) + erase(work_.splits, handle, &Split::parent) +
-         erase(work_.calls, handle, &Call::use);
+size_t Group::dropDeferred(const bpsComm& handle) {
+  return erase(work_.starts, handle, &Start::reference) + erase(work_.splits, handle, &Split::parent) +
+         erase(work_.calls, handle, &Call::reference);
 }
 
 void Group::cancel() {
@@ -79,41 +81,41 @@ void Group::cancel() {
 }
 
 // The parts agree with each other over the parent, one after the other; then they start together.
-Status Group::splitAll(const std::vector<Split*>& ofOneParent) {
-  std::vector<Job> starts;
-  for (Split* split : ofOneParent) {
+Status Group::splitAll(const std::vector<Split*>& splits) {
+  std::vector<Task> starts;
+  for (Split* split : splits) {
     Result<std::unique_ptr<bpsComm>> made = split->make();
     if (!made.ok()) return std::move(made).status();
-    std::unique_ptr<bpsComm> part = std::move(made).value();
-    if (part == nullptr) continue;
-    auto shared = std::make_shared<std::unique_ptr<bpsComm>>(std::move(part));
+    std::unique_ptr<bpsComm> child = std::move(made).value();
+    if (child == nullptr) continue;
+    auto shared = std::make_shared<std::unique_ptr<bpsComm>>(std::move(child));
     starts.push_back([split, shared] { return startHandle(split->out, std::move(*shared)); });
   }
-  return starts.empty() ? Status() : runTogether(starts);
+  return starts.empty() ? Status() : runConcurrently(starts);
 }
 
-Status Group::startAll(Work& work) {
-  std::vector<Job> jobs;
-  for (Start& start : work.starts) jobs.push_back([&start] { return runStart(start.use->handle()); });
+Status Group::startAll(DeferredWork& work) {
+  std::vector<Task> jobs;
+  for (Start& start : work.starts) jobs.push_back([&start] { return runStart(start.reference->handle()); });
   std::map<const bpsComm*, std::vector<Split*>> byParent;
   for (Split& split : work.splits) byParent[&split.parent->handle()].push_back(&split);
   for (const auto& [parent, splits] : byParent) jobs.push_back([&splits = splits] { return splitAll(splits); });
-  return jobs.empty() ? Status() : runTogether(jobs);
+  return jobs.empty() ? Status() : runConcurrently(jobs);
 }
 
 Status Group::end() {
   if (depth_ == 0) return {Code::kInvalidUsage, "bpsGroupEnd without bpsGroupStart"};
   if (--depth_ > 0) return {};
-  Work work = std::exchange(work_, {});
+  DeferredWork work = std::exchange(work_, {});
   Status first = startAll(work);
   for (const Call& call : work.calls) keepFirst(first, call.run());
   work.calls.clear();
   // Only now: calls of the group may have been meant for one that failed to start.
   for (const Start& start : work.starts) {
-    bpsComm& handle = start.use->handle();
+    bpsComm& handle = start.reference->handle();
     if (handle.state.load() == bpsComm::State::kReady) continue;
     if (*start.out == &handle) *start.out = nullptr;
-    release(handle);
+    releaseByOwner(handle);
   }
   return first;
 }

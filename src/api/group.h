@@ -14,9 +14,9 @@ namespace bps {
 class Group {
  public:
   // Makes the handle of a part of `parent`; null: this rank is in none.
-  using MakePart = std::function<Result<std::unique_ptr<bpsComm>>()>;
+  using CreateSplitComm = std::function<Result<std::unique_ptr<bpsComm>>()>;
 
-  static Group& ofThisThread();
+  static Group& forThisThread();
   bool open() const { return depth_ > 0; }
   void begin() { ++depth_; }
   // Carries everything out when it is the outermost end. The first failure; what failed to start is freed.
@@ -25,36 +25,36 @@ class Group {
   void cancel();
 
   // *out is a handle that starts.
-  Status putOffStart(bpsComm_t* out);
-  Status putOffSplit(bpsComm_t parent, bpsComm_t* out, MakePart make);
-  Status putOffCall(bpsComm_t comm, std::function<Status()> call);
+  Status deferStart(bpsComm_t* out);
+  Status deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make);
+  Status deferCall(bpsComm_t comm, std::function<Status()> call);
   // The communicator is about to be freed by this thread: nothing is done with it any more. Returns how much was.
-  size_t forget(const bpsComm& handle);
+  size_t dropDeferred(const bpsComm& handle);
 
  private:
   struct Start {
-    std::shared_ptr<Visit> use;
+    std::shared_ptr<HandleReference> reference;
     bpsComm_t* out;
   };
   struct Split {
-    std::shared_ptr<Visit> parent;
+    std::shared_ptr<HandleReference> parent;
     bpsComm_t* out;
-    MakePart make;
+    CreateSplitComm make;
   };
   struct Call {
-    std::shared_ptr<Visit> use;
+    std::shared_ptr<HandleReference> reference;
     std::function<Status()> run;
   };
-  struct Work {
+  struct DeferredWork {
     std::vector<Start> starts;
     std::vector<Split> splits;
     std::vector<Call> calls;
   };
-  static Status startAll(Work& work);
-  static Status splitAll(const std::vector<Split*>& ofOneParent);
+  static Status startAll(DeferredWork& work);
+  static Status splitAll(const std::vector<Split*>& splits);
 
   int depth_ = 0;
-  Work work_;
+  DeferredWork work_;
 };
 
 }  // namespace bps

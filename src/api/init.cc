@@ -4,11 +4,11 @@
 #include <cstring>
 #include <vector>
 
-#include "src/api/border.h"
+#include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
+#include "src/api/comm_internal.h"
 #include "src/api/group.h"
-#include "src/api/part.h"
-#include "src/base/env/place.h"
+#include "src/base/env/launch_env.h"
 
 namespace bps {
 
@@ -24,7 +24,8 @@ Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
   return config->blocking == 1;
 }
 
-Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::Membership& membership, bool blocking) {
+Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator::Membership& membership,
+                                              bool blocking) {
   auto handle = std::make_unique<bpsComm>();
   handle->communicator = BPS_TRY(Communicator::create(env, membership));
   handle->rank = membership.rank;
@@ -33,17 +34,17 @@ Result<std::unique_ptr<bpsComm>> newHandle(const Env& env, const Communicator::M
   return handle;
 }
 
-struct Seat {
+struct RankSpec {
   int nRanks, rank;
   int device = -1;  // of CUDA, where there is one; -1: the thread's
 };
 
-Status join(bpsComm_t* comm, const Communicator::Membership& membership, const Env& env, bool blocking) {
-  return startHandle(comm, BPS_TRY(newHandle(env, membership, blocking)));
+Status createAndStart(bpsComm_t* comm, const Communicator::Membership& membership, const Env& env, bool blocking) {
+  return startHandle(comm, BPS_TRY(createHandle(env, membership, blocking)));
 }
 
-Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const Seat& seat, const bpsConfig_t* config) {
-  const auto [nRanks, rank, device] = seat;
+Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, const bpsConfig_t* config) {
+  const auto [nRanks, rank, device] = spec;
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
   if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
@@ -56,7 +57,7 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const Seat& seat, const 
   membership.rank = static_cast<uint32_t>(rank);
   membership.nRanks = static_cast<uint32_t>(nRanks);
   membership.device = device;
-  return join(comm, membership, env, blocking);
+  return createAndStart(comm, membership, env, blocking);
 }
 
 // All processes of a launcher, one rank each.
@@ -64,44 +65,44 @@ Status initFromEnv(bpsComm_t* comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
   Env env = BPS_TRY(processEnv());
-  const Place place = BPS_TRY(findPlace(processLookup()));
+  const LaunchEnv place = BPS_TRY(readLaunchEnv(processLookup()));
   if (!place.root.empty()) env.root = place.root;
   for (const std::string& note : place.notes) logInfo(Subsystem::kInit, "{}", note);
   Communicator::Membership membership;
   membership.id = BPS_TRY(place.processes > 1 ? UniqueId::create(env) : UniqueId::createHere(env));
   membership.rank = static_cast<uint32_t>(place.process);
   membership.nRanks = static_cast<uint32_t>(place.processes);
-  return join(comm, membership, env, true);
+  return createAndStart(comm, membership, env, true);
 }
 
 // As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
 Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
-  const int devices = BPS_TRY(CudaSide::devices(env));
-  std::vector<int> chosen(static_cast<size_t>(ranks), -1);
+  const int devices = BPS_TRY(CudaBackend::devices(env));
+  std::vector<int> deviceOfRank(static_cast<size_t>(ranks), -1);
   for (int rank = 0; rank < ranks && devices > 0; ++rank) {
     const int device = list != nullptr ? list[rank] : rank;
     if (list != nullptr && (device < 0 || device >= devices))
       return badArgument("devlist[{}] is {}, expected 0 to {}", rank, device, devices - 1);
-    if (device < devices) chosen[static_cast<size_t>(rank)] = device;
+    if (device < devices) deviceOfRank[static_cast<size_t>(rank)] = device;
   }
-  return chosen;
+  return deviceOfRank;
 }
 
 Status initAll(bpsComm_t* comms, int count, const int* devices) {
   if (comms == nullptr) return badArgument("comms is NULL");
   if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
   std::fill_n(comms, count, nullptr);
-  if (Group::ofThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
+  if (Group::forThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
   const Env env = BPS_TRY(processEnv());
-  const std::vector<int> chosen = BPS_TRY(devicesOf(count, devices, env));
+  const std::vector<int> deviceOfRank = BPS_TRY(devicesOf(count, devices, env));
   const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
   bpsUniqueId id;
   std::memcpy(id.internal, bytes.data(), bytes.size());
-  Group& group = Group::ofThisThread();
+  Group& group = Group::forThisThread();
   group.begin();
   Status started = guarded([&]() -> Status {
     for (int rank = 0; rank < count; ++rank)
-      BPS_TRY(initRank(&comms[rank], id, {count, rank, chosen[static_cast<size_t>(rank)]}, nullptr));
+      BPS_TRY(initRank(&comms[rank], id, {count, rank, deviceOfRank[static_cast<size_t>(rank)]}, nullptr));
     return group.end();
   });
   if (group.open()) group.cancel();
@@ -111,8 +112,8 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
 }
 
 // Null: this rank is in no part. Summation servers serve several machines only, so a part on one asks for none.
-Result<std::unique_ptr<bpsComm>> makePart(bpsComm_t comm, int color, int key, bool blocking) {
-  const Visit parent = BPS_TRY(readyCommunicator(comm));
+Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int key, bool blocking) {
+  const HandleReference parent = BPS_TRY(readyCommunicator(comm));
   const auto membership = BPS_TRY(parent->split(color, key));
   if (!membership) return std::unique_ptr<bpsComm>();
   Env env = parent->env();
@@ -120,7 +121,7 @@ Result<std::unique_ptr<bpsComm>> makePart(bpsComm_t comm, int color, int key, bo
     env.servers.clear();
     env.requireServers = false;
   }
-  return newHandle(env, *membership, blocking);
+  return createHandle(env, *membership, blocking);
 }
 
 Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
@@ -128,12 +129,12 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
   *newComm = nullptr;
   if (color < 0 && color != BPS_SPLIT_NOCOLOR)
     return badArgument("color is {}, expected at least 0 or BPS_SPLIT_NOCOLOR", color);
-  const Visit parent = BPS_TRY(readyCommunicator(comm));
+  const HandleReference parent = BPS_TRY(readyCommunicator(comm));
   const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
-  const auto make = [comm, color, key, blocking] { return makePart(comm, color, key, blocking); };
-  if (Group::ofThisThread().open()) return Group::ofThisThread().putOffSplit(comm, newComm, make);
-  std::unique_ptr<bpsComm> part = BPS_TRY(make());
-  return part == nullptr ? Status() : startHandle(newComm, std::move(part));
+  const auto make = [comm, color, key, blocking] { return createSplitComm(comm, color, key, blocking); };
+  if (Group::forThisThread().open()) return Group::forThisThread().deferSplit(comm, newComm, make);
+  std::unique_ptr<bpsComm> child = BPS_TRY(make());
+  return child == nullptr ? Status() : startHandle(newComm, std::move(child));
 }
 
 }  // namespace
@@ -142,7 +143,7 @@ Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsCo
 using namespace bps;
 
 bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     if (uniqueId == nullptr) return badArgument("uniqueId is NULL");
     const Env env = BPS_TRY(processEnv());
     const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
@@ -152,21 +153,21 @@ bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
 }
 
 bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank) {
-  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, nullptr); });
+  return apiGuard(__func__, [&] { return initRank(comm, commId, {nranks, rank}, nullptr); });
 }
 
 bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
-  return border(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
+  return apiGuard(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
 }
 
 bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm) {
-  return border(__func__, [&] { return initFromEnv(comm); });
+  return apiGuard(__func__, [&] { return initFromEnv(comm); });
 }
 
 bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist) {
-  return border(__func__, [&] { return initAll(comms, ndev, devlist); });
+  return apiGuard(__func__, [&] { return initAll(comms, ndev, devlist); });
 }
 
 bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
-  return border(__func__, [&] { return split(comm, color, key, newcomm, config); });
+  return apiGuard(__func__, [&] { return split(comm, color, key, newcomm, config); });
 }

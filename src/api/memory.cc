@@ -1,7 +1,7 @@
 // Host memory, registrations, and host streams.
 #include <cstdlib>
 
-#include "src/api/border.h"
+#include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
 #include "src/base/memory.h"
 
@@ -30,17 +30,17 @@ Status allocate(void** pointer, size_t bytes) {
 using namespace bps;
 
 bpsResult_t bpsMemAlloc(void** pointer, size_t bytes) {
-  return border(__func__, [&] { return allocate(pointer, bytes); });
+  return apiGuard(__func__, [&] { return allocate(pointer, bytes); });
 }
 
 bpsResult_t bpsMemFree(void* pointer) {
-  return border(__func__, [&] { std::free(pointer); });
+  return apiGuard(__func__, [&] { std::free(pointer); });
 }
 
 // Every lane registers what it sends and receives by itself, so a registration by the user has nothing to add yet; the
 // handle is the buffer's address, and is checked.
 bpsResult_t bpsCommRegister(bpsComm_t comm, void* buffer, size_t bytes, void** handle) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     if (buffer == nullptr || handle == nullptr)
       return badArgument("{} is NULL", buffer == nullptr ? "buffer" : "handle");
     if (bytes == 0) return badArgument("bytes is 0");
@@ -51,7 +51,7 @@ bpsResult_t bpsCommRegister(bpsComm_t comm, void* buffer, size_t bytes, void** h
 }
 
 bpsResult_t bpsCommDeregister(bpsComm_t comm, void* handle) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     if (handle == nullptr) return badArgument("handle is NULL");
     BPS_TRY(checkedHandle(comm));
     return {};
@@ -59,7 +59,7 @@ bpsResult_t bpsCommDeregister(bpsComm_t comm, void* handle) {
 }
 
 bpsResult_t bpsHostStreamCreate(bpsHostStream_t* stream) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     if (stream == nullptr) return badArgument("stream is NULL");
     *stream = reinterpret_cast<bpsHostStream_t>(HostStream::create().get());
     return {};
@@ -67,7 +67,7 @@ bpsResult_t bpsHostStreamCreate(bpsHostStream_t* stream) {
 }
 
 bpsResult_t bpsHostStreamDestroy(bpsHostStream_t stream) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     if (stream == nullptr) return badArgument("the default stream cannot be destroyed");
     const std::shared_ptr<HostStream> found = BPS_TRY(checkedStream(stream));
     Status outcome = found->synchronize();
@@ -77,12 +77,12 @@ bpsResult_t bpsHostStreamDestroy(bpsHostStream_t stream) {
 }
 
 bpsResult_t bpsHostStreamQuery(bpsHostStream_t stream) {
-  return border(__func__, [&]() -> Status {
+  return apiGuard(__func__, [&]() -> Status {
     if (BPS_TRY(checkedStream(stream))->idle()) return {};
     return {Code::kInProgress, "calls are in the stream"};
   });
 }
 
 bpsResult_t bpsHostStreamSynchronize(bpsHostStream_t stream) {
-  return border(__func__, [&]() -> Status { return BPS_TRY(checkedStream(stream))->synchronize(); });
+  return apiGuard(__func__, [&]() -> Status { return BPS_TRY(checkedStream(stream))->synchronize(); });
 }

@@ -34,9 +34,9 @@ const EnvVar kEnvTable[] = {
     {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks; set by bps-run."},
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
      "Upper bound of one chunk. Rank 0's value holds for all."},
-    {"BPS_DIRECT_BYTES", &Env::directBytes, "", "size, 0 to 1G", 0, kG,
+    {"BPS_DIRECT_BYTES", &Env::exchangeBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size go straight from every machine to every other. Rank 0's value holds for all."},
-    {"BPS_EAGER_BYTES", &Env::eagerBytes, "", "size, 0 to 1G", 0, kG,
+    {"BPS_EAGER_BYTES", &Env::singleOwnerBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
     {"BPS_CHECKSUM", &Env::checksum, "", "0 or 1", 0, 1,
      "1: every chunk carries a CRC32C, checked where it arrives. Rank 0's value holds for all."},
@@ -112,21 +112,21 @@ const EnvVar kEnvTable[] = {
      "Where the log goes. Unset: standard error."},
 };
 
-struct Setting {
+struct RawValue {
   const char* text = nullptr;
   std::string_view source;
 };
 
-Setting settingOf(const EnvVar& var, Lookup lookup) {
+RawValue rawValueOf(const EnvVar& var, Lookup lookup) {
   if (const char* text = lookup(std::string(var.name).c_str())) return {text, var.name};
   if (var.fallback.empty()) return {};
   if (const char* text = lookup(std::string(var.fallback).c_str())) return {text, var.fallback};
   return {};
 }
 
-Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
+Status parseOne(const EnvVar& var, const RawValue& setting, Env& env) {
   const bool own = setting.source.starts_with("BPS_");
-  Status status = own ? parseOwn(var, setting.text, env) : parseAsNccl(var, setting.text, env);
+  Status status = own ? parseBpsValue(var, setting.text, env) : parseNcclValue(var, setting.text, env);
   if (!status.ok())
     return failure(Code::kInvalidArgument, "{}={}: {} (accepts {})", setting.source, setting.text, status.message(),
                    var.accepts);
@@ -135,7 +135,7 @@ Status parseOne(const EnvVar& var, const Setting& setting, Env& env) {
 }
 
 // What is to be told of a setting; empty: nothing.
-std::string wrongWith(const EnvVar& var, const Setting& setting) {
+std::string valueError(const EnvVar& var, const RawValue& setting) {
   Env env;
   if (const Status parsed = parseOne(var, setting, env); !parsed.ok()) return parsed.message();
   if (var.name != "BPS_DEBUG_SUBSYS") return {};
@@ -177,11 +177,11 @@ std::string_view Env::nameInUse(std::string_view ours) const {
 Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings) {
   Env env;
   for (const EnvVar& var : kEnvTable) {
-    const Setting setting = settingOf(var, lookup);
+    const RawValue setting = rawValueOf(var, lookup);
     if (setting.text == nullptr) continue;
     Status parsed = parseOne(var, setting, env);
     if (!parsed.ok() && setting.source.starts_with("BPS_")) return parsed;
-    const std::string wrong = wrongWith(var, setting);
+    const std::string wrong = valueError(var, setting);
     if (warnings != nullptr && !wrong.empty()) warnings->push_back(wrong + (parsed.ok() ? "" : "; the default holds"));
   }
   return env;
@@ -202,9 +202,9 @@ Result<Env> processEnv(EnvWarning warn) {
   return env;
 }
 
-bool envGives(std::string_view name) {
+bool isEnvSet(std::string_view name) {
   return std::any_of(std::begin(kEnvTable), std::end(kEnvTable), [&](const EnvVar& var) {
-    return var.name == name && settingOf(var, systemLookup).text != nullptr;
+    return var.name == name && rawValueOf(var, systemLookup).text != nullptr;
   });
 }
 
@@ -214,7 +214,7 @@ bool preloadDisabled(Lookup lookup) {
   Env env;
   for (const EnvVar& var : kEnvTable) {
     if (var.name != "BPS_DISABLE" && var.name != "BPS_DEVICE") continue;
-    const Setting setting = settingOf(var, lookup != nullptr ? lookup : systemLookup);
+    const RawValue setting = rawValueOf(var, lookup != nullptr ? lookup : systemLookup);
     if (setting.text != nullptr) [[maybe_unused]]
       const Status read = parseOne(var, setting, env);
   }
@@ -259,14 +259,14 @@ EnvText envText(Lookup lookup, const char* const* environment) {
   EnvText table;
   const Env defaults;
   for (const EnvVar& var : kEnvTable) {
-    const Setting setting = settingOf(var, lookup != nullptr ? lookup : systemLookup);
+    const RawValue setting = rawValueOf(var, lookup != nullptr ? lookup : systemLookup);
     std::string value = setting.text != nullptr
                             ? setting.text
                             : std::visit([&](auto field) { return show(defaults.*field); }, var.field);
     const std::string source = setting.text == nullptr      ? "default"
                                : setting.source == var.name ? "environment"
                                                             : std::string(setting.source);
-    const std::string wrong = setting.text != nullptr ? wrongWith(var, setting) : std::string();
+    const std::string wrong = setting.text != nullptr ? valueError(var, setting) : std::string();
     table.wrong += wrong.empty() ? 0 : 1;
     table.text += fmt::format("{:<22} {:<14} {:<12} {}{}\n", var.name, value.empty() ? "(unset)" : value, source,
                               wrong.empty() ? "" : "WRONG: " + wrong + ". ", var.doc);

@@ -39,8 +39,8 @@ struct Env {  // defaults live here and nowhere else
   int rank = -1;
   int nRanks = -1;
   Bytes partitionBytes{4U << 20};
-  Bytes directBytes{Bytes::kMeasured};
-  Bytes eagerBytes{Bytes::kMeasured};
+  Bytes exchangeBytes{Bytes::kMeasured};
+  Bytes singleOwnerBytes{Bytes::kMeasured};
   bool checksum = false;
   int rails = 0;
   bool ignoreCpuAffinity = false;
@@ -110,7 +110,7 @@ void logEnvWarning(const std::string& text);
 // names, to `warn`.
 Result<Env> processEnv(EnvWarning warn = logEnvWarning);
 // Whether the process's environment gives the variable, or the NCCL variable that stands in for it.
-bool envGives(std::string_view name);
+bool isEnvSet(std::string_view name);
 // BPS_DISABLE or BPS_DEVICE=host: the preload library passes every call on. Both are read by themselves, whatever else
 // is wrong in the environment. Without a lookup: of the process.
 bool preloadDisabled(Lookup lookup = nullptr);

@@ -149,7 +149,7 @@ void logInit(const Env& env) {
   });
 }
 
-void logShow(Subsystem subsystem) {
+void logOnlySubsystem(Subsystem subsystem) {
   logLevel() = static_cast<int>(LogLevel::kInfo);
   sink().subsystems = static_cast<unsigned>(subsystem);
 }

@@ -23,7 +23,7 @@ enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, k
 void logInit(const Env& env);
 // INFO lines of this subsystem are shown too, and of no other: for a program that is a daemon, if the user said
 // nothing.
-void logShow(Subsystem subsystem);
+void logOnlySubsystem(Subsystem subsystem);
 // The words of a list of subsystems that neither bps nor NCCL has.
 std::vector<std::string> unknownSubsystems(std::string_view list);
 // What a file name in a setting stands for: %h is the host's name, %p the process's id.

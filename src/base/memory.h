@@ -39,7 +39,7 @@ class PageBuffer {
 };
 
 // What the process has freed belongs to the machine again, not to its allocator. From any thread.
-inline void giveBackFreedMemory() {
+inline void releaseFreedMemory() {
   // Where another allocator stands in for the C library's (a sanitizer's, jemalloc), this is the first call that the
   // library's own gets. It then sets itself up, and two threads may not do so at once.
   static Mutex mutex;

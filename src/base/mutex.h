@@ -54,19 +54,19 @@ class CondVar {
 };
 
 // An empty capability that stands for "this thread": members are BPS_GUARDED_BY(role), functions BPS_REQUIRES(role),
-// and the thread's main opens an OnThread scope. Calling from another thread then does not compile under clang.
+// and the thread's main opens a ThreadRoleScope. Calling from another thread then does not compile under clang.
 class BPS_ANNOTATE(capability("thread")) ThreadRole {
  public:
   void enter() BPS_ANNOTATE(acquire_capability()) {}
   void leave() BPS_ANNOTATE(release_capability()) {}
 };
 
-class BPS_ANNOTATE(scoped_lockable) OnThread {
+class BPS_ANNOTATE(scoped_lockable) ThreadRoleScope {
  public:
-  explicit OnThread(ThreadRole& role) BPS_ANNOTATE(acquire_capability(role)) { role.enter(); }
-  ~OnThread() BPS_ANNOTATE(release_capability()) {}
-  OnThread(const OnThread&) = delete;
-  OnThread& operator=(const OnThread&) = delete;
+  explicit ThreadRoleScope(ThreadRole& role) BPS_ANNOTATE(acquire_capability(role)) { role.enter(); }
+  ~ThreadRoleScope() BPS_ANNOTATE(release_capability()) {}
+  ThreadRoleScope(const ThreadRoleScope&) = delete;
+  ThreadRoleScope& operator=(const ThreadRoleScope&) = delete;
 };
 
 }  // namespace bps

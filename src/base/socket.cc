@@ -19,7 +19,7 @@
 
 #include "src/base/format.h"
 #include "src/base/mutex.h"
-#include "src/base/process/forks.h"
+#include "src/base/process/fork_generation.h"
 
 namespace bps {
 
@@ -107,13 +107,13 @@ namespace {
 #endif
 #endif
 #if defined(BPS_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
-constexpr bool kCanLookUpAside = false;
+constexpr bool kHasAsyncResolver = false;
 #else
-constexpr bool kCanLookUpAside = true;
+constexpr bool kHasAsyncResolver = true;
 #endif
 
 // In a forked child the C library counts on threads that only its parent has.
-bool canLookUpAside() { return kCanLookUpAside && processForks() == 0; }
+bool canResolveAsync() { return kHasAsyncResolver && forkGeneration() == 0; }
 
 }  // namespace
 
@@ -123,38 +123,38 @@ struct LookupRequest {
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo numeric = hints;  // an address needs no name service
-    numeric.ai_flags = canLookUpAside() ? AI_NUMERICHOST : 0;
+    numeric.ai_flags = canResolveAsync() ? AI_NUMERICHOST : 0;
     outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numeric, &look.ar_result);
-    if (outcome == 0 || !canLookUpAside()) return;
+    if (outcome == 0 || !canResolveAsync()) return;
     look.ar_name = where.host.c_str();
     look.ar_service = port.c_str();
     look.ar_request = &hints;
     gaicb* list[] = {&look};
     outcome = ::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr);
-    aside = outcome == 0;
+    async = outcome == 0;
   }
   LookupRequest(const LookupRequest&) = delete;
   LookupRequest& operator=(const LookupRequest&) = delete;
   ~LookupRequest() {
     if (look.ar_result != nullptr) ::freeaddrinfo(look.ar_result);
   }
-  int state() const { return aside ? ::gai_error(const_cast<gaicb*>(&look)) : outcome; }
+  int state() const { return async ? ::gai_error(const_cast<gaicb*>(&look)) : outcome; }
 
   const HostPort where;
   const std::string port;
   addrinfo hints{};
   gaicb look{};
   int outcome = 0;
-  bool aside = false;  // in a thread of the C library
+  bool async = false;  // in a thread of the C library
 };
 
 namespace {
 
 // Look-ups that were given up and have not ended. Never destroyed: they may outlive main().
-class GivenUp {
+class AbandonedLookups {
  public:
-  static GivenUp& instance() {
-    static auto* const all = new GivenUp;
+  static AbandonedLookups& instance() {
+    static auto* const all = new AbandonedLookups;
     return *all;
   }
   void keep(std::unique_ptr<LookupRequest> request) {
@@ -174,7 +174,7 @@ HostLookup::HostLookup(const HostPort& where) : request_(std::make_unique<Lookup
 
 HostLookup::~HostLookup() {
   if (ended()) return;
-  if (::gai_cancel(&request_->look) == EAI_NOTCANCELED) GivenUp::instance().keep(std::move(request_));
+  if (::gai_cancel(&request_->look) == EAI_NOTCANCELED) AbandonedLookups::instance().keep(std::move(request_));
 }
 
 bool HostLookup::ended() const { return request_->state() != EAI_INPROGRESS; }

@@ -80,17 +80,17 @@ class WireReader {
   size_t getCount(size_t minBytes) {
     const auto count = get<uint32_t>();
     if (minBytes > 0 && count > rest_.size() / minBytes) {
-      short_ = true;
+      truncated_ = true;
       return 0;
     }
     return count;
   }
 
   size_t left() const { return rest_.size(); }
-  bool truncated() const { return short_; }
+  bool truncated() const { return truncated_; }
   // Success when every field was there and nothing is left over.
   Status finish(const char* what) const {
-    if (short_) return {Code::kRemote, std::string(what) + ": message is truncated"};
+    if (truncated_) return {Code::kRemote, std::string(what) + ": message is truncated"};
     if (!rest_.empty()) return {Code::kRemote, std::string(what) + ": message has trailing bytes"};
     return {};
   }
@@ -98,7 +98,7 @@ class WireReader {
  private:
   std::span<const uint8_t> take(size_t count) {
     if (count > rest_.size()) {
-      short_ = true;
+      truncated_ = true;
       rest_ = {};
       return {};
     }
@@ -107,7 +107,7 @@ class WireReader {
     return field;
   }
   std::span<const uint8_t> rest_;
-  bool short_ = false;
+  bool truncated_ = false;
 };
 
 }  // namespace bps

@@ -1,4 +1,4 @@
-// CallInbox: hands calls from application threads to the one that has the turn (call_progress.h), and counts them.
+// CallInbox: hands calls from application threads to the one that has the turn (progress_engine.h), and counts them.
 //
 // Memory ordering: a call is handed over under the mutex. Who has the turn announces that nobody will look for a while
 // (asleep_, sequentially consistent) and looks again before that; push() stores first and wake() looks at asleep_
@@ -48,11 +48,11 @@ class CallInbox {
     return std::exchange(calls_, {});
   }
   // Nobody looks from now on: true when nothing came meanwhile. Undo with awake().
-  bool fallAsleep() {
+  bool prepareToSleep() {
     asleep_.store(true);
     return taken_ == pushed_.load();
   }
-  void awake() { asleep_.store(false); }
+  void endSleep() { asleep_.store(false); }
   const Doorbell& bell() const { return *bell_; }
 
  private:

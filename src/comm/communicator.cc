@@ -9,7 +9,7 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
-#include "src/wire/split_wish.h"
+#include "src/wire/split_request.h"
 
 namespace bps {
 namespace {
@@ -19,13 +19,13 @@ std::chrono::nanoseconds timeoutOf(const Env& env) {
 }
 
 // Enough slots for the windows of all owners, and for what is copied to and from the device meanwhile.
-StagingShape stagingShape(const JobPlan& plan, std::chrono::nanoseconds patience) {
+StagingConfig stagingShape(const JobPlan& plan, std::chrono::nanoseconds timeout) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
-  return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, patience};
+  return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, timeout};
 }
 
 // Of a call that no stream waits for.
-class InNoStream final : public StreamPlace {
+class NoStreamPosition final : public StreamPosition {
  public:
   bool mayStart() const override { return true; }
   void complete(const Status&) override {}
@@ -40,7 +40,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
 }
 
 Communicator::Communicator(const Env& env, const Membership& membership)
-    : env_(env), membership_(membership), tie_(std::make_shared<FailureTie>([this](const Status& failure) {
+    : env_(env),
+      membership_(membership),
+      failurePropagator_(std::make_shared<FailurePropagator>([this](const Status& failure) {
         // What broke a part's connection the hub may know better, and say in the whole's words.
         if (failure.code() == Code::kRemote) control_->suspect(failure.message());
         else control_->report(failure);
@@ -49,38 +51,38 @@ Communicator::Communicator(const Env& env, const Membership& membership)
 void Communicator::failed(const Status& failure) {
   if (failure_.set(failure)) {
     logWarn(Subsystem::kColl, "communicator ended: {}", failure.message());
-    tellTied(failure);
+    propagateFailure(failure);
   }
   bell_->ring();
 }
 
-void Communicator::tellTied(const Status& failure) {
-  tie_->wholeFailed(failure);
-  const MutexLock lock(partMutex_);
-  if (part_) part_->whole->partFailed(failure.clone().within(part_->name));
+void Communicator::propagateFailure(const Status& failure) {
+  failurePropagator_->parentFailed(failure);
+  const MutexLock lock(parentMutex_);
+  if (parentLink_) parentLink_->parent->childFailed(failure.clone().within(parentLink_->name));
 }
 
-void Communicator::becomePart(const Communicator& whole, std::string name) {
-  const uint64_t number = whole.tie_->enter([this](const Status& failure) {
+void Communicator::linkToParent(const Communicator& parent, std::string name) {
+  const uint64_t number = parent.failurePropagator_->addChild([this](const Status& failure) {
     if (!failure_.set(failure)) return;
     control_->interrupt();
     bell_->ring();
   });
   {
-    const MutexLock lock(partMutex_);
-    part_ = {whole.tie_, number, std::move(name)};
+    const MutexLock lock(parentMutex_);
+    parentLink_ = {parent.failurePropagator_, number, std::move(name)};
   }
-  if (cuda_ != nullptr) cuda_->holdFailed();
-  if (failure_.failed()) tellTied(failure_.get());
+  if (cuda_ != nullptr) cuda_->holdFailedStreams();
+  if (failure_.failed()) propagateFailure(failure_.get());
 }
 
-void Communicator::letGo() const {
-  if (cuda_ != nullptr) cuda_->letGo();
+void Communicator::releaseFailedStreams() const {
+  if (cuda_ != nullptr) cuda_->releaseFailedStreams();
 }
 
 Status Communicator::prepare() {
   BPS_TRY(cpu::chooseTarget(env_.cpuTarget));
-  cuda_ = BPS_TRY(CudaSide::create(env_, membership_.device));
+  cuda_ = BPS_TRY(CudaBackend::create(env_, membership_.device));
   bell_ = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
   JoinArgs args;
   args.id = membership_.id;
@@ -93,7 +95,7 @@ Status Communicator::prepare() {
 Status Communicator::start() {
   const Deadline deadline = Deadline::in(timeoutOf(env_));
   BPS_TRY(control_->join(deadline));
-  joined_.store(true, std::memory_order_release);
+  hasRoster_.store(true, std::memory_order_release);
   Status connected = connect(deadline);
   if (connected.ok()) connected = tune(deadline);
   if (connected.ok()) {
@@ -110,28 +112,28 @@ Status Communicator::start() {
 Status Communicator::connect(Deadline deadline) {
   const Roster& roster = control_->roster();
   plan_ = BPS_TRY(JobPlan::make(roster));
-  BPS_TRY(meetLocally(deadline));
-  BPS_TRY(agreeOnRails(deadline));
-  ChannelParts parts;
-  parts.env = env_;
-  parts.control = control_.get();
-  parts.failure = &failure_;
-  parts.fail = [this](const Status& why) { failed(why); };
-  parts.local = local_.get();
-  parts.traffic = traffic();
+  BPS_TRY(setUpLocalReducer(deadline));
+  BPS_TRY(chooseRails(deadline));
+  ProgressThreadArgs args;
+  args.env = env_;
+  args.control = control_.get();
+  args.failure = &failure_;
+  args.fail = [this](const Status& why) { failed(why); };
+  args.local = local_.get();
+  args.traffic = traffic();
   if (cuda_ != nullptr) {
     cuda_->start({bell_, stagingShape(plan_, timeoutOf(env_))});
-    parts.staged = &cuda_->buffers();
+    args.staged = &cuda_->buffers();
   }
-  parts.plan = plan_;
-  parts.rails = rails_;
-  parts.nic = nicName();
-  parts.plugin = plugin_;
-  parts.gpuObstacle = gpuObstacle();
-  parts.cpus = cpus();
-  parts.bell = bell_;
-  parts.deadline = deadline;
-  channel_ = BPS_TRY(Channel::start(std::move(parts)));
+  args.plan = plan_;
+  args.rails = rails_;
+  args.nic = nicName();
+  args.plugin = plugin_;
+  args.whyNoGpuDirect = whyNoGpuDirect();
+  args.cpus = cpus();
+  args.bell = bell_;
+  args.deadline = deadline;
+  progressThread_ = BPS_TRY(ProgressThread::start(std::move(args)));
   return control_->barrier(deadline);
 }
 
@@ -144,41 +146,41 @@ Status Communicator::tune(Deadline deadline) {
     tuning_ = tuningFor(known, plan_);
     return {};
   }
-  const double rate = BPS_TRY(measuredRate(traffic, deadline));
+  const double rate = BPS_TRY(measureRate(traffic, deadline));
   tuning_ = tuningFor(rate, plan_);
   if (const size_t bytes = chunkProbeBytes(rate, tuning_, plan_); bytes > 0) {
     const Tuning tuned = tuning_;
-    const double seconds = BPS_TRY(slowestRank(bytes, deadline));
-    tuning_.limits.unitBytes = plan_.limits.unitBytes;
-    tuning_ = withChunks(tuned, seconds, BPS_TRY(slowestRank(bytes, deadline)), plan_);
+    const double seconds = BPS_TRY(measureSlowestRank(bytes, deadline));
+    tuning_.limits.targetChunkBytes = plan_.limits.targetChunkBytes;
+    tuning_ = chooseFasterChunks(tuned, seconds, BPS_TRY(measureSlowestRank(bytes, deadline)), plan_);
   }
   nextCall_ = 0;  // the application's calls count from 0
   return {};
 }
 
-Result<double> Communicator::measuredRate(double traffic, Deadline deadline) {
-  tuning_.limits.unitBytes = std::min(kProbeUnitBytes, plan_.limits.unitBytes);
+Result<double> Communicator::measureRate(double traffic, Deadline deadline) {
+  tuning_.limits.targetChunkBytes = std::min(kProbeChunkBytes, plan_.limits.targetChunkBytes);
   const auto repeat = [&](Probe probe) -> Result<Probe> {
     for (int again = 1; again < kProbes && probe.seconds < kRepeatSeconds; ++again)
-      probe.seconds = std::min(probe.seconds, BPS_TRY(slowestRank(probe.bytes, deadline)));
+      probe.seconds = std::min(probe.seconds, BPS_TRY(measureSlowestRank(probe.bytes, deadline)));
     return probe;
   };
   const auto measure = [&](size_t bytes) -> Result<Probe> {
-    return repeat({bytes, BPS_TRY(slowestRank(bytes, deadline))});
+    return repeat({bytes, BPS_TRY(measureSlowestRank(bytes, deadline))});
   };
-  const Probe first = {kSmallProbe, BPS_TRY(slowestRank(kSmallProbe, deadline))};
-  tuning_ = tuningFor(rateOf({}, first, traffic), plan_);
-  if (first.seconds <= kFastSeconds) return rateOf({}, BPS_TRY(measure(kLargeProbe)), traffic);
-  if (first.seconds > kSlowSeconds) return rateOf({}, first, traffic);
+  const Probe first = {kSmallProbe, BPS_TRY(measureSlowestRank(kSmallProbe, deadline))};
+  tuning_ = tuningFor(estimateRate({}, first, traffic), plan_);
+  if (first.seconds <= kFastSeconds) return estimateRate({}, BPS_TRY(measure(kLargeProbe)), traffic);
+  if (first.seconds > kSlowSeconds) return estimateRate({}, first, traffic);
   const Probe smaller = BPS_TRY(repeat(first));
-  return rateOf(smaller, BPS_TRY(measure(kMiddleProbe)), traffic);
+  return estimateRate(smaller, BPS_TRY(measure(kMiddleProbe)), traffic);
 }
 
 // Seconds that a call of so many bytes takes on the slowest rank.
-Result<double> Communicator::slowestRank(size_t bytes, Deadline deadline) {
+Result<double> Communicator::measureSlowestRank(size_t bytes, Deadline deadline) {
   const PageBuffer buffer = BPS_TRY(PageBuffer::create(bytes));
   std::memset(buffer.data(), 0, bytes);
-  startBytes_ += bytes;
+  probeBytes_ += bytes;
   AllReduceCall call;
   call.send = call.recv = buffer.data();
   call.count = bytes;
@@ -189,37 +191,37 @@ Result<double> Communicator::slowestRank(size_t bytes, Deadline deadline) {
   BPS_TRY(allReduce(call));
   BPS_TRY(call.stream->synchronize());
   const std::chrono::duration<double> own = Deadline::Clock::now() - start;
-  return slowestOf(BPS_TRY(control_->gather(encodeSeconds(own.count()), deadline)), control_->roster());
+  return slowestSeconds(BPS_TRY(control_->gather(encodeSeconds(own.count()), deadline)), control_->roster());
 }
 
 Communicator::~Communicator() {  // the channel first, then what it uses
-  tie_->wholeGone();
-  const MutexLock lock(partMutex_);
-  if (part_) part_->whole->leave(part_->number);
+  failurePropagator_->parentDestroyed();
+  const MutexLock lock(parentMutex_);
+  if (parentLink_) parentLink_->parent->removeChild(parentLink_->number);
 }
 
 Status Communicator::allReduce(const AllReduceCall& call) {
   BPS_TRY(checkOpen());
-  auto collective = collectiveOf(call);
+  auto collective = makeCollective(call);
   collective->deviceScalar = call.deviceScalar;
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
   BPS_TRY(enterStream(call, *collective));
   const size_t bytes = call.count * elementBytes(call.type);
   // A CUDA stream's caller must not be held up by what other calls have to do.
-  const CallProgress::Kind kind = !collective->onHost    ? CallProgress::Kind::kForChannel
-                                  : bytes <= kBriefBytes ? CallProgress::Kind::kBrief
-                                                         : CallProgress::Kind::kNormal;
+  const ProgressEngine::SubmitMode kind = !collective->onHostStream   ? ProgressEngine::SubmitMode::kProgressThreadOnly
+                                          : bytes <= kInlineCallBytes ? ProgressEngine::SubmitMode::kInline
+                                                                      : ProgressEngine::SubmitMode::kNormal;
   return submit(std::move(collective), kind);
 }
 
 Status Communicator::checkOpen() {
-  if (failure_.failed()) return refuse(failure_.get());
+  if (failure_.failed()) return recordRefusal(failure_.get());
   if (finalized_) return {Code::kInvalidUsage, "the communicator has been finalized"};
   return {};
 }
 
-std::unique_ptr<Collective> Communicator::collectiveOf(const AllReduceCall& call) const {
+std::unique_ptr<Collective> Communicator::makeCollective(const AllReduceCall& call) const {
   auto collective = std::make_unique<Collective>();
   collective->call.count = call.count;
   collective->call.type = static_cast<uint8_t>(call.type);
@@ -231,57 +233,57 @@ std::unique_ptr<Collective> Communicator::collectiveOf(const AllReduceCall& call
   return collective;
 }
 
-Status Communicator::submit(std::unique_ptr<Collective> collective, CallProgress::Kind kind) {
+Status Communicator::submit(std::unique_ptr<Collective> collective, ProgressEngine::SubmitMode kind) {
   collective->call.number = nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
-  const std::shared_ptr<StreamPlace> place = collective->place;
-  if (channel_->progress()->submit(collective, kind)) return {};
+  const std::shared_ptr<StreamPosition> position = collective->position;
+  if (progressThread_->progress()->submit(collective, kind)) return {};
   const Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
-  place->complete(ended);
-  return refuse(ended);
+  position->complete(ended);
+  return recordRefusal(ended);
 }
 
-Status Communicator::refuse(const Status& why) {
-  refused_ = true;
+Status Communicator::recordRefusal(const Status& why) {
+  hasRefusedCall_ = true;
   return why.clone();
 }
 
-Result<bool> Communicator::onDevice(const AllReduceCall& call) {
+Result<bool> Communicator::isOnDevice(const AllReduceCall& call) {
   return cuda_ != nullptr ? cuda_->holds(call) : Result<bool>(false);
 }
 
-Status Communicator::announce(const AllReduceCall& call) {
+Status Communicator::submitCheckOnly(const AllReduceCall& call) {
   BPS_TRY(checkOpen());
-  auto collective = collectiveOf(call);
-  collective->call.byTeams = true;
-  collective->place = std::make_shared<InNoStream>();
-  collective->onHost = false;
-  return submit(std::move(collective), CallProgress::Kind::kForChannel);
+  auto collective = makeCollective(call);
+  collective->call.byGpuGroups = true;
+  collective->position = std::make_shared<NoStreamPosition>();
+  collective->onHostStream = false;
+  return submit(std::move(collective), ProgressEngine::SubmitMode::kProgressThreadOnly);
 }
 
-Result<std::vector<Blob>> Communicator::share(const Blob& mine) {
+Result<std::vector<Blob>> Communicator::allGather(const Blob& mine) {
   return control_->gather(mine, Deadline::in(2 * timeoutOf(env_)));  // those who are gone are noticed sooner
 }
 
-Deadline Communicator::patience() const { return Deadline::in(timeoutOf(env_)); }
+Deadline Communicator::timeoutDeadline() const { return Deadline::in(timeoutOf(env_)); }
 
 // Finds the call its place in its stream: CUDA's, or the host's.
 Status Communicator::enterStream(const AllReduceCall& call, Collective& collective) {
-  if (cuda_ != nullptr) collective.place = BPS_TRY(cuda_->enter(call, collective));
-  collective.onHost = collective.place == nullptr;
-  if (!collective.onHost) return {};
+  if (cuda_ != nullptr) collective.position = BPS_TRY(cuda_->enter(call, collective));
+  collective.onHostStream = collective.position == nullptr;
+  if (!collective.onHostStream) return {};
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
   const size_t bytes = call.count * elementBytes(call.type);
-  collective.place = call.stream->enter({call.send, bytes}, {call.recv, bytes}, channel_->progress());
+  collective.position = call.stream->enter({call.send, bytes}, {call.recv, bytes}, progressThread_->progress());
   return {};
 }
 
 Result<std::optional<Communicator::Membership>> Communicator::split(int color, int key) {
   if (failure_.failed()) return failure_.get();
-  const Blob mine = SplitWish{color, key}.bytes();
-  const std::vector<Blob> wishes = BPS_TRY(control_->gatherForSplit(mine, patience()));
+  const Blob mine = SplitRequest{color, key}.bytes();
+  const std::vector<Blob> wishes = BPS_TRY(control_->gatherForSplit(mine, timeoutDeadline()));
   const std::vector<uint32_t> group = BPS_TRY(splitGroup(wishes, color, control_->roster()));
 
   // The new rank 0 opens the meeting point of its group; its id travels over the authenticated star.
@@ -297,7 +299,7 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
       offer.assign(bytes.begin(), bytes.end());
     }
   }
-  const std::vector<Blob> offers = BPS_TRY(control_->gatherForSplit(offer, patience()));
+  const std::vector<Blob> offers = BPS_TRY(control_->gatherForSplit(offer, timeoutDeadline()));
   BPS_TRY(std::move(opened));
   if (color < 0) return std::optional<Membership>();
   const Blob& chosen = offers[group.front()];
@@ -317,13 +319,13 @@ Result<std::optional<Communicator::Membership>> Communicator::split(int color, i
 Status Communicator::finalize() {
   if (finalized_.exchange(true)) return {Code::kInvalidUsage, "the communicator has been finalized already"};
   auto pause = std::chrono::microseconds(20);
-  CallProgress& progress = *channel_->progress();
+  ProgressEngine& progress = *progressThread_->progress();
   // Ends: every call completes, or fails within BPS_TIMEOUT of a peer's death.
   while (!progress.drained() && !progress.hasEnded()) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
-  if (progress.lostCalls() || refused_) {
+  if (progress.endedWithCalls() || hasRefusedCall_) {
     Status why = failure_.get();
     return why.ok() ? Status(Code::kInvalidUsage, "the communicator was aborted") : std::move(why);
   }
@@ -334,11 +336,11 @@ Status Communicator::finalize() {
 }
 
 void Communicator::abort() {
-  const bool joined = joined_.load(std::memory_order_acquire);
+  const bool joined = hasRoster_.load(std::memory_order_acquire);
   const std::string name = joined ? control_->roster().rankName(rank()) : fmt::format("rank {}", rank());
   control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
   const Status aborted(Code::kInvalidUsage, "aborted");
-  if (failure_.set(aborted)) tie_->wholeFailed(aborted);
+  if (failure_.set(aborted)) failurePropagator_->parentFailed(aborted);
   control_->interrupt();
   bell_->ring();
 }
@@ -346,23 +348,23 @@ void Communicator::abort() {
 void Communicator::fail(const Status& why) {
   const Status named = why.clone().within(control_->roster().rankName(rank()));
   control_->report(named);
-  if (failure_.set(named)) tie_->wholeFailed(named);
+  if (failure_.set(named)) failurePropagator_->parentFailed(named);
   bell_->ring();
 }
 
 // Copies on a device that has failed do not end, see StagedBuffers.
-void Communicator::awaitRest() const {
+void Communicator::waitForBuffersIdle() const {
   const Deadline deadline = Deadline::in(std::min<std::chrono::nanoseconds>(std::chrono::seconds(2), timeoutOf(env_)));
-  while (!channel_->progress()->hasEnded() && !deadline.passed())
+  while (!progressThread_->progress()->hasEnded() && !deadline.passed())
     std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-void Communicator::endIfLeftBehind(Deadline& until) {
+void Communicator::failIfPeerLeft(Deadline& until) {
   const Roster& roster = control_->roster();
-  const std::vector<uint32_t>& near = roster.machines[roster.ranks[rank()].machine].ranks;
-  const auto gone = std::find_if(near.begin(), near.end(),
+  const std::vector<uint32_t>& localRanks = roster.machines[roster.ranks[rank()].machine].ranks;
+  const auto gone = std::find_if(localRanks.begin(), localRanks.end(),
                                  [&](uint32_t other) { return other != rank() && control_->hasLeft(other); });
-  if (gone == near.end()) return;
+  if (gone == localRanks.end()) return;
   if (until.at() == Deadline::never().at()) until = Deadline::in(2 * timeoutOf(env_));
   if (until.passed())
     fail({Code::kRemote, fmt::format("{} has left the communicator, calls on device memory cannot end",
@@ -371,18 +373,19 @@ void Communicator::endIfLeftBehind(Deadline& until) {
 
 void Communicator::logStart() const {
   const Roster& roster = control_->roster();
-  const std::string transport = channel_->transport().empty() ? "none needed" : channel_->transport();
+  const std::string transport = progressThread_->transport().empty() ? "none needed" : progressThread_->transport();
   logInfo(Subsystem::kInit,
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank(),
-          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(), tuning_.limits.unitBytes);
-  const std::string& obstacle = channel_->gpuObstacle();
+          nRanks(), roster.machines.size(), roster.servers.size(), transport, reduceTarget(),
+          tuning_.limits.targetChunkBytes);
+  const std::string& obstacle = progressThread_->whyNoGpuDirect();
   if (cuda_ != nullptr && roster.machines.size() > 1)
     logInfo(Subsystem::kInit, "rank {}: CUDA device {}: GPUDirect RDMA is {}{}", rank(), cuda_->ordinal(),
             obstacle.empty() ? "used, by NIC " : "not used: ", obstacle.empty() ? nicName().name : obstacle);
   const RankEntry& self = roster.ranks[rank()];
   if (local_ != nullptr && self.localRank == 0)
     logInfo(Subsystem::kTopo, "{} local ranks, {}", roster.machines[self.machine].ranks.size(),
-            local_->traffic().plan().inWords());
+            local_->traffic().plan().describe());
 }
 
 }  // namespace bps

@@ -24,23 +24,23 @@ Json linksJson(const Topology& topology, const Traffic& traffic) {
   Json links = Json::array();
   for (LinkId id = 0; id < topology.links().size(); ++id)
     links.push_back({{"link", topology.nameOfLink(id)},
-                     {"up", bytesJson(traffic.on(id).up)},
-                     {"down", bytesJson(traffic.on(id).down)}});
+                     {"up", bytesJson(traffic.linkBytes(id).up)},
+                     {"down", bytesJson(traffic.linkBytes(id).down)}});
   return links;
 }
 
 Json machineJson(const MachineTraffic& traffic, const Rails& rails, const RankEntry& self) {
   const MachinePlan& plan = traffic.plan();
   const LocalPlan& local = plan.program.plan();
-  Json seats = Json::array(), roots = Json::array();
-  for (const RankPlace& place : local.placement.ranks) seats.push_back(plan.topology.nameOf(place.seat));
-  for (const size_t root : local.roots) roots.push_back(plan.topology.nameOf(local.placement.ranks[root].seat));
+  Json locations = Json::array(), roots = Json::array();
+  for (const RankPlacement& place : local.placement.ranks) locations.push_back(plan.topology.nameOf(place.location));
+  for (const size_t root : local.roots) roots.push_back(plan.topology.nameOf(local.placement.ranks[root].location));
   return {{"host", self.hostName},
           {"machine", self.machine},
           {"strategy", std::string(nameOf(local.strategy))},
           {"reason", plan.reason},
           {"roots", roots},
-          {"ranks", seats},
+          {"ranks", locations},
           {"rails", rails.drivers()},
           {"calls", traffic.calls()},
           {"bytes", traffic.bytes()},
@@ -58,7 +58,7 @@ Status Communicator::writeTraffic(Deadline deadline) const {
   const Roster& roster = control_->roster();
   const RankEntry& self = roster.ranks[membership_.rank];
   if (env_.topoCounters.empty() || self.localRank != 0) return {};
-  while (local_ != nullptr && !local_->allTaken()) {
+  while (local_ != nullptr && !local_->allRanksFinished()) {
     if (failure_.failed()) return failure_.get();
     if (deadline.passed()) return {Code::kRemote, "BPS_TOPO_COUNTERS: a rank of this machine does not finish"};
     std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -82,13 +82,13 @@ std::string Communicator::describe() const {
   facts["servers"] = roster.servers.size();
   facts["serverNames"] = Json::array();
   for (const ServerEntry& server : roster.servers) facts["serverNames"].push_back(server.name);
-  facts["transport"] = channel_->transport();
+  facts["transport"] = progressThread_->transport();
   facts["shares"] = {{"workers", plan_.shares.workers}, {"servers", plan_.shares.servers}};
-  facts["chunkBytes"] = tuning_.limits.unitBytes;
-  facts["directBytes"] = tuning_.limits.directMachines > 0 ? tuning_.limits.directBytes : 0;
-  facts["eagerBytes"] = tuning_.limits.eagerBytes;
+  facts["chunkBytes"] = tuning_.limits.targetChunkBytes;
+  facts["directBytes"] = tuning_.limits.exchangeMachines > 0 ? tuning_.limits.exchangeBytes : 0;
+  facts["eagerBytes"] = tuning_.limits.singleOwnerBytes;
   facts["window"] = tuning_.window;
-  facts["startBytes"] = startBytes_;
+  facts["startBytes"] = probeBytes_;
   if (device()) facts["cudaDevice"] = *device();
   facts["kernels"] = std::string(reduceTarget());
   if (traffic() != nullptr) facts["machine"] = machineJson(*traffic(), rails_, roster.ranks[rank()]);

@@ -11,7 +11,7 @@ namespace {
 struct Registry {
   Mutex mutex;
   std::map<const void*, std::shared_ptr<HostStream>> streams BPS_GUARDED_BY(mutex);
-  std::shared_ptr<HostStream> byDefault = std::make_shared<HostStream>();
+  std::shared_ptr<HostStream> defaultStream = std::make_shared<HostStream>();
 };
 
 Registry& registry() {
@@ -32,7 +32,7 @@ bool BufferRange::covers(const BufferRange& other) const {
 }
 
 bool StreamEntry::mayStart() const {
-  return std::all_of(waitsFor.begin(), waitsFor.end(),
+  return std::all_of(dependencies.begin(), dependencies.end(),
                      [](const auto& earlier) { return earlier->done.load(std::memory_order_acquire); });
 }
 
@@ -41,17 +41,17 @@ void StreamEntry::complete(const Status& outcome) {
   whole->complete(*this, outcome);
 }
 
-std::shared_ptr<CallerFailures> CallerFailures::ofThisThread() {
-  thread_local const auto failures = std::make_shared<CallerFailures>();
+std::shared_ptr<ThreadFailures> ThreadFailures::forThisThread() {
+  thread_local const auto failures = std::make_shared<ThreadFailures>();
   return failures;
 }
 
-void CallerFailures::note(uint64_t stream, const Status& failure) {
+void ThreadFailures::record(uint64_t stream, const Status& failure) {
   MutexLock lock(mutex_);
   if (!byStream_.contains(stream)) byStream_[stream] = failure.clone();
 }
 
-Status CallerFailures::take(uint64_t stream) {
+Status ThreadFailures::take(uint64_t stream) {
   MutexLock lock(mutex_);
   const auto found = byStream_.find(stream);
   if (found == byStream_.end()) return {};
@@ -60,7 +60,7 @@ Status CallerFailures::take(uint64_t stream) {
   return failure;
 }
 
-uint64_t HostStream::nextNumber() {
+uint64_t HostStream::nextStreamId() {
   static std::atomic<uint64_t> next{0};
   return next++;
 }
@@ -73,7 +73,7 @@ std::shared_ptr<HostStream> HostStream::create() {
 }
 
 std::shared_ptr<HostStream> HostStream::find(const void* handle) {
-  if (handle == nullptr) return registry().byDefault;
+  if (handle == nullptr) return registry().defaultStream;
   MutexLock lock(registry().mutex);
   const auto found = registry().streams.find(handle);
   return found == registry().streams.end() ? nullptr : found->second;
@@ -91,9 +91,9 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->writes = writes;
   entry->stream = shared_from_this();
   entry->worker = std::move(worker);
-  entry->caller = CallerFailures::ofThisThread();
+  entry->caller = ThreadFailures::forThisThread();
   MutexLock lock(mutex_);
-  leaveToParent();
+  dropAfterFork();
   // Whoever writes what a call reads, or touches what it writes, comes before or after that call; once it is waited
   // for, so are those before it. Thousands of calls on the same buffers would otherwise wait for each other one by one.
   // Only a call of the same worker stands for others: if it ends early its worker has failed, and this call will not
@@ -101,10 +101,11 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   bool readsInOrder = false, writesInOrder = false;
   for (auto i = pending_.rbegin(); i != pending_.rend() && !(readsInOrder && writesInOrder); ++i) {
     StreamEntry& earlier = **i;
-    const bool concerned = (!readsInOrder && earlier.writes.overlaps(reads)) ||
-                           (!writesInOrder && (earlier.writes.overlaps(writes) || earlier.reads.overlaps(writes)));
-    if (!concerned) continue;
-    entry->waitsFor.push_back(*i);
+    const bool dependsOnEarlier =
+        (!readsInOrder && earlier.writes.overlaps(reads)) ||
+        (!writesInOrder && (earlier.writes.overlaps(writes) || earlier.reads.overlaps(writes)));
+    if (!dependsOnEarlier) continue;
+    entry->dependencies.push_back(*i);
     if (earlier.worker != entry->worker) {
       earlier.dependents.push_back(entry->worker);
     } else {
@@ -120,8 +121,8 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
   std::vector<std::shared_ptr<StreamWorker>> dependents;
   {
     MutexLock lock(mutex_);
-    if (!outcome.ok()) entry.caller->note(number_, outcome);
-    if (untold_.ok() && !outcome.ok()) untold_ = outcome.clone();
+    if (!outcome.ok()) entry.caller->record(streamId_, outcome);
+    if (unreported_.ok() && !outcome.ok()) unreported_ = outcome.clone();
     entry.done.store(true, std::memory_order_release);
     // Most often the first: calls end nearly in their order.
     const auto ended =
@@ -130,27 +131,27 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
     dependents.swap(entry.dependents);
     changed_.notifyAll();
   }
-  entry.waitsFor.clear();
-  for (const auto& worker : dependents) worker->nudge();
+  entry.dependencies.clear();
+  for (const auto& worker : dependents) worker->wake();
 }
 
 // They are not destroyed: that would end the parent's connections.
-void HostStream::leaveToParent() {
-  if (forks_ == processForks()) return;
-  forks_ = processForks();
+void HostStream::dropAfterFork() {
+  if (forks_ == forkGeneration()) return;
+  forks_ = forkGeneration();
   [[maybe_unused]] const auto* const left = new auto(std::exchange(pending_, {}));
 }
 
 bool HostStream::idle() {
   MutexLock lock(mutex_);
-  leaveToParent();
+  dropAfterFork();
   return pending_.empty();
 }
 
 Status HostStream::takeFailure() {
-  Status own = CallerFailures::ofThisThread()->take(number_);
+  Status own = ThreadFailures::forThisThread()->take(streamId_);
   MutexLock lock(mutex_);
-  Status untold = std::exchange(untold_, Status());
+  Status untold = std::exchange(unreported_, Status());
   return own.ok() ? std::move(untold) : std::move(own);
 }
 
@@ -160,11 +161,11 @@ Status HostStream::synchronize() {
     std::shared_ptr<StreamEntry> last;
     {
       MutexLock lock(mutex_);
-      leaveToParent();
+      dropAfterFork();
       if (!pending_.empty()) last = pending_.back();
     }
     if (last == nullptr) return takeFailure();
-    last->worker->help(*last);
+    last->worker->progressFor(*last);
     if (last->done.load(std::memory_order_acquire)) continue;
     MutexLock lock(mutex_);
     if (!pending_.empty()) changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));

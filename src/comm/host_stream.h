@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "src/base/mutex.h"
-#include "src/base/process/forks.h"
+#include "src/base/process/fork_generation.h"
 #include "src/base/status.h"
-#include "src/comm/lanes/stream_place.h"
+#include "src/comm/lanes/stream_position.h"
 
 namespace bps {
 
@@ -29,10 +29,10 @@ class HostStream;
 struct StreamEntry;
 
 // The first failure of a thread's calls in each stream, until the thread synchronizes.
-class CallerFailures {
+class ThreadFailures {
  public:
-  static std::shared_ptr<CallerFailures> ofThisThread();
-  void note(uint64_t stream, const Status& failure);
+  static std::shared_ptr<ThreadFailures> forThisThread();
+  void record(uint64_t stream, const Status& failure);
   Status take(uint64_t stream);
 
  private:
@@ -45,10 +45,10 @@ class StreamWorker {
  public:
   virtual ~StreamWorker() = default;
   // Any thread: a call that yours waited for is done.
-  virtual void nudge() = 0;
+  virtual void wake() = 0;
   // The calling thread waits for `entry` anyhow and may do the work itself. Returns when the entry is done, or when the
   // work is somebody else's now.
-  virtual void help(const StreamEntry& entry) = 0;
+  virtual void progressFor(const StreamEntry& entry) = 0;
 };
 
 struct BufferRange {
@@ -59,12 +59,13 @@ struct BufferRange {
 };
 
 // One call's place in its stream.
-struct StreamEntry final : StreamPlace {
+struct StreamEntry final : StreamPosition {
   BufferRange reads, writes;
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
-  std::shared_ptr<CallerFailures> caller;
-  std::vector<std::shared_ptr<StreamEntry>> waitsFor;  // earlier calls whose buffers overlap, see HostStream::enter()
+  std::shared_ptr<ThreadFailures> caller;
+  std::vector<std::shared_ptr<StreamEntry>>
+      dependencies;  // earlier calls whose buffers overlap, see HostStream::enter()
   std::atomic<bool> done{false};
   std::vector<std::shared_ptr<StreamWorker>> dependents;  // guarded by the stream's mutex: nudged when done
 
@@ -94,15 +95,15 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
  private:
   Status takeFailure();
   // In a forked child: the parent's calls are none of this process's.
-  void leaveToParent() BPS_REQUIRES(mutex_);
+  void dropAfterFork() BPS_REQUIRES(mutex_);
 
-  const uint64_t number_ = nextNumber();  // of all streams that the process has ever had
-  static uint64_t nextNumber();
+  const uint64_t streamId_ = nextStreamId();  // of all streams that the process has ever had
+  static uint64_t nextStreamId();
   Mutex mutex_;
   CondVar changed_;
-  unsigned forks_ BPS_GUARDED_BY(mutex_) = processForks();
+  unsigned forks_ BPS_GUARDED_BY(mutex_) = forkGeneration();
   std::deque<std::shared_ptr<StreamEntry>> pending_ BPS_GUARDED_BY(mutex_);
-  Status untold_ BPS_GUARDED_BY(mutex_);  // the first failure that no synchronize() has returned
+  Status unreported_ BPS_GUARDED_BY(mutex_);  // the first failure that no synchronize() has returned
 };
 
 }  // namespace bps

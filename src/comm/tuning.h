@@ -43,7 +43,7 @@ namespace bps {
 inline constexpr size_t kSmallProbe = 256U << 10, kMiddleProbe = 1U << 20, kLargeProbe = 4U << 20;
 inline constexpr double kFastSeconds = 0.008, kSlowSeconds = 0.05, kRepeatSeconds = 0.1;
 inline constexpr int kProbes = 3;
-inline constexpr size_t kProbeUnitBytes = 32U << 10;
+inline constexpr size_t kProbeChunkBytes = 32U << 10;
 
 // Bytes that the busiest NIC sends for one byte of a call; 0 where there is no network.
 double busiestTraffic(const JobPlan& plan);
@@ -54,10 +54,10 @@ struct Probe {
 };
 // Of a gather of such times the slowest rank's. Fails naming a rank whose time is none.
 Blob encodeSeconds(double seconds);
-Result<double> slowestOf(const std::vector<Blob>& times, const Roster& roster);
+Result<double> slowestSeconds(const std::vector<Blob>& times, const Roster& roster);
 // The rate by what the larger call took longer than the smaller: much of a small one is its ends. No less than by the
 // larger alone, nor more than half as much again.
-double rateOf(const Probe& smaller, const Probe& larger, double traffic);
+double estimateRate(const Probe& smaller, const Probe& larger, double traffic);
 // The slowest machine's rate, in bytes per second, where all machines say theirs (BPS_BANDWIDTH); 0: not known.
 double knownRate(const Roster& roster);
 struct Tuning {
@@ -68,9 +68,9 @@ struct Tuning {
 // Bytes of a call that shows, tuned and with the plan's chunks, whether small chunks pay; 0: nothing is to be shown.
 size_t chunkProbeBytes(double bytesPerSecond, const Tuning& tuning, const JobPlan& plan);
 // The answer: seconds of that call with the tuned chunks, and with the plan's.
-Tuning withChunks(Tuning tuning, double tuned, double whole, const JobPlan& plan);
+Tuning chooseFasterChunks(Tuning tuning, double tuned, double whole, const JobPlan& plan);
 
-// plan.limits with what follows from the rate. The chunk of the largest share is at most plan.limits.unitBytes.
+// plan.limits with what follows from the rate. The chunk of the largest share is at most plan.limits.targetChunkBytes.
 Tuning tuningFor(double bytesPerSecond, const JobPlan& plan);
 
 }  // namespace bps

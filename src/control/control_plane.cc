@@ -11,14 +11,14 @@
 #include "src/base/log.h"
 #include "src/control/host_id.h"
 #include "src/control/hub/hub.h"
-#include "src/control/keys/secret.h"
+#include "src/control/hub_client.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/mailbox.h"
-#include "src/control/spoke.h"
 
 namespace bps {
 namespace {
 
-constexpr std::chrono::milliseconds kLastWords(500);  // for a failure to be told before the connections close
+constexpr std::chrono::milliseconds kFailureFlushTime(500);  // for a failure to be told before the connections close
 constexpr double kBytesPerGbit = 1e9 / 8;
 
 uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
@@ -49,24 +49,25 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
   hub.join = joinOf(env, args);
   hub.interfaces = env.socketIfname;
   hub.deadline = deadline;
-  hub.settings = {env.partitionBytes.value,         env.directBytes.value, env.eagerBytes.value, timeoutMs(env),
-                  static_cast<uint32_t>(env.rails), env.checksum};
+  hub.settings = {env.partitionBytes.value, env.exchangeBytes.value,          env.singleOwnerBytes.value,
+                  timeoutMs(env),           static_cast<uint32_t>(env.rails), env.checksum};
   hub.servers.required = env.requireServers;
-  hub.unable = findServers(env, hub.servers);
+  hub.startError = findServers(env, hub.servers);
   return hub;
 }
 
-Result<std::unique_ptr<Star>> makeStar(const Env& env, const JoinArgs& args, Deadline deadline, StarEvents& events) {
-  BPS_TRY(secretInit());
+Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const JoinArgs& args, Deadline deadline,
+                                                       ControlNodeEvents& events) {
+  BPS_TRY(cryptoInit());
   if (args.rank >= args.nRanks)
     return failure(Code::kInvalidArgument, "rank {} is out of range: there are {}", args.rank, args.nRanks);
   if (args.rank > 0) {
-    SpokeArgs spoke{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
-    return std::unique_ptr<Star>(std::make_unique<Spoke>(std::move(spoke), events));
+    HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
+    return std::unique_ptr<ControlNode>(std::make_unique<HubClient>(std::move(client), events));
   }
   HubArgs hub = hubArgs(env, args, deadline);
   hub.ports = env.portRange;
-  return std::unique_ptr<Star>(BPS_TRY(Hub::create(std::move(hub), events)));
+  return std::unique_ptr<ControlNode>(BPS_TRY(Hub::create(std::move(hub), events)));
 }
 
 }  // namespace
@@ -83,9 +84,9 @@ class ControlPlane::Impl {
   }
 
   Status join(Deadline deadline) {
-    star_ = BPS_TRY(makeStar(env_, args_, deadline, mailbox_));
+    node_ = BPS_TRY(createControlNode(env_, args_, deadline, mailbox_));
     thread_ = std::thread([this] { main(); });
-    return mailbox_.awaitJoin(deadline, roster_);
+    return mailbox_.waitJoin(deadline, roster_);
   }
 
   Mailbox& mailbox() { return mailbox_; }
@@ -98,7 +99,7 @@ class ControlPlane::Impl {
     const Status status = guarded([this]() -> Status { return loop(); });
     if (!status.ok()) [[maybe_unused]]
       const Status told = guarded([&] { mailbox_.failed(status); });
-    star_.reset();
+    node_.reset();
   }
 
   Status loop() {
@@ -107,23 +108,23 @@ class ControlPlane::Impl {
     while (true) {
       set.clear();
       set.add(mailbox_.wakeFd());
-      star_->watch(set);
+      node_->watch(set);
       if (end) set.wakeAt(end->at());
       BPS_TRY(set.wait());
       bool stopped = false;
-      for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(*star_);
-      star_->progress(mailbox_.heartbeat());
-      star_->step(set);
-      if (!end && stopped) end = Deadline::in(kLastWords);
-      if (end && (star_->quiet() || end->passed())) return {};
+      for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(*node_);
+      node_->progress(mailbox_.heartbeat());
+      node_->step(set);
+      if (!end && stopped) end = Deadline::in(kFailureFlushTime);
+      if (end && (node_->isFlushed() || end->passed())) return {};
     }
   }
 
   const Env env_;
   const JoinArgs args_;
   Mailbox mailbox_;
-  Roster roster_;               // written before join() returns, constant after
-  std::unique_ptr<Star> star_;  // the thread's, once it runs
+  Roster roster_;                      // written before join() returns, constant after
+  std::unique_ptr<ControlNode> node_;  // the thread's, once it runs
   std::thread thread_;
 };
 
@@ -141,36 +142,36 @@ const Roster& ControlPlane::roster() const { return impl_->roster(); }
 uint32_t ControlPlane::rank() const { return impl_->rank(); }
 
 Result<std::vector<Blob>> ControlPlane::gather(const Blob& mine, Deadline deadline) {
-  return impl_->mailbox().round(RoundKind::kGather, {mine}, deadline);
+  return impl_->mailbox().runOp(ControlOp::kGather, {mine}, deadline);
 }
 
 Result<std::vector<Blob>> ControlPlane::gatherForSplit(const Blob& mine, Deadline deadline) {
-  return impl_->mailbox().round(RoundKind::kSplit, {mine}, deadline);
+  return impl_->mailbox().runOp(ControlOp::kSplit, {mine}, deadline);
 }
 
 Result<std::vector<Blob>> ControlPlane::exchange(const std::vector<Blob>& perEndpoint, Deadline deadline) {
-  return impl_->mailbox().round(RoundKind::kExchange, perEndpoint, deadline);
+  return impl_->mailbox().runOp(ControlOp::kExchange, perEndpoint, deadline);
 }
 
 Status ControlPlane::barrier(Deadline deadline) {
-  return impl_->mailbox().round(RoundKind::kBarrier, {}, deadline).status();
+  return impl_->mailbox().runOp(ControlOp::kBarrier, {}, deadline).status();
 }
 
 void ControlPlane::report(const Status& failure) {
   auto copy = std::make_shared<Status>(failure.clone());  // a std::function must be copyable
-  impl_->mailbox().post([copy](Star& star) { star.report(copy->clone()); });
+  impl_->mailbox().post([copy](ControlNode& node) { node.report(copy->clone()); });
 }
 
 void ControlPlane::suspect(size_t member, const std::string& text) {
-  impl_->mailbox().post([member, text](Star& star) { star.suspect(member, text); });
+  impl_->mailbox().post([member, text](ControlNode& node) { node.suspect(member, text); });
 }
 
 void ControlPlane::suspect(const std::string& text) { suspect(kNoMember, text); }
 
-void ControlPlane::noteBegun(uint64_t calls) { impl_->mailbox().begun(calls); }
-void ControlPlane::noteWait(const Wait& wait) { impl_->mailbox().waits(wait); }
+void ControlPlane::reportCallsStarted(uint64_t calls) { impl_->mailbox().setCallsStarted(calls); }
+void ControlPlane::reportWait(const MemberWait& wait) { impl_->mailbox().setWait(wait); }
 
-void ControlPlane::leave(Deadline deadline) { impl_->mailbox().awaitFarewell(deadline); }
+void ControlPlane::leave(Deadline deadline) { impl_->mailbox().waitLeave(deadline); }
 bool ControlPlane::hasLeft(size_t member) const { return impl_->mailbox().hasLeft(member); }
 void ControlPlane::interrupt() { impl_->mailbox().interrupt(); }
 

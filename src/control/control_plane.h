@@ -32,7 +32,7 @@ struct JoinArgs {
 };
 
 // The call that waits, and for which member.
-struct Wait {
+struct MemberWait {
   uint64_t call = 0;
   uint32_t member = Heartbeat::kNobody;
 };
@@ -81,8 +81,8 @@ class ControlPlane {
   void suspect(const std::string& text);
   // For the heartbeats, by which the hub finds out who cannot reach whom. So many calls have begun here; and what this
   // rank has waited for, for the time-out or longer, until it waits for something else. Neither blocks; any thread.
-  void noteBegun(uint64_t calls);
-  void noteWait(const Wait& wait);
+  void reportCallsStarted(uint64_t calls);
+  void reportWait(const MemberWait& wait);
   // Says goodbye (the others then do not take the end of this connection for a failure) and waits until it is sent.
   // The hub's goodbye leaves the others without liveness checks, not without data connections.
   void leave(Deadline deadline);

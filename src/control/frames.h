@@ -13,17 +13,17 @@
 namespace bps {
 
 // Frames of one peer that are handled before the other peers have their turn.
-inline constexpr int kFramesPerTurn = 64;
+inline constexpr int kFramesPerStep = 64;
 // Authenticated peers that have not said yet who they are, at most: the one that has waited longest has to go. The
 // ranks of a large job come all at once, and what each says first is under way while others are let in: the number is
 // beyond what can pass the handshake within that time.
-inline constexpr size_t kMostSilentPeers = 4096;
+inline constexpr size_t kMaxUnidentifiedPeers = 4096;
 
 inline bool isOneOf(MessageType type, std::initializer_list<MessageType> due) {
   return std::find(due.begin(), due.end(), type) != due.end();
 }
 
-inline Status notDue(const Link& from, const Frame& frame) {
+inline Status unexpectedFrame(const Link& from, const Frame& frame) {
   return from.protocolError(failure(Code::kRemote, "\"{}\" is not due", messageName(frame.header.type)));
 }
 

@@ -23,7 +23,7 @@ void Mailbox::post(Call call) {
   bell_.ring();
 }
 
-Status Mailbox::awaitJoin(Deadline deadline, Roster& roster) {
+Status Mailbox::waitJoin(Deadline deadline, Roster& roster) {
   const auto end = graceEnd(deadline);
   MutexLock lock(mutex_);
   while (!roster_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
@@ -34,28 +34,28 @@ Status Mailbox::awaitJoin(Deadline deadline, Roster& roster) {
   return {};
 }
 
-Result<std::vector<Blob>> Mailbox::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
+Result<std::vector<Blob>> Mailbox::runOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
   {
     MutexLock lock(mutex_);
     answer_.reset();
   }
-  post([kind, deadline, blobs = std::move(blobs)](Star& star) { star.round(kind, blobs, deadline); });
+  post([kind, deadline, blobs = std::move(blobs)](ControlNode& node) { node.startOp(kind, blobs, deadline); });
   MutexLock lock(mutex_);
-  const auto end = graceEnd(roster_ ? roundEnd(kind, deadline, *roster_) : deadline);
+  const auto end = graceEnd(roster_ ? controlOpDeadline(kind, deadline, *roster_) : deadline);
   while (!answer_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
   if (answer_ && (answer_->ok() || failure_.ok())) return std::move(*answer_);
   if (!failure_.ok()) return failure_.clone();
   if (interrupted_) return Status(Code::kInvalidUsage, "aborted");
-  return failure(Code::kTimeout, "{}: the control thread does not answer", roundName(kind));
+  return failure(Code::kTimeout, "{}: the control thread does not answer", controlOpName(kind));
 }
 
-void Mailbox::awaitFarewell(Deadline deadline) {
+void Mailbox::waitLeave(Deadline deadline) {
   MutexLock lock(mutex_);
   if (!roster_) return;
   leaving_ = true;
-  calls_.emplace_back([](Star& star) { star.leave(); });
+  calls_.emplace_back([](ControlNode& node) { node.leave(); });
   bell_.ring();
-  while (!farewell_ && failure_.ok() && !interrupted_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+  while (!leaveDone_ && failure_.ok() && !interrupted_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
 }
 
 bool Mailbox::hasLeft(size_t member) {
@@ -85,7 +85,7 @@ std::vector<Mailbox::Call> Mailbox::takeCalls(bool& stopped) {
 
 Heartbeat Mailbox::heartbeat() {
   MutexLock lock(mutex_);
-  return {begun_.load(std::memory_order_relaxed), wait_.call, wait_.member};
+  return {callsStarted_.load(std::memory_order_relaxed), wait_.call, wait_.member};
 }
 
 void Mailbox::joined(const Roster& roster) {
@@ -122,9 +122,9 @@ void Mailbox::hubLeft() {
   hubLeft_ = true;
 }
 
-void Mailbox::farewell() {
+void Mailbox::leaveDone() {
   MutexLock lock(mutex_);
-  farewell_ = true;
+  leaveDone_ = true;
   changed_.notifyAll();
 }
 

@@ -1,7 +1,7 @@
 // Mailbox: all that the callers' threads and the control thread of one ControlPlane share.
 //
 // Memory ordering: everything is guarded by one mutex; the control thread is woken through a Doorbell and callers
-// through a condition variable. Calls go to the control thread as functions on the Star, in order.
+// through a condition variable. Calls go to the control thread as functions on the ControlNode, in order.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -10,29 +10,29 @@
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
+#include "src/control/control_node.h"
 #include "src/control/control_plane.h"
-#include "src/control/star.h"
 
 namespace bps {
 
-class Mailbox final : public StarEvents {
+class Mailbox final : public ControlNodeEvents {
  public:
-  using Call = std::function<void(Star&)>;
+  using Call = std::function<void(ControlNode&)>;
 
   Mailbox(Doorbell bell, ControlPlane::FailureSink sink) : bell_(std::move(bell)), sink_(std::move(sink)) {}
 
   // Callers.
   void post(Call call);
-  Status awaitJoin(Deadline deadline, Roster& roster);
+  Status waitJoin(Deadline deadline, Roster& roster);
   // Posts a round and waits for its answer.
-  Result<std::vector<Blob>> round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline);
-  void awaitFarewell(Deadline deadline);
+  Result<std::vector<Blob>> runOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline);
+  void waitLeave(Deadline deadline);
   bool hasLeft(size_t member);
   void interrupt();
   void stop();
   // For the heartbeats.
-  void begun(uint64_t calls) { begun_.store(calls, std::memory_order_relaxed); }
-  void waits(const Wait& wait) {
+  void setCallsStarted(uint64_t calls) { callsStarted_.store(calls, std::memory_order_relaxed); }
+  void setWait(const MemberWait& wait) {
     MutexLock lock(mutex_);
     wait_ = wait;
   }
@@ -48,7 +48,7 @@ class Mailbox final : public StarEvents {
   void failed(const Status& failure) override;
   void memberLeft(size_t member) override;
   void hubLeft() override;
-  void farewell() override;
+  void leaveDone() override;
 
  private:
   Doorbell bell_;
@@ -56,15 +56,15 @@ class Mailbox final : public StarEvents {
   Mutex mutex_;
   CondVar changed_;
   std::vector<Call> calls_ BPS_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> begun_{0};  // a number by itself: no order with anything else
-  Wait wait_ BPS_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> callsStarted_{0};  // a number by itself: no order with anything else
+  MemberWait wait_ BPS_GUARDED_BY(mutex_);
   std::optional<Roster> roster_ BPS_GUARDED_BY(mutex_);
   std::optional<Result<std::vector<Blob>>> answer_ BPS_GUARDED_BY(mutex_);
   Status failure_ BPS_GUARDED_BY(mutex_);
   std::vector<bool> left_ BPS_GUARDED_BY(mutex_);
   bool hubLeft_ BPS_GUARDED_BY(mutex_) = false;
   bool leaving_ BPS_GUARDED_BY(mutex_) = false;
-  bool farewell_ BPS_GUARDED_BY(mutex_) = false;
+  bool leaveDone_ BPS_GUARDED_BY(mutex_) = false;
   bool interrupted_ BPS_GUARDED_BY(mutex_) = false;
   bool stopped_ BPS_GUARDED_BY(mutex_) = false;
 };

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "src/base/format.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/keys/key_file.h"
-#include "src/control/keys/secret.h"
-#include "src/control/root/root.h"
+#include "src/control/rendezvous/rendezvous_server.h"
 
 namespace bps {
 namespace {
@@ -29,7 +29,7 @@ Result<Key> keyFromFile(const Env& env, std::string_view use) {
     return failure(
         Code::kInvalidUsage,
         "no key for {}: set BPS_KEY_FILE to a file of at least {} bytes, the same everywhere, or BPS_AUTH=off", use,
-        kKeyFileLeast);
+        kMinKeyFileBytes);
   return deriveKey(use, BPS_TRY(readKeyFile(env.keyFile, env.keyFileShared)));
 }
 
@@ -61,7 +61,7 @@ Result<UniqueId> atRoot(const Env& env) {
 
 std::array<uint8_t, kUniqueIdBytes> UniqueId::bytes() const {
   WireWriter out;
-  out.put(kMagic).put(kVersion).put(kind).put(encode(Redirect{address})).put(std::span<const uint8_t>(key));
+  out.put(kMagic).put(kVersion).put(kind).put(encode(RendezvousReply{address})).put(std::span<const uint8_t>(key));
   std::array<uint8_t, kUniqueIdBytes> all{};
   std::copy(out.bytes().begin(), out.bytes().end(), all.begin());
   checksum(std::span(all).first(kBodyBytes), std::span(all).subspan(kBodyBytes));
@@ -82,9 +82,9 @@ Result<UniqueId> UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes> bytes)
     return Status(Code::kInvalidArgument, "the unique id is damaged: its checksum does not fit");
   UniqueId id;
   id.kind = in.get<Kind>();
-  Result<Redirect> where = decode<Redirect>(in.getBytes());
+  Result<RendezvousReply> where = decode<RendezvousReply>(in.getBytes());
   const auto key = in.getBytes();
-  const bool known = id.kind == Kind::kRedirect || id.kind == Kind::kHub;
+  const bool known = id.kind == Kind::kRendezvous || id.kind == Kind::kHub;
   if (in.truncated() || !known || !where.ok() || key.size() != id.key.size())
     return Status(Code::kInvalidArgument, "the unique id is damaged");
   id.address = std::move(where).value().hub;
@@ -95,16 +95,16 @@ Result<UniqueId> UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes> bytes)
 
 Result<UniqueId> UniqueId::create(const Env& env) {
   if (env.root.empty()) return createHere(env);
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   return atRoot(env);
 }
 
 Result<UniqueId> UniqueId::createHere(const Env& env) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   UniqueId id;
-  id.kind = Kind::kRedirect;
+  id.kind = Kind::kRendezvous;
   randomBytes(id.key);
-  id.address = BPS_TRY(startRoot(env, id.key));
+  id.address = BPS_TRY(startRendezvous(env, id.key));
   return id;
 }
 

@@ -15,8 +15,8 @@ using Key = std::array<uint8_t, 32>;
 
 struct UniqueId {
   enum class Kind : uint8_t {
-    kRedirect = 1,  // `address` is a Root, which tells every rank where rank 0's hub listens
-    kHub = 2,       // `address` is where rank 0 itself will listen (BPS_ROOT, or a split's new hub)
+    kRendezvous = 1,  // `address` is a RendezvousServer, which tells every rank where rank 0's hub listens
+    kHub = 2,         // `address` is where rank 0 itself will listen (BPS_ROOT, or a split's new hub)
   };
   Kind kind = Kind::kHub;
   Address address;
@@ -27,9 +27,10 @@ struct UniqueId {
   static Result<UniqueId> parse(std::span<const uint8_t, kUniqueIdBytes> bytes);
 
   // With BPS_ROOT: names that address; the key derives from BPS_KEY_FILE (without it and with authentication on: an
-  // error that says what to set). Otherwise starts a Root in this process (see root/root.h) and carries a random key.
+  // error that says what to set). Otherwise starts a RendezvousServer in this process (see
+  // rendezvous/rendezvous_server.h) and carries a random key.
   static Result<UniqueId> create(const Env& env);
-  // Starts a Root in this process even with BPS_ROOT: for a communicator that is split off another one.
+  // Starts a RendezvousServer in this process even with BPS_ROOT: for a communicator that is split off another one.
   static Result<UniqueId> createHere(const Env& env);
 };
 

@@ -1,6 +1,6 @@
 #include "src/interpose/group.h"
 
-#include "src/nccl/real.h"
+#include "src/nccl/real_nccl.h"
 
 namespace bps::interpose {
 
@@ -16,34 +16,35 @@ ncclResult_t Group::start() {
 }
 
 ncclResult_t Group::end() {
-  if (depth_ == 0 || --depth_ > 0 || held_ == nullptr) return BPS_REAL(ncclGroupEnd);
-  const std::shared_ptr<const Batch> batch = std::exchange(held_, nullptr);
+  if (depth_ == 0 || --depth_ > 0 || queued_ == nullptr) return BPS_REAL(ncclGroupEnd);
+  const std::shared_ptr<const CallGroup> callGroup = std::exchange(queued_, nullptr);
   // To settle, ranks talk over the communicator, which an open group would hold up.
-  if (!batch->settled()) {
+  if (!callGroup->negotiated()) {
     const ncclResult_t theirs = BPS_REAL(ncclGroupEnd);
-    return worse(theirs, batch->carryOut());
+    return worse(theirs, callGroup->execute());
   }
   // Ours come first, as NCCL puts collectives before sends and receives: which of those a group holds may differ from
   // rank to rank, so it must not decide anything.
-  ncclResult_t first = batch->issue(Batch::By::kCallerInGroup);
+  ncclResult_t first = callGroup->issue(CallGroup::Issuer::kCallerInGroup);
   first = worse(first, BPS_REAL(ncclGroupEnd));
-  return worse(first, batch->finish());
+  return worse(first, callGroup->finish());
 }
 
 ncclResult_t Group::simulateEnd(ncclSimInfo_t* info) {
   if (depth_ > 0 && --depth_ == 0)
-    if (const std::shared_ptr<const Batch> batch = std::exchange(held_, nullptr)) batch->release();
+    if (const std::shared_ptr<const CallGroup> callGroup = std::exchange(queued_, nullptr))
+      callGroup->destroyDeferredOps();
   return BPS_REAL(ncclGroupSimulateEnd, info);
 }
 
-void Group::hold(std::shared_ptr<Shadow> shadow, const Call& call) {
-  if (held_ == nullptr) held_ = std::make_shared<Batch>();
-  held_->add(std::move(shadow), call);
+void Group::enqueue(std::shared_ptr<Shadow> shadow, const Call& call) {
+  if (queued_ == nullptr) queued_ = std::make_shared<CallGroup>();
+  queued_->add(std::move(shadow), call);
 }
 
-bool Group::holdBackDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  const bool used = held_ != nullptr && held_->uses(op, comm);
-  if (used) held_->releaseLater(op, comm);
+bool Group::deferOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  const bool used = queued_ != nullptr && queued_->uses(op, comm);
+  if (used) queued_->destroyOpLater(op, comm);
   return used;
 }
 

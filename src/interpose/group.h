@@ -4,7 +4,7 @@
 #pragma once
 #include <memory>
 
-#include "src/interpose/batch.h"
+#include "src/interpose/call_group.h"
 
 namespace bps::interpose {
 
@@ -19,14 +19,14 @@ class Group {
   // The group ends without its calls being carried out.
   ncclResult_t simulateEnd(ncclSimInfo_t* info);
 
-  void hold(std::shared_ptr<Shadow> shadow, const Call& call);
+  void enqueue(std::shared_ptr<Shadow> shadow, const Call& call);
   // The application may free an operation as soon as it has called with it. True: a call that is held back may still
   // have to go to NCCL with it, so it is freed when the group has ended.
-  bool holdBackDestroy(ncclRedOp_t op, ncclComm_t comm);
+  bool deferOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
  private:
   int depth_ = 0;
-  std::shared_ptr<Batch> held_;  // null: nothing
+  std::shared_ptr<CallGroup> queued_;  // null: nothing
 };
 
 }  // namespace bps::interpose

@@ -6,44 +6,44 @@
 
 #include "src/base/guard.h"
 #include "src/base/log.h"
-#include "src/interpose/agreement/device.h"
-#include "src/interpose/border.h"
+#include "src/interpose/api_guard.h"
 #include "src/interpose/group.h"
 #include "src/interpose/nccl/exported.h"
-#include "src/interpose/settings.h"
-#include "src/interpose/shadows.h"
-#include "src/nccl/real.h"
+#include "src/interpose/negotiation/scratch_memory.h"
+#include "src/interpose/preload_config.h"
+#include "src/interpose/shadow_table.h"
+#include "src/nccl/real_nccl.h"
 
 namespace bps::interpose {
 namespace {
 
 // Disabled by the environment, bps looks at nothing. What NCCL calls for itself through our hooks, groups and questions
-// for errors, is the same as if a program had called it, but for the answer to the latter: see fromNccl().
-bool transparent() { return settings().disabled; }
+// for errors, is the same as if a program had called it, but for the answer to the latter: see isCalledByNccl().
+bool isDisabled() { return preloadConfig().disabled; }
 
-ncclResult_t pass(const Call& call) {
+ncclResult_t passToNccl(const Call& call) {
   return BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream);
 }
 
 ncclResult_t allReduce(Call call) {
-  if (call.count == 0 || capturing(call.stream)) return pass(call);
-  const std::shared_ptr<Shadow> shadow = shadowOf(call.comm);
-  if (shadow == nullptr || shadow->ending()) return pass(call);
+  if (call.count == 0 || isCapturing(call.stream)) return passToNccl(call);
+  const std::shared_ptr<Shadow> shadow = findOrCreateShadow(call.comm);
+  if (shadow == nullptr || shadow->ending()) return passToNccl(call);
   if (shadow->busy()) return ncclInvalidArgument;  // as NCCL
   if (call.op >= ncclNumOps) call.userOp = shadow->findOp(call.op);
   Group& group = Group::ofThisThread();
-  if (group.open() && (!shadow->settled() || shadow->serves(call))) {
-    group.hold(shadow, call);
+  if (group.open() && (!shadow->negotiated() || shadow->serves(call))) {
+    group.enqueue(shadow, call);
     return ncclSuccess;
   }
-  if (!shadow->settled()) {
-    const auto first = std::make_shared<Batch>();
+  if (!shadow->negotiated()) {
+    const auto first = std::make_shared<CallGroup>();
     first->add(shadow, call);
-    return first->carryOut();
+    return first->execute();
   }
   if (!shadow->serves(call)) {
-    shadow->countPassed(call);
-    return pass(call);
+    shadow->countPassedToNccl(call);
+    return passToNccl(call);
   }
   const ncclResult_t issued = shadow->issue(call);
   return issued == ncclSuccess ? shadow->finishOnHost() : issued;
@@ -57,7 +57,7 @@ size_t bytesOf(ncclDataType_t type) {
 }
 
 void rememberOp(ncclRedOp_t op, const void* scalar, UserOp user, ncclComm_t comm) {
-  const std::shared_ptr<Shadow> shadow = shadowOf(comm);
+  const std::shared_ptr<Shadow> shadow = findOrCreateShadow(comm);
   if (shadow == nullptr) return;
   if (user.residence == ncclScalarDevice) user.deviceScalar = const_cast<void*>(scalar);
   else std::memcpy(&user.scalar, scalar, bytesOf(user.type));
@@ -66,33 +66,33 @@ void rememberOp(ncclRedOp_t op, const void* scalar, UserOp user, ncclComm_t comm
 
 // The communicator is about to end: ours ends first, so that nothing of it touches buffers or waits for NCCL. False: it
 // was aborted while this thread completed its calls, and is not NCCL's to end once more.
-bool endShadow(ncclComm_t comm, Shadow::Ending how) {
-  const std::shared_ptr<Shadow> shadow = knownShadow(comm);
+bool endShadow(ncclComm_t comm, Shadow::EndMode how) {
+  const std::shared_ptr<Shadow> shadow = findShadow(comm);
   if (shadow == nullptr) return true;
-  if (how == Shadow::Ending::kDestroy && !shadow->complete()) how = Shadow::Ending::kAbort;
-  if (!dropShadow(*shadow)) return false;
-  if (shadow->settled()) logInfo(Subsystem::kColl, "{}", shadow->summary());
+  if (how == Shadow::EndMode::kDestroy && !shadow->finishCalls()) how = Shadow::EndMode::kAbort;
+  if (!removeShadow(*shadow)) return false;
+  if (shadow->negotiated()) logInfo(Subsystem::kColl, "{}", shadow->summary());
   shadow->end(how);
   return true;
 }
 
 // Our part stops, and what comes afterwards is NCCL's to answer.
-void stopShadow(ncclComm_t comm) {
-  if (const std::shared_ptr<Shadow> shadow = knownShadow(comm)) shadow->end(Shadow::Ending::kAbort);
+void abortShadow(ncclComm_t comm) {
+  if (const std::shared_ptr<Shadow> shadow = findShadow(comm)) shadow->end(Shadow::EndMode::kAbort);
 }
 
-bool fromNccl(const void* caller) {
+bool isCalledByNccl(const void* caller) {
   Dl_info ours{}, theirs{};
   const nccl::RealNccl* real = nccl::realNccl();
   // Where NCCL lies in a library of the program's, both look alike. Then NCCL hears of our failures too: better than
   // that nobody does.
-  if (real == nullptr || !nccl::isLibraryOfItsOwn(real->path)) return false;
+  if (real == nullptr || !nccl::isStandaloneLibrary(real->path)) return false;
   return ::dladdr(caller, &ours) != 0 && ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
          ours.dli_fbase == theirs.dli_fbase;
 }
 
-ncclResult_t ourError(ncclComm_t comm) {
-  const std::shared_ptr<Shadow> shadow = knownShadow(comm);
+ncclResult_t bpsErrorOf(ncclComm_t comm) {
+  const std::shared_ptr<Shadow> shadow = findShadow(comm);
   return shadow == nullptr ? ncclSuccess : shadow->error();
 }
 
@@ -105,76 +105,76 @@ using namespace bps::interpose;
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
   const Call call{send, recv, count, type, op, comm, stream, {}};
-  return border([&] { return transparent() ? pass(call) : allReduce(call); });
+  return apiGuard([&] { return isDisabled() ? passToNccl(call) : allReduce(call); });
 }
 
 ncclResult_t ncclGroupStart() {
-  return border([] { return transparent() ? BPS_REAL(ncclGroupStart) : Group::ofThisThread().start(); });
+  return apiGuard([] { return isDisabled() ? BPS_REAL(ncclGroupStart) : Group::ofThisThread().start(); });
 }
 
 ncclResult_t ncclGroupEnd() {
-  return border([] { return transparent() ? BPS_REAL(ncclGroupEnd) : Group::ofThisThread().end(); });
+  return apiGuard([] { return isDisabled() ? BPS_REAL(ncclGroupEnd) : Group::ofThisThread().end(); });
 }
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
-  return border(
-      [&] { return transparent() ? BPS_REAL(ncclGroupSimulateEnd, info) : Group::ofThisThread().simulateEnd(info); });
+  return apiGuard(
+      [&] { return isDisabled() ? BPS_REAL(ncclGroupSimulateEnd, info) : Group::ofThisThread().simulateEnd(info); });
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
-  return border([&] {
-    const auto shadow = transparent() ? nullptr : knownShadow(comm);
+  return apiGuard([&] {
+    const auto shadow = isDisabled() ? nullptr : findShadow(comm);
     if (shadow != nullptr && shadow->busy()) return ncclInvalidArgument;
     const ncclResult_t made = BPS_REAL(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
-    if (made == ncclSuccess && !transparent()) rememberOp(*op, scalar, {type, residence, nullptr, 0}, comm);
+    if (made == ncclSuccess && !isDisabled()) rememberOp(*op, scalar, {type, residence, nullptr, 0}, comm);
     return made;
   });
 }
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  return border([&] {
-    if (!transparent()) {
-      const auto shadow = knownShadow(comm);
+  return apiGuard([&] {
+    if (!isDisabled()) {
+      const auto shadow = findShadow(comm);
       if (shadow != nullptr) shadow->removeOp(op);
-      if (shadow != nullptr && shadow->late().releaseLater(op)) return ncclSuccess;
-      if (Group::ofThisThread().holdBackDestroy(op, comm)) return ncclSuccess;
+      if (shadow != nullptr && shadow->deferred().destroyOpLater(op)) return ncclSuccess;
+      if (Group::ofThisThread().deferOpDestroy(op, comm)) return ncclSuccess;
     }
     return BPS_REAL(ncclRedOpDestroy, op, comm);
   });
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return border([&] {
-    const auto shadow = transparent() ? nullptr : knownShadow(comm);
+  return apiGuard([&] {
+    const auto shadow = isDisabled() ? nullptr : findShadow(comm);
     if (shadow != nullptr && shadow->busy()) return ncclInvalidArgument;
     const ncclResult_t ours = shadow != nullptr ? shadow->finalize() : ncclSuccess;
     // What has failed cannot be finalized, only ended; and for NCCL a communicator that was aborted is gone.
     if (ours != ncclSuccess && ours != ncclInProgress) return ours;
-    const ForUs call;
+    const InternalNcclCall call;
     return worse(ours, BPS_REAL(ncclCommFinalize, comm));
   });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return border([&] {
-    const auto shadow = transparent() ? nullptr : knownShadow(comm);
-    if (shadow != nullptr && shadow->late().underWay()) return ncclInvalidArgument;
-    const bool ended = shadow == nullptr || endShadow(comm, Shadow::Ending::kDestroy);
+  return apiGuard([&] {
+    const auto shadow = isDisabled() ? nullptr : findShadow(comm);
+    if (shadow != nullptr && shadow->deferred().inProgress()) return ncclInvalidArgument;
+    const bool ended = shadow == nullptr || endShadow(comm, Shadow::EndMode::kDestroy);
     return ended ? BPS_REAL(ncclCommDestroy, comm) : ncclInvalidUsage;
   });
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return border([&] {
-    const bool ended = transparent() || endShadow(comm, Shadow::Ending::kAbort);
+  return apiGuard([&] {
+    const bool ended = isDisabled() || endShadow(comm, Shadow::EndMode::kAbort);
     return ended ? BPS_REAL(ncclCommAbort, comm) : ncclInvalidUsage;
   });
 }
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
-  return border([&] {
-    if (!transparent()) stopShadow(comm);
+  return apiGuard([&] {
+    if (!isDisabled()) abortShadow(comm);
     return BPS_REAL(ncclCommRevoke, comm, flags);
   });
 }
@@ -182,18 +182,18 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
 // NOLINTNEXTLINE(readability-function-size): the signature is NCCL's
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t* made, ncclConfig_t* config,
                             int flags) {
-  return border([&] {
-    if (!transparent() && (flags & kShrinkAbort) != 0) stopShadow(comm);
+  return apiGuard([&] {
+    if (!isDisabled() && (flags & kShrinkAbort) != 0) abortShadow(comm);
     return BPS_REAL(ncclCommShrink, comm, exclude, count, made, config, flags);
   });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const void* caller = __builtin_return_address(0);
-  return border([&] {
+  return apiGuard([&] {
     // Ours first: what we then ask NCCL for, it tells of.
-    ncclResult_t ours = transparent() || ForUs::here() ? ncclSuccess : ourError(comm);
-    if (ours != ncclSuccess && fromNccl(caller)) ours = ncclSuccess;
+    ncclResult_t ours = isDisabled() || InternalNcclCall::active() ? ncclSuccess : bpsErrorOf(comm);
+    if (ours != ncclSuccess && isCalledByNccl(caller)) ours = ncclSuccess;
     const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, comm, result);
     if (asked == ncclSuccess) *result = worse(*result, ours);
     return asked;
@@ -204,9 +204,9 @@ const char* ncclGetLastError(ncclComm_t comm) {
   thread_local std::string text;
   const bps::Status kept = bps::guarded([&] {
     text.clear();
-    if (transparent() || comm == nullptr) return;
-    if (const ncclResult_t ours = ourError(comm); ours == ncclSuccess || ours == ncclInProgress) return;
-    if (const auto shadow = knownShadow(comm)) text = shadow->lastError();
+    if (isDisabled() || comm == nullptr) return;
+    if (const ncclResult_t ours = bpsErrorOf(comm); ours == ncclSuccess || ours == ncclInProgress) return;
+    if (const auto shadow = findShadow(comm)) text = shadow->lastError();
   });
   return kept.ok() && !text.empty() ? text.c_str() : BPS_REAL(ncclGetLastError, comm);
 }

@@ -4,106 +4,107 @@
 #include <optional>
 #include <utility>
 
-#include "src/api/part.h"
+#include "src/api/comm_internal.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
-#include "src/interpose/agreement/agreement.h"
-#include "src/interpose/agreement/device.h"
-#include "src/interpose/border.h"
-#include "src/nccl/patience.h"
+#include "src/interpose/api_guard.h"
+#include "src/interpose/negotiation/negotiation.h"
+#include "src/interpose/negotiation/scratch_memory.h"
+#include "src/nccl/backoff.h"
 
 namespace bps::interpose {
-Shadow::~Shadow() { end(Ending::kAbort); }
+Shadow::~Shadow() { end(EndMode::kAbort); }
 
-ncclResult_t Shadow::settle() {
-  const ForUs calls;
+ncclResult_t Shadow::negotiate() {
+  const InternalNcclCall calls;
   {
     const MutexLock lock(mutex_);
     if (ending()) return ncclInvalidUsage;
-    settling_ = true;
+    negotiating_ = true;
   }
-  Terms terms;
+  NegotiatedTerms terms;
   const Status outcome = guarded([&]() -> Status {
-    terms = BPS_TRY(agree(*this));
+    terms = BPS_TRY(negotiateTerms(*this));
     return {};
   });
   if (!outcome.ok() && !ending())
     logWarn(Subsystem::kInit, "first all-reduce of a communicator: {}", outcome.message());
   {
     const MutexLock lock(mutex_);
-    settling_ = false;
+    negotiating_ = false;
     device_ = terms.device;
-    served_ = terms.served;
-    team_ = std::move(terms.team);
-    if (served_ != nullptr && buffersOnHost() && bpsHostStreamCreate(&hostStream_) != bpsSuccess) hostStream_ = nullptr;
+    servedComm_ = terms.servedComm;
+    gpuGroup_ = std::move(terms.gpuGroup);
+    if (servedComm_ != nullptr && buffersAreOnHost() && bpsHostStreamCreate(&hostStream_) != bpsSuccess)
+      hostStream_ = nullptr;
   }
-  left_.notifyAll();
-  leastBytes_.store(terms.leastBytes, std::memory_order_relaxed);
-  settled_.store(true, std::memory_order_release);
+  negotiationEnded_.notifyAll();
+  minBytes_.store(terms.minBytes, std::memory_order_relaxed);
+  negotiated_.store(true, std::memory_order_release);
   return outcome.ok() ? ncclSuccess : static_cast<ncclResult_t>(outcome.code());
 }
 
 bool Shadow::serves(const Call& call) const {
   const auto op = static_cast<int>(call.op);
   if (op < 0 || (op >= ncclNumOps && !call.userOp)) return false;
-  const size_t least = leastBytes_.load(std::memory_order_relaxed);
-  return least != kNever && call.bytes() > 0 && call.bytes() >= least;
+  const size_t least = minBytes_.load(std::memory_order_relaxed);
+  return least != kServeNone && call.bytes() > 0 && call.bytes() >= least;
 }
 
-std::shared_ptr<Team> Shadow::team() {
+std::shared_ptr<LocalGpuGroup> Shadow::gpuGroup() {
   const MutexLock lock(mutex_);
-  return team_;
+  return gpuGroup_;
 }
 
 ncclResult_t Shadow::issue(const Call& call, bool inGroup) {
-  const std::shared_ptr<Team> team = this->team();
-  if (team == nullptr || !team->takes(call)) return issueWhole(call);
-  const ncclResult_t issued = inGroup ? team->issueInGroup(call) : team->issue(call);
+  const std::shared_ptr<LocalGpuGroup> gpuGroup = this->gpuGroup();
+  if (gpuGroup == nullptr || !gpuGroup->supports(call)) return issueToBps(call);
+  const ncclResult_t issued = inGroup ? gpuGroup->issueInGroup(call) : gpuGroup->issue(call);
   if (issued != ncclSuccess) return issued;
-  ours_.add(call.bytes());
-  byTeams_.add(call.bytes());
+  bpsCalls_.add(call.bytes());
+  gpuGroupCalls_.add(call.bytes());
   return issued;
 }
 
-ncclResult_t Shadow::issueWhole(Call call) {
-  bpsComm_t served = nullptr;
-  std::optional<CommUse> use;
+ncclResult_t Shadow::issueToBps(Call call) {
+  bpsComm_t servedComm = nullptr;
+  std::optional<CommReference> use;
   {
     const MutexLock lock(mutex_);
-    if (served_ == nullptr) return ncclInvalidUsage;
-    use.emplace(served = served_);
-    if (buffersOnHost()) call.stream = hostStream_;
+    if (servedComm_ == nullptr) return ncclInvalidUsage;
+    use.emplace(servedComm = servedComm_);
+    if (buffersAreOnHost()) call.stream = hostStream_;
   }
-  if (!call.userOp) return issueAs(call, static_cast<bpsRedOp_t>(call.op), served);
+  if (!call.userOp) return issueAs(call, static_cast<bpsRedOp_t>(call.op), servedComm);
   const UserOp& user = *call.userOp;
   uint64_t scalar = user.scalar;
   void* where = user.residence == ncclScalarDevice ? user.deviceScalar : &scalar;
   bpsRedOp_t op = bpsSum;
   const bpsResult_t made = bpsRedOpCreatePreMulSum(&op, where, static_cast<bpsDataType_t>(user.type),
-                                                   static_cast<bpsScalarResidence_t>(user.residence), served);
-  if (made != bpsSuccess) return ncclOf(made);
-  const ncclResult_t issued = issueAs(call, op, served);
-  const bpsResult_t freed = bpsRedOpDestroy(op, served);
-  return issued != ncclSuccess ? issued : ncclOf(freed);
+                                                   static_cast<bpsScalarResidence_t>(user.residence), servedComm);
+  if (made != bpsSuccess) return toNcclResult(made);
+  const ncclResult_t issued = issueAs(call, op, servedComm);
+  const bpsResult_t freed = bpsRedOpDestroy(op, servedComm);
+  return issued != ncclSuccess ? issued : toNcclResult(freed);
 }
 
-ncclResult_t Shadow::issueAs(const Call& call, bpsRedOp_t op, bpsComm_t served) {
-  const bpsResult_t issued =
-      bpsAllReduce(call.send, call.recv, call.count, static_cast<bpsDataType_t>(call.type), op, served, call.stream);
-  if (issued == bpsSuccess) ours_.add(call.bytes());
-  else if (!ending()) logWarn(Subsystem::kColl, "{}", bpsGetLastError(served));
-  return ncclOf(issued);
+ncclResult_t Shadow::issueAs(const Call& call, bpsRedOp_t op, bpsComm_t servedComm) {
+  const bpsResult_t issued = bpsAllReduce(call.send, call.recv, call.count, static_cast<bpsDataType_t>(call.type), op,
+                                          servedComm, call.stream);
+  if (issued == bpsSuccess) bpsCalls_.add(call.bytes());
+  else if (!ending()) logWarn(Subsystem::kColl, "{}", bpsGetLastError(servedComm));
+  return toNcclResult(issued);
 }
 
 ncclResult_t Shadow::finishOnHost() {
-  if (!buffersOnHost()) return ncclSuccess;
+  if (!buffersAreOnHost()) return ncclSuccess;
   bpsHostStream_t stream = nullptr;
   {
     const MutexLock lock(mutex_);
     stream = hostStream_;
   }
-  const ncclResult_t waited = stream == nullptr ? ncclSuccess : ncclOf(bpsHostStreamSynchronize(stream));
+  const ncclResult_t waited = stream == nullptr ? ncclSuccess : toNcclResult(bpsHostStreamSynchronize(stream));
   // Who ends the communicator waits for the stream too, and a stream tells of a failure only once.
   return waited == ncclSuccess && ending() ? ncclInvalidUsage : waited;
 }
@@ -114,40 +115,40 @@ std::optional<UserOp> Shadow::findOp(ncclRedOp_t op) const {
 }
 
 ncclResult_t Shadow::finalize() {
-  if (const ncclResult_t late = late_.state(); late != ncclSuccess) return late;
-  if (!nonBlocking() || team() != nullptr) return drain();
+  if (const ncclResult_t deferred = deferred_.state(); deferred != ncclSuccess) return deferred;
+  if (!nonBlocking() || gpuGroup() != nullptr) return drain();
   const MutexLock lock(mutex_);
   finalized_ = true;
-  return served_ != nullptr ? ncclOf(bpsCommFinalize(served_)) : ncclSuccess;
+  return servedComm_ != nullptr ? toNcclResult(bpsCommFinalize(servedComm_)) : ncclSuccess;
 }
 
 ncclResult_t Shadow::drain() {
   bpsComm_t comm = nullptr;
-  std::optional<CommUse> use;
-  std::shared_ptr<Team> team;
+  std::optional<CommReference> use;
+  std::shared_ptr<LocalGpuGroup> gpuGroup;
   {
     const MutexLock lock(mutex_);
-    if (served_ == nullptr) return ncclSuccess;
-    use.emplace(comm = served_);
-    team = team_;
+    if (servedComm_ == nullptr) return ncclSuccess;
+    use.emplace(comm = servedComm_);
+    gpuGroup = gpuGroup_;
   }
   Deadline patience = Deadline::never();
-  const auto failure = [&](bool underWay) {
-    if (!underWay) (void)commEndIfLeftBehind(comm, patience);
+  const auto failure = [&](bool inProgress) {
+    if (!inProgress) (void)commFailIfPeerLeft(comm, patience);
     return ending() ? ncclInvalidUsage : error();
   };
-  ncclResult_t outcome = team != nullptr ? team->finalize(failure) : ncclSuccess;
-  if (outcome == ncclSuccess) outcome = ncclOf(commFinalize(comm));
+  ncclResult_t outcome = gpuGroup != nullptr ? gpuGroup->finalize(failure) : ncclSuccess;
+  if (outcome == ncclSuccess) outcome = toNcclResult(commFinalize(comm));
   if (outcome == ncclSuccess && ending()) outcome = ncclInvalidUsage;  // NCCL's part is not to be called any more
   if (outcome == ncclSuccess) finalized_ = true;
   return outcome;
 }
 
 // What has failed, or fails now, does not end by itself any more, neither on the device nor on the network.
-bool Shadow::complete() {
+bool Shadow::finishCalls() {
   const auto awaited = [this] {
     ncclResult_t state = error();
-    for (nccl::Patience patience; state == ncclInProgress && !ending(); patience.pause()) state = error();
+    for (nccl::Backoff patience; state == ncclInProgress && !ending(); patience.pause()) state = error();
     return state;
   };
   ncclResult_t outcome = awaited();
@@ -155,71 +156,71 @@ bool Shadow::complete() {
   return (outcome == ncclInProgress ? awaited() : outcome) == ncclSuccess;
 }
 
-void Shadow::end(Ending how) {
+void Shadow::end(EndMode how) {
   ending_.store(true, std::memory_order_release);
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
-  std::shared_ptr<Team> team;
+  std::shared_ptr<LocalGpuGroup> gpuGroup;
   // The others hear of an abort before what waits for them has ended, and before the team ends.
-  const auto tell = [&]() BPS_REQUIRES(mutex_) {
-    if (served_ != nullptr && how == Ending::kAbort) (void)bpsCommRevoke(served_, 0);
+  const auto revokeIfAborting = [&]() BPS_REQUIRES(mutex_) {
+    if (servedComm_ != nullptr && how == EndMode::kAbort) (void)bpsCommRevoke(servedComm_, 0);
   };
   {
     const MutexLock lock(mutex_);
-    tell();
+    revokeIfAborting();
   }
-  const auto patience = std::chrono::steady_clock::now() + nccl::kLeaving;
-  late_.close(patience);
+  const auto patience = std::chrono::steady_clock::now() + nccl::kAbortGrace;
+  deferred_.close(patience);
   {
     const MutexLock lock(mutex_);
-    while (settling_ && std::chrono::steady_clock::now() < patience) left_.waitUntil(mutex_, patience);
-    tell();
-    comm = std::exchange(served_, nullptr);
+    while (negotiating_ && std::chrono::steady_clock::now() < patience) negotiationEnded_.waitUntil(mutex_, patience);
+    revokeIfAborting();
+    comm = std::exchange(servedComm_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
-    team = std::exchange(team_, nullptr);
+    gpuGroup = std::exchange(gpuGroup_, nullptr);
   }
-  leastBytes_.store(kNever, std::memory_order_relaxed);
-  if (team != nullptr) team->end(how == Ending::kAbort);
+  minBytes_.store(kServeNone, std::memory_order_relaxed);
+  if (gpuGroup != nullptr) gpuGroup->end(how == EndMode::kAbort);
   if (comm != nullptr) {
-    const bpsResult_t ended = how == Ending::kAbort ? bpsCommAbort(comm) : bpsCommDestroy(comm);
+    const bpsResult_t ended = how == EndMode::kAbort ? bpsCommAbort(comm) : bpsCommDestroy(comm);
     if (ended != bpsSuccess) logInfo(Subsystem::kInit, "end of a communicator: {}", bpsGetErrorString(ended));
   }
   if (stream != nullptr) (void)bpsHostStreamDestroy(stream);
 }
 
 ncclResult_t Shadow::error() {
-  if (const ncclResult_t late = late_.state(); late != ncclSuccess) return late;
-  const std::shared_ptr<Team> team = this->team();
-  const ncclResult_t ofTeam = team != nullptr ? team->error() : ncclSuccess;
+  if (const ncclResult_t deferred = deferred_.state(); deferred != ncclSuccess) return deferred;
+  const std::shared_ptr<LocalGpuGroup> gpuGroup = this->gpuGroup();
+  const ncclResult_t groupError = gpuGroup != nullptr ? gpuGroup->error() : ncclSuccess;
   const MutexLock lock(mutex_);
   bpsResult_t whole = bpsSuccess;
-  if (served_ == nullptr || bpsCommGetAsyncError(served_, &whole) != bpsSuccess) return ncclSuccess;
+  if (servedComm_ == nullptr || bpsCommGetAsyncError(servedComm_, &whole) != bpsSuccess) return ncclSuccess;
   // Who owns other parts is joined with this rank in the communicator of all, and hears of it there.
-  if (ofTeam != ncclSuccess && whole == bpsSuccess) (void)bpsCommRevoke(served_, 0);
-  return ofTeam != ncclSuccess ? ofTeam : ncclOf(whole);
+  if (groupError != ncclSuccess && whole == bpsSuccess) (void)bpsCommRevoke(servedComm_, 0);
+  return groupError != ncclSuccess ? groupError : toNcclResult(whole);
 }
 
 std::string Shadow::lastError() {
-  const std::shared_ptr<Team> team = this->team();
-  if (team != nullptr && team->error() != ncclSuccess) return team->lastError();
+  const std::shared_ptr<LocalGpuGroup> gpuGroup = this->gpuGroup();
+  if (gpuGroup != nullptr && gpuGroup->error() != ncclSuccess) return gpuGroup->lastError();
   const MutexLock lock(mutex_);
-  return served_ != nullptr ? bpsGetLastError(served_) : std::string();
+  return servedComm_ != nullptr ? bpsGetLastError(servedComm_) : std::string();
 }
 
-void Shadow::Path::add(size_t more) {
+void Shadow::CallCounter::add(size_t more) {
   calls.fetch_add(1, std::memory_order_relaxed);
   bytes.fetch_add(more, std::memory_order_relaxed);
 }
 
-void Shadow::countPassed(const Call& call) { theirs_.add(call.bytes()); }
+void Shadow::countPassedToNccl(const Call& call) { ncclCalls_.add(call.bytes()); }
 
 std::string Shadow::summary() const {
   return fmt::format(
       "rank {} of {}: {} all-reduces ({} bytes) by bps, of which {} ({} bytes) by NCCL inside machines; {} ({} bytes) "
       "by "
       "NCCL",
-      rank_, nRanks_, ours_.calls.load(), ours_.bytes.load(), byTeams_.calls.load(), byTeams_.bytes.load(),
-      theirs_.calls.load(), theirs_.bytes.load());
+      rank_, nRanks_, bpsCalls_.calls.load(), bpsCalls_.bytes.load(), gpuGroupCalls_.calls.load(),
+      gpuGroupCalls_.bytes.load(), ncclCalls_.calls.load(), ncclCalls_.bytes.load());
 }
 
 }  // namespace bps::interpose

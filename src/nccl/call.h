@@ -39,10 +39,10 @@ struct Call {
 
 // How long an abort waits for a thread that is in NCCL to notice it, before it lets NCCL end what that thread waits
 // for.
-inline constexpr std::chrono::milliseconds kLeaving{500};
+inline constexpr std::chrono::milliseconds kAbortGrace{500};
 
 // NCCL before 2.30 has no word for a time-out.
-inline ncclResult_t ncclOf(bpsResult_t result) {
+inline ncclResult_t toNcclResult(bpsResult_t result) {
   return result == bpsTimeout ? ncclRemoteError : static_cast<ncclResult_t>(result);
 }
 

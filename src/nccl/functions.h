@@ -1,4 +1,4 @@
-// NCCL's public functions, one line each. From this table come the pointers into the real library (real.h), the
+// NCCL's public functions, one line each. From this table come the pointers into the real library (real_nccl.h), the
 // functions that only pass on (forward.cc), and the comparison with the installed nccl.h.
 //
 //   HOOK: the preload library defines it; hooks.cc has the body.

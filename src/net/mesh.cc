@@ -10,57 +10,58 @@ Mesh::Mesh(Plugin& plugin, int device, MeshShape shape)
     : plugin_(&plugin),
       device_(device),
       shape_(std::move(shape)),
-      ways_(shape_.owners.size()),
-      links_(shape_.owners.size()),
+      pairs_(shape_.owners.size()),
+      connections_(shape_.owners.size()),
       connected_(shape_.owners.size()),
-      turn_(shape_.owners.size()) {}
+      lastStepped_(shape_.owners.size()) {}
 
-bool Mesh::ownsFor(size_t owner, size_t machine) const {
+bool Mesh::sumsFor(size_t owner, size_t machine) const {
   return owner != machine && machine < shape_.machines && shape_.owners[owner];
 }
 
-Mesh::Ways Mesh::waysTo(size_t peer) const {
-  const bool pushes = ownsFor(peer, shape_.self), answers = ownsFor(shape_.self, peer);
-  Ways ways;
-  const auto add = [&](std::unique_ptr<Comm> Link::*out, std::unique_ptr<Comm> Link::*in, bool opens) {
-    ways.push_back({.out = out, .in = in, .opens = opens, .connector = {}, .listener = {}});
+Mesh::ConnectionPairs Mesh::connectionPairsWith(size_t peer) const {
+  const bool pushes = sumsFor(peer, shape_.self), answers = sumsFor(shape_.self, peer);
+  ConnectionPairs pairs;
+  const auto add = [&](std::unique_ptr<Comm> PeerConnections::*out, std::unique_ptr<Comm> PeerConnections::*in,
+                       bool connectsFirst) {
+    pairs.push_back({.out = out, .in = in, .connectsFirst = connectsFirst, .connector = {}, .listener = {}});
   };
   const bool first = shape_.self < peer;
   if (pushes && answers) {
-    add(&Link::pushOut, &Link::pushIn, first);
-    add(&Link::answerOut, &Link::answerIn, first);
+    add(&PeerConnections::pushOut, &PeerConnections::pushIn, first);
+    add(&PeerConnections::answerOut, &PeerConnections::answerIn, first);
   } else if (pushes) {
-    add(&Link::pushOut, &Link::answerIn, true);
+    add(&PeerConnections::pushOut, &PeerConnections::answerIn, true);
   } else if (answers) {
-    add(&Link::answerOut, &Link::pushIn, false);
+    add(&PeerConnections::answerOut, &PeerConnections::pushIn, false);
   }
-  return ways;
+  return pairs;
 }
 
-Result<Mesh> Mesh::listening(Plugin& plugin, int device, MeshShape shape) {
+Result<Mesh> Mesh::createListening(Plugin& plugin, int device, MeshShape shape) {
   Mesh mesh(plugin, device, std::move(shape));
   BPS_TRY(mesh.listen());
   return mesh;
 }
 
-Result<Progress> Mesh::listen(size_t most) {
-  for (; most > 0 && listening_ < ways_.size(); --most, ++listening_) {
-    ways_[listening_] = waysTo(listening_);
-    for (Way& way : ways_[listening_]) way.listener = BPS_TRY(plugin_->listen(device_));
+Result<Progress> Mesh::listen(size_t maxEndpoints) {
+  for (; maxEndpoints > 0 && listeningCount_ < pairs_.size(); --maxEndpoints, ++listeningCount_) {
+    pairs_[listeningCount_] = connectionPairsWith(listeningCount_);
+    for (ConnectionPair& pair : pairs_[listeningCount_]) pair.listener = BPS_TRY(plugin_->listen(device_));
   }
-  return listening_ == ways_.size() ? Progress::kDone : Progress::kPending;
+  return listeningCount_ == pairs_.size() ? Progress::kDone : Progress::kPending;
 }
 
 // Whether the plugin can reverse, then the handle for pushes, then the one for answers, as far as there are any.
 std::vector<Blob> Mesh::handles() const {
-  std::vector<Blob> blobs(ways_.size());
-  for (size_t peer = 0; peer < ways_.size(); ++peer) {
-    if (ways_[peer].empty()) continue;
+  std::vector<Blob> blobs(pairs_.size());
+  for (size_t peer = 0; peer < pairs_.size(); ++peer) {
+    if (pairs_[peer].empty()) continue;
     blobs[peer].push_back(canReverse() ? 1 : 0);
-    for (const auto in : {&Link::pushIn, &Link::answerIn})
-      for (const Way& way : ways_[peer])
-        if (way.in == in) {
-          const Handle& handle = way.listener->handle();
+    for (const auto in : {&PeerConnections::pushIn, &PeerConnections::answerIn})
+      for (const ConnectionPair& pair : pairs_[peer])
+        if (pair.in == in) {
+          const Handle& handle = pair.listener->handle();
           blobs[peer].insert(blobs[peer].end(), handle.begin(), handle.end());
         }
   }
@@ -68,72 +69,73 @@ std::vector<Blob> Mesh::handles() const {
 }
 
 Status Mesh::setPeerHandles(const std::vector<Blob>& handles) {
-  if (handles.size() != ways_.size())
-    return failure(Code::kRemote, "handles of {} endpoints came, {} are in the roster", handles.size(), ways_.size());
-  for (size_t peer = 0; peer < ways_.size(); ++peer) {
-    Ways& ways = ways_[peer];
-    const size_t expected = ways.empty() ? 0 : 1 + ways.size() * kHandleBytes;
+  if (handles.size() != pairs_.size())
+    return failure(Code::kRemote, "handles of {} endpoints came, {} are in the roster", handles.size(), pairs_.size());
+  for (size_t peer = 0; peer < pairs_.size(); ++peer) {
+    ConnectionPairs& pairs = pairs_[peer];
+    const size_t expected = pairs.empty() ? 0 : 1 + pairs.size() * kHandleBytes;
     if (handles[peer].size() != expected)
       return failure(Code::kRemote, "endpoint {} sent {} bytes of handles, expected {}", peer, handles[peer].size(),
                      expected);
-    if (ways.empty()) continue;
+    if (pairs.empty()) continue;
     auto at = handles[peer].begin();
-    const bool asks = *at++ == 1 && canReverse();
-    for (const auto out : {&Link::pushOut, &Link::answerOut})
-      for (Way& way : ways)
-        if (way.out == out) {
+    const bool triesReverse = *at++ == 1 && canReverse();
+    for (const auto out : {&PeerConnections::pushOut, &PeerConnections::answerOut})
+      for (ConnectionPair& pair : pairs)
+        if (pair.out == out) {
           Handle handle{};
           std::copy_n(at, kHandleBytes, handle.begin());
           at += kHandleBytes;
-          way.connector = plugin_->connect(device_, handle);
-          way.asks = asks;
+          pair.connector = plugin_->connect(device_, handle);
+          pair.triesReverse = triesReverse;
         }
   }
   return {};
 }
 
-Result<bool> Mesh::Way::connect(Link& link) {
+Result<bool> Mesh::ConnectionPair::connect(PeerConnections& connections) {
   if (connector == nullptr) return true;
-  link.*out = BPS_TRY(connector->connect());
-  if (link.*out == nullptr) return false;
+  connections.*out = BPS_TRY(connector->connect());
+  if (connections.*out == nullptr) return false;
   connector.reset();
   return true;
 }
 
-Result<bool> Mesh::Way::accept(Link& link) {
+Result<bool> Mesh::ConnectionPair::accept(PeerConnections& connections) {
   if (listener == nullptr) return true;
-  link.*in = BPS_TRY(listener->accept());
-  if (link.*in == nullptr) return false;
+  connections.*in = BPS_TRY(listener->accept());
+  if (connections.*in == nullptr) return false;
   listener.reset();
   return true;
 }
 
-Result<bool> Mesh::Way::step(Link& link) {
-  if (!BPS_TRY(opens ? connect(link) : accept(link))) return false;
-  if (asks) {
-    asks = false;
-    std::unique_ptr<Comm>&first = link.*(opens ? out : in), &second = link.*(opens ? in : out);
+Result<bool> Mesh::ConnectionPair::step(PeerConnections& connections) {
+  if (!BPS_TRY(connectsFirst ? connect(connections) : accept(connections))) return false;
+  if (triesReverse) {
+    triesReverse = false;
+    std::unique_ptr<Comm>&first = connections.*(connectsFirst ? out : in),
+    &second = connections.*(connectsFirst ? in : out);
     second = BPS_TRY(first->reverse());
     if (second != nullptr) {
       connector.reset();
       listener.reset();
     }
   }
-  return opens ? accept(link) : connect(link);
+  return connectsFirst ? accept(connections) : connect(connections);
 }
 
-Result<Progress> Mesh::stepPeer(size_t endpoint) {
+Result<Progress> Mesh::stepEndpoint(size_t endpoint) {
   bool done = true;
-  for (Way& way : ways_[endpoint]) done &= BPS_TRY(way.step(links_[endpoint]));
+  for (ConnectionPair& pair : pairs_[endpoint]) done &= BPS_TRY(pair.step(connections_[endpoint]));
   return done ? Progress::kDone : Progress::kPending;
 }
 
-Result<Progress> Mesh::step(size_t most) {
-  for (size_t left = std::min(most, ways_.size()); left > 0; --left) {
-    turn_ = turn_ == 0 ? ways_.size() - 1 : turn_ - 1;
-    if (connected_[turn_]) continue;
-    failed_ = turn_;
-    connected_[turn_] = BPS_TRY(stepPeer(turn_)) == Progress::kDone;
+Result<Progress> Mesh::step(size_t maxEndpoints) {
+  for (size_t left = std::min(maxEndpoints, pairs_.size()); left > 0; --left) {
+    lastStepped_ = lastStepped_ == 0 ? pairs_.size() - 1 : lastStepped_ - 1;
+    if (connected_[lastStepped_]) continue;
+    failed_ = lastStepped_;
+    connected_[lastStepped_] = BPS_TRY(stepEndpoint(lastStepped_)) == Progress::kDone;
     failed_.reset();
   }
   return connected() ? Progress::kDone : Progress::kPending;

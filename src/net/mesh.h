@@ -24,7 +24,7 @@ struct MeshShape {
   std::vector<bool> owners;  // per endpoint: sums a share, so it answers
 };
 
-struct Link {
+struct PeerConnections {
   std::unique_ptr<Comm> pushOut, answerIn;  // this endpoint's chunks to the peer's service, and their sums back
   std::unique_ptr<Comm> pushIn, answerOut;  // the peer's chunks to this endpoint's service, and their sums back
 };
@@ -36,52 +36,52 @@ class Mesh {
   // Nothing listens yet.
   Mesh(Plugin& plugin, int device, MeshShape shape);
   // Opens the listeners of the next `most` endpoints.
-  Result<Progress> listen(size_t most = kAll);
+  Result<Progress> listen(size_t maxEndpoints = kAll);
   // The same, whole.
-  static Result<Mesh> listening(Plugin& plugin, int device, MeshShape shape);
+  static Result<Mesh> createListening(Plugin& plugin, int device, MeshShape shape);
 
   // What the exchange must carry to each endpoint; empty for those this one has no connection with.
   std::vector<Blob> handles() const;
   // What came from each endpoint. Fails naming the endpoint's number when a handle is missing.
   Status setPeerHandles(const std::vector<Blob>& handles);
   // Goes on with the next `most` endpoints, in turn.
-  Result<Progress> step(size_t most = kAll);
+  Result<Progress> step(size_t maxEndpoints = kAll);
   // The endpoint that step() failed on, or else the first one that is not connected yet.
   size_t current() const;
-  bool connected() const { return current() == ways_.size(); }
+  bool connected() const { return current() == pairs_.size(); }
 
-  Link take(size_t endpoint) { return std::move(links_[endpoint]); }
+  PeerConnections take(size_t endpoint) { return std::move(connections_[endpoint]); }
 
  private:
   // Two connections that run opposite ways. The end that opens connects first; the other end connects only if that
   // connection turns out to have one direction.
-  struct Way {
-    std::unique_ptr<Comm> Link::*out;
-    std::unique_ptr<Comm> Link::*in;
-    bool opens;
-    bool asks = false;  // for the other direction of the first connection
+  struct ConnectionPair {
+    std::unique_ptr<Comm> PeerConnections::*out;
+    std::unique_ptr<Comm> PeerConnections::*in;
+    bool connectsFirst;
+    bool triesReverse = false;  // for the other direction of the first connection
     std::unique_ptr<Connector> connector;
     std::unique_ptr<Listener> listener;
 
     // True when the connection is there, or not needed.
-    Result<bool> connect(Link& link);
-    Result<bool> accept(Link& link);
-    Result<bool> step(Link& link);
+    Result<bool> connect(PeerConnections& connections);
+    Result<bool> accept(PeerConnections& connections);
+    Result<bool> step(PeerConnections& connections);
   };
-  using Ways = std::vector<Way>;
-  bool ownsFor(size_t owner, size_t machine) const;
-  Ways waysTo(size_t peer) const;
+  using ConnectionPairs = std::vector<ConnectionPair>;
+  bool sumsFor(size_t owner, size_t machine) const;
+  ConnectionPairs connectionPairsWith(size_t peer) const;
   bool canReverse() const { return plugin_->canReverse(); }
-  Result<Progress> stepPeer(size_t endpoint);
+  Result<Progress> stepEndpoint(size_t endpoint);
 
   Plugin* plugin_;
   int device_;
   MeshShape shape_;
-  std::vector<Ways> ways_;  // by endpoint
-  std::vector<Link> links_;
+  std::vector<ConnectionPairs> pairs_;  // by endpoint
+  std::vector<PeerConnections> connections_;
   std::vector<bool> connected_;  // by endpoint
-  size_t listening_ = 0;         // endpoints below it listen
-  size_t turn_;                  // the endpoint before it is next
+  size_t listeningCount_ = 0;    // endpoints below it listen
+  size_t lastStepped_;           // the endpoint before it is next
   std::optional<size_t> failed_;
 };
 

@@ -31,9 +31,9 @@ Result<bool> MessageQueue::complete() {
 
 bool MessageQueue::step() {
   bool moved = false;
-  for (auto part : {&MessageQueue::post, &MessageQueue::complete}) {
+  for (auto operation : {&MessageQueue::post, &MessageQueue::complete}) {
     if (!failure_.ok()) break;
-    Result<bool> outcome = (this->*part)();
+    Result<bool> outcome = (this->*operation)();
     if (outcome.ok()) moved = std::move(outcome).value() || moved;
     else fail(std::move(outcome).status());
   }
@@ -42,7 +42,7 @@ bool MessageQueue::step() {
 
 void MessageQueue::fail(Status why) {
   failure_ = std::move(why);
-  comm_->abandon();
+  comm_->markFailed();
 }
 
 size_t MessageQueue::takeReceivedBytes() {

@@ -22,7 +22,7 @@ inline constexpr size_t kHandleBytes = 128;
 using Handle = std::array<uint8_t, kHandleBytes>;
 
 // How memory on a GPU may be registered.
-struct GpuWays {
+struct GpuRegistrationModes {
   bool byAddress = false, asDmaBuf = false;
   explicit operator bool() const { return byAddress || asDmaBuf; }
 };
@@ -39,7 +39,7 @@ struct DeviceInfo {
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
   size_t maxBytes = 0;  // largest single message
-  GpuWays gpu;
+  GpuRegistrationModes gpu;
 };
 
 // One isend or irecv under way; null means "cannot now, call again".
@@ -53,13 +53,13 @@ struct Completion {
   size_t bytes = 0;  // of a receive: what really came
 };
 
-class Driver;  // a plugin's function table, adapted to one form whatever its version; see driver.h
+class PluginAdapter;  // a plugin's function table, adapted to one form whatever its version; see driver.h
 
 // One established one-way connection. Destroying it takes back what is still registered and closes it, whatever is in
 // flight: until then the plugin may touch the buffers, and keeps the pages of what is registered.
 class Comm {
  public:
-  Comm(std::shared_ptr<Driver> driver, void* raw, bool sends);
+  Comm(std::shared_ptr<PluginAdapter> adapter, void* raw, bool sends);
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
   ~Comm();
@@ -70,10 +70,10 @@ class Comm {
   void deregister(void* memory);
 
   // What this connection takes, where it is of a device that takes so much: not all of a device need take as much.
-  GpuWays gpuWays(const GpuWays& ofDevice) const;
+  GpuRegistrationModes gpuRegistrationModes(const GpuRegistrationModes& deviceModes) const;
   // The same for memory on a GPU, of which messages may then be a part. What has arrived there is seen on the GPU when
   // its flush is done; a null request: it is.
-  Result<void*> registerGpu(const GpuRegion& region, const GpuWays& ways);
+  Result<void*> registerGpu(const GpuRegion& region, const GpuRegistrationModes& modes);
   Result<Request> flush(void* data, size_t bytes, void* memory);
 
   // Requests complete in the order in which they were posted; test the oldest first. At most maxRequests() at once.
@@ -93,24 +93,24 @@ class Comm {
   bool awake() const { return awake_; }
   void setAwake(bool awake) { awake_ = awake; }
   // Whether somebody can go on with what it brings now. What is not wanted is not asked for while its thread polls.
-  bool wanted() const { return wanted_; }
-  void setWanted(bool wanted) { wanted_ = wanted; }
+  bool needed() const { return needed_; }
+  void setNeeded(bool needed) { needed_ = needed; }
   // Its user has met an error and will ask it no more: it has nothing to wake anybody for.
-  void abandon() { abandoned_ = true; }
-  bool abandoned() const { return abandoned_; }
+  void markFailed() { failed_ = true; }
+  bool hasFailed() const { return failed_; }
 
  private:
-  std::shared_ptr<Driver> driver_;
+  std::shared_ptr<PluginAdapter> adapter_;
   void* raw_;
   bool sends_;
-  bool awake_ = true, wanted_ = true, abandoned_ = false;
+  bool awake_ = true, needed_ = true, failed_ = false;
   int waitFd_ = -1;
   std::vector<void*> registered_;  // in the order of registration; a handle may stand here twice
 };
 
 class Listener {
  public:
-  Listener(std::shared_ptr<Driver> driver, void* raw, const Handle& handle);
+  Listener(std::shared_ptr<PluginAdapter> adapter, void* raw, const Handle& handle);
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   ~Listener();
@@ -120,19 +120,19 @@ class Listener {
   Result<std::unique_ptr<Comm>> accept();
 
  private:
-  std::shared_ptr<Driver> driver_;
+  std::shared_ptr<PluginAdapter> adapter_;
   void* raw_;
   Handle handle_;
 };
 
 class Connector {
  public:
-  Connector(std::shared_ptr<Driver> driver, int device, const Handle& handle);
+  Connector(std::shared_ptr<PluginAdapter> adapter, int device, const Handle& handle);
   // The sending end once connected; null: not yet, call again.
   Result<std::unique_ptr<Comm>> connect();
 
  private:
-  std::shared_ptr<Driver> driver_;
+  std::shared_ptr<PluginAdapter> adapter_;
   int device_;
   alignas(16) Handle handle_;  // plugins keep their connect state in it
 };
@@ -142,7 +142,7 @@ class Plugin {
   // `name` as BPS_NET_PLUGIN: a path, a suffix (libnccl-net-NAME.so), or empty for ours, found beside this library.
   // `commId` is non-zero and equal on all peers. Fails naming each file tried and why.
   static Result<std::shared_ptr<Plugin>> load(const std::string& name, uint64_t commId);
-  explicit Plugin(std::shared_ptr<Driver> driver);
+  explicit Plugin(std::shared_ptr<PluginAdapter> adapter);
 
   const std::string& description() const;  // "bps v12 (path)"
   bool canReverse() const;                 // Comm::reverse() may give something
@@ -155,7 +155,7 @@ class Plugin {
   std::unique_ptr<Connector> connect(int device, const Handle& handle);
 
  private:
-  std::shared_ptr<Driver> driver_;
+  std::shared_ptr<PluginAdapter> adapter_;
 };
 
 }  // namespace bps::net

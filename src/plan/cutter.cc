@@ -10,14 +10,14 @@ namespace {
 
 __extension__ using UInt128 = unsigned __int128;
 
-constexpr size_t kQuantumBytes = 64;  // a cache line
-constexpr size_t kLeastQuanta = 64;   // of a call that is cut at larger ones
-constexpr size_t kPacketHeader = 66;  // of Ethernet, IPv4 and TCP
-constexpr size_t kMostSmaller = 6;    // by a sixth
+constexpr size_t kQuantumBytes = 64;     // a cache line
+constexpr size_t kMinLargeQuanta = 64;   // of a call that is cut at larger ones
+constexpr size_t kPacketHeader = 66;     // of Ethernet, IPv4 and TCP
+constexpr size_t kMaxShrinkDivisor = 6;  // by a sixth
 constexpr size_t kFewRounds = 24;
 // Of a direct call in pieces. Three packets of the loopback device, with their headers: what is a little more costs a
 // packet for the rest, with pieces of 64 KiB a fifth of the time.
-constexpr size_t kDirectPiece = 191U << 10;
+constexpr size_t kExchangePieceBytes = 191U << 10;
 
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -30,7 +30,7 @@ size_t largestIndex(const std::vector<size_t>& values) {
 // shares of unequal owners cost as much as those of the large ones.
 size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const CutLimits& limits) {
   const size_t most = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);
-  const size_t unit = std::max<size_t>(1, limits.unitBytes / quantumBytes);
+  const size_t unit = std::max<size_t>(1, limits.targetChunkBytes / quantumBytes);
   const double mean = static_cast<double>(meanQuanta) * static_cast<double>(quantumBytes);
   const auto best = static_cast<size_t>(std::sqrt(mean / static_cast<double>(limits.chunkCostBytes)));
   const size_t finest = meanQuanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
@@ -40,7 +40,7 @@ size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const Cu
 
 // A chunk of two rounds, one under way, is to come back before the next is due. With shares of a third of the largest
 // and more, machines fall out of step over that; in a call of few rounds with smaller ones, too (docs/the-bound.md).
-void spareSmallShares(Cut& cut) {
+void mergeChunksOfSmallShares(Cut& cut) {
   if (cut.rounds < 2) return;
   const size_t limit = cut.largest / 10 * (cut.rounds < kFewRounds ? 2 : 3);
   for (size_t owner = 0; owner < cut.share.size(); ++owner) cut.span[owner] = cut.share[owner].count <= limit ? 2 : 1;
@@ -62,36 +62,36 @@ size_t overhead(size_t quanta, size_t parts, size_t quantumBytes, const CutLimit
 
 // A share in so many parts, or in a few more that just fill one packet less each, whichever costs less. Larger parts
 // would cost even less, but make too much be under way; many more, too little where few are.
-size_t packed(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
+size_t partsFillingPackets(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
   if (limits.packetBytes == 0 || parts < 2) return parts;
   const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
   const size_t fuller = (message - 1) / limits.packetBytes * limits.packetBytes;
   if (fuller < limits.headerBytes + quantumBytes) return parts;
   const size_t more = ceilDivide(quanta, (fuller - limits.headerBytes) / quantumBytes);
-  if (more - parts > parts / kMostSmaller) return parts;
+  if (more - parts > parts / kMaxShrinkDivisor) return parts;
   return overhead(quanta, more, quantumBytes, limits) < overhead(quanta, parts, quantumBytes, limits) ? more : parts;
 }
 
 // Chunks per owner, in so many rounds.
-std::vector<size_t> chunksIn(size_t rounds, const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
+std::vector<size_t> chunksPerOwner(size_t rounds, const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
   std::vector<size_t> chunks(cut.share.size());
   for (size_t owner = 0; owner < chunks.size(); ++owner) {
     const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum), span = cut.span[owner];
     chunks[owner] = std::min(quanta, ceilDivide(rounds, span));
-    if (span > 1) chunks[owner] = std::min(packed(quanta, chunks[owner], quantumBytes, limits), rounds);
+    if (span > 1) chunks[owner] = std::min(partsFillingPackets(quanta, chunks[owner], quantumBytes, limits), rounds);
   }
   return chunks;
 }
 
 // As many rounds as the cut has, or a few more: those in which the chunks of all owners together cost least. The ones
 // looked at are where those of the largest share fill their packets, and those of the smallest that has one in each.
-size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
+size_t roundsFillingPackets(const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
   if (limits.packetBytes == 0 || cut.rounds < 2) return cut.rounds;
   size_t least = cut.largest;
   for (size_t owner = 0; owner < cut.share.size(); ++owner)
     if (cut.share[owner].count > 0 && cut.span[owner] == 1) least = std::min(least, cut.share[owner].count);
   const auto cost = [&](size_t rounds) {
-    const std::vector<size_t> chunks = chunksIn(rounds, cut, quantumBytes, limits);
+    const std::vector<size_t> chunks = chunksPerOwner(rounds, cut, quantumBytes, limits);
     size_t sum = 0;
     for (size_t owner = 0; owner < chunks.size(); ++owner)
       if (chunks[owner] > 0)
@@ -100,7 +100,7 @@ size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits
   };
   size_t best = cut.rounds, lowest = cost(best);
   for (const size_t share : {cut.largest, least}) {
-    const size_t rounds = packed(ceilDivide(share, cut.quantum), cut.rounds, quantumBytes, limits);
+    const size_t rounds = partsFillingPackets(ceilDivide(share, cut.quantum), cut.rounds, quantumBytes, limits);
     if (rounds == best) continue;
     const size_t there = cost(rounds);
     if (there >= lowest) continue;
@@ -111,9 +111,9 @@ size_t packedRounds(const Cut& cut, size_t quantumBytes, const CutLimits& limits
 }
 
 // A direct call of more than a chunk: pieces are summed while the next ones are on their way.
-size_t directRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits) {
+size_t exchangeRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits) {
   if (quanta <= limits.maxChunkBytes / quantumBytes) return 1;
-  return ceilDivide(quanta, std::max<size_t>(1, std::min(limits.maxChunkBytes, kDirectPiece) / quantumBytes));
+  return ceilDivide(quanta, std::max<size_t>(1, std::min(limits.maxChunkBytes, kExchangePieceBytes) / quantumBytes));
 }
 
 }  // namespace
@@ -142,8 +142,8 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
 // among the owners with credit_o >= 0 is earliest deadline first: no owner is served before its turn, nor, when E is
 // the size of the calls, later than one call after it.
 size_t Cutter::chooseChecker() const {
-  if (limits_.directMachines > 0) return calls_ % limits_.directMachines;
-  const Int128 whole = total_ * largestEager_;
+  if (limits_.exchangeMachines > 0) return calls_ % limits_.exchangeMachines;
+  const Int128 whole = total_ * largestSingleOwnerCall_;
   size_t best = weights_.size();
   for (size_t owner = 0; owner < weights_.size(); ++owner) {
     if (weights_[owner] == 0 || credit_[owner] < 0) continue;
@@ -200,23 +200,23 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   cut.checker = chooseChecker();
   ++calls_;
   const Int128 bytes = Int128{1} * count * elementBytes;
-  const size_t quantumBytes = bytes < kLeastQuanta * limits.quantumBytes ? kQuantumBytes : limits.quantumBytes;
+  const size_t quantumBytes = bytes < kMinLargeQuanta * limits.quantumBytes ? kQuantumBytes : limits.quantumBytes;
   cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
   cut.share.resize(weights_.size());
   cut.span.resize(weights_.size(), 1);
   cut.chunks.resize(weights_.size());
-  if (limits_.directMachines > 0 && bytes <= limits.directBytes) {
-    cut.direct = true;
+  if (limits_.exchangeMachines > 0 && bytes <= limits.exchangeBytes) {
+    cut.usesExchangePath = true;
     cut.share.front().count = cut.largest = count;
-    cut.rounds = directRounds(ceilDivide(count, cut.quantum), cut.quantum * elementBytes, limits);
+    cut.rounds = exchangeRounds(ceilDivide(count, cut.quantum), cut.quantum * elementBytes, limits);
     cut.chunks.front() = std::min(cut.rounds, ceilDivide(count, cut.quantum));
     return cut;
   }
-  const bool eager = bytes <= limits.eagerBytes;
+  const bool singleOwner = bytes <= limits.singleOwnerBytes;
   std::vector<size_t> elements(weights_.size(), 0);
-  if (eager) {
+  if (singleOwner) {
     elements[cut.checker] = count;
-    largestEager_ = std::max(largestEager_, static_cast<size_t>(bytes));
+    largestSingleOwnerCall_ = std::max(largestSingleOwnerCall_, static_cast<size_t>(bytes));
   } else {
     elements = divideByQuanta(count, cut.quantum, elementBytes);
   }
@@ -228,18 +228,18 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   }
   cut.largest = elements[largestIndex(elements)];
   const size_t quanta = ceilDivide(cut.largest, cut.quantum);
-  if (eager) {
+  if (singleOwner) {
     cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
   } else {
     const auto wanted = [&] {
       return roundsFor(quanta, ceilDivide(meanShare(cut, count), cut.quantum), quantumBytes, limits);
     };
     cut.rounds = wanted();
-    spareSmallShares(cut);
+    mergeChunksOfSmallShares(cut);
     cut.rounds = wanted();
-    cut.rounds = packedRounds(cut, quantumBytes, limits);
+    cut.rounds = roundsFillingPackets(cut, quantumBytes, limits);
   }
-  cut.chunks = chunksIn(cut.rounds, cut, quantumBytes, limits);
+  cut.chunks = chunksPerOwner(cut.rounds, cut, quantumBytes, limits);
   return cut;
 }
 

@@ -11,13 +11,13 @@
 // that fill their packets, they are taken.
 //
 // One owner is the call's checker, chosen before the call is looked at: it hears of every call, even of zero elements,
-// and so sees when ranks disagree. A call of at most `eagerBytes` goes whole to its checker. The choice is, among the
-// owners that have had no more than their due, the one that will first be owed a whole eager call: so every owner stays
-// within one eager call of its due, on either side, and idle ones take turns.
+// and so sees when ranks disagree. A call of at most `singleOwnerBytes` goes whole to its checker. The choice is, among
+// the owners that have had no more than their due, the one that will first be owed a whole eager call: so every owner
+// stays within one eager call of its due, on either side, and idle ones take turns.
 //
-// Where the first `directMachines` owners are the worker machines, few enough to send to each other, a call of at most
-// `directBytes` goes from each of them to all, in pieces: nobody owns any of it. Then the machines are checkers in
-// turn, since such a call is heard of by all of them and by nobody else.
+// Where the first `exchangeMachines` owners are the worker machines, few enough to send to each other, a call of at
+// most `exchangeBytes` goes from each of them to all, in pieces: nobody owns any of it. Then the machines are checkers
+// in turn, since such a call is heard of by all of them and by nobody else.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@
 namespace bps {
 
 struct CutLimits {
-  size_t maxChunkBytes = 1U << 20;  // no chunk is larger; at least 64
-  size_t unitBytes = 256U << 10;    // what a chunk of the largest share aims at in a large call
+  size_t maxChunkBytes = 1U << 20;       // no chunk is larger; at least 64
+  size_t targetChunkBytes = 256U << 10;  // what a chunk of the largest share aims at in a large call
   // Smaller calls are cut finer, to keep both directions of every NIC busy, as long as the chunks of a mean share are
   // worth what each of them costs (in bytes that the NIC could carry instead) and not below minChunkBytes, but for
   // packets.
@@ -41,9 +41,9 @@ struct CutLimits {
   size_t messageCostBytes = 0;
   // Borders of chunks, and of shares, are multiples of this in calls of at least 64 of them, of 64 in smaller ones.
   size_t quantumBytes = 64;
-  size_t eagerBytes = 16U << 10;
-  size_t directBytes = 0;
-  size_t directMachines = 0;  // 0: no call goes direct
+  size_t singleOwnerBytes = 16U << 10;
+  size_t exchangeBytes = 0;
+  size_t exchangeMachines = 0;  // 0: no call goes direct
 };
 
 struct ChunkRange {
@@ -54,7 +54,7 @@ struct ChunkRange {
 // The cut of one call.
 struct Cut {
   size_t checker = 0;             // index of the owner that hears of the call in any case
-  bool direct = false;            // the machines exchange the whole call; it stands as the first owner's share
+  bool usesExchangePath = false;  // the machines exchange the whole call; it stands as the first owner's share
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // per owner; count 0: none
   size_t largest = 0;             // elements of the largest share
@@ -75,7 +75,7 @@ class Cutter {
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
   // The cut of the next call; advances the credits. Other limits than those of the constructor may hold for a call, all
-  // but directMachines.
+  // but exchangeMachines.
   Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
   Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
@@ -92,8 +92,8 @@ class Cutter {
   Int128 total_ = 0;  // of the weights
   CutLimits limits_;
   uint64_t calls_ = 0;
-  std::vector<Int128> credit_;  // bytes x total_ that each owner is owed; the sum is 0
-  size_t largestEager_ = 1;     // bytes
+  std::vector<Int128> credit_;         // bytes x total_ that each owner is owed; the sum is 0
+  size_t largestSingleOwnerCall_ = 1;  // bytes
 };
 
 }  // namespace bps

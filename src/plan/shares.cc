@@ -51,7 +51,7 @@ IntegerRates toIntegers(const Rates& rates) {
 }
 
 // For n > 2: every owner's bound at the least T = P/Q, times n(n-2)Q, which makes it an integer.
-Integers boundsOfMany(const IntegerRates& rates) {
+Integers boundsForManyWorkers(const IntegerRates& rates) {
   const auto n = static_cast<Int128>(rates.workers.size());
   Int128 p = 2 * n * (n - 1);
   Int128 q = n * sum(rates.workers) + (n - 2) * sum(rates.servers);
@@ -67,7 +67,7 @@ Integers boundsOfMany(const IntegerRates& rates) {
 }
 
 // For n = 2: T = M / min B allows server j the share C_j / (2 min B); the workers take the rest, by their rates.
-Integers boundsOfTwo(const IntegerRates& rates) {
+Integers boundsForTwoWorkers(const IntegerRates& rates) {
   const Int128 full = 2 * std::min(rates.workers[0], rates.workers[1]);
   const Int128 both = sum(rates.workers);
   const Int128 rest = std::max(Int128{0}, full - sum(rates.servers));
@@ -78,8 +78,8 @@ Integers boundsOfTwo(const IntegerRates& rates) {
 }
 
 Integers bounds(const IntegerRates& rates) {
-  if (rates.workers.size() > 2) return boundsOfMany(rates);
-  if (rates.workers.size() == 2) return boundsOfTwo(rates);
+  if (rates.workers.size() > 2) return boundsForManyWorkers(rates);
+  if (rates.workers.size() == 2) return boundsForTwoWorkers(rates);
   Integers alone(1 + rates.servers.size(), 0);
   alone[0] = 1;
   return alone;

@@ -4,14 +4,14 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 
 namespace bps::server {
 namespace {
 
 constexpr double kBytesPerGbit = 1e9 / 8;
-constexpr std::chrono::milliseconds kLastWords(500);
-constexpr size_t kMostClosing = 64;  // jobs beyond kMostJobs that are being closed
+constexpr std::chrono::milliseconds kFailureFlushTime(500);
+constexpr size_t kMaxClosingJobs = 64;  // jobs beyond kMaxJobs that are being closed
 
 uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
 
@@ -19,25 +19,25 @@ uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.va
 
 Result<std::unique_ptr<ControlServer>> ControlServer::create(const Env& env, const Address& listen, const Key& key,
                                                              JobRunner& runner) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   const Credentials credentials{key, env.auth, timeoutMs(env)};
-  Doorman doorman = BPS_TRY(Doorman::create(listen, credentials, Purpose::kServer, 0));
-  const Address address = BPS_TRY(doorman.address());
+  AuthListener listener = BPS_TRY(AuthListener::create(listen, credentials, Purpose::kServer, 0));
+  const Address address = BPS_TRY(listener.address());
   Doorbell bell = BPS_TRY(Doorbell::create());
-  Parts parts{std::move(doorman), std::move(bell), address, env};
-  return std::unique_ptr<ControlServer>(new ControlServer(std::move(parts), runner));
+  CreateArgs args{std::move(listener), std::move(bell), address, env};
+  return std::unique_ptr<ControlServer>(new ControlServer(std::move(args), runner));
 }
 
-ControlServer::ControlServer(Parts parts, JobRunner& runner)
-    : doorman_(std::move(parts.doorman)),
-      address_(parts.address),
-      env_(std::move(parts.env)),
+ControlServer::ControlServer(CreateArgs args, JobRunner& runner)
+    : listener_(std::move(args.listener)),
+      address_(args.address),
+      env_(std::move(args.env)),
       runner_(runner),
-      events_(std::make_shared<EventQueue>(std::move(parts.bell))) {}
+      events_(std::make_shared<EventQueue>(std::move(args.bell))) {}
 
-void ControlServer::order(Order what) {
-  Order now = ordered();
-  while (now < what && !order_.compare_exchange_weak(now, what, std::memory_order_acq_rel)) continue;
+void ControlServer::requestMode(Mode what) {
+  Mode now = requestedMode();
+  while (now < what && !requestedMode_.compare_exchange_weak(now, what, std::memory_order_acq_rel)) continue;
   events_->bell().ring();
 }
 
@@ -51,10 +51,10 @@ void ControlServer::useKey(const Key& key) {
 
 Status ControlServer::run() {
   PollSet set;
-  while (ordered() != Order::kStop) {
-    BPS_TRY(turn(set));
-    draining_ = ordered() != Order::kServe;
-    if (draining_) drainIdle();
+  while (requestedMode() != Mode::kStop) {
+    BPS_TRY(pollOnce(set));
+    draining_ = requestedMode() != Mode::kServe;
+    if (draining_) closeIdleSessions();
     if (draining_ && sessions_.empty()) break;
   }
   shutDown(set);
@@ -62,26 +62,26 @@ Status ControlServer::run() {
 }
 
 // Who has not opened a job yet will not be let do it.
-void ControlServer::drainIdle() {
+void ControlServer::closeIdleSessions() {
   for (auto& session : sessions_)
-    if (session->hasHub() && !session->opened()) session->dismiss("server is draining");
+    if (session->hasHub() && !session->opened()) session->reject("server is draining");
   std::erase_if(sessions_, [](const auto& session) { return session->over(); });
 }
 
-Status ControlServer::turn(PollSet& set) {
+Status ControlServer::pollOnce(PollSet& set) {
   set.clear();
   set.add(events_->bell().fd());
-  doorman_.watch(set);
+  listener_.watch(set);
   for (const auto& session : sessions_) session->watch(set);
   BPS_TRY(set.wait());
   {
     MutexLock lock(mutex_);
-    if (const auto key = std::exchange(newKey_, std::nullopt)) doorman_.useKey(*key);
+    if (const auto key = std::exchange(newKey_, std::nullopt)) listener_.useKey(*key);
   }
   for (EventQueue::Event& event : events_->take()) deliver(std::move(event));
   for (auto& session : sessions_) session->step(set);
   std::erase_if(sessions_, [](const auto& session) { return session->over(); });
-  for (Peer& hub : doorman_.step(set)) receive(std::move(hub));
+  for (Peer& hub : listener_.step(set)) receive(std::move(hub));
   return {};
 }
 
@@ -92,23 +92,23 @@ void ControlServer::receive(Peer hub) {
   std::string refusal;
   if (job == 0 || known) refusal = "the job has no id of its own";
   if (draining_) refusal = "server is draining";
-  if (refusal.empty() && !makeRoom()) refusal = fmt::format("server has {} jobs, and takes no more", kMostJobs);
+  if (refusal.empty() && !evictIdleSession()) refusal = fmt::format("server has {} jobs, and takes no more", kMaxJobs);
   if (!refusal.empty())
-    return doorman_.dismiss(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
+    return listener_.reject(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
-      std::move(hub), SessionArgs{runner_, events_, doorman_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_),
-                                  draining_, static_cast<uint32_t>(kMostJobs)}));
+      std::move(hub), SessionArgs{runner_, events_, listener_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_),
+                                  draining_, static_cast<uint32_t>(kMaxJobs)}));
 }
 
 // A session that has a place and does not use it must not keep jobs out.
-bool ControlServer::makeRoom() {
-  if (sessions_.size() < kMostJobs) return true;
+bool ControlServer::evictIdleSession() {
+  if (sessions_.size() < kMaxJobs) return true;
   const auto idle = std::find_if(sessions_.begin(), sessions_.end(),
                                  [](const auto& session) { return session->hasHub() && !session->begun(); });
   if (idle == sessions_.end()) return false;
-  (*idle)->dismiss("server has no place left, and this job has not begun");
+  (*idle)->reject("server has no place left, and this job has not begun");
   if ((*idle)->over()) sessions_.erase(idle);
-  return sessions_.size() < kMostJobs + kMostClosing;
+  return sessions_.size() < kMaxJobs + kMaxClosingJobs;
 }
 
 void ControlServer::deliver(EventQueue::Event event) {
@@ -137,14 +137,14 @@ void ControlServer::deliver(EventQueue::Event event) {
 void ControlServer::shutDown(PollSet& set) {
   for (auto& session : sessions_) session->abort("the server was stopped");
   sessions_.clear();
-  doorman_.close();
-  const Deadline end = Deadline::in(kLastWords);
-  while (!doorman_.idle() && !end.passed()) {
+  listener_.close();
+  const Deadline end = Deadline::in(kFailureFlushTime);
+  while (!listener_.idle() && !end.passed()) {
     set.clear();
-    doorman_.watch(set);
+    listener_.watch(set);
     set.wakeAt(end.at());
     if (!set.wait().ok()) return;
-    [[maybe_unused]] const std::vector<Peer> nobody = doorman_.step(set);
+    [[maybe_unused]] const std::vector<Peer> nobody = listener_.step(set);
   }
 }
 

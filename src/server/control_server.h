@@ -1,9 +1,9 @@
 // ControlServer: the control side of bps-server: lets hubs in, and keeps one Session per job.
 //
 // One thread, the one that calls run(), owns all sockets and sessions; the lane threads of the jobs reach it through
-// JobEvents. It never waits for them, and sleeps without a timer while there is no connection. At most kMostJobs
+// JobEvents. It never waits for them, and sleeps without a timer while there is no connection. At most kMaxJobs
 // sessions at once: if all places are taken, the oldest session whose job has not begun gives way. Strangers are
-// bounded by the Doorman.
+// bounded by the AuthListener.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -12,8 +12,8 @@
 
 #include "src/base/env.h"
 #include "src/base/mutex.h"
-#include "src/control/link/doorman.h"
-#include "src/server/control_events.h"
+#include "src/control/link/auth_listener.h"
+#include "src/server/event_queue.h"
 #include "src/server/job.h"
 #include "src/server/session.h"
 
@@ -21,7 +21,7 @@ namespace bps::server {
 
 class ControlServer {
  public:
-  static constexpr size_t kMostJobs = 256;
+  static constexpr size_t kMaxJobs = 256;
 
   // Listens on `listen`; `key` is serverKey(env). The runner outlives the server.
   static Result<std::unique_ptr<ControlServer>> create(const Env& env, const Address& listen, const Key& key,
@@ -31,37 +31,37 @@ class ControlServer {
   // Serves until the last job has ended after drain(), or until stop(). Fails only when it cannot wait any more.
   Status run();
   // New jobs are refused as "server is draining" from now on. Any thread, and signal handlers.
-  void drain() { order(Order::kDrain); }
+  void drain() { requestMode(Mode::kDrain); }
   // All jobs are closed now and their hubs told. Any thread, and signal handlers.
-  void stop() { order(Order::kStop); }
+  void stop() { requestMode(Mode::kStop); }
   // The key of connections that are accepted from now on; those that exist stay. Any thread.
   void useKey(const Key& key);
 
  private:
-  enum class Order : int { kServe, kDrain, kStop };
-  struct Parts {
-    Doorman doorman;
+  enum class Mode : int { kServe, kDrain, kStop };
+  struct CreateArgs {
+    AuthListener listener;
     Doorbell bell;
     Address address;
     Env env;
   };
-  ControlServer(Parts parts, JobRunner& runner);
-  void order(Order what);
-  Order ordered() const { return order_.load(std::memory_order_acquire); }
-  Status turn(PollSet& set);
+  ControlServer(CreateArgs args, JobRunner& runner);
+  void requestMode(Mode what);
+  Mode requestedMode() const { return requestedMode_.load(std::memory_order_acquire); }
+  Status pollOnce(PollSet& set);
   void receive(Peer hub);
-  bool makeRoom();
-  void drainIdle();
+  bool evictIdleSession();
+  void closeIdleSessions();
   void deliver(EventQueue::Event event);
   void shutDown(PollSet& set);
 
-  Doorman doorman_;
+  AuthListener listener_;
   const Address address_;
   const Env env_;
   JobRunner& runner_;
   const std::shared_ptr<EventQueue> events_;  // shared with the jobs, of which some may end after this
   // Memory ordering: release before the ring, acquire after the wake-up; only ever rises.
-  std::atomic<Order> order_{Order::kServe};
+  std::atomic<Mode> requestedMode_{Mode::kServe};
   bool draining_ = false;
   Mutex mutex_;
   std::optional<Key> newKey_ BPS_GUARDED_BY(mutex_);

@@ -35,7 +35,7 @@ void JobCloser::run() {
     for (Task& task : tasks) {
       if (task.job) {
         task.job.reset();
-        giveBackFreedMemory();
+        releaseFreedMemory();
       }
       task.reservation = {};
       const Status told = guarded([&] {

@@ -13,14 +13,14 @@ namespace {
 
 // A quarter of all descriptors stays for control connections and for strangers.
 constexpr size_t kControlShare = 4;
-constexpr size_t kMostDescriptors = size_t{1} << 20;  // where there is no limit
+constexpr size_t kMaxDescriptors = size_t{1} << 20;  // where there is no limit
 
 size_t descriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
   const rlimit raised{limit.rlim_max, limit.rlim_max};
   if (limit.rlim_cur < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  return std::min<size_t>(limit.rlim_cur, kMostDescriptors);
+  return std::min<size_t>(limit.rlim_cur, kMaxDescriptors);
 }
 
 size_t memoryBytes() {
@@ -30,27 +30,27 @@ size_t memoryBytes() {
 
 }  // namespace
 
-std::shared_ptr<Quota> Quota::ofProcess() {
+std::shared_ptr<Quota> Quota::fromProcessLimits() {
   const size_t limit = descriptorLimit();
-  const JobNeed most{limit - limit / kControlShare, memoryBytes() / 4 * 3};
+  const JobResources most{limit - limit / kControlShare, memoryBytes() / 4 * 3};
   logInfo(Subsystem::kInit, "jobs may have {} of {} descriptors (ulimit -n) and {} MiB, each half of what is left",
           most.descriptors, limit, most.bytes >> 20);
   return std::make_shared<Quota>(limit, most);
 }
 
-Result<Quota::Reservation> Quota::reserve(const std::shared_ptr<Quota>& quota, JobNeed need) {
+Result<Quota::Reservation> Quota::reserve(const std::shared_ptr<Quota>& quota, JobResources need) {
   BPS_TRY(quota->take(need));
   return Reservation(quota, need);
 }
 
-JobNeed Quota::left() {
+JobResources Quota::left() {
   MutexLock lock(mutex_);
   return {most_.descriptors - used_.descriptors, most_.bytes - used_.bytes};
 }
 
-Status Quota::take(JobNeed need) {
+Status Quota::take(JobResources need) {
   MutexLock lock(mutex_);
-  const JobNeed left{most_.descriptors - used_.descriptors, most_.bytes - used_.bytes};
+  const JobResources left{most_.descriptors - used_.descriptors, most_.bytes - used_.bytes};
   if (need.descriptors > left.descriptors / 2)
     return failure(Code::kSystem,
                    "the job needs {} descriptors, {} are left of {} (ulimit -n), of which a job may take half",
@@ -63,7 +63,7 @@ Status Quota::take(JobNeed need) {
   return {};
 }
 
-void Quota::giveBack(JobNeed need) {
+void Quota::release(JobResources need) {
   MutexLock lock(mutex_);
   used_.descriptors -= need.descriptors;
   used_.bytes -= need.bytes;

@@ -11,7 +11,7 @@
 
 namespace bps {
 
-struct JobNeed {
+struct JobResources {
   size_t descriptors = 0, bytes = 0;
 };
 
@@ -20,7 +20,7 @@ class Quota {
   class Reservation {
    public:
     Reservation() = default;
-    Reservation(std::shared_ptr<Quota> quota, JobNeed need) : quota_(std::move(quota)), need_(need) {}
+    Reservation(std::shared_ptr<Quota> quota, JobResources need) : quota_(std::move(quota)), need_(need) {}
     Reservation(Reservation&&) = default;
     Reservation& operator=(Reservation&& other) noexcept {
       std::swap(quota_, other.quota_);
@@ -28,31 +28,31 @@ class Quota {
       return *this;
     }
     ~Reservation() {
-      if (quota_) quota_->giveBack(need_);
+      if (quota_) quota_->release(need_);
     }
 
    private:
     std::shared_ptr<Quota> quota_;
-    JobNeed need_;
+    JobResources need_;
   };
 
   // `limit`: of descriptors (ulimit -n), for the message; `most`: for all jobs.
-  Quota(size_t limit, JobNeed most) : limit_(limit), most_(most) {}
+  Quota(size_t limit, JobResources most) : limit_(limit), most_(most) {}
   // Raises the process's limit of descriptors as far as it goes. Jobs get what the control connections leave, and three
   // quarters of the machine's memory.
-  static std::shared_ptr<Quota> ofProcess();
+  static std::shared_ptr<Quota> fromProcessLimits();
 
-  JobNeed left();
-  static Result<Reservation> reserve(const std::shared_ptr<Quota>& quota, JobNeed need);
+  JobResources left();
+  static Result<Reservation> reserve(const std::shared_ptr<Quota>& quota, JobResources need);
 
  private:
-  Status take(JobNeed need);
-  void giveBack(JobNeed need);
+  Status take(JobResources need);
+  void release(JobResources need);
 
   const size_t limit_;
-  const JobNeed most_;
+  const JobResources most_;
   Mutex mutex_;
-  JobNeed used_ BPS_GUARDED_BY(mutex_);
+  JobResources used_ BPS_GUARDED_BY(mutex_);
 };
 
 }  // namespace bps

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/base/format.h"
-#include "src/plan/turns.h"
+#include "src/plan/send_order.h"
 
 namespace bps {
 namespace {
@@ -60,19 +60,19 @@ Status ServedJob::build(Rail& rail) {
   const size_t machines = spec_.roster.machines.size();
   std::vector<SumService::Lane> lanes(machines);
   for (size_t m = 0; m < machines; ++m) {
-    net::Link link = rail.mesh->take(m);
+    net::PeerConnections link = rail.mesh->take(m);
     lanes[m] = {std::move(link.pushIn), std::move(link.answerOut)};
   }
   ServiceSpec spec;
   spec.machines = machines;
-  spec.order = machinesInTurn(plan_.weights, spec_.endpoint, machines);
+  spec.order = answerOrder(plan_.weights, spec_.endpoint, machines);
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
   spec.checksum = spec_.roster.settings.checksum;
   spec.ranks = spec_.roster.ranks.size();
   for (const Machine& machine : spec_.roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = env_.reduceThreads;
-  spec.patience = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
+  spec.waitTimeout = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
   spec.nameOf = [this](size_t machine) { return spec_.roster.endpointName(machine); };
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
@@ -103,7 +103,7 @@ Result<ServedJob::Step> ServedJob::listen() {
 }
 
 Result<ServedJob::Step> ServedJob::connect() {
-  Rail& rail = rails_[turn_++ % rails_.size()];
+  Rail& rail = rails_[nextRail_++ % rails_.size()];
   Result<Progress> progress = rail.mesh->step(kPeersAtATime);
   if (!progress.ok()) {
     const size_t peer = spec_.roster.memberOf(rail.mesh->current(), rail.number);
@@ -136,18 +136,18 @@ Result<ServedJob::Step> ServedJob::serve() {
 Result<bool> ServedJob::serve(Rail& rail) {
   Result<bool> outcome = rail.service->step();
   if (outcome.ok()) return outcome;
-  const std::optional<size_t> culprit = rail.service->culprit();
-  if (!culprit) return outcome;
-  if (!rail.closed[*culprit])
-    lost_.push_back({spec_.roster.memberOf(*culprit, rail.number), outcome.error().message()});
-  rail.closed[*culprit] = true;
+  const std::optional<size_t> failedMachine = rail.service->failedMachine();
+  if (!failedMachine) return outcome;
+  if (!rail.closed[*failedMachine])
+    lost_.push_back({spec_.roster.memberOf(*failedMachine, rail.number), outcome.error().message()});
+  rail.closed[*failedMachine] = true;
   return false;
 }
 
-std::optional<Heartbeat> ServedJob::watch() {
+std::optional<Heartbeat> ServedJob::checkWait() {
   Heartbeat wait;
   for (const Rail& rail : rails_) {
-    const std::optional<LastingWait> lasting = rail.service != nullptr ? rail.service->watch() : std::nullopt;
+    const std::optional<EndpointWait> lasting = rail.service != nullptr ? rail.service->checkWait() : std::nullopt;
     if (!lasting || (wait.waitsFor != Heartbeat::kNobody && wait.call <= lasting->call)) continue;
     wait.call = lasting->call;
     wait.waitsFor = static_cast<uint32_t>(spec_.roster.memberOf(lasting->endpoint, rail.number));

@@ -23,7 +23,7 @@ namespace bps {
 class ServedJob {
  public:
   enum class Step { kIdle, kMoved, kListening, kConnected, kEnded };
-  struct Lost {
+  struct LostRank {
     size_t rank;
     std::string why;
   };
@@ -40,11 +40,11 @@ class ServedJob {
   // Nothing more will come: the job ends as soon as its answers are with the transport.
   void finish() { finishing_ = true; }
   // The workers whose lanes ended in the last step, once.
-  std::vector<Lost> takeLost() { return std::exchange(lost_, {}); }
+  std::vector<LostRank> takeLost() { return std::exchange(lost_, {}); }
   // Call now and then. What the next heartbeats are to say, when that has changed.
-  std::optional<Heartbeat> watch();
+  std::optional<Heartbeat> checkWait();
   // After a step in which something moved: true, the heartbeats are to say nothing any more.
-  bool endWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
+  bool clearWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
   // Has to be stepped to get on with its peers.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
   bool active() const;
@@ -73,9 +73,9 @@ class ServedJob {
   State state_ = State::kOpening;
   std::shared_ptr<net::Plugin> plugin_;
   std::vector<Rail> rails_;  // once the peers' handles are there: those in use
-  size_t turn_ = 0;          // the rail that connects next
+  size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
-  std::vector<Lost> lost_;
+  std::vector<LostRank> lost_;
   Heartbeat wait_;
 };
 

@@ -11,7 +11,7 @@ namespace bps::server {
 namespace {
 
 // Of the largest roster or exchange that a job may have here. A larger frame would take the control thread too long.
-constexpr size_t kMostFrameBytes = size_t{16} << 20;
+constexpr size_t kMaxHubFrameBytes = size_t{16} << 20;
 
 }  // namespace
 
@@ -26,25 +26,25 @@ const Session::Rule Session::kRules[] = {
     {State::kOffered, MessageType::kCheck, &Session::check},
     {State::kOffered, MessageType::kOpenJob, &Session::open},
     {State::kOffered, MessageType::kFailure, &Session::hubFailed},
-    {State::kOffered, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kOffered, MessageType::kGoodbye, &Session::hubLeftBeforeStart},
     {State::kOpening, MessageType::kOpenJob, &Session::open},
     {State::kOpening, MessageType::kFailure, &Session::hubFailed},
-    {State::kOpening, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kOpening, MessageType::kGoodbye, &Session::hubLeftBeforeStart},
     {State::kOpen, MessageType::kOpenJob, &Session::open},
     {State::kOpen, MessageType::kBegin, &Session::begin},
     {State::kOpen, MessageType::kFailure, &Session::hubFailed},
-    {State::kOpen, MessageType::kGoodbye, &Session::hubLeftEarly},
-    {State::kExchanging, MessageType::kRoundAnswer, &Session::exchanged},
+    {State::kOpen, MessageType::kGoodbye, &Session::hubLeftBeforeStart},
+    {State::kExchanging, MessageType::kControlOpResult, &Session::exchangeDone},
     {State::kExchanging, MessageType::kLeft, &Session::memberLeft},
     {State::kExchanging, MessageType::kFailure, &Session::hubFailed},
-    {State::kExchanging, MessageType::kGoodbye, &Session::hubLeftEarly},
+    {State::kExchanging, MessageType::kGoodbye, &Session::hubLeftBeforeStart},
     {State::kConnecting, MessageType::kLeft, &Session::memberLeft},
     {State::kConnecting, MessageType::kFailure, &Session::hubFailed},
     {State::kConnecting, MessageType::kGoodbye, &Session::hubLeft},
-    {State::kMeeting, MessageType::kRoundAnswer, &Session::met},
-    {State::kMeeting, MessageType::kLeft, &Session::memberLeft},
-    {State::kMeeting, MessageType::kFailure, &Session::hubFailed},
-    {State::kMeeting, MessageType::kGoodbye, &Session::hubLeft},
+    {State::kAwaitingBarrier, MessageType::kControlOpResult, &Session::barrierDone},
+    {State::kAwaitingBarrier, MessageType::kLeft, &Session::memberLeft},
+    {State::kAwaitingBarrier, MessageType::kFailure, &Session::hubFailed},
+    {State::kAwaitingBarrier, MessageType::kGoodbye, &Session::hubLeft},
     {State::kServing, MessageType::kLeft, &Session::memberLeft},
     {State::kServing, MessageType::kFailure, &Session::hubFailed},
     {State::kServing, MessageType::kGoodbye, &Session::hubLeft},
@@ -52,7 +52,7 @@ const Session::Rule Session::kRules[] = {
 
 Session::Session(Peer hub, SessionArgs args) : args_(std::move(args)), job_(hub.socket->job()) {
   const std::string where = "the hub at " + hub.socket->peer();
-  hub.socket->limitFrames(kMostFrameBytes);
+  hub.socket->limitFrames(kMaxHubFrameBytes);
   hub_ = std::make_unique<Link>(std::move(hub), where, args_.timeoutMs);
   hub_->send(Offer{BPS_VERSION_CODE, args_.bytesPerSecond});
 }
@@ -66,13 +66,13 @@ void Session::watch(PollSet& set) const {
 
 void Session::step(const PollSet& set) {
   Status status = hub_ ? listen(set) : Status();
-  if (!status.ok() && begun_ && hub_->silent()) status = hub_->giveUp(status, name());
-  if (!status.ok()) finishBadly(status.message());
-  if (end_.passed()) finishBadly("its workers have not closed their connections in time after the hub's goodbye");
+  if (!status.ok() && begun_ && hub_->silent()) status = hub_->declareDead(status, name());
+  if (!status.ok()) finishWithWarning(status.message());
+  if (end_.passed()) finishWithWarning("its workers have not closed their connections in time after the hub's goodbye");
 }
 
 Status Session::listen(const PollSet& set) {
-  BPS_TRY(hub_->tick(set));
+  BPS_TRY(hub_->step(set));
   while (hub_) {
     const std::optional<Frame> frame = BPS_TRY(hub_->next());
     if (!frame) return {};
@@ -96,7 +96,7 @@ Status Session::unexpected(const Frame& frame) const {
 Status Session::check(const Frame& frame) {
   if (!frame.payload.empty() || !hub_->flushed()) return unexpected(frame);
   const ServerLoad load = args_.runner.load();
-  hub_->send(CheckReport{load.jobs, args_.mostJobs, load.bytesSummed, load.freeDescriptors, load.freeBytes});
+  hub_->send(CheckReport{load.jobs, args_.maxJobs, load.bytesSummed, load.freeDescriptors, load.freeBytes});
   return {};
 }
 
@@ -112,15 +112,15 @@ Status Session::open(const Frame& frame) {
   hub_->setTimeout(spec_.roster.settings.timeoutMs);
   hub_->rename(fmt::format("{}, the hub,", spec_.roster.rankName(0)));
   state_ = State::kOpening;
-  if (held_ == Held::kNone) start();
+  if (jobState_ == JobState::kNone) start();
   return {};
 }
 
 void Session::start() {
   Status opened = args_.draining ? Status(Code::kSystem, "server is draining") : Status();
   if (opened.ok()) opened = args_.runner.open(spec_, args_.events);
-  if (!opened.ok()) return dismiss(opened.message());
-  held_ = Held::kOpened;
+  if (!opened.ok()) return reject(opened.message());
+  jobState_ = JobState::kOpened;
 }
 
 Status Session::begin(const Frame& frame) {
@@ -130,32 +130,32 @@ Status Session::begin(const Frame& frame) {
   logInfo(Subsystem::kServer, "job {:016x} begins: {} ranks on {} machines, {} servers; hub {} at {}", job_,
           spec_.roster.ranks.size(), spec_.roster.machines.size(), spec_.roster.servers.size(),
           spec_.roster.rankName(0), hub_->peer());
-  hub_->send(RoundPart{RoundKind::kExchange, 0, 0, std::exchange(handles_, {})});
+  hub_->send(ControlOpInput{ControlOp::kExchange, 0, 0, std::exchange(handles_, {})});
   return {};
 }
 
 // A server takes part in the first exchange and in the first barrier.
-Result<RoundAnswer> Session::answerOf(const Frame& frame, RoundKind kind, size_t blobs) const {
-  RoundAnswer answer = BPS_TRY(decode<RoundAnswer>(frame.payload));
+Result<ControlOpResult> Session::decodeResult(const Frame& frame, ControlOp kind, size_t blobs) const {
+  ControlOpResult answer = BPS_TRY(decode<ControlOpResult>(frame.payload));
   if (answer.kind != kind || answer.number != 0)
     return hub_->protocolError(
-        failure(Code::kRemote, "the answer of {} {} is not due", roundName(answer.kind), answer.number));
+        failure(Code::kRemote, "the answer of {} {} is not due", controlOpName(answer.kind), answer.number));
   if (answer.blobs.size() != blobs)
     return hub_->protocolError(
         failure(Code::kRemote, "an answer of {} items, the roster demands {}", answer.blobs.size(), blobs));
   return answer;
 }
 
-Status Session::exchanged(const Frame& frame) {
+Status Session::exchangeDone(const Frame& frame) {
   const size_t blobs = spec_.roster.rails() * spec_.roster.endpoints();
-  RoundAnswer answer = BPS_TRY(answerOf(frame, RoundKind::kExchange, blobs));
+  ControlOpResult answer = BPS_TRY(decodeResult(frame, ControlOp::kExchange, blobs));
   state_ = State::kConnecting;
   args_.runner.connect(job_, std::move(answer.blobs));
   return {};
 }
 
-Status Session::met(const Frame& frame) {
-  BPS_TRY(answerOf(frame, RoundKind::kBarrier, 0));
+Status Session::barrierDone(const Frame& frame) {
+  BPS_TRY(decodeResult(frame, ControlOp::kBarrier, 0));
   state_ = State::kServing;
   return {};
 }
@@ -169,7 +169,7 @@ Status Session::hubFailed(const Frame& frame) {
   return {Code::kRemote, BPS_TRY(decode<FailureMessage>(frame.payload)).text};
 }
 
-Status Session::hubLeftEarly(const Frame& frame) {
+Status Session::hubLeftBeforeStart(const Frame& frame) {
   if (!frame.payload.empty()) return unexpected(frame);
   finish("its hub has left");
   return {};
@@ -178,7 +178,7 @@ Status Session::hubLeftEarly(const Frame& frame) {
 Status Session::hubLeft(const Frame& frame) {
   if (!frame.payload.empty()) return unexpected(frame);
   state_ = State::kHubLeft;
-  args_.doorman.seeOff(hub_->takeSocket());
+  args_.listener.flushAndClose(hub_->takeSocket());
   hub_.reset();
   args_.runner.finish(job_);
   end_ = Deadline::in(std::chrono::milliseconds(spec_.roster.settings.timeoutMs));
@@ -186,7 +186,7 @@ Status Session::hubLeft(const Frame& frame) {
 }
 
 void Session::listening(std::vector<Blob> handles) {
-  if (state_ != State::kOpening || held_ != Held::kOpened) return;
+  if (state_ != State::kOpening || jobState_ != JobState::kOpened) return;
   state_ = State::kOpen;
   handles_ = std::move(handles);
   hub_->send(JobOpened{proposal_});
@@ -194,39 +194,40 @@ void Session::listening(std::vector<Blob> handles) {
 
 void Session::connected() {
   if (state_ != State::kConnecting) return;
-  state_ = State::kMeeting;
-  hub_->send(RoundPart{RoundKind::kBarrier, 0, 0, {}});
+  state_ = State::kAwaitingBarrier;
+  hub_->send(ControlOpInput{ControlOp::kBarrier, 0, 0, {}});
 }
 
 void Session::failed(const Status& why) {
-  if (held_ != Held::kOpened) return;
+  if (jobState_ != JobState::kOpened) return;
   if (hub_) hub_->send(FailureMessage{why.code(), name() + ": " + why.message()});
-  finishBadly(why.message());
+  finishWithWarning(why.message());
 }
 
 // A rank without a goodbye may have died, or only this connection of it broke: the hub finds out.
 void Session::lost(size_t rank, const std::string& why) {
-  if (held_ != Held::kOpened) return;
+  if (jobState_ != JobState::kOpened) return;
   const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);
   logInfo(Subsystem::kServer, "job {:016x}: {}", job_, text);
-  if (state_ == State::kMeeting || state_ == State::kServing) hub_->send(Suspect{static_cast<uint32_t>(rank), text});
+  if (state_ == State::kAwaitingBarrier || state_ == State::kServing)
+    hub_->send(Suspect{static_cast<uint32_t>(rank), text});
 }
 
 void Session::ended() {
-  if (held_ != Held::kOpened) return;
+  if (jobState_ != JobState::kOpened) return;
   if (hub_) hub_->send(MessageType::kGoodbye);
   finish(state_ == State::kHubLeft ? "all its calls are complete" : "all its workers have closed their connections");
 }
 
 void Session::closed() {
-  if (held_ != Held::kClosing) return;
-  held_ = Held::kNone;
+  if (jobState_ != JobState::kClosing) return;
+  jobState_ = JobState::kNone;
   if (state_ == State::kOpening) start();
   if (state_ == State::kEnding) state_ = State::kOver;
 }
 
-void Session::dismiss(const std::string& why) {
-  args_.doorman.dismiss(hub_->takeSocket(), Refusal{Refusal::Kind::kBusy, Code::kRemote, why});
+void Session::reject(const std::string& why) {
+  args_.listener.reject(hub_->takeSocket(), Refusal{Refusal::Kind::kBusy, Code::kRemote, why});
   hub_.reset();
   leave();
 }
@@ -234,37 +235,37 @@ void Session::dismiss(const std::string& why) {
 void Session::abort(const std::string& why) {
   if (state_ == State::kEnding || state_ == State::kOver) return;
   if (hub_) hub_->send(FailureMessage{Code::kRemote, opened() ? name() + ": " + why : why});
-  finishBadly(why);
+  finishWithWarning(why);
 }
 
 void Session::closeJob() {
-  if (held_ != Held::kOpened) return;
-  held_ = Held::kClosing;
+  if (jobState_ != JobState::kOpened) return;
+  jobState_ = JobState::kClosing;
   args_.runner.close(job_);
 }
 
 void Session::finish(const std::string& why) {
-  logInfo(Subsystem::kServer, "job {:016x} {}", job_, story(why));
+  logInfo(Subsystem::kServer, "job {:016x} {}", job_, summaryText(why));
   leave();
 }
 
-void Session::finishBadly(const std::string& why) {
-  logWarn(Subsystem::kServer, "job {:016x} {}", job_, story(why));
+void Session::finishWithWarning(const std::string& why) {
+  logWarn(Subsystem::kServer, "job {:016x} {}", job_, summaryText(why));
   leave();
 }
 
-std::string Session::story(const std::string& why) const {
+std::string Session::summaryText(const std::string& why) const {
   if (!begun_) return "ended before it began: " + why;
   const std::chrono::duration<double> lasted = Deadline::Clock::now() - *begun_;
   return fmt::format("ended after {:.1f} s: {}", lasted.count(), why);
 }
 
 void Session::leave() {
-  if (hub_) args_.doorman.seeOff(hub_->takeSocket());
+  if (hub_) args_.listener.flushAndClose(hub_->takeSocket());
   hub_.reset();
   closeJob();
   end_ = Deadline::never();
-  state_ = held_ == Held::kNone ? State::kOver : State::kEnding;
+  state_ = jobState_ == JobState::kNone ? State::kOver : State::kEnding;
 }
 
 std::string Session::name() const { return spec_.roster.endpointName(spec_.endpoint); }

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "src/control/link/doorman.h"
+#include "src/control/link/auth_listener.h"
 #include "src/control/link/link.h"
-#include "src/server/control_events.h"
+#include "src/server/event_queue.h"
 #include "src/server/job.h"
 
 namespace bps::server {
@@ -26,11 +26,11 @@ namespace bps::server {
 struct SessionArgs {
   JobRunner& runner;
   std::shared_ptr<EventQueue> events;
-  Doorman& doorman;       // takes connections that have had their last word
-  double bytesPerSecond;  // of this server's NIC, for the offer
-  uint32_t timeoutMs;     // until the job's own is known
-  const bool& draining;   // refuse to open jobs
-  uint32_t mostJobs;      // that the server takes
+  AuthListener& listener;  // takes connections that have had their last word
+  double bytesPerSecond;   // of this server's NIC, for the offer
+  uint32_t timeoutMs;      // until the job's own is known
+  const bool& draining;    // refuse to open jobs
+  uint32_t maxJobs;        // that the server takes
 };
 
 class Session {
@@ -43,14 +43,14 @@ class Session {
   uint64_t job() const { return job_; }
   bool over() const { return state_ == State::kOver; }
   // A job of this session holds resources.
-  bool opened() const { return held_ != Held::kNone; }
+  bool opened() const { return jobState_ != JobState::kNone; }
   bool hasHub() const { return hub_ != nullptr; }
   // The roster is final: ranks count on this server.
   bool begun() const { return begun_.has_value(); }
   void watch(PollSet& set) const;
   void step(const PollSet& set);
   // The server does not want this session: as busy. Only while hasHub().
-  void dismiss(const std::string& why);
+  void reject(const std::string& why);
   // The server ends: the hub is told.
   void abort(const std::string& why);
 
@@ -71,7 +71,7 @@ class Session {
     kOpen,
     kExchanging,
     kConnecting,
-    kMeeting,
+    kAwaitingBarrier,
     kServing,
     kHubLeft,
     kEnding,
@@ -79,7 +79,7 @@ class Session {
   };
 
  private:
-  enum class Held { kNone, kOpened, kClosing };  // the runner's job
+  enum class JobState { kNone, kOpened, kClosing };  // the runner's job
   struct Rule;
   static const Rule kRules[];
 
@@ -88,25 +88,25 @@ class Session {
   Status check(const Frame& frame);
   Status open(const Frame& frame);
   Status begin(const Frame& frame);
-  Status exchanged(const Frame& frame);
-  Status met(const Frame& frame);
+  Status exchangeDone(const Frame& frame);
+  Status barrierDone(const Frame& frame);
   Status memberLeft(const Frame& frame);
   Status hubFailed(const Frame& frame);
   Status hubLeft(const Frame& frame);
-  Status hubLeftEarly(const Frame& frame);
+  Status hubLeftBeforeStart(const Frame& frame);
   Status unexpected(const Frame& frame) const;
-  Result<RoundAnswer> answerOf(const Frame& frame, RoundKind kind, size_t blobs) const;
+  Result<ControlOpResult> decodeResult(const Frame& frame, ControlOp kind, size_t blobs) const;
   void start();
   void closeJob();
   // Ends the session, once: both say why in the log.
   void finish(const std::string& why);
-  void finishBadly(const std::string& why);
+  void finishWithWarning(const std::string& why);
   void leave();
-  std::string story(const std::string& why) const;
+  std::string summaryText(const std::string& why) const;
   std::string name() const;
 
   State state_ = State::kOffered;
-  Held held_ = Held::kNone;
+  JobState jobState_ = JobState::kNone;
   SessionArgs args_;
   std::unique_ptr<Link> hub_;
   const uint64_t job_;

@@ -16,13 +16,13 @@ struct JobPlan {
   std::vector<uint64_t> weights;  // per endpoint
   std::vector<bool> owners;       // per endpoint: others send to it, for its weight is positive or calls go direct
   CutLimits limits;               // before tuning
-  bool measureDirect = false, measureEager = false;  // these limits follow from the network's rate
+  bool measureExchangePath = false, measureSingleOwnerPath = false;  // these limits follow from the network's rate
   // Most worker machines that are played on one host. More than one share its processors: a message costs more than its
   // time on the network.
-  size_t perHost = 1;
-  bool severalRanks = false;  // on some machine
-  size_t depth = 0;           // chunks of one lane in flight: the window of its owner
-  size_t rails = 1;           // that there may be
+  size_t machinesPerHost = 1;
+  bool hasMultiRankMachine = false;  // on some machine
+  size_t depth = 0;                  // chunks of one lane in flight: the window of its owner
+  size_t rails = 1;                  // that there may be
 
   static Result<JobPlan> make(const Roster& roster);
   // Bytes of contributions and sums that one owner holds at most, on each rail a part of every chunk.

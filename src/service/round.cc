@@ -6,7 +6,7 @@
 
 namespace bps {
 
-ScalarBits oneOf(DataType type) {
+ScalarBits scalarOne(DataType type) {
   switch (type) {
     case DataType::kFloat16:
       return 0x3c00;
@@ -32,17 +32,17 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
     if (!other.call.sameCall(first.call))
       return failure(Code::kInvalidUsage, "ranks disagree: {} called {}, but {} called {}", nameOf(0),
                      describe(first.call), nameOf(m), describe(other.call));
-    if (other.bytes != first.bytes || other.direct != first.direct)
+    if (other.bytes != first.bytes || other.usesExchangePath != first.usesExchangePath)
       return failure(Code::kInternal, "{} pushed {} bytes{} of {}, but {} pushed {}{}", nameOf(0), first.bytes,
-                     first.direct ? " directly" : "", describe(first.call), nameOf(m), other.bytes,
-                     other.direct ? " directly" : "");
+                     first.usesExchangePath ? " directly" : "", describe(first.call), nameOf(m), other.bytes,
+                     other.usesExchangePath ? " directly" : "");
   }
   return {};
 }
 
 void RoundSum::divide(const std::vector<Contribution>& round, ReduceArgs& args) {
   if (args.type < DataType::kFloat16) {
-    if (of_ == Of::kAllRanks) args.divisor = ranks_;
+    if (coverage_ == Coverage::kAllRanks) args.divisor = ranks_;
     return;
   }
   const auto sums = std::count_if(round.begin(), round.end(), [](const Contribution& c) { return c.summed; });
@@ -62,7 +62,7 @@ void RoundSum::run(const std::vector<Contribution>& round, void* target) {
   scalars_.clear();
   for (const Contribution& c : round) {
     sources_.push_back(c.data);
-    if (scaled) scalars_.push_back(c.call.hasScalar ? c.call.scalar : oneOf(type));
+    if (scaled) scalars_.push_back(c.call.hasScalar ? c.call.scalar : scalarOne(type));
   }
   ReduceArgs args;
   args.dst = target;

@@ -16,12 +16,12 @@ struct Contribution {
   CallInfo call;
   const void* data = nullptr;
   size_t bytes = 0;
-  bool direct = false;  // see DataHeader
-  bool summed = false;  // over several ranks: scalars are in it, and the division of an average of floats
+  bool usesExchangePath = false;  // see DataHeader
+  bool summed = false;            // over several ranks: scalars are in it, and the division of an average of floats
 };
 
 // One, in the given type, as a pre-multiply scalar that changes nothing.
-ScalarBits oneOf(DataType type);
+ScalarBits scalarOne(DataType type);
 
 // kInvalidUsage naming both sides when two machines ask for different calls. kInternal when they cut them differently.
 Status checkRound(const std::vector<Contribution>& round, const std::function<std::string(size_t)>& nameOf);
@@ -34,15 +34,15 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
 // it, else each of them. Sums of sums are plain. An average of integers is divided once, when all ranks are in it.
 class RoundSum {
  public:
-  enum class Of { kSomeRanks, kAllRanks };
-  RoundSum(uint64_t ranks, Of of, int threads) : ranks_(ranks), of_(of), threads_(threads) {}
+  enum class Coverage { kSomeRanks, kAllRanks };
+  RoundSum(uint64_t ranks, Coverage coverage, int threads) : ranks_(ranks), coverage_(coverage), threads_(threads) {}
   void run(const std::vector<Contribution>& round, void* target);
 
  private:
   void divide(const std::vector<Contribution>& round, ReduceArgs& args);
 
   uint64_t ranks_;
-  Of of_;
+  Coverage coverage_;
   int threads_;
   std::vector<const void*> sources_;
   std::vector<ScalarBits> scalars_;

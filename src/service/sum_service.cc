@@ -11,7 +11,7 @@ namespace bps {
 namespace {
 
 // Up to so much a sum is copied to the local machine's place: that takes less time than the answers.
-constexpr size_t kCopiedBytes = 32U << 10;
+constexpr size_t kMaxCopiedChunkBytes = 32U << 10;
 
 }  // namespace
 
@@ -26,8 +26,9 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
   service->answers_.resize(s.machines);
   for (size_t m = 0; m < s.machines; ++m) {
     if (s.local == m) continue;
-    service->inbound_[m] = BPS_TRY(Inbound::create(std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum}));
-    service->answers_[m] = BPS_TRY(Answers::create(std::move(lanes[m].answer), s.depth, service->results_));
+    service->inbound_[m] =
+        BPS_TRY(ContributionReceiver::create(std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum}));
+    service->answers_[m] = BPS_TRY(AnswerSender::create(std::move(lanes[m].answer), s.depth, service->results_));
   }
   service->wantPushes();
   return service;
@@ -53,7 +54,7 @@ void SumService::wantPushes() {
   wantsPushes_ = wanted;
   for (auto& lane : inbound_) {
     if (lane == nullptr) continue;
-    lane->comm().setWanted(wanted);
+    lane->comm().setNeeded(wanted);
     if (wanted) lane->comm().setAwake(true);
   }
 }
@@ -62,7 +63,7 @@ bool SumService::contributed(size_t machine) const {
   return inbound_[machine] ? inbound_[machine]->arrived() > summed_ : offered_ > summed_;
 }
 
-bool SumService::heardOf(size_t machine) const {
+bool SumService::hasCall(size_t machine) const {
   return contributed(machine) || (!inbound_[machine] && expected_.has_value());
 }
 
@@ -70,13 +71,13 @@ bool SumService::heardOf(size_t machine) const {
 bool SumService::comparable() const {
   const CallInfo first = contribution(0).call;
   for (size_t m = 1; m < spec_.machines; ++m)
-    if (!contribution(m).call.samePlace(first)) return false;
+    if (!contribution(m).call.samePosition(first)) return false;
   return true;
 }
 
 Result<bool> SumService::stepRound() {
   for (size_t m = 0; m < spec_.machines; ++m)
-    if (!heardOf(m)) return false;
+    if (!hasCall(m)) return false;
   if (!comparable()) return false;
   const bool offered = !spec_.local || !local_.empty();
   if (offered && !nextIsDirect() && !resultSlotFree()) return false;
@@ -90,7 +91,7 @@ Result<bool> SumService::stepRound() {
 }
 
 // What the machines disagree on is found when the round is summed.
-bool SumService::nextIsDirect() const { return spec_.local && local_.front().direct; }
+bool SumService::nextIsDirect() const { return spec_.local && local_.front().usesExchangePath; }
 
 bool SumService::resultSlotFree() const { return answered_ - answeredByAll() < spec_.depth; }
 
@@ -102,13 +103,14 @@ uint64_t SumService::answeredByAll() const {
 }
 
 uint64_t SumService::retired() {
-  for (; !held_.empty() && held_.front() <= answeredByAll(); held_.pop_front()) ++retired_;
+  for (; !retireAfterAnswer_.empty() && retireAfterAnswer_.front() <= answeredByAll(); retireAfterAnswer_.pop_front())
+    ++retired_;
   return retired_;
 }
 
 // A transport that wants to know what it sends from knows the result slots only.
 bool SumService::answersFromTarget() const {
-  if (!spec_.local || local_.front().bytes <= kCopiedBytes) return false;
+  if (!spec_.local || local_.front().bytes <= kMaxCopiedChunkBytes) return false;
   return std::none_of(answers_.begin(), answers_.end(),
                       [](const auto& lane) { return lane != nullptr && lane->needsRegistered(); });
 }
@@ -116,17 +118,17 @@ bool SumService::answersFromTarget() const {
 Contribution SumService::contribution(size_t machine) const {
   if (!inbound_[machine]) {
     const LocalChunk& local = local_.empty() ? *expected_ : local_.front();
-    return {local.call, local.source, local.bytes, local.direct};
+    return {local.call, local.source, local.bytes, local.usesExchangePath};
   }
   return inbound_[machine]->contribution(summed_);
 }
 
 Status SumService::sumRound() {
-  if (!round_[0].direct) sumForAll();
+  if (!round_[0].usesExchangePath) sumForAll();
   else if (spec_.local) sum_.run(round_, local_.front().target);
   else return failure(Code::kRemote, "{} came directly to a summation server", describe(round_[0].call));
   if (spec_.local) {
-    held_.push_back(!round_[0].direct && answersFromTarget() ? answered_ : 0);
+    retireAfterAnswer_.push_back(!round_[0].usesExchangePath && answersFromTarget() ? answered_ : 0);
     local_.pop_front();
   }
   wantPushes();
@@ -152,21 +154,21 @@ Result<bool> SumService::step() {
   bool moved = false;
   for (size_t m = 0; m < spec_.machines; ++m) {
     if (!inbound_[m]) continue;
-    culprit_ = m;
+    failedMachine_ = m;
     const bool received = BPS_TRY(inbound_[m]->step(summed_));
     moved = moved || received;
   }
-  culprit_.reset();
+  failedMachine_.reset();
   // One at a time: its answers go to all machines before those of the next go to any.
   const bool summed = BPS_TRY(stepRound());
   moved = moved || summed;
   for (const size_t m : spec_.order) {
     if (!answers_[m]) continue;
-    culprit_ = m;
+    failedMachine_ = m;
     const bool sent = BPS_TRY(answers_[m]->step());
     moved = moved || sent;
   }
-  culprit_.reset();
+  failedMachine_.reset();
   return moved;
 }
 
@@ -181,21 +183,21 @@ bool SumService::active() const {
   return !drained();
 }
 
-std::optional<LastingWait> SumService::watch() {
+std::optional<EndpointWait> SumService::checkWait() {
   size_t present = spec_.machines, missing = spec_.machines;
   for (size_t m = spec_.machines; m-- > 0;) (contributed(m) ? present : missing) = m;
   const bool waiting = present < spec_.machines && missing < spec_.machines;
-  if (!waiting || watched_ != summed_) {
-    watched_ = summed_;
-    patience_ = Deadline::never();
+  if (!waiting || watchedRound_ != summed_) {
+    watchedRound_ = summed_;
+    waitDeadline_ = Deadline::never();
   }
   if (!waiting) return {};
-  if (patience_.at() == Deadline::never().at()) patience_ = Deadline::in(spec_.patience);
-  if (!patience_.passed()) return {};
+  if (waitDeadline_.at() == Deadline::never().at()) waitDeadline_ = Deadline::in(spec_.waitTimeout);
+  if (!waitDeadline_.passed()) return {};
   const CallInfo& call = contribution(present).call;
-  if (logged_ != call.number) logWaiting(call);
-  logged_ = call.number;
-  return LastingWait{call.number, missing};
+  if (lastLoggedCall_ != call.number) logWaiting(call);
+  lastLoggedCall_ = call.number;
+  return EndpointWait{call.number, missing};
 }
 
 void SumService::logWaiting(const CallInfo& call) const {
@@ -203,7 +205,7 @@ void SumService::logWaiting(const CallInfo& call) const {
   for (size_t m = 0; m < spec_.machines; ++m)
     if (!contributed(m)) missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
   logWarn(Subsystem::kColl, "{} has waited {:g} s for {}, and goes on waiting", describe(call),
-          std::chrono::duration<double>(spec_.patience).count(), missing);
+          std::chrono::duration<double>(spec_.waitTimeout).count(), missing);
 }
 
 void SumService::forEachComm(const std::function<void(net::Comm&)>& use) {

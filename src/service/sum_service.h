@@ -33,8 +33,8 @@
 #include "src/base/deadline.h"
 #include "src/base/memory.h"
 #include "src/base/status.h"
-#include "src/service/answers.h"
-#include "src/service/inbound.h"
+#include "src/service/answer_sender.h"
+#include "src/service/contribution_receiver.h"
 #include "src/service/round.h"
 
 namespace bps {
@@ -42,19 +42,19 @@ namespace bps {
 struct ServiceSpec {
   size_t machines = 0;
   std::optional<size_t> local;  // the machine this service runs in
-  std::vector<size_t> order;    // of the machines, in which they are answered (plan/turns.h); empty: 0, 1, 2...
+  std::vector<size_t> order;    // of the machines, in which they are answered (plan/send_order.h); empty: 0, 1, 2...
   size_t depth = 0;
   size_t maxChunkBytes = 0;
   uint64_t ranks = 0;        // of all machines
   std::vector<bool> summed;  // per machine: it brings the sum of several ranks
   bool checksum = false;     // of every chunk's bytes, see DataHeader
   int reduceThreads = 1;
-  std::chrono::milliseconds patience{10000};          // a round waits this long before watch() says for whom
+  std::chrono::milliseconds waitTimeout{10000};       // a round waits this long before watch() says for whom
   std::function<std::string(size_t machine)> nameOf;  // for messages
 };
 
 // The call that waits, and for which endpoint.
-struct LastingWait {
+struct EndpointWait {
   uint64_t call = 0;
   size_t endpoint = 0;
 };
@@ -65,7 +65,7 @@ struct LocalChunk {
   const void* source = nullptr;
   void* target = nullptr;
   size_t bytes = 0;
-  bool direct = false;  // the other machines sum it for themselves
+  bool usesExchangePath = false;  // the other machines sum it for themselves
 };
 
 class SumService {
@@ -79,7 +79,7 @@ class SumService {
   // Moves what can move; true when anything did. After a failure culprit() is the machine whose lane broke, if one did;
   // a machine that only ended its push lane is reported once, and step() may go on.
   Result<bool> step();
-  std::optional<size_t> culprit() const { return culprit_; }
+  std::optional<size_t> failedMachine() const { return failedMachine_; }
 
   bool canOffer() const { return offered_ - summed_ < spec_.depth; }
   void offer(const LocalChunk& chunk);
@@ -96,16 +96,16 @@ class SumService {
 
   // For whom the oldest round waits, once that has lasted for the patience; logged once for each call. Call now and
   // then.
-  std::optional<LastingWait> watch();
+  std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
 
  private:
   explicit SumService(ServiceSpec spec)
       : spec_(std::move(spec)),
         round_(spec_.machines),
-        sum_(spec_.ranks, RoundSum::Of::kAllRanks, spec_.reduceThreads) {}
+        sum_(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads) {}
   bool contributed(size_t machine) const;
-  bool heardOf(size_t machine) const;
+  bool hasCall(size_t machine) const;
   bool comparable() const;
   Result<bool> stepRound();
   Contribution contribution(size_t machine) const;
@@ -120,11 +120,12 @@ class SumService {
   void sumForAll();
 
   ServiceSpec spec_;
-  PageBuffer results_;                             // before the connections, which touch it to their end
-  std::vector<std::unique_ptr<Inbound>> inbound_;  // per machine; null for the local one
-  std::vector<std::unique_ptr<Answers>> answers_;
+  PageBuffer results_;                                          // before the connections, which touch it to their end
+  std::vector<std::unique_ptr<ContributionReceiver>> inbound_;  // per machine; null for the local one
+  std::vector<std::unique_ptr<AnswerSender>> answers_;
   std::deque<LocalChunk> local_;  // offered and not summed
-  std::deque<uint64_t> held_;     // of each local chunk summed and not retired: answers until nothing reads its target
+  std::deque<uint64_t>
+      retireAfterAnswer_;  // of each local chunk summed and not retired: answers until nothing reads its target
   uint64_t retired_ = 0;
   std::vector<Contribution> round_;
   RoundSum sum_;
@@ -132,10 +133,10 @@ class SumService {
   std::optional<LocalChunk> expected_;  // and not offered
   uint64_t offered_ = 0, summed_ = 0;
   uint64_t answered_ = 0;  // rounds summed for all
-  std::optional<size_t> culprit_;
-  Deadline patience_ = Deadline::never();
-  uint64_t watched_ = 0;
-  std::optional<uint64_t> logged_;  // the call
+  std::optional<size_t> failedMachine_;
+  Deadline waitDeadline_ = Deadline::never();
+  uint64_t watchedRound_ = 0;
+  std::optional<uint64_t> lastLoggedCall_;  // the call
   uint64_t bytesSummed_ = 0;
 };
 

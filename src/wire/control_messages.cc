@@ -165,22 +165,22 @@ void each(Side& side, M& m, const Refusal*) {
   side.field(m.text);
 }
 template <class Side, class M>
-void each(Side& side, M& m, const AskRoot*) {
+void each(Side& side, M& m, const RendezvousRequest*) {
   side.field(m.rank);
   side.field(m.nRanks);
-  side.field(m.patienceMs);
+  side.field(m.remainingMs);
   side.field(m.isHub);
   side.field(m.hub);
 }
 template <class Side, class M>
-void each(Side& side, M& m, const Redirect*) {
+void each(Side& side, M& m, const RendezvousReply*) {
   side.field(m.hub);
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Join*) {
   side.field(m.rank);
   side.field(m.nRanks);
-  side.field(m.patienceMs);
+  side.field(m.remainingMs);
   side.field(m.pid);
   side.field(m.libraryVersion);
   side.field(m.hostId);
@@ -203,15 +203,15 @@ void each(Side& side, M& m, const JobOpened*) {
   side.field(m.proposal);
 }
 template <class Side, class M>
-void each(Side& side, M& m, const RoundPart*) {
-  side.choice(m.kind, RoundKind::kGather, RoundKind::kSplit);
+void each(Side& side, M& m, const ControlOpInput*) {
+  side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
   side.field(m.number);
-  side.field(m.patienceMs);
+  side.field(m.remainingMs);
   side.field(m.blobs);
 }
 template <class Side, class M>
-void each(Side& side, M& m, const RoundAnswer*) {
-  side.choice(m.kind, RoundKind::kGather, RoundKind::kSplit);
+void each(Side& side, M& m, const ControlOpResult*) {
+  side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
   side.field(m.number);
   side.field(m.blobs);
   side.field(m.givenUp);
@@ -233,7 +233,7 @@ void each(Side& side, M& m, const Left*) {
 template <class Side, class M>
 void each(Side& side, M& m, const CheckReport*) {
   side.field(m.jobs);
-  side.field(m.mostJobs);
+  side.field(m.maxJobs);
   side.field(m.bytesSummed);
   side.field(m.freeDescriptors);
   side.field(m.freeBytes);
@@ -257,7 +257,7 @@ void each(Side& side, M& m, const ProbeOpened*) {
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Heartbeat*) {
-  side.field(m.begun);
+  side.field(m.callsStarted);
   side.field(m.call);
   side.field(m.waitsFor);
 }
@@ -278,7 +278,7 @@ const char* purposeName(Purpose purpose) {
   switch (purpose) {
     case Purpose::kJoin:
       return "join";
-    case Purpose::kRedirect:
+    case Purpose::kRendezvous:
       return "redirect";
     case Purpose::kServer:
       return "server";
@@ -288,15 +288,15 @@ const char* purposeName(Purpose purpose) {
   return "?";
 }
 
-const char* roundName(RoundKind kind) {
+const char* controlOpName(ControlOp kind) {
   switch (kind) {
-    case RoundKind::kGather:
+    case ControlOp::kGather:
       return "gather";
-    case RoundKind::kExchange:
+    case ControlOp::kExchange:
       return "exchange of handles";
-    case RoundKind::kBarrier:
+    case ControlOp::kBarrier:
       return "barrier";
-    case RoundKind::kSplit:
+    case ControlOp::kSplit:
       return "split";
   }
   return "?";
@@ -328,14 +328,14 @@ template Blob encode(const Challenge&);
 template Blob encode(const ProofMessage&);
 template Blob encode(const Welcome&);
 template Blob encode(const Refusal&);
-template Blob encode(const AskRoot&);
-template Blob encode(const Redirect&);
+template Blob encode(const RendezvousRequest&);
+template Blob encode(const RendezvousReply&);
 template Blob encode(const Join&);
 template Blob encode(const Offer&);
 template Blob encode(const OpenJob&);
 template Blob encode(const JobOpened&);
-template Blob encode(const RoundPart&);
-template Blob encode(const RoundAnswer&);
+template Blob encode(const ControlOpInput&);
+template Blob encode(const ControlOpResult&);
 template Blob encode(const FailureMessage&);
 template Blob encode(const Suspect&);
 template Blob encode(const Left&);
@@ -350,14 +350,14 @@ template Result<Challenge> decode(std::span<const uint8_t>);
 template Result<ProofMessage> decode(std::span<const uint8_t>);
 template Result<Welcome> decode(std::span<const uint8_t>);
 template Result<Refusal> decode(std::span<const uint8_t>);
-template Result<AskRoot> decode(std::span<const uint8_t>);
-template Result<Redirect> decode(std::span<const uint8_t>);
+template Result<RendezvousRequest> decode(std::span<const uint8_t>);
+template Result<RendezvousReply> decode(std::span<const uint8_t>);
 template Result<Join> decode(std::span<const uint8_t>);
 template Result<Offer> decode(std::span<const uint8_t>);
 template Result<OpenJob> decode(std::span<const uint8_t>);
 template Result<JobOpened> decode(std::span<const uint8_t>);
-template Result<RoundPart> decode(std::span<const uint8_t>);
-template Result<RoundAnswer> decode(std::span<const uint8_t>);
+template Result<ControlOpInput> decode(std::span<const uint8_t>);
+template Result<ControlOpResult> decode(std::span<const uint8_t>);
 template Result<FailureMessage> decode(std::span<const uint8_t>);
 template Result<Suspect> decode(std::span<const uint8_t>);
 template Result<Left> decode(std::span<const uint8_t>);

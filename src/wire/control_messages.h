@@ -16,7 +16,7 @@
 
 namespace bps {
 
-enum class Purpose : uint8_t { kJoin = 1, kRedirect = 2, kServer = 3, kProbe = 4 };
+enum class Purpose : uint8_t { kJoin = 1, kRendezvous = 2, kServer = 3, kProbe = 4 };
 const char* purposeName(Purpose purpose);
 
 using Nonce = std::array<uint8_t, 32>;
@@ -64,16 +64,16 @@ struct Refusal {
   std::string text;
 };
 
-struct AskRoot {
-  static constexpr MessageType kType = MessageType::kAskRoot;
+struct RendezvousRequest {
+  static constexpr MessageType kType = MessageType::kRendezvousRequest;
   uint32_t rank = 0;
   uint32_t nRanks = 0;
-  uint32_t patienceMs = 0;  // how long the sender will wait
-  bool isHub = false;       // then `hub` is where it listens
+  uint32_t remainingMs = 0;  // how long the sender will wait
+  bool isHub = false;        // then `hub` is where it listens
   Address hub;
 };
-struct Redirect {
-  static constexpr MessageType kType = MessageType::kRedirect;
+struct RendezvousReply {
+  static constexpr MessageType kType = MessageType::kRendezvousReply;
   Address hub;
 };
 
@@ -81,7 +81,7 @@ struct Join {
   static constexpr MessageType kType = MessageType::kJoin;
   uint32_t rank = 0;
   uint32_t nRanks = 0;
-  uint32_t patienceMs = 0;
+  uint32_t remainingMs = 0;
   uint32_t pid = 0;
   uint32_t libraryVersion = 0;
   std::string hostId;
@@ -108,33 +108,33 @@ struct JobOpened {
 };
 
 // kSplit: a gather that may be given up, which fails nothing but the split.
-enum class RoundKind : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3 };
-inline constexpr size_t kRoundKinds = 4;
+enum class ControlOp : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3 };
+inline constexpr size_t kControlOps = 4;
 // Everyone's one item to everyone.
-inline bool gathers(RoundKind kind) { return kind == RoundKind::kGather || kind == RoundKind::kSplit; }
-const char* roundName(RoundKind kind);
+inline bool isGather(ControlOp kind) { return kind == ControlOp::kGather || kind == ControlOp::kSplit; }
+const char* controlOpName(ControlOp kind);
 
-struct RoundPart {
-  static constexpr MessageType kType = MessageType::kRoundPart;
-  RoundKind kind = RoundKind::kGather;
+struct ControlOpInput {
+  static constexpr MessageType kType = MessageType::kControlOpInput;
+  ControlOp kind = ControlOp::kGather;
   uint32_t number = 0;
-  uint32_t patienceMs = 0;  // 0: no limit
+  uint32_t remainingMs = 0;  // 0: no limit
   std::vector<Blob> blobs;
 };
-struct RoundAnswer {
-  static constexpr MessageType kType = MessageType::kRoundAnswer;
-  RoundKind kind = RoundKind::kGather;
+struct ControlOpResult {
+  static constexpr MessageType kType = MessageType::kControlOpResult;
+  ControlOp kind = ControlOp::kGather;
   uint32_t number = 0;
   std::vector<Blob> blobs;
   std::string givenUp{};  // why there are no blobs, of a split; empty: there are
 };
 
 // What every connection carries in both directions when nothing else is said, and how far the sender is: the hub finds
-// out by it which members cannot reach each other (src/control/hub/waits.h).
+// out by it which members cannot reach each other (src/control/hub/stall_detector.h).
 struct Heartbeat {
   static constexpr MessageType kType = MessageType::kHeartbeat;
   static constexpr uint32_t kNobody = ~uint32_t{0};
-  uint64_t begun = 0;           // calls that have come to their place in the stream of this rank; 0 of a server
+  uint64_t callsStarted = 0;    // calls that have come to their place in the stream of this rank; 0 of a server
   uint64_t call = 0;            // the number of the call that waits for another member, for the time-out or longer
   uint32_t waitsFor = kNobody;  // that member
 
@@ -160,7 +160,7 @@ struct Left {
 // A server's answer to kCheck, which `bps-server --check` asks any number of times before it opens a job.
 struct CheckReport {
   static constexpr MessageType kType = MessageType::kCheckReport;
-  uint32_t jobs = 0, mostJobs = 0;
+  uint32_t jobs = 0, maxJobs = 0;
   uint64_t bytesSummed = 0;                     // since it has started
   uint64_t freeDescriptors = 0, freeBytes = 0;  // that jobs may still take
 };

@@ -9,7 +9,7 @@ namespace bps {
 namespace {
 
 constexpr uint8_t kVersion = 4;
-constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByTeams = 8, kPayload = 16, kAllFlags = 31;
+constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByGpuGroups = 8, kPayload = 16, kAllFlags = 31;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -57,7 +57,7 @@ size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
 std::string describe(const CallInfo& call) {
   return fmt::format("all-reduce #{} of {} {}, {}{}", call.number, call.count,
                      call.type < kTypes ? kTypeNames[call.type] : "?", call.op < kOps ? kOpNames[call.op] : "?",
-                     call.byTeams ? ", on device memory by NCCL inside machines" : "");
+                     call.byGpuGroups ? ", on device memory by NCCL inside machines" : "");
 }
 
 uint32_t historyAfter(const CallInfo& call) {
@@ -65,7 +65,7 @@ uint32_t historyAfter(const CallInfo& call) {
   store(bytes.data(), call.count);
   bytes[8] = call.type;
   bytes[9] = call.op;
-  bytes[10] = call.byTeams ? 1 : 0;
+  bytes[10] = call.byGpuGroups ? 1 : 0;
   return crc32c(bytes.data(), bytes.size(), call.history);
 }
 
@@ -73,10 +73,10 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   uint8_t* at = bytes.data();
   const bool scalar = header.first && header.call.hasScalar;
   at[kAtVersion] = kVersion;
-  const bool byTeams = header.first && header.call.byTeams;
-  at[kAtFlags] =
-      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (header.direct ? kDirect : 0) |
-                           (byTeams ? kByTeams : 0) | (header.payload ? kPayload : 0));
+  const bool byGpuGroups = header.first && header.call.byGpuGroups;
+  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
+                                      (header.usesExchangePath ? kDirect : 0) | (byGpuGroups ? kByGpuGroups : 0) |
+                                      (header.payload ? kPayload : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return seal(header, bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
@@ -104,10 +104,10 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   DataHeader header;
   header.sequence = load<uint16_t>(at + kAtSequence);
   header.first = (flags & kFirst) != 0;
-  header.direct = (flags & kDirect) != 0;
+  header.usesExchangePath = (flags & kDirect) != 0;
   header.call.hasScalar = (flags & kScalar) != 0;
-  header.call.byTeams = (flags & kByTeams) != 0;
-  if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byTeams) && !header.first))
+  header.call.byGpuGroups = (flags & kByGpuGroups) != 0;
+  if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byGpuGroups) && !header.first))
     return failure(Code::kRemote, "chunk header with flags {:#x}, which cannot be", flags);
   const size_t withCall = header.call.hasScalar ? kDataCallBytes + sizeof(uint64_t) : kDataCallBytes;
   const bool withPayload = (flags & kPayload) != 0;

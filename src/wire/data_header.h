@@ -35,19 +35,20 @@ struct CallInfo {
   uint8_t op = 0;       // CallOp
   bool hasScalar = false;
   uint64_t scalar = 0;  // ScalarBits, for CallOp::kPreMulSum
-  // Teams of GPUs carry it out (src/nccl/team.h), and other communicators; this one only compares what ranks called.
-  bool byTeams = false;
+  // Teams of GPUs carry it out (src/nccl/local_gpu_group.h), and other communicators; this one only compares what ranks
+  // called.
+  bool byGpuGroups = false;
   // Stands for all calls before this one, see historyAfter().
   uint32_t history = 0;
 
   // Both have the same number, and what was called before them was the same.
-  bool samePlace(const CallInfo& other) const { return number == other.number && history == other.history; }
+  bool samePosition(const CallInfo& other) const { return number == other.number && history == other.history; }
   bool sameCall(const CallInfo& other) const {
     return number == other.number && count == other.count && type == other.type && op == other.op &&
-           byTeams == other.byTeams;
+           byGpuGroups == other.byGpuGroups;
   }
   // Elements that this communicator moves.
-  uint64_t carried() const { return byTeams ? 0 : count; }
+  uint64_t elementsMoved() const { return byGpuGroups ? 0 : count; }
 };
 
 // bpsRedOp_t's built-in values, and one for all operations that a user made.
@@ -63,12 +64,13 @@ std::string describe(const CallInfo& call);
 struct DataHeader {
   uint16_t sequence = 0;  // the chunk's number on this connection, from 0; what the header has room for of it
   bool first = false;     // `call` is given; else it is that of the chunk before
-  bool direct = false;    // no answer is due: every machine has sent this to every other, and sums it for itself
+  bool usesExchangePath =
+      false;  // no answer is due: every machine has sent this to every other, and sums it for itself
   CallInfo call;
   std::optional<uint32_t> payload = std::nullopt;  // its checksum, where the job has checksums
 
-  static uint16_t sequenceOf(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
-  bool isOf(uint64_t chunk) const { return sequence == sequenceOf(chunk); }
+  static uint16_t sequenceForChunk(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
+  bool isForChunk(uint64_t chunk) const { return sequence == sequenceForChunk(chunk); }
 };
 
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;

@@ -22,8 +22,9 @@ namespace bps {
 
 inline constexpr uint16_t kControlVersion = 9;
 inline constexpr size_t kFrameHeaderBytes = 20;
-inline constexpr size_t kStrangerFrameBytes = 1U << 10;  // limit of a payload before the peer is authenticated
-inline constexpr size_t kFrameBytes = 64U << 20;         // and after
+inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1U
+                                                        << 10;  // limit of a payload before the peer is authenticated
+inline constexpr size_t kMaxFrameBytes = 64U << 20;             // and after
 inline constexpr size_t kFrameTagBytes = 16;
 
 enum class MessageType : uint16_t {
@@ -32,16 +33,16 @@ enum class MessageType : uint16_t {
   kProof = 3,
   kWelcome = 4,
   kRefusal = 5,
-  kAskRoot = 6,
-  kRedirect = 7,
+  kRendezvousRequest = 6,
+  kRendezvousReply = 7,
   kJoin = 8,
   kRoster = 9,
   kOffer = 10,
   kOpenJob = 11,
   kJobOpened = 12,
   kBegin = 13,
-  kRoundPart = 14,
-  kRoundAnswer = 15,
+  kControlOpInput = 14,
+  kControlOpResult = 15,
   kHeartbeat = 16,
   kFailure = 17,
   kSuspect = 18,
@@ -90,7 +91,7 @@ class FrameReader {
   Status startPayload();
   std::optional<Frame> finish();
 
-  size_t limit_ = kStrangerFrameBytes;
+  size_t limit_ = kMaxUnauthenticatedFrameBytes;
   HeaderCheck check_;
   std::array<uint8_t, kFrameHeaderBytes + kFrameTagBytes> headerBytes_{};
   Frame frame_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint16_t kRosterVersion = 3;
 constexpr size_t kNameBytes = 4096;
-constexpr size_t kMostRails = 8;  // where nobody says how many; as many NICs as a machine usually has at most
+constexpr size_t kDefaultMaxRails = 8;  // where nobody says how many; as many NICs as a machine usually has at most
 
 bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
 
@@ -36,11 +36,11 @@ Machine getMachine(WireReader& in) {
   return machine;
 }
 
-Settings getSettings(WireReader& in) {
-  Settings settings;
+JobSettings getSettings(WireReader& in) {
+  JobSettings settings;
   settings.partitionBytes = in.get<uint64_t>();
-  settings.directBytes = in.get<uint64_t>();
-  settings.eagerBytes = in.get<uint64_t>();
+  settings.exchangeBytes = in.get<uint64_t>();
+  settings.singleOwnerBytes = in.get<uint64_t>();
   settings.timeoutMs = in.get<uint32_t>();
   settings.rails = in.get<uint32_t>();
   return settings;
@@ -103,7 +103,7 @@ std::string Roster::memberName(size_t member) const {
 }
 
 size_t Roster::rails() const {
-  size_t most = settings.rails == 0 ? kMostRails : settings.rails;
+  size_t most = settings.rails == 0 ? kDefaultMaxRails : settings.rails;
   for (const Machine& machine : machines) most = std::min(most, machine.ranks.size());
   return most;
 }
@@ -129,7 +129,7 @@ Blob encode(const Roster& roster) {
   }
   out.put(static_cast<uint32_t>(roster.servers.size()));
   for (const ServerEntry& server : roster.servers) out.put(server.name).put(server.bytesPerSecond);
-  out.put(roster.settings.partitionBytes).put(roster.settings.directBytes).put(roster.settings.eagerBytes);
+  out.put(roster.settings.partitionBytes).put(roster.settings.exchangeBytes).put(roster.settings.singleOwnerBytes);
   out.put(roster.settings.timeoutMs).put(roster.settings.rails);
   out.put(static_cast<uint8_t>(roster.settings.checksum ? 1 : 0));
   return std::move(out).take();

@@ -29,10 +29,10 @@ struct ServerEntry {
 };
 
 // What must be alike on all ranks: rank 0's environment decides.
-struct Settings {
+struct JobSettings {
   uint64_t partitionBytes = 0;
-  uint64_t directBytes = 0;  // this and the next: Bytes::kMeasured where nobody decides
-  uint64_t eagerBytes = 0;
+  uint64_t exchangeBytes = 0;  // this and the next: Bytes::kMeasured where nobody decides
+  uint64_t singleOwnerBytes = 0;
   uint32_t timeoutMs = 0;
   uint32_t rails = 0;     // most per machine; 0: as many as the machines' plans say
   bool checksum = false;  // every chunk carries one of its bytes
@@ -43,7 +43,7 @@ struct Roster {
   std::vector<RankEntry> ranks;
   std::vector<Machine> machines;  // ordered by their lowest rank
   std::vector<ServerEntry> servers;
-  Settings settings;
+  JobSettings settings;
 
   // Endpoints of the data plane: machines 0..n-1, then servers n..n+k-1.
   size_t endpoints() const { return machines.size() + servers.size(); }

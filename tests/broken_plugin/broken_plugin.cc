@@ -22,7 +22,7 @@ using namespace bps;
 
 const abi::Net<12>* real = nullptr;
 std::string_view defect;
-bool has(std::string_view name) { return defect == name; }
+bool hasDefect(std::string_view name) { return defect == name; }
 // No defect: receives in groups, which the real plugin does not have. "grouping_without_tags" is one.
 bool grouping() { return defect.starts_with("grouping"); }
 
@@ -39,20 +39,20 @@ State& state() {
   static State& instance = *new State;
   return instance;
 }
-int loseRequest = 0;  // its address is the request of a message that is done and was never sent
-void* fake() { return &loseRequest; }
+int fakeRequestTarget = 0;  // its address is the request of a message that is done and was never sent
+void* fakeRequest() { return &fakeRequestTarget; }
 
 void fillTable();
 
 int init(void** context, uint64_t id, abi::Config* config, abi::Logger logger, abi::ProfilerCallback profiler) {
   fillTable();
-  if (has("init_once") && state().finalized > 0) return abi::kInternalError;
+  if (hasDefect("init_once") && state().finalized > 0) return abi::kInternalError;
   return real->head.init(context, id, config, logger, profiler);
 }
 
 int finalize(void* context) {
-  if (has("finalize_null") && context == nullptr) std::abort();
-  if (has("finalize_twice") && state().registered.count(context) > 0) std::abort();
+  if (hasDefect("finalize_null") && context == nullptr) std::abort();
+  if (hasDefect("finalize_twice") && state().registered.count(context) > 0) std::abort();
   state().registered.insert(context);
   ++state().finalized;
   return real->tail.finalize(context);
@@ -60,24 +60,24 @@ int finalize(void* context) {
 
 int devices(int* count) {
   const int code = real->head.devices(count);
-  if (has("no_device")) *count = 0;
+  if (hasDefect("no_device")) *count = 0;
   return code;
 }
 
 int properties(int device, abi::PropertiesV12* out) {
   const int speed = out->speed;
   const int code = real->head.getProperties(device, out);
-  if (has("unwritten_speed")) out->speed = speed == 0 ? 1000 : speed;
-  if (has("no_receives")) out->maxRecvs = 0;
-  if (has("claims_gpu")) out->ptrSupport |= abi::kPtrCuda;
-  if (grouping()) out->maxRecvs = broken::kMostGrouped;
+  if (hasDefect("unwritten_speed")) out->speed = speed == 0 ? 1000 : speed;
+  if (hasDefect("no_receives")) out->maxRecvs = 0;
+  if (hasDefect("claims_gpu")) out->ptrSupport |= abi::kPtrCuda;
+  if (grouping()) out->maxRecvs = broken::kMaxGroupedReceives;
   return code;
 }
 
 int listen(void* context, int device, void* handle, void** comm) {
-  if (has("one_context") && state().finalized > 0) return abi::kInternalError;
+  if (hasDefect("one_context") && state().finalized > 0) return abi::kInternalError;
   const int code = real->head.listen(context, device, handle, comm);
-  if (has("long_handle")) static_cast<uint8_t*>(handle)[abi::kHandleBytes] = 1;
+  if (hasDefect("long_handle")) static_cast<uint8_t*>(handle)[abi::kHandleBytes] = 1;
   state().listeners.push_back(*comm);
   return code;
 }
@@ -90,11 +90,11 @@ int closeListen(void* comm) {
 int connect(void* context, int device, void* handle, void** comm, abi::DeviceHandle** deviceHandle) {
   State& now = state();
   *comm = nullptr;
-  if (has("hanging_connect")) ::pause();
-  if (has("blocking_connect")) ::usleep(700000);
-  if (has("few_connections") && now.connections >= 32) return abi::kInternalError;
-  if (has("one_way") && !now.listeners.empty()) return abi::kSuccess;
-  if (has("handle_address") && ++now.attempts % 3 != 0) {
+  if (hasDefect("hanging_connect")) ::pause();
+  if (hasDefect("blocking_connect")) ::usleep(700000);
+  if (hasDefect("few_connections") && now.connections >= 32) return abi::kInternalError;
+  if (hasDefect("one_way") && !now.listeners.empty()) return abi::kSuccess;
+  if (hasDefect("handle_address") && ++now.attempts % 3 != 0) {
     if (now.handle != nullptr && now.handle != handle) return abi::kInternalError;
     now.handle = handle;
     return abi::kSuccess;
@@ -106,14 +106,14 @@ int connect(void* context, int device, void* handle, void** comm, abi::DeviceHan
 
 int accept(void* listener, void** comm, abi::DeviceHandle** deviceHandle) {
   State& now = state();
-  if (has("mixed_listeners"))
+  if (hasDefect("mixed_listeners"))
     for (size_t i = 0; i < now.listeners.size(); ++i)
       if (now.listeners[i] == listener) {
         listener = now.listeners[(i + 1) % now.listeners.size()];
         break;
       }
   const int code = real->head.accept(listener, comm, deviceHandle);
-  if (has("blocking_accept") && *comm == nullptr) ::usleep(3000000);
+  if (hasDefect("blocking_accept") && *comm == nullptr) ::usleep(3000000);
   return code;
 }
 
@@ -121,37 +121,37 @@ int regMr(void* comm, void* data, size_t bytes, int type, void** memory) {
   State& now = state();
   const std::lock_guard lock(now.mutex);
   if (now.registrar == std::thread::id()) now.registrar = std::this_thread::get_id();
-  if (has("one_registrar") && now.registrar != std::this_thread::get_id()) return abi::kInternalError;
-  if (has("registers_once") && !now.registered.insert(data).second) return abi::kInternalError;
+  if (hasDefect("one_registrar") && now.registrar != std::this_thread::get_id()) return abi::kInternalError;
+  if (hasDefect("registers_once") && !now.registered.insert(data).second) return abi::kInternalError;
   return real->head.regMr(comm, data, bytes, type, memory);
 }
 
 int isend(void* comm, void* data, size_t bytes, int tag, void* memory, void* phandle, void** request) {
   State& now = state();
   const std::lock_guard lock(now.mutex);
-  if (has("stale_request") && ++now.calls % 3 == 0) return abi::kSuccess;
-  if (has("slow_send")) ::usleep(600000);
-  if (has("needs_alignment") && reinterpret_cast<uintptr_t>(data) % 8 != 0) return abi::kInvalidArgument;
-  if (has("no_large") && bytes > (size_t{8} << 20)) return abi::kInvalidArgument;
-  if (has("other_bytes") && bytes > 1000) static_cast<uint8_t*>(data)[bytes / 2] ^= 1;
-  if (has("loses_empty") && bytes == 0) {
-    *request = fake();
+  if (hasDefect("stale_request") && ++now.calls % 3 == 0) return abi::kSuccess;
+  if (hasDefect("slow_send")) ::usleep(600000);
+  if (hasDefect("needs_alignment") && reinterpret_cast<uintptr_t>(data) % 8 != 0) return abi::kInvalidArgument;
+  if (hasDefect("no_large") && bytes > (size_t{8} << 20)) return abi::kInvalidArgument;
+  if (hasDefect("other_bytes") && bytes > 1000) static_cast<uint8_t*>(data)[bytes / 2] ^= 1;
+  if (hasDefect("loses_empty") && bytes == 0) {
+    *request = fakeRequest();
     return abi::kSuccess;
   }
   if (grouping()) return broken::groupedSend(*real, comm, data, bytes, tag, request);
   const int code = real->head.isend(comm, data, bytes, tag, memory, phandle, request);
   if (*request != nullptr) now.sends.insert(*request);
-  if (has("lazy_send") && *request != nullptr) *request = fake();
+  if (hasDefect("lazy_send") && *request != nullptr) *request = fakeRequest();
   return code;
 }
 
 int irecv(void* comm, int n, void** data, size_t* sizes, int* tags, void** memory, void** phandles, void** request) {
   State& now = state();
   const std::lock_guard lock(now.mutex);
-  if (has("no_mark") && *request == reinterpret_cast<void*>(uintptr_t{1})) return abi::kInvalidArgument;
-  if (has("overrun")) static_cast<uint8_t*>(data[0])[sizes[0]] = 0;
+  if (hasDefect("no_mark") && *request == reinterpret_cast<void*>(uintptr_t{1})) return abi::kInvalidArgument;
+  if (hasDefect("overrun")) static_cast<uint8_t*>(data[0])[sizes[0]] = 0;
   *request = nullptr;
-  if (has("few_receives") && now.receives.size() >= 16) return abi::kSuccess;
+  if (hasDefect("few_receives") && now.receives.size() >= 16) return abi::kSuccess;
   if (grouping()) return broken::groupedReceive(*real, comm, n, data, sizes, tags, request);
   const int code = real->head.irecv(comm, n, data, sizes, tags, memory, phandles, request);
   if (*request != nullptr) now.receives.insert(*request);
@@ -161,39 +161,39 @@ int irecv(void* comm, int n, void** data, size_t* sizes, int* tags, void** memor
 int test(void* request, int* done, int* sizes) {
   State& now = state();
   const std::lock_guard lock(now.mutex);
-  *done = request == fake() ? 1 : 0;
-  if (request == fake()) return abi::kSuccess;
-  if (has("hanging_test")) ::pause();
-  if (grouping()) return broken::groupedTest(*real, !has("grouping_without_tags"), request, done, sizes);
+  *done = request == fakeRequest() ? 1 : 0;
+  if (request == fakeRequest()) return abi::kSuccess;
+  if (hasDefect("hanging_test")) ::pause();
+  if (grouping()) return broken::groupedTest(*real, !hasDefect("grouping_without_tags"), request, done, sizes);
   const int code = real->head.test(request, done, sizes);
   if (*done != 0) {
     now.receives.erase(request);
     now.sends.erase(request);
   }
-  if (has("wrong_size") && *done != 0 && sizes != nullptr) *sizes = (*sizes + 63) / 64 * 64;
+  if (hasDefect("wrong_size") && *done != 0 && sizes != nullptr) *sizes = (*sizes + 63) / 64 * 64;
   if (code == abi::kSuccess) return code;
-  if (has("crash_on_error")) std::raise(SIGSEGV);
-  if (has("truncates")) *done = 1;
-  return has("truncates") || has("silent") ? abi::kSuccess : code;
+  if (hasDefect("crash_on_error")) std::raise(SIGSEGV);
+  if (hasDefect("truncates")) *done = 1;
+  return hasDefect("truncates") || hasDefect("silent") ? abi::kSuccess : code;
 }
 
 int closeSend(void* comm) {
-  if (has("close_crash") && !state().sends.empty()) std::abort();
+  if (hasDefect("close_crash") && !state().sends.empty()) std::abort();
   --state().connections;
   return real->head.closeSend(comm);
 }
 
 int closeRecv(void* comm) {
-  if (has("leak") && ::dup(STDERR_FILENO) < 0) return abi::kInternalError;
-  if (has("leak_heap")) static_cast<uint8_t* volatile*>(::calloc(1, 8192))[0] = nullptr;
-  for (int i = 0; has("leak_mapping") && i < 2; ++i)
+  if (hasDefect("leak") && ::dup(STDERR_FILENO) < 0) return abi::kInternalError;
+  if (hasDefect("leak_heap")) static_cast<uint8_t* volatile*>(::calloc(1, 8192))[0] = nullptr;
+  for (int i = 0; hasDefect("leak_mapping") && i < 2; ++i)
     if (::mmap(nullptr, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return abi::kInternalError;
   return real->head.closeRecv(comm);
 }
 
 int iflush(void*, int, void**, int*, void**, void** request) {
   alignas(64) static char notPosted[256] = {};  // what ours takes for a request that is not under way
-  *request = has("bad_flush") ? notPosted : nullptr;
+  *request = hasDefect("bad_flush") ? notPosted : nullptr;
   return abi::kSuccess;
 }
 
@@ -217,7 +217,7 @@ void fillTable() {
   head.getProperties = properties;
   head.listen = listen;
   head.connect = connect;
-  head.accept = has("no_accept") ? nullptr : accept;
+  head.accept = hasDefect("no_accept") ? nullptr : accept;
   head.regMr = regMr;
   head.isend = isend;
   head.irecv = irecv;
@@ -235,9 +235,9 @@ __attribute__((constructor)) void load() {
   if (library == nullptr) return;
   real = static_cast<const abi::Net<12>*>(::dlsym(library, "ncclNetPlugin_v12"));
   fillTable();
-  if (has("exit_crash")) std::atexit(std::abort);
+  if (hasDefect("exit_crash")) std::atexit(std::abort);
   // No defect: some plugins have no more than these two members before init.
-  if (!has("late_table")) return;
+  if (!hasDefect("late_table")) return;
   ncclNetPlugin_v12 = {};
   ncclNetPlugin_v12.head.name = real->head.name;
   ncclNetPlugin_v12.head.init = init;

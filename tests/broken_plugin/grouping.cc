@@ -11,20 +11,20 @@ struct Group {
   void* comm = nullptr;
   bool sends = false;
   int n = 1, arrived = 0;
-  std::array<void*, kMostGrouped> data{};
-  std::array<size_t, kMostGrouped> sizes{};
-  std::array<int, kMostGrouped> tags{}, got{};
+  std::array<void*, kMaxGroupedReceives> data{};
+  std::array<size_t, kMaxGroupedReceives> sizes{};
+  std::array<int, kMaxGroupedReceives> tags{}, got{};
   int tag = 0;
-  bool tagThrough = false;
-  void* under = nullptr;  // the real request: of the tag, then of the message
+  bool tagDone = false;
+  void* inner = nullptr;  // the real request: of the tag, then of the message
   int slot = 0;
 };
 
 int post(const abi::Net<12>& real, Group& group, void* data, size_t bytes) {
   int tag = 0;
   void *memory = nullptr, *phandle = nullptr;
-  if (group.sends) return real.head.isend(group.comm, data, bytes, tag, nullptr, nullptr, &group.under);
-  return real.head.irecv(group.comm, 1, &data, &bytes, &tag, &memory, &phandle, &group.under);
+  if (group.sends) return real.head.isend(group.comm, data, bytes, tag, nullptr, nullptr, &group.inner);
+  return real.head.irecv(group.comm, 1, &data, &bytes, &tag, &memory, &phandle, &group.inner);
 }
 
 // The place of the message that comes now, or -1.
@@ -49,7 +49,7 @@ int groupedSend(const abi::Net<12>&, void* comm, void* data, size_t bytes, int t
 }
 
 int groupedReceive(const abi::Net<12>&, void* comm, int n, void** data, size_t* sizes, int* tags, void** request) {
-  if (n > kMostGrouped) return abi::kInvalidArgument;
+  if (n > kMaxGroupedReceives) return abi::kInvalidArgument;
   auto group = std::make_unique<Group>();
   group->comm = comm;
   group->n = n;
@@ -66,23 +66,23 @@ int groupedTest(const abi::Net<12>& real, bool byTag, void* request, int* done, 
   *done = 0;
   while (group.arrived < group.n) {
     const auto slot = static_cast<size_t>(group.slot);
-    if (group.under == nullptr) {
-      const int code = group.tagThrough ? post(real, group, group.data[slot], group.sizes[slot])
-                                        : post(real, group, &group.tag, sizeof group.tag);
-      if (code != abi::kSuccess || group.under == nullptr) return code;
+    if (group.inner == nullptr) {
+      const int code = group.tagDone ? post(real, group, group.data[slot], group.sizes[slot])
+                                     : post(real, group, &group.tag, sizeof group.tag);
+      if (code != abi::kSuccess || group.inner == nullptr) return code;
     }
-    int through = 0, bytes = 0;
-    const int code = real.head.test(group.under, &through, &bytes);
-    if (code != abi::kSuccess || through == 0) return code;
-    group.under = nullptr;
-    if (group.tagThrough) {
+    int innerDone = 0, bytes = 0;
+    const int code = real.head.test(group.inner, &innerDone, &bytes);
+    if (code != abi::kSuccess || innerDone == 0) return code;
+    group.inner = nullptr;
+    if (group.tagDone) {
       group.got[slot] = bytes;
       ++group.arrived;
     } else {
       group.slot = slotOf(group, byTag);
       if (group.slot < 0) return abi::kInternalError;
     }
-    group.tagThrough = !group.tagThrough;
+    group.tagDone = !group.tagDone;
   }
   if (sizes != nullptr) std::copy_n(group.got.begin(), group.n, sizes);
   *done = 1;

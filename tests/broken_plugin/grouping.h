@@ -4,7 +4,7 @@
 
 namespace bps::broken {
 
-inline constexpr int kMostGrouped = 4;
+inline constexpr int kMaxGroupedReceives = 4;
 
 int groupedSend(const abi::Net<12>& real, void* comm, void* data, size_t bytes, int tag, void** request);
 int groupedReceive(const abi::Net<12>& real, void* comm, int n, void** data, size_t* sizes, int* tags, void** request);

@@ -23,7 +23,7 @@ FAKE_CUDA int cuEventRecord(void* event, void* stream) {
   Stream* into = streamOf(stream);
   auto* recorded = static_cast<Event*>(event);
   if (into->context != recorded->context) return kInvalidHandle;
-  recorded->mark = put(*into, [] {});
+  recorded->completion = enqueue(*into, [] {});
   return kSuccess;
 }
 
@@ -31,16 +31,16 @@ FAKE_CUDA int cuEventQuery(void* event) {
   const int failed = enterUnsafe("cuEventQuery");
   if (failed != kSuccess) return failed;
   const Lock lock(state().mutex);
-  const MarkPtr& mark = static_cast<Event*>(event)->mark;
-  return mark == nullptr || mark->done ? kSuccess : kNotReady;
+  const CompletionPtr& completion = static_cast<Event*>(event)->completion;
+  return completion == nullptr || completion->done ? kSuccess : kNotReady;
 }
 
 FAKE_CUDA int cuEventSynchronize(void* event) {
   const int failed = enterUnsafe("cuEventSynchronize");
   if (failed != kSuccess) return failed;
   Lock lock(state().mutex);
-  const MarkPtr mark = static_cast<Event*>(event)->mark;
-  state().changed.wait(lock, [&] { return mark == nullptr || mark->done; });
+  const CompletionPtr completion = static_cast<Event*>(event)->completion;
+  state().changed.wait(lock, [&] { return completion == nullptr || completion->done; });
   return kSuccess;
 }
 

@@ -79,9 +79,9 @@ int hostMemory(void** memory, size_t bytes, Kind kind) {
 // Until all that is in the device's streams has ended.
 void awaitDevice(Lock& lock, int device) {
   const Context& context = *state().primary[static_cast<size_t>(device)];
-  std::vector<MarkPtr> marks{context.legacy.last};
+  std::vector<CompletionPtr> marks{context.legacy.last};
   for (const Stream* stream : context.streams) marks.push_back(stream->last);
-  for (const MarkPtr& mark : marks) state().changed.wait(lock, [&] { return mark->done; });
+  for (const CompletionPtr& completion : marks) state().changed.wait(lock, [&] { return completion->done; });
 }
 
 int release(uintptr_t address) {
@@ -119,7 +119,7 @@ void* alias(const void* pointer) {
   return reinterpret_cast<void*>(Arena::get().holds(address) ? Arena::get().aliasOf(address) : address);
 }
 
-bool pageable(const void* pointer, size_t bytes) {
+bool isPageable(const void* pointer, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(pointer);
   const Lock lock(state().mutex);
   const Allocation* known = find(begin);
@@ -188,7 +188,7 @@ FAKE_CUDA int cuMemHostGetDevicePointer_v2(uintptr_t* pointer, void* memory, uns
   const int failed = enterInContext("cuMemHostGetDevicePointer_v2");
   if (failed != kSuccess) return failed;
   *pointer = reinterpret_cast<uintptr_t>(memory);
-  return pageable(memory, 1) ? kInvalidValue : kSuccess;
+  return isPageable(memory, 1) ? kInvalidValue : kSuccess;
 }
 
 FAKE_CUDA int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, uintptr_t pointer) {

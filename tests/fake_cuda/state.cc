@@ -16,9 +16,9 @@ Thread& thread() {
   return instance;
 }
 
-unsigned setting(const char* name, unsigned otherwise) {
+unsigned setting(const char* name, unsigned fallback) {
   const char* text = std::getenv(name);
-  return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : otherwise;
+  return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : fallback;
 }
 
 int enter(const char* name) {
@@ -74,6 +74,6 @@ FAKE_CUDA void* fakeCudaAlias(const void* pointer) { return alias(pointer); }
 
 FAKE_CUDA int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument) {
   const Lock lock(state().mutex);
-  put(*streamOf(stream), [=] { body(argument); });
+  enqueue(*streamOf(stream), [=] { body(argument); });
   return kSuccess;
 }

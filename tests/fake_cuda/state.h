@@ -32,15 +32,15 @@ enum : int {
   kCaptureImplicit = 906,
 };
 
-struct Mark {  // an operation that was put into a stream
+struct Completion {  // an operation that was put into a stream
   bool done = false;
 };
-using MarkPtr = std::shared_ptr<Mark>;
+using CompletionPtr = std::shared_ptr<Completion>;
 
 struct Operation {
-  std::vector<MarkPtr> after;
+  std::vector<CompletionPtr> after;
   std::function<void()> run;
-  MarkPtr mark;
+  CompletionPtr completion;
 };
 
 // What runs operations, one after the other: of one stream, or of all that share it.
@@ -55,14 +55,14 @@ struct Stream {
   Context* context = nullptr;
   bool blocking = true;  // waits for the legacy default stream
   std::shared_ptr<Queue> queue;
-  MarkPtr last = std::make_shared<Mark>(Mark{true});
+  CompletionPtr last = std::make_shared<Completion>(Completion{true});
   Capture capture = Capture::kNone;
   int captureMode = 0;
 };
 
 struct Event {
   Context* context = nullptr;
-  MarkPtr mark;  // null: never recorded
+  CompletionPtr completion;  // null: never recorded
 };
 
 struct Context {
@@ -84,7 +84,7 @@ struct State {
   double copyRate = 0;
 };
 State& state();
-unsigned setting(const char* name, unsigned otherwise);
+unsigned setting(const char* name, unsigned fallback);
 
 // The calling thread.
 struct Thread {
@@ -104,11 +104,11 @@ using Lock = std::unique_lock<std::mutex>;
 // The stream behind a handle; null, 1 and 2 are the default streams of the current context. With the lock.
 Stream* streamOf(void* handle);
 // Puts an operation at the end of a stream. With the lock.
-MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after = nullptr);
+CompletionPtr enqueue(Stream& stream, std::function<void()> run, const CompletionPtr& after = nullptr);
 
 // Bytes as the CPU can reach them.
 void* alias(const void* pointer);
 // Not all of it is device memory or pinned.
-bool pageable(const void* pointer, size_t bytes);
+bool isPageable(const void* pointer, size_t bytes);
 
 }  // namespace bps::fake

@@ -23,13 +23,13 @@ void runQueue(const std::shared_ptr<Queue>& queue) {
     queue->operations.pop_front();
     state().changed.wait(lock, [&] {
       return std::all_of(operation.after.begin(), operation.after.end(),
-                         [](const MarkPtr& mark) { return mark->done; });
+                         [](const CompletionPtr& completion) { return completion->done; });
     });
     lock.unlock();
     operation.run();
     operation.run = nullptr;
     lock.lock();
-    operation.mark->done = true;
+    operation.completion->done = true;
     state().changed.notify_all();
   }
 }
@@ -107,9 +107,9 @@ Stream* newStream(Context& context, bool blocking, int priority) {
   return stream;
 }
 
-void waitFor(const MarkPtr& mark) {
+void waitFor(const CompletionPtr& completion) {
   Lock lock(state().mutex);
-  state().changed.wait(lock, [&] { return mark->done; });
+  state().changed.wait(lock, [&] { return completion->done; });
 }
 
 void copy(void* to, const void* from, size_t bytes) {
@@ -146,7 +146,7 @@ Stream* streamOf(void* handle) {
 }
 
 // Who puts too much into a queue that does not move waits, whatever the call is. With the lock, which others get.
-static void awaitRoom(const Queue& queue) {
+static void waitForRoom(const Queue& queue) {
   const size_t depth = setting("FAKE_CUDA_DEPTH", 0);
   if (depth == 0 || queue.operations.size() < depth) return;
   Lock lock(state().mutex, std::adopt_lock);
@@ -154,11 +154,11 @@ static void awaitRoom(const Queue& queue) {
   lock.release();
 }
 
-MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after) {
-  auto mark = std::make_shared<Mark>();
-  if (stream.capture != Capture::kNone) return mark;
-  awaitRoom(*stream.queue);
-  Operation operation{{stream.last}, std::move(run), mark};
+CompletionPtr enqueue(Stream& stream, std::function<void()> run, const CompletionPtr& after) {
+  auto completion = std::make_shared<Completion>();
+  if (stream.capture != Capture::kNone) return completion;
+  waitForRoom(*stream.queue);
+  Operation operation{{stream.last}, std::move(run), completion};
   Context& context = *stream.context;
   if (after != nullptr) operation.after.push_back(after);
   if (&stream == &context.legacy) {
@@ -167,10 +167,10 @@ MarkPtr put(Stream& stream, std::function<void()> run, const MarkPtr& after) {
   } else if (stream.blocking) {
     operation.after.push_back(context.legacy.last);
   }
-  stream.last = mark;
+  stream.last = completion;
   stream.queue->operations.push_back(std::move(operation));
   state().changed.notify_all();
-  return mark;
+  return completion;
 }
 
 }  // namespace bps::fake
@@ -207,7 +207,7 @@ FAKE_CUDA int cuStreamQuery(void* stream) {
 FAKE_CUDA int cuStreamSynchronize(void* stream) {
   const int failed = enterUnsafe("cuStreamSynchronize");
   if (failed != kSuccess) return failed;
-  MarkPtr last;
+  CompletionPtr last;
   {
     const Lock lock(state().mutex);
     last = streamOf(stream)->last;
@@ -227,10 +227,10 @@ FAKE_CUDA int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   const int failed = enterInContext("cuStreamWaitEvent");
   if (failed != kSuccess) return failed;
   const Lock lock(state().mutex);
-  const MarkPtr mark = static_cast<Event*>(event)->mark;
-  if (mark != nullptr)
-    put(
-        *streamOf(stream), [] {}, mark);
+  const CompletionPtr completion = static_cast<Event*>(event)->completion;
+  if (completion != nullptr)
+    enqueue(
+        *streamOf(stream), [] {}, completion);
   return kSuccess;
 }
 
@@ -238,7 +238,7 @@ FAKE_CUDA int cuLaunchHostFunc(void* stream, void (*body)(void*), void* argument
   const int failed = enterInContext("cuLaunchHostFunc");
   if (failed != kSuccess) return failed;
   const Lock lock(state().mutex);
-  put(*streamOf(stream), [=] { runHostFunction(body, argument); });
+  enqueue(*streamOf(stream), [=] { runHostFunction(body, argument); });
   return kSuccess;
 }
 
@@ -246,11 +246,11 @@ FAKE_CUDA int cuStreamWaitValue32_v2(void* stream, uintptr_t address, uint32_t v
   const int failed = enterInContext("cuStreamWaitValue32_v2");
   if (failed != kSuccess) return failed;
   if (setting("FAKE_CUDA_MEM_OPS", 1) == 0) return kNotSupported;
-  if (flags != 0 || address % sizeof value != 0 || pageable(reinterpret_cast<void*>(address), sizeof value))
+  if (flags != 0 || address % sizeof value != 0 || isPageable(reinterpret_cast<void*>(address), sizeof value))
     return kInvalidValue;
   auto* word = static_cast<uint32_t*>(alias(reinterpret_cast<void*>(address)));
   const Lock lock(state().mutex);
-  put(*streamOf(stream), [=] {
+  enqueue(*streamOf(stream), [=] {
     while (static_cast<int32_t>(std::atomic_ref<uint32_t>(*word).load() - value) < 0)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   });
@@ -262,25 +262,26 @@ FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* st
   if (failed != kSuccess) return failed;
   auto* target = reinterpret_cast<void*>(to);
   const auto* source = reinterpret_cast<const void*>(from);
-  const bool heldUp = pageable(target, bytes) || pageable(source, bytes);
-  MarkPtr mark;
+  const bool heldUp = isPageable(target, bytes) || isPageable(source, bytes);
+  CompletionPtr completion;
   {
     const Lock lock(state().mutex);
     if (heldUp) ++state().calls["pageable copy"];
-    mark = put(*streamOf(stream), [=] { copy(target, source, bytes); });
+    completion = enqueue(*streamOf(stream), [=] { copy(target, source, bytes); });
   }
-  if (heldUp) waitFor(mark);
+  if (heldUp) waitFor(completion);
   return kSuccess;
 }
 
 FAKE_CUDA int cuMemcpy(uintptr_t to, uintptr_t from, size_t bytes) {
   const int failed = enterUnsafe("cuMemcpy");
   if (failed != kSuccess) return failed;
-  MarkPtr mark;
+  CompletionPtr completion;
   {
     const Lock lock(state().mutex);
-    mark = put(*streamOf(nullptr), [=] { copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+    completion =
+        enqueue(*streamOf(nullptr), [=] { copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
   }
-  waitFor(mark);
+  waitFor(completion);
   return kSuccess;
 }

@@ -13,7 +13,7 @@
 struct ncclComm {
   std::unique_ptr<bps::fake::World> world;
   bool blocking = true;
-  std::atomic<int> busyLooks = 0;  // of a non-blocking communicator: so many looks will still find it busy
+  std::atomic<int> busyPolls = 0;  // of a non-blocking communicator: so many looks will still find it busy
   std::map<int, float> ops;
   int nextOp = ncclNumOps;
   int children = 0;
@@ -49,6 +49,6 @@ ncclResult_t runQueue(Queue& queue);
 // Where the CPU finds the bytes of a buffer.
 uint8_t* place(const void* pointer);
 // Shares a few bytes of each rank.
-std::vector<uint8_t> shareAll(World& world, const void* mine, size_t bytes);
+std::vector<uint8_t> allGatherBytes(World& world, const void* mine, size_t bytes);
 
 }  // namespace bps::fake

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "src/interpose/nccl/exported.h"
-#include "tests/fake_nccl/record.h"
+#include "tests/fake_nccl/call_log.h"
 
 namespace {
 template <class Result>

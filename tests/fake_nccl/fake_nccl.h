@@ -12,13 +12,14 @@
 #pragma once
 
 extern "C" {
-// What was called by its pncclX name since fakeNcclForget(), as "ncclGroupStart ncclAllReduce:1024 ", with the count.
+// What was called by its pncclX name since fakeNcclClearCalls(), as "ncclGroupStart ncclAllReduce:1024 ", with the
+// count.
 const char* fakeNcclCalls();
-void fakeNcclForget();
+void fakeNcclClearCalls();
 // The `after`-th call of the function ("ncclAllGather") from now on, 1: the next, returns this result and does nothing.
 void fakeNcclFail(const char* name, int result, unsigned after = 1);
 // Who asks for errors stays in NCCL for so long.
-void fakeNcclSlowLooks(int milliseconds);
+void fakeNcclDelayAsyncError(int milliseconds);
 // How often it was asked for errors by its pncclX name.
-unsigned fakeNcclLooks();
+unsigned fakeNcclAsyncErrorCalls();
 }

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "src/interpose/nccl/exported.h"
+#include "tests/fake_nccl/call_log.h"
 #include "tests/fake_nccl/comm.h"
-#include "tests/fake_nccl/record.h"
 
 using namespace bps::fake;
 using Kind = Operation::Kind;
@@ -36,13 +36,13 @@ ncclResult_t init(ncclComm_t* comm, const std::string& path, int rank, int nRank
   const ncclComm_t made = newHandle();
   made->blocking = blocking;
   made->world = std::make_unique<World>(path, rank, nRanks);
-  made->busyLooks = blocking ? 0 : 2;
+  made->busyPolls = blocking ? 0 : 2;
   if (!blocking) {
     *comm = made;
     return ncclInProgress;
   }
   const auto finish = [=] {
-    made->world->waitForEverybody();
+    made->world->waitForAll();
     *comm = made;
   };
   if (queue().depth > 0) queue().inits.emplace_back(finish);
@@ -106,13 +106,13 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comms, int count, const int*) {
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
   const int failure = record("ncclCommSplit");
   const int mine[2] = {color, key};
-  const std::vector<uint8_t> all = shareAll(*comm->world, mine, sizeof mine);
-  const auto* wishes = reinterpret_cast<const int*>(all.data());
+  const std::vector<uint8_t> all = allGatherBytes(*comm->world, mine, sizeof mine);
+  const auto* splits = reinterpret_cast<const int*>(all.data());
   int rank = 0, members = 0;
   for (int other = 0; other < comm->world->nRanks(); ++other) {
-    if (wishes[2 * other] != color) continue;
+    if (splits[2 * other] != color) continue;
     ++members;
-    rank += wishes[2 * other + 1] < key || (wishes[2 * other + 1] == key && other < comm->world->rank());
+    rank += splits[2 * other + 1] < key || (splits[2 * other + 1] == key && other < comm->world->rank());
   }
   const std::string path = comm->world->path() + ".s" + std::to_string(comm->children++) + "." + std::to_string(color);
   *made = nullptr;
@@ -132,7 +132,7 @@ ncclResult_t pncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_
 }
 
 ncclResult_t pncclCommCount(const ncclComm_t comm, int* count) {
-  if (comm == nullptr || (!comm->blocking && comm->busyLooks > 0)) return ncclInvalidArgument;
+  if (comm == nullptr || (!comm->blocking && comm->busyPolls > 0)) return ncclInvalidArgument;
   *count = comm->world->nRanks();
   return ncclSuccess;
 }
@@ -151,8 +151,8 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
     *result = static_cast<ncclResult_t>(failure);
     return ncclSuccess;
   }
-  const bool busy = !comm->blocking && (!comm->world->everybodyJoined() || comm->busyLooks > 0);
-  if (busy && comm->world->everybodyJoined()) --comm->busyLooks;
+  const bool busy = !comm->blocking && (!comm->world->allJoined() || comm->busyPolls > 0);
+  if (busy && comm->world->allJoined()) --comm->busyPolls;
   *result = busy ? ncclInProgress : comm->world->aborted() ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
@@ -160,7 +160,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {
   if (const int failure = record("ncclCommFinalize")) return static_cast<ncclResult_t>(failure);
   if (comm->blocking || std::getenv("FAKE_NCCL_PROMPT_FINALIZE") != nullptr) return ncclSuccess;
-  comm->busyLooks = 2;
+  comm->busyPolls = 2;
   return ncclInProgress;
 }
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {

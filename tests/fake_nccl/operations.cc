@@ -15,7 +15,7 @@ namespace bps::fake {
 namespace {
 
 // Of the double of CUDA, where the process has it, however it was opened.
-void* ofCuda(const char* name) {
+void* fakeCudaSymbol(const char* name) {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return driver != nullptr ? ::dlsym(driver, name) : nullptr;
 }
@@ -24,7 +24,7 @@ void* ofCuda(const char* name) {
 
 uint8_t* place(const void* pointer) {
   using Alias = void* (*)(const void*);
-  static const auto alias = reinterpret_cast<Alias>(ofCuda("fakeCudaAlias"));
+  static const auto alias = reinterpret_cast<Alias>(fakeCudaSymbol("fakeCudaAlias"));
   return static_cast<uint8_t*>(alias != nullptr ? alias(pointer) : const_cast<void*>(pointer));
 }
 
@@ -71,7 +71,7 @@ void reduce(const Operation& one) {
 
 void collect(const Operation& one) {
   World& world = *one.comm->world;
-  if (!world.awaitPosts()) return;
+  if (!world.waitForPosts()) return;
   const size_t bytes = one.count * elementBytes(one.type);
   if (one.kind <= Operation::Kind::kReduce) {
     if (one.type == ncclFloat32) reduce<float>(one);
@@ -104,49 +104,49 @@ void runPointToPoint(std::vector<Operation> left) {
   const auto tryOne = [](const Operation& one) {
     const size_t bytes = one.count * elementBytes(one.type);
     World& world = *one.comm->world;
-    if (world.over()) return true;
+    if (world.isCancelled()) return true;
     return one.kind == Operation::Kind::kSend ? world.send(one.peer, place(one.send), bytes)
                                               : world.receive(one.peer, place(one.recv), bytes);
   };
   while (!left.empty()) {
     std::erase_if(left, tryOne);
-    breathe();
+    pollPause();
   }
 }
 
 // Of what is launched at once: its place among all that was launched on the communicator.
-struct Turn {
-  Turn(World& its, uint64_t place) : world(its), number(place) {}
+struct LaunchTicket {
+  LaunchTicket(World& its, uint64_t place) : world(its), number(place) {}
   World& world;
   const uint64_t number;
   std::atomic<size_t> streams{0};
 };
 struct Batch {
   std::vector<Operation> operations;
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<LaunchTicket>> tickets;
 };
 void run(void* argument) {
   const std::unique_ptr<Batch> batch(static_cast<Batch*>(argument));
-  for (const auto& turn : batch->turns)
-    while (turn->world.ran < turn->number && !turn->world.over()) breathe();
+  for (const auto& ticket : batch->tickets)
+    while (ticket->world.ran < ticket->number && !ticket->world.isCancelled()) pollPause();
   runCollectives(batch->operations);
   runPointToPoint(batch->operations);
-  for (const auto& turn : batch->turns)
-    if (--turn->streams == 0) turn->world.ran = turn->number + 1;
+  for (const auto& ticket : batch->tickets)
+    if (--ticket->streams == 0) ticket->world.ran = ticket->number + 1;
 }
 
 // With the CUDA double each stream's part runs in its order.
 void launch(std::vector<Operation> operations) {
   using Launch = int (*)(void*, void (*)(void*), void*);
-  static const auto onStream = reinterpret_cast<Launch>(ofCuda("fakeCudaLaunch"));
+  static const auto onStream = reinterpret_cast<Launch>(fakeCudaSymbol("fakeCudaLaunch"));
   if (onStream == nullptr) {
     run(new Batch{std::move(operations), {}});
     return;
   }
-  std::map<ncclComm_t, std::shared_ptr<Turn>> turns;
+  std::map<ncclComm_t, std::shared_ptr<LaunchTicket>> tickets;
   for (const Operation& one : operations)
-    if (World& world = *one.comm->world; !turns.contains(one.comm))
-      turns[one.comm] = std::make_shared<Turn>(world, world.launched++);
+    if (World& world = *one.comm->world; !tickets.contains(one.comm))
+      tickets[one.comm] = std::make_shared<LaunchTicket>(world, world.launched++);
   std::vector<std::pair<cudaStream_t, Batch*>> batches;
   while (!operations.empty()) {
     const cudaStream_t stream = operations[0].stream;
@@ -154,11 +154,11 @@ void launch(std::vector<Operation> operations) {
     for (const Operation& one : operations)
       if (one.stream == stream) batch->operations.push_back(one);
     std::erase_if(operations, [&](const Operation& one) { return one.stream == stream; });
-    for (const auto& [comm, turn] : turns) {
+    for (const auto& [comm, ticket] : tickets) {
       const auto isIts = [comm = comm](const Operation& one) { return one.comm == comm; };
       if (std::none_of(batch->operations.begin(), batch->operations.end(), isIts)) continue;
-      batch->turns.push_back(turn);
-      ++turn->streams;
+      batch->tickets.push_back(ticket);
+      ++ticket->streams;
     }
     batches.emplace_back(stream, batch);
   }
@@ -182,7 +182,7 @@ ncclResult_t runQueue(Queue& queue) {
   bool busy = false;
   for (const Operation& one : queue.operations) {
     if (one.comm->blocking) continue;
-    one.comm->busyLooks = 2;
+    one.comm->busyPolls = 2;
     busy = true;
   }
   launch(std::exchange(queue.operations, {}));
@@ -194,13 +194,13 @@ ncclResult_t submit(const Operation& operation) {
   return queue().depth > 0 ? ncclSuccess : runQueue(queue());
 }
 
-std::vector<uint8_t> shareAll(World& world, const void* mine, size_t bytes) {
+std::vector<uint8_t> allGatherBytes(World& world, const void* mine, size_t bytes) {
   std::vector<uint8_t> all(bytes * static_cast<size_t>(world.nRanks()));
   if (uint8_t* slot = world.beginPost()) {
     std::memcpy(slot, mine, bytes);
     world.endPost();
   }
-  if (world.awaitPosts())
+  if (world.waitForPosts())
     for (int rank = 0; rank < world.nRanks(); ++rank)
       std::memcpy(all.data() + static_cast<size_t>(rank) * bytes, world.posted(rank), bytes);
   world.endCollect();

@@ -13,12 +13,12 @@ namespace bps::fake {
 
 thread_local bool World::inStream = false;
 
-void breathe() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+void pollPause() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 World::World(std::string path, int rank, int nRanks) : path_(std::move(path)), rank_(rank), nRanks_(nRanks) {
   const int fd = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   // The file is sparse, and a new one is all zeros.
-  if (fd < 0 || nRanks > kMostRanks || ::ftruncate(fd, sizeof(Shared)) != 0) std::abort();
+  if (fd < 0 || nRanks > kMaxRanks || ::ftruncate(fd, sizeof(Shared)) != 0) std::abort();
   void* mapped = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (mapped == MAP_FAILED) std::abort();
   ::close(fd);
@@ -28,26 +28,26 @@ World::World(std::string path, int rank, int nRanks) : path_(std::move(path)), r
 
 World::~World() { ::munmap(shared_, sizeof(Shared)); }
 
-void World::waitForEverybody() const {
-  while (!everybodyJoined() && !aborted()) breathe();
+void World::waitForAll() const {
+  while (!allJoined() && !aborted()) pollPause();
 }
 
 bool World::await(const std::atomic<uint64_t>* counters) const {
   for (int rank = 0; rank < nRanks_; ++rank)
     while (counters[rank] < number_) {
-      if (over()) return false;
-      breathe();
+      if (isCancelled()) return false;
+      pollPause();
     }
   return true;
 }
 
-uint8_t* World::beginPost() { return !over() && await(shared_->collected) ? shared_->slots[rank_] : nullptr; }
+uint8_t* World::beginPost() { return !isCancelled() && await(shared_->collected) ? shared_->slots[rank_] : nullptr; }
 void World::endPost() { shared_->posted[rank_] = ++number_; }
-bool World::awaitPosts() { return await(shared_->posted); }
+bool World::waitForPosts() { return await(shared_->posted); }
 void World::endCollect() { shared_->collected[rank_] = number_; }
 
 bool World::send(int peer, const void* data, size_t bytes) {
-  Shared::Mail& mail = shared_->mail[rank_][peer];
+  Shared::MessageSlot& mail = shared_->mail[rank_][peer];
   if (mail.sent != mail.received) return false;
   mail.bytes = bytes;
   std::memcpy(mail.data, data, bytes);
@@ -56,7 +56,7 @@ bool World::send(int peer, const void* data, size_t bytes) {
 }
 
 bool World::receive(int peer, void* data, size_t bytes) {
-  Shared::Mail& mail = shared_->mail[peer][rank_];
+  Shared::MessageSlot& mail = shared_->mail[peer][rank_];
   if (mail.sent == mail.received) return false;
   std::memcpy(data, mail.data, bytes);
   ++mail.received;

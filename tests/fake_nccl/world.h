@@ -13,20 +13,20 @@
 
 namespace bps::fake {
 
-constexpr int kMostRanks = 16;
+constexpr int kMaxRanks = 16;
 constexpr size_t kSlotBytes = 17U << 20;
-constexpr size_t kMailBytes = 64U << 10;
+constexpr size_t kMessageBytes = 64U << 10;
 
 struct Shared {
   std::atomic<int> joined;
   std::atomic<bool> aborted;
-  std::atomic<uint64_t> posted[kMostRanks], collected[kMostRanks];
-  struct Mail {
+  std::atomic<uint64_t> posted[kMaxRanks], collected[kMaxRanks];
+  struct MessageSlot {
     std::atomic<uint64_t> sent, received;
     size_t bytes;
-    uint8_t data[kMailBytes];
-  } mail[kMostRanks][kMostRanks];
-  uint8_t slots[kMostRanks][kSlotBytes];
+    uint8_t data[kMessageBytes];
+  } mail[kMaxRanks][kMaxRanks];
+  uint8_t slots[kMaxRanks][kSlotBytes];
 };
 
 class World {
@@ -39,8 +39,8 @@ class World {
   const std::string& path() const { return path_; }
   int rank() const { return rank_; }
   int nRanks() const { return nRanks_; }
-  bool everybodyJoined() const { return shared_->joined >= nRanks_; }
-  void waitForEverybody() const;
+  bool allJoined() const { return shared_->joined >= nRanks_; }
+  void waitForAll() const;
   // NCCL's flag is in memory of the process: a forked child that sets it changes its copy.
   void abort() {
     left_ = true;
@@ -50,7 +50,7 @@ class World {
   // False: aborted. The place to post at, then the posts of all.
   uint8_t* beginPost();
   void endPost();
-  bool awaitPosts();
+  bool waitForPosts();
   const uint8_t* posted(int rank) const { return shared_->slots[rank]; }
   void endCollect();
 
@@ -59,7 +59,7 @@ class World {
   bool receive(int peer, void* data, size_t bytes);
   bool aborted() const { return shared_->aborted; }
   // What waits is to wait no longer.
-  bool over() const { return left_ || (!inStream && aborted()); }
+  bool isCancelled() const { return left_ || (!inStream && aborted()); }
   static thread_local bool inStream;  // the calling thread is a device's
 
   // What is launched on one communicator runs in that order, whatever the streams.
@@ -76,6 +76,6 @@ class World {
   uint64_t number_ = 0;  // of collectives
 };
 
-void breathe();  // between two looks
+void pollPause();  // between two looks
 
 }  // namespace bps::fake

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "src/base/fd.h"
-#include "src/net/driver.h"
-#include "tests/fault_plugin/world.h"
+#include "src/net/plugin_adapter.h"
+#include "tests/fault_plugin/fault_injector.h"
 
 namespace bps::fault {
 
 // Ends the process: the caller broke the interface's rules.
-[[noreturn]] void breach(const std::string& what);
+[[noreturn]] void abortOnMisuse(const std::string& what);
 
 class Connection;
 class Context;
 
 // A connection of the wrapped plugin.
-struct Raw {
+struct WrappedComm {
   void* comm = nullptr;
   bool sends = false;
 };
@@ -32,13 +32,13 @@ struct Region {
   uint8_t* data = nullptr;
   size_t bytes = 0;
   void* inner = nullptr;
-  uint8_t* gpu = nullptr;       // where the bytes of GPU memory are for this process; null: it is host memory
-  std::vector<uint8_t> landed;  // what has come for it and has not been flushed, at the same offsets
+  uint8_t* gpu = nullptr;          // where the bytes of GPU memory are for this process; null: it is host memory
+  std::vector<uint8_t> unflushed;  // what has come for it and has not been flushed, at the same offsets
 
   // Where the wrapped plugin finds or puts what the caller has at `data`.
   uint8_t* place(uint8_t* at, bool sends) {
     if (gpu == nullptr) return at;
-    return (sends ? gpu : landed.data()) + (at - data);
+    return (sends ? gpu : unflushed.data()) + (at - data);
   }
 };
 
@@ -50,15 +50,16 @@ struct Request {
   Region* memory = nullptr;
   bool live = false, complete = false;
   net::Completion completion;
-  bool flushes = false;                         // and no message
-  size_t bytes = 0;                             // of the flush
-  std::chrono::steady_clock::time_point shown;  // when the caller may hear of it, once it is complete
+  bool flushes = false;                             // and no message
+  size_t bytes = 0;                                 // of the flush
+  std::chrono::steady_clock::time_point visibleAt;  // when the caller may hear of it, once it is complete
 };
 
 class Connection {
  public:
   // Takes over the wrapped plugin's connection.
-  Connection(Context& context, std::shared_ptr<net::Driver> driver, std::shared_ptr<World> world, Raw raw);
+  Connection(Context& context, std::shared_ptr<net::PluginAdapter> adapter, std::shared_ptr<FaultInjector> injector,
+             WrappedComm wrapped);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
@@ -74,12 +75,12 @@ class Connection {
   Context& context() { return context_; }
 
  private:
-  class Use;  // two at once are a breach
-  static constexpr size_t kMostRequests = 64;
+  class ExclusiveUse;  // two at once are a breach
+  static constexpr size_t kMaxRequests = 64;
 
   void checkMemory(const void* data, size_t bytes, Region* memory) const;
-  void checkGoesOn() const;
-  bool deaf() const { return world_->spec().deaf > 0; }
+  void checkCloseNotRequired() const;
+  bool hangupHidden() const { return injector_->spec().hangupHidden > 0; }
   void touchBuffers();
   Result<net::Completion> testFlush();
   Status completeInner(Request& request);
@@ -87,19 +88,19 @@ class Connection {
   Status fail(Status why, bool oneSide);
 
   Context& context_;
-  std::shared_ptr<net::Driver> driver_;
-  std::shared_ptr<World> world_;
+  std::shared_ptr<net::PluginAdapter> adapter_;
+  std::shared_ptr<FaultInjector> injector_;
   void* inner_;  // null once it is closed
   const bool sends_;
-  Dice dice_;
+  FaultRandom random_;
   UniqueFd waitFd_;  // a duplicate: stays valid when the wrapped connection has been closed
-  std::array<Request, kMostRequests> requests_;
+  std::array<Request, kMaxRequests> requests_;
   Request flush_;  // one at a time
   uint64_t posted_ = 0, done_ = 0;
   std::map<Region*, std::unique_ptr<Region>> regions_;
-  bool ending_ = false;   // memory that a request uses is deregistered: only the close may follow
-  bool lost_ = false;     // nothing comes any more
-  bool starved_ = false;  // the last post took nothing by our will
+  bool onlyCloseAllowed_ = false;  // memory that a request uses is deregistered: only the close may follow
+  bool messageLost_ = false;       // nothing comes any more
+  bool refusedLastPost_ = false;   // the last post took nothing by our will
   Status failure_;
   std::atomic<bool> used_{false};
 };

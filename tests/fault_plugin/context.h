@@ -11,7 +11,7 @@ namespace bps::fault {
 
 // Of an attempt to connect or accept: how often the caller is still told to call again.
 struct Attempt {
-  Dice dice;
+  FaultRandom random;
   double pollsLeft = 0;
 };
 
@@ -31,7 +31,7 @@ class Context {
   // All that was made here must have been closed.
   ~Context();
 
-  net::Driver& driver() { return *driver_; }
+  net::PluginAdapter& adapter() { return *adapter_; }
   Result<Listener*> listen(int device, net::Handle& handle);
   Result<Connection*> accept(Listener& listener);                // null: not yet
   Result<Connection*> connect(int device, net::Handle& handle);  // null: not yet
@@ -39,13 +39,13 @@ class Context {
   void close(Connection* connection);
 
  private:
-  Context(std::shared_ptr<net::Driver> driver, std::shared_ptr<World> world)
-      : driver_(std::move(driver)), world_(std::move(world)) {}
+  Context(std::shared_ptr<net::PluginAdapter> adapter, std::shared_ptr<FaultInjector> injector)
+      : adapter_(std::move(adapter)), injector_(std::move(injector)) {}
   Attempt attempt() const;
   Connection* wrap(void* inner, bool sends);
 
-  std::shared_ptr<net::Driver> driver_;
-  std::shared_ptr<World> world_;
+  std::shared_ptr<net::PluginAdapter> adapter_;
+  std::shared_ptr<FaultInjector> injector_;
   std::atomic<int> open_{0};  // connections and listeners
   Mutex mutex_;
   std::map<const void*, Attempt> connecting_ BPS_GUARDED_BY(mutex_);  // by the handle that the caller keeps

@@ -8,7 +8,7 @@
 namespace bps::fault {
 namespace {
 
-std::atomic<abi::Logger> theLogger{nullptr};
+std::atomic<abi::Logger> currentLogger{nullptr};
 
 struct Process {
   Mutex mutex;
@@ -24,12 +24,12 @@ Process& process() {
 }  // namespace
 
 Result<std::unique_ptr<Context>> openContext(uint64_t commId, abi::Logger logger) {
-  theLogger = logger;
+  currentLogger = logger;
   std::unique_ptr<Context> context = BPS_TRY(Context::open(commId));
   Process& all = process();
   const MutexLock lock(all.mutex);
-  while (all.devices.size() < static_cast<size_t>(context->driver().deviceCount()))
-    all.devices.push_back(BPS_TRY(context->driver().device(static_cast<int>(all.devices.size()))));
+  while (all.devices.size() < static_cast<size_t>(context->adapter().deviceCount()))
+    all.devices.push_back(BPS_TRY(context->adapter().device(static_cast<int>(all.devices.size()))));
   return context;
 }
 
@@ -45,7 +45,7 @@ Result<const net::DeviceInfo*> deviceAt(int index) {
   return &process().devices[static_cast<size_t>(index)];
 }
 
-void share(std::unique_ptr<Context> context) {
+void setSharedContext(std::unique_ptr<Context> context) {
   const MutexLock lock(process().mutex);
   process().shared = std::move(context);
 }
@@ -56,7 +56,7 @@ Context& sharedContext() {
 }
 
 int reported(const Status& outcome) {
-  const abi::Logger log = theLogger.load();
+  const abi::Logger log = currentLogger.load();
   if (!outcome.ok() && log != nullptr) log(abi::kLogWarn, abi::kLogNet, __FILE__, __LINE__, "%s", outcome.message());
   return static_cast<int>(outcome.code());
 }

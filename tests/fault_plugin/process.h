@@ -15,7 +15,7 @@ int deviceCount();
 Result<const net::DeviceInfo*> deviceAt(int index);
 
 // The context of version 8, which has none.
-void share(std::unique_ptr<Context> context);
+void setSharedContext(std::unique_ptr<Context> context);
 Context& sharedContext();
 
 // To the caller's log, and as an ncclResult_t.
@@ -23,7 +23,7 @@ int reported(const Status& outcome);
 
 // Every function of the tables is one call to this.
 template <class F>
-int border(F&& body) noexcept {
+int apiGuard(F&& body) noexcept {
   return reported(guarded(std::forward<F>(body)));
 }
 

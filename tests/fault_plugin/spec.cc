@@ -42,7 +42,7 @@ constexpr Key kKeys[] = {
     {"short", "most", &Spec::shortMost, 1, kMany},
     {"lose", "at", &Spec::loseAt, 1, kMany},
     {"nowait", "", &Spec::noWait, 0, 1},
-    {"deaf", "", &Spec::deaf, 0, 1},
+    {"deaf", "", &Spec::hangupHidden, 0, 1},
     {"gpu", "claims", &Spec::gpuClaims, 0, 1},
     {"gpu", "takes", &Spec::gpuTakes, 0, 1},
     {"gpu", "reaches", &Spec::gpuReaches, 0, 1},

@@ -37,7 +37,7 @@ enum class Call : size_t { kInit, kListen, kConnect, kAccept, kRegMr, kIsend, kI
 inline constexpr size_t kCalls = 8;
 inline constexpr std::array<std::string_view, kCalls> kCallNames{"init",  "listen", "connect", "accept",
                                                                  "regmr", "isend",  "irecv",   "test"};
-inline constexpr double kEverywhere = -2;
+inline constexpr double kAnyRank = -2;
 
 // Counts and chances as they are written; 0: never.
 struct Spec {
@@ -52,9 +52,9 @@ struct Spec {
   double corruptAt = 0, corruptMost = 64;
   double shortAt = 0, shortLeast = 1, shortMost = 1e15;
   double loseAt = 0;
-  double noWait = 0, deaf = 0;
+  double noWait = 0, hangupHidden = 0;
   double gpuClaims = 0, gpuTakes = 0, gpuReaches = 1;
-  double onlyRank = kEverywhere;
+  double onlyRank = kAnyRank;
 
   double failAt(Call call) const;
 };

@@ -18,35 +18,35 @@ namespace bps::fault {
 namespace {
 
 int init12(void** context, uint64_t commId, abi::Config*, abi::Logger logger, abi::ProfilerCallback) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *context = BPS_TRY(openContext(commId, logger)).release();
     return {};
   });
 }
 
 int init8(abi::Logger logger) {
-  return border([&]() -> Status {
-    share(BPS_TRY(openContext(1, logger)));
+  return apiGuard([&]() -> Status {
+    setSharedContext(BPS_TRY(openContext(1, logger)));
     return {};
   });
 }
 
 int finalize(void* context) {
-  return border([&] { delete static_cast<Context*>(context); });
+  return apiGuard([&] { delete static_cast<Context*>(context); });
 }
 
 int devices(int* count) {
-  return border([&] { *count = deviceCount(); });
+  return apiGuard([&] { *count = deviceCount(); });
 }
 
 template <int V>
 int properties(int index, abi::Properties<V>* out) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     const net::DeviceInfo& device = *BPS_TRY(deviceAt(index));
     *out = {};
     out->name = device.name.c_str();
     out->pciPath = device.pciPath.empty() ? nullptr : device.pciPath.c_str();
-    const bool claimsGpu = BPS_TRY(World::current())->spec().gpuClaims > 0;
+    const bool claimsGpu = BPS_TRY(FaultInjector::current())->spec().gpuClaims > 0;
     if (claimsGpu) out->name = "nic0";
     out->ptrSupport = abi::kPtrHost | (claimsGpu ? abi::kPtrCuda : 0);
     out->speed = device.speedMbps;
@@ -61,7 +61,7 @@ int properties(int index, abi::Properties<V>* out) {
 }
 
 int listen12(void* context, int device, void* handle, void** comm) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *comm = BPS_TRY(static_cast<Context*>(context)->listen(device, *static_cast<net::Handle*>(handle)));
     return {};
   });
@@ -69,7 +69,7 @@ int listen12(void* context, int device, void* handle, void** comm) {
 int listen8(int device, void* handle, void** comm) { return listen12(&sharedContext(), device, handle, comm); }
 
 int connect12(void* context, int device, void* handle, void** comm, abi::DeviceHandle**) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *comm = BPS_TRY(static_cast<Context*>(context)->connect(device, *static_cast<net::Handle*>(handle)));
     return {};
   });
@@ -79,7 +79,7 @@ int connect8(int device, void* handle, void** comm, abi::DeviceHandle** deviceHa
 }
 
 int accept(void* listenComm, void** comm, abi::DeviceHandle**) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     auto& listener = *static_cast<Listener*>(listenComm);
     *comm = BPS_TRY(listener.context->accept(listener));
     return {};
@@ -89,18 +89,18 @@ int accept(void* listenComm, void** comm, abi::DeviceHandle**) {
 Connection& connectionOf(void* comm) { return *static_cast<Connection*>(comm); }
 
 int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *memory = BPS_TRY(connectionOf(comm).registerMemory(data, bytes, type != abi::kPtrHost));
     return {};
   });
 }
 
 int deregisterMemory(void* comm, void* memory) {
-  return border([&] { connectionOf(comm).deregister(static_cast<Region*>(memory)); });
+  return apiGuard([&] { connectionOf(comm).deregister(static_cast<Region*>(memory)); });
 }
 
 int post(void* comm, void* data, size_t bytes, void* memory, void** request) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *request = BPS_TRY(connectionOf(comm).post(data, bytes, static_cast<Region*>(memory)));
     return {};
   });
@@ -120,16 +120,16 @@ int irecv8(void* comm, int, void** data, int* bytes, int*, void** memory, void**
 }
 
 int flush(void* comm, int, void** data, int* bytes, void** memory, void** request) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *request =
         BPS_TRY(connectionOf(comm).flush(data[0], static_cast<size_t>(bytes[0]), static_cast<Region*>(memory[0])));
     return {};
   });
 }
 
-int test(void* raw, int* done, int* sizes) {
-  return border([&]() -> Status {
-    auto& request = *static_cast<Request*>(raw);
+int test(void* wrapped, int* done, int* sizes) {
+  return apiGuard([&]() -> Status {
+    auto& request = *static_cast<Request*>(wrapped);
     const net::Completion completion = BPS_TRY(request.owner->test(request));
     *done = completion.done ? 1 : 0;
     if (completion.done && sizes != nullptr) *sizes = static_cast<int>(completion.bytes);
@@ -138,11 +138,11 @@ int test(void* raw, int* done, int* sizes) {
 }
 
 int closeConnection(void* comm) {
-  return border([&] { connectionOf(comm).context().close(static_cast<Connection*>(comm)); });
+  return apiGuard([&] { connectionOf(comm).context().close(static_cast<Connection*>(comm)); });
 }
 
 int closeListener(void* listenComm) {
-  return border([&] {
+  return apiGuard([&] {
     auto* listener = static_cast<Listener*>(listenComm);
     listener->context->close(listener);
   });
@@ -155,7 +155,7 @@ int waitFd(void* comm, int* fd) {
 }
 
 int arm(void* comm, int* ready) {
-  return border([&]() -> Status {
+  return apiGuard([&]() -> Status {
     *ready = BPS_TRY(connectionOf(comm).arm()) ? 1 : 0;
     return {};
   });

@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   bps::FrameReader reader;
-  if ((data[0] & 1) != 0) reader.setLimit(bps::kFrameBytes);
+  if ((data[0] & 1) != 0) reader.setLimit(bps::kMaxFrameBytes);
   if ((data[0] & 2) != 0) reader.expectTags([](auto) { return bps::Status(); });
   const size_t piece = data[0] / 4 + 1U;
   for (size_t at = 1; at < size;) {

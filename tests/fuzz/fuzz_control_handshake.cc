@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/link/handshake.h"
 
 namespace {
@@ -28,7 +28,7 @@ void face(const uint8_t* data, size_t size) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0 || !bps::secretInit().ok()) return 0;
+  if (size == 0 || !bps::cryptoInit().ok()) return 0;
   if ((data[0] & 1) != 0) face<bps::AcceptingHandshake>(data + 1, size - 1);
   else face<bps::ConnectingHandshake>(data + 1, size - 1);
   return 0;

@@ -27,8 +27,8 @@ void tryOne(size_t which, std::span<const uint8_t> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   using namespace bps;
-  tryOne<Hello, Challenge, ProofMessage, Welcome, Refusal, AskRoot, Redirect, Join, Offer, OpenJob, JobOpened,
-         RoundPart, RoundAnswer, FailureMessage, Suspect, Left, ProbeDevice, ProbeOpen, ProbeOpened, ProbeRate,
-         CheckReport, Heartbeat>(data[0], {data + 1, size - 1});
+  tryOne<Hello, Challenge, ProofMessage, Welcome, Refusal, RendezvousRequest, RendezvousReply, Join, Offer, OpenJob,
+         JobOpened, ControlOpInput, ControlOpResult, FailureMessage, Suspect, Left, ProbeDevice, ProbeOpen, ProbeOpened,
+         ProbeRate, CheckReport, Heartbeat>(data[0], {data + 1, size - 1});
   return 0;
 }

@@ -11,10 +11,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> hello = std::span(data, size).subspan(std::min(size, token.size()));
   bps::Result<Hello> parsed = parseHello(hello, token);
   if (!parsed.ok()) return 0;
-  const Hello said = std::move(parsed).value();
-  if (said.index >= said.sockets || said.sockets > kMostSockets) std::abort();
-  if (said.carrier == Carrier::kVerbs && said.sockets != 1) std::abort();
-  const HelloBytes right = encodeHello(token, said);
+  const Hello authenticated = std::move(parsed).value();
+  if (authenticated.index >= authenticated.sockets || authenticated.sockets > kMaxSockets) std::abort();
+  if (authenticated.carrier == Carrier::kVerbs && authenticated.sockets != 1) std::abort();
+  const HelloBytes right = encodeHello(token, authenticated);
   if (!std::equal(right.begin(), right.end(), hello.begin())) std::abort();
   return 0;
 }

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "net_plugin/link/door_sign.h"
-#include "net_plugin/shm/door.h"
+#include "net_plugin/link/handle_extension.h"
+#include "net_plugin/shm/shm_listener.h"
 #include "tests/fuzz/states/input.h"
 
 namespace {
@@ -40,7 +40,7 @@ void exercise(Input input) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) != 0) return;
   bps::UniqueFd peer(ends[1]), ours(ends[0]);
-  bps::Result<bps::UniqueFd> made = shm::Segment::makeMemory();
+  bps::Result<bps::UniqueFd> made = shm::Segment::createMemory();
   if (!made.ok()) return;
   const bps::UniqueFd memory = std::move(made).value();
   bps::Result<shm::Segment> mine = shm::Segment::map(memory.get()), theirs = shm::Segment::map(memory.get());
@@ -68,7 +68,7 @@ void exercise(Input input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 4096) return 0;
   const std::span<const uint8_t> bytes(data, size);
-  link::readDoor(bytes);
+  link::readShmExtension(bytes);
   if (shm::checkHello(bytes, shm::Token{}).ok() && size < 24) std::abort();
   exercise<shm::RecvComm>({data, size});
   exercise<shm::SendComm>({data, size});

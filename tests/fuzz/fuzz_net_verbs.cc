@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "net_plugin/verbs/choice.h"
+#include "net_plugin/verbs/port_selection.h"
 #include "net_plugin/verbs/wire.h"
 
 namespace {
@@ -10,11 +10,11 @@ namespace {
 using namespace bps::plugin::verbs;
 
 void offers(std::span<const uint8_t> bytes) {
-  bps::Result<Offer> parsed = parseOffer(bytes);
+  bps::Result<QueuePairInfo> parsed = parseQueuePairInfo(bytes);
   if (!parsed.ok()) return;
-  const Offer offer = std::move(parsed).value();
-  if (offer.mtu < 1 || offer.mtu > 5 || offer.queuePair >> 24 != 0 || offer.pieceBytes == 0) std::abort();
-  if (!parseOffer(encodeOffer(offer)).ok()) std::abort();
+  const QueuePairInfo info = std::move(parsed).value();
+  if (info.mtu < 1 || info.mtu > 5 || info.queuePair >> 24 != 0 || info.pieceBytes == 0) std::abort();
+  if (!parseQueuePairInfo(encodeQueuePairInfo(info)).ok()) std::abort();
 }
 
 void notices(std::span<const uint8_t> bytes) {
@@ -27,10 +27,10 @@ void notices(std::span<const uint8_t> bytes) {
 void handles(std::span<const uint8_t> bytes) {
   bps::plugin::tcp::HandleBytes handle{};
   std::copy_n(bytes.begin(), std::min(bytes.size(), handle.size()), handle.begin());
-  const std::optional<Sign> sign = readSign(handle);
-  if (!sign) return;
-  writeSign(handle, *sign);
-  if (!readSign(handle)) std::abort();
+  const std::optional<VerbsExtension> verbsExtension = readVerbsExtension(handle);
+  if (!verbsExtension) return;
+  writeVerbsExtension(handle, *verbsExtension);
+  if (!readVerbsExtension(handle)) std::abort();
 }
 
 void texts(const std::string& text) {

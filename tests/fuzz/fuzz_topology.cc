@@ -4,27 +4,27 @@
 
 #include "topo/plan/planner.h"
 #include "topo/synthetic.h"
-#include "topo/xml/files.h"
+#include "topo/xml/topology_xml.h"
 
 namespace {
 
-bps::Result<bps::Draft> read(std::string_view text) {
-  return bps::looksSynthetic(text) ? bps::readSynthetic(text) : bps::readMachineXml(text);
+bps::Result<bps::TopologyBuilder> read(std::string_view text) {
+  return bps::isSyntheticText(text) ? bps::readSynthetic(text) : bps::readMachineXml(text);
 }
 
 // "" when it is refused.
 std::string dumpOf(std::string_view text) {
-  auto draft = read(text);
-  if (!draft.ok()) return {};
-  auto built = std::move(draft).value().build();
+  auto builder = read(text);
+  if (!builder.ok()) return {};
+  auto built = std::move(builder).value().build();
   if (!built.ok()) return {};
   const bps::Topology topology = std::move(built).value();
   // Plans of large machines take long and find nothing else.
   if (topology.all(bps::NodeKind::kGpu).size() <= 6) {
-    bps::LocalJob job;
+    bps::LocalPlanRequest job;
     job.bytes = text.size();
     auto made = bps::planLocal(topology, job);
-    if (!made.ok() || std::move(made).value().best().crosses) std::abort();
+    if (!made.ok() || std::move(made).value().best().copiesCrossSwitches) std::abort();
   }
   return bps::writeNcclXml(topology);
 }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/unique_id.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "src/comm/device/cuda_side.h"
+#include "src/comm/cuda/cuda_backend.h"
 #include "tests/support/cluster.h"
 #include "tests/support/data.h"
 
@@ -92,7 +92,7 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0) {
   job.env.device = "cuda";
   job.limit = std::chrono::seconds(120);
   return failures(runRanks(job, [&](Communicator& comm) -> Status {
-    const cuda::Scope scope(gpu());
+    const cuda::ScopedContext scope(gpu());
     return body(comm);
   }));
 }
@@ -174,7 +174,7 @@ TEST(Gpu, ManyStreams) {
 }
 
 // The other rank never comes: the stream waits on the device until the communicator is aborted.
-TEST(Gpu, AbortLetsTheStreamGo) {
+TEST(Gpu, AbortReleasesTheStream) {
   std::atomic<int> passed{0};
   onRanks(2, [&](Communicator& comm) -> Status {
     const Stream stream;

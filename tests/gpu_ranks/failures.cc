@@ -18,10 +18,10 @@
 namespace bps::test {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(1);
+constexpr std::chrono::milliseconds kPollInterval(1);
 
 template <class Function>
-Function* ofDouble(const char* library, const char* name) {
+Function* fakeSymbol(const char* library, const char* name) {
   void* handle = ::dlopen(library, RTLD_NOW);
   void* function = handle != nullptr ? ::dlsym(handle, name) : nullptr;
   if (function == nullptr) fail(fmt::format("{} has no {}: not a double", library, name));
@@ -29,28 +29,28 @@ Function* ofDouble(const char* library, const char* name) {
 }
 
 void failNccl(const char* name, ncclResult_t result, unsigned after = 1) {
-  static const auto set = ofDouble<decltype(fakeNcclFail)>(std::getenv("BPS_NCCL_LIB_PATH"), "fakeNcclFail");
+  static const auto set = fakeSymbol<decltype(fakeNcclFail)>(std::getenv("BPS_NCCL_LIB_PATH"), "fakeNcclFail");
   set(name, result, after);
 }
 
 void failCuda(const char* name, unsigned after) {
   constexpr int kIllegalAddress = 700;
-  static const auto set = ofDouble<decltype(fakeCudaFail)>("libcuda.so.1", "fakeCudaFail");
+  static const auto set = fakeSymbol<decltype(fakeCudaFail)>("libcuda.so.1", "fakeCudaFail");
   set(name, after, kIllegalAddress);
 }
 
 // Something that ranks tell each other where the communicator no longer does. Of this job.
-std::string sign(const std::string& what) {
+std::string markerPath(const std::string& what) {
   return fmt::format("{}/{}.{}", std::getenv("FAKE_NCCL_DIR"), ::getppid(), what);
 }
-void show(const std::string& what) { std::ofstream(sign(what)) << 1; }
-void await(const std::string& what) {
-  while (!std::filesystem::exists(sign(what))) std::this_thread::sleep_for(kLook);
+void setMarker(const std::string& what) { std::ofstream(markerPath(what)) << 1; }
+void waitForMarker(const std::string& what) {
+  while (!std::filesystem::exists(markerPath(what))) std::this_thread::sleep_for(kPollInterval);
 }
 // Also of ranks whose calls may fail at once.
-void meet(const Job& job, const std::string& where) {
-  show(fmt::format("{}.{}", where, job.rank()));
-  for (int rank = 0; rank < job.ranks(); ++rank) await(fmt::format("{}.{}", where, rank));
+void barrier(const Job& job, const std::string& where) {
+  setMarker(fmt::format("{}.{}", where, job.rank()));
+  for (int rank = 0; rank < job.ranks(); ++rank) waitForMarker(fmt::format("{}.{}", where, rank));
 }
 
 bpsResult_t call(const Job& job, const Buffer& buffer, size_t bytes, const Stream& stream) {
@@ -58,7 +58,7 @@ bpsResult_t call(const Job& job, const Buffer& buffer, size_t bytes, const Strea
   return bpsAllReduce(buffer.data(), buffer.data(), bytes / sizeof(float), bpsFloat32, bpsSum, job.comm(), handle);
 }
 
-bpsResult_t ask(const Job& job) {
+bpsResult_t asyncError(const Job& job) {
   bpsResult_t state = bpsSuccess;
   if (bpsCommGetAsyncError(job.comm(), &state) != bpsSuccess) fail("bpsCommGetAsyncError");
   return state;
@@ -68,9 +68,9 @@ void expect(bool right, const std::string& what) {
   if (!right) fail(what);
 }
 
-void hear(const Job& job, bpsResult_t expected, const std::string& text) {
-  bpsResult_t heard = ask(job);
-  for (; heard == bpsSuccess; heard = ask(job)) std::this_thread::sleep_for(kLook);
+void expectError(const Job& job, bpsResult_t expected, const std::string& text) {
+  bpsResult_t heard = asyncError(job);
+  for (; heard == bpsSuccess; heard = asyncError(job)) std::this_thread::sleep_for(kPollInterval);
   const std::string why = bpsGetLastError(job.comm());
   expect(heard == expected && why.find(text) != std::string::npos,
          fmt::format("{} \"{}\" instead of {} \"{}\"", static_cast<int>(heard), why, static_cast<int>(expected), text));
@@ -84,7 +84,7 @@ void fill(const Buffer& buffer, size_t bytes, const Stream& stream) {
 
 // A call that has failed stands until the abort; one that had ended before has the right sum. Who looks for longer sees
 // more.
-void expectStanding(const Buffer& buffer, size_t bytes, const Stream& stream) {
+void expectStillBlocked(const Buffer& buffer, size_t bytes, const Stream& stream) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (!stream.idle()) return;
   buffer.download(stream);
@@ -95,40 +95,40 @@ void expectStanding(const Buffer& buffer, size_t bytes, const Stream& stream) {
 
 // Ranks 0 and 3 ask for errors; the others only end the communicator, and are told. `called`: what the call said, which
 // may have been refused when another rank had told already.
-struct Made {
+struct IssuedCall {
   const Buffer& buffer;
   size_t bytes;
   const Stream& stream;
   bpsResult_t called;
 };
-void everybodyHears(Job& job, const Made& made, bpsResult_t expected, const std::string& text,
-                    const std::string& where) {
+void expectErrorOnAll(Job& job, const IssuedCall& made, bpsResult_t expected, const std::string& text,
+                      const std::string& where) {
   if (job.rank() % 3 == 0) {
-    hear(job, expected, text);
-    show(where + ".heard");
+    expectError(job, expected, text);
+    setMarker(where + ".heard");
   }
-  await(where + ".heard");
+  waitForMarker(where + ".heard");
   const auto& [buffer, bytes, stream, called] = made;
-  if (called == bpsSuccess) expectStanding(buffer, bytes, stream);
+  if (called == bpsSuccess) expectStillBlocked(buffer, bytes, stream);
   else expect(called == expected, fmt::format("the call said {}", static_cast<int>(called)));
-  meet(job, where + ".stood");
+  barrier(job, where + ".stood");
   if (job.rank() % 3 != 0) expect(bpsCommFinalize(job.comm()) == expected, "bpsCommFinalize did not tell of it");
   job.abort();
   stream.synchronize();
 }
 
 // On the last rank NCCL refuses a call, at once or when the first half of it is under way.
-void ncclRefuses(size_t bytes, const char* function) {
+void ncclRejectsCall(size_t bytes, const char* function) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
   fill(buffer, bytes, stream);
-  meet(job, function);
+  barrier(job, function);
   const bool refused = job.rank() + 1 == job.ranks();
   if (refused) failNccl(function, ncclSystemError);
   const bpsResult_t called = call(job, buffer, bytes, stream);
   if (refused) expect(called == bpsSystemError, fmt::format("{}: {}", function, static_cast<int>(called)));
-  everybodyHears(job, {buffer, bytes, stream, called}, bpsSystemError, "rank 3", function);
+  expectErrorOnAll(job, {buffer, bytes, stream, called}, bpsSystemError, "rank 3", function);
 }
 
 // The copy of a part fails on the last rank: who has the same part, and who gathers it, does not take it for a sum.
@@ -137,28 +137,28 @@ void partFails(size_t bytes) {
   const Stream stream;
   const Buffer buffer(bytes);
   fill(buffer, bytes, stream);
-  meet(job, "whole");
+  barrier(job, "whole");
   if (job.rank() + 1 == job.ranks()) failCuda("cuMemcpyAsync", 1);
   const bpsResult_t called = call(job, buffer, bytes, stream);
-  everybodyHears(job, {buffer, bytes, stream, called}, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
+  expectErrorOnAll(job, {buffer, bytes, stream, called}, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
 }
 
 // What NCCL tells of is told at once to who asks, or waits for calls to end; and to all.
-void ncclTells(size_t bytes, bool whoAsks) {
+void ncclReportsAsyncError(size_t bytes, bool whoAsks) {
   const std::string where = whoAsks ? "asked" : "waited";
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  meet(job, where);
+  barrier(job, where);
   if (job.rank() < 2) (void)call(job, buffer, bytes, stream);  // the other machine does not call
-  meet(job, where + ".called");
+  barrier(job, where + ".called");
   if (job.rank() == 1) {
     failNccl("ncclCommGetAsyncError", ncclInternalError);
-    const bpsResult_t told = whoAsks ? ask(job) : bpsCommFinalize(job.comm());
+    const bpsResult_t told = whoAsks ? asyncError(job) : bpsCommFinalize(job.comm());
     expect(told == bpsInternalError, fmt::format("{}: {}", where, static_cast<int>(told)));
   }
-  hear(job, bpsInternalError, "rank 1");
-  meet(job, where + ".told");
+  expectError(job, bpsInternalError, "rank 1");
+  barrier(job, where + ".told");
   job.abort();
   stream.synchronize();
 }
@@ -168,7 +168,7 @@ void abortWhileFinalizing(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  meet(job, "running");
+  barrier(job, "running");
   if (job.rank() < 2) {  // the other machine does not call
     (void)call(job, buffer, bytes, stream);
     std::atomic<bool> finalizing{false};
@@ -182,7 +182,7 @@ void abortWhileFinalizing(size_t bytes) {
     finalizer.join();
     stream.synchronize();
   }
-  meet(job, "aborted");
+  barrier(job, "aborted");
   if (job.rank() >= 2) job.abort();
 }
 
@@ -192,13 +192,13 @@ void death(size_t bytes) {
   const Stream stream;
   const Buffer buffer(bytes);
   fill(buffer, bytes, stream);
-  meet(job, "alive");
+  barrier(job, "alive");
   if (job.rank() == 3) ::_exit(0);
   const bpsResult_t called = call(job, buffer, bytes, stream);
-  if (job.rank() == 1) hear(job, bpsRemoteError, "");
-  if (job.rank() == 1) show("dead");
-  await("dead");
-  if (called == bpsSuccess) expectStanding(buffer, bytes, stream);
+  if (job.rank() == 1) expectError(job, bpsRemoteError, "");
+  if (job.rank() == 1) setMarker("dead");
+  waitForMarker("dead");
+  if (called == bpsSuccess) expectStillBlocked(buffer, bytes, stream);
   if (job.rank() == 2) expect(bpsCommFinalize(job.comm()) == bpsRemoteError, "bpsCommFinalize did not tell of it");
   if (job.rank() == 0) expect(job.destroy() == bpsRemoteError, "bpsCommDestroy did not tell of it");
   else job.abort();
@@ -214,18 +214,18 @@ void failures(size_t bytes) {
     if (rank == 0) std::fprintf(stderr, "%s\n", what);
   };
   step("NCCL refuses");
-  for (const char* function : {"ncclReduceScatter", "ncclAllGather"}) ncclRefuses(bytes, function);
+  for (const char* function : {"ncclReduceScatter", "ncclAllGather"}) ncclRejectsCall(bytes, function);
   step("a part fails");
   partFails(bytes);
   step("NCCL tells of an error");
-  for (const bool whoAsks : {true, false}) ncclTells(bytes, whoAsks);
+  for (const bool whoAsks : {true, false}) ncclReportsAsyncError(bytes, whoAsks);
   step("an abort while another thread finalizes");
   abortWhileFinalizing(bytes);
   step("a death");
   death(bytes);
 }
 
-void missing(size_t bytes) {
+void missingRank(size_t bytes) {
   const int rank = std::atoi(std::getenv("BPS_RANK"));
   chooseGpu(rank);
   (void)gpu();

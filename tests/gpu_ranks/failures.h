@@ -9,6 +9,6 @@ namespace bps::test {
 void failures(size_t bytes);
 
 // The same with -n 1 -m 2: NCCL waits for a rank that does not come.
-void missing(size_t bytes);
+void missingRank(size_t bytes);
 
 }  // namespace bps::test

@@ -59,7 +59,7 @@ void Job::allReduceOnHost(void* data, size_t bytes) const {
   check(bpsHostStreamSynchronize(host_), "bpsHostStreamSynchronize");
 }
 
-void Job::meet() const {
+void Job::barrier() const {
   float nothing = 0;
   allReduceOnHost(&nothing, sizeof nothing);
 }

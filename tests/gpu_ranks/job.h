@@ -5,7 +5,7 @@
 
 #include "bps/bps.h"
 #include "src/interpose/nccl/exported.h"
-#include "tests/gpu_ranks/on_device.h"
+#include "tests/gpu_ranks/device_buffer.h"
 
 namespace bps::test {
 
@@ -25,7 +25,7 @@ class Job {
   // In host memory: waits.
   void allReduceOnHost(void* data, size_t bytes) const;
   // Waits for all.
-  void meet() const;
+  void barrier() const;
   // Ends the communicator, once its calls have ended.
   void end();
   bpsResult_t destroy();

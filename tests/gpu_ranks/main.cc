@@ -16,9 +16,9 @@
 
 #include "src/base/format.h"
 #include "tests/gpu_ranks/failures.h"
-#include "tests/gpu_ranks/figure.h"
+#include "tests/gpu_ranks/gpu_groups.h"
 #include "tests/gpu_ranks/job.h"
-#include "tests/gpu_ranks/teams.h"
+#include "tests/gpu_ranks/measure.h"
 
 namespace bps::test {
 namespace {
@@ -26,23 +26,23 @@ namespace {
 // ---- figures
 
 // The first turn connects and makes the staging memory.
-void keepTimes(const Job& job, const Buffer& buffer, size_t most) {
+void callLatencies(const Job& job, const Buffer& buffer, size_t most) {
   const Stream stream;
   double worst = 0;
   std::string each;
   for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{1} << 20, most / 4, most}) {
     std::vector<double> micros;
-    for (int turn = 0; turn <= kTurns; ++turn) {
-      job.meet();
+    for (int repetition = 0; repetition <= kRepetitions; ++repetition) {
+      job.barrier();
       const double took = timed([&] { job.allReduce(buffer, bytes, stream); });
-      if (turn > 0) micros.push_back(took * 1e6);
+      if (repetition > 0) micros.push_back(took * 1e6);
       stream.synchronize();
     }
     worst = std::max(worst, median(micros));
     each += fmt::format("{}{} B {:.1f}", each.empty() ? "" : ", ", bytes, median(micros));
   }
-  figure(job, fmt::format("a call keeps its caller for at most {:.1f} us (medians of {}: {} us); {}", worst, kTurns,
-                          each, worst < 50 ? "met" : "missed"));
+  reportFigure(job, fmt::format("a call keeps its caller for at most {:.1f} us (medians of {}: {} us); {}", worst,
+                                kRepetitions, each, worst < 50 ? "met" : "missed"));
 }
 
 void rates(const Job& job, const Buffer& buffer, size_t bytes) {
@@ -51,30 +51,31 @@ void rates(const Job& job, const Buffer& buffer, size_t bytes) {
     return static_cast<double>(bytes) / median(seconds) / 1e9;
   };
   std::vector<double> device, host, copy, share;
-  for (int turn = 0; turn <= kTurns; ++turn) {
-    job.meet();
+  for (int repetition = 0; repetition <= kRepetitions; ++repetition) {
+    job.barrier();
     const double onDevice = timed([&] {
       job.allReduce(buffer, bytes, stream);
       stream.synchronize();
     });
-    job.meet();
+    job.barrier();
     const double onHost = timed([&] { job.allReduceOnHost(buffer.onHost(), bytes); });
-    job.meet();  // all copy at the same time, as they do in a call
+    job.barrier();  // all copy at the same time, as they do in a call
     const double copied = timed([&] {
       buffer.download(stream, bytes);
       stream.synchronize();
     });
-    if (turn == 0) continue;
+    if (repetition == 0) continue;
     device.push_back(onDevice);
     host.push_back(onHost);
     copy.push_back(copied);
     share.push_back(std::max(onHost, copied) / onDevice);
   }
   std::sort(share.begin(), share.end());
-  figure(job, fmt::format("{} B: on the device {:.2f} GB/s, host buffers {:.2f}, one copy {:.2f}; of the slower of the "
-                          "two {:.2f} ({:.2f}-{:.2f}, {} turns); {}",
-                          bytes, gigabytes(device), gigabytes(host), gigabytes(copy), median(share), share.front(),
-                          share.back(), kTurns, median(share) >= 0.9 ? "met" : "missed"));
+  reportFigure(
+      job, fmt::format("{} B: on the device {:.2f} GB/s, host buffers {:.2f}, one copy {:.2f}; of the slower of the "
+                       "two {:.2f} ({:.2f}-{:.2f}, {} turns); {}",
+                       bytes, gigabytes(device), gigabytes(host), gigabytes(copy), median(share), share.front(),
+                       share.back(), kRepetitions, median(share) >= 0.9 ? "met" : "missed"));
 }
 
 void figures(size_t most) {
@@ -85,7 +86,7 @@ void figures(size_t most) {
     buffer.upload(stream);  // zeros
     stream.synchronize();
   }
-  keepTimes(job, buffer, most);
+  callLatencies(job, buffer, most);
   rates(job, buffer, most / 4);
   rates(job, buffer, most);
 }
@@ -107,13 +108,13 @@ class NcclRanks {
 
   // The right bits come out of two ranks' numbers.
   void allReduce(const Stream& stream) const {
-    for (size_t i = 0; i < count_; ++i) buffer_.floats()[i] = numberOf(i, rank_);
+    for (size_t i = 0; i < count_; ++i) buffer_.floats()[i] = inputValue(i, rank_);
     buffer_.upload(stream);
     call(stream);
     buffer_.download(stream);
     stream.synchronize();
     for (size_t i = 0; ranks_ == 2 && i < count_; ++i)
-      if (buffer_.floats()[i] != numberOf(i, 0) + numberOf(i, 1)) fail(fmt::format("element {} of {}", i, count_));
+      if (buffer_.floats()[i] != inputValue(i, 0) + inputValue(i, 1)) fail(fmt::format("element {} of {}", i, count_));
   }
   double time(const Stream& stream) const {
     return timed([&] {
@@ -137,7 +138,7 @@ class NcclRanks {
 };
 
 // Rank 0's stream stands in a call of bps that the others have not made; NCCL's calls, in another stream, complete.
-void beside(size_t bytes) {
+void concurrentWithNccl(size_t bytes) {
   const Nccl nccl;
   const Job job;
   NcclRanks ranks(nccl, job, std::min<size_t>(bytes, 1U << 20));
@@ -147,22 +148,22 @@ void beside(size_t bytes) {
   job.allReduce(ours, bytes, waiting);  // makes the staging memory
   waiting.synchronize();
   std::vector<double> alone, meanwhile;
-  for (int turn = 0; turn <= kTurns; ++turn) {
+  for (int repetition = 0; repetition <= kRepetitions; ++repetition) {
     const double took = ranks.time(stream);
-    if (turn > 0) alone.push_back(took * 1e6);
+    if (repetition > 0) alone.push_back(took * 1e6);
   }
-  job.meet();
+  job.barrier();
   if (job.rank() == 0) job.allReduce(ours, bytes, waiting);
-  for (int turn = 0; turn < kTurns; ++turn) meanwhile.push_back(ranks.time(stream) * 1e6);
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) meanwhile.push_back(ranks.time(stream) * 1e6);
   if (job.rank() == 0 && waiting.idle()) fail("the call of bps did not wait for the other ranks");
   ranks.allReduce(stream);
   if (job.rank() != 0) job.allReduce(ours, bytes, waiting);
   waiting.synchronize();
   ranks.allReduce(stream);
-  figure(job,
-         fmt::format("NCCL's all-reduces beside a call of bps that waits: {:.0f} us (median of {}), without {:.0f} "
-                     "us; met",
-                     median(meanwhile), kTurns, median(alone)));
+  reportFigure(
+      job, fmt::format("NCCL's all-reduces beside a call of bps that waits: {:.0f} us (median of {}), without {:.0f} "
+                       "us; met",
+                       median(meanwhile), kRepetitions, median(alone)));
 }
 
 void byNccl(size_t bytes) {
@@ -174,17 +175,17 @@ void byNccl(size_t bytes) {
   const Stream stream;
   ranks.allReduce(stream);
   std::vector<double> times;
-  for (int turn = 0; turn <= kTurns; ++turn) {
-    job->meet();
+  for (int repetition = 0; repetition <= kRepetitions; ++repetition) {
+    job->barrier();
     const double took = ranks.time(stream);
-    if (turn > 0) times.push_back(took * 1e3);
+    if (repetition > 0) times.push_back(took * 1e3);
   }
   int version = 0;
   nccl.check(nccl.getVersion(&version), "ncclGetVersion");
   ranks.allReduce(stream);
-  figure(*job, fmt::format("{} B in {:.2f} ms ({:.2f}-{:.2f}, median of {}), right bits; NCCL {}", bytes, median(times),
-                           *std::min_element(times.begin(), times.end()), *std::max_element(times.begin(), times.end()),
-                           kTurns, version));
+  reportFigure(*job, fmt::format("{} B in {:.2f} ms ({:.2f}-{:.2f}, median of {}), right bits; NCCL {}", bytes,
+                                 median(times), *std::min_element(times.begin(), times.end()),
+                                 *std::max_element(times.begin(), times.end()), kRepetitions, version));
 }
 
 }  // namespace
@@ -197,10 +198,10 @@ int main(int argc, char** argv) {
     return std::fprintf(stderr, "usage: gpu_ranks figures|beside|teams|failures|missing|nccl BYTES (at least 4096)\n"),
            2;
   if (what == "figures") bps::test::figures(bytes);
-  else if (what == "beside") bps::test::beside(bytes);
-  else if (what == "teams") bps::test::teams(bytes);
+  else if (what == "beside") bps::test::concurrentWithNccl(bytes);
+  else if (what == "teams") bps::test::gpuGroups(bytes);
   else if (what == "failures") bps::test::failures(bytes);
-  else if (what == "missing") bps::test::missing(bytes);
+  else if (what == "missing") bps::test::missingRank(bytes);
   else if (what == "nccl") bps::test::byNccl(bytes);
   else return std::fprintf(stderr, "gpu_ranks: %s is not known\n", argv[1]), 2;
   return 0;

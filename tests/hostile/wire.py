@@ -21,8 +21,8 @@ class Type(enum.IntEnum):
     OPEN_JOB = 11
     JOB_OPENED = 12
     BEGIN = 13
-    ROUND_PART = 14
-    ROUND_ANSWER = 15
+    CONTROL_OP_INPUT = 14
+    CONTROL_OP_RESULT = 15
     HEARTBEAT = 16
     FAILURE = 17
     SUSPECT = 18

@@ -13,7 +13,7 @@
 
 #include "src/base/env.h"
 #include "src/base/format.h"
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/link/dialer.h"
 #include "src/control/link/link.h"
 #include "src/control/unique_id.h"
@@ -93,7 +93,7 @@ class Hub {
       link.watch(set);
       set.wakeAt(end.at());
       BPS_TRY(set.wait());
-      BPS_TRY(link.tick(set));
+      BPS_TRY(link.step(set));
       const std::optional<Frame> frame = BPS_TRY(link.next());
       if (!frame) continue;
       const MessageType type = frame->header.type;
@@ -104,8 +104,8 @@ class Hub {
       }
       if (type == MessageType::kJobOpened && how == "huge") return {};
       if (type == MessageType::kJobOpened && how == "never") link.send(MessageType::kBegin);
-      if (type == MessageType::kRoundPart)
-        link.send(RoundAnswer{RoundKind::kExchange, 0, BPS_TRY(decode<RoundPart>(frame->payload)).blobs});
+      if (type == MessageType::kControlOpInput)
+        link.send(ControlOpResult{ControlOp::kExchange, 0, BPS_TRY(decode<ControlOpInput>(frame->payload)).blobs});
     }
     return {};
   }
@@ -119,7 +119,7 @@ class Hub {
 };
 
 Status attack(char** argv) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   const Env env = BPS_TRY(processEnv());
   const Key key = BPS_TRY(serverKey(env));
   const HostPort where = BPS_TRY(parseHostPort(argv[2], 0));

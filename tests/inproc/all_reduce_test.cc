@@ -29,15 +29,15 @@ struct Case {
 };
 
 // A case with every rank's input and the one right result.
-struct Prepared {
+struct PreparedCall {
   Case what;
   std::vector<Bytes> inputs;
   std::vector<ScalarBits> scalars;
   Bytes want;
 };
 
-Prepared prepare(const Shape& shape, const Case& c, uint64_t seed) {
-  Prepared p{c, {}, {}, {}};
+PreparedCall prepare(const Shape& shape, const Case& c, uint64_t seed) {
+  PreparedCall p{c, {}, {}, {}};
   for (size_t rank = 0; rank < shape.ranks; ++rank) {
     p.inputs.push_back((c.large ? makeLargeInput : makeInput)(c.type, c.count, rank, seed));
     p.scalars.push_back(makeScalar(c.type, rank));
@@ -47,7 +47,7 @@ Prepared prepare(const Shape& shape, const Case& c, uint64_t seed) {
 }
 
 // One call on this rank, compared with the right result.
-Status callAndCheck(Communicator& comm, const Prepared& p) {
+Status callAndCheck(Communicator& comm, const PreparedCall& p) {
   const Case& c = p.what;
   const Bytes& mine = p.inputs[comm.rank()];
   Bytes send(mine.size() + 16, 0xee), recv(mine.size() + 16, 0xee);
@@ -76,10 +76,10 @@ class AllReduce : public testing::TestWithParam<Shape> {
     job.ranks = shape.ranks;
     job.ranksPerMachine = shape.perMachine;
     job.servers = servers.list();
-    std::vector<Prepared> prepared;
+    std::vector<PreparedCall> prepared;
     for (size_t i = 0; i < cases.size(); ++i) prepared.push_back(prepare(shape, cases[i], i));
     return failures(runRanks(job, [&](Communicator& comm) -> Status {
-      for (const Prepared& each : prepared) BPS_TRY(callAndCheck(comm, each));
+      for (const PreparedCall& each : prepared) BPS_TRY(callAndCheck(comm, each));
       return {};
     }));
   }
@@ -88,7 +88,7 @@ class AllReduce : public testing::TestWithParam<Shape> {
 TEST_P(AllReduce, EveryTypeAndOperation) {
   std::vector<Case> cases;
   Job direct;
-  direct.env.directBytes.value = 64U << 10;
+  direct.env.exchangeBytes.value = 64U << 10;
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op <= static_cast<int>(CallOp::kPreMulSum); ++op)
       cases.push_back({static_cast<DataType>(type), static_cast<CallOp>(op), 1031, (type + op) % 2 == 0, 0});
@@ -101,8 +101,8 @@ TEST_P(AllReduce, AveragesWhoseSumsOverflow) {
   std::vector<Case> cases;
   Job split;
   split.env.partitionBytes.value = 8192;
-  split.env.directBytes.value = 64;
-  split.env.eagerBytes.value = 1024;
+  split.env.exchangeBytes.value = 64;
+  split.env.singleOwnerBytes.value = 1024;
   for (int type = 0; type < kDataTypes; ++type)
     for (const size_t bytes : {8UL, 512UL, 40008UL}) {
       const size_t count = bytes / elementBytes(static_cast<DataType>(type));
@@ -116,8 +116,8 @@ TEST_P(AllReduce, SizesAroundEveryBoundary) {
   std::vector<Case> cases;
   Job job;
   job.env.partitionBytes.value = 8192;  // chunks of 2048 floats
-  job.env.directBytes.value = 64;
-  job.env.eagerBytes.value = 1024;
+  job.env.exchangeBytes.value = 64;
+  job.env.singleOwnerBytes.value = 1024;
   for (const size_t boundary : {0UL, 1UL, 16UL, 256UL, 2048UL, 4096UL, 2048UL * 16, 2048UL * 33})
     for (const int delta : {-1, 0, 1}) {
       if (delta < 0 && boundary == 0) continue;
@@ -126,17 +126,17 @@ TEST_P(AllReduce, SizesAroundEveryBoundary) {
       cases.push_back({DataType::kBfloat16, CallOp::kAvg, count, true, 2});
     }
   EXPECT_EQ(run(cases, job), "");
-  job.env.directBytes.value = 1U << 30;  // whatever the size, in pieces
+  job.env.exchangeBytes.value = 1U << 30;  // whatever the size, in pieces
   EXPECT_EQ(run(cases, job), "");
 }
 
 // Pieces that are sent from where they lie, among calls that are copied or split.
-TEST_P(AllReduce, DirectlyInPieces) {
+TEST_P(AllReduce, ExchangePathInPieces) {
   constexpr size_t kPiece = 20U << 10;
   std::vector<Case> cases;
   Job job;
   job.env.partitionBytes.value = kPiece;
-  job.env.directBytes.value = 6 * kPiece;
+  job.env.exchangeBytes.value = 6 * kPiece;
   for (int each = 0; each < kDataTypes; ++each) {
     const auto type = static_cast<DataType>(each);
     const size_t piece = kPiece / elementBytes(type);
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
                          shapeName);
 
 // Who waits for one call does the work of all meanwhile; what is left then, others must go on with by themselves.
-TEST(Turn, CallsThatNobodyWaitsForEnd) {
+TEST(ProgressEngine, CallsThatNobodyWaitsForComplete) {
   const auto outcomes = runRanks({}, [](Communicator& comm) -> Status {
     const auto waited = HostStream::create(), left = HostStream::create();
     std::vector<std::vector<float>> memory(4, std::vector<float>(100000, 1));
@@ -205,7 +205,7 @@ TEST(Turn, CallsThatNobodyWaitsForEnd) {
 }
 
 // In a process of its own: where a sanitizer's allocator stands in for the C library's, the first time counts.
-TEST(GiveBackFreedMemory, OfSeveralThreadsAtOnce) {
+TEST(ReleaseFreedMemory, SeveralThreadsAtOnceDoNotDeadlock) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto all = [] {
     std::atomic<int> ready{0};
@@ -213,7 +213,7 @@ TEST(GiveBackFreedMemory, OfSeveralThreadsAtOnce) {
     for (int i = 0; i < 4; ++i)
       threads.emplace_back([&ready] {
         for (++ready; ready < 4;) std::this_thread::yield();
-        giveBackFreedMemory();
+        releaseFreedMemory();
       });
     for (std::thread& thread : threads) thread.join();
     std::_Exit(0);

@@ -66,7 +66,7 @@ bpsResult_t outcome(bpsResult_t issued, bpsHostStream_t stream) {
 // Sum over ranks of rank + 1.
 float sumTo(int n) { return static_cast<float>(n * (n + 1) / 2); }
 
-TEST(Api, FactsAboutTheLibrary) {
+TEST(Api, VersionAndErrorStrings) {
   int version = 0;
   EXPECT_EQ(bpsGetVersion(&version), bpsSuccess);
   EXPECT_EQ(version, BPS_VERSION_CODE);
@@ -76,7 +76,7 @@ TEST(Api, FactsAboutTheLibrary) {
   EXPECT_STRNE(bpsGetErrorString(bpsRemoteError), bpsGetErrorString(bpsSystemError));
 }
 
-TEST(Api, CommunicatorKnowsItself) {
+TEST(Api, CommunicatorReportsRankAndCount) {
   Ranks ranks(3);
   for (int r = 0; r < 3; ++r) {
     int count = 0, rank = -1, device = -1;
@@ -176,7 +176,7 @@ TEST(Api, PreMultipliedSums) {
   });
 }
 
-TEST(Api, BadArgumentsAreNamedAndHarmNothing) {
+TEST(Api, InvalidArgumentsAreNamedAndHaveNoEffect) {
   Ranks ranks(1);
   bpsComm_t comm = ranks.comms[0];
   float buffer[8] = {1, 2, 3, 4};
@@ -232,7 +232,7 @@ TEST(Api, SplitMakesOrderedGroups) {
 }
 
 // Two ranks, of which only rank 0 calls; then its bpsCommFinalize, which waits for that call, on a thread of its own.
-class FinalizeThatWaits : public testing::Test {
+class BlockedFinalize : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(bpsHostStreamCreate(&stream_), bpsSuccess);
@@ -245,9 +245,9 @@ class FinalizeThatWaits : public testing::Test {
       outcome_ = bpsCommFinalize(comm);
     });
     // It is inside once it sleeps between looks.
-    while (thread == 0 || sleepsOf(thread) < 5) std::this_thread::yield();
+    while (thread == 0 || sleepCountOf(thread) < 5) std::this_thread::yield();
   }
-  static int sleepsOf(pid_t thread) {
+  static int sleepCountOf(pid_t thread) {
     std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
     for (std::string word; status >> word;)
       if (int times = 0; word == "voluntary_ctxt_switches:" && status >> times) return times;
@@ -262,13 +262,13 @@ class FinalizeThatWaits : public testing::Test {
   std::thread finalizer_;
 };
 
-TEST_F(FinalizeThatWaits, IsEndedByAnAbortThatFreesItsCommunicator) {
+TEST_F(BlockedFinalize, AbortEndsItAndFreesTheCommunicator) {
   EXPECT_EQ(bpsCommAbort(std::exchange(ranks_.comms[0], nullptr)), bpsSuccess);
   finalizer_.join();
   EXPECT_NE(outcome_, bpsSuccess);
 }
 
-TEST_F(FinalizeThatWaits, IsEndedByARevocationThatFreesNothing) {
+TEST_F(BlockedFinalize, RevokeEndsItAndFreesNothing) {
   EXPECT_EQ(bpsCommRevoke(ranks_.comms[0], 1), bpsInvalidArgument);
   EXPECT_EQ(bpsCommRevoke(ranks_.comms[0], 0), bpsSuccess);
   finalizer_.join();
@@ -301,14 +301,14 @@ void expectMismatch(int n, size_t count, bpsDataType_t type, bpsRedOp_t op, size
   });
 }
 
-TEST(Mismatch, OfTheCount) { expectMismatch(3, 1001, bpsFloat32, bpsSum); }
-TEST(Mismatch, OfTheType) { expectMismatch(3, 1000, bpsInt32, bpsSum); }
-TEST(Mismatch, OfTheOperation) { expectMismatch(2, 1000, bpsFloat32, bpsMax); }
-TEST(Mismatch, OfASmallAndALargeCall) { expectMismatch(3, 150000, bpsFloat64, bpsSum); }
-TEST(Mismatch, OfALargeAndASmallCall) { expectMismatch(3, 1, bpsFloat32, bpsSum, 150000); }
-TEST(Mismatch, OfNothingAndSomething) { expectMismatch(2, 0, bpsFloat32, bpsSum); }
+TEST(Mismatch, DifferentCountsAreReported) { expectMismatch(3, 1001, bpsFloat32, bpsSum); }
+TEST(Mismatch, DifferentTypesAreReported) { expectMismatch(3, 1000, bpsInt32, bpsSum); }
+TEST(Mismatch, DifferentOperationsAreReported) { expectMismatch(2, 1000, bpsFloat32, bpsMax); }
+TEST(Mismatch, OneSmallCallAmongLargeOnesIsReported) { expectMismatch(3, 150000, bpsFloat64, bpsSum); }
+TEST(Mismatch, OneLargeCallAmongSmallOnesIsReported) { expectMismatch(3, 1, bpsFloat32, bpsSum, 150000); }
+TEST(Mismatch, ZeroAndNonzeroCountsAreReported) { expectMismatch(2, 0, bpsFloat32, bpsSum); }
 
-TEST(Api, AbortEndsTheOthersWithTheNameOfTheRank) {
+TEST(Api, AbortFailsOtherRanksNamingTheRank) {
   Ranks ranks(3);
   ranks.run([&](int r, bpsComm_t comm, bpsHostStream_t stream) {
     std::vector<float> buffer(1000, 1);
@@ -324,7 +324,7 @@ TEST(Api, AbortEndsTheOthersWithTheNameOfTheRank) {
   });
 }
 
-TEST(Api, CallsAfterARankHasLeftFailByName) {
+TEST(Api, CallsAfterARankLeftNameThatRank) {
   Ranks ranks(2);
   float value = 1;
   ranks.run([&](int, bpsComm_t comm, bpsHostStream_t stream) {
@@ -370,7 +370,7 @@ TEST(Api, FinalizeThenDestroy) {
   });
 }
 
-TEST(Api, AHundredCommunicatorsLeaveNothingBehind) {
+TEST(Api, AHundredCommunicatorsLeakNothing) {
   { const Ranks warm(2); }
   const size_t fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
   for (int i = 0; i < 100; ++i) {

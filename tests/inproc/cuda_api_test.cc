@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "bps/bps.h"
-#include "tests/inproc/cuda_machine.h"
+#include "tests/inproc/fake_cuda_harness.h"
 
 namespace bps::test {
 namespace {
@@ -37,7 +37,7 @@ int deviceOf(bpsComm_t comm) {
 
 TEST_F(CudaApi, CommunicatorsTakeTheThreadsDevice) {
   EXPECT_EQ(deviceOf(join()), 0);
-  const cuda::Scope scope(device(1));
+  const cuda::ScopedContext scope(device(1));
   bpsComm_t comm = join(), part = nullptr;
   EXPECT_EQ(deviceOf(comm), 1);
   std::thread([&] { EXPECT_EQ(bpsCommSplit(comm, 0, 0, &part, nullptr), bpsSuccess); }).join();
@@ -60,20 +60,20 @@ TEST_F(CudaApi, AllRanksAtOnceAreOnTheListedDevices) {
 
 // A group issues its calls at its end, each into its own stream.
 TEST_F(CudaApi, GroupsAndSeveralCommunicators) {
-  const cuda::Scope scope(device(0));
+  const cuda::ScopedContext scope(device(0));
   bpsComm_t first = join(), second = join();
   const AppStream streams[2];
   const Bytes content = makeInput(DataType::kFloat32, 5000, 1);
   const Buffer send(Memory::kDevice, content);
   std::vector<std::unique_ptr<Buffer>> recvs;
   for (int i = 0; i < 8; ++i) recvs.push_back(std::make_unique<Buffer>(Memory::kDevice, content.size()));
-  const auto calls = theDouble().calls("cuLaunchHostFunc");
+  const auto calls = fakeCuda().calls("cuLaunchHostFunc");
   ASSERT_EQ(bpsGroupStart(), bpsSuccess);
   for (size_t i = 0; i < recvs.size(); ++i)
     ASSERT_EQ(bpsAllReduce(send.get(), recvs[i]->get(), 5000, bpsFloat32, bpsSum, i % 2 == 0 ? first : second,
                            streams[i / 4].get()),
               bpsSuccess);
-  EXPECT_EQ(theDouble().calls("cuLaunchHostFunc"), calls) << "nothing is in the streams yet";
+  EXPECT_EQ(fakeCuda().calls("cuLaunchHostFunc"), calls) << "nothing is in the streams yet";
   ASSERT_EQ(bpsGroupEnd(), bpsSuccess) << bpsGetLastError(nullptr);
   for (const AppStream& stream : streams) stream.synchronize();
   for (const auto& recv : recvs) EXPECT_EQ(recv->content(), content);
@@ -81,7 +81,7 @@ TEST_F(CudaApi, GroupsAndSeveralCommunicators) {
 
 // A scalar in the memory of the device is read in the order of the stream.
 TEST_F(CudaApi, ScalarsOnTheDevice) {
-  const cuda::Scope scope(device(0));
+  const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();
   const AppStream stream;
   const Buffer scalar(Memory::kDevice, sizeof(float)), data(Memory::kDevice, 300 * sizeof(float));
@@ -104,8 +104,8 @@ TEST_F(CudaApi, ScalarsOnTheDevice) {
 }
 
 // The same process may have both kinds of calls; NULL is the stream of what CUDA knows, else the host's.
-TEST_F(CudaApi, HostStreamsGoOnAsBefore) {
-  const cuda::Scope scope(device(0));
+TEST_F(CudaApi, HostStreamsStillWork) {
+  const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();
   std::vector<float> host(1000, 2), out(1000);
   bpsHostStream_t stream = nullptr;
@@ -118,21 +118,21 @@ TEST_F(CudaApi, HostStreamsGoOnAsBefore) {
   }
   EXPECT_EQ(bpsHostStreamDestroy(stream), bpsSuccess);
   const Buffer pinned(Memory::kPinned, 4000);
-  const auto waits = theDouble().calls("cuStreamWaitValue32_v2");
+  const auto waits = fakeCuda().calls("cuStreamWaitValue32_v2");
   ASSERT_EQ(bpsAllReduce(pinned.get(), out.data(), 1000, bpsFloat32, bpsSum, comm, nullptr), bpsSuccess);
-  EXPECT_EQ(theDouble().calls("cuStreamWaitValue32_v2"), waits + 1);
+  EXPECT_EQ(fakeCuda().calls("cuStreamWaitValue32_v2"), waits + 1);
   EXPECT_EQ(api().streamSynchronize(nullptr), cuda::kSuccess);
   EXPECT_EQ(std::memcmp(out.data(), pinned.bytes(), 4000), 0);
 }
 
-TEST(CudaDevice, HostOnlyTouchesNothing) {
-  const auto inits = theDouble().calls("cuInit");
+TEST(CudaDevice, HostOnlyDoesNotTouchTheDriver) {
+  const auto inits = fakeCuda().calls("cuInit");
   Env env = testEnv();
   env.device = "host";
-  Result<const cuda::Api*> none = cuda::driverInUse(env);
+  Result<const cuda::Api*> none = cuda::driverForEnv(env);
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(std::move(none).value(), nullptr);
-  EXPECT_EQ(theDouble().calls("cuInit"), inits);
+  EXPECT_EQ(fakeCuda().calls("cuInit"), inits);
 }
 
 }  // namespace

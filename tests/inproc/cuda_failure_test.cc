@@ -5,8 +5,8 @@
 #include <cstring>
 #include <thread>
 
-#include "src/comm/device/staged_buffers.h"
-#include "tests/inproc/cuda_machine.h"
+#include "src/comm/cuda/staged_buffers.h"
+#include "tests/inproc/fake_cuda_harness.h"
 
 namespace bps::test {
 namespace {
@@ -23,7 +23,7 @@ std::vector<Status> run(size_t ranks, const Body& body, size_t perMachine = 1) {
   job.ranksPerMachine = perMachine;
   job.env = cudaEnv();
   return runRanks(job, [&](Communicator& comm) -> Status {
-    const cuda::Scope scope(device(0));
+    const cuda::ScopedContext scope(device(0));
     return body(comm);
   });
 }
@@ -46,7 +46,7 @@ class CudaFailureOn : public testing::TestWithParam<std::pair<size_t, size_t>> {
 };
 INSTANTIATE_TEST_SUITE_P(Machines, CudaFailureOn, testing::Values(std::pair(2, 1), std::pair(2, 2), std::pair(4, 2)));
 
-TEST_P(CudaFailureOn, DisagreementLetsTheStreamsGoOn) {
+TEST_P(CudaFailureOn, DisagreementReleasesTheStreams) {
   for (Status& outcome : run([](Communicator& comm) -> Status {
          const OneCall call(kCount + (comm.rank() == 0 ? 0 : 1));
          BPS_TRY(call.issue(comm));
@@ -60,7 +60,7 @@ TEST_P(CudaFailureOn, DisagreementLetsTheStreamsGoOn) {
 
 TEST_P(CudaFailureOn, FailedCopyEndsTheCommunicatorEverywhere) {
   for (const char* function : {"cuMemcpyAsync", "cuEventQuery"}) {
-    theDouble().fail(function, 3, 700);
+    fakeCuda().fail(function, 3, 700);
     for (Status& outcome : run([](Communicator& comm) -> Status {
            const OneCall call(kCount * 10);
            BPS_TRY(call.issue(comm));
@@ -74,7 +74,7 @@ TEST_P(CudaFailureOn, FailedCopyEndsTheCommunicatorEverywhere) {
 }
 
 TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
-  theDouble().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk: the first copy takes it out
+  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk: the first copy takes it out
   const auto outcomes = run(1, [](Communicator& comm) -> Status {
     const OneCall call(1000);
     BPS_TRY(call.issue(comm));
@@ -86,29 +86,29 @@ TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
 }
 
 // Where the stream has gone on, nothing of bps copies any more.
-TEST(CudaFailure, AbortWaitsForCopiesThatAreUnderWay) {
-  theDouble().copyRate(10e6);
+TEST(CudaFailure, AbortWaitsForCopiesInFlight) {
+  fakeCuda().setCopyRate(10e6);
   uint64_t before = 0, after = 0;
   const auto outcomes = run(1, [&](Communicator& comm) -> Status {
     const OneCall call(250000);  // a tenth of a second
-    const uint64_t copies = theDouble().calls("cuMemcpyAsync");
+    const uint64_t copies = fakeCuda().calls("cuMemcpyAsync");
     BPS_TRY(call.issue(comm));
-    while (theDouble().calls("cuMemcpyAsync") == copies) std::this_thread::yield();
+    while (fakeCuda().calls("cuMemcpyAsync") == copies) std::this_thread::yield();
     comm.abort();
     call.stream.synchronize();
-    before = theDouble().calls("copied bytes");
+    before = fakeCuda().calls("copied bytes");
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    after = theDouble().calls("copied bytes");
+    after = fakeCuda().calls("copied bytes");
     return {};
   });
-  theDouble().copyRate(0);
+  fakeCuda().setCopyRate(0);
   EXPECT_EQ(before, after);
   EXPECT_THAT(outcomes[0].message(), HasSubstr("aborted"));
 }
 
 // The stream stands before the call when the communicator ends: it passes the call later, and bps does not touch the
 // buffers any more.
-TEST(CudaFailure, AbortLetsAStreamPassLater) {
+TEST(CudaFailure, AfterAbortAStreamReachesItsCallLater) {
   const auto outcomes = run(2, [](Communicator& comm) -> Status {
     const OneCall call;
     const auto release = call.stream.hold();
@@ -122,7 +122,7 @@ TEST(CudaFailure, AbortLetsAStreamPassLater) {
 }
 
 // The others never come: the stream stands in the call.
-TEST_P(CudaFailureOn, AbortLetsAWaitingStreamGo) {
+TEST_P(CudaFailureOn, AbortReleasesAWaitingStream) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     const OneCall call;
     if (comm.rank() != 1) BPS_TRY(call.issue(comm));
@@ -142,7 +142,7 @@ TEST_P(CudaFailureOn, AbortLetsAWaitingStreamGo) {
 TEST(CudaFailure, StreamOutlivesTheCommunicator) {
   std::vector<std::unique_ptr<OneCall>> calls(2);
   std::vector<std::function<void()>> releases(2);
-  const cuda::Scope scope(device(0));
+  const cuda::ScopedContext scope(device(0));
   const auto outcomes = run(2, [&](Communicator& comm) -> Status {
     calls[comm.rank()] = std::make_unique<OneCall>();
     releases[comm.rank()] = calls[comm.rank()]->stream.hold();
@@ -179,10 +179,10 @@ TEST(CudaFailure, CapturedStreamsAreRefused) {
 }
 
 // A capture in global mode forbids much to all threads that do not take care; bps's do.
-TEST(CudaFailure, CapturesOfOthersGoOn) {
+TEST(CudaFailure, CapturesOnOtherStreamsContinue) {
   const auto begin = reinterpret_cast<int (*)(cuda::Stream, int)>(driverFunction("cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<int (*)(cuda::Stream, void**)>(driverFunction("cuStreamEndCapture"));
-  const cuda::Scope scope(device(0));
+  const cuda::ScopedContext scope(device(0));
   const AppStream captured;
   ASSERT_EQ(begin(captured.get(), 0), cuda::kSuccess);
   EXPECT_EQ(failures(run(2,
@@ -202,7 +202,7 @@ TEST(CudaFailure, MemoryOfAnotherDeviceIsRefused) {
   const auto outcomes = run(1, [](Communicator& comm) -> Status {
     const AppStream stream;
     const Buffer here(Memory::kDevice, 4000);
-    const cuda::Scope scope(device(1));
+    const cuda::ScopedContext scope(device(1));
     const Buffer there(Memory::kDevice, 4000);
     return comm.allReduce(callOn(stream.get(), here.get(), there.get(), 1000, kType));
   });
@@ -226,7 +226,7 @@ TEST(CudaFailure, HostStreamsTakeNoDeviceMemory) {
 
 // A copy that does not end: as when a stream that waits for bps stands before it in a queue of the device.
 TEST(CudaFailure, CopyThatDoesNotEndIsReported) {
-  const cuda::Scope scope(device(0));
+  const cuda::ScopedContext scope(device(0));
   ::setenv("FAKE_CUDA_QUEUES", "1", 1);
   int least = 0, greatest = 0;
   api().ctxGetStreamPriorityRange(&least, &greatest);
@@ -245,7 +245,7 @@ TEST(CudaFailure, CopyThatDoesNotEndIsReported) {
     ::unsetenv("FAKE_CUDA_QUEUES");
     ASSERT_STREQ(prepared.message(), "");
     const auto wait = [](void* promise) { static_cast<std::promise<void>*>(promise)->get_future().wait(); };
-    theDouble().launch(inTheWay, wait, &held);
+    fakeCuda().launch(inTheWay, wait, &held);
     staged.submit(call);
     Status failed;
     while (failed.ok()) failed = staged.step().status();

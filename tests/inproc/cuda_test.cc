@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "tests/inproc/cuda_machine.h"
+#include "tests/inproc/fake_cuda_harness.h"
 
 namespace bps::test {
 namespace {
@@ -30,7 +30,7 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env 
   job.servers = cluster.list();
   job.env = std::move(env);
   return failures(runRanks(job, [&](Communicator& comm) -> Status {
-    const cuda::Scope scope(device(comm.device().value_or(0)));
+    const cuda::ScopedContext scope(device(comm.device().value_or(0)));
     return body(comm);
   }));
 }
@@ -41,7 +41,7 @@ std::string onDevices(const std::vector<int>& devices, const Body& body, const s
   std::vector<std::future<Status>> ranks;
   for (uint32_t rank = 0; rank < devices.size(); ++rank)
     ranks.push_back(std::async(std::launch::async, [&, rank]() -> Status {
-      const cuda::Scope scope(device(devices[rank]));
+      const cuda::ScopedContext scope(device(devices[rank]));
       Env env = cudaEnv();
       env.hostId = "machine" + std::to_string(topology.empty() ? rank : 0);
       env.topoFile = topology;
@@ -107,7 +107,7 @@ TEST(Cuda, EveryKindOfMemory) {
                       return {};
                     }),
             "");
-  EXPECT_EQ(theDouble().calls("pageable copy"), 0U) << "a copy that a real driver might do at once";
+  EXPECT_EQ(fakeCuda().calls("pageable copy"), 0U) << "a copy that a real driver might do at once";
 }
 
 // Ranks that share machines. What comes out is right if it is what comes out of host memory in the same communicator:
@@ -118,7 +118,7 @@ struct Machines {
   std::string strategy, topology;
 };
 
-class CudaOnSharedMachines : public testing::TestWithParam<Machines> {
+class CudaOnMultiRankMachines : public testing::TestWithParam<Machines> {
  protected:
   static Job jobOf(const Servers& servers) {
     Job job;
@@ -147,7 +147,7 @@ Status onTheHost(Communicator& comm, const Inputs& inputs, Bytes& result) {
   return done;
 }
 
-TEST_P(CudaOnSharedMachines, SameBitsAsOnTheHost) {
+TEST_P(CudaOnMultiRankMachines, SameBitsAsOnTheHost) {
   const Servers servers(GetParam().servers);
   const Job job = jobOf(servers);
   // Along a ring the order depends on how a call is cut, which is not the same for each.
@@ -158,7 +158,7 @@ TEST_P(CudaOnSharedMachines, SameBitsAsOnTheHost) {
   cases.emplace_back(exact ? DataType::kUint64 : DataType::kFloat16, 30001, job.ranks, CallOp::kPreMulSum);
   cases.emplace_back(DataType::kBfloat16, 30001, job.ranks, exact ? CallOp::kMax : CallOp::kAvg);
   const auto body = [&](Communicator& comm) -> Status {
-    const cuda::Scope scope(device(0));
+    const cuda::ScopedContext scope(device(0));
     const AppStream stream;
     for (Inputs inputs : cases) {
       BPS_TRY(onTheHost(comm, inputs, inputs.want));
@@ -171,13 +171,13 @@ TEST_P(CudaOnSharedMachines, SameBitsAsOnTheHost) {
 }
 
 // Calls of all kinds under way at once: each rank's buffers lie where they like, and not all are copied.
-TEST_P(CudaOnSharedMachines, EveryKindOfMemoryInOneQueue) {
+TEST_P(CudaOnMultiRankMachines, EveryKindOfMemoryInOneQueue) {
   const Servers servers(GetParam().servers);
   const Job job = jobOf(servers);
   const Inputs inputs(DataType::kInt32, 20011, job.ranks);
   const std::array kinds = {Memory::kDevice, Memory::kPinned, Memory::kManaged, Memory::kPageable, Memory::kRegistered};
   const auto body = [&](Communicator& comm) -> Status {
-    const cuda::Scope scope(device(0));
+    const cuda::ScopedContext scope(device(0));
     const Bytes& mine = inputs.of[comm.rank()];
     const AppStream one, other;
     std::vector<std::unique_ptr<Buffer>> sends, recvs;
@@ -193,15 +193,14 @@ TEST_P(CudaOnSharedMachines, EveryKindOfMemoryInOneQueue) {
     for (const auto& recv : recvs) BPS_TRY(compare(*recv, inputs.want, "recvbuff"));
     return {};
   };
-  theDouble().copyRate(1e9);
+  fakeCuda().setCopyRate(1e9);
   EXPECT_EQ(failures(runRanks(job, body)), "");
-  theDouble().copyRate(0);
-  EXPECT_EQ(theDouble().calls("pageable copy"), 0U)
-      << "the areas that ranks share are not pinned: no copy may go there";
+  fakeCuda().setCopyRate(0);
+  EXPECT_EQ(fakeCuda().calls("pageable copy"), 0U) << "the areas that ranks share are not pinned: no copy may go there";
 }
 
 const char* const kEight = "cpu[sw[gpu*2] sw[gpu*2 nic]] cpu[sw[gpu*2] sw[gpu*2 nic]]";
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaOnSharedMachines,
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaOnMultiRankMachines,
                          testing::Values(Machines{{4}, 0, "", ""}, Machines{{2, 2}, 2, "", ""},
                                          Machines{{3, 1}, 1, "cpu_assisted", kEight},
                                          Machines{{4, 3}, 0, "scatter", kEight}, Machines{{4}, 0, "rooted", kEight},
@@ -219,10 +218,11 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   std::barrier everybody(4);
   EXPECT_EQ(failures(runRanks(job,
                               [&](Communicator& comm) -> Status {
-                                const cuda::Scope scope(device(0));
+                                const cuda::ScopedContext scope(device(0));
                                 const AppStream stream;
-                                const Place place{comm.rank() % 2 == 0 ? Memory::kDevice : Memory::kPinned,
-                                                  comm.rank() < 2 ? Memory::kDevice : Memory::kPageable, false};
+                                const BufferPlacement place{comm.rank() % 2 == 0 ? Memory::kDevice : Memory::kPinned,
+                                                            comm.rank() < 2 ? Memory::kDevice : Memory::kPageable,
+                                                            false};
                                 Status done = callAndCheck(comm, stream, inputs, place);
                                 everybody.arrive_and_wait();
                                 if (comm.rank() == 0) described = comm.describeTraffic();
@@ -258,7 +258,7 @@ class MachineFile {
 };
 
 // The double's device 0 is at 0000:01.
-TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {
+TEST(Cuda, ADeviceIsFoundInTheTopologyByItsBusId) {
   const Inputs inputs(DataType::kInt32, 1000, 1);
   const MachineFile file({"0000:00:00.0", "0000:01:00.0", "0000:02:00.0"});
   const auto linksIn = [&](const std::string& machine) {
@@ -279,7 +279,7 @@ TEST(Cuda, ADeviceIsFoundInTheMachineByItsPlaceOnTheBus) {
   EXPECT_EQ(linksIn("cpu[gpu*3]"), (GpuLinks{{"GPU 0", {{"staging up", 4000}, {"staging down", 4000}}}}));
 }
 
-TEST(Cuda, RanksOfAMachineTellWhichDeviceTheyHave) {
+TEST(Cuda, LocalRanksExchangeTheirDevices) {
   std::string described;
   const auto body = [&](Communicator& comm) -> Status {
     if (comm.rank() == 0) described = comm.describeTraffic();
@@ -339,7 +339,7 @@ TEST(Cuda, DefaultStreams) {
 // Streams that wait for each other's work only through bps's calls: each call may start as soon as its own has come.
 TEST(Cuda, ManyStreamsAndCalls) {
   const Inputs inputs(DataType::kFloat32, 150000, 3);
-  theDouble().copyRate(2e9);
+  fakeCuda().setCopyRate(2e9);
   EXPECT_EQ(onRanks(
                 3,
                 [&](Communicator& comm) -> Status {
@@ -359,11 +359,11 @@ TEST(Cuda, ManyStreamsAndCalls) {
                 },
                 1),
             "");
-  theDouble().copyRate(0);
+  fakeCuda().setCopyRate(0);
 }
 
 // Finalizing waits for what is in the streams.
-TEST(Cuda, EndsAfterItsCalls) {
+TEST(Cuda, DestroyWaitsForCalls) {
   const Inputs inputs(DataType::kFloat32, 500000, 2);
   EXPECT_EQ(
       onRanks(2,
@@ -380,10 +380,10 @@ TEST(Cuda, EndsAfterItsCalls) {
 }
 
 // A device whose streams cannot wait in memory.
-TEST(Cuda, WaitsByHostFunctionWhereNeedBe) {
+TEST(Cuda, WithoutStreamMemOpsHostFunctionsAreUsed) {
   const Inputs inputs(DataType::kFloat32, 100000, 2);
-  EXPECT_FALSE(device(2).waitsInMemory());
-  EXPECT_TRUE(device(0).waitsInMemory());
+  EXPECT_FALSE(device(2).hasStreamMemOps());
+  EXPECT_TRUE(device(0).hasStreamMemOps());
   const auto body = [&](Communicator& comm) -> Status {
     const AppStream stream;
     for (int i = 0; i < 3; ++i) BPS_TRY(callAndCheck(comm, stream, inputs, {}));

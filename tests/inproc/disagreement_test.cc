@@ -25,12 +25,12 @@ class Disagreement : public testing::TestWithParam<Shape> {
     job.ranksPerMachine = GetParam().perMachine;
     job.servers = servers.list();
     job.env.timeout.value = 8;
-    job.env.directBytes.value = directBytes_;
+    job.env.exchangeBytes.value = exchangeBytes_;
     job.env.rails = GetParam().rails;
     return runRanks(job, body);
   }
   std::vector<Status> afterADeath(const std::function<Status(Communicator&)>& rest);
-  uint64_t directBytes_ = 0;
+  uint64_t exchangeBytes_ = 0;
 };
 
 Status call(Communicator& comm, std::vector<double>& memory, size_t count, DataType type, CallOp op = CallOp::kSum) {
@@ -50,7 +50,7 @@ void expectAll(const std::vector<Status>& outcomes, Code code, const std::vector
   }
 }
 
-TEST_P(Disagreement, OfTheCountIsToldToAllNamingBothCalls) {
+TEST_P(Disagreement, DifferentCountsFailAllRanksNamingBothCalls) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     BPS_TRY(call(comm, memory, 5000, DataType::kFloat64));
@@ -61,9 +61,9 @@ TEST_P(Disagreement, OfTheCountIsToldToAllNamingBothCalls) {
 }
 
 // A direct call meets no server: the ranks must still hear of each other's other calls.
-TEST_P(Disagreement, OfADirectAndALargerCall) {
-  for (const auto& [direct, larger] : {std::pair{4096UL, 1000UL}, {4096UL, 90000UL}, {1UL << 30, 90000UL}}) {
-    directBytes_ = direct;
+TEST_P(Disagreement, AnExchangePathAndALargerCallFailAllRanks) {
+  for (const auto& [exchangeBytes, larger] : {std::pair{4096UL, 1000UL}, {4096UL, 90000UL}, {1UL << 30, 90000UL}}) {
+    exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([&, size = larger](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
       BPS_TRY(call(comm, memory, 50000, DataType::kFloat64));
@@ -76,7 +76,7 @@ TEST_P(Disagreement, OfADirectAndALargerCall) {
   }
 }
 
-TEST_P(Disagreement, OfTypeAndOperation) {
+TEST_P(Disagreement, DifferentTypesAndOperationsFailAllRanks) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     return call(comm, memory, 1000, comm.rank() == 0 ? DataType::kInt64 : DataType::kFloat64,
@@ -85,7 +85,7 @@ TEST_P(Disagreement, OfTypeAndOperation) {
   expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "#0 of 1000 int64, max", "#0 of 1000 float64, sum"});
 }
 
-TEST_P(Disagreement, ZeroElementsAgainstSome) {
+TEST_P(Disagreement, ZeroAndNonzeroCountsFailAllRanks) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     return call(comm, memory, comm.rank() == 0 ? 0 : 70000, DataType::kFloat64);
@@ -93,9 +93,9 @@ TEST_P(Disagreement, ZeroElementsAgainstSome) {
   expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "of 0 float64", "of 70000 float64"});
 }
 
-TEST_P(Disagreement, AnAbortIsToldToAll) {
-  for (const uint64_t direct : {0UL, 1UL << 30}) {  // split, or in pieces to every machine
-    directBytes_ = direct;
+TEST_P(Disagreement, AnAbortIsReportedToAllRanks) {
+  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {  // split, or in pieces to every machine
+    exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
       BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
@@ -110,10 +110,10 @@ TEST_P(Disagreement, AnAbortIsToldToAll) {
   }
 }
 
-TEST_P(Disagreement, ARankThatVanishesIsNamed) {
+TEST_P(Disagreement, ADeadRankIsNamed) {
   const size_t victim = GetParam().ranks - 1;
-  for (const uint64_t direct : {0UL, 1UL << 30}) {
-    directBytes_ = direct;
+  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {
+    exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([victim](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
       BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
@@ -144,13 +144,13 @@ std::vector<Status> Disagreement::afterADeath(const std::function<Status(Communi
   });
 }
 
-TEST_P(Disagreement, WhoseCallsAreDoneEndsWellAlthoughAnotherHasGone) {
+TEST_P(Disagreement, FinalizeSucceedsAfterADeathIfAllCallsAreDone) {
   const auto outcomes = afterADeath([](Communicator& comm) { return comm.finalize(); });
   for (size_t rank = 0; rank + 1 < outcomes.size(); ++rank)
     EXPECT_TRUE(outcomes[rank].ok()) << outcomes[rank].message();
 }
 
-TEST_P(Disagreement, WhoseCallWasRefusedDoesNotEndWell) {
+TEST_P(Disagreement, FinalizeFailsAfterARefusedCall) {
   const auto outcomes = afterADeath([](Communicator& comm) {
     std::vector<double> memory(100000, 1);
     EXPECT_FALSE(call(comm, memory, 70000, DataType::kFloat64).ok());
@@ -159,7 +159,7 @@ TEST_P(Disagreement, WhoseCallWasRefusedDoesNotEndWell) {
   for (size_t rank = 0; rank + 1 < outcomes.size(); ++rank) EXPECT_EQ(outcomes[rank].code(), Code::kRemote);
 }
 
-TEST_P(Disagreement, ACallAfterAGoodbyeFailsByName) {
+TEST_P(Disagreement, ACallAfterARankLeftNamesThatRank) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));

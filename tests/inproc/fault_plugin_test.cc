@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "src/base/format.h"
-#include "src/net/driver.h"
+#include "src/net/plugin_adapter.h"
 #include "tests/support/cluster.h"
 #include "tests/support/data.h"
 #include "tests/unit/net/net_fixture.h"
@@ -19,7 +19,7 @@ namespace bps::test {
 namespace {
 
 constexpr size_t kRanks = 4;
-constexpr uint64_t kAllDirect = 1U << 30;  // bytes: calls of any size go from every machine to every other
+constexpr uint64_t kAllOnExchangePath = 1U << 30;  // bytes: calls of any size go from every machine to every other
 
 std::string faultPlugin() {
   std::array<char, PATH_MAX> path{};
@@ -43,7 +43,7 @@ void inject(const std::string& spec, uint64_t seed) {
 }
 
 // An all-reduce with every rank's input and the one right result.
-struct Prepared {
+struct PreparedCall {
   DataType type;
   CallOp op;
   size_t count;
@@ -51,14 +51,14 @@ struct Prepared {
   Bytes want;
 };
 
-Prepared prepare(DataType type, CallOp op, size_t count, uint64_t seed) {
-  Prepared p{type, op, count, {}, {}};
+PreparedCall prepare(DataType type, CallOp op, size_t count, uint64_t seed) {
+  PreparedCall p{type, op, count, {}, {}};
   for (size_t rank = 0; rank < kRanks; ++rank) p.inputs.push_back(makeInput(type, count, rank, seed));
   p.want = expected({type, op, count, kRanks, 1}, p.inputs, std::vector<ScalarBits>(kRanks));
   return p;
 }
 
-std::vector<Prepared> someCalls(uint64_t seed) {
+std::vector<PreparedCall> someCalls(uint64_t seed) {
   const auto type = static_cast<DataType>(seed % kDataTypes);
   return {prepare(type, CallOp::kSum, 1, seed), prepare(DataType::kFloat32, CallOp::kAvg, 1031, seed),
           prepare(type, CallOp::kMax, 0, seed), prepare(DataType::kBfloat16, CallOp::kSum, 70001, seed),
@@ -66,10 +66,10 @@ std::vector<Prepared> someCalls(uint64_t seed) {
 }
 
 // All calls at once, every other one in place; then compared.
-Status callAndCheck(Communicator& comm, const std::vector<Prepared>& calls) {
+Status callAndCheck(Communicator& comm, const std::vector<PreparedCall>& calls) {
   const auto stream = HostStream::create();
   std::vector<Bytes> send, recv;
-  for (const Prepared& p : calls) {
+  for (const PreparedCall& p : calls) {
     send.push_back(p.inputs[comm.rank()]);
     send.back().resize(send.back().size() + 1);  // there is an address even where there are no elements
     recv.emplace_back(send.back().size());
@@ -95,7 +95,7 @@ class FaultPlugin : public testing::Test {
  protected:
   ~FaultPlugin() override { inject("", 0); }
 
-  std::vector<Status> run(const std::vector<Prepared>& calls, int repeats = 1) {
+  std::vector<Status> run(const std::vector<PreparedCall>& calls, int repeats = 1) {
     Job job;
     job.ranks = kRanks;
     job.env = env_;
@@ -110,7 +110,7 @@ class FaultPlugin : public testing::Test {
   // right.
   void expectFatal(const std::string& spec, uint64_t seed) {
     inject(spec, seed);
-    const std::vector<Prepared> calls = someCalls(seed);
+    const std::vector<PreparedCall> calls = someCalls(seed);
     const std::vector<Status> outcomes = run(calls, 50);
     size_t unnamed = 0;
     for (size_t rank = 0; rank < outcomes.size(); ++rank) {
@@ -138,12 +138,12 @@ constexpr const char* kHarmless[] = {
     "delay:p=0.5,us=50;busy:p=0.5;slow:p=0.2,polls=30",
 };
 
-TEST_F(FaultPlugin, HarmlessFaultsChangeNoBit) {
+TEST_F(FaultPlugin, HarmlessFaultsDoNotChangeResults) {
   for (uint64_t seed = 0; seed < (kSanitized ? 12 : 30); ++seed) {
     const std::string spec = kHarmless[seed % std::size(kHarmless)];
     inject(spec, seed);
     env_ = faultyEnv();
-    if (seed % 3 == 0) env_.directBytes.value = kAllDirect;
+    if (seed % 3 == 0) env_.exchangeBytes.value = kAllOnExchangePath;
     EXPECT_EQ(failures(run(someCalls(seed))), "") << spec << ", seed " << seed;
   }
 }
@@ -151,7 +151,7 @@ TEST_F(FaultPlugin, HarmlessFaultsChangeNoBit) {
 TEST_F(FaultPlugin, ABrokenConnectionEndsAllRanks) {
   for (const int kilobytes : {1, 40, 300, 2000, 9000})
     expectFatal(fmt::format("disconnect:bytes={}K", kilobytes), static_cast<uint64_t>(kilobytes));
-  env_.directBytes.value = kAllDirect;
+  env_.exchangeBytes.value = kAllOnExchangePath;
   expectFatal("disconnect:bytes=300K", 300);
 }
 
@@ -167,7 +167,7 @@ TEST_F(FaultPlugin, AFailingCallEndsAllRanks) {
 }
 
 // The servers come first: the ranks begin when all servers have opened the job or are left out.
-TEST_F(FaultPlugin, AServerThatCannotLoadItsTransportIsLeftOut) {
+TEST_F(FaultPlugin, AServerWithoutTransportIsExcluded) {
   for (const char* spec : {"fail:init=1", "fail:init=2", "fail:listen=3"}) {
     inject(spec, 1);
     EXPECT_EQ(failures(run(someCalls(1), 3)), "") << spec;
@@ -176,7 +176,7 @@ TEST_F(FaultPlugin, AServerThatCannotLoadItsTransportIsLeftOut) {
 
 // One bit of one header: a place that nobody reads, or an error on every rank; never a wrong sum or a dead server.
 TEST_F(FaultPlugin, ACorruptedHeaderIsHarmlessOrEndsAllRanks) {
-  const std::vector<Prepared> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
+  const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   constexpr uint64_t kSeeds = kSanitized ? 8 : 16;
   size_t fatal = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -194,7 +194,7 @@ TEST_F(FaultPlugin, ACorruptedHeaderIsHarmlessOrEndsAllRanks) {
 
 // A message that comes short, a header or what follows it, is an error on every rank.
 TEST_F(FaultPlugin, AShortMessageEndsAllRanks) {
-  const std::vector<Prepared> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
+  const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   for (const char* spec : {"short:at=3,most=56", "short:at=2,least=57"}) {
     inject(spec, 1);
     const std::vector<Status> outcomes = run(calls, 3);
@@ -212,9 +212,9 @@ class FaultTable : public testing::Test {
     inject("busy:p=0.5", 1);
     void* library = ::dlopen(faultPlugin().c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << ::dlerror();
-    std::shared_ptr<net::Driver> driver = valueOf(net::makeDriver(library, faultPlugin(), 8));
-    ASSERT_TRUE(driver->init(1).ok());
-    plugin_ = std::make_shared<net::Plugin>(driver);
+    std::shared_ptr<net::PluginAdapter> adapter = valueOf(net::createPluginAdapter(library, faultPlugin(), 8));
+    ASSERT_TRUE(adapter->init(1).ok());
+    plugin_ = std::make_shared<net::Plugin>(adapter);
     pair_ = connectPair(*plugin_);
   }
   ~FaultTable() override { inject("", 0); }
@@ -229,10 +229,10 @@ class FaultTable : public testing::Test {
   }
 
   std::shared_ptr<net::Plugin> plugin_;
-  Pair pair_;
+  CommPair pair_;
 };
 
-TEST_F(FaultTable, OfVersion8CarriesMessages) {
+TEST_F(FaultTable, Version8TransfersMessages) {
   Bytes sent = makeInput(DataType::kUint8, 1000, 0), received(1000);
   const Request sending = post(*pair_.sender, sent, valueOf(pair_.sender->registerMemory(sent.data(), 1000)), true);
   const Request receiving =
@@ -242,7 +242,7 @@ TEST_F(FaultTable, OfVersion8CarriesMessages) {
   EXPECT_EQ(sent, received);
 }
 
-TEST_F(FaultTable, EndsAProcessThatBreaksTheRules) {
+TEST_F(FaultTable, AbortsAProcessThatViolatesTheInterface) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   Bytes data(100);
   EXPECT_DEATH(post(*pair_.sender, data, nullptr, true), "100 bytes without registered memory");

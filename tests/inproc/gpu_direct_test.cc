@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "src/device/memory/gpu_memory.h"
-#include "tests/inproc/cuda_machine.h"
+#include "src/cuda/memory/gpu_memory.h"
+#include "tests/inproc/fake_cuda_harness.h"
 
 namespace bps::test {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 class GpuDirect : public ::testing::Test {
  protected:
   GpuDirect() {
-    env_.netPlugin = besideThisProgram("libnccl-net-fault.so");
+    env_.netPlugin = siblingPath("libnccl-net-fault.so");
     env_.topoFile = "cpu[sw[nic gpu]]";
     env_.partitionBytes.value = 256U << 10;
   }
@@ -45,7 +45,7 @@ class GpuDirect : public ::testing::Test {
     job.servers = cluster.list();
     job.env = env_;
     return failures(runRanks(job, [&](Communicator& comm) -> Status {
-      const cuda::Scope scope(device(0));
+      const cuda::ScopedContext scope(device(0));
       return body(comm);
     }));
   }
@@ -55,7 +55,7 @@ class GpuDirect : public ::testing::Test {
   Env env_ = cudaEnv();
 };
 
-TEST_F(GpuDirect, WhatGoesToOthersPassesByTheHost) {
+TEST_F(GpuDirect, RemoteChunksBypassHostMemory) {
   auto links = run("gpu:claims=1,takes=1");
   EXPECT_GT(links["nic up"], 0U);
   EXPECT_EQ(links["nic up"], links["nic down"]);
@@ -64,20 +64,20 @@ TEST_F(GpuDirect, WhatGoesToOthersPassesByTheHost) {
   EXPECT_GT(links["staging up"], 0U) << "this machine's own share is summed by its CPU";
 }
 
-TEST_F(GpuDirect, WhatTheNicRefusesIsStaged) {
+TEST_F(GpuDirect, MemoryTheNicRefusesIsStaged) {
   auto links = run("gpu:claims=1,takes=0");
   EXPECT_EQ(links["nic up"], 0U);
   EXPECT_EQ(links["staging up"], kBytes);
 }
 
 // The registration alone says little of what the NIC reaches.
-TEST_F(GpuDirect, WhatTheNicCannotReachIsStaged) {
+TEST_F(GpuDirect, MemoryTheNicCannotReachIsStaged) {
   auto links = run("gpu:claims=1,takes=1,reaches=0");
   EXPECT_EQ(links["nic up"], 0U);
   EXPECT_EQ(links["staging up"], kBytes);
 }
 
-TEST_F(GpuDirect, OnlyUnderOneSwitchAndWhereItIsWanted) {
+TEST_F(GpuDirect, UsedOnlyUnderOneSwitchAndIfEnabled) {
   env_.topoFile = "cpu[sw[gpu*2] nic]";
   EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
   env_.topoFile = "cpu[sw[nic gpu]]";
@@ -86,7 +86,7 @@ TEST_F(GpuDirect, OnlyUnderOneSwitchAndWhereItIsWanted) {
 }
 
 // Nothing else would have looked at it.
-TEST_F(GpuDirect, AMachineThatCannotBePlannedForGoesByTheHost) {
+TEST_F(GpuDirect, WithoutAPlanHostMemoryIsUsed) {
   ::setenv("FAULT_PLUGIN_SPEC", "gpu:claims=1,takes=1", 1);
   env_.topoFile.clear();
   const Inputs inputs(DataType::kFloat32, 1000, 2);
@@ -101,18 +101,18 @@ TEST_F(GpuDirect, AMachineThatCannotBePlannedForGoesByTheHost) {
 }
 
 // To free it would wait for kernels that may never end.
-TEST_F(GpuDirect, ItsMemoryIsNotFreedButUsedAgain) {
+TEST_F(GpuDirect, StagingMemoryIsReused) {
   constexpr size_t kSome = 3U << 20;
   const auto make = [](size_t bytes) { return std::move(cuda::GpuMemory::create(device(0), bytes)).value(); };
-  const uint64_t freed = theDouble().calls("cuMemFree_v2");
+  const uint64_t freed = fakeCuda().calls("cuMemFree_v2");
   auto first = make(kSome);
   const uint8_t* const place = first->data();
   EXPECT_NE(make(kSome)->data(), place);
   first.reset();
-  EXPECT_EQ(theDouble().calls("cuMemFree_v2"), freed);
-  const uint64_t made = theDouble().calls("cuMemAlloc_v2");
+  EXPECT_EQ(fakeCuda().calls("cuMemFree_v2"), freed);
+  const uint64_t made = fakeCuda().calls("cuMemAlloc_v2");
   const auto again = make(kSome), other = make(kSome / 2);
-  EXPECT_EQ(theDouble().calls("cuMemAlloc_v2"), made);
+  EXPECT_EQ(fakeCuda().calls("cuMemAlloc_v2"), made);
   EXPECT_NE(again->data(), other->data());
   EXPECT_EQ(other->size(), kSome / 2);
   EXPECT_NE(make(2 * kSome), nullptr);

@@ -47,7 +47,7 @@ class GroupTest : public testing::Test {
   bpsComm_t comms_[2] = {nullptr, nullptr};
 };
 
-TEST_F(GroupTest, SplitsOfOneThreadsRanksHappenTogether) {
+TEST_F(GroupTest, SplitsOfRanksOnOneThreadRunConcurrently) {
   bpsComm_t parts[2] = {comms_[0], comms_[1]}, alone[2] = {nullptr, nullptr};
   ASSERT_EQ(bpsGroupStart(), bpsSuccess);
   for (int r = 0; r < 2; ++r) {  // two of each parent: in the same order on all ranks
@@ -67,7 +67,7 @@ TEST_F(GroupTest, SplitsOfOneThreadsRanksHappenTogether) {
   for (bpsComm_t comm : {parts[0], parts[1], alone[0]}) EXPECT_EQ(bpsCommDestroy(comm), bpsSuccess);
 }
 
-TEST_F(GroupTest, NonBlockingPartsGoOnStartingAfterTheGroup) {
+TEST_F(GroupTest, NonBlockingSplitsContinueAfterGroupEnd) {
   bpsConfig_t config = BPS_CONFIG_INITIALIZER;
   config.blocking = 0;
   bpsComm_t parts[2];
@@ -87,7 +87,7 @@ TEST_F(GroupTest, NonBlockingPartsGoOnStartingAfterTheGroup) {
   for (bpsComm_t part : parts) EXPECT_EQ(bpsCommAbort(part), bpsSuccess);
 }
 
-TEST_F(GroupTest, CallsOnACommunicatorThatCannotStartFailWithIt) {
+TEST_F(GroupTest, CallsFailWithTheCommunicatorThatCannotStart) {
   ::setenv("BPS_TIMEOUT", "0.5", 1);
   bpsUniqueId id;
   ASSERT_EQ(bpsGetUniqueId(&id), bpsSuccess);
@@ -102,7 +102,7 @@ TEST_F(GroupTest, CallsOnACommunicatorThatCannotStartFailWithIt) {
   EXPECT_NE(std::string(bpsGetLastError(nullptr)).find("missing: 1"), std::string::npos) << bpsGetLastError(nullptr);
 }
 
-TEST_F(GroupTest, EndingACommunicatorDropsWhatTheGroupHoldsForIt) {
+TEST_F(GroupTest, DestroyingACommunicatorDropsItsDeferredCalls) {
   float value = 1;
   ASSERT_EQ(bpsGroupStart(), bpsSuccess);
   for (bpsComm_t comm : comms_)
@@ -115,7 +115,7 @@ TEST_F(GroupTest, EndingACommunicatorDropsWhatTheGroupHoldsForIt) {
 }
 
 // No thread can be had, since each would need a stack larger than the address space.
-TEST_F(GroupTest, WithoutThreadsAGroupFailsAndLeavesNothing) {
+TEST_F(GroupTest, AGroupThatCannotStartThreadsFailsWithoutLeaks) {
   pthread_attr_t before, huge;
   ASSERT_EQ(pthread_getattr_default_np(&before), 0);
   ASSERT_EQ(pthread_attr_init(&huge), 0);
@@ -190,7 +190,7 @@ TEST_F(GroupTest, AForkedChildLeavesItsParentsCommunicatorsAlone) {
   expectSums(comms_);
 }
 
-TEST_F(GroupTest, EveryThreadHearsOfItsOwnFailedCallOnTheDefaultStream) {
+TEST_F(GroupTest, DefaultStreamReportsEachThreadsOwnFailure) {
   float values[2][200] = {};
   bpsResult_t outcomes[2] = {bpsSuccess, bpsSuccess};
   std::vector<std::thread> ranks;

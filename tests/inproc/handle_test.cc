@@ -7,10 +7,10 @@ namespace bps {
 namespace {
 
 // Who asks while another thread frees it would free it again.
-TEST(Handle, NobodyEntersAHandleThatIsBeingFreed) {
+TEST(Handle, AHandleBeingFreedCannotBeAcquired) {
   bpsComm handle;
-  EXPECT_TRUE(Visit::of(&handle).ok());
-  handle.visits = 0;
+  EXPECT_TRUE(HandleReference::acquire(&handle).ok());
+  handle.references = 0;
   bpsResult_t state = bpsSuccess;
   EXPECT_EQ(bpsCommGetAsyncError(&handle, &state), bpsInvalidArgument);
   EXPECT_STREQ(bpsGetLastError(nullptr), "bpsCommGetAsyncError: comm is being freed");

@@ -11,8 +11,8 @@
 
 #include "tests/support/cluster.h"
 #include "tests/support/data.h"
+#include "topo/load_topology.h"
 #include "topo/plan/planner.h"
-#include "topo/source.h"
 
 namespace bps::test {
 namespace {
@@ -36,7 +36,7 @@ struct Shape {
 
 LocalPlan planOf(const Shape& shape, size_t ranks) {
   const Topology topology = std::move(loadTopology(topologyFile(shape.topology))).value();
-  LocalJob job;
+  LocalPlanRequest job;
   for (size_t rank = 0; rank < ranks; ++rank)
     job.gpus.push_back(rank < topology.all(NodeKind::kGpu).size() ? static_cast<int>(rank) : -1);
   job.network = shape.machines.size() > 1 ? 1 : 0;
@@ -44,26 +44,26 @@ LocalPlan planOf(const Shape& shape, size_t ranks) {
   return std::move(planLocal(topology, job)).value().best().plan;
 }
 
-bool alongRing(const LocalPlan& plan) {
+bool isRing(const LocalPlan& plan) {
   return plan.strategy == Strategy::kFlatRing || (plan.strategy != Strategy::kCpuAssisted && plan.alongRing);
 }
 
 // Not on a ring, where the order depends on the part.
-Ranks orderOf(const Shape& shape) {
-  Ranks all;
+SumTree orderOf(const Shape& shape) {
+  SumTree all;
   size_t first = 0;
   for (const size_t ranks : shape.machines) {
     const LocalPlan plan = planOf(shape, ranks);
-    Ranks machine;
-    for (const RankGroup& group : plan.placement.groups) {
-      Ranks under;
+    SumTree machine;
+    for (const SwitchGroup& group : plan.placement.groups) {
+      SumTree under;
       for (const size_t rank : group.ranks) under.parts.push_back({first + rank, {}});
       if (plan.strategy == Strategy::kCpuAssisted) machine.parts.push_back(under);
       else machine.parts.insert(machine.parts.end(), under.parts.begin(), under.parts.end());
     }
     if (plan.strategy != Strategy::kCpuAssisted)
       std::sort(machine.parts.begin(), machine.parts.end(),
-                [](const Ranks& a, const Ranks& b) { return a.rank < b.rank; });
+                [](const SumTree& a, const SumTree& b) { return a.rank < b.rank; });
     all.parts.push_back(machine);
     first += ranks;
   }
@@ -81,7 +81,7 @@ struct Case {
   }
 };
 
-bool exactInAnyOrder(const Case& c) {
+bool isExactInAnyOrder(const Case& c) {
   const bool floating = c.type >= DataType::kFloat16;
   return !floating || c.op == CallOp::kMax || c.op == CallOp::kMin;
 }
@@ -106,14 +106,14 @@ std::vector<Case> casesFor(const Shape& shape, bool ring) {
       do {
         const int pair = turn++ * 29 % kPairs;  // 29: neighbours differ in both
         c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count, false};
-      } while (ring && !exactInAnyOrder(c));
+      } while (ring && !isExactInAnyOrder(c));
       cases.push_back(c);
     }
   cases.push_back({ring ? DataType::kInt32 : DataType::kFloat32, CallOp::kSum, 300007 + shape.ranks(), false});
   for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2,
                               DataType::kFloat32, DataType::kInt8})
     for (const size_t count : {9UL, 7001UL})
-      if (const Case c{type, CallOp::kAvg, count, true}; !ring || exactInAnyOrder(c)) cases.push_back(c);
+      if (const Case c{type, CallOp::kAvg, count, true}; !ring || isExactInAnyOrder(c)) cases.push_back(c);
   return cases;
 }
 
@@ -143,16 +143,16 @@ Status callOnce(Communicator& comm, const Case& c, const Bytes& input, ScalarBit
   return {};
 }
 
-TEST_P(LocalStrategy, RightToTheBit) {
+TEST_P(LocalStrategy, ResultIsBitExact) {
   const Shape& shape = GetParam();
   const Servers servers(shape.servers);
   Job job = jobOf(shape, servers);
   job.env.partitionBytes.value = 8192;
-  job.env.directBytes.value = 64;
-  job.env.eagerBytes.value = 1024;
+  job.env.exchangeBytes.value = 64;
+  job.env.singleOwnerBytes.value = 1024;
   bool ring = false;
-  for (const size_t ranks : shape.machines) ring = ring || (ranks > 1 && alongRing(planOf(shape, ranks)));
-  const Ranks order = orderOf(shape);
+  for (const size_t ranks : shape.machines) ring = ring || (ranks > 1 && isRing(planOf(shape, ranks)));
+  const SumTree order = orderOf(shape);
   const std::vector<Case> cases = casesFor(shape, ring);
   std::vector<std::vector<Bytes>> inputs(cases.size());
   std::vector<Bytes> wants;
@@ -163,7 +163,7 @@ TEST_P(LocalStrategy, RightToTheBit) {
       inputs[i].push_back(c.input(rank, i));
       scalars[rank] = makeScalar(c.type, rank);
     }
-    wants.push_back(expectedOf({c.type, c.op, c.count, shape.ranks(), 0}, order, inputs[i], scalars));
+    wants.push_back(expectedWithOrder({c.type, c.op, c.count, shape.ranks(), 0}, order, inputs[i], scalars));
   }
   EXPECT_EQ(
       failures(runRanks(job,
@@ -184,7 +184,7 @@ TEST_P(LocalStrategy, RightToTheBit) {
 
 using Kinds = std::map<std::string, uint64_t>;
 
-Kinds kindsOf(const std::array<uint64_t, kCopyKinds>& bytes) {
+Kinds bytesByKind(const std::array<uint64_t, kCopyKinds>& bytes) {
   Kinds kinds;
   for (size_t kind = 0; kind < kCopyKinds; ++kind)
     if (bytes[kind] > 0 && kind != size_t(CopyKind::kNic))
@@ -195,7 +195,7 @@ Kinds kindsOf(const std::array<uint64_t, kCopyKinds>& bytes) {
 // Calls whose chunks can all be divided evenly, so that the parts of all chunks are the parts of the buffer.
 class LinkCounters : public LocalStrategy {};
 
-TEST_P(LinkCounters, AreWhatIsPredicted) {
+TEST_P(LinkCounters, MatchThePrediction) {
   const Shape& shape = GetParam();
   const Servers servers(shape.servers);
   constexpr size_t kCalls = 2;
@@ -227,7 +227,8 @@ TEST_P(LinkCounters, AreWhatIsPredicted) {
       Kinds kinds = link[up ? "up" : "down"].get<Kinds>();
       nic += kinds["nic"];
       kinds.erase("nic");
-      EXPECT_EQ(kinds, kindsOf(up ? predicted.on(id).up : predicted.on(id).down)) << link["link"] << (up ? " up" : "");
+      EXPECT_EQ(kinds, bytesByKind(up ? predicted.linkBytes(id).up : predicted.linkBytes(id).down))
+          << link["link"] << (up ? " up" : "");
     }
   }
   EXPECT_EQ(nic > 0, shape.machines.size() > 1 && !topology.all(NodeKind::kNic).empty());
@@ -281,7 +282,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinkCounters,
                          shapeName);
 
 // A ring's order, where all of a call is one chunk and so every rank owns an equal part.
-TEST(LocalRingOrder, BeginsAfterTheOwnerAndRoundsAtEveryRank) {
+TEST(LocalRingOrder, SumStartsAfterTheOwnerAndRoundsAtEveryRank) {
   const Shape shape{{8}, 0, "pcie_only", "flat_ring"};
   const Servers servers(0);
   Job job;
@@ -304,13 +305,13 @@ TEST(LocalRingOrder, BeginsAfterTheOwnerAndRoundsAtEveryRank) {
       for (size_t p = 0; p < 8; ++p) {
         const auto begin = static_cast<std::ptrdiff_t>(kCount / 8 * p * unit);
         const auto end = static_cast<std::ptrdiff_t>(kCount / 8 * (p + 1) * unit);
-        const size_t owner = plan.duties[p].rank;
+        const size_t owner = plan.assignments[p].rank;
         const size_t at = static_cast<size_t>(std::find(plan.ring.begin(), plan.ring.end(), owner) - plan.ring.begin());
         const auto after = [&](size_t i) { return plan.ring[(at + i) % 8]; };
         Bytes sum = inputs[after(1)];
         for (size_t i = 2; i <= 8; ++i)
-          sum = addUp({type, op, kCount, 8, 0},
-                      {{&sum, i == 2, scalars[after(1)]}, {&inputs[after(i)], true, scalars[after(i)]}}, i == 8);
+          sum = referenceSum({type, op, kCount, 8, 0},
+                             {{&sum, i == 2, scalars[after(1)]}, {&inputs[after(i)], true, scalars[after(i)]}}, i == 8);
         std::copy(sum.begin() + begin, sum.begin() + end, want.begin() + begin);
       }
       EXPECT_EQ(failures(runRanks(job,
@@ -323,7 +324,7 @@ TEST(LocalRingOrder, BeginsAfterTheOwnerAndRoundsAtEveryRank) {
     }
 }
 
-TEST(LocalTopology, ABadStrategyIsNamedToAllRanks) {
+TEST(LocalTopology, AnInvalidStrategyIsReportedToAllRanks) {
   Job job;
   job.ranks = job.ranksPerMachine = 3;
   job.env.strategy = "sideways";
@@ -331,7 +332,7 @@ TEST(LocalTopology, ABadStrategyIsNamedToAllRanks) {
     EXPECT_NE(std::string(outcome.message()).find("sideways"), std::string::npos) << outcome.message();
 }
 
-TEST(LocalTopology, ABadFileIsNamedToAllRanks) {
+TEST(LocalTopology, AnInvalidFileIsReportedToAllRanks) {
   Job job;
   job.ranks = job.ranksPerMachine = 2;
   job.env.topoFile = topologyFile("no_such_machine");

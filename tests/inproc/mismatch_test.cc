@@ -33,7 +33,7 @@ CallInfo randomCall(Random& random, size_t scales = std::size(kScales)) {
 }
 
 // What an application would get wrong.
-CallInfo another(const CallInfo& call, Random& random) {
+CallInfo differentCall(const CallInfo& call, Random& random) {
   CallInfo other = call;
   while (other.sameCall(call)) {
     const uint64_t what = below(random, 5);
@@ -50,9 +50,9 @@ using Calls = std::vector<CallInfo>;
 
 struct Case {
   Job job;
-  size_t odd = 0;        // the rank that is not like the others
-  Calls usual, oddOnes;  // what it calls, and what the others do
-  size_t at = 0;         // the first call on which they disagree
+  size_t oddRank = 0;               // the rank that is not like the others
+  Calls commonCalls, oddRankCalls;  // what it calls, and what the others do
+  size_t at = 0;                    // the first call on which they disagree
 };
 
 // Where the two begin to differ, if it is before either ends.
@@ -62,27 +62,27 @@ std::optional<size_t> firstDifference(const Calls& a, const Calls& b) {
   return std::nullopt;
 }
 
-void number(Calls& calls) {
+void numberCalls(Calls& calls) {
   for (size_t i = 0; i < calls.size(); ++i) calls[i].number = i;
 }
 
 void makeCalls(Case& made, Random& random) {
-  for (std::optional<size_t> at; !at; at = firstDifference(made.usual, made.oddOnes)) {
-    made.usual.clear();
+  for (std::optional<size_t> at; !at; at = firstDifference(made.commonCalls, made.oddRankCalls)) {
+    made.commonCalls.clear();
     const size_t before = below(random, 4), behind = below(random, 4);
-    for (size_t i = 0; i < before + 1 + behind; ++i) made.usual.push_back(randomCall(random));
+    for (size_t i = 0; i < before + 1 + behind; ++i) made.commonCalls.push_back(randomCall(random));
     // Mostly small, so that one owner alone hears of it while others hear of larger calls behind it.
-    if (below(random, 3) > 0) made.usual[before] = randomCall(random, 3);
-    made.oddOnes = made.usual;
-    const auto place = made.oddOnes.begin() + static_cast<ptrdiff_t>(before);
+    if (below(random, 3) > 0) made.commonCalls[before] = randomCall(random, 3);
+    made.oddRankCalls = made.commonCalls;
+    const auto place = made.oddRankCalls.begin() + static_cast<ptrdiff_t>(before);
     const uint64_t how = below(random, 6);
-    if (how == 0) made.oddOnes.insert(place, randomCall(random));
-    else if (how == 1) made.oddOnes.erase(place);
-    else *place = another(*place, random);
-    number(made.usual);
-    number(made.oddOnes);
+    if (how == 0) made.oddRankCalls.insert(place, randomCall(random));
+    else if (how == 1) made.oddRankCalls.erase(place);
+    else *place = differentCall(*place, random);
+    numberCalls(made.commonCalls);
+    numberCalls(made.oddRankCalls);
   }
-  made.at = *firstDifference(made.usual, made.oddOnes);
+  made.at = *firstDifference(made.commonCalls, made.oddRankCalls);
 }
 
 std::string firstOf(const std::string& servers, size_t count) {
@@ -102,13 +102,13 @@ Case makeCase(uint64_t seed, const std::string& servers) {
     job.machines.push_back(shared ? 1 + below(random, left) : 1);
   job.servers = firstOf(servers, below(random, kServers + 1));
   constexpr uint64_t kLimits[] = {0, 4096, 100000, uint64_t{1} << 30};
-  job.env.directBytes.value = below(random, 2) == 0 ? 0 : kLimits[below(random, std::size(kLimits))];
-  job.env.eagerBytes.value = kLimits[below(random, std::size(kLimits))];
+  job.env.exchangeBytes.value = below(random, 2) == 0 ? 0 : kLimits[below(random, std::size(kLimits))];
+  job.env.singleOwnerBytes.value = kLimits[below(random, std::size(kLimits))];
   job.env.rails = static_cast<int>(below(random, 3));
   // Chunks of a slow network, and no time spent to find out that this one is not.
   job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;
   makeCalls(made, random);
-  made.odd = below(random, job.ranks);
+  made.oddRank = below(random, job.ranks);
   return made;
 }
 
@@ -147,11 +147,11 @@ bool namesRank(const std::string& name, size_t rank) {
   return false;
 }
 
-struct Side {
+struct ReportedCall {
   std::string name, call;
 };
 
-std::optional<std::pair<Side, Side>> parse(const std::string& text) {
+std::optional<std::pair<ReportedCall, ReportedCall>> parse(const std::string& text) {
   const std::string start = "ranks disagree: ", called = " called ", but = ", but ";
   const size_t begin = text.find(start);
   if (begin == std::string::npos) return std::nullopt;
@@ -159,21 +159,21 @@ std::optional<std::pair<Side, Side>> parse(const std::string& text) {
   const size_t middle = rest.find(but);
   const auto side = [&](const std::string& part) {
     const size_t verb = part.find(called);
-    return Side{part.substr(0, verb), verb == std::string::npos ? "" : part.substr(verb + called.size())};
+    return ReportedCall{part.substr(0, verb), verb == std::string::npos ? "" : part.substr(verb + called.size())};
   };
   if (middle == std::string::npos) return std::nullopt;
   return std::pair(side(rest.substr(0, middle)), side(rest.substr(middle + but.size())));
 }
 
 // Empty, or what is wrong with this outcome.
-std::string judge(const Case& made, const Status& outcome) {
+std::string verify(const Case& made, const Status& outcome) {
   if (outcome.code() != Code::kInvalidUsage) return "not an invalid usage";
   const auto sides = parse(outcome.message());
   if (!sides) return "not a disagreement";
-  auto [odd, usual] = *sides;
-  if (!namesRank(odd.name, made.odd)) std::swap(odd, usual);
-  if (!namesRank(odd.name, made.odd) || namesRank(usual.name, made.odd)) return "not the right ranks";
-  if (odd.call != describe(made.oddOnes[made.at]) || usual.call != describe(made.usual[made.at]))
+  auto [oddRank, commonCalls] = *sides;
+  if (!namesRank(oddRank.name, made.oddRank)) std::swap(oddRank, commonCalls);
+  if (!namesRank(oddRank.name, made.oddRank) || namesRank(commonCalls.name, made.oddRank)) return "not the right ranks";
+  if (oddRank.call != describe(made.oddRankCalls[made.at]) || commonCalls.call != describe(made.commonCalls[made.at]))
     return "not the right calls";
   return {};
 }
@@ -183,11 +183,12 @@ std::string describe(const Case& made, uint64_t seed) {
   for (const size_t ranks : made.job.machines) machines += fmt::format("{} ", ranks);
   return fmt::format(
       "seed {}: machines of {}ranks, servers '{}', direct {}, eager {}, rails {}; rank {} calls {}, not {}", seed,
-      machines, made.job.servers, made.job.env.directBytes.value, made.job.env.eagerBytes.value, made.job.env.rails,
-      made.odd, bps::describe(made.oddOnes[made.at]), bps::describe(made.usual[made.at]));
+      machines, made.job.servers, made.job.env.exchangeBytes.value, made.job.env.singleOwnerBytes.value,
+      made.job.env.rails, made.oddRank, bps::describe(made.oddRankCalls[made.at]),
+      bps::describe(made.commonCalls[made.at]));
 }
 
-TEST(RandomMismatch, AllRanksHearOfTheTwoCallsThatDiffer) {
+TEST(RandomMismatch, AllRanksReportTheTwoDifferingCalls) {
   const bool isLong = std::getenv("BPS_TEST_LONG") != nullptr;
   const char* first = std::getenv("BPS_TEST_SEED");
   const uint64_t start = first != nullptr ? std::stoull(first) : 1;
@@ -197,10 +198,11 @@ TEST(RandomMismatch, AllRanksHearOfTheTwoCallsThatDiffer) {
   for (uint64_t seed = start; seed < start + cases; ++seed) {
     const Case made = makeCase(seed, servers.list());
     const std::vector<Status> outcomes = runRanks(made.job, [&](Communicator& comm) {
-      return callAll(comm, comm.rank() == made.odd ? made.oddOnes : made.usual, made.at, seed * 16 + comm.rank());
+      return callAll(comm, comm.rank() == made.oddRank ? made.oddRankCalls : made.commonCalls, made.at,
+                     seed * 16 + comm.rank());
     });
     for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-      const std::string verdict = judge(made, outcomes[rank]);
+      const std::string verdict = verify(made, outcomes[rank]);
       if (verdict.empty()) continue;
       ++wrong;
       ADD_FAILURE() << verdict << "\n" << describe(made, seed) << "\nrank " << rank << ": " << outcomes[rank].message();

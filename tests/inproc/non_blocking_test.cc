@@ -43,19 +43,19 @@ class NonBlocking : public testing::Test {
   void begin(int rank) {
     ASSERT_EQ(bpsCommInitRankConfig(&comms_[static_cast<size_t>(rank)], 2, id_, rank, &config_), bpsInProgress);
   }
-  void startBoth() {
+  void initBothRanks() {
     begin(0);
     begin(1);
     for (const bpsComm_t comm : comms_) ASSERT_EQ(outcomeOf(comm), bpsSuccess);
   }
-  void callBy(size_t rank, bpsHostStream_t stream) {
+  void issueOn(size_t rank, bpsHostStream_t stream) {
     ASSERT_EQ(bpsAllReduce(&values_[rank], &values_[rank], 1, bpsFloat32, bpsSum, comms_[rank], stream), bpsSuccess);
   }
   // Rank 0 finalizes after a call in `stream` to which rank 1 does not come.
-  void finalizeAlone(bpsHostStream_t& stream) {
-    ASSERT_NO_FATAL_FAILURE(startBoth());
+  void finalizeOneRank(bpsHostStream_t& stream) {
+    ASSERT_NO_FATAL_FAILURE(initBothRanks());
     ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
-    callBy(0, stream);
+    issueOn(0, stream);
     EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
   }
 
@@ -87,15 +87,15 @@ TEST_F(NonBlocking, AbortEndsAStartThatWaits) {
 
 // One thread has to be able to do something about a peer that does not come.
 TEST_F(NonBlocking, FinalizeIsPolled) {
-  startBoth();
+  initBothRanks();
   std::vector<bpsHostStream_t> streams(2);
   for (bpsHostStream_t& stream : streams) ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
-  callBy(0, streams[0]);
+  issueOn(0, streams[0]);
   EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInProgress);
   EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInvalidUsage);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(stateOf(comms_[0]), bpsInProgress) << "rank 1 has not called";
-  callBy(1, streams[1]);
+  issueOn(1, streams[1]);
   EXPECT_EQ(bpsCommFinalize(comms_[1]), bpsInProgress);
   for (const bpsComm_t comm : comms_) EXPECT_EQ(outcomeOf(comm), bpsSuccess);
   EXPECT_EQ(bpsCommFinalize(comms_[0]), bpsInvalidUsage);
@@ -107,7 +107,7 @@ TEST_F(NonBlocking, FinalizeIsPolled) {
 
 TEST_F(NonBlocking, AbortEndsAFinalizeThatWaits) {
   bpsHostStream_t stream = nullptr;
-  ASSERT_NO_FATAL_FAILURE(finalizeAlone(stream));
+  ASSERT_NO_FATAL_FAILURE(finalizeOneRank(stream));
   const auto start = steady_clock::now();
   EXPECT_EQ(bpsCommAbort(comms_[0]), bpsSuccess);
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(2));
@@ -116,9 +116,9 @@ TEST_F(NonBlocking, AbortEndsAFinalizeThatWaits) {
 }
 
 // The peer is gone: that is what there is to be told, not that something is under way.
-TEST_F(NonBlocking, AFinalizeThatCannotEndTellsWhy) {
+TEST_F(NonBlocking, AFinalizeThatFailsReportsWhy) {
   bpsHostStream_t stream = nullptr;
-  ASSERT_NO_FATAL_FAILURE(finalizeAlone(stream));
+  ASSERT_NO_FATAL_FAILURE(finalizeOneRank(stream));
   EXPECT_EQ(bpsCommAbort(comms_[1]), bpsSuccess);
   EXPECT_EQ(outcomeOf(comms_[0]), bpsRemoteError);
   EXPECT_NE(std::string(bpsGetLastError(comms_[0])).find("rank 1 ("), std::string::npos) << bpsGetLastError(comms_[0]);

@@ -34,9 +34,9 @@ std::chrono::duration<double> abortDuring(
 }  // namespace
 
 // The child's exit handlers and its abort would say goodbye for the parent, or wait for threads that it has not.
-BPS_SCENARIO(AForkedChildEndsWithoutAWord, 2, ) {
+BPS_SCENARIO(AForkedChildExitsWithoutDisturbingItsParent, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   for (const bool aborts : {false, true}) {
     const auto start = std::chrono::steady_clock::now();
     const pid_t child = ::fork();
@@ -49,21 +49,21 @@ BPS_SCENARIO(AForkedChildEndsWithoutAWord, 2, ) {
     BPS_CHECK(::waitpid(child, &status, 0) == child);
     BPS_EQUAL(status, 0);
     BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
-    self.meet(aborts ? 1 : 0);
+    self.barrier(aborts ? 1 : 0);
     BPS_NCCL(allReduce(self, comm, kLarge));
   }
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce:4096"));
 }
 
 namespace {
 void abortWithAStoppedServer(const Rank& self) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   const char* server = std::getenv("FAKE_NCCL_STOP_PID");
   const pid_t pid = server != nullptr ? std::atoi(server) : 0;
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGSTOP) == 0);
-  self.meet(1);
+  self.barrier(1);
   const Buffer data(1U << 20);
   const auto took = abortDuring(comm, [&] {
     const ncclResult_t called =
@@ -71,10 +71,10 @@ void abortWithAStoppedServer(const Rank& self) {
     if (!onDevice()) BPS_CHECK(pid <= 0 || called != ncclSuccess);
   });
   synchronize();  // the stream goes on
-  self.meet(2);
+  self.barrier(2);
   if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGCONT) == 0);
   BPS_CHECK(took < std::chrono::seconds(2));
-  self.meet(3);
+  self.barrier(3);
   BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process goes on
 }
 }  // namespace
@@ -86,7 +86,7 @@ BPS_SCENARIO(AbortEndsACallThatAStoppedServerHoldsUp, 2, {"BPS_TIMEOUT", "60"}, 
 
 BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {"BPS_DIRECT_BYTES", "0"},
              {"BPS_EAGER_BYTES", "0"}, {"BPS_DEBUG", "NONE"}) {
-  self.shareMachines(2);
+  self.placeRanksOnMachines(2);
   abortWithAStoppedServer(self);
 }
 
@@ -94,8 +94,8 @@ namespace {
 // A thread that issues calls faster than a standing stream takes them waits for room in the driver's queue.
 void abortBehindAFullQueue(const Rank& self) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
-  self.meet(0);
+  negotiate(self, comm);
+  self.barrier(0);
   const Buffer data(1U << 18);
   const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the others these do not end
   std::atomic<int> issued{0};
@@ -108,7 +108,7 @@ void abortBehindAFullQueue(const Rank& self) {
   const auto start = std::chrono::steady_clock::now();
   ncclResult_t state = ncclSuccess;
   BPS_NCCL(ncclCommGetAsyncError(comm, &state));
-  self.meet(1);
+  self.barrier(1);
   BPS_NCCL(ncclCommAbort(comm));
   BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
   caller.join();
@@ -118,11 +118,11 @@ void abortBehindAFullQueue(const Rank& self) {
 }  // namespace
 
 // What holds up the stream is another communicator's call, which is ended after it.
-BPS_SCENARIO(AbortEndsACallBehindAnothersInAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AbortEndsACallQueuedBehindAnotherCommunicator, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
-  settle(self, before);
-  settle(self, behind);
-  self.meet(0);
+  negotiate(self, before);
+  negotiate(self, behind);
+  self.barrier(0);
   if (self.rank == 0 && onDevice()) {
     const Buffer data(kLarge);
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, before, stream()));
@@ -134,17 +134,17 @@ BPS_SCENARIO(AbortEndsACallBehindAnothersInAFullQueue, 2, {"FAKE_CUDA_DEPTH", "1
     BPS_CHECK(abortDuring(behind, fill, [&] { BPS_NCCL(ncclCommAbort(before)); }) < std::chrono::seconds(2));
     synchronize();
   }
-  self.meet(1);
+  self.barrier(1);
 }
 
-BPS_SCENARIO(AbortEndsACallForWhichTheQueueHasNoRoom, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AbortEndsACallBlockedOnAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
   abortBehindAFullQueue(self);
 }
 
 // A call and a half fill the queue: the caller stands where bps all-reduces his part.
-BPS_SCENARIO(AbortEndsACallOfATeamForWhichTheQueueHasNoRoom, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
+BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
              {"BPS_DEBUG", "NONE"}) {
-  self.shareMachines(2);
+  self.placeRanksOnMachines(2);
   abortBehindAFullQueue(self);
 }
 
@@ -156,52 +156,52 @@ BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
       BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) != ncclSuccess);
     });
   }
-  self.meet(0);  // rank 1 never called
+  self.barrier(0);  // rank 1 never called
 }
 
 // NCCL frees what it aborts: nobody of ours may be in one of its functions then, or call another later.
-BPS_SCENARIO(NobodyOfOursIsInNcclWhenItIsAborted, 2, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(NoBpsThreadIsInNcclDuringItsAbort, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   if (self.rank == 0 && onDevice()) {  // on the host the call waits for rank 1 inside NCCL, which only the abort ends
     const Buffer data(kLarge);
     stream();
-    fakeNcclSlowLooks(50);
+    fakeNcclDelayAsyncError(50);
     std::thread caller(
         [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
-    while (fakeNcclLooks() == 0) std::this_thread::yield();
+    while (fakeNcclAsyncErrorCalls() == 0) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // and is looking again, or not: both must be right
     BPS_NCCL(ncclCommAbort(comm));
-    const unsigned looks = fakeNcclLooks();
+    const unsigned looks = fakeNcclAsyncErrorCalls();
     caller.join();
-    BPS_EQUAL(fakeNcclLooks(), looks);
+    BPS_EQUAL(fakeNcclAsyncErrorCalls(), looks);
   }
-  self.meet(0);
+  self.barrier(0);
 }
 
 BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   for (int round = 0; round < 3; ++round) {
     const ncclComm_t comm = self.makeComm(round);
-    settle(self, comm);
-    self.meet(2 * round);
+    negotiate(self, comm);
+    self.barrier(2 * round);
     if (self.rank == 0) {  // rank 1 does not call, so neither the call nor what waits for it ends by itself
       const Buffer data(kLarge);
       std::thread caller(
           [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
       if (onDevice()) caller.join();  // it does not wait
-      fakeNcclForget();
+      fakeNcclClearCalls();
       ncclResult_t finalized = ncclSuccess;
       const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
       // NCCL frees what it aborts; only a finalize that came too late, by the test's fault, gets there.
-      BPS_CHECK(finalized == ncclSuccess || !has(callsOfNccl(), "ncclCommFinalize"));
+      BPS_CHECK(finalized == ncclSuccess || !contains(takeNcclCalls(), "ncclCommFinalize"));
       BPS_CHECK(took < std::chrono::seconds(2));
       if (caller.joinable()) caller.join();
       synchronize();
     }
-    self.meet(2 * round + 1);
+    self.barrier(2 * round + 1);
   }
 }
 
-BPS_SCENARIO(AnAbortElsewhereEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AnAbortOnAnotherRankEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   if (self.rank == 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -223,29 +223,29 @@ bool cameLate(ncclResult_t result) { return result == ncclInvalidArgument; }
 // Its other end never calls. What was aborted NCCL has freed: the destroy does not come to it.
 BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
-  self.meet(0);
+  negotiate(self, comm);
+  self.barrier(0);
   if (self.rank == 0 && onDevice()) {
     const Buffer data(kLarge);
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));
-    fakeNcclForget();
+    fakeNcclClearCalls();
     ncclResult_t destroyed = ncclSuccess;
     BPS_CHECK(abortDuring(comm, [&] { destroyed = ncclCommDestroy(comm); }) < std::chrono::seconds(2));
-    BPS_CHECK(destroyed != ncclSuccess && (cameLate(destroyed) || !has(callsOfNccl(), "ncclCommDestroy")));
+    BPS_CHECK(destroyed != ncclSuccess && (cameLate(destroyed) || !contains(takeNcclCalls(), "ncclCommDestroy")));
     synchronize();
   }
-  self.meet(1);
+  self.barrier(1);
 }
 
 // All calls are done, and the other process does not take the goodbye.
-BPS_SCENARIO(AFinalizeAbortedInItsGoodbyeFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   if (self.rank == 1) self.page->arrived[2] = ::getpid();
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 0) {
     BPS_CHECK(::kill(self.page->arrived[2], SIGSTOP) == 0);
-    fakeNcclForget();
+    fakeNcclClearCalls();
     std::atomic<bool> ended{false};
     ncclResult_t finalized = ncclSuccess;
     std::thread finalizer([&] {
@@ -258,27 +258,27 @@ BPS_SCENARIO(AFinalizeAbortedInItsGoodbyeFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_
     finalizer.join();
     BPS_CHECK(::kill(self.page->arrived[2], SIGCONT) == 0);
     BPS_CHECK(early || finalized != ncclSuccess);
-    BPS_CHECK(early || cameLate(finalized) || !has(callsOfNccl(), "ncclCommFinalize"));
+    BPS_CHECK(early || cameLate(finalized) || !contains(takeNcclCalls(), "ncclCommFinalize"));
   }
-  self.meet(1);
+  self.barrier(1);
 }
 
 // While a thread stands in the driver, and with it keeps the communicator from being freed, a sum is copied back.
 BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
-  settle(self, before);
-  settle(self, behind);
+  negotiate(self, before);
+  negotiate(self, behind);
   if (!onDevice()) return;
-  self.meet(0);
+  self.barrier(0);
   const Buffer small(kLarge), data(1U << 20);
   const cudaStream_t aside = newStream();
   const auto allReduceData = [&] {
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, behind, aside));
   };
   if (self.rank == 1) {
-    self.meet(1);
+    self.barrier(1);
     allReduceData();
-    self.meet(2);
+    self.barrier(2);
     return;
   }
   allReduceData();
@@ -288,10 +288,10 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
     while (ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, behind, stream()) == ncclSuccess)
       ;
   });
-  copyRate(4e6);                                                // a second for all of it
+  setCopyRate(4e6);                                             // a second for all of it
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller stands
   const uint64_t out = copiedBytes();
-  self.meet(1);
+  self.barrier(1);
   while (copiedBytes() < out + data.size() / 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // and the next copies have been asked for
   BPS_NCCL(ncclCommAbort(behind));
@@ -301,16 +301,16 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
   BPS_NCCL(ncclCommAbort(before));
   caller.join();
   synchronize();
-  self.meet(2);
+  self.barrier(2);
 }
 
 // A driver may let who gives memory back wait for all streams of the device.
-BPS_SCENARIO(AnAbortDoesNotWaitForAnothersStream, 2, {"FAKE_CUDA_FREE_WAITS", "1"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(AnAbortDoesNotWaitForAnotherCommunicatorsStream, 2, {"FAKE_CUDA_FREE_WAITS", "1"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t stands = self.makeComm(0), ends = self.makeComm(1);
-  settle(self, stands);
-  settle(self, ends);
+  negotiate(self, stands);
+  negotiate(self, ends);
   if (!onDevice()) return;
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 0) {
     const Buffer data(kLarge);
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, stands, stream()));
@@ -319,5 +319,5 @@ BPS_SCENARIO(AnAbortDoesNotWaitForAnothersStream, 2, {"FAKE_CUDA_FREE_WAITS", "1
     BPS_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
     BPS_NCCL(ncclCommAbort(stands));
   }
-  self.meet(1);
+  self.barrier(1);
 }

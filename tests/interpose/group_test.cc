@@ -32,25 +32,25 @@ BPS_SCENARIO(ACommunicatorsFirstCallsMayBeAGroup, 2, ) {
   const Queued first(self, comm, kLarge), small(self, comm, kSmall), last(self, comm, kLarge + 1);
   BPS_NCCL(ncclGroupEnd());
   for (const Queued* one : {&first, &small, &last}) BPS_CHECK(one->isSum(self));
-  const std::string calls = callsOfNccl();
-  BPS_CHECK(has(calls, "ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
-  BPS_CHECK(!has(calls, "ncclAllReduce:4096 "));
+  const std::string calls = takeNcclCalls();
+  BPS_CHECK(contains(calls, "ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
+  BPS_CHECK(!contains(calls, "ncclAllReduce:4096 "));
 }
 
 BPS_SCENARIO(SmallCallsStayInNcclsGroup, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   BPS_NCCL(ncclGroupStart());
   const Queued large(self, comm, kLarge), small(self, comm, kSmall);
   BPS_CHECK(large.untouched() && small.untouched());
   BPS_NCCL(ncclGroupEnd());
   BPS_CHECK(large.isSum(self) && small.isSum(self));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclGroupStart ncclAllReduce:8 ncclGroupEnd "));
 }
 
 BPS_SCENARIO(NothingStartsBeforeTheOutermostEnd, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   BPS_NCCL(ncclGroupStart());
   BPS_NCCL(ncclGroupStart());
   const Queued one(self, comm, kLarge);
@@ -61,9 +61,9 @@ BPS_SCENARIO(NothingStartsBeforeTheOutermostEnd, 2, ) {
   BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL's to say
 }
 
-BPS_SCENARIO(AGroupMayHoldSendsThatOtherRanksHaveNot, 2, ) {
+BPS_SCENARIO(AGroupMayHaveSendsThatOtherRanksLack, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   const Buffer token(1, self.rank == 0 ? 42 : 0);
   if (self.rank == 0) {
     BPS_NCCL(ncclGroupStart());
@@ -77,12 +77,12 @@ BPS_SCENARIO(AGroupMayHoldSendsThatOtherRanksHaveNot, 2, ) {
     synchronize();
     BPS_CHECK(token.all(42));
   }
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
 }
 
 BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   BPS_NCCL(ncclGroupStart());
   const Queued dropped(self, comm, kLarge);
   BPS_NCCL(ncclGroupSimulateEnd(nullptr));
@@ -96,7 +96,7 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
 
 namespace {
 // Rank 0 calls on both in a group, rank 1 on one after the other.
-void settleTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
+void negotiateTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
   // On one stream the calls would have to come in one order.
   const cudaStream_t aside = newStream();
   if (self.rank == 1 && !onDevice()) {  // there a call has ended when it returns
@@ -112,13 +112,13 @@ void settleTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
 }
 }  // namespace
 
-BPS_SCENARIO(CommunicatorsOfOneGroupSettleIndependently, 2, ) {
+BPS_SCENARIO(CommunicatorsOfOneGroupNegotiateIndependently, 2, ) {
   for (const bool sameOrder : {true, false}) {
     const ncclComm_t one = self.makeComm(sameOrder ? 0 : 2), other = self.makeComm(sameOrder ? 1 : 3);
-    if (self.rank == 0 || sameOrder) settleTwo(self, one, other);
-    else settleTwo(self, other, one);
+    if (self.rank == 0 || sameOrder) negotiateTwo(self, one, other);
+    else negotiateTwo(self, other, one);
   }
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce:4096"));
 }
 
 namespace {
@@ -142,7 +142,7 @@ BPS_SCENARIO(AnOperationMayBeFreedBeforeItsGroupEnds, 2, ) {
   callWithFreedOperation(self, comm, kSmall);  // the communicator's first call, which turns out to be NCCL's
   callWithFreedOperation(self, comm, kLarge);
   callWithFreedOperation(self, comm, kSmall);
-  const std::string calls = callsOfNccl();
-  BPS_CHECK(has(calls, "ncclAllReduce:8 ") && !has(calls, "ncclAllReduce:4096 "));
-  BPS_CHECK(has(calls, "ncclAllGather:384 ncclAllReduce:8 ncclRedOpDestroy "));
+  const std::string calls = takeNcclCalls();
+  BPS_CHECK(contains(calls, "ncclAllReduce:8 ") && !contains(calls, "ncclAllReduce:4096 "));
+  BPS_CHECK(contains(calls, "ncclAllGather:384 ncclAllReduce:8 ncclRedOpDestroy "));
 }

@@ -13,7 +13,7 @@
 namespace bps::test {
 
 // What all processes of a scenario see.
-struct Page {
+struct SharedPage {
   std::atomic<int> idsMade;
   ncclUniqueId ids[8];
   std::atomic<int> arrived[32];  // at meeting points
@@ -21,15 +21,15 @@ struct Page {
 
 struct Rank {
   int rank, nRanks;
-  Page* page;
+  SharedPage* page;
 
   // The n-th id of the scenario, made by rank 0.
   ncclUniqueId id(int number) const;
   ncclComm_t makeComm(int number = 0) const;
   // Waits until all processes are at this point.
-  void meet(int point) const;
+  void barrier(int point) const;
   // From now on so many ranks pass for one machine, each on a CUDA device of its own. First of all.
-  void shareMachines(int ranksOfOne) const;
+  void placeRanksOnMachines(int ranksOfOne) const;
 };
 
 using Environment = std::vector<std::pair<const char*, const char*>>;  // null: unset
@@ -52,8 +52,8 @@ struct Register {
 [[noreturn]] void failed(const char* file, int line, const std::string& what);
 
 // What the double has been called with; forgotten afterwards.
-std::string callsOfNccl();
-bool has(const std::string& text, const std::string& part);
+std::string takeNcclCalls();
+bool contains(const std::string& text, const std::string& part);
 
 // Whether buffers are on a device of the CUDA double (BPS_DEVICE=cuda), or host memory.
 bool onDevice();
@@ -64,9 +64,9 @@ void synchronize(cudaStream_t which = stream());
 
 // Of the CUDA double, see fake_cuda.h: how often a function was called; what it has copied so far; how fast it copies
 // from now on; a call that fails. On the host: 0, and nothing.
-uint64_t callsOfCuda(const char* function);
+uint64_t cudaCallCount(const char* function);
 uint64_t copiedBytes();
-void copyRate(double bytesPerSecond);
+void setCopyRate(double bytesPerSecond);
 void failCuda(const char* function, unsigned after, int error);
 
 // Floats where NCCL's buffers lie.
@@ -93,11 +93,11 @@ void contribute(const Buffer& buffer, int rank);
 // All-reduces `count` floats, waits, and checks the sum. The result is the call's, or what went wrong afterwards.
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on = stream());
 // Settles what bps serves on the communicator, with a large call, and forgets what NCCL was called with.
-void settle(const Rank& rank, ncclComm_t comm);
+void negotiate(const Rank& rank, ncclComm_t comm);
 
 // In elements; the tests set BPS_NCCL_MIN_BYTES=4K.
 constexpr size_t kLarge = 4096, kSmall = 8;
-constexpr size_t kCombined = 64 * kLarge;  // large enough for teams
+constexpr size_t kGpuGroupCount = 64 * kLarge;  // large enough for teams
 
 }  // namespace bps::test
 

@@ -50,38 +50,38 @@ ncclComm_t Rank::makeComm(int number) const {
   return comm;
 }
 
-void Rank::meet(int point) const {
+void Rank::barrier(int point) const {
   ++page->arrived[point];
   waitFor([&] { return page->arrived[point] >= nRanks; });
 }
 
-void Rank::shareMachines(int ranksOfOne) const {
+void Rank::placeRanksOnMachines(int ranksOfOne) const {
   ::setenv("BPS_HOSTID", fmt::format("machine{}", rank / ranksOfOne).c_str(), 1);
   ::setenv("FAKE_CUDA_DEVICES", fmt::format("{}", ranksOfOne).c_str(), 1);
   ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", rank % ranksOfOne).c_str(), 1);
 }
 
-std::string callsOfNccl() {
+std::string takeNcclCalls() {
   const std::string calls = fakeNcclCalls();
-  fakeNcclForget();
+  fakeNcclClearCalls();
   return calls;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-void settle(const Rank& rank, ncclComm_t comm) {
+void negotiate(const Rank& rank, ncclComm_t comm) {
   BPS_NCCL(allReduce(rank, comm, kLarge));
-  fakeNcclForget();
+  fakeNcclClearCalls();
 }
 
 namespace {
 
-Page* newPage() {
-  void* mapped = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return mapped == MAP_FAILED ? nullptr : static_cast<Page*>(mapped);
+SharedPage* newPage() {
+  void* mapped = ::mmap(nullptr, sizeof(SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<SharedPage*>(mapped);
 }
 
-pid_t startRank(const Scenario& scenario, int rank, Page* page) {
+pid_t startRank(const Scenario& scenario, int rank, SharedPage* page) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::alarm(40);
@@ -96,7 +96,7 @@ pid_t startRank(const Scenario& scenario, int rank, Page* page) {
 bool run(const Scenario& scenario) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<pid_t> ranks;
-  Page* page = newPage();
+  SharedPage* page = newPage();
   for (int rank = 0; rank < scenario.ranks; ++rank) ranks.push_back(startRank(scenario, rank, page));
   std::string wrong;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {

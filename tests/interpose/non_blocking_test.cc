@@ -58,19 +58,19 @@ ncclComm_t makeSettled(const Rank& self) {
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(static_cast<float>(self.nRanks)));
-  self.meet(31);
+  self.barrier(31);
   return comm;
 }
 
 // While the other rank has not called.
-void staysInProgress(ncclComm_t comm) {
+void expectStaysInProgress(ncclComm_t comm) {
   for (int look = 0; look < 20; ++look) {
     BPS_EQUAL(static_cast<int>(stateOf(comm)), static_cast<int>(ncclInProgress));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-void abortSoon(ncclComm_t comm) {
+void expectPromptAbort(ncclComm_t comm) {
   const auto start = steady_clock::now();
   BPS_NCCL(ncclCommAbort(comm));
   BPS_CHECK(steady_clock::now() - start < std::chrono::seconds(2));
@@ -89,7 +89,7 @@ BPS_SCENARIO(NonBlockingCommunicatorsAreServed, 2, ) {
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(large.all(2));
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce:4096"));
   const Buffer data(kSmall, 1);
   BPS_CHECK(issue(comm, data) == ncclInProgress);
   BPS_NCCL(outcomeOf(comm));
@@ -104,16 +104,16 @@ BPS_SCENARIO(AFirstCallOfANonBlockingCommunicatorDoesNotWait, 2, ) {
   const Buffer data(kLarge, 1);
   if (self.rank == 0) {
     BPS_CHECK(issue(comm, data) == ncclInProgress);
-    staysInProgress(comm);
+    expectStaysInProgress(comm);
     BPS_CHECK(issue(comm, data) == ncclInvalidArgument);
     BPS_CHECK(ncclCommFinalize(comm) == ncclInvalidArgument);
   }
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 1) (void)issue(comm, data);  // has nobody to wait for
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(2));
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
 }
 
 BPS_SCENARIO(AFirstGroupOfNonBlockingCommunicatorsDoesNotWait, 2, ) {
@@ -129,9 +129,9 @@ BPS_SCENARIO(AFirstGroupOfNonBlockingCommunicatorsDoesNotWait, 2, ) {
   };
   if (self.rank == 0) {
     BPS_CHECK(group() == ncclInProgress);
-    for (const ncclComm_t comm : comms) staysInProgress(comm);
+    for (const ncclComm_t comm : comms) expectStaysInProgress(comm);
   }
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 1) (void)group();
   for (const ncclComm_t comm : comms) BPS_NCCL(outcomeOf(comm));
   synchronize();
@@ -146,18 +146,18 @@ BPS_SCENARIO(AnOperationIsKeptForAFirstCallThatIsInProgress, 2, ) {
   float factor = 3;
   ncclRedOp_t op = ncclSum;
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
-  if (self.rank == 1) self.meet(0);
+  if (self.rank == 1) self.barrier(0);
   (void)ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, op, comm, stream());
   if (self.rank == 0) {
     BPS_CHECK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm) ==
               ncclInvalidArgument);
     BPS_NCCL(ncclRedOpDestroy(op, comm));
-    self.meet(0);
+    self.barrier(0);
   }
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(6));
-  if (self.rank == 0) BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:8 ncclRedOpDestroy "));
+  if (self.rank == 0) BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:8 ncclRedOpDestroy "));
 }
 
 BPS_SCENARIO(AnAbortEndsAFirstCallThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
@@ -167,12 +167,12 @@ BPS_SCENARIO(AnAbortEndsAFirstCallThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   if (self.rank == 0) {
     BPS_CHECK(issue(comm, data) == ncclInProgress);
     BPS_CHECK(ncclCommDestroy(comm) == ncclInvalidArgument);
-    abortSoon(comm);
-    (void)callsOfNccl();
+    expectPromptAbort(comm);
+    (void)takeNcclCalls();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    BPS_EQUAL(callsOfNccl(), "");  // the communicator is no more
+    BPS_EQUAL(takeNcclCalls(), "");  // the communicator is no more
   }
-  self.meet(0);
+  self.barrier(0);
 }
 
 // Each for itself, however long the others' first calls wait.
@@ -186,40 +186,40 @@ BPS_SCENARIO(AbortsEndAFirstGroupThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
     for (const ncclComm_t comm : comms) BPS_NCCL(issue(comm, data));
     BPS_CHECK(ncclGroupEnd() == ncclInProgress);
     const auto start = steady_clock::now();
-    for (const ncclComm_t comm : comms) abortSoon(comm);
+    for (const ncclComm_t comm : comms) expectPromptAbort(comm);
     BPS_CHECK(steady_clock::now() - start < std::chrono::seconds(1));
   }
-  self.meet(0);
+  self.barrier(0);
 }
 
 // What goes wrong after the caller has left, he hears when he asks.
-BPS_SCENARIO(AFirstCallThatFailsLaterIsTold, 2, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(ADeferredFirstCallReportsItsFailure, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
   const Buffer data(kLarge, 1);
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 0) {
     BPS_CHECK(issue(comm, data) == ncclInProgress);
     fakeNcclFail("ncclAllGather", ncclSystemError);
   }
-  self.meet(1);
+  self.barrier(1);
   if (self.rank == 1) (void)issue(comm, data);
   if (self.rank == 0) BPS_EQUAL(static_cast<int>(outcomeOf(comm)), static_cast<int>(ncclSystemError));
-  self.meet(2);
-  abortSoon(comm);
+  self.barrier(2);
+  expectPromptAbort(comm);
 }
 
 BPS_SCENARIO(AFinalizeOfANonBlockingCommunicatorDoesNotWait, 2, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeSettled(self);
-  (void)callsOfNccl();
+  (void)takeNcclCalls();
   const Buffer data(kLarge, 1);
   if (self.rank == 0) {
     BPS_NCCL(issue(comm, data));
     BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
-    staysInProgress(comm);
+    expectStaysInProgress(comm);
   }
-  self.meet(0);
+  self.barrier(0);
   if (self.rank == 1) {
     BPS_NCCL(issue(comm, data));
     BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
@@ -228,22 +228,23 @@ BPS_SCENARIO(AFinalizeOfANonBlockingCommunicatorDoesNotWait, 2, ) {
   synchronize();
   BPS_CHECK(data.all(2));
   BPS_NCCL(ncclCommDestroy(comm));
-  const std::string calls = callsOfNccl();
-  BPS_CHECK(has(calls, "ncclCommFinalize") && has(calls, "ncclCommDestroy") && !has(calls, "ncclCommAbort"));
+  const std::string calls = takeNcclCalls();
+  BPS_CHECK(contains(calls, "ncclCommFinalize") && contains(calls, "ncclCommDestroy") &&
+            !contains(calls, "ncclCommAbort"));
 }
 
 // NCCL may have nothing left to do.
-BPS_SCENARIO(AFinalizeThatNcclHasDoneIsStillInProgress, 2, {"FAKE_NCCL_PROMPT_FINALIZE", "1"}) {
+BPS_SCENARIO(FinalizeStaysInProgressUntilBpsIsDone, 2, {"FAKE_NCCL_PROMPT_FINALIZE", "1"}) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeSettled(self);
   const Buffer data(kLarge, 1);
-  if (self.rank == 1) self.meet(0);
+  if (self.rank == 1) self.barrier(0);
   BPS_NCCL(issue(comm, data));
   BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
   BPS_CHECK(issue(comm, data) == ncclInvalidArgument);
   if (self.rank == 0) {
-    staysInProgress(comm);
-    self.meet(0);
+    expectStaysInProgress(comm);
+    self.barrier(0);
   }
   BPS_NCCL(outcomeOf(comm));
   synchronize();
@@ -267,30 +268,30 @@ BPS_SCENARIO(AnAbortEndsAFinalizeThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
     const Buffer data(kLarge, 1);
     BPS_NCCL(issue(comm, data));
     BPS_CHECK(ncclCommFinalize(comm) == ncclInProgress);
-    abortSoon(comm);
+    expectPromptAbort(comm);
   }
-  self.meet(0);
+  self.barrier(0);
 }
 
 // Its calls might come back before they are in their streams.
-BPS_SCENARIO(NonBlockingCommunicatorsHaveNoTeams, 4, {"BPS_DEBUG", "NONE"}) {
-  self.shareMachines(2);
+BPS_SCENARIO(NonBlockingCommunicatorsHaveNoGpuGroups, 4, {"BPS_DEBUG", "NONE"}) {
+  self.placeRanksOnMachines(2);
   const ncclComm_t comm = makeNonBlocking(self);
-  const Buffer data(kCombined, 1);
+  const Buffer data(kGpuGroupCount, 1);
   (void)issue(comm, data);
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(4));
-  BPS_CHECK(!has(callsOfNccl(), "ncclReduceScatter"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclReduceScatter"));
 }
 
 // Its thread does not go on calling while the process ends.
 BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   const auto look = [] {  // after what ours does at the end
-    const uint64_t before = callsOfCuda("cuStreamQuery");
+    const uint64_t before = cudaCallCount("cuStreamQuery");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (callsOfCuda("cuStreamQuery") != before) ::_exit(1);
+    if (cudaCallCount("cuStreamQuery") != before) ::_exit(1);
   };
   BPS_CHECK(std::atexit(look) == 0);
   const ncclComm_t comm = makeNonBlocking(self);
@@ -300,7 +301,7 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
     ++self.page->arrived[0];
     std::exit(0);
   }
-  self.meet(0);
+  self.barrier(0);
 }
 
 // One communicator's first call goes on without its peer, and with it the group; the other's peer has come.
@@ -313,9 +314,9 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comms[] = {makeNonBlocking(self, 0), makeNonBlocking(self, 1)};
   const auto* data = new Buffer(kLarge, 1);
   if (self.rank == 1) {
-    self.meet(0);
+    self.barrier(0);
     (void)issue(comms[self.page->arrived[2]], *data);
-    self.meet(1);
+    self.barrier(1);
     ::_exit(0);
   }
   // The one with the lower handle comes first in our table.
@@ -323,7 +324,7 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
   BPS_NCCL(ncclGroupStart());
   for (const ncclComm_t comm : comms) BPS_NCCL(issue(comm, *data));
   BPS_CHECK(ncclGroupEnd() == ncclInProgress);
-  self.meet(0);
+  self.barrier(0);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for the other part; should it take longer, well
   ++self.page->arrived[1];
   exits = steady_clock::now();

@@ -7,130 +7,130 @@
 
 using namespace bps::test;
 
-BPS_SCENARIO(LargeCallsAreOursSmallOnesNccls, 3, ) {
+BPS_SCENARIO(BpsServesLargeCallsAndNcclSmallOnes, 3, ) {
   const ncclComm_t comm = self.makeComm();
   for (const size_t count : {kLarge, kSmall, kLarge + 1}) BPS_NCCL(allReduce(self, comm, count));
-  const std::string calls = callsOfNccl();
-  BPS_CHECK(has(calls, "ncclAllReduce:8 "));
-  BPS_CHECK(!has(calls, "ncclAllReduce:4096") && !has(calls, "ncclAllReduce:4097"));
+  const std::string calls = takeNcclCalls();
+  BPS_CHECK(contains(calls, "ncclAllReduce:8 "));
+  BPS_CHECK(!contains(calls, "ncclAllReduce:4096") && !contains(calls, "ncclAllReduce:4097"));
   BPS_NCCL(ncclCommFinalize(comm));
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
 // As most jobs are: several GPUs in each machine, a rank on each.
 BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
-  self.shareMachines(2);
+  self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
   for (const size_t count : {kLarge, kSmall, 64 * kLarge, kLarge + 1}) BPS_NCCL(allReduce(self, comm, count));
   const Buffer data(kLarge, static_cast<float>(self.rank + 1));
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclAvg, comm, stream()));
   synchronize();
   BPS_CHECK(data.all(2.5F));
-  const std::string calls = callsOfNccl();
-  BPS_CHECK(has(calls, "ncclAllReduce:8 "));
-  BPS_CHECK(!has(calls, "ncclAllReduce:4096") && !has(calls, "ncclAllReduce:262144") &&
-            !has(calls, "ncclAllReduce:4097"));
+  const std::string calls = takeNcclCalls();
+  BPS_CHECK(contains(calls, "ncclAllReduce:8 "));
+  BPS_CHECK(!contains(calls, "ncclAllReduce:4096") && !contains(calls, "ncclAllReduce:262144") &&
+            !contains(calls, "ncclAllReduce:4097"));
   // The two of one machine are one machine to a communicator of their own.
   ncclComm_t half = nullptr;
   BPS_NCCL(ncclCommSplit(comm, self.rank / 2, 0, &half, nullptr));
   BPS_NCCL(allReduce(Rank{self.rank % 2, 2, self.page}, half, kLarge));
-  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 "));
+  BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 "));
   BPS_NCCL(ncclCommDestroy(half));
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
 BPS_SCENARIO(TheCrossOverIsMeasuredOnSharedMachines, 4, {"BPS_NCCL_MIN_BYTES", nullptr}) {
-  self.shareMachines(2);
+  self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
   // A device without 16 MiB to spare limits, for all, what is timed. Two buffers of the test come before.
   stream();  // loads the double
   if (self.rank == 0) failCuda("cuMemAlloc_v2", 3, 2);
   BPS_NCCL(allReduce(self, comm, kSmall));
-  BPS_EQUAL(has(callsOfNccl(), "ncclReduceScatter:32768 "), onDevice());  // what is timed is what will be done
-  for (const size_t count : {kLarge, kCombined}) BPS_NCCL(allReduce(self, comm, count));
+  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "), onDevice());  // what is timed is what will be done
+  for (const size_t count : {kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
-BPS_SCENARIO(SwitchedOffAllGoesToNccl, 2, {"BPS_DISABLE", "1"}) {
+BPS_SCENARIO(WhenDisabledAllCallsGoToNccl, 2, {"BPS_DISABLE", "1"}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
 // One rank's environment is refused for another reason: it still goes the way of those that are switched off.
-BPS_SCENARIO(SwitchedOffHoldsWhateverElseIsWrong, 2, {"BPS_DISABLE", "yes"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(DisableWinsOverInvalidSettings, 2, {"BPS_DISABLE", "yes"}, {"BPS_DEBUG", "NONE"}) {
   if (self.rank == 1) ::setenv("BPS_TIMEOUT", "soon", 1);
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
 BPS_SCENARIO(WithoutDevicesAllGoesToNccl, 2, {"BPS_DEVICE", "host"}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclCommInitRank ncclAllReduce:4096 "));
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
 BPS_SCENARIO(OneMachineStaysWithNccl, 2, {"BPS_HOSTID", "the same"}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 "));
+  BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 "));
 }
 
 BPS_SCENARIO(WithoutServersNcclDoesAll, 2, {"BPS_SERVERS", nullptr}, {"BPS_NCCL_MIN_BYTES", nullptr}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 "));
+  BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 "));
 }
 
 BPS_SCENARIO(TheCrossOverIsMeasuredAndAgreed, 2, {"BPS_NCCL_MIN_BYTES", nullptr}) {
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  const std::string calls = callsOfNccl();
-  BPS_CHECK(has(calls, "ncclAllReduce:16384 ") && has(calls, "ncclAllReduce:65536 "));  // what was timed
-  for (const size_t count : {kSmall, kLarge, 16 * kLarge, kCombined}) BPS_NCCL(allReduce(self, comm, count));
+  const std::string calls = takeNcclCalls();
+  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") && contains(calls, "ncclAllReduce:65536 "));  // what was timed
+  for (const size_t count : {kSmall, kLarge, 16 * kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
-BPS_SCENARIO(RankZerosSizeHoldsForAll, 2, ) {
+BPS_SCENARIO(RankZerosMinBytesApplyToAllRanks, 2, ) {
   if (self.rank == 1) ::setenv("BPS_NCCL_MIN_BYTES", "1G", 1);
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce:4096 "));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce:4096 "));
 }
 
-BPS_SCENARIO(ARankThatCannotMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(ARankWithInvalidSettingsMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}) {
   if (self.rank == 2) ::setenv("BPS_TIMEOUT", "soon", 1);
   const ncclComm_t comm = self.makeComm();
   for (int i = 0; i < 2; ++i) BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
+  BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
 }
 
 BPS_SCENARIO(ARankThatCannotJoinMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}, {"BPS_TIMEOUT", "2"}) {
   if (self.rank == 1) ::setenv("BPS_NET_PLUGIN", "/nonexistent/plugin.so", 1);
   const ncclComm_t comm = self.makeComm();
   for (int i = 0; i < 2; ++i) BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(has(callsOfNccl(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
+  BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
 }
 
-BPS_SCENARIO(EmptyCallsAndSingleRanksPass, 2, ) {
+BPS_SCENARIO(EmptyCallsAndSingleRanksGoToNccl, 2, ) {
   const ncclComm_t comm = self.makeComm();
   const Buffer one(1);
-  fakeNcclForget();
+  fakeNcclClearCalls();
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:0 "));  // and nothing that settles
-  settle(self, comm);
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));  // and nothing that settles
+  negotiate(self, comm);
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:0 "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));
   ncclComm_t alone = nullptr;
   BPS_NCCL(ncclCommSplit(comm, self.rank, 0, &alone, nullptr));
-  fakeNcclForget();
+  fakeNcclClearCalls();
   BPS_NCCL(allReduce(Rank{0, 1, self.page}, alone, kLarge));
-  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:4096 "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));
 }
 
-BPS_SCENARIO(InPlaceAndEveryOperation, 2, ) {
+BPS_SCENARIO(InPlaceSumAndAvgAreServed, 2, ) {
   const ncclComm_t comm = self.makeComm();
   for (const auto& [op, expected] : {std::pair(ncclSum, 3.F), std::pair(ncclAvg, 1.5F)}) {
     const Buffer data(kLarge, static_cast<float>(self.rank + 1));
@@ -138,10 +138,10 @@ BPS_SCENARIO(InPlaceAndEveryOperation, 2, ) {
     synchronize();
     BPS_CHECK(data.all(expected));
   }
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
 }
 
-BPS_SCENARIO(OperationsOfTheUserAreServed, 2, ) {
+BPS_SCENARIO(UserDefinedOperationsAreServed, 2, ) {
   const ncclComm_t comm = self.makeComm();
   float factor = self.rank == 0 ? 0.5F : 4;
   ncclRedOp_t op = ncclSum;
@@ -160,7 +160,7 @@ BPS_SCENARIO(OperationsOfTheUserAreServed, 2, ) {
   synchronize();
   BPS_CHECK(again.all(9));
   BPS_NCCL(ncclRedOpDestroy(op, comm));
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()) == ncclInvalidArgument);
-  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:4096 "));  // NCCL's to refuse
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));  // NCCL's to refuse
 }

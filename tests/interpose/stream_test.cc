@@ -6,10 +6,10 @@
 
 using namespace bps::test;
 
-BPS_SCENARIO(CapturedStreamsAreNccls, 2, ) {
+BPS_SCENARIO(CallsOnCapturedStreamsGoToNccl, 2, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   const Buffer data(kLarge, 1);
   const auto begin = reinterpret_cast<int (*)(void*, int)>(::dlsym(RTLD_DEFAULT, "cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<int (*)(void*, void**)>(::dlsym(RTLD_DEFAULT, "cuStreamEndCapture"));
@@ -18,15 +18,15 @@ BPS_SCENARIO(CapturedStreamsAreNccls, 2, ) {
   fakeNcclFail("ncclAllReduce", ncclInvalidUsage);  // the double of NCCL cannot record; that it was asked is enough
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) == ncclInvalidUsage);
   BPS_EQUAL(end(stream(), &graph), 0);
-  BPS_EQUAL(callsOfNccl(), std::string("ncclAllReduce:4096 "));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));
   BPS_NCCL(allReduce(self, comm, kLarge));
-  BPS_CHECK(!has(callsOfNccl(), "ncclAllReduce"));
+  BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
 }
 
 BPS_SCENARIO(CallsKeepTheOrderOfTheirStream, 3, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
-  settle(self, comm);
+  negotiate(self, comm);
   // Ours, NCCL's and ours again, on the same bytes, without a wait in between.
   const Buffer data(kLarge, 1);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));

@@ -1,6 +1,6 @@
 // One rank of an NCCL communicator on a machine without GPU: nccl_rank LIBNCCL RANK NRANKS FILE. Rank 0 writes the
 // unique id to FILE, the others wait for it. Everything is NCCL's own code but for the CUDA runtime in it, see
-// cuda_double.h; what it does with its network, NCCL_DEBUG=INFO tells. Status 0: the communicator was made and
+// cuda_runtime_stub.h; what it does with its network, NCCL_DEBUG=INFO tells. Status 0: the communicator was made and
 // destroyed; 77: not possible with this libnccl, the last line says why.
 #include <dlfcn.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/no_gpu/cuda_double.h"
+#include "tests/no_gpu/cuda_runtime_stub.h"
 
 namespace {
 

@@ -9,7 +9,7 @@ namespace bps::test {
 namespace {
 
 template <class T>
-T need(Result<T> result, const char* what) {
+T valueOrExit(Result<T> result, const char* what) {
   if (!result.ok()) {
     std::fprintf(stderr, "%s: %s\n", what, result.error().message());
     std::abort();
@@ -31,10 +31,10 @@ Address loopback() {
 
 Servers::Servers(size_t count, const Env& env) {
   for (size_t i = 0; i < count; ++i) {
-    auto one = std::make_unique<One>();
-    one->runner = need(LaneThreads::start(env, 1, {}), "lane threads");
-    const Key key = need(serverKey(env), "key");
-    one->control = need(server::ControlServer::create(env, loopback(), key, *one->runner), "control server");
+    auto one = std::make_unique<TestServer>();
+    one->runner = valueOrExit(JobThreads::start(env, 1, {}), "lane threads");
+    const Key key = valueOrExit(serverKey(env), "key");
+    one->control = valueOrExit(server::ControlServer::create(env, loopback(), key, *one->runner), "control server");
     one->thread = std::thread([self = one.get()] {
       const Status ended = self->control->run();
       if (!ended.ok()) std::fprintf(stderr, "server ended: %s\n", ended.message());
@@ -64,7 +64,7 @@ size_t machineOf(const Job& job, size_t rank) {
 }
 
 std::vector<Status> runRanks(const Job& job, const Body& body) {
-  const UniqueId id = need(UniqueId::create(job.env), "unique id");
+  const UniqueId id = valueOrExit(UniqueId::create(job.env), "unique id");
   std::vector<std::future<Status>> ranks;
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < job.ranks; ++rank) {

@@ -11,7 +11,7 @@
 #include "src/base/env.h"
 #include "src/comm/communicator.h"
 #include "src/server/control_server.h"
-#include "src/server/lane_threads.h"
+#include "src/server/job_threads.h"
 
 namespace bps::test {
 
@@ -31,16 +31,16 @@ class Servers {
   explicit Servers(size_t count, const Env& env = testEnv());
   ~Servers();
   std::string list() const;  // as BPS_SERVERS
-  LaneThreads& runner(size_t i) { return *servers_[i]->runner; }
+  JobThreads& runner(size_t i) { return *servers_[i]->runner; }
   void stop(size_t i) { servers_[i]->control->stop(); }
 
  private:
-  struct One {
-    std::unique_ptr<LaneThreads> runner;
+  struct TestServer {
+    std::unique_ptr<JobThreads> runner;
     std::unique_ptr<server::ControlServer> control;
     std::thread thread;
   };
-  std::vector<std::unique_ptr<One>> servers_;
+  std::vector<std::unique_ptr<TestServer>> servers_;
 };
 
 struct Job {

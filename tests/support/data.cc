@@ -136,7 +136,7 @@ Acc combined(CallOp op, Acc a, Acc b) {
 }
 
 template <class Element>
-Bytes addUpAs(const Expectation& what, const std::vector<Addend>& addends, bool all) {
+Bytes referenceSumAs(const Expectation& what, const std::vector<Addend>& addends, bool all) {
   using Acc = typename Element::Acc;
   using Bits = typename Element::Bits;
   constexpr bool kFloat = cpu::kIsFloat<Acc>;
@@ -162,68 +162,68 @@ Bytes addUpAs(const Expectation& what, const std::vector<Addend>& addends, bool 
 
 }  // namespace
 
-Bytes addUp(const Expectation& what, const std::vector<Addend>& addends, bool all) {
+Bytes referenceSum(const Expectation& what, const std::vector<Addend>& addends, bool all) {
   switch (what.type) {
     case DataType::kInt8:
-      return addUpAs<cpu::Integer<int8_t>>(what, addends, all);
+      return referenceSumAs<cpu::Integer<int8_t>>(what, addends, all);
     case DataType::kUint8:
-      return addUpAs<cpu::Integer<uint8_t>>(what, addends, all);
+      return referenceSumAs<cpu::Integer<uint8_t>>(what, addends, all);
     case DataType::kInt32:
-      return addUpAs<cpu::Integer<int32_t>>(what, addends, all);
+      return referenceSumAs<cpu::Integer<int32_t>>(what, addends, all);
     case DataType::kUint32:
-      return addUpAs<cpu::Integer<uint32_t>>(what, addends, all);
+      return referenceSumAs<cpu::Integer<uint32_t>>(what, addends, all);
     case DataType::kInt64:
-      return addUpAs<cpu::Integer<int64_t>>(what, addends, all);
+      return referenceSumAs<cpu::Integer<int64_t>>(what, addends, all);
     case DataType::kUint64:
-      return addUpAs<cpu::Integer<uint64_t>>(what, addends, all);
+      return referenceSumAs<cpu::Integer<uint64_t>>(what, addends, all);
     case DataType::kFloat16:
-      return addUpAs<cpu::Float16>(what, addends, all);
+      return referenceSumAs<cpu::Float16>(what, addends, all);
     case DataType::kFloat32:
-      return addUpAs<cpu::Float32>(what, addends, all);
+      return referenceSumAs<cpu::Float32>(what, addends, all);
     case DataType::kFloat64:
-      return addUpAs<cpu::Float64>(what, addends, all);
+      return referenceSumAs<cpu::Float64>(what, addends, all);
     case DataType::kBfloat16:
-      return addUpAs<cpu::Bfloat16>(what, addends, all);
+      return referenceSumAs<cpu::Bfloat16>(what, addends, all);
     case DataType::kFloat8e4m3:
-      return addUpAs<cpu::Float8e4m3>(what, addends, all);
+      return referenceSumAs<cpu::Float8e4m3>(what, addends, all);
     default:
-      return addUpAs<cpu::Float8e5m2>(what, addends, all);
+      return referenceSumAs<cpu::Float8e5m2>(what, addends, all);
   }
 }
 
-Bytes expectedOf(const Expectation& what, const Ranks& order, const std::vector<Bytes>& inputs,
-                 const std::vector<ScalarBits>& scalars) {
-  struct Fold {
+Bytes expectedWithOrder(const Expectation& what, const SumTree& order, const std::vector<Bytes>& inputs,
+                        const std::vector<ScalarBits>& scalars) {
+  struct FoldArgs {
     const Expectation& what;
     const std::vector<Bytes>& inputs;
     const std::vector<ScalarBits>& scalars;
 
-    Bytes operator()(const Ranks& ranks, bool all) const {
+    Bytes operator()(const SumTree& ranks, bool all) const {
       std::vector<Bytes> sums(ranks.parts.size());
       std::vector<Addend> addends;
       for (size_t i = 0; i < ranks.parts.size(); ++i) {
-        const Ranks* part = &ranks.parts[i];
+        const SumTree* part = &ranks.parts[i];
         while (part->parts.size() == 1) part = &part->parts.front();
         const bool raw = part->parts.empty();
         if (!raw) sums[i] = (*this)(*part, false);
         addends.push_back({raw ? &inputs[part->rank] : &sums[i], raw, raw ? scalars[part->rank] : 0});
       }
-      return addUp(what, addends, all);
+      return referenceSum(what, addends, all);
     }
   };
   if (what.ranks == 1 && what.op != CallOp::kPreMulSum) return inputs.front();  // nothing is added
-  const Ranks* all = &order;
+  const SumTree* all = &order;
   while (all->parts.size() == 1 && !all->parts.front().parts.empty()) all = &all->parts.front();
-  return Fold{what, inputs, scalars}(*all, true);
+  return FoldArgs{what, inputs, scalars}(*all, true);
 }
 
 Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars) {
-  Ranks all;
+  SumTree all;
   for (size_t rank = 0; rank < what.ranks; ++rank) {
     if (rank % what.ranksPerMachine == 0) all.parts.emplace_back();
     all.parts.back().parts.push_back({rank, {}});
   }
-  return expectedOf(what, all, inputs, scalars);
+  return expectedWithOrder(what, all, inputs, scalars);
 }
 
 }  // namespace bps::test

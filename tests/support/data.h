@@ -44,15 +44,15 @@ struct Addend {
   ScalarBits scalar = 0;
 };
 // all: the contributions of all ranks are in it now.
-Bytes addUp(const Expectation& what, const std::vector<Addend>& addends, bool all);
+Bytes referenceSum(const Expectation& what, const std::vector<Addend>& addends, bool all);
 
 // Who is added up with whom: a rank, or parts that are each rounded once.
-struct Ranks {
+struct SumTree {
   size_t rank = 0;
-  std::vector<Ranks> parts;
+  std::vector<SumTree> parts;
 };
 // The same in another order; ranksPerMachine says nothing.
-Bytes expectedOf(const Expectation& what, const Ranks& order, const std::vector<Bytes>& inputs,
-                 const std::vector<ScalarBits>& scalars);
+Bytes expectedWithOrder(const Expectation& what, const SumTree& order, const std::vector<Bytes>& inputs,
+                        const std::vector<ScalarBits>& scalars);
 
 }  // namespace bps::test

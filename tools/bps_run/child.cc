@@ -91,15 +91,15 @@ void Child::signal(int number) const {
   if (pid_ > 0) ::kill(-pid_, number);
 }
 
-std::optional<Ending> Child::reap() {
+std::optional<ExitInfo> Child::reap() {
   if (pid_ < 0) return {};
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
   signal(SIGKILL);  // while the zombie keeps the group's number from being given to others
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
-  if (info.si_code == CLD_EXITED) return Ending{info.si_status, false};
-  return Ending{128 + info.si_status, true};
+  if (info.si_code == CLD_EXITED) return ExitInfo{info.si_status, false};
+  return ExitInfo{128 + info.si_status, true};
 }
 
 }  // namespace bps

@@ -18,7 +18,7 @@ struct ChildSpec {
   bool pipes = true;                     // standard output and error go to us; else they are ours
 };
 
-struct Ending {
+struct ExitInfo {
   int status = 0;         // 128 + signal for a signal
   bool bySignal = false;  // rather than an exit with such a status
 };
@@ -39,7 +39,7 @@ class Child {
   // To the whole group.
   void signal(int number) const;
   // How it has ended, once it has; what it left behind in its group is killed then. Never blocks.
-  std::optional<Ending> reap();
+  std::optional<ExitInfo> reap();
 
  private:
   Child(pid_t pid, UniqueFd output, UniqueFd error) : pid_(pid), output_(std::move(output)), error_(std::move(error)) {}

@@ -69,7 +69,7 @@ std::string joined(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::vector<std::string> environmentWith(const Changes& changes) {
+std::vector<std::string> environmentWith(const EnvChanges& changes) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -85,9 +85,9 @@ std::string environmentValue(const char* name) {
   return value != nullptr ? value : "";
 }
 
-Result<Changes> commonChanges(const RunOptions& options, const std::string& keyPath,
-                              const std::vector<std::string>& servers) {
-  Changes changes;
+Result<EnvChanges> commonEnv(const RunOptions& options, const std::string& keyPath,
+                             const std::vector<std::string>& servers) {
+  EnvChanges changes;
   std::string named = environmentValue("BPS_SERVERS");
   if (options.servers) {
     named = joined(servers);
@@ -102,7 +102,7 @@ Result<Changes> commonChanges(const RunOptions& options, const std::string& keyP
   return changes;
 }
 
-Changes rankChanges(const RunOptions& options, size_t rank) {
+EnvChanges rankEnv(const RunOptions& options, size_t rank) {
   return {{"BPS_RANK", std::to_string(rank)},
           {"BPS_HOSTID", fmt::format("bps-run-{}-{}", ::getpid(), rank / options.ranksPerMachine)}};
 }

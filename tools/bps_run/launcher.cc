@@ -17,10 +17,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kListenTime = 30s;   // for servers to start
-constexpr auto kLinger = 2s;        // for the other ranks to report a failure on their own
-constexpr auto kGrace = 5s;         // between SIGTERM and SIGKILL
-constexpr auto kServerGrace = 10s;  // for servers to drain
+constexpr auto kListenTime = 30s;        // for servers to start
+constexpr auto kFailureReportTime = 2s;  // for the other ranks to report a failure on their own
+constexpr auto kGrace = 5s;              // between SIGTERM and SIGKILL
+constexpr auto kServerGrace = 10s;       // for servers to drain
 constexpr int kTimedOut = 124;
 
 Result<UniqueFd> watchSignals() {
@@ -34,19 +34,19 @@ Result<UniqueFd> watchSignals() {
   return fd;
 }
 
-std::string besideUs(const std::string& name) {
+std::string siblingPath(const std::string& name) {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
   const std::string self(path.data(), static_cast<size_t>(std::max<ssize_t>(0, length)));
   return self.substr(0, self.rfind('/') + 1) + name;
 }
 
-bool anyRuns(const std::vector<std::unique_ptr<Member>>& members) {
-  return std::any_of(members.begin(), members.end(), [](const auto& member) { return !member->status(); });
+bool anyRuns(const std::vector<std::unique_ptr<RunProcess>>& processes) {
+  return std::any_of(processes.begin(), processes.end(), [](const auto& process) { return !process->status(); });
 }
 
-void signalAll(const std::vector<std::unique_ptr<Member>>& members, int number) {
-  for (const auto& member : members) member->signal(number);
+void signalAll(const std::vector<std::unique_ptr<RunProcess>>& processes, int number) {
+  for (const auto& process : processes) process->signal(number);
 }
 
 std::string plural(size_t count, const char* noun) {
@@ -54,33 +54,34 @@ std::string plural(size_t count, const char* noun) {
 }
 
 // Never fails, whatever has become of standard error.
-void say(const std::string& text) { printLine(STDERR_FILENO, "bps-run: ", text); }
+void printMessage(const std::string& text) { printLine(STDERR_FILENO, "bps-run: ", text); }
 
-void announce(const RunOptions& options, const std::string& where) {
+void printSummary(const RunOptions& options, const std::string& where) {
   std::string servers = where.empty() ? "no servers" : "servers " + where;
   if (options.servers) {
     servers = plural(*options.servers, "server");
     if (!where.empty()) servers += " at " + where;
   }
-  say(fmt::format("{} x {}, {}", plural(options.workers, "worker"), plural(options.ranksPerMachine, "rank"), servers));
+  printMessage(
+      fmt::format("{} x {}, {}", plural(options.workers, "worker"), plural(options.ranksPerMachine, "rank"), servers));
 }
 
 }  // namespace
 
-Launcher::Launcher(RunOptions options, Warden warden) : options_(std::move(options)), warden_(std::move(warden)) {}
+Launcher::Launcher(RunOptions options, Reaper reaper) : options_(std::move(options)), reaper_(std::move(reaper)) {}
 
 int Launcher::run() {
   const auto limit = std::chrono::duration<double>(options_.timeoutSeconds);
   if (options_.timeoutSeconds > 0) end_ = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(limit));
   Status started = startAll();
   if (started.ok()) supervise();
-  else if (end_.passed()) timedOut();
+  else if (end_.passed()) handleTimeout();
   else if (interrupts_ == 0) fail(1, started.message());
-  endRanks();
-  endServers();
+  stopRanks();
+  stopServers();
   if (status_ != 0) {
-    for (const auto& member : servers_) member->printTail();
-    for (const auto& member : ranks_) member->printTail();
+    for (const auto& process : servers_) process->printTail();
+    for (const auto& process : ranks_) process->printTail();
   }
   return status_;
 }
@@ -88,24 +89,24 @@ int Launcher::run() {
 Status Launcher::startAll() {
   signals_ = BPS_TRY(watchSignals());
   BPS_TRY(startServers());
-  BPS_TRY(awaitListening());
-  const Changes common = BPS_TRY(commonChanges(options_, warden_.keyPath(), addresses_));
+  BPS_TRY(waitListening());
+  const EnvChanges common = BPS_TRY(commonEnv(options_, reaper_.keyPath(), addresses_));
   const auto servers = common.find("BPS_SERVERS");
-  announce(options_, servers == common.end() ? environmentValue("BPS_SERVERS") : servers->second.value_or(""));
+  printSummary(options_, servers == common.end() ? environmentValue("BPS_SERVERS") : servers->second.value_or(""));
   return startRanks(common);
 }
 
 Status Launcher::startServers() {
   constexpr std::string_view kListening = "listening on ";
   addresses_.resize(options_.servers.value_or(0));
-  Changes changes;
+  EnvChanges changes;
   if (environmentValue("BPS_SOCKET_IFNAME").empty() && environmentValue("NCCL_SOCKET_IFNAME").empty())
     changes["BPS_SOCKET_IFNAME"] = "lo";
   for (size_t server = 0; server < addresses_.size(); ++server) {
-    MemberSpec spec{fmt::format("server {}", server), {}, options_.allOutput, {}};
-    spec.process.argv = {besideUs("bps-server"), "--listen", "127.0.0.1:0", "--key-file", warden_.keyPath()};
+    RunProcessSpec spec{fmt::format("server {}", server), {}, options_.allOutput, {}};
+    spec.process.argv = {siblingPath("bps-server"), "--listen", "127.0.0.1:0", "--key-file", reaper_.keyPath()};
     spec.process.environment = environmentWith(changes);
-    spec.heed = [this, server, kListening](std::string_view line) {
+    spec.onOutputLine = [this, server, kListening](std::string_view line) {
       if (line.substr(0, kListening.size()) == kListening) addresses_[server] = line.substr(kListening.size());
     };
     BPS_TRY(add(servers_, std::move(spec)));
@@ -113,12 +114,12 @@ Status Launcher::startServers() {
   return {};
 }
 
-Status Launcher::awaitListening() {
+Status Launcher::waitListening() {
   const Deadline listening = Deadline::in(kListenTime), deadline = end_.at() < listening.at() ? end_ : listening;
   for (size_t server = 0; server < servers_.size(); ++server) {
     while (addresses_[server].empty()) {
       if (interrupts_ > 0) return {Code::kInvalidUsage, "interrupted"};
-      if (servers_[server]->status()) return {Code::kSystem, servers_[server]->ending() + " before it was listening"};
+      if (servers_[server]->status()) return {Code::kSystem, servers_[server]->exitText() + " before it was listening"};
       if (deadline.passed()) return failure(Code::kTimeout, "server {} is not listening after {}", server, "30 s");
       step(deadline);
     }
@@ -126,65 +127,65 @@ Status Launcher::awaitListening() {
   return {};
 }
 
-Status Launcher::startRanks(const Changes& common) {
+Status Launcher::startRanks(const EnvChanges& common) {
   for (size_t rank = 0; rank < options_.ranks(); ++rank) {
-    Changes changes = common;
-    changes.merge(rankChanges(options_, rank));
-    MemberSpec spec{std::to_string(rank), {}, options_.allOutput, {}};
+    EnvChanges changes = common;
+    changes.merge(rankEnv(options_, rank));
+    RunProcessSpec spec{std::to_string(rank), {}, options_.allOutput, {}};
     spec.process = {options_.command, environmentWith(changes), rank != 0};
     BPS_TRY(add(ranks_, std::move(spec)));
   }
   return {};
 }
 
-Status Launcher::add(Members& members, MemberSpec spec) {
-  members.push_back(BPS_TRY(Member::start(std::move(spec))));
-  warden_.started(members.back()->pid());
+Status Launcher::add(RunProcesses& processes, RunProcessSpec spec) {
+  processes.push_back(BPS_TRY(RunProcess::start(std::move(spec))));
+  reaper_.started(processes.back()->pid());
   return {};
 }
 
 void Launcher::supervise() {
   while (anyRuns(ranks_) && status_ == 0 && !end_.passed()) step(end_);
-  if (anyRuns(ranks_) && status_ == 0) timedOut();
+  if (anyRuns(ranks_) && status_ == 0) handleTimeout();
 }
 
-void Launcher::timedOut() {
+void Launcher::handleTimeout() {
   fail(kTimedOut, fmt::format("not done after {:g} s: ending all", options_.timeoutSeconds));
 }
 
-void Launcher::endRanks() {
-  if (status_ != kTimedOut && interrupts_ == 0) awaitEnd(ranks_, Deadline::in(kLinger));
+void Launcher::stopRanks() {
+  if (status_ != kTimedOut && interrupts_ == 0) waitExit(ranks_, Deadline::in(kFailureReportTime));
   signalAll(ranks_, signal_ != 0 ? signal_ : SIGTERM);
   signalAll(ranks_, SIGCONT);
-  awaitEnd(ranks_, Deadline::in(kGrace));
+  waitExit(ranks_, Deadline::in(kGrace));
   signalAll(ranks_, SIGKILL);
-  awaitEnd(ranks_, Deadline::in(kGrace));
+  waitExit(ranks_, Deadline::in(kGrace));
 }
 
-void Launcher::endServers() {
+void Launcher::stopServers() {
   signalAll(servers_, SIGTERM);
-  awaitEnd(servers_, Deadline::in(kServerGrace));
+  waitExit(servers_, Deadline::in(kServerGrace));
   for (const auto& server : servers_)
     if (!server->status()) fail(1, fmt::format("{} has not ended within {} s of SIGTERM", server->name(), 10));
   signalAll(servers_, SIGKILL);
-  awaitEnd(servers_, Deadline::in(kGrace));
+  waitExit(servers_, Deadline::in(kGrace));
 }
 
-void Launcher::awaitEnd(const Members& members, Deadline deadline) {
+void Launcher::waitExit(const RunProcesses& processes, Deadline deadline) {
   const int before = interrupts_;
-  while (anyRuns(members) && !deadline.passed() && interrupts_ == before) step(deadline);
+  while (anyRuns(processes) && !deadline.passed() && interrupts_ == before) step(deadline);
 }
 
 void Launcher::step(Deadline deadline) {
   std::vector<pollfd> polled{{signals_.get(), POLLIN, 0}};
-  for (const Members* members : {&servers_, &ranks_})
-    for (const auto& member : *members)
-      for (int fd : member->descriptors()) polled.push_back({fd, POLLIN, 0});
+  for (const RunProcesses* processes : {&servers_, &ranks_})
+    for (const auto& process : *processes)
+      for (int fd : process->descriptors()) polled.push_back({fd, POLLIN, 0});
   ::poll(polled.data(), polled.size(), deadline.leftMs());
-  for (const Members* members : {&servers_, &ranks_})
-    for (const auto& member : *members) member->pump();
+  for (const RunProcesses* processes : {&servers_, &ranks_})
+    for (const auto& process : *processes) process->pump();
   readSignals();
-  noticeEnds();
+  pollExits();
 }
 
 void Launcher::readSignals() {
@@ -198,23 +199,23 @@ void Launcher::readSignals() {
   }
 }
 
-void Launcher::noticeEnds() {
+void Launcher::pollExits() {
   for (const auto& server : servers_) {
-    if (!server->noticeEnd()) continue;
-    warden_.ended(server->pid());
+    if (!server->pollExit()) continue;
+    reaper_.ended(server->pid());
     // Whether a run survives the loss of a server is for the ranks to say.
-    if (server->status() != 0 || anyRuns(ranks_)) say(server->ending());
+    if (server->status() != 0 || anyRuns(ranks_)) printMessage(server->exitText());
   }
   for (const auto& rank : ranks_) {
-    if (!rank->noticeEnd()) continue;
-    warden_.ended(rank->pid());
-    if (rank->status() != 0 && status_ == 0) fail(*rank->status(), "rank " + rank->ending());
+    if (!rank->pollExit()) continue;
+    reaper_.ended(rank->pid());
+    if (rank->status() != 0 && status_ == 0) fail(*rank->status(), "rank " + rank->exitText());
   }
 }
 
 void Launcher::fail(int status, const std::string& why) {
   if (status_ == 0) status_ = status;
-  say(why);
+  printMessage(why);
 }
 
 }  // namespace bps

@@ -13,44 +13,44 @@
 #include "src/base/fd.h"
 #include "src/base/status.h"
 #include "tools/bps_run/environment.h"
-#include "tools/bps_run/member.h"
 #include "tools/bps_run/options.h"
-#include "tools/bps_run/warden.h"
+#include "tools/bps_run/reaper.h"
+#include "tools/bps_run/run_process.h"
 
 namespace bps {
 
 class Launcher {
  public:
-  Launcher(RunOptions options, Warden warden);
+  Launcher(RunOptions options, Reaper reaper);
 
   // The status to exit with.
   int run();
 
  private:
-  using Members = std::vector<std::unique_ptr<Member>>;
+  using RunProcesses = std::vector<std::unique_ptr<RunProcess>>;
 
   Status startAll();
   Status startServers();
-  Status startRanks(const Changes& common);
-  Status add(Members& members, MemberSpec spec);
-  Status awaitListening();
+  Status startRanks(const EnvChanges& common);
+  Status add(RunProcesses& processes, RunProcessSpec spec);
+  Status waitListening();
 
   void supervise();
-  void timedOut();
-  void endRanks();
-  void endServers();
+  void handleTimeout();
+  void stopRanks();
+  void stopServers();
   // Runs the loop until no member is left or the deadline passes; a second signal from the user ends it too.
-  void awaitEnd(const Members& members, Deadline deadline);
+  void waitExit(const RunProcesses& processes, Deadline deadline);
   // One turn of the loop: sleeps until something happens, at most to the deadline.
   void step(Deadline deadline);
   void readSignals();
-  void noticeEnds();
+  void pollExits();
   void fail(int status, const std::string& why);
 
   const RunOptions options_;
-  Warden warden_;
+  Reaper reaper_;
   UniqueFd signals_;
-  Members servers_, ranks_;
+  RunProcesses servers_, ranks_;
   std::vector<std::string> addresses_;  // of the servers; empty: does not listen yet
   Deadline end_ = Deadline::never();    // of it all, as the user wants
   int status_ = 0;                      // the first failure's

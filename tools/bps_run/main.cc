@@ -6,16 +6,16 @@
 
 #include "tools/bps_run/environment.h"
 #include "tools/bps_run/launcher.h"
-#include "tools/bps_run/lines.h"
+#include "tools/bps_run/line_reader.h"
 #include "tools/bps_run/options.h"
-#include "tools/bps_run/warden.h"
+#include "tools/bps_run/reaper.h"
 
 namespace bps {
 namespace {
 
 Result<int> run(const RunOptions& options) {
   const bool withKey = options.servers.value_or(0) > 0 || environmentValue("BPS_KEY_FILE").empty();
-  return Launcher(options, BPS_TRY(Warden::start(withKey))).run();
+  return Launcher(options, BPS_TRY(Reaper::start(withKey))).run();
 }
 
 int main(int argc, char** argv) {

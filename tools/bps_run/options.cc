@@ -7,18 +7,18 @@
 namespace bps {
 namespace {
 
-constexpr size_t kMostProcesses = 4096;
+constexpr size_t kMaxProcesses = 4096;
 
 void declare(CommandLine& line, RunOptions& options) {
-  line.option("-n,--workers", options.workers, "worker machines to play on this one", Within{1, kMostProcesses});
+  line.option("-n,--workers", options.workers, "worker machines to play on this one", ValueRange{1, kMaxProcesses});
   line.option("-s,--servers", options.servers,
-              "summation servers to start here; not given: those of BPS_SERVERS, if any", Within{0, kMostProcesses});
+              "summation servers to start here; not given: those of BPS_SERVERS, if any", ValueRange{0, kMaxProcesses});
   line.option("-m,--ranks-per-machine", options.ranksPerMachine, "ranks that share a machine (default 1)",
-              Within{1, kMostProcesses});
+              ValueRange{1, kMaxProcesses});
   line.flag("-v,--all-output", options.allOutput,
             "show the output of all ranks and servers, with a prefix but for rank 0's");
   line.option("--timeout", options.timeoutSeconds, "end everything after so many seconds, with status 124",
-              Within{0.001, 1e9});
+              ValueRange{0.001, 1e9});
   line.rest(options.command);
   line.footer(
       "It sets for every rank:\n"
@@ -38,14 +38,14 @@ std::optional<int> checkCommand(const CommandLine& line, const RunOptions& optio
   if (!command.empty() && command.front() == "--") {
     command.erase(command.begin());
   } else if (!command.empty() && command.front().size() > 1 && command.front().front() == '-') {
-    return line.complain("unknown option " + command.front());
+    return line.printUsageError("unknown option " + command.front());
   }
   if (!line.has("--workers"))
-    return line.complain(command.empty() ? "-n WORKERS is required"
-                                         : "-n WORKERS is required, before COMMAND: what follows " + command.front() +
-                                               " is its own");
-  if (command.empty()) return line.complain("no COMMAND to run");
-  if (options.ranks() > kMostProcesses) return line.complain(fmt::format("more than {} ranks", kMostProcesses));
+    return line.printUsageError(command.empty() ? "-n WORKERS is required"
+                                                : "-n WORKERS is required, before COMMAND: what follows " +
+                                                      command.front() + " is its own");
+  if (command.empty()) return line.printUsageError("no COMMAND to run");
+  if (options.ranks() > kMaxProcesses) return line.printUsageError(fmt::format("more than {} ranks", kMaxProcesses));
   return {};
 }
 

@@ -7,14 +7,14 @@
 namespace bps {
 namespace {
 
-constexpr int kMostCpus = 1024;
+constexpr int kMaxCpus = 1024;
 
 Result<int> parseCpu(std::string_view text, std::string_view list) {
   int cpu = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpu);
-  if (error != std::errc{} || end != text.data() + text.size() || cpu < 0 || cpu >= kMostCpus)
+  if (error != std::errc{} || end != text.data() + text.size() || cpu < 0 || cpu >= kMaxCpus)
     return failure(Code::kInvalidArgument, "--cpus {}: \"{}\" is not a CPU number of 0 to {}", list, text,
-                   kMostCpus - 1);
+                   kMaxCpus - 1);
   return cpu;
 }
 

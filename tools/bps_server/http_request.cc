@@ -24,9 +24,9 @@ std::string_view nextWord(std::string_view& text) {
 }  // namespace
 
 bool HttpRequest::take(std::string_view bytes) {
-  bytes_.append(bytes.substr(0, kMostBytes - std::min(kMostBytes, bytes_.size())));
+  bytes_.append(bytes.substr(0, kMaxRequestBytes - std::min(kMaxRequestBytes, bytes_.size())));
   whole_ = bytes_.find("\r\n\r\n") != std::string::npos || bytes_.find("\n\n") != std::string::npos;
-  return whole_ || bytes_.size() >= kMostBytes;
+  return whole_ || bytes_.size() >= kMaxRequestBytes;
 }
 
 std::string HttpRequest::answer(const std::function<std::string()>& page) const {

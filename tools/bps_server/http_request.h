@@ -8,7 +8,7 @@ namespace bps {
 
 class HttpRequest {
  public:
-  static constexpr size_t kMostBytes = 4096;
+  static constexpr size_t kMaxRequestBytes = 4096;
 
   // Takes the next bytes; true: the request is whole, or too long.
   bool take(std::string_view bytes);

@@ -14,10 +14,10 @@
 #include "src/base/socket.h"
 #include "src/control/keys/key_file.h"
 #include "src/server/control_server.h"
-#include "src/server/lane_threads.h"
+#include "src/server/job_threads.h"
 #include "tools/bps_server/check/check.h"
 #include "tools/bps_server/cpu_list.h"
-#include "tools/bps_server/metrics.h"
+#include "tools/bps_server/metrics_server.h"
 #include "tools/bps_server/signals.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/listen_address.h"
@@ -54,7 +54,7 @@ Result<T> named(const std::string& option, Result<T> outcome) {
 }
 
 // What the net plugin and other libraries read for themselves.
-Status tellLibraries(const Options& options, const Address& address, Env& env) {
+Status configureEnv(const Options& options, const Address& address, Env& env) {
   if (!options.dataPorts.empty()) {
     env.portRange = BPS_TRY(named("--data-ports", parsePortRange(options.dataPorts)));
     ::setenv("BPS_PORT_RANGE", options.dataPorts.c_str(), 1);
@@ -68,9 +68,9 @@ Status tellLibraries(const Options& options, const Address& address, Env& env) {
 }
 
 Status serve(const Options& options) {
-  Signals::block();
+  SignalHandler::block();
   Env env = BPS_TRY(processEnv());
-  if (!envGives("BPS_DEBUG")) logShow(Subsystem::kServer);
+  if (!isEnvSet("BPS_DEBUG")) logOnlySubsystem(Subsystem::kServer);
   logThreadName("server");
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
@@ -78,22 +78,23 @@ Status serve(const Options& options) {
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
   const Address address = BPS_TRY(whereToListen(options.listen, env));
-  BPS_TRY(tellLibraries(options, address, env));
+  BPS_TRY(configureEnv(options, address, env));
   const size_t threads =
       options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
 
-  const auto runner = BPS_TRY(LaneThreads::start(env, threads, cpus));
+  const auto runner = BPS_TRY(JobThreads::start(env, threads, cpus));
   const auto server =
       BPS_TRY(named("--listen " + options.listen, server::ControlServer::create(env, address, key, *runner)));
-  std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<MetricsServer> metrics;
   if (!options.metrics.empty()) {
     const Address where = BPS_TRY(listenAddress({"--metrics", options.metrics}));
-    metrics = BPS_TRY(named("--metrics " + options.metrics, Metrics::serve(where, [&] { return runner->counters(); })));
+    metrics =
+        BPS_TRY(named("--metrics " + options.metrics, MetricsServer::serve(where, [&] { return runner->counters(); })));
     std::printf("metrics on %s\n", metrics->address().text().c_str());
   }
   std::printf("listening on %s\n", server->address().text().c_str());
   std::fflush(stdout);
-  const Signals signals(*server, [&env] { return serverKey(env); });
+  const SignalHandler signals(*server, [&env] { return serverKey(env); });
   return server->run();
 }
 
@@ -111,7 +112,7 @@ int run(int argc, char** argv) {
   line.option("--listen", options.listen, "ADDR:PORT to listen on (default: first usable interface, port 7700)");
   line.option("--key-file", options.keyFile, "file with the key (default: BPS_KEY_FILE); the workers have the same");
   line.option("--make-key", options.makeKey, "FILE to write a new random key to, mode 0600; serves nothing");
-  line.option("--threads", options.threads, "summation threads (default: up to 4)", Within{1, 256});
+  line.option("--threads", options.threads, "summation threads (default: up to 4)", ValueRange{1, 256});
   line.option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
   line.option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
   line.option("--data-ports", options.dataPorts, "FIRST-LAST: ports to listen on for data (default: BPS_PORT_RANGE)");
@@ -125,7 +126,7 @@ int run(int argc, char** argv) {
     const std::string why = fmt::format("has no effect with {}, which serves nothing", only);
     Status fits = line.refuse({"--listen", "--threads", "--cpus", "--metrics", "--data-ports"}, why);
     if (fits.ok() && line.has("--make-key")) fits = line.refuse({"--check", "--key-file"}, why);
-    if (!fits.ok()) return line.complain(fits.message());
+    if (!fits.ok()) return line.printUsageError(fits.message());
   }
   int unwell = 0;
   const Status status = guarded([&]() -> Status {

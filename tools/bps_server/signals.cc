@@ -8,44 +8,45 @@
 namespace bps {
 namespace {
 
-constexpr int kOver = SIGUSR2;  // Signals ends
+constexpr int kStopSignal = SIGUSR2;  // Signals ends
 
 sigset_t handled() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, kOver}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, kStopSignal}) sigaddset(&set, number);
   return set;
 }
 
 }  // namespace
 
-void Signals::block() {
+void SignalHandler::block() {
   const sigset_t set = handled();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }
 
-Signals::Signals(server::ControlServer& server, ReadKey readKey) : server_(server), readKey_(std::move(readKey)) {
+SignalHandler::SignalHandler(server::ControlServer& server, ReadKey readKey)
+    : server_(server), readKey_(std::move(readKey)) {
   thread_ = std::thread([this] { wait(); });
 }
 
-Signals::~Signals() {
-  over_.store(true);
-  pthread_kill(thread_.native_handle(), kOver);
+SignalHandler::~SignalHandler() {
+  stopping_.store(true);
+  pthread_kill(thread_.native_handle(), kStopSignal);
   thread_.join();
 }
 
-void Signals::wait() {
+void SignalHandler::wait() {
   logThreadName("server");
   const sigset_t set = handled();
   int number = 0;
-  while (sigwait(&set, &number) == 0 && !over_.load()) {
+  while (sigwait(&set, &number) == 0 && !stopping_.load()) {
     if (number == SIGHUP) readKeyAgain();
-    else if (number != kOver) end(number);  // else somebody else sent it
+    else if (number != kStopSignal) end(number);  // else somebody else sent it
   }
 }
 
-void Signals::end(int number) {
+void SignalHandler::end(int number) {
   const char* const name = number == SIGTERM ? "SIGTERM" : "SIGINT";
   if (draining_) {
     logWarn(Subsystem::kServer, "a second signal ({}): all jobs are ended", name);
@@ -56,7 +57,7 @@ void Signals::end(int number) {
   server_.drain();
 }
 
-void Signals::readKeyAgain() {
+void SignalHandler::readKeyAgain() {
   const Status read = guarded([this]() -> Status {
     server_.useKey(BPS_TRY(readKey_()));
     return {};

@@ -1,4 +1,4 @@
-// Signals: what SIGTERM, SIGINT and SIGHUP do to bps-server.
+// SignalHandler: what SIGTERM, SIGINT and SIGHUP do to bps-server.
 //
 // SIGTERM or SIGINT: the server takes no new jobs and ends with the last one; a second one ends the jobs too. SIGHUP:
 // the key file is read again, for connections that are made from then on.
@@ -12,16 +12,16 @@
 
 namespace bps {
 
-class Signals {
+class SignalHandler {
  public:
   using ReadKey = std::function<Result<Key>()>;
 
   // Call before any thread starts: all inherit that the signals wait for a Signals.
   static void block();
-  Signals(server::ControlServer& server, ReadKey readKey);
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  ~Signals();
+  SignalHandler(server::ControlServer& server, ReadKey readKey);
+  SignalHandler(const SignalHandler&) = delete;
+  SignalHandler& operator=(const SignalHandler&) = delete;
+  ~SignalHandler();
 
  private:
   void wait();
@@ -31,7 +31,7 @@ class Signals {
   server::ControlServer& server_;
   ReadKey readKey_;
   bool draining_ = false;
-  std::atomic<bool> over_{false};
+  std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 

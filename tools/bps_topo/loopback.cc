@@ -13,7 +13,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kLoopbackBytes = size_t{64} << 20, kPiece = 256 << 10;
+constexpr size_t kLoopbackBytes = size_t{64} << 20, kWriteBytes = 256 << 10;
 constexpr size_t kLoopbackRounds = 5;
 constexpr int kWaitMs = 5000;
 
@@ -25,9 +25,9 @@ bool waitFor(int fd, short events) {
 // Moves kLoopbackBytes, each call at most a piece; false when the peer is gone or slow.
 template <class Move>
 bool moveAll(int fd, short events, const Move& move) {
-  std::vector<char> piece(kPiece);
+  std::vector<char> piece(kWriteBytes);
   for (size_t done = 0; done < kLoopbackBytes;) {
-    const ssize_t got = move(fd, piece.data(), std::min(kPiece, kLoopbackBytes - done));
+    const ssize_t got = move(fd, piece.data(), std::min(kWriteBytes, kLoopbackBytes - done));
     if (got > 0) done += static_cast<size_t>(got);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (got < 0 && !waitFor(fd, events)) return false;
@@ -35,11 +35,11 @@ bool moveAll(int fd, short events, const Move& move) {
   return true;
 }
 
-struct Pair {
+struct SocketPair {
   UniqueFd sender, receiver;
 };
 
-Result<Pair> connectPair() {
+Result<SocketPair> connectSocketPair() {
   const auto any = BPS_TRY(resolve({"127.0.0.1", 0}, Deadline::in(std::chrono::seconds(1))));
   const UniqueFd listener = BPS_TRY(listenOn(any.front()));
   const Address address = BPS_TRY(localAddress(listener.get()));
@@ -47,16 +47,16 @@ Result<Pair> connectPair() {
   if (!waitFor(listener.get(), POLLIN)) return Status(Code::kTimeout, "no connection");
   auto receiver = BPS_TRY(acceptFrom(listener.get()));
   if (!receiver || !waitFor(sender.get(), POLLOUT)) return Status(Code::kTimeout, "no connection");
-  return Pair{std::move(sender), std::move(*receiver)};
+  return SocketPair{std::move(sender), std::move(*receiver)};
 }
 
 }  // namespace
 
-Measure probeLoopback() {
-  Measure measure{"TCP over loopback", 0, 0, "one connection, both ends on this machine"};
-  auto made = connectPair();
+ProbeResult probeLoopback() {
+  ProbeResult measure{"TCP over loopback", 0, 0, "one connection, both ends on this machine"};
+  auto made = connectSocketPair();
   if (!made.ok()) return {measure.what, 0, 0, made.error().message()};
-  const Pair pair = std::move(made).value();
+  const SocketPair pair = std::move(made).value();
   std::vector<double> rates;
   for (size_t round = 0; round < kLoopbackRounds; ++round) {
     const auto start = std::chrono::steady_clock::now();

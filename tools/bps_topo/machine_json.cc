@@ -22,11 +22,12 @@ Json ranksJson(const MachineReport& report) {
   const LocalPlan& plan = report.decision.best().plan;
   Json ranks = Json::array();
   for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
-    const RankPlace& place = plan.placement.ranks[rank];
+    const RankPlacement& place = plan.placement.ranks[rank];
     Json nics = Json::array();
-    for (const NicDuty& duty : plan.duties)
-      if (duty.rank == rank && duty.nic != kNoNode) nics.push_back(report.topology.node(duty.nic).name);
-    ranks.push_back({{"buffer", report.topology.nameOf(place.seat)},
+    for (const NicAssignment& assignment : plan.assignments)
+      if (assignment.rank == rank && assignment.nic != kNoNode)
+        nics.push_back(report.topology.node(assignment.nic).name);
+    ranks.push_back({{"buffer", report.topology.nameOf(place.location)},
                      {"group", plan.placement.groupOf[rank]},
                      {"cpus", place.cpus.list()},
                      {"numa", report.topology.node(place.numa).cpu.numaId},
@@ -38,7 +39,7 @@ Json ranksJson(const MachineReport& report) {
 Json trafficJson(const MachineReport& report) {
   Json links = Json::array();
   for (LinkId id = 0; id < report.topology.links().size(); ++id) {
-    const LinkBytes& bytes = report.decision.best().traffic.on(id);
+    const LinkBytes& bytes = report.decision.best().traffic.linkBytes(id);
     links.push_back({{"link", report.topology.nameOfLink(id)},
                      {"bytes_per_second", report.topology.link(id).rate},
                      {"up", bytesJson(bytes.up)},
@@ -56,9 +57,9 @@ Json planJson(const MachineReport& report) {
     candidates.push_back({{"strategy", nameOf(made.plan.strategy)},
                           {"seconds", made.seconds},
                           {"slowest", bottleneckOf(report.topology, made)},
-                          {"crosses_switches", made.crosses}});
+                          {"crosses_switches", made.copiesCrossSwitches}});
   const LocalPlan& plan = decision.best().plan;
-  for (size_t root : plan.roots) roots.push_back(report.topology.indexOf(plan.placement.ranks[root].seat));
+  for (size_t root : plan.roots) roots.push_back(report.topology.indexOf(plan.placement.ranks[root].location));
   return {{"strategy", nameOf(plan.strategy)},
           {"s_n", decision.switches.withNic},
           {"s_g", decision.switches.withoutNic},

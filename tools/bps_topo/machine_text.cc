@@ -27,14 +27,14 @@ std::string useOf(const MachineReport& report, NodeId id) {
   const LocalPlan& plan = report.decision.best().plan;
   std::string text;
   for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
-    const RankPlace& place = plan.placement.ranks[rank];
-    if (place.seat != id) continue;
+    const RankPlacement& place = plan.placement.ranks[rank];
+    if (place.location != id) continue;
     text += fmt::format("  rank {} on CPUs {}", rank, place.cpus.empty() ? "of any kind" : place.cpus.list());
     if (std::find(plan.roots.begin(), plan.roots.end(), rank) != plan.roots.end()) text += ", root";
   }
   std::vector<size_t> drivers;
-  for (const NicDuty& duty : plan.duties)
-    if (duty.nic == id) drivers.push_back(duty.rank);
+  for (const NicAssignment& assignment : plan.assignments)
+    if (assignment.nic == id) drivers.push_back(assignment.rank);
   if (drivers.empty()) return text;
   uint64_t all = 0, own = 0;
   for (const NicShare& nic : plan.placement.nics) {
@@ -42,7 +42,7 @@ std::string useOf(const MachineReport& report, NodeId id) {
     if (nic.nic == id) own = nic.weight;
   }
   return text + fmt::format("  {:.4g} % of every buffer, driven by rank {}",
-                            100.0 * static_cast<double>(own) / static_cast<double>(all), listOf(drivers));
+                            100.0 * static_cast<double>(own) / static_cast<double>(all), formatRanges(drivers));
 }
 
 std::string nodeText(const MachineReport& report, NodeId id) {
@@ -93,7 +93,7 @@ std::string candidateText(const MachineReport& report) {
     const double speed = made.seconds > 0 ? static_cast<double>(report.job.bytes) / made.seconds / kGiga : 0;
     text += fmt::format("{} {:<14}{:>12.6f}{:>9.3f}  {}{}\n", i == decision.chosen ? '*' : ' ',
                         nameOf(made.plan.strategy), made.seconds, speed, bottleneckOf(report.topology, made),
-                        made.crosses ? "; crosses PCIe switches" : "");
+                        made.copiesCrossSwitches ? "; crosses PCIe switches" : "");
   }
   const Candidate& assisted = decision.candidates.front();
   if (decision.mixture.x > 0)
@@ -110,13 +110,13 @@ std::string rankText(const MachineReport& report) {
   std::string text =
       fmt::format("{:>4}  {:<8} {:<6} {:<12} {:<10} {}\n", "rank", "buffer", "group", "CPUs", "staging", "drives");
   for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
-    const RankPlace& place = plan.placement.ranks[rank];
+    const RankPlacement& place = plan.placement.ranks[rank];
     std::string drives;
-    for (const NicDuty& duty : plan.duties)
-      if (duty.rank == rank && duty.nic != kNoNode)
-        drives += fmt::format("{}{} (from {})", drives.empty() ? "" : ", ", topology.nameOf(duty.nic),
-                              topology.nameOf(duty.numa));
-    text += fmt::format("{:>4}  {:<8} {:<6} {:<12} {:<10} {}\n", rank, topology.nameOf(place.seat),
+    for (const NicAssignment& assignment : plan.assignments)
+      if (assignment.rank == rank && assignment.nic != kNoNode)
+        drives += fmt::format("{}{} (from {})", drives.empty() ? "" : ", ", topology.nameOf(assignment.nic),
+                              topology.nameOf(assignment.numa));
+    text += fmt::format("{:>4}  {:<8} {:<6} {:<12} {:<10} {}\n", rank, topology.nameOf(place.location),
                         plan.placement.groupOf[rank], place.cpus.empty() ? "any" : place.cpus.list(),
                         topology.nameOf(place.numa), drives.empty() ? "-" : drives);
   }
@@ -134,7 +134,7 @@ std::string kindsText(const std::array<uint64_t, kCopyKinds>& bytes) {
 std::string trafficText(const MachineReport& report) {
   std::string text = fmt::format("{:<30} {:>12}  {:<38} {}\n", "link", "GB/s", "bytes up", "bytes down");
   for (LinkId id = 0; id < report.topology.links().size(); ++id) {
-    const LinkBytes& bytes = report.decision.best().traffic.on(id);
+    const LinkBytes& bytes = report.decision.best().traffic.linkBytes(id);
     if (bytes.total(true) + bytes.total(false) == 0) continue;
     const double rate = report.topology.link(id).rate;
     text += fmt::format("{:<30} {:>12}  {:<38} {}\n", report.topology.nameOfLink(id),

@@ -10,7 +10,7 @@ namespace bps {
 struct MachineReport {
   std::string source;  // "this machine", or the file or text
   Topology topology;
-  LocalJob job;
+  LocalPlanRequest job;
   Decision decision;
 };
 

@@ -10,13 +10,13 @@
 #include "src/base/env.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
-#include "tools/bps_topo/inside.h"
 #include "tools/bps_topo/machine_json.h"
+#include "tools/bps_topo/machine_report.h"
 #include "tools/bps_topo/network/listen.h"
 #include "tools/bps_topo/probe.h"
 #include "tools/bps_topo/split_report.h"
 #include "tools/command_line/command_line.h"
-#include "topo/source.h"
+#include "topo/load_topology.h"
 
 namespace bps {
 namespace {
@@ -25,14 +25,14 @@ struct Options {
   bool env = false;
   bool envMarkdown = false;
   SplitRequest split{.workers = 0, .servers = 0, .workerGbps = {100}, .serverGbps = {100}, .bytes = 0};
-  InsideRequest inside;
+  MachineReportRequest machine;
   std::string bytes = "1G";
   std::string svg, out, listen, peer;
   bool json = false;
 };
 
 void declareTopology(CommandLine& line, Options& options) {
-  line.option("--topo", options.inside.topology,
+  line.option("--topo", options.machine.topology,
               "NCCL or hwloc XML file, or a machine in one line, as cpu[sw[gpu*4] nic] cpu[sw[gpu*4]]; without "
               "it BPS_TOPO_FILE, else this machine");
   line.flag("--json", options.json, "print JSON");
@@ -40,8 +40,8 @@ void declareTopology(CommandLine& line, Options& options) {
 
 void declareJob(CommandLine& line, Options& options) {
   line.option("--bytes", options.bytes, "size of the all-reduce (default 1G)");
-  line.option("--gpus", options.inside.gpus, "GPU of each local rank, -1 for host memory; without it one on each");
-  line.option("--roots", options.inside.roots, "how many roots take turns in rooted; without it as few as do best");
+  line.option("--gpus", options.machine.gpus, "GPU of each local rank, -1 for host memory; without it one on each");
+  line.option("--roots", options.machine.roots, "how many roots take turns in rooted; without it as few as do best");
 }
 
 void declarePlan(CommandLine& line, Options& options) {
@@ -49,8 +49,8 @@ void declarePlan(CommandLine& line, Options& options) {
   declareTopology(line, options);
   declareJob(line, options);
   line.option("--workers", options.split.workers, "worker machines: the split between machines instead of one's inside",
-              Within{1, kMost});
-  line.option("--servers", options.split.servers, "summation servers", Within{0, kMost});
+              ValueRange{1, kMost});
+  line.option("--servers", options.split.servers, "summation servers", ValueRange{0, kMost});
   line.option("--worker-gbps", options.split.workerGbps,
               "NIC rate of the workers, Gbit/s: one, or one for each (default 100)");
   line.option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there (default 100)");
@@ -78,15 +78,15 @@ Status checkProbe(const CommandLine& line, const Options& options) {
                      "has no effect with --listen, which only serves: it belongs to the other machine's");
 }
 
-Result<MachineReport> inside(Options& options) {
+Result<MachineReport> machine(Options& options) {
   auto bytes = parseBytes(options.bytes);
   if (!bytes.ok()) return std::move(bytes).status().within("--bytes " + options.bytes);
-  options.inside.bytes = std::move(bytes).value();
-  return makeMachineReport(options.inside, BPS_TRY(processEnv()));
+  options.machine.bytes = std::move(bytes).value();
+  return makeMachineReport(options.machine, BPS_TRY(processEnv()));
 }
 
 Status runShow(Options& options) {
-  const MachineReport report = BPS_TRY(inside(options));
+  const MachineReport report = BPS_TRY(machine(options));
   const Env env = BPS_TRY(processEnv());
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
   nlohmann::ordered_json json = showJson(report);
@@ -104,14 +104,14 @@ Status runPlan(Options& options) {
     if (!bytes.ok()) return std::move(bytes).status().within("--bytes " + options.bytes);
     options.split.bytes = std::move(bytes).value();
     const SplitReport report = BPS_TRY(makeSplitReport(options.split));
-    options.inside.network = workerTraffic(options.split.workers, report.shares.workers.front());
+    options.machine.network = workerTraffic(options.split.workers, report.shares.workers.front());
     if (!options.json) {
       fmt::print("{}", splitText(report));
       return {};
     }
     split = splitJson(report);
   }
-  const MachineReport report = BPS_TRY(inside(options));
+  const MachineReport report = BPS_TRY(machine(options));
   if (!options.json) {
     fmt::print("{}", planText(report));
     return {};
@@ -127,15 +127,15 @@ Status runPlan(Options& options) {
 Result<int> runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
   if (!options.listen.empty()) return listenForProbes(options.listen, env);  // only a failure comes back
-  const std::string& source = options.inside.topology.empty() ? env.topologySource() : options.inside.topology;
-  Draft draft = BPS_TRY(loadDraft(source));
-  const std::vector<Measure> measures = BPS_TRY(probeMachine(draft, env, options.peer));
-  fmt::print("{}", options.json ? probeJson(measures) : probeText(measures));
+  const std::string& source = options.machine.topology.empty() ? env.topologySource() : options.machine.topology;
+  TopologyBuilder builder = BPS_TRY(loadTopologyBuilder(source));
+  const std::vector<ProbeResult> results = BPS_TRY(probeMachine(builder, env, options.peer));
+  fmt::print("{}", options.json ? probeJson(results) : probeText(results));
   if (!options.out.empty()) {
-    const Topology topology = BPS_TRY(draft.build());
+    const Topology topology = BPS_TRY(builder.build());
     BPS_TRY(writeTopology(topology, options.out));
   }
-  return std::any_of(measures.begin(), measures.end(), [](const Measure& measure) { return measure.failed; }) ? 1 : 0;
+  return std::any_of(results.begin(), results.end(), [](const ProbeResult& measure) { return measure.failed; }) ? 1 : 0;
 }
 
 int main(int argc, char** argv) {
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   CommandLine& show = line.command("show", "this machine, or that of a file, and what bps uses of it");
   declareTopology(show, options);
   declareJob(show, options);
-  show.option("topology", options.inside.topology, "the same as --topo");
+  show.option("topology", options.machine.topology, "the same as --topo");
   show.option("--svg", options.svg, "also draw it, with the traffic on each link, to this file");
   CommandLine& plan =
       line.command("plan", "inside a machine: strategies, their times, who does what, bytes on each link");
@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
   if (show.given()) status = checkShow(show);
   if (plan.given()) status = checkPlan(plan, options);
   if (probe.given()) status = checkProbe(probe, options);
-  if (!status.ok()) return line.complain(status.message());
+  if (!status.ok()) return line.printUsageError(status.message());
   if (show.given()) status = guarded([&] { return runShow(options); });
   if (plan.given()) status = guarded([&] { return runPlan(options); });
   int incomplete = table.wrong > 0 ? 1 : 0;
@@ -178,10 +178,10 @@ int main(int argc, char** argv) {
       incomplete = BPS_TRY(runProbe(options));
       return {};
     });
-  if (!status.ok()) return line.complain(status.message());
+  if (!status.ok()) return line.printUsageError(status.message());
   const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given();
-  if (asked && std::fflush(stdout) != 0) return line.complain("standard output cannot be written");
-  return asked ? incomplete : line.complain("nothing to do");
+  if (asked && std::fflush(stdout) != 0) return line.printUsageError("standard output cannot be written");
+  return asked ? incomplete : line.printUsageError("nothing to do");
 }
 
 }  // namespace

@@ -62,54 +62,54 @@ std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
   return rates;
 }
 
-void probeMemory(Draft& draft, std::vector<Measure>& measures) {
+void probeMemory(TopologyBuilder& builder, std::vector<ProbeResult>& results) {
   std::vector<NodeId> numas;
-  for (NodeId id = 0; id < draft.nodes().size(); ++id)
-    if (draft.nodes()[id].kind == NodeKind::kNuma) numas.push_back(id);
+  for (NodeId id = 0; id < builder.nodes().size(); ++id)
+    if (builder.nodes()[id].kind == NodeKind::kNuma) numas.push_back(id);
   for (size_t i = 0; i < numas.size(); ++i) {
-    Cpu& cpu = draft.node(numas[i]).cpu;
+    Cpu& cpu = builder.node(numas[i]).cpu;
     std::vector<double> rates = copyRates(cpu.cpus, cpu.cpus);
     for (double& rate : rates) rate *= 2;  // read and written
-    measures.push_back(summarise(fmt::format("memory of CPU {}", i), rates, "read and written together"));
-    cpu.memoryRate = measures.back().bytesPerSecond;
+    results.push_back(summarise(fmt::format("memory of CPU {}", i), rates, "read and written together"));
+    cpu.memoryRate = results.back().bytesPerSecond;
     if (numas.size() == 1) {
-      measures.push_back({"CPU interconnect", 0, 0, "there is one NUMA node"});
+      results.push_back({"CPU interconnect", 0, 0, "there is one NUMA node"});
       continue;
     }
     const size_t other = (i + 1) % numas.size();
-    rates = copyRates(draft.node(numas[other]).cpu.cpus, cpu.cpus);
-    measures.push_back(summarise(fmt::format("memory of CPU {} read from CPU {}", other, i), rates, "one way"));
-    draft.node(numas[other]).cpu.interconnectRate = measures.back().bytesPerSecond;
+    rates = copyRates(builder.node(numas[other]).cpu.cpus, cpu.cpus);
+    results.push_back(summarise(fmt::format("memory of CPU {} read from CPU {}", other, i), rates, "one way"));
+    builder.node(numas[other]).cpu.interconnectRate = results.back().bytesPerSecond;
   }
 }
 
 }  // namespace
 
-Measure summarise(std::string what, std::vector<double> rates, std::string note) {
+ProbeResult summarise(std::string what, std::vector<double> rates, std::string note) {
   std::sort(rates.begin(), rates.end());
   const double median = rates[rates.size() / 2];
   return {std::move(what), median, (rates.back() - rates.front()) / median, std::move(note)};
 }
 
-Result<std::vector<Measure>> probeMachine(Draft& draft, const Env& env, const std::string& peer) {
-  std::vector<Measure> measures, nics;
+Result<std::vector<ProbeResult>> probeMachine(TopologyBuilder& builder, const Env& env, const std::string& peer) {
+  std::vector<ProbeResult> results, nics;
   // First, since the other machine may not be there.
-  if (!peer.empty()) BPS_TRY(probeNics(peer, env, draft, nics));
-  probeMemory(draft, measures);
-  measures.push_back(probeLoopback());
-  for (const Node& node : draft.nodes()) {
+  if (!peer.empty()) BPS_TRY(probeNics(peer, env, builder, nics));
+  probeMemory(builder, results);
+  results.push_back(probeLoopback());
+  for (const Node& node : builder.nodes()) {
     if (node.kind != NodeKind::kNic || !peer.empty()) continue;
     const std::string rate = node.mbps > 0 ? fmt::format("{:g} Gbit/s", node.mbps / 1000) : "no rate";
-    measures.push_back({"NIC " + node.name, 0, 0, "needs another machine, see --peer; the kernel says " + rate});
+    results.push_back({"NIC " + node.name, 0, 0, "needs another machine, see --peer; the kernel says " + rate});
   }
-  measures.insert(measures.end(), nics.begin(), nics.end());
-  probeDevices(draft, env, measures);
-  return measures;
+  results.insert(results.end(), nics.begin(), nics.end());
+  probeDevices(builder, env, results);
+  return results;
 }
 
-std::string probeText(const std::vector<Measure>& measures) {
+std::string probeText(const std::vector<ProbeResult>& results) {
   std::string text;
-  for (const Measure& measure : measures)
+  for (const ProbeResult& measure : results)
     text += measure.bytesPerSecond > 0
                 ? fmt::format("{:<32} {:>12}  +-{:.0f} %  {}\n", measure.what, rateText(measure.bytesPerSecond),
                               50 * measure.spread, measure.note)
@@ -117,9 +117,9 @@ std::string probeText(const std::vector<Measure>& measures) {
   return text;
 }
 
-std::string probeJson(const std::vector<Measure>& measures) {
+std::string probeJson(const std::vector<ProbeResult>& results) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Measure& measure : measures)
+  for (const ProbeResult& measure : results)
     json.push_back({{"what", measure.what},
                     {"bytes_per_second", measure.bytesPerSecond},
                     {"spread", measure.spread},

@@ -42,7 +42,7 @@ class Drawing {
     place(kRoot, 0);
     placeNvSwitch();
     for (LinkId id = 0; id < topology_.links().size(); ++id) {
-      const LinkBytes& bytes = report_.decision.best().traffic.on(id);
+      const LinkBytes& bytes = report_.decision.best().traffic.linkBytes(id);
       most_ = std::max({most_, bytes.total(true), bytes.total(false)});
     }
     std::string lines, boxes, labels;
@@ -86,14 +86,14 @@ class Drawing {
   Box from(LinkId id) const { return boxes_.at(topology_.link(id).near); }
   Box to(LinkId id) const { return boxes_.at(topology_.link(id).far); }
   // How far the line of a link between two devices of a row hangs below it, so that it passes under those between them.
-  double sag(LinkId id) const {
+  double curveOffset(LinkId id) const {
     const double length = std::abs(from(id).x - to(id).x);
     return from(id).y == to(id).y ? kHeight + 2 * kRow * length / (columns_ * kColumn) : 0;
   }
 
   std::string line(LinkId id) const {
     const Box a = from(id), b = to(id);
-    const LinkBytes& bytes = report_.decision.best().traffic.on(id);
+    const LinkBytes& bytes = report_.decision.best().traffic.linkBytes(id);
     const uint64_t bytesEachWay = std::max(bytes.total(true), bytes.total(false));
     const double width = 1 + (most_ > 0 ? kWidest * static_cast<double>(bytesEachWay) / static_cast<double>(most_) : 0);
     const bool nvlink = topology_.link(id).kind == LinkKind::kNvlink;
@@ -101,18 +101,18 @@ class Drawing {
     return fmt::format(
         "<path d=\"M{:.0f} {:.0f}Q{:.0f} {:.0f} {:.0f} {:.0f}\" fill=\"none\" stroke=\"{}\" "
         "stroke-width=\"{:.1f}\"/>\n",
-        a.x, a.y, (a.x + b.x) / 2, (a.y + b.y) / 2 + sag(id), b.x, b.y, color, width);
+        a.x, a.y, (a.x + b.x) / 2, (a.y + b.y) / 2 + curveOffset(id), b.x, b.y, color, width);
   }
 
   // Over everything else, on white, nearer to the lower end, which has fewer links than the upper one.
   std::string label(LinkId id) const {
     const Box a = from(id), b = to(id);
-    const LinkBytes& bytes = report_.decision.best().traffic.on(id);
+    const LinkBytes& bytes = report_.decision.best().traffic.linkBytes(id);
     const uint64_t up = bytes.total(true), down = bytes.total(false);
     if (up + down == 0) return {};
-    const bool hangs = sag(id) > 0;
+    const bool hangs = curveOffset(id) > 0;
     const double x = hangs ? (a.x + b.x) / 2 : (2 * a.x + b.x) / 3;
-    const double y = hangs ? a.y + sag(id) / 2 : (2 * a.y + b.y) / 3;
+    const double y = hangs ? a.y + curveOffset(id) / 2 : (2 * a.y + b.y) / 3;
     return fmt::format(
         "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\" stroke=\"white\" stroke-width=\"4\" "
         "paint-order=\"stroke\">{:.4g} / {:.4g}</text>\n",
@@ -123,7 +123,7 @@ class Drawing {
     static constexpr const char* kColors[] = {"#eee", "#cde", "#ddd", "#cec", "#ecc", "#cec"};
     const LocalPlan& plan = report_.decision.best().plan;
     const bool root = std::any_of(plan.roots.begin(), plan.roots.end(),
-                                  [&](size_t rank) { return plan.placement.ranks[rank].seat == id; });
+                                  [&](size_t rank) { return plan.placement.ranks[rank].location == id; });
     const std::string name = topology_.nameOf(id) + (root ? " (root)" : "");
     return fmt::format(
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\" stroke=\"#444\" "

@@ -28,7 +28,7 @@ struct Number<std::vector<T>> {
 };
 
 template <class T>
-CLI::Range range(Within within) {
+CLI::Range range(ValueRange within) {
   return {static_cast<T>(within.least), static_cast<T>(within.most)};
 }
 
@@ -57,7 +57,8 @@ void CommandLine::flag(const std::string& names, bool& value, const std::string&
 }
 
 template <class T>
-void CommandLine::option(const std::string& names, T& value, const std::string& help, std::optional<Within> within) {
+void CommandLine::option(const std::string& names, T& value, const std::string& help,
+                         std::optional<ValueRange> within) {
   CLI::Option* option = parser_->app->add_option(names, value, help);
   using Type = typename Number<T>::Type;
   if constexpr (requires { Number<T>::kList; }) option->delimiter(',');
@@ -65,16 +66,17 @@ void CommandLine::option(const std::string& names, T& value, const std::string& 
     if (within) option->check(range<Type>(*within));
 }
 
-template void CommandLine::option(const std::string&, std::string&, const std::string&, std::optional<Within>);
-template void CommandLine::option(const std::string&, int&, const std::string&, std::optional<Within>);
-template void CommandLine::option(const std::string&, size_t&, const std::string&, std::optional<Within>);
-template void CommandLine::option(const std::string&, double&, const std::string&, std::optional<Within>);
+template void CommandLine::option(const std::string&, std::string&, const std::string&, std::optional<ValueRange>);
+template void CommandLine::option(const std::string&, int&, const std::string&, std::optional<ValueRange>);
+template void CommandLine::option(const std::string&, size_t&, const std::string&, std::optional<ValueRange>);
+template void CommandLine::option(const std::string&, double&, const std::string&, std::optional<ValueRange>);
 template void CommandLine::option(const std::string&, std::optional<size_t>&, const std::string&,
-                                  std::optional<Within>);
+                                  std::optional<ValueRange>);
 template void CommandLine::option(const std::string&, std::vector<std::string>&, const std::string&,
-                                  std::optional<Within>);
-template void CommandLine::option(const std::string&, std::vector<int>&, const std::string&, std::optional<Within>);
-template void CommandLine::option(const std::string&, std::vector<double>&, const std::string&, std::optional<Within>);
+                                  std::optional<ValueRange>);
+template void CommandLine::option(const std::string&, std::vector<int>&, const std::string&, std::optional<ValueRange>);
+template void CommandLine::option(const std::string&, std::vector<double>&, const std::string&,
+                                  std::optional<ValueRange>);
 
 void CommandLine::optionalValue(const std::string& names, std::string& value, const std::string& help) {
   parser_->app->add_option(names, value, help)->expected(0, 1);
@@ -123,7 +125,7 @@ std::string CommandLine::unknownCommand(int argc, char** argv) const {
 }
 
 std::optional<int> CommandLine::parse(int argc, char** argv) {
-  if (const std::string unknown = unknownCommand(argc, argv); !unknown.empty()) return complain(unknown);
+  if (const std::string unknown = unknownCommand(argc, argv); !unknown.empty()) return printUsageError(unknown);
   try {
     parser_->app->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -133,13 +135,13 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     fmt::print("{}\n", version.what());
     return 0;
   } catch (const CLI::ParseError& error) {
-    return complain(error.what());
+    return printUsageError(error.what());
   }
   if (rest_ != nullptr) *rest_ = parser_->app->remaining();
   return {};
 }
 
-int CommandLine::complain(const std::string& what) const {
+int CommandLine::printUsageError(const std::string& what) const {
   const std::string line = fmt::format("{}: {} (see {} --help)\n", tool_, what, tool_);
   std::fputs(line.c_str(), stderr);  // never throws, whatever has become of it
   return kUsageError;

@@ -13,7 +13,7 @@
 namespace bps {
 
 // The values that a number may have, both ends among them.
-struct Within {
+struct ValueRange {
   double least, most;
 };
 
@@ -29,7 +29,7 @@ class CommandLine {
   // A name without dashes is that of a positional. T: string, int, size_t, double, optional<size_t>, or a vector of
   // string, int or double, whose items stand between commas.
   template <class T>
-  void option(const std::string& names, T& value, const std::string& help, std::optional<Within> within = {});
+  void option(const std::string& names, T& value, const std::string& help, std::optional<ValueRange> within = {});
   // An option that may stand without its value, which then is empty; has() says whether it is there.
   void optionalValue(const std::string& names, std::string& value, const std::string& help);
   // One of these words.
@@ -51,7 +51,7 @@ class CommandLine {
   // The status to exit with, once --help, --version or a mistake has been told; nothing: go on.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv);
   // Tells what is wrong on standard error, with the name of the tool; returns the status to exit with.
-  [[nodiscard]] int complain(const std::string& what) const;
+  [[nodiscard]] int printUsageError(const std::string& what) const;
 
  private:
   struct Parser;

@@ -63,7 +63,7 @@ Result<bool> Flow::postOne() {
   const Message& message = plan_.messages[posted_];
   const uint64_t seed = plan_.seed + posted_;
   const size_t room = message.bytes + (sends_ ? 0 : message.extraRoom);
-  const Piece piece{place(posted_), room, static_cast<int>(seed % 1000), buffer_.memory()};
+  const MessageBuffer piece{place(posted_), room, static_cast<int>(seed % 1000), buffer_.memory()};
   if (sends_) fillPattern(place(posted_), room, seed);
   else std::memset(place(posted_) + room, kGuard, kGuardBytes);
   auto* request = reinterpret_cast<void*>(plan_.stale);
@@ -122,15 +122,15 @@ Status run(Side& side, std::span<Flow> flows) {
                            [](size_t sum, const Flow& flow) { return sum + flow.finished(); });
   };
   size_t before = finished();
-  Deadline deadline = side.patience();
-  for (Pause pause;; pause()) {
+  Deadline deadline = side.makeDeadline();
+  for (Backoff backoff;; backoff()) {
     bool done = true;
     for (Flow& flow : flows) done = BPS_TRY(flow.step()) == Progress::kDone && done;
     if (done) return {};
     const size_t now = finished();
     if (now != before) {
-      pause.reset();
-      deadline = side.patience();
+      backoff.reset();
+      deadline = side.makeDeadline();
       before = now;
     }
     if (deadline.passed())

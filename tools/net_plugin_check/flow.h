@@ -53,7 +53,7 @@ class Flow {
   Result<Progress> step();
   // Only posts: kDone once all that the window takes are under way.
   Result<Progress> post();
-  size_t underWay() const { return requests_.size(); }
+  size_t inFlight() const { return requests_.size(); }
   size_t finished() const { return finished_; }
   Status release() { return buffer_.release(*side_, comm_); }
 

@@ -14,30 +14,32 @@
 namespace bps::check {
 namespace {
 
-struct Words {
+struct ByteTexts {
   std::string maxBytes = "64M", benchBytes = "4M";
 };
 
-void declare(CommandLine& line, CheckOptions& options, Words& words) {
+void declare(CommandLine& line, CheckOptions& options, ByteTexts& byteTexts) {
   line.option("PLUGIN", options.plugin, "path of the plugin, or the NAME in libnccl-net-NAME.so");
-  line.option("--device", options.device, "only this device (default: each)", Within{0, 1023});
+  line.option("--device", options.device, "only this device (default: each)", ValueRange{0, 1023});
   line.option("--abi", options.newestAbi, "newest version of the interface to use (default 12)",
-              Within{kOldestAbi, kNewestAbi});
+              ValueRange{kOldestAbi, kNewestAbi});
   line.flag("--threads", options.threads, "the two sides as threads of one process");
   line.option("--only", options.only, "only these rules, by name; of --bench: round-trip, one-way, both-ways");
   line.flag("--list", options.list, "the rules");
-  line.option("--cycles", options.cycles, "of the rule cycles (default 1000)", Within{1, 1000000});
-  line.option("--max-bytes", words.maxBytes, "largest message (default 64M)");
-  line.option("--timeout", options.timeoutSeconds, "seconds that anything may take (default 10)", Within{0.1, 3600.0});
+  line.option("--cycles", options.cycles, "of the rule cycles (default 1000)", ValueRange{1, 1000000});
+  line.option("--max-bytes", byteTexts.maxBytes, "largest message (default 64M)");
+  line.option("--timeout", options.timeoutSeconds, "seconds that anything may take (default 10)",
+              ValueRange{0.1, 3600.0});
   line.option("--notice", options.noticeSeconds, "seconds from a side's end to the other's error (default 1)",
-              Within{0.01, 3600.0});
+              ValueRange{0.01, 3600.0});
   line.option("--bench", options.bench, "only measure, so many times, against the plain thing in the same run",
-              Within{1, 1000});
+              ValueRange{1, 1000});
   line.choice("--against", options.against, "of --bench: plain sockets (tcp) or shared memory (memory)",
               {"tcp", "memory"});
-  line.option("--raw-sockets", options.rawSockets, "of --bench: plain sockets each way (default 1)", Within{1, 64});
-  line.option("--bench-bytes", words.benchBytes, "of --bench: size of a message (default 4M)");
-  line.option("--bench-seconds", options.benchSeconds, "of --bench: of each load (default 1)", Within{0.01, 600.0});
+  line.option("--raw-sockets", options.plainSockets, "of --bench: plain sockets each way (default 1)",
+              ValueRange{1, 64});
+  line.option("--bench-bytes", byteTexts.benchBytes, "of --bench: size of a message (default 4M)");
+  line.option("--bench-seconds", options.benchSeconds, "of --bench: of each load (default 1)", ValueRange{0.01, 600.0});
   line.option("--sender-netns", options.senderNetns, "of --bench: the sender's network namespace (/run/netns/NAME)");
   line.option("--json", options.json, "write the results to this file");
   line.flag("-v,--verbose", options.verbose, "the plugin's log on standard error");
@@ -57,26 +59,27 @@ std::vector<std::string> ruleNames() {
 }
 
 // Status to exit with, when the command line says to or is wrong.
-std::optional<int> check(const CommandLine& line, CheckOptions& options, const Words& words) {
+std::optional<int> check(const CommandLine& line, CheckOptions& options, const ByteTexts& byteTexts) {
   if (options.list) {
     for (const Rule* rule : allRules()) fmt::print("{:<24}{}\n", rule->name, rule->about);
     return 0;
   }
-  if (options.plugin.empty()) return line.complain("no PLUGIN to check");
-  Result<uint64_t> bytes = parseBytes(words.maxBytes);
-  if (!bytes.ok()) return line.complain(fmt::format("--max-bytes {}: {}", words.maxBytes, bytes.error().message()));
+  if (options.plugin.empty()) return line.printUsageError("no PLUGIN to check");
+  Result<uint64_t> bytes = parseBytes(byteTexts.maxBytes);
+  if (!bytes.ok())
+    return line.printUsageError(fmt::format("--max-bytes {}: {}", byteTexts.maxBytes, bytes.error().message()));
   options.maxBytes = std::move(bytes).value();
   constexpr size_t kLeast = size_t{1} << 20, kLeastBench = 1024, kMost = (size_t{1} << 31) - 1;
   if (options.maxBytes < kLeast || options.maxBytes > kMost)
-    return line.complain(fmt::format("--max-bytes {}: not from 1M to less than 2G", words.maxBytes));
-  Result<uint64_t> benchBytes = parseBytes(words.benchBytes);
+    return line.printUsageError(fmt::format("--max-bytes {}: not from 1M to less than 2G", byteTexts.maxBytes));
+  Result<uint64_t> benchBytes = parseBytes(byteTexts.benchBytes);
   options.benchBytes = benchBytes.ok() ? std::move(benchBytes).value() : 0;
   if (options.benchBytes < kLeastBench || options.benchBytes > kMost)
-    return line.complain(fmt::format("--bench-bytes {}: not from 1K to less than 2G", words.benchBytes));
-  const std::vector<std::string> names = options.bench > 0 ? contestNames(options.against) : ruleNames();
+    return line.printUsageError(fmt::format("--bench-bytes {}: not from 1K to less than 2G", byteTexts.benchBytes));
+  const std::vector<std::string> names = options.bench > 0 ? comparisonNames(options.against) : ruleNames();
   for (const std::string& name : options.only)
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return line.complain(fmt::format("--only {}: there is no such rule (see --list)", name));
+      return line.printUsageError(fmt::format("--only {}: there is no such rule (see --list)", name));
   return {};
 }
 
@@ -87,23 +90,24 @@ class Checker {
   int run() {
     const Rule& init = setupRules()[0];
     const Rule& properties = setupRules()[1];
-    Finding started = supervise(options_, init, -1);
+    RuleResult started = supervise(options_, init, -1);
     const bool usable = started.verdict == Verdict::kPass;
     const std::string plugin = usable ? started.detail : options_.plugin;
     if (!usable || wanted(init)) report_.add(std::move(started));
     if (usable) {
-      Finding seen = supervise(options_, properties, -1);
+      RuleResult seen = supervise(options_, properties, -1);
       const auto devices = seen.measures.find("devices");
       const int count = devices != seen.measures.end() ? static_cast<int>(devices->second) : 1;
       if (options_.device >= count)
-        return line_.complain(fmt::format("--device {}: the plugin has {}, counted from 0", options_.device, count));
+        return line_.printUsageError(
+            fmt::format("--device {}: the plugin has {}, counted from 0", options_.device, count));
       if (seen.verdict != Verdict::kPass || wanted(properties)) report_.add(std::move(seen));
       checkRest(count);
     }
     report_.end();
     if (options_.json.empty()) return report_.failed() > 0 ? 1 : 0;
     const Status written = report_.write(options_.json, plugin);
-    if (!written.ok()) return line_.complain(written.message());
+    if (!written.ok()) return line_.printUsageError(written.message());
     return report_.failed() > 0 ? 1 : 0;
   }
 
@@ -114,16 +118,16 @@ class Checker {
   }
 
   void checkRest(int devices) {
-    std::vector<const Rule*> ofDevice;
+    std::vector<const Rule*> isPerDevice;
     for (const Rule* rule : allRules()) {
       if (!wanted(*rule) || rule == &setupRules()[0] || rule == &setupRules()[1]) continue;
-      if (rule->ofDevice) ofDevice.push_back(rule);
+      if (rule->isPerDevice) isPerDevice.push_back(rule);
       else report_.add(supervise(options_, *rule, -1));
     }
     const int first = std::max(options_.device, 0), end = options_.device >= 0 ? options_.device + 1 : devices;
-    for (int device = first; device < end && !ofDevice.empty(); ++device) {
+    for (int device = first; device < end && !isPerDevice.empty(); ++device) {
       report_.device(device, options_.threads);
-      for (const Rule* rule : ofDevice) report_.add(supervise(options_, *rule, device));
+      for (const Rule* rule : isPerDevice) report_.add(supervise(options_, *rule, device));
     }
   }
 
@@ -134,15 +138,15 @@ class Checker {
 
 int main(int argc, char** argv) {
   CheckOptions options;
-  Words words;
+  ByteTexts byteTexts;
   CommandLine line(
       "net-plugin-check",
       "Drives an NCCL net plugin as NCCL does, each end of a connection in a process of its own, and says of every "
       "rule\n"
       "that NCCL relies on whether it holds. Then measures. Status 0 when no rule failed.");
-  declare(line, options, words);
+  declare(line, options, byteTexts);
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
-  if (const std::optional<int> status = check(line, options, words)) return *status;
+  if (const std::optional<int> status = check(line, options, byteTexts)) return *status;
   setVerbose(options.verbose);
   return options.bench > 0 ? runBench(options) : Checker(line, options).run();
 }

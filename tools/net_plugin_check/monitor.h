@@ -1,7 +1,7 @@
 // What a side is doing and how it ended, in memory that the supervisor shares: so that a call into the plugin that
 // hangs or crashes is known by name.
 //
-// Only the side writes its record, except that a helper thread of it has a slot of its own. `ending` is stored last,
+// Only the side writes its record, except that a helper thread of it has a slot of its own. `outcome` is stored last,
 // with release order: whoever reads it with acquire order sees the detail and the measures.
 #pragma once
 #include <algorithm>
@@ -43,13 +43,13 @@ inline const char* nameOf(Call call) { return kCallNames[static_cast<size_t>(cal
 using Clock = std::chrono::steady_clock;  // the same in all processes
 inline int64_t nowNs() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
-struct Slot {
+struct CallSlot {
   std::atomic<int> call{-1};  // under way, or -1
   std::atomic<int64_t> sinceNs{0};
   std::array<std::atomic<int64_t>, kCalls> longestNs{};
 };
 
-enum class Ending : int { kNone, kPassed, kFailed, kSkipped, kDeserted };  // kDeserted: only because the peer went
+enum class SideOutcome : int { kNone, kPassed, kFailed, kSkipped, kPeerLost };  // kPeerLost: only because the peer went
 
 struct Measure {
   std::array<char, 32> name{};
@@ -57,46 +57,46 @@ struct Measure {
 };
 
 struct SideRecord {
-  Slot slot, helper;
+  CallSlot slot, helper;
   std::atomic<int> pid{0};
-  std::atomic<Ending> ending{Ending::kNone};
+  std::atomic<SideOutcome> outcome{SideOutcome::kNone};
   std::atomic<int64_t> endedNs{0};
   std::array<char, 600> detail{};
   std::array<Measure, 8> measures{};
 
-  void finish(Ending how, const std::string& why) {
+  void finish(SideOutcome how, const std::string& why) {
     const size_t length = std::min(why.size(), detail.size() - 1);
     std::memcpy(detail.data(), why.data(), length);
     detail[length] = '\0';
     endedNs.store(nowNs());
-    ending.store(how, std::memory_order_release);
+    outcome.store(how, std::memory_order_release);
   }
 };
 
 // The slot of the calling thread; null: nobody looks.
-inline Slot*& mySlot() {
-  thread_local Slot* slot = nullptr;
+inline CallSlot*& threadCallSlot() {
+  thread_local CallSlot* slot = nullptr;
   return slot;
 }
 
 // Stands around one call into the plugin.
-class Watched {
+class CallTimer {
  public:
-  explicit Watched(Call call) : slot_(mySlot()), call_(static_cast<size_t>(call)), start_(nowNs()) {
+  explicit CallTimer(Call call) : slot_(threadCallSlot()), call_(static_cast<size_t>(call)), start_(nowNs()) {
     if (slot_ == nullptr) return;
     slot_->sinceNs.store(start_);
     slot_->call.store(static_cast<int>(call));
   }
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
-  ~Watched() {
+  CallTimer(const CallTimer&) = delete;
+  CallTimer& operator=(const CallTimer&) = delete;
+  ~CallTimer() {
     if (slot_ == nullptr) return;
     slot_->call.store(-1);
     slot_->longestNs[call_].store(std::max(slot_->longestNs[call_].load(), nowNs() - start_));
   }
 
  private:
-  Slot* slot_;
+  CallSlot* slot_;
   size_t call_;
   int64_t start_;
 };

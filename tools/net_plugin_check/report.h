@@ -17,13 +17,13 @@ class Report {
     fmt::print("device {}, {}\n", index, threads ? "two threads" : "two processes");
   }
 
-  void add(Finding finding) {
+  void add(RuleResult finding) {
     const bool measured = finding.rule->isMeasure && finding.verdict == Verdict::kPass;
     if (!measured) ++counts_[static_cast<size_t>(finding.verdict)];
     fmt::print("{}  {:<24}{}\n", measured ? "    " : textOf(finding.verdict), finding.rule->name,
                finding.detail.empty() ? finding.rule->about : finding.detail);
     std::fflush(stdout);
-    findings_.push_back(std::move(finding));
+    results_.push_back(std::move(finding));
   }
 
   void end() const {
@@ -34,7 +34,7 @@ class Report {
   // Fails naming the file.
   Status write(const std::string& file, const std::string& plugin) const {
     nlohmann::json rules = nlohmann::json::array(), measures = nlohmann::json::array();
-    for (const Finding& finding : findings_) {
+    for (const RuleResult& finding : results_) {
       nlohmann::json entry{{"rule", finding.rule->name},
                            {"result", textOf(finding.verdict)},
                            {"detail", finding.detail},
@@ -59,7 +59,7 @@ class Report {
   }
   size_t count(Verdict verdict) const { return counts_[static_cast<size_t>(verdict)]; }
 
-  std::vector<Finding> findings_;
+  std::vector<RuleResult> results_;
   std::array<size_t, 3> counts_{};
 };
 

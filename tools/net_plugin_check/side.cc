@@ -11,7 +11,7 @@ namespace bps::check {
 namespace {
 
 constexpr uint8_t kHandleGuard = 0xa7;
-constexpr size_t kMostToTell = size_t{64} << 10;
+constexpr size_t kMaxPeerMessageBytes = size_t{64} << 10;
 
 const char* resultName(int code) {
   constexpr std::array<const char*, 9> kNames{"ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
@@ -26,8 +26,8 @@ std::string milliseconds(int64_t ns) { return fmt::format("{:.2f} ms", static_ca
 
 Status skipped(const std::string& why) { return {Code::kInProgress, why}; }
 
-void Pause::operator()() {
-  if (++rounds_ < 200) std::this_thread::yield();
+void Backoff::operator()() {
+  if (++attempts_ < 200) std::this_thread::yield();
   else std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
@@ -68,12 +68,12 @@ Status Side::open() {
   return {};
 }
 
-Status Side::shut() {
+Status Side::closePlugin() {
   if (!table_->hasContexts()) return {};
   return expect(table_->finalize(context_), Call::kFinalize);
 }
 
-Status Side::tell(std::span<const uint8_t> what) {
+Status Side::sendToPeer(std::span<const uint8_t> what) {
   Blob framed(what.begin(), what.end());
   framed.push_back(0);  // an empty one would look like the end
   if (::send(channel_.get(), framed.data(), framed.size(), MSG_NOSIGNAL) < 0)
@@ -81,33 +81,33 @@ Status Side::tell(std::span<const uint8_t> what) {
   return {};
 }
 
-Result<Blob> Side::hear() {
+Result<Blob> Side::receiveFromPeer() {
   // Longer than the waits on the plugin, which know better what is missing.
   const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(2 * options_.timeoutSeconds + 1)));
   pollfd state{.fd = channel_.get(), .events = POLLIN, .revents = 0};
   while (::poll(&state, 1, deadline.leftMs()) <= 0)
     if (deadline.passed()) return Status(Code::kRemote, "the other side says nothing");
-  Blob got(kMostToTell);
+  Blob got(kMaxPeerMessageBytes);
   const ssize_t length = ::recv(channel_.get(), got.data(), got.size(), 0);
   if (length <= 0) return Status(Code::kRemote, "the other side is gone");
   got.resize(static_cast<size_t>(length) - 1);
   return got;
 }
 
-Status Side::meet() {
-  BPS_TRY(tell());
-  return hear().status();
+Status Side::barrier() {
+  BPS_TRY(sendToPeer());
+  return receiveFromPeer().status();
 }
 
-Deadline Side::patience() const {
+Deadline Side::makeDeadline() const {
   return Deadline::in(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options_.timeoutSeconds)));
 }
 
 Status Side::wait(const std::string& what, const std::function<Result<Progress>()>& step) {
-  const Deadline deadline = patience();
-  for (Pause pause;; pause()) {
+  const Deadline deadline = makeDeadline();
+  for (Backoff backoff;; backoff()) {
     if (BPS_TRY(step()) == Progress::kDone) return {};
     if (deadline.passed()) return failure(Code::kTimeout, "{} not done in {} s", what, options_.timeoutSeconds);
   }
@@ -123,9 +123,9 @@ Status Side::expect(int code, Call call) {
 Status Side::checkLongest(std::initializer_list<Call> calls) {
   for (Call call : calls) {
     const int64_t took = record().slot.longestNs[static_cast<size_t>(call)].load();
-    if (took > kLongestCallNs)
+    if (took > kMaxCallNs)
       return failure(Code::kInternal, "{} took {}: it may not wait (limit {})", nameOf(call), milliseconds(took),
-                     milliseconds(kLongestCallNs));
+                     milliseconds(kMaxCallNs));
   }
   return {};
 }
@@ -169,7 +169,7 @@ Status Side::closeEnd(void* comm, bool sends) {
   return sends ? expect(table_->closeSend(comm), Call::kCloseSend) : expect(table_->closeRecv(comm), Call::kCloseRecv);
 }
 
-Status Side::stepMany(std::vector<void*>& comms, const std::function<Result<void*>(size_t)>& attempt) {
+Status Side::stepAll(std::vector<void*>& comms, const std::function<Result<void*>(size_t)>& attempt) {
   size_t left = comms.size();
   return wait(fmt::format("{} of {} connections:", sends_ ? "connect" : "accept", comms.size()),
               [&]() -> Result<Progress> {
@@ -186,10 +186,10 @@ Result<std::vector<void*>> Side::connect(size_t n) {
   std::vector<void*> comms(n, nullptr);
   std::vector<HandleBox> handles;
   if (sends_) {
-    const Blob bytes = BPS_TRY(hear());
+    const Blob bytes = BPS_TRY(receiveFromPeer());
     for (size_t i = 0; i < n; ++i)
       handles.emplace_back(std::span<const uint8_t>(bytes).subspan(i * abi::kHandleBytes, abi::kHandleBytes));
-    BPS_TRY(stepMany(comms, [&](size_t i) { return connectTo(handles[i]); }));
+    BPS_TRY(stepAll(comms, [&](size_t i) { return connectTo(handles[i]); }));
     return comms;
   }
   std::vector<void*> listeners;
@@ -199,8 +199,8 @@ Result<std::vector<void*>> Side::connect(size_t n) {
     listeners.push_back(BPS_TRY(listenFor(handle)));
     bytes.insert(bytes.end(), handle.bytes().begin(), handle.bytes().end());
   }
-  BPS_TRY(tell(bytes));
-  BPS_TRY(stepMany(comms, [&](size_t i) { return acceptFrom(listeners[i]); }));
+  BPS_TRY(sendToPeer(bytes));
+  BPS_TRY(stepAll(comms, [&](size_t i) { return acceptFrom(listeners[i]); }));
   for (void* listener : listeners) BPS_TRY(closeListener(listener));
   return comms;
 }
@@ -212,9 +212,9 @@ Result<void*> Side::connectBack() {
   void *listener = nullptr, *comm = nullptr;
   if (sends_) {
     listener = BPS_TRY(listenFor(handle));
-    BPS_TRY(tell(handle.bytes()));
+    BPS_TRY(sendToPeer(handle.bytes()));
   } else {
-    handle = HandleBox(BPS_TRY(hear()));
+    handle = HandleBox(BPS_TRY(receiveFromPeer()));
   }
   const auto connected = [&]() -> Result<Progress> {
     comm = sends_ ? BPS_TRY(acceptFrom(listener)) : BPS_TRY(connectTo(handle));

@@ -30,14 +30,14 @@ struct CheckOptions {
   double noticeSeconds = 1;    // from a peer's end to the error
   size_t bench = 0;            // times; 0: check the rules
   std::string against = "tcp";
-  size_t rawSockets = 1;
+  size_t plainSockets = 1;
   size_t benchBytes = size_t{4} << 20;
   double benchSeconds = 1;
   std::string senderNetns;  // where the sender runs; empty: here
 };
 
 // No call may wait for the peer: one that takes longer than this has, or the machine is hopelessly busy.
-inline constexpr int64_t kLongestCallNs = 500'000'000;
+inline constexpr int64_t kMaxCallNs = 500'000'000;
 
 // The caller's 128 bytes, with bytes behind them that a plugin may not touch.
 class HandleBox {
@@ -69,12 +69,12 @@ class Side {
 
   // Loads the plugin and initialises it. Fails when it has no such device.
   Status open();
-  Status shut();
+  Status closePlugin();
 
   // To and from the other side, in order.
-  Status tell(std::span<const uint8_t> what = {});
-  Result<Blob> hear();
-  Status meet();
+  Status sendToPeer(std::span<const uint8_t> what = {});
+  Result<Blob> receiveFromPeer();
+  Status barrier();
 
   // Opens `n` connections from the sender to the receiver at the same time, as NCCL does: one listener each.
   Result<std::vector<void*>> connect(size_t n);
@@ -91,7 +91,7 @@ class Side {
 
   // Until `step` is done. Fails with kTimeout, naming `what`.
   Status wait(const std::string& what, const std::function<Result<Progress>()>& step);
-  Deadline patience() const;
+  Deadline makeDeadline() const;
 
   // The outcome of a call, with what the plugin warned of.
   Status expect(int code, Call call);
@@ -103,7 +103,7 @@ class Side {
   void measure(const char* name, double value);
 
  private:
-  Status stepMany(std::vector<void*>& comms, const std::function<Result<void*>(size_t)>& attempt);
+  Status stepAll(std::vector<void*>& comms, const std::function<Result<void*>(size_t)>& attempt);
 
   const CheckOptions& options_;
   const int device_;
@@ -118,13 +118,13 @@ class Side {
 };
 
 // Something between two attempts: yields at first, then sleeps a little.
-class Pause {
+class Backoff {
  public:
   void operator()();
-  void reset() { rounds_ = 0; }
+  void reset() { attempts_ = 0; }
 
  private:
-  unsigned rounds_ = 0;
+  unsigned attempts_ = 0;
 };
 
 std::string milliseconds(int64_t ns);

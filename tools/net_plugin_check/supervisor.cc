@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kSides = 2;
 constexpr int kReceiver = 0, kSender = 1;
-constexpr std::chrono::milliseconds kGrace{300};  // of the other side after the first failure
-constexpr double kMostWaits = 8;                  // a rule ends after so many time-outs, whatever it does
+constexpr std::chrono::milliseconds kOtherSideGrace{300};  // of the other side after the first failure
+constexpr double kMaxTimeoutsPerRule = 8;                  // a rule ends after so many time-outs, whatever it does
 
 struct Shared {
   std::array<SideRecord, kSides> sides;
@@ -40,10 +40,13 @@ SharedPtr makeShared() {
   return SharedPtr(memory == MAP_FAILED ? nullptr : new (memory) Shared);
 }
 
-bool isVictim(Fate fate, int side) {
-  return (fate == Fate::kSenderDies && side == kSender) || (fate == Fate::kReceiverDies && side == kReceiver);
+bool isKilledSide(Scenario scenario, int side) {
+  return (scenario == Scenario::kSenderDies && side == kSender) ||
+         (scenario == Scenario::kReceiverDies && side == kReceiver);
 }
-bool losesPeer(Fate fate) { return fate == Fate::kSenderDies || fate == Fate::kReceiverDies; }
+bool killsOneSide(Scenario scenario) {
+  return scenario == Scenario::kSenderDies || scenario == Scenario::kReceiverDies;
+}
 
 // ---- in the new process
 
@@ -57,33 +60,34 @@ Status enterNetwork(const std::string& path) {
 Result<std::string> runBody(Side& side, const Rule& rule) {
   if (side.sends() && !side.options().senderNetns.empty()) BPS_TRY(enterNetwork(side.options().senderNetns));
   BPS_TRY(side.open());
-  if (rule.fate != Fate::kAlone) BPS_TRY(side.meet());
+  if (rule.scenario != Scenario::kReceiverOnly) BPS_TRY(side.barrier());
   std::string detail = BPS_TRY(rule.body(side));
-  if (rule.fate == Fate::kBothEnd || rule.fate == Fate::kExit) BPS_TRY(side.meet());
-  if (rule.fate != Fate::kExit) BPS_TRY(side.shut());
+  if (rule.scenario == Scenario::kBothClose || rule.scenario == Scenario::kExit) BPS_TRY(side.barrier());
+  if (rule.scenario != Scenario::kExit) BPS_TRY(side.closePlugin());
   return detail;
 }
 
-struct Job {
+struct RuleJob {
   const CheckOptions& options;
   const Rule& rule;
   int device;
   Shared& shared;
 };
 
-void runSide(const Job& job, int which, int channel) {
+void runSide(const RuleJob& job, int which, int channel) {
   SideRecord& record = job.shared.sides[static_cast<size_t>(which)];
-  mySlot() = &record.slot;
+  threadCallSlot() = &record.slot;
   Side side(job.options, job.device, which == kSender, UniqueFd(channel), job.shared.sides.data());
   std::string detail;
   const Status outcome = guarded([&]() -> Status {
     detail = BPS_TRY(runBody(side, job.rule));
     return {};
   });
-  mySlot() = nullptr;
-  if (outcome.ok()) record.finish(Ending::kPassed, detail);
-  else if (outcome.code() == Code::kInProgress) record.finish(Ending::kSkipped, outcome.message());
-  else record.finish(outcome.code() == Code::kRemote ? Ending::kDeserted : Ending::kFailed, outcome.message());
+  threadCallSlot() = nullptr;
+  if (outcome.ok()) record.finish(SideOutcome::kPassed, detail);
+  else if (outcome.code() == Code::kInProgress) record.finish(SideOutcome::kSkipped, outcome.message());
+  else
+    record.finish(outcome.code() == Code::kRemote ? SideOutcome::kPeerLost : SideOutcome::kFailed, outcome.message());
 }
 
 void prepareChild(pid_t parent) {
@@ -93,25 +97,25 @@ void prepareChild(pid_t parent) {
   ::setrlimit(RLIMIT_CORE, &none);
 }
 
-[[noreturn]] void leave(const Job& job) {
-  if (job.rule.fate == Fate::kExit) std::exit(0);  // with what the plugin has registered for it
+[[noreturn]] void exitProcess(const RuleJob& job) {
+  if (job.rule.scenario == Scenario::kExit) std::exit(0);  // with what the plugin has registered for it
   ::_exit(0);
 }
 
 using Channel = std::array<int, kSides>;
 
-[[noreturn]] void becomeSide(const Job& job, int which, const Channel& channel) {
+[[noreturn]] void runSideAndExit(const RuleJob& job, int which, const Channel& channel) {
   ::close(channel[static_cast<size_t>(1 - which)]);
   job.shared.sides[static_cast<size_t>(which)].pid.store(::getpid());
   runSide(job, which, channel[static_cast<size_t>(which)]);
-  leave(job);
+  exitProcess(job);
 }
 
-[[noreturn]] void becomeBoth(const Job& job, const Channel& channel) {
+[[noreturn]] void runBothSidesAndExit(const RuleJob& job, const Channel& channel) {
   std::thread sender([&] { runSide(job, kSender, channel[kSender]); });
   runSide(job, kReceiver, channel[kReceiver]);
   sender.join();
-  leave(job);
+  exitProcess(job);
 }
 
 // ---- in the supervising process
@@ -124,18 +128,18 @@ struct Child {
   bool ended = false;
 };
 
-class Run {
+class RuleRun {
  public:
-  Run(const Job& job) : job_(job), start_(nowNs()) {}
-  ~Run() {
+  RuleRun(const RuleJob& job) : job_(job), start_(nowNs()) {}
+  ~RuleRun() {
     for (Child& child : children_) end(child);
   }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  RuleRun(const RuleRun&) = delete;
+  RuleRun& operator=(const RuleRun&) = delete;
 
   Status start();
   void watch();
-  Finding verdict() const;
+  RuleResult verdict() const;
 
  private:
   SideRecord& record(int side) const { return job_.shared.sides[static_cast<size_t>(side)]; }
@@ -144,13 +148,13 @@ class Run {
   const char* nameOfChild(const Child& child) const;
   std::string prefix(int side) const;
   bool reap();
-  bool mustEnd();
+  bool shouldStop();
   std::string hangs() const;
-  std::string callUnderWay(int side) const;
+  std::string currentCall(int side) const;
   std::string crash() const;
-  Finding failed(const std::string& why) const;
+  RuleResult failed(const std::string& why) const;
 
-  const Job& job_;
+  const RuleJob& job_;
   const int64_t start_;
   std::vector<Child> children_;
   std::string hang_;
@@ -159,39 +163,39 @@ class Run {
 const char* sideName(int side) { return side == kSender ? "sender" : "receiver"; }
 
 // Who speaks; nobody needs to be told where there is only one.
-std::string Run::prefix(int side) const {
-  return job_.rule.fate == Fate::kAlone ? "" : fmt::format("{}: ", sideName(side));
+std::string RuleRun::prefix(int side) const {
+  return job_.rule.scenario == Scenario::kReceiverOnly ? "" : fmt::format("{}: ", sideName(side));
 }
 
-const char* Run::nameOfChild(const Child& child) const {
-  return job_.options.threads || job_.rule.fate == Fate::kAlone ? "the process" : sideName(child.side);
+const char* RuleRun::nameOfChild(const Child& child) const {
+  return job_.options.threads || job_.rule.scenario == Scenario::kReceiverOnly ? "the process" : sideName(child.side);
 }
 
-Status Run::add(int side, const Channel& channel) {
+Status RuleRun::add(int side, const Channel& channel) {
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return systemFailure("fork", errno);
   if (pid == 0) {
     prepareChild(parent);
-    if (job_.options.threads && job_.rule.fate != Fate::kAlone) becomeBoth(job_, channel);
-    becomeSide(job_, side, channel);
+    if (job_.options.threads && job_.rule.scenario != Scenario::kReceiverOnly) runBothSidesAndExit(job_, channel);
+    runSideAndExit(job_, side, channel);
   }
   children_.push_back({pid, side});
   return {};
 }
 
-Status Run::start() {
+Status RuleRun::start() {
   Channel channel{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel.data()) != 0)
     return systemFailure("socketpair", errno);
   const UniqueFd first(channel[0]), second(channel[1]);
   std::fflush(nullptr);
   BPS_TRY(add(kReceiver, channel));
-  if (!job_.options.threads && job_.rule.fate != Fate::kAlone) BPS_TRY(add(kSender, channel));
+  if (!job_.options.threads && job_.rule.scenario != Scenario::kReceiverOnly) BPS_TRY(add(kSender, channel));
   return {};
 }
 
-void Run::end(Child& child) {
+void RuleRun::end(Child& child) {
   if (child.ended) return;
   ::kill(child.pid, SIGKILL);
   ::waitpid(child.pid, &child.status, 0);
@@ -199,7 +203,7 @@ void Run::end(Child& child) {
 }
 
 // Whether all have ended.
-bool Run::reap() {
+bool RuleRun::reap() {
   bool all = true;
   for (Child& child : children_) {
     if (!child.ended) child.ended = ::waitpid(child.pid, &child.status, WNOHANG) == child.pid;
@@ -208,62 +212,62 @@ bool Run::reap() {
   return all;
 }
 
-std::string Run::hangs() const {
+std::string RuleRun::hangs() const {
   const auto limit = static_cast<int64_t>(job_.options.timeoutSeconds * 1e9);
   for (int side : {kReceiver, kSender})
-    for (const Slot* slot : {&record(side).slot, &record(side).helper}) {
+    for (const CallSlot* slot : {&record(side).slot, &record(side).helper}) {
       const int call = slot->call.load();
       if (call >= 0 && nowNs() - slot->sinceNs.load() > limit)
         return fmt::format("{}{} has not returned for {} s", prefix(side), nameOf(static_cast<Call>(call)),
                            job_.options.timeoutSeconds);
     }
-  if (nowNs() - start_ > static_cast<int64_t>(kMostWaits * static_cast<double>(limit)))
-    return fmt::format("not finished in {} s", kMostWaits * job_.options.timeoutSeconds);
+  if (nowNs() - start_ > static_cast<int64_t>(kMaxTimeoutsPerRule * static_cast<double>(limit)))
+    return fmt::format("not finished in {} s", kMaxTimeoutsPerRule * job_.options.timeoutSeconds);
   return {};
 }
 
 // Whether to wait no longer: a side hangs, or one has failed a while ago.
-bool Run::mustEnd() {
+bool RuleRun::shouldStop() {
   if (hang_.empty()) hang_ = hangs();
   if (!hang_.empty()) return true;
-  const int64_t grace = std::chrono::nanoseconds(kGrace).count();
+  const int64_t grace = std::chrono::nanoseconds(kOtherSideGrace).count();
   bool dead = false;
   for (const Child& child : children_)
-    dead = dead || (child.ended && WIFSIGNALED(child.status) && !isVictim(job_.rule.fate, child.side));
+    dead = dead || (child.ended && WIFSIGNALED(child.status) && !isKilledSide(job_.rule.scenario, child.side));
   for (int side : {kReceiver, kSender}) {
-    const Ending ending = record(side).ending.load(std::memory_order_acquire);
-    if ((ending == Ending::kFailed || ending == Ending::kSkipped || ending == Ending::kDeserted) &&
+    const SideOutcome outcome = record(side).outcome.load(std::memory_order_acquire);
+    if ((outcome == SideOutcome::kFailed || outcome == SideOutcome::kSkipped || outcome == SideOutcome::kPeerLost) &&
         nowNs() - record(side).endedNs.load() > grace)
       return true;
   }
-  if (dead) std::this_thread::sleep_for(kGrace);
+  if (dead) std::this_thread::sleep_for(kOtherSideGrace);
   return dead;
 }
 
-void Run::watch() {
+void RuleRun::watch() {
   for (unsigned rounds = 0; !reap(); ++rounds) {
-    if (mustEnd()) break;
+    if (shouldStop()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(rounds < 50 ? 1 : 5));
   }
   for (Child& child : children_) end(child);
 }
 
 // " in isend", or nothing. The one process of --threads has both sides.
-std::string Run::callUnderWay(int side) const {
+std::string RuleRun::currentCall(int side) const {
   for (int each : {kReceiver, kSender}) {
     if (each != side && !job_.options.threads) continue;
-    for (const Slot* slot : {&record(each).slot, &record(each).helper})
+    for (const CallSlot* slot : {&record(each).slot, &record(each).helper})
       if (slot->call.load() >= 0) return std::string(" in ") + nameOf(static_cast<Call>(slot->call.load()));
   }
   return {};
 }
 
-std::string Run::crash() const {
+std::string RuleRun::crash() const {
   for (const Child& child : children_) {
-    if (isVictim(job_.rule.fate, child.side)) continue;
+    if (isKilledSide(job_.rule.scenario, child.side)) continue;
     const bool killedByUs = WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGKILL;
     if (killedByUs || (WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0)) continue;
-    const std::string where = callUnderWay(child.side);
+    const std::string where = currentCall(child.side);
     if (WIFSIGNALED(child.status))
       return fmt::format("{}: crashed with signal {} (SIG{}){}", nameOfChild(child), WTERMSIG(child.status),
                          ::sigabbrev_np(WTERMSIG(child.status)), where);
@@ -272,30 +276,30 @@ std::string Run::crash() const {
   return {};
 }
 
-Finding Run::failed(const std::string& why) const {
-  Finding finding;
+RuleResult RuleRun::failed(const std::string& why) const {
+  RuleResult finding;
   finding.detail = why;
   return finding;
 }
 
-Finding Run::verdict() const {
+RuleResult RuleRun::verdict() const {
   const std::string crashed = crash();
   if (!crashed.empty()) return failed(crashed);
   if (!hang_.empty()) return failed(hang_);  // what the other side missed meanwhile comes from it
-  Finding finding;
+  RuleResult finding;
   int64_t first = INT64_MAX;
-  std::string deserted;
+  std::string peerLost;
   bool skip = false;
   for (int side : {kReceiver, kSender}) {
     const SideRecord& ended = record(side);
-    const Ending ending = ended.ending.load(std::memory_order_acquire);
+    const SideOutcome outcome = ended.outcome.load(std::memory_order_acquire);
     const std::string detail = ended.detail.data();
-    if (ending == Ending::kSkipped) {
+    if (outcome == SideOutcome::kSkipped) {
       skip = true;
       finding.detail = detail;
     }
-    if (ending == Ending::kDeserted) deserted = prefix(side) + detail;
-    if (ending == Ending::kFailed && ended.endedNs.load() < first) {
+    if (outcome == SideOutcome::kPeerLost) peerLost = prefix(side) + detail;
+    if (outcome == SideOutcome::kFailed && ended.endedNs.load() < first) {
       first = ended.endedNs.load();
       finding.detail = prefix(side) + detail;
     }
@@ -305,11 +309,12 @@ Finding Run::verdict() const {
     finding.verdict = Verdict::kSkip;
     return finding;
   }
-  if (!deserted.empty()) return failed(deserted);
+  if (!peerLost.empty()) return failed(peerLost);
   for (int side : {kReceiver, kSender}) {
     const SideRecord& ended = record(side);
-    const bool expected = !isVictim(job_.rule.fate, side) && !(job_.rule.fate == Fate::kAlone && side == kSender);
-    if (expected && ended.ending.load() != Ending::kPassed)
+    const bool expected =
+        !isKilledSide(job_.rule.scenario, side) && !(job_.rule.scenario == Scenario::kReceiverOnly && side == kSender);
+    if (expected && ended.outcome.load() != SideOutcome::kPassed)
       return failed(fmt::format("{} ended without an outcome", sideName(side)));
     if (ended.detail[0] != '\0')
       finding.detail += (finding.detail.empty() ? "" : ", ") + std::string(ended.detail.data());
@@ -322,18 +327,18 @@ Finding Run::verdict() const {
 
 }  // namespace
 
-Finding supervise(const CheckOptions& options, const Rule& rule, int device) {
+RuleResult supervise(const CheckOptions& options, const Rule& rule, int device) {
   const int64_t start = nowNs();
-  Finding finding;
+  RuleResult finding;
   const SharedPtr shared = makeShared();
-  if (options.threads && (losesPeer(rule.fate) || rule.fate == Fate::kExit)) {
+  if (options.threads && (killsOneSide(rule.scenario) || rule.scenario == Scenario::kExit)) {
     finding.verdict = Verdict::kSkip;
     finding.detail = "needs two processes (without --threads)";
   } else if (!shared) {
     finding.detail = "no shared memory";
   } else {
-    const Job job{options, rule, device, *shared};
-    Run run(job);
+    const RuleJob job{options, rule, device, *shared};
+    RuleRun run(job);
     const Status started = run.start();
     if (started.ok()) {
       run.watch();

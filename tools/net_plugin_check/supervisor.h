@@ -11,7 +11,7 @@ namespace bps::check {
 
 enum class Verdict { kPass, kFail, kSkip };
 
-struct Finding {
+struct RuleResult {
   const Rule* rule = nullptr;
   int device = -1;
   Verdict verdict = Verdict::kFail;
@@ -21,6 +21,6 @@ struct Finding {
 };
 
 // `device` -1: the rule is not of a device.
-Finding supervise(const CheckOptions& options, const Rule& rule, int device);
+RuleResult supervise(const CheckOptions& options, const Rule& rule, int device);
 
 }  // namespace bps::check

@@ -78,7 +78,7 @@ class TableOf final : public Table {
   int init(void** context) override {
     const MutexLock lock(initMutex());
     if (V < 11 && initialised().count(table_) > 0) return abi::kSuccess;
-    const Watched watched(Call::kInit);
+    const CallTimer watched(Call::kInit);
     [[maybe_unused]] abi::Config config{abi::kUndefinedId};
     int code = 0;
     if constexpr (V >= 11) code = head_.init(context, kCommId, &config, netPluginCheckLogger, ignoreEvent);
@@ -90,20 +90,20 @@ class TableOf final : public Table {
 
   int finalize([[maybe_unused]] void* context) override {
     const MutexLock lock(initMutex());
-    const Watched watched(Call::kFinalize);
+    const CallTimer watched(Call::kFinalize);
     if constexpr (V >= 11) return table_->tail.finalize(context);
     else return abi::kSuccess;
   }
 
   int devices(int* count) override {
-    const Watched watched(Call::kDevices);
+    const CallTimer watched(Call::kDevices);
     return head_.devices(count);
   }
 
   int getProperties(int device, int fill, DeviceProperties& out) override {
     abi::Properties<V> in;
     std::memset(static_cast<void*>(&in), fill, sizeof in);
-    const Watched watched(Call::kGetProperties);
+    const CallTimer watched(Call::kGetProperties);
     const int code = head_.getProperties(device, &in);
     if (code != abi::kSuccess) return code;
     out.name = textAt(in.name, fill);
@@ -123,13 +123,13 @@ class TableOf final : public Table {
   }
 
   int listen([[maybe_unused]] void* context, int device, void* handle, void** comm) override {
-    const Watched watched(Call::kListen);
+    const CallTimer watched(Call::kListen);
     if constexpr (V >= 11) return head_.listen(context, device, handle, comm);
     else return head_.listen(device, handle, comm);
   }
 
   int connect([[maybe_unused]] void* context, int device, void* handle, void** comm) override {
-    const Watched watched(Call::kConnect);
+    const CallTimer watched(Call::kConnect);
     abi::DeviceHandle* deviceHandle = nullptr;
     [[maybe_unused]] abi::Config config{abi::kUndefinedId};
     if constexpr (V >= 11) return head_.connect(context, device, handle, comm, &deviceHandle);
@@ -138,38 +138,38 @@ class TableOf final : public Table {
   }
 
   int accept(void* listener, void** comm) override {
-    const Watched watched(Call::kAccept);
+    const CallTimer watched(Call::kAccept);
     abi::DeviceHandle* deviceHandle = nullptr;
     return head_.accept(listener, comm, &deviceHandle);
   }
 
   int regMr(void* comm, void* data, size_t bytes, void** memory) override {
-    const Watched watched(Call::kRegMr);
+    const CallTimer watched(Call::kRegMr);
     return head_.regMr(comm, data, bytes, abi::kPtrHost, memory);
   }
-  int regGpuMr(void* comm, const Piece& region, int dmaBuf, void** memory) override {
-    const Watched watched(Call::kRegMr);
+  int regGpuMr(void* comm, const MessageBuffer& region, int dmaBuf, void** memory) override {
+    const CallTimer watched(Call::kRegMr);
     if (dmaBuf < 0) return head_.regMr(comm, region.data, region.bytes, abi::kPtrCuda, memory);
     return head_.regMrDmaBuf(comm, region.data, region.bytes, abi::kPtrCuda, 0, dmaBuf, memory);
   }
   int deregMr(void* comm, void* memory) override {
-    const Watched watched(Call::kDeregMr);
+    const CallTimer watched(Call::kDeregMr);
     return head_.deregMr(comm, memory);
   }
 
-  int isend(void* comm, const Piece& piece, void** request) override {
-    const Watched watched(Call::kIsend);
+  int isend(void* comm, const MessageBuffer& piece, void** request) override {
+    const CallTimer watched(Call::kIsend);
     const auto bytes = static_cast<Size>(piece.bytes);
     if constexpr (V >= 10) return head_.isend(comm, piece.data, bytes, piece.tag, piece.memory, nullptr, request);
     else return head_.isend(comm, piece.data, bytes, piece.tag, piece.memory, request);
   }
 
-  int irecv(void* comm, std::span<const Piece> pieces, void** request) override {
-    std::array<void*, kMostPieces> data{}, memory{};
-    [[maybe_unused]] std::array<void*, kMostPieces> phandles{};
-    std::array<Size, kMostPieces> sizes{};
-    std::array<int, kMostPieces> tags{};
-    const size_t n = std::min(pieces.size(), kMostPieces);
+  int irecv(void* comm, std::span<const MessageBuffer> pieces, void** request) override {
+    std::array<void*, kMaxGroupedReceives> data{}, memory{};
+    [[maybe_unused]] std::array<void*, kMaxGroupedReceives> phandles{};
+    std::array<Size, kMaxGroupedReceives> sizes{};
+    std::array<int, kMaxGroupedReceives> tags{};
+    const size_t n = std::min(pieces.size(), kMaxGroupedReceives);
     for (size_t i = 0; i < n; ++i) {
       data[i] = pieces[i].data;
       memory[i] = pieces[i].memory;
@@ -177,34 +177,34 @@ class TableOf final : public Table {
       tags[i] = pieces[i].tag;
     }
     const int count = static_cast<int>(n);
-    const Watched watched(Call::kIrecv);
+    const CallTimer watched(Call::kIrecv);
     if constexpr (V >= 10)
       return head_.irecv(comm, count, data.data(), sizes.data(), tags.data(), memory.data(), phandles.data(), request);
     else return head_.irecv(comm, count, data.data(), sizes.data(), tags.data(), memory.data(), request);
   }
 
-  int iflush(void* comm, const Piece& piece, void** request) override {
-    const Watched watched(Call::kIflush);
+  int iflush(void* comm, const MessageBuffer& piece, void** request) override {
+    const CallTimer watched(Call::kIflush);
     void *data = piece.data, *memory = piece.memory;
     int bytes = static_cast<int>(piece.bytes);
     return head_.iflush(comm, 1, &data, &bytes, &memory, request);
   }
 
   int test(void* request, int* done, int* sizes) override {
-    const Watched watched(Call::kTest);
+    const CallTimer watched(Call::kTest);
     return head_.test(request, done, sizes);
   }
 
   int closeSend(void* comm) override {
-    const Watched watched(Call::kCloseSend);
+    const CallTimer watched(Call::kCloseSend);
     return head_.closeSend(comm);
   }
   int closeRecv(void* comm) override {
-    const Watched watched(Call::kCloseRecv);
+    const CallTimer watched(Call::kCloseRecv);
     return head_.closeRecv(comm);
   }
   int closeListen(void* listener) override {
-    const Watched watched(Call::kCloseListen);
+    const CallTimer watched(Call::kCloseListen);
     return head_.closeListen(listener);
   }
 
@@ -227,7 +227,7 @@ std::unique_ptr<Table> tableOf(void* library, int newest) {
   else return nullptr;
 }
 
-bool looksLikeFile(std::string_view name) {
+bool isFileName(std::string_view name) {
   return name.find('/') != std::string_view::npos || (name.substr(0, 3) == "lib" && name.ends_with(".so"));
 }
 
@@ -253,14 +253,14 @@ std::string takeWarning() { return std::exchange(warning(), {}); }
 void setVerbose(bool verbose) { verboseFlag() = verbose; }
 
 Result<std::unique_ptr<Table>> loadTable(const std::string& name, int newest, std::string& path) {
-  const Watched watched(Call::kLoad);
+  const CallTimer watched(Call::kLoad);
   std::string reason;
   void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = ::dlerror();
     reason = why != nullptr ? why : "dlopen failed";
     const std::string second = fmt::format("libnccl-net-{}.so", name);
-    if (!looksLikeFile(name)) library = ::dlopen(second.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!isFileName(name)) library = ::dlopen(second.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return failure(Code::kSystem, "cannot be loaded: {}", reason);
   }
   link_map* map = nullptr;

@@ -26,13 +26,13 @@ struct DeviceProperties {
 };
 
 // One buffer of a send or a receive.
-struct Piece {
+struct MessageBuffer {
   void* data = nullptr;
   size_t bytes = 0;
   int tag = 0;
   void* memory = nullptr;  // its registration
 };
-inline constexpr size_t kMostPieces = 8;
+inline constexpr size_t kMaxGroupedReceives = 8;
 inline constexpr int kOldestAbi = 8, kNewestAbi = 12;
 
 class Table {
@@ -60,11 +60,11 @@ class Table {
   virtual int accept(void* listener, void** comm) = 0;
   virtual int regMr(void* comm, void* data, size_t bytes, void** memory) = 0;
   // GPU memory: as a dma-buf, or by its address where that is -1.
-  virtual int regGpuMr(void* comm, const Piece& region, int dmaBuf, void** memory) = 0;
+  virtual int regGpuMr(void* comm, const MessageBuffer& region, int dmaBuf, void** memory) = 0;
   virtual int deregMr(void* comm, void* memory) = 0;
-  virtual int isend(void* comm, const Piece& piece, void** request) = 0;
-  virtual int irecv(void* comm, std::span<const Piece> pieces, void** request) = 0;
-  virtual int iflush(void* comm, const Piece& piece, void** request) = 0;
+  virtual int isend(void* comm, const MessageBuffer& piece, void** request) = 0;
+  virtual int irecv(void* comm, std::span<const MessageBuffer> pieces, void** request) = 0;
+  virtual int iflush(void* comm, const MessageBuffer& piece, void** request) = 0;
   virtual int test(void* request, int* done, int* sizes) = 0;
   virtual int closeSend(void* comm) = 0;
   virtual int closeRecv(void* comm) = 0;

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "src/base/status.h"
-#include "topo/draft.h"
+#include "topo/topology_builder.h"
 
 namespace bps {
 
 // This machine. What hwloc finds goes through its XML, so that a recorded machine and this one take the same way.
-Result<Draft> detectMachine();
+Result<TopologyBuilder> detectMachine();
 
 constexpr const char* kHwlocLibrary = "libhwloc.so.15";
 // hwloc's XML of this machine. kSystem when the library is not there.
@@ -17,10 +17,10 @@ Result<std::string> hwlocXml(const char* library);
 
 // PCIe links get the speed that both ends can do (an idle GPU's link runs slower than that), NICs their line rate; one
 // that has no link is marked. `root` is where sysfs is mounted.
-void addSysfs(Draft& draft, const std::string& root);
+void addSysfs(TopologyBuilder& builder, const std::string& root);
 
 constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 // NVLinks and compute capabilities. Returns what was in the way, "" for nothing; the draft is then as it was.
-std::string addNvml(Draft& draft, const char* library);
+std::string addNvml(TopologyBuilder& builder, const char* library);
 
 }  // namespace bps

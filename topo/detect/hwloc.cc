@@ -44,7 +44,7 @@ bool findAll(void* library, Hwloc& hwloc) {
          find(library, "hwloc_free_xmlbuffer", hwloc.freeXml);
 }
 
-Result<std::string> look(const Hwloc& hwloc) {
+Result<std::string> exportTopologyXml(const Hwloc& hwloc) {
   HwlocTopology raw = nullptr;
   if (hwloc.init(&raw) != 0) return Status(Code::kSystem, "hwloc cannot start");
   const std::unique_ptr<hwloc_topology, void (*)(HwlocTopology)> topology(raw, hwloc.destroy);
@@ -77,7 +77,7 @@ Result<std::string> hwlocXml(const char* library) {
     return failure(Code::kSystem, "{} is not there: install libhwloc15, or name a topology in BPS_TOPO_FILE", library);
   Hwloc hwloc{};
   if (!findAll(handle.get(), hwloc)) return failure(Code::kSystem, "{} lacks a function of hwloc 2.1", library);
-  return look(hwloc);
+  return exportTopologyXml(hwloc);
 }
 
 }  // namespace bps

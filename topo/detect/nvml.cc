@@ -14,7 +14,7 @@
 namespace bps {
 namespace {
 
-constexpr unsigned kMostNvlinks = 36;  // of one GPU; more than any has
+constexpr unsigned kMaxNvlinks = 36;  // of one GPU; more than any has
 
 template <class F>
 bool load(void* library, const char* name, F& function) {
@@ -39,16 +39,16 @@ std::string busIdOf(const NvmlPciInfo& info) {
   return id.substr(0, 4) == "0000" && id.find(':') == 8 ? id.substr(4) : id;
 }
 
-NodeId gpuWith(const Draft& draft, const std::string& busId) {
-  for (NodeId id = 1; id < draft.nodes().size(); ++id)
-    if (draft.nodes()[id].kind == NodeKind::kGpu && draft.nodes()[id].pcie.busId == busId) return id;
+NodeId findGpu(const TopologyBuilder& builder, const std::string& busId) {
+  for (NodeId id = 1; id < builder.nodes().size(); ++id)
+    if (builder.nodes()[id].kind == NodeKind::kGpu && builder.nodes()[id].pcie.busId == busId) return id;
   return kNoNode;
 }
 
 // Active links, counted by what is at their other end: another GPU of this machine, or else an NVSwitch.
-void addLinks(Draft& draft, const NvmlTable& nvml, NvmlDevice device, NodeId gpu) {
+void addLinks(TopologyBuilder& builder, const NvmlTable& nvml, NvmlDevice device, NodeId gpu) {
   std::map<std::string, int> peers;
-  for (unsigned link = 0; link < kMostNvlinks; ++link) {
+  for (unsigned link = 0; link < kMaxNvlinks; ++link) {
     int active = 0;
     NvmlPciInfo peer{};
     if (nvml.linkState(device, link, &active) != 0 || active == 0) continue;
@@ -56,24 +56,24 @@ void addLinks(Draft& draft, const NvmlTable& nvml, NvmlDevice device, NodeId gpu
     ++peers[busIdOf(peer)];
   }
   for (const auto& [busId, count] : peers)
-    draft.add({.gpu = gpu, .target = busId, .toSwitch = gpuWith(draft, busId) == kNoNode, .count = count});
+    builder.add({.gpu = gpu, .target = busId, .toSwitch = findGpu(builder, busId) == kNoNode, .count = count});
 }
 
-void addGpu(Draft& draft, const NvmlTable& nvml, unsigned index) {
+void addGpu(TopologyBuilder& builder, const NvmlTable& nvml, unsigned index) {
   NvmlDevice device = nullptr;
   NvmlPciInfo info{};
   if (nvml.handle(index, &device) != 0 || nvml.pciInfo(device, &info) != 0) return;
-  const NodeId gpu = gpuWith(draft, busIdOf(info));
+  const NodeId gpu = findGpu(builder, busIdOf(info));
   if (gpu == kNoNode) return;
   int major = 0, minor = 0;
-  if (nvml.capability(device, &major, &minor) == 0) draft.node(gpu).sm = 10 * major + minor;
-  draft.node(gpu).dev = static_cast<int>(index);
-  addLinks(draft, nvml, device, gpu);
+  if (nvml.capability(device, &major, &minor) == 0) builder.node(gpu).sm = 10 * major + minor;
+  builder.node(gpu).dev = static_cast<int>(index);
+  addLinks(builder, nvml, device, gpu);
 }
 
 }  // namespace
 
-std::string addNvml(Draft& draft, const char* library) {
+std::string addNvml(TopologyBuilder& builder, const char* library) {
   struct Close {
     void operator()(void* handle) const { ::dlclose(handle); }
   };
@@ -84,7 +84,7 @@ std::string addNvml(Draft& draft, const char* library) {
   if (nvml.init() != 0) return fmt::format("{} does not start", library);
   unsigned count = 0;
   if (nvml.count(&count) == 0)
-    for (unsigned i = 0; i < std::min<unsigned>(count, Draft::kMostGpus); ++i) addGpu(draft, nvml, i);
+    for (unsigned i = 0; i < std::min<unsigned>(count, TopologyBuilder::kMaxGpus); ++i) addGpu(builder, nvml, i);
   nvml.shutdown();
   return "";
 }

@@ -8,7 +8,7 @@
 
 #include "topo/detect/detect.h"
 #include "topo/rates.h"
-#include "topo/xml/files.h"
+#include "topo/xml/topology_xml.h"
 
 namespace bps {
 namespace {
@@ -27,7 +27,7 @@ double leadingNumber(const std::string& text) {
 }
 
 // The lesser of what a function and the port above it can do; 0 where the kernel does not say.
-double lesserOfBoth(const std::string& function, const char* what) {
+double minOfBothEnds(const std::string& function, const char* what) {
   const double own = leadingNumber(firstLine(function + "/" + what));
   const double port = leadingNumber(firstLine(function + "/../" + what));
   return own > 0 && port > 0 ? std::min(own, port) : std::max(own, port);
@@ -37,8 +37,8 @@ void setLink(Pcie& pcie, const std::string& root) {
   const std::string link = root + "/bus/pci/devices/" + pcie.busId;
   char path[PATH_MAX];
   if (pcie.busId.empty() || ::realpath(link.c_str(), path) == nullptr) return;
-  const double speed = lesserOfBoth(path, "max_link_speed");
-  const double width = lesserOfBoth(path, "max_link_width");
+  const double speed = minOfBothEnds(path, "max_link_speed");
+  const double width = minOfBothEnds(path, "max_link_width");
   if (speed <= 0 || width <= 0 || width > 64) return;
   pcie.gigatransfers = speed;
   pcie.width = static_cast<int>(width);
@@ -59,24 +59,24 @@ void setNic(Node& nic, const std::string& root) {
 
 }  // namespace
 
-void addSysfs(Draft& draft, const std::string& root) {
+void addSysfs(TopologyBuilder& builder, const std::string& root) {
   utsname system{};
   ::uname(&system);
   const std::string machine = system.machine;
-  for (NodeId id = 1; id < draft.nodes().size(); ++id) {
-    Node& node = draft.node(id);
+  for (NodeId id = 1; id < builder.nodes().size(); ++id) {
+    Node& node = builder.node(id);
     if (node.kind == NodeKind::kNuma && node.cpu.arch.empty()) node.cpu.arch = machine == "aarch64" ? "arm64" : machine;
     if (node.kind != NodeKind::kNuma) setLink(node.pcie, root);
     if (node.kind == NodeKind::kNic) setNic(node, root);
   }
 }
 
-Result<Draft> detectMachine() {
+Result<TopologyBuilder> detectMachine() {
   const std::string xml = BPS_TRY(hwlocXml(kHwlocLibrary));
-  Draft draft = BPS_TRY(readMachineXml(xml));
-  addSysfs(draft, "/sys");
-  addNvml(draft, kNvmlLibrary);
-  return draft;
+  TopologyBuilder builder = BPS_TRY(readMachineXml(xml));
+  addSysfs(builder, "/sys");
+  addNvml(builder, kNvmlLibrary);
+  return builder;
 }
 
 }  // namespace bps

@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-constexpr double kTiny = 1e-12;
+constexpr double kEpsilon = 1e-12;
 
 struct Lines {
   const std::vector<double>& at0;
@@ -22,7 +22,7 @@ struct Lines {
     size_t best = 0;
     for (size_t i = 1; i < at0.size(); ++i) {
       const double more = value(i, x) - value(best, x);
-      const bool equal = std::abs(more) <= kTiny * value(best, x);
+      const bool equal = std::abs(more) <= kEpsilon * value(best, x);
       if (equal ? (rising ? slope(i) > slope(best) : slope(i) < slope(best)) : more > 0) best = i;
     }
     return best;
@@ -31,7 +31,7 @@ struct Lines {
 
 }  // namespace
 
-Mixture leastOfLines(const std::vector<double>& at0, const std::vector<double>& at1) {
+Mixture minimizeSlowestLine(const std::vector<double>& at0, const std::vector<double>& at1) {
   if (at0.empty()) return {};
   const Lines lines{at0, at1};
   size_t falling = lines.highest(0, true), rising = lines.highest(1, false);
@@ -41,7 +41,7 @@ Mixture leastOfLines(const std::vector<double>& at0, const std::vector<double>& 
   for (size_t tries = 0; tries <= 2 * at0.size(); ++tries) {
     x = (at0[falling] - at0[rising]) / (lines.slope(rising) - lines.slope(falling));
     const size_t top = lines.highest(x, true);
-    if (lines.value(top, x) <= lines.value(falling, x) * (1 + kTiny)) break;
+    if (lines.value(top, x) <= lines.value(falling, x) * (1 + kEpsilon)) break;
     (lines.slope(top) < 0 ? falling : rising) = top;
   }
   return {x, lines.value(lines.highest(x, true), x)};
@@ -49,8 +49,9 @@ Mixture leastOfLines(const std::vector<double>& at0, const std::vector<double>& 
 
 Mixture bestMixture(const Topology& topology, const LocalPlan& cpuAssisted, uint64_t bytes, uint64_t unit) {
   Traffic bruteForce(topology);
-  for (const Copy& copy : bruteForceCopiesOf(cpuAssisted, bytes, unit)) bruteForce.charge(topology, copy);
-  return leastOfLines(timesOf(topology, predict(topology, cpuAssisted, bytes, unit)), timesOf(topology, bruteForce));
+  for (const Copy& copy : bruteForceCopies(cpuAssisted, bytes, unit)) bruteForce.addCopy(topology, copy);
+  return minimizeSlowestLine(linkSeconds(topology, predict(topology, cpuAssisted, bytes, unit)),
+                             linkSeconds(topology, bruteForce));
 }
 
 }  // namespace bps

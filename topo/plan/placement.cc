@@ -8,9 +8,9 @@
 namespace bps {
 namespace {
 
-constexpr double kUnknownMbps = 10000;  // what NCCL takes a NIC of unknown speed for
-constexpr double kSlowest = 0.1;        // of the fastest NIC's rate; below it is a NIC for managing the machine
-constexpr size_t kMostRanks = 256;
+constexpr double kUnknownMbps = 10000;    // what NCCL takes a NIC of unknown speed for
+constexpr double kMinRateFraction = 0.1;  // of the fastest NIC's rate; below it is a NIC for managing the machine
+constexpr size_t kMaxRanks = 256;
 
 double rateOf(const Node& nic) { return nic.mbps > 0 ? nic.mbps : kUnknownMbps; }
 
@@ -20,20 +20,20 @@ std::vector<NicShare> usableNics(const Topology& topology) {
   std::vector<NicShare> usable;
   for (NodeId nic : topology.all(NodeKind::kNic)) {
     const double rate = rateOf(topology.node(nic));
-    if (rate >= kSlowest * fastest) usable.push_back({nic, std::max<uint64_t>(1, static_cast<uint64_t>(rate))});
+    if (rate >= kMinRateFraction * fastest) usable.push_back({nic, std::max<uint64_t>(1, static_cast<uint64_t>(rate))});
   }
   return usable;
 }
 
 void formGroups(const Topology& topology, Placement& placement) {
   for (size_t rank = 0; rank < placement.ranks.size(); ++rank) {
-    const RankPlace& place = placement.ranks[rank];
-    const bool onGpu = topology.node(place.seat).kind == NodeKind::kGpu;
-    const NodeId head = onGpu ? topology.switchOf(place.seat) : place.seat;
+    const RankPlacement& place = placement.ranks[rank];
+    const bool onGpu = topology.node(place.location).kind == NodeKind::kGpu;
+    const NodeId head = onGpu ? topology.switchOf(place.location) : place.location;
     auto& groups = placement.groups;
     auto group = groups.end();
     if (onGpu)
-      group = std::find_if(groups.begin(), groups.end(), [&](const RankGroup& other) { return other.head == head; });
+      group = std::find_if(groups.begin(), groups.end(), [&](const SwitchGroup& other) { return other.head == head; });
     if (group == groups.end()) group = groups.insert(groups.end(), {head, place.numa, {}});
     group->ranks.push_back(rank);
     placement.groupOf.push_back(static_cast<size_t>(group - groups.begin()));
@@ -42,8 +42,8 @@ void formGroups(const Topology& topology, Placement& placement) {
 
 void divideCpus(const Topology& topology, Placement& placement) {
   for (NodeId numa : topology.all(NodeKind::kNuma)) {
-    std::vector<RankPlace*> here;
-    for (RankPlace& place : placement.ranks)
+    std::vector<RankPlacement*> here;
+    for (RankPlacement& place : placement.ranks)
       if (place.numa == numa) here.push_back(&place);
     for (size_t i = 0; i < here.size(); ++i) here[i]->cpus = topology.node(numa).cpu.cpus.part(i, here.size());
   }
@@ -51,55 +51,55 @@ void divideCpus(const Topology& topology, Placement& placement) {
 
 enum class Distance { kSameSwitch, kSameNuma, kFar };
 
-Distance distance(const Topology& topology, NodeId seat, NodeId nic) {
-  const NodeId numa = topology.numaOf(seat);
+Distance distance(const Topology& topology, NodeId location, NodeId nic) {
+  const NodeId numa = topology.numaOf(location);
   if (numa != topology.numaOf(nic)) return Distance::kFar;
-  for (NodeId a = seat; a != numa; a = topology.node(a).parent)
+  for (NodeId a = location; a != numa; a = topology.node(a).parent)
     for (NodeId b = nic; b != numa; b = topology.node(b).parent)
       if (a == b) return Distance::kSameSwitch;
   return Distance::kSameNuma;
 }
 
 // Which NIC each driver gets. A NIC takes no more than its part of the drivers, rounded up.
-class Dealer {
+class NicAssigner {
  public:
-  Dealer(const Topology& topology, const Placement& placement, const std::vector<size_t>& drivers)
-      : topology_(topology), placement_(placement), drivers_(drivers), drivenBy_(placement.nics.size()) {}
+  NicAssigner(const Topology& topology, const Placement& placement, const std::vector<size_t>& drivers)
+      : topology_(topology), placement_(placement), drivers_(drivers), ranksByNic_(placement.nics.size()) {}
 
   // By NIC, in rank order.
-  std::vector<std::vector<size_t>> deal() {
+  std::vector<std::vector<size_t>> assign() {
     std::vector<bool> done(drivers_.size());
     for (Distance near : {Distance::kSameSwitch, Distance::kSameNuma, Distance::kFar}) {
       for (size_t i = 0; i < drivers_.size(); ++i) {
-        const size_t nic = done[i] ? drivenBy_.size() : bestNic(drivers_[i], near);
-        if (nic == drivenBy_.size()) continue;
-        drivenBy_[nic].push_back(drivers_[i]);
+        const size_t nic = done[i] ? ranksByNic_.size() : bestNic(drivers_[i], near);
+        if (nic == ranksByNic_.size()) continue;
+        ranksByNic_[nic].push_back(drivers_[i]);
         done[i] = true;
       }
     }
-    for (size_t nic = 0; nic < drivenBy_.size(); ++nic) {
-      if (drivenBy_[nic].empty()) drivenBy_[nic].push_back(nearestDriver(nic));
-      std::sort(drivenBy_[nic].begin(), drivenBy_[nic].end());
+    for (size_t nic = 0; nic < ranksByNic_.size(); ++nic) {
+      if (ranksByNic_[nic].empty()) ranksByNic_[nic].push_back(nearestDriver(nic));
+      std::sort(ranksByNic_[nic].begin(), ranksByNic_[nic].end());
     }
-    return drivenBy_;
+    return ranksByNic_;
   }
 
  private:
   Distance distanceOf(size_t rank, size_t nic) const {
-    return distance(topology_, placement_.ranks[rank].seat, placement_.nics[nic].nic);
+    return distance(topology_, placement_.ranks[rank].location, placement_.nics[nic].nic);
   }
 
   size_t bestNic(size_t rank, Distance most) const {
     const uint64_t all = std::accumulate(placement_.nics.begin(), placement_.nics.end(), uint64_t{0},
                                          [](uint64_t sum, const NicShare& nic) { return sum + nic.weight; });
-    size_t best = drivenBy_.size();
+    size_t best = ranksByNic_.size();
     double least = 0;
-    for (size_t nic = 0; nic < drivenBy_.size(); ++nic) {
+    for (size_t nic = 0; nic < ranksByNic_.size(); ++nic) {
       const uint64_t weight = placement_.nics[nic].weight;
       const uint64_t quota = (drivers_.size() * weight + all - 1) / all;
-      if (distanceOf(rank, nic) > most || drivenBy_[nic].size() >= quota) continue;
-      const double load = static_cast<double>(drivenBy_[nic].size() + 1) / static_cast<double>(weight);
-      if (best != drivenBy_.size() && load >= least) continue;
+      if (distanceOf(rank, nic) > most || ranksByNic_[nic].size() >= quota) continue;
+      const double load = static_cast<double>(ranksByNic_[nic].size() + 1) / static_cast<double>(weight);
+      if (best != ranksByNic_.size() && load >= least) continue;
       best = nic;
       least = load;
     }
@@ -107,28 +107,28 @@ class Dealer {
   }
 
   size_t nearestDriver(size_t nic) const {
-    const auto duties = [&](size_t rank) {
-      return std::count_if(drivenBy_.begin(), drivenBy_.end(), [&](const std::vector<size_t>& ranks) {
+    const auto assignments = [&](size_t rank) {
+      return std::count_if(ranksByNic_.begin(), ranksByNic_.end(), [&](const std::vector<size_t>& ranks) {
         return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
       });
     };
     return *std::min_element(drivers_.begin(), drivers_.end(), [&](size_t a, size_t b) {
-      return std::pair(distanceOf(a, nic), duties(a)) < std::pair(distanceOf(b, nic), duties(b));
+      return std::pair(distanceOf(a, nic), assignments(a)) < std::pair(distanceOf(b, nic), assignments(b));
     });
   }
 
   const Topology& topology_;
   const Placement& placement_;
   const std::vector<size_t>& drivers_;
-  std::vector<std::vector<size_t>> drivenBy_;
+  std::vector<std::vector<size_t>> ranksByNic_;
 };
 
 }  // namespace
 
-Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus, Seats seats) {
-  if (gpus.empty() || gpus.size() > kMostRanks)
+Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus, BufferLocation bufferLocation) {
+  if (gpus.empty() || gpus.size() > kMaxRanks)
     return failure(Code::kInvalidArgument, "{} ranks on one machine: from 1 to {} can be placed", gpus.size(),
-                   kMostRanks);
+                   kMaxRanks);
   const std::vector<NodeId>& there = topology.all(NodeKind::kGpu);
   const std::vector<NodeId>& numas = topology.all(NodeKind::kNuma);
   Placement placement;
@@ -137,10 +137,10 @@ Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& g
     if (gpus[rank] >= static_cast<int>(there.size()))
       return failure(Code::kInvalidArgument, "local rank {} is to use GPU {}, the topology has {} (counted from 0)",
                      rank, gpus[rank], there.size());
-    RankPlace place;
-    place.seat = gpus[rank] >= 0 ? there[static_cast<size_t>(gpus[rank])] : numas[inHostMemory++ % numas.size()];
-    place.numa = topology.numaOf(place.seat);
-    if (seats == Seats::kBesideGpus) place.seat = place.numa;
+    RankPlacement place;
+    place.location = gpus[rank] >= 0 ? there[static_cast<size_t>(gpus[rank])] : numas[inHostMemory++ % numas.size()];
+    place.numa = topology.numaOf(place.location);
+    if (bufferLocation == BufferLocation::kHostNextToGpus) place.location = place.numa;
     placement.ranks.push_back(place);
   }
   formGroups(topology, placement);
@@ -149,19 +149,20 @@ Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& g
   return placement;
 }
 
-std::vector<NicDuty> assignNics(const Topology& topology, const Placement& placement,
-                                const std::vector<size_t>& drivers) {
-  std::vector<NicDuty> duties;
+std::vector<NicAssignment> assignNics(const Topology& topology, const Placement& placement,
+                                      const std::vector<size_t>& drivers) {
+  std::vector<NicAssignment> assignments;
   if (placement.nics.empty()) {
-    for (size_t rank : drivers) duties.push_back({rank, kNoNode, placement.ranks[rank].numa, 1});
-    return duties;
+    for (size_t rank : drivers) assignments.push_back({rank, kNoNode, placement.ranks[rank].numa, 1});
+    return assignments;
   }
-  const auto drivenBy = Dealer(topology, placement, drivers).deal();
+  const auto drivenBy = NicAssigner(topology, placement, drivers).assign();
   for (size_t nic = 0; nic < drivenBy.size(); ++nic) {
     const NicShare& share = placement.nics[nic];
-    for (size_t rank : drivenBy[nic]) duties.push_back({rank, share.nic, topology.numaOf(share.nic), share.weight});
+    for (size_t rank : drivenBy[nic])
+      assignments.push_back({rank, share.nic, topology.numaOf(share.nic), share.weight});
   }
-  return duties;
+  return assignments;
 }
 
 std::vector<uint64_t> cutByWeight(uint64_t bytes, uint64_t unit, const std::vector<uint64_t>& weights) {
@@ -178,11 +179,11 @@ std::vector<uint64_t> cutByWeight(uint64_t bytes, uint64_t unit, const std::vect
   return offsets;
 }
 
-std::vector<uint64_t> cutByDuty(uint64_t bytes, uint64_t unit, const std::vector<NicDuty>& duties) {
+std::vector<uint64_t> cutByAssignment(uint64_t bytes, uint64_t unit, const std::vector<NicAssignment>& assignments) {
   std::vector<uint64_t> weights, drivers;  // by NIC; without NICs all duties are of one
-  for (size_t i = 0; i < duties.size(); ++i) {
-    if (i == 0 || duties[i].nic != duties[i - 1].nic) {
-      weights.push_back(duties[i].weight);
+  for (size_t i = 0; i < assignments.size(); ++i) {
+    if (i == 0 || assignments[i].nic != assignments[i - 1].nic) {
+      weights.push_back(assignments[i].weight);
       drivers.push_back(0);
     }
     ++drivers.back();

@@ -10,29 +10,29 @@
 namespace bps {
 namespace {
 
-constexpr double kEqual = 1e-9;  // J that differ by less, in proportion, are equal
+constexpr double kRelativeTolerance = 1e-9;  // J that differ by less, in proportion, are equal
 
-bool less(double a, double b) { return a < b * (1 - kEqual); }
+bool less(double a, double b) { return a < b * (1 - kRelativeTolerance); }
 
 class Planner {
  public:
-  Planner(const Topology& topology, const LocalJob& job, Placement placement)
-      : topology_(topology), job_(job), placement_(std::move(placement)), ring_(nvlinkRing(topology, placement_)) {
+  Planner(const Topology& topology, const LocalPlanRequest& job, Placement placement)
+      : topology_(topology), request_(job), placement_(std::move(placement)), ring_(nvlinkRing(topology, placement_)) {
     nvlink_ = !ring_.empty();
-    alongRing_ = nvlink_ && !nvlinkJoinsAll(topology, placement_);
+    alongRing_ = nvlink_ && !nvlinkConnectsAll(topology, placement_);
     if (!nvlink_) ring_ = byGroup();
   }
 
   Decision decide() {
     Decision decision;
-    std::vector<NodeId> seats;
-    for (const RankPlace& place : placement_.ranks) seats.push_back(place.seat);
-    decision.switches = topology_.countSwitches(seats);
+    std::vector<NodeId> bufferLocation;
+    for (const RankPlacement& place : placement_.ranks) bufferLocation.push_back(place.location);
+    decision.switches = topology_.countSwitches(bufferLocation);
     for (Strategy strategy : kStrategies)
       decision.candidates.push_back(strategy == Strategy::kRooted ? rooted() : evaluate(strategy, allRanks()));
     decision.chosen = choose(decision.candidates);
-    decision.mixture = bestMixture(topology_, decision.candidates[0].plan, job_.bytes, job_.unit);
-    decision.reason = reasonOf(topology_, job_, decision, nvlink_);
+    decision.mixture = bestMixture(topology_, decision.candidates[0].plan, request_.bytes, request_.unit);
+    decision.reason = reasonOf(topology_, request_, decision, nvlink_);
     return decision;
   }
 
@@ -44,43 +44,44 @@ class Planner {
   }
   std::vector<size_t> byGroup() const {
     std::vector<size_t> order;
-    for (const RankGroup& group : placement_.groups) order.insert(order.end(), group.ranks.begin(), group.ranks.end());
+    for (const SwitchGroup& group : placement_.groups)
+      order.insert(order.end(), group.ranks.begin(), group.ranks.end());
     return order;
   }
-  bool onGpu(size_t rank) const { return topology_.node(placement_.ranks[rank].seat).kind == NodeKind::kGpu; }
+  bool onGpu(size_t rank) const { return topology_.node(placement_.ranks[rank].location).kind == NodeKind::kGpu; }
 
   Candidate evaluate(Strategy strategy, const std::vector<size_t>& drivers) const {
-    Candidate made{.plan = {}, .traffic = Traffic(topology_)};
-    LocalPlan& plan = made.plan;
+    Candidate candidate{.plan = {}, .traffic = Traffic(topology_)};
+    LocalPlan& plan = candidate.plan;
     plan.strategy = strategy;
     plan.placement = placement_;
     if (strategy == Strategy::kRooted) plan.roots = drivers;
-    plan.duties = assignNics(topology_, placement_, drivers);
+    plan.assignments = assignNics(topology_, placement_, drivers);
     plan.ring = ring_;
     plan.alongRing = alongRing_;
-    plan.network = job_.network;
-    plan.staged = job_.network > 0 && (placement_.ranks.size() > 1 || onGpu(0));
+    plan.network = request_.network;
+    plan.staged = request_.network > 0 && (placement_.ranks.size() > 1 || onGpu(0));
     plan.staged = plan.staged || (strategy == Strategy::kCpuAssisted && placement_.groups.size() > 1);
-    const std::vector<Copy> copies = copiesOf(plan, job_.bytes, job_.unit);
-    for (const Copy& copy : copies) made.traffic.charge(topology_, copy);
-    made.crosses = crossesSwitches(topology_, copies);
-    judge(made);
-    return made;
+    const std::vector<Copy> copies = copiesOf(plan, request_.bytes, request_.unit);
+    for (const Copy& copy : copies) candidate.traffic.addCopy(topology_, copy);
+    candidate.copiesCrossSwitches = crossesSwitches(topology_, copies);
+    computeCost(candidate);
+    return candidate;
   }
 
-  void judge(Candidate& made) const {
-    const std::vector<double> times = timesOf(topology_, made.traffic);
+  void computeCost(Candidate& candidate) const {
+    const std::vector<double> times = linkSeconds(topology_, candidate.traffic);
     for (size_t i = 0; i < times.size(); ++i) {
-      if (times[i] <= made.seconds) continue;
-      made.seconds = times[i];
-      made.slowest = static_cast<LinkId>(i / kLimits);
-      made.limit = static_cast<Limit>(i % kLimits);
+      if (times[i] <= candidate.seconds) continue;
+      candidate.seconds = times[i];
+      candidate.slowest = static_cast<LinkId>(i / kLimits);
+      candidate.limit = static_cast<Limit>(i % kLimits);
     }
     for (LinkId id = 0; id < topology_.links().size(); ++id) {
-      const LinkBytes& bytes = made.traffic.on(id);
-      if (topology_.sharedWithNic(id)) made.besideNic += bytes.ofGpus(true) + bytes.ofGpus(false);
+      const LinkBytes& bytes = candidate.traffic.linkBytes(id);
+      if (topology_.sharedWithNic(id)) candidate.besideNic += bytes.gpuBytes(true) + bytes.gpuBytes(false);
       if (topology_.link(id).kind == LinkKind::kInterconnect)
-        made.overInterconnect += bytes.total(true) + bytes.total(false);
+        candidate.interconnectBytes += bytes.total(true) + bytes.total(false);
     }
   }
 
@@ -88,13 +89,14 @@ class Planner {
   Candidate rooted() const {
     std::vector<size_t> roots = {bestRoot({})};
     Candidate best = evaluate(Strategy::kRooted, roots);
-    const size_t most = job_.roots > 0 ? std::min(job_.roots, placement_.ranks.size()) : placement_.groups.size();
+    const size_t most =
+        request_.roots > 0 ? std::min(request_.roots, placement_.ranks.size()) : placement_.groups.size();
     while (roots.size() < most) {
       roots.push_back(bestRoot(roots));
       std::vector<size_t> inOrder = roots;
       std::sort(inOrder.begin(), inOrder.end());
       Candidate more = evaluate(Strategy::kRooted, inOrder);
-      if (job_.roots > 0 || (less(more.seconds, best.seconds) && more.besideNic <= best.besideNic))
+      if (request_.roots > 0 || (less(more.seconds, best.seconds) && more.besideNic <= best.besideNic))
         best = std::move(more);
     }
     return best;
@@ -105,7 +107,7 @@ class Planner {
     roots.push_back(0);
     size_t best = placement_.ranks.size();
     std::optional<Candidate> least;
-    for (const RankGroup& group : placement_.groups) {
+    for (const SwitchGroup& group : placement_.groups) {
       // The ranks of a group are alike: the first that is not yet a root stands for it.
       const auto rank = std::find_if(group.ranks.begin(), group.ranks.end(), [&](size_t r) {
         return std::find(roots.begin(), roots.begin() + static_cast<std::ptrdiff_t>(place), r) ==
@@ -113,9 +115,9 @@ class Planner {
       });
       if (rank == group.ranks.end()) continue;
       roots[place] = *rank;
-      Candidate made = evaluate(Strategy::kRooted, roots);
-      if (!least || betterRoot(made, *least)) {
-        least = std::move(made);
+      Candidate candidate = evaluate(Strategy::kRooted, roots);
+      if (!least || betterRoot(candidate, *least)) {
+        least = std::move(candidate);
         best = *rank;
       }
       if (!onGpu(*rank)) break;  // ranks in host memory differ in nothing that matters here
@@ -125,21 +127,22 @@ class Planner {
 
   static bool betterRoot(const Candidate& a, const Candidate& b) {
     if (a.besideNic != b.besideNic) return a.besideNic < b.besideNic;
-    if (a.overInterconnect != b.overInterconnect) return a.overInterconnect < b.overInterconnect;
+    if (a.interconnectBytes != b.interconnectBytes) return a.interconnectBytes < b.interconnectBytes;
     return less(a.seconds, b.seconds);
   }
 
   // With NVLink the published order of preference between equals is scatter, then rooted; without it cpu_assisted.
   size_t choose(const std::vector<Candidate>& candidates) const {
-    static constexpr size_t kWith[] = {1, 2, 0, 3}, kWithout[] = {0, 1, 2, 3};
+    static constexpr size_t kNvlinkPreference[] = {1, 2, 0, 3}, kPciePreference[] = {0, 1, 2, 3};
     size_t best = candidates.size();
-    for (size_t i : nvlink_ ? kWith : kWithout) {
-      const Candidate& made = candidates[i];
-      if (job_.strategy) {
-        if (made.plan.strategy == *job_.strategy) return i;
+    for (size_t i : nvlink_ ? kNvlinkPreference : kPciePreference) {
+      const Candidate& candidate = candidates[i];
+      if (request_.strategy) {
+        if (candidate.plan.strategy == *request_.strategy) return i;
         continue;
       }
-      if (!made.crosses && (best == candidates.size() || better(made, candidates[best]))) best = i;
+      if (!candidate.copiesCrossSwitches && (best == candidates.size() || better(candidate, candidates[best])))
+        best = i;
     }
     return best;
   }
@@ -147,11 +150,11 @@ class Planner {
   static bool better(const Candidate& a, const Candidate& b) {
     if (less(a.seconds, b.seconds) || less(b.seconds, a.seconds)) return a.seconds < b.seconds;
     if (a.besideNic != b.besideNic) return a.besideNic < b.besideNic;
-    return a.overInterconnect < b.overInterconnect;
+    return a.interconnectBytes < b.interconnectBytes;
   }
 
   const Topology& topology_;
-  const LocalJob& job_;
+  const LocalPlanRequest& request_;
   const Placement placement_;
   std::vector<size_t> ring_;
   bool nvlink_ = false, alongRing_ = false;
@@ -165,18 +168,18 @@ std::vector<int> defaultGpus(const Topology& topology) {
 
 }  // namespace
 
-Result<Decision> planLocal(const Topology& topology, const LocalJob& job) {
+Result<Decision> planLocal(const Topology& topology, const LocalPlanRequest& job) {
   if (job.unit == 0) return Status(Code::kInvalidArgument, "elements of 0 bytes");
   if (job.bytes > uint64_t{1} << 50) return failure(Code::kInvalidArgument, "a buffer of {} bytes", job.bytes);
   const std::vector<int> gpus = job.gpus.empty() ? defaultGpus(topology) : job.gpus;
   if (job.roots > gpus.size())
     return failure(Code::kInvalidArgument, "{} roots among {} ranks", job.roots, gpus.size());
-  return Planner(topology, job, BPS_TRY(placeRanks(topology, gpus, job.seats))).decide();
+  return Planner(topology, job, BPS_TRY(placeRanks(topology, gpus, job.bufferLocation))).decide();
 }
 
 Traffic predict(const Topology& topology, const LocalPlan& plan, uint64_t bytes, uint64_t unit) {
   Traffic traffic(topology);
-  for (const Copy& copy : copiesOf(plan, bytes, unit)) traffic.charge(topology, copy);
+  for (const Copy& copy : copiesOf(plan, bytes, unit)) traffic.addCopy(topology, copy);
   return traffic;
 }
 

@@ -16,10 +16,10 @@
 
 namespace bps {
 
-struct LocalJob {
+struct LocalPlanRequest {
   std::vector<int> gpus =
       {};  // by local rank; -1: in host memory. Empty: a rank on each GPU, or one where there is none
-  Seats seats = Seats::kOnGpus;
+  BufferLocation bufferLocation = BufferLocation::kOnGpus;
   uint64_t bytes = uint64_t{1} << 30;
   uint64_t unit = 4;                      // bytes of an element
   double network = 1;                     // bytes through the NICs, each way, per byte of buffer; 0: one machine only
@@ -33,9 +33,9 @@ struct Candidate {
   double seconds = 0;  // J
   LinkId slowest = kNoLink;
   Limit limit = Limit::kUp;
-  bool crosses = false;           // breaks the first principle
-  uint64_t besideNic = 0;         // GPUs' bytes on links that a NIC shares, both directions, and as below
-  uint64_t overInterconnect = 0;  // bytes between NUMA nodes
+  bool copiesCrossSwitches = false;  // breaks the first principle
+  uint64_t besideNic = 0;            // GPUs' bytes on links that a NIC shares, both directions, and as below
+  uint64_t interconnectBytes = 0;    // bytes between NUMA nodes
 };
 
 // Part x of the buffer is copied whole by every rank to host memory, the rest by cpu_assisted. The best x, which is not
@@ -55,7 +55,7 @@ struct Decision {
   const Candidate& best() const { return candidates[chosen]; }
 };
 
-Result<Decision> planLocal(const Topology& topology, const LocalJob& job);
+Result<Decision> planLocal(const Topology& topology, const LocalPlanRequest& job);
 
 // The same plan's traffic for a buffer of another size; what the data path's counters are held against.
 Traffic predict(const Topology& topology, const LocalPlan& plan, uint64_t bytes, uint64_t unit);

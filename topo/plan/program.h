@@ -25,20 +25,20 @@
 
 namespace bps {
 
-struct Part {
+struct ByteRange {
   uint64_t begin = 0, end = 0;  // bytes from the start of the chunk
   uint64_t size() const { return end - begin; }
-  bool operator==(const Part&) const = default;
+  bool operator==(const ByteRange&) const = default;
 };
 
 struct Source {
-  static constexpr size_t kOwn = ~size_t{0};      // this rank's contribution, in its own memory
-  static constexpr size_t kSumArea = kOwn - 1;    // what all take
-  static constexpr size_t kAddedUp = ~size_t{0};  // no single rank's contribution any more
+  static constexpr size_t kOwn = ~size_t{0};         // this rank's contribution, in its own memory
+  static constexpr size_t kSumArea = kOwn - 1;       // what all take
+  static constexpr size_t kPartialSum = ~size_t{0};  // no single rank's contribution any more
 
   size_t area = kOwn;  // a rank's, or one of the above
   // Whose contribution it is: it has not been multiplied by its scalar yet, if the call has one.
-  size_t contributor = kAddedUp;
+  size_t contributor = kPartialSum;
   bool operator==(const Source&) const = default;
 };
 
@@ -46,7 +46,7 @@ struct Source {
 struct Piece {
   enum class Target : uint8_t { kOwnArea, kSumArea, kResult };  // kResult: this rank's own memory
 
-  Part part;
+  ByteRange part;
   std::vector<Source> sources;
   Target target = Target::kOwnArea;
   bool completes = false;  // now all ranks of the machine are in it
@@ -71,7 +71,7 @@ class LocalProgram {
   bool waitsForAll(size_t stage) const { return !alongRing_ || stage == 1 || stage + 1 == stages_; }
   size_t predecessor(size_t rank) const { return predecessors_[rank]; }
   // Every rank adds up all of a chunk of so many bytes. Nobody waits for anything between the first stage and the last.
-  bool addedUpByEach(uint64_t bytes) const { return mostForEach_ > 0 && bytes <= mostForEach_; }
+  bool isReducedRedundantly(uint64_t bytes) const { return maxRedundantBytes_ > 0 && bytes <= maxRedundantBytes_; }
 
   // What the rank does with a chunk of so many bytes, stage by stage.
   std::vector<Step> steps(size_t rank, uint64_t bytes, uint64_t unit) const;
@@ -80,7 +80,7 @@ class LocalProgram {
   LocalPlan plan_;
   bool alongRing_ = false;
   size_t stages_ = 0;
-  uint64_t mostForEach_ = 0;
+  uint64_t maxRedundantBytes_ = 0;
   std::vector<size_t> predecessors_, successors_, positions_;  // by rank, in the ring
 };
 
@@ -88,11 +88,11 @@ class LocalProgram {
 std::vector<Copy> networkCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit, double through);
 
 // The same of the part that one of those who drive the NICs has.
-std::vector<Copy> networkCopies(const LocalPlan& plan, const NicDuty& duty, uint64_t moved);
+std::vector<Copy> networkCopies(const LocalPlan& plan, const NicAssignment& assignment, uint64_t moved);
 
 // Everything that one all-reduce of `bytes` moves, in units of `unit` (the element's size).
 std::vector<Copy> copiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 // The same when every rank copies its whole buffer to host memory and back and the CPU does all the rest.
-std::vector<Copy> bruteForceCopiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
+std::vector<Copy> bruteForceCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 
 }  // namespace bps

@@ -7,17 +7,18 @@
 namespace bps {
 namespace {
 
-constexpr double kAlike = 1.0005;  // ratios below are printed as 1.000
+constexpr double kPrintsAsOne = 1.0005;  // ratios below are printed as 1.000
 
-std::vector<size_t> gpusOf(const Topology& topology, const Placement& placement, const std::vector<size_t>& ranks) {
+std::vector<size_t> gpusOfRanks(const Topology& topology, const Placement& placement,
+                                const std::vector<size_t>& ranks) {
   std::vector<size_t> gpus;
   gpus.reserve(ranks.size());
-  for (size_t rank : ranks) gpus.push_back(topology.indexOf(placement.ranks[rank].seat));
+  for (size_t rank : ranks) gpus.push_back(topology.indexOf(placement.ranks[rank].location));
   return gpus;
 }
 
 // Why the other GPUs are no roots. Those under a root's switch would have done as well.
-std::string aboutRoots(const Topology& topology, const LocalPlan& plan) {
+std::string describeRoots(const Topology& topology, const LocalPlan& plan) {
   std::vector<NodeId> nicNumas;
   for (const NicShare& nic : plan.placement.nics) nicNumas.push_back(topology.numaOf(nic.nic));
   std::vector<size_t> beside, across;
@@ -27,15 +28,15 @@ std::string aboutRoots(const Topology& topology, const LocalPlan& plan) {
   };
   std::string text;
   for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
-    const NodeId seat = plan.placement.ranks[rank].seat;
+    const NodeId location = plan.placement.ranks[rank].location;
     const bool root = std::find(plan.roots.begin(), plan.roots.end(), rank) != plan.roots.end();
-    if (root && topology.besideNic(seat))
-      text += fmt::format("; {} shares a link with a NIC and is a root all the same", topology.nameOf(seat));
+    if (root && topology.besideNic(location))
+      text += fmt::format("; {} shares a link with a NIC and is a root all the same", topology.nameOf(location));
     if (root && far(rank))
-      text +=
-          fmt::format("; {} is a root though its way to the NIC crosses the CPU interconnect", topology.nameOf(seat));
+      text += fmt::format("; {} is a root though its way to the NIC crosses the CPU interconnect",
+                          topology.nameOf(location));
     if (root) continue;
-    if (topology.besideNic(seat)) {
+    if (topology.besideNic(location)) {
       beside.push_back(rank);
     } else if (far(rank)) {
       across.push_back(rank);
@@ -43,48 +44,49 @@ std::string aboutRoots(const Topology& topology, const LocalPlan& plan) {
   }
   if (!beside.empty())
     text += fmt::format("; not GPU {}: on the way to the CPU a NIC shares a link",
-                        listOf(gpusOf(topology, plan.placement, beside)));
+                        formatRanges(gpusOfRanks(topology, plan.placement, beside)));
   if (!across.empty())
     text += fmt::format("; not GPU {}: on the way to the NIC is the CPU interconnect",
-                        listOf(gpusOf(topology, plan.placement, across)));
+                        formatRanges(gpusOfRanks(topology, plan.placement, across)));
   return text;
 }
 
-std::string aboutChosen(const Topology& topology, const LocalPlan& plan) {
+std::string describeChosen(const Topology& topology, const LocalPlan& plan) {
   switch (plan.strategy) {
     case Strategy::kCpuAssisted:
-      if (topology.node(plan.placement.ranks.front().seat).kind != NodeKind::kGpu) return "the CPU adds them";
+      if (topology.node(plan.placement.ranks.front().location).kind != NodeKind::kGpu) return "the CPU adds them";
       return plan.placement.groups.size() > 1 ? "GPU-to-GPU copies stay under their switch and the CPU adds the groups"
                                               : "there is one group";
     case Strategy::kScatter:
       return "each GPU owns its part and copies only that";
     case Strategy::kRooted:
-      return "reduce to GPU " + listOf(gpusOf(topology, plan.placement, plan.roots)) + aboutRoots(topology, plan);
+      return "reduce to GPU " + formatRanges(gpusOfRanks(topology, plan.placement, plan.roots)) +
+             describeRoots(topology, plan);
     case Strategy::kFlatRing:
       break;
   }
   return "one ring over all GPUs";
 }
 
-std::string compared(const Topology& topology, const Decision& decision) {
+std::string compareCandidates(const Topology& topology, const Decision& decision) {
   std::string text;
   for (const Candidate& other : decision.candidates) {
     if (&other == &decision.best()) continue;
     const double ratio = decision.best().seconds > 0 ? other.seconds / decision.best().seconds : 1;
     text += fmt::format("; {} ", nameOf(other.plan.strategy));
-    if (ratio >= kAlike || ratio <= 1 / kAlike) {
+    if (ratio >= kPrintsAsOne || ratio <= 1 / kPrintsAsOne) {
       text += fmt::format("takes {:.3f} times as long ({})", ratio, bottleneckOf(topology, other));
     } else {
       text += "takes as long";
     }
-    if (other.crosses) text += " and copies between GPUs across PCIe switches";
+    if (other.copiesCrossSwitches) text += " and copies between GPUs across PCIe switches";
   }
   return text;
 }
 
 }  // namespace
 
-std::string listOf(const std::vector<size_t>& numbers) {
+std::string formatRanges(const std::vector<size_t>& numbers) {
   std::string text;
   for (size_t first = 0, end = 0; first < numbers.size(); first = end) {
     for (end = first + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) ++end;
@@ -107,14 +109,15 @@ std::string bottleneckOf(const Topology& topology, const Candidate& candidate) {
          (peer ? ", copies between ranks" : "");
 }
 
-std::string reasonOf(const Topology& topology, const LocalJob& job, const Decision& decision, bool nvlink) {
+std::string reasonOf(const Topology& topology, const LocalPlanRequest& job, const Decision& decision, bool nvlink) {
   const Candidate& chosen = decision.best();
   std::string text = fmt::format("S_n = {}, S_g = {}, {}: ", decision.switches.withNic, decision.switches.withoutNic,
                                  nvlink ? "NVLink" : "no NVLink");
-  if (topology.node(chosen.plan.placement.ranks.front().seat).kind != NodeKind::kGpu) text = "buffers in host memory: ";
+  if (topology.node(chosen.plan.placement.ranks.front().location).kind != NodeKind::kGpu)
+    text = "buffers in host memory: ";
   if (job.strategy) text += "asked for; ";
   if (chosen.plan.placement.ranks.size() == 1) return text + "one rank, which has nobody to combine with";
-  return text + aboutChosen(topology, chosen.plan) + compared(topology, decision);
+  return text + describeChosen(topology, chosen.plan) + compareCandidates(topology, decision);
 }
 
 }  // namespace bps

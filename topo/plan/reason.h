@@ -6,9 +6,9 @@
 
 namespace bps {
 
-std::string reasonOf(const Topology& topology, const LocalJob& job, const Decision& decision, bool nvlink);
+std::string reasonOf(const Topology& topology, const LocalPlanRequest& job, const Decision& decision, bool nvlink);
 // "0-3", "2", "0, 2-3": for lists of GPUs and ranks.
-std::string listOf(const std::vector<size_t>& numbers);
+std::string formatRanges(const std::vector<size_t>& numbers);
 // "switch P0 - CPU 0, up"
 std::string bottleneckOf(const Topology& topology, const Candidate& candidate);
 

@@ -12,7 +12,7 @@ class RingSearch {
   RingSearch(const Topology& topology, const Placement& placement) : ranks_(placement.ranks.size()) {
     for (size_t a = 0; a < ranks_; ++a)
       for (size_t b = 0; b < ranks_; ++b)
-        joined_.push_back(!topology.nvlinkRoute(placement.ranks[a].seat, placement.ranks[b].seat).empty());
+        joined_.push_back(!topology.nvlinkRoute(placement.ranks[a].location, placement.ranks[b].location).empty());
   }
 
   bool all() const {
@@ -71,7 +71,7 @@ std::vector<size_t> nvlinkRing(const Topology& topology, const Placement& placem
   return RingSearch(topology, placement).find();
 }
 
-bool nvlinkJoinsAll(const Topology& topology, const Placement& placement) {
+bool nvlinkConnectsAll(const Topology& topology, const Placement& placement) {
   return RingSearch(topology, placement).all();
 }
 

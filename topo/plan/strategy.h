@@ -31,18 +31,18 @@ std::string_view nameOf(Strategy strategy);
 struct LocalPlan {
   Strategy strategy = Strategy::kCpuAssisted;
   Placement placement;
-  std::vector<size_t> roots;    // ranks; of kRooted only
-  std::vector<NicDuty> duties;  // who owns which part; see cutByDuty
-  std::vector<size_t> ring;     // all ranks in the order of the ring
-  bool alongRing = false;       // scatter and rooted pass their parts along the ring too
-  bool staged = true;           // false: nothing goes through host memory (one machine, one group; a single rank there)
-  double network = 1;           // bytes through the machine's NICs, each way, for every byte of the buffer
+  std::vector<size_t> roots;               // ranks; of kRooted only
+  std::vector<NicAssignment> assignments;  // who owns which part; see cutByAssignment
+  std::vector<size_t> ring;                // all ranks in the order of the ring
+  bool alongRing = false;                  // scatter and rooted pass their parts along the ring too
+  bool staged = true;  // false: nothing goes through host memory (one machine, one group; a single rank there)
+  double network = 1;  // bytes through the machine's NICs, each way, for every byte of the buffer
 };
 
 // The order in which NVLinks join all ranks to a ring; empty where they do not.
 std::vector<size_t> nvlinkRing(const Topology& topology, const Placement& placement);
 // Every two ranks are joined by NVLink.
-bool nvlinkJoinsAll(const Topology& topology, const Placement& placement);
+bool nvlinkConnectsAll(const Topology& topology, const Placement& placement);
 
 // A peer copy goes over PCIe from one group to another.
 bool crossesSwitches(const Topology& topology, const std::vector<Copy>& copies);

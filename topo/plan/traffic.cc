@@ -31,7 +31,7 @@ uint64_t LinkBytes::total(bool upward) const {
   return std::accumulate(kinds.begin(), kinds.end(), uint64_t{0});
 }
 
-void Traffic::charge(const Topology& topology, const Copy& copy) {
+void Traffic::addCopy(const Topology& topology, const Copy& copy) {
   for (const Hop& hop : hopsOf(topology, copy)) {
     if (!copy.stored && hop.up && topology.link(hop.link).kind == LinkKind::kMemory) continue;
     LinkBytes& link = links_[hop.link];
@@ -39,12 +39,12 @@ void Traffic::charge(const Topology& topology, const Copy& copy) {
   }
 }
 
-std::vector<double> timesOf(const Topology& topology, const Traffic& traffic) {
+std::vector<double> linkSeconds(const Topology& topology, const Traffic& traffic) {
   const auto seconds = [](uint64_t bytes, double rate) { return rate > 0 ? static_cast<double>(bytes) / rate : 0; };
   std::vector<double> times;
   for (LinkId id = 0; id < topology.links().size(); ++id) {
     const MachineLink& link = topology.link(id);
-    const LinkBytes& bytes = traffic.on(id);
+    const LinkBytes& bytes = traffic.linkBytes(id);
     const uint64_t up = bytes.total(true), down = bytes.total(false);
     const bool memory = link.kind == LinkKind::kMemory;
     times.push_back(seconds(memory ? up + down : up, link.rate));

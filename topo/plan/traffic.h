@@ -34,15 +34,15 @@ struct LinkBytes {
 
   uint64_t total(bool upward) const;
   // By GPUs, that is without kNic.
-  uint64_t ofGpus(bool upward) const { return total(upward) - (upward ? up : down)[size_t(CopyKind::kNic)]; }
+  uint64_t gpuBytes(bool upward) const { return total(upward) - (upward ? up : down)[size_t(CopyKind::kNic)]; }
 };
 
 class Traffic {
  public:
   explicit Traffic(const Topology& topology) : links_(topology.links().size()) {}
-  void charge(const Topology& topology, const Copy& copy);
-  const LinkBytes& on(LinkId link) const { return links_[link]; }
-  LinkBytes& on(LinkId link) { return links_[link]; }
+  void addCopy(const Topology& topology, const Copy& copy);
+  const LinkBytes& linkBytes(LinkId link) const { return links_[link]; }
+  LinkBytes& linkBytes(LinkId link) { return links_[link]; }
 
  private:
   std::vector<LinkBytes> links_;
@@ -52,6 +52,6 @@ class Traffic {
 enum class Limit { kUp, kDown, kPeerUp, kPeerDown };
 constexpr size_t kLimits = 4;
 // Seconds by link and limit, kLimits for each link.
-std::vector<double> timesOf(const Topology& topology, const Traffic& traffic);
+std::vector<double> linkSeconds(const Topology& topology, const Traffic& traffic);
 
 }  // namespace bps

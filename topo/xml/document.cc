@@ -28,8 +28,8 @@ struct XmlReader {
 
   static void onStart(void* self, const char* name, const char** attributes) {
     auto& reader = *static_cast<XmlReader*>(self);
-    if (++reader.elements > kMostXmlElements) return reader.stop("too many elements");
-    if (reader.open.size() >= kMostXmlDepth) return reader.stop("elements nest too deeply");
+    if (++reader.elements > kMaxXmlElements) return reader.stop("too many elements");
+    if (reader.open.size() >= kMaxXmlDepth) return reader.stop("elements nest too deeply");
     XmlElement element;
     element.name = name;
     element.line = reader.line();
@@ -67,23 +67,23 @@ const std::string* XmlElement::find(std::string_view attribute) const {
   return nullptr;
 }
 
-std::string XmlElement::text(std::string_view attribute, std::string_view otherwise) const {
+std::string XmlElement::text(std::string_view attribute, std::string_view fallback) const {
   const std::string* value = find(attribute);
-  return value != nullptr ? *value : std::string(otherwise);
+  return value != nullptr ? *value : std::string(fallback);
 }
 
-Status XmlElement::wrong(const std::string& why) const {
+Status XmlElement::invalid(const std::string& why) const {
   return failure(Code::kInvalidArgument, "line {}: <{}>: {}", line, name, why);
 }
 
-Result<double> XmlElement::number(std::string_view attribute, double otherwise, double least, double most) const {
+Result<double> XmlElement::number(std::string_view attribute, double fallback, double least, double most) const {
   const std::string* value = find(attribute);
-  if (value == nullptr || value->empty()) return otherwise;
+  if (value == nullptr || value->empty()) return fallback;
   auto parsed = parseNumber(*value);
-  if (!parsed.ok()) return wrong(fmt::format("{}=\"{}\" is not a number", attribute, *value));
+  if (!parsed.ok()) return invalid(fmt::format("{}=\"{}\" is not a number", attribute, *value));
   const double got = std::move(parsed).value();
   if (got < least || got > most)
-    return wrong(fmt::format("{}=\"{}\" is not from {:g} to {:g}", attribute, *value, least, most));
+    return invalid(fmt::format("{}=\"{}\" is not from {:g} to {:g}", attribute, *value, least, most));
   return got;
 }
 
@@ -95,12 +95,12 @@ Result<unsigned> XmlElement::hex(std::string_view attribute) const {
   unsigned got = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), got, 16);
   if (error != std::errc{} || end != digits.data() + digits.size())
-    return wrong(fmt::format("{}=\"{}\" is not a hexadecimal number", attribute, *value));
+    return invalid(fmt::format("{}=\"{}\" is not a hexadecimal number", attribute, *value));
   return got;
 }
 
 Result<XmlElement> parseXml(std::string_view text) {
-  if (text.size() > kMostXmlBytes) return failure(Code::kInvalidArgument, "more than {} bytes", kMostXmlBytes);
+  if (text.size() > kMaxXmlBytes) return failure(Code::kInvalidArgument, "more than {} bytes", kMaxXmlBytes);
   // What ends a C string ends the file for NCCL too; some dumps have a null behind the last line.
   while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
   const std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser> parser(XML_ParserCreate(nullptr));

@@ -19,16 +19,16 @@ class XmlElement {
 
   // nullptr: the element has no such attribute.
   const std::string* find(std::string_view attribute) const;
-  std::string text(std::string_view attribute, std::string_view otherwise = {}) const;
+  std::string text(std::string_view attribute, std::string_view fallback = {}) const;
   // Decimal. A missing or empty attribute gives `otherwise`; what is not a number, or not within the bounds, an error
   // with the line, the attribute and its value.
-  Result<double> number(std::string_view attribute, double otherwise, double least, double most) const;
+  Result<double> number(std::string_view attribute, double fallback, double least, double most) const;
   Result<unsigned> hex(std::string_view attribute) const;  // with or without 0x; 0 when missing or empty
   // A failure that starts with "line N: <name>: ".
-  Status wrong(const std::string& why) const;
+  Status invalid(const std::string& why) const;
 };
 
-constexpr size_t kMostXmlBytes = 16U << 20, kMostXmlElements = 200000, kMostXmlDepth = 200;
+constexpr size_t kMaxXmlBytes = 16U << 20, kMaxXmlElements = 200000, kMaxXmlDepth = 200;
 
 // kInvalidArgument "line N: why" when the text is no XML, or too large.
 Result<XmlElement> parseXml(std::string_view text);

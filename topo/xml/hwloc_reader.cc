@@ -1,5 +1,5 @@
-// hwloc's XML (versions 1 and 2) -> Draft. Also the way in which detection comes here: hwloc writes what it found as
-// XML.
+// hwloc's XML (versions 1 and 2) -> TopologyBuilder. Also the way in which detection comes here: hwloc writes what it
+// found as XML.
 //
 // Of the object tree four things matter: NUMA nodes with their CPUs, the package they are in, PCI bridges and devices,
 // and the OS devices that name them. An I/O object belongs to the first NUMA node of the nearest object around it that
@@ -10,12 +10,12 @@
 
 #include "src/base/format.h"
 #include "topo/rates.h"
-#include "topo/xml/files.h"
+#include "topo/xml/topology_xml.h"
 
 namespace bps {
 namespace {
 
-constexpr double kMostRawGigabytes = 1e6;
+constexpr double kMaxRawGigabytes = 1e6;
 
 std::string infoOf(const XmlElement& object, const char* name) {
   for (const XmlElement& child : object.children)
@@ -45,17 +45,17 @@ PciType pciTypeOf(const std::string& text) {
 
 class HwlocReader {
  public:
-  Result<Draft> read(const XmlElement& topology) {
+  Result<TopologyBuilder> read(const XmlElement& topology) {
     BPS_TRY(checkVersion(topology));
     const auto machine = std::find_if(topology.children.begin(), topology.children.end(),
                                       [](const XmlElement& child) { return child.name == "object"; });
-    if (machine == topology.children.end()) return topology.wrong("holds no object");
+    if (machine == topology.children.end()) return topology.invalid("holds no object");
     arch_ = infoOf(*machine, "Architecture") == "aarch64" ? "arm64" : infoOf(*machine, "Architecture");
     BPS_TRY(findNumas(*machine, Package{.vendor = {}, .family = 0, .model = 0}));
     // Version 1 names none where memory is the same to all CPUs: the machine is the one node.
     if (numas_.empty()) BPS_TRY(addNuma(*machine, firstPackage(*machine)));
     BPS_TRY(findDevices(*machine, {numas_.begin()->second, numas_.begin()->second}));
-    return std::move(draft_);
+    return std::move(builder_);
   }
 
  private:
@@ -64,7 +64,7 @@ class HwlocReader {
     int family, model;
   };
   // The NUMA node around an object, and the bridge or NUMA node that its devices are below.
-  struct Place {
+  struct DeviceParent {
     NodeId numa, parent;
   };
 
@@ -73,7 +73,7 @@ class HwlocReader {
     const std::string version = topology.text("version", "1");
     const std::string major = version.substr(0, version.find('.'));
     if (major == "1" || major == "2") return {};
-    return topology.wrong("version \"" + version + "\" is neither 1 nor 2 of hwloc's XML");
+    return topology.invalid("version \"" + version + "\" is neither 1 nor 2 of hwloc's XML");
   }
 
   static Package firstPackage(const XmlElement& object) {
@@ -83,15 +83,15 @@ class HwlocReader {
     return found;
   }
 
-  static Package packageOf(const XmlElement& object, const Package& around) {
+  static Package packageOf(const XmlElement& object, const Package& enclosing) {
     const std::string vendor = infoOf(object, "CPUVendor");
-    if (vendor.empty()) return around;
+    if (vendor.empty()) return enclosing;
     return {vendor, numberOf(infoOf(object, "CPUFamilyNumber")), numberOf(infoOf(object, "CPUModelNumber"))};
   }
 
   // Version 1 has packages in NUMA nodes, or in the machine beside them; version 2 has NUMA nodes in packages.
-  Status findNumas(const XmlElement& object, const Package& around) {
-    const Package package = packageOf(object, around);
+  Status findNumas(const XmlElement& object, const Package& enclosing) {
+    const Package package = packageOf(object, enclosing);
     if (object.text("type") == "NUMANode") {
       Package inside = package;
       for (const XmlElement& child : object.children) inside = packageOf(child, inside);
@@ -104,10 +104,10 @@ class HwlocReader {
 
   Status addNuma(const XmlElement& object, const Package& package) {
     const int index = static_cast<int>(BPS_TRY(object.number("os_index", 0, 0, 1e6)));
-    if (numas_.count(index) > 0) return object.wrong(fmt::format("NUMA node {} is there twice", index));
+    if (numas_.count(index) > 0) return object.invalid(fmt::format("NUMA node {} is there twice", index));
     Node node{.kind = NodeKind::kNuma, .parent = kRoot};
     auto cpus = CpuSet::fromMask(object.text("cpuset"));
-    if (!cpus.ok()) return object.wrong(std::string("cpuset: ") + cpus.error().message());
+    if (!cpus.ok()) return object.invalid(std::string("cpuset: ") + cpus.error().message());
     node.cpu.numaId = index;
     node.cpu.cpus = std::move(cpus).value();
     node.cpu.vendor = package.vendor;
@@ -118,21 +118,21 @@ class HwlocReader {
     return {};
   }
 
-  Result<Place> placeOf(const XmlElement& object, const Place& around) const {
+  Result<DeviceParent> deviceParentOf(const XmlElement& object, const DeviceParent& enclosing) const {
     const std::string* nodes = object.find("nodeset");
-    if (nodes == nullptr || object.find("pci_busid") != nullptr) return around;
+    if (nodes == nullptr || object.find("pci_busid") != nullptr) return enclosing;
     auto set = CpuSet::fromMask(*nodes);
-    if (!set.ok()) return object.wrong(std::string("nodeset: ") + set.error().message());
+    if (!set.ok()) return object.invalid(std::string("nodeset: ") + set.error().message());
     const CpuSet indices = std::move(set).value();
     for (unsigned index : indices.cpus()) {
       const auto found = numas_.find(static_cast<int>(index));
-      if (found != numas_.end()) return Place{found->second, found->second};
+      if (found != numas_.end()) return DeviceParent{found->second, found->second};
     }
-    return around;
+    return enclosing;
   }
 
-  Status findDevices(const XmlElement& object, const Place& around) {
-    const Place place = BPS_TRY(placeOf(object, around));
+  Status findDevices(const XmlElement& object, const DeviceParent& enclosing) {
+    const DeviceParent place = BPS_TRY(deviceParentOf(object, enclosing));
     for (const XmlElement& child : object.children) {
       if (child.name != "object") continue;
       const std::string type = child.text("type");
@@ -155,8 +155,8 @@ class HwlocReader {
   static Result<Pcie> pcieOf(const XmlElement& element) {
     Pcie pcie;
     pcie.busId = element.text("pci_busid");
-    const double raw = BPS_TRY(element.number("pci_link_speed", 0, 0, kMostRawGigabytes));
-    if (raw > 0) pcie.measured = raw * kEffectivePartOfRawPcie * kGiga;
+    const double raw = BPS_TRY(element.number("pci_link_speed", 0, 0, kMaxRawGigabytes));
+    if (raw > 0) pcie.measured = raw * kEffectiveRawPcieFraction * kGiga;
     return pcie;
   }
 
@@ -185,18 +185,18 @@ class HwlocReader {
   }
 
   Result<NodeId> add(const XmlElement& element, Node node) {
-    auto added = draft_.add(std::move(node));
-    if (!added.ok()) return element.wrong(added.error().message());
+    auto added = builder_.add(std::move(node));
+    if (!added.ok()) return element.invalid(added.error().message());
     return added;
   }
 
-  Draft draft_;
+  TopologyBuilder builder_;
   std::string arch_;
   std::map<int, NodeId> numas_;  // by os_index
 };
 
 }  // namespace
 
-Result<Draft> readHwlocXml(const XmlElement& topology) { return HwlocReader().read(topology); }
+Result<TopologyBuilder> readHwlocXml(const XmlElement& topology) { return HwlocReader().read(topology); }
 
 }  // namespace bps

@@ -1,47 +1,47 @@
-// NCCL's topology XML -> Draft.
+// NCCL's topology XML -> TopologyBuilder.
 #include <algorithm>
 #include <charconv>
 
 #include "src/base/format.h"
 #include "topo/rates.h"
-#include "topo/xml/files.h"
+#include "topo/xml/topology_xml.h"
 
 namespace bps {
 namespace {
 
-constexpr double kMostGigabytes = 1e6;
+constexpr double kMaxGigabytes = 1e6;
 
 // "16.0 GT/s PCIe", "8 GT/s", "Unknown speed" (0).
-double numberInFront(const std::string& text) {
+double leadingNumber(const std::string& text) {
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return parsed.ec == std::errc{} && value > 0 && value < 1e4 ? value : 0;
 }
 
 Result<double> measuredRate(const XmlElement& element, const char* attribute) {
-  return BPS_TRY(element.number(attribute, 0, 0, kMostGigabytes)) * kGiga;
+  return BPS_TRY(element.number(attribute, 0, 0, kMaxGigabytes)) * kGiga;
 }
 
 class NcclReader {
  public:
-  Result<Draft> read(const XmlElement& system) {
+  Result<TopologyBuilder> read(const XmlElement& system) {
     BPS_TRY(checkVersion(system));
     for (const XmlElement& child : system.children)
       if (child.name == "cpu") BPS_TRY(addCpu(child));
-      else if (child.name == "pci") return child.wrong("stands outside of any cpu");
-    if (draft_.nodes().size() == 1) return system.wrong("holds no cpu");
-    return std::move(draft_);
+      else if (child.name == "pci") return child.invalid("stands outside of any cpu");
+    if (builder_.nodes().size() == 1) return system.invalid("holds no cpu");
+    return std::move(builder_);
   }
 
  private:
   Status checkVersion(const XmlElement& system) {
     const std::string version = system.text("version", "1");
     if (version != "1" && version != "2")
-      return system.wrong("version \"" + version + "\" is neither 1 nor 2 (RCCL's)");
+      return system.invalid("version \"" + version + "\" is neither 1 nor 2 (RCCL's)");
     std::string host;
     for (const XmlElement& cpu : system.children) {
       const std::string hash = cpu.text("host_hash");
-      if (!hash.empty() && !host.empty() && hash != host) return cpu.wrong("is of another host; give a file of one");
+      if (!hash.empty() && !host.empty() && hash != host) return cpu.invalid("is of another host; give a file of one");
       if (!hash.empty()) host = hash;
     }
     return {};
@@ -52,7 +52,7 @@ class NcclReader {
     Cpu& cpu = node.cpu;
     cpu.numaId = static_cast<int>(BPS_TRY(element.number("numaid", -1, -1, 1e6)));
     auto cpus = CpuSet::fromMask(element.text("affinity"));
-    if (!cpus.ok()) return element.wrong(std::string("affinity: ") + cpus.error().message());
+    if (!cpus.ok()) return element.invalid(std::string("affinity: ") + cpus.error().message());
     cpu.cpus = std::move(cpus).value();
     cpu.arch = element.text("arch");
     cpu.vendor = element.text("vendor");
@@ -75,7 +75,7 @@ class NcclReader {
   static Result<Pcie> pcieOf(const XmlElement& element) {
     Pcie pcie;
     pcie.busId = element.text("busid");
-    pcie.gigatransfers = numberInFront(element.text("link_speed"));
+    pcie.gigatransfers = leadingNumber(element.text("link_speed"));
     pcie.width = static_cast<int>(BPS_TRY(element.number("link_width", 0, 0, 255)));
     pcie.measured = BPS_TRY(measuredRate(element, "bps_bw"));
     return pcie;
@@ -113,13 +113,13 @@ class NcclReader {
     const NodeId gpu = BPS_TRY(add(element, std::move(node)));
     for (const XmlElement& child : element.children) {
       if (child.name != "nvlink" && child.name != "xgmi") continue;
-      DraftNvlink nvlink{.gpu = gpu, .target = child.text("target")};
+      NvlinkSpec nvlink{.gpu = gpu, .target = child.text("target")};
       nvlink.count = static_cast<int>(BPS_TRY(child.number("count", 1, 0, 1e3)));
       nvlink.measured = BPS_TRY(measuredRate(child, "bps_bw"));
       // Virtual machines hide the NVSwitch behind a bus id that cannot be.
       const unsigned target = BPS_TRY(child.hex("tclass"));
       nvlink.toSwitch = target == 0x068000 || nvlink.target.substr(0, 7) == "fffffff";
-      if (nvlink.count > 0) draft_.add(std::move(nvlink));
+      if (nvlink.count > 0) builder_.add(std::move(nvlink));
     }
     return {};
   }
@@ -144,23 +144,23 @@ class NcclReader {
   }
 
   Result<NodeId> add(const XmlElement& element, Node node) {
-    auto added = draft_.add(std::move(node));
-    if (!added.ok()) return element.wrong(added.error().message());
+    auto added = builder_.add(std::move(node));
+    if (!added.ok()) return element.invalid(added.error().message());
     return added;
   }
 
-  Draft draft_;
+  TopologyBuilder builder_;
 };
 
 }  // namespace
 
-Result<Draft> readNcclXml(const XmlElement& system) { return NcclReader().read(system); }
+Result<TopologyBuilder> readNcclXml(const XmlElement& system) { return NcclReader().read(system); }
 
-Result<Draft> readMachineXml(std::string_view text) {
+Result<TopologyBuilder> readMachineXml(std::string_view text) {
   const XmlElement root = BPS_TRY(parseXml(text));
   if (root.name == "system") return readNcclXml(root);
   if (root.name == "topology") return readHwlocXml(root);
-  return root.wrong("is neither <system> (NCCL's topology XML) nor <topology> (hwloc's)");
+  return root.invalid("is neither <system> (NCCL's topology XML) nor <topology> (hwloc's)");
 }
 
 }  // namespace bps

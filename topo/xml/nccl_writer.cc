@@ -4,7 +4,7 @@
 
 #include "src/base/format.h"
 #include "topo/rates.h"
-#include "topo/xml/files.h"
+#include "topo/xml/topology_xml.h"
 
 namespace bps {
 namespace {

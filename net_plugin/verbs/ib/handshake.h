@@ -6,31 +6,31 @@
 
 namespace bps::plugin::verbs {
 
-class QueueHandshake final : public Device::Handshake {
+class QueueHandshake final : public RdmaDevice::Handshake {
  public:
-  static Result<std::unique_ptr<Device::Handshake>> begin(OpenDevice& device, UniqueFd socket, Device::Role role,
-                                                          const Sign* listener, Deadline deadline);
+  static Result<std::unique_ptr<RdmaDevice::Handshake>> begin(IbvDevice& device, UniqueFd socket, RdmaDevice::Role role,
+                                                              const VerbsExtension* listener, Deadline deadline);
 
   Result<std::unique_ptr<Comm>> step() override;
 
  private:
-  enum class State { kAwaitingOffer, kAwaitingReady };
+  enum class State { kAwaitingInfo, kAwaitingReady };
 
-  QueueHandshake(OpenDevice& device, Lifeline lifeline, Device::Role role, Deadline deadline)
-      : device_(device), lifeline_(std::move(lifeline)), role_(role), deadline_(deadline) {}
+  QueueHandshake(IbvDevice& device, LivenessSocket livenessSocket, RdmaDevice::Role role, Deadline deadline)
+      : device_(device), livenessSocket_(std::move(livenessSocket)), role_(role), deadline_(deadline) {}
 
-  Status accept(const Offer& peer);
+  Status accept(const QueuePairInfo& peer);
   Result<Progress> advance();
-  Result<Progress> hear(std::span<uint8_t> message);
+  Result<Progress> receiveMessage(std::span<uint8_t> message);
 
-  OpenDevice& device_;
-  Lifeline lifeline_;
-  Device::Role role_;
+  IbvDevice& device_;
+  LivenessSocket livenessSocket_;
+  RdmaDevice::Role role_;
   Deadline deadline_;
-  State state_ = State::kAwaitingOffer;
+  State state_ = State::kAwaitingInfo;
   std::unique_ptr<QueuePair> queue_;
   std::unique_ptr<QueueComm> comm_;
-  OfferBytes offer_{};
+  QueuePairInfoBytes peerInfo_{};
   NoticeBytes notice_{};
 };
 

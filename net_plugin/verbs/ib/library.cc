@@ -16,11 +16,11 @@ struct Finder {
 
   template <class Function>
   void find(Function& function, const char* name) {
-    findIfThere(function, name);
+    findOptional(function, name);
     if (function == nullptr) missing = name;
   }
   template <class Function>
-  void findIfThere(Function& function, const char* name) {
+  void findOptional(Function& function, const char* name) {
     function = reinterpret_cast<Function>(::dlsym(library, name));
   }
 };
@@ -40,7 +40,7 @@ Result<Library> load() {
   finder.find(library.allocPd, "ibv_alloc_pd");
   finder.find(library.deallocPd, "ibv_dealloc_pd");
   finder.find(library.regMr, "ibv_reg_mr");
-  finder.findIfThere(library.regDmaBufMr, "ibv_reg_dmabuf_mr");
+  finder.findOptional(library.regDmaBufMr, "ibv_reg_dmabuf_mr");
   finder.find(library.deregMr, "ibv_dereg_mr");
   finder.find(library.createCompChannel, "ibv_create_comp_channel");
   finder.find(library.destroyCompChannel, "ibv_destroy_comp_channel");

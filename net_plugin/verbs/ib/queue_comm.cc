@@ -8,12 +8,12 @@
 
 namespace bps::plugin::verbs {
 
-QueueComm::QueueComm(OpenDevice& device, std::unique_ptr<QueuePair> queue, const Terms& terms)
-    : device_(device), queue_(std::move(queue)), terms_(terms) {}
+QueueComm::QueueComm(IbvDevice& device, std::unique_ptr<QueuePair> queue, const ConnectionParams& params)
+    : device_(device), queue_(std::move(queue)), params_(params) {}
 
 QueueComm::~QueueComm() {
   queue_.reset();
-  for (const Slot& each : slots_) device_.registry().release(each.own);
+  for (const Slot& each : slots_) device_.registry().release(each.temporary);
   device_.registry().release(grantMemory_);
   device_.registry().release(bounceMemory_);
 }
@@ -24,28 +24,28 @@ Status QueueComm::start() {
   return {};
 }
 
-ibv_sge QueueComm::grantPiece(uint64_t index) {
-  return {.addr = reinterpret_cast<uintptr_t>(&grantPlace(index)),
+ibv_sge QueueComm::grantSge(uint64_t index) {
+  return {.addr = reinterpret_cast<uintptr_t>(&grantSlot(index)),
           .length = sizeof(Grant),
           .lkey = grantMemory_->localKey()};
 }
 
-Result<void*> QueueComm::registerMemory(const Memory& memory) {
+Result<void*> QueueComm::registerMemory(const MemoryRegion& memory) {
   return static_cast<void*>(BPS_TRY(device_.registry().add(memory, memory.onGpu ? accessOnGpu() : access())));
 }
 
 void QueueComm::deregisterMemory(void* memory) { device_.registry().release(static_cast<Registration*>(memory)); }
 
-Status QueueComm::openBounce() {
+Status QueueComm::createBounceBuffers() {
   if (bounceMemory_ != nullptr) return {};
   bounce_ = BPS_TRY(PageBuffer::create(kBounceBytes * slots_.size()));
   bounceMemory_ = BPS_TRY(device_.registry().add({bounce_.data(), bounce_.size()}, access()));
   return {};
 }
 
-Result<QueueComm::View> QueueComm::viewOf(uint64_t index) {
+Result<QueueComm::DeviceBuffer> QueueComm::resolveBuffer(uint64_t index) {
   const Request& request = requests().at(index);
-  if (request.bytes == 0) return View{};
+  if (request.bytes == 0) return DeviceBuffer{};
   const auto* known = static_cast<const Registration*>(request.memory);
   if (known == nullptr || !known->covers(request.data, request.bytes)) {
     if (known != nullptr && known->onGpu)
@@ -54,44 +54,45 @@ Result<QueueComm::View> QueueComm::viewOf(uint64_t index) {
           "a message of {} bytes at {:#x} lies not in the GPU memory that was registered for it, {:#x} to {:#x}",
           request.bytes, reinterpret_cast<uintptr_t>(request.data), known->begin, known->end);
     if (request.bytes <= kBounceBytes) {
-      BPS_TRY(openBounce());
+      BPS_TRY(createBounceBuffers());
       slot(index).bounced = true;
-      return View{bouncePlace(index), bounceMemory_->localKey(), bounceMemory_->remoteKey(), false};
+      return DeviceBuffer{bounceSlot(index), bounceMemory_->localKey(), bounceMemory_->remoteKey(), false};
     }
-    known = slot(index).own = BPS_TRY(device_.registry().add({request.data, request.bytes}, access()));
+    known = slot(index).temporary = BPS_TRY(device_.registry().add({request.data, request.bytes}, access()));
   }
-  return View{request.data, known->localKey(), known->remoteKey(), known->onGpu};
+  return DeviceBuffer{request.data, known->localKey(), known->remoteKey(), known->onGpu};
 }
 
-uint8_t* QueueComm::bouncePlace(uint64_t index) {
+uint8_t* QueueComm::bounceSlot(uint64_t index) {
   return slot(index).bounced ? bounce_.data() + index % slots_.size() * kBounceBytes : nullptr;
 }
 
-void QueueComm::releaseView(uint64_t index) {
-  device_.registry().release(slot(index).own);
+void QueueComm::releaseBuffer(uint64_t index) {
+  device_.registry().release(slot(index).temporary);
   slot(index) = {};
 }
 
 Status QueueComm::peerClosed() const { return failure(Code::kRemote, "{} closed the connection", peer()); }
 
-Status QueueComm::brokeRules(const std::string& how) const {
+Status QueueComm::protocolError(const std::string& how) const {
   return failure(Code::kRemote, "{} broke the rules of the connection: {}", peer(), how);
 }
 
-void QueueComm::look() {
-  if (looksGone_ > 0) {
-    ++looksGone_;
+void QueueComm::checkHangup() {
+  if (checksSinceHangup_ > 0) {
+    ++checksSinceHangup_;
     return;
   }
   for (;;) {
-    const Lifeline::Heard outcome = lifeline_->hear(notice_);
-    if (outcome == Lifeline::Heard::kNothing) return;
-    if (outcome == Lifeline::Heard::kHangup) {
-      ++looksGone_;
+    const LivenessSocket::Event outcome = livenessSocket_->receiveMessage(notice_);
+    if (outcome == LivenessSocket::Event::kNothing) return;
+    if (outcome == LivenessSocket::Event::kHangup) {
+      ++checksSinceHangup_;
       return;
     }
     Result<Notice> notice = parseNotice(notice_);
-    if (wrong_.ok()) wrong_ = notice.ok() ? heard(std::move(notice).value()) : brokeRules(notice.error().message());
+    if (noticeError_.ok())
+      noticeError_ = notice.ok() ? onNotice(std::move(notice).value()) : protocolError(notice.error().message());
   }
 }
 
@@ -99,31 +100,31 @@ Status QueueComm::drain() {
   for (;;) {
     Result<std::span<const ibv_wc>> polled = queue_->poll();
     if (!polled.ok()) {
-      look();
-      return looksGone_ > 0 ? peerClosed() : std::move(polled).status().within("connection to " + peer());
+      checkHangup();
+      return checksSinceHangup_ > 0 ? peerClosed() : std::move(polled).status().within("connection to " + peer());
     }
     const std::span<const ibv_wc> batch = std::move(polled).value();
     if (batch.empty()) return {};
-    for (const ibv_wc& each : batch) BPS_TRY(completed(each));
+    for (const ibv_wc& each : batch) BPS_TRY(onCompletion(each));
   }
 }
 
 Status QueueComm::progress() {
-  if (pace_.isDue()) look();
+  if (hangupCheck_.isDue()) checkHangup();
   Status drained = drain();
-  BPS_TRY(verdict());  // also when the queue pair has failed: what the peer has received is sent
+  BPS_TRY(applyNotices());  // also when the queue pair has failed: what the peer has received is sent
   BPS_TRY(std::move(drained));
-  if (!wrong_.ok()) return wrong_.clone();
-  if (looksGone_ > 1) return peerClosed();
-  return looksGone_ > 0 ? Status() : postMore();
+  if (!noticeError_.ok()) return noticeError_.clone();
+  if (checksSinceHangup_ > 1) return peerClosed();
+  return checksSinceHangup_ > 0 ? Status() : postMore();
 }
 
 Result<int> QueueComm::waitFd() {
   if (epoll_) return epoll_.get();
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return systemFailure("epoll_create1", errno);
-  for (const int fd : {queue_->eventFd(), lifeline_->fd()}) {
-    Status added = wakeOn(fd);
+  for (const int fd : {queue_->eventFd(), livenessSocket_->fd()}) {
+    Status added = addToEpoll(fd);
     if (added.ok()) continue;
     epoll_ = UniqueFd();
     return added;
@@ -131,25 +132,25 @@ Result<int> QueueComm::waitFd() {
   return epoll_.get();
 }
 
-Status QueueComm::wakeOn(int fd) {
+Status QueueComm::addToEpoll(int fd) {
   epoll_event event{};
-  event.events = fd == lifeline_->fd() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
+  event.events = fd == livenessSocket_->fd() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return systemFailure("epoll_ctl", errno);
   return {};
 }
 
 Result<bool> QueueComm::arm() {
-  if (firstFailure().ok()) note(progress());
-  if (firstFailure().ok() && BPS_TRY(queue_->arm())) note(progress());
-  if (pace_.isDueBeforeSleep() && firstFailure().ok()) look();
-  if (requests().hasDone() || more_) return true;
+  if (firstFailure().ok()) keepFirstFailure(progress());
+  if (firstFailure().ok() && BPS_TRY(queue_->arm())) keepFirstFailure(progress());
+  if (hangupCheck_.isDueBeforeSleep() && firstFailure().ok()) checkHangup();
+  if (requests().hasDone() || hasMoreToMove_) return true;
   if (!firstFailure().ok()) {
     if (!requests().idle()) return true;  // test() tells
     return firstFailure().clone();
   }
-  if (looksGone_ == 0) return false;
+  if (checksSinceHangup_ == 0) return false;
   if (!requests().idle()) return true;
-  note(peerClosed());
+  keepFirstFailure(peerClosed());
   return firstFailure().clone();
 }
 

@@ -11,9 +11,9 @@
 #include <array>
 #include <optional>
 
-#include "net_plugin/look_pace.h"
+#include "net_plugin/hangup_check.h"
 #include "net_plugin/verbs/ib/queue_pair.h"
-#include "net_plugin/verbs/lifeline.h"
+#include "net_plugin/verbs/liveness_socket.h"
 #include "src/base/memory.h"
 
 namespace bps::plugin::verbs {
@@ -33,7 +33,7 @@ static_assert(sizeof(Grant) == 32);
 class QueueComm : public Comm {
  public:
   // What two offers agree on.
-  struct Terms {
+  struct ConnectionParams {
     uint64_t pieceBytes = 0;
     bool write = false;
   };
@@ -42,90 +42,91 @@ class QueueComm : public Comm {
     return bytes == 0 ? 1 : static_cast<size_t>((bytes + pieceBytes - 1) / pieceBytes);
   }
 
-  QueueComm(OpenDevice& device, std::unique_ptr<QueuePair> queue, const Terms& terms);
+  QueueComm(IbvDevice& device, std::unique_ptr<QueuePair> queue, const ConnectionParams& params);
   ~QueueComm() override;
 
   // Posts what must be there before the peer is told that we are ready.
   virtual Status start();
   // From now on the peer may use the connection.
-  void begin(Lifeline lifeline) { lifeline_ = std::move(lifeline); }
+  void activate(LivenessSocket livenessSocket) { livenessSocket_ = std::move(livenessSocket); }
 
-  Result<void*> registerMemory(const Memory& memory) final;
+  Result<void*> registerMemory(const MemoryRegion& memory) final;
   void deregisterMemory(void* memory) final;
-  int pointers() const final { return device_.pointers(); }
+  int ptrSupport() const final { return device_.ptrSupport(); }
   Result<int> waitFd() override;
   Result<bool> arm() override;
 
  protected:
   // Most bytes that one progress() posts, so that one busy connection does not starve the others of its thread.
-  static constexpr size_t kMostPerCall = size_t{1} << 20;
+  static constexpr size_t kMaxBytesPerCall = size_t{1} << 20;
   // postMore() stopped for that and not because it had to wait.
-  void setMore(bool more) { more_ = more; }
+  void setHasMoreToMove(bool more) { hasMoreToMove_ = more; }
 
   // Where a message's bytes are for the device.
-  struct View {
+  struct DeviceBuffer {
     uint8_t* data = nullptr;
     uint32_t localKey = 0, remoteKey = 0;
     bool onGpu = false;
   };
 
   Status progress() final;
-  virtual Status completed(const ibv_wc& completion) = 0;
+  virtual Status onCompletion(const ibv_wc& completion) = 0;
   virtual Status postMore() = 0;
-  virtual Status heard(const Notice& notice) = 0;
+  virtual Status onNotice(const Notice& notice) = 0;
   // What is left to say when everything that came has been seen.
-  virtual Status verdict() { return {}; }
+  virtual Status applyNotices() { return {}; }
   // Rights that the device needs to the caller's memory, on the host and on a GPU.
   virtual int access() const = 0;
   virtual int accessOnGpu() const { return access(); }
 
-  OpenDevice& device() { return device_; }
+  IbvDevice& device() { return device_; }
   QueuePair& queue() { return *queue_; }
-  const Terms& terms() const { return terms_; }
-  bool begun() const { return lifeline_.has_value(); }
-  const std::string& peer() const { return lifeline_->peer(); }
-  const Lifeline& lifeline() const { return *lifeline_; }
+  const ConnectionParams& params() const { return params_; }
+  bool isActive() const { return livenessSocket_.has_value(); }
+  const std::string& peer() const { return livenessSocket_->peer(); }
+  const LivenessSocket& livenessSocket() const { return *livenessSocket_; }
   Status peerClosed() const;
-  Status brokeRules(const std::string& how) const;
+  Status protocolError(const std::string& how) const;
   // The page that both ends have for grants.
-  Grant& grantPlace(uint64_t index) { return reinterpret_cast<Grant*>(grants_.data())[index % kGrants]; }
-  ibv_sge grantPiece(uint64_t index);
+  Grant& grantSlot(uint64_t index) { return reinterpret_cast<Grant*>(grants_.data())[index % kGrants]; }
+  ibv_sge grantSge(uint64_t index);
 
   // Somebody has asked for the descriptor that tells of all that happens; from now on also of this one.
-  bool sleeps() const { return static_cast<bool>(epoll_); }
-  Status wakeOn(int fd);
+  bool hasWaitFd() const { return static_cast<bool>(epoll_); }
+  Status addToEpoll(int fd);
 
-  Result<View> viewOf(uint64_t index);
+  Result<DeviceBuffer> resolveBuffer(uint64_t index);
   // The bounce buffer of a message if it has one.
-  uint8_t* bouncePlace(uint64_t index);
-  void releaseView(uint64_t index);
+  uint8_t* bounceSlot(uint64_t index);
+  void releaseBuffer(uint64_t index);
 
  private:
   static constexpr size_t kBounceBytes = 8192;
   struct Slot {
-    Registration* own = nullptr;
+    Registration* temporary = nullptr;
     bool bounced = false;
   };
   Slot& slot(uint64_t index) { return slots_[index % slots_.size()]; }
 
-  Status openBounce();
-  void look();
+  Status createBounceBuffers();
+  void checkHangup();
   Status drain();
 
-  OpenDevice& device_;
+  IbvDevice& device_;
   std::unique_ptr<QueuePair> queue_;
-  Terms terms_;
-  std::optional<Lifeline> lifeline_;
+  ConnectionParams params_;
+  std::optional<LivenessSocket> livenessSocket_;
   UniqueFd epoll_;  // made at first use: callers that only poll cost no descriptor
   PageBuffer grants_, bounce_;
   Registration* grantMemory_ = nullptr;
   Registration* bounceMemory_ = nullptr;
   std::array<Slot, RequestRing::kCapacity> slots_{};
   NoticeBytes notice_{};
-  Status wrong_;       // what the peer did beside the queue pair
-  int looksGone_ = 0;  // how often we looked since the peer has hung up; what it sent before has come by the second
-  bool more_ = false;
-  LookPace pace_;
+  Status noticeError_;  // what the peer did beside the queue pair
+  int checksSinceHangup_ =
+      0;  // how often we looked since the peer has hung up; what it sent before has come by the second
+  bool hasMoreToMove_ = false;
+  HangupCheck hangupCheck_;
 };
 
 }  // namespace bps::plugin::verbs

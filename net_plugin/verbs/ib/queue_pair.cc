@@ -11,18 +11,18 @@
 namespace bps::plugin::verbs {
 namespace {
 
-constexpr uint32_t kWantedInline = 64;
+constexpr uint32_t kRequestedInlineBytes = 64;
 // 0.64 ms. The default of 0 stands for 655 ms: connections stall for no visible reason. Receives are always posted
 // before the peer is told of them, so this is for devices that ask for patience themselves; then they get it without
 // end, since the socket tells when the peer is gone.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 constexpr uint8_t kRetryForever = 7;
-constexpr uint32_t kMost24Bits = (1U << 24) - 1;
-constexpr uint8_t kMostHops = 255;
+constexpr uint32_t kMax24Bits = (1U << 24) - 1;
+constexpr uint8_t kMaxHops = 255;
 
 }  // namespace
 
-Result<std::unique_ptr<QueuePair>> QueuePair::create(OpenDevice& device, const Gid& gid, const Depths& depths) {
+Result<std::unique_ptr<QueuePair>> QueuePair::create(IbvDevice& device, const Gid& gid, const Depths& depths) {
   if (std::max(depths.sends, depths.receives) > device.limits().requests)
     return failure(Code::kSystem, "queues of {} requests are needed, the device has {}",
                    std::max(depths.sends, depths.receives), device.limits().requests);
@@ -33,104 +33,104 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(OpenDevice& device, const G
 
 Status QueuePair::open() {
   const Library& verbs = device_.library();
-  if (::getrandom(&firstPacket_, sizeof firstPacket_, 0) != static_cast<ssize_t>(sizeof firstPacket_))
+  if (::getrandom(&startPsn_, sizeof startPsn_, 0) != static_cast<ssize_t>(sizeof startPsn_))
     return systemFailure("getrandom", errno);
-  firstPacket_ &= kMost24Bits;
+  startPsn_ &= kMax24Bits;
   channel_ = verbs.createCompChannel(device_.context());
   if (channel_ == nullptr) return systemFailure("ibv_create_comp_channel", errno);
   if (::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) != 0)
     return systemFailure("fcntl of a completion channel", errno);
   const auto entries = static_cast<int>(depths_.sends + depths_.receives);
-  completions_ = verbs.createCq(device_.context(), entries, nullptr, channel_, 0);
-  if (completions_ == nullptr) return systemFailure(fmt::format("ibv_create_cq of {} entries", entries), errno);
+  cq_ = verbs.createCq(device_.context(), entries, nullptr, channel_, 0);
+  if (cq_ == nullptr) return systemFailure(fmt::format("ibv_create_cq of {} entries", entries), errno);
   ibv_qp_init_attr attributes{};
-  attributes.send_cq = attributes.recv_cq = completions_;
+  attributes.send_cq = attributes.recv_cq = cq_;
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap = {.max_send_wr = depths_.sends,
                     .max_recv_wr = depths_.receives,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
-                    .max_inline_data = kWantedInline};
-  pair_ = verbs.createQp(device_.domain(), &attributes);
-  if (pair_ == nullptr) {
+                    .max_inline_data = kRequestedInlineBytes};
+  qp_ = verbs.createQp(device_.domain(), &attributes);
+  if (qp_ == nullptr) {
     attributes.cap.max_inline_data = 0;
-    pair_ = verbs.createQp(device_.domain(), &attributes);
+    qp_ = verbs.createQp(device_.domain(), &attributes);
   }
-  if (pair_ == nullptr) return systemFailure("ibv_create_qp (RLIMIT_MEMLOCK, or too many connections?)", errno);
+  if (qp_ == nullptr) return systemFailure("ibv_create_qp (RLIMIT_MEMLOCK, or too many connections?)", errno);
   inlineBytes_ = attributes.cap.max_inline_data;
   return {};
 }
 
 QueuePair::~QueuePair() {
   const Library& verbs = device_.library();
-  if (pair_ != nullptr) verbs.destroyQp(pair_);
-  if (completions_ != nullptr) verbs.destroyCq(completions_);
+  if (qp_ != nullptr) verbs.destroyQp(qp_);
+  if (cq_ != nullptr) verbs.destroyCq(cq_);
   if (channel_ != nullptr) verbs.destroyCompChannel(channel_);
 }
 
-Offer QueuePair::offer() const {
-  const OpenDevice::Limits& limits = device_.limits();
+QueuePairInfo QueuePair::info() const {
+  const IbvDevice::Limits& limits = device_.limits();
   return {.link = device_.port().link,
           .mtu = static_cast<uint8_t>(limits.mtu),
           .write = limits.write,
           .lid = limits.lid,
-          .queuePair = pair_->qp_num,
-          .firstPacket = firstPacket_,
+          .queuePair = qp_->qp_num,
+          .startPsn = startPsn_,
           .pieceBytes = limits.pieceBytes,
           .gid = gid_.bytes};
 }
 
 Status QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
-  if (const int error = device_.library().modifyQp(pair_, &attributes, mask)) return systemFailure(what, error);
+  if (const int error = device_.library().modifyQp(qp_, &attributes, mask)) return systemFailure(what, error);
   return {};
 }
 
 // InfiniBand needs the global address only between subnets, Ethernet always.
-ibv_ah_attr QueuePair::pathTo(const Offer& peer) const {
+ibv_ah_attr QueuePair::addressVector(const QueuePairInfo& peer) const {
   ibv_ah_attr path{};
   path.port_num = static_cast<uint8_t>(device_.port().number);
-  path.sl = static_cast<uint8_t>(device_.settings().serviceLevel);
+  path.sl = static_cast<uint8_t>(device_.options().serviceLevel);
   path.dlid = peer.lid;
   const bool sameSubnet = std::equal(peer.gid.begin(), peer.gid.begin() + 8, gid_.bytes.begin());
   if (peer.link == LinkLayer::kEthernet || !sameSubnet) {
     path.is_global = 1;
     std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
     path.grh.sgid_index = static_cast<uint8_t>(gid_.index);
-    path.grh.hop_limit = kMostHops;
-    path.grh.traffic_class = static_cast<uint8_t>(device_.settings().trafficClass);
+    path.grh.hop_limit = kMaxHops;
+    path.grh.traffic_class = static_cast<uint8_t>(device_.options().trafficClass);
   }
   return path;
 }
 
-Status QueuePair::connect(const Offer& peer, unsigned access) {
+Status QueuePair::connect(const QueuePairInfo& peer, unsigned access) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = static_cast<uint8_t>(device_.port().number);
   attributes.qp_access_flags = access;
   BPS_TRY(modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                  "ibv_modify_qp to INIT"));
-  return toReady(peer);
+  return moveToReady(peer);
 }
 
-Status QueuePair::toReady(const Offer& peer) {
+Status QueuePair::moveToReady(const QueuePairInfo& peer) {
   ibv_qp_attr receiving{};
   receiving.qp_state = IBV_QPS_RTR;
   receiving.path_mtu = static_cast<ibv_mtu>(std::min<int>(peer.mtu, device_.limits().mtu));
   receiving.dest_qp_num = peer.queuePair;
-  receiving.rq_psn = peer.firstPacket;
+  receiving.rq_psn = peer.startPsn;
   receiving.max_dest_rd_atomic = 1;
   receiving.min_rnr_timer = kReceiverNotReadyTimer;
-  receiving.ah_attr = pathTo(peer);
+  receiving.ah_attr = addressVector(peer);
   BPS_TRY(modify(receiving,
                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
                  "ibv_modify_qp to RTR (is there a way between the two GIDs?)"));
   ibv_qp_attr sending{};
   sending.qp_state = IBV_QPS_RTS;
-  sending.timeout = static_cast<uint8_t>(device_.settings().timeout);
-  sending.retry_cnt = static_cast<uint8_t>(device_.settings().retries);
+  sending.timeout = static_cast<uint8_t>(device_.options().timeout);
+  sending.retry_cnt = static_cast<uint8_t>(device_.options().retries);
   sending.rnr_retry = kRetryForever;
-  sending.sq_psn = firstPacket_;
+  sending.sq_psn = startPsn_;
   sending.max_rd_atomic = 1;
   return modify(
       sending,
@@ -140,7 +140,7 @@ Status QueuePair::toReady(const Offer& peer) {
 
 Status QueuePair::send(ibv_send_wr& request) {
   ibv_send_wr* rejected = nullptr;
-  if (const int error = ibv_post_send(pair_, &request, &rejected)) return systemFailure("ibv_post_send", error);
+  if (const int error = ibv_post_send(qp_, &request, &rejected)) return systemFailure("ibv_post_send", error);
   return {};
 }
 
@@ -151,13 +151,13 @@ Status QueuePair::receive(uint64_t id, const ibv_sge& place) {
   request.sg_list = &piece;
   request.num_sge = place.length > 0 ? 1 : 0;
   ibv_recv_wr* rejected = nullptr;
-  if (const int error = ibv_post_recv(pair_, &request, &rejected)) return systemFailure("ibv_post_recv", error);
+  if (const int error = ibv_post_recv(qp_, &request, &rejected)) return systemFailure("ibv_post_recv", error);
   return {};
 }
 
 Result<std::span<const ibv_wc>> QueuePair::poll() {
   if (!failure_.ok()) return failure_.clone();
-  const int count = ibv_poll_cq(completions_, static_cast<int>(batch_.size()), batch_.data());
+  const int count = ibv_poll_cq(cq_, static_cast<int>(batch_.size()), batch_.data());
   if (count < 0) return Status(Code::kSystem, "ibv_poll_cq failed");
   if (count > 0) armed_ = false;
   const std::span<const ibv_wc> batch = std::span(batch_).first(static_cast<size_t>(count));
@@ -179,7 +179,7 @@ Result<bool> QueuePair::arm() {
     armed_ = false;
   }
   if (armed_) return false;
-  if (const int error = ibv_req_notify_cq(completions_, 0)) return systemFailure("ibv_req_notify_cq", error);
+  if (const int error = ibv_req_notify_cq(cq_, 0)) return systemFailure("ibv_req_notify_cq", error);
   armed_ = true;
   return true;
 }

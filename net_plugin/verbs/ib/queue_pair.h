@@ -3,7 +3,7 @@
 #include <array>
 #include <span>
 
-#include "net_plugin/verbs/ib/device.h"
+#include "net_plugin/verbs/ib/ibv_device.h"
 
 namespace bps::plugin::verbs {
 
@@ -12,14 +12,14 @@ class QueuePair {
   struct Depths {
     uint32_t sends = 0, receives = 0;
   };
-  static Result<std::unique_ptr<QueuePair>> create(OpenDevice& device, const Gid& gid, const Depths& depths);
+  static Result<std::unique_ptr<QueuePair>> create(IbvDevice& device, const Gid& gid, const Depths& depths);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
   ~QueuePair();  // afterwards the device touches no memory for it
 
-  Offer offer() const;
+  QueuePairInfo info() const;
   // To the queue pair that the peer offered, which gets these rights (IBV_ACCESS_...) to memory whose key it was given.
-  Status connect(const Offer& peer, unsigned access);
+  Status connect(const QueuePairInfo& peer, unsigned access);
 
   const Depths& depths() const { return depths_; }
   // How to send this many bytes: small ones travel with the request, so the device need not fetch them.
@@ -43,20 +43,20 @@ class QueuePair {
  private:
   static constexpr size_t kBatch = 16;
 
-  QueuePair(OpenDevice& device, const Gid& gid, const Depths& depths) : device_(device), gid_(gid), depths_(depths) {}
+  QueuePair(IbvDevice& device, const Gid& gid, const Depths& depths) : device_(device), gid_(gid), depths_(depths) {}
 
   Status open();
-  Status toReady(const Offer& peer);
-  ibv_ah_attr pathTo(const Offer& peer) const;
+  Status moveToReady(const QueuePairInfo& peer);
+  ibv_ah_attr addressVector(const QueuePairInfo& peer) const;
   Status modify(ibv_qp_attr& attributes, int mask, const char* what);
 
-  OpenDevice& device_;
+  IbvDevice& device_;
   Gid gid_;
   Depths depths_;
   ibv_comp_channel* channel_ = nullptr;
-  ibv_cq* completions_ = nullptr;
-  ibv_qp* pair_ = nullptr;
-  uint32_t firstPacket_ = 0;
+  ibv_cq* cq_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+  uint32_t startPsn_ = 0;
   uint32_t inlineBytes_ = 0;
   bool armed_ = false;
   std::array<ibv_wc, kBatch> batch_{};

@@ -12,26 +12,26 @@ namespace bps::plugin::verbs {
 // The device tells the sender that a message arrived some time after it has told us, and not at all once the queue pair
 // is gone. So the sender learns from us what it need not wait for.
 RecvComm::~RecvComm() {
-  if (!begun()) return;
-  const Status told = lifeline().say(encodeNotice({Notice::Kind::kGoodbye, requests().active(), 0}));
+  if (!isActive()) return;
+  const Status told = livenessSocket().sendMessage(encodeNotice({Notice::Kind::kGoodbye, requests().active(), 0}));
   static_cast<void>(told.ok());  // a peer that has gone first needs no goodbye
 }
 
 Status RecvComm::start() {
   BPS_TRY(QueueComm::start());
-  if (!terms().write) return {};
+  if (!params().write) return {};
   for (uint64_t i = 0; i < kGrants; ++i) BPS_TRY(queue().receive(i, {}));
   return {};
 }
 
-Status RecvComm::sendGrant(const Request& request, const View& view) {
-  Grant& grant = grantPlace(granted_);
+Status RecvComm::sendGrant(const Request& request, const DeviceBuffer& view) {
+  Grant& grant = grantSlot(granted_);
   grant = {.number = static_cast<uint32_t>(granted_),
            .address = reinterpret_cast<uintptr_t>(view.data),
            .room = request.bytes,
            .key = view.remoteKey};
-  if (!terms().write) grant.address = grant.key = 0;
-  ibv_sge place = grantPiece(granted_);
+  if (!params().write) grant.address = grant.key = 0;
+  ibv_sge place = grantSge(granted_);
   ibv_send_wr send{};
   send.sg_list = &place;
   send.num_sge = 1;
@@ -51,7 +51,7 @@ Result<Request*> RecvComm::flushMemory(void* data, size_t bytes, void* memory) {
                    bytes, reinterpret_cast<uintptr_t>(data), known->begin, known->end);
   if (!flusher_) {
     flusher_ = BPS_TRY(Flusher::create(device()));
-    if (sleeps()) BPS_TRY(wakeOn(flusher_->eventFd()));
+    if (hasWaitFd()) BPS_TRY(addToEpoll(flusher_->eventFd()));
   }
   Request* request = BPS_TRY(flusher_->read(static_cast<uint8_t*>(data), *known));
   if (request == nullptr)
@@ -60,9 +60,9 @@ Result<Request*> RecvComm::flushMemory(void* data, size_t bytes, void* memory) {
 }
 
 Result<int> RecvComm::waitFd() {
-  const bool slept = sleeps();
+  const bool slept = hasWaitFd();
   const int fd = BPS_TRY(QueueComm::waitFd());
-  if (!slept && flusher_) BPS_TRY(wakeOn(flusher_->eventFd()));
+  if (!slept && flusher_) BPS_TRY(addToEpoll(flusher_->eventFd()));
   return fd;
 }
 
@@ -75,17 +75,17 @@ Result<bool> RecvComm::arm() {
 // False: not now, the queues are full.
 Result<bool> RecvComm::grantNext() {
   const Request& request = requests().at(granted_);
-  const size_t places = terms().write ? 0 : piecesOf(request.bytes, terms().pieceBytes);
+  const size_t places = params().write ? 0 : piecesOf(request.bytes, params().pieceBytes);
   if (places > queue().depths().receives)
     return failure(Code::kInvalidUsage, "a receive of {} bytes needs {} requests at once, there are {} ({} bytes each)",
-                   request.bytes, places, queue().depths().receives, terms().pieceBytes);
-  if (grantsInFlight_ == queue().depths().sends || placesPosted_ + places > queue().depths().receives) return false;
-  const View view = BPS_TRY(viewOf(granted_));
+                   request.bytes, places, queue().depths().receives, params().pieceBytes);
+  if (grantsInFlight_ == queue().depths().sends || receivesPosted_ + places > queue().depths().receives) return false;
+  const DeviceBuffer view = BPS_TRY(resolveBuffer(granted_));
   for (size_t i = 0; i < places; ++i) {
-    const uint64_t offset = i * terms().pieceBytes;
-    const auto length = static_cast<uint32_t>(std::min(terms().pieceBytes, request.bytes - offset));
+    const uint64_t offset = i * params().pieceBytes;
+    const auto length = static_cast<uint32_t>(std::min(params().pieceBytes, request.bytes - offset));
     BPS_TRY(queue().receive(granted_, {reinterpret_cast<uintptr_t>(view.data) + offset, length, view.localKey}));
-    ++placesPosted_;
+    ++receivesPosted_;
   }
   BPS_TRY(sendGrant(request, view));
   ++granted_;
@@ -100,53 +100,53 @@ Status RecvComm::postMore() {
 
 void RecvComm::finish(size_t bytes) {
   const uint64_t index = requests().active();
-  if (const uint8_t* bounce = bouncePlace(index)) std::memcpy(requests().front().data, bounce, bytes);
-  releaseView(index);
+  if (const uint8_t* bounce = bounceSlot(index)) std::memcpy(requests().front().data, bounce, bytes);
+  releaseBuffer(index);
   requests().finishFront(bytes);
 }
 
-Status RecvComm::tookWrite(const ibv_wc& completion) {
+Status RecvComm::onWriteArrived(const ibv_wc& completion) {
   const size_t bytes = ntohl(completion.imm_data);
   if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM || bytes > requests().front().bytes)
-    return brokeRules(fmt::format("{} bytes for a receive of {}", bytes, requests().front().bytes));
+    return protocolError(fmt::format("{} bytes for a receive of {}", bytes, requests().front().bytes));
   BPS_TRY(queue().receive(completion.wr_id, {}));
   finish(bytes);
   return {};
 }
 
 // Only the pieces after the end of a message are shorter than they could be.
-Status RecvComm::tookPiece(const ibv_wc& completion) {
+Status RecvComm::onPieceArrived(const ibv_wc& completion) {
   const size_t room = requests().front().bytes;
-  const size_t before = pieces_ * terms().pieceBytes;
-  if (completion.opcode != IBV_WC_RECV || (completion.byte_len > 0 && got_ != before))
-    return brokeRules(fmt::format("a piece of {} bytes after {}", completion.byte_len, got_));
-  --placesPosted_;
-  got_ += completion.byte_len;
-  if (++pieces_ < piecesOf(room, terms().pieceBytes)) return {};
-  const size_t bytes = got_;
-  pieces_ = got_ = 0;
+  const size_t before = receivedPieces_ * params().pieceBytes;
+  if (completion.opcode != IBV_WC_RECV || (completion.byte_len > 0 && receivedBytes_ != before))
+    return protocolError(fmt::format("a piece of {} bytes after {}", completion.byte_len, receivedBytes_));
+  --receivesPosted_;
+  receivedBytes_ += completion.byte_len;
+  if (++receivedPieces_ < piecesOf(room, params().pieceBytes)) return {};
+  const size_t bytes = receivedBytes_;
+  receivedPieces_ = receivedBytes_ = 0;
   finish(bytes);
   return {};
 }
 
-Status RecvComm::completed(const ibv_wc& completion) {
+Status RecvComm::onCompletion(const ibv_wc& completion) {
   if ((completion.opcode & IBV_WC_RECV) == 0) {
     --grantsInFlight_;
     return {};
   }
-  if (requests().active() == granted_) return brokeRules("a message without a grant");
-  return terms().write ? tookWrite(completion) : tookPiece(completion);
+  if (requests().active() == granted_) return protocolError("a message without a grant");
+  return params().write ? onWriteArrived(completion) : onPieceArrived(completion);
 }
 
-Status RecvComm::heard(const Notice& notice) {
+Status RecvComm::onNotice(const Notice& notice) {
   if (notice.kind != Notice::Kind::kTooLarge)
-    return brokeRules(fmt::format("notice {}", static_cast<int>(notice.kind)));
+    return protocolError(fmt::format("notice {}", static_cast<int>(notice.kind)));
   tooLarge_ = notice;
   return {};
 }
 
 // After the messages before it.
-Status RecvComm::verdict() {
+Status RecvComm::applyNotices() {
   if (!tooLarge_ || tooLarge_->number != requests().active() || requests().idle()) return {};
   return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(),
                  tooLarge_->bytes, requests().front().bytes);

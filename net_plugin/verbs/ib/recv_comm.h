@@ -16,27 +16,27 @@ class RecvComm final : public QueueComm {
   Result<bool> arm() override;
 
  protected:
-  Status completed(const ibv_wc& completion) override;
+  Status onCompletion(const ibv_wc& completion) override;
   Status postMore() override;
-  Status heard(const Notice& notice) override;
-  Status verdict() override;
+  Status onNotice(const Notice& notice) override;
+  Status applyNotices() override;
   int access() const override {
-    return terms().write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
+    return params().write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
   }
 
   int accessOnGpu() const override { return access() | IBV_ACCESS_REMOTE_READ; }  // for Flusher
 
  private:
   Result<bool> grantNext();
-  Status sendGrant(const Request& request, const View& view);
-  Status tookWrite(const ibv_wc& completion);
-  Status tookPiece(const ibv_wc& completion);
+  Status sendGrant(const Request& request, const DeviceBuffer& view);
+  Status onWriteArrived(const ibv_wc& completion);
+  Status onPieceArrived(const ibv_wc& completion);
   void finish(size_t bytes);
 
-  uint64_t granted_ = 0;         // messages below it are granted
-  uint32_t grantsInFlight_ = 0;  // not known yet to have arrived
-  size_t placesPosted_ = 0;      // by SEND: receives that the device has
-  size_t pieces_ = 0, got_ = 0;  // by SEND: of the front message
+  uint64_t granted_ = 0;                           // messages below it are granted
+  uint32_t grantsInFlight_ = 0;                    // not known yet to have arrived
+  size_t receivesPosted_ = 0;                      // by SEND: receives that the device has
+  size_t receivedPieces_ = 0, receivedBytes_ = 0;  // by SEND: of the front message
   std::optional<Notice> tooLarge_;
   std::unique_ptr<Flusher> flusher_;  // made at the first flush: who uses no GPU memory needs none
 };

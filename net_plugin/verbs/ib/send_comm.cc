@@ -11,7 +11,7 @@ namespace bps::plugin::verbs {
 
 Status SendComm::start() {
   BPS_TRY(QueueComm::start());
-  for (uint64_t i = 0; i < kGrants; ++i) BPS_TRY(queue().receive(i, grantPiece(i)));
+  for (uint64_t i = 0; i < kGrants; ++i) BPS_TRY(queue().receive(i, grantSge(i)));
   return {};
 }
 
@@ -19,43 +19,43 @@ Status SendComm::start() {
 // that its grant is for has been sent.
 Status SendComm::takeGrant(const ibv_wc& completion) {
   Grant grant;
-  std::memcpy(&grant, &grantPlace(completion.wr_id), sizeof grant);
+  std::memcpy(&grant, &grantSlot(completion.wr_id), sizeof grant);
   if (completion.byte_len != sizeof grant || grant.magic != Grant::kMagic ||
       grant.number != static_cast<uint32_t>(grantsEnd_))
-    return brokeRules(fmt::format("what came is not the grant of message {}", grantsEnd_));
-  if (grantsEnd_ - next_ >= kGrants) return brokeRules("too many grants");
-  if (grant.room > kMaxMessageBytes) return brokeRules(fmt::format("a receive of {} bytes", grant.room));
+    return protocolError(fmt::format("what came is not the grant of message {}", grantsEnd_));
+  if (grantsEnd_ - next_ >= kGrants) return protocolError("too many grants");
+  if (grant.room > kMaxMessageBytes) return protocolError(fmt::format("a receive of {} bytes", grant.room));
   granted_[grantsEnd_++ % kGrants] = grant;
-  return queue().receive(completion.wr_id, grantPiece(completion.wr_id));
+  return queue().receive(completion.wr_id, grantSge(completion.wr_id));
 }
 
-void SendComm::finishThrough(uint64_t index) {
+void SendComm::finishUpTo(uint64_t index) {
   while (!requests().idle() && requests().active() <= index) {
-    releaseView(requests().active());
+    releaseBuffer(requests().active());
     requests().finishFront(requests().front().bytes);
   }
 }
 
 // A request's id: its message, and in the lowest bit whether it is the message's last piece.
-Status SendComm::completed(const ibv_wc& completion) {
+Status SendComm::onCompletion(const ibv_wc& completion) {
   if ((completion.opcode & IBV_WC_RECV) != 0) return takeGrant(completion);
   --inFlight_;
-  if ((completion.wr_id & 1) != 0) finishThrough(completion.wr_id >> 1);
+  if ((completion.wr_id & 1) != 0) finishUpTo(completion.wr_id >> 1);
   return {};
 }
 
 Status SendComm::postPiece(const Request& request, const Grant& grant, size_t pieces) {
-  const uint64_t offset = std::min<uint64_t>(piece_ * terms().pieceBytes, request.bytes);
-  const uint64_t length = std::min(terms().pieceBytes, request.bytes - offset);
+  const uint64_t offset = std::min<uint64_t>(piece_ * params().pieceBytes, request.bytes);
+  const uint64_t length = std::min(params().pieceBytes, request.bytes - offset);
   const bool last = piece_ + 1 == pieces;
-  ibv_sge place{reinterpret_cast<uintptr_t>(view_.data) + offset, static_cast<uint32_t>(length), view_.localKey};
+  ibv_sge place{reinterpret_cast<uintptr_t>(buffer_.data) + offset, static_cast<uint32_t>(length), buffer_.localKey};
   ibv_send_wr piece{};
   piece.wr_id = next_ << 1 | (last ? 1 : 0);
   piece.sg_list = &place;
   piece.num_sge = length > 0 ? 1 : 0;
-  piece.send_flags = queue().sendFlags(length, view_.onGpu);
+  piece.send_flags = queue().sendFlags(length, buffer_.onGpu);
   piece.opcode = IBV_WR_SEND;
-  if (terms().write) {
+  if (params().write) {
     piece.opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
     piece.imm_data = htonl(static_cast<uint32_t>(request.bytes));
     piece.wr.rdma.remote_addr = grant.address + offset;
@@ -67,7 +67,7 @@ Status SendComm::postPiece(const Request& request, const Grant& grant, size_t pi
 }
 
 Status SendComm::tooLarge(const Request& request, const Grant& grant) {
-  BPS_TRY(lifeline().say(encodeNotice({Notice::Kind::kTooLarge, next_, request.bytes})));
+  BPS_TRY(livenessSocket().sendMessage(encodeNotice({Notice::Kind::kTooLarge, next_, request.bytes})));
   return failure(Code::kInvalidUsage,
                  "message {} of {} bytes is larger than the receive of {} bytes that {} has for it", next_,
                  request.bytes, grant.room, peer());
@@ -79,10 +79,10 @@ Result<bool> SendComm::postMessage() {
   const Grant& grant = granted_[next_ % kGrants];
   if (request.bytes > grant.room) return tooLarge(request, grant);
   if (inFlight_ == queue().depths().sends) return false;
-  const size_t pieces = piecesOf(terms().write ? request.bytes : grant.room, terms().pieceBytes);
+  const size_t pieces = piecesOf(params().write ? request.bytes : grant.room, params().pieceBytes);
   if (piece_ == 0) {
-    view_ = BPS_TRY(viewOf(next_));
-    if (uint8_t* bounce = bouncePlace(next_)) std::memcpy(bounce, request.data, request.bytes);
+    buffer_ = BPS_TRY(resolveBuffer(next_));
+    if (uint8_t* bounce = bounceSlot(next_)) std::memcpy(bounce, request.data, request.bytes);
   }
   for (; piece_ < pieces; ++piece_) {
     if (inFlight_ == queue().depths().sends) return false;
@@ -96,10 +96,10 @@ Result<bool> SendComm::postMessage() {
 // A device may do much of the work inside the call that posts, as software ones do.
 Status SendComm::postMore() {
   size_t posted = 0;
-  setMore(false);
+  setHasMoreToMove(false);
   while (next_ < std::min(requests().end(), grantsEnd_)) {
-    if (posted >= kMostPerCall) {
-      setMore(true);
+    if (posted >= kMaxBytesPerCall) {
+      setHasMoreToMove(true);
       return {};
     }
     posted += requests().at(next_).bytes;
@@ -108,15 +108,15 @@ Status SendComm::postMore() {
   return {};
 }
 
-Status SendComm::heard(const Notice& notice) {
+Status SendComm::onNotice(const Notice& notice) {
   if (notice.kind != Notice::Kind::kGoodbye || notice.number > next_)
-    return brokeRules(fmt::format("notice {} of message {}", static_cast<int>(notice.kind), notice.number));
+    return protocolError(fmt::format("notice {} of message {}", static_cast<int>(notice.kind), notice.number));
   received_ = notice.number;
   return {};
 }
 
-Status SendComm::verdict() {
-  if (received_ > 0) finishThrough(received_ - 1);
+Status SendComm::applyNotices() {
+  if (received_ > 0) finishUpTo(received_ - 1);
   return {};
 }
 

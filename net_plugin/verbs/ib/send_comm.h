@@ -13,10 +13,10 @@ class SendComm final : public QueueComm {
   Status start() override;
 
  protected:
-  Status completed(const ibv_wc& completion) override;
+  Status onCompletion(const ibv_wc& completion) override;
   Status postMore() override;
-  Status heard(const Notice& notice) override;
-  Status verdict() override;
+  Status onNotice(const Notice& notice) override;
+  Status applyNotices() override;
   int access() const override { return 0; }  // the device only reads
 
  private:
@@ -24,13 +24,13 @@ class SendComm final : public QueueComm {
   Result<bool> postMessage();
   Status postPiece(const Request& request, const Grant& grant, size_t pieces);
   Status tooLarge(const Request& request, const Grant& grant);
-  void finishThrough(uint64_t index);
+  void finishUpTo(uint64_t index);
 
   std::array<Grant, kGrants> granted_{};
   uint64_t grantsEnd_ = 0;  // messages below it have a grant
   uint64_t next_ = 0;       // messages below it are posted
   size_t piece_ = 0;        // of the next message: pieces below it are posted
-  View view_;               // of the next message, once a piece of it is posted
+  DeviceBuffer buffer_;     // of the next message, once a piece of it is posted
   uint32_t inFlight_ = 0;
   uint64_t received_ = 0;  // messages below it are, says the peer
 };

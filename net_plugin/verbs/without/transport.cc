@@ -5,11 +5,11 @@
 
 namespace bps::plugin::verbs {
 
-Result<std::vector<std::unique_ptr<Device>>> openDevices(const Settings&) {
+Result<std::vector<std::unique_ptr<RdmaDevice>>> openDevices(const VerbsOptions&) {
   if (!readPorts().empty())
     logWarn("RDMA devices are not used: this plugin was built without verbs (install libibverbs-dev and build again)");
   else logInfo("built without verbs: <infiniband/verbs.h> was missing (libibverbs-dev)");
-  return std::vector<std::unique_ptr<Device>>();
+  return std::vector<std::unique_ptr<RdmaDevice>>();
 }
 
 }  // namespace bps::plugin::verbs

@@ -104,9 +104,9 @@ BPS_CRC_CODE uint64_t addBlocks(uint64_t crc, const uint8_t*& at, size_t& left, 
 
 namespace crc {
 
-bool available() { return hasInstruction(); }
+bool hardwareAvailable() { return hasInstruction(); }
 
-BPS_CRC_CODE uint32_t byInstruction(const void* data, size_t bytes, uint32_t before) {
+BPS_CRC_CODE uint32_t hardwareCrc32c(const void* data, size_t bytes, uint32_t before) {
   const auto* at = static_cast<const uint8_t*>(data);
   uint64_t crc = ~before;
   for (const size_t part : {size_t{4096}, size_t{256}}) crc = addBlocks(crc, at, bytes, part);
@@ -115,7 +115,7 @@ BPS_CRC_CODE uint32_t byInstruction(const void* data, size_t bytes, uint32_t bef
   return ~static_cast<uint32_t>(crc);
 }
 
-uint32_t byTables(const void* data, size_t bytes, uint32_t before) {
+uint32_t tableCrc32c(const void* data, size_t bytes, uint32_t before) {
   const auto* at = static_cast<const uint8_t*>(data);
   uint32_t crc = ~before;
   for (; bytes >= kWord; bytes -= kWord, at += kWord) {
@@ -130,8 +130,8 @@ uint32_t byTables(const void* data, size_t bytes, uint32_t before) {
 }  // namespace crc
 
 uint32_t crc32c(const void* data, size_t bytes, uint32_t before) {
-  static const bool byInstruction = crc::available();
-  return byInstruction ? crc::byInstruction(data, bytes, before) : crc::byTables(data, bytes, before);
+  static const bool hardware = crc::hardwareAvailable();
+  return hardware ? crc::hardwareCrc32c(data, bytes, before) : crc::tableCrc32c(data, bytes, before);
 }
 
 }  // namespace bps

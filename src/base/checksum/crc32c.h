@@ -14,9 +14,9 @@ uint32_t crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
 namespace crc {
 // The two ways, for tests. The first is only to be called if available() says so.
-bool available();
-uint32_t byInstruction(const void* data, size_t bytes, uint32_t before);
-uint32_t byTables(const void* data, size_t bytes, uint32_t before);
+bool hardwareAvailable();
+uint32_t hardwareCrc32c(const void* data, size_t bytes, uint32_t before);
+uint32_t tableCrc32c(const void* data, size_t bytes, uint32_t before);
 }  // namespace crc
 
 }  // namespace bps

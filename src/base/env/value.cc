@@ -140,7 +140,7 @@ Result<uint64_t> parseBytes(std::string_view text) {
   return static_cast<uint64_t>(value);
 }
 
-Status parseOwn(const EnvVar& var, std::string_view text, Env& env) {
+Status parseBpsValue(const EnvVar& var, std::string_view text, Env& env) {
   return std::visit(
       [&](auto field) -> Status {
         std::remove_reference_t<decltype(env.*field)> value{};
@@ -159,10 +159,10 @@ Status parseOwn(const EnvVar& var, std::string_view text, Env& env) {
       var.field);
 }
 
-Status parseAsNccl(const EnvVar& var, std::string_view text, Env& env) {
+Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env) {
   if (text.empty()) return {};  // as unset
   // NCCL's ABORT lies above its INFO.
-  if (var.name == "BPS_DEBUG" && sameWord(text, "ABORT")) return parseOwn(var, "INFO", env);
+  if (var.name == "BPS_DEBUG" && sameWord(text, "ABORT")) return parseBpsValue(var, "INFO", env);
   if (bool Env::*const* field = std::get_if<bool Env::*>(&var.field)) {
     env.** field = BPS_TRY(ncclNumber(text)) != 0;
     return {};
@@ -173,7 +173,7 @@ Status parseAsNccl(const EnvVar& var, std::string_view text, Env& env) {
     env.** field = value;
     return {};
   }
-  BPS_TRY(parseOwn(var, text, env));
+  BPS_TRY(parseBpsValue(var, text, env));
   if (var.name == "BPS_NET_PLUGIN") env.netPlugin += ",bps";  // NCCL goes on without a plugin that it does not find
   return {};
 }

@@ -11,8 +11,8 @@
 namespace bps {
 
 // Reads `text` into env.*var.field. Fails with what is wrong about it; the field is then as before.
-Status parseOwn(const EnvVar& var, std::string_view text, Env& env);
-Status parseAsNccl(const EnvVar& var, std::string_view text, Env& env);
+Status parseBpsValue(const EnvVar& var, std::string_view text, Env& env);
+Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env);
 
 // The candidate that a misspelt name most likely means; empty if none is close.
 std::string closestName(std::string_view name, const std::vector<std::string_view>& candidates);

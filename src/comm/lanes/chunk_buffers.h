@@ -1,6 +1,6 @@
 // ChunkBuffers: where the chunks of a call lie. A rank's: in the user's buffers, or in staging slots where the CPU
 // cannot reach those (staged_buffers.h). A machine's, which the lanes carry: its only rank's, or the slots that its
-// ranks share (local_group.h). Used with the turn (call_progress.h).
+// ranks share (local_reducer.h). Used with the turn (progress_engine.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,17 +16,17 @@ struct ChunkView {
   const uint8_t* source = nullptr;  // the contribution
   uint8_t* target = nullptr;        // where the sum goes
   size_t bytes = 0;
-  CallInfo call;       // as the network is to see it
-  bool staged = true;  // source and target are the same memory: the sum may only be written there whole
-  bool onGpu = false;  // both are in the region that GpuCarrier was given: the CPU may not touch them
+  CallInfo call;        // as the network is to see it
+  bool inPlace = true;  // source and target are the same memory: the sum may only be written there whole
+  bool onGpu = false;   // both are in the region that GpuRegionRegistrar was given: the CPU may not touch them
 };
 
 // Who carries chunks that lie on a GPU to their owners, without the host's memory.
-class GpuCarrier {
+class GpuRegionRegistrar {
  public:
-  virtual ~GpuCarrier() = default;
+  virtual ~GpuRegionRegistrar() = default;
   // Makes the region known to all connections that take such memory: whether those to each endpoint do.
-  virtual std::vector<bool> carryFrom(const net::GpuRegion& region) = 0;
+  virtual std::vector<bool> registerGpuRegion(const net::GpuRegion& region) = 0;
 };
 
 class ChunkBuffers {

@@ -4,14 +4,14 @@
 
 namespace bps {
 
-std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes) {
+std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   std::vector<ChunkRef> chunks;
-  if (cut.direct) {
+  if (cut.usesExchangePath) {
     for (size_t round = 0; round < cut.chunks.front(); ++round) {
       const ChunkRange range = cut.chunk(0, round);
-      chunks.push_back({ChunkRef::kAllMachines, round == 0, range.offset * elementBytes, range.count * elementBytes});
+      chunks.push_back({ChunkRef::kExchangePath, round == 0, range.offset * elementBytes, range.count * elementBytes});
     }
-    if (chunks.empty()) chunks.push_back({ChunkRef::kAllMachines, true, 0, 0});
+    if (chunks.empty()) chunks.push_back({ChunkRef::kExchangePath, true, 0, 0});
     return chunks;
   }
   std::vector<size_t> next(cut.share.size(), 0);  // per owner

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/comm/lanes/stream_place.h"
+#include "src/comm/lanes/stream_position.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
 
@@ -15,9 +15,9 @@ namespace bps {
 // zero bytes: no chunk of the same call can hold it up.
 // The chunks of a direct call have no owner: every machine gets them.
 struct ChunkRef {
-  static constexpr uint32_t kAllMachines = UINT32_MAX;
+  static constexpr uint32_t kExchangePath = UINT32_MAX;
 
-  bool direct() const { return owner == kAllMachines; }
+  bool usesExchangePath() const { return owner == kExchangePath; }
   uint32_t owner = 0;
   bool first = false;  // of its owner in this call
   size_t offset = 0;   // bytes
@@ -34,13 +34,13 @@ struct Collective {
   uint8_t* recv = nullptr;
   bool stageSend = false, stageRecv = false;  // memory that the CPU cannot reach, see staged_buffers.h
   const void* deviceScalar = nullptr;         // read when the call starts
-  std::shared_ptr<StreamPlace> place;
-  bool onHost = true;  // in a host stream
+  std::shared_ptr<StreamPosition> position;
+  bool onHostStream = true;  // in a host stream
   CutLimits limits;
   size_t window = 1;  // rounds of this call and those before it under way on one lane when the next one starts
 
   // Set when the channel admits the call.
-  bool spread = false;  // over all rails, see rails.h
+  bool onAllRails = false;  // over all rails, see rails.h
   std::vector<ChunkRef> chunks;
   uint64_t firstChunk = 0;   // number of chunks[0] among all that pass the ring of the local ranks
   uint64_t firstStaged = 0;  // and, of a call that is staged, among all that are
@@ -49,9 +49,9 @@ struct Collective {
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }
   // Chunks like this one that may be under way on a lane: what stands for two rounds counts for two.
-  size_t windowOf(const ChunkRef& chunk) const { return (window + chunk.span - 1) / chunk.span; }
+  size_t windowForChunk(const ChunkRef& chunk) const { return (window + chunk.span - 1) / chunk.span; }
 };
 
-std::vector<ChunkRef> chunksOf(const Cut& cut, size_t elementBytes);
+std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes);
 
 }  // namespace bps

@@ -7,13 +7,13 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
-#include "src/plan/turns.h"
+#include "src/plan/send_order.h"
 
 namespace bps {
 namespace {
 
 // How long all lanes together wait for flushes, which last microseconds; a call waits meanwhile.
-constexpr std::chrono::milliseconds kFlushPatience(500);
+constexpr std::chrono::milliseconds kFlushTimeout(500);
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   std::unique_ptr<DataPlane> plane(new DataPlane);
   plane->self_ = roster.ranks[args.control.rank()].machine;
   plane->machines_ = roster.machines.size();
-  plane->patience_ = std::chrono::milliseconds(roster.settings.timeoutMs);
+  plane->peerTimeout_ = std::chrono::milliseconds(roster.settings.timeoutMs);
   plane->rail_ = roster.ranks[args.control.rank()].localRank;
   const auto plugin =
       args.plugin != nullptr ? args.plugin : BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
@@ -31,28 +31,28 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args)
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
   plane->transport_ = plugin->description() + ", " + nic.name;
   plane->nic_ = nic.name;
-  plane->gpuWays_ = nic.gpu;
+  plane->gpuRegistrationModes_ = nic.gpu;
   if (!planned) plane->gpuObstacle_ = fmt::format("NIC {} of the plan is no device of the net plugin", args.nic.name);
   else if (!nic.gpu) plane->gpuObstacle_ = fmt::format("the net plugin's device {} takes host memory only", nic.name);
   // The interface has no way to ask; ours is known to prefer memory.
   if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
   net::Mesh mesh =
-      BPS_TRY(net::Mesh::listening(*plugin, device, {plane->self_, roster.machines.size(), args.plan.owners}));
-  BPS_TRY(plane->establish(args, mesh));
-  BPS_TRY(plane->build(args, mesh));
+      BPS_TRY(net::Mesh::createListening(*plugin, device, {plane->self_, roster.machines.size(), args.plan.owners}));
+  BPS_TRY(plane->connectMesh(args, mesh));
+  BPS_TRY(plane->createLanes(args, mesh));
   return plane;
 }
 
 // A peer that cannot connect closes its listeners, which others then take for the fault: what they saw is worth less
 // than what it says of itself, so the hub's word is waited for.
-void DataPlane::awaitVerdict(const DataPlaneArgs& args) {
+void DataPlane::waitForHubFailure(const DataPlaneArgs& args) {
   const std::chrono::milliseconds timeout(args.control.roster().settings.timeoutMs);
-  const Deadline patience = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
-  while (!args.cancelled() && !patience.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
+  while (!args.cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
+Status DataPlane::connectMesh(const DataPlaneArgs& args, net::Mesh& mesh) {
   ControlPlane& control = args.control;
   const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), args.deadline));
   BPS_TRY(mesh.setPeerHandles(handles));
@@ -64,7 +64,7 @@ Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
       const std::string self = control.roster().rankName(control.rank());
       Status failed = std::move(progress).status().within(self + ": connecting with " + name());
       control.suspect(peer(), failed.message());
-      awaitVerdict(args);
+      waitForHubFailure(args);
       return failed;
     }
     if (std::move(progress).value() == Progress::kDone) return {};
@@ -75,7 +75,7 @@ Status DataPlane::establish(const DataPlaneArgs& args, net::Mesh& mesh) {
   }
 }
 
-Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
+Status DataPlane::createLanes(const DataPlaneArgs& args, net::Mesh& mesh) {
   const Roster& roster = args.control.roster();
   const JobPlan& plan = args.plan;
   const size_t machines = roster.machines.size();
@@ -84,23 +84,23 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
   const RemoteLane::Shape shape{plan.depth, plan.limits.maxChunkBytes, roster.settings.checksum};
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
     if (peer == self_) continue;
-    net::Link link = mesh.take(peer);
-    if (link.pushIn) service[peer] = {std::move(link.pushIn), std::move(link.answerOut)};
-    if (link.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, shape, std::move(link)));
+    net::PeerConnections connections = mesh.take(peer);
+    if (connections.pushIn) service[peer] = {std::move(connections.pushIn), std::move(connections.answerOut)};
+    if (connections.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, shape, std::move(connections)));
   }
-  order_ = ownersInTurn(plan.weights, plan.owners, self_, machines);
+  sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
   if (!plan.owners[self_]) return {};
   ServiceSpec spec;
   spec.machines = machines;
   spec.local = self_;
-  spec.order = machinesInTurn(plan.weights, self_, machines);
+  spec.order = answerOrder(plan.weights, self_, machines);
   spec.depth = plan.depth;
   spec.maxChunkBytes = plan.limits.maxChunkBytes;
   spec.checksum = roster.settings.checksum;
   spec.ranks = roster.ranks.size();
   for (const Machine& machine : roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = args.env.reduceThreads;
-  spec.patience = std::chrono::milliseconds(roster.settings.timeoutMs);
+  spec.waitTimeout = std::chrono::milliseconds(roster.settings.timeoutMs);
   spec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
   service_ = BPS_TRY(SumService::create(std::move(spec), std::move(service)));
   lanes_[self_] = std::make_unique<LocalLane>(args.buffers, *service_);
@@ -109,14 +109,14 @@ Status DataPlane::build(const DataPlaneArgs& args, net::Mesh& mesh) {
 
 void DataPlane::submit(Collective& call) {
   for (size_t i = 0; i < call.chunks.size(); ++i) {
-    if (!call.chunks[i].direct()) {
+    if (!call.chunks[i].usesExchangePath()) {
       lanes_[call.chunks[i].owner]->submit(call, i);
       continue;
     }
     call.chunks[i].unsent = static_cast<uint32_t>(machines_ - 1);
     for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
   }
-  if (!call.chunks.front().direct()) return;
+  if (!call.chunks.front().usesExchangePath()) return;
   // All others wait for it, so it goes before anything is asked for. What fails does so again in step().
   for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
 }
@@ -131,51 +131,51 @@ bool DataPlane::drained() const {
 Result<bool> DataPlane::step() {
   bool moved = false;
   Status broken;
-  culprit_.reset();
-  const auto note = [&](Result<bool> outcome, std::optional<size_t> endpoint) {
+  failedEndpoint_.reset();
+  const auto mergeOutcome = [&](Result<bool> outcome, std::optional<size_t> endpoint) {
     if (outcome.ok()) {
       moved = std::move(outcome).value() || moved;
     } else if (broken.ok()) {
       broken = std::move(outcome).status();
-      culprit_ = endpoint;
+      failedEndpoint_ = endpoint;
     }
   };
   if (service_ != nullptr) {
     Result<bool> served = service_->step();
-    note(std::move(served), service_->culprit());
+    mergeOutcome(std::move(served), service_->failedMachine());
   }
-  for (const size_t endpoint : order_) note(lanes_[endpoint]->step(), endpoint);
+  for (const size_t endpoint : sendOrder_) mergeOutcome(lanes_[endpoint]->step(), endpoint);
   if (!broken.ok()) return broken;
   return moved;
 }
 
 // What the service waits for says more than that its own machine's lanes wait meanwhile.
-std::optional<LastingWait> DataPlane::watch() {
-  std::optional<LastingWait> oldest;
-  if (service_ != nullptr) oldest = service_->watch();
+std::optional<EndpointWait> DataPlane::checkWait() {
+  std::optional<EndpointWait> oldest;
+  if (service_ != nullptr) oldest = service_->checkWait();
   if (oldest && oldest->endpoint == self_) oldest.reset();
-  for (const size_t endpoint : order_) {
-    const std::optional<uint64_t> call = lanes_[endpoint]->watch(patience_);
+  for (const size_t endpoint : sendOrder_) {
+    const std::optional<uint64_t> call = lanes_[endpoint]->checkWait(peerTimeout_);
     if (call && (!oldest || *call < oldest->call)) oldest = {*call, endpoint};
   }
   return oldest;
 }
 
-std::vector<bool> DataPlane::carryFrom(const net::GpuRegion& region) {
-  std::vector<bool> carried(lanes_.size(), false);
-  size_t taken = 0;
+std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
+  std::vector<bool> registered(lanes_.size(), false);
+  size_t registeredCount = 0;
   std::string why;  // but for what this machine sums itself
-  const Deadline deadline = Deadline::in(kFlushPatience);
-  for (const size_t endpoint : order_) {
-    const Status taking = lanes_[endpoint]->carryFrom(region, gpuWays_, deadline);
-    carried[endpoint] = taking.ok();
-    if (taking.ok()) ++taken;
-    else if (endpoint != self_) why = taking.message();
+  const Deadline deadline = Deadline::in(kFlushTimeout);
+  for (const size_t endpoint : sendOrder_) {
+    const Status registering = lanes_[endpoint]->registerGpuRegion(region, gpuRegistrationModes_, deadline);
+    registered[endpoint] = registering.ok();
+    if (registering.ok()) ++registeredCount;
+    else if (endpoint != self_) why = registering.message();
   }
   logInfo(Subsystem::kNet,
           "GPUDirect RDMA: {} bytes of GPU memory, {} of {} owners reached without host memory by {}{}{}", region.bytes,
-          taken, order_.size(), nic_, why.empty() ? "" : "; the others: ", why);
-  return carried;
+          registeredCount, sendOrder_.size(), nic_, why.empty() ? "" : "; the others: ", why);
+  return registered;
 }
 
 void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {

@@ -12,23 +12,24 @@ namespace bps {
 namespace {
 
 // Up to so much a direct chunk is copied: that costs less than to register it.
-constexpr size_t kCopiedBytes = 16U << 10;
-constexpr size_t kDirectAhead = 3;  // chunks of a direct call ahead of its sums
+constexpr size_t kMaxCopiedChunkBytes = 16U << 10;
+constexpr size_t kExchangeChunksAhead = 3;  // chunks of a direct call ahead of its sums
 
 }  // namespace
 
-Status Lane::carryFrom(const net::GpuRegion&, const net::GpuWays&, Deadline) {
+Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "its share is summed here, by the CPU"};
 }
 
-RemoteLane::RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::Link link)
+RemoteLane::RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::PeerConnections connections)
     : Lane(buffers),
       shape_(shape),
-      pushes_(std::move(link.pushOut), net::MessageQueue::Direction::kSend),
-      answers_(std::move(link.answerIn), net::MessageQueue::Direction::kReceive) {}
+      pushes_(std::move(connections.pushOut), net::MessageQueue::Direction::kSend),
+      answers_(std::move(connections.answerIn), net::MessageQueue::Direction::kReceive) {}
 
-Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Shape& shape, net::Link link) {
-  std::unique_ptr<RemoteLane> lane(new RemoteLane(buffers, shape, std::move(link)));
+Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Shape& shape,
+                                                 net::PeerConnections connections) {
+  std::unique_ptr<RemoteLane> lane(new RemoteLane(buffers, shape, std::move(connections)));
   BPS_TRY(lane->prepare());
   return std::unique_ptr<Lane>(std::move(lane));
 }
@@ -48,13 +49,14 @@ Status RemoteLane::prepare() {
 // Puts the next chunk on its way. The place for its answer is posted first.
 Status RemoteLane::admit() {
   const Submitted chunk = waiting_.front();
-  InFlight flight{chunk, refOf(chunk).direct(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr, {},
-                  false};
+  InFlight flight{
+      chunk, chunkRefOf(chunk).usesExchangePath(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr, {},
+      false};
   const ChunkView& view = flight.view;
   DataHeader header;
-  header.sequence = DataHeader::sequenceOf(admitted_);
-  header.first = refOf(chunk).first;
-  header.direct = flight.direct;
+  header.sequence = DataHeader::sequenceForChunk(admitted_);
+  header.first = chunkRefOf(chunk).first;
+  header.usesExchangePath = flight.usesExchangePath;
   header.call = view.call;
   if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);
   DataHeaderBytes encoded;
@@ -63,15 +65,16 @@ Status RemoteLane::admit() {
   std::memcpy(slot, encoded.data(), headerSize);
 
   auto* source = const_cast<uint8_t*>(view.source);
-  flight.copied = flight.direct && (view.bytes <= kCopiedBytes || (view.staged && chunk.call->chunks.size() == 1));
+  flight.copied = flight.usesExchangePath &&
+                  (view.bytes <= kMaxCopiedChunkBytes || (view.inPlace && chunk.call->chunks.size() == 1));
   if (flight.copied) {
     source = stagingSlot(copies_, admitted_);
     if (view.bytes > 0) std::memcpy(source, view.source, view.bytes);
-    --refOf(chunk).unsent;
+    --chunkRefOf(chunk).unsent;
   } else if (view.bytes > 0 && !view.onGpu) {
     flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
   }
-  if (!flight.direct) BPS_TRY(expectAnswer(flight));
+  if (!flight.usesExchangePath) BPS_TRY(postAnswerReceives(flight));
   pushes_.push({slot, headerSize, pushHeaderMemory_});
   void* sendMemory = view.onGpu ? gpuSendMemory_ : flight.sendMemory;
   pushes_.push({source, view.bytes, flight.copied ? copiesMemory_ : sendMemory});
@@ -81,10 +84,10 @@ Status RemoteLane::admit() {
   return {};
 }
 
-Status RemoteLane::expectAnswer(InFlight& flight) {
+Status RemoteLane::postAnswerReceives(InFlight& flight) {
   const ChunkView& view = flight.view;
   answers_.push({headerSlot(answerHeaders_, expected_), kDataHeaderBytes, answerHeaderMemory_});
-  if (view.staged) {
+  if (view.inPlace) {
     answers_.push({stagingSlot(staging_, expected_), shape_.maxChunkBytes, stagingMemory_});
   } else if (view.onGpu) {
     answers_.push({view.target, view.bytes, gpuRecvMemory_});
@@ -98,12 +101,12 @@ Status RemoteLane::expectAnswer(InFlight& flight) {
 
 Result<bool> RemoteLane::canRetire() {
   if (inFlight_.empty() || pushes_.done() < 2 * (retired_ + 1)) return false;
-  if (inFlight_.front().direct) return true;
-  return answers_.done() >= 2 * (answered_ + 1) && BPS_TRY(visible(inFlight_.front()));
+  if (inFlight_.front().usesExchangePath) return true;
+  return answers_.done() >= 2 * (answered_ + 1) && BPS_TRY(isVisible(inFlight_.front()));
 }
 
 // The answer of the oldest chunk, which has come, is where those see it who look next.
-Result<bool> RemoteLane::visible(InFlight& flight) {
+Result<bool> RemoteLane::isVisible(InFlight& flight) {
   if (!flight.view.onGpu || flight.view.bytes == 0) return true;
   if (!flight.flushed)
     flight.flush = BPS_TRY(answers_.comm().flush(flight.view.target, flight.view.bytes, gpuRecvMemory_));
@@ -117,26 +120,26 @@ Result<bool> RemoteLane::visible(InFlight& flight) {
 // Takes the oldest chunk in flight, which has been sent and, unless it is direct, answered.
 Status RemoteLane::retire() {
   const InFlight flight = inFlight_.front();
-  if (!flight.direct) BPS_TRY(takeAnswer(flight));
+  if (!flight.usesExchangePath) BPS_TRY(consumeAnswer(flight));
   if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
   ++retired_;
-  if (flight.direct && !flight.copied) --refOf(flight.chunk).unsent;
-  if (!flight.direct) buffers_.finished(*flight.chunk.call, flight.chunk.index);
+  if (flight.usesExchangePath && !flight.copied) --chunkRefOf(flight.chunk).unsent;
+  if (!flight.usesExchangePath) buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
 }
 
-Status RemoteLane::takeAnswer(const InFlight& flight) {
+Status RemoteLane::consumeAnswer(const InFlight& flight) {
   const size_t headerSize = answers_.takeReceivedBytes(), payloadSize = answers_.takeReceivedBytes();
   const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, answered_), headerSize}));
-  if (!header.isOf(answered_) || header.first || payloadSize != flight.view.bytes)
+  if (!header.isForChunk(answered_) || header.first || payloadSize != flight.view.bytes)
     return failure(Code::kRemote,
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
-                   header.sequence, header.first ? " with a call" : "", payloadSize, DataHeader::sequenceOf(answered_),
-                   flight.view.call.number, flight.view.bytes);
-  const uint8_t* came = flight.view.staged ? stagingSlot(staging_, answered_) : flight.view.target;
-  if (shape_.checksum) BPS_TRY(checkPayload(header, {came, payloadSize}, answered_, flight.view.call));
-  if (flight.view.staged) std::memcpy(flight.view.target, came, payloadSize);
+                   header.sequence, header.first ? " with a call" : "", payloadSize,
+                   DataHeader::sequenceForChunk(answered_), flight.view.call.number, flight.view.bytes);
+  const uint8_t* received = flight.view.inPlace ? stagingSlot(staging_, answered_) : flight.view.target;
+  if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, answered_, flight.view.call));
+  if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
   if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
   ++answered_;
   return {};
@@ -158,8 +161,9 @@ Result<bool> RemoteLane::step() {
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
-  if (admitted_ - retired_ >= std::min(shape_.depth, call->windowOf(call->chunks[index]))) return false;
-  return !call->chunks[index].direct() || index + call->remaining < call->chunks.size() + kDirectAhead;
+  if (admitted_ - retired_ >= std::min(shape_.depth, call->windowForChunk(call->chunks[index]))) return false;
+  return !call->chunks[index].usesExchangePath() ||
+         index + call->remaining < call->chunks.size() + kExchangeChunksAhead;
 }
 
 Result<bool> RemoteLane::move() {
@@ -178,32 +182,35 @@ void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
   use(answers_.comm());
 }
 
-std::optional<uint64_t> RemoteLane::watch(std::chrono::milliseconds patience) {
-  if (inFlight_.empty() || watched_ != retired_) {
-    watched_ = retired_;
-    lasts_ = Deadline::never();
+std::optional<uint64_t> RemoteLane::checkWait(std::chrono::milliseconds timeout) {
+  if (inFlight_.empty() || retiredAtLastCheck_ != retired_) {
+    retiredAtLastCheck_ = retired_;
+    waitDeadline_ = Deadline::never();
   }
   if (inFlight_.empty()) return {};
-  if (lasts_.at() == Deadline::never().at()) lasts_ = Deadline::in(patience);
-  if (!lasts_.passed()) return {};
+  if (waitDeadline_.at() == Deadline::never().at()) waitDeadline_ = Deadline::in(timeout);
+  if (!waitDeadline_.passed()) return {};
   return inFlight_.front().view.call.number;
 }
 
 // That memory can be registered does not say that the NIC reaches it, and later it would be too late: a flush that
 // fails after an answer ends the communicator.
-Status RemoteLane::carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline) {
-  const net::GpuWays out = pushes_.comm().gpuWays(ofDevice), in = answers_.comm().gpuWays(ofDevice);
+Status RemoteLane::registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
+                                     Deadline deadline) {
+  const net::GpuRegistrationModes out = pushes_.comm().gpuRegistrationModes(deviceModes),
+                                  in = answers_.comm().gpuRegistrationModes(deviceModes);
   if (!out || !in) return {Code::kInvalidUsage, "the connection takes host memory only"};
   gpuSendMemory_ = BPS_TRY(pushes_.comm().registerGpu(region, out));
-  const Status reached = carryBack(region, in, deadline);
+  const Status reached = registerGpuReceive(region, in, deadline);
   if (reached.ok()) return {};
   pushes_.comm().deregister(gpuSendMemory_);
   gpuSendMemory_ = nullptr;
   return reached.clone();
 }
 
-Status RemoteLane::carryBack(const net::GpuRegion& region, const net::GpuWays& ways, Deadline deadline) {
-  gpuRecvMemory_ = BPS_TRY(answers_.comm().registerGpu(region, ways));
+Status RemoteLane::registerGpuReceive(const net::GpuRegion& region, const net::GpuRegistrationModes& modes,
+                                      Deadline deadline) {
+  gpuRecvMemory_ = BPS_TRY(answers_.comm().registerGpu(region, modes));
   Result<bool> flushed = tryFlush(region, deadline);
   if (flushed.ok()) {
     if (std::move(flushed).value()) return {};
@@ -232,19 +239,19 @@ Result<bool> LocalLane::step() {
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
-    const LocalChunk local{view.call, view.source, view.target, view.bytes, refOf(chunk).direct()};
-    if (view.staged && refOf(chunk).unsent > 0) {
+    const LocalChunk local{view.call, view.source, view.target, view.bytes, chunkRefOf(chunk).usesExchangePath()};
+    if (view.inPlace && chunkRefOf(chunk).unsent > 0) {
       service_.expect(local);
       break;
     }
     service_.offer(local);
-    offered_.push_back(chunk);
+    inService_.push_back(chunk);
     waiting_.pop_front();
     moved = true;
   }
-  for (; retired_ < service_.retired() && refOf(offered_.front()).unsent == 0; ++retired_) {
-    buffers_.finished(*offered_.front().call, offered_.front().index);
-    offered_.pop_front();
+  for (; retired_ < service_.retired() && chunkRefOf(inService_.front()).unsent == 0; ++retired_) {
+    buffers_.finished(*inService_.front().call, inService_.front().index);
+    inService_.pop_front();
     moved = true;
   }
   return moved;

@@ -11,7 +11,7 @@
 // share (docs/the-bound.md has what larger windows for small shares cost). A
 // contribution stays intact until its sum has come whole: an answer to an in-place call is received beside the buffer
 // and copied (so a later version can repeat a round after a server has died). What this rank has completed on a lane is
-// one number, retired(). Belongs to who has the turn (call_progress.h); never blocks.
+// one number, retired(). Belongs to who has the turn (progress_engine.h); never blocks.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -41,17 +41,18 @@ class Lane {
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
   // The number of the call whose oldest chunk has been under way for the patience. Call now and then.
-  virtual std::optional<uint64_t> watch(std::chrono::milliseconds) { return {}; }
+  virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
   // Chunks may lie there from now on. Fails when the lane cannot take them, or does not reach them by the deadline, and
   // is as before.
-  virtual Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline);
+  virtual Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
+                                   Deadline deadline);
 
  protected:
   struct Submitted {
     Collective* call;
     size_t index;
   };
-  ChunkRef& refOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
+  ChunkRef& chunkRefOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
   bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
 
   ChunkBuffers& buffers_;
@@ -65,33 +66,35 @@ class RemoteLane final : public Lane {
     size_t depth = 0, maxChunkBytes = 0;
     bool checksum = false;  // every chunk has one, and every answer
   };
-  static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape, net::Link link);
+  static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
+                                              net::PeerConnections connections);
   Result<bool> step() override;
   bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
-  std::optional<uint64_t> watch(std::chrono::milliseconds patience) override;
-  Status carryFrom(const net::GpuRegion& region, const net::GpuWays& ofDevice, Deadline deadline) override;
+  std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
+  Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
+                           Deadline deadline) override;
 
  private:
   struct InFlight {
     Submitted chunk;  // of one that was copied: its call may have ended
-    bool direct, copied;
+    bool usesExchangePath, copied;
     ChunkView view;
     void *sendMemory, *recvMemory;
     net::Request flush;
     bool flushed;
   };
-  RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::Link link);
+  RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::PeerConnections connections);
   Status prepare();
-  Status carryBack(const net::GpuRegion& region, const net::GpuWays& ways, Deadline deadline);
+  Status registerGpuReceive(const net::GpuRegion& region, const net::GpuRegistrationModes& modes, Deadline deadline);
   Result<bool> tryFlush(const net::GpuRegion& region, Deadline deadline);
   bool mayAdmit() const;
   Status admit();
-  Status expectAnswer(InFlight& flight);
+  Status postAnswerReceives(InFlight& flight);
   Result<bool> canRetire();
-  Result<bool> visible(InFlight& flight);
+  Result<bool> isVisible(InFlight& flight);
   Status retire();
-  Status takeAnswer(const InFlight& flight);
+  Status consumeAnswer(const InFlight& flight);
   Result<bool> move();
   uint8_t* stagingSlot(const PageBuffer& ring, uint64_t chunk) const {
     return ring.data() + chunk % shape_.depth * shape_.maxChunkBytes;
@@ -110,10 +113,10 @@ class RemoteLane final : public Lane {
   void *gpuSendMemory_ = nullptr, *gpuRecvMemory_ = nullptr;
   std::deque<InFlight> inFlight_;
   uint64_t admitted_ = 0, retired_ = 0;
-  uint64_t expected_ = 0, answered_ = 0;  // answers: places posted, and taken
-  uint64_t watched_ = 0;                  // retired() when watch() last saw it change
-  Deadline lasts_ = Deadline::never();    // until then it need not
-  Status failure_;                        // of admit() or retire(): nothing moves after it
+  uint64_t expected_ = 0, answered_ = 0;       // answers: places posted, and taken
+  uint64_t retiredAtLastCheck_ = 0;            // retired() when watch() last saw it change
+  Deadline waitDeadline_ = Deadline::never();  // until then it need not
+  Status failure_;                             // of admit() or retire(): nothing moves after it
 };
 
 // To the service in this very process.
@@ -121,11 +124,11 @@ class LocalLane final : public Lane {
  public:
   LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}
   Result<bool> step() override;
-  bool idle() const override { return waiting_.empty() && offered_.empty(); }
+  bool idle() const override { return waiting_.empty() && inService_.empty(); }
 
  private:
   SumService& service_;
-  std::deque<Submitted> offered_;
+  std::deque<Submitted> inService_;
   uint64_t retired_ = 0;
 };
 

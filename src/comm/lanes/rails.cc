@@ -7,15 +7,15 @@
 namespace bps {
 namespace {
 
-constexpr uint64_t kWhole = 1U << 20;  // what the rails of one machine are worth together, about
-constexpr uint64_t kMostWeight = uint64_t{1} << 32;
+constexpr uint64_t kWeightScale = 1U << 20;  // what the rails of one machine are worth together, about
+constexpr uint64_t kMaxWeight = uint64_t{1} << 32;
 
 }  // namespace
 
 Rails::Rails(std::vector<uint64_t> weights) : weights_(std::move(weights)) {
-  const auto driver = [](uint64_t weight) { return weight > 0; };
-  main_ = static_cast<size_t>(std::find_if(weights_.begin(), weights_.end(), driver) - weights_.begin());
-  several_ = std::count_if(weights_.begin(), weights_.end(), driver) > 1;
+  const auto drivesNic = [](uint64_t weight) { return weight > 0; };
+  mainRail_ = static_cast<size_t>(std::find_if(weights_.begin(), weights_.end(), drivesNic) - weights_.begin());
+  hasSeveral_ = std::count_if(weights_.begin(), weights_.end(), drivesNic) > 1;
 }
 
 std::vector<size_t> Rails::drivers() const {
@@ -25,26 +25,26 @@ std::vector<size_t> Rails::drivers() const {
   return drivers;
 }
 
-Part Rails::partOf(size_t rail, uint64_t bytes, uint64_t unit, bool spread) const {
-  if (!spread) return {0, bytes};
+ByteRange Rails::rangeOf(size_t rail, uint64_t bytes, uint64_t unit, bool onAllRails) const {
+  if (!onAllRails) return {0, bytes};
   const std::vector<uint64_t> offsets = cutByWeight(bytes, unit, weights_);
   return {offsets[rail], offsets[rail + 1]};
 }
 
-std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t most, bool onePerNic) {
-  std::map<NodeId, std::vector<size_t>> carriers;  // of each NIC, without NICs of kNoNode
+std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks, bool onePerNic) {
+  std::map<NodeId, std::vector<size_t>> ranksOfNic;  // of each NIC, without NICs of kNoNode
   std::map<NodeId, uint64_t> rates;
-  for (const NicDuty& duty : plan.duties) {
-    std::vector<size_t>& ranks = carriers[duty.nic];
-    if (duty.rank < most && (ranks.empty() || !onePerNic)) ranks.push_back(duty.rank);
-    if (!ranks.empty()) rates[duty.nic] = duty.weight;
+  for (const NicAssignment& assignment : plan.assignments) {
+    std::vector<size_t>& ranks = ranksOfNic[assignment.nic];
+    if (assignment.rank < maxRanks && (ranks.empty() || !onePerNic)) ranks.push_back(assignment.rank);
+    if (!ranks.empty()) rates[assignment.nic] = assignment.weight;
   }
   uint64_t all = 0;
   for (const auto& [nic, rate] : rates) all += rate;
-  std::vector<uint64_t> weights(most);
+  std::vector<uint64_t> weights(maxRanks);
   for (const auto& [nic, rate] : rates)
-    for (const size_t rank : carriers[nic])
-      weights[rank] += std::max<uint64_t>(1, kWhole * rate / all / carriers[nic].size());
+    for (const size_t rank : ranksOfNic[nic])
+      weights[rank] += std::max<uint64_t>(1, kWeightScale * rate / all / ranksOfNic[nic].size());
   return weights;
 }
 
@@ -59,7 +59,7 @@ Result<std::vector<uint64_t>> decodeRailWeights(std::span<const uint8_t> bytes, 
   std::vector<uint64_t> weights(rails);
   for (uint64_t& weight : weights) weight = in.get<uint64_t>();
   BPS_TRY(in.finish("rails of a machine"));
-  if (std::any_of(weights.begin(), weights.end(), [](uint64_t weight) { return weight > kMostWeight; }))
+  if (std::any_of(weights.begin(), weights.end(), [](uint64_t weight) { return weight > kMaxWeight; }))
     return Status(Code::kRemote, "rails of a machine: a weight is out of range");
   return weights;
 }
@@ -72,10 +72,10 @@ Rails commonRails(const std::vector<std::vector<uint64_t>>& machines) {
   return Rails(std::move(common));
 }
 
-const NicDuty* dutyOf(const LocalPlan& plan, size_t rank) {
-  const auto duty =
-      std::find_if(plan.duties.begin(), plan.duties.end(), [&](const NicDuty& d) { return d.rank == rank; });
-  return duty == plan.duties.end() ? nullptr : &*duty;
+const NicAssignment* assignmentOf(const LocalPlan& plan, size_t rank) {
+  const auto assignment = std::find_if(plan.assignments.begin(), plan.assignments.end(),
+                                       [&](const NicAssignment& d) { return d.rank == rank; });
+  return assignment == plan.assignments.end() ? nullptr : &*assignment;
 }
 
 }  // namespace bps

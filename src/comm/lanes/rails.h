@@ -25,27 +25,29 @@ class Rails {
   // By local rank; 0: not a rail. At least one is positive.
   explicit Rails(std::vector<uint64_t> weights);
 
-  size_t main() const { return main_; }
-  bool several() const { return several_; }
+  size_t mainRail() const { return mainRail_; }
+  bool hasSeveral() const { return hasSeveral_; }
   bool drives(size_t localRank) const { return localRank < weights_.size() && weights_[localRank] > 0; }
   std::vector<size_t> drivers() const;
 
   // A call of so many bytes goes over all rails: it has a chunk for each.
-  bool spreads(uint64_t bytes, uint64_t chunkBytes) const { return several_ && bytes / weights_.size() >= chunkBytes; }
+  bool usesAllRails(uint64_t bytes, uint64_t chunkBytes) const {
+    return hasSeveral_ && bytes / weights_.size() >= chunkBytes;
+  }
   // What the rail carries of every chunk of a call.
-  bool carries(size_t rail, bool spread) const { return spread ? drives(rail) : rail == main_; }
-  Part partOf(size_t rail, uint64_t bytes, uint64_t unit, bool spread) const;
+  bool carries(size_t rail, bool onAllRails) const { return onAllRails ? drives(rail) : rail == mainRail_; }
+  ByteRange rangeOf(size_t rail, uint64_t bytes, uint64_t unit, bool onAllRails) const;
 
  private:
   std::vector<uint64_t> weights_;
-  size_t main_ = 0;
-  bool several_ = false;
+  size_t mainRail_ = 0;
+  bool hasSeveral_ = false;
 };
 
 // What the rails of one machine are worth to its plan, for the first `most` ranks: the part of the machine's traffic
 // that each rank's NICs take. Several ranks that drive one NIC share its part, or, with `onePerNic`, the first takes
 // it.
-std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t most, bool onePerNic);
+std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks, bool onePerNic);
 // What the leader of a machine brings to the gather about rails, and back, checked: one weight for each, none beyond
 // what a machine's are worth.
 Blob encodeRailWeights(const std::vector<uint64_t>& weights);
@@ -54,6 +56,6 @@ Result<std::vector<uint64_t>> decodeRailWeights(std::span<const uint8_t> bytes, 
 Rails commonRails(const std::vector<std::vector<uint64_t>>& machines);
 
 // What the plan says that the rank drives; the first NIC of several. Null: nothing.
-const NicDuty* dutyOf(const LocalPlan& plan, size_t rank);
+const NicAssignment* assignmentOf(const LocalPlan& plan, size_t rank);
 
 }  // namespace bps

@@ -14,11 +14,11 @@
 namespace bps {
 namespace {
 
-constexpr int kPreferred = 1;  // MPOL_PREFERRED: another node's memory is better than none
-constexpr int kMostNodes = 1024;
+constexpr int kMpolPreferred = 1;  // MPOL_PREFERRED: another node's memory is better than none
+constexpr int kMaxNodes = 1024;
 
 // "0-3,8": as the kernel lists CPUs; what cannot be read is left out.
-std::vector<unsigned> cpusOfList(const std::string& list) {
+std::vector<unsigned> parseKernelCpuList(const std::string& list) {
   std::vector<unsigned> cpus;
   size_t at = 0;
   const auto number = [&] {
@@ -46,12 +46,12 @@ bool contains(const std::vector<unsigned>& all, const std::vector<unsigned>& som
 
 }  // namespace
 
-CpusHere cpusHere() {
-  CpusHere here;
+CpuAvailability readCpuAvailability() {
+  CpuAvailability here;
   std::ifstream file("/sys/devices/system/cpu/online");
   std::string list;
   std::getline(file, list);
-  here.online = cpusOfList(list);
+  here.online = parseKernelCpuList(list);
   cpu_set_t set;
   CPU_ZERO(&set);
   if (::sched_getaffinity(::getpid(), sizeof set, &set) != 0) return here;
@@ -60,17 +60,18 @@ CpusHere cpusHere() {
   return here;
 }
 
-bool hasPlaces(const Topology& topology, const std::vector<unsigned>& online) {
+bool canBindToNuma(const Topology& topology, const std::vector<unsigned>& online) {
   const std::vector<NodeId>& numas = topology.all(NodeKind::kNuma);
   return numas.size() > 1 && std::all_of(numas.begin(), numas.end(), [&](NodeId numa) {
            return contains(online, topology.node(numa).cpu.cpus.cpus());
          });
 }
 
-std::vector<unsigned> threadCpus(const MachinePlan& plan, size_t rank, const CpusHere& here, bool ignoreUser) {
-  const RankPlace& place = plan.program.plan().placement.ranks[rank];
-  const bool atGpu = plan.topology.node(place.seat).kind == NodeKind::kGpu || plan.copiedFrom[rank] >= 0;
-  if (!atGpu || !hasPlaces(plan.topology, here.online)) return {};
+std::vector<unsigned> progressThreadCpus(const MachinePlan& plan, size_t rank, const CpuAvailability& here,
+                                         bool ignoreUser) {
+  const RankPlacement& place = plan.program.plan().placement.ranks[rank];
+  const bool atGpu = plan.topology.node(place.location).kind == NodeKind::kGpu || plan.stagedGpu[rank] >= 0;
+  if (!atGpu || !canBindToNuma(plan.topology, here.online)) return {};
   if (!ignoreUser && !contains(here.allowed, here.online)) return {};
   return place.cpus.cpus();
 }
@@ -85,31 +86,31 @@ Status bindThread(const std::vector<unsigned>& cpus) {
   return {};
 }
 
-std::vector<MemoryPlace> memoryPlaces(const Topology& topology, const LocalPlan& plan, uint64_t slotBytes) {
-  std::vector<MemoryPlace> places;
+std::vector<NumaRange> numaRanges(const Topology& topology, const LocalPlan& plan, uint64_t slotBytes) {
+  std::vector<NumaRange> ranges;
   const auto nodeOf = [&](NodeId numa) { return topology.node(numa).cpu.numaId; };
-  const std::vector<RankPlace>& ranks = plan.placement.ranks;
-  for (size_t rank = 0; rank < ranks.size(); ++rank) places.push_back({rank, 0, slotBytes, nodeOf(ranks[rank].numa)});
-  const std::vector<uint64_t> parts = cutByDuty(slotBytes, 1, plan.duties);
-  for (size_t d = 0; d < plan.duties.size(); ++d) {
-    const NicDuty& duty = plan.duties[d];
-    const NodeId numa = plan.strategy == Strategy::kCpuAssisted ? duty.numa : ranks[duty.rank].numa;
-    const bool joins = places.back().area == ranks.size() && places.back().node == nodeOf(numa);
-    if (joins) places.back().end = parts[d + 1];
-    else places.push_back({ranks.size(), parts[d], parts[d + 1], nodeOf(numa)});
+  const std::vector<RankPlacement>& ranks = plan.placement.ranks;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) ranges.push_back({rank, 0, slotBytes, nodeOf(ranks[rank].numa)});
+  const std::vector<uint64_t> parts = cutByAssignment(slotBytes, 1, plan.assignments);
+  for (size_t d = 0; d < plan.assignments.size(); ++d) {
+    const NicAssignment& assignment = plan.assignments[d];
+    const NodeId numa = plan.strategy == Strategy::kCpuAssisted ? assignment.numa : ranks[assignment.rank].numa;
+    const bool extendsLast = ranges.back().area == ranks.size() && ranges.back().node == nodeOf(numa);
+    if (extendsLast) ranges.back().end = parts[d + 1];
+    else ranges.push_back({ranks.size(), parts[d], parts[d + 1], nodeOf(numa)});
   }
-  return places;
+  return ranges;
 }
 
-Status placeMemory(uint8_t* begin, uint64_t bytes, int node) {
-  if (node < 0 || node >= kMostNodes) return {};
+Status bindMemory(uint8_t* begin, uint64_t bytes, int node) {
+  if (node < 0 || node >= kMaxNodes) return {};
   const auto address = reinterpret_cast<uintptr_t>(begin);
   const uintptr_t first = roundUp(address, kPageBytes), last = (address + bytes) / kPageBytes * kPageBytes;
   if (first >= last) return {};
   constexpr size_t kBits = 8 * sizeof(unsigned long);
-  std::vector<unsigned long> nodes(kMostNodes / kBits);
+  std::vector<unsigned long> nodes(kMaxNodes / kBits);
   nodes[static_cast<size_t>(node) / kBits] |= 1UL << (static_cast<size_t>(node) % kBits);
-  if (::syscall(SYS_mbind, first, last - first, kPreferred, nodes.data(), kMostNodes + 1, 0) != 0)
+  if (::syscall(SYS_mbind, first, last - first, kMpolPreferred, nodes.data(), kMaxNodes + 1, 0) != 0)
     return systemFailure(fmt::format("memory of NUMA node {}", node), errno);
   return {};
 }

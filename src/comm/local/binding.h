@@ -12,31 +12,32 @@
 
 namespace bps {
 
-struct CpusHere {
+struct CpuAvailability {
   std::vector<unsigned> online;   // of this machine
   std::vector<unsigned> allowed;  // to this process, as the user started it
 };
 // What the kernel says.
-CpusHere cpusHere();
+CpuAvailability readCpuAvailability();
 
 // The topology is of this machine (all its CPUs are there), and has more than one NUMA node to choose from.
-bool hasPlaces(const Topology& topology, const std::vector<unsigned>& online);
+bool canBindToNuma(const Topology& topology, const std::vector<unsigned>& online);
 
 // Where the progress thread of the rank runs; empty: where it is. A user who has restricted the process has decided
 // already, unless told to be ignored (BPS_IGNORE_CPU_AFFINITY).
-std::vector<unsigned> threadCpus(const MachinePlan& plan, size_t rank, const CpusHere& here, bool ignoreUser);
+std::vector<unsigned> progressThreadCpus(const MachinePlan& plan, size_t rank, const CpuAvailability& here,
+                                         bool ignoreUser);
 // The calling thread's.
 Status bindThread(const std::vector<unsigned>& cpus);
 
 // Where the bytes of one ring slot should lie: each rank's area at the rank, the sum's parts where they are added up.
-struct MemoryPlace {
+struct NumaRange {
   size_t area = 0;  // a rank's, or the number of ranks: the sum's
   uint64_t begin = 0, end = 0;
   int node = 0;  // the kernel's number
-  bool operator==(const MemoryPlace&) const = default;
+  bool operator==(const NumaRange&) const = default;
 };
-std::vector<MemoryPlace> memoryPlaces(const Topology& topology, const LocalPlan& plan, uint64_t slotBytes);
+std::vector<NumaRange> numaRanges(const Topology& topology, const LocalPlan& plan, uint64_t slotBytes);
 // Whole pages of not yet touched shared memory, for all who map it; a wish that the kernel may not be able to grant.
-Status placeMemory(uint8_t* begin, uint64_t bytes, int node);
+Status bindMemory(uint8_t* begin, uint64_t bytes, int node);
 
 }  // namespace bps

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-size_t rowOf(size_t numbers) { return roundUp(numbers * sizeof(uint64_t), kApart) / sizeof(uint64_t); }
+size_t rowLength(size_t numbers) { return roundUp(numbers * sizeof(uint64_t), kFalseSharingBytes) / sizeof(uint64_t); }
 
 }  // namespace
 
@@ -26,14 +26,14 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 LocalRing::LocalRing(const LocalRingShape& shape, UniqueFd fd)
     : shape_(shape),
       fd_(std::move(fd)),
-      doneRow_(rowOf(1) + rowOf(shape.stages - 1)),
-      counterRow_(rowOf(shape.counters)),
-      membersAt_(0),
-      doneAt_(membersAt_ + shape.ranks * sizeof(Member)),
-      countersAt_(doneAt_ + shape.ranks * doneRow_ * sizeof(Number)),
-      notesAt_(countersAt_ + shape.ranks * counterRow_ * sizeof(Number)),
-      dataAt_(roundUp(notesAt_ + size_t{shape.slots} * shape.ranks * sizeof(ChunkNote), kPageBytes)),
-      bytes_(dataAt_ + size_t{shape.slots} * (shape.ranks + 1) * shape.slotBytes) {}
+      doneRowLength_(rowLength(1) + rowLength(shape.stages - 1)),
+      counterRowLength_(rowLength(shape.counters)),
+      rankStatesOffset_(0),
+      doneOffset_(rankStatesOffset_ + shape.ranks * sizeof(RankState)),
+      countersOffset_(doneOffset_ + shape.ranks * doneRowLength_ * sizeof(Number)),
+      chunkInfosOffset_(countersOffset_ + shape.ranks * counterRowLength_ * sizeof(Number)),
+      dataOffset_(roundUp(chunkInfosOffset_ + size_t{shape.slots} * shape.ranks * sizeof(ChunkInfo), kPageBytes)),
+      bytes_(dataOffset_ + size_t{shape.slots} * (shape.ranks + 1) * shape.slotBytes) {}
 
 Result<LocalRing> LocalRing::create(const LocalRingShape& shape) {
   UniqueFd fd(::memfd_create("bps-local-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -74,17 +74,17 @@ LocalRing::~LocalRing() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
-LocalRing::Extent LocalRing::extent(size_t stage, uint32_t aside) const {
-  Extent extent;
+LocalRing::DoneRange LocalRing::doneRange(size_t stage, uint32_t exceptRank) const {
+  DoneRange doneRange;
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
-    if (rank == aside) continue;
+    if (rank == exceptRank) continue;
     const uint64_t number = done(rank, stage).load();
-    extent.least = std::min(extent.least, number);
-    if (number <= extent.most) continue;
-    extent.most = number;
-    extent.furthest = rank;
+    doneRange.least = std::min(doneRange.least, number);
+    if (number <= doneRange.most) continue;
+    doneRange.most = number;
+    doneRange.furthest = rank;
   }
-  return extent;
+  return doneRange;
 }
 
 }  // namespace bps

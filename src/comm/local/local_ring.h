@@ -32,7 +32,7 @@
 namespace bps {
 
 // What one rank writes and others poll lies so far from what others write: processors fetch cache lines in pairs.
-inline constexpr size_t kApart = 128;
+inline constexpr size_t kFalseSharingBytes = 128;
 
 struct LocalRingShape {
   uint32_t ranks = 0;
@@ -43,18 +43,19 @@ struct LocalRingShape {
 };
 
 // What a rank says of the chunk in its first stage.
-struct alignas(kApart) ChunkNote {
+struct alignas(kFalseSharingBytes) ChunkInfo {
   CallInfo call;
   uint64_t bytes = 0;
 };
 
 class LocalRing {
  public:
-  struct Member {
-    alignas(kApart) std::atomic<uint64_t> submitted{0};
+  struct RankState {
+    alignas(kFalseSharingBytes) std::atomic<uint64_t> submitted{0};
     std::atomic<uint64_t> awaited{0}, published{0};
-    alignas(kApart) std::atomic<uint32_t> asleep{0};  // these two change rarely, and others look at them all the time
-    std::atomic<uint32_t> left{0};                    // has said goodbye: submitted() will not grow any more
+    alignas(kFalseSharingBytes) std::atomic<uint32_t> asleep{
+        0};                         // these two change rarely, and others look at them all the time
+    std::atomic<uint32_t> left{0};  // has said goodbye: submitted() will not grow any more
   };
 
   // The leader makes the memory; the others map what they are given. Fails when the sizes do not agree.
@@ -66,28 +67,33 @@ class LocalRing {
 
   const LocalRingShape& shape() const { return shape_; }
   int fd() const { return fd_.get(); }
-  Member& member(uint32_t rank) const { return at<Member>(membersAt_)[rank]; }
+  RankState& rankState(uint32_t rank) const { return at<RankState>(rankStatesOffset_)[rank]; }
   std::atomic<uint64_t>& done(uint32_t rank, size_t stage) const {
-    return at<Number>(doneAt_)[rank * doneRow_ + (stage + 1 == shape_.stages ? 0 : kApart / sizeof(Number) + stage)];
+    return at<Number>(doneOffset_)[rank * doneRowLength_ +
+                                   (stage + 1 == shape_.stages ? 0 : kFalseSharingBytes / sizeof(Number) + stage)];
   }
   // Belong to their rank; others may read them at any time.
-  std::atomic<uint64_t>* counters(uint32_t rank) const { return at<Number>(countersAt_) + rank * counterRow_; }
-  ChunkNote& note(uint64_t chunk, uint32_t rank) const {
-    return at<ChunkNote>(notesAt_)[chunk % shape_.slots * shape_.ranks + rank];
+  std::atomic<uint64_t>* counters(uint32_t rank) const {
+    return at<Number>(countersOffset_) + rank * counterRowLength_;
+  }
+  ChunkInfo& chunkInfo(uint64_t chunk, uint32_t rank) const {
+    return at<ChunkInfo>(chunkInfosOffset_)[chunk % shape_.slots * shape_.ranks + rank];
   }
   uint8_t* area(uint64_t chunk, size_t rank) const {
-    return base_ + dataAt_ + (chunk % shape_.slots * (shape_.ranks + 1) + rank) * shape_.slotBytes;
+    return base_ + dataOffset_ + (chunk % shape_.slots * (shape_.ranks + 1) + rank) * shape_.slotBytes;
   }
   uint8_t* sum(uint64_t chunk) const { return area(chunk, shape_.ranks); }
 
   // The first chunk that not every rank has done this stage of, leaving aside one of them if it is named.
-  uint64_t doneByAll(size_t stage, uint32_t aside = UINT32_MAX) const { return extent(stage, aside).least; }
+  uint64_t doneByAll(size_t stage, uint32_t exceptRank = UINT32_MAX) const {
+    return doneRange(stage, exceptRank).least;
+  }
   // The same, and how far the rank is that has come furthest.
-  struct Extent {
+  struct DoneRange {
     uint64_t least = UINT64_MAX, most = 0;
     uint32_t furthest = 0;
   };
-  Extent extent(size_t stage, uint32_t aside) const;
+  DoneRange doneRange(size_t stage, uint32_t exceptRank) const;
 
  private:
   using Number = std::atomic<uint64_t>;
@@ -102,8 +108,8 @@ class LocalRing {
   LocalRingShape shape_;
   UniqueFd fd_;
   // Numbers of a rank. Of done(), that of the last stage is apart: nobody waits for it as long as slots are free.
-  size_t doneRow_, counterRow_;
-  size_t membersAt_, doneAt_, countersAt_, notesAt_, dataAt_, bytes_;
+  size_t doneRowLength_, counterRowLength_;
+  size_t rankStatesOffset_, doneOffset_, countersOffset_, chunkInfosOffset_, dataOffset_, bytes_;
   uint8_t* base_ = nullptr;
 };
 

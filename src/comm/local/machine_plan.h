@@ -15,35 +15,35 @@
 namespace bps {
 
 // What a plan is made of.
-struct MachineBrief {
+struct MachineSpec {
   std::string topology;              // NCCL's XML
   std::string strategy;              // as in BPS_STRATEGY
-  bool described = false;            // by the user
+  bool userDescribed = false;        // by the user
   std::vector<std::string> devices;  // where on the bus each local rank's CUDA device is; empty: it has none
   double network = 0;                // bytes through the NICs, each way, for every byte of a buffer
 };
 
-Blob encode(const MachineBrief& brief);
-Result<MachineBrief> decodeMachineBrief(std::span<const uint8_t> bytes);
+Blob encode(const MachineSpec& machineSpec);
+Result<MachineSpec> decodeMachineSpec(std::span<const uint8_t> bytes);
 
 // By BPS_TOPO_FILE, BPS_STRATEGY and BPS_TOPO_DUMP_FILE. A machine that nobody describes and that cannot be looked at
 // counts as one CPU. Of so many ranks, without devices. BPS_TOPO_FILE says that these stand for its GPUs; a file that
 // is there for NCCL only describes the machine.
-Result<MachineBrief> briefOf(const Env& env, size_t ranks, double network);
+Result<MachineSpec> makeMachineSpec(const Env& env, size_t ranks, double network);
 
 struct MachinePlan {
-  static Result<std::unique_ptr<const MachinePlan>> make(const MachineBrief& brief);
+  static Result<std::unique_ptr<const MachinePlan>> make(const MachineSpec& machineSpec);
   // "cpu_assisted (S_n = 0, S_g = 2, no NVLink: ...)"
-  std::string inWords() const;
+  std::string describe() const;
   // What the rank drives; null: nothing. Of the NICs of a rank that is alone one beside its GPU, else the first.
-  const NicDuty* dutyOf(size_t localRank) const;
+  const NicAssignment* assignmentOf(size_t localRank) const;
   // Why a rank's NIC should not reach into its GPU's memory: between the two is more than PCIe switches. Empty: it may.
-  std::string gpuObstacle(size_t localRank) const;
+  std::string whyNoGpuDirect(size_t localRank) const;
 
   Topology topology;
   LocalProgram program;
   std::string reason;
-  std::vector<int> copiedFrom;  // by local rank: the GPU whose memory is copied to the host and back; -1: none
+  std::vector<int> stagedGpu;  // by local rank: the GPU whose memory is copied to the host and back; -1: none
 };
 
 }  // namespace bps

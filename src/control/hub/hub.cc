@@ -5,81 +5,82 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/control/frames.h"
-#include "src/control/keys/secret.h"
-#include "src/control/root/root.h"
+#include "src/control/keys/crypto.h"
+#include "src/control/rendezvous/rendezvous_server.h"
 
 namespace bps {
 namespace {
 
 // How long the others have to hear of a failure before this rank does.
-constexpr std::chrono::milliseconds kOthersFirst(300);
+constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
 // A suspicion waits for its member's silence, or heartbeat, by looking so often.
-constexpr std::chrono::milliseconds kNextLook(20);
+constexpr std::chrono::milliseconds kSuspicionRecheck(20);
 
 }  // namespace
 
 using std::chrono::milliseconds;
 
-Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, StarEvents& events) {
+Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, ControlNodeEvents& events) {
   args.servers.job = randomJobId();
-  const bool redirected = args.id.kind == UniqueId::Kind::kRedirect;
+  const bool viaRendezvous = args.id.kind == UniqueId::Kind::kRendezvous;
   if (args.join.nRanks == 1) {
-    if (redirected) endRoot(args.id.address);
+    if (viaRendezvous) stopRendezvous(args.id.address);
     return std::unique_ptr<Hub>(new Hub(std::move(args), std::nullopt, events));
   }
   Address address = args.id.address;
-  if (redirected) {
+  if (viaRendezvous) {
     address = BPS_TRY(selectInterfaces(args.interfaces)).front().address;
     address.setPort(0);
   }
-  UniqueFd listener = BPS_TRY(listenOn(address, args.ports, Doorman::kBacklog));
-  Doorman doorman = BPS_TRY(Doorman::create(std::move(listener), args.credentials, Purpose::kJoin, args.servers.job));
-  address = BPS_TRY(doorman.address());
-  std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(doorman), events));
-  if (redirected) hub->tellRoot(address);
+  UniqueFd listener = BPS_TRY(listenOn(address, args.ports, AuthListener::kBacklog));
+  AuthListener authListener =
+      BPS_TRY(AuthListener::create(std::move(listener), args.credentials, Purpose::kJoin, args.servers.job));
+  address = BPS_TRY(authListener.address());
+  std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(authListener), events));
+  if (viaRendezvous) hub->registerWithRendezvous(address);
   return hub;
 }
 
-Hub::Hub(HubArgs args, std::optional<Doorman> doorman, StarEvents& events)
+Hub::Hub(HubArgs args, std::optional<AuthListener> authListener, ControlNodeEvents& events)
     : args_(std::move(args)),
       events_(events),
-      meeting_(args_.join, std::move(doorman), args_.credentials.timeoutMs, args_.deadline),
+      admission_(args_.join, std::move(authListener), args_.credentials.timeoutMs, args_.deadline),
       servers_(args_.servers),
       pause_(args_.settings.timeoutMs),
       members_(args_.join.nRanks) {
-  cannotStart(std::exchange(args_.unable, Status()));
+  failStart(std::exchange(args_.startError, Status()));
 }
 
-void Hub::cannotStart(Status why) {
-  if (why.ok() || !unable_.ok()) return;
-  if (!meeting_.table().complete()) logWarn(Subsystem::kInit, "cannot start: {}", why.message());
-  unable_ = std::move(why);
+void Hub::failStart(Status why) {
+  if (why.ok() || !startError_.ok()) return;
+  if (!admission_.table().complete()) logWarn(Subsystem::kInit, "cannot start: {}", why.message());
+  startError_ = std::move(why);
 }
 
-void Hub::tellRoot(const Address& hub) {
-  AskRoot word;
+void Hub::registerWithRendezvous(const Address& hub) {
+  RendezvousRequest word;
   word.nRanks = args_.join.nRanks;
   word.isHub = true;
   word.hub = hub;
-  const DialArgs dial{{args_.id.address}, args_.credentials, Purpose::kRedirect, 0};
-  root_ = std::make_unique<RootCall>(dial, word, args_.deadline);
+  const DialArgs dial{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0};
+  rendezvous_ = std::make_unique<RendezvousClient>(dial, word, args_.deadline);
 }
 
-void Hub::round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) {
-  pause_.turn();
+void Hub::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
+  pause_.update();
   if (state_ != State::kRunning) return;
-  const uint32_t number = ownRounds_[static_cast<size_t>(kind)]++;
-  const Status status = addPart(0, RoundPart{kind, number, patienceMs(deadline), std::move(blobs)});
+  const uint32_t number = ownOpNumbers_[static_cast<size_t>(kind)]++;
+  const Status status = addOpInput(0, ControlOpInput{kind, number, remainingMs(deadline), std::move(blobs)});
   if (!status.ok()) fail(status);
 }
 
 void Hub::report(Status failure) {
-  pause_.turn();
+  pause_.update();
   fail(failure);
 }
 
 void Hub::suspect(size_t member, std::string text) {
-  pause_.turn();
+  pause_.update();
   if (state_ != State::kRunning) return;
   const Status status = addSuspicion(Suspect{static_cast<uint32_t>(member), std::move(text)});
   if (!status.ok()) fail(status);
@@ -91,7 +92,7 @@ void Hub::leave() {
     state_ = State::kLeaving;
     return;
   }
-  if (state_ != State::kLeaving) events_.farewell();
+  if (state_ != State::kLeaving) events_.leaveDone();
 }
 
 void Hub::watch(PollSet& set) const {
@@ -99,20 +100,20 @@ void Hub::watch(PollSet& set) const {
   pause_.watch(set);
   for (const Member& member : members_)
     if (member.link) member.link->watch(set);
-  meeting_.watch(set);
+  admission_.watch(set);
   servers_.watch(set);
-  if (root_) root_->watch(set);
-  if (state_ == State::kMeeting || state_ == State::kOpening) set.wakeAt(meeting_.deadline().at());
-  if (rounds_) set.wakeAt(rounds_->deadline().at());
+  if (rendezvous_) rendezvous_->watch(set);
+  if (state_ == State::kJoining || state_ == State::kOpening) set.wakeAt(admission_.deadline().at());
+  if (ops_) set.wakeAt(ops_->deadline().at());
   for (const Suspicion& suspicion : suspicions_) set.wakeAt(suspicion.deadline.at());
-  if (!failure_.ok()) set.wakeAt(Deadline::in(kOthersFirst / 100).at());
+  if (!failure_.ok()) set.wakeAt(Deadline::in(kFailureDeliveryDelay / 100).at());
   // Everything that needs no sockets (a communicator of one rank) happens in the first turn.
-  if (state_ == State::kMeeting && meeting_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
+  if (state_ == State::kJoining && admission_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
 }
 
 void Hub::step(const PollSet& set) {
-  pause_.turn();
-  if (state_ == State::kFailed || state_ == State::kLeaving) return seeOff(set);
+  pause_.update();
+  if (state_ == State::kFailed || state_ == State::kLeaving) return drainMembers(set);
   if (state_ == State::kOver) return;
   Status status = advance(set);
   if (status.ok()) status = checkDeadlines();
@@ -122,46 +123,47 @@ void Hub::step(const PollSet& set) {
 Status Hub::advance(const PollSet& set) {
   BPS_TRY(listen(set));
   switch (state_) {
-    case State::kMeeting:
-      return meet(set);
+    case State::kJoining:
+      return stepJoining(set);
     case State::kOpening:
       BPS_TRY(servers_.step(set));
-      return servers_.agreed() ? begin() : Status();
+      return servers_.allOpened() ? begin() : Status();
     default:
-      return meeting_.step(set);  // sees off who has left
+      return admission_.step(set);  // sees off who has left
   }
 }
 
-Status Hub::meet(const PollSet& set) {
-  if (root_) {
-    const std::optional<Address> told = BPS_TRY(root_->step(set));
-    if (told) root_.reset();
+Status Hub::stepJoining(const PollSet& set) {
+  if (rendezvous_) {
+    const std::optional<Address> told = BPS_TRY(rendezvous_->step(set));
+    if (told) rendezvous_.reset();
   }
-  BPS_TRY(meeting_.step(set));
-  for (Meeting::Arrival& arrival : meeting_.takeArrivals()) members_[arrival.rank].link = std::move(arrival.link);
-  if (unable_.ok() && !servers_.started() && meeting_.table().severalMachines()) {
+  BPS_TRY(admission_.step(set));
+  for (RankAdmission::JoinedRank& joined : admission_.takeJoinedRanks())
+    members_[joined.rank].link = std::move(joined.link);
+  if (startError_.ok() && !servers_.started() && admission_.table().hasSeveralMachines()) {
     const auto timeout = milliseconds(args_.credentials.timeoutMs);
     const auto half = started_.at() + timeout / 2 - Deadline::Clock::now();
     servers_.start(Deadline::in(std::max<Deadline::Clock::duration>(half, timeout / 10)));
   }
-  if (unable_.ok()) cannotStart(servers_.step(set));
-  if (!meeting_.table().complete()) return {};
-  if (!unable_.ok()) return unable_.clone();
-  if (!servers_.settled()) return {};
+  if (startError_.ok()) failStart(servers_.step(set));
+  if (!admission_.table().complete()) return {};
+  if (!startError_.ok()) return startError_.clone();
+  if (!servers_.allResponded()) return {};
   return open();
 }
 
 Status Hub::open() {
   // A rank that has the roster may start the next communicator at the same address: it must not find this listener.
-  meeting_.close();
-  BPS_TRY(checkServersServe());
-  servers_.propose(meeting_.table().roster(args_.servers.job, args_.settings));
+  admission_.close();
+  BPS_TRY(checkServersUsable());
+  servers_.propose(admission_.table().roster(args_.servers.job, args_.settings));
   state_ = State::kOpening;
-  return servers_.agreed() ? begin() : Status();
+  return servers_.allOpened() ? begin() : Status();
 }
 
-Status Hub::checkServersServe() const {
-  const bool named = !args_.servers.targets.empty(), several = meeting_.table().severalMachines();
+Status Hub::checkServersUsable() const {
+  const bool named = !args_.servers.targets.empty(), several = admission_.table().hasSeveralMachines();
   if (several && args_.servers.required && !named)
     return {Code::kInvalidArgument, "BPS_REQUIRE_SERVERS=1, but BPS_SERVERS names none"};
   if (several || !named) return {};
@@ -174,8 +176,8 @@ Status Hub::checkServersServe() const {
 Status Hub::begin() {
   roster_ = servers_.roster();
   for (auto& link : servers_.begin()) members_.push_back({std::move(link), false});
-  rounds_.emplace(roster_);
-  waits_.emplace(roster_);
+  ops_.emplace(roster_);
+  stalls_.emplace(roster_);
   const Blob roster = encode(roster_);
   for (size_t rank = 1; rank < roster_.ranks.size(); ++rank) {
     members_[rank].link->send(MessageType::kRoster, roster);
@@ -193,8 +195,8 @@ Status Hub::listen(const PollSet& set) {
 }
 
 Status Hub::listenTo(size_t member, const PollSet& set) {
-  BPS_TRY(members_[member].link->tick(set));
-  for (int turn = 0; turn < kFramesPerTurn && members_[member].link; ++turn) {
+  BPS_TRY(members_[member].link->step(set));
+  for (int turn = 0; turn < kFramesPerStep && members_[member].link; ++turn) {
     const std::optional<Frame> frame = BPS_TRY(members_[member].link->next());
     if (!frame) return {};
     BPS_TRY(handle(member, *frame));
@@ -202,17 +204,17 @@ Status Hub::listenTo(size_t member, const PollSet& set) {
   return {};
 }
 
-bool Hub::due(MessageType type) const {
-  return state_ == State::kRunning &&
-         isOneOf(type, {MessageType::kRoundPart, MessageType::kSuspect, MessageType::kGoodbye, MessageType::kFailure});
+bool Hub::isExpected(MessageType type) const {
+  return state_ == State::kRunning && isOneOf(type, {MessageType::kControlOpInput, MessageType::kSuspect,
+                                                     MessageType::kGoodbye, MessageType::kFailure});
 }
 
 Status Hub::handle(size_t member, const Frame& frame) {
   const Link& link = *members_[member].link;
-  if (!due(frame.header.type)) return notDue(link, frame);
+  if (!isExpected(frame.header.type)) return unexpectedFrame(link, frame);
   switch (frame.header.type) {
-    case MessageType::kRoundPart:
-      return addPart(member, BPS_TRY(decodeFrom<RoundPart>(link, frame)));
+    case MessageType::kControlOpInput:
+      return addOpInput(member, BPS_TRY(decodeFrom<ControlOpInput>(link, frame)));
     case MessageType::kSuspect:
       return addSuspicion(BPS_TRY(decodeFrom<Suspect>(link, frame)));
     case MessageType::kGoodbye:
@@ -224,45 +226,45 @@ Status Hub::handle(size_t member, const Frame& frame) {
   }
 }
 
-Status Hub::addPart(size_t member, RoundPart part) {
-  const RoundKind kind = part.kind;
-  if (rounds_->comesTooLate(member, part)) {
+Status Hub::addOpInput(size_t member, ControlOpInput part) {
+  const ControlOp kind = part.kind;
+  if (ops_->isTooLate(member, part)) {
     refuseSplit(member, part.number, "the other ranks have waited BPS_TIMEOUT for this one");
     return {};
   }
-  BPS_TRY(rounds_->add(member, std::move(part)));
-  for (size_t gone : rounds_->participants(kind)) {
+  BPS_TRY(ops_->add(member, std::move(part)));
+  for (size_t gone : ops_->participants(kind)) {
     if (!members_[gone].left) continue;
-    const std::optional<std::string> absent = rounds_->waitingFor(gone);
+    const std::optional<std::string> absent = ops_->missingInputText(gone);
     if (absent) return {Code::kRemote, *absent};
   }
-  if (rounds_->complete(kind)) finishRound(kind);
+  if (ops_->complete(kind)) finishOp(kind);
   return {};
 }
 
 // The communicator goes on.
 void Hub::refuseSplit(size_t rank, uint32_t number, const std::string& why) {
   if (rank == 0) events_.answered(Status(Code::kRemote, why));
-  else if (members_[rank].link) members_[rank].link->send(RoundAnswer{RoundKind::kSplit, number, {}, why});
+  else if (members_[rank].link) members_[rank].link->send(ControlOpResult{ControlOp::kSplit, number, {}, why});
 }
 
-void Hub::finishRound(RoundKind kind) {
+void Hub::finishOp(ControlOp kind) {
   std::vector<Blob> own;
-  for (size_t participant : rounds_->participants(kind)) {
-    RoundAnswer answer = rounds_->answerTo(kind, participant);
+  for (size_t participant : ops_->participants(kind)) {
+    ControlOpResult answer = ops_->resultFor(kind, participant);
     if (participant == 0) own = std::move(answer.blobs);
     else if (members_[participant].link) members_[participant].link->send(answer);
   }
-  rounds_->finish(kind);
+  ops_->finish(kind);
   events_.answered(std::move(own));
 }
 
 Status Hub::memberLeft(size_t member) {
-  const std::optional<std::string> awaited = rounds_->waitingFor(member);
+  const std::optional<std::string> awaited = ops_->missingInputText(member);
   if (awaited) return {Code::kRemote, *awaited};
   members_[member].left = true;
-  waits_->hear(member, Heartbeat());
-  meeting_.seeOff(members_[member].link->takeSocket());
+  stalls_->onHeartbeat(member, Heartbeat());
+  admission_.flushAndClose(members_[member].link->takeSocket());
   members_[member].link.reset();
   std::erase_if(suspicions_, [&](const Suspicion& suspicion) { return suspicion.member == member; });
   events_.memberLeft(member);
@@ -281,69 +283,70 @@ Status Hub::addSuspicion(const Suspect& suspect) {
 }
 
 Status Hub::checkDeadlines() {
-  if (state_ == State::kMeeting || state_ == State::kOpening) return checkStart();
-  if (const std::optional<std::string> expired = rounds_->expired()) return {Code::kRemote, *expired};
-  BPS_TRY(checkWaits());
-  if (const std::optional<std::string> expired = rounds_->expiredSplit()) {
-    const uint32_t number = rounds_->number(RoundKind::kSplit);
-    for (size_t rank : rounds_->giveUpSplit()) refuseSplit(rank, number, *expired);
+  if (state_ == State::kJoining || state_ == State::kOpening) return checkStart();
+  if (const std::optional<std::string> timeoutText = ops_->timeoutText()) return {Code::kRemote, *timeoutText};
+  BPS_TRY(checkStalls());
+  if (const std::optional<std::string> timeoutText = ops_->splitTimeoutText()) {
+    const uint32_t number = ops_->number(ControlOp::kSplit);
+    for (size_t rank : ops_->cancelSplit()) refuseSplit(rank, number, *timeoutText);
   }
   for (Suspicion& suspicion : suspicions_) {
     if (!suspicion.deadline.passed()) continue;
     // Its silence would be direct evidence, so a member whose heartbeats are missing is waited for.
     const bool member = suspicion.member < members_.size() && members_[suspicion.member].link;
-    if (!member || !members_[suspicion.member].link->overdue()) return {Code::kRemote, suspicion.text};
-    suspicion.deadline = Deadline::in(kNextLook);
+    if (!member || !members_[suspicion.member].link->missedHeartbeats()) return {Code::kRemote, suspicion.text};
+    suspicion.deadline = Deadline::in(kSuspicionRecheck);
   }
   return {};
 }
 
 // As often as heartbeats come; these wake the hub, too.
-Status Hub::checkWaits() {
-  if (!waitsAt_.passed()) return {};
-  waitsAt_ = Deadline::in(milliseconds(roster_.settings.timeoutMs / 10));
+Status Hub::checkStalls() {
+  if (!nextStallCheck_.passed()) return {};
+  nextStallCheck_ = Deadline::in(milliseconds(roster_.settings.timeoutMs / 10));
   for (size_t member = 1; member < members_.size(); ++member)
-    if (members_[member].link) waits_->hear(member, members_[member].link->heartbeat());
-  return waits_->check(Deadline::Clock::now());
+    if (members_[member].link) stalls_->onHeartbeat(member, members_[member].link->heartbeat());
+  return stalls_->check(Deadline::Clock::now());
 }
 
 Status Hub::checkStart() const {
-  if (!meeting_.deadline().passed()) return {};
-  if (!unable_.ok()) return unable_.clone();
-  if (!meeting_.table().complete()) return {Code::kRemote, meeting_.missing()};
+  if (!admission_.deadline().passed()) return {};
+  if (!startError_.ok()) return startError_.clone();
+  if (!admission_.table().complete()) return {Code::kRemote, admission_.missing()};
   return failure(Code::kRemote, "servers have not opened the job in time: {}", servers_.pending());
 }
 
-Status Hub::explained(const Status& failure) const {
+Status Hub::withOwnPause(const Status& failure) const {
   const std::string pause = pause_.text();
   if (failure.code() != Code::kRemote || pause.empty()) return failure.clone();
-  const std::string self = rounds_ ? roster_.rankName(0) : meeting_.table().name(0);
+  const std::string self = ops_ ? roster_.rankName(0) : admission_.table().name(0);
   return failure.clone().within(fmt::format("{}, the hub, {}", self, pause));
 }
 
 void Hub::fail(const Status& why) {
   if (state_ == State::kFailed || state_ == State::kLeaving || state_ == State::kOver) return;
-  const Status failure = explained(why);
-  for (Meeting::Arrival& arrival : meeting_.takeArrivals()) members_[arrival.rank].link = std::move(arrival.link);
+  const Status failure = withOwnPause(why);
+  for (RankAdmission::JoinedRank& joined : admission_.takeJoinedRanks())
+    members_[joined.rank].link = std::move(joined.link);
   broadcast(MessageType::kFailure, encode(FailureMessage{failure.code(), failure.message()}));
-  for (auto& link : servers_.tell(failure)) members_.push_back({std::move(link), false});
-  meeting_.tell(failure);
-  meeting_.close();
-  root_.reset();
-  rounds_.reset();
+  for (auto& link : servers_.sendFailure(failure)) members_.push_back({std::move(link), false});
+  admission_.sendFailure(failure);
+  admission_.close();
+  rendezvous_.reset();
+  ops_.reset();
   suspicions_.clear();
   state_ = State::kFailed;
   failure_ = failure.clone();
-  tellBy_ = Deadline::in(kOthersFirst);
+  failureDeliveryDeadline_ = Deadline::in(kFailureDeliveryDelay);
 }
 
 // After the last words: whoever has closed has read them.
-void Hub::seeOff(const PollSet& set) {
+void Hub::drainMembers(const PollSet& set) {
   bool everybody = true;
   for (Member& member : members_) {
     if (!member.link) continue;
-    Status status = member.link->tick(set);
-    for (int turn = 0; turn < kFramesPerTurn && status.ok(); ++turn) {
+    Status status = member.link->step(set);
+    for (int turn = 0; turn < kFramesPerStep && status.ok(); ++turn) {
       Result<std::optional<Frame>> frame = member.link->next();
       if (!frame.ok()) status = std::move(frame).status();
       else if (!std::move(frame).value()) break;
@@ -351,12 +354,13 @@ void Hub::seeOff(const PollSet& set) {
     if (!status.ok()) member.link.reset();
     else everybody = false;
   }
-  if (!failure_.ok() && (everybody || tellBy_.passed())) events_.failed(std::exchange(failure_, Status()));
-  [[maybe_unused]] const Status ignored = meeting_.step(set);
-  if (!everybody || !meeting_.quiet()) return;
+  if (!failure_.ok() && (everybody || failureDeliveryDeadline_.passed()))
+    events_.failed(std::exchange(failure_, Status()));
+  [[maybe_unused]] const Status ignored = admission_.step(set);
+  if (!everybody || !admission_.isFlushed()) return;
   const bool leaving = state_ == State::kLeaving;
   state_ = State::kOver;
-  if (leaving) events_.farewell();
+  if (leaving) events_.leaveDone();
 }
 
 void Hub::broadcast(MessageType type, const Blob& payload, size_t except) {
@@ -364,6 +368,6 @@ void Hub::broadcast(MessageType type, const Blob& payload, size_t except) {
     if (member != except && members_[member].link) members_[member].link->send(type, payload);
 }
 
-bool Hub::quiet() const { return state_ != State::kFailed && state_ != State::kLeaving; }
+bool Hub::isFlushed() const { return state_ != State::kFailed && state_ != State::kLeaving; }
 
 }  // namespace bps

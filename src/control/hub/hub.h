@@ -6,10 +6,10 @@
 // A start that must fail fails when all ranks have come, so that each hears why, or at the deadline.
 //
 // What a peer may send, by state (hearts beat in all of them):
-//   a newcomer          join, once                                        hub/meeting.h
+//   a newcomer          join, once                                        hub/rank_admission.h
 //   meeting, opening    a rank that has joined: nothing. A server: hub/server_pool.h
-//   running             ranks and servers: round part (the one that is due, hub/rounds.h), suspect, goodbye, failure
-//   failed, leaving     anything; nobody looks at it
+//   running             ranks and servers: round part (the one that is due, hub/control_op_table.h), suspect, goodbye,
+//   failure failed, leaving     anything; nobody looks at it
 // Anything else breaks the protocol. A newcomer then loses its connection and nothing else happens; what a rank or a
 // server of the roster breaks ends the communicator, with its name.
 //
@@ -27,13 +27,13 @@
 #include <vector>
 
 #include "src/base/env.h"
-#include "src/control/hub/meeting.h"
-#include "src/control/hub/rounds.h"
+#include "src/control/control_node.h"
+#include "src/control/hub/control_op_table.h"
+#include "src/control/hub/rank_admission.h"
 #include "src/control/hub/server_pool.h"
-#include "src/control/hub/waits.h"
-#include "src/control/own_pause.h"
-#include "src/control/root/root_call.h"
-#include "src/control/star.h"
+#include "src/control/hub/stall_detector.h"
+#include "src/control/pause_detector.h"
+#include "src/control/rendezvous/rendezvous_client.h"
 #include "src/control/unique_id.h"
 
 namespace bps {
@@ -42,31 +42,31 @@ struct HubArgs {
   UniqueId id;
   Credentials credentials;  // of the ranks
   Join join;                // rank 0's own
-  Settings settings;
+  JobSettings settings;
   ServerPoolArgs servers;
   std::string interfaces;  // BPS_SOCKET_IFNAME
   PortRange ports{};       // that the hub may listen on, if the unique id says none
   Deadline deadline = Deadline::never();
-  Status unable;  // why the communicator cannot start, if so: all ranks are to hear it
+  Status startError;  // why the communicator cannot start, if so: all ranks are to hear it
 };
 
-class Hub final : public Star {
+class Hub final : public ControlNode {
  public:
-  static Result<std::unique_ptr<Hub>> create(HubArgs args, StarEvents& events);
+  static Result<std::unique_ptr<Hub>> create(HubArgs args, ControlNodeEvents& events);
 
-  void round(RoundKind kind, std::vector<Blob> blobs, Deadline deadline) override;
+  void startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) override;
   void report(Status failure) override;
   void suspect(size_t member, std::string text) override;
   void leave() override;
   void progress(const Heartbeat& heartbeat) override {
-    if (waits_) waits_->hear(0, heartbeat);
+    if (stalls_) stalls_->onHeartbeat(0, heartbeat);
   }
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
-  bool quiet() const override;
+  bool isFlushed() const override;
 
  private:
-  enum class State { kMeeting, kOpening, kRunning, kFailed, kLeaving, kOver };
+  enum class State { kJoining, kOpening, kRunning, kFailed, kLeaving, kOver };
   struct Member {  // ranks 0..N-1, then servers; rank 0 has no link
     std::unique_ptr<Link> link;
     bool left = false;
@@ -77,49 +77,49 @@ class Hub final : public Star {
     Deadline deadline;
   };
 
-  Hub(HubArgs args, std::optional<Doorman> doorman, StarEvents& events);
-  void tellRoot(const Address& hub);
+  Hub(HubArgs args, std::optional<AuthListener> authListener, ControlNodeEvents& events);
+  void registerWithRendezvous(const Address& hub);
   Status advance(const PollSet& set);
-  Status meet(const PollSet& set);
-  void cannotStart(Status why);
+  Status stepJoining(const PollSet& set);
+  void failStart(Status why);
   Status open();
-  Status checkServersServe() const;
+  Status checkServersUsable() const;
   Status begin();
   Status listen(const PollSet& set);
   Status listenTo(size_t member, const PollSet& set);
-  bool due(MessageType type) const;
+  bool isExpected(MessageType type) const;
   Status handle(size_t member, const Frame& frame);
-  Status addPart(size_t member, RoundPart part);
-  void finishRound(RoundKind kind);
+  Status addOpInput(size_t member, ControlOpInput part);
+  void finishOp(ControlOp kind);
   void refuseSplit(size_t rank, uint32_t number, const std::string& why);
   Status memberLeft(size_t member);
   Status addSuspicion(const Suspect& suspect);
   Status checkDeadlines();
-  Status checkWaits();
+  Status checkStalls();
   Status checkStart() const;
-  void seeOff(const PollSet& set);
+  void drainMembers(const PollSet& set);
   void broadcast(MessageType type, const Blob& payload, size_t except = 0);
   void fail(const Status& why);
-  Status explained(const Status& failure) const;
+  Status withOwnPause(const Status& failure) const;
 
-  State state_ = State::kMeeting;
+  State state_ = State::kJoining;
   HubArgs args_;
-  StarEvents& events_;
-  Meeting meeting_;
+  ControlNodeEvents& events_;
+  RankAdmission admission_;
   ServerPool servers_;
-  OwnPause pause_;
-  std::unique_ptr<RootCall> root_;
+  PauseDetector pause_;
+  std::unique_ptr<RendezvousClient> rendezvous_;
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;
   Status failure_;  // told to the others, and not yet to this rank: its process may end at once, and its words with it
-  Status unable_;   // known before all ranks have come: fails when they have
-  Deadline tellBy_ = Deadline::never();
+  Status startError_;  // known before all ranks have come: fails when they have
+  Deadline failureDeliveryDeadline_ = Deadline::never();
   Roster roster_;
-  std::optional<Rounds> rounds_;
-  std::array<uint32_t, kRoundKinds> ownRounds_{};
+  std::optional<ControlOpTable> ops_;
+  std::array<uint32_t, kControlOps> ownOpNumbers_{};
   std::vector<Suspicion> suspicions_;
-  std::optional<Waits> waits_;  // while running
-  Deadline waitsAt_ = Deadline::in({});
+  std::optional<StallDetector> stalls_;  // while running
+  Deadline nextStallCheck_ = Deadline::in({});
 };
 
 }  // namespace bps

@@ -13,7 +13,7 @@ std::string nameOf(const Join& join) { return fmt::format("rank {} ({}, pid {})"
 
 RankTable::RankTable(const Join& hub) : ranks_(hub.nRanks) {
   ranks_[0] = hub;
-  came_ = 1;
+  joinedCount_ = 1;
 }
 
 Status RankTable::admit(const Join& join) {
@@ -28,7 +28,7 @@ Status RankTable::admit(const Join& join) {
                    nameOf(*ranks_[join.rank]));
   severalMachines_ = severalMachines_ || join.hostId != hub.hostId;
   ranks_[join.rank] = join;
-  ++came_;
+  ++joinedCount_;
   return {};
 }
 
@@ -43,7 +43,7 @@ std::string RankTable::missing() const {
   return fmt::format("{} of {} ranks missing: {}", absent.size(), ranks_.size(), rankRanges(absent));
 }
 
-Roster RankTable::roster(uint64_t jobId, const Settings& settings) const {
+Roster RankTable::roster(uint64_t jobId, const JobSettings& settings) const {
   Roster roster;
   roster.jobId = jobId;
   roster.settings = settings;

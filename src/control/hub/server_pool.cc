@@ -9,15 +9,16 @@
 namespace bps {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(20);  // between looks at a name service that has not answered yet
+constexpr std::chrono::milliseconds kLookupPollInterval(
+    20);  // between looks at a name service that has not answered yet
 // A stranger may hold the server's port.
-constexpr const char* kRemedy = "is a bps-server of this version with the same key (BPS_KEY_FILE) there?";
+constexpr const char* kServerHint = "is a bps-server of this version with the same key (BPS_KEY_FILE) there?";
 
 }  // namespace
 
-void ServerPool::start(Deadline giveUp) {
+void ServerPool::start(Deadline reachDeadline) {
   started_ = true;
-  giveUp_ = giveUp;
+  reachDeadline_ = reachDeadline;
   for (const ServerTarget& target : args_.targets) {
     Server server;
     server.name = target.name;
@@ -28,33 +29,34 @@ void ServerPool::start(Deadline giveUp) {
 
 void ServerPool::watch(PollSet& set) const {
   for (const Server& server : servers_) {
-    if (server.lookup) set.wakeAt(server.lookup->ended() ? Deadline::Clock::now() : Deadline::in(kLook).at());
+    if (server.lookup)
+      set.wakeAt(server.lookup->ended() ? Deadline::Clock::now() : Deadline::in(kLookupPollInterval).at());
     if (server.dialer) server.dialer->watch(set);
     if (server.link) server.link->watch(set);
-    if (server.state == State::kAwaitingOffer) set.wakeAt(giveUp_.at());
-    if (server.state == State::kProposed) set.wakeAt(openBy_.at());
+    if (server.state == State::kAwaitingOffer) set.wakeAt(reachDeadline_.at());
+    if (server.state == State::kProposed) set.wakeAt(openDeadline_.at());
   }
 }
 
 Status ServerPool::step(const PollSet& set) {
   for (Server& server : servers_) BPS_TRY(advance(server, set));
-  if (stale_) sendProposal();
+  if (proposalStale_) sendProposal();
   return {};
 }
 
 Status ServerPool::advance(Server& server, const PollSet& set) {
   switch (server.state) {
-    case State::kLeftOut:
+    case State::kExcluded:
       return {};
     case State::kLookingUp:
       return lookUp(server);
     case State::kDialing:
       return dial(server, set);
     case State::kAwaitingOffer:
-      if (giveUp_.passed()) return leaveOut(server, "it does not say what it offers");
+      if (reachDeadline_.passed()) return exclude(server, "it does not say what it offers");
       return listen(server, set);
     case State::kProposed:
-      if (openBy_.passed()) return leaveOut(server, "it does not open the job");
+      if (openDeadline_.passed()) return exclude(server, "it does not open the job");
       return listen(server, set);
     case State::kOffered:
     case State::kOpened:
@@ -64,12 +66,12 @@ Status ServerPool::advance(Server& server, const PollSet& set) {
 }
 
 Status ServerPool::lookUp(Server& server) {
-  if (!server.lookup->ended() && !giveUp_.passed()) return {};
+  if (!server.lookup->ended() && !reachDeadline_.passed()) return {};
   Result<std::vector<Address>> addresses = server.lookup->take();
-  if (!addresses.ok()) return leaveOut(server, addresses.error().message());
+  if (!addresses.ok()) return exclude(server, addresses.error().message());
   server.lookup.reset();
   DialArgs dial{std::move(addresses).value(), args_.credentials, Purpose::kServer, args_.job};
-  server.dialer = std::make_unique<Dialer>(std::move(dial), giveUp_);
+  server.dialer = std::make_unique<Dialer>(std::move(dial), reachDeadline_);
   server.state = State::kDialing;
   return {};
 }
@@ -77,8 +79,8 @@ Status ServerPool::lookUp(Server& server) {
 Status ServerPool::dial(Server& server, const PollSet& set) {
   Result<Progress> progress = server.dialer->step(set);
   if (!progress.ok())
-    return leaveOut(server, giveUp_.passed() ? progress.error().message()
-                                             : fmt::format("{}; {}", progress.error().message(), kRemedy));
+    return exclude(server, reachDeadline_.passed() ? progress.error().message()
+                                                   : fmt::format("{}; {}", progress.error().message(), kServerHint));
   if (std::move(progress).value() == Progress::kPending) return {};
   server.link = std::make_unique<Link>(server.dialer->take(), "server " + server.name, args_.credentials.timeoutMs);
   server.dialer.reset();
@@ -87,8 +89,8 @@ Status ServerPool::dial(Server& server, const PollSet& set) {
 }
 
 Status ServerPool::listen(Server& server, const PollSet& set) {
-  Status status = server.link->tick(set);
-  for (int turn = 0; turn < kFramesPerTurn && status.ok(); ++turn) {
+  Status status = server.link->step(set);
+  for (int turn = 0; turn < kFramesPerStep && status.ok(); ++turn) {
     Result<std::optional<Frame>> came = server.link->next();
     if (!came.ok()) {
       status = std::move(came).status();
@@ -98,10 +100,10 @@ Status ServerPool::listen(Server& server, const PollSet& set) {
     if (!frame) return {};
     status = handle(server, *frame);
   }
-  return status.ok() ? Status() : leaveOut(server, status.message());
+  return status.ok() ? Status() : exclude(server, status.message());
 }
 
-bool ServerPool::due(const Server& server, MessageType type) {
+bool ServerPool::isExpected(const Server& server, MessageType type) {
   if (isOneOf(type, {MessageType::kRefusal, MessageType::kFailure})) return true;
   if (server.state == State::kAwaitingOffer) return type == MessageType::kOffer;
   return type == MessageType::kJobOpened && server.state != State::kOffered;
@@ -110,7 +112,7 @@ bool ServerPool::due(const Server& server, MessageType type) {
 // Fails with why the server is to be left out.
 Status ServerPool::handle(Server& server, const Frame& frame) {
   const Link& link = *server.link;
-  if (!due(server, frame.header.type)) return notDue(link, frame);
+  if (!isExpected(server, frame.header.type)) return unexpectedFrame(link, frame);
   switch (frame.header.type) {
     case MessageType::kRefusal:
       return {Code::kRemote, BPS_TRY(decodeFrom<Refusal>(link, frame)).text};
@@ -135,9 +137,9 @@ Status ServerPool::opened(Server& server, uint32_t proposal) {
   return {};
 }
 
-Status ServerPool::leaveOut(Server& server, const std::string& why) {
-  stale_ = stale_ || server.state == State::kProposed || server.state == State::kOpened;
-  server.state = State::kLeftOut;
+Status ServerPool::exclude(Server& server, const std::string& why) {
+  proposalStale_ = proposalStale_ || server.state == State::kProposed || server.state == State::kOpened;
+  server.state = State::kExcluded;
   server.lookup.reset();
   server.dialer.reset();
   server.link.reset();
@@ -147,7 +149,7 @@ Status ServerPool::leaveOut(Server& server, const std::string& why) {
   return {};
 }
 
-bool ServerPool::settled() const {
+bool ServerPool::allResponded() const {
   return std::none_of(servers_.begin(), servers_.end(), [](const Server& server) {
     return server.state == State::kLookingUp || server.state == State::kDialing ||
            server.state == State::kAwaitingOffer;
@@ -160,38 +162,38 @@ void ServerPool::propose(const Roster& ranks) {
 }
 
 void ServerPool::sendProposal() {
-  stale_ = false;
+  proposalStale_ = false;
   ++proposal_;
-  openBy_ = Deadline::in(std::chrono::milliseconds(args_.credentials.timeoutMs / 4));
+  openDeadline_ = Deadline::in(std::chrono::milliseconds(args_.credentials.timeoutMs / 4));
   roster_.servers.clear();
   for (const Server& server : servers_)
-    if (server.state != State::kLeftOut) roster_.servers.push_back({server.name, server.bytesPerSecond});
+    if (server.state != State::kExcluded) roster_.servers.push_back({server.name, server.bytesPerSecond});
   if (roster_.servers.empty() && !servers_.empty())
     logWarn(Subsystem::kInit, "no summation server can be used: running with k = 0");
   OpenJob message{proposal_, static_cast<uint32_t>(roster_.machines.size()), encode(roster_)};
   for (Server& server : servers_) {
-    if (server.state == State::kLeftOut) continue;
+    if (server.state == State::kExcluded) continue;
     server.link->send(message);
     server.state = State::kProposed;
     ++message.endpoint;
   }
 }
 
-bool ServerPool::agreed() const {
-  return proposed() && !stale_ && std::all_of(servers_.begin(), servers_.end(), [](const Server& server) {
-           return server.state == State::kOpened || server.state == State::kLeftOut;
+bool ServerPool::allOpened() const {
+  return proposed() && !proposalStale_ && std::all_of(servers_.begin(), servers_.end(), [](const Server& server) {
+           return server.state == State::kOpened || server.state == State::kExcluded;
          });
 }
 
 std::string ServerPool::pending() const {
   std::string names;
   for (const Server& server : servers_)
-    if (server.state != State::kLeftOut && server.state != State::kOpened)
+    if (server.state != State::kExcluded && server.state != State::kOpened)
       names += (names.empty() ? "" : ", ") + server.name;
   return names;
 }
 
-std::vector<std::unique_ptr<Link>> ServerPool::tell(const Status& failure) {
+std::vector<std::unique_ptr<Link>> ServerPool::sendFailure(const Status& failure) {
   std::vector<std::unique_ptr<Link>> links;
   for (Server& server : servers_) {
     if (!server.link) continue;

@@ -33,26 +33,26 @@ class ServerPool {
  public:
   explicit ServerPool(ServerPoolArgs args) : args_(std::move(args)) {}
 
-  void start(Deadline giveUp);
+  void start(Deadline reachDeadline);
   bool started() const { return started_; }
   void watch(PollSet& set) const;
   // Fails when a server is left out that is required.
   Status step(const PollSet& set);
 
-  bool settled() const;
+  bool allResponded() const;
   void propose(const Roster& ranks);
   bool proposed() const { return proposal_ > 0; }
-  bool agreed() const;
+  bool allOpened() const;
   const Roster& roster() const { return roster_; }
   std::string pending() const;  // the names that have not settled or opened, for messages
 
   // The communicator has failed: every server that was reached is told; the links, for what is still to be sent.
-  std::vector<std::unique_ptr<Link>> tell(const Status& failure);
+  std::vector<std::unique_ptr<Link>> sendFailure(const Status& failure);
   // Lets the job begin; the links in the roster's order.
   std::vector<std::unique_ptr<Link>> begin();
 
  private:
-  enum class State { kLookingUp, kDialing, kAwaitingOffer, kOffered, kProposed, kOpened, kLeftOut };
+  enum class State { kLookingUp, kDialing, kAwaitingOffer, kOffered, kProposed, kOpened, kExcluded };
   struct Server {
     std::string name;
     State state = State::kLookingUp;
@@ -66,19 +66,19 @@ class ServerPool {
   Status lookUp(Server& server);
   Status dial(Server& server, const PollSet& set);
   Status listen(Server& server, const PollSet& set);
-  static bool due(const Server& server, MessageType type);
+  static bool isExpected(const Server& server, MessageType type);
   Status handle(Server& server, const Frame& frame);
   Status opened(Server& server, uint32_t proposal);
-  Status leaveOut(Server& server, const std::string& why);
+  Status exclude(Server& server, const std::string& why);
   void sendProposal();
 
   ServerPoolArgs args_;
   std::vector<Server> servers_;
   bool started_ = false;
-  Deadline giveUp_ = Deadline::never(), openBy_ = Deadline::never();
+  Deadline reachDeadline_ = Deadline::never(), openDeadline_ = Deadline::never();
   Roster roster_;
   uint32_t proposal_ = 0;
-  bool stale_ = false;  // a server of the proposal has dropped out
+  bool proposalStale_ = false;  // a server of the proposal has dropped out
 };
 
 }  // namespace bps

@@ -13,7 +13,7 @@
 #include "src/base/fd.h"
 #include "src/base/format.h"
 #include "src/base/mutex.h"
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 
 namespace bps {
 namespace {
@@ -25,7 +25,7 @@ constexpr std::array<uint8_t, crypto_pwhash_SALTBYTES> kSalt{'b', 'p', 's', ' ',
                                                              '-', 'p', 'h', 'r', 'a', 's', 'e', '1'};
 
 Result<Blob> bytesOf(int fd, const std::string& path) {
-  Blob bytes(kKeyFileMost + 1);
+  Blob bytes(kMaxKeyFileBytes + 1);
   size_t have = 0;
   while (have < bytes.size()) {
     const ssize_t count = ::read(fd, bytes.data() + have, bytes.size() - have);
@@ -74,7 +74,7 @@ bool isHexKey(const Blob& text, Key& key) {
          length == key.size();
 }
 
-Result<Key> stretched(const Blob& passPhrase) {
+Result<Key> deriveFromPassphrase(const Blob& passPhrase) {
   struct Last {
     Mutex mutex;
     Key of BPS_GUARDED_BY(mutex){}, key BPS_GUARDED_BY(mutex){};
@@ -98,21 +98,21 @@ Result<Key> stretched(const Blob& passPhrase) {
 Result<Key> keyOf(Blob bytes, const std::string& path) {
   const bool text = isText(bytes);
   if (text) trimEnd(bytes);
-  if (bytes.size() < kKeyFileLeast || bytes.size() > kKeyFileMost)
+  if (bytes.size() < kMinKeyFileBytes || bytes.size() > kMaxKeyFileBytes)
     return failure(Code::kInvalidArgument,
                    "key file {}: must have {} to {} bytes, has {}{}; `bps-server --make-key FILE` writes a good one",
-                   path, kKeyFileLeast, kKeyFileMost, bytes.size() > kKeyFileMost ? "more than " : "",
-                   std::min(bytes.size(), kKeyFileMost));
+                   path, kMinKeyFileBytes, kMaxKeyFileBytes, bytes.size() > kMaxKeyFileBytes ? "more than " : "",
+                   std::min(bytes.size(), kMaxKeyFileBytes));
   Key key{};
   if (text && isHexKey(bytes, key)) return key;
-  if (text) return stretched(bytes);
+  if (text) return deriveFromPassphrase(bytes);
   return deriveKey("key file", bytes);
 }
 
 }  // namespace
 
 Result<Key> readKeyFile(const std::string& path, bool shared) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return failure(Code::kInvalidArgument, "key file {}: {}", path, std::strerror(errno));
   if (!shared) BPS_TRY(checkMode(file.get(), path));
@@ -120,7 +120,7 @@ Result<Key> readKeyFile(const std::string& path, bool shared) {
 }
 
 Status makeKeyFile(const std::string& path) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   Key key{};
   randomBytes(key);
   std::string text(kHexDigits + 1, '\0');

@@ -11,7 +11,7 @@
 
 namespace bps {
 
-inline constexpr size_t kKeyFileLeast = 16, kKeyFileMost = 64U << 10;  // bytes
+inline constexpr size_t kMinKeyFileBytes = 16, kMaxKeyFileBytes = 64U << 10;  // bytes
 
 // The key of a file. Refuses a file that its group or others can read, unless `shared`. Derives a pass-phrase's key
 // once per process. Any thread.

@@ -6,7 +6,7 @@
 #pragma once
 #include <span>
 
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/wire/frame.h"
 
 namespace bps {
@@ -15,12 +15,12 @@ class Seal {
  public:
   using TaggedHeader = std::span<const uint8_t, kFrameHeaderBytes + kFrameTagBytes>;
 
-  Seal(const SessionKeys& keys, Side mine);
+  Seal(const SessionKeys& keys, HandshakeSide mine);
 
   // Adds the frame to `out` as it goes over the wire. `header` tells the payload's plain length.
   void seal(FrameHeader header, std::span<const uint8_t> payload, Blob& out) const;
   // Whether this is the header of the peer's frame `sequence`.
-  bool fits(uint32_t sequence, TaggedHeader header) const;
+  bool isAuthenticHeader(uint32_t sequence, TaggedHeader header) const;
   // Decrypts the payload of the peer's frame `sequence`, whose header fits, and takes off its tag.
   bool open(uint32_t sequence, Frame& frame) const;
 

@@ -12,7 +12,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kTurns = 64;  // reads in one drain(): a flood may not hold the loop
+constexpr size_t kReadsPerDrain = 64;  // reads in one drain(): a flood may not hold the loop
 constexpr uint64_t kLastFrame = std::numeric_limits<uint32_t>::max();
 
 std::string peerText(int fd) {
@@ -27,18 +27,18 @@ bool wouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || e
 ControlSocket::ControlSocket(UniqueFd fd, uint32_t first)
     : fd_(std::move(fd)), peer_(peerText(fd_.get())), sent_(first), received_(first) {}
 
-void ControlSocket::seal(const SessionKeys& keys, Side mine) {
+void ControlSocket::seal(const SessionKeys& keys, HandshakeSide mine) {
   seal_.emplace(keys, mine);
-  reader_.setLimit(kFrameBytes + kFrameTagBytes);
+  reader_.setLimit(kMaxFrameBytes + kFrameTagBytes);
   reader_.expectTags([this](Seal::TaggedHeader header) {
-    if (received_ > kLastFrame) return usedUp();
-    return seal_->fits(static_cast<uint32_t>(received_), header) ? Status() : forged();
+    if (received_ > kLastFrame) return sequenceExhausted();
+    return seal_->isAuthenticHeader(static_cast<uint32_t>(received_), header) ? Status() : forged();
   });
 }
 
 void ControlSocket::queue(MessageType type, const Blob& payload) {
   if (sent_ > kLastFrame) {
-    [[maybe_unused]] const Status ended = usedUp();
+    [[maybe_unused]] const Status ended = sequenceExhausted();
     ::shutdown(fd_.get(), SHUT_RDWR);  // wakes both ends
     return;
   }
@@ -87,7 +87,7 @@ Result<std::optional<Frame>> ControlSocket::take(size_t count) {
 }
 
 Status ControlSocket::lost(int error) {
-  if (sent_ > kLastFrame) return usedUp();
+  if (sent_ > kLastFrame) return sequenceExhausted();
   end_ = End::kBroken;
   if (error == 0) return {Code::kRemote, "connection closed"};
   return systemFailure("connection lost", error);
@@ -100,7 +100,7 @@ Status ControlSocket::forged() {
                  peer_);
 }
 
-Status ControlSocket::usedUp() {
+Status ControlSocket::sequenceExhausted() {
   end_ = End::kBroken;
   return {Code::kRemote, "this connection has carried 2^32 frames, as many as it can"};
 }
@@ -112,7 +112,7 @@ Status ControlSocket::accept(Frame& frame) {
 }
 
 Status ControlSocket::check(const FrameHeader& header) {
-  if (received_ > kLastFrame) return usedUp();
+  if (received_ > kLastFrame) return sequenceExhausted();
   if (header.sequence != received_++)
     return failure(Code::kRemote, "frame {} came where {} was due", header.sequence, received_ - 1);
   // Hello and Refusal are read whatever their version: that is how two versions tell each other.
@@ -128,7 +128,7 @@ void ControlSocket::shutdownWrite() { ::shutdown(fd_.get(), SHUT_WR); }
 
 Progress ControlSocket::drain() {
   std::array<uint8_t, 4096> waste;
-  for (size_t turn = 0; turn < kTurns; ++turn) {
+  for (size_t turn = 0; turn < kReadsPerDrain; ++turn) {
     const ssize_t count = ::recv(fd_.get(), waste.data(), waste.size(), 0);
     if (count < 0 && wouldBlock(errno)) return Progress::kPending;
     if (count <= 0) return Progress::kDone;

@@ -30,7 +30,7 @@ class ControlSocket {
   // Of the frames up to seal().
   const Transcript& transcript() const { return transcript_; }
   // The handshake is over: all frames from now on are sealed, in both directions, and may be long.
-  void seal(const SessionKeys& keys, Side mine);
+  void seal(const SessionKeys& keys, HandshakeSide mine);
   // After seal(): a larger frame of the peer's is an error.
   void limitFrames(size_t bytes) { reader_.setLimit(bytes + kFrameTagBytes); }
 
@@ -64,7 +64,7 @@ class ControlSocket {
   Result<std::optional<Frame>> take(size_t count);
   Status lost(int error);
   Status forged();
-  Status usedUp();
+  Status sequenceExhausted();
   Status accept(Frame& frame);
   Status check(const FrameHeader& header);
 

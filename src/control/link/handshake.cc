@@ -87,7 +87,7 @@ Result<Progress> AcceptingHandshake::awaitProof() {
   }
   if (frame->header.type != MessageType::kProof) return refuse("handshake out of order");
   const ProofMessage message = BPS_TRY(decode<ProofMessage>(frame->payload));
-  if (!sameProof(message.proof, makeProof(credentials_.keyInForce(), Side::kConnecting, before)))
+  if (!sameProof(message.proof, makeProof(credentials_.effectiveKey(), HandshakeSide::kConnecting, before)))
     return refuse(kWrongKey);
   BPS_TRY(welcome());
   state_ = State::kSendingWelcome;
@@ -95,12 +95,12 @@ Result<Progress> AcceptingHandshake::awaitProof() {
 }
 
 Status AcceptingHandshake::welcome() {
-  const Key key = credentials_.keyInForce();
+  const Key key = credentials_.effectiveKey();
   const Transcript::Hash transcript = socket().transcript().hash();
   Result<SessionKeys> keys = sessionKeys(key, *mine_, theirs_, transcript);
   if (!keys.ok()) return refuse(keys.error().message());
-  socket().queue(Welcome{makeProof(key, Side::kAccepting, transcript)});
-  socket().seal(std::move(keys).value(), Side::kAccepting);
+  socket().queue(Welcome{makeProof(key, HandshakeSide::kAccepting, transcript)});
+  socket().seal(std::move(keys).value(), HandshakeSide::kAccepting);
   return {};
 }
 
@@ -164,7 +164,7 @@ Result<Progress> ConnectingHandshake::awaitChallenge() {
   theirs_ = challenge.publicKey;
   peer_.timeoutMs = challenge.timeoutMs;
   socket().setJob(frame->header.job);
-  const Proof proof = makeProof(credentials_.keyInForce(), Side::kConnecting, socket().transcript().hash());
+  const Proof proof = makeProof(credentials_.effectiveKey(), HandshakeSide::kConnecting, socket().transcript().hash());
   socket().queue(ProofMessage{proof});
   state_ = State::kAwaitingWelcome;
   return Progress::kDone;
@@ -175,11 +175,11 @@ Result<Progress> ConnectingHandshake::awaitWelcome() {
   std::optional<Frame> frame = BPS_TRY(next(MessageType::kWelcome));
   if (!frame) return Progress::kPending;
   const Welcome welcome = BPS_TRY(decode<Welcome>(frame->payload));
-  const Key key = credentials_.keyInForce();
-  if (!sameProof(welcome.proof, makeProof(key, Side::kAccepting, transcript))) return refuse(kWrongKey);
+  const Key key = credentials_.effectiveKey();
+  if (!sameProof(welcome.proof, makeProof(key, HandshakeSide::kAccepting, transcript))) return refuse(kWrongKey);
   Result<SessionKeys> keys = sessionKeys(key, mine_, theirs_, transcript);
   if (!keys.ok()) return refuse(keys.error().message());
-  socket().seal(std::move(keys).value(), Side::kConnecting);
+  socket().seal(std::move(keys).value(), HandshakeSide::kConnecting);
   state_ = State::kReady;
   return Progress::kDone;
 }

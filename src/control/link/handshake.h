@@ -18,7 +18,7 @@
 #include <string>
 
 #include "src/base/status.h"
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/link/control_socket.h"
 #include "src/control/unique_id.h"
 
@@ -29,7 +29,7 @@ struct Credentials {
   bool auth = true;
   uint32_t timeoutMs = 10'000;  // this side's BPS_TIMEOUT
   // The key to use: zeros without authentication.
-  Key keyInForce() const { return auth ? key : Key{}; }
+  Key effectiveKey() const { return auth ? key : Key{}; }
 };
 
 // An authenticated connection.
@@ -44,7 +44,7 @@ class AcceptingHandshake {
   AcceptingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                      uint64_t job);
   Result<Progress> step();  // a failure has queued a refusal, if the peer can read one
-  bool greeted() const { return state_ != State::kAwaitingHello; }  // a Hello of this protocol has come
+  bool helloReceived() const { return state_ != State::kAwaitingHello; }  // a Hello of this protocol has come
   ControlSocket& socket() { return *peer_.socket; }
   const ControlSocket& socket() const { return *peer_.socket; }
   Peer take() { return std::move(peer_); }

@@ -11,65 +11,65 @@ using std::chrono::milliseconds;
 // What is read of one peer in a period: no peer needs as much, and it costs a small part of a processor.
 constexpr milliseconds kPeriod(10);
 constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
-constexpr milliseconds kMostPulse(30000);  // what lies between forgets connections that are idle for minutes
-constexpr uint32_t kLeastTimeoutMs = 100;  // whatever a peer says, no heartbeat more often than every 10 ms
+constexpr milliseconds kMaxHeartbeatInterval(30000);  // what lies between forgets connections that are idle for minutes
+constexpr uint32_t kMinTimeoutMs = 100;               // whatever a peer says, no heartbeat more often than every 10 ms
 
 }  // namespace
 
 Link::Link(Peer peer, std::string name, uint32_t timeoutMs)
     : socket_(std::move(peer.socket)), name_(std::move(name)), peerTimeoutMs_(peer.timeoutMs) {
   setTimeout(timeoutMs);
-  heard_ = beaten_ = ticked_ = period_ = Deadline::Clock::now();
+  lastReceived_ = lastSent_ = lastStep_ = periodStart_ = Deadline::Clock::now();
 }
 
 void Link::setTimeout(uint32_t timeoutMs) {
-  silence_ = milliseconds(std::max(timeoutMs, kLeastTimeoutMs) / 2);
-  const milliseconds tenth(std::max(std::min(timeoutMs, peerTimeoutMs_), kLeastTimeoutMs) / 10);
-  pulse_ = std::min(tenth, kMostPulse);
+  silenceTimeout_ = milliseconds(std::max(timeoutMs, kMinTimeoutMs) / 2);
+  const milliseconds tenth(std::max(std::min(timeoutMs, peerTimeoutMs_), kMinTimeoutMs) / 10);
+  heartbeatInterval_ = std::min(tenth, kMaxHeartbeatInterval);
 }
 
 void Link::watch(PollSet& set) const {
   if (!throttled()) set.add(socket_->fd(), socket_->wantsWrite());
-  else set.wakeAt(period_ + kPeriod);
-  set.wakeAt(std::min(beaten_ + pulse_, heard_ + silence_));
+  else set.wakeAt(periodStart_ + kPeriod);
+  set.wakeAt(std::min(lastSent_ + heartbeatInterval_, lastReceived_ + silenceTimeout_));
 }
 
-Status Link::tick(const PollSet& set) {
+Status Link::step(const PollSet& set) {
   const TimePoint now = Deadline::Clock::now();
-  if (now - ticked_ > silence_ / 2) heard_ = now;
-  ticked_ = now;
-  if (now >= period_ + kPeriod) {
-    period_ = now;
-    taken_ = weight_ = 0;
+  if (now - lastStep_ > silenceTimeout_ / 2) lastReceived_ = now;
+  lastStep_ = now;
+  if (now >= periodStart_ + kPeriod) {
+    periodStart_ = now;
+    framesInPeriod_ = bytesInPeriod_ = 0;
   }
   readable_ = set.ready(socket_->fd()) && !throttled();
-  if (readable_) heard_ = now;
+  if (readable_) lastReceived_ = now;
   BPS_TRY(checkSilence(now));
-  if (now >= beaten_ + pulse_) {
-    beaten_ = now;
-    if (flushed()) socket_->queue(own_);  // to a peer that does not read: what there is must do
+  if (now >= lastSent_ + heartbeatInterval_) {
+    lastSent_ = now;
+    if (flushed()) socket_->queue(ownHeartbeat_);  // to a peer that does not read: what there is must do
   }
   // A broken connection may still hold the peer's last words: what next() finds counts, not that we cannot write.
   [[maybe_unused]] const bool written = socket_->flush().ok();
   return {};
 }
 
-bool Link::throttled() const { return taken_ >= kFramesPerPeriod || weight_ >= kBytesPerPeriod; }
+bool Link::throttled() const { return framesInPeriod_ >= kFramesPerPeriod || bytesInPeriod_ >= kBytesPerPeriod; }
 
 Status Link::checkSilence(TimePoint now) {
-  silent_ = now >= heard_ + silence_;
-  if (!silent_) return {};
+  peerSilent_ = now >= lastReceived_ + silenceTimeout_;
+  if (!peerSilent_) return {};
   return failure(Code::kRemote, "{} has been silent for {:.1f} s", name_,
-                 std::chrono::duration<double>(now - heard_).count());
+                 std::chrono::duration<double>(now - lastReceived_).count());
 }
 
-Status Link::giveUp(const Status& why, const std::string& member) {
+Status Link::declareDead(const Status& why, const std::string& member) {
   const Status told = failure(why.code(), "{}, says {}", why.message(), member);
-  tell(told);
+  sendFailure(told);
   return told.clone();
 }
 
-void Link::tell(const Status& failure) {
+void Link::sendFailure(const Status& failure) {
   send(FailureMessage{failure.code(), failure.message()});
   [[maybe_unused]] const bool written = socket_->flush().ok();
 }
@@ -79,16 +79,16 @@ Result<std::optional<Frame>> Link::next() {
     Result<std::optional<Frame>> came = socket_->read();
     if (!came.ok()) return ended(came.error());
     std::optional<Frame> frame = std::move(came).value();
-    ++taken_;
+    ++framesInPeriod_;
     if (!frame) {
       readable_ = false;
       continue;
     }
-    weight_ += frame->payload.size();
+    bytesInPeriod_ += frame->payload.size();
     if (frame->header.type != MessageType::kHeartbeat) return frame;
     Result<Heartbeat> heartbeat = decode<Heartbeat>(frame->payload);
     if (!heartbeat.ok()) return protocolError(heartbeat.error());
-    peers_ = std::move(heartbeat).value();
+    peerHeartbeat_ = std::move(heartbeat).value();
   }
   return std::optional<Frame>();
 }

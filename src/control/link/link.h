@@ -33,25 +33,25 @@ class Link {
   void send(MessageType type, const Blob& payload = {}) { socket_->queue(type, payload); }
 
   // What the next heartbeats say, and what the peer's last one said.
-  void setHeartbeat(const Heartbeat& heartbeat) { own_ = heartbeat; }
-  const Heartbeat& heartbeat() const { return peers_; }
+  void setHeartbeat(const Heartbeat& heartbeat) { ownHeartbeat_ = heartbeat; }
+  const Heartbeat& heartbeat() const { return peerHeartbeat_; }
 
   void watch(PollSet& set) const;
   // Call once per turn: reads if the set says so. Then take frames with next() until it has none.
   // Fails with a text that names the peer and what happened to it.
-  Status tick(const PollSet& set);
+  Status step(const PollSet& set);
   Result<std::optional<Frame>> next();
   // Both fail like tick(); a frame that is not understood is the peer's fault too.
   Status protocolError(const Status& why) const;
   // After a failure of tick() because the peer was silent: tells the peer that this member has given it up, since it
   // may still hear what it cannot answer, or run again later. Returns the failure with the member's name, as it was
   // told.
-  bool silent() const { return silent_; }
+  bool silent() const { return peerSilent_; }
   // Two heartbeats of the peer are missing: whether it is silent will soon be known.
-  bool overdue() const { return Deadline::Clock::now() > heard_ + 2 * pulse_; }
-  Status giveUp(const Status& why, const std::string& member);
+  bool missedHeartbeats() const { return Deadline::Clock::now() > lastReceived_ + 2 * heartbeatInterval_; }
+  Status declareDead(const Status& why, const std::string& member);
   // The last words before this connection is dropped.
-  void tell(const Status& failure);
+  void sendFailure(const Status& failure);
 
   bool flushed() const { return !socket_->wantsWrite(); }
   std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }
@@ -63,15 +63,15 @@ class Link {
 
   std::unique_ptr<ControlSocket> socket_;
   std::string name_;
-  std::chrono::milliseconds silence_, pulse_;
+  std::chrono::milliseconds silenceTimeout_, heartbeatInterval_;
   uint32_t peerTimeoutMs_;
-  TimePoint heard_, beaten_, ticked_;
-  Heartbeat own_, peers_;
+  TimePoint lastReceived_, lastSent_, lastStep_;
+  Heartbeat ownHeartbeat_, peerHeartbeat_;
   bool readable_ = false;
-  bool silent_ = false;  // the peer, for too long
-  size_t taken_ = 0;     // frames of the present period
-  size_t weight_ = 0;    // and their bytes
-  TimePoint period_;     // its beginning
+  bool peerSilent_ = false;    // the peer, for too long
+  size_t framesInPeriod_ = 0;  // frames of the present period
+  size_t bytesInPeriod_ = 0;   // and their bytes
+  TimePoint periodStart_;      // its beginning
 };
 
 }  // namespace bps

@@ -1,6 +1,6 @@
 // The stand-in's functions that only pass on: those that a preload leaves to NCCL, and all pncclX names.
 #include "src/interpose/nccl/exported.h"
-#include "src/nccl/real.h"
+#include "src/nccl/real_nccl.h"
 
 #define BPS_ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
 #define BPS_PASS(result, name, parameters, arguments) \

@@ -14,7 +14,7 @@ namespace {
 
 // Linux has epoll_pwait2 since 5.11; sandboxes that do not know it say EPERM. An epoll descriptor can be polled itself,
 // and ppoll counts in microseconds, too.
-int waitOn(int epoll, const timespec& span, std::span<epoll_event> events) {
+int epollWaitCompat(int epoll, const timespec& span, std::span<epoll_event> events) {
   static std::atomic<bool> missing{false};
   const int room = static_cast<int>(events.size());
   if (!missing.load(std::memory_order_relaxed)) {
@@ -29,9 +29,10 @@ int waitOn(int epoll, const timespec& span, std::span<epoll_event> events) {
 
 }  // namespace
 
-Result<size_t> sleepOn(int epoll, std::chrono::microseconds most, std::span<epoll_event> events) {
-  const timespec span{static_cast<time_t>(most.count() / 1000000), static_cast<long>(most.count() % 1000000) * 1000};
-  const int count = waitOn(epoll, span, events);
+Result<size_t> waitOnEpoll(int epoll, std::chrono::microseconds maxSleepTime, std::span<epoll_event> events) {
+  const timespec span{static_cast<time_t>(maxSleepTime.count() / 1000000),
+                      static_cast<long>(maxSleepTime.count() % 1000000) * 1000};
+  const int count = epollWaitCompat(epoll, span, events);
   if (count < 0 && errno != EINTR) return systemFailure("waiting on epoll", errno);
   return static_cast<size_t>(std::max(0, count));
 }
@@ -47,29 +48,29 @@ Result<Waiter> Waiter::create(const Doorbell& bell) {
 
 Status Waiter::add(Comm& comm) {
   if (comm.waitFd() < 0) {
-    pollers_.push_back(&comm);
+    polledComms_.push_back(&comm);
     return {};
   }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = &comm;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, comm.waitFd(), &event) != 0) return systemFailure("epoll_ctl", errno);
-  sleepers_.push_back(&comm);
-  events_.resize(sleepers_.size() + 1);
+  armableComms_.push_back(&comm);
+  events_.resize(armableComms_.size() + 1);
   return {};
 }
 
 void Waiter::remove(Comm& comm) {
-  std::erase(pollers_, &comm);
+  std::erase(polledComms_, &comm);
   comm.setAwake(true);  // who uses it learns of a failure from test()
-  if (std::erase(sleepers_, &comm) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm.waitFd(), nullptr);
+  if (std::erase(armableComms_, &comm) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm.waitFd(), nullptr);
 }
 
 void Waiter::clear() {
-  wakeAll();
-  for (Comm* comm : sleepers_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm->waitFd(), nullptr);
-  sleepers_.clear();
-  pollers_.clear();
+  markAllAwake();
+  for (Comm* comm : armableComms_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm->waitFd(), nullptr);
+  armableComms_.clear();
+  polledComms_.clear();
 }
 
 // A connection that has failed has nothing to wake anybody for: whoever uses it learns of the failure from test(), or
@@ -77,8 +78,8 @@ void Waiter::clear() {
 bool Waiter::arm() {
   bool ready = false;
   std::vector<Comm*> failed;
-  for (Comm* comm : sleepers_) {
-    if (comm->abandoned()) {
+  for (Comm* comm : armableComms_) {
+    if (comm->hasFailed()) {
       failed.push_back(comm);
       continue;
     }
@@ -91,30 +92,30 @@ bool Waiter::arm() {
   }
   for (Comm* comm : failed) remove(*comm);
   if (!ready && failed.empty()) return false;
-  wakeAll();  // without a sleep nobody says which of the others have something
+  markAllAwake();  // without a sleep nobody says which of the others have something
   return true;
 }
 
-void Waiter::wakeAll() {
-  for (Comm* comm : sleepers_) comm->setAwake(true);
+void Waiter::markAllAwake() {
+  for (Comm* comm : armableComms_) comm->setAwake(true);
 }
 
-void Waiter::wakeWanted() {
-  for (Comm* comm : sleepers_) comm->setAwake(comm->wanted());
+void Waiter::markNeededAwake() {
+  for (Comm* comm : armableComms_) comm->setAwake(comm->needed());
 }
 
-Status Waiter::sleepAtMost(std::chrono::microseconds most) {
-  const size_t count = BPS_TRY(sleepOn(epoll_.get(), most, events_));
-  if (count == 0) wakeAll();  // connections look after their peers by the clock, too
+Status Waiter::epollAtMost(std::chrono::microseconds maxSleepTime) {
+  const size_t count = BPS_TRY(waitOnEpoll(epoll_.get(), maxSleepTime, events_));
+  if (count == 0) markAllAwake();  // connections look after their peers by the clock, too
   for (size_t i = 0; i < count; ++i)
     if (events_[i].data.ptr != nullptr) static_cast<Comm*>(events_[i].data.ptr)->setAwake(true);
   return {};
 }
 
-std::chrono::microseconds Waiter::limit(std::chrono::milliseconds most) {
-  if (pollers_.empty()) return most;
-  const std::chrono::microseconds limited = std::min<std::chrono::microseconds>(most, backOff_);
-  backOff_ = std::min(backOff_ * 2, kMostBackOff);
+std::chrono::microseconds Waiter::maxSleep(std::chrono::milliseconds maxSleepTime) {
+  if (polledComms_.empty()) return maxSleepTime;
+  const std::chrono::microseconds limited = std::min<std::chrono::microseconds>(maxSleepTime, backOff_);
+  backOff_ = std::min(backOff_ * 2, kMaxBackOff);
   return limited;
 }
 

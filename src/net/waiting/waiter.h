@@ -19,7 +19,7 @@
 namespace bps::net {
 
 // Sleeps until the epoll descriptor has events, or `most` has passed. Returns how many of them stand in `events`.
-Result<size_t> sleepOn(int epoll, std::chrono::microseconds most, std::span<epoll_event> events);
+Result<size_t> waitOnEpoll(int epoll, std::chrono::microseconds maxSleepTime, std::span<epoll_event> events);
 
 class Waiter {
  public:
@@ -31,40 +31,40 @@ class Waiter {
   void clear();
 
   // Sleeps until the doorbell rings, a connection can make progress, or `most` has passed. That is arm() and wait().
-  Status sleep(std::chrono::milliseconds most) { return arm() ? Status() : wait(most); }
+  Status sleep(std::chrono::milliseconds maxSleepTime) { return arm() ? Status() : wait(maxSleepTime); }
   // Tells the connections that somebody will sleep; true: do not, there is something to do.
   bool arm();
-  Status wait(std::chrono::milliseconds most) { return sleepAtMost(limit(most)); }
+  Status wait(std::chrono::milliseconds maxSleepTime) { return epollAtMost(maxSleep(maxSleepTime)); }
   // Asks who is awake, after a sleep elsewhere.
-  Status ask() { return sleepAtMost(std::chrono::microseconds(0)); }
-  void wakeAll();
+  Status pollEvents() { return epollAtMost(std::chrono::microseconds(0)); }
+  void markAllAwake();
   // To be called before each round of steps of a thread that polls.
-  void wakeWanted();
+  void markNeededAwake();
   // How long a sleep may be, with regard to connections that must be polled; longer each time without progress.
-  std::chrono::microseconds limit(std::chrono::milliseconds most);
-  bool polls() const { return !pollers_.empty(); }
-  // Readable when wait() would end. See Standby.
+  std::chrono::microseconds maxSleep(std::chrono::milliseconds maxSleepTime);
+  bool hasPolledComms() const { return !polledComms_.empty(); }
+  // Readable when wait() would end. See IdleWaiter.
   int fd() const { return epoll_.get(); }
   // To be called after each round of steps in which something was done: poll eagerly again. Now and then all are woken,
   // since those that are busy for long must not make a thread forget the others.
   void noteProgress() {
-    backOff_ = kLeastBackOff;
-    if (++moves_ % kMovesPerRound == 0) wakeAll();
+    backOff_ = kMinBackOff;
+    if (++stepsWithProgress_ % kStepsPerWakeAll == 0) markAllAwake();
   }
 
  private:
-  static constexpr std::chrono::microseconds kLeastBackOff{20}, kMostBackOff{1000};
-  static constexpr unsigned kMovesPerRound = 16;
+  static constexpr std::chrono::microseconds kMinBackOff{20}, kMaxBackOff{1000};
+  static constexpr unsigned kStepsPerWakeAll = 16;
 
   Waiter(UniqueFd epoll) : epoll_(std::move(epoll)) {}
-  Status sleepAtMost(std::chrono::microseconds most);
+  Status epollAtMost(std::chrono::microseconds maxSleepTime);
 
   UniqueFd epoll_;
   std::vector<epoll_event> events_{1};  // room for one of each connection, and the doorbell's
-  unsigned moves_ = 0;
-  std::vector<Comm*> sleepers_;  // have a descriptor
-  std::vector<Comm*> pollers_;   // have none
-  std::chrono::microseconds backOff_ = kLeastBackOff;
+  unsigned stepsWithProgress_ = 0;
+  std::vector<Comm*> armableComms_;  // have a descriptor
+  std::vector<Comm*> polledComms_;   // have none
+  std::chrono::microseconds backOff_ = kMinBackOff;
 };
 
 }  // namespace bps::net

@@ -1,7 +1,7 @@
 // The hub, two ranks and a server that send frames in any order. Whatever they do, a failure is told once, and what a
 // peer breaks is put down to that peer.
 #include "src/control/hub/hub.h"
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "tests/fuzz/states/peers.h"
 
 namespace {
@@ -33,7 +33,7 @@ class Scene {
     culprit_.clear();
     switch (in.number(9)) {
       case 0:
-        if (who > 0) peers_[who] = enter(where_, Purpose::kJoin, [this] { step(); });
+        if (who > 0) peers_[who] = connectPeer(where_, Purpose::kJoin, [this] { step(); });
         if (who > 0) joined_[who] = false;
         break;
       case 1:
@@ -43,21 +43,21 @@ class Scene {
         send(who, static_cast<MessageType>(in.number(32)), in.blob());
         break;
       case 3: {
-        const RoundPart part = anyPart(in, numbers_[who]);
+        const ControlOpInput part = randomOpInput(in, numbers_[who]);
         ++numbers_[who][static_cast<size_t>(part.kind)];
-        send(who, MessageType::kRoundPart, encode(part));
+        send(who, MessageType::kControlOpInput, encode(part));
         break;
       }
       case 4:
         send(who, MessageType::kSuspect, encode(Suspect{in.any(), "it broke"}));
         break;
       case 5:
-        if (peers_[0] == nullptr) peers_[0] = answer(listener_, Purpose::kServer, 0, [this] { step(); });
+        if (peers_[0] == nullptr) peers_[0] = acceptPeer(listener_, Purpose::kServer, 0, [this] { step(); });
         else if (in.number(2) == 0) send(0, MessageType::kOffer, encode(Offer{}));
         else send(0, MessageType::kJobOpened, encode(JobOpened{in.number(3)}));
         break;
       case 6:
-        if (told_.roster) hub_->round(static_cast<RoundKind>(in.number(kRoundKinds)), in.blobs(), Deadline::never());
+        if (told_.roster) hub_->startOp(static_cast<ControlOp>(in.number(kControlOps)), in.blobs(), Deadline::never());
         break;
       case 7:
         peers_[who].reset();
@@ -68,7 +68,7 @@ class Scene {
     }
     for (int i = 0; i < 3; ++i) step();
     // The hub has failed in this move, and tells its own rank a moment later: it has to name who moved.
-    if (!blamed_ && !hub_->quiet()) blamed_ = culprit_;
+    if (!blamed_ && !hub_->isFlushed()) blamed_ = culprit_;
     const std::string& why = told_.failure;
     if (why.find("broke the protocol") != std::string::npos && blamed_)
       require(why.find(*blamed_) != std::string::npos);
@@ -98,15 +98,15 @@ class Scene {
     peers_[who]->queue(type, payload);
     flush(*peers_[who]);
   }
-  void step() { turn(*hub_); }
+  void step() { stepOnce(*hub_); }
 
-  Told told_;
+  CheckedEvents told_;
   Address where_;
   int listener_;
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<ControlSocket> peers_[kRanks];  // 0: the server
   bool joined_[kRanks] = {};
-  std::array<uint32_t, kRoundKinds> numbers_[kRanks] = {};
+  std::array<uint32_t, kControlOps> numbers_[kRanks] = {};
   bool left_ = false;
   std::string culprit_;                // who moves, if what it sends is its own fault
   std::optional<std::string> blamed_;  // who moved when the hub failed
@@ -115,7 +115,7 @@ class Scene {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size > 2000 || !secretInit().ok()) return 0;
+  if (size > 2000 || !cryptoInit().ok()) return 0;
   static const Address where = freeAddress();
   const UniqueFd server = std::move(listenOn(loopback())).value();
   Scene scene(where, server.get());

@@ -7,8 +7,8 @@
 #include "src/comm/lanes/rails.h"
 #include "src/comm/local/machine_plan.h"
 #include "src/comm/tuning.h"
-#include "src/interpose/agreement/card.h"
-#include "src/wire/split_wish.h"
+#include "src/interpose/negotiation/capabilities.h"
+#include "src/wire/split_request.h"
 
 namespace {
 
@@ -50,20 +50,20 @@ void rails(std::span<const uint8_t> bytes) {
     machines.push_back(std::move(weights).value());
   }
   const Rails common = commonRails(machines);
-  require(common.drives(common.main()));
+  require(common.drives(common.mainRail()));
   for (const uint64_t whole : {uint64_t{0}, uint64_t{4}, uint64_t{1} << 22, uint64_t{1} << 40}) {
     uint64_t end = 0;
-    for (size_t rail = 0; common.several() && rail < kRails; ++rail) {
-      const Part part = common.partOf(rail, whole, 4, true);
+    for (size_t rail = 0; common.hasSeveral() && rail < kRails; ++rail) {
+      const ByteRange part = common.rangeOf(rail, whole, 4, true);
       require(part.begin == end && part.begin <= part.end);
       end = part.end;
     }
-    require(!common.several() || end == whole);
+    require(!common.hasSeveral() || end == whole);
   }
 }
 
 void tuning(std::span<const uint8_t> bytes) {
-  Result<double> slowest = slowestOf(twoBlobs(bytes), twoRanks());
+  Result<double> slowest = slowestSeconds(twoBlobs(bytes), twoRanks());
   if (!slowest.ok()) return;
   const double seconds = std::max(std::move(slowest).value(), 1e-9);  // this rank's own is more than none
   const JobPlan plan = std::move(JobPlan::make([] {
@@ -72,52 +72,55 @@ void tuning(std::span<const uint8_t> bytes) {
                          return roster;
                        }()))
                            .value();
-  const double rate = rateOf({}, {kLargeProbe, seconds}, busiestTraffic(plan));
+  const double rate = estimateRate({}, {kLargeProbe, seconds}, busiestTraffic(plan));
   const Tuning tuned = tuningFor(rate, plan);
-  require(tuned.limits.unitBytes > 0 && tuned.limits.unitBytes <= plan.limits.unitBytes);
+  require(tuned.limits.targetChunkBytes > 0 && tuned.limits.targetChunkBytes <= plan.limits.targetChunkBytes);
   require(tuned.window > 0 && tuned.window <= plan.depth);
   (void)chunkProbeBytes(rate, tuned, plan);
-  (void)withChunks(tuned, seconds, seconds / 2, plan);
+  (void)chooseFasterChunks(tuned, seconds, seconds / 2, plan);
 }
 
 void machineBrief(std::span<const uint8_t> bytes) {
-  Result<MachineBrief> brief = decodeMachineBrief(bytes);
-  if (!brief.ok()) return;
-  const MachineBrief read = std::move(brief).value();
+  Result<MachineSpec> machineSpec = decodeMachineSpec(bytes);
+  if (!machineSpec.ok()) return;
+  const MachineSpec read = std::move(machineSpec).value();
   if (read.devices.size() > 16) return;
   Result<std::unique_ptr<const MachinePlan>> plan = MachinePlan::make(read);
   if (!plan.ok()) return;
   const auto made = std::move(plan).value();
-  for (size_t rank = 0; rank < read.devices.size(); ++rank) (void)made->dutyOf(rank);
+  for (size_t rank = 0; rank < read.devices.size(); ++rank) (void)made->assignmentOf(rank);
 }
 
-void cards(std::span<const uint8_t> bytes) {
-  std::vector<interpose::Card> shown;
+void allCapabilities(std::span<const uint8_t> bytes) {
+  std::vector<interpose::Capabilities> shown;
   for (Blob& blob : twoBlobs(bytes)) {
-    blob.resize(interpose::Card::kBytes);
-    Result<interpose::Card> card = interpose::Card::parse(blob);
-    if (!card.ok()) return;
-    shown.push_back(std::move(card).value());
+    blob.resize(interpose::Capabilities::kBytes);
+    Result<interpose::Capabilities> capabilities = interpose::Capabilities::parse(blob);
+    if (!capabilities.ok()) return;
+    shown.push_back(std::move(capabilities).value());
   }
-  const interpose::Conclusion what = interpose::conclude(shown);
+  const interpose::NegotiationResult what = interpose::concludeNegotiation(shown);
   require(what.join || !what.reason.empty());
-  const nccl::Teams teams = nccl::teamsOf(std::vector<nccl::Member>(shown.begin(), shown.end()));
-  for (int rank = 0; rank < 2; ++rank) require(teams.sizeOf(rank) > 0 && teams.placeOf(rank) < teams.sizeOf(rank));
+  const nccl::LocalGpuGroups gpuGroups =
+      nccl::formLocalGpuGroups(std::vector<nccl::PeerInfo>(shown.begin(), shown.end()));
+  for (int rank = 0; rank < 2; ++rank)
+    require(gpuGroups.sizeOf(rank) > 0 && gpuGroups.groupRankOf(rank) < gpuGroups.sizeOf(rank));
 }
 
 void outcomes(std::span<const uint8_t> bytes) {
   Blob all(bytes.begin(), bytes.end());
-  all.resize(2 * interpose::Outcome::kBytes);
-  const std::string failure = interpose::Outcome::firstFailure(all);
-  require(failure.empty() == (all[0] == 1 && all[interpose::Outcome::kBytes] == 1));
-  (void)interpose::Outcome::id(all);
+  all.resize(2 * interpose::RankStatus::kBytes);
+  const std::string failure = interpose::RankStatus::firstFailure(all);
+  require(failure.empty() == (all[0] == 1 && all[interpose::RankStatus::kBytes] == 1));
+  (void)interpose::RankStatus::id(all);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  constexpr void (*kTries[])(std::span<const uint8_t>) = {split, rails, tuning, machineBrief, cards, outcomes};
+  constexpr void (*kTries[])(std::span<const uint8_t>) = {split,        rails,           tuning,
+                                                          machineBrief, allCapabilities, outcomes};
   kTries[data[0] % std::size(kTries)]({data + 1, size - 1});
   return 0;
 }

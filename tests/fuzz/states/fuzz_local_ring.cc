@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "src/comm/local/local_group.h"
+#include "src/comm/local/local_reducer.h"
 #include "src/comm/local/machine_plan.h"
 #include "tests/fuzz/states/kernels.h"
 #include "tests/fuzz/states/peers.h"
@@ -22,11 +22,11 @@ struct Machine2 {
     roster.ranks = {{"a", "hostA", 1, 0, 0}, {"a", "hostA", 2, 0, 1}};
     roster.machines = {{{0, 1}, 0}};
     env.topoFile = "cpu";
-    brief = std::move(briefOf(env, 2, 0)).value();
+    machineSpec = std::move(makeMachineSpec(env, 2, 0)).value();
   }
   Roster roster;
   Env env;
-  MachineBrief brief;
+  MachineSpec machineSpec;
 };
 
 const Machine2& machine() {
@@ -37,50 +37,50 @@ const Machine2& machine() {
 class Scene {
  public:
   Scene() {
-    auto plan = std::move(MachinePlan::make(machine().brief)).value();
+    auto plan = std::move(MachinePlan::make(machine().machineSpec)).value();
     stages_ = plan->program.stages();
     LocalRingShape shape{2, kSlots, kChunkBytes, static_cast<uint32_t>(stages_), 0};
-    shape.counters = static_cast<uint32_t>(LinkMeter::size(plan->topology));
+    shape.counters = static_cast<uint32_t>(LinkByteCounters::size(plan->topology));
     LocalRing ring = std::move(LocalRing::create(shape)).value();
     other_ = std::make_unique<LocalRing>(std::move(LocalRing::attach(shape, UniqueFd(::dup(ring.fd())))).value());
-    LocalGroupSpec spec;
+    LocalReducerSpec spec;
     spec.roster = &machine().roster;
     spec.rank = 1;
     spec.env = &machine().env;
     std::vector<Doorbell> bells;
     for (int i = 0; i < 2; ++i) bells.push_back(std::move(Doorbell::create()).value());
-    group_ = std::make_unique<LocalGroup>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
+    group_ = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
   }
 
   // False: the rank has failed.
   bool move(Input& in) {
-    LocalRing::Member& member = other_->member(in.number(2));
+    LocalRing::RankState& rankState = other_->rankState(in.number(2));
     switch (in.number(8)) {
       case 0:
         submit(1 + in.number(20));
         break;
       case 1:
-        member.submitted.store(in.any());
+        rankState.submitted.store(in.any());
         break;
       case 2:
-        member.awaited.store(in.any());
+        rankState.awaited.store(in.any());
         break;
       case 3:
-        member.asleep.store(in.number(2));
-        member.left.store(in.number(16) == 0 ? 1 : 0);
+        rankState.asleep.store(in.number(2));
+        rankState.left.store(in.number(16) == 0 ? 1 : 0);
         break;
       case 4:
       case 5:
         other_->done(in.number(2), in.number(static_cast<uint32_t>(stages_))).store(in.any());
         break;
       case 6: {
-        ChunkNote& note = other_->note(in.number(kSlots), in.number(2));
-        note.call.number = in.number(4);
-        note.call.count = in.any();
-        note.call.type = in.byte();
-        note.call.op = in.byte();
-        note.call.scalar = in.any();
-        note.bytes = in.any();
+        ChunkInfo& chunkInfo = other_->chunkInfo(in.number(kSlots), in.number(2));
+        chunkInfo.call.number = in.number(4);
+        chunkInfo.call.count = in.any();
+        chunkInfo.call.type = in.byte();
+        chunkInfo.call.op = in.byte();
+        chunkInfo.call.scalar = in.any();
+        chunkInfo.bytes = in.any();
         break;
       }
       default:
@@ -88,8 +88,8 @@ class Scene {
     }
     Result<bool> step = group_->step();
     if (step.ok()) {
-      if (group_->fallAsleep()) group_->awake();
-      else group_->awake();
+      if (group_->prepareToSleep()) group_->endSleep();
+      else group_->endSleep();
     }
     return step.ok();
   }
@@ -115,13 +115,13 @@ class Scene {
   void play(size_t stage) {
     if (stage >= stages_) return;
     const uint64_t number = other_->done(0, stage).load();
-    if (stage == 0) other_->note(number, 0) = other_->note(number, 1);
+    if (stage == 0) other_->chunkInfo(number, 0) = other_->chunkInfo(number, 1);
     other_->done(0, stage).store(number + 1);
   }
 
   size_t stages_ = 0;
   std::unique_ptr<LocalRing> other_;
-  std::unique_ptr<LocalGroup> group_;
+  std::unique_ptr<LocalReducer> group_;
   std::vector<std::unique_ptr<std::vector<uint8_t>>> buffers_;
   std::vector<std::unique_ptr<Collective>> calls_;
 };

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bps::HttpRequest request;
   bool whole = false;
   for (size_t at = 0; at < bytes.size() && !whole; at += piece) whole = request.take(bytes.substr(at, piece));
-  if (!whole && bytes.size() >= bps::HttpRequest::kMostBytes) std::abort();
+  if (!whole && bytes.size() >= bps::HttpRequest::kMaxRequestBytes) std::abort();
   if (!whole) return 0;
   int asked = 0;
   const std::string answer = request.answer([&] {

@@ -107,7 +107,7 @@ Roster rosterOf(uint8_t shape) {
 // One session with its hub's end of the connection.
 class Scene {
  public:
-  explicit Scene(Doorman& doorman) : doorman_(doorman) {
+  explicit Scene(AuthListener& listener) : listener_(listener) {
     int fds[2];
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     hub_ = std::make_unique<ControlSocket>(UniqueFd(fds[0]));
@@ -117,7 +117,7 @@ class Scene {
     auto bell = Doorbell::create();
     require(bell.ok());
     events_ = std::make_shared<server::EventQueue>(std::move(bell).value());
-    session_.emplace(std::move(peer), server::SessionArgs{runner_, events_, doorman_, 0, 10'000, draining_, 256});
+    session_.emplace(std::move(peer), server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256});
   }
   ~Scene() {
     session_.reset();
@@ -142,9 +142,9 @@ class Scene {
     }
     if (what == 2) hub_->queue(MessageType::kBegin);
     if (what == 3)
-      hub_->queue(RoundAnswer{RoundKind::kExchange, number % 8U == 7U ? 1U : 0U,
-                              std::vector<Blob>(roster_.rails() * roster_.endpoints() + number / 64)});
-    if (what == 4) hub_->queue(RoundAnswer{static_cast<RoundKind>(number % 3), 0, std::vector<Blob>(number / 64)});
+      hub_->queue(ControlOpResult{ControlOp::kExchange, number % 8U == 7U ? 1U : 0U,
+                                  std::vector<Blob>(roster_.rails() * roster_.endpoints() + number / 64)});
+    if (what == 4) hub_->queue(ControlOpResult{static_cast<ControlOp>(number % 3), 0, std::vector<Blob>(number / 64)});
     if (what == 5) hub_->queue(Left{number});
     if (what == 6) hub_->queue(MessageType::kGoodbye);
     if (what == 7) hub_->queue(FailureMessage{Code::kRemote, "it failed"});
@@ -162,12 +162,12 @@ class Scene {
   void turn() {
     PollSet set;
     session_->watch(set);
-    doorman_.watch(set);
+    listener_.watch(set);
     set.wakeAt(Deadline::Clock::now());
     require(set.wait().ok());
     for (auto& event : events_->take()) deliver(std::move(event));
     session_->step(set);
-    require(doorman_.step(set).empty());
+    require(listener_.step(set).empty());
     require(!session_->over() || !runner_.holds());
     require(session_->opened() == runner_.holds());
   }
@@ -182,7 +182,7 @@ class Scene {
     if (event.kind == Kind::kClosed) session_->closed();
   }
 
-  Doorman& doorman_;
+  AuthListener& listener_;
   StrictRunner runner_;
   bool draining_ = false;
   Roster roster_ = rosterOf(1);
@@ -191,12 +191,12 @@ class Scene {
   std::optional<server::Session> session_;
 };
 
-Doorman& doorman() {
-  static Doorman instance = [] {
+AuthListener& listener() {
+  static AuthListener instance = [] {
     logLevel() = static_cast<int>(LogLevel::kNone);
     auto addresses = resolve({"127.0.0.1", 0}, Deadline::in(std::chrono::seconds(1)));
     require(addresses.ok());
-    auto made = Doorman::create(std::move(addresses).value().front(), Credentials{}, Purpose::kServer, 0);
+    auto made = AuthListener::create(std::move(addresses).value().front(), Credentials{}, Purpose::kServer, 0);
     require(made.ok());
     return std::move(made).value();
   }();
@@ -208,7 +208,7 @@ Doorman& doorman() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1024) return 0;
-  bps::Scene scene(bps::doorman());
+  bps::Scene scene(bps::listener());
   for (bps::Input input(data, size); !input.empty();) scene.act(input);
   return 0;
 }

@@ -13,8 +13,8 @@
 #include <optional>
 #include <string>
 
-#include "src/control/link/doorman.h"
-#include "src/control/star.h"
+#include "src/control/control_node.h"
+#include "src/control/link/auth_listener.h"
 #include "tests/fuzz/states/input.h"
 
 namespace bps::fuzz {
@@ -23,9 +23,9 @@ inline constexpr uint32_t kTimeoutMs = 3'600'000;
 inline constexpr uint64_t kJob = 77;
 
 // Half of the time the kind and number that come next.
-inline RoundPart anyPart(Input& input, const std::array<uint32_t, kRoundKinds>& due) {
-  RoundPart part;
-  part.kind = static_cast<RoundKind>(input.number(kRoundKinds));
+inline ControlOpInput randomOpInput(Input& input, const std::array<uint32_t, kControlOps>& due) {
+  ControlOpInput part;
+  part.kind = static_cast<ControlOp>(input.number(kControlOps));
   part.number = input.number(4) > 0 ? due[static_cast<size_t>(part.kind)] : input.any();
   part.blobs = input.blobs();
   return part;
@@ -52,7 +52,7 @@ inline Credentials credentials() {
 }
 
 // Connections that end in a reset leave no ports behind.
-inline UniqueFd noTrace(UniqueFd fd) {
+inline UniqueFd resetOnClose(UniqueFd fd) {
   const linger reset{1, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   return fd;
@@ -60,7 +60,7 @@ inline UniqueFd noTrace(UniqueFd fd) {
 
 // One turn of a loop that watches and steps `driven`.
 template <class Driven>
-void turn(Driven& driven) {
+void stepOnce(Driven& driven) {
   static PollSet set;
   set.clear();
   driven.watch(set);
@@ -71,11 +71,11 @@ void turn(Driven& driven) {
 
 // A peer that has connected to what `step` drives; null if it was not let in.
 template <class Step>
-std::unique_ptr<ControlSocket> enter(const Address& where, Purpose purpose, Step step) {
+std::unique_ptr<ControlSocket> connectPeer(const Address& where, Purpose purpose, Step step) {
   Result<UniqueFd> fd = startConnect(where);
   if (!fd.ok()) return nullptr;
-  ConnectingHandshake handshake(std::make_unique<ControlSocket>(noTrace(std::move(fd).value())), credentials(), purpose,
-                                0);
+  ConnectingHandshake handshake(std::make_unique<ControlSocket>(resetOnClose(std::move(fd).value())), credentials(),
+                                purpose, 0);
   for (int i = 0; i < 50; ++i) {
     step();
     Result<Progress> progress = handshake.step();
@@ -87,14 +87,14 @@ std::unique_ptr<ControlSocket> enter(const Address& where, Purpose purpose, Step
 
 // The other way round: a peer that listens and is connected to.
 template <class Step>
-std::unique_ptr<ControlSocket> answer(int listener, Purpose purpose, uint64_t job, Step step) {
+std::unique_ptr<ControlSocket> acceptPeer(int listener, Purpose purpose, uint64_t job, Step step) {
   std::optional<AcceptingHandshake> handshake;
   for (int i = 0; i < 50; ++i) {
     step();
     if (!handshake) {
       std::optional<UniqueFd> fd = std::move(acceptFrom(listener)).value();
       if (!fd) continue;
-      handshake.emplace(std::make_unique<ControlSocket>(noTrace(std::move(*fd))), credentials(), purpose, job);
+      handshake.emplace(std::make_unique<ControlSocket>(resetOnClose(std::move(*fd))), credentials(), purpose, job);
     }
     Result<Progress> progress = handshake->step();
     if (!progress.ok()) return nullptr;
@@ -106,7 +106,7 @@ std::unique_ptr<ControlSocket> answer(int listener, Purpose purpose, uint64_t jo
 inline void flush(ControlSocket& socket) { [[maybe_unused]] const bool sent = socket.flush().ok(); }
 
 // What a star tells its owner, and that it tells it as it has to.
-class Told : public StarEvents {
+class CheckedEvents : public ControlNodeEvents {
  public:
   void joined(const Roster& agreed) override {
     require(!roster && failures == 0);
@@ -122,12 +122,12 @@ class Told : public StarEvents {
   }
   void memberLeft(size_t member) override { require(roster && member < roster->members()); }
   void hubLeft() override { require(roster.has_value()); }
-  void farewell() override { require(++farewells == 1); }
+  void leaveDone() override { require(++leavesDone == 1); }
 
   std::optional<Roster> roster;
   std::vector<std::vector<Blob>> answers;
   std::string failure;
-  int failures = 0, farewells = 0;
+  int failures = 0, leavesDone = 0;
 };
 
 }  // namespace bps::fuzz

@@ -54,8 +54,8 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   made.job.env.checksum = true;
   made.job.env.timeout.value = 4;
   constexpr uint64_t kLimits[] = {0, 4096, uint64_t{1} << 30};
-  made.job.env.directBytes.value = kLimits[below(random, std::size(kLimits))];
-  made.job.env.eagerBytes.value = kLimits[below(random, std::size(kLimits))];
+  made.job.env.exchangeBytes.value = kLimits[below(random, std::size(kLimits))];
+  made.job.env.singleOwnerBytes.value = kLimits[below(random, std::size(kLimits))];
   made.job.env.rails = static_cast<int>(below(random, 3));
   made.job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;  // no calls that measure
   // In small calls most bytes are of frames and headers.
@@ -70,9 +70,9 @@ Case makeCase(uint64_t seed, const std::string& servers) {
 // Calls until one fails. The tap is armed when all connections are idle.
 Status callOn(Communicator& comm, const Case& made) {
   logThreadName(fmt::format("rank {}", comm.rank()));
-  BPS_TRY(comm.share({}));
+  BPS_TRY(comm.allGather({}));
   if (comm.rank() == 0) armTap(made.byte, made.bit);
-  BPS_TRY(comm.share({}));
+  BPS_TRY(comm.allGather({}));
   const auto stream = HostStream::create();
   std::vector<float> from(made.count, 1), to(made.count);
   Status failed;
@@ -90,7 +90,7 @@ bool isNamed(const std::string& text, size_t at, const std::string& who) {
   return text.compare(at, who == "lanes" ? 7 : who.size() + 2, who == "lanes" ? "server " : who + " (") == 0;
 }
 
-std::string judge(const Flip& flip, const std::vector<Status>& outcomes) {
+std::string verify(const Flip& flip, const std::vector<Status>& outcomes) {
   if (!flip.done) return "no byte was reached";
   const std::string link = "connection of ", with = " with ";
   for (const Status& outcome : outcomes) {
@@ -106,7 +106,7 @@ std::string judge(const Flip& flip, const std::vector<Status>& outcomes) {
   return {};
 }
 
-TEST(Corruption, AFlippedBitIsToldWithBothEndsOfItsConnection) {
+TEST(Corruption, AFlippedBitIsReportedWithBothEndsOfTheConnection) {
   const bool isLong = std::getenv("BPS_TEST_LONG") != nullptr;
   const char* first = std::getenv("BPS_TEST_SEED");
   const uint64_t start = first != nullptr ? std::stoull(first) : 1;
@@ -119,7 +119,7 @@ TEST(Corruption, AFlippedBitIsToldWithBothEndsOfItsConnection) {
     const Sockets sockets(made.sockets);
     const std::vector<Status> outcomes = runRanks(made.job, [&](Communicator& comm) { return callOn(comm, made); });
     const Flip flip = disarmTap();
-    const std::string verdict = judge(flip, outcomes);
+    const std::string verdict = verify(flip, outcomes);
     if (verdict.empty()) continue;
     ++wrong;
     ADD_FAILURE() << verdict << ": seed " << seed << ", bit " << made.bit << " of byte " << made.byte << ", calls of "

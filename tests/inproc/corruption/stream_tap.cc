@@ -15,7 +15,7 @@
 namespace bps::test {
 namespace {
 
-struct Tap {
+struct TapState {
   std::atomic<bool> armed{false};
   std::mutex mutex;
   uint64_t byte = 0, passed = 0;
@@ -24,8 +24,8 @@ struct Tap {
   std::map<std::string, std::string> senders;  // by "from to", the two addresses of a connection
 };
 
-Tap& tap() {
-  static Tap instance;
+TapState& tap() {
+  static TapState instance;
   return instance;
 }
 
@@ -53,7 +53,7 @@ void noteSender(int socket, const void* caller) {
 }
 
 void flipIn(msghdr& message, uint64_t at) {
-  Tap& t = tap();
+  TapState& t = tap();
   for (size_t i = 0; i < message.msg_iovlen; ++i) {
     if (at >= message.msg_iov[i].iov_len) {
       at -= message.msg_iov[i].iov_len;
@@ -66,7 +66,7 @@ void flipIn(msghdr& message, uint64_t at) {
 }
 
 void pass(int socket, msghdr& message, size_t bytes, const void* caller) {
-  Tap& t = tap();
+  TapState& t = tap();
   if (!t.armed.load() || !isPlugin(caller)) return;
   const std::string here = addressOf(socket, false);
   if (here.empty()) return;
@@ -86,7 +86,7 @@ F libc(const char* name) {
 }  // namespace
 
 void armTap(uint64_t byte, unsigned bit) {
-  Tap& t = tap();
+  TapState& t = tap();
   const std::lock_guard lock(t.mutex);
   t.byte = byte;
   t.bit = bit;

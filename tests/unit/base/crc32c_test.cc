@@ -27,22 +27,22 @@ TEST(Crc32c, GivesThePublishedValues) {
 }
 
 TEST(Crc32c, TablesGiveThePublishedValues) {
-  EXPECT_EQ(crc::byTables("123456789", 9, 0), 0xe3069283U);
-  EXPECT_EQ(crc::byTables(ramp(32).data(), 32, 0), 0x46dd794eU);
+  EXPECT_EQ(crc::tableCrc32c("123456789", 9, 0), 0xe3069283U);
+  EXPECT_EQ(crc::tableCrc32c(ramp(32).data(), 32, 0), 0x46dd794eU);
 }
 
 TEST(Crc32c, TheInstructionGivesWhatTheTablesGive) {
-  if (!crc::available()) GTEST_SKIP() << "this CPU has no instruction for CRC32C";
+  if (!crc::hardwareAvailable()) GTEST_SKIP() << "this CPU has no instruction for CRC32C";
   std::mt19937 random(1);
   std::vector<uint8_t> data(70000);
   for (uint8_t& byte : data) byte = static_cast<uint8_t>(random());
   for (size_t bytes = 0; bytes < data.size(); bytes += 1 + bytes / 7)
     for (size_t offset = 0; offset < 9 && offset + bytes <= data.size(); ++offset)
-      ASSERT_EQ(crc::byInstruction(data.data() + offset, bytes, 77), crc::byTables(data.data() + offset, bytes, 77))
+      ASSERT_EQ(crc::hardwareCrc32c(data.data() + offset, bytes, 77), crc::tableCrc32c(data.data() + offset, bytes, 77))
           << bytes << " bytes from " << offset;
 }
 
-TEST(Crc32c, GoesOnFromWhatCameBefore) {
+TEST(Crc32c, ContinuesFromAPreviousChecksum) {
   const std::vector<uint8_t> data = ramp(20000);
   const uint32_t whole = crc32c(data.data(), data.size());
   for (size_t cut = 0; cut <= data.size(); cut += 777)

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(DeadlineTest, Passes) {
+TEST(DeadlineTest, PassesAfterItsTime) {
   EXPECT_FALSE(Deadline::in(1h).passed());
   EXPECT_TRUE(Deadline::in(0s).passed());
   EXPECT_TRUE(Deadline::in(-1s).passed());

@@ -60,7 +60,7 @@ TEST(LogTest, ALineSaysWhenWhereWhoAndWhat) {
   EXPECT_THAT(text, ContainsRegex("^[0-9-]+ [0-9:.]+ [^ ]+:[0-9]+ \\[rank 3\\] bps INFO INIT 1 of 2\n$"));
 }
 
-TEST(LogTest, WhatAPeerSaysStaysOnItsLine) {
+TEST(LogTest, TextOfAPeerCannotAddLines) {
   const std::string text = logOf(withDebug("WARN"), [] {
     logWarn(Subsystem::kServer, "the peer refuses: {}", "no\n2026-01-01 bps WARN SERVER \x1b[2Kforged\r");
   });

@@ -9,7 +9,7 @@ Address loopback() {
   return std::move(resolve({"127.0.0.1", 0}, Deadline::in(std::chrono::seconds(1)))).value().front();
 }
 
-TEST(PortRange, IsTwoPortsWithADash) {
+TEST(PortRange, ParsesTwoPortsWithADash) {
   const PortRange ports = std::move(parsePortRange("5000-5099")).value();
   EXPECT_EQ(ports.first, 5000);
   EXPECT_EQ(ports.last, 5099);

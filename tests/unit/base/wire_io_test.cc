@@ -57,7 +57,7 @@ TEST(WireIoTest, EveryTruncationIsNoticed) {
   }
 }
 
-TEST(WireIoTest, PastTheEndAreZeros) {
+TEST(WireIoTest, ReadsPastTheEndGiveZeros) {
   WireReader reader({});
   EXPECT_EQ(reader.get<uint64_t>(), 0U);
   EXPECT_EQ(reader.getString(), "");

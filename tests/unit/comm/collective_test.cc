@@ -8,11 +8,11 @@
 namespace bps {
 namespace {
 
-TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
+TEST(MakeChunks, CoverTheBufferOnceInRoundOrder) {
   for (const size_t count : {1UL, 2UL, 7UL, 1000UL, 65537UL, 1UL << 20}) {
-    Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .unitBytes = 32 << 10, .eagerBytes = 0});
+    Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .targetChunkBytes = 32 << 10, .singleOwnerBytes = 0});
     const Cut cut = cutter.next(count, 4);
-    const auto chunks = chunksOf(cut, 4);
+    const auto chunks = makeChunks(cut, 4);
     std::vector<std::pair<size_t, size_t>> ranges;
     for (const ChunkRef& chunk : chunks) {
       EXPECT_LE(chunk.bytes, 64U << 10);
@@ -34,24 +34,24 @@ TEST(ChunksOf, CoverTheBufferOnceInRoundsOfOwners) {
   }
 }
 
-TEST(ChunksOf, AChunkOfTwoRoundsStandsInTheFirstOfThemAndTheCheckersFirstBeforeAll) {
-  Cutter cutter({1, 6}, {.unitBytes = 16U << 10, .minChunkBytes = 16U << 10, .eagerBytes = 0});
+TEST(MakeChunks, TwoRoundChunksComeInTheirFirstRoundAfterTheCheckers) {
+  Cutter cutter({1, 6}, {.targetChunkBytes = 16U << 10, .minChunkBytes = 16U << 10, .singleOwnerBytes = 0});
   const Cut cut = cutter.next((16U << 10) * 7 * 7 / 6, 1);  // six sevenths are seven units
   ASSERT_EQ(cut.rounds, 7U);
   std::vector<std::pair<uint32_t, int>> order;
-  for (const ChunkRef& chunk : chunksOf(cut, 1)) order.emplace_back(chunk.owner, chunk.span);
+  for (const ChunkRef& chunk : makeChunks(cut, 1)) order.emplace_back(chunk.owner, chunk.span);
   const std::pair<uint32_t, int> two{0, 2}, one{1, 1};
   EXPECT_EQ(order, (std::vector{one, two, one, two, one, one, two, one, one, two, one}));
 }
 
-TEST(ChunksOf, AllOfAShareThatIsNotCutAsOftenAsThereAreRounds) {
-  Cutter cutter({1, 7}, {.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0});
+TEST(MakeChunks, CoverSharesWithFewerChunksThanRounds) {
+  Cutter cutter({1, 7}, {.targetChunkBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .singleOwnerBytes = 0});
   const Cut cut = cutter.next(8U << 20, 1);
   ASSERT_EQ(cut.checker, 1U);
   ASSERT_NE(cut.chunks[0], (cut.rounds + 1) / 2);
   ASSERT_LT(cut.chunks[0], cut.rounds);
   std::vector<size_t> seen(2), offset{cut.share[0].offset, cut.share[1].offset};
-  for (const ChunkRef& chunk : chunksOf(cut, 1)) {
+  for (const ChunkRef& chunk : makeChunks(cut, 1)) {
     EXPECT_EQ(chunk.offset, offset[chunk.owner]);
     offset[chunk.owner] += chunk.bytes;
     if (chunk.owner == 0) {
@@ -62,40 +62,40 @@ TEST(ChunksOf, AllOfAShareThatIsNotCutAsOftenAsThereAreRounds) {
   EXPECT_EQ(seen, cut.chunks);
 }
 
-TEST(Collective, AChunkOfTwoRoundsCountsForTwoInAWindow) {
+TEST(Collective, ATwoRoundChunkCountsTwiceInTheWindow) {
   Collective call;
   for (const auto& [window, ofOne, ofTwo] : {std::tuple{1U, 1U, 1U}, {2U, 2U, 1U}, {3U, 3U, 2U}, {4U, 4U, 2U}}) {
     call.window = window;
-    EXPECT_EQ(call.windowOf({.span = 1}), ofOne);
-    EXPECT_EQ(call.windowOf({.span = 2}), ofTwo);
+    EXPECT_EQ(call.windowForChunk({.span = 1}), ofOne);
+    EXPECT_EQ(call.windowForChunk({.span = 2}), ofTwo);
   }
 }
 
-TEST(ChunksOf, AnEmptyCallStillReachesItsChecker) {
+TEST(MakeChunks, AnEmptyCallReachesItsChecker) {
   Cutter cutter({1, 1}, {});
-  const auto chunks = chunksOf(cutter.next(0, 4), 4);
+  const auto chunks = makeChunks(cutter.next(0, 4), 4);
   ASSERT_EQ(chunks.size(), 1U);
   EXPECT_TRUE(chunks[0].first);
   EXPECT_EQ(chunks[0].bytes, 0U);
 }
 
-TEST(ChunksOf, TheCheckerHearsOfEveryCall) {
+TEST(MakeChunks, TheCheckerGetsAChunkOfEveryCall) {
   Cutter cutter({7, 1, 2}, {});
   for (size_t count = 0; count < 3000; ++count) {
     const Cut cut = cutter.next(count, 2);
-    const auto chunks = chunksOf(cut, 2);
+    const auto chunks = makeChunks(cut, 2);
     EXPECT_TRUE(std::any_of(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == cut.checker; }));
   }
 }
 
-TEST(ChunksOf, ALargeDirectCallIsSeveralPieces) {
-  Cutter cutter({1, 1}, {.maxChunkBytes = 256U << 10, .directBytes = 4U << 20, .directMachines = 2});
+TEST(MakeChunks, LargeExchangePathCallsHaveSeveralPieces) {
+  Cutter cutter({1, 1}, {.maxChunkBytes = 256U << 10, .exchangeBytes = 4U << 20, .exchangeMachines = 2});
   for (const auto& [bytes, pieces] : {std::pair{256UL << 10, 1UL}, {512UL << 10, 3UL}, {1UL << 20, 6UL}}) {
-    const auto chunks = chunksOf(cutter.next(bytes / 4, 4), 4);
+    const auto chunks = makeChunks(cutter.next(bytes / 4, 4), 4);
     ASSERT_EQ(chunks.size(), pieces);
     size_t end = 0;
     for (const ChunkRef& chunk : chunks) {
-      EXPECT_TRUE(chunk.direct());
+      EXPECT_TRUE(chunk.usesExchangePath());
       EXPECT_EQ(chunk.first, end == 0);
       EXPECT_EQ(chunk.offset, end);
       EXPECT_LE(chunk.bytes, 256U << 10);
@@ -105,15 +105,15 @@ TEST(ChunksOf, ALargeDirectCallIsSeveralPieces) {
   }
 }
 
-TEST(ChunksOf, ASmallDirectCallIsOneChunkForAllMachines) {
-  Cutter cutter({0, 0, 0, 1, 1, 1}, {.directBytes = 1024, .directMachines = 3});
+TEST(MakeChunks, SmallExchangePathCallsAreOneChunk) {
+  Cutter cutter({0, 0, 0, 1, 1, 1}, {.exchangeBytes = 1024, .exchangeMachines = 3});
   for (const size_t count : {0UL, 1UL, 256UL, 257UL}) {
     const Cut cut = cutter.next(count, 4);
-    const auto chunks = chunksOf(cut, 4);
-    EXPECT_EQ(cut.direct, count <= 256) << count;
-    if (!cut.direct) continue;
+    const auto chunks = makeChunks(cut, 4);
+    EXPECT_EQ(cut.usesExchangePath, count <= 256) << count;
+    if (!cut.usesExchangePath) continue;
     ASSERT_EQ(chunks.size(), 1U) << count;
-    EXPECT_TRUE(chunks[0].direct());
+    EXPECT_TRUE(chunks[0].usesExchangePath());
     EXPECT_TRUE(chunks[0].first);
     EXPECT_EQ(chunks[0].bytes, count * 4);
   }

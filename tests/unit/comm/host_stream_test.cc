@@ -11,18 +11,18 @@
 namespace bps {
 namespace {
 
-class NoWorker final : public StreamWorker {
+class FakeStreamWorker final : public StreamWorker {
  public:
-  void nudge() override { ++nudges; }
-  void help(const StreamEntry&) override {}
-  int nudges = 0;
+  void wake() override { ++wakes; }
+  void progressFor(const StreamEntry&) override {}
+  int wakes = 0;
 };
 
-std::shared_ptr<StreamWorker> worker() { return std::make_shared<NoWorker>(); }
+std::shared_ptr<StreamWorker> worker() { return std::make_shared<FakeStreamWorker>(); }
 
 BufferRange range(const std::array<char, 64>& memory, size_t from, size_t bytes) { return {&memory[from], bytes}; }
 
-TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
+TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   const auto first = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
@@ -44,7 +44,7 @@ TEST(HostStream, CallsWaitOnlyForThoseTheyDependOn) {
 }
 
 // Its threads are not there to carry them out, and its connections must be left alone.
-TEST(HostStream, AForkedChildLeavesItsParentsCallsToIt) {
+TEST(HostStream, AForkedChildDropsItsParentsCalls) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   const auto pending = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
@@ -74,18 +74,18 @@ TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
   const auto a = stream->enter(range(memory, 0, 16), range(memory, 0, 16), one);
   const auto b = stream->enter(range(memory, 0, 16), range(memory, 0, 16), one);
   const auto c = stream->enter(range(memory, 4, 8), range(memory, 4, 8), one);
-  EXPECT_EQ(b->waitsFor.size(), 1U);
-  EXPECT_EQ(c->waitsFor.size(), 1U);
+  EXPECT_EQ(b->dependencies.size(), 1U);
+  EXPECT_EQ(c->dependencies.size(), 1U);
   const auto out = stream->enter(range(memory, 48, 8), range(memory, 56, 8), one);
   const auto again = stream->enter(range(memory, 48, 8), range(memory, 56, 8), one);
   const auto writesInput = stream->enter(range(memory, 0, 8), range(memory, 48, 8), one);
-  EXPECT_EQ(again->waitsFor, std::vector{out});
-  EXPECT_EQ(writesInput->waitsFor, (std::vector{again, out, c, b})) << "both that read it; b stands for a";
+  EXPECT_EQ(again->dependencies, std::vector{out});
+  EXPECT_EQ(writesInput->dependencies, (std::vector{again, out, c, b})) << "both that read it; b stands for a";
   for (const auto& entry : {out, again, writesInput}) stream->complete(*entry, Status());
   const auto wider = stream->enter(range(memory, 0, 20), range(memory, 0, 20), one);
-  EXPECT_EQ(wider->waitsFor.size(), 4U) << "none of those before it writes all of it";
+  EXPECT_EQ(wider->dependencies.size(), 4U) << "none of those before it writes all of it";
   const auto ofOther = stream->enter(range(memory, 0, 20), range(memory, 0, 20), other);
-  EXPECT_EQ(ofOther->waitsFor.size(), 5U) << "a call of another worker may end early";
+  EXPECT_EQ(ofOther->dependencies.size(), 5U) << "a call of another worker may end early";
   for (const auto& entry : {reads, a, b, c}) {
     EXPECT_FALSE(wider->mayStart());
     stream->complete(*entry, Status());
@@ -113,7 +113,7 @@ TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
   HostStream::destroy(stream.get());
 }
 
-TEST(HostStream, EveryThreadHearsOfItsOwnFailedCall) {
+TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   const auto mine = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
@@ -142,7 +142,7 @@ TEST(HostStream, EveryThreadHearsOfItsOwnFailedCall) {
 }
 
 // A thread that waits for other threads' calls hears of a failure too, unless somebody has been told.
-TEST(HostStream, AThreadWithoutCallsHearsOfWhatNobodyWasTold) {
+TEST(HostStream, AThreadWithoutCallsGetsTheUnreportedFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   std::thread([&] {
@@ -166,7 +166,7 @@ TEST(HostStream, AnotherStreamsCallsDoNotWait) {
   HostStream::destroy(two.get());
 }
 
-TEST(HostStream, FindsOnlyStreamsThatLive) {
+TEST(HostStream, FindReturnsOnlyExistingStreams) {
   const auto stream = HostStream::create();
   EXPECT_EQ(HostStream::find(stream.get()), stream);
   HostStream::destroy(stream.get());

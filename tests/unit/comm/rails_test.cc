@@ -15,42 +15,42 @@ using Weights = std::vector<uint64_t>;
 
 Weights weightsOf(const std::string& machine, size_t most, bool onePerNic, const std::string& strategy = "auto") {
   const Topology topology = std::move(std::move(readSynthetic(machine)).value().build()).value();
-  LocalJob job;
+  LocalPlanRequest job;
   job.strategy = std::move(parseStrategy(strategy)).value();
   return railWeights(std::move(planLocal(topology, job)).value().best().plan, most, onePerNic);
 }
 
-TEST(Rails, AreWhoDrivesANic) {
+TEST(Rails, RanksThatDriveANicAreRails) {
   const std::string twoNics = "cpu[sw[gpu*2 nic:100] sw[gpu*2 nic:100]]";
   EXPECT_EQ(weightsOf(twoNics, 4, false), (Weights{1U << 18, 1U << 18, 1U << 18, 1U << 18}));
   EXPECT_EQ(weightsOf(twoNics, 4, true), (Weights{1U << 19, 0, 1U << 19, 0}));
   EXPECT_EQ(weightsOf(twoNics, 2, false), (Weights{1U << 19, 1U << 19})) << "the second NIC has nobody to drive it";
 }
 
-TEST(Rails, CarryByTheRateOfTheirNics) {
+TEST(Rails, SharesFollowNicRates) {
   const Weights weights = weightsOf("cpu[sw[gpu nic:100] sw[gpu nic:300]]", 2, false);
   EXPECT_EQ(weights, (Weights{1U << 18, 3U << 18}));
   const Rails rails = commonRails({weights, weights});
-  EXPECT_EQ(rails.partOf(0, 400, 4, true), (Part{0, 100}));
-  EXPECT_EQ(rails.partOf(1, 400, 4, true), (Part{100, 400}));
-  EXPECT_EQ(rails.partOf(0, 400, 4, false), (Part{0, 400})) << "a small call goes over the main rail alone";
+  EXPECT_EQ(rails.rangeOf(0, 400, 4, true), (ByteRange{0, 100}));
+  EXPECT_EQ(rails.rangeOf(1, 400, 4, true), (ByteRange{100, 400}));
+  EXPECT_EQ(rails.rangeOf(0, 400, 4, false), (ByteRange{0, 400})) << "a small call goes over the main rail alone";
   EXPECT_TRUE(rails.carries(0, false));
   EXPECT_FALSE(rails.carries(1, false));
 }
 
-TEST(Rails, AreCommonToAllMachines) {
+TEST(Rails, OnlyRailsOfAllMachinesAreUsed) {
   const Rails rails = commonRails({{4, 4, 0, 4}, {0, 8, 2, 2}});
   EXPECT_EQ(rails.drivers(), (std::vector<size_t>{1, 3}));
-  EXPECT_EQ(rails.main(), 1U);
+  EXPECT_EQ(rails.mainRail(), 1U);
   EXPECT_EQ(commonRails({{0, 4}, {4, 0}}).drivers(), std::vector<size_t>{0}) << "the leaders, where nothing is common";
 }
 
-TEST(Rails, PartsAreTheWholeChunk) {
+TEST(Rails, RangesCoverTheWholeChunk) {
   const Rails rails = commonRails({{5, 0, 3, 9}});
   for (const uint64_t count : {0U, 1U, 2U, 3U, 17U, 1000U, 65536U}) {
     uint64_t end = 0;
     for (const size_t rail : rails.drivers()) {
-      const Part part = rails.partOf(rail, count * 2, 2, true);
+      const ByteRange part = rails.rangeOf(rail, count * 2, 2, true);
       EXPECT_EQ(part.begin, end);
       EXPECT_EQ(part.size() % 2, 0U);
       end = part.end;
@@ -59,14 +59,14 @@ TEST(Rails, PartsAreTheWholeChunk) {
   }
 }
 
-TEST(Rails, OnlyCallsWithAChunkForEachAreSpread) {
+TEST(Rails, OnlyCallsWithAChunkPerRailUseAllRails) {
   const Rails three = commonRails({{1, 1, 1}});
-  EXPECT_TRUE(three.spreads(3 * 4096, 4096));
-  EXPECT_FALSE(three.spreads(3 * 4096 - 3, 4096));
-  EXPECT_FALSE(Rails().spreads(1U << 30, 4096));
+  EXPECT_TRUE(three.usesAllRails(3 * 4096, 4096));
+  EXPECT_FALSE(three.usesAllRails(3 * 4096 - 3, 4096));
+  EXPECT_FALSE(Rails().usesAllRails(1U << 30, 4096));
 }
 
-TEST(Rails, WeightsOfALeaderAreCheckedBeforeTheyAreUsed) {
+TEST(Rails, WeightsFromALeaderAreValidated) {
   const Weights weights{1, 0, uint64_t{1} << 32};
   EXPECT_EQ(decodeRailWeights(encodeRailWeights(weights), 3).value(), weights);
   EXPECT_FALSE(decodeRailWeights({}, 3).ok());

@@ -52,7 +52,7 @@ inline Deadline soon(double seconds = 5) {
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // What a rank's failure sink heard.
-class Heard {
+class FailureRecorder {
  public:
   ControlPlane::FailureSink sink() {
     return [this](Status failure) {
@@ -93,7 +93,7 @@ inline Result<std::unique_ptr<ControlPlane>> joinPlane(const Env& env, const Joi
 }
 
 struct Rank {
-  Heard heard;  // outlives the plane that speaks to it
+  FailureRecorder heard;  // outlives the plane that speaks to it
   Status joined;
   std::unique_ptr<ControlPlane> plane;
 };
@@ -103,7 +103,7 @@ class Cluster {
  public:
   using HostOf = std::function<std::string(uint32_t)>;
 
-  explicit Cluster(uint32_t nRanks, Env env = localEnv(), HostOf hostOf = eachItsOwn)
+  explicit Cluster(uint32_t nRanks, Env env = localEnv(), HostOf hostOf = oneMachinePerRank)
       : Cluster(newId(env), nRanks, env, std::move(hostOf), {}) {}
   Cluster(const UniqueId& id, uint32_t nRanks, const Env& env, HostOf hostOf, const std::set<uint32_t>& absent)
       : ranks_(nRanks) {
@@ -113,7 +113,7 @@ class Cluster {
     for (std::thread& thread : threads) thread.join();
   }
 
-  static std::string eachItsOwn(uint32_t rank) { return "machine " + std::to_string(rank); }
+  static std::string oneMachinePerRank(uint32_t rank) { return "machine " + std::to_string(rank); }
 
   Rank& operator[](size_t r) { return ranks_[r]; }
   ControlPlane& plane(size_t r) { return *ranks_[r].plane; }

@@ -85,9 +85,9 @@ TEST(Failure, ASilentRankIsNamedAfterHalfTheTimeOut) {
   id.address = freeAddress();
   std::unique_ptr<Cluster> cluster;
   std::thread others(
-      [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::eachItsOwn, std::set<uint32_t>{2}); });
+      [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2}); });
   std::this_thread::sleep_for(100ms);
-  const Peer silent = joinByHand(id.address, id, 2, 3, 1000);
+  const Peer silent = joinManually(id.address, id, 2, 3, 1000);
   const auto start = Deadline::Clock::now();
   others.join();
   const std::string text = sameText(*cluster);
@@ -104,11 +104,11 @@ TEST(Failure, ARankThatDiesWhileOthersAreStillComingEndsTheJoin) {
   id.address = freeAddress();
   std::unique_ptr<Cluster> cluster;
   std::thread others([&] {
-    cluster = std::make_unique<Cluster>(id, 4, env, Cluster::eachItsOwn, std::set<uint32_t>{2, 3});
+    cluster = std::make_unique<Cluster>(id, 4, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2, 3});
   });
   std::this_thread::sleep_for(100ms);
   const auto start = Deadline::Clock::now();
-  { const Peer dies = joinByHand(id.address, id, 2, 4, 5000); }
+  { const Peer dies = joinManually(id.address, id, 2, 4, 5000); }
   others.join();
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
   EXPECT_TRUE(contains((*cluster)[0].joined.message(), "rank 2 (host7, pid 1234) ended without goodbye"));
@@ -143,7 +143,7 @@ TEST(Failure, TheHubsReportFollowedByDestructionStillArrives) {
   EXPECT_EQ(sameText(cluster, 1), "aborted by its user");
 }
 
-TEST(Goodbye, InEveryOrderIsNoFailure) {
+TEST(Goodbye, IsNoFailureInAnyOrder) {
   std::vector<size_t> order{0, 1, 2, 3};
   do {
     Cluster cluster(4, localEnv(4));
@@ -158,7 +158,7 @@ TEST(Goodbye, InEveryOrderIsNoFailure) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(Goodbye, OthersKnowWhoHasLeft) {
+TEST(Goodbye, IsVisibleToOtherMembers) {
   Cluster cluster(3);
   cluster.expectJoined();
   cluster.plane(1).leave(soon());
@@ -173,7 +173,7 @@ TEST(Goodbye, OthersKnowWhoHasLeft) {
   EXPECT_TRUE(contains(status.message(), "has said goodbye")) << status.message();
 }
 
-TEST(Goodbye, AfterTheHubsRoundsFailByName) {
+TEST(Goodbye, OfTheHubFailsLaterControlOpsNamingIt) {
   Cluster cluster(2);
   cluster.expectJoined();
   std::thread hub([&] {
@@ -187,7 +187,7 @@ TEST(Goodbye, AfterTheHubsRoundsFailByName) {
   EXPECT_TRUE(cluster.plane(1).hasLeft(0));
 }
 
-TEST(Suspicion, DirectEvidenceWins) {
+TEST(Suspicion, DirectEvidenceReplacesIt) {
   Cluster cluster(4, localEnv(4));
   cluster.expectJoined();
   const std::string name = cluster.plane(0).roster().rankName(2);
@@ -197,7 +197,7 @@ TEST(Suspicion, DirectEvidenceWins) {
   EXPECT_EQ(sameText(cluster), name + " ended without goodbye (connection closed)");
 }
 
-TEST(Suspicion, WithoutEvidenceItsTextStands) {
+TEST(Suspicion, BecomesTheFailureIfNoEvidenceComes) {
   for (size_t from : {0, 1}) {
     Cluster cluster(3, localEnv(2));
     cluster.expectJoined();
@@ -209,7 +209,7 @@ TEST(Suspicion, WithoutEvidenceItsTextStands) {
   }
 }
 
-TEST(Suspicion, OfOneThatHasLeftIsNothing) {
+TEST(Suspicion, AboutMemberThatLeftIsIgnored) {
   Cluster cluster(3, localEnv(1));
   cluster.expectJoined();
   cluster.plane(1).suspect(2, "rank 2 is gone");  // before the goodbye is known
@@ -222,7 +222,7 @@ TEST(Suspicion, OfOneThatHasLeftIsNothing) {
   cluster.leave();
 }
 
-TEST(Suspicion, IsNothingOnceTheHubHasLeftInPeace) {
+TEST(Suspicion, IsIgnoredAfterTheHubSaidGoodbye) {
   Cluster cluster(3, localEnv(4));
   cluster.expectJoined();
   cluster.plane(1).suspect(2, "rank 2 broke");  // before the hub's goodbye is known
@@ -236,7 +236,7 @@ TEST(Suspicion, IsNothingOnceTheHubHasLeftInPeace) {
   EXPECT_EQ(cluster[1].heard.wait(0.5), "a fault of its own");
 }
 
-TEST(Rounds, WhoeverIsMissingWhenTheDeadlinePassesIsNamed) {
+TEST(ControlOps, MissingRankIsNamedWhenTheDeadlinePasses) {
   Cluster cluster(4, localEnv(5));
   cluster.expectJoined();
   std::vector<std::thread> threads;
@@ -253,7 +253,7 @@ TEST(Rounds, WhoeverIsMissingWhenTheDeadlinePassesIsNamed) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Rounds, AnInterruptEndsABlockedCall) {
+TEST(ControlOps, InterruptEndsABlockedCall) {
   Cluster cluster(2, localEnv(5));
   cluster.expectJoined();
   std::thread other([&] {
@@ -266,7 +266,7 @@ TEST(Rounds, AnInterruptEndsABlockedCall) {
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
 }
 
-TEST(Rounds, AMistakeInThemIsEverybodysFailure) {
+TEST(ControlOps, InvalidInputFailsTheCommunicator) {
   Cluster cluster(2);
   cluster.expectJoined();
   EXPECT_FALSE(cluster.plane(1).exchange({{1}}, soon(1)).ok());

@@ -41,10 +41,10 @@ class FakeHub {
   void sendRoster() { send(MessageType::kRoster, encode(roster())); }
   Frame next() { return nextFrame(*socket_); }
   // The part of the rank's next round.
-  RoundPart part() {
-    Result<RoundPart> part = decode<RoundPart>(next().payload);
+  ControlOpInput part() {
+    Result<ControlOpInput> part = decode<ControlOpInput>(next().payload);
     EXPECT_TRUE(part.ok()) << part.error().message();
-    return part.ok() ? std::move(part).value() : RoundPart();
+    return part.ok() ? std::move(part).value() : ControlOpInput();
   }
 
   // How the rank fared. What it does once it has joined is `body`.
@@ -79,7 +79,7 @@ class FakeHub {
   Env env_;
   UniqueId id_;
   UniqueFd listener_;
-  Heard heard_;
+  FailureRecorder heard_;
   Status outcome_;
   std::unique_ptr<ControlSocket> socket_;
   std::thread rank_;

@@ -57,11 +57,11 @@ class FakeRunner final : public JobRunner {
     changed_.notifyAll();
   }
   // Jobs stay closing until the test says that they are closed.
-  void closeLate() {
+  void deferClose() {
     MutexLock lock(mutex_);
     closesAtOnce_ = false;
   }
-  void sayClosed() {
+  void reportClosed() {
     MutexLock lock(mutex_);
     for (const Job& j : std::exchange(closing_, {})) j.events->closed(j.spec.roster.jobId);
   }
@@ -161,7 +161,7 @@ inline Env withServers(const std::vector<const TestServer*>& servers, double tim
 }
 
 // What a communicator does first: every lane is told of, every server is connected.
-inline void exchangeAll(Cluster& cluster) {
+inline void exchangeHandles(Cluster& cluster) {
   cluster.each([](uint32_t r, ControlPlane& plane) {
     std::vector<Blob> handles;
     for (size_t e = 0; e < plane.roster().endpoints(); ++e) handles.push_back(FakeRunner::handle(r, e));

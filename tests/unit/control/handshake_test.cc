@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/link/dialer.h"
 #include "tests/unit/control/raw_peer.h"
 
@@ -56,7 +56,7 @@ Outcome shake(const SideArgs& connecting, const SideArgs& accepting) {
   return outcome;
 }
 
-TEST(Handshake, EqualKeysMeet) {
+TEST(Handshake, EqualKeysSucceed) {
   const Outcome outcome = shake({{keyOf(1)}}, {{keyOf(1)}, Purpose::kJoin, 55});
   EXPECT_EQ(outcome.connecting, "ok");
   EXPECT_EQ(outcome.accepting, "ok");
@@ -90,12 +90,12 @@ TEST(Handshake, AnotherPurposeIsNamed) {
 TEST(Handshake, ProofsFitOneSideAndOneTranscript) {
   Transcript transcript;
   transcript.add(Blob{1, 2}, Blob{3});
-  const Proof proof = makeProof(keyOf(9), Side::kConnecting, transcript.hash());
-  EXPECT_TRUE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, transcript.hash())));
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(8), Side::kConnecting, transcript.hash())));
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kAccepting, transcript.hash()))) << "reflection";
+  const Proof proof = makeProof(keyOf(9), HandshakeSide::kConnecting, transcript.hash());
+  EXPECT_TRUE(sameProof(proof, makeProof(keyOf(9), HandshakeSide::kConnecting, transcript.hash())));
+  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(8), HandshakeSide::kConnecting, transcript.hash())));
+  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), HandshakeSide::kAccepting, transcript.hash()))) << "reflection";
   transcript.add({}, {});
-  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), Side::kConnecting, transcript.hash())));
+  EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), HandshakeSide::kConnecting, transcript.hash())));
 }
 
 // What an accepting side says to the given bytes, coming one at a time: its failure and its refusal.
@@ -128,7 +128,7 @@ Blob helloBytes(Hello hello, uint16_t frameVersion = kControlVersion, MessageTyp
   return bytes;
 }
 
-TEST(Handshake, AByteAtATimeIsAsGoodAsAll) {
+TEST(Handshake, WorksOneByteAtATime) {
   EXPECT_EQ(say(helloBytes({})), (std::pair<std::string, std::string>("pending", "")));
 }
 
@@ -139,7 +139,7 @@ std::string versionText(int theirs) {
          "; rebuild one side";
 }
 
-TEST(Handshake, AnotherVersionIsNamedWhereverItShows) {
+TEST(Handshake, AnotherVersionIsNamedInEveryFrame) {
   const std::string text = versionText(kNewerVersion);
   Hello hello;
   hello.version = kNewerVersion;
@@ -159,7 +159,7 @@ TEST(Handshake, AnotherMagicIsRefused) {
             "wrong magic: not a peer of this protocol");
 }
 
-TEST(Handshake, OtherProtocolsAreCutOff) {
+TEST(Handshake, OtherProtocolsAreDisconnected) {
   const std::string http = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
   const auto [text, refusal] = say({http.begin(), http.end()});
   EXPECT_NE(text.find("not a peer of this protocol"), std::string::npos) << text;
@@ -201,7 +201,7 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
   EXPECT_LT(Deadline::Clock::now() - start, 1s);
 }
 
-class DoormanTest : public testing::Test {
+class AuthListenerTest : public testing::Test {
  protected:
   // Until `done`, or for `seconds`.
   void turnUntil(const std::function<bool()>& done, double seconds = 5) {
@@ -239,13 +239,13 @@ class DoormanTest : public testing::Test {
   }
 
   Credentials credentials_{keyOf(1), true, 4000};
-  Doorman doorman_ = std::move(Doorman::create(loopback(), credentials_, Purpose::kJoin, 1)).value();
+  AuthListener doorman_ = std::move(AuthListener::create(loopback(), credentials_, Purpose::kJoin, 1)).value();
   const Address where_ = std::move(doorman_.address()).value();
   PollSet set_;
   std::vector<Peer> welcome_;
 };
 
-TEST_F(DoormanTest, SilentConnectionsEndAfterTheirTime) {
+TEST_F(AuthListenerTest, SilentConnectionsTimeOut) {
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 10; ++i) strangers.push_back(connectTo(where_));
   turnUntil([&] { return false; }, 1.5);
@@ -254,10 +254,10 @@ TEST_F(DoormanTest, SilentConnectionsEndAfterTheirTime) {
   for (const UniqueFd& stranger : strangers) EXPECT_TRUE(closed(stranger));
 }
 
-TEST_F(DoormanTest, ConnectionsBeyondThePlacesTakeThoseOfTheOldest) {
+TEST_F(AuthListenerTest, SurplusConnectionsEvictTheOldest) {
   std::vector<UniqueFd> strangers;
   const size_t extra = 20;
-  for (size_t i = 0; i < doorman_.places() + extra; ++i) {
+  for (size_t i = 0; i < doorman_.maxPending() + extra; ++i) {
     strangers.push_back(connectTo(where_));
     if (i % 32 == 0) turnUntil([] { return true; });
   }
@@ -267,11 +267,11 @@ TEST_F(DoormanTest, ConnectionsBeyondThePlacesTakeThoseOfTheOldest) {
   EXPECT_FALSE(closed(strangers.back()));
 }
 
-TEST_F(DoormanTest, TheAddressWithTheMostConnectionsGivesWayFirst) {
+TEST_F(AuthListenerTest, AddressWithMostConnectionsIsEvictedFirst) {
   const UniqueFd other = connectFrom("127.0.0.2");
   turnUntil([] { return false; }, 0.05);
   std::vector<UniqueFd> strangers;
-  for (size_t i = 0; i < doorman_.places() + 10; ++i) {
+  for (size_t i = 0; i < doorman_.maxPending() + 10; ++i) {
     strangers.push_back(connectTo(where_));
     if (i % 32 == 0) turnUntil([&, left = 2]() mutable { return left-- == 0; });
   }
@@ -280,20 +280,20 @@ TEST_F(DoormanTest, TheAddressWithTheMostConnectionsGivesWayFirst) {
   EXPECT_FALSE(closed(other)) << "older than all of them, and the only one of its address";
 }
 
-TEST_F(DoormanTest, APeerWithTheKeyPassesWhileSilentConnectionsTakeAllPlacesAgainAndAgain) {
+TEST_F(AuthListenerTest, PeerWithTheKeyPassesDuringAConnectionFlood) {
   std::deque<UniqueFd> strangers;
   const auto attack = [&] {
     for (int i = 0; i < 50; ++i) strangers.push_back(connectTo(where_));
-    while (strangers.size() > 2 * doorman_.places()) strangers.pop_front();
+    while (strangers.size() > 2 * doorman_.maxPending()) strangers.pop_front();
   };
-  while (strangers.size() + 50 < doorman_.places()) {
+  while (strangers.size() + 50 < doorman_.maxPending()) {
     attack();
     turnUntil([&, left = 2]() mutable { return left-- == 0; });
   }
   expectAdmitted(attack);
 }
 
-TEST_F(DoormanTest, APeerWithTheKeyPassesWhileOthersSayHelloAndNoMore) {
+TEST_F(AuthListenerTest, PeerWithTheKeyPassesDuringAHelloFlood) {
   std::deque<UniqueFd> strangers;
   Blob hello;
   {
@@ -312,16 +312,16 @@ TEST_F(DoormanTest, APeerWithTheKeyPassesWhileOthersSayHelloAndNoMore) {
       strangers.push_back(connectTo(where_));
       EXPECT_GT(::send(strangers.back().get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
     }
-    while (strangers.size() > 3 * doorman_.places()) strangers.pop_front();
+    while (strangers.size() > 3 * doorman_.maxPending()) strangers.pop_front();
   };
-  while (strangers.size() < 2 * doorman_.places()) {
+  while (strangers.size() < 2 * doorman_.maxPending()) {
     attack();
     turnUntil([&, left = 2]() mutable { return left-- == 0; });
   }
   expectAdmitted(attack);
 }
 
-TEST_F(DoormanTest, StrangersThatAreToldWhyDoNotKeepTheOwnerFromEnding) {
+TEST_F(AuthListenerTest, RefusedPeersDoNotDelayShutdown) {
   const UniqueFd stranger = connectTo(where_);
   const Blob garbage(64, 0x55);
   ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
@@ -329,7 +329,7 @@ TEST_F(DoormanTest, StrangersThatAreToldWhyDoNotKeepTheOwnerFromEnding) {
   EXPECT_TRUE(doorman_.idle());
 }
 
-TEST_F(DoormanTest, ANewKeyIsThatOfNewHandshakes) {
+TEST_F(AuthListenerTest, NewKeyAppliesToNewHandshakes) {
   const UniqueFd before = connectTo(where_);
   doorman_.useKey(keyOf(2));
   ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {keyOf(2), true, 4000},

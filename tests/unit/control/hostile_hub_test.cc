@@ -62,11 +62,11 @@ TEST_F(ServerAndHostileHub, ARepeatedAnswerOfTheExchangeEndsItsSessionOnly) {
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kBegin);
-  expect(peer, MessageType::kRoundPart);
-  const Blob answer = encode(RoundAnswer{RoundKind::kExchange, 0, std::vector<Blob>(3)});
-  send(peer, MessageType::kRoundAnswer, answer);
-  expect(peer, MessageType::kRoundPart);
-  send(peer, MessageType::kRoundAnswer, answer);
+  expect(peer, MessageType::kControlOpInput);
+  const Blob answer = encode(ControlOpResult{ControlOp::kExchange, 0, std::vector<Blob>(3)});
+  send(peer, MessageType::kControlOpResult, answer);
+  expect(peer, MessageType::kControlOpInput);
+  send(peer, MessageType::kControlOpResult, answer);
   EXPECT_TRUE(ended(peer));
   EXPECT_EQ(server_.runner.connects(), 1);
   EXPECT_TRUE(server_.runner.waitEmpty(1));
@@ -77,14 +77,14 @@ TEST_F(ServerAndHostileHub, AnAnswerOfTheWrongSizeIsNotPassedOn) {
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kBegin);
-  expect(peer, MessageType::kRoundPart);
-  send(peer, MessageType::kRoundAnswer, encode(RoundAnswer{RoundKind::kExchange, 0, std::vector<Blob>(2)}));
+  expect(peer, MessageType::kControlOpInput);
+  send(peer, MessageType::kControlOpResult, encode(ControlOpResult{ControlOp::kExchange, 0, std::vector<Blob>(2)}));
   EXPECT_TRUE(ended(peer));
   EXPECT_EQ(server_.runner.connects(), 0);
 }
 
 TEST_F(ServerAndHostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
-  server_.runner.closeLate();
+  server_.runner.deferClose();
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kGoodbye);
@@ -94,20 +94,20 @@ TEST_F(ServerAndHostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
   EXPECT_LT(Deadline::Clock::now() - start, 2s);
   Peer again = hubOf(99);
   EXPECT_EQ(nextFrame(*again.socket).header.type, MessageType::kRefusal) << "the job's id is still in use";
-  server_.runner.sayClosed();
+  server_.runner.reportClosed();
   Peer later = hubOf(99);
   open(later, 99);
 }
 
 TEST_F(ServerAndHostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
-  server_.runner.closeLate();
+  server_.runner.deferClose();
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kOpenJob, encode(OpenJob{2, 2, encode(rosterOf(99))}));
   send(peer, MessageType::kOpenJob, encode(OpenJob{3, 2, encode(rosterOf(99))}));
   EXPECT_TRUE(server_.runner.waitEmpty(1));
   EXPECT_EQ(server_.runner.opened(), 1);
-  server_.runner.sayClosed();
+  server_.runner.reportClosed();
   const Frame frame = nextFrame(*peer.socket);
   ASSERT_EQ(frame.header.type, MessageType::kJobOpened);
   EXPECT_EQ(std::move(decode<JobOpened>(frame.payload)).value().proposal, 3U);
@@ -117,7 +117,7 @@ TEST_F(ServerAndHostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
 TEST_F(ServerAndHostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
   Cluster cluster(2, withServers({&server_}, 1));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   Peer peer = hubOf(99);
   std::atomic<bool> stop{false};
   std::thread flood([&] {
@@ -135,7 +135,7 @@ TEST_F(ServerAndHostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
 
 TEST_F(ServerAndHostileHub, SessionsThatDoNotBeginGiveWayToNewOnes) {
   std::vector<Peer> idle;
-  for (uint64_t job = 1; job <= server::ControlServer::kMostJobs + 4; ++job) idle.push_back(hubOf(job));
+  for (uint64_t job = 1; job <= server::ControlServer::kMaxJobs + 4; ++job) idle.push_back(hubOf(job));
   expectServed();
   EXPECT_TRUE(ended(idle.front()));
 }

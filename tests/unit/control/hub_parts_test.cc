@@ -1,10 +1,10 @@
 // The pure parts of the hub: the table of ranks, the book of rounds, the list of servers.
 #include <fstream>
 
+#include "src/control/hub/control_op_table.h"
 #include "src/control/hub/rank_table.h"
-#include "src/control/hub/rounds.h"
 #include "src/control/hub/server_list.h"
-#include "src/control/own_pause.h"
+#include "src/control/pause_detector.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -14,14 +14,14 @@ Join joinOf(uint32_t rank, uint32_t nRanks, const std::string& host, double rate
   return {rank, nRanks, 0, 100 + rank, 1, host, host + ".name", rate};
 }
 
-TEST(RankTable, MakesTheRosterOfWhoHasCome) {
+TEST(RankTable, MakesTheRosterOfJoinedRanks) {
   RankTable table(joinOf(0, 4, "b", 7));
-  EXPECT_FALSE(table.severalMachines());
+  EXPECT_FALSE(table.hasSeveralMachines());
   EXPECT_TRUE(table.admit(joinOf(3, 4, "b", 8)).ok());
-  EXPECT_FALSE(table.severalMachines());
+  EXPECT_FALSE(table.hasSeveralMachines());
   EXPECT_EQ(table.missing(), "2 of 4 ranks missing: 1-2");
   EXPECT_TRUE(table.admit(joinOf(2, 4, "a", 9)).ok());
-  EXPECT_TRUE(table.severalMachines());
+  EXPECT_TRUE(table.hasSeveralMachines());
   EXPECT_FALSE(table.complete());
   EXPECT_TRUE(table.admit(joinOf(1, 4, "a", 10)).ok());
   ASSERT_TRUE(table.complete());
@@ -33,7 +33,7 @@ TEST(RankTable, MakesTheRosterOfWhoHasCome) {
   EXPECT_EQ(roster.machines[1].bytesPerSecond, 10);
 }
 
-TEST(RankTable, RefusesWhoDoesNotFit) {
+TEST(RankTable, RefusesInconsistentRanks) {
   RankTable table(joinOf(0, 2, "a"));
   EXPECT_STREQ(table.admit(joinOf(2, 2, "a")).message(), "rank 2 is out of range: there are 2");
   EXPECT_STREQ(table.admit(joinOf(0, 2, "b")).message(), "rank 0 is taken: rank 0 (a.name, pid 100) has joined before");
@@ -41,7 +41,7 @@ TEST(RankTable, RefusesWhoDoesNotFit) {
   EXPECT_STREQ(
       odd.message(),
       "ranks disagree about how many they are: rank 0 (a.name, pid 100) says 2, rank 1 (b.name, pid 101) says 3");
-  EXPECT_TRUE(RankTable::disagreement(odd));
+  EXPECT_TRUE(RankTable::isDisagreement(odd));
   EXPECT_FALSE(table.complete());
 }
 
@@ -55,91 +55,91 @@ Roster roster() {
   return made;
 }
 
-TEST(Rounds, GathersInRankOrder) {
-  Rounds rounds(roster());
+TEST(ControlOpTable, GathersInRankOrder) {
+  ControlOpTable rounds(roster());
   for (size_t rank : {2, 0, 1}) {
-    EXPECT_FALSE(rounds.complete(RoundKind::kGather));
-    EXPECT_TRUE(rounds.add(rank, {RoundKind::kGather, 0, 0, {{static_cast<uint8_t>(rank)}}}).ok());
+    EXPECT_FALSE(rounds.complete(ControlOp::kGather));
+    EXPECT_TRUE(rounds.add(rank, {ControlOp::kGather, 0, 0, {{static_cast<uint8_t>(rank)}}}).ok());
   }
-  ASSERT_TRUE(rounds.complete(RoundKind::kGather));
-  EXPECT_EQ(rounds.answerTo(RoundKind::kGather, 1).blobs, (std::vector<Blob>{{0}, {1}, {2}}));
-  rounds.finish(RoundKind::kGather);
-  EXPECT_FALSE(rounds.complete(RoundKind::kGather));
-  EXPECT_FALSE(rounds.add(0, {RoundKind::kGather, 0, 0, {{}}}).ok()) << "number 1 is due";
+  ASSERT_TRUE(rounds.complete(ControlOp::kGather));
+  EXPECT_EQ(rounds.resultFor(ControlOp::kGather, 1).blobs, (std::vector<Blob>{{0}, {1}, {2}}));
+  rounds.finish(ControlOp::kGather);
+  EXPECT_FALSE(rounds.complete(ControlOp::kGather));
+  EXPECT_FALSE(rounds.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "number 1 is due";
 }
 
-TEST(Rounds, ExchangesAmongLeadersAndServersAndLaterAmongLeaders) {
-  Rounds rounds(roster());
+TEST(ControlOpTable, OnlyTheFirstExchangeIncludesServers) {
+  ControlOpTable rounds(roster());
   const auto part = [](uint8_t from, uint32_t number) {
-    return RoundPart{RoundKind::kExchange, number, 0, {{from, 0}, {from, 1}, {from, 2}}};
+    return ControlOpInput{ControlOp::kExchange, number, 0, {{from, 0}, {from, 1}, {from, 2}}};
   };
   EXPECT_FALSE(rounds.add(2, part(0, 0)).ok()) << "not a leader";
   for (size_t participant : {0, 1, 3}) {
-    EXPECT_FALSE(rounds.complete(RoundKind::kExchange));
+    EXPECT_FALSE(rounds.complete(ControlOp::kExchange));
     EXPECT_TRUE(rounds.add(participant, part(participant == 3 ? 2 : static_cast<uint8_t>(participant), 0)).ok());
   }
-  ASSERT_TRUE(rounds.complete(RoundKind::kExchange));
-  EXPECT_EQ(rounds.answerTo(RoundKind::kExchange, 3).blobs, (std::vector<Blob>{{0, 2}, {1, 2}, {2, 2}}));
-  EXPECT_EQ(rounds.answerTo(RoundKind::kExchange, 1).blobs, (std::vector<Blob>{{0, 1}, {1, 1}, {2, 1}}));
-  rounds.finish(RoundKind::kExchange);
+  ASSERT_TRUE(rounds.complete(ControlOp::kExchange));
+  EXPECT_EQ(rounds.resultFor(ControlOp::kExchange, 3).blobs, (std::vector<Blob>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(rounds.resultFor(ControlOp::kExchange, 1).blobs, (std::vector<Blob>{{0, 1}, {1, 1}, {2, 1}}));
+  rounds.finish(ControlOp::kExchange);
   EXPECT_FALSE(rounds.add(3, part(2, 1)).ok());
   EXPECT_TRUE(rounds.add(0, part(0, 1)).ok());
   EXPECT_TRUE(rounds.add(1, part(1, 1)).ok());
-  ASSERT_TRUE(rounds.complete(RoundKind::kExchange));
-  EXPECT_EQ(rounds.answerTo(RoundKind::kExchange, 0).blobs, (std::vector<Blob>{{0, 0}, {1, 0}, {}}));
+  ASSERT_TRUE(rounds.complete(ControlOp::kExchange));
+  EXPECT_EQ(rounds.resultFor(ControlOp::kExchange, 0).blobs, (std::vector<Blob>{{0, 0}, {1, 0}, {}}));
 }
 
-TEST(Rounds, RefusesWhatIsNotDue) {
-  Rounds rounds(roster());
-  EXPECT_FALSE(rounds.add(3, {RoundKind::kGather, 0, 0, {{}}}).ok()) << "a server";
-  EXPECT_FALSE(rounds.add(0, {RoundKind::kGather, 0, 0, {}}).ok());
-  EXPECT_FALSE(rounds.add(0, {RoundKind::kExchange, 0, 0, {{}, {}}}).ok());
-  EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {{}}}).ok());
-  EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 1, 0, {}}).ok());
-  EXPECT_TRUE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {}}).ok());
-  EXPECT_FALSE(rounds.add(0, {RoundKind::kBarrier, 0, 0, {}}).ok()) << "twice";
+TEST(ControlOpTable, RefusesUnexpectedInput) {
+  ControlOpTable rounds(roster());
+  EXPECT_FALSE(rounds.add(3, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "a server";
+  EXPECT_FALSE(rounds.add(0, {ControlOp::kGather, 0, 0, {}}).ok());
+  EXPECT_FALSE(rounds.add(0, {ControlOp::kExchange, 0, 0, {{}, {}}}).ok());
+  EXPECT_FALSE(rounds.add(0, {ControlOp::kBarrier, 0, 0, {{}}}).ok());
+  EXPECT_FALSE(rounds.add(0, {ControlOp::kBarrier, 1, 0, {}}).ok());
+  EXPECT_TRUE(rounds.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok());
+  EXPECT_FALSE(rounds.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok()) << "twice";
 }
 
 // Rank 1 comes late for two splits, and in time for the third.
-TEST(Rounds, ASplitThatIsGivenUpLeavesTheNextOneDue) {
-  Rounds rounds(roster());
-  const auto part = [](uint32_t number) { return RoundPart{RoundKind::kSplit, number, 1, {{7}}}; };
+TEST(ControlOpTable, CancelledSplitLetsTheNextOneStart) {
+  ControlOpTable rounds(roster());
+  const auto part = [](uint32_t number) { return ControlOpInput{ControlOp::kSplit, number, 1, {{7}}}; };
   for (uint32_t number : {0U, 1U}) {
     for (size_t rank : {0, 2}) {
-      EXPECT_FALSE(rounds.comesTooLate(rank, part(number)));
+      EXPECT_FALSE(rounds.isTooLate(rank, part(number)));
       ASSERT_TRUE(rounds.add(rank, part(number)).ok());
     }
-    while (!rounds.expiredSplit()) std::this_thread::yield();
-    EXPECT_FALSE(rounds.expired()) << "nothing else ends";
-    EXPECT_EQ(rounds.giveUpSplit(), (std::vector<size_t>{0, 2}));
-    EXPECT_FALSE(rounds.expiredSplit());
+    while (!rounds.splitTimeoutText()) std::this_thread::yield();
+    EXPECT_FALSE(rounds.timeoutText()) << "nothing else ends";
+    EXPECT_EQ(rounds.cancelSplit(), (std::vector<size_t>{0, 2}));
+    EXPECT_FALSE(rounds.splitTimeoutText());
   }
-  EXPECT_TRUE(rounds.comesTooLate(1, part(0)));
-  EXPECT_FALSE(rounds.comesTooLate(1, part(0))) << "once each";
-  EXPECT_TRUE(rounds.comesTooLate(1, part(1)));
+  EXPECT_TRUE(rounds.isTooLate(1, part(0)));
+  EXPECT_FALSE(rounds.isTooLate(1, part(0))) << "once each";
+  EXPECT_TRUE(rounds.isTooLate(1, part(1)));
   for (size_t rank : {0, 1, 2}) {
-    EXPECT_FALSE(rounds.comesTooLate(rank, part(2)));
+    EXPECT_FALSE(rounds.isTooLate(rank, part(2)));
     ASSERT_TRUE(rounds.add(rank, part(2)).ok());
   }
-  ASSERT_TRUE(rounds.complete(RoundKind::kSplit));
-  EXPECT_EQ(rounds.answerTo(RoundKind::kSplit, 1).blobs, (std::vector<Blob>{{7}, {7}, {7}}));
-  rounds.finish(RoundKind::kSplit);
+  ASSERT_TRUE(rounds.complete(ControlOp::kSplit));
+  EXPECT_EQ(rounds.resultFor(ControlOp::kSplit, 1).blobs, (std::vector<Blob>{{7}, {7}, {7}}));
+  rounds.finish(ControlOp::kSplit);
   EXPECT_FALSE(rounds.add(1, part(2)).ok());
-  EXPECT_FALSE(rounds.comesTooLate(3, part(0))) << "a server has no part in it";
-  EXPECT_TRUE(rounds.add(0, {RoundKind::kGather, 0, 0, {{}}}).ok()) << "gathers have numbers of their own";
+  EXPECT_FALSE(rounds.isTooLate(3, part(0))) << "a server has no part in it";
+  EXPECT_TRUE(rounds.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "gathers have numbers of their own";
 }
 
-TEST(Rounds, KnowsWhoIsMissingAndSinceWhen) {
-  Rounds rounds(roster());
-  EXPECT_FALSE(rounds.expired());
-  EXPECT_FALSE(rounds.waitingFor(1));
-  ASSERT_TRUE(rounds.add(0, {RoundKind::kBarrier, 0, 20, {}}).ok());
-  ASSERT_TRUE(rounds.add(2, {RoundKind::kBarrier, 0, 0, {}}).ok());
-  EXPECT_TRUE(rounds.waitingFor(1));
-  EXPECT_TRUE(rounds.waitingFor(3));
-  EXPECT_FALSE(rounds.waitingFor(2));
+TEST(ControlOpTable, NamesMissingRanksAndWaitingTime) {
+  ControlOpTable rounds(roster());
+  EXPECT_FALSE(rounds.timeoutText());
+  EXPECT_FALSE(rounds.missingInputText(1));
+  ASSERT_TRUE(rounds.add(0, {ControlOp::kBarrier, 0, 20, {}}).ok());
+  ASSERT_TRUE(rounds.add(2, {ControlOp::kBarrier, 0, 0, {}}).ok());
+  EXPECT_TRUE(rounds.missingInputText(1));
+  EXPECT_TRUE(rounds.missingInputText(3));
+  EXPECT_FALSE(rounds.missingInputText(2));
   while (!rounds.deadline().passed()) std::this_thread::sleep_for(1ms);
-  EXPECT_EQ(rounds.expired().value_or(""),
+  EXPECT_EQ(rounds.timeoutText().value_or(""),
             "barrier: 2 of 4 participants missing: rank 1 (b.name, pid 101), server s:1; waited 0 s, as long as rank 0 "
             "(a.name, pid 100) does");
 }
@@ -161,22 +161,22 @@ TEST(ServerList, ReadsListsAndFiles) {
   EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: the file cannot be read");
 }
 
-TEST(ServerList, RefusesBadAndDoubleEntriesByName) {
+TEST(ServerList, NamesBadAndDuplicateEntries) {
   EXPECT_EQ(namesOf("a:1,b:2,a:1"), "BPS_SERVERS: a:1 is there twice");
   EXPECT_EQ(namesOf("a,b,a:7700"), "BPS_SERVERS: a:7700 is there twice");
   EXPECT_EQ(namesOf("a:banana"), "BPS_SERVERS: \"a:banana\" is not host:port: the port is not a number up to 65535");
 }
 
-TEST(OwnPause, IsToldForHalfTheTimeOutAfterIt) {
-  OwnPause pause(10'000);
+TEST(PauseDetector, ReportsThePauseForHalfTheTimeOut) {
+  PauseDetector pause(10'000);
   auto now = Deadline::Clock::now();
-  for (int i = 0; i < 3; ++i) pause.turn(now += 1s);
+  for (int i = 0; i < 3; ++i) pause.update(now += 1s);
   EXPECT_EQ(pause.text(), "");
-  pause.turn(now += 12'300ms);
+  pause.update(now += 12'300ms);
   EXPECT_EQ(pause.text(), "was stopped for 12.3 s");
-  for (int i = 0; i < 4; ++i) pause.turn(now += 1s);
+  for (int i = 0; i < 4; ++i) pause.update(now += 1s);
   EXPECT_EQ(pause.text(), "was stopped for 12.3 s");
-  pause.turn(now += 1s);
+  pause.update(now += 1s);
   EXPECT_EQ(pause.text(), "");
 }
 

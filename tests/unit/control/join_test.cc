@@ -1,7 +1,7 @@
 // Joining: the roster, the rounds, and everything that can be wrong with who comes.
 #include <filesystem>
 
-#include "src/control/root/root.h"
+#include "src/control/rendezvous/rendezvous_server.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -27,8 +27,8 @@ TEST(Join, AllRanksGetTheSameRosterWithMachinesInOrderOfTheirLowestRank) {
   cluster.leave();
 }
 
-TEST(Join, OneRankNeedsNobodyAndItsRootEnds) {
-  const size_t roots = rootsRunning();
+TEST(Join, SingleRankStopsTheRendezvous) {
+  const size_t roots = runningRendezvousServers();
   Cluster cluster(1);
   cluster.expectJoined();
   EXPECT_TRUE(cluster.plane(0).barrier(soon()).ok());
@@ -40,11 +40,11 @@ TEST(Join, OneRankNeedsNobodyAndItsRootEnds) {
   EXPECT_EQ(std::move(swapped).value(), std::vector<Blob>{{9}});
   cluster.leave();
   const Deadline deadline = soon(1);
-  while (rootsRunning() > roots && !deadline.passed()) std::this_thread::sleep_for(5ms);
-  EXPECT_EQ(rootsRunning(), roots);
+  while (runningRendezvousServers() > roots && !deadline.passed()) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(runningRendezvousServers(), roots);
 }
 
-TEST(Join, RoundsCarryEveryonesBytes) {
+TEST(Join, ControlOpsDeliverEveryRanksBytes) {
   constexpr uint32_t kRanks = 6;
   Cluster cluster(kRanks, localEnv(5), [](uint32_t r) { return std::to_string(r / 2); });
   cluster.expectJoined();
@@ -71,7 +71,7 @@ TEST(Join, RoundsCarryEveryonesBytes) {
 TEST(Join, MissingRanksAreNamedToAllWithinTheTimeOut) {
   const Env env = localEnv(1);
   const auto start = Deadline::Clock::now();
-  Cluster cluster(newId(env), 8, env, Cluster::eachItsOwn, {2, 5, 6});
+  Cluster cluster(newId(env), 8, env, Cluster::oneMachinePerRank, {2, 5, 6});
   EXPECT_LT(Deadline::Clock::now() - start, 1900ms);
   const std::string text = cluster[0].joined.message();
   EXPECT_EQ(text.rfind("3 of 8 ranks missing: 2, 5-6; waited 1 s at 127.0.0.1:", 0), 0U) << text;
@@ -79,7 +79,7 @@ TEST(Join, MissingRanksAreNamedToAllWithinTheTimeOut) {
   EXPECT_EQ(cluster[0].joined.code(), Code::kRemote);
 }
 
-TEST(Join, AnInterruptEndsIt) {
+TEST(Join, InterruptEndsIt) {
   const Env env = localEnv(30);
   for (const uint32_t rank : {0U, 1U}) {
     const UniqueId id = newId(env);
@@ -92,15 +92,15 @@ TEST(Join, AnInterruptEndsIt) {
     const Status status = plane->join(soon(30));
     other.join();
     plane.reset();
-    endRoot(id.address);
+    stopRendezvous(id.address);
     EXPECT_LT(Deadline::Clock::now() - start, 1500ms);
     EXPECT_STREQ(status.message(), "aborted");
   }
 }
 
-TEST(Join, WithoutRankZeroTheRootSaysSo) {
+TEST(Join, MissingRankZeroIsReportedByTheRendezvous) {
   const Env env = localEnv(0.8);
-  Cluster cluster(newId(env), 3, env, Cluster::eachItsOwn, {0});
+  Cluster cluster(newId(env), 3, env, Cluster::oneMachinePerRank, {0});
   EXPECT_STREQ(cluster[1].joined.message(), "rank 0 has not come within 0.8 s");
   EXPECT_STREQ(cluster[2].joined.message(), "rank 0 has not come within 0.8 s");
 }
@@ -130,7 +130,7 @@ TEST(Join, AtAFixedAddressTwoCommunicatorsMayLiveAtOnce) {
 TEST(Join, AtAFixedAddressWithoutRankZeroSaysWhereNobodyListens) {
   Env env = localEnv(0.6);
   env.root = freeAddress().text();
-  Cluster cluster(newId(env), 2, env, Cluster::eachItsOwn, {0});
+  Cluster cluster(newId(env), 2, env, Cluster::oneMachinePerRank, {0});
   EXPECT_EQ(cluster[1].joined.message(),
             "rank 0 has not come in time: cannot connect to " + env.root + ": Connection refused");
 }
@@ -139,7 +139,7 @@ TEST(Join, APortInUseIsNamed) {
   Env env = localEnv(0.6);
   UniqueFd taken = std::move(listenOn(loopback())).value();
   env.root = std::move(localAddress(taken.get())).value().text();
-  Cluster cluster(newId(env), 2, env, Cluster::eachItsOwn, {1});
+  Cluster cluster(newId(env), 2, env, Cluster::oneMachinePerRank, {1});
   EXPECT_EQ(cluster[0].joined.message(), "cannot listen on " + env.root + ": Address already in use");
 }
 
@@ -149,12 +149,12 @@ TEST(Join, ASecondRankOfTheSameNumberIsRefusedAndTheOthersGoOn) {
   std::vector<Status> second(1);
   std::unique_ptr<Cluster> cluster;
   std::thread others(
-      [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::eachItsOwn, std::set<uint32_t>{2}); });
+      [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2}); });
   std::this_thread::sleep_for(200ms);
   auto twin = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
   ASSERT_FALSE(twin.ok());
   EXPECT_EQ(std::string(twin.error().message()).rfind("rank 1 is taken: rank 1 (", 0), 0U) << twin.error().message();
-  Heard heard;
+  FailureRecorder heard;
   auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), heard.sink());  // the root is still there
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
@@ -174,7 +174,7 @@ TEST(Join, RanksThatDisagreeAboutTheirNumberAllFailNamingBoth) {
   const UniqueId id = newId(env);
   std::unique_ptr<Cluster> cluster;
   std::thread others([&] {
-    cluster = std::make_unique<Cluster>(id, 4, env, Cluster::eachItsOwn, std::set<uint32_t>{2, 3});
+    cluster = std::make_unique<Cluster>(id, 4, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2, 3});
   });
   std::this_thread::sleep_for(200ms);
   auto odd = joinPlane(env, {id, 2, 3, "x"}, soon(2), {});
@@ -197,7 +197,7 @@ TEST(Join, ARankWithAnotherKeyIsRefusedByName) {
   forged.key[0] ^= 1;
   std::unique_ptr<Cluster> cluster;
   std::thread others(
-      [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::eachItsOwn, std::set<uint32_t>{1}); });
+      [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::oneMachinePerRank, std::set<uint32_t>{1}); });
   auto stranger = joinPlane(env, {forged, 1, 2, "x"}, soon(2), {});
   others.join();
   ASSERT_FALSE(stranger.ok());
@@ -206,7 +206,7 @@ TEST(Join, ARankWithAnotherKeyIsRefusedByName) {
   EXPECT_NE(std::string((*cluster)[0].joined.message()).find("1 of 2 ranks missing: 1"), std::string::npos);
 }
 
-TEST(Join, WithoutAuthenticationEverythingWorksAsWell) {
+TEST(Join, WorksWithoutAuthentication) {
   Env env = localEnv();
   env.auth = false;
   Cluster cluster(3, env);
@@ -214,7 +214,7 @@ TEST(Join, WithoutAuthenticationEverythingWorksAsWell) {
   cluster.leave();
 }
 
-TEST(Join, AHundredTimesLeavesNothingBehind) {
+TEST(Join, RepeatedJoinsLeakNothing) {
   const auto count = [](const char* what) {
     size_t entries = 0;
     for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(what)) ++entries;
@@ -229,7 +229,7 @@ TEST(Join, AHundredTimesLeavesNothingBehind) {
   const Deadline deadline = soon(3);
   const size_t fds = count("/proc/self/fd"), tasks = count("/proc/self/task");
   for (int i = 0; i < 100; ++i) once();
-  while (rootsRunning() > 0 && !deadline.passed()) std::this_thread::sleep_for(5ms);
+  while (runningRendezvousServers() > 0 && !deadline.passed()) std::this_thread::sleep_for(5ms);
   EXPECT_LE(count("/proc/self/fd"), fds);
   EXPECT_LE(count("/proc/self/task"), tasks);
 }

@@ -1,7 +1,7 @@
 // Frames that are not due: they cost the peer that sent them its connection or its communicator, by name, and nobody
 // else anything.
-#include "src/control/root/root_desk.h"
-#include "src/control/star.h"
+#include "src/control/control_node.h"
+#include "src/control/rendezvous/rendezvous_state.h"
 #include "tests/unit/control/fake_hub.h"
 #include "tests/unit/control/fake_server.h"
 
@@ -14,7 +14,7 @@ Status gather(ControlPlane& plane) { return plane.gather({1, 2, 3}, soon(2)).sta
 Status exchange(ControlPlane& plane) { return plane.exchange({{1}, {2, 3}}, soon(2)).status(); }
 
 // What a rank says of a hub that answers its round like this.
-std::string answered(Status (*round)(ControlPlane&), RoundAnswer answer) {
+std::string answered(Status (*round)(ControlPlane&), ControlOpResult answer) {
   FakeHub hub;
   hub.body = round;
   hub.sendRoster();
@@ -23,25 +23,25 @@ std::string answered(Status (*round)(ControlPlane&), RoundAnswer answer) {
   return hub.outcome();
 }
 
-TEST(HostileHub, AnswersOfAnotherSizeOrContentAreRefused) {
+TEST(HostileHub, ResultsOfWrongSizeOrContentAreRefused) {
   const Blob mine{1, 2, 3};
-  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {}}), std::string(kHub) + "gather: 0 items came instead of 2");
-  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {mine, mine, mine}}),
+  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {}}), std::string(kHub) + "gather: 0 items came instead of 2");
+  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {mine, mine, mine}}),
             std::string(kHub) + "gather: 3 items came instead of 2");
-  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {mine, {}}}),
+  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {mine, {}}}),
             std::string(kHub) + "gather: this rank's own item came back changed");
-  EXPECT_EQ(answered(gather, {RoundKind::kGather, 0, {Blob(kMostItemBytes + 1), mine}}),
+  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {Blob(kMaxItemBytes + 1), mine}}),
             std::string(kHub) + "gather: an item of 16385 bytes, 16384 are allowed");
-  EXPECT_EQ(answered(exchange, {RoundKind::kExchange, 0, {mine}}),
+  EXPECT_EQ(answered(exchange, {ControlOp::kExchange, 0, {mine}}),
             std::string(kHub) + "exchange of handles: 1 items came instead of 2");
-  EXPECT_EQ(answered(exchange, {RoundKind::kExchange, 0, {{}, {1}}}),
+  EXPECT_EQ(answered(exchange, {ControlOp::kExchange, 0, {{}, {1}}}),
             std::string(kHub) + "exchange of handles: this rank's own item came back changed");
-  EXPECT_EQ(answered(gather, {RoundKind::kGather, 1, {mine, mine}}),
+  EXPECT_EQ(answered(gather, {ControlOp::kGather, 1, {mine, mine}}),
             std::string(kHub) + "gather 1: an answer to no question");
-  EXPECT_EQ(answered(gather, {RoundKind::kBarrier, 0, {}}), std::string(kHub) + "barrier 0: an answer to no question");
+  EXPECT_EQ(answered(gather, {ControlOp::kBarrier, 0, {}}), std::string(kHub) + "barrier 0: an answer to no question");
 }
 
-TEST(HostileHub, AnAnswerThatComesTwiceIsRefused) {
+TEST(HostileHub, DuplicateResultIsRefused) {
   FakeHub hub;
   hub.body = [](ControlPlane& plane) {
     const Status once = gather(plane);
@@ -49,16 +49,16 @@ TEST(HostileHub, AnAnswerThatComesTwiceIsRefused) {
   };
   hub.sendRoster();
   hub.part();
-  const RoundAnswer answer{RoundKind::kGather, 0, {{}, {1, 2, 3}}};
+  const ControlOpResult answer{ControlOp::kGather, 0, {{}, {1, 2, 3}}};
   hub.send(answer);
   hub.send(answer);
   EXPECT_EQ(hub.outcome(), std::string(kHub) + "gather 0: an answer to no question");
 }
 
-// State by state: what the table in spoke.h does not have.
-TEST(HostileHub, FramesThatAreNotDueAreRefused) {
+// State by state: what the table in hub_client.h does not have.
+TEST(HostileHub, UnexpectedFramesAreRefused) {
   using enum MessageType;
-  for (const MessageType type : {kOffer, kJoin, kRoundAnswer, kLeft, kGoodbye, kSuspect, kBegin}) {
+  for (const MessageType type : {kOffer, kJoin, kControlOpResult, kLeft, kGoodbye, kSuspect, kBegin}) {
     FakeHub hub;
     hub.send(type);
     const std::string text = hub.outcome();
@@ -73,7 +73,7 @@ TEST(HostileHub, FramesThatAreNotDueAreRefused) {
   }
 }
 
-TEST(HostileHub, OnlyOthersLeaveAndOnlyOnce) {
+TEST(HostileHub, InvalidLeftMessagesAreRefused) {
   for (const uint32_t member : {0U, 2U, ~0U}) {
     FakeHub hub;
     hub.sendRoster();
@@ -82,8 +82,8 @@ TEST(HostileHub, OnlyOthersLeaveAndOnlyOnce) {
   }
 }
 
-TEST(HostileHub, MessagesThatCannotBeReadNameIt) {
-  for (const MessageType type : {MessageType::kRoundAnswer, MessageType::kLeft, MessageType::kFailure}) {
+TEST(HostileHub, IsNamedForMalformedMessages) {
+  for (const MessageType type : {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kFailure}) {
     FakeHub hub;
     hub.sendRoster();
     hub.send(type, {1});
@@ -98,10 +98,10 @@ struct WithStranger {
     id.kind = UniqueId::Kind::kHub;
     id.address = freeAddress();
     others = std::thread([this, count] {
-      cluster = std::make_unique<Cluster>(id, count, env, Cluster::eachItsOwn, std::set<uint32_t>{count - 1});
+      cluster = std::make_unique<Cluster>(id, count, env, Cluster::oneMachinePerRank, std::set<uint32_t>{count - 1});
     });
     std::this_thread::sleep_for(100ms);
-    peer = joinByHand(id.address, id, count - 1, count, static_cast<uint32_t>(timeout * 1000));
+    peer = joinManually(id.address, id, count - 1, count, static_cast<uint32_t>(timeout * 1000));
   }
   void send(MessageType type, const Blob& payload = {}) {
     peer.socket->queue(type, payload);
@@ -116,9 +116,10 @@ struct WithStranger {
 
 constexpr const char* kStranger = "rank 2 (host7, pid 1234) broke the protocol: ";
 
-TEST(HostileRank, FramesThatAreNotDueEndTheCommunicatorNamingIt) {
+TEST(HostileRank, UnexpectedFramesEndTheCommunicatorNamingIt) {
   using enum MessageType;
-  for (const MessageType type : {kJoin, kRoster, kRoundAnswer, kOffer, kBegin, kLeft, kRefusal, kAskRoot}) {
+  for (const MessageType type :
+       {kJoin, kRoster, kControlOpResult, kOffer, kBegin, kLeft, kRefusal, kRendezvousRequest}) {
     WithStranger scene(3);
     scene.others.join();
     scene.cluster->expectOthersJoined(2);
@@ -128,45 +129,45 @@ TEST(HostileRank, FramesThatAreNotDueEndTheCommunicatorNamingIt) {
   }
 }
 
-TEST(HostileRank, PartsThatAreNotDueEndTheCommunicatorNamingIt) {
-  const std::pair<RoundPart, std::string> parts[] = {
-      {{RoundKind::kGather, 5, 0, {{}}}, "gather 0: it brings number 5"},
-      {{RoundKind::kGather, 0, 0, {{}, {}}}, "gather 0: it brings 2 items instead of 1"},
-      {{RoundKind::kGather, 0, 0, {Blob(kMostItemBytes + 1)}},
+TEST(HostileRank, UnexpectedInputsEndTheCommunicatorNamingIt) {
+  const std::pair<ControlOpInput, std::string> parts[] = {
+      {{ControlOp::kGather, 5, 0, {{}}}, "gather 0: it brings number 5"},
+      {{ControlOp::kGather, 0, 0, {{}, {}}}, "gather 0: it brings 2 items instead of 1"},
+      {{ControlOp::kGather, 0, 0, {Blob(kMaxItemBytes + 1)}},
        "gather 0: it brings an item of 16385 bytes, 16384 are allowed"},
-      {{RoundKind::kBarrier, 0, 0, {{}}}, "barrier 0: it brings 1 items instead of 0"},
+      {{ControlOp::kBarrier, 0, 0, {{}}}, "barrier 0: it brings 1 items instead of 0"},
   };
   for (const auto& [part, why] : parts) {
     WithStranger scene(3);
     scene.others.join();
-    scene.send(MessageType::kRoundPart, encode(part));
+    scene.send(MessageType::kControlOpInput, encode(part));
     for (size_t rank : {0, 1}) EXPECT_EQ((*scene.cluster)[rank].heard.wait(2), kStranger + why);
   }
   WithStranger scene(3);
   scene.others.join();
   for (int turn = 0; turn < 2; ++turn)
-    scene.send(MessageType::kRoundPart, encode(RoundPart{RoundKind::kGather, 0, 0, {{}}}));
+    scene.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 0, {{}}}));
   EXPECT_EQ((*scene.cluster)[1].heard.wait(2), std::string(kStranger) + "gather 0: it takes part twice");
 }
 
-TEST(HostileRank, ImpatienceIsNotBlamedOnTheOthersAlone) {
+TEST(HostileRank, ShortTimeoutNamesTheRankThatSetIt) {
   WithStranger scene(3);
   scene.others.join();
-  scene.send(MessageType::kRoundPart, encode(RoundPart{RoundKind::kGather, 0, 1, {{}}}));
+  scene.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 1, {{}}}));
   const std::string text = (*scene.cluster)[1].heard.wait(2);
   EXPECT_TRUE(contains(text, "as long as rank 2 (host7, pid 1234) does")) << text;
 }
 
-TEST(HostileRank, ANewcomerThatDoesNotJoinLosesItsConnectionOnly) {
+TEST(HostileRank, PeerThatDoesNotJoinLosesOnlyItsConnection) {
   const Env env = localEnv(3);
   UniqueId id = newId(env);
   id.kind = UniqueId::Kind::kHub;
   id.address = freeAddress();
   std::unique_ptr<Cluster> cluster;
   std::thread others(
-      [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::eachItsOwn, std::set<uint32_t>{1}); });
+      [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::oneMachinePerRank, std::set<uint32_t>{1}); });
   std::this_thread::sleep_for(100ms);
-  for (const MessageType type : {MessageType::kFailure, MessageType::kGoodbye, MessageType::kRoundPart}) {
+  for (const MessageType type : {MessageType::kFailure, MessageType::kGoodbye, MessageType::kControlOpInput}) {
     ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(id.address)), {id.key, true, 1000},
                                   Purpose::kJoin, 0);
     ASSERT_TRUE(finish(handshake).ok());
@@ -175,7 +176,7 @@ TEST(HostileRank, ANewcomerThatDoesNotJoinLosesItsConnectionOnly) {
     nextFrame(*peer.socket, 1);
     EXPECT_TRUE(peer.socket->broken()) << "it is sent away";
   }
-  Heard heard;
+  FailureRecorder heard;
   auto last = joinPlane(env, {id, 1, 2, "y"}, soon(2), heard.sink());
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
@@ -183,14 +184,14 @@ TEST(HostileRank, ANewcomerThatDoesNotJoinLosesItsConnectionOnly) {
 }
 
 // A server that the test plays: what it sends leaves it out, and the start goes on.
-TEST(HostileServer, FramesThatAreNotDueLeaveItOut) {
+TEST(HostileServer, UnexpectedFramesExcludeIt) {
   const Blob offer = encode(Offer{}), opened = encode(JobOpened{1});
   const std::vector<std::pair<MessageType, Blob>> openedTwice{
       {MessageType::kOffer, offer}, {MessageType::kJobOpened, opened}, {MessageType::kJobOpened, opened}};
   const std::vector<std::vector<std::pair<MessageType, Blob>>> scripts{
       {{MessageType::kJobOpened, opened}},
       {{MessageType::kOffer, offer}, {MessageType::kOffer, offer}},
-      {{MessageType::kRoundPart, encode(RoundPart{})}},
+      {{MessageType::kControlOpInput, encode(ControlOpInput{})}},
       openedTwice,
       {{MessageType::kOffer, offer}, {MessageType::kJobOpened, encode(JobOpened{7})}},
       {{MessageType::kOffer, {1}}},
@@ -223,7 +224,7 @@ TEST(HostileServer, FramesThatAreNotDueLeaveItOut) {
 }
 
 // Drives a desk until the visitor has an answer.
-Frame askDesk(RootDesk& desk, ControlSocket& visitor, double seconds = 2) {
+Frame askDesk(RendezvousState& desk, ControlSocket& visitor, double seconds = 2) {
   const Deadline deadline = soon(seconds);
   PollSet set;
   while (!deadline.passed()) {
@@ -241,8 +242,9 @@ Frame askDesk(RootDesk& desk, ControlSocket& visitor, double seconds = 2) {
   return {};
 }
 
-Peer visit(RootDesk& desk, const Address& where, const Credentials& credentials) {
-  ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)), credentials, Purpose::kRedirect, 0);
+Peer visit(RendezvousState& desk, const Address& where, const Credentials& credentials) {
+  ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)), credentials, Purpose::kRendezvous,
+                                0);
   const Deadline deadline = soon(2);
   PollSet set;
   while (!deadline.passed()) {
@@ -257,33 +259,33 @@ Peer visit(RootDesk& desk, const Address& where, const Credentials& credentials)
   return handshake.take();
 }
 
-TEST(HostileVisitor, OfTheRendezvousLosesItsConnectionOnly) {
+TEST(HostileRendezvousClient, LosesOnlyItsConnection) {
   const Credentials credentials{Key{7}, true, 3000};
-  Doorman doorman = std::move(Doorman::create(loopback(), credentials, Purpose::kRedirect, 0)).value();
+  AuthListener doorman = std::move(AuthListener::create(loopback(), credentials, Purpose::kRendezvous, 0)).value();
   const Address where = std::move(doorman.address()).value();
-  RootDesk desk(std::move(doorman), 3000);
+  RendezvousState desk(std::move(doorman), 3000);
   const Address hub = freeAddress();
-  const Blob bad[] = {encode(AskRoot{0, 0, 500, true, hub}),  // no ranks: the root would end at once
-                      encode(AskRoot{2, 2, 500, false, {}}),
-                      encode(AskRoot{1, 2, 500, true, hub}),
-                      encode(AskRoot{0, 2, 500, true, {}}),
-                      encode(AskRoot{0, 2, 500, false, hub}),
+  const Blob bad[] = {encode(RendezvousRequest{0, 0, 500, true, hub}),  // no ranks: the root would end at once
+                      encode(RendezvousRequest{2, 2, 500, false, {}}),
+                      encode(RendezvousRequest{1, 2, 500, true, hub}),
+                      encode(RendezvousRequest{0, 2, 500, true, {}}),
+                      encode(RendezvousRequest{0, 2, 500, false, hub}),
                       Blob{1}};
   for (const Blob& question : bad) {
     const Peer visitor = visit(desk, where, credentials);
-    visitor.socket->queue(MessageType::kAskRoot, question);
+    visitor.socket->queue(MessageType::kRendezvousRequest, question);
     EXPECT_EQ(askDesk(desk, *visitor.socket).header.type, MessageType::kHeartbeat) << "no answer";
     EXPECT_TRUE(visitor.socket->broken());
     EXPECT_FALSE(desk.done());
   }
   const Peer first = visit(desk, where, credentials), second = visit(desk, where, credentials);
-  first.socket->queue(AskRoot{0, 2, 500, true, hub});
-  EXPECT_EQ(askDesk(desk, *first.socket).header.type, MessageType::kRedirect);
-  second.socket->queue(AskRoot{0, 2, 500, true, freeAddress()});
+  first.socket->queue(RendezvousRequest{0, 2, 500, true, hub});
+  EXPECT_EQ(askDesk(desk, *first.socket).header.type, MessageType::kRendezvousReply);
+  second.socket->queue(RendezvousRequest{0, 2, 500, true, freeAddress()});
   EXPECT_EQ(askDesk(desk, *second.socket).header.type, MessageType::kHeartbeat) << "the first one stands";
   const Peer rank = visit(desk, where, credentials);
-  rank.socket->queue(AskRoot{1, 2, 500, false, {}});
-  Result<Redirect> told = decode<Redirect>(askDesk(desk, *rank.socket).payload);
+  rank.socket->queue(RendezvousRequest{1, 2, 500, false, {}});
+  Result<RendezvousReply> told = decode<RendezvousReply>(askDesk(desk, *rank.socket).payload);
   ASSERT_TRUE(told.ok());
   EXPECT_EQ(std::move(told).value().hub.text(), hub.text());
 }

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "src/control/link/doorman.h"
+#include "src/control/link/auth_listener.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -51,7 +51,7 @@ inline Frame nextFrame(ControlSocket& socket, double seconds = 3) {
 }
 
 // A rank that joins by hand and then does nothing: no heartbeats, no rounds, no goodbye.
-inline Peer joinByHand(const Address& hub, const UniqueId& id, uint32_t rank, uint32_t nRanks, uint32_t timeoutMs) {
+inline Peer joinManually(const Address& hub, const UniqueId& id, uint32_t rank, uint32_t nRanks, uint32_t timeoutMs) {
   ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(hub)), {id.key, true, timeoutMs},
                                 Purpose::kJoin, 0);
   const Status status = finish(handshake);

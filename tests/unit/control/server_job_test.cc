@@ -7,12 +7,12 @@
 namespace bps::test {
 namespace {
 
-TEST(ServerJob, ThatDiesIsNamedOnAllRanksAndTheOtherServersCloseTheJob) {
+TEST(ServerJob, DeadServerIsNamedAndTheOthersCloseTheJob) {
   auto dying = std::make_unique<TestServer>();
   TestServer other;
   Cluster cluster(3, withServers({dying.get(), &other}));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   const std::string name = dying->name();
   dying.reset();
   const std::string text = cluster[0].heard.wait(1);
@@ -22,11 +22,11 @@ TEST(ServerJob, ThatDiesIsNamedOnAllRanksAndTheOtherServersCloseTheJob) {
   EXPECT_TRUE(other.runner.waitEmpty(1));
 }
 
-TEST(ServerJob, WhoseJobFailsTellsEverybodyWhy) {
+TEST(ServerJob, JobFailureReachesAllRanks) {
   TestServer server;
   Cluster cluster(3, withServers({&server}));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   server.runner.jobs()[0].events->failed(cluster.plane(0).roster().jobId,
                                          Status(Code::kInvalidUsage, "ranks 0 and 1 push different calls"));
   const std::string text = "server " + server.name() + ": ranks 0 and 1 push different calls";
@@ -41,7 +41,7 @@ TEST(ServerJob, ClosesTheJobWhenARankDies) {
   TestServer server;
   Cluster cluster(3, withServers({&server}));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   cluster[2].plane.reset();
   EXPECT_TRUE(server.runner.waitEmpty(1));
 }
@@ -50,12 +50,12 @@ TEST(ServerJob, ClosesTheJobWhenTheHubDies) {
   TestServer server;
   Cluster cluster(3, withServers({&server}));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   cluster[0].plane.reset();
   EXPECT_TRUE(server.runner.waitEmpty(1));
 }
 
-TEST(ServerJob, ThatNeverListensIsLeftOut) {
+TEST(ServerJob, ServerThatNeverListensIsExcluded) {
   TestServer server;
   server.runner.neverListen();
   Cluster cluster(2, withServers({&server}));
@@ -68,7 +68,7 @@ TEST(ServerJob, DrainsRefusesNewJobsAndEndsWithTheLast) {
   TestServer server;
   Cluster first(2, withServers({&server}));
   first.expectJoined();
-  exchangeAll(first);
+  exchangeHandles(first);
   server.drain();
   Env env = withServers({&server}, 1);
   Cluster second(2, env);
@@ -84,13 +84,13 @@ TEST(ServerJob, DrainsRefusesNewJobsAndEndsWithTheLast) {
   for (size_t r = 0; r < 2; ++r) EXPECT_EQ(first[r].heard.count(), 0) << first[r].heard.wait(0);
 }
 
-TEST(ServerJob, RunsManyJobsApart) {
+TEST(ServerJob, RunsManyJobsIndependently) {
   TestServer server;
   const Env env = withServers({&server}, 5);
   Cluster a(2, env), b(2, env), c(3, env);
   for (Cluster* cluster : {&a, &b, &c}) {
     cluster->expectJoined();
-    exchangeAll(*cluster);
+    exchangeHandles(*cluster);
   }
   EXPECT_EQ(server.runner.jobs().size(), 3U);
   b[1].plane.reset();
@@ -102,11 +102,11 @@ TEST(ServerJob, RunsManyJobsApart) {
   c.leave();
 }
 
-TEST(ServerJob, StrangersDoNotDisturbAJob) {
+TEST(ServerJob, UnauthenticatedPeersDoNotDisturbAJob) {
   TestServer server;
   Cluster cluster(2, withServers({&server}, 3));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 300; ++i) {
@@ -124,7 +124,7 @@ TEST(ServerJob, StrangersDoNotDisturbAJob) {
 }
 
 // What `bps-server --check` asks, before it opens a job or instead of one.
-TEST(ServerJob, ToldOnlyAsLongAsNoneIsOpen) {
+TEST(ServerJob, LoadIsReportedOnlyBeforeAJobIsOpen) {
   TestServer server;
   const Env env = withServers({&server});
   const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
@@ -143,7 +143,7 @@ TEST(ServerJob, ToldOnlyAsLongAsNoneIsOpen) {
     ASSERT_EQ(frame.header.type, MessageType::kCheckReport);
     const CheckReport report = std::move(decode<CheckReport>(frame.payload)).value();
     EXPECT_EQ(report.jobs, 3U);
-    EXPECT_EQ(report.mostJobs, server::ControlServer::kMostJobs);
+    EXPECT_EQ(report.maxJobs, server::ControlServer::kMaxJobs);
     EXPECT_EQ(report.bytesSummed, 1000U);
     EXPECT_EQ(report.freeDescriptors, 20U);
     EXPECT_EQ(report.freeBytes, 4096U);
@@ -157,7 +157,7 @@ TEST(ServerJob, ToldOnlyAsLongAsNoneIsOpen) {
   cluster.leave();
 }
 
-TEST(ServerJob, AHubOfItsOwnMakingCannotHarmIt) {
+TEST(ServerJob, HostileHubCannotHarmIt) {
   TestServer server;
   const Env env = withServers({&server});
   const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
@@ -173,7 +173,7 @@ TEST(ServerJob, AHubOfItsOwnMakingCannotHarmIt) {
   };
   tryFrame(MessageType::kOpenJob, {1, 2, 3});
   tryFrame(MessageType::kOpenJob, encode(OpenJob{1, 7, {9, 9}}));
-  tryFrame(MessageType::kRoundAnswer, encode(RoundAnswer{}));
+  tryFrame(MessageType::kControlOpResult, encode(ControlOpResult{}));
   tryFrame(MessageType::kBegin, {});
   tryFrame(MessageType::kJoin, {});
   tryFrame(MessageType::kGoodbye, {});

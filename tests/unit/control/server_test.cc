@@ -16,7 +16,7 @@ TEST(Server, OpensTheJobExchangesHandlesAndEndsWithIt) {
   ASSERT_EQ(roster.servers.size(), 2U);
   EXPECT_EQ(roster.servers[0].name, a.name());
   EXPECT_EQ(roster.endpointName(4), "server " + b.name());
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   const std::vector<FakeRunner::Job> jobs = b.runner.jobs();
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(encode(jobs[0].spec.roster), encode(roster));
@@ -33,18 +33,18 @@ TEST(Server, OpensTheJobExchangesHandlesAndEndsWithIt) {
   for (size_t r = 0; r < 3; ++r) EXPECT_EQ(cluster[r].heard.count(), 0);
 }
 
-TEST(Server, AJobWhoseLanesDoNotEndIsClosedAfterTheTimeOut) {
+TEST(Server, ClosesAJobWhoseLanesStayOpenAfterTheTimeOut) {
   TestServer server;
   Cluster cluster(2, withServers({&server}, 0.6));
   cluster.expectJoined();
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   cluster.leave();
   std::this_thread::sleep_for(300ms);
   EXPECT_EQ(server.runner.jobs().size(), 1U);
   EXPECT_TRUE(server.runner.waitEmpty(1));
 }
 
-TEST(Server, OneMachineNeedsNone) {
+TEST(Server, IsNotUsedOnOneMachine) {
   TestServer server;
   Cluster cluster(3, withServers({&server}), [](uint32_t) { return "one"; });
   cluster.expectJoined();
@@ -63,7 +63,7 @@ TEST(Server, RequiredOnOneMachineIsAnErrorThatSaysWhy) {
   EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
 }
 
-TEST(Server, ThatStartsLaterIsWaitedFor) {
+TEST(Server, StartedAfterTheRanksIsUsed) {
   const Address where = freeAddress();
   Env env = localEnv(3);
   env.servers = where.text();
@@ -79,7 +79,7 @@ TEST(Server, ThatStartsLaterIsWaitedFor) {
   cluster.leave();
 }
 
-TEST(Server, ThatIsNotThereIsLeftOutInTime) {
+TEST(Server, UnreachableServerIsExcludedInTime) {
   TestServer there;
   Env env = withServers({&there}, 1);
   env.servers += "," + freeAddress().text();
@@ -89,11 +89,11 @@ TEST(Server, ThatIsNotThereIsLeftOutInTime) {
   EXPECT_LT(Deadline::Clock::now() - start, 900ms);
   ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
   EXPECT_EQ(cluster.plane(1).roster().servers[0].name, there.name());
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   cluster.leave();
 }
 
-TEST(Server, ThatIsNotThereIsAnErrorWhenRequired) {
+TEST(Server, UnreachableServerIsAnErrorWhenRequired) {
   Env env = localEnv(0.8);
   env.servers = freeAddress().text();
   env.requireServers = true;
@@ -104,13 +104,13 @@ TEST(Server, ThatIsNotThereIsAnErrorWhenRequired) {
   EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
 }
 
-TEST(Server, ThatRefusesTheJobIsLeftOutAndTheOthersOpenItAnew) {
+TEST(Server, RefusingServerIsExcludedAndTheOthersReopenTheJob) {
   TestServer a, b, c;
   b.runner.refuse("no memory for 2 ranks");
   Cluster cluster(2, withServers({&a, &b, &c}));
   cluster.expectJoined();
   ASSERT_EQ(cluster.plane(1).roster().servers.size(), 2U);
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   for (TestServer* server : {&a, &c}) {
     EXPECT_EQ(server->runner.opened(), 2);
     const auto jobs = server->runner.jobs();
@@ -129,7 +129,7 @@ Env withAnotherKey(const TestServer& server) {
   return env;
 }
 
-TEST(Server, WithAnotherKeyIsLeftOut) {
+TEST(Server, ServerWithAnotherKeyIsExcluded) {
   TestServer server;
   Cluster cluster(2, withAnotherKey(server));
   cluster.expectJoined();
@@ -137,7 +137,7 @@ TEST(Server, WithAnotherKeyIsLeftOut) {
   cluster.leave();
 }
 
-TEST(Server, WithAnotherKeyIsAnErrorThatNamesItWhenRequired) {
+TEST(Server, ServerWithAnotherKeyIsNamedWhenRequired) {
   TestServer server;
   Env env = withAnotherKey(server);
   env.requireServers = true;
@@ -150,7 +150,7 @@ TEST(Server, WithAnotherKeyIsAnErrorThatNamesItWhenRequired) {
 }
 
 // Who holds a server's port without the key says what it likes, and the start goes on.
-TEST(Server, AnImpostorsRefusalLeavesItOutAndIsQuotedInPart) {
+TEST(Server, UnauthenticatedRefusalIsQuotedInPart) {
   for (const bool required : {false, true}) {
     Env env = localEnv(2);
     env.requireServers = required;
@@ -175,7 +175,7 @@ TEST(Server, AnImpostorsRefusalLeavesItOutAndIsQuotedInPart) {
   }
 }
 
-TEST(Server, WithoutAKeyFileEveryRankHearsWhatToSet) {
+TEST(Server, MissingKeyFileIsReportedOnEveryRank) {
   TestServer server;
   Env env = withServers({&server}, 3);
   env.keyFile.clear();
@@ -186,7 +186,7 @@ TEST(Server, WithoutAKeyFileEveryRankHearsWhatToSet) {
     EXPECT_TRUE(contains(cluster[r].joined.message(), "set BPS_KEY_FILE")) << cluster[r].joined.message();
 }
 
-TEST(Server, ThatCannotBeFoundIsLeftOut) {
+TEST(Server, UnresolvableServerIsExcluded) {
   TestServer there;
   Env env = withServers({&there});
   env.servers += ",no.such.host.invalid:7700";
@@ -197,11 +197,11 @@ TEST(Server, ThatCannotBeFoundIsLeftOut) {
   cluster.leave();
 }
 
-TEST(Server, ThatCannotBeFoundIsToldToAllWhoComeWhenRequired) {
+TEST(Server, UnresolvableServerFailsAllRanksWhenRequired) {
   Env env = localEnv(2);
   env.servers = "no.such.host.invalid:7700";
   env.requireServers = true;
-  Cluster cluster(newId(env), 3, env, Cluster::eachItsOwn, {2});
+  Cluster cluster(newId(env), 3, env, Cluster::oneMachinePerRank, {2});
   for (size_t r = 0; r < 2; ++r)
     EXPECT_TRUE(contains(cluster[r].joined.message(), "no.such.host.invalid")) << cluster[r].joined.message();
 }

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "src/control/host_id.h"
-#include "src/control/root/root.h"
+#include "src/control/rendezvous/rendezvous_server.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -38,15 +38,15 @@ TEST(UniqueId, AnyDamagedByteIsRefused) {
 
 TEST(UniqueId, DiffersEveryTimeAndStartsARootThatEnds) {
   const Env env = localEnv(0.5);
-  const size_t before = rootsRunning();  // of other tests
+  const size_t before = runningRendezvousServers();  // of other tests
   const UniqueId a = newId(env), b = newId(env);
-  EXPECT_EQ(a.kind, UniqueId::Kind::kRedirect);
+  EXPECT_EQ(a.kind, UniqueId::Kind::kRendezvous);
   EXPECT_NE(a.key, b.key);
   EXPECT_NE(a.address.text(), b.address.text());
-  EXPECT_GE(rootsRunning(), 2U);
-  endRoot(a.address);
+  EXPECT_GE(runningRendezvousServers(), 2U);
+  stopRendezvous(a.address);
   std::this_thread::sleep_for(700ms);
-  EXPECT_LE(rootsRunning(), before);
+  EXPECT_LE(runningRendezvousServers(), before);
 }
 
 TEST(UniqueId, AtARootTheKeyComesFromTheFile) {

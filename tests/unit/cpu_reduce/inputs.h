@@ -40,7 +40,7 @@ class ForcedTarget {
 
 // NaNs of both signs and kinds, infinities, zeros, denormals, the least normal, one, the largest values; extremes of
 // integers. In the low bytes, as ScalarBits.
-inline std::vector<uint64_t> specials(DataType type) {
+inline std::vector<uint64_t> specialValues(DataType type) {
   switch (type) {
     case DataType::kFloat16:
       return {0x7e00, 0xfe01, 0x7c01, 0xfdff, 0x7c00, 0xfc00, 0,      0x8000, 1,
@@ -78,7 +78,7 @@ inline std::vector<uint64_t> specials(DataType type) {
 }
 
 // A number between -4 and 4 for floats, where additions round; any for integers.
-inline uint64_t moderate(DataType type, std::mt19937_64& random) {
+inline uint64_t moderateValue(DataType type, std::mt19937_64& random) {
   float value = static_cast<float>(static_cast<int64_t>(random() % 2000001) - 1000000) / 250000.0F;
   switch (type) {
     case DataType::kFloat16:
@@ -101,13 +101,13 @@ inline uint64_t moderate(DataType type, std::mt19937_64& random) {
 inline uint64_t anyValue(DataType type, std::mt19937_64& random) {
   static const std::vector<std::vector<uint64_t>> special = [] {
     std::vector<std::vector<uint64_t>> lists;
-    for (DataType each : allTypes()) lists.push_back(specials(each));
+    for (DataType each : allTypes()) lists.push_back(specialValues(each));
     return lists;
   }();
   const std::vector<uint64_t>& list = special[static_cast<size_t>(type)];
   uint64_t dice = random() % 8;
   if (dice == 0) return list[random() % list.size()];
-  return dice < 3 ? random() : moderate(type, random);
+  return dice < 3 ? random() : moderateValue(type, random);
 }
 
 inline void fill(void* to, size_t count, DataType type, std::mt19937_64& random) {

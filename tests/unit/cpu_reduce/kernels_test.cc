@@ -75,7 +75,7 @@ std::pair<std::vector<T>, std::vector<T>> pairsWith(const std::vector<uint64_t>&
   return pairs;
 }
 
-TEST_P(Kernels, EveryValueOfSmallTypes) {
+TEST_P(Kernels, MatchScalarForEveryValueOfSmallTypes) {
   std::mt19937_64 random(1);
   auto checkPairs = [&](const auto& pairs) {
     const void* forward[] = {pairs.first.data(), pairs.second.data()};
@@ -88,13 +88,13 @@ TEST_P(Kernels, EveryValueOfSmallTypes) {
     std::iota(all.begin(), all.end(), 0);
     checkPairs(pairsWith<uint8_t>(all));
   } else if (size() == 2) {
-    std::vector<uint64_t> partners = specials(type());
-    for (int i = 0; i < (longTests() ? 200 : 7); i++) partners.push_back(moderate(type(), random));
+    std::vector<uint64_t> partners = specialValues(type());
+    for (int i = 0; i < (longTests() ? 200 : 7); i++) partners.push_back(moderateValue(type(), random));
     checkPairs(pairsWith<uint16_t>(partners));
   }
 }
 
-TEST_P(Kernels, EveryLength) {
+TEST_P(Kernels, MatchScalarForEveryLength) {
   std::mt19937_64 random(2);
   for (size_t count = 0; count <= 257; count++) {
     Buffer a(random() % 64, count * size());
@@ -107,7 +107,7 @@ TEST_P(Kernels, EveryLength) {
   }
 }
 
-TEST_P(Kernels, EveryAlignment) {
+TEST_P(Kernels, MatchScalarForEveryAlignment) {
   std::mt19937_64 random(3);
   size_t step = longTests() ? 1 : 7;
   for (size_t dst = 0; dst < 64; dst++) {
@@ -124,7 +124,7 @@ TEST_P(Kernels, EveryAlignment) {
   }
 }
 
-TEST_P(Kernels, AnyNumberOfSourcesWithScalarsAndDivisor) {
+TEST_P(Kernels, MatchScalarForAnySourcesScalarsAndDivisor) {
   std::mt19937_64 random(4);
   for (size_t nSources : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 16U, 64U, 65U, 100U}) {
     size_t count = 200 + random() % 400;
@@ -134,7 +134,7 @@ TEST_P(Kernels, AnyNumberOfSourcesWithScalarsAndDivisor) {
     for (ByteVector& each : data) {
       fill(each.data(), count, type(), random);
       sources.push_back(each.data());
-      scalars.push_back(moderate(type(), random));
+      scalars.push_back(moderateValue(type(), random));
     }
     uint64_t divisor = nSources == 9 ? (uint64_t{1} << 40) + 1 : nSources;
     checkOps({.sources = sources, .count = count});
@@ -150,7 +150,7 @@ TEST_P(Kernels, AnyNumberOfSourcesWithScalarsAndDivisor) {
 }
 
 // Past the cache, from every position in a line; reduce() itself streams only what is larger than the cache.
-TEST_P(Kernels, Streaming) {
+TEST_P(Kernels, MatchScalarWhenStreaming) {
   std::mt19937_64 random(5);
   for (size_t distance = 0; distance < 64; distance++) {
     size_t count = 900 + random() % 900;
@@ -161,7 +161,7 @@ TEST_P(Kernels, Streaming) {
     ByteVector memory(want.size() + 128);
     char* dst =
         reinterpret_cast<char*>(memory.data()) + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64 + distance;
-    cpu::Fold fold{.dst = dst, .sources = sources, .nSources = 3, .begin = 0, .count = count, .stream = true};
+    cpu::FoldArgs fold{.dst = dst, .sources = sources, .nSources = 3, .begin = 0, .count = count, .stream = true};
     std::get<0>(GetParam())->kernels[static_cast<size_t>(type())][0](fold);
     ASSERT_EQ(difference(dst, want, type()), "") << "dst at " << distance;
   }

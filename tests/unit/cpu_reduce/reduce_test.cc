@@ -90,7 +90,7 @@ TEST(Reduce, LeavesTheProcesssOpenMpSettingsAlone) {
 }
 #endif
 
-TEST(Reduce, LargerThanTheCache) {
+TEST(Reduce, SumsBuffersLargerThanTheCache) {
   size_t count = (size_t{8} << 20) + 5;
   std::vector<uint8_t> a(count, 0x38), b(count, 0x38), out(count);
   const void* sources[] = {a.data(), b.data()};
@@ -120,7 +120,7 @@ TEST(Reduce, DstMayBeAnySource) {
 }
 
 #if defined(__x86_64__)
-TEST(Reduce, TheCallersFloatModesNeitherMatterNorChange) {
+TEST(Reduce, IgnoresAndPreservesTheCallersFloatModes) {
   uint32_t denormal = 1;
   const void* sources[] = {&denormal, &denormal};
   for (const cpu::KernelTable* table : cpu::supportedTargets()) {
@@ -138,7 +138,7 @@ TEST(Reduce, TheCallersFloatModesNeitherMatterNorChange) {
 }
 #endif
 
-TEST(Dispatch, EveryTargetCanBeForcedAndIsWhole) {
+TEST(Dispatch, EveryTargetCanBeForcedAndHasAllKernels) {
   for (const cpu::KernelTable* table : cpu::supportedTargets()) {
     ForcedTarget forced(table->name);
     EXPECT_EQ(reduceTarget(), table->name);
@@ -159,7 +159,7 @@ TEST(Dispatch, UnknownNamesAreRefusedAndChangeNothing) {
   EXPECT_EQ(reduceTarget(), "scalar");
 }
 
-TEST(Dispatch, DescribesTheOneInForceAmongAll) {
+TEST(Dispatch, DescribesCurrentAndSupportedTargets) {
   std::string all;
   for (const cpu::KernelTable* table : cpu::supportedTargets()) all += std::string(table->name) + ", ";
   all.resize(all.size() - 2);
@@ -169,7 +169,7 @@ TEST(Dispatch, DescribesTheOneInForceAmongAll) {
   }
 }
 
-TEST(Dispatch, NamesAreNcclTests) {
+TEST(Dispatch, TypeNamesMatchNcclTests) {
   EXPECT_EQ(dataTypeName(DataType::kFloat16), "half");
   EXPECT_EQ(dataTypeName(DataType::kFloat8e5m2), "f8e5m2");
   EXPECT_EQ(foldOpName(FoldOp::kMin), "min");

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 
 namespace bps::test {
 namespace {
@@ -72,7 +72,7 @@ TEST_F(KeyFile, TextIsUtf8) {
 }
 
 TEST_F(KeyFile, ShortOrLongIsRefused) {
-  for (const size_t size : {size_t{0}, kKeyFileLeast - 1, kKeyFileMost + 1}) {
+  for (const size_t size : {size_t{0}, kMinKeyFileBytes - 1, kMaxKeyFileBytes + 1}) {
     write(std::string(size, 'k'));
     EXPECT_THAT(refusal(), HasSubstr("must have 16 to 65536 bytes"));
     EXPECT_THAT(refusal(), HasSubstr(path_));
@@ -81,7 +81,7 @@ TEST_F(KeyFile, ShortOrLongIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("has 15;")) << "the end of line does not count";
 }
 
-TEST_F(KeyFile, OneThatOthersCanReadIsRefused) {
+TEST_F(KeyFile, FileReadableByOthersIsRefused) {
   for (const mode_t mode : {0640U, 0604U, 0660U, 0444U}) {
     write("correct horse battery staple", mode);
     EXPECT_THAT(refusal(), HasSubstr("chmod 600 " + path_));
@@ -91,14 +91,14 @@ TEST_F(KeyFile, OneThatOthersCanReadIsRefused) {
   EXPECT_EQ(refusal(), "");
 }
 
-TEST_F(KeyFile, MissingOneAndDirectoryAreNamed) {
+TEST_F(KeyFile, MissingFileAndDirectoryAreNamed) {
   EXPECT_EQ(refusal(), "key file " + path_ + ": No such file or directory");
   Result<Key> key = readKeyFile(testing::TempDir(), true);
   ASSERT_FALSE(key.ok());
   EXPECT_THAT(key.error().message(), HasSubstr("Is a directory"));
 }
 
-TEST_F(KeyFile, MakeWritesAGoodOneOnce) {
+TEST_F(KeyFile, MakeWritesAValidFileOnce) {
   ASSERT_TRUE(makeKeyFile(path_).ok());
   struct stat info {};
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);

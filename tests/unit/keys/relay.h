@@ -17,10 +17,10 @@ namespace bps::test {
 class Relay {
  public:
   // What it does to the server's frame of the type `at`, and behind it.
-  enum class Act { kNothing, kFlip, kDrop, kRepeat, kForge };
+  enum class Attack { kNothing, kFlip, kDrop, kRepeat, kForge };
   struct Plan {
-    Act act = Act::kNothing;
-    MessageType at = MessageType::kRoundPart;
+    Attack act = Attack::kNothing;
+    MessageType at = MessageType::kControlOpInput;
   };
   static constexpr const char* kForged = "forged by a process without the key";
 
@@ -40,7 +40,7 @@ class Relay {
   bool acted() const { return acted_; }
 
  private:
-  struct Way {
+  struct Direction {
     int from, to;
     Blob held{};
     bool sealed = false;
@@ -58,7 +58,7 @@ class Relay {
     }
   }
   void pass(int hub, int server) {
-    Way up{hub, server}, down{server, hub};
+    Direction up{hub, server}, down{server, hub};
     while (!over_) {
       pollfd both[] = {{hub, POLLIN, 0}, {server, POLLIN, 0}};
       ::poll(both, 2, 20);
@@ -71,7 +71,7 @@ class Relay {
     return ::poll(&waiting, 1, 20) > 0;
   }
 
-  bool move(Way& way, bool fromServer) {
+  bool move(Direction& way, bool fromServer) {
     Blob room(1U << 16);
     const ssize_t count = ::recv(way.from, room.data(), room.size(), MSG_DONTWAIT);
     if (count < 0) return errno == EAGAIN;
@@ -90,7 +90,7 @@ class Relay {
   static MessageType type(const Blob& frame) {
     return WireReader(std::span(frame).subspan(sizeof(uint32_t))).get<MessageType>();
   }
-  static size_t frameSize(const Way& way) {
+  static size_t frameSize(const Direction& way) {
     const size_t header = kFrameHeaderBytes + (way.sealed ? kFrameTagBytes : 0);
     if (way.held.size() < header) return 0;
     const size_t whole = header + WireReader(way.held).get<uint32_t>();
@@ -98,13 +98,13 @@ class Relay {
   }
 
   void act(Blob& frame) {
-    if (plan_.act == Act::kNothing) return;
+    if (plan_.act == Attack::kNothing) return;
     acted_ = true;
     const Blob copy = frame;
-    if (plan_.act == Act::kFlip) frame.back() ^= 1;
-    if (plan_.act == Act::kDrop) frame.clear();
-    if (plan_.act == Act::kRepeat) frame.insert(frame.end(), copy.begin(), copy.end());
-    if (plan_.act == Act::kForge) append(frame, copy);
+    if (plan_.act == Attack::kFlip) frame.back() ^= 1;
+    if (plan_.act == Attack::kDrop) frame.clear();
+    if (plan_.act == Attack::kRepeat) frame.insert(frame.end(), copy.begin(), copy.end());
+    if (plan_.act == Attack::kForge) append(frame, copy);
   }
   // What a relay could do to version 7: a failure of its own making with the next number.
   static void append(Blob& frame, const Blob& model) {

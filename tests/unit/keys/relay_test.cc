@@ -12,22 +12,22 @@ Env through(const Relay& relay) {
   return env;
 }
 
-TEST(Relay, ThatPassesEverythingOnIsNotSeen) {
+TEST(Relay, TransparentRelayIsHarmless) {
   TestServer server;
   Relay relay(server.name(), {});
   Cluster cluster(2, through(relay));
   for (size_t r = 0; r < 2; ++r) ASSERT_TRUE(cluster[r].joined.ok()) << cluster[r].joined.message();
   ASSERT_EQ(cluster.plane(1).roster().servers.size(), 1U);
-  exchangeAll(cluster);
+  exchangeHandles(cluster);
   cluster.leave();
 }
 
-class RelayActs : public testing::TestWithParam<Relay::Act> {};
+class RelayAttack : public testing::TestWithParam<Relay::Attack> {};
 
 // The server says its part as soon as the job begins, so a rank may hear of the end while it still joins.
-TEST_P(RelayActs, AndTheJobEndsWithTheRightWords) {
+TEST_P(RelayAttack, EndsTheJobWithTheExpectedError) {
   TestServer server;
-  Relay relay(server.name(), {GetParam(), MessageType::kRoundPart});
+  Relay relay(server.name(), {GetParam(), MessageType::kControlOpInput});
   Cluster cluster(2, through(relay));
   cluster.each([](uint32_t r, ControlPlane& plane) {
     std::vector<Blob> handles;
@@ -42,14 +42,14 @@ TEST_P(RelayActs, AndTheJobEndsWithTheRightWords) {
   EXPECT_TRUE(relay.acted());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RelayActs,
-                         testing::Values(Relay::Act::kFlip, Relay::Act::kDrop, Relay::Act::kRepeat,
-                                         Relay::Act::kForge));
+INSTANTIATE_TEST_SUITE_P(All, RelayAttack,
+                         testing::Values(Relay::Attack::kFlip, Relay::Attack::kDrop, Relay::Attack::kRepeat,
+                                         Relay::Attack::kForge));
 
-TEST(Relay, ThatTouchesTheHandshakeGetsNoServer) {
+TEST(Relay, TamperedHandshakeExcludesTheServer) {
   for (MessageType at : {MessageType::kChallenge, MessageType::kWelcome}) {
     TestServer server;
-    Relay relay(server.name(), {Relay::Act::kFlip, at});
+    Relay relay(server.name(), {Relay::Attack::kFlip, at});
     Cluster cluster(2, through(relay));
     EXPECT_TRUE(relay.acted());
     for (size_t r = 0; r < 2; ++r) {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "tests/unit/keys/middle.h"
+#include "tests/unit/keys/man_in_the_middle.h"
 
 namespace bps::test {
 namespace {
@@ -22,7 +22,7 @@ Credentials credentials(bool auth = true) {
 
 Blob textBlob(const std::string& text) { return {text.begin(), text.end()}; }
 
-Blob frameOfLeft(Middle& middle, const std::string& text) {
+Blob frameOfLeft(ManInTheMiddle& middle, const std::string& text) {
   middle.left().queue(FailureMessage{Code::kRemote, text});
   return middle.hear();
 }
@@ -49,7 +49,7 @@ Blob operator+(Blob a, const Blob& b) {
 }
 
 TEST(Seal, FramesArriveAndCannotBeReadOnTheWay) {
-  Middle middle(credentials());
+  ManInTheMiddle middle(credentials());
   ASSERT_TRUE(middle.connected() && middle.accepted());
   const Blob secret = textBlob("a token of sixteen bytes"), seen = frameOfLeft(middle, "a token of sixteen bytes");
   EXPECT_EQ(std::search(seen.begin(), seen.end(), secret.begin(), secret.end()), seen.end());
@@ -62,15 +62,15 @@ TEST(Seal, FramesArriveAndCannotBeReadOnTheWay) {
   EXPECT_EQ(std::move(beat).value()->header.bytes, 0U);
 }
 
-TEST(Seal, EachBitOfAFrameIsGuarded) {
+TEST(Seal, EveryFlippedBitOfAFrameIsDetected) {
   const size_t size = [] {
-    Middle middle(credentials());
+    ManInTheMiddle middle(credentials());
     return frameOfLeft(middle, "true").size();
   }();
   EXPECT_EQ(size, kFrameHeaderBytes + 2 * kFrameTagBytes + 12);
   for (bool auth : {true, false}) {
     for (size_t bit = 0; bit < 8 * size; ++bit) {
-      Middle middle(credentials(auth));
+      ManInTheMiddle middle(credentials(auth));
       Blob bytes = frameOfLeft(middle, "true");
       ASSERT_EQ(bytes.size(), size);
       bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
@@ -81,27 +81,27 @@ TEST(Seal, EachBitOfAFrameIsGuarded) {
   }
 }
 
-TEST(Seal, AFrameComesOnceAndInItsTurn) {
-  Middle swapped(credentials());
+TEST(Seal, ReplayedAndReorderedFramesAreRefused) {
+  ManInTheMiddle swapped(credentials());
   const Blob first = frameOfLeft(swapped, "first"), second = frameOfLeft(swapped, "second");
   swapped.sayToRight(second + first);
   expectForged(swapped.right(), 2);
 
-  Middle replayed(credentials());
+  ManInTheMiddle replayed(credentials());
   const Blob frame = frameOfLeft(replayed, "once");
   replayed.sayToRight(frame + frame);
   EXPECT_EQ(readBy(replayed.right()), "once");
   expectForged(replayed.right(), 3);
 
-  Middle dropped(credentials());
+  ManInTheMiddle dropped(credentials());
   frameOfLeft(dropped, "lost");
   dropped.sayToRight(frameOfLeft(dropped, "later"));
   expectForged(dropped.right(), 2);
 }
 
-TEST(Seal, ACutFrameIsNoFrame) {
+TEST(Seal, TruncatedFrameIsRefused) {
   for (size_t kept : {size_t{10}, kFrameHeaderBytes, kFrameHeaderBytes + kFrameTagBytes, size_t{50}}) {
-    Middle middle(credentials());
+    ManInTheMiddle middle(credentials());
     Blob cut = frameOfLeft(middle, "the first");
     cut.resize(kept);
     middle.sayToRight(cut);
@@ -109,7 +109,7 @@ TEST(Seal, ACutFrameIsNoFrame) {
     middle.sayToRight(frameOfLeft(middle, "the second"));
     expectForged(middle.right(), 2);
   }
-  Middle ended(credentials());
+  ManInTheMiddle ended(credentials());
   Blob cut = frameOfLeft(ended, "the first");
   cut.pop_back();
   ended.sayToRight(cut);
@@ -118,16 +118,16 @@ TEST(Seal, ACutFrameIsNoFrame) {
   EXPECT_TRUE(ended.right().broken());
 }
 
-TEST(Seal, NobodyElsesFrameIsTaken) {
-  Middle reflected(credentials());
+TEST(Seal, FramesOfOtherConnectionsAreRefused) {
+  ManInTheMiddle reflected(credentials());
   reflected.sayToLeft(frameOfLeft(reflected, "mine"));
   expectForged(reflected.left(), 2);
 
-  Middle one(credentials()), other(credentials());
+  ManInTheMiddle one(credentials()), other(credentials());
   other.sayToRight(frameOfLeft(one, "from another connection of the same key"));
   expectForged(other.right(), 2);
 
-  Middle injected(credentials());
+  ManInTheMiddle injected(credentials());
   FrameHeader header;
   header.type = MessageType::kFailure;
   header.job = 55;
@@ -139,11 +139,11 @@ TEST(Seal, NobodyElsesFrameIsTaken) {
   expectForged(injected.right(), 2);
 }
 
-TEST(Seal, EachByteOfTheHandshakeIsGuarded) {
+TEST(Seal, EveryChangedByteOfTheHandshakeIsDetected) {
   for (bool auth : {true, false}) {
     for (size_t frame = 0; frame < 4; ++frame) {
       for (size_t byte = 0; byte < 200; ++byte) {
-        const Middle middle(credentials(auth), Middle::Change{frame, byte});
+        const ManInTheMiddle middle(credentials(auth), ManInTheMiddle::Change{frame, byte});
         if (middle.connected() && middle.accepted()) {
           EXPECT_GE(byte, kFrameHeaderBytes + 32) << "frame " << frame;
           break;  // behind the frame's end
@@ -156,7 +156,7 @@ TEST(Seal, EachByteOfTheHandshakeIsGuarded) {
 }
 
 // Who learns the shared key later and has recorded everything still lacks what the two X25519 keys make together.
-TEST(Seal, SessionKeysNeedAllOfWhatTheyAreMadeOf) {
+TEST(Seal, SessionKeysDependOnEveryInput) {
   const KeyPair one, other, third;
   const Key shared{1};
   const auto keys = [](Result<SessionKeys> made) { return std::move(made).value().connecting; };
@@ -168,14 +168,14 @@ TEST(Seal, SessionKeysNeedAllOfWhatTheyAreMadeOf) {
   EXPECT_NE(std::move(sessionKeys(shared, one, other.publicKey(), {1})).value().accepting, right);
 }
 
-TEST(Seal, APublicKeyThatIsNoneIsRefused) {
+TEST(Seal, InvalidPublicKeyIsRefused) {
   const KeyPair pair;
   EXPECT_FALSE(sessionKeys(Key{}, pair, PublicKey{}, {}).ok());
 }
 
 TEST(Seal, SequenceNumbersAreUsedOnce) {
   // Two frames on each side for the handshake, one behind it, and no more.
-  Middle middle(credentials(), {}, std::numeric_limits<uint32_t>::max() - 2);
+  ManInTheMiddle middle(credentials(), {}, std::numeric_limits<uint32_t>::max() - 2);
   ASSERT_TRUE(middle.connected() && middle.accepted());
   middle.sayToRight(frameOfLeft(middle, "the last"));
   EXPECT_EQ(readBy(middle.right()), "the last");

@@ -21,16 +21,16 @@ namespace {
 
 class ConnectionFailure : public ::testing::TestWithParam<Carrier> {
  protected:
-  std::shared_ptr<net::Plugin> plugin_ = loadOurs(GetParam());
+  std::shared_ptr<net::Plugin> plugin_ = loadBpsPlugin(GetParam());
 };
 
 template <class T>
-std::string why(const Result<T>& result) {
+std::string errorText(const Result<T>& result) {
   return result.ok() ? "no failure" : result.error().message();
 }
 
 TEST_P(ConnectionFailure, PeerClosesBeforeAnyMessage) {
-  Pair pair = connectPair(*plugin_);
+  CommPair pair = connectPair(*plugin_);
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
   EXPECT_FALSE(valueOf(pair.receiver->test(receive)).done);
@@ -38,14 +38,14 @@ TEST_P(ConnectionFailure, PeerClosesBeforeAnyMessage) {
   Result<size_t> outcome = finish(*pair.receiver, receive);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code(), Code::kRemote);
-  EXPECT_NE(why(outcome).find("closed the connection"), std::string::npos) << why(outcome);
+  EXPECT_NE(errorText(outcome).find("closed the connection"), std::string::npos) << errorText(outcome);
   const std::string ourselves = "process " + std::to_string(::getpid()) + " of this machine";
-  EXPECT_NE(why(outcome).find(GetParam() == Carrier::kTcp ? "127.0.0.1:" : ourselves), std::string::npos)
-      << why(outcome);
+  EXPECT_NE(errorText(outcome).find(GetParam() == Carrier::kTcp ? "127.0.0.1:" : ourselves), std::string::npos)
+      << errorText(outcome);
 }
 
-TEST_P(ConnectionFailure, WhatWasSentBeforeTheCloseArrives) {
-  Pair pair = connectPair(*plugin_);
+TEST_P(ConnectionFailure, DataSentBeforeTheCloseArrives) {
+  CommPair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes = randomBytes(100000, 1);
   EXPECT_TRUE(finish(*pair.sender, valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
   pair.sender.reset();
@@ -57,34 +57,34 @@ TEST_P(ConnectionFailure, WhatWasSentBeforeTheCloseArrives) {
 }
 
 TEST_P(ConnectionFailure, SenderClosesInTheMiddleOfAMessage) {
-  Pair pair = connectPair(*plugin_);
+  CommPair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   std::vector<uint8_t> room(bytes.size());
   const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
   EXPECT_FALSE(valueOf(pair.sender->test(send)).done) << "more than the socket buffers hold";
   pair.sender.reset();
   Result<size_t> outcome = finish(*pair.receiver, valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr)));
-  EXPECT_NE(why(outcome).find("in the middle of message 0"), std::string::npos) << why(outcome);
+  EXPECT_NE(errorText(outcome).find("in the middle of message 0"), std::string::npos) << errorText(outcome);
 }
 
 TEST_P(ConnectionFailure, ReceiverClosesWhileWeSend) {
-  Pair pair = connectPair(*plugin_);
+  CommPair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
   EXPECT_FALSE(valueOf(pair.sender->test(send)).done);
   pair.receiver.reset();
   Result<size_t> outcome = finish(*pair.sender, send);
   ASSERT_FALSE(outcome.ok());
-  EXPECT_EQ(outcome.error().code(), Code::kRemote) << why(outcome);
+  EXPECT_EQ(outcome.error().code(), Code::kRemote) << errorText(outcome);
   EXPECT_FALSE(pair.sender->isend(bytes.data(), 1, nullptr).ok()) << "the failure stays";
 }
 
-TEST_P(ConnectionFailure, NobodyListensAnyMore) {
+TEST_P(ConnectionFailure, ConnectingToAClosedListenerFails) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   const std::string address = valueOf(plugin::tcp::parseHandle(listener->handle())).address.text();
   listener.reset();
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   std::string failure;
   while (failure.empty() && !deadline.passed()) {
     Result<std::unique_ptr<Comm>> outcome = connector->connect();
@@ -93,9 +93,9 @@ TEST_P(ConnectionFailure, NobodyListensAnyMore) {
   EXPECT_NE(failure.find(address + ": Connection refused"), std::string::npos) << failure;
 }
 
-TEST_P(ConnectionFailure, ClosingWithMessagesUnderWayIsFine) {
+TEST_P(ConnectionFailure, ClosingWithRequestsInFlightIsSafe) {
   for (int i = 0; i < 20; ++i) {
-    Pair pair = connectPair(*plugin_);
+    CommPair pair = connectPair(*plugin_);
     const std::vector<uint8_t> bytes(size_t{8} << 20);
     std::vector<uint8_t> room(bytes.size());
     const Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
@@ -109,7 +109,7 @@ TEST_P(ConnectionFailure, ClosingWithMessagesUnderWayIsFine) {
 }
 
 // A connection of its own to where the listener listens, saying `words`.
-UniqueFd strangerTo(const net::Listener& listener, const std::vector<uint8_t>& words) {
+UniqueFd connectUnauthenticated(const net::Listener& listener, const std::vector<uint8_t>& words) {
   const Address address = valueOf(plugin::tcp::parseHandle(listener.handle())).address;
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::connect(socket.get(), address.data(), address.length()), 0);
@@ -125,23 +125,23 @@ bool hungUp(const UniqueFd& socket) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
+TEST_P(ConnectionFailure, UnauthenticatedPeersAreRejectedAndBlockNobody) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
-  const UniqueFd silent = strangerTo(*listener, {});
-  const UniqueFd wrong = strangerTo(*listener, randomBytes(plugin::tcp::kHelloBytes, 1));
-  const UniqueFd chatty = strangerTo(*listener, randomBytes(100000, 2));
+  const UniqueFd silent = connectUnauthenticated(*listener, {});
+  const UniqueFd wrong = connectUnauthenticated(*listener, randomBytes(plugin::tcp::kHelloBytes, 1));
+  const UniqueFd chatty = connectUnauthenticated(*listener, randomBytes(100000, 2));
   plugin::tcp::Token otherToken{};
   const plugin::tcp::HelloBytes hello = plugin::tcp::encodeHello(otherToken, {});
-  const UniqueFd replayed = strangerTo(*listener, {hello.begin(), hello.end()});
-  strangerTo(*listener, {1, 2, 3}).reset();
+  const UniqueFd replayed = connectUnauthenticated(*listener, {hello.begin(), hello.end()});
+  connectUnauthenticated(*listener, {1, 2, 3}).reset();
   EXPECT_EQ(valueOf(listener->accept()), nullptr);
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while (!(hungUp(wrong) && hungUp(chatty) && hungUp(replayed)) && !deadline.passed()) valueOf(listener->accept());
   EXPECT_FALSE(deadline.passed());
   EXPECT_FALSE(hungUp(silent)) << "still has time to say hello";
 
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
-  Pair pair;
+  CommPair pair;
   while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
     if (!pair.sender) pair.sender = valueOf(connector->connect());
     if (!pair.receiver) pair.receiver = valueOf(listener->accept());
@@ -150,12 +150,12 @@ TEST_P(ConnectionFailure, StrangersAreTurnedAwayAndBlockNobody) {
   EXPECT_TRUE(transfers(pair, randomBytes(1000, 3), 1000));
 }
 
-TEST_P(ConnectionFailure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
+TEST_P(ConnectionFailure, ManySilentConnectionsDoNotBlockAValidPeer) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 300; ++i) silent.push_back(strangerTo(*listener, {}));
+  for (int i = 0; i < 300; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
-  Pair pair;
+  CommPair pair;
   const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
   while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
     if (!pair.sender) pair.sender = valueOf(connector->connect());
@@ -165,57 +165,57 @@ TEST_P(ConnectionFailure, AFloodOfSilentCallersLeavesRoomForTheRightOne) {
 }
 
 // As many descriptors as there are now, and a few more.
-class FewDescriptors {
+class ScopedDescriptorLimit {
  public:
-  explicit FewDescriptors(rlim_t more) {
+  explicit ScopedDescriptorLimit(rlim_t more) {
     ::getrlimit(RLIMIT_NOFILE, &before_);
     const UniqueFd next(::dup(STDERR_FILENO));
     const rlimit few{static_cast<rlim_t>(next.get()) + more, before_.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &few);
   }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  ScopedDescriptorLimit(const ScopedDescriptorLimit&) = delete;
+  ScopedDescriptorLimit& operator=(const ScopedDescriptorLimit&) = delete;
+  ~ScopedDescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
 
  private:
   rlimit before_{};
 };
 
-TEST_P(ConnectionFailure, SilentCallersGiveTheirDescriptorsBack) {
+TEST_P(ConnectionFailure, SilentConnectionsReleaseTheirDescriptors) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 20; ++i) silent.push_back(strangerTo(*listener, {}));
+  for (int i = 0; i < 20; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
-  Pair pair;
+  CommPair pair;
   const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
   while (!pair.sender && !deadline.passed()) pair.sender = valueOf(connector->connect());
-  const FewDescriptors few(5);
+  const ScopedDescriptorLimit few(5);
   while (!pair.receiver && !deadline.passed()) pair.receiver = valueOf(listener->accept());
   EXPECT_TRUE(pair.receiver);
 }
 
-size_t openDescriptors() {
+size_t countOpenDescriptors() {
   size_t count = 0;
   for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
   return count;
 }
 
-size_t mappings() {
+size_t countMappings() {
   std::ifstream maps("/proc/self/maps");
   return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
 }
 
-TEST_P(ConnectionFailure, AThousandConnectionsLeaveNothingBehind) {
-  for (int i = 0; i < 10; ++i) Pair warmUp = connectPair(*plugin_);
-  const size_t before = openDescriptors(), mappingsBefore = mappings(), heapBefore = ::mallinfo2().uordblks;
+TEST_P(ConnectionFailure, AThousandConnectionsLeakNothing) {
+  for (int i = 0; i < 10; ++i) CommPair warmUp = connectPair(*plugin_);
+  const size_t before = countOpenDescriptors(), mappingsBefore = countMappings(), heapBefore = ::mallinfo2().uordblks;
   for (unsigned i = 0; i < 1000; ++i) {
-    Pair pair = connectPair(*plugin_);
+    CommPair pair = connectPair(*plugin_);
     if (i % 100 == 0) {
       ASSERT_TRUE(transfers(pair, randomBytes(100, i), 100));
     }
   }
-  EXPECT_EQ(openDescriptors(), before);
-  EXPECT_LT(mappings(), mappingsBefore + 20);  // the allocator has some of its own
+  EXPECT_EQ(countOpenDescriptors(), before);
+  EXPECT_LT(countMappings(), mappingsBefore + 20);  // the allocator has some of its own
   EXPECT_LT(::mallinfo2().uordblks, heapBefore + 1000 * sizeof(void*)) << "bytes of the heap";
 }
 

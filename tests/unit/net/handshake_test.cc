@@ -18,11 +18,12 @@
 namespace bps::plugin::tcp {
 namespace {
 
-using test::kPatience;
+using test::kTestTimeout;
 using test::valueOf;
 
-Device loopback(size_t sockets) {
-  std::vector<Device> found = valueOf(findDevices("=lo", {.threads = 1, .perThread = static_cast<int>(sockets)}));
+TcpInterface loopback(size_t sockets) {
+  std::vector<TcpInterface> found =
+      valueOf(findInterfaces("=lo", {.threads = 1, .perThread = static_cast<int>(sockets)}));
   EXPECT_EQ(found.front().sockets, sockets);
   return found.front();
 }
@@ -39,14 +40,14 @@ std::unique_ptr<stream::SendComm> stepOf(Connector& connector) {
 }
 
 std::unique_ptr<stream::RecvComm> acceptFrom(Listener& listener) {
-  Listener::Arrival arrival = valueOf(listener.accept());
+  Listener::AcceptedConnection arrival = valueOf(listener.accept());
   EXPECT_EQ(arrival.carrier, Carrier::kStream);
   return arrival.sockets.empty() ? nullptr : std::make_unique<stream::RecvComm>(std::move(arrival.sockets));
 }
 
 Ends meet(Listener& listener, Connector& connector) {
   Ends ends;
-  for (const Deadline deadline = Deadline::in(kPatience); !deadline.passed();) {
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !deadline.passed();) {
     if (!ends.sender) ends.sender = stepOf(connector);
     if (!ends.receiver) ends.receiver = acceptFrom(listener);
     if (ends.sender && ends.receiver) return ends;
@@ -60,7 +61,7 @@ void exchange(const Ends& ends, size_t size) {
   plugin::Request* send = valueOf(ends.sender->post(bytes.data(), size));
   plugin::Request* receive = valueOf(ends.receiver->post(room.data(), size));
   bool sent = false, received = false;
-  for (const Deadline deadline = Deadline::in(kPatience); !(sent && received) && !deadline.passed();) {
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !(sent && received) && !deadline.passed();) {
     sent = sent || valueOf(ends.sender->test(*send)).done;
     received = received || valueOf(ends.receiver->test(*receive)).done;
   }
@@ -80,47 +81,47 @@ bool hungUp(const UniqueFd& socket) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-TEST(Handshake, AsManySocketsAsTheListenerWants) {
-  for (const size_t sockets : {size_t{1}, size_t{2}, size_t{7}, kMostSockets}) {
+TEST(Handshake, ListenerDecidesTheNumberOfSockets) {
+  for (const size_t sockets : {size_t{1}, size_t{2}, size_t{7}, kMaxSockets}) {
     const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(sockets)));
     const HandleData handle = valueOf(parseHandle(listener->handle()));
     EXPECT_EQ(handle.sockets, sockets);
-    Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
+    Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
     const Ends ends = meet(*listener, connector);
     for (const size_t size : {size_t{0}, size_t{1}, size_t{100000}, size_t{5000000}}) exchange(ends, size);
   }
 }
 
 // A machine with several NICs has rules by which what comes from a NIC's address leaves through that NIC.
-TEST(Handshake, ComesFromTheAddressOfItsDevice) {
+TEST(Handshake, ConnectorBindsItsDevicesAddress) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
-  Device device = loopback(1);
+  TcpInterface device = loopback(1);
   sockaddr_in other{};
   other.sin_family = AF_INET;
   other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
   device.address = {reinterpret_cast<const sockaddr*>(&other), sizeof other};
-  Connector connector(device, valueOf(parseHandle(listener->handle())), Carrier::kStream, Deadline::in(kPatience));
+  Connector connector(device, valueOf(parseHandle(listener->handle())), Carrier::kStream, Deadline::in(kTestTimeout));
   std::vector<UniqueFd> sockets;
-  for (const Deadline deadline = Deadline::in(kPatience); sockets.empty() && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); sockets.empty() && !deadline.passed();)
     sockets = valueOf(connector.step());
   ASSERT_EQ(sockets.size(), 1U);
   EXPECT_EQ(valueOf(localAddress(sockets[0].get())).text().substr(0, 10), "127.0.0.2:");
-  EXPECT_TRUE(leavesThrough("lo", device.address, loopback(1).address));
-  EXPECT_FALSE(leavesThrough("lo0", device.address, loopback(1).address));
+  EXPECT_TRUE(isRoutedThrough("lo", device.address, loopback(1).address));
+  EXPECT_FALSE(isRoutedThrough("lo0", device.address, loopback(1).address));
 }
 
-TEST(Handshake, TwoConnectionsOfOneHandleStayApart) {
+TEST(Handshake, TwoConnectionsOfOneHandleAreSeparate) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(3)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
-  Connector first(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
-  Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
+  Connector first(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
+  Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   std::unique_ptr<stream::SendComm> one, other;
-  for (const Deadline deadline = Deadline::in(kPatience); !(one && other) && !deadline.passed();) {
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !(one && other) && !deadline.passed();) {
     if (!one) one = stepOf(first);  // their sockets come one after the other, or mixed
     if (!other) other = stepOf(second);
   }
   std::vector<std::unique_ptr<stream::RecvComm>> accepted;
-  for (const Deadline deadline = Deadline::in(kPatience); accepted.size() < 2 && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); accepted.size() < 2 && !deadline.passed();)
     if (std::unique_ptr<stream::RecvComm> comm = acceptFrom(*listener)) accepted.push_back(std::move(comm));
   ASSERT_EQ(accepted.size(), 2U);
   // Which is whose is told by what comes.
@@ -130,7 +131,7 @@ TEST(Handshake, TwoConnectionsOfOneHandleStayApart) {
   std::array<plugin::Request*, 2> requests{valueOf(accepted[0]->post(got.data(), 1)),
                                            valueOf(accepted[1]->post(got.data() + 1, 1))};
   size_t owner = 2;
-  for (const Deadline deadline = Deadline::in(kPatience); owner == 2 && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); owner == 2 && !deadline.passed();)
     for (size_t i = 0; i < 2; ++i)
       if (valueOf(accepted[i]->test(*requests[i])).done) owner = i;
   ASSERT_LT(owner, 2U);
@@ -138,18 +139,18 @@ TEST(Handshake, TwoConnectionsOfOneHandleStayApart) {
   EXPECT_EQ(got[1 - owner], 0);
 }
 
-TEST(Handshake, SocketsThatDoNotFitAreTurnedAwayAndDoNoHarm) {
+TEST(Handshake, MismatchedSocketsAreRejectedWithoutHarm) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(2)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
   const UniqueFd half = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 0, .connection = 5}));
   const UniqueFd twice = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 0, .connection = 5}));
   const UniqueFd others = call(handle, encodeHello(handle.token, {.sockets = 3, .index = 1, .connection = 5}));
-  for (const Deadline deadline = Deadline::in(kPatience); !(hungUp(twice) && hungUp(others)) && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !(hungUp(twice) && hungUp(others)) && !deadline.passed();)
     EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_TRUE(hungUp(twice));
   EXPECT_TRUE(hungUp(others));
   EXPECT_FALSE(hungUp(half)) << "the other half may come";
-  Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
+  Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   exchange(meet(*listener, connector), 1000000);
   const UniqueFd rest = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 1, .connection = 5}));
   std::unique_ptr<stream::RecvComm> late;
@@ -158,28 +159,28 @@ TEST(Handshake, SocketsThatDoNotFitAreTurnedAwayAndDoNoHarm) {
   EXPECT_TRUE(late);
 }
 
-TEST(Handshake, AnOverheardHelloOpensNothing) {
+TEST(Handshake, AReplayedHelloIsRejected) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
   const HelloBytes overheard = encodeHello(handle.token, {.sockets = 1, .index = 0, .connection = 5});
   const UniqueFd first = call(handle, overheard);
   std::unique_ptr<stream::RecvComm> comm;
-  for (const Deadline deadline = Deadline::in(kPatience); !comm && !deadline.passed();) comm = acceptFrom(*listener);
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !comm && !deadline.passed();) comm = acceptFrom(*listener);
   ASSERT_TRUE(comm);
   const UniqueFd again = call(handle, overheard);
-  for (const Deadline deadline = Deadline::in(kPatience); !hungUp(again) && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !hungUp(again) && !deadline.passed();)
     EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_TRUE(hungUp(again));
 }
 
 // The socket on which a connection of verbs is made comes as it is, however many the listener wants for TCP.
-TEST(Handshake, AConnectionOfVerbsHasOneSocket) {
+TEST(Handshake, AVerbsConnectionUsesOneSocket) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(4)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
-  Connector connector(loopback(4), handle, Carrier::kVerbs, Deadline::in(kPatience));
+  Connector connector(loopback(4), handle, Carrier::kVerbs, Deadline::in(kTestTimeout));
   std::vector<UniqueFd> ours;
-  Listener::Arrival arrival;
-  for (const Deadline deadline = Deadline::in(kPatience); !deadline.passed();) {
+  Listener::AcceptedConnection arrival;
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !deadline.passed();) {
     if (ours.empty()) ours = valueOf(connector.step());
     if (arrival.sockets.empty()) arrival = valueOf(listener->accept());
     if (!ours.empty() && !arrival.sockets.empty()) break;
@@ -189,12 +190,12 @@ TEST(Handshake, AConnectionOfVerbsHasOneSocket) {
   EXPECT_EQ(arrival.carrier, Carrier::kVerbs);
   const UniqueFd more =
       call(handle, encodeHello(handle.token, {.sockets = 4, .index = 0, .connection = 5, .carrier = Carrier::kVerbs}));
-  for (const Deadline deadline = Deadline::in(kPatience); !hungUp(more) && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !hungUp(more) && !deadline.passed();)
     EXPECT_TRUE(valueOf(listener->accept()).sockets.empty());
   EXPECT_TRUE(hungUp(more));
 }
 
-TEST(Handshake, KeepaliveEndsWithThePatience) {
+TEST(Handshake, KeepaliveFollowsThePeerTimeout) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   setOptions(socket.get(), 1, std::chrono::seconds(10));
   const auto option = [&](int level, int name) {
@@ -219,11 +220,12 @@ std::string congestionControl(int fd) {
 // As if the kernel had chosen it. False where the kernel has no BBR.
 bool pace(int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3) == 0; }
 
-TEST(Handshake, NothingIsPacedInsideAMachine) {
+TEST(Handshake, LocalConnectionsAreNotPaced) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
-  Connector connector(loopback(1), valueOf(parseHandle(listener->handle())), Carrier::kStream, Deadline::in(kPatience));
+  Connector connector(loopback(1), valueOf(parseHandle(listener->handle())), Carrier::kStream,
+                      Deadline::in(kTestTimeout));
   std::vector<UniqueFd> ours, theirs;
-  for (const Deadline deadline = Deadline::in(kPatience); (ours.empty() || theirs.empty()) && !deadline.passed();) {
+  for (const Deadline deadline = Deadline::in(kTestTimeout); (ours.empty() || theirs.empty()) && !deadline.passed();) {
     if (ours.empty()) ours = valueOf(connector.step());
     if (theirs.empty()) theirs = valueOf(listener->accept()).sockets;
   }
@@ -233,42 +235,42 @@ TEST(Handshake, NothingIsPacedInsideAMachine) {
 }
 
 // A socket that was paced stays so: both ends have to be told before there is a connection.
-TEST(Handshake, PacingEndsBeforeAConnectionInsideAMachineBegins) {
+TEST(Handshake, PacingIsOffBeforeALocalConnectionStarts) {
   const UniqueFd listening = valueOf(listenOn(loopback(1).address));
   if (!pace(listening.get())) GTEST_SKIP() << "this kernel has no BBR";
-  EXPECT_EQ(unpaceAccepted(listening.get()), "bbr");
+  EXPECT_EQ(disablePacingOnListener(listening.get()), "bbr");
   const Address address = valueOf(localAddress(listening.get()));
   const UniqueFd ours = valueOf(startConnect(address, nullptr, [&](int fd) {
     EXPECT_FALSE(peerAddress(fd).ok()) << "connected already";
     EXPECT_TRUE(pace(fd));
-    unpaceTowards(fd, address);
+    disablePacingForPeer(fd, address);
     EXPECT_EQ(congestionControl(fd), "reno");
   }));
   std::optional<UniqueFd> theirs;
-  for (const Deadline deadline = Deadline::in(kPatience); !theirs && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !theirs && !deadline.passed();)
     theirs = valueOf(bps::acceptFrom(listening.get()));
   ASSERT_TRUE(theirs);
   EXPECT_EQ(congestionControl(theirs->get()), "reno");
-  paceFromOutside(theirs->get(), "bbr");
+  restorePacingForRemotePeer(theirs->get(), "bbr");
   EXPECT_EQ(congestionControl(theirs->get()), "reno") << "it comes from inside";
 }
 
-TEST(Handshake, OtherwiseTheKernelsChoiceStays) {
+TEST(Handshake, RemoteConnectionsKeepTheKernelsCongestionControl) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in far{};
   far.sin_family = AF_INET;
   far.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1, which is nobody's
   if (::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0) GTEST_SKIP() << "there is no CUBIC";
-  unpaceTowards(socket.get(), loopback(1).address);
-  EXPECT_EQ(unpaceAccepted(socket.get()), "");
+  disablePacingForPeer(socket.get(), loopback(1).address);
+  EXPECT_EQ(disablePacingOnListener(socket.get()), "");
   EXPECT_EQ(congestionControl(socket.get()), "cubic") << "it does not pace";
   if (!pace(socket.get())) GTEST_SKIP() << "this kernel has no BBR";
-  unpaceTowards(socket.get(), {reinterpret_cast<const sockaddr*>(&far), sizeof far});
+  disablePacingForPeer(socket.get(), {reinterpret_cast<const sockaddr*>(&far), sizeof far});
   EXPECT_EQ(congestionControl(socket.get()), "bbr") << "it goes to another machine";
 }
 
 // A caller with the right token that never completes its connections can hold a few, no more.
-TEST(Handshake, HalvesOfConnectionsAreBounded) {
+TEST(Handshake, HalfOpenConnectionsAreBounded) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(2)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
   std::vector<UniqueFd> halves;
@@ -277,10 +279,10 @@ TEST(Handshake, HalvesOfConnectionsAreBounded) {
   const auto held = [&] {
     return static_cast<size_t>(std::count_if(halves.begin(), halves.end(), [](const auto& h) { return !hungUp(h); }));
   };
-  for (const Deadline deadline = Deadline::in(kPatience); held() > 16 && !deadline.passed();)
+  for (const Deadline deadline = Deadline::in(kTestTimeout); held() > 16 && !deadline.passed();)
     EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_LE(held(), 16U);
-  Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kPatience));
+  Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   exchange(meet(*listener, connector), 1000);
 }
 

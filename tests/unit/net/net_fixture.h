@@ -19,27 +19,27 @@ using net::Comm;
 using net::Completion;
 using net::Request;
 
-inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kTestTimeout{20};
 
-struct Pair {
+struct CommPair {
   std::unique_ptr<Comm> sender, receiver;
 };
 
 // What carries the bytes of connections made by contexts that are opened from now on.
 enum class Carrier { kTcp, kMemory };
-inline void choose(Carrier carrier) { ::setenv("NCCL_SHM_DISABLE", carrier == Carrier::kTcp ? "1" : "0", 1); }
+inline void selectCarrier(Carrier carrier) { ::setenv("NCCL_SHM_DISABLE", carrier == Carrier::kTcp ? "1" : "0", 1); }
 
-inline std::string carrierName(const ::testing::TestParamInfo<Carrier>& each) {
+inline std::string carrierParamName(const ::testing::TestParamInfo<Carrier>& each) {
   return each.param == Carrier::kTcp ? "tcp" : "memory";
 }
 // A suite of TEST_P that holds whatever carries the bytes.
 #define BPS_OVER_BOTH(suite)                                                                                      \
   INSTANTIATE_TEST_SUITE_P(Over, suite, ::testing::Values(bps::test::Carrier::kTcp, bps::test::Carrier::kMemory), \
-                           bps::test::carrierName)
+                           bps::test::carrierParamName)
 
 // Ours, limited to loopback. The first plugin of the process finds the devices, so all tests use this.
-inline std::shared_ptr<net::Plugin> loadOurs(Carrier carrier = Carrier::kMemory) {
-  choose(carrier);
+inline std::shared_ptr<net::Plugin> loadBpsPlugin(Carrier carrier = Carrier::kMemory) {
+  selectCarrier(carrier);
   ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
   ::setenv("NCCL_IB_DISABLE", "1", 1);
   Result<std::shared_ptr<net::Plugin>> plugin = net::Plugin::load("", 1);
@@ -56,11 +56,11 @@ T valueOf(Result<T> result) {
   return std::move(result).value();
 }
 
-inline Pair connectPair(net::Plugin& plugin) {
-  const Deadline deadline = Deadline::in(kPatience);
+inline CommPair connectPair(net::Plugin& plugin) {
+  const Deadline deadline = Deadline::in(kTestTimeout);
   std::unique_ptr<net::Listener> listener = valueOf(plugin.listen(0));
   std::unique_ptr<net::Connector> connector = plugin.connect(0, listener->handle());
-  Pair pair;
+  CommPair pair;
   while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
     if (!pair.sender) pair.sender = valueOf(connector->connect());
     if (!pair.receiver) pair.receiver = valueOf(listener->accept());
@@ -71,7 +71,7 @@ inline Pair connectPair(net::Plugin& plugin) {
 
 // Tests `request` of `comm` until it is done.
 inline Result<size_t> finish(Comm& comm, Request request) {
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while (!deadline.passed()) {
     Completion completion = BPS_TRY(comm.test(request));
     if (completion.done) return completion.bytes;
@@ -88,12 +88,12 @@ inline std::vector<uint8_t> randomBytes(size_t count, unsigned seed) {
 }
 
 // Posts one receive and one send and finishes both.
-inline ::testing::AssertionResult transfers(Pair& pair, const std::vector<uint8_t>& bytes, size_t room) {
+inline ::testing::AssertionResult transfers(CommPair& pair, const std::vector<uint8_t>& bytes, size_t room) {
   std::vector<uint8_t> got(room);
   Request receive = valueOf(pair.receiver->irecv(got.data(), room, nullptr));
   Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
   bool sent = false;
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while (!deadline.passed()) {
     if (!sent) sent = valueOf(pair.sender->test(send)).done;
     const Completion received = valueOf(pair.receiver->test(receive));

@@ -1,7 +1,7 @@
 // Messages through the real libnccl-net-bps.so on loopback: right to the byte, in any order of posting, of any size.
 #include <deque>
 
-#include "src/net/driver.h"
+#include "src/net/plugin_adapter.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {
@@ -9,8 +9,8 @@ namespace {
 
 class Transfer : public ::testing::TestWithParam<Carrier> {
  protected:
-  std::shared_ptr<net::Plugin> plugin_ = loadOurs(GetParam());
-  Pair pair_ = connectPair(*plugin_);
+  std::shared_ptr<net::Plugin> plugin_ = loadBpsPlugin(GetParam());
+  CommPair pair_ = connectPair(*plugin_);
 };
 
 TEST_P(Transfer, SizesAroundEveryBoundary) {
@@ -29,7 +29,7 @@ TEST_P(Transfer, RandomSizesAndRoom) {
 
 TEST_P(Transfer, LargeMessage) { EXPECT_TRUE(transfers(pair_, randomBytes(size_t{64} << 20, 3), size_t{64} << 20)); }
 
-TEST_P(Transfer, ThirtyTwoInFlight) {
+TEST_P(Transfer, ThirtyTwoRequestsInFlightComplete) {
   std::vector<std::vector<uint8_t>> sent, got;
   std::vector<Request> sends, receives;
   for (unsigned i = 0; i < 32; ++i) {
@@ -40,7 +40,7 @@ TEST_P(Transfer, ThirtyTwoInFlight) {
     ASSERT_TRUE(sends.back() && receives.back()) << i;
   }
   size_t done = 0, sentOff = 0;
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while (done < 32 && !deadline.passed()) {
     if (sentOff < 32 && valueOf(pair_.sender->test(sends[sentOff])).done) ++sentOff;
     const Completion received = valueOf(pair_.receiver->test(receives[done]));
@@ -53,12 +53,12 @@ TEST_P(Transfer, ThirtyTwoInFlight) {
 }
 
 // The sender runs ahead of the receiver and the other way round, each by a random number of messages.
-TEST_P(Transfer, PostingOutOfPhase) {
+TEST_P(Transfer, SendAndReceivePostedAtDifferentTimesComplete) {
   std::minstd_rand random(5);
   std::deque<std::pair<Request, std::vector<uint8_t>>> sends, receives;
   unsigned sent = 0, checked = 0;
   const unsigned total = 500;
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while (checked < total && !deadline.passed()) {
     for (size_t n = random() % 5; n > 0 && sends.size() < 32 && sent < total; --n, ++sent) {
       std::vector<uint8_t> bytes = randomBytes(sent * 37 % 4001, sent);
@@ -82,7 +82,7 @@ TEST_P(Transfer, PostingOutOfPhase) {
   EXPECT_EQ(checked, total);
 }
 
-TEST_P(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
+TEST_P(Transfer, ATooLargeMessageFailsItsReceive) {
   std::vector<uint8_t> bytes(101), room(100);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   const Request send = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
@@ -97,7 +97,7 @@ TEST_P(Transfer, TooLargeAMessageFailsTheReceiveThatItMeets) {
 BPS_OVER_BOTH(Transfer);
 
 // Takes a GPU's memory by its address only, whatever it says.
-class NoDmaBufs final : public net::Driver {
+class NoDmaBufs final : public net::PluginAdapter {
  public:
   Status init(uint64_t) override { return {}; }
   Result<net::DeviceInfo> device(int) override { return net::DeviceInfo{}; }
@@ -117,12 +117,12 @@ class NoDmaBufs final : public net::Driver {
   void close(void*, net::RawKind) override {}
 };
 
-TEST(GpuMemoryOfConnections, IsRegisteredByAddressWhereADmaBufIsRefused) {
-  const auto driver = std::make_shared<NoDmaBufs>();
-  Comm comm(driver, nullptr, true);
+TEST(GpuRegistration, FallsBackToAddressIfDmaBufIsRefused) {
+  const auto adapter = std::make_shared<NoDmaBufs>();
+  Comm comm(adapter, nullptr, true);
   uint8_t byte = 0;
   const net::GpuRegion region{&byte, 1, 7};
-  EXPECT_EQ(valueOf(comm.registerGpu(region, {.byAddress = true, .asDmaBuf = true})), driver.get());
+  EXPECT_EQ(valueOf(comm.registerGpu(region, {.byAddress = true, .asDmaBuf = true})), adapter.get());
   const Result<void*> refused = comm.registerGpu(region, {.byAddress = false, .asDmaBuf = true});
   ASSERT_FALSE(refused.ok());
   EXPECT_STREQ(refused.error().message(), "no dma-bufs");

@@ -1,7 +1,7 @@
 // Our adapters for every version of the interface, over our plugin, which exports them all.
 #include <dlfcn.h>
 
-#include "src/net/driver.h"
+#include "src/net/plugin_adapter.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {
@@ -16,16 +16,16 @@ std::string fileOf(const net::Plugin& plugin) {
 }
 
 TEST_P(Version, CarriesMessages) {
-  const std::string file = fileOf(*loadOurs());
+  const std::string file = fileOf(*loadBpsPlugin());
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr);
-  std::shared_ptr<net::Driver> driver = valueOf(net::makeDriver(library, file, GetParam()));
-  ASSERT_TRUE(driver->init(1).ok());
-  net::Plugin plugin(driver);
+  std::shared_ptr<net::PluginAdapter> adapter = valueOf(net::createPluginAdapter(library, file, GetParam()));
+  ASSERT_TRUE(adapter->init(1).ok());
+  net::Plugin plugin(adapter);
   EXPECT_EQ(plugin.description().substr(0, plugin.description().find(' ', 4)), "bps v" + std::to_string(GetParam()));
   EXPECT_EQ(plugin.deviceCount(), 1);
   EXPECT_EQ(valueOf(plugin.device(0)).name, "lo");
-  Pair pair = connectPair(plugin);
+  CommPair pair = connectPair(plugin);
   EXPECT_EQ(pair.sender->maxRequests(), 32);
   EXPECT_GE(pair.sender->waitFd(), 0);
   for (size_t size : {size_t{0}, size_t{1}, size_t{300000}}) EXPECT_TRUE(transfers(pair, randomBytes(size, 1), size));

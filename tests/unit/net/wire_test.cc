@@ -47,30 +47,30 @@ TEST(HandleWire, RoundTripIpv6) {
   EXPECT_EQ(std::move(parsed).value().address.text(), "[::1]:9");
 }
 
-TEST(HandleWire, WrongBytesAreNamed) {
+TEST(HandleWire, InvalidHandlesAreRejectedByReason) {
   const HandleBytes good = encodeHandle(someHandle());
-  const auto why = [&](size_t index, uint8_t value) {
+  const auto errorText = [&](size_t index, uint8_t value) {
     HandleBytes bad = good;
     bad[index] = value;
     Result<HandleData> parsed = parseHandle(bad);
     return parsed.ok() ? std::string("accepted") : std::string(parsed.error().message());
   };
-  EXPECT_NE(why(0, 0).find("not a handle"), std::string::npos);
-  EXPECT_NE(why(4, 99).find("version 99"), std::string::npos);
-  EXPECT_NE(why(6, 5).find("without an address"), std::string::npos);
+  EXPECT_NE(errorText(0, 0).find("not a handle"), std::string::npos);
+  EXPECT_NE(errorText(4, 99).find("version 99"), std::string::npos);
+  EXPECT_NE(errorText(6, 5).find("without an address"), std::string::npos);
   EXPECT_FALSE(parseHandle({}).ok());
   for (size_t length = 0; length < 42; ++length) EXPECT_FALSE(parseHandle(std::span(good).first(length)).ok());
 }
 
 TEST(HandleWire, SocketsAreWithinTheLimit) {
   HandleData handle = someHandle();
-  for (const size_t sockets : {size_t{1}, size_t{7}, kMostSockets}) {
+  for (const size_t sockets : {size_t{1}, size_t{7}, kMaxSockets}) {
     handle.sockets = sockets;
     Result<HandleData> parsed = parseHandle(encodeHandle(handle));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(std::move(parsed).value().sockets, sockets);
   }
-  for (const size_t sockets : {size_t{0}, kMostSockets + 1}) {
+  for (const size_t sockets : {size_t{0}, kMaxSockets + 1}) {
     handle.sockets = sockets;
     Result<HandleData> parsed = parseHandle(encodeHandle(handle));
     ASSERT_FALSE(parsed.ok());
@@ -78,7 +78,7 @@ TEST(HandleWire, SocketsAreWithinTheLimit) {
   }
 }
 
-TEST(HelloWire, OnlyTheTokenOpens) {
+TEST(HelloWire, OnlyTheRightTokenIsAccepted) {
   const Token token = someHandle().token;
   const HelloBytes good = encodeHello(token, {.sockets = 4, .index = 3, .connection = 77});
   Result<Hello> parsed = parseHello(good, token);
@@ -96,7 +96,7 @@ TEST(HelloWire, OnlyTheTokenOpens) {
     EXPECT_FALSE(parseHello(std::span(good).first(length), token).ok());
 }
 
-TEST(HelloWire, DoesNotTellTheToken) {
+TEST(HelloWire, DoesNotRevealTheToken) {
   const Token token = someHandle().token;
   const HelloBytes hello = encodeHello(token, {.sockets = 1, .index = 0, .connection = 77});
   for (size_t length = 4; length <= token.size(); ++length)
@@ -105,16 +105,16 @@ TEST(HelloWire, DoesNotTellTheToken) {
         hello.end());
 }
 
-TEST(HelloWire, ASocketIsOneOfItsConnection) {
+TEST(HelloWire, SocketIndexIsWithinTheConnection) {
   const Token token = someHandle().token;
-  for (const Hello wrong : {Hello{0, 0, 1}, Hello{1, 1, 1}, Hello{4, 4, 1}, Hello{kMostSockets + 1, 0, 1}}) {
+  for (const Hello wrong : {Hello{0, 0, 1}, Hello{1, 1, 1}, Hello{4, 4, 1}, Hello{kMaxSockets + 1, 0, 1}}) {
     Result<Hello> parsed = parseHello(encodeHello(token, wrong), token);
     ASSERT_FALSE(parsed.ok());
     EXPECT_NE(std::string(parsed.error().message()).find("socket"), std::string::npos);
   }
 }
 
-TEST(HelloWire, AConnectionOfVerbsHasOneSocket) {
+TEST(HelloWire, AVerbsConnectionUsesOneSocket) {
   const Token token = someHandle().token;
   const auto outcome = [&](const Hello& hello) {
     Result<Hello> parsed = parseHello(encodeHello(token, hello), token);
@@ -144,7 +144,7 @@ TEST(FrameWire, RoundTrip) {
        {Slice{0, 0, 0, 0}, Slice{70000, 1, 0, 1}, Slice{7, kMaxMessageBytes, 0, kMaxMessageBytes},
         Slice{uint64_t{1} << 40, 100000, 65536, 34464}, Slice{3, kMaxMessageBytes, kMaxMessageBytes - 1, 1}}) {
     const std::vector<uint8_t> frame = frameOf(slice);
-    EXPECT_EQ(frame.size(), slice.isWhole() ? stream::kFrameBytes : stream::kPartFrameBytes);
+    EXPECT_EQ(frame.size(), slice.isWhole() ? stream::kFrameBytes : stream::kSliceFrameBytes);
     EXPECT_EQ(stream::frameBytesOf(std::span<const uint8_t>(frame)).value(), frame.size());
     Result<Slice> parsed = parseFrame(frame, slice.number);
     ASSERT_TRUE(parsed.ok());
@@ -157,7 +157,7 @@ TEST(FrameWire, RoundTrip) {
 }
 
 // Only the low half of a message's number travels.
-TEST(FrameWire, NumbersGoOnWhereTheirLowHalfWraps) {
+TEST(FrameWire, SequenceNumbersContinueAfterWrap) {
   constexpr uint64_t wrap = uint64_t{1} << 32, farthest = (uint64_t{1} << 31) - 1;
   const auto isSeenAs = [](uint64_t number, uint64_t next) {
     Result<Slice> parsed = parseFrame(frameOf({number, 10, 0, 10}), next);
@@ -167,13 +167,14 @@ TEST(FrameWire, NumbersGoOnWhereTheirLowHalfWraps) {
     for (const uint64_t ahead : {uint64_t{0}, uint64_t{1}, uint64_t{5}, uint64_t{65536}, farthest})
       EXPECT_EQ(isSeenAs(next + ahead, next), next + ahead) << next << " + " << ahead;
   for (const uint64_t next : {uint64_t{1}, wrap, 5 * wrap + 1}) {
-    const auto why = std::string(parseFrame(frameOf({next - 1, 10, 0, 10}), next).error().message());
-    EXPECT_NE(why.find("corrupt: a slice of message " + std::to_string((next - 1) % wrap)), std::string::npos) << why;
+    const auto errorText = std::string(parseFrame(frameOf({next - 1, 10, 0, 10}), next).error().message());
+    EXPECT_NE(errorText.find("corrupt: a slice of message " + std::to_string((next - 1) % wrap)), std::string::npos)
+        << errorText;
     EXPECT_FALSE(parseFrame(frameOf({next + farthest + 1, 10, 0, 10}), next).ok());
   }
 }
 
-TEST(FrameWire, CorruptionIsNoticed) {
+TEST(FrameWire, CorruptionIsDetected) {
   const auto accepts = [](const Slice& slice) { return parseFrame(frameOf(slice), 3).ok(); };
   EXPECT_FALSE(accepts({3, 10, 0, 11})) << "more than the message";
   EXPECT_FALSE(accepts({3, 10, 5, 6})) << "beyond its end";
@@ -194,7 +195,7 @@ TEST(FrameWire, CorruptionIsNoticed) {
 }
 
 // The length, too, is only believed when its checksum is right: nobody waits for the rest of a frame that has none.
-TEST(FrameWire, EveryFlippedBitIsNoticed) {
+TEST(FrameWire, EveryFlippedBitIsDetected) {
   for (const Slice& slice : {Slice{3, 10, 0, 10}, Slice{3, 10, 2, 5}, Slice{3, 0, 0, 0}}) {
     const std::vector<uint8_t> right = frameOf(slice);
     for (size_t bit = 0; bit < right.size() * 8; ++bit) {
@@ -207,7 +208,7 @@ TEST(FrameWire, EveryFlippedBitIsNoticed) {
   }
 }
 
-TEST(AllWire, RandomBytesAreTurnedAwayOrAreWhatTheySay) {
+TEST(AllWire, RandomBytesAreRejectedOrRoundTrip) {
   std::minstd_rand random(11);
   for (int i = 0; i < 20000; ++i) {
     std::vector<uint8_t> bytes(random() % 140);

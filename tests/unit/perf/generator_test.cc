@@ -90,7 +90,7 @@ TEST_P(GeneratorTest, EveryOrderAndGroupingGivesWhatIsExpected) {
   }
 }
 
-TEST_P(GeneratorTest, AllRanksCountInAnyNumber) {
+TEST_P(GeneratorTest, EveryRankContributesForAnyRankCount) {
   for (int ranks = 2; ranks <= 64; ++ranks) {
     if (case_.op == bpsAvg && !isFloat(case_.type) && typeBytes(case_.type) == 1 && ranks > 127) continue;
     const Generator generator(case_.type, case_.op, ranks);
@@ -104,7 +104,7 @@ TEST_P(GeneratorTest, AllRanksCountInAnyNumber) {
   }
 }
 
-TEST_P(GeneratorTest, ShiftedStaleAndUntouchedResultsShow) {
+TEST_P(GeneratorTest, DetectsShiftedStaleAndUntouchedResults) {
   const auto element = static_cast<ptrdiff_t>(typeBytes(case_.type));
   for (int ranks = 2; ranks <= 64; ++ranks) {
     const Generator generator(case_.type, case_.op, ranks);
@@ -148,7 +148,7 @@ TEST(Encode, AgreesWithTheKernelsRounding) {
   }
 }
 
-TEST(Encode, KnownBits) {
+TEST(Encode, GivesKnownBits) {
   EXPECT_EQ(encode(bpsFloat16, 1.0), 0x3c00U);
   EXPECT_EQ(encode(bpsFloat16, -2.0), 0xc000U);
   EXPECT_EQ(encode(bpsBfloat16, 256), 0x4380U);

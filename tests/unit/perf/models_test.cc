@@ -28,7 +28,7 @@ TEST(Models, TotalsAreThePublishedOnes) {
   }
 }
 
-TEST(Models, NumbersOfTensors) {
+TEST(Models, HaveThePublishedNumberOfTensors) {
   EXPECT_EQ(parametersOf("lenet5").size(), 10U);
   EXPECT_EQ(parametersOf("resnet50").size(), 161U);
   EXPECT_EQ(parametersOf("vgg16").size(), 32U);
@@ -47,7 +47,7 @@ TEST(Models, NamesDifferAndNoTensorIsEmpty) {
   }
 }
 
-TEST(Models, ForwardOrder) {
+TEST(Models, TensorsComeInForwardOrder) {
   const auto resnet = parametersOf("resnet50");
   EXPECT_EQ(resnet.front().name, "conv1.weight");
   EXPECT_EQ(resnet.front().shape, (std::vector<uint64_t>{64, 3, 7, 7}));

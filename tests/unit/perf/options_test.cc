@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "perf/app/launcher.h"
+#include "perf/app/environment.h"
 
 namespace bps::perf {
 namespace {
@@ -22,7 +22,7 @@ std::string bad(const Words& words) {
   return options.error().message();
 }
 
-TEST(Options, FormsOfOneOption) {
+TEST(Options, AcceptsAllFormsOfAnOption) {
   for (const Words& words : {Words{"-b", "8", "-e", "8"}, {"-b8", "-e8"}, {"--minbytes=8", "--maxbytes", "8"}}) {
     EXPECT_EQ(good(words).minBytes, 8U);
     EXPECT_EQ(good(words).maxBytes, 8U);
@@ -43,7 +43,7 @@ TEST(Options, EveryOptionOfNcclTestsIsKnown) {
   EXPECT_TRUE(good({"--help"}).help);
 }
 
-TEST(Options, WithoutEffectIsNoted) {
+TEST(Options, OptionsWithoutEffectAreNoted) {
   EXPECT_THAT(good({"-G", "4"}).notes, ElementsAre(HasSubstr("-G 4 has no effect")));
   EXPECT_THAT(good({"-b", "8"}).notes, ElementsAre());
 }
@@ -81,7 +81,7 @@ std::vector<uint64_t> sizes(const Options& options) {
   return all;
 }
 
-TEST(Options, Sizes) {
+TEST(Options, SizesFollowStepAndFactor) {
   EXPECT_THAT(sizes(good({"-b", "4", "-e", "64", "-f", "4"})), ElementsAre(4, 16, 64));
   EXPECT_THAT(sizes(good({"-b", "4", "-e", "11", "-i", "3"})), ElementsAre(4, 7, 10));
   EXPECT_THAT(sizes(good({"-b", "0", "-e", "0"})), ElementsAre(0));
@@ -89,7 +89,7 @@ TEST(Options, Sizes) {
   EXPECT_EQ(nextSize(good({"-b", "8", "-e", "64M", "-f", "1000000"}), uint64_t{1} << 60), std::nullopt);
 }
 
-TEST(Launcher, ShowsNoSecrets) {
+TEST(PerfEnvironment, ShowsNoSecrets) {
   const char* const variables[] = {"BPS_RANK=1",       "NCCL_DEBUG=INFO", "HOME=/root", "BPS_KEY_FILE=/k",
                                    "NCCL_API_TOKEN=x", "BPS_KEY=y",       "RANK=3",     nullptr};
   std::vector<std::string> names;

@@ -63,7 +63,7 @@ TEST(Report, ColumnsAsNcclTests) {
       "(GB/s)        \n");
 }
 
-TEST(Report, PathOfASize) {
+TEST(Report, NamesThePathOfASize) {
   JobFacts facts;
   facts.description = R"({"machines": 3, "eagerBytes": 4096, "chunkBytes": 65536})";
   EXPECT_THAT(pathText(facts, 4096), HasSubstr("eager"));
@@ -83,7 +83,7 @@ TEST(Report, HeaderSaysWhatIsTimed) {
   EXPECT_THAT(header, HasSubstr("without the first 3\n"));
 }
 
-TEST(Report, HeaderSaysWhatAloneMeans) {
+TEST(Report, HeaderExplainsASingleRank) {
   JobFacts facts;
   facts.ranks = 1;
   facts.description = R"({"machines": 1, "servers": 0})";
@@ -95,14 +95,14 @@ TEST(Report, HeaderSaysWhatAloneMeans) {
   EXPECT_THAT(headerText({}, facts), HasSubstr("NIC's rate: 1 server carries part of the traffic\n"));
 }
 
-TEST(Report, Footer) {
+TEST(Report, FooterSummarizesTheRun) {
   EXPECT_THAT(footerText(0, 13.2063, 0),
               HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 13.2063 \n"));
   EXPECT_THAT(footerText(2, 10, 11), HasSubstr(": 2 FAILED\n# Avg bus bandwidth    : 10 OK\n"));
   EXPECT_THAT(footerText(0, 9, 11), HasSubstr(": 9 FAILED\n"));
 }
 
-TEST(Report, IdealTime) {
+TEST(Report, PrintsTheIdealTime) {
   EXPECT_DOUBLE_EQ(idealSecondsPerByte(4, 0, 1), 1.5);
   EXPECT_DOUBLE_EQ(idealSecondsPerByte(4, 4, 1), 1.0);
   EXPECT_DOUBLE_EQ(idealSecondsPerByte(4, 9, 1), 1.0);
@@ -110,7 +110,7 @@ TEST(Report, IdealTime) {
   EXPECT_DOUBLE_EQ(idealSecondsPerByte(1, 3, 1), 0);
 }
 
-TEST(Report, IterationStatistics) {
+TEST(Report, ComputesIterationStatistics) {
   const IterationTimes times = iterationTimes({4, 2, 6, 8});
   EXPECT_EQ(times.least, 2);
   EXPECT_EQ(times.most, 8);
@@ -121,7 +121,7 @@ TEST(Report, IterationStatistics) {
   EXPECT_EQ(times.micros.front(), 4);
 }
 
-TEST(Report, Json) {
+TEST(Report, WritesJsonOfNcclTests) {
   JsonReport report;
   report.rows.push_back(exampleRow());
   report.environment = {{"BPS_RANK", "0"}};

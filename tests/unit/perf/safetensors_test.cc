@@ -68,7 +68,7 @@ TEST(SafetensorsHeader, EveryTypeOfTheLibraryHasItsName) {
   }
 }
 
-TEST(SafetensorsHeader, WrongJson) {
+TEST(SafetensorsHeader, RejectsInvalidJson) {
   EXPECT_THAT(reasonFor("", 0), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(reasonFor(" {}", 0), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(reasonFor("{", 0), HasSubstr("not valid JSON"));
@@ -80,19 +80,19 @@ TEST(SafetensorsHeader, WrongJson) {
   EXPECT_EQ(reasonFor("{}", 0), "accepted");
 }
 
-TEST(SafetensorsHeader, NestedTooDeep) {
+TEST(SafetensorsHeader, RejectsDeepNesting) {
   const std::string deep = R"({"a":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   EXPECT_THAT(reasonFor(deep, 0), HasSubstr("too deep"));
 }
 
-TEST(SafetensorsHeader, NamesAndKeysTwice) {
+TEST(SafetensorsHeader, RejectsDuplicateNamesAndKeys) {
   const std::string one = R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_THAT(reasonFor("{" + one + "," + one + "}", 1), HasSubstr("\"a\" is there twice"));
   EXPECT_THAT(reasonFor(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
               HasSubstr("\"dtype\" is there twice"));
 }
 
-TEST(SafetensorsHeader, WrongKeys) {
+TEST(SafetensorsHeader, RejectsWrongKeys) {
   EXPECT_THAT(reasonFor(R"({"a":{"shape":[1],"data_offsets":[0,1]}})", 1), HasSubstr("\"a\": has no dtype"));
   EXPECT_THAT(reasonFor(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1), HasSubstr("has no shape"));
   EXPECT_THAT(reasonFor(R"({"a":{"dtype":"U8","shape":[1]}})", 1), HasSubstr("has no data_offsets"));
@@ -103,7 +103,7 @@ TEST(SafetensorsHeader, WrongKeys) {
   }
 }
 
-TEST(SafetensorsHeader, WrongShapesAndOffsets) {
+TEST(SafetensorsHeader, RejectsWrongShapesAndOffsets) {
   for (const char* number : {"-1", "1.0", "1e2", "\"1\"", "null", "18446744073709551616"}) {
     EXPECT_THAT(reasonFor(tensor("U8", "[" + std::string(number) + "]", "[0,1]"), 1), HasSubstr("whole numbers"))
         << number;
@@ -126,7 +126,7 @@ TEST(SafetensorsHeader, DataBeginsAtAMultipleOfTheElement) {
               HasSubstr("\"b\": its data begins at 1, no multiple of 2"));
 }
 
-TEST(SafetensorsHeader, HolesOverlapsAndTrailingBytes) {
+TEST(SafetensorsHeader, RejectsHolesOverlapsAndTrailingBytes) {
   auto two = [](const std::string& first, const std::string& second) {
     return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
            R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}";
@@ -140,7 +140,7 @@ TEST(SafetensorsHeader, HolesOverlapsAndTrailingBytes) {
   EXPECT_THAT(reasonFor("{}", 1), HasSubstr("last 1 bytes"));
 }
 
-TEST(SafetensorsFile, HostileLengths) {
+TEST(SafetensorsFile, RejectsHostileLengths) {
   const std::string file = path("hostile");
   for (const std::string& bytes : {std::string(), std::string("1234567"), withLength(3, "{}"),
                                    withLength(std::numeric_limits<uint64_t>::max(), "{}"),
@@ -156,12 +156,12 @@ TEST(SafetensorsFile, HostileLengths) {
   std::filesystem::remove(file);
 }
 
-TEST(SafetensorsFile, NoFileOrNoPlainFile) {
+TEST(SafetensorsFile, RejectsMissingAndSpecialFiles) {
   EXPECT_THAT(readTensors(path("missing")).error().message(), HasSubstr("No such file"));
   EXPECT_FALSE(readTensors(testing::TempDir()).ok());
 }
 
-TEST(SafetensorsFile, WrittenAndReadAgain) {
+TEST(SafetensorsFile, RoundTrips) {
   const std::string file = path("again");
   std::vector<TensorInfo> tensors(2);
   tensors[0] = {"quote\" and ü", bpsFloat64, {3}, 0, 24};

@@ -65,7 +65,7 @@ std::string checksumIn(const std::string& text) {
 
 std::vector<int> all(int ranks, int code) { return std::vector<int>(static_cast<size_t>(ranks), code); }
 
-TEST(ModelWorkload, EveryTypeAndOperationIsFoundRight) {
+TEST(ModelWorkload, AcceptsCorrectResultsOfEveryTypeAndOperation) {
   for (int type = 0; type < bpsNumTypes; ++type) {
     for (int op = 0; op < bpsNumOps; ++op) {
       World world(3);
@@ -76,7 +76,7 @@ TEST(ModelWorkload, EveryTypeAndOperationIsFoundRight) {
   }
 }
 
-TEST(ModelWorkload, OrderAndBucketsDoNotShowInTheChecksum) {
+TEST(ModelWorkload, ChecksumIsIndependentOfOrderAndBuckets) {
   std::set<std::string> checksums;
   for (uint64_t bucketBytes : {uint64_t{0}, uint64_t{1}, uint64_t{10'000}, uint64_t{200'000}}) {
     for (bool backward : {false, true}) {
@@ -95,7 +95,7 @@ TEST(ModelWorkload, OrderAndBucketsDoNotShowInTheChecksum) {
   EXPECT_EQ(checksums.size(), 2U);  // other ranks, another sum
 }
 
-TEST(ModelWorkload, CallsAndBytesOfBothPasses) {
+TEST(ModelWorkload, CountsCallsAndBytesOfBothPasses) {
   World world(2);
   WorkloadOptions options = lenet();
   options.bucketBytes = 20'000;
@@ -105,7 +105,7 @@ TEST(ModelWorkload, CallsAndBytesOfBothPasses) {
   EXPECT_TRUE(std::regex_search(printed, std::regex("buckets [0-9.]+ MiB +5 +246824 "))) << printed;
 }
 
-TEST(ModelWorkload, ARankWithAnotherResultIsFound) {
+TEST(ModelWorkload, DetectsARankWithADifferentResult) {
   World world(3);
   world.errsFrom = 2;
   WorkloadOptions options = lenet();
@@ -127,7 +127,7 @@ TEST(ModelWorkload, AWrongValueOnAllRanksIsFoundByTheReference) {
   EXPECT_EQ(runRanks(unchecked, options).codes, all(2, 0));
 }
 
-TEST(Workload, OptionsThatDoNotGoTogether) {
+TEST(Workload, RejectsConflictingOptions) {
   World world(1);
   WorkloadOptions options = lenet();
   options.model = "lenet6";
@@ -190,7 +190,7 @@ TEST_F(TensorWorkload, SumIsWrittenAndCompared) {
   EXPECT_EQ(asDouble(bpsInt64, out.dataOf(out.tensors[1]).data(), 1), -7);
 }
 
-TEST_F(TensorWorkload, AnotherExpectedValueIsFound) {
+TEST_F(TensorWorkload, DetectsADifferentExpectedValue) {
   writeExpected({8, -7, 1.5, 2.5, 3.5, 4.50001, 5.5, 0});
   const Ended ended = run();
   EXPECT_EQ(ended.codes, all(2, 7));
@@ -198,7 +198,7 @@ TEST_F(TensorWorkload, AnotherExpectedValueIsFound) {
   EXPECT_THAT(ended.printed, HasSubstr("in w"));
 }
 
-TEST_F(TensorWorkload, FilesThatDoNotGoTogetherAreNamed) {
+TEST_F(TensorWorkload, ErrorsNameMismatchedFiles) {
   write("in_1", {{"w", bpsFloat32, {3, 2}, 0, 0}, {"n", bpsInt64, {2}, 0, 0}}, {1, 2, 3, 4, 5, 6}, {7, 8});
   const Ended ended = run();
   EXPECT_THAT(ended.failures[0], HasSubstr("in_0: its tensors' names, shapes or types"));
@@ -225,16 +225,16 @@ TEST(Comparison, AllowsWhatRoundingCostsAndNoMore) {
   Deviation near;
   const std::vector<float> good = {1 + 0x1p-22F, 1 - 0x1p-22F, NAN};  // 4 * 2^-24
   near.add("near", tolerance, good.data(), expected, magnitudes);
-  EXPECT_EQ(near.beyond, 0U);
+  EXPECT_EQ(near.outOfTolerance, 0U);
   EXPECT_EQ(near.relative, 0x1p-22);
   Deviation far;
   const std::vector<float> bad = {1 + 0x1.8p-22F, INFINITY, 1};
   far.add("far", tolerance, bad.data(), expected, magnitudes);
-  EXPECT_EQ(far.beyond, 3U);
+  EXPECT_EQ(far.outOfTolerance, 3U);
   EXPECT_EQ(far.tensor, "far");
 }
 
-TEST(Gradients, FiniteOfBothSignsAndNotTheSameElsewhere) {
+TEST(Gradients, AreFiniteOfBothSignsAndDistinctPerRankAndTensor) {
   for (bpsDataType_t type : {bpsFloat64, bpsFloat32, bpsFloat16, bpsBfloat16, bpsFloat8e4m3, bpsFloat8e5m2}) {
     std::vector<uint8_t> mine(bytesOf(type) * 1000), other(mine.size()), next(mine.size());
     fillGradients(type, 0, 0, mine);

@@ -12,8 +12,11 @@ namespace {
 
 using Weights = std::vector<uint64_t>;
 
-constexpr CutLimits kSmall{
-    .maxChunkBytes = 4096, .unitBytes = 1024, .chunkCostBytes = 128, .minChunkBytes = 256, .eagerBytes = 512};
+constexpr CutLimits kSmall{.maxChunkBytes = 4096,
+                           .targetChunkBytes = 1024,
+                           .chunkCostBytes = 128,
+                           .minChunkBytes = 256,
+                           .singleOwnerBytes = 512};
 
 // Every element once and in order, no chunk empty or too large, borders on quanta, sizes in step.
 void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits& limits) {
@@ -43,8 +46,9 @@ void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits
 
 std::vector<size_t> boundaries(const CutLimits& limits, size_t elementBytes) {
   std::vector<size_t> counts{0, 1, 2, 3, 7};
-  for (size_t bytes : {size_t{64}, limits.eagerBytes, limits.minChunkBytes, limits.unitBytes, limits.maxChunkBytes,
-                       4 * limits.minChunkBytes, 4 * limits.unitBytes, 4 * limits.maxChunkBytes}) {
+  for (size_t bytes :
+       {size_t{64}, limits.singleOwnerBytes, limits.minChunkBytes, limits.targetChunkBytes, limits.maxChunkBytes,
+        4 * limits.minChunkBytes, 4 * limits.targetChunkBytes, 4 * limits.maxChunkBytes}) {
     for (size_t owners : {1, 3, 5}) {
       const size_t base = owners * bytes / elementBytes;
       for (size_t count : {base - 1, base, base + 1}) counts.push_back(count);
@@ -87,14 +91,14 @@ TEST(CutterTest, CoversRandomStreams) {
     for (uint64_t& weight : weights) weight = random() % 3 == 0 ? 0 : 1 + random() % 1000;
     weights.back() += 1;
     CutLimits limits{.maxChunkBytes = size_t{256} << random() % 6,
-                     .unitBytes = size_t{1} << random() % 14,
+                     .targetChunkBytes = size_t{1} << random() % 14,
                      .chunkCostBytes = 1 + random() % 1000,
                      .minChunkBytes = size_t{1} << random() % 14,
                      .packetBytes = random() % 2 == 0 ? 0U : 100 + random() % 2000,
                      .headerBytes = 38,
                      .messageCostBytes = random() % 300,
                      .quantumBytes = random() % 2 == 0 ? 64U : 192U,
-                     .eagerBytes = size_t{1} << random() % 12};
+                     .singleOwnerBytes = size_t{1} << random() % 12};
     Cutter cutter(weights, limits);
     for (int call = 0; call < 50; ++call) {
       const size_t elementBytes = size_t{1} << random() % 4;
@@ -112,7 +116,7 @@ TEST(CutterTest, ZeroElementsHaveACheckerAndNoChunks) {
   for (size_t owner = 0; owner < 3; ++owner) EXPECT_EQ(cut.chunks[owner], 0U);
 }
 
-TEST(CutterTest, CheckerDoesNotDependOnTheCall) {
+TEST(CutterTest, CheckerIsIndependentOfTheCallsSize) {
   std::mt19937 random(5);
   for (const Weights& weights : kWeights) {
     Cutter cutter(weights, kSmall);
@@ -163,18 +167,18 @@ TEST(CutterTest, SmallCallsAverageToTheWeightsWithinOneCall) {
 }
 
 TEST(CutterTest, LargeCallsAreExactToTwoCacheLines) {
-  const CutLimits limits{.eagerBytes = 0};
+  const CutLimits limits{.singleOwnerBytes = 0};
   for (const Weights& weights : kWeights) EXPECT_LE(worstDeviation(weights, limits, 5000, true), 128);
 }
 
-TEST(CutterTest, ChunksOfALargeCallAimAtTheUnit) {
+TEST(CutterTest, LargeCallsUseTheTargetChunkSize) {
   Cutter cutter({2, 2, 2, 2, 6, 6}, {});  // n = 4, k = 2
   const Cut cut = cutter.next((64U << 20) / 4, 4);
   EXPECT_EQ(cut.rounds, 77U);  // 6/20 of 64 MiB in units of 256 KiB
   EXPECT_EQ(cut.chunks[4], cut.rounds);
 }
 
-TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
+TEST(CutterTest, SmallSharesGetOneChunkPerTwoRounds) {
   for (const size_t servers : {1U, 2U, 3U}) {  // n = 4: shares of 4-k and 6
     Weights weights(4, 4 - servers);
     weights.resize(4 + servers, 6);
@@ -184,14 +188,15 @@ TEST(CutterTest, SmallSharesHaveAChunkForEveryTwoRounds) {
     EXPECT_EQ(cut.chunks[0], halved ? (cut.rounds + 1) / 2 : cut.rounds) << servers;
     EXPECT_EQ(cut.span[4], 1U);
     EXPECT_EQ(cut.chunks[4], cut.rounds);
-    EXPECT_EQ(Cutter(weights, {.eagerBytes = 0}).next(1000, 4).span[0], 1U) << "of one round";
+    EXPECT_EQ(Cutter(weights, {.singleOwnerBytes = 0}).next(1000, 4).span[0], 1U) << "of one round";
     EXPECT_LE(cut.chunk(0, 0).count, cut.chunk(4, 0).count);
   }
 }
 
 // n = 8, k = 4 and 6: shares of 4 to 14, and of 2 to 14.
 TEST(CutterTest, CallsOfFewRoundsHaveMoreChunksForSmallShares) {
-  const CutLimits limits{.unitBytes = 64U << 10, .chunkCostBytes = 256, .minChunkBytes = 8U << 10, .eagerBytes = 0};
+  const CutLimits limits{
+      .targetChunkBytes = 64U << 10, .chunkCostBytes = 256, .minChunkBytes = 8U << 10, .singleOwnerBytes = 0};
   const auto cutOf = [&](uint64_t servers, size_t bytes) {
     Weights weights(8, 8 - servers);
     weights.resize(8 + servers, 14);
@@ -207,9 +212,9 @@ TEST(CutterTest, CallsOfFewRoundsHaveMoreChunksForSmallShares) {
 }
 
 // Shares about the limit, in any number of rounds, where units are as large as chunks may be.
-TEST(CutterTest, ChunksOfTwoRoundsAreNoLargerThanAllowed) {
+TEST(CutterTest, TwoRoundChunksStayWithinMaxChunkBytes) {
   CutLimits limits = kSmall;
-  limits.maxChunkBytes = limits.unitBytes = 1024;
+  limits.maxChunkBytes = limits.targetChunkBytes = 1024;
   for (const uint64_t small : {24U, 29U, 30U, 31U, 45U, 55U, 74U, 99U}) {
     Cutter cutter({small, 100}, limits);
     for (size_t count = 1; count < 40000; count += 97) checkCut(cutter.next(count, 4), count, 4, limits);
@@ -225,7 +230,7 @@ size_t packetsOf(const Cut& cut, size_t owner, const CutLimits& limits) {
 }
 
 TEST(CutterTest, ChunksFillTheirPackets) {
-  const CutLimits loose{.unitBytes = 16U << 10, .eagerBytes = 0};
+  const CutLimits loose{.targetChunkBytes = 16U << 10, .singleOwnerBytes = 0};
   CutLimits packed = loose;
   packed.packetBytes = 1448;
   packed.headerBytes = 38;
@@ -253,20 +258,20 @@ TEST(CutterTest, ChunksFillTheirPackets) {
 }
 
 // Where messages cost more than packets, as on fast networks, there are no more of them.
-TEST(CutterTest, CostlyMessagesAreNotMadeMoreNorMany) {
-  CutLimits limits{.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0};
+TEST(CutterTest, CostlyMessagesAreNotMultiplied) {
+  CutLimits limits{.targetChunkBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .singleOwnerBytes = 0};
   const Cut cheap = Cutter({1, 1}, limits).next(64U << 20, 1);
   limits.messageCostBytes = 6000;
   EXPECT_EQ(Cutter({1, 1}, limits).next(64U << 20, 1).rounds, 2048U);
   EXPECT_GT(cheap.rounds, 2048U);
   limits.messageCostBytes = 0;
-  limits.unitBytes = 5120;  // to fill three packets instead of four would take a fifth more
+  limits.targetChunkBytes = 5120;  // to fill three packets instead of four would take a fifth more
   limits.minChunkBytes = 1024;
   EXPECT_EQ(Cutter({1, 1}, limits).next(64U << 20, 1).rounds, 6554U);
 }
 
 TEST(CutterTest, ChunksAreSpreadOverAllRounds) {
-  const CutLimits limits{.unitBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .eagerBytes = 0};
+  const CutLimits limits{.targetChunkBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .singleOwnerBytes = 0};
   Weights weights(8, 2);
   weights.resize(14, 14);
   const Cut cut = Cutter(weights, limits).next(64U << 20, 1);
@@ -279,8 +284,9 @@ TEST(CutterTest, ChunksAreSpreadOverAllRounds) {
   EXPECT_GE(cut.roundOf(0, cut.chunks[0] - 1), cut.rounds - 2);
 }
 
-TEST(CutterTest, ChunksGrowWithTheRootOfTheCall) {
-  const CutLimits limits{.unitBytes = 64U << 10, .chunkCostBytes = 256, .minChunkBytes = 8U << 10, .eagerBytes = 0};
+TEST(CutterTest, ChunkSizeGrowsWithTheSquareRootOfTheCall) {
+  const CutLimits limits{
+      .targetChunkBytes = 64U << 10, .chunkCostBytes = 256, .minChunkBytes = 8U << 10, .singleOwnerBytes = 0};
   Cutter cutter({1, 1}, limits);
   EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 512U);  // 32 MiB each in units
   EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 181U);  // 8 MiB each: 46 KiB is the root of 256 bytes times 8 MiB
@@ -291,7 +297,8 @@ TEST(CutterTest, ChunksGrowWithTheRootOfTheCall) {
 }
 
 TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
-  const CutLimits limits{.unitBytes = 16U << 10, .chunkCostBytes = 256, .minChunkBytes = 4096, .eagerBytes = 0};
+  const CutLimits limits{
+      .targetChunkBytes = 16U << 10, .chunkCostBytes = 256, .minChunkBytes = 4096, .singleOwnerBytes = 0};
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
   EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 21U);         // the root of the mean share of 114 KiB over 256 bytes
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
@@ -299,7 +306,7 @@ TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // 7/29 of 8 MiB in units
 }
 
-TEST(CutterTest, LargeCallsAreCutAtTheQuantum) {
+TEST(CutterTest, LargeCallsAreCutAtQuantumBoundaries) {
   CutLimits limits = kSmall;
   limits.quantumBytes = 192;
   Cutter cutter({1, 2}, limits);
@@ -307,7 +314,7 @@ TEST(CutterTest, LargeCallsAreCutAtTheQuantum) {
   EXPECT_EQ(cutter.next((64 * 192) / 4 - 1, 4).quantum, 16U) << "a cache line";
 }
 
-TEST(CutterTest, TwoCuttersFedAlikeAgree) {
+TEST(CutterTest, TwoCuttersWithTheSameCallsAgree) {
   const Weights weights{3, 1, 4, 1, 5};
   CutLimits limits = kSmall;
   limits.packetBytes = 200;
@@ -340,13 +347,13 @@ TEST(CutterTest, HugeCountsDoNotOverflow) {
   }
 }
 
-TEST(Cutter, TheLimitsOfACallComeBeforeTheOthers) {
+TEST(CutterTest, LimitsOfACallOverrideTheDefaults) {
   CutLimits limits;
-  limits.maxChunkBytes = limits.unitBytes = 256U << 10;
+  limits.maxChunkBytes = limits.targetChunkBytes = 256U << 10;
   Cutter cutter({1, 1}, limits);
   EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);
   CutLimits finer = limits;
-  finer.unitBytes = 32U << 10;
+  finer.targetChunkBytes = 32U << 10;
   EXPECT_EQ(cutter.next(64U << 20, 1, finer).rounds, 1024U);
   EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 128U);
 }

@@ -61,7 +61,7 @@ TEST(SharesTest, EqualRatesGiveTheClosedForm) {
   }
 }
 
-TEST(SharesTest, TableOfSpeedUps) {
+TEST(SharesTest, SpeedupsMatchThePublishedTable) {
   const auto speedUp = [](size_t n, size_t k) {
     return solve(Reals(n, 1), {}).secondsPerByte / solve(Reals(n, 1), Reals(k, 1)).secondsPerByte;
   };
@@ -91,7 +91,7 @@ TEST(SharesTest, OneWorkerNeedsNoNetwork) {
   EXPECT_EQ(workerTraffic(1, 1), 0);
 }
 
-TEST(SharesTest, SharesAreFeasibleAndTakeTheTimeTheySay) {
+TEST(SharesTest, SharesAreFeasibleInTheStatedTime) {
   std::mt19937 random(1);
   for (int round = 0; round < 3000; ++round) {
     const Rates rates = randomRates(random);
@@ -129,7 +129,7 @@ TEST(SharesTest, NoPerturbationIsFaster) {
   }
 }
 
-TEST(SharesTest, FasterMachinesNeverMakeItSlower) {
+TEST(SharesTest, AFasterMachineNeverIncreasesTheTime) {
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
     Rates rates = randomRates(random);
@@ -140,7 +140,7 @@ TEST(SharesTest, FasterMachinesNeverMakeItSlower) {
   }
 }
 
-TEST(SharesTest, DeadServerIsNoServer) {
+TEST(SharesTest, AServerOfRateZeroGetsNoShare) {
   const Shares with = solve({1, 2, 3}, {2, 0, 1});
   const Shares without = solve({1, 2, 3}, {2, 1});
   EXPECT_EQ(with.workers, without.workers);
@@ -178,7 +178,7 @@ TEST(SharesTest, OnlyProportionsOfRatesMatter) {
   EXPECT_NEAR(solve({1, 3, 2}, {1}).secondsPerByte, 1e9 * solve({1e9, 3e9, 2e9}, {1e9}).secondsPerByte, 1e-12);
 }
 
-TEST(SharesTest, RefusesWhatIsNoRate) {
+TEST(SharesTest, InvalidRatesAreRefused) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const Rates& bad : {Rates{{}, {1}}, Rates{{0}, {}}, Rates{{1, -1}, {}}, Rates{{1, std::nan("")}, {}},
                            Rates{{1, inf}, {}}, Rates{{1}, {-1}}, Rates{{1}, {std::nan("")}}}) {

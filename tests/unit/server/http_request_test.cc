@@ -26,7 +26,7 @@ TEST(HttpRequest, IsAnsweredByMethodAndPath) {
 
 TEST(HttpRequest, IsBoundedInLength) {
   HttpRequest request;
-  EXPECT_FALSE(request.take(std::string(HttpRequest::kMostBytes - 1, 'a')));
+  EXPECT_FALSE(request.take(std::string(HttpRequest::kMaxRequestBytes - 1, 'a')));
   EXPECT_TRUE(request.take("a"));
   EXPECT_EQ(request.answer([] { return std::string(); }).substr(0, 12), "HTTP/1.0 431");
 }

@@ -9,7 +9,7 @@ namespace bps::test {
 namespace {
 
 TEST(Quota, AJobGetsAtMostHalfOfWhatIsLeft) {
-  const auto quota = std::make_shared<Quota>(1024, JobNeed{800, 1000});
+  const auto quota = std::make_shared<Quota>(1024, JobResources{800, 1000});
   std::vector<Quota::Reservation> jobs;
   for (const size_t most : {400, 200, 100, 50}) {
     const Result<Quota::Reservation> refused = Quota::reserve(quota, {most + 1, 0});
@@ -26,7 +26,7 @@ TEST(Quota, AJobGetsAtMostHalfOfWhatIsLeft) {
 }
 
 TEST(Quota, BoundsMemoryToo) {
-  const auto quota = std::make_shared<Quota>(1024, JobNeed{800, 1000});
+  const auto quota = std::make_shared<Quota>(1024, JobResources{800, 1000});
   EXPECT_FALSE(Quota::reserve(quota, {0, 501}).ok());
   Quota::Reservation first = std::move(Quota::reserve(quota, {0, 500})).value();
   EXPECT_FALSE(Quota::reserve(quota, {0, 251}).ok());
@@ -39,7 +39,7 @@ TEST(Quota, RaisesTheLimitOfDescriptors) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit lowered{before.rlim_max / 2, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
-  const auto quota = Quota::ofProcess();
+  const auto quota = Quota::fromProcessLimits();
   rlimit after{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
   EXPECT_EQ(after.rlim_cur, before.rlim_max);

@@ -11,7 +11,7 @@ namespace {
 Roster rosterOn(const std::vector<std::string>& hosts) {
   Roster roster;
   roster.settings.partitionBytes = 4U << 20;
-  roster.settings.directBytes = roster.settings.eagerBytes = Bytes::kMeasured;
+  roster.settings.exchangeBytes = roster.settings.singleOwnerBytes = Bytes::kMeasured;
   for (const std::string& host : hosts) {
     const auto number = static_cast<uint32_t>(roster.ranks.size());
     roster.ranks.push_back({.hostId = host + std::to_string(number), .hostName = host, .machine = number});
@@ -23,25 +23,25 @@ Roster rosterOn(const std::vector<std::string>& hosts) {
 JobPlan planOn(const std::vector<std::string>& hosts) { return JobPlan::make(rosterOn(hosts)).value(); }
 
 TEST(JobPlan, CountsTheMachinesThatShareAHost) {
-  EXPECT_EQ(planOn({"a"}).perHost, 1U);
-  EXPECT_EQ(planOn({"a", "b", "c"}).perHost, 1U);
-  EXPECT_EQ(planOn({"a", "b", "b", "a", "b"}).perHost, 3U) << "the most";
+  EXPECT_EQ(planOn({"a"}).machinesPerHost, 1U);
+  EXPECT_EQ(planOn({"a", "b", "c"}).machinesPerHost, 1U);
+  EXPECT_EQ(planOn({"a", "b", "b", "a", "b"}).machinesPerHost, 3U) << "the most";
 }
 
-TEST(JobPlan, MachinesOfOneHostGoDirectOnlyInPairs) {
-  EXPECT_EQ(planOn({"a", "b", "c"}).limits.directMachines, 3U);
-  EXPECT_EQ(planOn({"a", "a"}).limits.directMachines, 2U);
-  EXPECT_EQ(planOn({"a", "b", "a"}).limits.directMachines, 0U);
-  EXPECT_EQ(planOn(std::vector<std::string>(9, "a")).limits.directMachines, 0U);
+TEST(JobPlan, MachinesOfOneHostUseTheExchangePathOnlyInPairs) {
+  EXPECT_EQ(planOn({"a", "b", "c"}).limits.exchangeMachines, 3U);
+  EXPECT_EQ(planOn({"a", "a"}).limits.exchangeMachines, 2U);
+  EXPECT_EQ(planOn({"a", "b", "a"}).limits.exchangeMachines, 0U);
+  EXPECT_EQ(planOn(std::vector<std::string>(9, "a")).limits.exchangeMachines, 0U);
   Roster said = rosterOn({"a", "b", "a"});
-  said.settings.directBytes = 4096;
-  EXPECT_EQ(JobPlan::make(said).value().limits.directMachines, 3U) << "the user says so";
+  said.settings.exchangeBytes = 4096;
+  EXPECT_EQ(JobPlan::make(said).value().limits.exchangeMachines, 3U) << "the user says so";
 }
 
 TEST(JobPlan, OneHostHasFewerAndLargerChunksUnderWayThanANetwork) {
   const auto cuts = [](const JobPlan& plan) {
-    EXPECT_EQ(plan.limits.unitBytes, plan.limits.maxChunkBytes);
-    return std::pair(plan.depth, plan.limits.unitBytes);
+    EXPECT_EQ(plan.limits.targetChunkBytes, plan.limits.maxChunkBytes);
+    return std::pair(plan.depth, plan.limits.targetChunkBytes);
   };
   const std::pair<size_t, size_t> ofNetwork{4, 256U << 10}, ofHost{2, 512U << 10};
   EXPECT_EQ(cuts(planOn({"a", "a"})), ofHost);
@@ -57,7 +57,7 @@ TEST(JobPlan, OneHostHasFewerAndLargerChunksUnderWayThanANetwork) {
   EXPECT_EQ(cuts(JobPlan::make(shared).value()), ofNetwork) << "their ring has slots of a chunk";
   Roster bounded = rosterOn({"a", "a"});
   bounded.settings.partitionBytes = 64U << 10;
-  EXPECT_EQ(JobPlan::make(bounded).value().limits.unitBytes, 64U << 10);
+  EXPECT_EQ(JobPlan::make(bounded).value().limits.targetChunkBytes, 64U << 10);
 }
 
 }  // namespace

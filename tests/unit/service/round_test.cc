@@ -25,12 +25,12 @@ TEST(CheckRound, AcceptsDifferentScalars) {
 TEST(RoundSum, AveragesOverAllRanksAndScalesEachSource) {
   const std::array<float, 2> a{1, 2}, b{3, 5};
   std::array<float, 2> out{};
-  RoundSum(4, RoundSum::Of::kAllRanks, 1)
+  RoundSum(4, RoundSum::Coverage::kAllRanks, 1)
       .run({{{0, 2, 7, 4, false, 0}, a.data(), 8}, {{0, 2, 7, 4, false, 0}, b.data(), 8}}, out.data());
   EXPECT_EQ(out[0], 1.0F);
   EXPECT_EQ(out[1], 1.75F);
   const ScalarBits two = 0x40000000;  // of the first only: the second has none, so it counts once
-  RoundSum(4, RoundSum::Of::kAllRanks, 1)
+  RoundSum(4, RoundSum::Coverage::kAllRanks, 1)
       .run({{{0, 2, 7, 5, true, two}, a.data(), 8}, {{0, 2, 7, 5, false, 0}, b.data(), 8}}, out.data());
   EXPECT_EQ(out[0], 5.0F);
   EXPECT_EQ(out[1], 9.0F);
@@ -40,37 +40,37 @@ TEST(RoundSum, AveragesOverAllRanksAndScalesEachSource) {
 TEST(RoundSum, AnAverageIsDividedBeforeTheFirstRounding) {
   const uint16_t value = 0x78e2;  // 40000
   const CallInfo call{0, 1, 6, 4, false, 0};
-  const auto pass = [&](std::vector<Contribution> round, RoundSum::Of of) {
+  const auto pass = [&](std::vector<Contribution> round, RoundSum::Coverage of) {
     uint16_t sum = 0;
     RoundSum(4, of, 1).run(round, &sum);
     return sum;
   };
   const Contribution own{call, &value, 2};
-  const uint16_t half = pass({own, own}, RoundSum::Of::kSomeRanks), quarter = 0x70e2;
+  const uint16_t half = pass({own, own}, RoundSum::Coverage::kSomeRanks), quarter = 0x70e2;
   EXPECT_EQ(half, 0x74e2);  // 20000
   const Contribution two{call, &half, 2, false, true}, one{call, &quarter, 2, false, true};
-  EXPECT_EQ(pass({two, two}, RoundSum::Of::kAllRanks), value);
-  EXPECT_EQ(pass({two, one, own}, RoundSum::Of::kAllRanks), value);
-  EXPECT_EQ(pass({own, own, own, own}, RoundSum::Of::kAllRanks), value);
+  EXPECT_EQ(pass({two, two}, RoundSum::Coverage::kAllRanks), value);
+  EXPECT_EQ(pass({two, one, own}, RoundSum::Coverage::kAllRanks), value);
+  EXPECT_EQ(pass({own, own, own, own}, RoundSum::Coverage::kAllRanks), value);
 }
 
 TEST(RoundSum, AnAverageOfIntegersIsDividedAtTheEnd) {
   const int8_t a = 7, b = -8, sum = 3;
   const CallInfo call{0, 1, 0, 4, false, 0};
   int8_t out = 0;
-  RoundSum(4, RoundSum::Of::kSomeRanks, 1).run({{call, &a, 1}, {call, &b, 1}}, &out);
+  RoundSum(4, RoundSum::Coverage::kSomeRanks, 1).run({{call, &a, 1}, {call, &b, 1}}, &out);
   EXPECT_EQ(out, -1);
-  RoundSum(4, RoundSum::Of::kAllRanks, 1).run({{call, &b, 1}, {call, &sum, 1, false, true}}, &out);
+  RoundSum(4, RoundSum::Coverage::kAllRanks, 1).run({{call, &b, 1}, {call, &sum, 1, false, true}}, &out);
   EXPECT_EQ(out, -1);  // -5 / 4
 }
 
-TEST(OneOf, IsOneInEveryType) {
+TEST(ScalarOne, IsOneInEveryType) {
   for (int t = 0; t < kDataTypes; ++t) {
     const auto type = static_cast<DataType>(t);
     std::array<uint8_t, 8> value{}, out{};
     value[elementBytes(type) - 1] = type == DataType::kFloat8e4m3 ? 0x40 : 0x44;
-    const CallInfo call{0, 1, static_cast<uint8_t>(t), 5, true, oneOf(type)};
-    RoundSum(1, RoundSum::Of::kAllRanks, 1).run({{call, value.data(), elementBytes(type)}}, out.data());
+    const CallInfo call{0, 1, static_cast<uint8_t>(t), 5, true, scalarOne(type)};
+    RoundSum(1, RoundSum::Coverage::kAllRanks, 1).run({{call, value.data(), elementBytes(type)}}, out.data());
     EXPECT_EQ(value, out) << dataTypeName(type);
   }
 }

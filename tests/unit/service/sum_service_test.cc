@@ -15,7 +15,7 @@ namespace {
 class SumServiceTest : public ::testing::Test {
  protected:
   explicit SumServiceTest(Carrier carrier = Carrier::kTcp, size_t maxChunkBytes = 64)
-      : plugin_(loadOurs(carrier)), push_(connectPair(*plugin_)), answer_(connectPair(*plugin_)) {
+      : plugin_(loadBpsPlugin(carrier)), push_(connectPair(*plugin_)), answer_(connectPair(*plugin_)) {
     std::vector<SumService::Lane> lanes(2);
     lanes[1] = {std::move(push_.receiver), std::move(answer_.sender)};
     ServiceSpec spec;
@@ -31,7 +31,7 @@ class SumServiceTest : public ::testing::Test {
   // Of the push that comes from the other machine.
   bool wanted() {
     std::vector<bool> each;
-    service_->forEachComm([&](net::Comm& comm) { each.push_back(comm.wanted()); });
+    service_->forEachComm([&](net::Comm& comm) { each.push_back(comm.needed()); });
     return each.front();
   }
   void push(const DataHeader& header, size_t payload) {
@@ -44,14 +44,14 @@ class SumServiceTest : public ::testing::Test {
     EXPECT_TRUE(finish(*push_.sender, valueOf(push_.sender->isend(data.data(), payload, nullptr))).ok());
   }
   DataHeader header(uint16_t chunk, bool first) const {
-    return {.sequence = chunk, .first = first, .direct = false, .call = call_};
+    return {.sequence = chunk, .first = first, .usesExchangePath = false, .call = call_};
   }
   // Of the service, with what the other machine has pushed.
   std::string failure() {
-    for (const Deadline deadline = Deadline::in(kPatience); !deadline.passed();) {
+    for (const Deadline deadline = Deadline::in(kTestTimeout); !deadline.passed();) {
       Result<bool> moved = service_->step();
       if (moved.ok()) continue;
-      EXPECT_EQ(service_->culprit(), 1U);
+      EXPECT_EQ(service_->failedMachine(), 1U);
       return moved.error().message();
     }
     return "none";
@@ -59,7 +59,7 @@ class SumServiceTest : public ::testing::Test {
 
   const CallInfo call_{.number = 0, .count = 1, .type = 7};
   std::shared_ptr<net::Plugin> plugin_;
-  Pair push_, answer_;
+  CommPair push_, answer_;
   std::unique_ptr<SumService> service_;
 };
 
@@ -76,7 +76,7 @@ TEST_F(SumServiceTest, WantsPushesFromItsOwnChunkToTheSum) {
   float sum = 0;
   service_->offer({call_, &own, &sum, sizeof own});
   EXPECT_TRUE(wanted());
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while (service_->retired() == 0 && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
   EXPECT_EQ(sum, 3.0F);
   EXPECT_FALSE(wanted());
@@ -91,12 +91,12 @@ class LargeSumTest : public SumServiceTest {
   // Both ends move until `done` says so.
   template <class F>
   void moveUntil(F done) {
-    const Deadline deadline = Deadline::in(kPatience);
+    const Deadline deadline = Deadline::in(kTestTimeout);
     while (!done() && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
   }
 };
 
-TEST_F(LargeSumTest, IsAnsweredFromItsPlaceAndRetiredWhenTheAnswerIsSent) {
+TEST_F(LargeSumTest, IsSentFromTheTargetAndRetiredAfterTheAnswer) {
   const std::vector<float> own(kCount, 1), other(kCount, 2);
   std::vector<float> sum(kCount), answer(kCount);
   DataHeaderBytes bytes;
@@ -124,7 +124,7 @@ class ComparingTest : public SumServiceTest {
     for (int i = 0; i < 2000; ++i) {
       Result<bool> moved = service_->step();
       if (moved.ok()) continue;
-      EXPECT_FALSE(service_->culprit());
+      EXPECT_FALSE(service_->failedMachine());
       EXPECT_EQ(moved.error().code(), Code::kInvalidUsage);
       return moved.error().message();
     }
@@ -132,7 +132,7 @@ class ComparingTest : public SumServiceTest {
   }
   void pushCall(const CallInfo& call) {
     push({.first = true, .call = call}, sizeof(float));
-    const Deadline deadline = Deadline::in(kPatience);
+    const Deadline deadline = Deadline::in(kTestTimeout);
     while (!service_->active() && !deadline.passed()) EXPECT_TRUE(service_->step().ok());
   }
   CallInfo with(uint64_t number, uint64_t count, uint32_t history) const {

@@ -13,60 +13,61 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-constexpr Patience kPatience{10000};
+constexpr PeerTimeout kPeerTimeout{10000};
 const AckWatch::TimePoint kStart{std::chrono::hours(1)};
 
 // Looks every second for so long; true when one of the looks finds the peer gone.
 bool goneWithin(AckWatch& watch, seconds span, const AckState& state, AckWatch::TimePoint from = kStart) {
   for (seconds at(0); at <= span; at += seconds(1))
-    if (watch.look(state, from + at, kPatience)) return true;
+    if (watch.isPeerGone(state, from + at, kPeerTimeout)) return true;
   return false;
 }
 
-TEST(AckWatch, BytesThatStayUnacknowledgedForThePatienceEndIt) {
+TEST(AckWatch, BytesUnacknowledgedForTheTimeoutMeanPeerGone) {
   AckWatch watch;
   const AckState unanswered{.acked = 100, .inFlight = true};
   EXPECT_FALSE(goneWithin(watch, seconds(9), unanswered));
-  EXPECT_TRUE(watch.look(unanswered, kStart + seconds(10), kPatience));
+  EXPECT_TRUE(watch.isPeerGone(unanswered, kStart + seconds(10), kPeerTimeout));
 }
 
 // In a one-way cut the peer's own data still comes, with old acknowledgements.
-TEST(AckWatch, SegmentsThatAcknowledgeNothingNewDoNotHelp) {
+TEST(AckWatch, DuplicateAcksDoNotResetTheTimeout) {
   AckWatch watch;
-  EXPECT_TRUE(goneWithin(watch, seconds(10), {.acked = 100, .inFlight = true, .sinceHeard = milliseconds(5)}));
+  EXPECT_TRUE(goneWithin(watch, seconds(10), {.acked = 100, .inFlight = true, .sinceLastAck = milliseconds(5)}));
 }
 
-TEST(AckWatch, EveryAcknowledgedByteStartsThePatienceAnew) {
+TEST(AckWatch, EveryNewAckResetsTheTimeout) {
   AckWatch watch;
   for (int i = 0; i < 100; ++i)
-    ASSERT_FALSE(watch.look({.acked = 100U + static_cast<uint64_t>(i) / 9, .inFlight = true}, kStart + i * seconds(1),
-                            kPatience))
+    ASSERT_FALSE(watch.isPeerGone({.acked = 100U + static_cast<uint64_t>(i) / 9, .inFlight = true},
+                                  kStart + i * seconds(1), kPeerTimeout))
         << i;
 }
 
-TEST(AckWatch, APeerWithNothingInFlightIsNotGone) {
+TEST(AckWatch, NothingInFlightNeverMeansPeerGone) {
   AckWatch watch;
-  EXPECT_FALSE(goneWithin(watch, seconds(100), {.acked = 100, .sinceHeard = seconds(3600)}));
-  EXPECT_FALSE(watch.look({.acked = 100, .inFlight = true}, kStart + seconds(101), kPatience))
+  EXPECT_FALSE(goneWithin(watch, seconds(100), {.acked = 100, .sinceLastAck = seconds(3600)}));
+  EXPECT_FALSE(watch.isPeerGone({.acked = 100, .inFlight = true}, kStart + seconds(101), kPeerTimeout))
       << "the patience begins when the bytes are sent";
 }
 
 // The peer does not read, and its kernel answers every probe.
 TEST(AckWatch, AClosedWindowIsNoFailureAsLongAsProbesAreAnswered) {
   AckWatch watch;
-  EXPECT_FALSE(goneWithin(watch, seconds(3600), {.acked = 100, .room = false, .probes = 1, .sinceHeard = seconds(60)}));
-  EXPECT_FALSE(goneWithin(watch, seconds(3600), {.acked = 100, .inFlight = true, .room = false}));
   EXPECT_FALSE(
-      watch.look({.acked = 100, .room = false, .probes = 2, .sinceHeard = milliseconds(9999)}, kStart, kPatience));
-  EXPECT_TRUE(
-      watch.look({.acked = 100, .room = false, .probes = 2, .sinceHeard = milliseconds(10000)}, kStart, kPatience));
+      goneWithin(watch, seconds(3600), {.acked = 100, .room = false, .probes = 1, .sinceLastAck = seconds(60)}));
+  EXPECT_FALSE(goneWithin(watch, seconds(3600), {.acked = 100, .inFlight = true, .room = false}));
+  EXPECT_FALSE(watch.isPeerGone({.acked = 100, .room = false, .probes = 2, .sinceLastAck = milliseconds(9999)}, kStart,
+                                kPeerTimeout));
+  EXPECT_TRUE(watch.isPeerGone({.acked = 100, .room = false, .probes = 2, .sinceLastAck = milliseconds(10000)}, kStart,
+                               kPeerTimeout));
 }
 
-TEST(AckWatch, ASocketThatIsNotTcpIsAlwaysWell) {
+TEST(AckWatch, NonTcpSocketNeverTimesOut) {
   std::array<int, 2> both{-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both.data()), 0);
   const UniqueFd ours(both[0]), theirs(both[1]);
-  const AckState state = ackStateOf(ours.get());
+  const AckState state = readAckState(ours.get());
   EXPECT_FALSE(state.inFlight);
   EXPECT_EQ(state.probes, 0U);
 }

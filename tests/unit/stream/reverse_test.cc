@@ -10,7 +10,7 @@ namespace {
 
 // The two directions of one connection between here and there.
 struct BothWays {
-  Pair out, back;
+  CommPair out, back;
 };
 
 BothWays connectBothWays(net::Plugin& plugin) {
@@ -27,7 +27,7 @@ std::string failureOf(Comm& comm, Request request) {
 }
 
 // Many messages one way, checked; on a thread of its own.
-testing::AssertionResult manyMessages(Pair& pair, unsigned seed) {
+testing::AssertionResult manyMessages(CommPair& pair, unsigned seed) {
   for (unsigned i = 0; i < 40; ++i) {
     const size_t bytes = i % 4 == 0 ? size_t{1} << 20 : i * 37;
     testing::AssertionResult each = transfers(pair, randomBytes(bytes, seed + i), bytes);
@@ -36,8 +36,8 @@ testing::AssertionResult manyMessages(Pair& pair, unsigned seed) {
   return testing::AssertionSuccess();
 }
 
-TEST(Reverse, BothDirectionsAtOnce) {
-  const auto plugin = loadOurs(Carrier::kTcp);
+TEST(Reverse, BothDirectionsCarryMessagesAtOnce) {
+  const auto plugin = loadBpsPlugin(Carrier::kTcp);
   BothWays both = connectBothWays(*plugin);
   ASSERT_TRUE(both.back.sender && both.back.receiver);
   auto back = std::async(std::launch::async, [&] { return manyMessages(both.back, 100); });
@@ -45,15 +45,15 @@ TEST(Reverse, BothDirectionsAtOnce) {
   EXPECT_TRUE(back.get());
 }
 
-TEST(Reverse, SharedMemoryHasNone) {
-  const auto plugin = loadOurs(Carrier::kMemory);
+TEST(Reverse, SharedMemoryHasNoReverse) {
+  const auto plugin = loadBpsPlugin(Carrier::kMemory);
   BothWays both = connectBothWays(*plugin);
   EXPECT_FALSE(both.back.sender || both.back.receiver);
   EXPECT_TRUE(manyMessages(both.out, 0));
 }
 
-TEST(Reverse, OneDirectionEndsAndTheOtherGoesOn) {
-  const auto plugin = loadOurs(Carrier::kTcp);
+TEST(Reverse, ClosingOneDirectionKeepsTheOther) {
+  const auto plugin = loadBpsPlugin(Carrier::kTcp);
   BothWays both = connectBothWays(*plugin);
   both.back.sender.reset();
   std::vector<uint8_t> room(8);
@@ -64,8 +64,8 @@ TEST(Reverse, OneDirectionEndsAndTheOtherGoesOn) {
   EXPECT_TRUE(manyMessages(both.out, 50));
 }
 
-TEST(Reverse, TheEndOfBothIsSeenByBoth) {
-  const auto plugin = loadOurs(Carrier::kTcp);
+TEST(Reverse, ClosingBothDirectionsIsSeenByBothEnds) {
+  const auto plugin = loadBpsPlugin(Carrier::kTcp);
   BothWays both = connectBothWays(*plugin);
   both.out.receiver.reset();
   both.back.sender.reset();
@@ -74,8 +74,8 @@ TEST(Reverse, TheEndOfBothIsSeenByBoth) {
   EXPECT_NE(failureOf(*both.back.receiver, valueOf(both.back.receiver->irecv(bytes.data(), 8, nullptr))), "none");
 }
 
-TEST(Reverse, AMessageBackWakesASleeper) {
-  const auto plugin = loadOurs(Carrier::kTcp);
+TEST(Reverse, ReverseMessageWakesASleeper) {
+  const auto plugin = loadBpsPlugin(Carrier::kTcp);
   BothWays both = connectBothWays(*plugin);
   Comm& receiver = *both.back.receiver;
   std::vector<uint8_t> room(8);
@@ -94,12 +94,12 @@ TEST(Reverse, AMessageBackWakesASleeper) {
   EXPECT_EQ(room, bytes);
 }
 
-TEST(Reverse, IsAskedForOnceAndFirst) {
-  const auto plugin = loadOurs(Carrier::kTcp);
+TEST(Reverse, MustBeRequestedOnceBeforeTheFirstMessage) {
+  const auto plugin = loadBpsPlugin(Carrier::kTcp);
   BothWays both = connectBothWays(*plugin);
   EXPECT_FALSE(both.out.sender->reverse().ok());
   EXPECT_FALSE(both.back.sender->reverse().ok());
-  Pair used = connectPair(*plugin);
+  CommPair used = connectPair(*plugin);
   EXPECT_TRUE(transfers(used, randomBytes(8, 1), 8));
   EXPECT_FALSE(used.sender->reverse().ok());
   EXPECT_FALSE(used.receiver->reverse().ok());

@@ -14,7 +14,7 @@
 namespace bps::plugin::stream {
 namespace {
 
-using test::kPatience;
+using test::kTestTimeout;
 using test::randomBytes;
 using test::valueOf;
 using Bytes = std::vector<uint8_t>;
@@ -76,7 +76,7 @@ void exchange(SendComm& sender, RecvComm& receiver, Network& network, const std:
   std::vector<Bytes> rooms(messages.size());
   std::vector<Request*> sends, receives;
   size_t sent = 0, received = 0;
-  const Deadline deadline = Deadline::in(kPatience);
+  const Deadline deadline = Deadline::in(kTestTimeout);
   while ((sent < messages.size() || received < messages.size()) && !deadline.passed()) {
     while (sends.size() < messages.size() && sends.size() < sent + window)
       sends.push_back(
@@ -99,7 +99,7 @@ void exchange(SendComm& sender, RecvComm& receiver, Network& network, const std:
   EXPECT_EQ(received, messages.size());
 }
 
-TEST(SeveralSockets, CutsCoverAMessage) {
+TEST(SeveralSockets, SlicesCoverTheMessage) {
   for (const size_t sockets : {1, 2, 3, 8, 64})
     for (const size_t bytes : {0, 1, 65536, 65537, 1 << 20, 123456789}) {
       const size_t slice = sliceBytesOf(bytes, sockets);
@@ -168,7 +168,7 @@ TEST(SeveralSockets, MessagesFinishInTheOrderOfTheirPosting) {
 }
 
 std::string outcome(RecvComm& receiver, Request& request) {
-  for (const Deadline deadline = Deadline::in(kPatience); !deadline.passed();) {
+  for (const Deadline deadline = Deadline::in(kTestTimeout); !deadline.passed();) {
     Result<Completion> completion = receiver.test(request);
     if (!completion.ok()) return completion.error().message();
     if (std::move(completion).value().done) return "done";
@@ -215,7 +215,7 @@ TEST(SeveralSockets, SlicesThatDoNotFitAreAnError) {
   }
 }
 
-TEST(SeveralSockets, WhatIsUnderWayArrivesThoughTheSenderHasClosed) {
+TEST(SeveralSockets, DataInFlightArrivesAfterTheSenderCloses) {
   Bundle bundle(3);
   RecvComm receiver(std::move(bundle.ours));
   const Bytes message = randomBytes(1000, 1);
@@ -235,7 +235,7 @@ TEST(SeveralSockets, WhatIsUnderWayArrivesThoughTheSenderHasClosed) {
 }
 
 // One socket ends inside a slice, or between slices with the rest silent for too long: never a hang.
-TEST(SeveralSockets, ASocketThatDiesEndsTheConnection) {
+TEST(SeveralSockets, ClosedSocketEndsTheConnection) {
   const Bytes message = randomBytes(1000, 1);
   for (const bool inside : {true, false}) {
     Bundle bundle(2);
@@ -245,14 +245,14 @@ TEST(SeveralSockets, ASocketThatDiesEndsTheConnection) {
     put(bundle.theirs[0], {0, 1000, 0, 600}, message);
     if (inside) {
       const FrameBytes frame = encodeFrame({0, 1000, 600, 400});
-      ASSERT_EQ(::send(bundle.theirs[1].get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(kPartFrameBytes));
+      ASSERT_EQ(::send(bundle.theirs[1].get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(kSliceFrameBytes));
     }
     bundle.theirs[1].reset();
     EXPECT_NE(outcome(receiver, *request).find("in the middle of message 0"), std::string::npos);
   }
 }
 
-TEST(SeveralSockets, ADeadSocketIsFoundBySending) {
+TEST(SeveralSockets, SendDetectsAClosedSocket) {
   Bundle bundle(2);
   SendComm sender(std::move(bundle.ours));
   bundle.theirs[1].reset();
@@ -263,7 +263,7 @@ TEST(SeveralSockets, ADeadSocketIsFoundBySending) {
   EXPECT_EQ(outcome.error().code(), Code::kRemote);
 }
 
-TEST(SeveralSockets, ADeadSocketEndsAnIdleConnectionAndASleep) {
+TEST(SeveralSockets, ClosedSocketEndsAnIdleConnectionAndASleep) {
   for (const bool sends : {true, false}) {
     Bundle bundle(3);
     std::unique_ptr<SocketComm> comm;

@@ -50,7 +50,7 @@ void put(int fd, const void* data, size_t bytes) {
   ASSERT_EQ(::send(fd, data, bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
 }
 
-TEST(SendSide, WhatIsPostedBeforeATestGoesInOneSystemCall) {
+TEST(SendSide, MessagesPostedBeforeATestNeedOneSystemCall) {
   Ends ends(SOCK_SEQPACKET);  // keeps the borders of system calls
   SendComm comm(one(std::move(ends.ours)));
   const std::vector<uint8_t> header = randomBytes(64, 1), payload = randomBytes(5000, 2);
@@ -80,7 +80,7 @@ TEST(SendSide, ArmSendsToo) {
   EXPECT_EQ(::recv(ends.theirs.get(), got.data(), got.size(), 0), kFrameBytes + 3);
 }
 
-TEST(SendSide, ThePoolHasRoomForThirtyTwoAndThenSaysLater) {
+TEST(SendSide, RequestPoolHoldsAtLeastThirtyTwoThenReturnsNull) {
   Ends ends(SOCK_STREAM);
   SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 1> data{};
@@ -91,7 +91,7 @@ TEST(SendSide, ThePoolHasRoomForThirtyTwoAndThenSaysLater) {
   EXPECT_NE(valueOf(comm.post(data.data(), 1)), nullptr);
 }
 
-TEST(SendSide, AnyOrderOfTestsWillDo) {
+TEST(SendSide, RequestsMayBeTestedInAnyOrder) {
   Ends ends(SOCK_STREAM);
   SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 1> data{};
@@ -101,7 +101,7 @@ TEST(SendSide, AnyOrderOfTestsWillDo) {
   EXPECT_EQ(valueOf(comm.test(*first)).bytes, 1U);
 }
 
-TEST(Requests, AHandleDiesWithItsRequest) {
+TEST(Requests, HandleOfARetiredRequestIsInvalid) {
   Ends ends(SOCK_STREAM);
   SendComm comm(one(std::move(ends.ours)));
   std::array<uint8_t, 1> data{};
@@ -117,7 +117,7 @@ TEST(Requests, AHandleDiesWithItsRequest) {
   EXPECT_EQ(Request::fromHandle(nullptr), nullptr);
 }
 
-TEST(ReceiveSide, ManySmallMessagesOneByteAtATime) {
+TEST(ReceiveSide, SmallMessagesArriveByteByByte) {
   Ends ends(SOCK_STREAM);
   RecvComm comm(one(std::move(ends.ours)));
   std::vector<uint8_t> stream;
@@ -141,7 +141,7 @@ TEST(ReceiveSide, ManySmallMessagesOneByteAtATime) {
   EXPECT_EQ(complete, messages.size());
 }
 
-TEST(ReceiveSide, WhatCameBeforeTheReceiveWasPosted) {
+TEST(ReceiveSide, DataThatArrivesBeforeThePostIsReceived) {
   Ends ends(SOCK_STREAM);
   RecvComm comm(one(std::move(ends.ours)));
   std::vector<uint8_t> stream;
@@ -173,7 +173,7 @@ std::string whyItFails(const std::vector<uint8_t>& stream, size_t room, bool han
 }
 
 // Who takes one message after the other would else make a system call for nothing behind each last one.
-TEST(ReceiveSide, BehindTheLastMessageAnEmptySocketIsNotAskedAtOnce) {
+TEST(ReceiveSide, DrainedSocketIsNotReadAgainAtOnce) {
   Ends ends(SOCK_STREAM);
   RecvComm comm(one(std::move(ends.ours)));
   std::array<std::array<uint8_t, 8>, 3> rooms{};
@@ -190,15 +190,15 @@ TEST(ReceiveSide, BehindTheLastMessageAnEmptySocketIsNotAskedAtOnce) {
   EXPECT_TRUE(valueOf(comm.test(*posted[2])).done);
 }
 
-TEST(ReceiveSide, TooLargeAMessageNamesBothSizes) {
+TEST(ReceiveSide, OversizeMessageErrorNamesBothSizes) {
   const std::string why = whyItFails(framed(randomBytes(101, 1), 0), 100, false);
   EXPECT_NE(why.find("101 bytes"), std::string::npos) << why;
   EXPECT_NE(why.find("100 bytes"), std::string::npos) << why;
 }
 
-TEST(ReceiveSide, AWrongStreamIsAnError) {
+TEST(ReceiveSide, CorruptStreamIsAnError) {
   EXPECT_NE(whyItFails(framed({1, 2, 3}, 1), 100, false).find("corrupt"), std::string::npos) << "wrong number";
-  EXPECT_NE(whyItFails(std::vector<uint8_t>(kPartFrameBytes, 0xff), 100, false).find("corrupt"), std::string::npos);
+  EXPECT_NE(whyItFails(std::vector<uint8_t>(kSliceFrameBytes, 0xff), 100, false).find("corrupt"), std::string::npos);
   EXPECT_EQ(whyItFails({1, 2, 3}, 100, false), "pending");
 }
 

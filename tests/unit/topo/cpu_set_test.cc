@@ -21,13 +21,13 @@ TEST(CpuSet, ReadsTheMasksOfNcclSysfsAndHwloc) {
   EXPECT_EQ(listOfMask("0"), "");
 }
 
-TEST(CpuSet, RefusesWhatIsNoMask) {
+TEST(CpuSet, RejectsInvalidMasks) {
   EXPECT_NE(listOfMask("0xf...f").find("not hexadecimal"), std::string::npos);
   EXPECT_NE(listOfMask("1,123456789").find("more than 8 digits"), std::string::npos);
   EXPECT_NE(listOfMask(("1" + std::string(3000, '0')).c_str()).find("more than 8192 CPUs"), std::string::npos);
 }
 
-TEST(CpuSet, WritesWhatItReads) {
+TEST(CpuSet, ListAndMaskRoundTrip) {
   for (const char* mask : {"00000000", "000000ff", "0000000f,00000000,80000001"}) {
     auto set = CpuSet::fromMask(mask);
     ASSERT_TRUE(set.ok());
@@ -35,7 +35,7 @@ TEST(CpuSet, WritesWhatItReads) {
   }
 }
 
-TEST(CpuSet, PartsAreContiguousAndCoverIt) {
+TEST(CpuSet, PartsAreContiguousAndCoverTheSet) {
   for (unsigned cpus = 1; cpus < 40; ++cpus) {
     const CpuSet all = CpuSet::range(3, cpus);
     for (size_t parts = 1; parts <= cpus; ++parts) {

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "topo/load_topology.h"
 #include "topo/plan/planner.h"
-#include "topo/source.h"
 
 namespace bps::test {
 
@@ -22,13 +22,13 @@ inline Topology machine(const std::string& source) {
   return made.ok() ? std::move(made).value() : Topology();
 }
 
-inline Decision decide(const Topology& topology, const LocalJob& job = {}) {
+inline Decision decide(const Topology& topology, const LocalPlanRequest& job = {}) {
   auto made = planLocal(topology, job);
   EXPECT_TRUE(made.ok()) << made.error().message();
   return std::move(made).value();
 }
 
-inline const Candidate& of(const Decision& decision, Strategy strategy) {
+inline const Candidate& candidateFor(const Decision& decision, Strategy strategy) {
   return decision.candidates[static_cast<size_t>(strategy)];
 }
 

@@ -17,10 +17,11 @@ Placement placed(const Topology& topology, const std::vector<int>& gpus) {
   return std::move(made).value();
 }
 
-std::string dutiesText(const Topology& topology, const std::vector<NicDuty>& duties) {
+std::string assignmentsText(const Topology& topology, const std::vector<NicAssignment>& assignments) {
   std::string text;
-  for (const NicDuty& duty : duties)
-    text += std::to_string(duty.rank) + ":" + (duty.nic == kNoNode ? "none" : topology.node(duty.nic).name) + " ";
+  for (const NicAssignment& assignment : assignments)
+    text += std::to_string(assignment.rank) + ":" +
+            (assignment.nic == kNoNode ? "none" : topology.node(assignment.nic).name) + " ";
   return text;
 }
 
@@ -30,7 +31,7 @@ std::vector<size_t> firstRanks(size_t count) {
   return ranks;
 }
 
-TEST(Placement, GroupsAreTheSwitches) {
+TEST(Placement, RanksAreGroupedBySwitch) {
   const Topology topology = machine("cpu[sw[gpu*3] gpu] cpu[sw[gpu*2]] cores=6");
   const Placement placement = placed(topology, {5, 0, 3, 1, 4, -1, -1});
   ASSERT_EQ(placement.groups.size(), 5U);
@@ -38,24 +39,24 @@ TEST(Placement, GroupsAreTheSwitches) {
   EXPECT_EQ(placement.groups[1].ranks, (std::vector<size_t>{1, 3}));
   EXPECT_EQ(placement.groups[2].ranks, (std::vector<size_t>{2}));  // on lanes of its own
   EXPECT_EQ(placement.groupOf, (std::vector<size_t>{0, 1, 2, 1, 0, 3, 4}));
-  EXPECT_EQ(topology.nameOf(placement.ranks[5].seat), "CPU 0");
-  EXPECT_EQ(topology.nameOf(placement.ranks[6].seat), "CPU 1");
+  EXPECT_EQ(topology.nameOf(placement.ranks[5].location), "CPU 0");
+  EXPECT_EQ(topology.nameOf(placement.ranks[6].location), "CPU 1");
   EXPECT_EQ(placement.ranks[1].cpus.list(), "0");  // four ranks share the six CPUs of CPU 0
   EXPECT_EQ(placement.ranks[0].cpus.list(), "6-7");
 }
 
-TEST(Placement, WhatIsUnderOneSwitch) {
+TEST(Placement, DevicesBelowOneSwitchShareIt) {
   const Topology topology = machine("cpu[sw[sw[gpu*2] nic] gpu nic] cpu[sw[gpu nic]]");
   const auto& gpus = topology.all(NodeKind::kGpu);
   const auto& nics = topology.all(NodeKind::kNic);
   std::string near;
   for (const NodeId gpu : gpus)
     for (const NodeId nic : nics)
-      if (topology.underOneSwitch(gpu, nic)) near += topology.nameOf(gpu) + " " + topology.nameOf(nic) + ", ";
+      if (topology.shareSwitch(gpu, nic)) near += topology.nameOf(gpu) + " " + topology.nameOf(nic) + ", ";
   EXPECT_EQ(near, "GPU 0 NIC nic0, GPU 1 NIC nic0, GPU 3 NIC nic2, ");
 }
 
-TEST(Placement, RanksWithoutAPlaceAreNamed) {
+TEST(Placement, ErrorNamesRanksWithoutAGpu) {
   const Topology topology = machine("cpu[gpu*2]");
   EXPECT_STREQ(placeRanks(topology, {0, 2}).error().message(),
                "local rank 1 is to use GPU 2, the topology has 2 (counted from 0)");
@@ -64,23 +65,24 @@ TEST(Placement, RanksWithoutAPlaceAreNamed) {
 
 TEST(Placement, EveryRankDrivesTheNearestNic) {
   const Topology eight = machine(dataFile("eight_nics.xml"));
-  EXPECT_EQ(dutiesText(eight, assignNics(eight, placed(eight, {0, 1, 2, 3, 4, 5, 6, 7}), firstRanks(8))),
+  EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {0, 1, 2, 3, 4, 5, 6, 7}), firstRanks(8))),
             "0:mlx5_0 1:mlx5_1 2:mlx5_2 3:mlx5_3 4:mlx5_4 5:mlx5_5 6:mlx5_6 7:mlx5_7 ");
   // In another order of ranks the NICs go with the GPUs.
-  EXPECT_EQ(dutiesText(eight, assignNics(eight, placed(eight, {7, 6, 1, 0}), {0, 1, 2, 3})).substr(0, 20),
+  EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {7, 6, 1, 0}), {0, 1, 2, 3})).substr(0, 20),
             "2:mlx5_0 3:mlx5_1 2:");
   const Topology one = machine(dataFile("pcie_only.xml"));
-  EXPECT_EQ(dutiesText(one, assignNics(one, placed(one, {0, 4}), {0, 1})), "0:mlx5_0 1:mlx5_0 ");
+  EXPECT_EQ(assignmentsText(one, assignNics(one, placed(one, {0, 4}), {0, 1})), "0:mlx5_0 1:mlx5_0 ");
 }
 
 TEST(Placement, UnequalNicsTakeUnequalParts) {
   const Topology topology = machine("cpu[sw[gpu*2 nic:100] sw[gpu*2 nic:300] nic:1]");
   const Placement placement = placed(topology, {0, 1, 2, 3});
-  const std::vector<NicDuty> duties = assignNics(topology, placement, firstRanks(4));
-  EXPECT_EQ(dutiesText(topology, duties), "0:nic0 1:nic1 2:nic1 3:nic1 ");  // not nic2, which manages the machine
-  EXPECT_EQ(cutByDuty(1200, 4, duties), (std::vector<uint64_t>{0, 300, 600, 900, 1200}));
+  const std::vector<NicAssignment> assignments = assignNics(topology, placement, firstRanks(4));
+  EXPECT_EQ(assignmentsText(topology, assignments),
+            "0:nic0 1:nic1 2:nic1 3:nic1 ");  // not nic2, which manages the machine
+  EXPECT_EQ(cutByAssignment(1200, 4, assignments), (std::vector<uint64_t>{0, 300, 600, 900, 1200}));
   // A single driver has all NICs, each with its part.
-  EXPECT_EQ(cutByDuty(1200, 4, assignNics(topology, placement, {2})), (std::vector<uint64_t>{0, 300, 1200}));
+  EXPECT_EQ(cutByAssignment(1200, 4, assignNics(topology, placement, {2})), (std::vector<uint64_t>{0, 300, 1200}));
 }
 
 TEST(Placement, CutsCoverEverythingInWholeElements) {

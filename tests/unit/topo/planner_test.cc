@@ -13,22 +13,22 @@
 namespace bps {
 namespace {
 
+using test::candidateFor;
 using test::dataFile;
 using test::decide;
 using test::linkNamed;
 using test::machine;
-using test::of;
 
 constexpr uint64_t kBytes = uint64_t{64} << 20;
 
 std::vector<size_t> rootGpus(const Topology& topology, const Decision& decision) {
   std::vector<size_t> gpus;
   const LocalPlan& plan = decision.best().plan;
-  for (size_t rank : plan.roots) gpus.push_back(topology.indexOf(plan.placement.ranks[rank].seat));
+  for (size_t rank : plan.roots) gpus.push_back(topology.indexOf(plan.placement.ranks[rank].location));
   return gpus;
 }
 
-TEST(Planner, PcieOnlyMachine) {
+TEST(Planner, ChoosesCpuAssistedWithoutNvlink) {
   const Topology topology = machine(dataFile("pcie_only.xml"));
   const Decision decision = decide(topology);
   EXPECT_EQ(decision.switches.withNic, 0);
@@ -36,17 +36,17 @@ TEST(Planner, PcieOnlyMachine) {
   EXPECT_EQ(decision.best().plan.strategy, Strategy::kCpuAssisted);
   EXPECT_NEAR(decision.mixture.x, 0.2, 1e-9);
   EXPECT_NEAR(decision.best().seconds / decision.mixture.seconds, 1.094, 0.001);
-  const double ring = of(decision, Strategy::kFlatRing).seconds / decision.best().seconds;
+  const double ring = candidateFor(decision, Strategy::kFlatRing).seconds / decision.best().seconds;
   EXPECT_NEAR(ring, 1.31, 0.001);
   EXPECT_GE(1 - 1 / ring, 0.236);
   EXPECT_LE(1 - 1 / ring, 0.238);
-  EXPECT_TRUE(of(decision, Strategy::kFlatRing).crosses);
-  EXPECT_FALSE(decision.best().crosses);
+  EXPECT_TRUE(candidateFor(decision, Strategy::kFlatRing).copiesCrossSwitches);
+  EXPECT_FALSE(decision.best().copiesCrossSwitches);
 }
 
-TEST(Planner, NvlinkMachine) {
+TEST(Planner, ChoosesScatterWithNvlink) {
   const Topology topology = machine(dataFile("nvlink.xml"));
-  LocalJob job;
+  LocalPlanRequest job;
   for (size_t roots : {0, 1, 2, 3}) {
     job.roots = roots;
     const Decision decision = decide(topology, job);
@@ -68,30 +68,30 @@ TEST(Planner, NvlinkMachine) {
             Strategy::kRooted);
 }
 
-TEST(Planner, EightNicMachine) {
+TEST(Planner, PlansAMachineWithEightNics) {
   const Decision decision = decide(machine(dataFile("eight_nics.xml")));
   EXPECT_EQ(decision.switches.withoutNic, 0);
   EXPECT_EQ(decision.best().plan.strategy, Strategy::kScatter);
 }
 
-TEST(Planner, TrafficIsTheTable) {
+TEST(Planner, TrafficMatchesThePublishedTable) {
   const Topology pcie = machine(dataFile("pcie_only.xml")), nvlink = machine(dataFile("nvlink.xml"));
-  LocalJob job;
+  LocalPlanRequest job;
   job.bytes = kBytes;
   const Decision decision = decide(pcie, job);
   constexpr uint64_t kPeers = 7 * kBytes / 4;
   for (size_t gpu = 0; gpu < 8; ++gpu) {
     const std::string name = "GPU " + std::to_string(gpu) + " - switch P" + std::to_string(gpu / 4);
-    const LinkBytes& assisted = decision.best().traffic.on(linkNamed(pcie, name));
-    const LinkBytes& ring = of(decision, Strategy::kFlatRing).traffic.on(linkNamed(pcie, name));
+    const LinkBytes& assisted = decision.best().traffic.linkBytes(linkNamed(pcie, name));
+    const LinkBytes& ring = candidateFor(decision, Strategy::kFlatRing).traffic.linkBytes(linkNamed(pcie, name));
     for (bool up : {true, false}) {
       EXPECT_EQ(assisted.total(up), kPeers);  // (2l-1)M/l with l = 4
       EXPECT_EQ((up ? ring.up : ring.down)[size_t(CopyKind::kPeer)], kPeers);
     }
   }
   for (const char* name : {"switch P0 - CPU 0", "switch P1 - CPU 1"}) {
-    const LinkBytes& assisted = decision.best().traffic.on(linkNamed(pcie, name));
-    const LinkBytes& ring = of(decision, Strategy::kFlatRing).traffic.on(linkNamed(pcie, name));
+    const LinkBytes& assisted = decision.best().traffic.linkBytes(linkNamed(pcie, name));
+    const LinkBytes& ring = candidateFor(decision, Strategy::kFlatRing).traffic.linkBytes(linkNamed(pcie, name));
     for (bool up : {true, false}) {
       EXPECT_EQ(assisted.total(up), kBytes);
       EXPECT_EQ((up ? ring.up : ring.down)[size_t(CopyKind::kPeer)], kPeers);
@@ -99,16 +99,16 @@ TEST(Planner, TrafficIsTheTable) {
   }
   const Decision rooted = decide(nvlink, job);
   for (bool up : {true, false}) {
-    const auto on = [&](const char* name) { return rooted.best().traffic.on(linkNamed(nvlink, name)); };
-    EXPECT_EQ(on("switch P1 - CPU 0").total(up), kBytes);
-    EXPECT_EQ(on("GPU 2 - switch P1").total(up), kBytes);
-    EXPECT_EQ(on("GPU 3 - switch P1").total(up), 0U);
-    EXPECT_EQ(on("switch P0 - CPU 0").ofGpus(up), 0U);
-    EXPECT_EQ(on("switch P0 - CPU 0").total(up), kBytes);  // the network's
+    const auto linkBytes = [&](const char* name) { return rooted.best().traffic.linkBytes(linkNamed(nvlink, name)); };
+    EXPECT_EQ(linkBytes("switch P1 - CPU 0").total(up), kBytes);
+    EXPECT_EQ(linkBytes("GPU 2 - switch P1").total(up), kBytes);
+    EXPECT_EQ(linkBytes("GPU 3 - switch P1").total(up), 0U);
+    EXPECT_EQ(linkBytes("switch P0 - CPU 0").gpuBytes(up), 0U);
+    EXPECT_EQ(linkBytes("switch P0 - CPU 0").total(up), kBytes);  // the network's
   }
 }
 
-TEST(Planner, TheFormulaOfTheMixture) {
+TEST(Planner, MixtureMatchesThePublishedFormula) {
   // t_switch = (l x + y) M / b_s, t_gpu = (x + (2l-1) y / l) M / b_g for other l and rates, by trying all x.
   for (int l : {1, 2, 3, 4, 8})
     for (double switchRate : {6.0, 13.1, 24.0}) {
@@ -121,7 +121,7 @@ TEST(Planner, TheFormulaOfTheMixture) {
         const double bs = l == 1 ? std::min(switchRate, 13.1) : switchRate;
         least = std::min(least, std::max((l * x + y) / bs, (x + (2 * l - 1) * y / l) / (l == 1 ? bs : 13.1)));
       }
-      LocalJob job;
+      LocalPlanRequest job;
       job.bytes = uint64_t{840} << 20;
       const Decision decision = decide(topology, job);
       const double expected = std::max(least * static_cast<double>(job.bytes) / kGiga,
@@ -130,21 +130,21 @@ TEST(Planner, TheFormulaOfTheMixture) {
     }
 }
 
-TEST(Planner, LeastOfLines) {
-  EXPECT_DOUBLE_EQ(leastOfLines({4, 1}, {1, 4}).x, 0.5);
-  EXPECT_DOUBLE_EQ(leastOfLines({4, 1, 3}, {1, 4, 3}).seconds, 3);
-  EXPECT_DOUBLE_EQ(leastOfLines({1, 1}, {2, 1}).x, 0);
-  EXPECT_DOUBLE_EQ(leastOfLines({2, 1}, {1, 1}).x, 1);
-  EXPECT_DOUBLE_EQ(leastOfLines({}, {}).seconds, 0);
-  EXPECT_DOUBLE_EQ(leastOfLines({0, 0}, {0, 0}).seconds, 0);
+TEST(Planner, MinimizesTheSlowestLine) {
+  EXPECT_DOUBLE_EQ(minimizeSlowestLine({4, 1}, {1, 4}).x, 0.5);
+  EXPECT_DOUBLE_EQ(minimizeSlowestLine({4, 1, 3}, {1, 4, 3}).seconds, 3);
+  EXPECT_DOUBLE_EQ(minimizeSlowestLine({1, 1}, {2, 1}).x, 0);
+  EXPECT_DOUBLE_EQ(minimizeSlowestLine({2, 1}, {1, 1}).x, 1);
+  EXPECT_DOUBLE_EQ(minimizeSlowestLine({}, {}).seconds, 0);
+  EXPECT_DOUBLE_EQ(minimizeSlowestLine({0, 0}, {0, 0}).seconds, 0);
 }
 
-TEST(Planner, OverridesAndTheirNames) {
+TEST(Planner, StrategyNamesOverrideTheChoice) {
   const Topology topology = machine(dataFile("pcie_only.xml"));
   for (Strategy strategy : kStrategies) {
     auto named = parseStrategy(std::string(nameOf(strategy)));
     ASSERT_TRUE(named.ok());
-    LocalJob job;
+    LocalPlanRequest job;
     job.strategy = std::move(named).value();
     const Decision decision = decide(topology, job);
     EXPECT_EQ(decision.best().plan.strategy, strategy);
@@ -155,22 +155,24 @@ TEST(Planner, OverridesAndTheirNames) {
                "strategy ring is none of auto, cpu_assisted, scatter, rooted, flat_ring");
 }
 
-TEST(Planner, BadJobsAreNamed) {
+TEST(Planner, ErrorsNameInvalidRequests) {
   const Topology topology = machine("cpu[gpu*2]");
-  const auto whyNot = [&](const LocalJob& job) { return std::string(planLocal(topology, job).error().message()); };
+  const auto whyNot = [&](const LocalPlanRequest& job) {
+    return std::string(planLocal(topology, job).error().message());
+  };
   EXPECT_EQ(whyNot({.gpus = {0, 5}}), "local rank 1 is to use GPU 5, the topology has 2 (counted from 0)");
   EXPECT_EQ(whyNot({.gpus = {0}, .roots = 2}), "2 roots among 1 ranks");
   EXPECT_EQ(whyNot({.gpus = {0}, .unit = 0}), "elements of 0 bytes");
 }
 
 TEST(Planner, OneMachineNeedsNoHostMemoryWithinASwitch) {
-  LocalJob job;
+  LocalPlanRequest job;
   job.network = 0;
   const Topology topology = machine("cpu[sw[gpu*4 nic]]");
   const Decision decision = decide(topology, job);
   EXPECT_FALSE(decision.best().plan.staged);
-  EXPECT_EQ(decision.best().traffic.on(linkNamed(topology, "switch P0 - CPU 0")).total(true), 0U);
-  EXPECT_TRUE(of(decide(machine("cpu[sw[gpu*2]*2]"), job), Strategy::kCpuAssisted).plan.staged);
+  EXPECT_EQ(decision.best().traffic.linkBytes(linkNamed(topology, "switch P0 - CPU 0")).total(true), 0U);
+  EXPECT_TRUE(candidateFor(decide(machine("cpu[sw[gpu*2]*2]"), job), Strategy::kCpuAssisted).plan.staged);
 }
 
 // A random machine: switches that may nest, NICs anywhere, NVLink or none.
@@ -196,9 +198,9 @@ std::string randomMachine(std::mt19937& random) {
 // the principles.
 void check(const Topology& topology, const Decision& decision, uint64_t bytes, uint64_t unit) {
   const Candidate& best = decision.best();
-  EXPECT_FALSE(best.crosses);
+  EXPECT_FALSE(best.copiesCrossSwitches);
   for (const Candidate& other : decision.candidates) {
-    if (other.crosses) continue;
+    if (other.copiesCrossSwitches) continue;
     EXPECT_LE(best.seconds, other.seconds * (1 + 1e-8));
     if (other.seconds == best.seconds) {
       EXPECT_LE(best.besideNic, other.besideNic);
@@ -209,12 +211,12 @@ void check(const Topology& topology, const Decision& decision, uint64_t bytes, u
     const std::vector<Copy> copies = copiesOf(plan, bytes, unit);
     for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
       // What leaves and enters a rank's memory is the whole buffer at least once each way.
-      const NodeId seat = plan.placement.ranks[rank].seat;
+      const NodeId location = plan.placement.ranks[rank].location;
       uint64_t out = 0, in = 0;
       for (const Copy& copy : copies) {
         if (copy.kind != CopyKind::kPeer && copy.kind != CopyKind::kStaging) continue;
-        if (copy.from == seat) out += copy.bytes;
-        if (copy.to == seat) in += copy.bytes;
+        if (copy.from == location) out += copy.bytes;
+        if (copy.to == location) in += copy.bytes;
       }
       if (plan.staged || plan.placement.ranks.size() > 1) {
         EXPECT_GE(out + bytes / plan.placement.ranks.size() + unit, bytes) << nameOf(plan.strategy);
@@ -223,7 +225,7 @@ void check(const Topology& topology, const Decision& decision, uint64_t bytes, u
     }
     uint64_t network = 0;
     for (NodeId nic : topology.all(NodeKind::kNic))
-      network += made.traffic.on(topology.uplink(nic)).down[size_t(CopyKind::kNic)];
+      network += made.traffic.linkBytes(topology.uplink(nic)).down[size_t(CopyKind::kNic)];
     if (!plan.placement.nics.empty()) {
       EXPECT_EQ(network, bytes) << nameOf(plan.strategy);
     }
@@ -236,27 +238,27 @@ TEST(Planner, PrinciplesHoldOnAnyMachine) {
     const std::string text = randomMachine(random);
     SCOPED_TRACE(text);
     const Topology topology = machine(text);
-    LocalJob job;
+    LocalPlanRequest job;
     job.bytes = 4 * 1001 + 4 * (random() % 100);
     if (topology.all(NodeKind::kGpu).size() > 10) continue;
     const Decision decision = decide(topology, job);
     check(topology, decision, job.bytes, job.unit);
     // Roots are beside a NIC only where every GPU is.
-    const Candidate& rooted = of(decision, Strategy::kRooted);
+    const Candidate& rooted = candidateFor(decision, Strategy::kRooted);
     const auto& gpus = topology.all(NodeKind::kGpu);
     const bool choice = std::any_of(gpus.begin(), gpus.end(), [&](NodeId gpu) { return !topology.besideNic(gpu); });
-    if (choice && rooted.plan.strategy == Strategy::kRooted && !rooted.crosses) {
+    if (choice && rooted.plan.strategy == Strategy::kRooted && !rooted.copiesCrossSwitches) {
       EXPECT_EQ(rooted.besideNic, 0U);
     }
     // The same plan predicts other sizes.
-    EXPECT_EQ(predict(topology, rooted.plan, 0, 4).on(0).total(true), 0U);
+    EXPECT_EQ(predict(topology, rooted.plan, 0, 4).linkBytes(0).total(true), 0U);
   }
 }
 
-TEST(Planner, RanksInHostMemory) {
+TEST(Planner, PlansRanksInHostMemory) {
   const Topology topology = machine(dataFile("cpu_only.xml"));
   for (size_t ranks : {1, 2, 3, 8}) {
-    LocalJob job;
+    LocalPlanRequest job;
     job.gpus.assign(ranks, -1);
     const Decision decision = decide(topology, job);
     EXPECT_EQ(decision.best().plan.strategy, Strategy::kCpuAssisted);

@@ -13,11 +13,11 @@
 namespace bps {
 namespace {
 
+using test::candidateFor;
 using test::dataFile;
 using test::decide;
 using test::linkNamed;
 using test::machine;
-using test::of;
 
 // What a byte of an area holds, instead of a number: the expression that made it.
 using Text = std::string;
@@ -29,7 +29,7 @@ class Simulation {
       : program_(program),
         areas_(program.ranks() + 1, std::vector<Text>(bytes)),
         results_(areas_),
-        byEach_(program.addedUpByEach(bytes)),
+        byEach_(program.isReducedRedundantly(bytes)),
         done_(program.ranks()) {
     for (size_t rank = 0; rank < program.ranks(); ++rank) steps_.push_back(program.steps(rank, bytes, unit));
   }
@@ -65,7 +65,7 @@ class Simulation {
     if (source.area == Source::kOwn) return alone ? "r" + std::to_string(rank) : "s*r" + std::to_string(rank);
     const Text text = source.area == Source::kSumArea ? areas_.back()[at] : areas_[source.area][at];
     EXPECT_NE(text, "") << "rank " << rank << " reads what nobody has written";
-    return alone || source.contributor == Source::kAddedUp ? text : "s*" + text;
+    return alone || source.contributor == Source::kPartialSum ? text : "s*" + text;
   }
 
   void carryOut(size_t rank, const Piece& piece) {
@@ -113,18 +113,19 @@ std::string expectedSum(const LocalPlan& plan, size_t owner) {
   const auto& groups = plan.placement.groups;
   if (groups.size() == 1) return scaled(all) + "/n";
   std::string sum;
-  for (const RankGroup& group : groups) {
-    const std::string of = group.ranks.size() == 1 ? "s*r" + std::to_string(group.ranks[0]) : scaled(group.ranks);
-    sum += (sum.empty() ? "" : "+") + of;
+  for (const SwitchGroup& group : groups) {
+    const std::string candidateFor =
+        group.ranks.size() == 1 ? "s*r" + std::to_string(group.ranks[0]) : scaled(group.ranks);
+    sum += (sum.empty() ? "" : "+") + candidateFor;
   }
   return "(" + sum + ")/n";
 }
 
 size_t ownerOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit, uint64_t at) {
-  const std::vector<uint64_t> offsets = cutByDuty(bytes, unit, plan.duties);
+  const std::vector<uint64_t> offsets = cutByAssignment(bytes, unit, plan.assignments);
   size_t d = 0;
   while (offsets[d + 1] <= at) ++d;
-  return plan.duties[d].rank;
+  return plan.assignments[d].rank;
 }
 
 struct Machine {
@@ -152,11 +153,11 @@ const std::vector<Machine>& machines() {
   return list;
 }
 
-TEST(LocalProgram, EveryRankGetsTheStatedSum) {
+TEST(LocalProgram, EveryRankGetsTheDocumentedSum) {
   for (const Machine& each : machines())
     for (double network : {0.0, 1.0})
       for (size_t roots : {1U, 2U}) {
-        LocalJob job;
+        LocalPlanRequest job;
         job.gpus = each.gpus;
         job.network = network;
         job.roots = roots;
@@ -190,17 +191,17 @@ uint64_t addedUpIn(const LocalProgram& program, size_t stage, uint64_t bytes) {
 }
 
 // The largest chunk that each rank adds up for itself, and one more element: the same sums on both sides.
-TEST(LocalProgram, ASmallChunkInHostMemoryIsAddedUpByEachRankForItself) {
-  LocalJob job;
+TEST(LocalProgram, SmallChunksInHostMemoryAreReducedRedundantly) {
+  LocalPlanRequest job;
   job.gpus = {-1, -1, -1};
   job.network = 0;
   for (const Candidate& candidate : decide(machine("cpu"), job).candidates) {
     SCOPED_TRACE(std::string(nameOf(candidate.plan.strategy)));
     const LocalProgram program(candidate.plan);
     const bool onRing = candidate.plan.strategy == Strategy::kFlatRing;
-    EXPECT_EQ(program.addedUpByEach(8), !onRing);
+    EXPECT_EQ(program.isReducedRedundantly(8), !onRing);
     uint64_t small = 4;
-    while (program.addedUpByEach(small + 4)) small += 4;
+    while (program.isReducedRedundantly(small + 4)) small += 4;
     const size_t last = program.stages() - 1;
     EXPECT_EQ(addedUpIn(program, last, small), onRing ? 0 : 3 * small);
     EXPECT_EQ(addedUpIn(program, last, small + 4), 0U);
@@ -214,26 +215,26 @@ TEST(LocalProgram, ASmallChunkInHostMemoryIsAddedUpByEachRankForItself) {
   }
 }
 
-TEST(LocalProgram, OverANetworkAndBetweenGpusNothingIsAddedUpByEachRank) {
+TEST(LocalProgram, NothingIsReducedRedundantlyAcrossNetworkOrGpus) {
   for (const Machine& each : machines())
     for (double network : {0.0, 1.0}) {
-      LocalJob job;
+      LocalPlanRequest job;
       job.gpus = each.gpus;
       job.network = network;
       const bool allInHostMemory = std::all_of(each.gpus.begin(), each.gpus.end(), [](int gpu) { return gpu < 0; });
       for (const Candidate& candidate : decide(machine(each.source), job).candidates)
         if (network > 0 || !allInHostMemory) {
-          EXPECT_FALSE(LocalProgram(candidate.plan).addedUpByEach(0)) << each.source;
+          EXPECT_FALSE(LocalProgram(candidate.plan).isReducedRedundantly(0)) << each.source;
         }
     }
 }
 
 // What the ranks of the machines read and write in the shared memory is what their copies say, but for what a rank
 // copies to itself.
-TEST(LocalProgram, CopiesAreWhatIsMoved) {
-  LocalJob job;
+TEST(LocalProgram, CopiesMatchTheBytesMoved) {
+  LocalPlanRequest job;
   const Topology topology = machine(dataFile("pcie_only.xml"));
-  const LocalProgram program(of(decide(topology, job), Strategy::kCpuAssisted).plan);
+  const LocalProgram program(candidateFor(decide(topology, job), Strategy::kCpuAssisted).plan);
   const uint64_t bytes = 6400;
   for (size_t rank = 0; rank < 8; ++rank) {
     const std::vector<Step> steps = program.steps(rank, bytes, 4);

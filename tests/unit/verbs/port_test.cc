@@ -46,10 +46,10 @@ TEST(VerbsPort, Guid) {
 }
 
 // A tree such as /sys/class/infiniband is.
-class Tree : public ::testing::Test {
+class SysfsPorts : public ::testing::Test {
  protected:
-  Tree() : root_(fs::path(::testing::TempDir()) / ("bps-verbs-" + std::to_string(::getpid()))) {}
-  ~Tree() override { fs::remove_all(root_); }
+  SysfsPorts() : root_(fs::path(::testing::TempDir()) / ("bps-verbs-" + std::to_string(::getpid()))) {}
+  ~SysfsPorts() override { fs::remove_all(root_); }
 
   void put(const std::string& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
@@ -65,7 +65,7 @@ class Tree : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(Tree, IsRead) {
+TEST_F(SysfsPorts, AreRead) {
   put("mlx5_1/node_guid", "0002:c903:0000:0001");
   put("mlx5_1/ports/1/state", "1: DOWN");
   put("mlx5_0/node_guid", "0002:c903:0000:0000");
@@ -92,9 +92,9 @@ TEST_F(Tree, IsRead) {
   EXPECT_EQ(ports[1].link, LinkLayer::kInfiniBand);
 }
 
-TEST_F(Tree, MayBeMissing) { EXPECT_TRUE(readPorts(root_ / "nothing").empty()); }
+TEST_F(SysfsPorts, MissingDirectoryMeansNoPorts) { EXPECT_TRUE(readPorts(root_ / "nothing").empty()); }
 
-TEST_F(Tree, PeerMemory) {
+TEST_F(SysfsPorts, PeerMemoryModuleIsFound) {
   EXPECT_EQ(peerMemoryModule(root_), "");
   put("kernel/mm/memory_peers/nv_mem/version", "1.3");
   EXPECT_EQ(peerMemoryModule(root_), "nv_peer_mem");

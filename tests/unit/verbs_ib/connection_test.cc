@@ -10,7 +10,7 @@
 namespace bps::plugin::verbs {
 namespace {
 
-using Handshake = Device::Handshake;
+using Handshake = RdmaDevice::Handshake;
 using test::valueOf;
 
 constexpr uint64_t kPiece = 4096;
@@ -31,14 +31,14 @@ class SoftVerbs : public ::testing::Test {
  protected:
   static constexpr uint32_t kReceiver = 1, kSender = 2;
 
-  void connect(OpenDevice& device) {
+  void connect(IbvDevice& device) {
     Sockets sockets;
-    const Sign sign = device.sign();
-    const Deadline deadline = Deadline::in(test::kPatience);
+    const VerbsExtension verbsExtension = device.verbsExtension();
+    const Deadline deadline = Deadline::in(test::kTestTimeout);
     std::unique_ptr<Handshake> receiving =
-        valueOf(device.shake(std::move(sockets.one), Device::Role::kReceiver, nullptr, deadline));
+        valueOf(device.startHandshake(std::move(sockets.one), RdmaDevice::Role::kReceiver, nullptr, deadline));
     std::unique_ptr<Handshake> sending =
-        valueOf(device.shake(std::move(sockets.other), Device::Role::kSender, &sign, deadline));
+        valueOf(device.startHandshake(std::move(sockets.other), RdmaDevice::Role::kSender, &verbsExtension, deadline));
     while (!(sender_ && receiver_) && !deadline.passed()) {
       if (!receiver_) receiver_ = valueOf(receiving->step());
       if (!sender_) sender_ = valueOf(sending->step());
@@ -50,30 +50,30 @@ class SoftVerbs : public ::testing::Test {
     receiver_.reset();
   }
 
-  soft::World world_{kPiece};
-  std::unique_ptr<OpenDevice> device_ = world_.open({});
+  soft::FakeFabric fabric_{kPiece};
+  std::unique_ptr<IbvDevice> device_ = fabric_.open({});
   std::unique_ptr<Comm> sender_, receiver_;
 };
 
-std::string whyNot(Comm& comm, Request& request) {
+std::string testOutcome(Comm& comm, Request& request) {
   Result<Completion> tested = comm.test(request);
   if (!tested.ok()) return tested.error().message();
   return std::move(tested).value().done ? "it is done" : "it is not done yet";
 }
 
 // What is done soon; else why not.
-std::string soon(Comm& comm, Request& request) {
-  std::string told = whyNot(comm, request);
-  for (int i = 0; i < 10 && told == "it is not done yet"; ++i) told = whyNot(comm, request);
+std::string pollUntilDone(Comm& comm, Request& request) {
+  std::string told = testOutcome(comm, request);
+  for (int i = 0; i < 10 && told == "it is not done yet"; ++i) told = testOutcome(comm, request);
   return told;
 }
 
-class Way : public SoftVerbs, public ::testing::WithParamInterface<bool> {
+class VerbsTransfer : public SoftVerbs, public ::testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
-    Settings settings;
-    settings.write = GetParam();
-    device_ = world_.open(settings);
+    VerbsOptions options;
+    options.write = GetParam();
+    device_ = fabric_.open(options);
   }
 
   // Several messages at once, in both orders of posting; all arrive with every byte.
@@ -110,24 +110,24 @@ class Way : public SoftVerbs, public ::testing::WithParamInterface<bool> {
   }
 };
 
-TEST_P(Way, EverySizeAroundABorder) {
+TEST_P(VerbsTransfer, EverySizeAroundAPieceBoundaryArrives) {
   connect(*device_);
   const std::vector<size_t> sizes{0, 1, kPiece - 1, kPiece, kPiece + 1, 8191, 8192, 8193, 3 * kPiece, 100001};
   for (const size_t size : sizes) pass({size}, false);
   pass(sizes, false);
   pass(sizes, true);
-  EXPECT_EQ(world_.notReady(), 0U) << "a message came before its receive";
+  EXPECT_EQ(fabric_.receiverNotReadyCount(), 0U) << "a message came before its receive";
 }
 
-TEST_P(Way, AsManyAsARingHolds) {
+TEST_P(VerbsTransfer, FullRequestRingArrives) {
   connect(*device_);
   std::vector<size_t> sizes;
   for (size_t i = 0; i < RequestRing::kCapacity; ++i) sizes.push_back(i * 997);
   for (int i = 0; i < 3; ++i) pass(sizes, i % 2 == 0);
-  EXPECT_EQ(world_.notReady(), 0U);
+  EXPECT_EQ(fabric_.receiverNotReadyCount(), 0U);
 }
 
-TEST_P(Way, NothingIsLeft) {
+TEST_P(VerbsTransfer, CloseReleasesAllResources) {
   for (int i = 0; i < 100; ++i) {
     connect(*device_);
     pass({10, 20000}, i % 2 == 0);
@@ -137,11 +137,11 @@ TEST_P(Way, NothingIsLeft) {
     if (i % 3 == 0) valueOf(sender_->test(*send));
     close();
   }
-  EXPECT_EQ(world_.registrations(), 0U);
-  EXPECT_EQ(world_.queuePairs(), 0U);
+  EXPECT_EQ(fabric_.registrations(), 0U);
+  EXPECT_EQ(fabric_.queuePairs(), 0U);
 }
 
-TEST_P(Way, WhatCameBeforeAFailureIsReceived) {
+TEST_P(VerbsTransfer, MessagesBeforeAFailureAreReceived) {
   connect(*device_);
   std::vector<std::vector<uint8_t>> got(4, std::vector<uint8_t>(100));
   std::vector<Request*> receives;
@@ -149,26 +149,26 @@ TEST_P(Way, WhatCameBeforeAFailureIsReceived) {
   ASSERT_FALSE(valueOf(receiver_->test(*receives[0])).done);
   std::vector<uint8_t> bytes = test::randomBytes(100, 1);
   for (int i = 0; i < 3; ++i) valueOf(sender_->test(*valueOf(sender_->post(bytes.data(), bytes.size()))));
-  world_.fail(kReceiver);
+  fabric_.fail(kReceiver);
   for (size_t i = 0; i < 3; ++i) {
-    ASSERT_EQ(whyNot(*receiver_, *receives[i]), "it is done") << "message " << i;
+    ASSERT_EQ(testOutcome(*receiver_, *receives[i]), "it is done") << "message " << i;
     EXPECT_TRUE(got[i] == bytes);
   }
-  EXPECT_NE(whyNot(*receiver_, *receives[3]).find("retry counter exceeded"), std::string::npos);
+  EXPECT_NE(testOutcome(*receiver_, *receives[3]).find("retry counter exceeded"), std::string::npos);
 }
 
-TEST_P(Way, AFailureIsFoundBeforeASleep) {
+TEST_P(VerbsTransfer, ArmReportsAFailureBeforeSleeping) {
   connect(*device_);
   std::vector<uint8_t> bytes(100);
   Request* receive = valueOf(receiver_->post(bytes.data(), bytes.size()));
   ASSERT_FALSE(valueOf(receiver_->test(*receive)).done);
-  world_.fail(kReceiver);
+  fabric_.fail(kReceiver);
   EXPECT_TRUE(valueOf(receiver_->arm())) << "sleeps, though nothing will wake it";
 }
 
-TEST_P(Way, WhatAPeerReceivedBeforeItClosedIsSent) {
+TEST_P(VerbsTransfer, MessagesReceivedBeforeThePeerClosesAreCompleted) {
   connect(*device_);
-  world_.keepAcknowledgements();
+  fabric_.withholdAcknowledgements();
   std::vector<uint8_t> bytes = test::randomBytes(100, 1), got(100);
   Request* receive = valueOf(receiver_->post(got.data(), got.size()));
   ASSERT_FALSE(valueOf(receiver_->test(*receive)).done);
@@ -177,31 +177,31 @@ TEST_P(Way, WhatAPeerReceivedBeforeItClosedIsSent) {
   ASSERT_FALSE(valueOf(sender_->test(*first)).done);
   ASSERT_TRUE(valueOf(receiver_->test(*receive)).done);
   receiver_.reset();
-  world_.fail(kSender);  // the device waited for the word in vain
-  EXPECT_EQ(whyNot(*sender_, *first), "it is done");
-  EXPECT_NE(whyNot(*sender_, *second).find("closed the connection"), std::string::npos);
+  fabric_.fail(kSender);  // the device waited for the word in vain
+  EXPECT_EQ(testOutcome(*sender_, *first), "it is done");
+  EXPECT_NE(testOutcome(*sender_, *second).find("closed the connection"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(By, Way, ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(By, VerbsTransfer, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
 // Memory of a GPU: out of it and into it, flushed where it arrived, and the CPU never touches it.
-class OnGpu : public Way {
+class VerbsGpuMemory : public VerbsTransfer {
  protected:
   static constexpr size_t kHalf = 40000;
 
-  void open(const std::string& peerMemory) {
+  void open(const std::string& peerMemModule) {
     close();
-    Settings settings;
-    settings.write = GetParam();
-    settings.peerMemory = peerMemory;
-    device_ = world_.open(settings);
+    VerbsOptions options;
+    options.write = GetParam();
+    options.peerMemModule = peerMemModule;
+    device_ = fabric_.open(options);
   }
   // A message of each of these sizes, from the first half of the memory into the second.
   void pass(const std::vector<size_t>& sizes, int dmaBuf) {
-    world_.attach(memory_);
+    fabric_.attach(memory_);
     connect(*device_);
-    const Memory all{.data = memory_.data(), .bytes = memory_.size(), .onGpu = true, .dmaBuf = dmaBuf};
+    const MemoryRegion all{.data = memory_.data(), .bytes = memory_.size(), .onGpu = true, .dmaBuf = dmaBuf};
     void* sending = valueOf(sender_->registerMemory(all));
     void* receiving = valueOf(receiver_->registerMemory(all));
     for (const size_t size : sizes) {
@@ -211,12 +211,12 @@ class OnGpu : public Way {
       Request* receive = valueOf(receiver_->post(target, size, receiving));
       ASSERT_FALSE(valueOf(receiver_->test(*receive)).done);
       Request* send = valueOf(sender_->post(memory_.data(), size, sending));
-      ASSERT_EQ(soon(*sender_, *send), "it is done");
-      ASSERT_EQ(soon(*receiver_, *receive), "it is done");
+      ASSERT_EQ(pollUntilDone(*sender_, *send), "it is done");
+      ASSERT_EQ(pollUntilDone(*receiver_, *receive), "it is done");
       Request* flush = valueOf(receiver_->flushMemory(target, size, receiving));
       ASSERT_NE(flush, nullptr);
       EXPECT_TRUE(valueOf(receiver_->arm())) << "sleeps, though a flush has ended";
-      ASSERT_EQ(soon(*flush->comm, *flush), "it is done");
+      ASSERT_EQ(pollUntilDone(*flush->comm, *flush), "it is done");
       ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), memory_.live() + kHalf)) << "message of " << size;
     }
     sender_->deregisterMemory(sending);
@@ -226,46 +226,46 @@ class OnGpu : public Way {
   soft::GpuMemory memory_{2 * kHalf};
 };
 
-TEST_P(OnGpu, ByItsAddress) {
+TEST_P(VerbsGpuMemory, RegistersByAddress) {
   open("nvidia_peermem");
-  EXPECT_EQ(device_->pointers(), 3);
+  EXPECT_EQ(device_->ptrSupport(), 3);
   pass({1, 64, 100, kPiece, 3 * kPiece + 1, kHalf}, -1);
-  EXPECT_EQ(world_.flushes(), 6U);
+  EXPECT_EQ(fabric_.flushes(), 6U);
 }
 
-TEST_P(OnGpu, AsADmaBuf) {
-  world_.takeDmaBufs();
+TEST_P(VerbsGpuMemory, RegistersAsDmaBuf) {
+  fabric_.takeDmaBufs();
   open("");
-  EXPECT_EQ(device_->pointers(), 5);
-  pass({1, kHalf}, soft::World::kDmaBuf);
+  EXPECT_EQ(device_->ptrSupport(), 5);
+  pass({1, kHalf}, soft::FakeFabric::kDmaBuf);
   close();
-  EXPECT_EQ(world_.registrations(), 0U);
-  EXPECT_EQ(world_.queuePairs(), 0U);
+  EXPECT_EQ(fabric_.registrations(), 0U);
+  EXPECT_EQ(fabric_.queuePairs(), 0U);
 }
 
-TEST_P(OnGpu, AFlushNeedsNoPeer) {
+TEST_P(VerbsGpuMemory, FlushNeedsNoPeer) {
   open("nvidia_peermem");
   connect(*device_);
   void* memory = valueOf(receiver_->registerMemory({.data = memory_.data(), .bytes = 100, .onGpu = true}));
   Request* flush = valueOf(receiver_->flushMemory(memory_.data(), 100, memory));
   sender_.reset();
-  world_.fail(kReceiver);
-  EXPECT_EQ(soon(*flush->comm, *flush), "it is done");
+  fabric_.fail(kReceiver);
+  EXPECT_EQ(pollUntilDone(*flush->comm, *flush), "it is done");
   std::vector<uint8_t> host(100);
   void* hosts = valueOf(receiver_->registerMemory({host.data(), host.size()}));
   EXPECT_EQ(valueOf(receiver_->flushMemory(host.data(), 100, hosts)), nullptr) << "memory of the host needs none";
   EXPECT_EQ(valueOf(receiver_->flushMemory(host.data(), 100, nullptr)), nullptr);
 }
 
-TEST_P(OnGpu, WhatCannotBeIsNamed) {
+TEST_P(VerbsGpuMemory, ErrorNamesTheUnsupportedRegistration) {
   using ::testing::HasSubstr;
   open("");
   connect(*device_);
-  const Memory byAddress{.data = memory_.data(), .bytes = 100, .onGpu = true};
-  const Memory asDmaBuf{.data = memory_.data(), .bytes = 100, .onGpu = true, .dmaBuf = soft::World::kDmaBuf};
+  const MemoryRegion byAddress{.data = memory_.data(), .bytes = 100, .onGpu = true};
+  const MemoryRegion asDmaBuf{.data = memory_.data(), .bytes = 100, .onGpu = true, .dmaBuf = soft::FakeFabric::kDmaBuf};
   EXPECT_THAT(sender_->registerMemory(byAddress).error().message(), HasSubstr("load nvidia_peermem"));
   EXPECT_THAT(sender_->registerMemory(asDmaBuf).error().message(), HasSubstr("takes no GPU memory by dma-buf"));
-  world_.takeDmaBufs();
+  fabric_.takeDmaBufs();
   open("nvidia_peermem");
   connect(*device_);
   EXPECT_THAT(
@@ -275,35 +275,36 @@ TEST_P(OnGpu, WhatCannotBeIsNamed) {
   EXPECT_THAT(receiver_->flushMemory(memory_.data() + 1, 100, memory).error().message(),
               HasSubstr("a flush of 100 bytes"));
   Request* beyond = valueOf(receiver_->post(memory_.data() + 1, 100, memory));
-  EXPECT_THAT(soon(*receiver_, *beyond), HasSubstr("lies not in the GPU memory that was registered for it"));
+  EXPECT_THAT(pollUntilDone(*receiver_, *beyond), HasSubstr("lies not in the GPU memory that was registered for it"));
 }
 
-INSTANTIATE_TEST_SUITE_P(By, OnGpu, ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(By, VerbsGpuMemory, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
 // A peer that knows the token, and does as it likes: its queue pair is moved by hand.
-class Liar : public SoftVerbs {
+class MalformedPeer : public SoftVerbs {
  protected:
   // Meets our end of the connection, which takes `role`.
-  std::unique_ptr<Comm> meet(Device::Role role) {
+  std::unique_ptr<Comm> connectPeer(RdmaDevice::Role role) {
     Sockets sockets;
-    const Sign sign = device_->sign();
-    const Deadline deadline = Deadline::in(test::kPatience);
-    std::unique_ptr<Handshake> shaking = valueOf(device_->shake(std::move(sockets.one), role, &sign, deadline));
+    const VerbsExtension verbsExtension = device_->verbsExtension();
+    const Deadline deadline = Deadline::in(test::kTestTimeout);
+    std::unique_ptr<Handshake> handshake =
+        valueOf(device_->startHandshake(std::move(sockets.one), role, &verbsExtension, deadline));
     socket_ = std::move(sockets.other);
-    OfferBytes heard{};
+    QueuePairInfoBytes heard{};
     EXPECT_EQ(::recv(socket_.get(), heard.data(), heard.size(), 0), static_cast<ssize_t>(heard.size()));
-    Offer offer = valueOf(parseOffer(heard));
+    QueuePairInfo info = valueOf(parseQueuePairInfo(heard));
     ibv_qp_init_attr attributes{};
     attributes.send_cq = &queue_;
-    pair_ = world_.makePair(device_->domain(), attributes);
-    pair_->peer = offer.queuePair;
-    offer.queuePair = pair_->qp_num;
-    say(encodeOffer(offer));
+    pair_ = fabric_.makePair(device_->domain(), attributes);
+    pair_->peer = info.queuePair;
+    info.queuePair = pair_->qp_num;
+    say(encodeQueuePairInfo(info));
     say(encodeNotice({Notice::Kind::kReady, 0, 0}));
-    for (int i = 0; i < 64; ++i) world_.receive(*pair_, {});
+    for (int i = 0; i < 64; ++i) fabric_.receive(*pair_, {});
     std::unique_ptr<Comm> comm;
-    while (!comm && !deadline.passed()) comm = valueOf(shaking->step());
+    while (!comm && !deadline.passed()) comm = valueOf(handshake->step());
     return comm;
   }
   template <class Bytes>
@@ -316,33 +317,33 @@ class Liar : public SoftVerbs {
     request.opcode = IBV_WR_SEND;
     request.sg_list = &place;
     request.num_sge = 1;
-    world_.send(*pair_, request);
+    fabric_.send(*pair_, request);
   }
   void writeNothing(uint32_t immediate) {
     ibv_send_wr request{};
     request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     request.imm_data = htonl(immediate);
-    world_.send(*pair_, request);
+    fabric_.send(*pair_, request);
   }
   // What our sender says to such grants, with a message of 100 bytes.
-  std::string senderTold(const std::vector<Grant>& grants, size_t bytesOfEach = sizeof(Grant)) {
-    std::unique_ptr<Comm> comm = meet(Device::Role::kSender);
+  std::string senderError(const std::vector<Grant>& grants, size_t bytesOfEach = sizeof(Grant)) {
+    std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
     for (const Grant& grant : grants) send(&grant, bytesOfEach);
     std::vector<uint8_t> bytes(100);
     Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
     for (int i = 0; i < 3; ++i)
-      if (std::string told = whyNot(*comm, *request); told != "it is not done yet") return told;
+      if (std::string told = testOutcome(*comm, *request); told != "it is not done yet") return told;
     return "nothing";
   }
-  std::string receiverTold(uint32_t immediate, bool posts) {
-    std::unique_ptr<Comm> comm = meet(Device::Role::kReceiver);
+  std::string receiverError(uint32_t immediate, bool posts) {
+    std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kReceiver);
     std::vector<uint8_t> bytes(100);
     Request* request = posts ? valueOf(comm->post(bytes.data(), bytes.size())) : nullptr;
     if (request != nullptr) {
-      EXPECT_EQ(whyNot(*comm, *request), "it is not done yet");
+      EXPECT_EQ(testOutcome(*comm, *request), "it is not done yet");
     }
     writeNothing(immediate);
-    if (request != nullptr) return whyNot(*comm, *request);
+    if (request != nullptr) return testOutcome(*comm, *request);
     Result<bool> armed = comm->arm();
     return armed.ok() ? "nothing" : armed.error().message();
   }
@@ -354,16 +355,16 @@ class Liar : public SoftVerbs {
 
 using ::testing::HasSubstr;
 
-TEST_F(Liar, GrantsAreChecked) {
-  EXPECT_THAT(senderTold({{.magic = 1}}), HasSubstr("broke the rules of the connection: what came is not the grant"));
-  EXPECT_THAT(senderTold({{.number = 1}}), HasSubstr("not the grant of message 0"));
-  EXPECT_THAT(senderTold({{}}, sizeof(Grant) - 1), HasSubstr("not the grant of message 0"));
-  EXPECT_THAT(senderTold({{.room = kMaxMessageBytes + 1}}), HasSubstr("a receive of 2147483648 bytes"));
-  EXPECT_THAT(senderTold({{.room = 99}}), HasSubstr("larger than the receive of 99 bytes"));
+TEST_F(MalformedPeer, GrantsAreChecked) {
+  EXPECT_THAT(senderError({{.magic = 1}}), HasSubstr("broke the rules of the connection: what came is not the grant"));
+  EXPECT_THAT(senderError({{.number = 1}}), HasSubstr("not the grant of message 0"));
+  EXPECT_THAT(senderError({{}}, sizeof(Grant) - 1), HasSubstr("not the grant of message 0"));
+  EXPECT_THAT(senderError({{.room = kMaxMessageBytes + 1}}), HasSubstr("a receive of 2147483648 bytes"));
+  EXPECT_THAT(senderError({{.room = 99}}), HasSubstr("larger than the receive of 99 bytes"));
 }
 
-TEST_F(Liar, MoreGrantsThanThereAreReceives) {
-  std::unique_ptr<Comm> comm = meet(Device::Role::kSender);
+TEST_F(MalformedPeer, TooManyGrantsEndTheConnection) {
+  std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
   std::vector<uint8_t> bytes(100);
   std::string told = "nothing";
   for (uint32_t i = 0; i <= RequestRing::kCapacity && told == "nothing"; ++i) {
@@ -375,22 +376,22 @@ TEST_F(Liar, MoreGrantsThanThereAreReceives) {
   EXPECT_THAT(told, HasSubstr("too many grants"));
 }
 
-TEST_F(Liar, MemoryThatIsNotThere) {
-  EXPECT_THAT(senderTold({{.address = 4096, .room = 100, .key = 999}}), HasSubstr("connection to"));
+TEST_F(MalformedPeer, InvalidRemoteMemoryEndsTheConnection) {
+  EXPECT_THAT(senderError({{.address = 4096, .room = 100, .key = 999}}), HasSubstr("connection to"));
 }
 
-TEST_F(Liar, SizesOfMessagesAreChecked) {
-  EXPECT_THAT(receiverTold(101, true), HasSubstr("broke the rules of the connection: 101 bytes for a receive of 100"));
-  EXPECT_THAT(receiverTold(10, false), HasSubstr("a message without a grant"));
+TEST_F(MalformedPeer, MessageSizesAreChecked) {
+  EXPECT_THAT(receiverError(101, true), HasSubstr("broke the rules of the connection: 101 bytes for a receive of 100"));
+  EXPECT_THAT(receiverError(10, false), HasSubstr("a message without a grant"));
 }
 
-TEST_F(Liar, NoticesAreChecked) {
+TEST_F(MalformedPeer, NoticesAreChecked) {
   for (const Notice& notice : {Notice{Notice::Kind::kGoodbye, 1, 0}, Notice{Notice::Kind::kTooLarge, 0, 0}}) {
-    std::unique_ptr<Comm> comm = meet(Device::Role::kSender);
+    std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
     say(encodeNotice(notice));
     std::vector<uint8_t> bytes(100);
     Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
-    EXPECT_THAT(whyNot(*comm, *request), HasSubstr("broke the rules of the connection: notice"));
+    EXPECT_THAT(testOutcome(*comm, *request), HasSubstr("broke the rules of the connection: notice"));
   }
 }
 

@@ -12,7 +12,7 @@ namespace bps::plugin::verbs::soft {
 namespace {
 
 // The one that is alive: the library's functions are told of no other.
-World* world = nullptr;
+FakeFabric* world = nullptr;
 
 int pollQueue(ibv_cq* cq, int most, ibv_wc* out) {
   auto& done = static_cast<Queue*>(cq)->done;
@@ -83,7 +83,7 @@ Library makeLibrary() {
 
 }  // namespace
 
-World::World(uint64_t pieceBytes) : library_(makeLibrary()), pieceBytes_(pieceBytes) {
+FakeFabric::FakeFabric(uint64_t pieceBytes) : library_(makeLibrary()), pieceBytes_(pieceBytes) {
   world = this;
   device_.transport_type = IBV_TRANSPORT_IB;
   context_.device = &device_;
@@ -108,61 +108,61 @@ World::World(uint64_t pieceBytes) : library_(makeLibrary()), pieceBytes_(pieceBy
   };
 }
 
-World::~World() { world = nullptr; }
+FakeFabric::~FakeFabric() { world = nullptr; }
 
-std::unique_ptr<OpenDevice> World::open(const Settings& settings) {
-  Choice choice;
+std::unique_ptr<IbvDevice> FakeFabric::open(const VerbsOptions& options) {
+  PortChoice choice;
   choice.port.device = "soft0";
   choice.port.link = LinkLayer::kEthernet;
   choice.gid.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
   choice.port.gids = {choice.gid};
-  Result<std::unique_ptr<OpenDevice>> opened = OpenDevice::open(library_, choice, settings);
+  Result<std::unique_ptr<IbvDevice>> opened = IbvDevice::open(library_, choice, options);
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
 
 GpuMemory::GpuMemory(size_t bytes) : bytes_(bytes) {
   const int file = ::memfd_create("gpu", MFD_CLOEXEC);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
-  dead_ = static_cast<uint8_t*>(::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0));
+  inaccessible_ = static_cast<uint8_t*>(::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0));
   live_ = static_cast<uint8_t*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-  if (dead_ == MAP_FAILED || live_ == MAP_FAILED) std::abort();
+  if (inaccessible_ == MAP_FAILED || live_ == MAP_FAILED) std::abort();
   ::close(file);
 }
 
 GpuMemory::~GpuMemory() {
-  ::munmap(dead_, bytes_);
+  ::munmap(inaccessible_, bytes_);
   ::munmap(live_, bytes_);
 }
 
-ibv_mr* World::add(ibv_pd* domain, void* data, size_t bytes, int access) {
+ibv_mr* FakeFabric::add(ibv_pd* domain, void* data, size_t bytes, int access) {
   const uint32_t key = nextKey_++;
   const ibv_mr region{&context_, domain, data, bytes, 0, key, key};
   return regions_.emplace(key, std::make_unique<Region>(Region{region, access})).first->second.get();
 }
 
-ibv_mr* World::addDmaBuf(ibv_pd* domain, uint64_t address, size_t bytes, int fd, int access) {
+ibv_mr* FakeFabric::addDmaBuf(ibv_pd* domain, uint64_t address, size_t bytes, int fd, int access) {
   errno = !takesDmaBufs_ ? EOPNOTSUPP : fd != kDmaBuf ? EBADF : 0;
   return errno != 0 ? nullptr : add(domain, reinterpret_cast<void*>(address), bytes, access);
 }
 
 // Where this process finds what the device finds there.
-uint8_t* World::reach(uint64_t address) const {
+uint8_t* FakeFabric::reach(uint64_t address) const {
   auto* data = reinterpret_cast<uint8_t*>(address);
   const bool onGpu = gpu_ != nullptr && data >= gpu_->data() && data < gpu_->data() + gpu_->size();
   return onGpu ? gpu_->live() + (data - gpu_->data()) : data;
 }
 
 // What travels with the request is put there by the CPU.
-std::vector<uint8_t> World::bytesOf(const ibv_send_wr& request) const {
+std::vector<uint8_t> FakeFabric::bytesOf(const ibv_send_wr& request) const {
   if (request.num_sge == 0) return {};
   const bool byCpu = (request.send_flags & IBV_SEND_INLINE) != 0;
   const auto* data = byCpu ? reinterpret_cast<const uint8_t*>(request.sg_list->addr) : reach(request.sg_list->addr);
   return {data, data + request.sg_list->length};
 }
 
-void World::remove(ibv_mr* region) { regions_.erase(region->lkey); }
+void FakeFabric::remove(ibv_mr* region) { regions_.erase(region->lkey); }
 
-Pair* World::makePair(ibv_pd* domain, const ibv_qp_init_attr& attributes) {
+Pair* FakeFabric::makePair(ibv_pd* domain, const ibv_qp_init_attr& attributes) {
   auto pair = std::make_unique<Pair>();
   pair->context = &context_;
   pair->pd = domain;
@@ -171,17 +171,19 @@ Pair* World::makePair(ibv_pd* domain, const ibv_qp_init_attr& attributes) {
   return pairs_.emplace(pair->qp_num, std::move(pair)).first->second.get();
 }
 
-void World::drop(Pair* pair) { pairs_.erase(pair->qp_num); }
+void FakeFabric::drop(Pair* pair) { pairs_.erase(pair->qp_num); }
 
-void World::complete(Pair& pair, ibv_wc completion) { static_cast<Queue*>(pair.send_cq)->done.push_back(completion); }
+void FakeFabric::complete(Pair& pair, ibv_wc completion) {
+  static_cast<Queue*>(pair.send_cq)->done.push_back(completion);
+}
 
-void World::fail(uint32_t number) {
+void FakeFabric::fail(uint32_t number) {
   ibv_wc completion{};
   completion.status = IBV_WC_RETRY_EXC_ERR;
   complete(*pairs_.at(number), completion);
 }
 
-bool World::may(int access, uint64_t address, size_t bytes, uint32_t key) const {
+bool FakeFabric::may(int access, uint64_t address, size_t bytes, uint32_t key) const {
   const auto found = regions_.find(key);
   if (found == regions_.end() || (found->second->access & access) == 0) return false;
   const auto begin = reinterpret_cast<uintptr_t>(found->second->addr);
@@ -189,7 +191,7 @@ bool World::may(int access, uint64_t address, size_t bytes, uint32_t key) const 
 }
 
 // False: it finds no receive.
-bool World::deliver(Pair& from, const Waiting& message) {
+bool FakeFabric::deliver(Pair& from, const Waiting& message) {
   const auto found = pairs_.find(from.peer);
   const bool writes = message.request.opcode != IBV_WR_SEND;
   ibv_wc sent{};
@@ -225,14 +227,14 @@ bool World::deliver(Pair& from, const Waiting& message) {
 }
 
 // Of what lies here: true when the pair is connected to itself and may.
-bool World::readBack(Pair& from, const ibv_send_wr& request) {
+bool FakeFabric::readBack(Pair& from, const ibv_send_wr& request) {
   const auto& source = request.wr.rdma;
   ++flushes_;
   return from.peer == from.qp_num &&
          may(IBV_ACCESS_REMOTE_READ, source.remote_addr, request.sg_list->length, source.rkey);
 }
 
-int World::send(Pair& from, const ibv_send_wr& request) {
+int FakeFabric::send(Pair& from, const ibv_send_wr& request) {
   if (request.opcode == IBV_WR_RDMA_READ) {
     ibv_wc completion{};
     completion.wr_id = request.wr_id;
@@ -243,12 +245,12 @@ int World::send(Pair& from, const ibv_send_wr& request) {
   Waiting message{request, bytesOf(request)};
   if (message.bytes.size() > pieceBytes_) return EINVAL;
   if (from.waiting.empty() && deliver(from, message)) return 0;
-  ++notReady_;
+  ++receiverNotReadyCount_;
   from.waiting.push_back(std::move(message));
   return 0;
 }
 
-int World::receive(Pair& pair, const ibv_recv_wr& request) {
+int FakeFabric::receive(Pair& pair, const ibv_recv_wr& request) {
   pair.receives.push_back({request.wr_id, request.num_sge > 0 ? *request.sg_list : ibv_sge{}});
   for (auto& [number, from] : pairs_)
     while (from->peer == pair.qp_num && !from->waiting.empty() && deliver(*from, from->waiting.front()))

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "net_plugin/verbs/ib/device.h"
+#include "net_plugin/verbs/ib/ibv_device.h"
 
 namespace bps::plugin::verbs::soft {
 
@@ -39,27 +39,27 @@ class GpuMemory {
   GpuMemory& operator=(const GpuMemory&) = delete;
   ~GpuMemory();
 
-  uint8_t* data() const { return dead_; }  // its address
-  uint8_t* live() const { return live_; }  // where a test finds its bytes
+  uint8_t* data() const { return inaccessible_; }  // its address
+  uint8_t* live() const { return live_; }          // where a test finds its bytes
   size_t size() const { return bytes_; }
 
  private:
   size_t bytes_;
-  uint8_t *dead_ = nullptr, *live_ = nullptr;
+  uint8_t *inaccessible_ = nullptr, *live_ = nullptr;
 };
 
-class World {
+class FakeFabric {
  public:
-  explicit World(uint64_t pieceBytes);
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
-  ~World();
+  explicit FakeFabric(uint64_t pieceBytes);
+  FakeFabric(const FakeFabric&) = delete;
+  FakeFabric& operator=(const FakeFabric&) = delete;
+  ~FakeFabric();
 
-  std::unique_ptr<OpenDevice> open(const Settings& settings);
+  std::unique_ptr<IbvDevice> open(const VerbsOptions& options);
   const Library& library() const { return library_; }
 
   // Messages that found no receive when they came: a device would have had to ask for patience.
-  size_t notReady() const { return notReady_; }
+  size_t receiverNotReadyCount() const { return receiverNotReadyCount_; }
   size_t registrations() const { return regions_.size(); }
   size_t queuePairs() const { return pairs_.size(); }
   // GPU memory is known as a dma-buf of this number, or not at all: -1.
@@ -69,7 +69,7 @@ class World {
   void attach(const GpuMemory& memory) { gpu_ = &memory; }
   size_t flushes() const { return flushes_; }
   // From now on senders are not told that their messages arrived, until complain().
-  void keepAcknowledgements() { acknowledges_ = false; }
+  void withholdAcknowledgements() { acknowledges_ = false; }
   // The pair's next completion is a failure, as after answers that never came.
   void fail(uint32_t number);
 
@@ -100,7 +100,7 @@ class World {
   std::map<uint32_t, std::unique_ptr<Pair>> pairs_;
   std::map<uint32_t, std::unique_ptr<Region>> regions_;
   uint32_t nextNumber_ = 1, nextKey_ = 1;
-  size_t notReady_ = 0;
+  size_t receiverNotReadyCount_ = 0;
   bool acknowledges_ = true, takesDmaBufs_ = false;
   const GpuMemory* gpu_ = nullptr;
   size_t flushes_ = 0;

@@ -22,16 +22,16 @@ void forEachMessage(F&& f) {
   f(ProofMessage{nonce});
   f(Welcome{nonce});
   f(Refusal{Refusal::Kind::kBusy, Code::kInvalidUsage, "no"});
-  f(AskRoot{1, 2, 3, true, address("10.1.2.3:77")});
-  f(AskRoot{1, 2, 3, false, {}});
-  f(Redirect{address("[fe80::1]:99")});
+  f(RendezvousRequest{1, 2, 3, true, address("10.1.2.3:77")});
+  f(RendezvousRequest{1, 2, 3, false, {}});
+  f(RendezvousReply{address("[fe80::1]:99")});
   f(Join{1, 2, 3, 4, 5, "id", "name", 1.5});
   f(Offer{1, 2.5});
   f(OpenJob{1, 2, {1, 2, 3}});
   f(JobOpened{4});
-  f(RoundPart{RoundKind::kBarrier, 1, 2, {{1}, {}, {2, 3}}});
-  f(RoundAnswer{RoundKind::kExchange, 1, {{}, {9}}, {}});
-  f(RoundAnswer{RoundKind::kSplit, 1, {}, "late"});
+  f(ControlOpInput{ControlOp::kBarrier, 1, 2, {{1}, {}, {2, 3}}});
+  f(ControlOpResult{ControlOp::kExchange, 1, {{}, {9}}, {}});
+  f(ControlOpResult{ControlOp::kSplit, 1, {}, "late"});
   f(FailureMessage{Code::kTimeout, "late"});
   f(Suspect{3, "gone"});
   f(Left{6});
@@ -51,9 +51,10 @@ TEST(ControlMessages, ComeBackAsTheyWere) {
     ASSERT_TRUE(back.ok()) << back.error().message();
     EXPECT_EQ(encode(std::move(back).value()), bytes);
   });
-  const Redirect redirect{address("[fe80::1]:99")};
-  EXPECT_EQ(std::move(decode<Redirect>(encode(redirect))).value().hub.text(), "[fe80::1]:99");
-  EXPECT_EQ(std::move(decode<Redirect>(encode(Redirect{address("10.1.2.3:77")}))).value().hub.text(), "10.1.2.3:77");
+  const RendezvousReply redirect{address("[fe80::1]:99")};
+  EXPECT_EQ(std::move(decode<RendezvousReply>(encode(redirect))).value().hub.text(), "[fe80::1]:99");
+  EXPECT_EQ(std::move(decode<RendezvousReply>(encode(RendezvousReply{address("10.1.2.3:77")}))).value().hub.text(),
+            "10.1.2.3:77");
 }
 
 TEST(ControlMessages, TruncationAndTrailingBytesAreRefused) {
@@ -67,7 +68,7 @@ TEST(ControlMessages, TruncationAndTrailingBytesAreRefused) {
   });
 }
 
-TEST(ControlMessages, HostileBytesAreNeverMoreThanRefused) {
+TEST(ControlMessages, MalformedBytesAreRefusedSafely) {
   std::mt19937 random(1);
   forEachMessage([&](const auto& message) {
     using T = std::decay_t<decltype(message)>;
@@ -88,7 +89,7 @@ TEST(ControlMessages, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode<FailureMessage>(encode(FailureMessage{static_cast<Code>(99), ""})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, -1.0})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, std::numeric_limits<double>::quiet_NaN()})).ok());
-  EXPECT_FALSE(decode<RoundPart>(encode(RoundPart{static_cast<RoundKind>(4), 0, 0, {}})).ok());
+  EXPECT_FALSE(decode<ControlOpInput>(encode(ControlOpInput{static_cast<ControlOp>(4), 0, 0, {}})).ok());
 }
 
 TEST(ControlMessages, LongTextsAreCutWhereTheyAreMade) {

@@ -35,23 +35,23 @@ TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
     const DataHeader header = std::move(decoded).value();
     EXPECT_EQ(header.sequence, sample().sequence);
     EXPECT_TRUE(header.first);
-    EXPECT_FALSE(header.direct);
+    EXPECT_FALSE(header.usesExchangePath);
     EXPECT_TRUE(header.call.sameCall(sample().call));
-    EXPECT_TRUE(header.call.samePlace(sample().call));
+    EXPECT_TRUE(header.call.samePosition(sample().call));
     EXPECT_EQ(header.call.hasScalar, scalar);
     EXPECT_EQ(header.call.scalar, scalar ? sample().call.scalar : 0);
   }
 }
 
 TEST(DataHeader, LaterChunksAreShort) {
-  for (const bool direct : {true, false}) {
+  for (const bool usesExchangePath : {true, false}) {
     DataHeader header = sample(false);
-    header.direct = direct;
+    header.usesExchangePath = usesExchangePath;
     const std::vector<uint8_t> bytes = encoded(header);
     ASSERT_EQ(bytes.size(), 8U);
     const DataHeader decoded = decodeDataHeader(bytes).value();
     EXPECT_FALSE(decoded.first);
-    EXPECT_EQ(decoded.direct, direct);
+    EXPECT_EQ(decoded.usesExchangePath, usesExchangePath);
     EXPECT_EQ(decoded.sequence, header.sequence);
   }
 }
@@ -59,16 +59,16 @@ TEST(DataHeader, LaterChunksAreShort) {
 TEST(DataHeader, ChunksAreNumberedModulo65536) {
   DataHeader header;
   for (const uint64_t chunk : {uint64_t{0}, uint64_t{65535}, uint64_t{65536}, uint64_t{65537}, uint64_t{1} << 40}) {
-    header.sequence = DataHeader::sequenceOf(chunk);
+    header.sequence = DataHeader::sequenceForChunk(chunk);
     const DataHeader back = decodeDataHeader(encoded(header)).value();
-    EXPECT_TRUE(back.isOf(chunk)) << chunk;
-    EXPECT_FALSE(back.isOf(chunk + 1)) << chunk;
-    EXPECT_FALSE(back.isOf(chunk - 1)) << chunk;
-    EXPECT_FALSE(back.isOf(chunk + 65535)) << chunk;
+    EXPECT_TRUE(back.isForChunk(chunk)) << chunk;
+    EXPECT_FALSE(back.isForChunk(chunk + 1)) << chunk;
+    EXPECT_FALSE(back.isForChunk(chunk - 1)) << chunk;
+    EXPECT_FALSE(back.isForChunk(chunk + 65535)) << chunk;
   }
 }
 
-TEST(DataHeader, RefusesWhatItDidNotMake) {
+TEST(DataHeader, RefusesInvalidHeaders) {
   for (const DataHeader& header : {sample(), sample(true, false), sample(false)}) {
     std::vector<uint8_t> bytes = encoded(header);
     for (size_t cut = 0; cut < bytes.size(); ++cut)
@@ -130,7 +130,7 @@ TEST(CallInfo, DifferentCallsHaveDifferentHistoriesEverAfter) {
   std::set<uint32_t> histories{historyAfter(call)};
   for (auto change : std::vector<void (*)(CallInfo&)>{
            [](CallInfo& c) { ++c.count; }, [](CallInfo& c) { ++c.type; }, [](CallInfo& c) { --c.op; },
-           [](CallInfo& c) { c.byTeams = true; }, [](CallInfo& c) { c.history += 1000; }}) {
+           [](CallInfo& c) { c.byGpuGroups = true; }, [](CallInfo& c) { c.history += 1000; }}) {
     CallInfo other = call;
     change(other);
     EXPECT_TRUE(histories.insert(historyAfter(other)).second);

@@ -49,18 +49,18 @@ TEST(Frame, AStreamGivesTheSameFramesHoweverItIsCut) {
   }
 }
 
-TEST(Frame, AStrangersLengthIsRefusedAtOnce) {
+TEST(Frame, UnauthenticatedLengthIsLimited) {
   FrameReader reader;
   Result<std::vector<Frame>> got =
-      feed(reader, frameBytes({kStrangerFrameBytes + 1, MessageType::kHello, 1, 0, 0}, {}), 20);
+      feed(reader, frameBytes({kMaxUnauthenticatedFrameBytes + 1, MessageType::kHello, 1, 0, 0}, {}), 20);
   ASSERT_FALSE(got.ok());
   EXPECT_NE(std::string(got.error().message()).find("frame of 1025 bytes, 1024 are allowed"), std::string::npos);
 }
 
-TEST(Frame, MemoryGrowsOnlyWithWhatCame) {
+TEST(Frame, MemoryGrowsOnlyWithReceivedBytes) {
   FrameReader reader;
-  reader.setLimit(kFrameBytes);
-  ASSERT_TRUE(feed(reader, frameBytes({kFrameBytes, MessageType::kRoster, 1, 0, 0}, Blob(10)), 7).ok());
+  reader.setLimit(kMaxFrameBytes);
+  ASSERT_TRUE(feed(reader, frameBytes({kMaxFrameBytes, MessageType::kRoster, 1, 0, 0}, Blob(10)), 7).ok());
   EXPECT_LE(reader.room().size(), 1U << 20);
 }
 

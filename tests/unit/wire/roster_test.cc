@@ -68,7 +68,7 @@ TEST(Roster, RefusesAnotherVersionByName) {
   EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 3; rebuild one side");
 }
 
-TEST(Roster, HostileBytesAreNeverMoreThanRefused) {
+TEST(Roster, MalformedBytesAreRefusedSafely) {
   const Blob good = encode(sample());
   for (size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(decodeRoster(std::span(good).first(size)).ok());
   std::mt19937 random(1);

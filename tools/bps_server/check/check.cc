@@ -9,8 +9,8 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/control/hub/server_list.h"
-#include "src/control/keys/secret.h"
-#include "tools/bps_server/check/data.h"
+#include "src/control/keys/crypto.h"
+#include "tools/bps_server/check/data_path.h"
 
 namespace bps {
 namespace {
@@ -20,7 +20,7 @@ using Clock = Deadline::Clock;
 constexpr size_t kRoundTrips = 9;
 constexpr std::chrono::milliseconds kLoadTime(300);  // over which bytes per second are counted
 
-struct Checked {
+struct CheckResult {
   std::string text;
   bool well = false;
 };
@@ -40,15 +40,15 @@ struct Load {
 };
 
 // The same question several times; what was summed between the first and the last answer.
-Result<Load> ask(ServerCall& call) {
+Result<Load> queryLoad(ServerConnection& call) {
   Load load;
   std::vector<double> times;
   const auto start = Clock::now();
   uint64_t before = 0;
   while (times.size() < kRoundTrips) {
     const auto asked = Clock::now();
-    call.say(MessageType::kCheck);
-    load.report = BPS_TRY(call.hear<CheckReport>());
+    call.send(MessageType::kCheck);
+    load.report = BPS_TRY(call.receive<CheckReport>());
     times.push_back(secondsSince(asked));
     if (times.size() == 1) before = load.report.bytesSummed;
     if (times.size() + 1 == kRoundTrips) std::this_thread::sleep_until(start + kLoadTime);
@@ -60,14 +60,14 @@ Result<Load> ask(ServerCall& call) {
 }
 
 Result<std::string> check(const std::string& name, const Key& key, const Env& env) {
-  const std::chrono::milliseconds patience(static_cast<int64_t>(env.timeout.value * 1000));
-  const Credentials credentials{key, env.auth, static_cast<uint32_t>(patience.count())};
+  const std::chrono::milliseconds answerTimeout(static_cast<int64_t>(env.timeout.value * 1000));
+  const Credentials credentials{key, env.auth, static_cast<uint32_t>(answerTimeout.count())};
   const HostPort where = BPS_TRY(parseHostPort(name, kServerPort));
-  const std::vector<Address> addresses = BPS_TRY(resolve(where, Deadline::in(patience)));
-  const auto call = BPS_TRY(ServerCall::open(addresses, credentials, patience));
-  const Offer offer = BPS_TRY(call->hear<Offer>());
-  const Load load = BPS_TRY(ask(*call));
-  Result<std::string> data = checkData(*call, name, env);
+  const std::vector<Address> addresses = BPS_TRY(resolve(where, Deadline::in(answerTimeout)));
+  const auto call = BPS_TRY(ServerConnection::open(addresses, credentials, answerTimeout));
+  const Offer offer = BPS_TRY(call->receive<Offer>());
+  const Load load = BPS_TRY(queryLoad(*call));
+  Result<std::string> data = checkDataPath(*call, name, env);
   if (!data.ok()) {
     call->leave();  // whatever is left of it
     return std::move(data).status().within("it answers, but its data connections do not work");
@@ -75,18 +75,18 @@ Result<std::string> check(const std::string& name, const Key& key, const Env& en
   const CheckReport& report = load.report;
   return fmt::format(
       "version {}, round trip {:.0f} us, {} of {} jobs, {} summed, {} MiB and {} descriptors free, data over {}",
-      versionText(offer.libraryVersion), load.roundTrip * 1e6, report.jobs, report.mostJobs,
+      versionText(offer.libraryVersion), load.roundTrip * 1e6, report.jobs, report.maxJobs,
       rateText(load.bytesPerSecond), report.freeBytes >> 20, report.freeDescriptors, std::move(data).value());
 }
 
 }  // namespace
 
 Result<bool> checkServers(const std::string& servers, std::string_view source, const Env& env) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<std::string> names = BPS_TRY(serverNames(servers, source));
   if (names.empty()) return Status(Code::kInvalidUsage, "no server to check: --check HOST:PORT, or BPS_SERVERS");
-  std::vector<Checked> checked(names.size());
+  std::vector<CheckResult> checked(names.size());
   const auto checkOne = [&](size_t i) {
     const Status ended = guarded([&]() -> Status {
       checked[i] = {BPS_TRY(check(names[i], key, env)), true};
@@ -102,7 +102,7 @@ Result<bool> checkServers(const std::string& servers, std::string_view source, c
     fmt::print("{}  {}: {}\n", names[i], checked[i].well ? "ok" : "FAILED", checked[i].text);
     std::fflush(stdout);
   }
-  return std::all_of(checked.begin(), checked.end(), [](const Checked& each) { return each.well; });
+  return std::all_of(checked.begin(), checked.end(), [](const CheckResult& each) { return each.well; });
 }
 
 }  // namespace bps

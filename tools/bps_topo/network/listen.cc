@@ -12,15 +12,15 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
-#include "src/control/keys/secret.h"
-#include "src/control/link/doorman.h"
-#include "tools/bps_topo/network/pair.h"
+#include "src/control/keys/crypto.h"
+#include "src/control/link/auth_listener.h"
+#include "tools/bps_topo/network/data_connections.h"
 #include "tools/command_line/listen_address.h"
 
 namespace bps {
 namespace {
 
-constexpr uint32_t kMostTurns = 100, kMostTurnMs = 10'000;
+constexpr uint32_t kMaxBursts = 100, kMaxBurstMs = 10'000;
 
 Result<Address> addressOf(const std::string& where, const Env& env) {
   const bool portOnly = !where.empty() && where.find_first_not_of("0123456789") == std::string::npos;
@@ -32,7 +32,7 @@ Result<Address> addressOf(const std::string& where, const Env& env) {
   return address;
 }
 
-Status sayDevices(ProbeLine& line, const net::Plugin& plugin, const Env& env) {
+Status sendDevices(ProbeConnection& line, const net::Plugin& plugin, const Env& env) {
   const std::vector<Interface> interfaces = BPS_TRY(selectInterfaces(env.socketIfname));
   const int count = plugin.deviceCount();
   if (count <= 0) return failure(Code::kSystem, "the transport {} has no device here", plugin.description());
@@ -41,7 +41,7 @@ Status sayDevices(ProbeLine& line, const net::Plugin& plugin, const Env& env) {
     const auto found = std::find_if(interfaces.begin(), interfaces.end(),
                                     [&](const Interface& interface) { return interface.name == device.name; });
     if (found != interfaces.end()) device.address = found->address;
-    BPS_TRY(line.say(device));
+    BPS_TRY(line.sendMessage(device));
   }
   return {};
 }
@@ -49,40 +49,40 @@ Status sayDevices(ProbeLine& line, const net::Plugin& plugin, const Env& env) {
 Status checkOpen(const ProbeOpen& open, const net::Plugin& plugin) {
   if (open.device >= static_cast<uint32_t>(plugin.deviceCount()))
     return failure(Code::kInvalidArgument, "there is no device {} (of {})", open.device, plugin.deviceCount());
-  if (open.turns < 1 || open.turns > kMostTurns || open.turnMs < 1 || open.turnMs > kMostTurnMs)
+  if (open.turns < 1 || open.turns > kMaxBursts || open.turnMs < 1 || open.turnMs > kMaxBurstMs)
     return failure(Code::kInvalidArgument, "{} turns of {} ms: 1 to {} and 1 to {} are right", open.turns, open.turnMs,
-                   kMostTurns, kMostTurnMs);
+                   kMaxBursts, kMaxBurstMs);
   return {};
 }
 
 // All of one NIC: what is printed of it.
-Result<std::string> measure(ProbeLine& line, const Env& env) {
+Result<std::string> measure(ProbeConnection& line, const Env& env) {
   const auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, line.job()));
-  BPS_TRY(sayDevices(line, *plugin, env));
-  const ProbeOpen open = BPS_TRY(line.hear<ProbeOpen>());
+  BPS_TRY(sendDevices(line, *plugin, env));
+  const ProbeOpen open = BPS_TRY(line.receiveMessage<ProbeOpen>());
   BPS_TRY(checkOpen(open, *plugin));
   const int device = static_cast<int>(open.device);
   const auto listener = BPS_TRY(plugin->listen(device));
   const net::Handle handle = BPS_TRY(handleOf(open.handle));
   const auto connector = plugin->connect(device, handle);
-  BPS_TRY(line.say(ProbeOpened{blobOf(listener->handle())}));
-  const ProbePair pair = BPS_TRY(connectPair(line, *listener, *connector));
+  BPS_TRY(line.sendMessage(ProbeOpened{blobOf(listener->handle())}));
+  const DataConnections pair = BPS_TRY(connectData(line, *listener, *connector));
   const std::chrono::milliseconds time(open.turnMs);
   double last = 0;
-  for (uint32_t turn = 0; turn < open.turns; ++turn) {
-    last = BPS_TRY(pair.receive->turn(line.patience(time)));
-    BPS_TRY(line.say(ProbeRate{last}));
+  for (uint32_t burst = 0; burst < open.turns; ++burst) {
+    last = BPS_TRY(pair.receive->burst(line.peerTimeout(time)));
+    BPS_TRY(line.sendMessage(ProbeRate{last}));
   }
-  for (uint32_t turn = 0; turn < open.turns; ++turn) BPS_TRY(pair.send->turn(time, line.patience(time)));
-  line.awaitGoodbye();
+  for (uint32_t burst = 0; burst < open.turns; ++burst) BPS_TRY(pair.send->burst(time, line.peerTimeout(time)));
+  line.waitForClose();
   return fmt::format("{} in over {}", megabits(last), BPS_TRY(plugin->device(device)).name);
 }
 
 // One who measures, in a thread of its own, so that others can be told meanwhile that they are too many.
-class Session {
+class ProbeServerSession {
  public:
   // Rings when it is over. The bell outlives it.
-  Session(Peer peer, const Env& env, const Doorbell& bell)
+  ProbeServerSession(Peer peer, const Env& env, const Doorbell& bell)
       : line_(std::move(peer), std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000))), env_(env) {
     thread_ = std::thread([this, &bell] {
       run();
@@ -90,9 +90,9 @@ class Session {
       bell.ring();
     });
   }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() { thread_.join(); }
+  ProbeServerSession(const ProbeServerSession&) = delete;
+  ProbeServerSession& operator=(const ProbeServerSession&) = delete;
+  ~ProbeServerSession() { thread_.join(); }
 
   const std::string& name() const { return line_.name(); }
   bool over() const { return over_.load(std::memory_order_acquire); }
@@ -106,41 +106,41 @@ class Session {
     });
     if (!ended.ok()) {
       fmt::print("{}: not measured: {}\n", name(), ended.message());
-      (void)guarded([&] { line_.giveUp(ended); });
+      (void)guarded([&] { line_.sendFailure(ended); });
     }
     std::fflush(stdout);
   }
 
-  ProbeLine line_;
+  ProbeConnection line_;
   const Env& env_;
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
 
-void admit(std::vector<Peer> peers, Doorman& doorman, std::unique_ptr<Session>& session,
-           const std::function<std::unique_ptr<Session>(Peer)>& start) {
+void acceptProbes(std::vector<Peer> peers, AuthListener& doorman, std::unique_ptr<ProbeServerSession>& session,
+                  const std::function<std::unique_ptr<ProbeServerSession>(Peer)>& start) {
   for (Peer& peer : peers) {
     if (session == nullptr) session = start(std::move(peer));
-    else doorman.dismiss(std::move(peer.socket), {Refusal::Kind::kBusy, Code::kRemote, "busy with " + session->name()});
+    else doorman.reject(std::move(peer.socket), {Refusal::Kind::kBusy, Code::kRemote, "busy with " + session->name()});
   }
 }
 
 }  // namespace
 
 Status listenForProbes(const std::string& where, const Env& env) {
-  BPS_TRY(secretInit());
+  BPS_TRY(cryptoInit());
   logThreadName("probe");
   const Key key = BPS_TRY(probeKey(env));
-  useDevicesOnly();
+  disableSharedMemory();
   const Address address = BPS_TRY(addressOf(where, env));
   const Credentials credentials{key, env.auth, static_cast<uint32_t>(env.timeout.value * 1000)};
-  Result<Doorman> created = Doorman::create(address, credentials, Purpose::kProbe, 0);
+  Result<AuthListener> created = AuthListener::create(address, credentials, Purpose::kProbe, 0);
   if (!created.ok()) return std::move(created).status().within("--listen " + where);
-  Doorman doorman = std::move(created).value();
+  AuthListener doorman = std::move(created).value();
   const Doorbell bell = BPS_TRY(Doorbell::create());
   fmt::print("listening on {}\n", BPS_TRY(doorman.address()).text());
   std::fflush(stdout);
-  std::unique_ptr<Session> session;
+  std::unique_ptr<ProbeServerSession> session;
   PollSet set;
   while (true) {
     set.clear();
@@ -149,8 +149,8 @@ Status listenForProbes(const std::string& where, const Env& env) {
     BPS_TRY(set.wait());
     bell.clear();
     if (session != nullptr && session->over()) session.reset();
-    admit(doorman.step(set), doorman, session,
-          [&](Peer peer) { return std::make_unique<Session>(std::move(peer), env, bell); });
+    acceptProbes(doorman.step(set), doorman, session,
+                 [&](Peer peer) { return std::make_unique<ProbeServerSession>(std::move(peer), env, bell); });
   }
 }
 

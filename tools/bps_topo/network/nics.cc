@@ -5,18 +5,18 @@
 
 #include "net_plugin/tcp/route.h"
 #include "src/base/format.h"
-#include "src/control/keys/secret.h"
+#include "src/control/keys/crypto.h"
 #include "src/control/link/dialer.h"
+#include "tools/bps_topo/network/data_connections.h"
 #include "tools/bps_topo/network/listen.h"
-#include "tools/bps_topo/network/pair.h"
 #include "topo/rates.h"
 
 namespace bps {
 namespace {
 
 // The first turn only warms up.
-constexpr uint32_t kTurns = 6;
-constexpr std::chrono::milliseconds kTurn(100);
+constexpr uint32_t kBursts = 6;
+constexpr std::chrono::milliseconds kBurstTime(100);
 constexpr uint32_t kMostDevices = 4096;
 constexpr std::chrono::milliseconds kBusyPause(200);
 
@@ -26,8 +26,8 @@ struct NicRates {
 };
 
 // A connection to the other side, which has said what it has.
-struct Call {
-  ProbeLine line;
+struct ProbeSession {
+  ProbeConnection line;
   std::vector<ProbeDevice> devices;
 };
 
@@ -36,22 +36,22 @@ class NicProbe {
   static Result<NicProbe> create(const std::string& peer, const Env& env) {
     NicProbe probe(env);
     const HostPort where = BPS_TRY(parseHostPort(peer, kProbePort));
-    probe.addresses_ = BPS_TRY(resolve(where, Deadline::in(probe.patience_)));
+    probe.addresses_ = BPS_TRY(resolve(where, Deadline::in(probe.peerTimeout_)));
     probe.key_ = BPS_TRY(probeKey(env));
-    useDevicesOnly();
+    disableSharedMemory();
     probe.plugin_ = BPS_TRY(net::Plugin::load(env.netPlugin, probe.job_));
     return probe;
   }
 
   // Waits while the other side is busy with somebody else, but not for ever.
-  Result<Call> call() const {
-    const Deadline deadline = Deadline::in(patience_);
+  Result<ProbeSession> call() const {
+    const Deadline deadline = Deadline::in(peerTimeout_);
     Status busy;
     while (true) {
-      Result<ProbeLine> line = dial(deadline);
+      Result<ProbeConnection> line = connectToPeer(deadline);
       if (!line.ok()) return busy.ok() ? std::move(line).status() : std::move(busy);
-      Call call{std::move(line).value(), {}};
-      Result<std::vector<ProbeDevice>> devices = hearDevices(call.line);
+      ProbeSession call{std::move(line).value(), {}};
+      Result<std::vector<ProbeDevice>> devices = receiveDevices(call.line);
       if (devices.ok() || !call.line.busy()) {
         call.devices = BPS_TRY(std::move(devices));
         return call;
@@ -62,7 +62,7 @@ class NicProbe {
   }
 
   // The call ends with it, well or not.
-  Result<NicRates> measure(int device, Call& call) const {
+  Result<NicRates> measure(int device, ProbeSession& call) const {
     Result<NicRates> measured = tryMeasure(device, call);
     if (measured.ok()) {
       call.line.finish();
@@ -70,8 +70,8 @@ class NicProbe {
     }
     // What this side cannot do it knows best itself.
     Status why = std::move(measured).status();
-    if (why.code() != Code::kInvalidUsage) return call.line.verdict(std::move(why));
-    call.line.giveUp(why);
+    if (why.code() != Code::kInvalidUsage) return call.line.rootCause(std::move(why));
+    call.line.sendFailure(why);
     return why;
   }
 
@@ -85,11 +85,11 @@ class NicProbe {
   }
 
  private:
-  explicit NicProbe(const Env& env) : env_(env), patience_(static_cast<int64_t>(env.timeout.value * 1000)) {}
+  explicit NicProbe(const Env& env) : env_(env), peerTimeout_(static_cast<int64_t>(env.timeout.value * 1000)) {}
 
   // An authenticated connection.
-  Result<ProbeLine> dial(Deadline deadline) const {
-    const Credentials credentials{key_, env_.auth, static_cast<uint32_t>(patience_.count())};
+  Result<ProbeConnection> connectToPeer(Deadline deadline) const {
+    const Credentials credentials{key_, env_.auth, static_cast<uint32_t>(peerTimeout_.count())};
     Dialer dialer({addresses_, credentials, Purpose::kProbe, job_}, deadline);
     PollSet set;
     do {
@@ -97,15 +97,15 @@ class NicProbe {
       dialer.watch(set);
       BPS_TRY(set.wait());
     } while (BPS_TRY(dialer.step(set)) == Progress::kPending);
-    return ProbeLine(dialer.take(), patience_);
+    return ProbeConnection(dialer.take(), peerTimeout_);
   }
 
-  static Result<std::vector<ProbeDevice>> hearDevices(ProbeLine& line) {
+  static Result<std::vector<ProbeDevice>> receiveDevices(ProbeConnection& line) {
     std::vector<ProbeDevice> devices;
-    devices.push_back(BPS_TRY(line.hear<ProbeDevice>()));
+    devices.push_back(BPS_TRY(line.receiveMessage<ProbeDevice>()));
     const uint32_t count = devices.front().count;
     if (count == 0 || count > kMostDevices) return failure(Code::kRemote, "{}: {} devices", line.name(), count);
-    while (devices.size() < count) devices.push_back(BPS_TRY(line.hear<ProbeDevice>()));
+    while (devices.size() < count) devices.push_back(BPS_TRY(line.receiveMessage<ProbeDevice>()));
     return devices;
   }
 
@@ -117,7 +117,7 @@ class NicProbe {
                                    [&](const Interface& interface) { return interface.name == device; });
     const auto reaches = [&](const ProbeDevice& other) {
       if (mine == interfaces.end()) return true;
-      return other.address.length() > 0 && plugin::tcp::leavesThrough(device, mine->address, other.address);
+      return other.address.length() > 0 && plugin::tcp::isRoutedThrough(device, mine->address, other.address);
     };
     std::string tried;
     std::optional<uint32_t> partner;
@@ -138,30 +138,31 @@ class NicProbe {
     return text.substr(0, text.rfind(':'));
   }
 
-  Result<NicRates> tryMeasure(int device, Call& call) const {
-    ProbeLine& line = call.line;
+  Result<NicRates> tryMeasure(int device, ProbeSession& call) const {
+    ProbeConnection& line = call.line;
     const std::string name = BPS_TRY(plugin_->device(device)).name;
     const uint32_t partner = BPS_TRY(choosePartner(name, call.devices));
     const auto listener = BPS_TRY(plugin_->listen(device));
-    BPS_TRY(line.say(ProbeOpen{partner, kTurns, static_cast<uint32_t>(kTurn.count()), blobOf(listener->handle())}));
-    const ProbeOpened opened = BPS_TRY(line.hear<ProbeOpened>());
+    BPS_TRY(line.sendMessage(
+        ProbeOpen{partner, kBursts, static_cast<uint32_t>(kBurstTime.count()), blobOf(listener->handle())}));
+    const ProbeOpened opened = BPS_TRY(line.receiveMessage<ProbeOpened>());
     const net::Handle handle = BPS_TRY(handleOf(opened.handle));
     const auto connector = plugin_->connect(device, handle);
-    const ProbePair pair = BPS_TRY(connectPair(line, *listener, *connector));
+    const DataConnections pair = BPS_TRY(connectData(line, *listener, *connector));
     NicRates rates{.out = {}, .in = {}, .partner = call.devices[partner].name};
-    for (uint32_t turn = 0; turn < kTurns; ++turn) {
-      BPS_TRY(pair.send->turn(kTurn, line.patience(kTurn)));
-      rates.out.push_back(BPS_TRY(line.hear<ProbeRate>()).bytesPerSecond);
+    for (uint32_t burst = 0; burst < kBursts; ++burst) {
+      BPS_TRY(pair.send->burst(kBurstTime, line.peerTimeout(kBurstTime)));
+      rates.out.push_back(BPS_TRY(line.receiveMessage<ProbeRate>()).bytesPerSecond);
     }
-    for (uint32_t turn = 0; turn < kTurns; ++turn)
-      rates.in.push_back(BPS_TRY(pair.receive->turn(line.patience(kTurn))));
+    for (uint32_t burst = 0; burst < kBursts; ++burst)
+      rates.in.push_back(BPS_TRY(pair.receive->burst(line.peerTimeout(kBurstTime))));
     rates.out.erase(rates.out.begin());
     rates.in.erase(rates.in.begin());
     return rates;
   }
 
   const Env& env_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds peerTimeout_;
   uint64_t job_ = randomJobId();
   Key key_{};
   std::vector<Address> addresses_;
@@ -169,37 +170,38 @@ class NicProbe {
 };
 
 // Both ways are one NIC's; the slower one counts.
-void enter(const NicRates& rates, Node& nic, std::vector<Measure>& measures) {
+void recordRates(const NicRates& rates, Node& nic, std::vector<ProbeResult>& results) {
   double slower = 0;
   for (const bool out : {true, false}) {
-    Measure measure = summarise(fmt::format("NIC {} {}", nic.name, out ? "out" : "in"), out ? rates.out : rates.in, "");
+    ProbeResult measure =
+        summarise(fmt::format("NIC {} {}", nic.name, out ? "out" : "in"), out ? rates.out : rates.in, "");
     measure.note = fmt::format("{}, {} {} there", megabits(measure.bytesPerSecond), out ? "to" : "from", rates.partner);
     slower = out ? measure.bytesPerSecond : std::min(slower, measure.bytesPerSecond);
-    measures.push_back(std::move(measure));
+    results.push_back(std::move(measure));
   }
   nic.mbps = slower / kBytesPerMbit;
 }
 
 }  // namespace
 
-Status probeNics(const std::string& peer, const Env& env, Draft& draft, std::vector<Measure>& measures) {
-  BPS_TRY(secretInit());
+Status probeNics(const std::string& peer, const Env& env, TopologyBuilder& builder, std::vector<ProbeResult>& results) {
+  BPS_TRY(cryptoInit());
   Result<NicProbe> created = NicProbe::create(peer, env);
   if (!created.ok()) return std::move(created).status().within("--peer " + peer);
   const NicProbe probe = std::move(created).value();
   bool asked = false, none = true;
   Status gone;
-  for (NodeId id = 0; id < draft.nodes().size(); ++id) {
-    Node& nic = draft.node(id);
+  for (NodeId id = 0; id < builder.nodes().size(); ++id) {
+    Node& nic = builder.node(id);
     if (nic.kind != NodeKind::kNic || nic.mbps == kNoLinkMbps) continue;
     none = false;
-    const auto skip = [&](const Status& why) { measures.push_back({"NIC " + nic.name, 0, 0, why.message(), true}); };
+    const auto skip = [&](const Status& why) { results.push_back({"NIC " + nic.name, 0, 0, why.message(), true}); };
     Result<int> device = probe.deviceOf(nic);
     if (!device.ok() || !gone.ok()) {
       skip(device.ok() ? gone : device.error());
       continue;
     }
-    Result<Call> made = probe.call();
+    Result<ProbeSession> made = probe.call();
     if (!made.ok() && !asked) return std::move(made).status().within("--peer " + peer);
     if (!made.ok()) {
       gone = std::move(made).status();
@@ -207,12 +209,12 @@ Status probeNics(const std::string& peer, const Env& env, Draft& draft, std::vec
       continue;
     }
     asked = true;
-    Call call = std::move(made).value();
+    ProbeSession call = std::move(made).value();
     Result<NicRates> rates = probe.measure(std::move(device).value(), call);
-    if (rates.ok()) enter(std::move(rates).value(), nic, measures);
+    if (rates.ok()) recordRates(std::move(rates).value(), nic, results);
     else skip(rates.error());
   }
-  if (none) measures.push_back({"NICs", 0, 0, "this topology has none with a link", true});
+  if (none) results.push_back({"NICs", 0, 0, "this topology has none with a link", true});
   return {};
 }
 

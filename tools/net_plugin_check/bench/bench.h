@@ -5,17 +5,17 @@
 namespace bps::check {
 
 // One line of the table: a number that two rules measure.
-struct Contest {
+struct Comparison {
   const char* what;
   const char* measure;
-  const Rule *ours, *rival;
+  const Rule *ours, *baseline;
 };
 
 // `against`: "tcp" or "memory".
-std::span<const Contest> contests(const std::string& against);
+std::span<const Comparison> comparisons(const std::string& against);
 
 // What --only may name.
-std::vector<std::string> contestNames(const std::string& against);
+std::vector<std::string> comparisonNames(const std::string& against);
 
 // options.bench times each. Prints the table; the exit status.
 int runBench(const CheckOptions& options);

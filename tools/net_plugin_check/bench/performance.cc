@@ -1,6 +1,6 @@
 // Speed: what an 8-byte message takes and what large ones carry. Both sides poll without pause, as NCCL's threads do.
+#include "tools/net_plugin_check/bench/pipelined_transfer.h"
 #include "tools/net_plugin_check/bench/poller.h"
-#include "tools/net_plugin_check/bench/pump.h"
 #include "tools/net_plugin_check/bench/timing.h"
 #include "tools/net_plugin_check/rules/rules.h"
 
@@ -22,11 +22,11 @@ Result<std::string> latency(Side& side) {
 
 // Gbit/s.
 Result<double> bandwidthOf(Side& side, void* comm, size_t bytes) {
-  Buffer buffer = BPS_TRY(Buffer::create(side, comm, Pump::kInFlight * bytes));
-  Pump pump(side, comm, side.sends(), buffer, bytes);
+  Buffer buffer = BPS_TRY(Buffer::create(side, comm, PipelinedTransfer::kInFlight * bytes));
+  PipelinedTransfer pump(side, comm, side.sends(), buffer, bytes);
   const auto run = [&](size_t count) -> Status {
     pump.start(count);
-    const std::array<Pump*, 1> pumps{&pump};
+    const std::array<PipelinedTransfer*, 1> pumps{&pump};
     return drive(side, pumps, Idle(side, false));
   };
   const Load load{.bytesEach = bytes, .seconds = kSecondsPerSize, .run = run};
@@ -50,8 +50,8 @@ Result<std::string> bandwidth(Side& side) {
 }
 
 constexpr std::array<Rule, 2> kMeasurements{{
-    {"latency", "of 8 bytes, one way: half of a round trip", latency, Fate::kBothEnd, true, true},
-    {"bandwidth", "of 64K, 1M and 4M messages, 8 in flight", bandwidth, Fate::kBothEnd, true, true},
+    {"latency", "of 8 bytes, one way: half of a round trip", latency, Scenario::kBothClose, true, true},
+    {"bandwidth", "of 64K, 1M and 4M messages, 8 in flight", bandwidth, Scenario::kBothClose, true, true},
 }};
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace bps::check {
 
 class Poller {
  public:
-  Poller(Side& side, void* comm, bool sends, Piece piece) : side_(side), comm_(comm), sends_(sends), piece_(piece) {}
+  Poller(Side& side, void* comm, bool sends, MessageBuffer piece)
+      : side_(side), comm_(comm), sends_(sends), piece_(piece) {}
 
   Result<bool> post() {
     if (request_ != nullptr) return true;
@@ -27,7 +28,7 @@ class Poller {
     return done != 0;
   }
   Status finish() {
-    const Deadline deadline = side_.patience();
+    const Deadline deadline = side_.makeDeadline();
     for (unsigned rounds = 0; !BPS_TRY(test()); ++rounds) {
       std::this_thread::yield();
       if (rounds % 1024 == 1023 && deadline.passed())
@@ -40,7 +41,7 @@ class Poller {
   Side& side_;
   void* comm_;
   bool sends_;
-  Piece piece_;
+  MessageBuffer piece_;
   void* request_ = nullptr;
 };
 

@@ -13,67 +13,67 @@ int64_t cpuNs() {
   return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
 }
 
-struct Spent {
+struct TimeSpent {
   int64_t wallNs = 0, cpuNs = 0;
 };
 
-Result<Spent> runOnce(Side& side, const Load& load, size_t count) {
-  BPS_TRY(side.meet());
+Result<TimeSpent> runOnce(Side& side, const Load& load, size_t count) {
+  BPS_TRY(side.barrier());
   const int64_t start = nowNs(), cpu = cpuNs();
   BPS_TRY(load.run(count));
-  return Spent{nowNs() - start, cpuNs() - cpu};
+  return TimeSpent{nowNs() - start, cpuNs() - cpu};
 }
 
 // The slower side's time counts, and both sides' CPU.
-Result<Spent> together(Side& side, const Spent& own) {
+Result<TimeSpent> combineSides(Side& side, const TimeSpent& own) {
   const auto wall = static_cast<uint64_t>(own.wallNs), cpu = static_cast<uint64_t>(own.cpuNs);
-  BPS_TRY(side.tell(WireWriter().put(wall).put(cpu).bytes()));
-  const Blob told = BPS_TRY(side.hear());
+  BPS_TRY(side.sendToPeer(WireWriter().put(wall).put(cpu).bytes()));
+  const Blob told = BPS_TRY(side.receiveFromPeer());
   WireReader reader(told);
   const auto otherWall = static_cast<int64_t>(reader.get<uint64_t>());
   const auto otherCpu = static_cast<int64_t>(reader.get<uint64_t>());
-  return Spent{std::max(own.wallNs, otherWall), own.cpuNs + otherCpu};
+  return TimeSpent{std::max(own.wallNs, otherWall), own.cpuNs + otherCpu};
 }
 
 }  // namespace
 
 Result<Timing> timed(Side& side, const Load& load) {
   size_t count = std::max<size_t>(4, (size_t{16} << 20) / load.bytesEach);
-  const Spent alone = BPS_TRY(runOnce(side, load, count));
-  const Spent first = BPS_TRY(together(side, alone));
+  const TimeSpent alone = BPS_TRY(runOnce(side, load, count));
+  const TimeSpent first = BPS_TRY(combineSides(side, alone));
   const double fit = static_cast<double>(count) * load.seconds * 1e9 / static_cast<double>(first.wallNs);
   count = std::max(count, static_cast<size_t>(fit));  // the same on both sides, by the same numbers
-  const Spent own = BPS_TRY(runOnce(side, load, count));
-  const Spent spent = BPS_TRY(together(side, own));
+  const TimeSpent own = BPS_TRY(runOnce(side, load, count));
+  const TimeSpent spent = BPS_TRY(combineSides(side, own));
   const double bytes = static_cast<double>(count) * static_cast<double>(load.bytesEach);
   return Timing{.gbps = 8 * bytes / static_cast<double>(spent.wallNs),
                 .cpuSecondsPerGb = static_cast<double>(spent.cpuNs) / bytes};
 }
 
-Result<std::vector<int64_t>> roundTrips(Pings pings, const std::function<Status()>& turn) {
+Result<std::vector<int64_t>> roundTrips(RoundTripCounts pings, const std::function<Status()>& roundTrip) {
   std::vector<int64_t> times;
   for (size_t i = 0; i < pings.warmUp + pings.count; ++i) {
     const int64_t start = nowNs();
-    BPS_TRY(turn());
+    BPS_TRY(roundTrip());
     if (i >= pings.warmUp) times.push_back(nowNs() - start);
   }
   return times;
 }
 
-Result<std::vector<int64_t>> pluginRoundTrips(Side& side, Pings pings) {
+Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts pings) {
   void* there = BPS_TRY(side.connectOne());
   void* back = BPS_TRY(side.connectBack());
   void *out = side.sends() ? there : back, *in = side.sends() ? back : there;
   Buffer outgoing = BPS_TRY(Buffer::create(side, out, 8)), incoming = BPS_TRY(Buffer::create(side, in, 8));
   Poller send(side, out, true, {outgoing.data(), 8, 0, outgoing.memory()});
   Poller receive(side, in, false, {incoming.data(), 8, 0, incoming.memory()});
-  const auto turn = [&]() -> Status {
+  const auto roundTrip = [&]() -> Status {
     BPS_TRY(receive.post());
     if (side.sends()) BPS_TRY(send.finish());
     BPS_TRY(receive.finish());
     return side.sends() ? Status() : send.finish();
   };
-  std::vector<int64_t> times = BPS_TRY(roundTrips(pings, turn));
+  std::vector<int64_t> times = BPS_TRY(roundTrips(pings, roundTrip));
   BPS_TRY(outgoing.release(side, out));
   BPS_TRY(incoming.release(side, in));
   BPS_TRY(side.closeEnd(out, true));

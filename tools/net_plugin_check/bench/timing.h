@@ -21,16 +21,16 @@ struct Timing {
 // A first short run says how many messages fill the time. What comes back is the receiving side's to report.
 Result<Timing> timed(Side& side, const Load& load);
 
-struct Pings {
+struct RoundTripCounts {
   size_t warmUp = 200, count = 5000;
 };
 // In a second's time or less there are enough that the scheduler has seen that each side wants a CPU of its own.
-inline Pings pingsFor(double seconds) {
+inline RoundTripCounts roundTripCountsFor(double seconds) {
   return {.warmUp = static_cast<size_t>(10000 * seconds), .count = static_cast<size_t>(20000 * seconds)};
 }
 
 // Nanoseconds of each round trip. `turn` makes one on this side: the sending side begins.
-Result<std::vector<int64_t>> roundTrips(Pings pings, const std::function<Status()>& turn);
-Result<std::vector<int64_t>> pluginRoundTrips(Side& side, Pings pings);
+Result<std::vector<int64_t>> roundTrips(RoundTripCounts pings, const std::function<Status()>& roundTrip);
+Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts pings);
 
 }  // namespace bps::check

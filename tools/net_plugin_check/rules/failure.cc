@@ -10,14 +10,14 @@ namespace bps::check {
 namespace {
 
 // More than any socket buffer holds.
-FlowPlan endlessPlan() { return {.messages = std::vector<Message>(64, Message{size_t{8} << 20, 0}), .window = 2}; }
+FlowPlan longPlan() { return {.messages = std::vector<Message>(64, Message{size_t{8} << 20, 0}), .window = 2}; }
 
 // The flow must fail in --notice seconds from now, by what the plugin says. Text: after how long, and what.
-Result<std::string> awaitError(Side& side, Flow& flow) {
+Result<std::string> waitForError(Side& side, Flow& flow) {
   const int64_t start = nowNs();
   const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(side.options().noticeSeconds)));
-  for (Pause pause;; pause()) {
+  for (Backoff backoff;; backoff()) {
     Result<Progress> moved = flow.step();
     if (!moved.ok() && moved.error().code() == Code::kSystem)
       return fmt::format("after {}: {}", milliseconds(nowNs() - start), moved.error().message());
@@ -35,30 +35,30 @@ Status stepFor(Flow& flow, std::chrono::microseconds time) {
 }
 
 // After an error of one connection the plugin goes on: this one is closed, and a new context and listener can be had.
-Status goesOn(Side& side, void* comm) {
+Status checkStillUsable(Side& side, void* comm) {
   BPS_TRY(side.close(comm));
   HandleBox handle;
   return side.closeListener(BPS_TRY(side.listenFor(handle)));
 }
 
 // Some moment of a flow, another in every run.
-std::chrono::microseconds someTime() { return std::chrono::microseconds(nowNs() % 40000); }
+std::chrono::microseconds randomDelay() { return std::chrono::microseconds(nowNs() % 40000); }
 
 // `victim` is this side: messages pass until it is killed in the middle of them.
 Result<std::string> killed(Side& side, bool victim) {
   void* comm = BPS_TRY(side.connectOne());
-  Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), endlessPlan()));
-  BPS_TRY(stepFor(flow, someTime()));
+  Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), longPlan()));
+  BPS_TRY(stepFor(flow, randomDelay()));
   if (victim) {
-    BPS_TRY(side.tell());
-    BPS_TRY(side.hear());  // nothing comes
+    BPS_TRY(side.sendToPeer());
+    BPS_TRY(side.receiveFromPeer());  // nothing comes
     return Status(Code::kInternal, "was not killed");
   }
-  BPS_TRY(side.hear());
+  BPS_TRY(side.receiveFromPeer());
   if (::kill(side.peerPid(), SIGKILL) != 0) return Status(Code::kInternal, "cannot kill the other side");
-  std::string told = BPS_TRY(awaitError(side, flow));
+  std::string told = BPS_TRY(waitForError(side, flow));
   BPS_TRY(flow.release());
-  BPS_TRY(goesOn(side, comm));
+  BPS_TRY(checkStillUsable(side, comm));
   return told;
 }
 
@@ -68,19 +68,19 @@ Result<std::string> receiverKilled(Side& side) { return killed(side, !side.sends
 // The one side closes with messages under way, and stays.
 Result<std::string> closed(Side& side, bool leaves) {
   void* comm = BPS_TRY(side.connectOne());
-  Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), endlessPlan()));
+  Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), longPlan()));
   BPS_TRY(stepFor(flow, std::chrono::milliseconds(20)));
-  BPS_TRY(side.meet());
+  BPS_TRY(side.barrier());
   if (leaves) {
     BPS_TRY(flow.release());
     BPS_TRY(side.close(comm));
-    BPS_TRY(side.tell());
+    BPS_TRY(side.sendToPeer());
     return std::string();
   }
-  BPS_TRY(side.hear());
-  std::string told = BPS_TRY(awaitError(side, flow));
+  BPS_TRY(side.receiveFromPeer());
+  std::string told = BPS_TRY(waitForError(side, flow));
   BPS_TRY(flow.release());
-  BPS_TRY(goesOn(side, comm));
+  BPS_TRY(checkStillUsable(side, comm));
   return told;
 }
 
@@ -96,7 +96,7 @@ Result<std::string> closeInFlight(Side& side) {
       Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), {.messages = {{0}, {size_t{4} << 20}, {8}}}));
       if (side.sends() || i % 2 == 0) BPS_TRY(flow.post());
       if (i % 3 == 0) BPS_TRY(flow.step());
-      BPS_TRY(side.meet());
+      BPS_TRY(side.barrier());
       BPS_TRY(flow.release());
       BPS_TRY(side.close(comm));
     }  // the memory goes: nothing may touch it any more
@@ -130,7 +130,7 @@ Result<std::string> closeWhenSent(Side& side) {
 Result<std::string> exitWhileConnected(Side& side) {
   void* comm = BPS_TRY(side.connectOne());
   static Flow* flow = nullptr;  // its memory outlives this
-  flow = new Flow(BPS_TRY(Flow::create(side, comm, side.sends(), endlessPlan())));
+  flow = new Flow(BPS_TRY(Flow::create(side, comm, side.sends(), longPlan())));
   BPS_TRY(stepFor(*flow, std::chrono::milliseconds(20)));
   return std::string();
 }
@@ -141,11 +141,11 @@ constexpr std::array<Rule, 7> kFailureRules{{
     {"sender-closes", "in the middle of messages: the receiver is told in time (--notice)", senderCloses},
     {"receiver-closes", "in the middle of messages: the sender is told in time (--notice)", receiverCloses},
     {"sender-killed", "in the middle of messages: the receiver is told in time (--notice)", senderKilled,
-     Fate::kSenderDies},
+     Scenario::kSenderDies},
     {"receiver-killed", "in the middle of messages: the sender is told in time (--notice)", receiverKilled,
-     Fate::kReceiverDies},
+     Scenario::kReceiverDies},
     {"exit-while-connected", "leaving the process with everything open does not crash", exitWhileConnected,
-     Fate::kExit},
+     Scenario::kExit},
 }};
 
 }  // namespace

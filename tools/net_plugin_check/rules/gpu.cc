@@ -1,6 +1,6 @@
 // Memory of a GPU, where the plugin says that it takes it and there is one.
-#include "src/device/driver.h"
-#include "src/device/memory/gpu_memory.h"
+#include "src/cuda/driver.h"
+#include "src/cuda/memory/gpu_memory.h"
 #include "tools/net_plugin_check/flow.h"
 #include "tools/net_plugin_check/rules/rules.h"
 
@@ -15,22 +15,22 @@ class GpuBuffer {
   static Result<std::unique_ptr<GpuBuffer>> create(Side& side, void* comm, const cuda::Device& device) {
     std::unique_ptr<GpuBuffer> made(new GpuBuffer(side, comm, device));
     made->memory_ = BPS_TRY(cuda::GpuMemory::create(device, kBytes));
-    made->stream_ = BPS_TRY(cuda::OwnStream::create(device));
+    made->stream_ = BPS_TRY(cuda::OwnedStream::create(device));
     made->host_.resize(kBytes);
     return made;
   }
 
   // As NCCL chooses: as a dma-buf where plugin and driver know it, else by its address. The way that it took.
-  Result<std::string> enter(int ptrSupport) {
+  Result<std::string> registerMemory(int ptrSupport) {
     UniqueFd dmaBuf;
     if ((ptrSupport & abi::kPtrDmaBuf) != 0 && side_.table().canRegisterDmaBuf()) dmaBuf = memory_->dmaBuf();
     if (!dmaBuf && (ptrSupport & abi::kPtrCuda) == 0)
       return skipped("ptrSupport has DMABUF without CUDA, and the CUDA driver gives no dma-buf");
-    const Piece all{memory_->data(), memory_->size(), 0, nullptr};
+    const MessageBuffer all{memory_->data(), memory_->size(), 0, nullptr};
     BPS_TRY(side_.expect(side_.table().regGpuMr(comm_, all, dmaBuf.get(), &handle_), Call::kRegMr));
     return std::string(dmaBuf ? "as a dma-buf" : "by address");
   }
-  Status leave() { return side_.expect(side_.table().deregMr(comm_, handle_), Call::kDeregMr); }
+  Status deregisterMemory() { return side_.expect(side_.table().deregMr(comm_, handle_), Call::kDeregMr); }
 
   Status send(size_t bytes) {
     fillPattern(host_.data(), bytes, bytes);
@@ -45,7 +45,7 @@ class GpuBuffer {
     std::fill(host_.begin(), host_.end(), uint8_t{0});
     BPS_TRY(copy(memory_->data(), host_.data(), kBytes));
     void* request = nullptr;
-    const Piece place = piece(bytes);
+    const MessageBuffer place = piece(bytes);
     BPS_TRY(post(
         Call::kIrecv,
         [&] {
@@ -67,7 +67,7 @@ class GpuBuffer {
  private:
   GpuBuffer(Side& side, void* comm, const cuda::Device& device) : side_(side), comm_(comm), device_(device) {}
 
-  Piece piece(size_t bytes) const { return {memory_->data(), bytes, 1, handle_}; }
+  MessageBuffer piece(size_t bytes) const { return {memory_->data(), bytes, 1, handle_}; }
 
   Status post(Call call, const std::function<int()>& poster, void* const& request) {
     return side_.wait(fmt::format("{} is", nameOf(call)), [&]() -> Result<Progress> {
@@ -94,7 +94,7 @@ class GpuBuffer {
     });
   }
   Status copy(const void* to, const void* from, size_t bytes) {
-    const cuda::Scope scope(device_);
+    const cuda::ScopedContext scope(device_);
     const cuda::Api& api = device_.api();
     const auto address = [](const void* at) { return reinterpret_cast<cuda::Address>(at); };
     BPS_TRY(cuda::check(api, api.memcpyAsync(address(to), address(from), bytes, stream_->get()), "cuMemcpyAsync"));
@@ -105,7 +105,7 @@ class GpuBuffer {
   void* comm_;
   const cuda::Device& device_;
   std::unique_ptr<cuda::GpuMemory> memory_;
-  std::unique_ptr<cuda::OwnStream> stream_;
+  std::unique_ptr<cuda::OwnedStream> stream_;
   std::vector<uint8_t> host_;
   void* handle_ = nullptr;
 };
@@ -119,11 +119,11 @@ Result<std::string> gpuMemory(Side& side) {
   cuda::Device* gpu = BPS_TRY(cuda::Device::open(*std::move(driver).value(), 0));
   void* comm = BPS_TRY(side.connectOne());
   std::unique_ptr<GpuBuffer> buffer = BPS_TRY(GpuBuffer::create(side, comm, *gpu));
-  std::string way = BPS_TRY(buffer->enter(device.ptrSupport));
+  std::string way = BPS_TRY(buffer->registerMemory(device.ptrSupport));
   for (const size_t bytes : {size_t{1}, size_t{64}, size_t{4097}, kBytes})
     BPS_TRY(side.sends() ? buffer->send(bytes) : buffer->receive(bytes));
-  BPS_TRY(side.meet());
-  BPS_TRY(buffer->leave());
+  BPS_TRY(side.barrier());
+  BPS_TRY(buffer->deregisterMemory());
   BPS_TRY(side.close(comm));
   return way;
 }

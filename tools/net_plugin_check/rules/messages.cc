@@ -10,7 +10,7 @@ namespace bps::check {
 namespace {
 
 constexpr size_t kInFlight = 32;  // what the interface promises
-constexpr std::chrono::milliseconds kALittle{200};
+constexpr std::chrono::milliseconds kHeadStart{200};
 
 // A connection, the plan through it, and the end of it.
 Status exchange(Side& side, FlowPlan plan) {
@@ -42,8 +42,8 @@ Result<std::string> registration(Side& side) {
 }
 
 // The helper thread's part; it reports to the side's thread by its outcome only.
-Status registerAgainAndAgain(Side& side, void* comm, const std::atomic<bool>& stop) {
-  mySlot() = &side.record().helper;
+Status registerRepeatedly(Side& side, void* comm, const std::atomic<bool>& stop) {
+  threadCallSlot() = &side.record().helper;
   std::vector<uint8_t> bytes(size_t{1} << 16);
   while (!stop) {
     void* memory = nullptr;
@@ -58,7 +58,7 @@ Result<std::string> concurrentRegistration(Side& side) {
   void* comm = BPS_TRY(side.connectOne());
   std::atomic<bool> stop{false};
   Status others, ours;
-  std::thread helper([&] { others = registerAgainAndAgain(side, comm, stop); });
+  std::thread helper([&] { others = registerRepeatedly(side, comm, stop); });
   ours = transfer(side, comm, {.messages = randomMessages(500, 50000)});
   stop = true;
   helper.join();
@@ -82,7 +82,7 @@ Result<std::string> optionalCompletion(Side& side) {
   void* comm = BPS_TRY(side.connectOne());
   Buffer buffer = BPS_TRY(Buffer::create(side, comm, 1000));
   void* request = side.sends() ? nullptr : reinterpret_cast<void*>(kOptional);
-  const Piece piece{buffer.data(), 1000, 1, buffer.memory()};
+  const MessageBuffer piece{buffer.data(), 1000, 1, buffer.memory()};
   const auto posted = [&]() -> Result<Progress> {
     if (side.sends()) BPS_TRY(side.expect(side.table().isend(comm, piece, &request), Call::kIsend));
     else BPS_TRY(side.expect(side.table().irecv(comm, {&piece, 1}, &request), Call::kIrecv));
@@ -108,13 +108,13 @@ Result<std::string> outOfPhase(Side& side, bool first, FlowPlan plan) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), std::move(plan)));
   if (first) {
-    for (const Deadline until = Deadline::in(kALittle); !until.passed();) {
+    for (const Deadline until = Deadline::in(kHeadStart); !until.passed();) {
       BPS_TRY(flow.step());
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    BPS_TRY(side.tell());
+    BPS_TRY(side.sendToPeer());
   } else {
-    BPS_TRY(side.hear());
+    BPS_TRY(side.receiveFromPeer());
   }
   BPS_TRY(run(side, {&flow, 1}));
   BPS_TRY(flow.release());
@@ -146,9 +146,9 @@ Result<std::string> inFlight(Side& side) {
   flows.push_back(BPS_TRY(Flow::create(side, in, false, plan)));
   const Status posted = side.wait("posting is", [&] { return flows[0].post(); });
   if (!posted.ok())
-    return failure(posted.code(), "{} receives in flight and not {}: {}", flows[0].underWay(), kInFlight,
+    return failure(posted.code(), "{} receives in flight and not {}: {}", flows[0].inFlight(), kInFlight,
                    posted.message());
-  BPS_TRY(side.meet());
+  BPS_TRY(side.barrier());
   flows.push_back(BPS_TRY(Flow::create(side, out, true, plan)));
   BPS_TRY(run(side, flows));
   for (Flow& flow : flows) BPS_TRY(flow.release());
@@ -195,12 +195,12 @@ Result<std::string> largeMessages(Side& side) {
 
 // The one who knows is asked until it tells: the receive, or a plugin may refuse the send.
 Result<std::string> oversize(Side& side) {
-  constexpr size_t kRoom = 1000, kTooMuch = 100000;
+  constexpr size_t kRoom = 1000, kOversizeBytes = 100000;
   constexpr uint8_t kUntouched = 0x11;
   void* comm = BPS_TRY(side.connectOne());
-  Buffer buffer = BPS_TRY(Buffer::create(side, comm, 2 * kTooMuch));
-  std::memset(buffer.data(), kUntouched, 2 * kTooMuch);
-  const Piece piece{buffer.data(), side.sends() ? kTooMuch : kRoom, 1, buffer.memory()};
+  Buffer buffer = BPS_TRY(Buffer::create(side, comm, 2 * kOversizeBytes));
+  std::memset(buffer.data(), kUntouched, 2 * kOversizeBytes);
+  const MessageBuffer piece{buffer.data(), side.sends() ? kOversizeBytes : kRoom, 1, buffer.memory()};
   void* request = nullptr;
   int done = 0, bytes = -1;
   std::string told;
@@ -213,17 +213,17 @@ Result<std::string> oversize(Side& side) {
     return done != 0 || !told.empty() ? Progress::kDone : Progress::kPending;
   });
   if (side.sends()) {  // may be done, fail, or never hear of it
-    BPS_TRY(side.meet());
+    BPS_TRY(side.barrier());
     BPS_TRY(side.close(comm));
     return std::string();
   }
   BPS_TRY(outcome.clone());
   if (told.empty())
-    return failure(Code::kInternal, "{} bytes into a receive of {} completed with {} and no error", kTooMuch, kRoom,
-                   bytes);
-  for (size_t i = kRoom; i < 2 * kTooMuch; ++i)
+    return failure(Code::kInternal, "{} bytes into a receive of {} completed with {} and no error", kOversizeBytes,
+                   kRoom, bytes);
+  for (size_t i = kRoom; i < 2 * kOversizeBytes; ++i)
     if (buffer.data()[i] != kUntouched) return failure(Code::kInternal, "byte {} behind the receive was written", i);
-  BPS_TRY(side.meet());
+  BPS_TRY(side.barrier());
   BPS_TRY(side.close(comm));
   return told;
 }
@@ -234,7 +234,7 @@ Result<std::string> flush(Side& side) {
   BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
   void* comm = BPS_TRY(side.connectOne());
   BPS_TRY(transfer(side, comm, {.messages = {{4096}}}));
-  BPS_TRY(side.meet());
+  BPS_TRY(side.barrier());
   if (!side.sends()) {
     Buffer buffer = BPS_TRY(Buffer::create(side, comm, 4096));
     void* request = nullptr;
@@ -275,8 +275,8 @@ class Groups {
 
  private:
   size_t bytesOf(size_t group, size_t tag) const { return 100 * (tag + 1) + group; }
-  uint64_t seedOf(size_t group, size_t tag) const { return 1000 + group * kMostPieces + tag; }
-  Piece piece(size_t group, size_t tag) const {
+  uint64_t seedOf(size_t group, size_t tag) const { return 1000 + group * kMaxGroupedReceives + tag; }
+  MessageBuffer piece(size_t group, size_t tag) const {
     return {buffer_.data() + (group * pieces_ + tag) * kSlotBytes, side_.sends() ? bytesOf(group, tag) : kSlotBytes,
             static_cast<int>(tag), buffer_.memory()};
   }
@@ -293,20 +293,20 @@ class Groups {
   }
   Status send(size_t group) {
     for (size_t tag = pieces_; tag-- > 0;) {
-      const Piece one = piece(group, tag);
+      const MessageBuffer one = piece(group, tag);
       fillPattern(static_cast<uint8_t*>(one.data), one.bytes, seedOf(group, tag));
       BPS_TRY(post(Call::kIsend, [&](void** request) { return side_.table().isend(comm_, one, request); }));
     }
     return {};
   }
   Status receive(size_t group) {
-    std::vector<Piece> all;
+    std::vector<MessageBuffer> all;
     for (size_t tag = 0; tag < pieces_; ++tag) all.push_back(piece(group, tag));
     return post(Call::kIrecv, [&](void** request) { return side_.table().irecv(comm_, all, request); });
   }
 
   Status finish(size_t index) {
-    std::array<int, kMostPieces> sizes{};
+    std::array<int, kMaxGroupedReceives> sizes{};
     const auto arrived = [&]() -> Result<Progress> {
       int done = 0;
       BPS_TRY(side_.expect(side_.table().test(requests_[index], &done, sizes.data()), Call::kTest));
@@ -336,7 +336,8 @@ Result<std::string> groupedReceives(Side& side) {
   BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
   if (device.maxRecvs < 2) return skipped("maxRecvs is 1: there are none");
   void* comm = BPS_TRY(side.connectOne());
-  std::string detail = BPS_TRY(Groups(side, comm, std::min(static_cast<size_t>(device.maxRecvs), kMostPieces)).run());
+  std::string detail =
+      BPS_TRY(Groups(side, comm, std::min(static_cast<size_t>(device.maxRecvs), kMaxGroupedReceives)).run());
   BPS_TRY(side.close(comm));
   return side.sends() ? std::string() : detail;
 }

@@ -8,10 +8,10 @@
 namespace bps::check {
 
 // What happens to the sides beside running the body.
-enum class Fate {
-  kBothEnd,
-  kAlone,       // there is only the receiving side
-  kSenderDies,  // is killed by the receiver, in a process of its own
+enum class Scenario {
+  kBothClose,
+  kReceiverOnly,  // there is only the receiving side
+  kSenderDies,    // is killed by the receiver, in a process of its own
   kReceiverDies,
   kExit,  // both leave by exit(), with everything open
 };
@@ -21,9 +21,9 @@ struct Rule {
   const char* about;
   // The text of a rule that holds: what was measured or seen, or empty.
   Result<std::string> (*body)(Side&);
-  Fate fate = Fate::kBothEnd;
-  bool ofDevice = true;    // else it is asked once, not for each device
-  bool isMeasure = false;  // of speed, and holds always
+  Scenario scenario = Scenario::kBothClose;
+  bool isPerDevice = true;  // else it is asked once, not for each device
+  bool isMeasure = false;   // of speed, and holds always
 };
 
 std::span<const Rule> setupRules();  // the first two: `init` and `properties`

@@ -3,13 +3,13 @@
 #include <thread>
 
 #include "tools/net_plugin_check/flow.h"
-#include "tools/net_plugin_check/rules/holdings.h"
+#include "tools/net_plugin_check/rules/resource_usage.h"
 #include "tools/net_plugin_check/rules/rules.h"
 
 namespace bps::check {
 namespace {
 
-constexpr std::chrono::milliseconds kAMoment{200};
+constexpr std::chrono::milliseconds kIdlePollTime{200};
 
 FlowPlan smallPlan(uint64_t seed) { return {.messages = {{100}, {5000}}, .window = 2, .seed = seed}; }
 
@@ -95,7 +95,7 @@ Result<std::string> contexts(Side& side) {
 
 Result<std::string> finalizeAndInit(Side& side) {
   BPS_TRY(skipWithoutContexts(side));
-  BPS_TRY(side.shut());
+  BPS_TRY(side.closePlugin());
   BPS_TRY(side.open().within("after finalize"));
   BPS_TRY(listenIn(side, side.context()));
   return std::string();
@@ -139,7 +139,7 @@ Result<std::string> acceptPolled(Side& side) {
       return {Code::kInternal, "accept gave a connection that nobody made"};
     return side.checkLongest({Call::kAccept});
   };
-  BPS_TRY(repeatFor(kAMoment, poll));
+  BPS_TRY(repeatFor(kIdlePollTime, poll));
   BPS_TRY(side.closeListener(listener));
   return side.longest(Call::kAccept);
 }
@@ -148,17 +148,17 @@ Result<std::string> connectPolled(Side& side) {
   HandleBox handle;
   void *listener = nullptr, *comm = nullptr;
   if (side.sends()) {
-    handle = HandleBox(BPS_TRY(side.hear()));
+    handle = HandleBox(BPS_TRY(side.receiveFromPeer()));
     const auto poll = [&]() -> Status {
       if (comm == nullptr) comm = BPS_TRY(side.connectTo(handle));
       return {};
     };
-    BPS_TRY(repeatFor(kAMoment, poll));
+    BPS_TRY(repeatFor(kIdlePollTime, poll));
   } else {
     listener = BPS_TRY(side.listenFor(handle));
-    BPS_TRY(side.tell(handle.bytes()));
+    BPS_TRY(side.sendToPeer(handle.bytes()));
   }
-  BPS_TRY(side.meet());  // the receiver accepts only now
+  BPS_TRY(side.barrier());  // the receiver accepts only now
   const auto connected = [&]() -> Result<Progress> {
     if (comm == nullptr) comm = side.sends() ? BPS_TRY(side.connectTo(handle)) : BPS_TRY(side.acceptFrom(listener));
     return comm != nullptr ? Progress::kDone : Progress::kPending;
@@ -175,12 +175,12 @@ Result<std::string> connectPolled(Side& side) {
 Result<void*> connectMoving(Side& side, const Blob& bytes) {
   std::array<HandleBox, 2> boxes{HandleBox(bytes), HandleBox()};
   void* comm = nullptr;
-  size_t turn = 0;
+  size_t attempt = 0;
   const auto connected = [&]() -> Result<Progress> {
-    comm = BPS_TRY(side.connectTo(boxes[turn % 2]));
+    comm = BPS_TRY(side.connectTo(boxes[attempt % 2]));
     if (comm != nullptr) return Progress::kDone;
-    boxes[(turn + 1) % 2] = boxes[turn % 2];
-    boxes[turn++ % 2].scribble();
+    boxes[(attempt + 1) % 2] = boxes[attempt % 2];
+    boxes[attempt++ % 2].scribble();
     return Progress::kPending;
   };
   BPS_TRY(side.wait("connect is", connected));
@@ -191,7 +191,7 @@ Result<std::string> handleMoved(Side& side) {
   for (uint64_t i = 0; i < 20; ++i) {
     void* comm = nullptr;
     if (side.sends()) {
-      const Blob handle = BPS_TRY(side.hear());
+      const Blob handle = BPS_TRY(side.receiveFromPeer());
       comm = BPS_TRY(connectMoving(side, handle));
     } else {
       comm = BPS_TRY(side.connectOne());
@@ -224,8 +224,8 @@ Result<std::string> crossingConnects(Side& side) {
   HandleBox mine;
   void *out = nullptr, *in = nullptr;
   void* listener = BPS_TRY(side.listenFor(mine));
-  BPS_TRY(side.tell(mine.bytes()));
-  HandleBox theirs(BPS_TRY(side.hear()));
+  BPS_TRY(side.sendToPeer(mine.bytes()));
+  HandleBox theirs(BPS_TRY(side.receiveFromPeer()));
   const auto crossed = [&]() -> Result<Progress> {
     if (out == nullptr) out = BPS_TRY(side.connectTo(theirs));
     if (in == nullptr) in = BPS_TRY(side.acceptFrom(listener));
@@ -246,26 +246,26 @@ Result<std::string> crossingConnects(Side& side) {
 Result<std::string> cycles(Side& side) {
   constexpr size_t kWarmUp = 3;
   const size_t total = side.options().cycles;
-  Holdings before;
+  ResourceUsage before;
   int64_t start = 0;
   for (size_t i = 0; i < kWarmUp + total; ++i) {
     if (i == kWarmUp) {
-      BPS_TRY(side.meet());
-      before = Holdings::now();
+      BPS_TRY(side.barrier());
+      before = ResourceUsage::now();
       start = nowNs();
-      BPS_TRY(side.meet());
+      BPS_TRY(side.barrier());
     }
     void* comm = BPS_TRY(side.connectOne());
     if (i % 50 == 0) BPS_TRY(transfer(side, comm, smallPlan(i)));
     BPS_TRY(side.close(comm));
   }
   const int64_t took = nowNs() - start;
-  BPS_TRY(side.meet());
+  BPS_TRY(side.barrier());
   const Deadline settled = Deadline::in(std::chrono::seconds(1));  // a plugin's threads may give back later
-  Holdings after = Holdings::now();
-  for (; !keptSince(before, after, total).empty() && !settled.passed(); after = Holdings::now())
+  ResourceUsage after = ResourceUsage::now();
+  for (; !describeLeak(before, after, total).empty() && !settled.passed(); after = ResourceUsage::now())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  const std::string kept = keptSince(before, after, total);
+  const std::string kept = describeLeak(before, after, total);
   if (!kept.empty()) return failure(Code::kInternal, "after {} cycles: {}", total, kept);
   return side.sends()
              ? fmt::format("{} cycles, {} each; before and after: descriptors {} {}, mappings {} {}, heap {} {}", total,
@@ -275,14 +275,18 @@ Result<std::string> cycles(Side& side) {
 }
 
 constexpr std::array<Rule, 14> kSetupRules{{
-    {"init", "loads, has every member that NCCL calls, initialises and finds a device", init, Fate::kAlone, false},
-    {"properties", "of all devices are written and sane", properties, Fate::kAlone, false},
-    {"contexts", "are independent: one may be finalized while another is used", contexts, Fate::kAlone, false},
-    {"finalize", "and then init again", finalizeAndInit, Fate::kAlone, false},
-    {"finalize-twice", "does not crash", finalizeTwice, Fate::kAlone, false},
-    {"finalize-null", "does not crash: NCCL does so after an init that failed", finalizeNull, Fate::kAlone, false},
-    {"listen", "16 at once: never waits, a handle of its own for each, no more than 128 bytes", listen, Fate::kAlone},
-    {"accept-polled", "accept never waits: nothing while nobody has connected", acceptPolled, Fate::kAlone},
+    {"init", "loads, has every member that NCCL calls, initialises and finds a device", init, Scenario::kReceiverOnly,
+     false},
+    {"properties", "of all devices are written and sane", properties, Scenario::kReceiverOnly, false},
+    {"contexts", "are independent: one may be finalized while another is used", contexts, Scenario::kReceiverOnly,
+     false},
+    {"finalize", "and then init again", finalizeAndInit, Scenario::kReceiverOnly, false},
+    {"finalize-twice", "does not crash", finalizeTwice, Scenario::kReceiverOnly, false},
+    {"finalize-null", "does not crash: NCCL does so after an init that failed", finalizeNull, Scenario::kReceiverOnly,
+     false},
+    {"listen", "16 at once: never waits, a handle of its own for each, no more than 128 bytes", listen,
+     Scenario::kReceiverOnly},
+    {"accept-polled", "accept never waits: nothing while nobody has connected", acceptPolled, Scenario::kReceiverOnly},
     {"connect-polled", "connect never waits, also while nobody accepts", connectPolled},
     {"handle-moved", "the handle may lie elsewhere in each call of connect", handleMoved},
     {"several-listeners", "4 at once: each connection ends at its own", severalListeners},

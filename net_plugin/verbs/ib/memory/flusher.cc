@@ -2,26 +2,26 @@
 
 namespace bps::plugin::verbs {
 
-Result<std::unique_ptr<Flusher>> Flusher::create(OpenDevice& device) {
+Result<std::unique_ptr<Flusher>> Flusher::create(IbvDevice& device) {
   const QueuePair::Depths depths{.sends = RequestRing::kCapacity, .receives = 1};  // some devices want one at least
   std::unique_ptr<QueuePair> queue = BPS_TRY(QueuePair::create(device, device.gid(), depths));
   std::unique_ptr<Flusher> made(new Flusher(device, std::move(queue)));
-  BPS_TRY(made->queue_->connect(made->queue_->offer(), IBV_ACCESS_REMOTE_READ));
-  made->landing_ = BPS_TRY(PageBuffer::create(kPageBytes));
-  made->landingMemory_ =
-      BPS_TRY(device.registry().add({made->landing_.data(), made->landing_.size()}, IBV_ACCESS_LOCAL_WRITE));
+  BPS_TRY(made->queue_->connect(made->queue_->info(), IBV_ACCESS_REMOTE_READ));
+  made->readTarget_ = BPS_TRY(PageBuffer::create(kPageBytes));
+  made->readTargetRegistration_ =
+      BPS_TRY(device.registry().add({made->readTarget_.data(), made->readTarget_.size()}, IBV_ACCESS_LOCAL_WRITE));
   return made;
 }
 
 Flusher::~Flusher() {
   queue_.reset();
-  device_.registry().release(landingMemory_);
+  device_.registry().release(readTargetRegistration_);
 }
 
 Result<Request*> Flusher::read(uint8_t* data, Registration& memory) {
   Request* request = BPS_TRY(post(data, 1, &memory));
   if (request == nullptr) return nullptr;
-  ibv_sge place{reinterpret_cast<uintptr_t>(landing_.data()), 1, landingMemory_->localKey()};
+  ibv_sge place{reinterpret_cast<uintptr_t>(readTarget_.data()), 1, readTargetRegistration_->localKey()};
   ibv_send_wr read{};
   read.sg_list = &place;
   read.num_sge = 1;
@@ -29,7 +29,7 @@ Result<Request*> Flusher::read(uint8_t* data, Registration& memory) {
   read.send_flags = IBV_SEND_SIGNALED;
   read.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(data);
   read.wr.rdma.rkey = memory.remoteKey();
-  note(queue_->send(read));
+  keepFirstFailure(queue_->send(read));
   return request;
 }
 
@@ -44,8 +44,8 @@ Status Flusher::progress() {
 }
 
 Result<bool> Flusher::arm() {
-  if (firstFailure().ok()) note(progress());
-  if (firstFailure().ok() && BPS_TRY(queue_->arm())) note(progress());
+  if (firstFailure().ok()) keepFirstFailure(progress());
+  if (firstFailure().ok() && BPS_TRY(queue_->arm())) keepFirstFailure(progress());
   if (requests().hasDone()) return true;
   return !firstFailure().ok() && !requests().idle();  // test() tells
 }

@@ -10,7 +10,7 @@ namespace bps::plugin::verbs {
 
 class Flusher final : public Comm {
  public:
-  static Result<std::unique_ptr<Flusher>> create(OpenDevice& device);
+  static Result<std::unique_ptr<Flusher>> create(IbvDevice& device);
   ~Flusher() override;
 
   // Reads the byte at `data`. A null request: too many are under way.
@@ -24,12 +24,12 @@ class Flusher final : public Comm {
   Status progress() override;
 
  private:
-  Flusher(OpenDevice& device, std::unique_ptr<QueuePair> queue) : device_(device), queue_(std::move(queue)) {}
+  Flusher(IbvDevice& device, std::unique_ptr<QueuePair> queue) : device_(device), queue_(std::move(queue)) {}
 
-  OpenDevice& device_;
+  IbvDevice& device_;
   std::unique_ptr<QueuePair> queue_;
-  PageBuffer landing_;  // of the bytes, which nobody looks at
-  Registration* landingMemory_ = nullptr;
+  PageBuffer readTarget_;  // of the bytes, which nobody looks at
+  Registration* readTargetRegistration_ = nullptr;
 };
 
 }  // namespace bps::plugin::verbs

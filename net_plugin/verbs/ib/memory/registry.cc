@@ -13,7 +13,7 @@ namespace bps::plugin::verbs {
 namespace {
 
 // A buffer that lies across the end of a registration needs one of its own; how many neighbours are looked at.
-constexpr int kMostLooks = 8;
+constexpr int kMaxLookups = 8;
 
 // Of all devices, as the limit holds for all. Memory ordering: a count and no more; relaxed is enough.
 std::atomic<uint64_t>& pinned() {
@@ -30,7 +30,7 @@ uint64_t pagesOf(const Registration& of) {
 
 Registration* Registry::find(const Registration& wanted) {
   auto at = registrations_.upper_bound(wanted.begin);
-  for (int looks = 0; looks < kMostLooks && at != registrations_.begin(); ++looks) {
+  for (int looks = 0; looks < kMaxLookups && at != registrations_.begin(); ++looks) {
     Registration& each = *(--at)->second;
     const bool may = (each.access & wanted.access) == wanted.access;
     if (each.end >= wanted.end && may && each.onGpu == wanted.onGpu) return &each;
@@ -49,12 +49,12 @@ Result<ibv_mr*> Registry::registerOnHost(const Registration& wanted) {
                        errno);
 }
 
-Result<ibv_mr*> Registry::registerOnGpu(const Memory& memory, const Registration& wanted) {
+Result<ibv_mr*> Registry::registerOnGpu(const MemoryRegion& memory, const Registration& wanted) {
   const bool byDmaBuf = memory.dmaBuf >= 0;
   const int bit = byDmaBuf ? abi::kPtrDmaBuf : abi::kPtrCuda;
-  if ((pointers_ & bit) == 0)
+  if ((ptrSupport_ & bit) == 0)
     return failure(Code::kInvalidUsage, "{} takes no GPU memory {} (its ptrSupport is {}): {}", device_,
-                   byDmaBuf ? "by dma-buf" : "by its address", pointers_,
+                   byDmaBuf ? "by dma-buf" : "by its address", ptrSupport_,
                    byDmaBuf ? "its driver in the kernel, or rdma-core, cannot do it" : "load nvidia_peermem");
   const uint64_t bytes = wanted.end - wanted.begin;
   ibv_mr* region = byDmaBuf
@@ -68,7 +68,7 @@ Result<ibv_mr*> Registry::registerOnGpu(const Memory& memory, const Registration
       errno);
 }
 
-Result<Registration*> Registry::add(const Memory& memory, int access) {
+Result<Registration*> Registry::add(const MemoryRegion& memory, int access) {
   const auto begin = reinterpret_cast<uintptr_t>(memory.data);
   Registration wanted{nullptr, begin, begin + std::max<size_t>(memory.bytes, 1), access, memory.onGpu, 1};
   MutexLock lock(mutex_);

@@ -29,23 +29,23 @@ struct Registration {
 
 class Registry {
  public:
-  // `pointers`: NCCL's bits for the kinds of memory that the device takes.
-  Registry(const Library& library, ibv_pd* domain, std::string device, int pointers)
-      : library_(library), domain_(domain), device_(std::move(device)), pointers_(pointers) {}
+  // `ptrSupport`: NCCL's bits for the kinds of memory that the device takes.
+  Registry(const Library& library, ibv_pd* domain, std::string device, int ptrSupport)
+      : library_(library), domain_(domain), device_(std::move(device)), ptrSupport_(ptrSupport) {}
 
-  Result<Registration*> add(const Memory& memory, int access);
+  Result<Registration*> add(const MemoryRegion& memory, int access);
   // Null is nothing to release.
   void release(Registration* registration);
 
  private:
   Registration* find(const Registration& wanted) BPS_REQUIRES(mutex_);
-  Result<ibv_mr*> registerOnGpu(const Memory& memory, const Registration& wanted);
+  Result<ibv_mr*> registerOnGpu(const MemoryRegion& memory, const Registration& wanted);
   Result<ibv_mr*> registerOnHost(const Registration& wanted);
 
   const Library& library_;
   ibv_pd* domain_;
   std::string device_;
-  int pointers_;
+  int ptrSupport_;
   Mutex mutex_;
   std::multimap<uintptr_t, std::unique_ptr<Registration>> registrations_ BPS_GUARDED_BY(mutex_);  // by their begin
 };

@@ -1,0 +1,304 @@
+// How the ranks of one machine find each other: a Unix socket in the abstract name space, named after the job. Every
+// rank says which CUDA device it has and brings its doorbell; the leader then hands out the brief of the machine
+// (machine_plan.h), the ring's memory and all doorbells.
+// Only processes of the same user are let in.
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/comm/local/binding.h"
+#include "src/comm/local/local_reducer.h"
+
+namespace bps {
+namespace {
+
+constexpr size_t kMaxFds = 250;   // the kernel passes at most 253 at once
+constexpr size_t kLeaderFds = 2;  // the brief and the ring; then come the doorbells
+constexpr off_t kMaxSpecBytes = 64 << 20;
+
+struct SocketAddress {
+  sockaddr_un address{};
+  socklen_t length = 0;
+};
+
+SocketAddress socketAddressOf(uint64_t job, uint32_t machine) {
+  SocketAddress name;
+  name.address.sun_family = AF_UNIX;
+  const std::string text = fmt::format("bps-{:016x}-{}", job, machine);
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // a leading zero byte: no file
+  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return name;
+}
+
+// What travels with the descriptors.
+struct HelloMessage {
+  uint32_t localRank = 0;
+  std::array<char, 28> device{};  // a place on the bus, with a zero at the end
+};
+
+Status sendFds(int socket, HelloMessage helloMessage, const std::vector<int>& fds) {
+  iovec data{&helloMessage, sizeof helloMessage};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMaxFds + kLeaderFds))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof helloMessage))
+    return systemFailure("passing descriptors to a local rank", errno);
+  return {};
+}
+
+struct ReceivedMessage {
+  HelloMessage helloMessage;
+  std::vector<UniqueFd> fds;
+};
+
+Result<ReceivedMessage> receiveFds(int socket) {
+  ReceivedMessage received;
+  iovec data{&received.helloMessage, sizeof received.helloMessage};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMaxFds + kLeaderFds))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  for (cmsghdr* h = CMSG_FIRSTHDR(&message); got >= 0 && h != nullptr; h = CMSG_NXTHDR(&message, h)) {
+    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= h->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(h) + at, sizeof fd);
+      received.fds.emplace_back(fd);
+    }
+  }
+  if (got <= 0) return Status(Code::kRemote, "a local rank hung up");
+  // Of a longer message the kernel gives the beginning.
+  const bool whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+  if (!whole || got != static_cast<ssize_t>(sizeof received.helloMessage))
+    return Status(Code::kRemote, "a message in the local meeting that no rank sends");
+  received.helloMessage.device.back() = 0;
+  return received;
+}
+
+bool sameUser(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
+bool readable(int fd, int ms) {
+  pollfd poll{fd, POLLIN, 0};
+  return ::poll(&poll, 1, ms) > 0;
+}
+
+UniqueFd unixSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+
+// The leader's side: collects what every member brings, then gives all to all.
+class LeaderBootstrap {
+ public:
+  LeaderBootstrap(const LocalReducerSpec& spec, const Machine& machine, const SocketAddress& name)
+      : spec_(spec),
+        machine_(machine),
+        followers_(machine.ranks.size()),
+        bells_(followers_.size()),
+        devices_(followers_.size()) {
+    socket_ = unixSocket();
+    const auto* address = reinterpret_cast<const sockaddr*>(&name.address);
+    listening_ = socket_ && ::bind(socket_.get(), address, name.length) == 0 && ::listen(socket_.get(), 256) == 0;
+  }
+
+  // Every local rank's device.
+  Result<std::vector<std::string>> gatherDevices(Deadline deadline) {
+    if (!listening_) return systemFailure("listening for the other ranks of this machine", errno);
+    bells_[0] = UniqueFd(::dup(spec_.bell->fd()));
+    devices_[0] = spec_.device;
+    size_t missing = machine_.ranks.size() - 1;
+    while (missing > 0) {
+      if (spec_.failure->failed()) return spec_.failure->get();
+      if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
+      waitForConnections(deadline.leftMs(100));
+      acceptConnections();
+      missing -= readHellos();
+    }
+    unidentified_.clear();
+    return devices_;
+  }
+
+  Result<std::vector<Doorbell>> distribute(int machineSpec, const LocalRing& ring) {
+    std::vector<int> fds{machineSpec, ring.fd()};
+    for (const UniqueFd& bell : bells_) fds.push_back(bell.get());
+    for (size_t local = 1; local < followers_.size(); ++local) BPS_TRY(sendFds(followers_[local].get(), {}, fds));
+    std::vector<Doorbell> bells;
+    for (UniqueFd& bell : bells_) bells.emplace_back(std::move(bell));
+    return bells;
+  }
+
+ private:
+  void waitForConnections(int ms) {
+    std::vector<pollfd> polled{{socket_.get(), POLLIN, 0}};
+    for (const UniqueFd& connection : unidentified_) polled.push_back({connection.get(), POLLIN, 0});
+    [[maybe_unused]] const int ready = ::poll(polled.data(), polled.size(), ms);
+  }
+  void acceptConnections() {
+    while (readable(socket_.get(), 0)) {
+      UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!peer || !sameUser(peer.get())) return;
+      if (unidentified_.size() >= kMaxFds) unidentified_.erase(unidentified_.begin());  // it has been silent longest
+      unidentified_.push_back(std::move(peer));
+    }
+  }
+  // Of those who have come, how many have said who they are.
+  size_t readHellos() {
+    size_t identified = 0;
+    std::erase_if(unidentified_, [&](UniqueFd& connection) {
+      if (!readable(connection.get(), 0)) return false;
+      if (readHello(connection)) ++identified;
+      return true;
+    });
+    return identified;
+  }
+  bool readHello(UniqueFd& connection) {
+    Result<ReceivedMessage> hello = receiveFds(connection.get());
+    if (!hello.ok()) return false;
+    ReceivedMessage got = std::move(hello).value();
+    const uint32_t number = got.helloMessage.localRank;
+    if (number == 0 || number >= followers_.size() || followers_[number] || got.fds.size() != 1) return false;
+    bells_[number] = std::move(got.fds[0]);
+    devices_[number] = got.helloMessage.device.data();
+    followers_[number] = std::move(connection);
+    return true;
+  }
+  std::string missingNames() const {
+    std::string names;
+    for (size_t local = 1; local < followers_.size(); ++local)
+      if (!followers_[local]) names += (names.empty() ? "" : ", ") + spec_.roster->rankName(machine_.ranks[local]);
+    return names;
+  }
+
+  const LocalReducerSpec& spec_;
+  const Machine& machine_;
+  UniqueFd socket_;
+  bool listening_ = false;
+  std::vector<UniqueFd> unidentified_;  // who have not said who they are
+  std::vector<UniqueFd> followers_, bells_;
+  std::vector<std::string> devices_;
+};
+
+Result<ReceivedMessage> joinLeader(const LocalReducerSpec& spec, uint32_t localRank, const SocketAddress& name,
+                                   Deadline deadline) {
+  UniqueFd socket = unixSocket();
+  if (!socket) return systemFailure("socket", errno);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
+    if (errno != ECONNREFUSED && errno != ENOENT && errno != EINTR && errno != EAGAIN)
+      return systemFailure("meeting the leader of this machine", errno);
+    if (spec.failure->failed()) return spec.failure->get();
+    if (deadline.passed()) return Status(Code::kRemote, "the leader of this machine did not open the local meeting");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (!sameUser(socket.get())) return Status(Code::kRemote, "the local meeting is held by another user");
+  HelloMessage helloMessage{localRank, {}};
+  spec.device.copy(helloMessage.device.data(), helloMessage.device.size() - 1);
+  BPS_TRY(sendFds(socket.get(), helloMessage, {spec.bell->fd()}));
+  while (!readable(socket.get(), deadline.leftMs(100))) {
+    if (spec.failure->failed()) return spec.failure->get();
+    if (deadline.passed())
+      return Status(Code::kRemote, "the leader of this machine did not answer in the local meeting");
+  }
+  return receiveFds(socket.get());
+}
+
+Result<UniqueFd> writeSpecFile(const Blob& bytes) {
+  UniqueFd file(::memfd_create("bps-machine", MFD_CLOEXEC));
+  if (!file || ::pwrite(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return systemFailure("memory for the brief of the local ranks", errno);
+  return file;
+}
+
+Result<Blob> readSpecFile(const UniqueFd& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return systemFailure("fstat of the local leader's brief", errno);
+  if (status.st_size > kMaxSpecBytes)
+    return failure(Code::kRemote, "the local leader's brief has {} bytes, more than {}", status.st_size, kMaxSpecBytes);
+  Blob bytes(static_cast<size_t>(status.st_size));
+  if (::pread(file.get(), bytes.data(), bytes.size(), 0) != status.st_size)
+    return systemFailure("reading the local leader's brief", errno);
+  return bytes;
+}
+
+LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
+  shape.stages = static_cast<uint32_t>(plan.program.stages());
+  shape.counters = static_cast<uint32_t>(LinkByteCounters::size(plan.topology));
+  return shape;
+}
+
+// Before anybody touches it.
+void bindRingMemory(const MachinePlan& plan, const LocalRing& ring) {
+  if (!canBindToNuma(plan.topology, readCpuAvailability().online)) return;
+  for (const NumaRange& place : numaRanges(plan.topology, plan.program.plan(), ring.shape().slotBytes))
+    for (uint64_t slot = 0; slot < ring.shape().slots; ++slot) {
+      const Status placed = bindMemory(ring.area(slot, place.area) + place.begin, place.end - place.begin, place.node);
+      if (!placed.ok()) return logInfo(Subsystem::kTopo, "{}; it lies where it is first used", placed.message());
+    }
+}
+
+Result<std::unique_ptr<LocalReducer>> bootstrapAsLeader(LocalReducerSpec spec, const Machine& machine,
+                                                        const SocketAddress& name, Deadline deadline) {
+  MachineSpec machineSpec = BPS_TRY(makeMachineSpec(*spec.env, machine.ranks.size(), spec.network));
+  // What is wrong with the settings is found before anybody has come: later it would look like a rank that hung up.
+  BPS_TRY(MachinePlan::make(machineSpec));
+  LeaderBootstrap leaderBootstrap(spec, machine, name);
+  machineSpec.devices = BPS_TRY(leaderBootstrap.gatherDevices(deadline));
+  auto plan = BPS_TRY(MachinePlan::make(machineSpec));
+  const UniqueFd file = BPS_TRY(writeSpecFile(encode(machineSpec)));
+  LocalRing ring = BPS_TRY(LocalRing::create(shapeFor(*plan, spec.shape)));
+  bindRingMemory(*plan, ring);
+  std::vector<Doorbell> bells = BPS_TRY(leaderBootstrap.distribute(file.get(), ring));
+  return std::make_unique<LocalReducer>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
+}
+
+Result<std::unique_ptr<LocalReducer>> bootstrapAsFollower(LocalReducerSpec spec, const Machine& machine,
+                                                          ReceivedMessage reply) {
+  if (reply.fds.size() != machine.ranks.size() + kLeaderFds)
+    return Status(Code::kRemote, "the local leader's gift is incomplete");
+  const Blob content = BPS_TRY(readSpecFile(reply.fds[0]));
+  const MachineSpec machineSpec = BPS_TRY(decodeMachineSpec(content));
+  if (machineSpec.devices.size() != machine.ranks.size())
+    return failure(Code::kRemote, "the local leader speaks of {} ranks, there are {}", machineSpec.devices.size(),
+                   machine.ranks.size());
+  auto plan = BPS_TRY(MachinePlan::make(machineSpec));
+  LocalRing ring = BPS_TRY(LocalRing::attach(shapeFor(*plan, spec.shape), std::move(reply.fds[1])));
+  std::vector<Doorbell> bells;
+  for (size_t i = kLeaderFds; i < reply.fds.size(); ++i) bells.emplace_back(std::move(reply.fds[i]));
+  return std::make_unique<LocalReducer>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalReducer>> LocalReducer::bootstrap(LocalReducerSpec spec, Deadline deadline) {
+  const RankEntry& self = spec.roster->ranks[spec.rank];
+  const Machine& machine = spec.roster->machines[self.machine];
+  if (machine.ranks.size() >= kMaxFds)
+    return failure(Code::kInvalidUsage, "{} ranks on one machine, at most {} can meet", machine.ranks.size(), kMaxFds);
+  const SocketAddress name = socketAddressOf(spec.roster->jobId, self.machine);
+  if (self.localRank == 0) return bootstrapAsLeader(std::move(spec), machine, name, deadline);
+  ReceivedMessage reply = BPS_TRY(joinLeader(spec, self.localRank, name, deadline));
+  return bootstrapAsFollower(std::move(spec), machine, std::move(reply));
+}
+
+}  // namespace bps

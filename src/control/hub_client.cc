@@ -1,0 +1,302 @@
+#include "src/control/hub_client.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/control/frames.h"
+
+namespace bps {
+namespace {
+
+// The hub acts at the deadline and names the missing; a spoke gives its word this long to arrive.
+constexpr std::chrono::milliseconds kHubReplyGrace(500);
+
+Deadline withGrace(Deadline deadline) {
+  if (deadline.at() == Deadline::never().at()) return deadline;
+  return Deadline::in(deadline.at() - Deadline::Clock::now() + kHubReplyGrace);
+}
+
+}  // namespace
+
+HubClient::HubClient(HubClientArgs args, ControlNodeEvents& events) : args_(std::move(args)), events_(events) {
+  if (args_.id.kind == UniqueId::Kind::kHub) {
+    startDialing(args_.id.address);
+    return;
+  }
+  RendezvousRequest question;
+  question.rank = args_.join.rank;
+  question.nRanks = args_.join.nRanks;
+  rendezvous_ = std::make_unique<RendezvousClient>(
+      DialArgs{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0}, question, args_.deadline);
+  state_ = State::kAskingRendezvous;
+}
+
+void HubClient::startDialing(const Address& hub) {
+  dialer_ = std::make_unique<Dialer>(DialArgs{{hub}, args_.credentials, Purpose::kJoin, 0}, args_.deadline);
+  state_ = State::kDialingHub;
+}
+
+void HubClient::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
+  if (state_ != State::kRunning) {
+    return events_.answered(
+        failure(Code::kRemote, "{}: {}, the hub, has said goodbye", controlOpName(kind), roster_.rankName(0)));
+  }
+  const size_t own = isGather(kind) ? 0 : ownItem(kind, roster_, args_.join.rank);
+  pending_ =
+      PendingOp{kind, own < blobs.size() ? blobs[own] : Blob(), withGrace(controlOpDeadline(kind, deadline, roster_))};
+  hub_->send(ControlOpInput{kind, opNumbers_[static_cast<size_t>(kind)], remainingMs(deadline), std::move(blobs)});
+}
+
+void HubClient::report(Status failure) {
+  if (eventsDone_) return;
+  if (state_ != State::kRunning) return fail(failure);
+  hub_->send(FailureMessage{failure.code(), failure.message()});
+  holdFailure(kNoMember, std::move(failure));
+}
+
+void HubClient::suspect(size_t member, std::string text) {
+  const bool gone = member < left_.size() && left_[member];
+  if (eventsDone_ || gone) return;
+  Status failure(Code::kRemote, text);
+  if (state_ == State::kHubLeft && member != kNoMember) return;
+  if (state_ != State::kRunning) return fail(failure);
+  hub_->send(Suspect{static_cast<uint32_t>(member), std::move(text)});
+  holdFailure(member, std::move(failure));
+}
+
+void HubClient::holdFailure(size_t member, Status failure) {
+  const uint32_t timeoutMs = roster_.settings.timeoutMs;
+  // The hub waits as long for a member whose heartbeats are missing.
+  const std::chrono::milliseconds silence(member != kNoMember ? timeoutMs / 2 : 0);
+  heldFailures_.push_back({member, std::move(failure), Deadline::in(2 * suspicionWindow(timeoutMs) + silence)});
+}
+
+void HubClient::leave() {
+  eventsDone_ = true;
+  heldFailures_.clear();
+  if (state_ != State::kRunning) return finish();
+  hub_->send(MessageType::kGoodbye);
+  state_ = State::kLeaving;
+}
+
+void HubClient::finish() {
+  hub_.reset();
+  state_ = State::kOver;
+  if (eventsDone_) events_.leaveDone();
+}
+
+void HubClient::watch(PollSet& set) const {
+  if (state_ == State::kAskingRendezvous) rendezvous_->watch(set);
+  if (state_ == State::kDialingHub) dialer_->watch(set);
+  if (hub_) hub_->watch(set);
+  if (joining()) set.wakeAt(withGrace(args_.deadline).at());
+  if (pending_) set.wakeAt(pending_->deadline.at());
+  for (const HeldFailure& own : heldFailures_) set.wakeAt(own.deadline.at());
+}
+
+void HubClient::step(const PollSet& set) {
+  Status status = advance(set);
+  if (!status.ok()) return fail(status);
+  checkDeadlines();
+}
+
+Status HubClient::advance(const PollSet& set) {
+  switch (state_) {
+    case State::kAskingRendezvous:
+      return askRendezvous(set);
+    case State::kDialingHub:
+      return dialHub(set);
+    case State::kAwaitingRoster:
+    case State::kRunning:
+    case State::kLeaving:
+      return listen(set);
+    case State::kHubLeft:
+    case State::kOver:
+      return {};
+  }
+  return {};
+}
+
+Status HubClient::askRendezvous(const PollSet& set) {
+  const std::optional<Address> hub = BPS_TRY(rendezvous_->step(set));
+  if (!hub) return {};
+  rendezvous_.reset();
+  startDialing(*hub);
+  return {};
+}
+
+Status HubClient::dialHub(const PollSet& set) {
+  Result<Progress> progress = dialer_->step(set);
+  if (!progress.ok()) {
+    const bool late = args_.deadline.passed();
+    return std::move(progress).status().within(late ? "rank 0 has not come in time" : "refused by rank 0");
+  }
+  if (std::move(progress).value() == Progress::kPending) return {};
+  Peer peer = dialer_->take();
+  dialer_.reset();
+  const std::string name = "rank 0 at " + peer.socket->peer();
+  hub_ = std::make_unique<Link>(std::move(peer), name, args_.credentials.timeoutMs);
+  args_.join.remainingMs = remainingMs(args_.deadline);
+  hub_->send(args_.join);
+  state_ = State::kAwaitingRoster;
+  return {};
+}
+
+Status HubClient::listen(const PollSet& set) {
+  Status status = hub_->step(set);
+  for (int turn = 0; turn < kFramesPerStep && status.ok() && hub_; ++turn) {
+    Result<std::optional<Frame>> frame = hub_->next();
+    if (!frame.ok()) {
+      status = std::move(frame).status();
+      break;
+    }
+    const std::optional<Frame> got = std::move(frame).value();
+    if (!got) return {};
+    status = handle(*got);
+  }
+  const bool running = state_ == State::kRunning;
+  if (!status.ok() && running && hub_->silent()) return hub_->declareDead(status, roster_.rankName(args_.join.rank));
+  if (state_ != State::kLeaving) return status;
+  if (!status.ok()) finish();  // the hub has closed: it has read our goodbye
+  return {};
+}
+
+bool HubClient::isExpected(MessageType type) const {
+  switch (state_) {
+    case State::kAwaitingRoster:
+      return isOneOf(type, {MessageType::kRoster, MessageType::kRefusal, MessageType::kFailure});
+    case State::kRunning:
+    case State::kLeaving:
+      return isOneOf(type,
+                     {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kGoodbye, MessageType::kFailure});
+    default:  // no connection with the hub
+      return false;
+  }
+}
+
+Status HubClient::handle(const Frame& frame) {
+  if (!isExpected(frame.header.type)) return unexpectedFrame(*hub_, frame);
+  switch (frame.header.type) {
+    case MessageType::kFailure: {
+      const FailureMessage message = BPS_TRY(decodeFrom<FailureMessage>(*hub_, frame));
+      return {message.code, message.text};
+    }
+    case MessageType::kRefusal: {
+      const Refusal refusal = BPS_TRY(decodeFrom<Refusal>(*hub_, frame));
+      return {refusal.code, refusal.text};
+    }
+    case MessageType::kRoster:
+      return handleRoster(frame);
+    case MessageType::kControlOpResult:
+      return answer(frame);
+    case MessageType::kLeft:
+      return handleLeft(frame);
+    default:  // a goodbye
+      handleGoodbye();
+      return {};
+  }
+}
+
+Status HubClient::handleRoster(const Frame& frame) {
+  Result<Roster> roster = decodeRoster(frame.payload);
+  if (!roster.ok()) return hub_->protocolError(roster.error());
+  roster_ = std::move(roster).value();
+  if (roster_.jobId != hub_->job() || roster_.ranks.size() != args_.join.nRanks)
+    return hub_->protocolError(Status(Code::kRemote, "the roster is another communicator's"));
+  hub_->rename(roster_.rankName(0) + ", the hub,");
+  hub_->setTimeout(roster_.settings.timeoutMs);
+  left_.resize(roster_.members());
+  state_ = State::kRunning;
+  events_.joined(roster_);
+  return {};
+}
+
+Status HubClient::answer(const Frame& frame) {
+  ControlOpResult answer = BPS_TRY(decodeFrom<ControlOpResult>(*hub_, frame));
+  if (Status wrong = checkResult(answer); !wrong.ok()) return hub_->protocolError(wrong);
+  ++opNumbers_[static_cast<size_t>(answer.kind)];
+  pending_.reset();
+  if (!answer.givenUp.empty()) events_.answered(Status(Code::kRemote, std::move(answer.givenUp)));
+  else events_.answered(std::move(answer.blobs));
+  return {};
+}
+
+Status HubClient::checkResult(const ControlOpResult& answer) const {
+  if (!pending_ || pending_->kind != answer.kind || answer.number != opNumbers_[static_cast<size_t>(answer.kind)])
+    return failure(Code::kRemote, "{} {}: an answer to no question", controlOpName(answer.kind), answer.number);
+  if (!answer.givenUp.empty()) {
+    if (answer.kind == ControlOp::kSplit && answer.blobs.empty()) return {};
+    return failure(Code::kRemote, "{} {}: only a split can be given up", controlOpName(answer.kind), answer.number);
+  }
+  const size_t items = resultItems(answer.kind, roster_);
+  if (answer.blobs.size() != items)
+    return failure(Code::kRemote, "{}: {} items came instead of {}", controlOpName(answer.kind), answer.blobs.size(),
+                   items);
+  for (const Blob& blob : answer.blobs)
+    if (blob.size() > kMaxItemBytes)
+      return failure(Code::kRemote, "{}: an item of {} bytes, {} are allowed", controlOpName(answer.kind), blob.size(),
+                     kMaxItemBytes);
+  if (items > 0 && answer.blobs[ownItem(answer.kind, roster_, args_.join.rank)] != pending_->mine)
+    return failure(Code::kRemote, "{}: this rank's own item came back changed", controlOpName(answer.kind));
+  return {};
+}
+
+Status HubClient::handleLeft(const Frame& frame) {
+  const size_t member = BPS_TRY(decodeFrom<Left>(*hub_, frame)).member;
+  if (member == 0 || member >= left_.size() || left_[member])
+    return hub_->protocolError(failure(Code::kRemote, "member {} of {} cannot leave now", member, left_.size()));
+  memberLeft(member);
+  return {};
+}
+
+void HubClient::memberLeft(size_t member) {
+  left_[member] = true;
+  std::erase_if(heldFailures_, [&](const HeldFailure& own) { return own.member == member; });
+  events_.memberLeft(member);
+}
+
+// Its word is not to be had any more. What this rank knows of itself stands. A broken connection proves nothing now:
+// the hub has completed its calls and left, so the others are on their way out too, and nobody relays their goodbyes.
+void HubClient::handleGoodbye() {
+  if (state_ == State::kLeaving) return finish();
+  state_ = State::kHubLeft;
+  hub_.reset();
+  memberLeft(0);
+  events_.hubLeft();
+  if (pending_)
+    events_.answered(failure(Code::kRemote, "{}: {}, the hub, has said goodbye", controlOpName(pending_->kind),
+                             roster_.rankName(0)));
+  pending_.reset();
+  std::erase_if(heldFailures_, [](const HeldFailure& own) { return own.member != kNoMember; });
+  if (!heldFailures_.empty()) fail(heldFailures_.front().failure.clone());
+}
+
+void HubClient::checkDeadlines() {
+  if (joining() && withGrace(args_.deadline).passed())
+    return fail(failure(Code::kRemote, "{} has not answered in time", hub_ ? hub_->name() : "the root"));
+  if (pending_ && pending_->deadline.passed())
+    return fail(failure(Code::kRemote, "{}: no answer from {} in time", controlOpName(pending_->kind), hub_->name()));
+  for (const HeldFailure& own : heldFailures_)
+    if (own.deadline.passed()) {
+      const Status failure = own.failure.clone();
+      if (hub_) hub_->sendFailure(failure);
+      return fail(failure);
+    }
+}
+
+void HubClient::fail(const Status& failure) {
+  pending_.reset();
+  heldFailures_.clear();
+  rendezvous_.reset();
+  dialer_.reset();
+  hub_.reset();
+  const bool deliver = !eventsDone_;
+  state_ = State::kOver;
+  eventsDone_ = true;
+  if (deliver) events_.failed(failure);
+}
+
+bool HubClient::isFlushed() const { return !hub_ || (hub_->flushed() && heldFailures_.empty()); }
+
+}  // namespace bps

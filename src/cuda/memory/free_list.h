@@ -1,0 +1,43 @@
+// FreeList: memory that was given back and is kept for the next one who needs as much, for each device.
+//
+// Nothing goes back to the driver: it may wait for all work on the device then, and a communicator may end while a
+// stream of another stands for ever.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "src/base/mutex.h"
+
+namespace bps::cuda {
+
+// A Region has `bytes`. Any thread.
+template <class Region>
+class FreeList {
+ public:
+  // The smallest that is large enough and not more than twice as large, if there is one.
+  std::optional<Region> take(int device, size_t bytes) {
+    const MutexLock lock(mutex_);
+    std::vector<Region>& regions = byDevice_[device];
+    auto best = regions.end();
+    for (auto region = regions.begin(); region != regions.end(); ++region)
+      if (region->bytes >= bytes && region->bytes / 2 <= bytes &&
+          (best == regions.end() || region->bytes < best->bytes))
+        best = region;
+    if (best == regions.end()) return std::nullopt;
+    const Region taken = *best;
+    regions.erase(best);
+    return taken;
+  }
+  void put(int device, const Region& region) {
+    const MutexLock lock(mutex_);
+    byDevice_[device].push_back(region);
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<int, std::vector<Region>> byDevice_ BPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace bps::cuda

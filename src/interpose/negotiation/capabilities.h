@@ -1,0 +1,58 @@
+// What the ranks of an NCCL communicator show each other, and what follows from it: pure, and the same on all ranks.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bps/bps.h"
+#include "src/base/env.h"
+#include "src/base/status.h"
+#include "src/nccl/local_gpu_groups.h"
+
+namespace bps::interpose {
+
+inline constexpr size_t kServeNone = SIZE_MAX;  // no call is as large
+
+// What a rank shows first.
+struct Capabilities : nccl::PeerInfo {
+  static constexpr uint32_t kVersion = 3;
+  static constexpr size_t kBytes = 256;
+  uint32_t version = kVersion;
+  bool canServe = true;                  // false: `why`
+  uint64_t minBytes = Bytes::kMeasured;  // BPS_NCCL_MIN_BYTES
+  uint64_t maxProbeBytes = 0;            // bytes of device memory that measuring may use
+
+  std::vector<uint8_t> bytes() const;
+  static Result<Capabilities> parse(std::span<const uint8_t> bytes);
+};
+
+// What the ranks show each other after each step: whether it worked, and why not; and from rank 0 the id.
+struct RankStatus {
+  static constexpr size_t kBytes = 256 + BPS_UNIQUE_ID_BYTES;
+  static std::vector<uint8_t> bytes(const Status& status, const bpsUniqueId& id);
+  // Of all ranks' bytes: the first rank's failure, with its number; empty if all are well.
+  static std::string firstFailure(std::span<const uint8_t> all);
+  static bpsUniqueId id(std::span<const uint8_t> all);
+};
+
+// What follows from all cards, the same on all ranks.
+struct NegotiationResult {
+  bool join = false;
+  bool measure = false;
+  size_t minBytes = 0;
+  size_t maxProbeBytes = 0;
+  size_t machines = 0;
+  std::string reason;
+};
+NegotiationResult concludeNegotiation(std::span<const Capabilities> allCapabilities);
+
+// Both libraries' times at growing sizes, of the slowest rank.
+struct Timing {
+  size_t bytes;
+  double nccl, bps;
+};
+// The size from which on bps was always quicker, or kNever.
+size_t crossOver(std::span<const Timing> timings);
+
+}  // namespace bps::interpose

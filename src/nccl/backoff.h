@@ -1,0 +1,20 @@
+// Backoff: sleeps between looks at something that others bring about: briefly at first.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace bps::nccl {
+
+class Backoff {
+ public:
+  void pause() {
+    const int step = std::min(pauses_++ / 64, 5);
+    std::this_thread::sleep_for(std::chrono::microseconds(20 << step));
+  }
+
+ private:
+  int pauses_ = 0;
+};
+
+}  // namespace bps::nccl

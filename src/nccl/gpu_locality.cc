@@ -1,0 +1,47 @@
+#include "src/nccl/gpu_locality.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+#include "src/cuda/device.h"
+#include "topo/load_topology.h"
+#include "topo/plan/planner.h"
+
+namespace bps::nccl {
+namespace {
+
+// By its place on the bus; or, where the user describes the machine, by its number. None: kNoNode.
+NodeId gpuOf(const Topology& topology, const std::string& busId, int device, const Env& env) {
+  const std::vector<NodeId>& gpus = topology.all(NodeKind::kGpu);
+  for (const NodeId gpu : gpus)
+    if (topology.node(gpu).pcie.busId == busId) return gpu;
+  const auto number = static_cast<size_t>(device);
+  return !env.topoFile.empty() && number < gpus.size() ? gpus[number] : kNoNode;
+}
+
+Result<GpuLocality> plannedGpuLocality(int device, const Env& env) {
+  const cuda::Api* driver = BPS_TRY(cuda::driver());
+  const Topology topology = BPS_TRY(loadConfiguredTopology(env));
+  const NodeId gpu = gpuOf(topology, cuda::Device::busId(*driver, device), device, env);
+  if (gpu == kNoNode) return failure(Code::kInvalidArgument, "CUDA device {} is not in it", device);
+  LocalPlanRequest job;  // a rank on every GPU
+  job.strategy = BPS_TRY(parseStrategy(env.strategy));
+  const Decision decision = BPS_TRY(planLocal(topology, job));
+  const LocalPlan& plan = decision.best().plan;
+  if (plan.strategy == Strategy::kCpuAssisted) return GpuLocality{topology.nameOf(topology.switchOf(gpu)), false};
+  const bool root = std::any_of(plan.roots.begin(), plan.roots.end(),
+                                [&](size_t rank) { return plan.placement.ranks[rank].location == gpu; });
+  return GpuLocality{{}, root};
+}
+
+}  // namespace
+
+GpuLocality gpuLocalityOf(int device, const Env& env) {
+  Result<GpuLocality> planned = plannedGpuLocality(device, env);
+  if (planned.ok()) return std::move(planned).value();
+  logInfo(Subsystem::kTopo, "topology of this machine: {}; its GPUs count as joined", planned.error().message());
+  return {};
+}
+
+}  // namespace bps::nccl

@@ -1,0 +1,124 @@
+#include "src/nccl/local_gpu_groups.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "src/base/format.h"
+#include "src/control/host_id.h"
+#include "src/nccl/gpu_locality.h"
+
+namespace bps::nccl {
+namespace {
+
+uint64_t hashOf(std::string_view text) {  // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+
+struct GroupSize {
+  int ranks = 0, roots = 0;
+  int owners() const { return roots > 0 ? roots : ranks; }
+};
+using GroupSizes = std::map<uint64_t, GroupSize>;
+
+std::string noGroupsReason(std::span<const PeerInfo> peers, const GroupSizes& sizes, bool oneGroupPerMachine) {
+  for (size_t rank = 0; rank < peers.size(); ++rank)
+    if (peers[rank].gpuGroup == 0)
+      return fmt::format("rank {} has no team{}{}", rank, peers[rank].why.empty() ? "" : ": ", peers[rank].why);
+  int largest = 0;
+  for (const auto& [gpuGroup, size] : sizes) largest = std::max(largest, size.ranks);
+  if (largest == 1) return "no two GPUs share a machine or a switch";
+  // A sum of two has no order; that of more would depend on NCCL's.
+  if (!peers[0].allowsAnyOrder && (largest > 2 || !oneGroupPerMachine))
+    return "more than two ranks share a machine, so sums would depend on NCCL's order (BPS_NCCL_LOCAL=any)";
+  return {};
+}
+
+// Who is rank 0 of a communicator of bps finds the servers, and it is to be all the same which part one owns.
+std::string serverMismatch(std::span<const PeerInfo> peers, const LocalGpuGroups& gpuGroups) {
+  for (size_t rank = 0; rank < peers.size(); ++rank)
+    if (gpuGroups.leaders[rank] == 0 && gpuGroups.groupRanks[rank] < gpuGroups.owners &&
+        peers[rank].hasServers != peers[0].hasServers)
+      return fmt::format("BPS_SERVERS is not set alike on ranks 0 and {}", rank);
+  return {};
+}
+
+std::atomic<bool> leftToInterposer{false};
+
+}  // namespace
+
+void leaveGpuGroupsToInterposer() { leftToInterposer.store(true, std::memory_order_relaxed); }
+bool gpuGroupsLeftToInterposer() { return leftToInterposer.load(std::memory_order_relaxed); }
+
+PeerInfo PeerInfo::detect(int device, const Env& env, std::string without) {
+  PeerInfo peer;
+  peer.machine = hashOf(localHostId(env));
+  peer.hasServers = !env.servers.empty();
+  peer.allowsAnyOrder = env.ncclLocal == "any";
+  peer.why = env.ncclLocal == "off" ? "BPS_NCCL_LOCAL=off" : std::move(without);
+  if (!peer.why.empty()) return peer;
+  const GpuLocality locality = gpuLocalityOf(device, env);
+  peer.gpuGroup = hashOf(localHostId(env) + "\n" + locality.switchName);
+  peer.root = locality.root;
+  return peer;
+}
+
+void PeerInfo::put(WireWriter& writer) const {
+  const auto flags = static_cast<uint8_t>((root ? 1 : 0) | (allowsAnyOrder ? 2 : 0) | (hasServers ? 4 : 0));
+  writer.put(machine).put(gpuGroup).put(flags).put(why.substr(0, 200));
+}
+
+void PeerInfo::get(WireReader& reader) {
+  machine = reader.get<uint64_t>();
+  gpuGroup = reader.get<uint64_t>();
+  const auto flags = reader.get<uint8_t>();
+  root = (flags & 1) != 0;
+  allowsAnyOrder = (flags & 2) != 0;
+  hasServers = (flags & 4) != 0;
+  why = reader.getString();
+}
+
+int LocalGpuGroups::sizeOf(int rank) const {
+  return static_cast<int>(std::count(leaders.begin(), leaders.end(), leaderOf(rank)));
+}
+
+std::string LocalGpuGroups::ownersOf(int part) const {
+  std::string ranks;
+  for (size_t rank = 0; rank < groupRanks.size(); ++rank)
+    if (groupRanks[rank] == part) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return ranks;
+}
+
+LocalGpuGroups formLocalGpuGroups(std::span<const PeerInfo> peers) {
+  LocalGpuGroups gpuGroups;
+  GroupSizes sizes, assigned;
+  std::map<uint64_t, int> leaders;
+  std::map<uint64_t, uint64_t> groupOfMachine;  // by machine
+  bool oneGroupPerMachine = true;
+  for (size_t rank = 0; rank < peers.size(); ++rank) {
+    const PeerInfo& peer = peers[rank];
+    gpuGroups.leaders.push_back(leaders.emplace(peer.gpuGroup, static_cast<int>(rank)).first->second);
+    ++sizes[peer.gpuGroup].ranks;
+    sizes[peer.gpuGroup].roots += peer.root ? 1 : 0;
+    oneGroupPerMachine =
+        groupOfMachine.emplace(peer.machine, peer.gpuGroup).first->second == peer.gpuGroup && oneGroupPerMachine;
+  }
+  for (const PeerInfo& peer : peers) {
+    GroupSize& before = assigned[peer.gpuGroup];
+    gpuGroups.groupRanks.push_back(peer.root ? before.roots++ : sizes[peer.gpuGroup].roots + before.ranks++);
+  }
+  gpuGroups.groupCount = static_cast<int>(sizes.size());
+  gpuGroups.allowsAnyOrder = peers[0].allowsAnyOrder;
+  gpuGroups.why = noGroupsReason(peers, sizes, oneGroupPerMachine);
+  if (!gpuGroups.why.empty()) return gpuGroups;
+  gpuGroups.owners = std::min_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
+                       return a.second.owners() < b.second.owners();
+                     })->second.owners();
+  gpuGroups.why = serverMismatch(peers, gpuGroups);
+  if (!gpuGroups.why.empty()) gpuGroups.owners = 0;
+  return gpuGroups;
+}
+
+}  // namespace bps::nccl

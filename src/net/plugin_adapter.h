@@ -1,0 +1,66 @@
+// PluginAdapter: a net plugin's function table with one context, in one form whatever the version of its interface.
+//
+// Everything here is one call into the plugin; raw pointers are the plugin's own. Out-parameters are null before each
+// call, and the properties zero, since plugins may leave them alone.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "bps/net_plugin.h"
+#include "src/net/net.h"
+
+namespace bps::net {
+
+enum class RawKind { kSend, kReceive, kListener };
+
+class PluginAdapter {
+ public:
+  virtual ~PluginAdapter() = default;
+
+  virtual Status init(uint64_t commId) = 0;
+  virtual Result<DeviceInfo> device(int index) = 0;
+  virtual Result<void*> listen(int device, Handle& handle) = 0;
+  virtual Result<void*> connect(int device, Handle& handle) = 0;  // null: not yet
+  virtual Result<void*> accept(void* listener) = 0;               // null: not yet
+  virtual Result<void*> registerMemory(void* comm, void* data, size_t bytes) = 0;
+  virtual Result<void*> registerGpu(void* comm, const GpuRegion& region, bool asDmaBuf) = 0;
+  virtual void deregister(void* comm, void* memory) = 0;
+  virtual Result<void*> isend(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: not now
+  virtual Result<void*> irecv(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: not now
+  virtual Result<void*> flush(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: nothing to wait for
+  virtual Result<Completion> test(void* request) = 0;
+  virtual void close(void* raw, RawKind kind) = 0;
+
+  // What a connection of such a device takes.
+  GpuRegistrationModes gpuRegistrationModes(void* comm, const GpuRegistrationModes& deviceModes) const;
+  // -1: the plugin cannot wake a sleeper.
+  int waitFd(void* comm) const;
+  Result<bool> arm(void* comm) const;
+  bool canReverse() const { return reverse_ != nullptr; }
+  // Null: the connection has no other direction.
+  Result<void*> reverse(void* comm) const;
+
+  const std::string& description() const { return description_; }
+  int deviceCount() const { return deviceCount_; }
+  int maxRequests() const { return maxRequests_; }
+
+ protected:
+  std::string name_, description_;
+  int deviceCount_ = 0;
+  int maxRequests_ = 0;
+  const bpsNetWait_v1_t* wait_ = nullptr;
+  const bpsNetMemory_v1_t* memory_ = nullptr;
+  const bpsNetReverse_v1_t* reverse_ = nullptr;
+};
+
+inline constexpr int kNewestVersion = 12, kOldestVersion = 8;
+
+// The newest version in the library that we speak, up to `newest`, not initialised yet. Fails when there is none.
+// `library` is what dlopen returned and is never closed: plugins leave threads and exit handlers behind.
+Result<std::shared_ptr<PluginAdapter>> createPluginAdapter(void* library, const std::string& path,
+                                                           int newest = kNewestVersion);
+
+// Plugin::load's search, and init. See net.h.
+Result<std::shared_ptr<PluginAdapter>> loadPluginAdapter(const std::string& name, uint64_t commId);
+
+}  // namespace bps::net

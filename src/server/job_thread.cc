@@ -1,0 +1,225 @@
+#include "src/server/job_thread.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/guard.h"
+#include "src/base/log.h"
+
+namespace bps {
+namespace {
+
+// A step that sets a job up is followed by this many times its duration for the other jobs.
+constexpr int kSetUpTimeRatio = 9;
+// Between looks at what jobs wait for; a quarter of the least time-out.
+constexpr std::chrono::milliseconds kJobCheckInterval{125};
+
+}  // namespace
+
+Result<std::unique_ptr<JobThread>> JobThread::start(const Env& env, std::vector<int> cpus, JobCloser& closer) {
+  Doorbell bell = BPS_TRY(Doorbell::create());
+  net::Waiter waiter = BPS_TRY(net::Waiter::create(bell));
+  std::unique_ptr<JobThread> created(new JobThread(env, std::move(bell), std::move(waiter), closer));
+  JobThread* self = created.get();
+  const auto run = [self, cpus = std::move(cpus)] {
+    self->setAffinity(cpus);
+    const Status ended = guarded([self] { self->run(); });
+    if (!ended.ok()) logWarn(Subsystem::kServer, "lane thread ended: {}", ended.message());
+  };
+  BPS_TRY(guarded([&] { created->thread_ = std::thread(run); }));
+  return created;
+}
+
+JobThread::~JobThread() {
+  stop_.store(true);
+  bell_.ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+void JobThread::post(Command command) {
+  MutexLock lock(mutex_);
+  commands_.push_back(std::move(command));
+  bell_.ring();
+}
+
+void JobThread::open(NewJob opening) {
+  jobCount_.fetch_add(1);
+  post([this, opening = std::make_shared<NewJob>(std::move(opening))] { addJob(std::move(*opening)); });
+}
+
+void JobThread::connect(uint64_t job, std::vector<Blob> handles) {
+  post([this, job, handles = std::move(handles)] {
+    const auto found = entries_.find(job);
+    if (found == entries_.end()) return;
+    Status set = found->second.job->setPeerHandles(handles);
+    if (!set.ok()) fail(job, found->second, std::move(set));
+  });
+}
+
+void JobThread::finish(uint64_t job) {
+  post([this, job] {
+    const auto found = entries_.find(job);
+    if (found != entries_.end()) found->second.job->finish();
+  });
+}
+
+void JobThread::close(uint64_t job, std::shared_ptr<JobEvents> events) {
+  jobCount_.fetch_sub(1);
+  post([this, job, events = std::move(events)] {
+    dropJob(job);
+    closer_.post({.reservation = {}, .job = nullptr, .told = events, .id = job});
+  });
+}
+
+void JobThread::addJob(NewJob opening) {
+  const uint64_t id = opening.spec.roster.jobId;
+  Status added = guarded([&]() -> Status {
+    std::unique_ptr<ServedJob> job = BPS_TRY(ServedJob::create(env_, opening.spec, opening.plan));
+    Entry& entry = entries_[id];
+    entry.reservation = std::move(opening.reservation);
+    entry.job = std::move(job);
+    entry.events = opening.events;
+    return {};
+  });
+  if (!added.ok()) opening.events->failed(id, std::move(added));
+}
+
+void JobThread::dropJob(uint64_t id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;  // ended by itself before the control thread closed it
+  Entry& entry = found->second;
+  endedJobsBytes_ += entry.job->bytesSummed();
+  entry.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
+  closer_.post({std::move(entry.reservation), std::move(entry.job), nullptr, id});
+  entries_.erase(found);
+}
+
+void JobThread::fail(uint64_t id, Entry& entry, Status why) {
+  entry.events->failed(id, std::move(why));
+  ended_.push_back(id);
+}
+
+bool JobThread::runCommands() {
+  std::vector<Command> commands;
+  {
+    MutexLock lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (const Command& command : commands) command();
+  return !commands.empty();
+}
+
+// A job that fails, be it for want of memory, ends alone.
+bool JobThread::stepJob(uint64_t id, Entry& entry) {
+  bool moved = true;
+  Status outcome = guarded([&]() -> Status {
+    moved = BPS_TRY(advance(id, entry));
+    return {};
+  });
+  if (!outcome.ok()) fail(id, entry, std::move(outcome));
+  return moved;
+}
+
+Result<bool> JobThread::advance(uint64_t id, Entry& entry) {
+  const ServedJob::Step step = BPS_TRY(entry.job->step());
+  for (ServedJob::LostRank& lost : entry.job->takeLost()) entry.events->lost(id, lost.rank, std::move(lost.why));
+  if (step == ServedJob::Step::kListening) entry.events->listening(id, entry.job->handles());
+  if (step == ServedJob::Step::kConnected) {
+    Status added;
+    entry.job->forEachComm([&](net::Comm& comm) {
+      if (added.ok()) added = waiter_.add(comm);
+    });
+    BPS_TRY(std::move(added));
+    entry.events->connected(id);
+  }
+  if (step == ServedJob::Step::kEnded) {
+    entry.events->ended(id);
+    ended_.push_back(id);
+  }
+  const bool moved = step != ServedJob::Step::kIdle;
+  if (moved && entry.job->clearWait()) entry.events->waits(id, Heartbeat());
+  return moved;
+}
+
+bool JobThread::stepJobs() {
+  bool moved = false, settingUp = false;
+  for (auto& [id, entry] : entries_) {
+    settingUp = settingUp || entry.job->settingUp();
+    if (entry.job->settingUp()) continue;
+    moved = stepJob(id, entry) || moved;
+  }
+  if (settingUp) moved = setUpNext(moved) || moved;
+  for (const uint64_t id : std::exchange(ended_, {})) dropJob(id);
+  return moved;
+}
+
+// One step of one job; the next time it is another one's turn.
+bool JobThread::setUpNext(bool otherJobsMoved) {
+  if (otherJobsMoved && !nextSetUp_.passed()) return false;
+  const auto settingUp = [](const auto& each) { return each.second.job->settingUp(); };
+  auto next = std::find_if(entries_.upper_bound(lastSetUpJob_), entries_.end(), settingUp);
+  if (next == entries_.end()) next = std::find_if(entries_.begin(), entries_.end(), settingUp);
+  if (next == entries_.end()) return false;
+  lastSetUpJob_ = next->first;
+  const auto begun = Deadline::Clock::now();
+  const bool moved = stepJob(next->first, next->second);
+  nextSetUp_ = Deadline::in((Deadline::Clock::now() - begun) * kSetUpTimeRatio);
+  return moved;
+}
+
+// By the clock: a job may wait while others keep this thread busy.
+void JobThread::checkJobs() {
+  nextJobCheck_ = Deadline::in(kJobCheckInterval);
+  uint64_t summed = endedJobsBytes_;
+  for (auto& [id, entry] : entries_) {
+    if (const std::optional<Heartbeat> wait = entry.job->checkWait()) entry.events->waits(id, *wait);
+    summed += entry.job->bytesSummed();
+  }
+  bytesSummed_.store(summed);
+}
+
+void JobThread::sleepUntilEvent() {
+  checkJobs();
+  bool busy = false, settingUp = false;
+  for (auto& [id, entry] : entries_) {
+    busy = busy || entry.job->active();
+    settingUp = settingUp || entry.job->settingUp();
+  }
+  if (!busy) spin_.discardWait();
+  constexpr std::chrono::milliseconds kSetUp(1), kUntilRung(3600000);
+  const std::chrono::milliseconds most = settingUp ? kSetUp : busy ? kJobCheckInterval : kUntilRung;
+  const Status slept = waiter_.sleep(most);
+  bell_.clear();
+  if (!slept.ok()) logWarn(Subsystem::kServer, "{}", slept.message());
+}
+
+void JobThread::setAffinity(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<unsigned>(cpu), &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0) logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
+}
+
+void JobThread::run() {
+  logThreadName("lanes");
+  while (!stop_.load()) {
+    const bool commanded = runCommands();
+    const bool moved = stepJobs();
+    if (moved && nextJobCheck_.passed()) checkJobs();
+    if (commanded || moved) {
+      spin_.onProgress();
+      waiter_.noteProgress();
+    } else if (!entries_.empty() && spin_.consume()) {
+      waiter_.markNeededAwake();
+    } else {
+      sleepUntilEvent();
+    }
+  }
+  waiter_.clear();
+  entries_.clear();
+}
+
+}  // namespace bps

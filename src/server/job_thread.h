@@ -1,0 +1,86 @@
+// JobThread: one thread of bps-server with the jobs that were given to it.
+//
+// Edge to the control thread: commands come under the mutex and ring the bell; events leave through JobEvents, which is
+// safe to call from any thread. Jobs that are set up (opening listeners, connecting) take at most a tenth of the
+// thread's time from the jobs that sum, and share it in turn. A JobCloser frees the jobs that have ended.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "src/base/fd.h"
+#include "src/base/mutex.h"
+#include "src/net/waiting/spin_budget.h"
+#include "src/net/waiting/waiter.h"
+#include "src/server/job_closer.h"
+#include "src/server/quota.h"
+#include "src/server/served_job.h"
+
+namespace bps {
+
+class JobThread {
+ public:
+  // `cpus`: where the thread may run; empty: anywhere.
+  static Result<std::unique_ptr<JobThread>> start(const Env& env, std::vector<int> cpus, JobCloser& closer);
+  ~JobThread();  // frees its jobs and joins
+
+  struct NewJob {
+    JobSpec spec;
+    JobPlan plan;
+    std::shared_ptr<JobEvents> events;
+    Quota::Reservation reservation;
+  };
+
+  void open(NewJob opening);
+  void connect(uint64_t job, std::vector<Blob> handles);
+  void finish(uint64_t job);
+  void close(uint64_t job, std::shared_ptr<JobEvents> events);  // they hear closed() once the job is freed
+  size_t jobs() const { return jobCount_.load(); }
+  uint64_t bytesSummed() const { return bytesSummed_.load(); }
+
+ private:
+  struct Entry {
+    Quota::Reservation reservation;
+    std::unique_ptr<ServedJob> job;
+    std::shared_ptr<JobEvents> events;
+  };
+  using Command = std::function<void()>;
+
+  JobThread(const Env& env, Doorbell bell, net::Waiter waiter, JobCloser& closer)
+      : env_(env), bell_(std::move(bell)), waiter_(std::move(waiter)), closer_(closer) {}
+  void post(Command command);
+  void run();
+  bool runCommands();
+  void setAffinity(const std::vector<int>& cpus);
+  bool stepJobs();
+  bool stepJob(uint64_t id, Entry& entry);
+  Result<bool> advance(uint64_t id, Entry& entry);
+  bool setUpNext(bool otherJobsMoved);
+  void addJob(NewJob opening);
+  void dropJob(uint64_t id);
+  void fail(uint64_t id, Entry& entry, Status why);
+  void checkJobs();
+  void sleepUntilEvent();
+
+  Env env_;
+  Doorbell bell_;
+  net::Waiter waiter_;
+  JobCloser& closer_;
+  std::map<uint64_t, Entry> entries_;
+  net::SpinBudget<> spin_;
+  std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at its end
+  uint64_t lastSetUpJob_ = 0;    // the job that was set up last
+  Deadline nextSetUp_ = Deadline::in({}), nextJobCheck_ = Deadline::in({});
+  Mutex mutex_;
+  std::vector<Command> commands_ BPS_GUARDED_BY(mutex_);
+  std::atomic<size_t> jobCount_{0};
+  std::atomic<uint64_t> bytesSummed_{0};
+  uint64_t endedJobsBytes_ = 0;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace bps

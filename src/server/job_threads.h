@@ -1,0 +1,43 @@
+// JobThreads: bps-server's JobRunner. A job runs on one thread, the one with the fewest jobs. What a job may hold is
+// bounded: its machines and rails, and by Quota its descriptors and memory.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/server/job.h"
+#include "src/server/job_thread.h"
+
+namespace bps {
+
+class JobThreads final : public JobRunner {
+ public:
+  static Result<std::unique_ptr<JobThreads>> start(const Env& env, size_t threads, const std::vector<int>& cpus);
+
+  Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) override;
+  void connect(uint64_t job, std::vector<Blob> handles) override;
+  void finish(uint64_t job) override;
+  void close(uint64_t job) override;
+  ServerLoad load() const override;  // any thread
+
+  // Jobs and bytes summed, in Prometheus' text format. Any thread.
+  std::string counters() const;
+
+ private:
+  explicit JobThreads(const Env& env);
+  Result<JobResources> requiredResources(const JobSpec& spec, const JobPlan& plan) const;
+
+  struct Job {
+    JobThread* thread;
+    std::shared_ptr<JobEvents> events;
+  };
+  const std::shared_ptr<Quota> quota_ = Quota::fromProcessLimits();
+  const size_t socketsPerConnection_;
+  JobCloser closer_;  // outlives the threads that hand jobs to it
+  std::vector<std::unique_ptr<JobThread>> threads_;
+  std::map<uint64_t, Job> byJob_;  // control thread
+};
+
+}  // namespace bps

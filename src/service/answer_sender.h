@@ -1,0 +1,47 @@
+// AnswerSender: the sums that one owner sends back to one machine, in lane order.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "src/base/memory.h"
+#include "src/base/status.h"
+#include "src/net/message_queue.h"
+#include "src/wire/data_header.h"
+
+namespace bps {
+
+class AnswerSender {
+ public:
+  // `results` is the ring that all answers of this owner are sent from.
+  static Result<std::unique_ptr<AnswerSender>> create(std::unique_ptr<net::Comm> answer, size_t depth,
+                                                      const PageBuffer& results);
+
+  // Queues the answer to round `pushed()`. The payload must stay until done() has passed it; where needsRegistered(),
+  // it lies in `results`.
+  void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum);
+  Result<bool> step() {
+    const bool moved = queue_.step();
+    if (!queue_.failure().ok()) return queue_.failure().clone();
+    return moved;
+  }
+  // The transport knows `results`, and takes nothing else.
+  bool needsRegistered() const { return memory_ != nullptr; }
+  uint64_t pushed() const { return pushed_; }
+  uint64_t done() const { return queue_.done() / 2; }
+
+  net::Comm& comm() { return queue_.comm(); }
+
+ private:
+  AnswerSender(std::unique_ptr<net::Comm> answer, size_t depth)
+      : queue_(std::move(answer), net::MessageQueue::Direction::kSend), depth_(depth) {}
+
+  PageBuffer headerBytes_;  // before the connection, which touches it to its end
+  net::MessageQueue queue_;
+  size_t depth_;
+  void* memory_ = nullptr;
+  void* headerMemory_ = nullptr;
+  uint64_t pushed_ = 0;
+};
+
+}  // namespace bps

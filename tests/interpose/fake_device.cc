@@ -1,0 +1,136 @@
+// Where the tests' buffers lie: on the host, or on a device of the CUDA double.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "src/base/format.h"
+#include "tests/fake_cuda/fake_cuda.h"
+#include "tests/interpose/harness.h"
+
+namespace bps::test {
+namespace {
+
+// The driver's functions, which are there only if the double is.
+template <class... Parameters>
+void driver(const char* name, Parameters... parameters) {
+  static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) failed(__FILE__, __LINE__, ::dlerror());
+  auto* function = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, name));
+  if (function == nullptr) failed(__FILE__, __LINE__, name);
+  const int error = function(parameters...);
+  if (error != 0) failed(__FILE__, __LINE__, fmt::format("{}: error {}", name, error));
+}
+
+// The device's context, current in the calling thread as the CUDA runtime makes it.
+void enterDevice() {
+  thread_local bool inside = false;
+  if (std::exchange(inside, true)) return;
+  driver("cuInit", 0U);
+  int device = 0;
+  void* context = nullptr;
+  const char* given = std::getenv("FAKE_NCCL_DEVICE");
+  driver("cuDeviceGet", &device, given != nullptr ? std::atoi(given) : 0);
+  driver("cuDevicePrimaryCtxRetain", &context, device);
+  driver("cuCtxPushCurrent_v2", context);
+}
+
+// A function of the double's own; null before it is loaded.
+template <class Function>
+Function* fakeSymbol(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+float* alias(void* pointer) {
+  return static_cast<float*>(fakeSymbol<decltype(fakeCudaAlias)>("fakeCudaAlias")(pointer));
+}
+
+}  // namespace
+
+uint64_t cudaCallCount(const char* function) {
+  const auto calls = fakeSymbol<decltype(fakeCudaCalls)>("fakeCudaCalls");
+  return calls != nullptr ? calls(function) : 0;
+}
+
+uint64_t copiedBytes() { return cudaCallCount("copied bytes"); }
+
+void setCopyRate(double bytesPerSecond) {
+  if (const auto set = fakeSymbol<decltype(fakeCudaCopyRate)>("fakeCudaCopyRate")) set(bytesPerSecond);
+}
+
+void failCuda(const char* function, unsigned after, int error) {
+  if (const auto fail = fakeSymbol<decltype(fakeCudaFail)>("fakeCudaFail")) fail(function, after, error);
+}
+
+bool onDevice() {
+  const char* device = std::getenv("BPS_DEVICE");
+  return device != nullptr && std::string(device) == "cuda";
+}
+
+cudaStream_t newStream() {
+  if (!onDevice()) return nullptr;
+  enterDevice();
+  void* made = nullptr;
+  driver("cuStreamCreate", &made, 1U);
+  return static_cast<cudaStream_t>(made);
+}
+
+cudaStream_t stream() {
+  static const cudaStream_t made = newStream();
+  return made;
+}
+
+void synchronize(cudaStream_t which) {
+  if (!onDevice()) return;
+  enterDevice();
+  driver("cuStreamSynchronize", static_cast<void*>(which));
+}
+
+Buffer::Buffer(size_t count, float value) : count_(count) {
+  if (onDevice()) {
+    enterDevice();
+    driver("cuMemAlloc_v2", reinterpret_cast<uintptr_t*>(&data_), count * sizeof(float));
+    floats_ = alias(data_);
+  } else {
+    data_ = floats_ = static_cast<float*>(std::malloc(count * sizeof(float)));
+  }
+  std::fill(begin(), end(), value);
+}
+
+Buffer::~Buffer() {
+  if (onDevice()) driver("cuMemFree_v2", reinterpret_cast<uintptr_t>(data_));
+  else std::free(data_);
+}
+
+bool Buffer::all(float value) const {
+  return std::all_of(begin(), end(), [&](float one) { return one == value; });
+}
+
+void contribute(const Buffer& buffer, int rank) {
+  for (size_t i = 0; i < buffer.size(); ++i)
+    buffer.begin()[i] = static_cast<float>((i + 1) % 1000 * static_cast<size_t>(rank + 1));
+}
+
+bool Buffer::isSum(int nRanks) const {
+  const auto ranks = static_cast<size_t>(nRanks);
+  for (size_t i = 0; i < count_; ++i)
+    if (floats_[i] != static_cast<float>((i + 1) % 1000 * (ranks * (ranks + 1) / 2))) return false;
+  return true;
+}
+
+ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on) {
+  const Buffer mine(count), sum(count);
+  contribute(mine, rank.rank);
+  const ncclResult_t called = ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, on);
+  if (called != ncclSuccess) return called;
+  synchronize(on);
+  ncclResult_t later = ncclSuccess;
+  BPS_NCCL(ncclCommGetAsyncError(comm, &later));
+  if (later == ncclSuccess) BPS_CHECK(sum.isSum(rank.nRanks));
+  return later;
+}
+
+}  // namespace bps::test

@@ -1,0 +1,101 @@
+// Which two members cannot reach each other, by their heartbeats: never one that has not called yet.
+#include "src/control/hub/stall_detector.h"
+
+#include <gtest/gtest.h>
+
+namespace bps {
+namespace {
+
+using std::chrono::seconds;
+constexpr uint32_t kServer = 4;
+
+// Ranks 0 to 3, of which 2 and 3 are one machine, and a server.
+class StallDetectorTest : public ::testing::Test {
+ protected:
+  StallDetectorTest() : roster_(makeRoster()), stalls_(roster_) {}
+
+  static Roster makeRoster() {
+    Roster roster;
+    for (uint32_t rank = 0; rank < 4; ++rank)
+      roster.ranks.push_back({"id", "host", rank, std::min<uint32_t>(rank, 2), rank == 3 ? 1U : 0U});
+    roster.machines = {{{0}, 0}, {{1}, 0}, {{2, 3}, 0}};
+    roster.servers = {{"cpu1:7700", 0}};
+    roster.settings.timeoutMs = 10000;
+    return roster;
+  }
+  void say(uint32_t member, uint64_t begun, uint64_t call = 0, uint32_t waitsFor = Heartbeat::kNobody) {
+    stalls_.onHeartbeat(member, {begun, call, waitsFor});
+  }
+  // What is found within so long, by a look every second; empty: nothing.
+  std::string found(int forSeconds) {
+    for (int i = 0; i < forSeconds; ++i, now_ += seconds(1)) {
+      const Status status = stalls_.check(now_);
+      if (!status.ok()) return status.message();
+    }
+    return {};
+  }
+
+  const Roster roster_;
+  StallDetector stalls_;
+  StallDetector::TimePoint now_{seconds(1000)};
+};
+
+TEST_F(StallDetectorTest, RankThatHasNotCalledIsNeverBlamed) {
+  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, rank == 1 ? 7 : 8);
+  say(kServer, 0, 7, 1);
+  say(0, 8, 7, kServer);
+  EXPECT_EQ(found(3600), "");
+}
+
+TEST_F(StallDetectorTest, AMachineHasCalledWhenAllItsRanksHave) {
+  for (uint32_t rank = 0; rank < 3; ++rank) say(rank, 8);
+  say(3, 7);
+  say(kServer, 0, 7, 2);
+  EXPECT_EQ(found(3600), "");
+  say(3, 8);
+  EXPECT_NE(found(12), "");
+}
+
+TEST_F(StallDetectorTest, StallBetweenTwoCallersNamesBothAfterTheTimeOut) {
+  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
+  say(kServer, 0, 7, 1);
+  say(1, 8, 7, kServer);
+  say(0, 8, 7, kServer);
+  EXPECT_EQ(found(10), "");
+  const std::string text = found(2);
+  EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700 cannot reach each other"), std::string::npos) << text;
+  EXPECT_NE(text.find("call #7"), std::string::npos) << text;
+}
+
+TEST_F(StallDetectorTest, MissingAnswerNamesTheIdleOwner) {
+  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
+  say(2, 8, 7, kServer);
+  const std::string text = found(12);
+  EXPECT_NE(text.find("rank 2 (host, pid 2) and server cpu1:7700"), std::string::npos) << text;
+}
+
+TEST_F(StallDetectorTest, OnlyTheEndOfAWaitChainIsNamed) {
+  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
+  say(0, 8, 7, 1);
+  say(1, 8, 7, kServer);
+  const std::string text = found(12);
+  EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700"), std::string::npos) << text;
+}
+
+TEST_F(StallDetectorTest, EndedWaitResetsTheTimer) {
+  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 9);
+  for (uint64_t call = 0; call < 9; ++call) {
+    say(kServer, 0, call, 1);
+    EXPECT_EQ(found(9), "");
+  }
+}
+
+TEST_F(StallDetectorTest, UnknownMembersAreIgnored) {
+  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
+  say(0, 8, 7, 1000);
+  say(1, 8, 7, 1);
+  EXPECT_EQ(found(100), "");
+}
+
+}  // namespace
+}  // namespace bps

@@ -1,0 +1,120 @@
+// What follows from the cards and the times that the ranks of an NCCL communicator show each other.
+#include "src/interpose/negotiation/capabilities.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace bps::interpose {
+namespace {
+
+Capabilities capabilitiesOn(uint64_t machine) {
+  Capabilities capabilities;
+  capabilities.machine = machine;
+  capabilities.hasServers = true;
+  capabilities.maxProbeBytes = 1U << 20;
+  return capabilities;
+}
+
+TEST(Capabilities, EncodingRoundTrips) {
+  Capabilities capabilities = capabilitiesOn(0x1234567890abcdef);
+  capabilities.canServe = false;
+  capabilities.minBytes = 4096;
+  capabilities.gpuGroup = 77;
+  capabilities.allowsAnyOrder = true;
+  capabilities.why = "BPS_TIMEOUT is \"soon\"";
+  const auto bytes = capabilities.bytes();
+  EXPECT_EQ(bytes.size(), Capabilities::kBytes);
+  const Capabilities read = std::move(Capabilities::parse(bytes)).value();
+  EXPECT_EQ(read.machine, capabilities.machine);
+  EXPECT_FALSE(read.canServe);
+  EXPECT_TRUE(read.hasServers);
+  EXPECT_EQ(read.minBytes, 4096U);
+  EXPECT_EQ(read.maxProbeBytes, capabilities.maxProbeBytes);
+  EXPECT_EQ(read.gpuGroup, 77U);
+  EXPECT_TRUE(read.allowsAnyOrder);
+  EXPECT_EQ(read.why, capabilities.why);
+}
+
+TEST(Capabilities, EncodingTruncatesLongReason) {
+  Capabilities capabilities = capabilitiesOn(1);
+  capabilities.why = std::string(1000, 'x');
+  EXPECT_EQ(std::move(Capabilities::parse(capabilities.bytes())).value().why, std::string(200, 'x'));
+}
+
+TEST(Capabilities, OtherVersionIsRefusedByNumber) {
+  Capabilities capabilities = capabilitiesOn(1);
+  capabilities.version = 7;
+  const Result<Capabilities> read = Capabilities::parse(capabilities.bytes());
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(std::string(read.error().message()).find("version 7"), std::string::npos) << read.error().message();
+}
+
+TEST(NegotiationResult, SeveralMachinesAreServedAndMeasured) {
+  const NegotiationResult what =
+      concludeNegotiation(std::vector<Capabilities>{capabilitiesOn(1), capabilitiesOn(2), capabilitiesOn(1)});
+  EXPECT_TRUE(what.join);
+  EXPECT_TRUE(what.measure);
+  EXPECT_EQ(what.machines, 2U);
+  EXPECT_EQ(what.reason, "measured");
+}
+
+TEST(NegotiationResult, OneMachineIsLeftToNccl) {
+  const NegotiationResult what = concludeNegotiation(std::vector<Capabilities>{capabilitiesOn(1), capabilitiesOn(1)});
+  EXPECT_FALSE(what.join);
+  EXPECT_EQ(what.machines, 1U);
+  EXPECT_EQ(what.reason, "one machine");
+}
+
+TEST(NegotiationResult, MinBytesOfRankZeroApply) {
+  std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2)};
+  allCapabilities[1].minBytes = 1;
+  EXPECT_TRUE(concludeNegotiation(allCapabilities).measure);
+  allCapabilities[0].minBytes = 0;  // a size like any other: everything
+  const NegotiationResult what = concludeNegotiation(allCapabilities);
+  EXPECT_TRUE(what.join);
+  EXPECT_FALSE(what.measure);
+  EXPECT_EQ(what.minBytes, 0U);
+  EXPECT_EQ(what.reason, "BPS_NCCL_MIN_BYTES");
+}
+
+TEST(NegotiationResult, WithoutServersOnRankZeroMinBytesMustBeGiven) {
+  std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2)};
+  allCapabilities[0].hasServers = false;
+  EXPECT_FALSE(concludeNegotiation(allCapabilities).join);
+  EXPECT_EQ(concludeNegotiation(allCapabilities).reason, "BPS_SERVERS is not set on rank 0");
+  allCapabilities[0].minBytes = 4096;
+  EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
+  allCapabilities[0].hasServers = true;
+  allCapabilities[1].hasServers = false;  // nobody asks rank 1
+  EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
+}
+
+TEST(NegotiationResult, FirstRankThatCannotServeIsTheReason) {
+  std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2), capabilitiesOn(3)};
+  allCapabilities[1].canServe = allCapabilities[2].canServe = false;
+  allCapabilities[1].why = "no";
+  allCapabilities[2].why = "neither";
+  const NegotiationResult what = concludeNegotiation(allCapabilities);
+  EXPECT_FALSE(what.join);
+  EXPECT_EQ(what.reason, "rank 1: no");
+}
+
+TEST(NegotiationResult, ProbeSizeIsTheSmallestOfAllRanks) {
+  std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2), capabilitiesOn(2)};
+  allCapabilities[1].maxProbeBytes = 70000;
+  EXPECT_EQ(concludeNegotiation(allCapabilities).maxProbeBytes, 70000U);
+}
+
+TEST(CrossOver, IsTheSizeFromWhichOnBpsWasAlwaysQuicker) {
+  using Timings = std::vector<Timing>;
+  EXPECT_EQ(crossOver(Timings{{64, 1, 2}, {256, 2, 1}, {1024, 4, 2}}), 256U);
+  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}, {1024, 4, 2}}), 1024U) << "quicker once by chance";
+  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 2, 1}}), 64U);
+  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}}), kServeNone);
+  EXPECT_EQ(crossOver(Timings{{64, 1, 1}}), kServeNone) << "as quick is not quicker";
+  EXPECT_EQ(crossOver(Timings{}), kServeNone);
+}
+
+}  // namespace
+}  // namespace bps::interpose

@@ -1,0 +1,89 @@
+// Two ends of a control connection with somebody between them who holds no key, reads everything and changes what he
+// likes.
+#pragma once
+#include <sys/socket.h>
+
+#include <memory>
+#include <optional>
+
+#include "src/control/link/handshake.h"
+
+namespace bps::test {
+
+class ManInTheMiddle {
+ public:
+  // `change`: the frame of the handshake (0 Hello, 1 Challenge, 2 Proof, 3 Welcome), and the byte in it, to flip.
+  struct Change {
+    size_t frame, byte;
+  };
+
+  explicit ManInTheMiddle(Credentials credentials, std::optional<Change> change = {}, uint32_t first = 0)
+      : change_(change) {
+    auto [left, toLeft] = pair();
+    auto [right, toRight] = pair();
+    toLeft_ = std::move(toLeft);
+    toRight_ = std::move(toRight);
+    ConnectingHandshake connecting(std::make_unique<ControlSocket>(std::move(left), first), credentials, Purpose::kJoin,
+                                   0);
+    AcceptingHandshake accepting(std::make_unique<ControlSocket>(std::move(right), first), credentials, Purpose::kJoin,
+                                 55);
+    for (int turn = 0; turn < 4; ++turn) {
+      connected_ = done(connecting);
+      pass(toLeft_, toRight_);
+      accepted_ = done(accepting);
+      pass(toRight_, toLeft_);
+    }
+    left_ = connecting.take().socket;
+    right_ = accepting.take().socket;
+  }
+
+  bool connected() const { return connected_; }
+  bool accepted() const { return accepted_; }
+  ControlSocket& left() { return *left_; }
+  ControlSocket& right() { return *right_; }
+
+  // What left has said since; it does not arrive by itself.
+  Blob hear() {
+    [[maybe_unused]] const bool flushed = left_->flush().ok();
+    return receive(toLeft_);
+  }
+  void sayToRight(const Blob& bytes) { send(toRight_, bytes); }
+  void sayToLeft(const Blob& bytes) { send(toLeft_, bytes); }
+  void hangUpOnRight() { toRight_.reset(); }
+
+ private:
+  static std::pair<UniqueFd, UniqueFd> pair() {
+    int fds[2] = {-1, -1};
+    [[maybe_unused]] const int made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds);
+    return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+  }
+  template <class Handshake>
+  static bool done(Handshake& handshake) {
+    Result<Progress> progress = handshake.step();
+    [[maybe_unused]] const bool flushed = handshake.socket().flush().ok();
+    return progress.ok() && std::move(progress).value() == Progress::kDone;
+  }
+  static Blob receive(const UniqueFd& from) {
+    Blob bytes(1U << 16);
+    const ssize_t count = ::recv(from.get(), bytes.data(), bytes.size(), 0);
+    bytes.resize(count > 0 ? static_cast<size_t>(count) : 0);
+    return bytes;
+  }
+  static void send(const UniqueFd& to, const Blob& bytes) {
+    [[maybe_unused]] const ssize_t count = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  void pass(const UniqueFd& from, const UniqueFd& to) {
+    Blob bytes = receive(from);
+    if (bytes.empty()) return;
+    if (change_ && change_->frame == passed_++ && change_->byte < bytes.size()) bytes[change_->byte] ^= 1;
+    send(to, bytes);
+  }
+
+  std::optional<Change> change_;
+  size_t passed_ = 0;
+  UniqueFd toLeft_, toRight_;
+  std::unique_ptr<ControlSocket> left_, right_;
+  bool connected_ = false, accepted_ = false;
+};
+
+}  // namespace bps::test

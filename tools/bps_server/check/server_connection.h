@@ -1,0 +1,52 @@
+// ServerConnection: a connection to a server such as a hub has, with one question at a time. Every failure says what
+// stands in the way: nobody listens, no way there, no answer, another key or version, not a bps-server. Belongs to one
+// thread.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/base/socket.h"
+#include "src/control/link/link.h"
+
+namespace bps {
+
+class ServerConnection {
+ public:
+  // `patience` bounds the connection, and each answer that is waited for.
+  static Result<std::unique_ptr<ServerConnection>> open(const std::vector<Address>& addresses,
+                                                        const Credentials& credentials,
+                                                        std::chrono::milliseconds answerTimeout);
+
+  uint64_t job() const { return link_.job(); }
+  Deadline answerDeadline() const { return Deadline::in(answerTimeout_); }
+
+  template <ControlMessage T>
+  void send(const T& message) {
+    link_.send(message);
+  }
+  void send(MessageType type) { link_.send(type); }
+  // The next message, which must be of this kind; what the server says of a failure is one here.
+  template <ControlMessage T>
+  Result<T> receive() {
+    const Frame frame = BPS_TRY(next(T::kType));
+    return decode<T>(frame.payload);
+  }
+  // Keeps the connection alive while this side is busy with something else; fails when the server has ended it.
+  Status keepAlive();
+  // Says goodbye, and waits a moment until the server has heard it.
+  void leave();
+
+ private:
+  ServerConnection(Peer peer, uint32_t timeoutMs, std::chrono::milliseconds answerTimeout)
+      : link_(std::move(peer), "it", timeoutMs), answerTimeout_(answerTimeout) {}
+  Result<Frame> next(MessageType expected);
+  Status pollUntil(PollSet::TimePoint until);
+
+  Link link_;
+  std::chrono::milliseconds answerTimeout_;
+  std::vector<Frame> frames_;
+};
+
+}  // namespace bps

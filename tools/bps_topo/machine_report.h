@@ -1,0 +1,26 @@
+// The part of bps-topo that concerns one machine: show, probe, and what plan says without --workers.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/base/status.h"
+#include "tools/bps_topo/machine_text.h"
+
+namespace bps {
+
+struct MachineReportRequest {
+  std::string topology;  // file or text; empty: BPS_TOPO_FILE, else this machine
+  std::vector<int> gpus;
+  uint64_t bytes = 0;
+  size_t roots = 0;
+  double network = 1;
+};
+
+// Honours BPS_TOPO_FILE, BPS_TOPO_DUMP_FILE and BPS_STRATEGY.
+Result<MachineReport> makeMachineReport(const MachineReportRequest& request, Env env);
+
+Status writeText(const std::string& path, const std::string& text);
+
+}  // namespace bps

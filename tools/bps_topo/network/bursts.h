@@ -1,0 +1,75 @@
+// BurstBase: messages over one connection of the transport for a given time, and how many bytes per second came of
+// them.
+//
+// A turn is any number of messages and then one of kEndBytes. The receiver measures, from the end of the first message
+// to the end of the last, so that neither the way nor what the sender's kernel has taken ahead counts. Messages get
+// larger from turn to turn, as the connection is fast enough for it. Both belong to one thread.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "src/base/deadline.h"
+#include "src/net/net.h"
+#include "src/net/waiting/waiter.h"
+
+namespace bps {
+
+// What is common to both: buffers, requests under way, and waiting for the oldest.
+class BurstBase {
+ public:
+  // `look` is asked now and then, and ends the wait when it fails.
+  using AbortCheck = std::function<Status()>;
+
+ protected:
+  static constexpr size_t kEndBytes = 1;
+  static constexpr size_t kMinMessageBytes = 16U << 10, kMaxMessageBytes = 4U << 20;
+  static constexpr size_t kMaxInFlight = 4;
+
+  BurstBase(std::unique_ptr<net::Comm> comm, AbortCheck look) : comm_(std::move(comm)), abortCheck_(std::move(look)) {}
+  Status prepare();
+  bool full() const { return inFlight_.size() >= maxInFlight_; }
+  // The place of the next message.
+  uint8_t* nextBuffer() { return buffer_.get() + (posted_ % kMaxInFlight) * kMaxMessageBytes; }
+  void posted(net::Request request);
+  Result<net::Completion> oldest();
+  Status pause(Deadline deadline);
+
+  std::unique_ptr<uint8_t[]> buffer_;  // outlives the connection, which may still use it
+  std::unique_ptr<net::Comm> comm_;
+  void* memory_ = nullptr;
+  std::deque<net::Request> inFlight_;
+  size_t maxInFlight_ = 1;
+
+ private:
+  AbortCheck abortCheck_;
+  std::optional<Doorbell> bell_;
+  std::optional<net::Waiter> waiter_;
+  size_t posted_ = 0;
+};
+
+class BurstSender : private BurstBase {
+ public:
+  static Result<std::unique_ptr<BurstSender>> create(std::unique_ptr<net::Comm> comm, AbortCheck look);
+  // Sends for that long; fails when the rest is not taken by `deadline`.
+  Status burst(std::chrono::milliseconds time, Deadline deadline);
+
+ private:
+  BurstSender(std::unique_ptr<net::Comm> comm, AbortCheck look) : BurstBase(std::move(comm), std::move(look)) {}
+  Status post(size_t bytes, Deadline deadline);
+  Status reap();
+  size_t message_ = kMinMessageBytes;
+};
+
+class BurstReceiver : private BurstBase {
+ public:
+  static Result<std::unique_ptr<BurstReceiver>> create(std::unique_ptr<net::Comm> comm, AbortCheck look);
+  // Bytes per second.
+  Result<double> burst(Deadline deadline);
+
+ private:
+  BurstReceiver(std::unique_ptr<net::Comm> comm, AbortCheck look) : BurstBase(std::move(comm), std::move(look)) {}
+  Status fill();
+};
+
+}  // namespace bps
