@@ -34,7 +34,7 @@ Result<TopologyBuilder> read(const std::string& source) {
   if (isSyntheticText(source)) return readSynthetic(source);
   const std::string content = BPS_TRY(contentOf(source));
   TopologyBuilder builder = BPS_TRY(readMachineXml(content));
-  // Files of clouds leave NVLink to the driver, which knows the GPUs by their bus ids.
+  // Topology files that cloud providers supply omit NVLink. NVML adds it; it finds the GPUs by their bus ids.
   if (builder.nvlinks().empty()) addNvml(builder, kNvmlLibrary);
   return builder;
 }
@@ -60,7 +60,8 @@ Result<Topology> loadTopology(const std::string& source) {
 Result<Topology> loadConfiguredTopology(const Env& env) {
   Result<Topology> topology = loadTopology(env.topologySource());
   if (topology.ok() || !env.topoFile.empty() || env.ncclTopoFile.empty()) return topology;
-  logWarn(Subsystem::kTopo, "NCCL_TOPO_FILE: {}; this machine is looked at instead", topology.error().message());
+  logWarn(Subsystem::kTopo, "NCCL_TOPO_FILE: {}; using the detected topology of this machine instead",
+          topology.error().message());
   return loadTopology({});
 }
 

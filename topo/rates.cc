@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kSkylake = 0x55, kSapphireRapids = 0x8F, kEmeraldRapids = 0xCF;
 
-// Generations of PCIe: transfers per second and lane, and the effective rate of a lane in Gbit/s.
+// A PCIe generation: transfers per second and lane, and the effective rate of one lane in Gbit/s.
 struct Generation {
   double gigatransfers;
   double laneGbps;

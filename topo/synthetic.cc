@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxTextChars = 4096;
 constexpr double kMostCount = 1024, kMaxGigabytesPerSecond = 1e5, kMaxCores = 1024;
-constexpr uint32_t kSyntheticDomain = 0xffff0000;  // Linux counts domains from 0, those of VMD from 0x10000
+constexpr uint32_t kSyntheticDomain = 0xffff0000;  // Linux numbers PCI domains from 0, VMD's from 0x10000
 constexpr double kDefaultPcie = 13.1, kDefaultNicGbps = 100;
 
 struct MachineDefaults {
@@ -41,7 +41,7 @@ class SyntheticReader {
     return true;
   }
 
-  // Settings stand at the end and hold for what stands before them, so they are read first.
+  // Settings come last in the text but apply to the devices before them, so they are read first.
   Status readSettings() {
     end_ = text_.find('=');
     if (end_ == std::string_view::npos) {
@@ -94,7 +94,7 @@ class SyntheticReader {
     return static_cast<size_t>(count);
   }
 
-  // What stands in brackets is read again for each copy; the draft's bounds end it when there are too many.
+  // The text in brackets is read again for each copy. The builder's limits stop the loop if there are too many devices.
   Status readCpu() {
     if (!take("cpu")) return invalid("expected cpu or a setting");
     const size_t start = at_;
@@ -120,7 +120,7 @@ class SyntheticReader {
     return add(std::move(node));
   }
 
-  // Up to and with the closing bracket. The draft bounds how deep switches nest, and with it this recursion.
+  // Reads up to and including the closing bracket. The builder limits how deep switches nest, and so this recursion.
   Status readDevices(NodeId parent) {
     while (true) {
       skipSpaces();
@@ -168,8 +168,8 @@ class SyntheticReader {
     return {};
   }
 
-  // A bus id of its own for every function, as a dump has to name them, in PCI domains that no machine has: a device of
-  // this machine is never taken for one that was made up.
+  // Every function gets its own bus id, because a dump names devices by bus id. The PCI domain exists on no real
+  // machine, so a real device is never mistaken for a synthetic one.
   Pcie pcie() {
     const unsigned n = functions_++;
     return {.busId = fmt::format("{:08x}:{:02x}:00.0", kSyntheticDomain + (n >> 8), n & 0xff),

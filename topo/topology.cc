@@ -9,7 +9,7 @@ namespace bps {
 
 double Pcie::rate() const { return measured > 0 ? measured : pcieRate(gigatransfers, width); }
 
-// Fills what follows from nodes_ and links_.
+// Fills the members that are derived from nodes_ and links_.
 void Topology::index() {
   uplinks_.assign(nodes_.size(), kNoLink);
   memories_.assign(nodes_.size(), kNoLink);

@@ -1,16 +1,16 @@
-// Topology: one machine as bps sees it. Immutable once made (topo/topology_builder.h makes it); every rank of the
-// machine makes the same one from the same file, or from what the kernel says.
+// Topology: the hardware of one machine. topo/topology_builder.h builds it; it is immutable afterwards, so any thread
+// may read it. Every rank of the machine builds an equal one from the same file or from what the kernel reports.
 //
-// It is a tree with one link from every node to its parent, and NVLinks beside it:
+// It is a tree with one link from every node to its parent, plus NVLinks:
 //
 //   machine - NUMA node - PCIe switch (may nest) - GPU or NIC
 //
-// The link of a NUMA node to the machine is the CPU interconnect. A NUMA node also has a memory link. Bridges that only
-// lead to one device are part of that device's link. A PCIe switch is what has two or more GPUs or NICs below it. All
+// The link of a NUMA node to the machine is the CPU interconnect. A NUMA node also has a memory link. A bridge that
+// leads to a single device is part of that device's link. A PCIe switch has two or more GPUs or NICs below it. All
 // NVSwitches of a machine count as one.
 //
-// route() is the one place that knows which links a copy takes. What the planner predicts and what the data path counts
-// come from it alike.
+// Only route() and nvlinkRoute() know which links a copy takes. The planner's predictions and the data path's counters
+// both use them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ struct Cpu {  // of a NUMA node
   int family = 0, model = 0;
   double memoryRate = 0;        // bytes per second, read and written together; 0: unknown
   double interconnectRate = 0;  // to the other NUMA nodes, each way; 0: unknown
-  double peerRate = 0;          // of that, copies between GPUs; 0: the default of the CPU's kind
+  double peerRate = 0;          // limit of copies between GPUs on that link; 0: the default of the CPU model
   bool operator==(const Cpu&) const = default;
 };
 
@@ -44,7 +44,7 @@ struct Pcie {  // the link of a switch, GPU or NIC towards the CPU
   std::string busId = {};
   double gigatransfers = 0;  // 0: unknown
   int width = 0;
-  double measured = 0;  // bytes per second each way, instead of what speed and width promise; 0: not measured
+  double measured = 0;  // bytes per second each way, replaces the rate from speed and width; 0: not measured
   bool operator==(const Pcie&) const = default;
   double rate() const;
 };
@@ -52,7 +52,7 @@ struct Pcie {  // the link of a switch, GPU or NIC towards the CPU
 struct Node {
   NodeKind kind = NodeKind::kMachine;
   NodeId parent = kNoNode;
-  std::string name = {};  // of a NIC: its network device; of others empty
+  std::string name = {};  // of a NIC: its network device; empty for other nodes
   Pcie pcie = {};         // of a switch, GPU, NIC
   Cpu cpu = {};           // of a NUMA node
   int dev = -1;           // of a GPU: NVML's index
@@ -63,13 +63,13 @@ struct Node {
 
 enum class LinkKind { kPcie, kInterconnect, kNvlink, kMemory };
 
-// Up is from near to far. A memory link's up is what is written, its down what is read; both share its rate.
+// Up is the direction from near to far. On a memory link up is writes and down is reads; both share its rate.
 struct MachineLink {
   LinkKind kind = LinkKind::kPcie;
   NodeId near = kNoNode, far = kNoNode;
   double rate = 0;      // bytes per second each way; 0: unknown, it never limits
-  double peerRate = 0;  // the most that copies between GPUs get of it; 0: no other limit
-  int count = 0;        // of an NVLink: how many links it is
+  double peerRate = 0;  // limit of copies between GPUs, bytes per second each way; 0: only `rate` limits them
+  int count = 0;        // of an NVLink: the number of links combined in it
   bool operator==(const MachineLink&) const = default;
 };
 
@@ -80,8 +80,8 @@ struct Hop {
 };
 
 struct SwitchCount {
-  int withNic = 0;     // S_n: switches with GPUs whose way to the CPU a NIC shares
-  int withoutNic = 0;  // S_g: with GPUs only. A GPU on lanes of its own counts as a switch with one GPU
+  int withNic = 0;     // S_n: switches with GPUs that share a link to the CPU with a NIC
+  int withoutNic = 0;  // S_g: switches with GPUs only. A GPU without a switch counts as a switch with one GPU
 };
 
 class Topology {
@@ -95,19 +95,19 @@ class Topology {
   LinkId uplink(NodeId id) const { return uplinks_[id]; }
 
   NodeId numaOf(NodeId id) const;     // of a device, or of a NUMA node itself
-  NodeId switchOf(NodeId gpu) const;  // the switch right above it; the GPU itself where there is none
+  NodeId switchOf(NodeId gpu) const;  // the switch directly above the GPU; the GPU itself if there is none
   bool sharedWithNic(LinkId link) const { return sharedWithNic_[link]; }  // a PCIe link above both a NIC and a GPU
-  bool shareSwitch(NodeId one, NodeId other) const;                       // nothing but PCIe switches is between them
-  bool besideNic(NodeId gpu) const;  // some link of its way to the CPU is shared with a NIC
+  bool shareSwitch(NodeId one, NodeId other) const;                       // a PCIe switch is above both
+  bool besideNic(NodeId gpu) const;  // the GPU shares some link to the CPU with a NIC
   SwitchCount countSwitches(const std::vector<NodeId>& gpus) const;
 
-  // The links from one device or NUMA node to another through the tree. A NUMA node stands for its memory: the way
-  // starts with a read of it, or ends with a write to it.
+  // The links from one device or NUMA node to another through the tree. A NUMA node stands for its memory: the route
+  // starts with a read of that memory, or ends with a write to it.
   std::vector<Hop> route(NodeId from, NodeId to) const;
-  // The same over NVLink, directly or through the NVSwitch; empty where there is none.
+  // The NVLinks from one GPU to another, directly or through the NVSwitch. Empty if there are none.
   std::vector<Hop> nvlinkRoute(NodeId from, NodeId to) const;
 
-  // "GPU 2", "NIC mlx5_0", "switch P1", "CPU 0", "GPU 2 - switch P1": how text and JSON name it.
+  // The names in text and JSON output: "GPU 2", "NIC mlx5_0", "switch P1", "CPU 0"; a link is "GPU 2 - switch P1".
   std::string nameOf(NodeId id) const;
   std::string nameOfLink(LinkId id) const;
   size_t indexOf(NodeId id) const;  // among the nodes of its kind

@@ -12,9 +12,10 @@ Result<NodeId> TopologyBuilder::add(Node node) {
   if (nodes_.size() >= kMaxNodes) return failure(Code::kInvalidArgument, "more than {} devices", kMaxNodes);
   const NodeKind parent = nodes_[node.parent].kind;
   const bool numa = node.kind == NodeKind::kNuma;
-  if (numa != (parent == NodeKind::kMachine)) return Status(Code::kInvalidArgument, "a PCI device outside of any CPU");
+  if (numa != (parent == NodeKind::kMachine))
+    return Status(Code::kInvalidArgument, "a PCI device is outside of every CPU");
   if (!numa && parent != NodeKind::kNuma && parent != NodeKind::kSwitch)
-    return Status(Code::kInvalidArgument, "a PCI device inside a GPU or NIC");
+    return Status(Code::kInvalidArgument, "a PCI device is inside a GPU or NIC");
   size_t depth = 0;
   for (NodeId id = node.parent; id != kRoot; id = nodes_[id].parent) ++depth;
   if (depth > kMaxDepth) return failure(Code::kInvalidArgument, "more than {} bridges in a row", kMaxDepth);
@@ -37,7 +38,7 @@ Status TopologyBuilder::checkGpu(const Node& gpu) const {
 Status TopologyBuilder::check() const {
   const bool any =
       std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.kind == NodeKind::kNuma; });
-  return any ? Status() : Status(Code::kInvalidArgument, "no CPU");
+  return any ? Status() : Status(Code::kInvalidArgument, "the topology has no CPU");
 }
 
 bool TopologyBuilder::setMeasuredNvlinkRate(NodeId gpu, const std::string& other, double rate) {
@@ -50,7 +51,8 @@ bool TopologyBuilder::setMeasuredNvlinkRate(NodeId gpu, const std::string& other
   return count > 0;
 }
 
-// Copies the nodes into a topology, parents first, without what folds into something else.
+// Copies the nodes into a topology, parents first. Drops bridges without devices and NICs without a link. Folds a
+// bridge with one child into that child's link.
 struct TopologyBuilder::BridgeFolding {
   const std::vector<Node>& from;
   Topology& to;
@@ -60,7 +62,7 @@ struct TopologyBuilder::BridgeFolding {
   bool isSwitch(NodeId id) const { return from[id].kind == NodeKind::kSwitch; }
 
   void findChildren() {
-    // From the last to the first: what stands below a bridge is known before the bridge is judged.
+    // From the last node to the first, so that a bridge's children are known before the bridge is kept or dropped.
     for (NodeId id = static_cast<NodeId>(from.size()); id-- > 1;)
       if (isSwitch(id) ? !children[id].empty() : from[id].mbps != kNoLinkMbps) children[from[id].parent].push_back(id);
     for (std::vector<NodeId>& list : children) std::reverse(list.begin(), list.end());
@@ -101,7 +103,7 @@ void TopologyBuilder::BridgeFolding::add(Node node) {
   to.nodes_.push_back(std::move(node));
 }
 
-// Both GPUs of a direct NVLink may name it; NVSwitches become one.
+// Both GPUs of a direct NVLink may name it; it is added once. All NVSwitches become one node.
 void TopologyBuilder::addNvlinks(Topology& topology, const std::vector<NodeId>& newIds) const {
   std::map<std::pair<NodeId, NodeId>, MachineLink> found;
   NodeId nvSwitch = kNoNode;
@@ -150,7 +152,7 @@ PciKind pciKindOf(unsigned classCode, unsigned vendor) {
     case 0x0302:
     case 0x0380:
       return PciKind::kGpu;
-    case 0x0300:  // a display: the one of the board's management controller is not a GPU
+    case 0x0300:  // a display controller; that of a board's management controller is not a GPU
       return vendor == kNvidia || vendor == kAmd || vendor == 0 ? PciKind::kGpu : PciKind::kOther;
     case 0x1200:
       return vendor == kAmd ? PciKind::kGpu : PciKind::kOther;

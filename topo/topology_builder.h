@@ -1,7 +1,8 @@
-// TopologyBuilder: a machine being described, by a file, a line of text or the kernel, until it becomes a Topology.
+// TopologyBuilder: collects the devices of one machine from a file, a line of text or the kernel and builds a Topology.
+// One thread uses it; it has no locking.
 //
-// Readers add what they find in any amount of detail. build() checks it, leaves out bridges that lead nowhere, folds a
-// bridge with one device into that device's link, and numbers everything in the order in which it was added.
+// Readers add devices in any amount of detail. build() checks them, drops bridges without devices and NICs without a
+// link, folds a bridge with one device into that device's link, and numbers the nodes parents first.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct NvlinkSpec {
   std::string target = {};  // bus id of the other GPU; unused when toSwitch
   bool toSwitch = false;    // an NVSwitch
   int count = 1;            // links
-  double measured = 0;      // bytes per second of all of them, each way; 0: by the GPU's kind
+  double measured = 0;      // bytes per second of all links together, each way; 0: by the GPU's compute capability
 };
 
 class TopologyBuilder {
@@ -24,14 +25,15 @@ class TopologyBuilder {
   static constexpr size_t kMaxNodes = 4096, kMaxGpus = 64, kMaxDepth = 32;
 
   TopologyBuilder() { nodes_.emplace_back(); }
-  // The parent must have been added before. Its kind is checked here: NUMA nodes are in the machine, switches, GPUs and
-  // NICs in a NUMA node or a switch. So is that no two GPUs have one bus id.
+  // The parent must have been added before. Fails unless a NUMA node is in the machine and every switch, GPU and NIC is
+  // in a NUMA node or a switch. Fails if another GPU has the same bus id.
   Result<NodeId> add(Node node);
   void add(NvlinkSpec nvlink) { nvlinks_.push_back(std::move(nvlink)); }
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<NvlinkSpec>& nvlinks() const { return nvlinks_; }
-  // The rate from a GPU to another one, over all NVLinks that can be the way between the two. False: there is none.
+  // Sets the rate from a GPU to the GPU with bus id `other`, shared by all NVLinks that can connect the two. Returns
+  // false if there is no such NVLink.
   bool setMeasuredNvlinkRate(NodeId gpu, const std::string& other, double rate);
   Node& node(NodeId id) { return nodes_[id]; }
   Result<Topology> build() const;
@@ -46,7 +48,7 @@ class TopologyBuilder {
   std::vector<NvlinkSpec> nvlinks_;
 };
 
-// What a PCI function is, by its class (six digits) and vendor (0: unknown).
+// Classifies a PCI function by its class code (six hexadecimal digits) and vendor id (0: unknown).
 enum class PciKind { kOther, kBridge, kGpu, kNic, kNvSwitch };
 PciKind pciKindOf(unsigned classCode, unsigned vendor);
 

@@ -88,8 +88,8 @@ refuses "bad.xml: line 3: <pci>: class=\"gpu\" is not a hexadecimal number" "$to
 refuses "topology /nonexistent: cannot be read" "$topo" plan --topo /nonexistent
 refuses 'at "disk\]": expected' "$topo" plan --topo 'cpu[disk]'
 refuses 'BPS_STRATEGY=best: .*auto, cpu_assisted, rooted, scatter or flat_ring' env BPS_STRATEGY=best "$topo" plan
-refuses 'local rank 0 is to use GPU 3' "$topo" plan --topo 'cpu[gpu]' --gpus 3
-refuses '2 roots among 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
+refuses 'local rank 0: GPU 3 does not exist' "$topo" plan --topo 'cpu[gpu]' --gpus 3
+refuses '2 roots for 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
 refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
 refuses 'banana' "$topo" plan --bytes banana
 # What would have no effect.

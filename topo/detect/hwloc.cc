@@ -1,6 +1,6 @@
-// The only file that knows hwloc. It is found at run time, as NVML is: Debian's static hwloc cannot be part of a shared
-// library, and libbps.so must not need it on every machine. Declared here is the little of its interface (that of
-// libhwloc.so.15, hwloc 2) that is used: what it finds is taken as XML.
+// The only file that calls hwloc. It loads hwloc at run time, because Debian's static hwloc cannot be linked into a
+// shared library and libbps.so must also load on machines without hwloc. The few functions used here are declared here
+// (libhwloc.so.15, hwloc 2); the result is exported as XML.
 #include <dlfcn.h>
 
 #include <memory>
@@ -46,18 +46,20 @@ bool findAll(void* library, Hwloc& hwloc) {
 
 Result<std::string> exportTopologyXml(const Hwloc& hwloc) {
   HwlocTopology raw = nullptr;
-  if (hwloc.init(&raw) != 0) return Status(Code::kSystem, "hwloc cannot start");
+  if (hwloc.init(&raw) != 0) return Status(Code::kSystem, "hwloc_topology_init failed");
   const std::unique_ptr<hwloc_topology, void (*)(HwlocTopology)> topology(raw, hwloc.destroy);
-  // Never through a GPU's run-time library: that would start it in every process that uses bps. Nor through a plugin
-  // where Linux itself can say it (pci): machines with and without plugins look alike.
+  // Disable the GPU components: they would initialize the GPU's runtime library in every process that uses bps.
+  // Disable pci too: Linux reports the same, and machines with and without hwloc's plugins then look alike.
   for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"})
     (void)hwloc.setComponents(raw, kBlacklist, component);
   (void)hwloc.setIoTypesFilter(raw, kKeepAll);
   (void)hwloc.setCacheTypesFilter(raw, kKeepNone);
-  if (hwloc.load(raw) != 0) return Status(Code::kSystem, "hwloc cannot see this machine");
+  if (hwloc.load(raw) != 0)
+    return Status(Code::kSystem, "hwloc_topology_load failed: hwloc cannot detect this machine");
   char* text = nullptr;
   int length = 0;
-  if (hwloc.exportXml(raw, &text, &length, 0) != 0) return Status(Code::kSystem, "hwloc cannot write what it sees");
+  if (hwloc.exportXml(raw, &text, &length, 0) != 0)
+    return Status(Code::kSystem, "hwloc_topology_export_xmlbuffer failed");
   std::string xml(text);
   hwloc.freeXml(raw, text);
   return xml;
@@ -66,7 +68,7 @@ Result<std::string> exportTopologyXml(const Hwloc& hwloc) {
 }  // namespace
 
 Result<std::string> hwlocXml(const char* library) {
-  // What it asks (libudev) has state of the whole process and no lock for it.
+  // hwloc calls libudev, which has process-wide state without a lock.
   static Mutex oneAtATime;
   const MutexLock lock(oneAtATime);
   struct Close {
@@ -74,9 +76,11 @@ Result<std::string> hwlocXml(const char* library) {
   };
   const std::unique_ptr<void, Close> handle(::dlopen(library, RTLD_NOW | RTLD_LOCAL));
   if (handle == nullptr)
-    return failure(Code::kSystem, "{} is not there: install libhwloc15, or name a topology in BPS_TOPO_FILE", library);
+    return failure(Code::kSystem, "{} cannot be loaded: install libhwloc15, or set BPS_TOPO_FILE to a topology",
+                   library);
   Hwloc hwloc{};
-  if (!findAll(handle.get(), hwloc)) return failure(Code::kSystem, "{} lacks a function of hwloc 2.1", library);
+  if (!findAll(handle.get(), hwloc))
+    return failure(Code::kSystem, "{} lacks a function of hwloc 2.1; install hwloc 2.1 or later", library);
   return exportTopologyXml(hwloc);
 }
 

@@ -1,5 +1,5 @@
-// NVLink from NVML, NVIDIA's management library, found at run time: there is no driver on most machines that build or
-// run bps.
+// Reads NVLinks from NVML, NVIDIA's management library. It is loaded at run time, because most machines that build or
+// run bps have no NVIDIA driver.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bps {
 namespace {
 
-constexpr unsigned kMaxNvlinks = 36;  // of one GPU; more than any has
+constexpr unsigned kMaxNvlinks = 36;  // of one GPU; no GPU has more
 
 template <class F>
 bool load(void* library, const char* name, F& function) {
@@ -32,7 +32,7 @@ bool loadAll(void* library, NvmlTable& nvml) {
          load(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", nvml.linkPeer);
 }
 
-// "00000000:0A:00.0" -> "0000:0a:00.0", as sysfs has it.
+// "00000000:0A:00.0" -> "0000:0a:00.0", the form that sysfs uses.
 std::string busIdOf(const NvmlPciInfo& info) {
   std::string id(info.busId, std::find(info.busId, info.busId + sizeof info.busId, '\0'));
   std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -45,7 +45,7 @@ NodeId findGpu(const TopologyBuilder& builder, const std::string& busId) {
   return kNoNode;
 }
 
-// Active links, counted by what is at their other end: another GPU of this machine, or else an NVSwitch.
+// Adds the active links, counted by the device at the other end. If it is not a GPU of this machine, it is an NVSwitch.
 void addLinks(TopologyBuilder& builder, const NvmlTable& nvml, NvmlDevice device, NodeId gpu) {
   std::map<std::string, int> peers;
   for (unsigned link = 0; link < kMaxNvlinks; ++link) {
@@ -78,10 +78,10 @@ std::string addNvml(TopologyBuilder& builder, const char* library) {
     void operator()(void* handle) const { ::dlclose(handle); }
   };
   const std::unique_ptr<void, Close> handle(::dlopen(library, RTLD_NOW | RTLD_LOCAL));
-  if (handle == nullptr) return fmt::format("{} is not there", library);
+  if (handle == nullptr) return fmt::format("{} cannot be loaded", library);
   NvmlTable nvml{};
-  if (!loadAll(handle.get(), nvml)) return fmt::format("{} lacks a function", library);
-  if (nvml.init() != 0) return fmt::format("{} does not start", library);
+  if (!loadAll(handle.get(), nvml)) return fmt::format("{} lacks a function of NVML", library);
+  if (nvml.init() != 0) return fmt::format("{}: nvmlInit_v2 failed", library);
   unsigned count = 0;
   if (nvml.count(&count) == 0)
     for (unsigned i = 0; i < std::min<unsigned>(count, TopologyBuilder::kMaxGpus); ++i) addGpu(builder, nvml, i);

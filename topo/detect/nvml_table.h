@@ -1,4 +1,4 @@
-// The little of NVML's interface that is used, declared here: its header comes with CUDA, which no build needs.
+// Declares the few NVML functions that bps uses. NVML's own header comes with CUDA, which the build does not require.
 #pragma once
 
 namespace bps {

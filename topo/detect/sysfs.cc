@@ -26,7 +26,8 @@ double leadingNumber(const std::string& text) {
   return parsed.ec == std::errc{} ? value : 0;
 }
 
-// The lesser of what a function and the port above it can do; 0 where the kernel does not say.
+// The smaller of the values of a PCI function and of the port above it. If the kernel reports only one, that one; 0 if
+// it reports neither.
 double minOfBothEnds(const std::string& function, const char* what) {
   const double own = leadingNumber(firstLine(function + "/" + what));
   const double port = leadingNumber(firstLine(function + "/../" + what));

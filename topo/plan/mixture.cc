@@ -1,6 +1,6 @@
-// Every link's time is a straight line in x, so J, their maximum, is convex. The least of it lies at an end, or where a
-// falling line meets a rising one. Starting from the highest lines at both ends, the point where two lines meet is
-// tried; if a third is higher there, it takes the place of the one that falls, or rises, as it does.
+// Every link's time is a straight line in x, so J, their maximum, is convex. Its minimum lies at an end or where a
+// falling line meets a rising one. The search starts with the highest line at each end and tries the point where the
+// two meet. If a third line is higher there, it replaces the falling line if it falls, else the rising one.
 #include "topo/plan/mixture.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ struct Lines {
   double value(size_t i, double x) const { return (1 - x) * at0[i] + x * at1[i]; }
   double slope(size_t i) const { return at1[i] - at0[i]; }
 
-  // The highest line at x; of several the one that rises most, or falls most.
+  // The highest line at x. Among equals, the line with the largest slope if `rising`, else with the smallest.
   size_t highest(double x, bool rising) const {
     size_t best = 0;
     for (size_t i = 1; i < at0.size(); ++i) {

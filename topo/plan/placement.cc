@@ -8,8 +8,8 @@
 namespace bps {
 namespace {
 
-constexpr double kUnknownMbps = 10000;    // what NCCL takes a NIC of unknown speed for
-constexpr double kMinRateFraction = 0.1;  // of the fastest NIC's rate; below it is a NIC for managing the machine
+constexpr double kUnknownMbps = 10000;    // NCCL assumes this rate for a NIC of unknown speed
+constexpr double kMinRateFraction = 0.1;  // of the fastest NIC's rate; a slower NIC is a management NIC and is not used
 constexpr size_t kMaxRanks = 256;
 
 double rateOf(const Node& nic) { return nic.mbps > 0 ? nic.mbps : kUnknownMbps; }
@@ -60,13 +60,13 @@ Distance distance(const Topology& topology, NodeId location, NodeId nic) {
   return Distance::kSameNuma;
 }
 
-// Which NIC each driver gets. A NIC takes no more than its part of the drivers, rounded up.
+// Assigns a NIC to each driver (a rank that uses NICs). A NIC gets at most its share of the drivers, rounded up.
 class NicAssigner {
  public:
   NicAssigner(const Topology& topology, const Placement& placement, const std::vector<size_t>& drivers)
       : topology_(topology), placement_(placement), drivers_(drivers), ranksByNic_(placement.nics.size()) {}
 
-  // By NIC, in rank order.
+  // The ranks of each NIC, in rank order.
   std::vector<std::vector<size_t>> assign() {
     std::vector<bool> done(drivers_.size());
     for (Distance near : {Distance::kSameSwitch, Distance::kSameNuma, Distance::kFar}) {
@@ -127,16 +127,16 @@ class NicAssigner {
 
 Result<Placement> placeRanks(const Topology& topology, const std::vector<int>& gpus, BufferLocation bufferLocation) {
   if (gpus.empty() || gpus.size() > kMaxRanks)
-    return failure(Code::kInvalidArgument, "{} ranks on one machine: from 1 to {} can be placed", gpus.size(),
-                   kMaxRanks);
+    return failure(Code::kInvalidArgument, "{} ranks on one machine, expected 1 to {}", gpus.size(), kMaxRanks);
   const std::vector<NodeId>& there = topology.all(NodeKind::kGpu);
   const std::vector<NodeId>& numas = topology.all(NodeKind::kNuma);
   Placement placement;
   size_t inHostMemory = 0;
   for (size_t rank = 0; rank < gpus.size(); ++rank) {
     if (gpus[rank] >= static_cast<int>(there.size()))
-      return failure(Code::kInvalidArgument, "local rank {} is to use GPU {}, the topology has {} (counted from 0)",
-                     rank, gpus[rank], there.size());
+      return failure(Code::kInvalidArgument,
+                     "local rank {}: GPU {} does not exist; the topology has {}, counted from 0", rank, gpus[rank],
+                     there.size());
     RankPlacement place;
     place.location = gpus[rank] >= 0 ? there[static_cast<size_t>(gpus[rank])] : numas[inHostMemory++ % numas.size()];
     place.numa = topology.numaOf(place.location);
@@ -180,7 +180,7 @@ std::vector<uint64_t> cutByWeight(uint64_t bytes, uint64_t unit, const std::vect
 }
 
 std::vector<uint64_t> cutByAssignment(uint64_t bytes, uint64_t unit, const std::vector<NicAssignment>& assignments) {
-  std::vector<uint64_t> weights, drivers;  // by NIC; without NICs all duties are of one
+  std::vector<uint64_t> weights, drivers;  // by NIC; without NICs all assignments belong to one
   for (size_t i = 0; i < assignments.size(); ++i) {
     if (i == 0 || assignments[i].nic != assignments[i - 1].nic) {
       weights.push_back(assignments[i].weight);

@@ -10,7 +10,7 @@
 namespace bps {
 namespace {
 
-constexpr double kRelativeTolerance = 1e-9;  // J that differ by less, in proportion, are equal
+constexpr double kRelativeTolerance = 1e-9;  // two values of J with a smaller relative difference are equal
 
 bool less(double a, double b) { return a < b * (1 - kRelativeTolerance); }
 
@@ -85,7 +85,8 @@ class Planner {
     }
   }
 
-  // Roots are added one by one, each the one beside which a NIC suffers least, then by the interconnect, then by J.
+  // Adds roots one by one. Each is the rank with the fewest GPU bytes on links shared with a NIC, then the fewest bytes
+  // on the CPU interconnect, then the least J.
   Candidate rooted() const {
     std::vector<size_t> roots = {bestRoot({})};
     Candidate best = evaluate(Strategy::kRooted, roots);
@@ -108,7 +109,7 @@ class Planner {
     size_t best = placement_.ranks.size();
     std::optional<Candidate> least;
     for (const SwitchGroup& group : placement_.groups) {
-      // The ranks of a group are alike: the first that is not yet a root stands for it.
+      // The ranks of a group are equivalent: try only the first one that is not yet a root.
       const auto rank = std::find_if(group.ranks.begin(), group.ranks.end(), [&](size_t r) {
         return std::find(roots.begin(), roots.begin() + static_cast<std::ptrdiff_t>(place), r) ==
                roots.begin() + static_cast<std::ptrdiff_t>(place);
@@ -120,7 +121,7 @@ class Planner {
         least = std::move(candidate);
         best = *rank;
       }
-      if (!onGpu(*rank)) break;  // ranks in host memory differ in nothing that matters here
+      if (!onGpu(*rank)) break;  // all ranks in host memory are equivalent as roots
     }
     return best;
   }
@@ -131,7 +132,7 @@ class Planner {
     return less(a.seconds, b.seconds);
   }
 
-  // With NVLink the published order of preference between equals is scatter, then rooted; without it cpu_assisted.
+  // If two strategies are equal, the BytePS paper prefers scatter, then rooted with NVLink; cpu_assisted without it.
   size_t choose(const std::vector<Candidate>& candidates) const {
     static constexpr size_t kNvlinkPreference[] = {1, 2, 0, 3}, kPciePreference[] = {0, 1, 2, 3};
     size_t best = candidates.size();
@@ -169,11 +170,13 @@ std::vector<int> defaultGpus(const Topology& topology) {
 }  // namespace
 
 Result<Decision> planLocal(const Topology& topology, const LocalPlanRequest& job) {
-  if (job.unit == 0) return Status(Code::kInvalidArgument, "elements of 0 bytes");
-  if (job.bytes > uint64_t{1} << 50) return failure(Code::kInvalidArgument, "a buffer of {} bytes", job.bytes);
+  if (job.unit == 0) return Status(Code::kInvalidArgument, "the element size is 0 bytes, expected at least 1");
+  if (job.bytes > uint64_t{1} << 50)
+    return failure(Code::kInvalidArgument, "a buffer of {} bytes is too large, expected at most 2^50", job.bytes);
   const std::vector<int> gpus = job.gpus.empty() ? defaultGpus(topology) : job.gpus;
   if (job.roots > gpus.size())
-    return failure(Code::kInvalidArgument, "{} roots among {} ranks", job.roots, gpus.size());
+    return failure(Code::kInvalidArgument, "{} roots for {} ranks, expected at most one root per rank", job.roots,
+                   gpus.size());
   return Planner(topology, job, BPS_TRY(placeRanks(topology, gpus, job.bufferLocation))).decide();
 }
 
@@ -190,7 +193,7 @@ Result<std::optional<Strategy>> parseStrategy(const std::string& name) {
     if (name == nameOf(strategy)) return std::optional<Strategy>(strategy);
     choices += fmt::format(", {}", nameOf(strategy));
   }
-  return failure(Code::kInvalidArgument, "strategy {} is none of {}", name, choices);
+  return failure(Code::kInvalidArgument, "strategy {} does not exist, expected one of {}", name, choices);
 }
 
 }  // namespace bps

@@ -1,12 +1,13 @@
-// The planner: which local strategy a machine takes, and why. Pure.
+// The planner chooses the local strategy of a machine and explains the choice. Pure.
 //
-// J of a strategy is the time of its slowest link: bytes over rate, each direction, the NICs' traffic included where it
-// shares a link. The least J among the strategies that keep the first principle wins:
+// J of a strategy is the time of its slowest link: bytes divided by rate, for each direction, including the NICs'
+// traffic on shared links. Two principles decide:
 //
-//   1. no copy from GPU to GPU crosses PCIe switches;
-//   2. least traffic on the links that a NIC shares. It decides between equal J, then least over the CPU interconnect.
+//   1. No GPU-to-GPU copy crosses PCIe switches. Among the strategies that satisfy this, the least J wins.
+//   2. If two have equal J, the one with less GPU traffic on links shared with a NIC wins, then the one with less
+//      traffic on the CPU interconnect.
 //
-// A given strategy overrides both. Links of unknown rate limit nothing.
+// A strategy in the request overrides both. A link of unknown rate limits nothing.
 #pragma once
 #include <optional>
 #include <string>
@@ -17,13 +18,13 @@
 namespace bps {
 
 struct LocalPlanRequest {
-  std::vector<int> gpus =
-      {};  // by local rank; -1: in host memory. Empty: a rank on each GPU, or one where there is none
+  // GPU index by local rank; -1: host memory. Empty: one rank per GPU, or one rank if the machine has no GPU.
+  std::vector<int> gpus = {};
   BufferLocation bufferLocation = BufferLocation::kOnGpus;
   uint64_t bytes = uint64_t{1} << 30;
   uint64_t unit = 4;                      // bytes of an element
   double network = 1;                     // bytes through the NICs, each way, per byte of buffer; 0: one machine only
-  size_t roots = 0;                       // of rooted; 0: as few as reach the least J
+  size_t roots = 0;                       // number of roots for rooted; 0: the fewest that reach the least J
   std::optional<Strategy> strategy = {};  // empty: the planner's choice
 };
 
@@ -34,12 +35,13 @@ struct Candidate {
   LinkId slowest = kNoLink;
   Limit limit = Limit::kUp;
   bool copiesCrossSwitches = false;  // breaks the first principle
-  uint64_t besideNic = 0;            // GPUs' bytes on links that a NIC shares, both directions, and as below
-  uint64_t interconnectBytes = 0;    // bytes between NUMA nodes
+  uint64_t besideNic = 0;            // bytes of GPU copies on links shared with a NIC, both directions together
+  uint64_t interconnectBytes = 0;    // bytes on the CPU interconnect, both directions together
 };
 
-// Part x of the buffer is copied whole by every rank to host memory, the rest by cpu_assisted. The best x, which is not
-// used: it costs as many times the memory's bandwidth as ranks share a switch.
+// A mixture of brute force and cpu_assisted: every rank copies the fraction x of its buffer whole to host memory, and
+// cpu_assisted reduces the rest. The best x is reported only. It is not used, because brute force multiplies the memory
+// traffic by the number of ranks under a switch.
 struct Mixture {
   double x = 0;
   double seconds = 0;
@@ -57,10 +59,10 @@ struct Decision {
 
 Result<Decision> planLocal(const Topology& topology, const LocalPlanRequest& job);
 
-// The same plan's traffic for a buffer of another size; what the data path's counters are held against.
+// Predicts the plan's traffic for a buffer of another size. The data path's counters are compared with it.
 Traffic predict(const Topology& topology, const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 
-// auto (empty) or a strategy's name. kInvalidArgument names the choices.
+// Parses a strategy's name; "auto" or "" gives an empty result. A kInvalidArgument failure lists the choices.
 Result<std::optional<Strategy>> parseStrategy(const std::string& name);
 
 }  // namespace bps

@@ -31,12 +31,12 @@ bool inHostMemory(const LocalPlan& plan, size_t rank) {
   return plan.placement.ranks[rank].location == plan.placement.ranks[rank].numa;
 }
 
-// The groups' sums of this part are in place: there is one group, and it has put them where the network takes them.
+// True if the CPU has nothing to add for this part: the only group has put its sum where the network reads it.
 bool groupSumIsInPlace(const LocalPlan& plan, const NicAssignment& assignment) {
   return plan.placement.groups.size() == 1 && plan.placement.groups[0].numa == assignment.numa;
 }
 
-// The stages of cpu_assisted between the first and the last; 0: there is nothing to do.
+// The stages of cpu_assisted between the first and the last. 0: the stage does not exist.
 struct CpuAssistedStages {
   explicit CpuAssistedStages(const LocalPlan& plan) {
     const auto& groups = plan.placement.groups;
@@ -64,24 +64,25 @@ size_t stagesOf(const LocalPlan& plan) {
   }
 }
 
-// What all ranks read more together when each adds up all of a chunk, at most: up to here that takes less time than to
-// wait for each other once more.
+// Limit on the bytes of other ranks' contributions that a rank reads when every rank adds up the whole chunk. Up to
+// this limit the reads take less time than another wait for the other ranks.
 constexpr uint64_t kMaxRedundantReadBytes = 16U << 10;
 
-// The largest chunk that every rank adds up for itself; 0: none. It is in host memory and stays there.
+// The largest chunk that every rank adds up redundantly; 0: none. Requires that all buffers are in host memory and that
+// the plan does not use the network.
 uint64_t maxRedundantBytes(const LocalPlan& plan) {
   const Placement& placement = plan.placement;
   const size_t ranks = placement.ranks.size();
   if (ranks < 2 || plan.network > 0 || travelsAlongRing(plan) || stagesOf(plan) < 3) return 0;
   for (size_t rank = 0; rank < ranks; ++rank)
     if (!inHostMemory(plan, rank)) return 0;
-  // Sums of groups are rounded.
+  // The sums of groups are rounded, which one pass over all ranks would not reproduce.
   if (plan.strategy == Strategy::kCpuAssisted && placement.groups.size() > 1 && placement.groups.size() < ranks)
     return 0;
   return kMaxRedundantReadBytes / (ranks - 1);
 }
 
-// Writes down the steps of one rank.
+// Builds the steps of one rank. A class per strategy derives from it.
 class StepBuilder {
  public:
   StepBuilder(const LocalProgram& program, size_t rank, uint64_t bytes, uint64_t unit)
@@ -114,7 +115,7 @@ class StepBuilder {
     if (plan_.staged) copy(last(), {CopyKind::kStaging, from, location(rank_), part.size()});
   }
 
-  // Joined with the piece before where both are one stretch of the same memory.
+  // Adds a piece, or extends the previous piece if the two are contiguous and otherwise equal.
   void piece(size_t stage, Piece piece) {
     if (piece.part.size() == 0) return;
     std::vector<Piece>& pieces = steps_[stage].pieces;
@@ -127,7 +128,7 @@ class StepBuilder {
   void takeSum() { piece(last(), {whole_, {{Source::kSumArea, Source::kPartialSum}}, Target::kResult}); }
 
   Source own() const { return {Source::kOwn, rank_}; }
-  // Of the contribution of this rank or another.
+  // The contribution of `rank`, which may be this rank.
   Source from(size_t rank) const { return rank == rank_ ? own() : Source{rank, rank}; }
   std::vector<Source> sourcesOf(const std::vector<size_t>& ranks) const {
     std::vector<Source> sources(ranks.size());
@@ -145,7 +146,7 @@ class StepBuilder {
   const size_t rank_;
   const ByteRange whole_;
   const uint64_t unit_;
-  const std::vector<ByteRange> parts_;  // by duty
+  const std::vector<ByteRange> parts_;  // by assignment
   std::vector<Step> steps_;
 };
 
@@ -175,7 +176,7 @@ class CpuAssistedReduce final : StepBuilder {
 
  private:
   bool alone(const SwitchGroup& group) const { return group.ranks.size() == 1; }
-  // A rank whose contribution is in host memory anyhow adds it from there.
+  // True if the adding rank is the group's only rank and its buffer is in host memory: it adds directly from there.
   bool addsFromOwnBuffer(const NicAssignment& assignment, const SwitchGroup& group) const {
     return alone(group) && group.ranks[0] == assignment.rank && inHostMemory(plan_, assignment.rank);
   }
@@ -193,7 +194,7 @@ class CpuAssistedReduce final : StepBuilder {
     reduceShard(stages_.groupSum, shard, sourcesOf(group_.ranks));
   }
 
-  // Of a rank that is alone under its switch there is nothing to add up.
+  // A rank that is alone in its group has nothing to add: it copies its contribution to host memory.
   void copyOut() {
     if (!plan_.staged || stages_.cpuSum == 0) {
       copyToHost(0, group_.numa, whole_);
@@ -206,7 +207,7 @@ class CpuAssistedReduce final : StepBuilder {
     }
   }
 
-  // To where the next stage finds it.
+  // Adds the group's contributions to the shard and stores the sum where the next stage reads it.
   void reduceShard(size_t stage, const ByteRange& shard, const std::vector<Source>& sources) {
     const bool completes = groups_.size() == 1;
     if (!plan_.staged) return piece(stage, {shard, sources, Target::kSumArea, completes});
@@ -215,7 +216,7 @@ class CpuAssistedReduce final : StepBuilder {
                     groupSumIsInPlace(plan_, plan_.assignments[d]) ? Target::kSumArea : Target::kOwnArea, completes});
   }
 
-  // The CPU at the NIC adds what the groups have put into their memories.
+  // The CPU next to the NIC adds the groups' sums from their memories.
   void sum(size_t d) {
     const NicAssignment& assignment = plan_.assignments[d];
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -231,7 +232,7 @@ class CpuAssistedReduce final : StepBuilder {
     }
   }
 
-  // Where the group's sum of the byte at `offset` is.
+  // The location of the group's sum for the byte at `offset`.
   Source groupSumSource(size_t g, const NicAssignment& assignment, uint64_t offset) const {
     const SwitchGroup& group = groups_[g];
     if (addsFromOwnBuffer(assignment, group)) return own();
@@ -246,7 +247,7 @@ class CpuAssistedReduce final : StepBuilder {
   std::vector<std::vector<ByteRange>> shards_;  // by group and rank in it
 };
 
-// All ranks add up all of a small chunk, in the order in which its parts would be added up otherwise.
+// Every rank adds up the whole of a small chunk, in the order in which the strategy would add up its parts.
 class RedundantReduce final : StepBuilder {
  public:
   using StepBuilder::StepBuilder;
@@ -264,7 +265,7 @@ class RedundantReduce final : StepBuilder {
   }
 };
 
-// All send their contribution to the owner of a part; it sends all the result.
+// All ranks send their contribution of a part to the part's owner. The owner sends the result to all ranks.
 class ScatterReduce final : StepBuilder {
  public:
   using StepBuilder::StepBuilder;
@@ -286,7 +287,8 @@ class ScatterReduce final : StepBuilder {
   }
 };
 
-// Reduce-scatter over all, gather at the root; scatter, all-gather among those who have not got it from the root.
+// Before the network: reduce-scatter over all ranks, then gather at the root. After it: the root scatters the shards,
+// then the ranks all-gather them.
 class RootedReduce final : StepBuilder {
  public:
   using StepBuilder::StepBuilder;
@@ -308,7 +310,7 @@ class RootedReduce final : StepBuilder {
 
  private:
   void addOwnShard(size_t root, const ByteRange& shard) {
-    const bool stays = root == rank_ || !plan_.staged;  // where nothing is staged, nothing is gathered
+    const bool stays = root == rank_ || !plan_.staged;  // without staging nothing is gathered at the root
     piece(1, {shard, allSources(), stays ? Target::kSumArea : Target::kOwnArea, true});
     if (stays) return;
     addPeerCopy(1, rank_, root, shard);
@@ -323,8 +325,8 @@ class RootedReduce final : StepBuilder {
   }
 };
 
-// Every part along the ring to its owner, being added to at every rank, and the result the same way back, so that both
-// directions of every link are used alike.
+// Every part travels along the ring to its owner and each rank adds its contribution. The result travels the same way
+// back, so that both directions of every link carry equal traffic.
 class RingReduce final : StepBuilder {
  public:
   RingReduce(const LocalProgram& program, std::vector<size_t> distances, size_t rank, uint64_t bytes, uint64_t unit)
@@ -350,7 +352,7 @@ class RingReduce final : StepBuilder {
   }
 
  private:
-  const std::vector<size_t> distances_;  // by duty: how far this rank is from where its part sets out
+  const std::vector<size_t> distances_;  // by assignment: hops from the rank where the part starts to this rank
 };
 
 std::vector<Copy> copiesOf(const LocalProgram& program, uint64_t bytes, uint64_t unit) {
@@ -410,7 +412,7 @@ std::vector<Copy> networkCopies(const LocalPlan& plan, uint64_t bytes, uint64_t 
 
 std::vector<Copy> networkCopies(const LocalPlan& plan, const NicAssignment& assignment, uint64_t moved) {
   if (assignment.nic == kNoNode || moved == 0) return {};
-  // Where the owner's staging buffer is; cpu_assisted adds up at the NIC.
+  // The NUMA node of the owner's staging buffer. cpu_assisted adds up next to the NIC.
   const NodeId numa =
       plan.strategy == Strategy::kCpuAssisted ? assignment.numa : plan.placement.ranks[assignment.rank].numa;
   return {{CopyKind::kNic, numa, assignment.nic, moved}, {CopyKind::kNic, assignment.nic, numa, moved}};

@@ -1,22 +1,26 @@
-// LocalProgram: what each rank of a machine does with every chunk of a buffer, as its plan says. Pure. The data path
-// carries it out (src/comm/local), the planner adds up its copies: what is predicted and what is counted are one list.
+// LocalProgram: the steps of each rank of a machine for every chunk of a buffer, computed from the plan. Pure and
+// immutable, so any thread may read it. The data path (src/comm/local) executes the steps and the planner adds up their
+// copies, so predictions and counters come from one list.
 //
-// A chunk passes stages in the same order on all ranks. First every rank puts what others are to add into its own area;
-// then parts are added up, by as many ranks at once as there are parts; the network comes before the last stage; in the
-// last one every rank takes the sum. A rank's part of a stage may be empty.
+// A chunk passes its stages in the same order on all ranks. In the first stage every rank puts its contribution into
+// its own area, where other ranks read it. In the next stages the parts are added up, by different ranks in parallel.
+// The network transfer comes before the last stage. In the last stage every rank takes the sum. A rank may have no step
+// in a stage.
 //
-// A small chunk in host memory is added up by every rank for itself, in the last stage and in the same order: to wait
-// for the others a second time would take longer. The stages between are empty then.
+// If a chunk is small and all buffers are in host memory, every rank adds up the whole chunk in the last stage, in the
+// same order. That is faster than a second wait for the other ranks. The stages between are empty.
 //
-// Memory that all ranks of the machine see: an area for each rank and one for the sum, all as large as the chunk, in
-// which every byte keeps its offset. In a rank's area lies its contribution where others add it, and what it added up
-// itself where others go on with that. Within one chunk nothing in them is written twice, but by the network.
+// The ranks of the machine share memory: an area for each rank and one for the sum. Each is as large as the chunk, and
+// a byte has the same offset in all of them. A rank's area holds its contribution if others add it, and its partial
+// sums if others continue with them. Within one chunk only the network overwrites data in an area.
 //
-// Order of summation. cpu_assisted: the ranks of a group in rank order, one rounding; the groups in order, one
-// rounding; groups of one rank each therefore in rank order with one rounding. scatter, rooted: all ranks in rank
-// order, one rounding. Along a ring (flat_ring, and the two where NVLinks form nothing but a ring): from the rank after
-// the part's owner on, in the ring's order, to the owner; a rounding at every rank but the first. An average is divided
-// before the first of these roundings (src/service/round.h).
+// Order of summation:
+// - cpu_assisted: the ranks of a group in rank order with one rounding, then the groups in order with one rounding. If
+//   every group has one rank, all ranks are added in rank order with one rounding.
+// - scatter, rooted: all ranks in rank order with one rounding.
+// - along a ring (flat_ring; scatter and rooted if NVLinks form only a ring): in the ring's order from the rank after
+//   the part's owner to the owner, with a rounding at every rank but the first.
+// An average is divided before the first of these roundings (src/service/round.h).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -33,26 +37,27 @@ struct ByteRange {
 
 struct Source {
   static constexpr size_t kOwn = ~size_t{0};         // this rank's contribution, in its own memory
-  static constexpr size_t kSumArea = kOwn - 1;       // what all take
-  static constexpr size_t kPartialSum = ~size_t{0};  // no single rank's contribution any more
+  static constexpr size_t kSumArea = kOwn - 1;       // the sum that all ranks take
+  static constexpr size_t kPartialSum = ~size_t{0};  // a sum rather than one rank's contribution
 
-  size_t area = kOwn;  // a rank's, or one of the above
-  // Whose contribution it is: it has not been multiplied by its scalar yet, if the call has one.
+  size_t area = kOwn;  // a rank's area, kOwn or kSumArea
+  // The rank whose contribution this is, or kPartialSum. If the call has a scalar, a contribution has not been
+  // multiplied by it yet.
   size_t contributor = kPartialSum;
   bool operator==(const Source&) const = default;
 };
 
-// One pass over a part: its sources are added up in this order and rounded once; a single one is copied.
+// One pass over a part. The sources are added in this order and the sum is rounded once. A single source is copied.
 struct Piece {
   enum class Target : uint8_t { kOwnArea, kSumArea, kResult };  // kResult: this rank's own memory
 
   ByteRange part;
   std::vector<Source> sources;
   Target target = Target::kOwnArea;
-  bool completes = false;  // now all ranks of the machine are in it
+  bool completes = false;  // the result contains the contributions of all ranks of the machine
 };
 
-// One rank's part of a stage, and all that the real machine moves for it.
+// One rank's work in a stage, and the copies that the hardware makes for it.
 struct Step {
   std::vector<Piece> pieces;
   std::vector<Copy> copies;
@@ -64,16 +69,17 @@ class LocalProgram {
 
   const LocalPlan& plan() const { return plan_; }
   size_t ranks() const { return plan_.placement.ranks.size(); }
-  // The first puts, the last takes.
+  // Stage 0 puts contributions, the last stage takes the sum.
   size_t stages() const { return stages_; }
-  // Whose previous stage must be done before this rank begins its part of the stage: all ranks', or only one's, who
-  // then passes something on to it. Not of the first stage; of the last one: when there is no network.
+  // True: a rank begins the stage after every rank has finished the previous one. False: it waits only for its ring
+  // predecessor, which passes a partial sum to it. Do not ask for the first stage, nor for the last one if the call
+  // uses the network.
   bool waitsForAll(size_t stage) const { return !alongRing_ || stage == 1 || stage + 1 == stages_; }
   size_t predecessor(size_t rank) const { return predecessors_[rank]; }
-  // Every rank adds up all of a chunk of so many bytes. Nobody waits for anything between the first stage and the last.
+  // True if every rank adds up the whole of a chunk of `bytes`. There is no wait between the first and the last stage.
   bool isReducedRedundantly(uint64_t bytes) const { return maxRedundantBytes_ > 0 && bytes <= maxRedundantBytes_; }
 
-  // What the rank does with a chunk of so many bytes, stage by stage.
+  // The steps of the rank for a chunk of `bytes`, by stage.
   std::vector<Step> steps(size_t rank, uint64_t bytes, uint64_t unit) const;
 
  private:
@@ -84,15 +90,15 @@ class LocalProgram {
   std::vector<size_t> predecessors_, successors_, positions_;  // by rank, in the ring
 };
 
-// What the network moves of a chunk in which every byte of the buffer makes `through` bytes, each way.
+// The network copies of a chunk if every byte of the buffer causes `through` bytes through the NICs, each way.
 std::vector<Copy> networkCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit, double through);
 
-// The same of the part that one of those who drive the NICs has.
+// The network copies of one assignment's part, which moves `moved` bytes each way.
 std::vector<Copy> networkCopies(const LocalPlan& plan, const NicAssignment& assignment, uint64_t moved);
 
-// Everything that one all-reduce of `bytes` moves, in units of `unit` (the element's size).
+// All copies of one all-reduce of `bytes`; `unit` is the element size in bytes.
 std::vector<Copy> copiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
-// The same when every rank copies its whole buffer to host memory and back and the CPU does all the rest.
+// All copies if every rank copies its whole buffer to host memory and back and the CPU adds everything.
 std::vector<Copy> bruteForceCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 
 }  // namespace bps

@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-constexpr double kPrintsAsOne = 1.0005;  // ratios below are printed as 1.000
+constexpr double kPrintsAsOne = 1.0005;  // a smaller ratio is printed as 1.000
 
 std::vector<size_t> gpusOfRanks(const Topology& topology, const Placement& placement,
                                 const std::vector<size_t>& ranks) {
@@ -17,7 +17,7 @@ std::vector<size_t> gpusOfRanks(const Topology& topology, const Placement& place
   return gpus;
 }
 
-// Why the other GPUs are no roots. Those under a root's switch would have done as well.
+// Explains why the other GPUs are not roots. GPUs under a root's switch are not listed: they would do equally well.
 std::string describeRoots(const Topology& topology, const LocalPlan& plan) {
   std::vector<NodeId> nicNumas;
   for (const NicShare& nic : plan.placement.nics) nicNumas.push_back(topology.numaOf(nic.nic));
@@ -31,9 +31,9 @@ std::string describeRoots(const Topology& topology, const LocalPlan& plan) {
     const NodeId location = plan.placement.ranks[rank].location;
     const bool root = std::find(plan.roots.begin(), plan.roots.end(), rank) != plan.roots.end();
     if (root && topology.besideNic(location))
-      text += fmt::format("; {} shares a link with a NIC and is a root all the same", topology.nameOf(location));
+      text += fmt::format("; {} is a root although it shares a link with a NIC", topology.nameOf(location));
     if (root && far(rank))
-      text += fmt::format("; {} is a root though its way to the NIC crosses the CPU interconnect",
+      text += fmt::format("; {} is a root although its path to the NIC crosses the CPU interconnect",
                           topology.nameOf(location));
     if (root) continue;
     if (topology.besideNic(location)) {
@@ -43,10 +43,10 @@ std::string describeRoots(const Topology& topology, const LocalPlan& plan) {
     }
   }
   if (!beside.empty())
-    text += fmt::format("; not GPU {}: on the way to the CPU a NIC shares a link",
+    text += fmt::format("; not GPU {}: it shares a link to the CPU with a NIC",
                         formatRanges(gpusOfRanks(topology, plan.placement, beside)));
   if (!across.empty())
-    text += fmt::format("; not GPU {}: on the way to the NIC is the CPU interconnect",
+    text += fmt::format("; not GPU {}: its path to the NIC crosses the CPU interconnect",
                         formatRanges(gpusOfRanks(topology, plan.placement, across)));
   return text;
 }
@@ -54,11 +54,12 @@ std::string describeRoots(const Topology& topology, const LocalPlan& plan) {
 std::string describeChosen(const Topology& topology, const LocalPlan& plan) {
   switch (plan.strategy) {
     case Strategy::kCpuAssisted:
-      if (topology.node(plan.placement.ranks.front().location).kind != NodeKind::kGpu) return "the CPU adds them";
+      if (topology.node(plan.placement.ranks.front().location).kind != NodeKind::kGpu)
+        return "the CPU adds the buffers";
       return plan.placement.groups.size() > 1 ? "GPU-to-GPU copies stay under their switch and the CPU adds the groups"
                                               : "there is one group";
     case Strategy::kScatter:
-      return "each GPU owns its part and copies only that";
+      return "each GPU owns a part and copies only that to host memory";
     case Strategy::kRooted:
       return "reduce to GPU " + formatRanges(gpusOfRanks(topology, plan.placement, plan.roots)) +
              describeRoots(topology, plan);
@@ -77,7 +78,7 @@ std::string compareCandidates(const Topology& topology, const Decision& decision
     if (ratio >= kPrintsAsOne || ratio <= 1 / kPrintsAsOne) {
       text += fmt::format("takes {:.3f} times as long ({})", ratio, bottleneckOf(topology, other));
     } else {
-      text += "takes as long";
+      text += "takes equally long";
     }
     if (other.copiesCrossSwitches) text += " and copies between GPUs across PCIe switches";
   }
@@ -115,8 +116,8 @@ std::string reasonOf(const Topology& topology, const LocalPlanRequest& job, cons
                                  nvlink ? "NVLink" : "no NVLink");
   if (topology.node(chosen.plan.placement.ranks.front().location).kind != NodeKind::kGpu)
     text = "buffers in host memory: ";
-  if (job.strategy) text += "asked for; ";
-  if (chosen.plan.placement.ranks.size() == 1) return text + "one rank, which has nobody to combine with";
+  if (job.strategy) text += "requested; ";
+  if (chosen.plan.placement.ranks.size() == 1) return text + "one rank, nothing to combine";
   return text + describeChosen(topology, chosen.plan) + compareCandidates(topology, decision);
 }
 

@@ -5,7 +5,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kMostSteps = 200000;  // of the search for a ring; far more than real machines need
+constexpr size_t kMostSteps = 200000;  // limit of the ring search; real machines need far fewer
 
 class RingSearch {
  public:

@@ -1,18 +1,18 @@
-// Local strategies: how the ranks of one machine combine their buffers before the network, and hand out the result
-// after it. Pure. M is the buffer of each rank, l the ranks of a group, L all ranks.
+// Local strategies: how the ranks of one machine combine their buffers before the network stage and distribute the
+// result after it. Pure. M is the size of each rank's buffer, l the number of ranks in a group.
 //
-//   cpu_assisted  each group reduce-scatters under its switch; every rank copies its M/l to host memory; the CPU adds
-//                 the groups' copies; network; every rank copies its M/l back; all-gather under the switch
-//   scatter       all ranks reduce-scatter (over NVLink); every rank copies its part to host memory; network; back;
-//                 all-gather
-//   rooted        all ranks reduce to the roots (over NVLink), each root a part; only the roots copy to and from host
-//                 memory; broadcast
-//   flat_ring     a ring over all ranks, whatever is between them; the parts as in scatter
+//   cpu_assisted  Each group reduce-scatters under its switch. Every rank copies its M/l to host memory. The CPU adds
+//                 the groups' copies. After the network, every rank copies its M/l back and the group all-gathers.
+//   scatter       All ranks reduce-scatter (over NVLink). Every rank copies its part to host memory. After the network,
+//                 it copies the part back and all ranks all-gather.
+//   rooted        All ranks reduce to the roots (over NVLink), one part per root. Only the roots copy to and from host
+//                 memory. After the network, the roots broadcast.
+//   flat_ring     One ring over all ranks, whatever connects them. The parts are as in scatter.
 //
-// Ranks exchange directly. Where NVLinks join the GPUs only along a ring, the parts travel along it. Step by step, with
-// the order in which contributions are added, it stands in program.h.
+// Ranks exchange data directly. If NVLinks connect the GPUs only along a ring, the parts travel along it. program.h
+// describes the steps and the order of summation.
 //
-// Every strategy runs on every machine; which is good, planner.h says.
+// Every strategy runs on every machine. The planner (planner.h) chooses the best one.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -27,24 +27,24 @@ enum class Strategy { kCpuAssisted, kScatter, kRooted, kFlatRing };
 constexpr Strategy kStrategies[] = {Strategy::kCpuAssisted, Strategy::kScatter, Strategy::kRooted, Strategy::kFlatRing};
 std::string_view nameOf(Strategy strategy);
 
-// What all ranks of a machine do for every buffer.
+// The plan that all ranks of a machine follow for every buffer.
 struct LocalPlan {
   Strategy strategy = Strategy::kCpuAssisted;
   Placement placement;
-  std::vector<size_t> roots;               // ranks; of kRooted only
-  std::vector<NicAssignment> assignments;  // who owns which part; see cutByAssignment
+  std::vector<size_t> roots;               // ranks; kRooted only
+  std::vector<NicAssignment> assignments;  // which rank owns which part; see cutByAssignment
   std::vector<size_t> ring;                // all ranks in the order of the ring
-  bool alongRing = false;                  // scatter and rooted pass their parts along the ring too
-  bool staged = true;  // false: nothing goes through host memory (one machine, one group; a single rank there)
-  double network = 1;  // bytes through the machine's NICs, each way, for every byte of the buffer
+  bool alongRing = false;                  // scatter and rooted also pass their parts along the ring
+  bool staged = true;  // false: no copy goes through host memory staging (a single machine without a CPU sum)
+  double network = 1;  // bytes through the machine's NICs, each way, per byte of the buffer
 };
 
-// The order in which NVLinks join all ranks to a ring; empty where they do not.
+// The order in which NVLinks connect all ranks in a ring. Empty if they form no ring.
 std::vector<size_t> nvlinkRing(const Topology& topology, const Placement& placement);
-// Every two ranks are joined by NVLink.
+// True if NVLink connects every pair of ranks.
 bool nvlinkConnectsAll(const Topology& topology, const Placement& placement);
 
-// A peer copy goes over PCIe from one group to another.
+// True if a peer copy goes over PCIe from one switch to another.
 bool crossesSwitches(const Topology& topology, const std::vector<Copy>& copies);
 
 }  // namespace bps

@@ -1,5 +1,5 @@
-// Traffic: the bytes of each kind on each link and in each direction, and how long the links need for them. The planner
-// fills one with what a strategy is going to move, the data path with what it moved: both charge whole copies.
+// Traffic: the bytes of each kind of copy on each link in each direction, and the time that the links need for them.
+// The planner fills it with the copies that a strategy will make, the data path with those it made. Not thread-safe.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace bps {
 enum class CopyKind {
   kPeer,     // from one rank's device memory to another's
   kStaging,  // between a device and host memory
-  kSum,      // what the CPU reads to add up, and writes
+  kSum,      // reads and writes of the CPU that adds up
   kNic,      // between host memory and a NIC
 };
 constexpr size_t kCopyKinds = 4;
@@ -23,17 +23,17 @@ struct Copy {
   CopyKind kind = CopyKind::kPeer;
   NodeId from = kNoNode, to = kNoNode;
   uint64_t bytes = 0;
-  bool stored = true;  // false: the CPU adds it to what another copy stores, so the memory at `to` is not written again
+  bool stored = true;  // false: the CPU adds it to data that another copy stores, so the memory at `to` is not written
 };
 
-// The links that a copy takes: peer copies NVLink where the two GPUs have it, everything else the tree.
+// The links that a copy takes. A peer copy takes NVLink if the two GPUs have it; every other copy takes the tree.
 std::vector<Hop> hopsOf(const Topology& topology, const Copy& copy);
 
 struct LinkBytes {
   std::array<uint64_t, kCopyKinds> up{}, down{};
 
   uint64_t total(bool upward) const;
-  // By GPUs, that is without kNic.
+  // All kinds except kNic.
   uint64_t gpuBytes(bool upward) const { return total(upward) - (upward ? up : down)[size_t(CopyKind::kNic)]; }
 };
 
@@ -48,10 +48,11 @@ class Traffic {
   std::vector<LinkBytes> links_;
 };
 
-// What limits a link: each direction, what peer copies may have of it, both directions together for memory.
+// The limits of a link: its rate in each direction, and the rate of peer copies in each direction. The two directions
+// of a memory link share one rate, kUp.
 enum class Limit { kUp, kDown, kPeerUp, kPeerDown };
 constexpr size_t kLimits = 4;
-// Seconds by link and limit, kLimits for each link.
+// Seconds by link and limit: kLimits values per link.
 std::vector<double> linkSeconds(const Topology& topology, const Traffic& traffic);
 
 }  // namespace bps

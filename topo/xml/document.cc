@@ -11,8 +11,8 @@
 namespace bps {
 namespace {
 
-// What expat's callbacks fill. `open` are the elements from the root to the one being read; an element is moved into
-// its parent when it ends.
+// The state of expat's callbacks. `open` holds the elements from the root to the one being read. An element is moved
+// into its parent when it ends.
 struct XmlReader {
   XML_Parser parser;
   std::vector<XmlElement> open;
@@ -48,10 +48,10 @@ struct XmlReader {
     }
   }
 
-  // NOLINTNEXTLINE(readability-function-size): the parameters are those that expat gives
+  // NOLINTNEXTLINE(readability-function-size): expat defines the parameters
   static void onEntity(void* self, const char*, int, const char*, int, const char*, const char*, const char*,
                        const char*) {
-    static_cast<XmlReader*>(self)->stop("entities are not read here");
+    static_cast<XmlReader*>(self)->stop("XML entities are not supported");
   }
 };
 
@@ -101,7 +101,7 @@ Result<unsigned> XmlElement::hex(std::string_view attribute) const {
 
 Result<XmlElement> parseXml(std::string_view text) {
   if (text.size() > kMaxXmlBytes) return failure(Code::kInvalidArgument, "more than {} bytes", kMaxXmlBytes);
-  // What ends a C string ends the file for NCCL too; some dumps have a null behind the last line.
+  // Some dumps end with a null byte after the last line. NCCL reads the file as a C string and ignores it.
   while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
   const std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser> parser(XML_ParserCreate(nullptr));
   if (parser == nullptr) return Status(Code::kSystem, "out of memory");

@@ -1,5 +1,5 @@
-// An XML file as a tree of elements that know their lines, read by expat within bounds: what a hostile file can make us
-// do is limited by its size alone. No entities, nothing fetched.
+// XmlElement: an XML file as a tree of elements with line numbers, read by expat. The limits below bound memory and
+// recursion, so a hostile file costs no more than its size allows. Entities are rejected and nothing is fetched.
 #pragma once
 #include <string>
 #include <string_view>
@@ -17,11 +17,11 @@ class XmlElement {
   std::vector<XmlElement> children;
   size_t line = 0;
 
-  // nullptr: the element has no such attribute.
+  // Returns nullptr if the element has no such attribute.
   const std::string* find(std::string_view attribute) const;
   std::string text(std::string_view attribute, std::string_view fallback = {}) const;
-  // Decimal. A missing or empty attribute gives `otherwise`; what is not a number, or not within the bounds, an error
-  // with the line, the attribute and its value.
+  // Parses a decimal number. A missing or empty attribute gives `fallback`. If the value is not a number or is out of
+  // bounds, the error names the line, the attribute and the value.
   Result<double> number(std::string_view attribute, double fallback, double least, double most) const;
   Result<unsigned> hex(std::string_view attribute) const;  // with or without 0x; 0 when missing or empty
   // A failure that starts with "line N: <name>: ".
@@ -30,7 +30,7 @@ class XmlElement {
 
 constexpr size_t kMaxXmlBytes = 16U << 20, kMaxXmlElements = 200000, kMaxXmlDepth = 200;
 
-// kInvalidArgument "line N: why" when the text is no XML, or too large.
+// Fails with kInvalidArgument "line N: why" if the text is not XML or exceeds a limit.
 Result<XmlElement> parseXml(std::string_view text);
 
 }  // namespace bps

@@ -1,9 +1,8 @@
-// hwloc's XML (versions 1 and 2) -> TopologyBuilder. Also the way in which detection comes here: hwloc writes what it
-// found as XML.
+// Reads hwloc's XML (versions 1 and 2) into a TopologyBuilder. Detection uses it too: hwloc exports its result as XML.
 //
-// Of the object tree four things matter: NUMA nodes with their CPUs, the package they are in, PCI bridges and devices,
-// and the OS devices that name them. An I/O object belongs to the first NUMA node of the nearest object around it that
-// has a nodeset.
+// Four things of the object tree are used: NUMA nodes with their CPUs, the packages, PCI bridges and devices, and the
+// OS devices that name them. An I/O object belongs to the first NUMA node of the nearest enclosing object that has a
+// nodeset.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -52,7 +51,7 @@ class HwlocReader {
     if (machine == topology.children.end()) return topology.invalid("holds no object");
     arch_ = infoOf(*machine, "Architecture") == "aarch64" ? "arm64" : infoOf(*machine, "Architecture");
     BPS_TRY(findNumas(*machine, Package{.vendor = {}, .family = 0, .model = 0}));
-    // Version 1 names none where memory is the same to all CPUs: the machine is the one node.
+    // If all CPUs share the memory, version 1 has no NUMA node: the machine is the only one.
     if (numas_.empty()) BPS_TRY(addNuma(*machine, firstPackage(*machine)));
     BPS_TRY(findDevices(*machine, {numas_.begin()->second, numas_.begin()->second}));
     return std::move(builder_);
@@ -63,17 +62,17 @@ class HwlocReader {
     std::string vendor;
     int family, model;
   };
-  // The NUMA node around an object, and the bridge or NUMA node that its devices are below.
+  // The NUMA node of an object, and the bridge or NUMA node that is the parent of its devices.
   struct DeviceParent {
     NodeId numa, parent;
   };
 
-  // Version 1 does not say which it is. What a later one means nobody here can know.
+  // A file of version 1 has no version attribute. Versions above 2 are rejected, because their meaning is unknown.
   static Status checkVersion(const XmlElement& topology) {
     const std::string version = topology.text("version", "1");
     const std::string major = version.substr(0, version.find('.'));
     if (major == "1" || major == "2") return {};
-    return topology.invalid("version \"" + version + "\" is neither 1 nor 2 of hwloc's XML");
+    return topology.invalid("version \"" + version + "\" of hwloc's XML is not supported, expected 1 or 2");
   }
 
   static Package firstPackage(const XmlElement& object) {
@@ -89,7 +88,7 @@ class HwlocReader {
     return {vendor, numberOf(infoOf(object, "CPUFamilyNumber")), numberOf(infoOf(object, "CPUModelNumber"))};
   }
 
-  // Version 1 has packages in NUMA nodes, or in the machine beside them; version 2 has NUMA nodes in packages.
+  // In version 1 packages are inside NUMA nodes or next to them; in version 2 NUMA nodes are inside packages.
   Status findNumas(const XmlElement& object, const Package& enclosing) {
     const Package package = packageOf(object, enclosing);
     if (object.text("type") == "NUMANode") {
@@ -104,7 +103,7 @@ class HwlocReader {
 
   Status addNuma(const XmlElement& object, const Package& package) {
     const int index = static_cast<int>(BPS_TRY(object.number("os_index", 0, 0, 1e6)));
-    if (numas_.count(index) > 0) return object.invalid(fmt::format("NUMA node {} is there twice", index));
+    if (numas_.count(index) > 0) return object.invalid(fmt::format("NUMA node {} appears twice", index));
     Node node{.kind = NodeKind::kNuma, .parent = kRoot};
     auto cpus = CpuSet::fromMask(object.text("cpuset"));
     if (!cpus.ok()) return object.invalid(std::string("cpuset: ") + cpus.error().message());
@@ -149,7 +148,7 @@ class HwlocReader {
     return {};
   }
 
-  // A host bridge is the root of a PCI tree, not a switch: what is below it has lanes of its own.
+  // A host bridge is the root of a PCI tree, not a switch: each device below it has its own lanes.
   static bool isHostBridge(const XmlElement& bridge) { return bridge.text("bridge_type").substr(0, 2) == "0-"; }
 
   static Result<Pcie> pcieOf(const XmlElement& element) {
@@ -168,11 +167,11 @@ class HwlocReader {
       return std::move(add(element, {.kind = NodeKind::kGpu, .parent = parent, .pcie = pcie})).status();
     if (kind != PciKind::kNic) return {};
     const std::string name = networkDevice(element);
-    if (name.empty()) return {};  // no driver has it
+    if (name.empty()) return {};  // no driver is bound to it
     return std::move(add(element, {.kind = NodeKind::kNic, .parent = parent, .name = name, .pcie = pcie})).status();
   }
 
-  // The name of the RDMA device if there is one, else of the network interface; virtio has its device one level deeper.
+  // The name of the RDMA device, or of the network interface if there is no RDMA device.
   static std::string networkDevice(const XmlElement& element) {
     std::string found;
     for (const XmlElement& child : element.children) {

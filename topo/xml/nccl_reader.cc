@@ -1,4 +1,4 @@
-// NCCL's topology XML -> TopologyBuilder.
+// Reads NCCL's topology XML into a TopologyBuilder.
 #include <algorithm>
 #include <charconv>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMaxGigabytes = 1e6;
 
-// "16.0 GT/s PCIe", "8 GT/s", "Unknown speed" (0).
+// The number at the start of "16.0 GT/s PCIe" or "8 GT/s"; 0 for "Unknown speed".
 double leadingNumber(const std::string& text) {
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -28,8 +28,8 @@ class NcclReader {
     BPS_TRY(checkVersion(system));
     for (const XmlElement& child : system.children)
       if (child.name == "cpu") BPS_TRY(addCpu(child));
-      else if (child.name == "pci") return child.invalid("stands outside of any cpu");
-    if (builder_.nodes().size() == 1) return system.invalid("holds no cpu");
+      else if (child.name == "pci") return child.invalid("is outside of every <cpu>");
+    if (builder_.nodes().size() == 1) return system.invalid("contains no <cpu>");
     return std::move(builder_);
   }
 
@@ -37,11 +37,12 @@ class NcclReader {
   Status checkVersion(const XmlElement& system) {
     const std::string version = system.text("version", "1");
     if (version != "1" && version != "2")
-      return system.invalid("version \"" + version + "\" is neither 1 nor 2 (RCCL's)");
+      return system.invalid("version \"" + version + "\" is not supported, expected 1 or 2 (RCCL)");
     std::string host;
     for (const XmlElement& cpu : system.children) {
       const std::string hash = cpu.text("host_hash");
-      if (!hash.empty() && !host.empty() && hash != host) return cpu.invalid("is of another host; give a file of one");
+      if (!hash.empty() && !host.empty() && hash != host)
+        return cpu.invalid("belongs to another host; use a file that describes one host");
       if (!hash.empty()) host = hash;
     }
     return {};
@@ -81,7 +82,7 @@ class NcclReader {
     return pcie;
   }
 
-  // A function is what its gpu or nic element says, else what its class says.
+  // The gpu or nic element decides what the function is. If it has neither, its PCI class decides.
   Status addPci(const XmlElement& element, NodeId parent) {
     const Pcie pcie = BPS_TRY(pcieOf(element));
     const auto has = [&](const char* name) -> const XmlElement* {
@@ -116,7 +117,7 @@ class NcclReader {
       NvlinkSpec nvlink{.gpu = gpu, .target = child.text("target")};
       nvlink.count = static_cast<int>(BPS_TRY(child.number("count", 1, 0, 1e3)));
       nvlink.measured = BPS_TRY(measuredRate(child, "bps_bw"));
-      // Virtual machines hide the NVSwitch behind a bus id that cannot be.
+      // Virtual machines hide the NVSwitch behind an impossible bus id.
       const unsigned target = BPS_TRY(child.hex("tclass"));
       nvlink.toSwitch = target == 0x068000 || nvlink.target.substr(0, 7) == "fffffff";
       if (nvlink.count > 0) builder_.add(std::move(nvlink));
@@ -124,12 +125,12 @@ class NcclReader {
     return {};
   }
 
-  // One device per net; several of one function share that function's link.
+  // Adds one NIC per net element. Several nets of one PCI function share that function's link.
   Status addNic(const XmlElement& element, const Pcie& pcie, NodeId parent) {
     std::vector<const XmlElement*> nets;
     for (const XmlElement& child : element.children)
       if (child.name == "net") nets.push_back(&child);
-    if (nets.empty() && element.name == "nic") return {};  // it holds no network device
+    if (nets.empty() && element.name == "nic") return {};  // it contains no network device
     Node node{.kind = NodeKind::kNic, .parent = parent, .name = pcie.busId, .pcie = pcie};
     if (nets.empty()) return std::move(add(element, std::move(node))).status();
     if (nets.size() > 1)
@@ -160,7 +161,7 @@ Result<TopologyBuilder> readMachineXml(std::string_view text) {
   const XmlElement root = BPS_TRY(parseXml(text));
   if (root.name == "system") return readNcclXml(root);
   if (root.name == "topology") return readHwlocXml(root);
-  return root.invalid("is neither <system> (NCCL's topology XML) nor <topology> (hwloc's)");
+  return root.invalid("unknown root element, expected <system> (NCCL's topology XML) or <topology> (hwloc's)");
 }
 
 }  // namespace bps

@@ -1,13 +1,14 @@
-// The two file formats of machines: NCCL's topology XML (read and written) and hwloc's XML (read). Pure.
+// Reads and writes the two file formats for machines: NCCL's topology XML (read and written) and hwloc's XML (read).
+// Pure.
 //
-// Readers take any file that NCCL takes (unknown elements and attributes are passed over, devices are told by their PCI
-// class where a file has no gpu or net element) and say "line N: why" of what they cannot use.
+// The readers accept every file that NCCL accepts. They ignore unknown elements and attributes. If a file has no gpu or
+// net element, the PCI class decides what a device is. An error reads "line N: why".
 //
-// The NCCL form may carry rates that were measured, in attributes of ours that NCCL passes over, in GB/s (10^9 bytes):
+// The NCCL format may carry measured rates in GB/s (10^9 bytes) in attributes that NCCL ignores:
 //   pci, nvlink   bps_bw               each way
 //   cpu           bps_memory_bw        memory, read and written together
 //                 bps_interconnect_bw  to the other NUMA nodes, each way
-//                 bps_peer_bw          of that, copies between GPUs
+//                 bps_peer_bw          limit of copies between GPUs on that link
 #pragma once
 #include <string>
 
@@ -21,7 +22,7 @@ Result<TopologyBuilder> readNcclXml(const XmlElement& system);
 Result<TopologyBuilder> readHwlocXml(const XmlElement& topology);
 std::string writeNcclXml(const Topology& topology);
 
-// By the root element: <system> is NCCL's, <topology> hwloc's.
+// Chooses the reader by the root element: <system> is NCCL's, <topology> is hwloc's.
 Result<TopologyBuilder> readMachineXml(std::string_view text);
 
 }  // namespace bps

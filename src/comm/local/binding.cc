@@ -14,10 +14,10 @@
 namespace bps {
 namespace {
 
-constexpr int kMpolPreferred = 1;  // MPOL_PREFERRED: another node's memory is better than none
+constexpr int kMpolPreferred = 1;  // MPOL_PREFERRED: the kernel falls back to another node
 constexpr int kMaxNodes = 1024;
 
-// "0-3,8": as the kernel lists CPUs; what cannot be read is left out.
+// Parses the kernel's list format, "0-3,8". Stops at the first character that does not fit.
 std::vector<unsigned> parseKernelCpuList(const std::string& list) {
   std::vector<unsigned> cpus;
   size_t at = 0;
@@ -111,7 +111,7 @@ Status bindMemory(uint8_t* begin, uint64_t bytes, int node) {
   std::vector<unsigned long> nodes(kMaxNodes / kBits);
   nodes[static_cast<size_t>(node) / kBits] |= 1UL << (static_cast<size_t>(node) % kBits);
   if (::syscall(SYS_mbind, first, last - first, kMpolPreferred, nodes.data(), kMaxNodes + 1, 0) != 0)
-    return systemFailure(fmt::format("memory of NUMA node {}", node), errno);
+    return systemFailure(fmt::format("mbind of shared memory to NUMA node {}", node), errno);
   return {};
 }
 

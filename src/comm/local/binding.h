@@ -1,8 +1,8 @@
-// Binding: where a rank's progress thread runs and where the memory that local ranks share lies. The decisions are
-// pure.
+// Binding: chooses the CPUs of a rank's progress thread and the NUMA nodes of the memory that local ranks share. The
+// functions that decide are pure; bindThread() and bindMemory() apply the decisions.
 //
-// A rank that stands for a GPU belongs to the NUMA node at it: the plan gives it a part of that node's CPUs. Where a
-// rank's buffers are in host memory the plan knows no better place than the one where the user runs it.
+// A rank with a GPU is bound to a share of the CPUs of the GPU's NUMA node, as the plan says. A rank whose buffers are
+// in host memory is not bound: the plan knows no better place than the one where the user runs it.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,31 +13,33 @@
 namespace bps {
 
 struct CpuAvailability {
-  std::vector<unsigned> online;   // of this machine
-  std::vector<unsigned> allowed;  // to this process, as the user started it
+  std::vector<unsigned> online;   // CPUs of this machine
+  std::vector<unsigned> allowed;  // CPUs that this process may use, as the user started it
 };
-// What the kernel says.
+// Reads both from the kernel.
 CpuAvailability readCpuAvailability();
 
-// The topology is of this machine (all its CPUs are there), and has more than one NUMA node to choose from.
+// True if the topology describes this machine (all its CPUs are online) and has more than one NUMA node.
 bool canBindToNuma(const Topology& topology, const std::vector<unsigned>& online);
 
-// Where the progress thread of the rank runs; empty: where it is. A user who has restricted the process has decided
-// already, unless told to be ignored (BPS_IGNORE_CPU_AFFINITY).
+// The CPUs of the rank's progress thread; empty: leave its affinity unchanged. If the user has restricted the process
+// to some CPUs, that restriction wins, unless `ignoreUser` (BPS_IGNORE_CPU_AFFINITY) is set.
 std::vector<unsigned> progressThreadCpus(const MachinePlan& plan, size_t rank, const CpuAvailability& here,
                                          bool ignoreUser);
-// The calling thread's.
+// Binds the calling thread; does nothing if `cpus` is empty.
 Status bindThread(const std::vector<unsigned>& cpus);
 
-// Where the bytes of one ring slot should lie: each rank's area at the rank, the sum's parts where they are added up.
+// A range of one ring slot and the NUMA node that it should be on: a rank's area on the rank's node, each part of the
+// sum on the node that adds it up.
 struct NumaRange {
-  size_t area = 0;  // a rank's, or the number of ranks: the sum's
+  size_t area = 0;  // a local rank; the number of ranks stands for the sum area
   uint64_t begin = 0, end = 0;
-  int node = 0;  // the kernel's number
+  int node = 0;  // the kernel's node number
   bool operator==(const NumaRange&) const = default;
 };
 std::vector<NumaRange> numaRanges(const Topology& topology, const LocalPlan& plan, uint64_t slotBytes);
-// Whole pages of not yet touched shared memory, for all who map it; a wish that the kernel may not be able to grant.
+// Sets the preferred NUMA node of the whole pages in the range, for every process that maps them. Call it before the
+// pages are touched. If the node has no free memory, the kernel uses another one.
 Status bindMemory(uint8_t* begin, uint64_t bytes, int node);
 
 }  // namespace bps

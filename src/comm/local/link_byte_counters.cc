@@ -3,7 +3,7 @@
 namespace bps {
 namespace {
 
-// A link's numbers: each kind upwards, then each kind downwards.
+// The counters of a link: every kind up, then every kind down.
 size_t counterIndex(LinkId link, bool up, size_t kind) { return (size_t{link} * 2 + (up ? 0 : 1)) * kCopyKinds + kind; }
 
 }  // namespace

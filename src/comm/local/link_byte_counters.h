@@ -1,9 +1,8 @@
-// LinkByteCounters: the bytes that the ranks of one machine have moved, by link, direction and kind
-// (topo/plan/traffic.h). Each rank counts what it moves itself, in a row of its own; all rows together are the
-// machine's.
+// LinkByteCounters: counts the bytes that the ranks of one machine have moved, by link, direction and kind
+// (topo/plan/traffic.h). Each rank counts its own copies in its own row. The machine's traffic is the sum of all rows.
 //
-// Threads: charge() and clear() by who has the turn (progress_engine.h), total() by any. Numbers are independent of
-// each other, so they are read and written without any order.
+// Threads: only the holder of the progress lock (progress_engine.h) calls increment() and clear(); any thread may call
+// total(). The counters are independent of each other, so all accesses are relaxed.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -22,20 +21,20 @@ class LinkByteCounters {
     uint64_t bytes = 0;
   };
 
-  // Numbers in a row.
+  // Counters per row.
   static size_t size(const Topology& topology) { return topology.links().size() * 2 * kCopyKinds; }
-  // `rows` of all ranks of the machine outlive the meter, as the topology does.
+  // `rows` holds one row per local rank. The rows and the topology must outlive this object.
   LinkByteCounters(const Topology& topology, std::vector<Counter*> rows, size_t self)
       : topology_(topology), rows_(std::move(rows)), own_(rows_[self]) {}
 
-  // What these copies amount to, counter by counter.
+  // The increments that count these copies once.
   std::vector<Increment> incrementsOf(const std::vector<Copy>& copies) const;
   void increment(const std::vector<Increment>& increments, uint64_t times = 1) const {
     for (const Increment& increment : increments)
       own_[increment.counter].store(own_[increment.counter].load(std::memory_order_relaxed) + increment.bytes * times,
                                     std::memory_order_relaxed);
   }
-  // This rank's row only.
+  // Clears only this rank's row.
   void clear() const;
   Traffic total() const;
 

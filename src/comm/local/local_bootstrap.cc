@@ -1,7 +1,6 @@
-// How the ranks of one machine find each other: a Unix socket in the abstract name space, named after the job. Every
-// rank says which CUDA device it has and brings its doorbell; the leader then hands out the brief of the machine
-// (machine_plan.h), the ring's memory and all doorbells.
-// Only processes of the same user are let in.
+// Connects the ranks of one machine through a Unix socket in the abstract namespace, named after the job. Every rank
+// sends its CUDA device and its doorbell to the leader (local rank 0). The leader then distributes the machine spec
+// (machine_plan.h), the ring's memory and all doorbells. Only processes of the same user are accepted.
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -23,7 +22,7 @@ namespace bps {
 namespace {
 
 constexpr size_t kMaxFds = 250;   // the kernel passes at most 253 at once
-constexpr size_t kLeaderFds = 2;  // the brief and the ring; then come the doorbells
+constexpr size_t kLeaderFds = 2;  // the machine spec and the ring; the doorbells follow
 constexpr off_t kMaxSpecBytes = 64 << 20;
 
 struct SocketAddress {
@@ -35,15 +34,15 @@ SocketAddress socketAddressOf(uint64_t job, uint32_t machine) {
   SocketAddress name;
   name.address.sun_family = AF_UNIX;
   const std::string text = fmt::format("bps-{:016x}-{}", job, machine);
-  std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // a leading zero byte: no file
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // a leading zero byte: abstract namespace
   name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return name;
 }
 
-// What travels with the descriptors.
+// The message that carries the descriptors.
 struct HelloMessage {
   uint32_t localRank = 0;
-  std::array<char, 28> device{};  // a place on the bus, with a zero at the end
+  std::array<char, 28> device{};  // PCI bus id with a terminating zero
 };
 
 Status sendFds(int socket, HelloMessage helloMessage, const std::vector<int>& fds) {
@@ -87,11 +86,11 @@ Result<ReceivedMessage> receiveFds(int socket) {
       received.fds.emplace_back(fd);
     }
   }
-  if (got <= 0) return Status(Code::kRemote, "a local rank hung up");
-  // Of a longer message the kernel gives the beginning.
+  if (got <= 0) return Status(Code::kRemote, "a local rank closed its connection during the local bootstrap");
+  // The kernel truncates a longer message.
   const bool whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
   if (!whole || got != static_cast<ssize_t>(sizeof received.helloMessage))
-    return Status(Code::kRemote, "a message in the local meeting that no rank sends");
+    return Status(Code::kRemote, "the local bootstrap received a malformed message");
   received.helloMessage.device.back() = 0;
   return received;
 }
@@ -109,7 +108,7 @@ bool readable(int fd, int ms) {
 
 UniqueFd unixSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
-// The leader's side: collects what every member brings, then gives all to all.
+// The leader's side: collects the device and doorbell of every local rank, then distributes all of them.
 class LeaderBootstrap {
  public:
   LeaderBootstrap(const LocalReducerSpec& spec, const Machine& machine, const SocketAddress& name)
@@ -123,15 +122,16 @@ class LeaderBootstrap {
     listening_ = socket_ && ::bind(socket_.get(), address, name.length) == 0 && ::listen(socket_.get(), 256) == 0;
   }
 
-  // Every local rank's device.
+  // Returns the device of every local rank.
   Result<std::vector<std::string>> gatherDevices(Deadline deadline) {
-    if (!listening_) return systemFailure("listening for the other ranks of this machine", errno);
+    if (!listening_) return systemFailure("listening for the other ranks of this machine (local bootstrap)", errno);
     bells_[0] = UniqueFd(::dup(spec_.bell->fd()));
     devices_[0] = spec_.device;
     size_t missing = machine_.ranks.size() - 1;
     while (missing > 0) {
       if (spec_.failure->failed()) return spec_.failure->get();
-      if (deadline.passed()) return failure(Code::kRemote, "{} did not come to the local meeting", missingNames());
+      if (deadline.passed())
+        return failure(Code::kRemote, "{} did not join the local bootstrap before the timeout", missingNames());
       waitForConnections(deadline.leftMs(100));
       acceptConnections();
       missing -= readHellos();
@@ -159,11 +159,12 @@ class LeaderBootstrap {
     while (readable(socket_.get(), 0)) {
       UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!peer || !sameUser(peer.get())) return;
-      if (unidentified_.size() >= kMaxFds) unidentified_.erase(unidentified_.begin());  // it has been silent longest
+      if (unidentified_.size() >= kMaxFds)
+        unidentified_.erase(unidentified_.begin());  // drop the oldest silent connection
       unidentified_.push_back(std::move(peer));
     }
   }
-  // Of those who have come, how many have said who they are.
+  // Reads hello messages and returns how many ranks were identified. Drops connections with invalid messages.
   size_t readHellos() {
     size_t identified = 0;
     std::erase_if(unidentified_, [&](UniqueFd& connection) {
@@ -195,7 +196,7 @@ class LeaderBootstrap {
   const Machine& machine_;
   UniqueFd socket_;
   bool listening_ = false;
-  std::vector<UniqueFd> unidentified_;  // who have not said who they are
+  std::vector<UniqueFd> unidentified_;  // connections whose rank is not known yet
   std::vector<UniqueFd> followers_, bells_;
   std::vector<std::string> devices_;
 };
@@ -206,19 +207,20 @@ Result<ReceivedMessage> joinLeader(const LocalReducerSpec& spec, uint32_t localR
   if (!socket) return systemFailure("socket", errno);
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
     if (errno != ECONNREFUSED && errno != ENOENT && errno != EINTR && errno != EAGAIN)
-      return systemFailure("meeting the leader of this machine", errno);
+      return systemFailure("connecting to the leader of this machine", errno);
     if (spec.failure->failed()) return spec.failure->get();
-    if (deadline.passed()) return Status(Code::kRemote, "the leader of this machine did not open the local meeting");
+    if (deadline.passed())
+      return Status(Code::kRemote, "the leader of this machine did not start the local bootstrap before the timeout");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  if (!sameUser(socket.get())) return Status(Code::kRemote, "the local meeting is held by another user");
+  if (!sameUser(socket.get()))
+    return Status(Code::kRemote, "the socket of the local bootstrap belongs to another user");
   HelloMessage helloMessage{localRank, {}};
   spec.device.copy(helloMessage.device.data(), helloMessage.device.size() - 1);
   BPS_TRY(sendFds(socket.get(), helloMessage, {spec.bell->fd()}));
   while (!readable(socket.get(), deadline.leftMs(100))) {
     if (spec.failure->failed()) return spec.failure->get();
-    if (deadline.passed())
-      return Status(Code::kRemote, "the leader of this machine did not answer in the local meeting");
+    if (deadline.passed()) return Status(Code::kRemote, "the leader of this machine did not answer before the timeout");
   }
   return receiveFds(socket.get());
 }
@@ -226,18 +228,19 @@ Result<ReceivedMessage> joinLeader(const LocalReducerSpec& spec, uint32_t localR
 Result<UniqueFd> writeSpecFile(const Blob& bytes) {
   UniqueFd file(::memfd_create("bps-machine", MFD_CLOEXEC));
   if (!file || ::pwrite(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return systemFailure("memory for the brief of the local ranks", errno);
+    return systemFailure("memory for the machine spec", errno);
   return file;
 }
 
 Result<Blob> readSpecFile(const UniqueFd& file) {
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return systemFailure("fstat of the local leader's brief", errno);
+  if (::fstat(file.get(), &status) != 0) return systemFailure("fstat of the local leader's machine spec", errno);
   if (status.st_size > kMaxSpecBytes)
-    return failure(Code::kRemote, "the local leader's brief has {} bytes, more than {}", status.st_size, kMaxSpecBytes);
+    return failure(Code::kRemote, "the local leader's machine spec has {} bytes, expected at most {}", status.st_size,
+                   kMaxSpecBytes);
   Blob bytes(static_cast<size_t>(status.st_size));
   if (::pread(file.get(), bytes.data(), bytes.size(), 0) != status.st_size)
-    return systemFailure("reading the local leader's brief", errno);
+    return systemFailure("reading the local leader's machine spec", errno);
   return bytes;
 }
 
@@ -247,20 +250,21 @@ LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
   return shape;
 }
 
-// Before anybody touches it.
+// Call it before any rank touches the memory.
 void bindRingMemory(const MachinePlan& plan, const LocalRing& ring) {
   if (!canBindToNuma(plan.topology, readCpuAvailability().online)) return;
   for (const NumaRange& place : numaRanges(plan.topology, plan.program.plan(), ring.shape().slotBytes))
     for (uint64_t slot = 0; slot < ring.shape().slots; ++slot) {
       const Status placed = bindMemory(ring.area(slot, place.area) + place.begin, place.end - place.begin, place.node);
-      if (!placed.ok()) return logInfo(Subsystem::kTopo, "{}; it lies where it is first used", placed.message());
+      if (!placed.ok())
+        return logInfo(Subsystem::kTopo, "{}; its pages will be on the node that first touches them", placed.message());
     }
 }
 
 Result<std::unique_ptr<LocalReducer>> bootstrapAsLeader(LocalReducerSpec spec, const Machine& machine,
                                                         const SocketAddress& name, Deadline deadline) {
   MachineSpec machineSpec = BPS_TRY(makeMachineSpec(*spec.env, machine.ranks.size(), spec.network));
-  // What is wrong with the settings is found before anybody has come: later it would look like a rank that hung up.
+  // Detect invalid settings before any rank joins. Later the other ranks would only see a closed connection.
   BPS_TRY(MachinePlan::make(machineSpec));
   LeaderBootstrap leaderBootstrap(spec, machine, name);
   machineSpec.devices = BPS_TRY(leaderBootstrap.gatherDevices(deadline));
@@ -275,12 +279,12 @@ Result<std::unique_ptr<LocalReducer>> bootstrapAsLeader(LocalReducerSpec spec, c
 Result<std::unique_ptr<LocalReducer>> bootstrapAsFollower(LocalReducerSpec spec, const Machine& machine,
                                                           ReceivedMessage reply) {
   if (reply.fds.size() != machine.ranks.size() + kLeaderFds)
-    return Status(Code::kRemote, "the local leader's gift is incomplete");
+    return Status(Code::kRemote, "the local leader sent too few or too many descriptors");
   const Blob content = BPS_TRY(readSpecFile(reply.fds[0]));
   const MachineSpec machineSpec = BPS_TRY(decodeMachineSpec(content));
   if (machineSpec.devices.size() != machine.ranks.size())
-    return failure(Code::kRemote, "the local leader speaks of {} ranks, there are {}", machineSpec.devices.size(),
-                   machine.ranks.size());
+    return failure(Code::kRemote, "the local leader's machine spec has {} ranks, expected {}",
+                   machineSpec.devices.size(), machine.ranks.size());
   auto plan = BPS_TRY(MachinePlan::make(machineSpec));
   LocalRing ring = BPS_TRY(LocalRing::attach(shapeFor(*plan, spec.shape), std::move(reply.fds[1])));
   std::vector<Doorbell> bells;
@@ -294,7 +298,8 @@ Result<std::unique_ptr<LocalReducer>> LocalReducer::bootstrap(LocalReducerSpec s
   const RankEntry& self = spec.roster->ranks[spec.rank];
   const Machine& machine = spec.roster->machines[self.machine];
   if (machine.ranks.size() >= kMaxFds)
-    return failure(Code::kInvalidUsage, "{} ranks on one machine, at most {} can meet", machine.ranks.size(), kMaxFds);
+    return failure(Code::kInvalidUsage, "{} ranks on one machine, expected at most {}", machine.ranks.size(),
+                   kMaxFds - 1);
   const SocketAddress name = socketAddressOf(spec.roster->jobId, self.machine);
   if (self.localRank == 0) return bootstrapAsLeader(std::move(spec), machine, name, deadline);
   ReceivedMessage reply = BPS_TRY(joinLeader(spec, self.localRank, name, deadline));

@@ -60,12 +60,13 @@ void LocalReducer::submit(Collective& call) {
   if (networked()) publish();
 }
 
-// Others may count on what this rank has at hand, and on nothing that is still on its way out of a device.
+// Announces the contributions that are ready to other ranks. A contribution that is still being copied out of a device
+// is not announced.
 bool LocalReducer::admitReadyChunks() {
   const uint64_t before = arrived_;
   for (; arrived_ < submitted_ && ownBuffers_.ready(*arrivalCursor_.calls.front(), arrivalCursor_.index); ++arrived_)
     arrivalCursor_.next();
-  // Lets nobody but this rank go on, who looks at it again after it has set asleep.
+  // Release is enough: this store lets only this rank continue, and this rank checks again after it has set asleep.
   if (arrived_ > before) ring_.rankState(localRank_).submitted.store(arrived_, std::memory_order_release);
   return arrived_ > before;
 }
@@ -80,7 +81,8 @@ bool LocalReducer::canRun(uint32_t rank, size_t stage) const {
   return chunk < done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1);
 }
 
-// A slot is used again when this rank, too, has done the last stage of its chunk: no rank can be further than that.
+// A slot is reused only after this rank has done the last stage of its chunk. A rank that claims to be further ahead
+// has damaged counters.
 uint64_t LocalReducer::doneByOthers(size_t stage) const {
   const LocalRing::DoneRange others = ring_.doneRange(stage, localRank_);
   if (others.most <= ownDone_[lastStage()] + ring_.shape().slots) return others.least;
@@ -104,7 +106,7 @@ bool LocalReducer::sumIsReady(uint32_t rank) const {
   return awaited > 0 && allRanksDone(lastStage() - 1, awaited - 1);
 }
 
-// A driver that has not been asked for the chunk yet has not published it either.
+// A driver to which the chunk has not been submitted has not published it either.
 bool LocalReducer::published(uint64_t chunk) const {
   return std::all_of(drivers_.begin(), drivers_.end(),
                      [&](uint32_t driver) { return chunk < ring_.rankState(driver).published.load(); });
@@ -118,7 +120,7 @@ bool LocalReducer::canRunAnyStage(uint32_t rank) const {
 
 Result<bool> LocalReducer::step() {
   bool moved = admitReadyChunks();
-  // Later stages first: they free slots, and others wait for them.
+  // Later stages first: they free slots and other ranks wait for them.
   for (size_t stage = cursors_.size(); stage-- > 0;) {
     for (bool more = canRun(localRank_, stage); more; more = stage > 0 && canRun(localRank_, stage)) {
       BPS_TRY(runStage(stage));
@@ -144,8 +146,8 @@ Status LocalReducer::runStage(size_t stage) {
   const ChunkView own = ownBuffers_.view(call, cursor.index);
   for (const Piece& piece : step.pieces) run(piece, own, number);
   traffic_.meter().increment(step.increments);
-  const bool passesOn =
-      redundant && stage == 0;  // skipEmptyStages() stores the number that others wait for, and wakes them
+  // Other ranks wait for a later counter, which skipEmptyStages() stores; it also wakes them.
+  const bool passesOn = redundant && stage == 0;
   ownDone_[stage] = number + 1;
   ring_.done(localRank_, stage)
       .store(ownDone_[stage], passesOn ? std::memory_order_release : std::memory_order_seq_cst);
@@ -155,8 +157,8 @@ Status LocalReducer::runStage(size_t stage) {
   return {};
 }
 
-// Between its first stage and the last a chunk that each rank adds up for itself waits for nobody: only here, so that
-// others never see it in between while this rank sleeps.
+// A redundantly reduced chunk has nothing to do between its first and its last stage. step() skips those stages before
+// it returns, so that other ranks never wait for them while this rank sleeps.
 void LocalReducer::skipEmptyStages() {
   bool passed = false;
   for (size_t stage = 1; stage < lastStage(); ++stage) {
@@ -169,17 +171,18 @@ void LocalReducer::skipEmptyStages() {
   if (passed) wakeOthers();
 }
 
-// In order, so that the first call on which ranks disagree is told: a chunk that each rank adds up for itself may be
-// looked at later than the large one behind it. Who has begun with a chunk has begun with all before it.
+// Compares the chunks in order, so that the error names the first call on which ranks disagree. A redundantly reduced
+// chunk would otherwise be compared later than a large one after it. A rank that has begun a chunk has begun all
+// earlier ones.
 Status LocalReducer::checkCallsUpTo(uint64_t chunk) {
   for (; checked_ <= chunk; ++checked_) BPS_TRY(checkCalls(checked_));
   return {};
 }
 
-// All ranks of the machine have begun with this chunk: do they mean the same?
+// Fails if the ranks of the machine do not agree on the call of this chunk. All of them have begun it.
 Status LocalReducer::checkCalls(uint64_t chunk) {
   contributions_.clear();
-  // The bytes of a small chunk come from other caches while what is said of it does.
+  // Prefetch the data of a small chunk from other CPUs' caches while its ChunkInfo is read.
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) __builtin_prefetch(ring_.area(chunk, rank));
   for (uint32_t rank = 0; rank < ring_.shape().ranks; ++rank) {
     const ChunkInfo& chunkInfo = ring_.chunkInfo(chunk, rank);
@@ -207,7 +210,7 @@ void LocalReducer::run(const Piece& piece, const ChunkView& own, uint64_t number
   for (const Source& source : piece.sources) {
     CallInfo info = own.call;
     const bool summed = source.contributor == Source::kPartialSum;
-    if (summed) info.hasScalar = false;  // the scalars are in it already
+    if (summed) info.hasScalar = false;  // the scalars have been applied
     else info.scalar = ring_.chunkInfo(number, static_cast<uint32_t>(source.contributor)).call.scalar;
     contributions_.push_back({info, locate(source, own.source, number) + at, bytes, false, summed});
   }
@@ -219,7 +222,7 @@ ChunkView LocalReducer::view(const Collective& call, size_t index) const {
   const ByteRange part = rails_.rangeOf(localRank_, call.chunks[index].bytes, unit, call.onAllRails);
   uint8_t* sum = ring_.sum(call.firstChunk + index) + part.begin;
   CallInfo info = call.call;
-  info.hasScalar = false;  // applied to each rank's contribution already
+  info.hasScalar = false;  // already applied to each rank's contribution
   return {sum, sum, part.size(), info, true};
 }
 
@@ -233,7 +236,7 @@ bool LocalReducer::takeReadySums() {
   return moved;
 }
 
-// Sums come in the order of each lane; they are published in the order of the ring.
+// Sums arrive in the order of each lane. They are published in the order of the ring.
 void LocalReducer::finished(Collective& call, size_t index) {
   const std::pair<uint64_t, bool> chunk(call.firstChunk + index, false);
   std::lower_bound(unpublished_.begin(), unpublished_.end(), chunk)->second = true;
@@ -252,11 +255,11 @@ void LocalReducer::publish() {
 Status LocalReducer::checkPeerCounters() const {
   if (!inconsistentRank_) return {};
   return failure(Code::kRemote,
-                 "the memory that local ranks share is damaged: {} says it has done chunks that it cannot have begun",
+                 "memory shared by local ranks is damaged: {} reports finished chunks that it cannot have begun",
                  spec_.roster->rankName(machine_->ranks[*inconsistentRank_]));
 }
 
-// A rank that has left contributes nothing to the calls that are still under way here.
+// Fails if a rank has left that did not contribute to all calls in flight here.
 Status LocalReducer::failIfRankLeft() const {
   const ChunkCursor& last = cursors_.back();
   if (last.calls.empty()) return {};

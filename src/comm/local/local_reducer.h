@@ -1,12 +1,12 @@
-// LocalReducer: how the ranks of one machine combine their buffers. Every rank carries out its part of the machine's
-// plan (topo/plan/program.h) on every chunk, several chunks at different stages at a time. Before the last stage, where
-// there is a network, the ranks that drive it put their parts of the machine's sum on their way as its contribution.
+// LocalReducer: combines the buffers of the ranks of one machine. Every rank runs its steps of the machine's plan
+// (topo/plan/program.h) on every chunk; several chunks are at different stages at the same time. If the communicator
+// uses the network, the ranks that drive a rail send their parts of the machine's sum before the last stage.
 //
-// A rank's device memory is the user's buffer, which no other process sees: what a rank gets from another is one copy
-// through the shared areas, counted once, from the one's seat to the other's. Memory that the CPU cannot reach is taken
-// from and given to its staging buffers (staged_buffers.h): a chunk begins when its contribution has come there.
+// No other process can access a rank's own buffer, so data passes from rank to rank through the shared areas. It counts
+// as one copy from the location of one rank to that of the other. If the CPU cannot access a rank's memory, the rank's
+// staging buffers (staged_buffers.h) stand in for it: a chunk begins when its contribution has arrived there.
 //
-// Belongs to who has the turn on its rank (progress_engine.h).
+// Only the holder of this rank's progress lock (progress_engine.h) calls it, except where a method says otherwise.
 #pragma once
 #include <chrono>
 #include <deque>
@@ -30,28 +30,29 @@ namespace bps {
 struct LocalReducerSpec {
   const Roster* roster = nullptr;
   uint32_t rank = 0;
-  const Env* env = nullptr;     // of the leader; what it says of the machine holds for all
-  double network = 0;           // bytes through the machine's NICs, each way, for every byte of a buffer
-  LocalRingShape shape;         // stages and counters follow from the plan
-  ChunkBuffers* own = nullptr;  // where this rank's chunks lie; null: in the user's buffers
-  std::string device;           // where on the bus this rank\'s CUDA device is; empty: it has none
+  const Env* env = nullptr;     // used by the leader only: its settings of the machine apply to all local ranks
+  double network = 0;           // bytes through the machine's NICs, each way, per byte of a buffer
+  LocalRingShape shape;         // stages and counters are derived from the plan
+  ChunkBuffers* own = nullptr;  // this rank's chunks; null: they are in the user's buffers
+  std::string device;           // PCI bus id of this rank's CUDA device; empty: none
   int reduceThreads = 1;
-  std::shared_ptr<Doorbell> bell;       // wakes this rank's channel
-  const FirstError* failure = nullptr;  // of the communicator: ends a meeting
+  std::shared_ptr<Doorbell> bell;       // wakes this rank's progress engine
+  const FirstError* failure = nullptr;  // of the communicator: a failure ends bootstrap()
 };
 
 class LocalReducer final : public ChunkBuffers {
  public:
-  // Meets the other ranks of the machine; ends at the deadline, naming who did not come.
+  // Connects the ranks of the machine. If the deadline passes, the failure names the ranks that are missing.
   static Result<std::unique_ptr<LocalReducer>> bootstrap(LocalReducerSpec spec, Deadline deadline);
   LocalReducer(LocalReducerSpec spec, std::unique_ptr<const MachinePlan> plan, LocalRing ring,
                std::vector<Doorbell> bells);
 
-  // Which ranks drive the network; before the first call.
+  // Sets which ranks drive which rail. Call it before the first submit().
   void setRails(const Rails& rails);
-  // The call's chunks, in call order. The call stays until its remaining chunks are 0.
+  // Adds the call's chunks. All ranks submit calls in the same order. The call must live until none of its chunks is
+  // left.
   void submit(Collective& call);
-  // Takes the steps that can be taken; true when anything moved.
+  // Runs the stages that can run now, without blocking. Returns whether anything moved.
   Result<bool> step();
 
   ChunkBuffers& buffers() { return *this; }
@@ -59,18 +60,19 @@ class LocalReducer final : public ChunkBuffers {
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
-  // This rank says goodbye: it will not contribute again. Any thread, once no call is in flight.
+  // Marks this rank as having left: it will not contribute again. Any thread, once no call is in flight.
   void leave();
-  // All ranks have taken all that this one has. Any thread.
+  // True if all ranks have finished every chunk that this rank has finished. Any thread.
   bool allRanksFinished() const;
   MachineTraffic& traffic() { return traffic_; }
 
-  // Around a sleep of the channel; false: something changed, do not sleep.
+  // The progress engine calls these before and after it sleeps. If prepareToSleep() returns false, a stage can run now:
+  // do not sleep.
   bool prepareToSleep();
   void endSleep();
 
  private:
-  struct ChunkCursor {  // the chunks of submitted calls, one after the other
+  struct ChunkCursor {  // iterates over the chunks of the submitted calls
     std::deque<Collective*> calls;
     size_t index = 0;
     uint64_t bytes() const { return calls.front()->chunks[index].bytes; }
@@ -78,17 +80,17 @@ class LocalReducer final : public ChunkBuffers {
   };
   size_t lastStage() const { return cursors_.size() - 1; }
   bool networked() const { return spec_.roster->machines.size() > 1; }
-  // How far a rank is; of this one without a look at memory that others look at.
+  // The chunks that a rank has done in a stage. For this rank it reads ownDone_ rather than shared memory.
   uint64_t done(uint32_t rank, size_t stage) const {
     return rank == localRank_ ? ownDone_[stage] : ring_.done(rank, stage).load();
   }
   uint64_t doneByOthers(size_t stage) const;
   bool allRanksDone(size_t stage, uint64_t chunk) const;
-  // Every rank has taken the chunk that had this one's slot before.
+  // True if every rank has done the last stage of the slot's previous chunk.
   bool slotFree(uint64_t chunk) const;
-  // What any rank of the machine may do next.
+  // True if the rank, this one or another, can run the stage on its next chunk.
   bool canRun(uint32_t rank, size_t stage) const;
-  // The sum over the machine is there of the next chunk that the rank awaits as a driver.
+  // True if the machine's sum is complete for the next chunk that the rank awaits as a rail's driver.
   bool sumIsReady(uint32_t rank) const;
   bool published(uint64_t chunk) const;
   bool takeReadySums();
@@ -115,25 +117,25 @@ class LocalReducer final : public ChunkBuffers {
   MachineTraffic traffic_;
   const LocalProgram& program_;
   StepCache stepCache_;
-  ChunkCursor arrivalCursor_;         // of contributions
+  ChunkCursor arrivalCursor_;         // the next chunk whose contribution is not ready yet
   std::vector<ChunkCursor> cursors_;  // by stage
   std::vector<uint64_t> ownDone_;     // by stage: done() of this rank
-  // What others read of this rank: its own memory of it, see LocalRing.
+  // Own copies of counters that other ranks read. A rank never reads its own counters from shared memory, see
+  // LocalRing.
   uint64_t arrived_ = 0, published_ = 0;
-  uint64_t checked_ = 0;                              // chunks whose calls have been compared
-  mutable uint64_t freeBelow_ = 0;                    // slots of chunks below it are known to be free
-  mutable std::optional<uint32_t> inconsistentRank_;  // a rank that says it has come further than it can have
+  uint64_t checked_ = 0;                              // number of chunks whose calls have been compared
+  mutable uint64_t freeBelow_ = 0;                    // the slots of chunks below this are known to be free
+  mutable std::optional<uint32_t> inconsistentRank_;  // a rank whose counters are impossibly far ahead
   bool asleep_ = false;
   uint64_t submitted_ = 0;
-  // As a driver of a rail: chunks that it carries, in order. Their sums over the machine have not been seen yet; the
-  // network has not brought theirs yet.
-  std::deque<uint64_t> awaitedSums_;
-  std::deque<std::pair<uint64_t, bool>> unpublished_;  // true: it has, but not of one before
-  uint64_t readyBelow_ = 0;                            // of carried chunks below it
+  // For the driver of a rail: the chunks that the rail carries, in order.
+  std::deque<uint64_t> awaitedSums_;                   // the machine's sum has not been seen yet
+  std::deque<std::pair<uint64_t, bool>> unpublished_;  // not published; true: received, but an earlier one is missing
+  uint64_t readyBelow_ = 0;                            // the sums of carried chunks below this are ready to send
   Rails rails_;
   std::vector<uint32_t> drivers_;
   std::vector<Contribution> contributions_;
-  RoundSum partSum_, machineSum_;  // of some of the machine's ranks; of all of them
+  RoundSum partSum_, machineSum_;  // over some of the machine's ranks, over all of them
 };
 
 }  // namespace bps

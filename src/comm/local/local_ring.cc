@@ -40,10 +40,11 @@ Result<LocalRing> LocalRing::create(const LocalRingShape& shape) {
   if (!fd) return systemFailure("memfd_create", errno);
   LocalRing ring(shape, std::move(fd));
   if (::ftruncate(ring.fd(), static_cast<off_t>(ring.bytes_)) != 0)
-    return systemFailure(fmt::format("{} bytes of memory shared by {} local ranks", ring.bytes_, shape.ranks), errno);
+    return systemFailure(fmt::format("allocating {} bytes of memory for {} local ranks", ring.bytes_, shape.ranks),
+                         errno);
   if (::fcntl(ring.fd(), F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
     return systemFailure("sealing the size of the memory shared by local ranks", errno);
-  BPS_TRY(ring.map());  // zeroed memory is the right start for every number
+  BPS_TRY(ring.map());  // every counter starts at 0, as the kernel provides the memory
   return ring;
 }
 
@@ -53,7 +54,7 @@ Result<LocalRing> LocalRing::attach(const LocalRingShape& shape, UniqueFd memory
   if (::fstat(ring.fd(), &status) != 0) return systemFailure("fstat of the local ring", errno);
   if (static_cast<size_t>(status.st_size) != ring.bytes_)
     return failure(Code::kRemote, "the leader's ring has {} bytes, expected {}", status.st_size, ring.bytes_);
-  if ((::fcntl(ring.fd(), F_GET_SEALS) & kSizeSeals) != kSizeSeals)  // else it may shrink under who reads it
+  if ((::fcntl(ring.fd(), F_GET_SEALS) & kSizeSeals) != kSizeSeals)  // else it could shrink while it is read
     return Status(Code::kRemote, "the size of the leader's ring is not sealed");
   BPS_TRY(ring.map());
   return ring;

@@ -1,25 +1,25 @@
-// LocalRing: the memory that the ranks of one machine share: a ring of slots, each with one chunk's areas
-// (topo/plan/program.h): one per rank and one for the sum; and how far each rank is.
+// LocalRing: the memory that the ranks of one machine share. It has a ring of slots and the progress counters of each
+// rank. A slot holds the areas of one chunk (topo/plan/program.h): one per rank and one for the sum.
 //
-// Chunks of all calls are numbered on; chunk q lies in slot q % slots. Each number below only grows:
-//   submitted(r)   rank r has been asked for chunks below it, and has its contributions at hand   written by r
-//   done(r, s)     rank r has done stage s of chunks below it                 written by r
-// Of a rank that drives a rail (lanes/rails.h):
-//   awaited(r)     the first chunk of this rail whose sum over the machine r has not seen yet, plus 1; 0: none
-//   published(r)   of chunks below it, what this rail carries of their final sums is in the sum areas
-// Both are written by r and grow, but for awaited() of 0.
+// The chunks of all calls are numbered consecutively; chunk q uses slot q % slots. Rank r writes its own counters:
+//   submitted(r)   chunks below it have been submitted to r, and r's contributions are ready
+//   done(r, s)     r has done stage s of the chunks below it
+// A rank that drives a rail (lanes/rails.h) has two more:
+//   awaited(r)     1 + the first chunk of this rail whose machine sum r has not seen yet; 0: none
+//   published(r)   for chunks below it, the final sums that this rail carries are in the sum areas
+// All counters only grow, except that awaited() may return to 0.
 // A slot is free for chunk q when every rank has done the last stage of chunk q - slots.
 //
-// Memory ordering: all of these are sequentially consistent, but for stores that nobody is woken for, or not before a
-// later one of the same rank: release. A number is stored after the bytes it speaks of and loaded before they are
-// touched. A rank sets asleep and looks at the numbers again before it sleeps; who changes a number looks at asleep
-// after it: one of the two always sees the other. All numbers are there for all to see, so who changes one can tell
-// whom that lets go on, and wakes nobody else; where several changes together let a rank go on, the last of them sees
-// all others.
+// Memory ordering: loads and stores are sequentially consistent. A store may be release only if nobody is woken for it,
+// or only after a later store of the same rank. A counter is stored after the bytes that it covers, and loaded before
+// these bytes are accessed. A rank sets asleep and then checks the counters again before it sleeps. A rank that changes
+// a counter checks asleep afterwards. So at least one of the two sees the other's store. Every rank can read all
+// counters. Therefore a rank that changes one computes which ranks can now continue, and wakes only those. If several
+// changes together let a rank continue, the rank that makes the last change sees all the others.
 //
-// The memory is an unnamed memfd of sealed size: it vanishes with the last process that holds it, whatever becomes of
-// them. Every process of the machine's ranks can write all of it. So a rank keeps its own numbers to itself and never
-// reads them here, and takes another's for no more than how far that one says it is.
+// The memory is an unnamed memfd of sealed size. The kernel frees it with the last process that maps it, even after a
+// crash. Every local rank can write all of it. So a rank keeps private copies of its own counters and never reads them
+// here. It trusts another rank's counters only as that rank's claim of its progress.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -31,7 +31,7 @@
 
 namespace bps {
 
-// What one rank writes and others poll lies so far from what others write: processors fetch cache lines in pairs.
+// Distance between data of different writers, to avoid false sharing: processors fetch cache lines in pairs.
 inline constexpr size_t kFalseSharingBytes = 128;
 
 struct LocalRingShape {
@@ -39,10 +39,10 @@ struct LocalRingShape {
   uint32_t slots = 0;
   uint64_t slotBytes = 0;
   uint32_t stages = 0;
-  uint32_t counters = 0;  // of each rank, for the bytes that it moves over links
+  uint32_t counters = 0;  // byte counters per rank, see LinkByteCounters
 };
 
-// What a rank says of the chunk in its first stage.
+// The description of a chunk that each rank writes in the chunk's first stage.
 struct alignas(kFalseSharingBytes) ChunkInfo {
   CallInfo call;
   uint64_t bytes = 0;
@@ -53,12 +53,12 @@ class LocalRing {
   struct RankState {
     alignas(kFalseSharingBytes) std::atomic<uint64_t> submitted{0};
     std::atomic<uint64_t> awaited{0}, published{0};
-    alignas(kFalseSharingBytes) std::atomic<uint32_t> asleep{
-        0};                         // these two change rarely, and others look at them all the time
-    std::atomic<uint32_t> left{0};  // has said goodbye: submitted() will not grow any more
+    // These two change rarely, but other ranks read them often.
+    alignas(kFalseSharingBytes) std::atomic<uint32_t> asleep{0};
+    std::atomic<uint32_t> left{0};  // the rank has left: submitted will not grow any more
   };
 
-  // The leader makes the memory; the others map what they are given. Fails when the sizes do not agree.
+  // The leader creates the memory and the other ranks attach to it. attach() fails if the size is wrong or not sealed.
   static Result<LocalRing> create(const LocalRingShape& shape);
   static Result<LocalRing> attach(const LocalRingShape& shape, UniqueFd memory);
   LocalRing(LocalRing&& other) noexcept;
@@ -72,7 +72,7 @@ class LocalRing {
     return at<Number>(doneOffset_)[rank * doneRowLength_ +
                                    (stage + 1 == shape_.stages ? 0 : kFalseSharingBytes / sizeof(Number) + stage)];
   }
-  // Belong to their rank; others may read them at any time.
+  // Only their rank writes them; other ranks may read them at any time.
   std::atomic<uint64_t>* counters(uint32_t rank) const {
     return at<Number>(countersOffset_) + rank * counterRowLength_;
   }
@@ -84,11 +84,11 @@ class LocalRing {
   }
   uint8_t* sum(uint64_t chunk) const { return area(chunk, shape_.ranks); }
 
-  // The first chunk that not every rank has done this stage of, leaving aside one of them if it is named.
+  // All ranks, except `exceptRank`, have done this stage of the chunks below the result.
   uint64_t doneByAll(size_t stage, uint32_t exceptRank = UINT32_MAX) const {
     return doneRange(stage, exceptRank).least;
   }
-  // The same, and how far the rank is that has come furthest.
+  // The minimum and the maximum of done() over all ranks except `exceptRank`, and a rank that has the maximum.
   struct DoneRange {
     uint64_t least = UINT64_MAX, most = 0;
     uint32_t furthest = 0;
@@ -107,7 +107,8 @@ class LocalRing {
 
   LocalRingShape shape_;
   UniqueFd fd_;
-  // Numbers of a rank. Of done(), that of the last stage is apart: nobody waits for it as long as slots are free.
+  // Lengths of a rank's rows, in counters. In a done row the last stage has its own cache lines, because no rank reads
+  // it as long as slots are free.
   size_t doneRowLength_, counterRowLength_;
   size_t rankStatesOffset_, doneOffset_, countersOffset_, chunkInfosOffset_, dataOffset_, bytes_;
   uint8_t* base_ = nullptr;

@@ -14,18 +14,18 @@ namespace bps {
 namespace {
 
 constexpr const char* kUnknownMachine = "cpu";
-constexpr double kMaxNetworkFactor = 1e3;  // it is 2 with one rail, and less with servers
+constexpr double kMaxNetworkFactor = 1e3;  // it is 2 with one rail, and less with servers; a larger value is an error
 
 Result<Topology> loadTopologyOrSingleCpu(const Env& env) {
   Result<Topology> topology = loadAndDumpTopology(env);
   if (topology.ok() || !env.topoFile.empty()) return topology;
-  logInfo(Subsystem::kTopo, "{}; it counts as one CPU", topology.error().message());
+  logInfo(Subsystem::kTopo, "{}; this machine counts as one CPU", topology.error().message());
   const TopologyBuilder builder = BPS_TRY(readSynthetic(kUnknownMachine));
   return builder.build();
 }
 
-// The GPU of each rank: the one that is its device or, where the user describes the machine and it is not there, the
-// one with the rank's number. Ranks without a device stand for the GPUs of a machine that the user describes.
+// The GPU of each rank: the one with the bus id of the rank's device. If the user describes the machine, a rank without
+// such a GPU stands for the GPU with the rank's number. -1: none.
 std::vector<int> gpusOfRanks(const std::vector<std::string>& devices, const Topology& topology, bool userDescribed) {
   const std::vector<NodeId>& there = topology.all(NodeKind::kGpu);
   std::vector<int> gpus(devices.size(), -1);
@@ -60,10 +60,11 @@ Result<MachineSpec> decodeMachineSpec(std::span<const uint8_t> bytes) {
   machineSpec.network = reader.getDouble();
   machineSpec.devices.resize(reader.getCount(sizeof(uint32_t)));
   for (std::string& device : machineSpec.devices) device = reader.getString();
-  BPS_TRY(reader.finish("brief of the local leader"));
+  BPS_TRY(reader.finish("machine spec of the local leader"));
   if (!(machineSpec.network >= 0 && machineSpec.network <= kMaxNetworkFactor))
-    return failure(Code::kRemote, "brief of the local leader: {} bytes through the NICs for one of a buffer",
-                   machineSpec.network);
+    return failure(Code::kRemote,
+                   "machine spec of the local leader: {} network bytes per buffer byte, expected 0 to {}",
+                   machineSpec.network, kMaxNetworkFactor);
   return machineSpec;
 }
 

@@ -1,5 +1,6 @@
-// MachinePlan: what the ranks of one machine have agreed on: the machine as its leader sees it, and what each rank does
-// with every chunk. The leader's settings hold for the machine; the others make the same plan from its brief.
+// MachinePlan: the topology of one machine and the steps of each of its ranks, equal on all ranks. The leader (local
+// rank 0) makes a MachineSpec from its settings and distributes it; the other ranks compute the same plan from it.
+// Immutable, so any thread may read it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,36 +15,37 @@
 
 namespace bps {
 
-// What a plan is made of.
+// The input of a plan.
 struct MachineSpec {
   std::string topology;              // NCCL's XML
   std::string strategy;              // as in BPS_STRATEGY
-  bool userDescribed = false;        // by the user
-  std::vector<std::string> devices;  // where on the bus each local rank's CUDA device is; empty: it has none
-  double network = 0;                // bytes through the NICs, each way, for every byte of a buffer
+  bool userDescribed = false;        // the topology is from BPS_TOPO_FILE
+  std::vector<std::string> devices;  // by local rank: PCI bus id of its CUDA device; empty: none
+  double network = 0;                // bytes through the NICs, each way, per byte of a buffer
 };
 
 Blob encode(const MachineSpec& machineSpec);
 Result<MachineSpec> decodeMachineSpec(std::span<const uint8_t> bytes);
 
-// By BPS_TOPO_FILE, BPS_STRATEGY and BPS_TOPO_DUMP_FILE. A machine that nobody describes and that cannot be looked at
-// counts as one CPU. Of so many ranks, without devices. BPS_TOPO_FILE says that these stand for its GPUs; a file that
-// is there for NCCL only describes the machine.
+// Makes the spec of a machine with `ranks` ranks, without devices, from BPS_TOPO_FILE, BPS_STRATEGY and
+// BPS_TOPO_DUMP_FILE. If there is no topology file and detection fails, the machine counts as one CPU. With
+// BPS_TOPO_FILE, ranks without a device stand for the GPUs in the file; with NCCL_TOPO_FILE they do not.
 Result<MachineSpec> makeMachineSpec(const Env& env, size_t ranks, double network);
 
 struct MachinePlan {
   static Result<std::unique_ptr<const MachinePlan>> make(const MachineSpec& machineSpec);
   // "cpu_assisted (S_n = 0, S_g = 2, no NVLink: ...)"
   std::string describe() const;
-  // What the rank drives; null: nothing. Of the NICs of a rank that is alone one beside its GPU, else the first.
+  // The NIC assignment of the rank; null: none. If a single rank has all NICs, prefers one under its GPU's switch, else
+  // takes the first.
   const NicAssignment* assignmentOf(size_t localRank) const;
-  // Why a rank's NIC should not reach into its GPU's memory: between the two is more than PCIe switches. Empty: it may.
+  // Why the rank's NIC should not access its GPU's memory directly: no PCIe switch is above both. Empty: it may.
   std::string whyNoGpuDirect(size_t localRank) const;
 
   Topology topology;
   LocalProgram program;
   std::string reason;
-  std::vector<int> stagedGpu;  // by local rank: the GPU whose memory is copied to the host and back; -1: none
+  std::vector<int> stagedGpu;  // by local rank: the GPU whose memory goes through staging buffers; -1: none
 };
 
 }  // namespace bps

@@ -5,7 +5,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kMaxCachedSizes = 256;  // sizes; as in StepCache
+constexpr size_t kMaxCachedSizes = 256;  // as in StepCache
 
 std::vector<LinkByteCounters::Counter*> rowsOrOwnRow(std::vector<LinkByteCounters::Counter*> rows,
                                                      LinkByteCounters::Counter* own) {
@@ -15,8 +15,9 @@ std::vector<LinkByteCounters::Counter*> rowsOrOwnRow(std::vector<LinkByteCounter
 
 size_t elementBytesOf(const Collective& call) { return elementBytes(static_cast<DataType>(call.call.type)); }
 
-// Bytes that a machine sends for a chunk, and receives: its contribution and the sum; of a chunk that it sums itself,
-// or that all exchange, what all others do with it.
+// How often a machine sends each byte of a chunk, and how often it receives it. If another owner sums the chunk, it
+// sends its contribution once and receives the sum once. If this machine sums the chunk, or all machines exchange it,
+// it exchanges the bytes once with every other machine.
 uint64_t transfersPerByte(const ChunkRef& chunk, size_t machine, size_t machines) {
   return chunk.usesExchangePath() || chunk.owner == machine ? machines - 1 : 1;
 }

@@ -1,10 +1,11 @@
-// MachineTraffic: what one machine has moved for a communicator, by link: its ranks inside it (link_byte_counters.h),
-// each between its CUDA device and host memory or, past it, its NIC, and those that drive the network to and from other
-// machines and servers: each through the NIC that the plan gives to it, or, if it is the only one, through the NICs
-// that the plan gives each part to.
+// MachineTraffic: the bytes that one machine has moved for a communicator, by link (link_byte_counters.h). It counts:
+// - copies between the ranks of the machine;
+// - each rank's copies between its CUDA device and host memory, or directly between the device and its NIC;
+// - the network traffic of the ranks that drive rails. A rank counts on the NIC that the plan assigns to it. If it is
+//   the only driver, it counts each part on the NIC that the plan assigns to that part.
 //
-// Threads: total(), calls() and bytes() any; the rest belongs to who has the turn (progress_engine.h). As with the
-// meter's numbers, what is read while calls are under way is some of them.
+// Threads: any thread may call total(), calls() and bytes(); only the holder of the progress lock (progress_engine.h)
+// calls the rest. A value read while calls are in flight includes some of their bytes.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,17 +21,18 @@ namespace bps {
 
 class MachineTraffic {
  public:
-  // `rows` as in LinkByteCounters; none: this rank is alone on its machine.
+  // `rows` as in LinkByteCounters. Empty: this rank is alone on its machine and uses a private row.
   MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vector<LinkByteCounters::Counter*> rows, size_t self);
 
   const MachinePlan& plan() const { return *plan_; }
   const LinkByteCounters& meter() const { return meter_; }
 
-  // A call is complete.
+  // Counts a complete call.
   void count(const Collective& call);
-  // By a driver too: the call went over the network from this machine, one of so many, on this rank's rail.
+  // Counts the network bytes of a complete call on this rank's rail; does nothing if the rail did not carry the call.
+  // `machine` is this machine's index among `machines`.
   void countNetwork(const Collective& call, const Rails& rails, size_t machine, size_t machines);
-  // Nothing of this rank's is under way: counting begins anew.
+  // Resets this rank's counters. None of its calls may be in flight.
   void clear();
 
   Traffic total() const { return meter_.total(); }
@@ -42,7 +44,7 @@ class MachineTraffic {
   const size_t self_;
   std::vector<LinkByteCounters::Counter> ownRow_;
   LinkByteCounters meter_;
-  std::vector<LinkByteCounters::Increment> copyOut_, copyBack_, gpuAndNic_;                    // of one byte
+  std::vector<LinkByteCounters::Increment> copyOut_, copyBack_, gpuAndNic_;                    // per byte
   std::map<std::pair<uint64_t, uint64_t>, std::vector<LinkByteCounters::Increment>> network_;  // by bytes and unit
   std::atomic<uint64_t> calls_{0}, bytes_{0};
 };

@@ -3,7 +3,7 @@
 namespace bps {
 namespace {
 
-// More sizes than the calls of one training step have chunks of.
+// More than the number of different chunk sizes in one training step.
 constexpr size_t kMaxCachedSizes = 256;
 
 }  // namespace

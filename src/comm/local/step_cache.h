@@ -1,5 +1,5 @@
-// StepCache: what one rank does with chunks, looked up by their size: most chunks of a call are alike, and to write
-// down the steps takes longer than to follow them. Belongs to who has the turn (progress_engine.h).
+// StepCache: caches one rank's steps by chunk size. Most chunks of a call have the same size, and computing the steps
+// takes longer than running them. Only the holder of the progress lock (progress_engine.h) uses it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -17,11 +17,11 @@ class StepCache {
     std::vector<Piece> pieces;
     std::vector<LinkByteCounters::Increment> increments;
   };
-  // Both outlive the book.
+  // `program` and `meter` must outlive the cache.
   StepCache(const LocalProgram& program, const LinkByteCounters& meter, size_t rank)
       : program_(program), meter_(meter), rank_(rank) {}
 
-  // Good until the next look-up.
+  // The reference is valid until the next call.
   const Entry& at(size_t stage, uint64_t bytes, uint64_t unit);
 
  private:

@@ -78,7 +78,7 @@ TEST(LocalReducer, ImpossibleCounterIsAnErrorThatNamesTheRank) {
     for (size_t turn = 0; turn < 2 * Pair::kSlots && step.ok(); ++turn) step = pair.group().step();
     ASSERT_FALSE(step.ok()) << stage;
     const std::string text = step.error().message();
-    EXPECT_NE(text.find("rank 0 (hostA, pid 1) says it has done chunks that it cannot have begun"), std::string::npos)
+    EXPECT_NE(text.find("rank 0 (hostA, pid 1) reports finished chunks that it cannot have begun"), std::string::npos)
         << text;
     EXPECT_EQ(pair.call().remaining, Pair::kChunks);
   }

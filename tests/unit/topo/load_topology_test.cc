@@ -99,8 +99,8 @@ TEST(TopologyDetection, ThisMachineHasACpu) {
 
 TEST(TopologyDetection, ErrorNamesMissingHwloc) {
   EXPECT_STREQ(hwlocXml("libnosuch.so").error().message(),
-               "libnosuch.so is not there: install libhwloc15, or name a topology in BPS_TOPO_FILE");
-  EXPECT_STREQ(hwlocXml("libm.so.6").error().message(), "libm.so.6 lacks a function of hwloc 2.1");
+               "libnosuch.so cannot be loaded: install libhwloc15, or set BPS_TOPO_FILE to a topology");
+  EXPECT_STREQ(hwlocXml("libm.so.6").error().message(), "libm.so.6 lacks a function of hwloc 2.1; install hwloc 2.1 or later");
 }
 
 // A part of sysfs as the kernel lays it out: a port, a GPU below it whose link can do less, two NICs.
@@ -187,8 +187,8 @@ TEST(TopologyDetection, NvmlGivesNvlinksByBusId) {
       links += topology.nameOfLink(id) + " x" + std::to_string(topology.link(id).count) + "; ";
   EXPECT_EQ(links, "GPU 0 - GPU 1 (NVLink) x2; GPU 0 - NVSwitch x1; GPU 1 - NVSwitch x1; ");
   EXPECT_EQ(topology.node(topology.all(NodeKind::kGpu)[0]).sm, 90);
-  EXPECT_EQ(addNvml(builder, "libnosuch-nvml.so"), "libnosuch-nvml.so is not there");
-  EXPECT_EQ(addNvml(builder, "libm.so.6"), "libm.so.6 lacks a function");
+  EXPECT_EQ(addNvml(builder, "libnosuch-nvml.so"), "libnosuch-nvml.so cannot be loaded");
+  EXPECT_EQ(addNvml(builder, "libm.so.6"), "libm.so.6 lacks a function of NVML");
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ TEST(Placement, DevicesBelowOneSwitchShareIt) {
 TEST(Placement, ErrorNamesRanksWithoutAGpu) {
   const Topology topology = machine("cpu[gpu*2]");
   EXPECT_STREQ(placeRanks(topology, {0, 2}).error().message(),
-               "local rank 1 is to use GPU 2, the topology has 2 (counted from 0)");
-  EXPECT_STREQ(placeRanks(topology, {}).error().message(), "0 ranks on one machine: from 1 to 256 can be placed");
+               "local rank 1: GPU 2 does not exist; the topology has 2, counted from 0");
+  EXPECT_STREQ(placeRanks(topology, {}).error().message(), "0 ranks on one machine, expected 1 to 256");
 }
 
 TEST(Placement, EveryRankDrivesTheNearestNic) {

@@ -60,7 +60,7 @@ TEST(Planner, ChoosesScatterWithNvlink) {
                                   expected.begin() + std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(roots))));
     EXPECT_NE(decision.reason.find("not GPU 0-1"), std::string::npos) << decision.reason;
     if (roots == 3) {
-      EXPECT_NE(decision.reason.find("GPU 4 is a root though"), std::string::npos) << decision.reason;
+      EXPECT_NE(decision.reason.find("GPU 4 is a root although"), std::string::npos) << decision.reason;
     }
   }
   // The same with an NVSwitch.
@@ -148,11 +148,11 @@ TEST(Planner, StrategyNamesOverrideTheChoice) {
     job.strategy = std::move(named).value();
     const Decision decision = decide(topology, job);
     EXPECT_EQ(decision.best().plan.strategy, strategy);
-    EXPECT_NE(decision.reason.find("asked for"), std::string::npos);
+    EXPECT_NE(decision.reason.find("requested"), std::string::npos);
   }
   EXPECT_EQ(std::move(parseStrategy("auto")).value(), std::nullopt);
   EXPECT_STREQ(parseStrategy("ring").error().message(),
-               "strategy ring is none of auto, cpu_assisted, scatter, rooted, flat_ring");
+               "strategy ring does not exist, expected one of auto, cpu_assisted, scatter, rooted, flat_ring");
 }
 
 TEST(Planner, ErrorsNameInvalidRequests) {
@@ -160,9 +160,9 @@ TEST(Planner, ErrorsNameInvalidRequests) {
   const auto whyNot = [&](const LocalPlanRequest& job) {
     return std::string(planLocal(topology, job).error().message());
   };
-  EXPECT_EQ(whyNot({.gpus = {0, 5}}), "local rank 1 is to use GPU 5, the topology has 2 (counted from 0)");
-  EXPECT_EQ(whyNot({.gpus = {0}, .roots = 2}), "2 roots among 1 ranks");
-  EXPECT_EQ(whyNot({.gpus = {0}, .unit = 0}), "elements of 0 bytes");
+  EXPECT_EQ(whyNot({.gpus = {0, 5}}), "local rank 1: GPU 5 does not exist; the topology has 2, counted from 0");
+  EXPECT_EQ(whyNot({.gpus = {0}, .roots = 2}), "2 roots for 1 ranks, expected at most one root per rank");
+  EXPECT_EQ(whyNot({.gpus = {0}, .unit = 0}), "the element size is 0 bytes, expected at least 1");
 }
 
 TEST(Planner, OneMachineNeedsNoHostMemoryWithinASwitch) {

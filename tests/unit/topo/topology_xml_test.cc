@@ -97,23 +97,23 @@ TEST(TopologyXml, ErrorsNameTheLine) {
   EXPECT_EQ(whyNot("<system version=\"1\">\n<cpu"), "line 2: unclosed token");
   EXPECT_EQ(whyNot(""), "line 1: no element found");
   EXPECT_EQ(whyNot("<graphs/>"),
-            "line 1: <graphs>: is neither <system> (NCCL's topology XML) nor <topology> (hwloc's)");
-  EXPECT_EQ(whyNot("<system version='7'/>"), "line 1: <system>: version \"7\" is neither 1 nor 2 (RCCL's)");
+            "line 1: <graphs>: unknown root element, expected <system> (NCCL's topology XML) or <topology> (hwloc's)");
+  EXPECT_EQ(whyNot("<system version='7'/>"), "line 1: <system>: version \"7\" is not supported, expected 1 or 2 (RCCL)");
   EXPECT_EQ(whyNot("<?xml version='1.0'?>\n<topology version='9.0'><object type='Machine'/></topology>"),
-            "line 2: <topology>: version \"9.0\" is neither 1 nor 2 of hwloc's XML");
+            "line 2: <topology>: version \"9.0\" of hwloc's XML is not supported, expected 1 or 2");
   EXPECT_NE(whyNot("<topology version='20.1'><object type='Machine'/></topology>"), "");
-  EXPECT_EQ(whyNot("<system version='1'>\n</system>"), "line 1: <system>: holds no cpu");
+  EXPECT_EQ(whyNot("<system version='1'>\n</system>"), "line 1: <system>: contains no <cpu>");
   EXPECT_EQ(whyNot("<system>\n<cpu numaid='x'/></system>"), "line 2: <cpu>: numaid=\"x\" is not a number");
   EXPECT_EQ(whyNot("<system>\n<cpu affinity='zz'/></system>"), "line 2: <cpu>: affinity: \"zz\" is not hexadecimal");
   EXPECT_EQ(whyNot("<system><cpu host_hash='0x1'/>\n<cpu host_hash='0x2'/></system>"),
-            "line 2: <cpu>: is of another host; give a file of one");
+            "line 2: <cpu>: belongs to another host; use a file that describes one host");
   EXPECT_EQ(whyNot(inCpu("<pci busid='a' class='0x03zz00'/>\n")),
             "line 3: <pci>: class=\"0x03zz00\" is not a hexadecimal number");
   EXPECT_EQ(whyNot(inCpu("<pci class='0x030200' bps_bw='-1'/>\n")),
             "line 3: <pci>: bps_bw=\"-1\" is not from 0 to 1e+06");
   EXPECT_EQ(whyNot(inCpu("<pci busid='a' class='0x030200'/><pci busid='a' class='0x030200'/>\n")),
             "line 3: <pci>: another GPU has bus id a too");
-  EXPECT_EQ(whyNot("<system><cpu/>\n<pci class='0x030200'/></system>"), "line 2: <pci>: stands outside of any cpu");
+  EXPECT_EQ(whyNot("<system><cpu/>\n<pci class='0x030200'/></system>"), "line 2: <pci>: is outside of every <cpu>");
 }
 
 TEST(TopologyXml, SizeAndDepthAreBounded) {
@@ -130,7 +130,7 @@ TEST(TopologyXml, SizeAndDepthAreBounded) {
   EXPECT_EQ(whyNot(inCpu(many)), "line 3: <pci>: more than 64 GPUs");
   for (int i = 0; i < 13; ++i) many += many;
   EXPECT_NE(whyNot(inCpu(many)).find("too many elements"), std::string::npos);
-  EXPECT_NE(whyNot("<!DOCTYPE s [<!ENTITY a \"b\">]><system/>").find("entities are not read"), std::string::npos);
+  EXPECT_NE(whyNot("<!DOCTYPE s [<!ENTITY a \"b\">]><system/>").find("entities are not supported"), std::string::npos);
 }
 
 TEST(TopologyXml, ReadsHwlocVersion2) {
