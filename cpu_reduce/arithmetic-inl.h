@@ -1,4 +1,4 @@
-// Arithmetic on vectors of any of the accumulators' types. Included once per target; see simd.h.
+// Arithmetic on vectors of every accumulator type. Included once per target; see simd.h.
 #if defined(BPS_CPU_REDUCE_ARITHMETIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_ARITHMETIC_INL_H_
 #undef BPS_CPU_REDUCE_ARITHMETIC_INL_H_
@@ -22,7 +22,7 @@ HWY_INLINE V multiply(D d, V a, V b) {
   const hn::RebindToUnsigned<D> du;
   if constexpr (hwy::IsFloat<T>()) {
     return hn::Mul(a, b);
-  } else if constexpr (sizeof(T) == 1) {  // the low byte of a product depends on low bytes only
+  } else if constexpr (sizeof(T) == 1) {  // the low byte of a product depends only on the low bytes of the factors
     const hn::Repartition<uint16_t, D> d16;
     const auto a16 = hn::BitCast(d16, a);
     const auto b16 = hn::BitCast(d16, b);
@@ -42,7 +42,7 @@ HWY_INLINE V multiply(D d, V a, V b) {
   }
 }
 
-// Highway has one only since 1.0, and its Ne is false for two NaNs.
+// Highway has IsNaN only since 1.0, and its Ne is false for two NaNs.
 template <class V>
 HWY_INLINE auto isNaN(V v) {
   return hn::Not(hn::Eq(v, v));
@@ -101,7 +101,8 @@ HWY_INLINE V canonical(D d, V v) {
   return hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(d, hn::Set(du, kNan)));
 }
 
-// NaNs of a group become the canonical one. They are rare, and one of them makes the sum of all a NaN.
+// Replaces the NaNs of a group by the canonical NaN. NaNs are rare, so the group is tested as a whole: a single NaN
+// makes the sum of the group a NaN.
 template <class D, class V>
 HWY_INLINE void canonicalGroup(D d, V& a0, V& a1, V& a2, V& a3) {
   const V sum = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));

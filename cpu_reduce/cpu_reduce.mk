@@ -1,8 +1,10 @@
-# A multiplication and an addition must round each: the compiler may not fuse them (it would on AVX2, AVX-512 and Arm).
-# GCC before 12.3 takes its own AVX-512 headers for uninitialized (its bug 105593).
+# A multiplication and a following addition must each round, so the compiler must not fuse them (by default it does on
+# AVX2, AVX-512 and Arm). GCC before 12.3 wrongly warns about uninitialized values in its AVX-512 headers (bug 105593).
 KERNEL_FLAGS := -ffp-contract=off $(if $(IS_CLANG),,-Wno-uninitialized -Wno-maybe-uninitialized)
 $(foreach f,$(patsubst %.cc,%,$(wildcard cpu_reduce/*.cc)),$(eval EXTRA_$(subst /,_,$(f)) := $(KERNEL_FLAGS)))
-# Two arguments copied as one vector wait for both to leave the store buffer, a third of the time of a small call.
+# Without it GCC copies two arguments as one vector, which waits until both have left the store buffer and slows down
+# small calls.
 EXTRA_cpu_reduce_reduce += -fno-tree-slp-vectorize
-# A header of Highway includes the sources again: what those include is for -MMD a header of the system, and left out.
+# A Highway header includes the sources again. -MMD then treats the headers that they include as system headers and
+# omits them, so the dependencies are listed here.
 $(call objects,$(wildcard cpu_reduce/*.cc)): $(wildcard cpu_reduce/*.h)

@@ -24,7 +24,7 @@ struct Target {
 };
 
 #if defined(__x86_64__)
-// What the compiler was told it may use for these targets, not only what the kernels use by name.
+// Tests all features that the compiler may use for these targets, not only those that the kernels use explicitly.
 bool hasAvx2() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
@@ -42,7 +42,8 @@ bool hasSse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_suppor
 
 using Fill = void (*)(KernelTable& table);
 
-// Filling a table is code of its target already: where the CPU has not got that, the table stays empty.
+// The fill functions are compiled for their target. If the CPU does not support it, they are not called and the table
+// stays empty.
 KernelTable makeTable(std::string_view name, bool supported, std::array<Fill, 4> fills) {
   KernelTable table{.name = name, .kernels = {}};
   if (!supported) return table;
@@ -53,7 +54,7 @@ KernelTable makeTable(std::string_view name, bool supported, std::array<Fill, 4>
 #define BPS_KERNELS(name, supported, N) \
   makeTable(name, supported, {N::fillIntegers, N::fillFloats, N::fillHalves, N::fillFloat8s})
 
-// Every target there is, the most capable first; those of other architectures have no table.
+// All targets, the most capable first. Targets of other architectures have no table.
 std::span<const Target> allTargets() {
 #if defined(__x86_64__)
   static const KernelTable avx3 = BPS_KERNELS("avx3", hasAvx3(), N_AVX3);
@@ -75,7 +76,7 @@ std::span<const Target> allTargets() {
   return targets;
 }
 
-// Process-wide because the CPU is: set once at start-up, read by every reduce().
+// Process-wide, because all threads use the same CPU. Set once at start-up, read by every reduce().
 std::atomic<const KernelTable*>& current() {
   static std::atomic<const KernelTable*> table{supportedTargets().front()};
   return table;
@@ -108,7 +109,7 @@ Status chooseTarget(std::string_view name) {
                   ? targets.begin()
                   : std::find_if(targets.begin(), targets.end(), [&](const Target& t) { return t.name == name; });
   bool ours = most != targets.end() && (name.empty() || most->table != nullptr);
-  if (!ours) return {Code::kInvalidArgument, "this build has no CPU kernels called \"" + std::string(name) + "\""};
+  if (!ours) return {Code::kInvalidArgument, "this build has no CPU kernels \"" + std::string(name) + "\""};
   auto best = std::find_if(most, targets.end(), [](const Target& t) { return t.supported; });
   current().store(best->table, std::memory_order_relaxed);
   return {};

@@ -1,7 +1,7 @@
-// Which kernels run: one whole table per CPU target, chosen once for the process.
+// Chooses the reduction kernels: one table per CPU target, chosen once per process.
 //
-// A table has a kernel for every type and op, so that no call ever mixes targets. The best table that the CPU supports
-// is the default; chooseTarget() limits it (BPS_CPU_TARGET) and is what tests use to force every target in turn.
+// A table has a kernel for every type and operation, so that no call mixes targets. The default is the best table that
+// the CPU supports. chooseTarget() limits it (BPS_CPU_TARGET); tests use it to run every target.
 #pragma once
 #include <span>
 #include <string>
@@ -19,11 +19,11 @@ struct FoldArgs {
   size_t nSources = 0;
   size_t begin = 0;
   size_t count = 0;
-  const ScalarBits* scalars = nullptr;  // null: none; widened, the bits of accumulators
+  const ScalarBits* scalars = nullptr;  // null: none; bits of the accumulator type, see widenedScalar()
   uint64_t divisor = 1;
   const uint64_t* divisors = nullptr;  // null: none
-  bool stream = false;                 // write past the cache; dst is then none of the sources
-  size_t cacheBytes = 0;               // of the cache that one core has for itself
+  bool stream = false;                 // use non-temporal stores; dst is then not one of the sources
+  size_t cacheBytes = 0;               // size of a core's private cache
 };
 
 using Kernel = void (*)(const FoldArgs& fold);
@@ -33,23 +33,24 @@ struct KernelTable {
   Kernel kernels[kDataTypes][4];  // by DataType and FoldOp
 };
 
-// The oracle, and the fallback of any CPU.
+// The reference for all SIMD kernels, and the fallback on every CPU.
 const KernelTable& scalarKernels();
-// The accumulator's bits of an element: a float's for the small floats, else the same.
+// Converts an element's bits to those of its accumulator: float for the 16-bit and 8-bit floats, else unchanged.
 ScalarBits widenedScalar(DataType type, ScalarBits bits);
 
 // The targets of this build that this CPU supports, best first; the last is "scalar".
 std::span<const KernelTable* const> supportedTargets();
 
-// The one in force and all that this CPU supports, for people: "avx3 (of avx3, avx2, sse4, scalar)".
+// The current target and all targets that this CPU supports, as text: "avx3 (of avx3, avx2, sse4, scalar)".
 std::string describeKernels();
 
-// The table in force. Chosen at the first call, unless chooseTarget() came before.
+// The current table. Chosen at the first call, unless chooseTarget() was called before.
 const KernelTable& currentKernels();
 
-// The most capable target that may be used: "scalar", "sse4", "avx2", "avx3", "neon", "sve"; empty: the best of this
-// CPU. A name above what the CPU supports gives the best that it does. Fails for unknown names and those of other
-// architectures. Any thread; calls of reduce() that run meanwhile use either table, whole.
+// Sets the most capable target that may be used: "scalar", "sse4", "avx2", "avx3", "neon" or "sve"; empty: the best of
+// this CPU. If the CPU does not support the target, the best supported one below it is used. Fails for an unknown name
+// and for a target of another architecture. Any thread may call it; a concurrent reduce() uses either the old or the
+// new table throughout.
 Status chooseTarget(std::string_view name);
 
 }  // namespace bps::cpu

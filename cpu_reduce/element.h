@@ -1,11 +1,13 @@
-// One element of each data type: how it is widened, combined and rounded. This is the arithmetic of the contract in
-// reduce.h, written plainly; the scalar kernels are made of it and every SIMD kernel must equal it bit for bit.
+// Defines how one element of each data type is widened, combined and rounded. This is the arithmetic of the contract in
+// reduce.h. The scalar kernels use it directly, and every SIMD kernel must give the same result bit for bit.
 //
-// Special values. Every NaN result is the type's one canonical NaN (kNan, positive), whatever the payloads and the
-// order of the operands. max and min are maximumNumber and minimumNumber of IEEE 754-2019, as CUDA's fmaxf and so
-// NCCL: a NaN loses against a number, and -0 < +0. Both are commutative and associative. float8 results above the
-// largest finite value, infinity included, become the largest finite value, as CUDA's saturating conversion, which is
-// what NCCL's types use; NaN stays NaN. float16 and bfloat16 overflow to infinity.
+// Special values:
+// - Every NaN result is the type's canonical NaN (kNan, positive), whatever the payloads and order of the operands.
+// - max and min are maximumNumber and minimumNumber of IEEE 754-2019, like CUDA's fmaxf and therefore NCCL: if one
+//   operand is a NaN, the result is the other one; -0 < +0. Both are commutative and associative.
+// - A float8 result above the largest finite value, including infinity, becomes the largest finite value. NaN stays
+//   NaN. CUDA's saturating conversion, which NCCL's float8 types use, does the same.
+// - float16 and bfloat16 overflow to infinity.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace bps::cpu {
 
-// An IEEE-like format of kExponent exponent and kMantissa mantissa bits below the sign.
+// An IEEE-like format: a sign bit, then kExponent exponent bits, then kMantissa mantissa bits.
 template <class BitsT, int kExponent, int kMantissa, bool kSaturate, uint32_t kMaxCode, uint32_t kNanCode>
 struct SmallFloat {
   using Bits = BitsT;
@@ -33,7 +35,7 @@ struct SmallFloat {
     uint32_t sign = (bits & kSign) != 0 ? 0x80000000U : 0;
     if (magnitude > (kHasInfinity ? kInfinity : kMaxCode)) return std::bit_cast<float>(0x7fc00000U);
     if (kHasInfinity && magnitude == kInfinity) return std::bit_cast<float>(0x7f800000U | sign);
-    if (magnitude >> kMantissa == 0) {  // zero or denormal: a multiple of the least unit
+    if (magnitude >> kMantissa == 0) {  // zero or denormal: a multiple of the smallest denormal
       float value = static_cast<float>(magnitude) * std::bit_cast<float>((128U - kBias - kMantissa) << 23);
       return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
     }
@@ -46,7 +48,8 @@ struct SmallFloat {
     uint32_t magnitude = bits & 0x7fffffffU;
     if (magnitude > 0x7f800000U) return static_cast<Bits>(kNan);
     uint32_t code = 0;
-    if (magnitude < (128U - kBias) << 23) {  // below the least normal: adding the magic number rounds to its unit
+    if (magnitude < (128U - kBias) << 23) {
+      // Below the least normal: adding `magic` rounds to a multiple of the smallest denormal.
       float magic = std::bit_cast<float>((128U - kBias + kShift) << 23);
       code = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + magic) - std::bit_cast<uint32_t>(magic);
     } else {
@@ -106,7 +109,7 @@ Acc add(Acc a, Acc b) {
   else return static_cast<Acc>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-// Which of two equal operands: only zeros can differ, and + wins max, - wins min.
+// The result of max or min for two equal operands. Only zeros can differ: +0 wins max, -0 wins min.
 template <FoldOp kOp, class Acc>
 Acc equalOperands(Acc a, Acc b) {
   if constexpr (kIsFloat<Acc>) {

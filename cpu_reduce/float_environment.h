@@ -1,7 +1,8 @@
-// The floating-point environment that the contract of reduce.h means: round to nearest even, denormals kept, no traps.
+// FloatEnvironment: sets the floating-point environment that the contract of reduce.h requires for the calling thread:
+// round to nearest even, keep denormals, no traps.
 //
-// Applications change it (flush-to-zero is common in machine learning), per thread. Where it differs, this object sets
-// ours for its life and puts back the caller's.
+// Applications change this environment per thread; flush-to-zero is common in machine learning. If the caller's
+// environment differs, the constructor replaces it and the destructor restores it.
 #pragma once
 #include <cstdint>
 
@@ -26,7 +27,7 @@ class FloatEnvironment {
 #if defined(__x86_64__)
   using Word = unsigned;
   static constexpr Word kRequired = 0x1f80;  // all exceptions masked
-  static constexpr Word kFlags = 0x003f;     // what has happened so far, not how to compute
+  static constexpr Word kFlags = 0x003f;     // sticky exception flags, which do not affect results
   static Word read() { return _mm_getcsr(); }
   static void write(Word word) { _mm_setcsr(word); }
 #elif defined(__aarch64__)

@@ -1,4 +1,4 @@
-// Re-includes the file that defined HWY_TARGET_INCLUDE for every target but the last. Not guarded: see simd.h.
+// Re-includes the file named by HWY_TARGET_INCLUDE for every target except the last. No include guard: see simd.h.
 #include "cpu_reduce/simd.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"

@@ -16,7 +16,7 @@
 namespace bps {
 namespace {
 
-// The OpenMP run-time library is not built for the thread sanitizer, which would see races in every hand-over.
+// The OpenMP runtime library is not built with the thread sanitizer, which would report false races.
 #if defined(__SANITIZE_THREAD__) || !defined(_OPENMP)
 constexpr bool kOpenMp = false;
 #elif defined(__has_feature)
@@ -29,20 +29,21 @@ constexpr bool kOpenMp = true;
 constexpr bool kOpenMp = true;
 #endif
 
-// Bytes read per thread below which waking another costs more than it saves (about 25 us against 10-40 GB/s).
+// Bytes read per thread. Below this, waking another thread costs more time than it saves; see perf/cpu_reduce.md.
 constexpr size_t kMinBytesPerThread = size_t{1} << 20;
 [[maybe_unused]] constexpr size_t kPage = 4096;
 
 bool isInteger(DataType type) { return type <= DataType::kUint64; }
 
-// The CPU's own cache. The last level is shared, and measured: past 1 MiB streaming wins there too, by what is not read
-// and displaced. (And glibc 2.36 reports the last level of a whole AMD package.)
+// The size of a core's private cache. The shared last level is not used: streaming wins below its size too, because dst
+// is not read and other data is not displaced (perf/cpu_reduce.md). glibc 2.36 also reports the last level of a whole
+// AMD package.
 size_t cacheBytes() {
   static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
   return bytes > 0 ? static_cast<size_t>(bytes) : size_t{1} << 20;
 }
 
-// A line that was just read as a source is in the cache: writing past it would only cost more.
+// If dst is also a source, its lines are already in the cache, and a non-temporal store would only cost more.
 bool isSource(const ReduceArgs& args) {
   return std::find(args.sources.begin(), args.sources.end(), args.dst) != args.sources.end();
 }
@@ -57,8 +58,9 @@ void foldPart(cpu::Kernel kernel, const cpu::FoldArgs& part) {
   kernel(part);
 }
 
-// Whole pages of dst to each thread, the same ones every time, so that memory stays with the node that touched it. The
-// team may be smaller than asked for; nothing of the process's OpenMP settings is read or changed.
+// Gives each thread whole pages of dst, the same ones in every call, so that pages stay on the NUMA node that first
+// touched them. OpenMP may start fewer threads than requested. The process's OpenMP settings are neither read nor
+// changed.
 void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cpu::FoldArgs& fold,
                   [[maybe_unused]] size_t elementSize, [[maybe_unused]] int threads) {
 #ifdef _OPENMP
@@ -86,7 +88,7 @@ void run(const ReduceArgs& args, const ScalarBits* scalars) {
                      .divisors = args.divisors.empty() ? nullptr : args.divisors.data(),
                      .stream = shouldStream(args),
                      .cacheBytes = cacheBytes()};
-  // No CPU divides vectors of integers.
+  // No CPU has a vector instruction for integer division.
   const bool divides = args.divisor != 1 || !args.divisors.empty();
   const cpu::KernelTable& table = divides && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
   cpu::Kernel kernel = table.kernels[static_cast<size_t>(args.type)][static_cast<size_t>(args.op)];

@@ -1,15 +1,15 @@
-// n-source summation on the CPU: one pass, rank order, one rounding.
+// Reduces n sources on the CPU in one pass, in rank order, with one rounding.
 //
-// Contract, the same for every kernel and CPU, bit for bit: dst[i] = round(post(fold(pre(src_0[i]), pre(src_1[i]),
-// ...))) folded strictly left to right (((s0 op s1) op s2) ...), where
+// Contract, the same for every kernel and CPU, bit for bit:
+//   dst[i] = round(post(fold(pre(src_0[i]), pre(src_1[i]), ...)))
+// The fold goes strictly left to right: (((s0 op s1) op s2) ...).
 //  - float16, bfloat16, float8e4m3 and float8e5m2 are widened to float, folded in float, and rounded once at the end,
-//    to nearest even; float and double fold in their own type without fused multiply-add; integers wrap;
-//  - pre multiplies by that source's scalar where scalars are given, and divides by that source's divisor where
-//  divisors
-//    are (before any rounding; integers wrap, and truncate towards zero);
-//  - post divides by `divisor` (ncclAvg), before the rounding; integers truncate towards zero.
-// min/max, NaN and special values: see element.h. dst may be the same memory as one of the sources, else none overlaps
-// it. Any alignment. Pure functions of their arguments; any thread.
+//    to nearest even. float and double fold in their own type without fused multiply-add. Integers wrap.
+//  - pre multiplies by the source's scalar, if there are scalars, and divides by the source's divisor, if there are
+//    divisors, before any rounding. Integer products wrap and integer quotients truncate towards zero.
+//  - post divides by `divisor` (ncclAvg) before the rounding. Integers truncate towards zero.
+// element.h defines min, max, NaN and special values. dst may be the same memory as one of the sources; otherwise no
+// source may overlap it. Any alignment. Pure functions of their arguments; any thread may call them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace bps {
 
-// Values are NCCL's.
+// The values are those of ncclDataType_t.
 enum class DataType : uint8_t {
   kInt8 = 0,
   kUint8 = 1,
@@ -51,15 +51,15 @@ struct ReduceArgs {
   DataType type = DataType::kFloat32;
   FoldOp op = FoldOp::kSum;
   std::span<const ScalarBits> scalars = {};  // empty, or one per source
-  uint64_t divisor = 1;                      // of the folded sources; 1: none
+  uint64_t divisor = 1;                      // divides the folded result; 1: none
   std::span<const uint64_t> divisors = {};   // empty, or one per source; 1: none
-  int threads = 1;                           // OpenMP threads for large buffers; never a process-wide default
-  bool rereadSoon = true;                    // false: dst is large and not read again soon, stream past the cache
+  int threads = 1;                           // most OpenMP threads to use for large buffers
+  bool rereadSoon = true;                    // false: dst is not read again soon, so use non-temporal stores if large
 };
 
 void reduce(const ReduceArgs& args);
 
-// The kernels that were chosen for this CPU: "avx3", "avx2", "sse4", "neon", "scalar".
+// The current target: "avx3", "avx2", "sse4", "sve", "neon" or "scalar".
 std::string_view reduceTarget();
 
 }  // namespace bps

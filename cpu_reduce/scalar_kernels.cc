@@ -6,8 +6,8 @@
 namespace bps::cpu {
 namespace {
 
-// Accumulators of one block stay in registers and the first-level cache; a block's sources are all read before its
-// part of dst is written, so that dst may be one of them.
+// Elements per block. The accumulators of a block stay in registers and the first-level cache. All sources of a block
+// are read before its part of dst is written, so dst may be one of the sources.
 constexpr size_t kBlock = 256;
 
 template <class Element>

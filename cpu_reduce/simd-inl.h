@@ -1,20 +1,22 @@
 // The loop that all SIMD kernels share. Included once per target; see simd.h.
 //
-// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors), at most 128 bytes of a source. That is enough
-// independent work to hide the latency of an addition, few enough registers for SSE4, and short enough for DRAM, which
-// slows down when reads stay longer in one stream. A group is folded from all sources before its result is written, so
-// dst may be one of the sources. A partial group at an end is copied to a stack buffer and folded as a whole one.
+// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors), at most 128 bytes of a source. That is
+// enough independent work to hide the latency of an addition, and few enough registers for SSE4. It is also short
+// enough for DRAM, which slows down if many reads in a row come from one stream. A group is folded from all sources
+// before its result is written, so dst may be one of the sources. A partial group at either end is copied to a stack
+// buffer and folded as a whole one.
 //
 // An Element describes one element type:
 //   D, kBytes, kVectors        tag of the accumulators; bytes of an element in memory; vectors in a group
 //   kPrefetch                  when its sources are prefetched; see shouldPrefetch()
-//   load(p, a0..a3)            widens the group at p (any alignment); the element order is the type's own
+//   load(p, a0..a3)            widens the group at p (any alignment); each type chooses its element order
 //   store(p, stream, a0..a3)   rounds the group and writes it back in the same order
 // and may define
-//   add(a, b), Sum             another way to add two accumulators; sumGroup() turns it into plain sums
+//   add(a, b)                  another way to add two accumulators
+//   Sum                        another way to compute plain sums; see sumGroup()
 //   fixUp(p, bytes, seen)      corrects a block of results; store() then collects in `seen` whether that is needed
-// Vectors are never kept in arrays or structs because SVE vectors have no size. Standard templates are not used: the
-// linker could merge their instances for this target with those of code for every CPU.
+// Vectors are never kept in arrays or structs because SVE vectors have no fixed size. Standard library templates are
+// not used: the linker could merge their instances for this target with those of code that runs on every CPU.
 #if defined(BPS_CPU_REDUCE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_SIMD_INL_H_
 #undef BPS_CPU_REDUCE_SIMD_INL_H_
@@ -27,14 +29,14 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
-// Highway's EMU128 stands for "no SIMD"; our own scalar kernels do that.
+// Highway's EMU128 and SCALAR targets mean "no SIMD"; scalar_kernels.cc serves that case.
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 constexpr size_t kMaxGroupBytes = 4 * 256;  // four vectors of the widest SVE
 
-// Where the group at a byte offset lies: in the sources themselves...
+// Locators return the address of the group at a byte offset. GroupAt: in the sources themselves.
 struct GroupAt {
   HWY_INLINE const uint8_t* operator()(const FoldArgs& fold, size_t source) const {
     return static_cast<const uint8_t*>(fold.sources[source]) + offset;
@@ -42,8 +44,8 @@ struct GroupAt {
   size_t offset;
 };
 
-// ... or there, with the only two in registers: stores to dst may change fold.sources for all that the compiler
-// knows...
+// The same for exactly two sources, whose pointers stay in registers. With GroupAt the compiler must reload
+// fold.sources after every store to dst.
 struct GroupOfTwoAt {
   HWY_INLINE const uint8_t* operator()(const FoldArgs&, size_t source) const {
     return (source == 0 ? first : second) + offset;
@@ -53,7 +55,7 @@ struct GroupOfTwoAt {
   const uint8_t* second;
 };
 
-// ... or, where less than a group is left, in a copy that is filled up with zeros.
+// A partial group: a copy padded with zeros.
 struct PaddedGroup {
   HWY_INLINE const uint8_t* operator()(const FoldArgs& fold, size_t source) const {
     __builtin_memcpy(buffer, static_cast<const uint8_t*>(fold.sources[source]) + offset, bytes);
@@ -84,7 +86,7 @@ HWY_INLINE bool shouldPrefetch(const FoldArgs& fold) {
   return bytes <= 4 * fold.cacheBytes && (E::kPrefetch == PrefetchMode::kFromCaches || bytes > fold.cacheBytes);
 }
 
-// The lines of a group, further on in the same source.
+// Prefetches the cache lines of a later group of the same source.
 template <class E, bool prefetch>
 HWY_INLINE void prefetchGroup(const uint8_t* from) {
   if constexpr (!prefetch) return;
@@ -121,7 +123,8 @@ HWY_INLINE void foldGroup(const FoldArgs& fold, const Locator& locate, uint8_t* 
   else E::store(out, kMode.stream, a0, a1, a2, a3);
 }
 
-// The same for plain sums of an E that has a Sum; see simd_float8.cc. False if it cannot do that group.
+// The same for plain sums of an E that has a Sum; see simd_float8.cc. Returns false, without storing anything, if the
+// group has special values.
 template <class E, FoldMode kMode, class Locator>
 HWY_INLINE bool sumGroup(const FoldArgs& fold, const Locator& locate, uint8_t* out) {
   using Sum = typename E::Sum;
@@ -160,7 +163,7 @@ HWY_INLINE bool foldWhole(const FoldArgs& fold, const Locator& locate, uint8_t* 
   }
 }
 
-// The offset where it ended: that of a group that the way cannot do, or the end.
+// Folds whole groups. Returns `end`, or the offset of the first group that sumGroup() cannot do.
 template <class E, FoldOp kOp, FoldMode kMode>
 HWY_NOINLINE size_t foldGroups(const FoldArgs& fold, size_t offset, size_t end) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;

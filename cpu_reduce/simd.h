@@ -1,12 +1,12 @@
-// The SIMD kernels of every target of this architecture: each function fills the rows of its types in a table. And what
-// all targets' kernels decide by.
+// Declares the SIMD kernels of every target of this architecture, and the thresholds and modes that they share. Each
+// fill function sets the kernels of its types in a table.
 //
-// Each simd_*.cc is compiled once per target by Highway's foreach_target.h; the namespaces are Highway's names. Only
-// Highway's headers are used, nothing of its library: detection and dispatch are dispatch.cc's.
+// Highway's foreach_target.h compiles each simd_*.cc once per target, in a namespace that Highway names. Only Highway's
+// headers are used, not its library; dispatch.cc detects the CPU and dispatches.
 #pragma once
 #include "cpu_reduce/dispatch.h"
 
-// Unwanted targets: SSSE3 is too old to matter, and the scalar kernels are ours, not Highway's.
+// Targets that are not built. SSSE3 is too old to matter.
 #if defined(__x86_64__)
 #define HWY_DISABLED_TARGETS (HWY_SSSE3)
 #else
@@ -23,7 +23,8 @@
   }
 
 namespace bps::cpu {
-// What a call asks for beyond folding, so that the common case carries none of it.
+// The shape of a call. kPlain: a sum without scalars and divisors; kPlainTwo: the same of two sources; kGeneral: the
+// rest. The plain shapes are compiled without the code for scalars and divisors.
 enum class Shape { kGeneral, kPlain, kPlainTwo };
 
 // How the groups of a call are folded.
@@ -33,18 +34,18 @@ struct FoldMode {
   bool prefetch = false;
 };
 
-// Whether sources are fetched ahead by instructions. The CPU does that too. From memory it does it better; from the
-// next cache it is late by what a group takes longer than its lines take to come, which is little where nothing is
-// converted and so much with float8 that instructions win everywhere.
+// When the kernels prefetch sources by instructions. The CPU's own prefetcher is better for data in memory. For data in
+// the next cache level it is late, because a group takes longer than its lines take to arrive. The delay is small for
+// types without conversion, and so large for float8 that instructions always win.
 enum class PrefetchMode { kFromNextCache, kFromCaches, kAlways };
 
-// Sources of a plain sum: a Sum's results have that much room above the largest.
+// The most sources of a plain sum: more could overflow the accumulators of a Sum.
 inline constexpr size_t kMaxPlainSources = 65536;
 
-// Results that are fixed up as one block are still in the cache.
+// Results are fixed up in blocks of this size, while they are still in the cache.
 inline constexpr size_t kFixUpBlockBytes = 65536;
 
-// Bytes before dst is aligned to a cache line; 0 if it never is.
+// The bytes from dst to the next cache line; 0 if no element starts there.
 inline size_t bytesToCacheLine(const uint8_t* dst, size_t elementBytes) {
   const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
   return bytes % elementBytes == 0 ? bytes : 0;

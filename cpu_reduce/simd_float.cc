@@ -25,7 +25,7 @@ struct Float {
     if constexpr (kVectors == 4) a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
   }
 
-  // `seen` is a NaN if a result was one. (It may be one without: of infinities that cancel out.)
+  // `seen` becomes a NaN if a result is a NaN. It may also become one if infinities cancel out.
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3, V& seen) {
     const D d;
     const size_t n = hn::Lanes(d);
@@ -38,7 +38,7 @@ struct Float {
     if constexpr (kVectors == 4) seen = hn::Add(seen, hn::Add(a2, a3));
   }
 
-  // NaNs become the canonical one: afterwards, so that no group waits for a comparison.
+  // Replaces NaNs by the canonical NaN. This is a separate pass, so that no group waits for a comparison.
   static void fixUp(uint8_t* to, size_t bytes, V seen) {
     const D d;
     if (HWY_LIKELY(hn::AllTrue(d, hn::Eq(seen, seen)))) return;

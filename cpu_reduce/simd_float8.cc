@@ -1,11 +1,10 @@
 // float8e4m3 and float8e5m2.
 //
-// Plain sums only move bits. Shifted to where a float has its exponent and mantissa, the bits of a small float are the
-// element times a power of two; its denormals become the float's. Sums of them need no more places than a float has
-// below its least normal, so they round as sums of the elements do. Rounding to the element's places and shifting back
-// then is the conversion. What has no such meaning, infinities and NaN, is looked for in the sources: they are rare,
-// and their groups take the kernels of all other folds. Those have to convert, for a product or a quotient does need
-// places further down.
+// Plain sums need no conversion. If the bits of a float8 are shifted to a float's exponent and mantissa, they represent
+// the element times a power of two, and its denormals become float denormals. A float denormal has enough places for
+// sums of such values, so the sums round as the sums of the elements do. The result is rounded to the element's places
+// and shifted back. Infinities and NaN have no such meaning. They are rare: the kernel tests the sources for them and
+// folds their groups with the general kernels. Those convert, because a product or a quotient needs lower places.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_float8.cc"
 #include "cpu_reduce/highway.h"
@@ -16,7 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-// The bits of yes where mask has ones. Highway's is of whole lanes only, but for AVX-512, which has an instruction.
+// Selects the bits of `yes` where `mask` has ones, else those of `no`. Highway selects only whole lanes, except on
+// AVX-512, which has an instruction for it.
 template <class V>
 HWY_INLINE V selected(V mask, V yes, V no) {
 #if HWY_TARGET == HWY_AVX3
@@ -26,8 +26,8 @@ HWY_INLINE V selected(V mask, V yes, V no) {
 #endif
 }
 
-// An Element's Sum: see foldGroup. kMostCode: the largest finite magnitude; codes above kOrdinary are special. a0 to
-// a3 hold the bytes 0, 1, 2 and 3 of each 32-bit lane.
+// An Element's Sum, see sumGroup() in simd-inl.h. kMaxCode is the largest finite magnitude; codes above kOrdinary are
+// special. a0 to a3 hold the bytes 0, 1, 2 and 3 of each 32-bit lane.
 template <int kMantissa, uint8_t kMaxCode, int8_t kOrdinary>
 struct Float8Sum {
   using V = VFloat;
@@ -35,7 +35,7 @@ struct Float8Sum {
   using D16 = hn::Repartition<uint16_t, DFloat>;
   using V8 = hn::Vec<D8>;
   using V16 = hn::Vec<D16>;
-  static constexpr int kExtraExponentBits = 1 + kMantissa;  // how much longer a float's exponent is
+  static constexpr int kExtraExponentBits = 1 + kMantissa;  // exponent bits that a float has more
   static constexpr int kShift = 23 - kMantissa;
 
   static HWY_INLINE V8 none() { return hn::Zero(D8()); }
@@ -68,14 +68,14 @@ struct Float8Sum {
     return hn::Add(hn::Add(bits, hn::Set(du, (1U << (kShift - 1)) - 1)), odd);
   }
 
-  // The upper halves of both.
+  // Combines the upper halves of the lanes of `a` and `b`.
   static HWY_INLINE V16 upper(VBits a, VBits b) {
     const D16 d16;
     const DBits du;
     return hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(a), hn::And(b, hn::Set(du, 0xffff0000U))));
   }
 
-  // One bit above the code shows an overflow.
+  // If the rounded code overflows, the bit above it is set, and the minimum caps it.
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const D16 d16;
     const D8 d8;
@@ -89,14 +89,14 @@ struct Float8Sum {
   }
 };
 
-// The largest values are 448 and 57344; 480 and 114688 would come next to them if there were no NaN.
+// The largest values are 448 (e4m3) and 57344 (e5m2). Without special codes the next ones would be 480 and 114688.
 using E4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000>;
 using E5m2 = SmallFormat<5, 2, 0x47600000, 0x47e00000>;
 
 using SumE4m3 = Float8Sum<3, 0x7e, 0x7e>;
 using SumE5m2 = Float8Sum<2, 0x7b, 0x7b>;
 
-// e4m3 has no infinity, and its NaN reads as kNanFloat.
+// e4m3 has no infinity. widenFinite() gives kNanFloat for its NaN; this function turns that into a NaN.
 template <class Format>
 HWY_INLINE VFloat e4m3NaN(VFloat value) {
   const DFloat d;
@@ -106,8 +106,8 @@ HWY_INLINE VFloat e4m3NaN(VFloat value) {
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-// e5m2 is the upper half of a float16, and e4m3 becomes one by a shift, 2^-8 times too small. The CPU widens float16
-// without a penalty for denormals. a0 and a1 hold the even bytes, a2 and a3 the odd ones.
+// An e5m2 is the upper half of a float16. A shift turns an e4m3 into a float16 that is 2^-8 times the value. The CPU
+// widens float16 without a penalty for denormals. a0 and a1 hold the even bytes, a2 and a3 the odd ones.
 using SmallE4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000, 8>;
 
 template <class Format>
@@ -162,7 +162,7 @@ struct Float8 {
   }
 };
 #else
-// Four elements lie in each 32-bit lane: a0 holds the lowest ones.
+// Each 32-bit lane has four elements; a0 holds the lowest ones.
 using SmallE4m3 = E4m3;
 
 template <class Format>
@@ -199,7 +199,7 @@ struct Float8 {
 
 void fillFloat8s(KernelTable& table) {
   fillRow<Float8<SmallE4m3>>(table, DataType::kFloat8e4m3);
-  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // 2^-8 times 2^-8 is not 2^-8
+  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // the scale 2^-8 would be squared
   fillRow<Float8<E5m2>>(table, DataType::kFloat8e5m2);
 }
 

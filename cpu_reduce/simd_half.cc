@@ -9,7 +9,7 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-// Two 16-bit elements lie in each 32-bit lane: a0 and a2 hold the lower ones, a1 and a3 the upper ones.
+// Each 32-bit lane has two 16-bit elements: a0 and a2 hold the lower ones, a1 and a3 the upper ones.
 struct Bfloat16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
@@ -28,7 +28,8 @@ struct Bfloat16 {
     a2 = hn::BitCast(d, hn::ShiftLeft<16>(w1)), a3 = hn::BitCast(d, hn::And(w1, upper));
   }
 
-  // To nearest even: what is left of the upper 16 bits after adding just under half, or half if the last bit is odd.
+  // Rounds to nearest even: adds just under half, or half if the last kept bit is odd. The upper 16 bits of the result
+  // are the code.
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> roundToCode(V value) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, value);
@@ -36,7 +37,7 @@ struct Bfloat16 {
     return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffU)), odd);
   }
 
-  // The upper halves of both.
+  // Combines the upper halves of both arguments.
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> joined(hn::Vec<hn::RebindToUnsigned<D>> lower,
                                                             hn::Vec<hn::RebindToUnsigned<D>> upper) {
     const hn::RebindToUnsigned<D> du;
@@ -57,7 +58,7 @@ struct Bfloat16 {
 };
 
 #if HWY_TARGET == HWY_SSE4
-// Without conversion instructions: lanes as in Bfloat16.
+// SSE4 has no conversion instructions. The lanes are as in Bfloat16.
 struct Float16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
@@ -86,7 +87,7 @@ struct Float16 {
   }
 };
 #else
-// The CPU converts, to nearest even, with denormals and infinities.
+// The CPU's conversion instructions round to nearest even and handle denormals and infinities.
 struct Float16 {
   using D = hn::ScalableTag<float>;
   using D16 = hn::Rebind<hwy::float16_t, D>;
@@ -96,8 +97,8 @@ struct Float16 {
   static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromCaches;
 
 #if HWY_TARGET == HWY_AVX3
-  // 1 * b + a, the same. Zen 5 converts with the ports that add; those that multiply are idle. (Only here: a float16 is
-  // never a denormal float, with which many CPUs multiply slowly.)
+  // 1 * b + a equals a + b. Zen 5 converts on its addition ports, while its multiplication ports are idle. Only float16
+  // uses this: its values are never denormal floats, which many CPUs multiply slowly.
   static HWY_INLINE V add(V a, V b) { return hn::MulAdd(b, hn::Set(D(), 1.0F), a); }
 #endif
 

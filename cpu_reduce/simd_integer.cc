@@ -1,4 +1,4 @@
-// Integers. They wrap; a division has no vector instruction and takes the scalar kernel.
+// Integers. They wrap. Calls with a division use the scalar kernel, because there is no vector instruction for it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_integer.cc"
 #include "cpu_reduce/highway.h"

@@ -1,4 +1,4 @@
-// What CUDA devices copy per second: from and to pinned host memory, and from each to the next one.
+// Measures the copy rates of CUDA devices: to and from pinned host memory, and from each device to the next one.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -45,7 +45,7 @@ struct Gpu {
                BPS_TRY(cuda::PinnedMemory::create(*device, kBytes)), cuda::Device::busId(api, ordinal)};
   }
 
-  // Bytes per second, round by round.
+  // Bytes per second, by round.
   Result<std::vector<double>> copyRates(cuda::Address to, cuda::Address from) const {
     const cuda::ScopedContext scope(*device);
     const cuda::Api& api = device->api();
@@ -55,7 +55,7 @@ struct Gpu {
       BPS_TRY(check(api, api.memcpyAsync(to, from, kBytes, stream->get()), "cuMemcpyAsync"));
       BPS_TRY(check(api, api.streamSynchronize(stream->get()), "cuStreamSynchronize"));
       const std::chrono::duration<double> took = Clock::now() - start;
-      // The first round only warms up.
+      // The first round is a warm-up.
       if (round > 0) rates.push_back(static_cast<double>(kBytes) / took.count());
     }
     return rates;
@@ -81,11 +81,11 @@ NodeId numaOf(const TopologyBuilder& builder, NodeId id) {
   return id;
 }
 
-// Both ways are one link's; the slower one counts.
+// Both directions use one link; its rate is that of the slower direction.
 Status probeHost(const Gpu& gpu, TopologyBuilder& builder, std::vector<ProbeResult>& results) {
   const std::string name = fmt::format("device {}", gpu.device->ordinal());
   const NodeId node = nodeOf(builder, gpu);
-  const std::string note = gpu.busId + (node == kNoNode ? ", which this topology does not have" : "");
+  const std::string note = gpu.busId + (node == kNoNode ? ", not in this topology" : "");
   const cuda::Address device = gpu.memory->address(), host = gpu.host.address();
   results.push_back(summarise("host to " + name, BPS_TRY(gpu.copyRates(device, host)), note));
   const double in = results.back().bytesPerSecond;
@@ -94,7 +94,8 @@ Status probeHost(const Gpu& gpu, TopologyBuilder& builder, std::vector<ProbeResu
   return {};
 }
 
-// It is the rate of the NVLinks between the two where there are any, else, across CPUs, of such copies.
+// If NVLinks connect the two devices, the measured rate is theirs. Else, if the devices belong to different CPUs, it is
+// the rate of peer copies between CPUs.
 Status probePeer(const Gpu& from, const Gpu& to, TopologyBuilder& builder, std::vector<ProbeResult>& results) {
   results.push_back(summarise(fmt::format("device {} to device {}", from.device->ordinal(), to.device->ordinal()),
                               BPS_TRY(from.copyRates(to.memory->address(), from.memory->address())), "one way"));

@@ -22,7 +22,7 @@ bool waitFor(int fd, short events) {
   return ::poll(&wait, 1, kWaitMs) == 1;
 }
 
-// Moves kLoopbackBytes, each call at most a piece; false when the peer is gone or slow.
+// Moves kLoopbackBytes, at most kWriteBytes per call. Returns false if the peer has closed or is too slow.
 template <class Move>
 bool moveAll(int fd, short events, const Move& move) {
   std::vector<char> piece(kWriteBytes);
@@ -68,7 +68,7 @@ ProbeResult probeLoopback() {
     const bool received =
         moveAll(pair.receiver.get(), POLLIN, [](int fd, void* data, size_t size) { return ::recv(fd, data, size, 0); });
     sender.join();
-    if (!sent || !received) return {measure.what, 0, 0, "the connection broke"};
+    if (!sent || !received) return {measure.what, 0, 0, "the connection failed"};
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     rates.push_back(static_cast<double>(kLoopbackBytes) / took.count());
   }

@@ -1,4 +1,4 @@
-// The same as JSON.
+// The JSON output of `bps-topo show` and `bps-topo plan` for one machine.
 #pragma once
 #include <nlohmann/json.hpp>
 

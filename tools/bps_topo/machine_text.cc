@@ -22,14 +22,14 @@ std::string summary(const MachineReport& report) {
       report.decision.switches.withNic, report.decision.switches.withoutNic);
 }
 
-// What the plan makes of a node.
+// How the plan uses a node: its ranks, or the NIC's share of every buffer.
 std::string useOf(const MachineReport& report, NodeId id) {
   const LocalPlan& plan = report.decision.best().plan;
   std::string text;
   for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
     const RankPlacement& place = plan.placement.ranks[rank];
     if (place.location != id) continue;
-    text += fmt::format("  rank {} on CPUs {}", rank, place.cpus.empty() ? "of any kind" : place.cpus.list());
+    text += fmt::format("  rank {} on CPUs {}", rank, place.cpus.empty() ? "any" : place.cpus.list());
     if (std::find(plan.roots.begin(), plan.roots.end(), rank) != plan.roots.end()) text += ", root";
   }
   std::vector<size_t> drivers;
@@ -99,7 +99,7 @@ std::string candidateText(const MachineReport& report) {
   if (decision.mixture.x > 0)
     text += fmt::format(
         "cpu_assisted is {:.1f} % above the best mixture with brute force (x = {:.4g} of the buffer, {:.6f} s), which "
-        "would cost the memory's bandwidth\n",
+        "needs more memory bandwidth\n",
         100 * (assisted.seconds / decision.mixture.seconds - 1), decision.mixture.x, decision.mixture.seconds);
   return text;
 }

@@ -1,5 +1,5 @@
-// What `bps-topo show` and the inside part of `bps-topo plan` print: the machine as a tree, the strategies, the traffic
-// of each link.
+// The text output of `bps-topo show` and of `bps-topo plan` for one machine: the tree of devices, the strategies and
+// the traffic of each link.
 #pragma once
 #include <string>
 

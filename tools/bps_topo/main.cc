@@ -1,4 +1,4 @@
-// bps-topo: explains what bps would do on a machine or cluster, without doing it.
+// bps-topo: shows what bps would do on a machine or cluster, without running a job.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,49 +33,50 @@ struct Options {
 
 void declareTopology(CommandLine& line, Options& options) {
   line.option("--topo", options.machine.topology,
-              "NCCL or hwloc XML file, or a machine in one line, as cpu[sw[gpu*4] nic] cpu[sw[gpu*4]]; without "
-              "it BPS_TOPO_FILE, else this machine");
+              "NCCL or hwloc XML file, or a machine in one line, such as 'cpu[sw[gpu*4] nic] cpu[sw[gpu*4]]' "
+              "(default: BPS_TOPO_FILE, else this machine)");
   line.flag("--json", options.json, "print JSON");
 }
 
 void declareJob(CommandLine& line, Options& options) {
   line.option("--bytes", options.bytes, "size of the all-reduce (default 1G)");
-  line.option("--gpus", options.machine.gpus, "GPU of each local rank, -1 for host memory; without it one on each");
-  line.option("--roots", options.machine.roots, "how many roots take turns in rooted; without it as few as do best");
+  line.option("--gpus", options.machine.gpus, "GPU of each local rank, -1 for host memory (default: one rank per GPU)");
+  line.option("--roots", options.machine.roots, "number of roots of rooted (default: the fewest that are fastest)");
 }
 
 void declarePlan(CommandLine& line, Options& options) {
   constexpr size_t kMost = 1U << 20;
   declareTopology(line, options);
   declareJob(line, options);
-  line.option("--workers", options.split.workers, "worker machines: the split between machines instead of one's inside",
+  line.option("--workers", options.split.workers, "number of worker machines: plan the split between machines",
               ValueRange{1, kMost});
-  line.option("--servers", options.split.servers, "summation servers", ValueRange{0, kMost});
+  line.option("--servers", options.split.servers, "number of summation servers", ValueRange{0, kMost});
   line.option("--worker-gbps", options.split.workerGbps,
-              "NIC rate of the workers, Gbit/s: one, or one for each (default 100)");
-  line.option("--server-gbps", options.split.serverGbps, "the same of the servers; 0: not there (default 100)");
+              "NIC rate of the workers in Gbit/s: one value, or one per worker (default 100)");
+  line.option("--server-gbps", options.split.serverGbps, "NIC rate of the servers in Gbit/s; 0: absent (default 100)");
 }
 
-// What would have no effect is refused.
+// Rejects options that would have no effect.
 Status checkShow(const CommandLine& line) {
-  return line.has("topology") ? line.refuse({"--topo"}, "and a topology without it: one of them is enough") : Status();
+  return line.has("topology") ? line.refuse({"--topo"}, "and a topology argument were given, expected only one of them")
+                              : Status();
 }
 
 Status checkPlan(const CommandLine& line, const Options& options) {
   if (options.split.workers == 0)
     return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
-                       "needs --workers: it is of the split between machines");
+                       "needs --workers: it applies to the split between machines");
   if (options.split.servers == 0) BPS_TRY(line.refuse({"--server-gbps"}, "needs --servers"));
   if (options.json) return {};
   return line.refuse(
       {"--topo", "--gpus", "--roots"},
-      "has no effect on the text of --workers, which is of the split alone: leave one out, or ask for --json");
+      "has no effect on the text of --workers, which shows only the split: leave one out, or add --json");
 }
 
 Status checkProbe(const CommandLine& line, const Options& options) {
   if (options.listen.empty()) return {};
   return line.refuse({"--peer", "--out", "--topo", "--json"},
-                     "has no effect with --listen, which only serves: it belongs to the other machine's");
+                     "has no effect with --listen, which only serves: give it on the other machine");
 }
 
 Result<MachineReport> machine(Options& options) {
@@ -96,7 +97,7 @@ Status runShow(Options& options) {
   return options.svg.empty() ? Status() : writeText(options.svg, showSvg(report));
 }
 
-// With --workers the text is that of the split alone; JSON holds both.
+// With --workers the text shows only the split between machines; the JSON contains the machine's plan too.
 Status runPlan(Options& options) {
   nlohmann::ordered_json split = nlohmann::ordered_json::object();
   if (options.split.workers > 0) {
@@ -122,11 +123,11 @@ Status runPlan(Options& options) {
   return {};
 }
 
-// Nothing but a signal ends the one that listens. The other one's status is 1 when something that was asked for could
-// not be measured; what could is written all the same.
+// With --listen, runs until a signal ends it. Otherwise returns exit status 1 if a requested measurement failed; the
+// other results are still written.
 Result<int> runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
-  if (!options.listen.empty()) return listenForProbes(options.listen, env);  // only a failure comes back
+  if (!options.listen.empty()) return listenForProbes(options.listen, env);  // returns only a failure
   const std::string& source = options.machine.topology.empty() ? env.topologySource() : options.machine.topology;
   TopologyBuilder builder = BPS_TRY(loadTopologyBuilder(source));
   const std::vector<ProbeResult> results = BPS_TRY(probeMachine(builder, env, options.peer));
@@ -143,24 +144,25 @@ int main(int argc, char** argv) {
   CommandLine line(
       "bps-topo",
       "Shows what bps would do here: its settings, the split of an all-reduce over workers and servers, and "
-      "the way of the data inside a machine.");
-  line.flag("--env", options.env, "every environment variable, the value in force and where it comes from");
-  line.flag("--env-md", options.envMarkdown, "the same table with defaults, as the README has it");
-  CommandLine& show = line.command("show", "this machine, or that of a file, and what bps uses of it");
+      "the data path inside a machine.");
+  line.flag("--env", options.env, "print every environment variable, its effective value and where that comes from");
+  line.flag("--env-md", options.envMarkdown, "print the same table with defaults, as in the README");
+  CommandLine& show = line.command("show", "show this machine, or a machine from a file, and how bps uses it");
   declareTopology(show, options);
   declareJob(show, options);
-  show.option("topology", options.machine.topology, "the same as --topo");
-  show.option("--svg", options.svg, "also draw it, with the traffic on each link, to this file");
+  show.option("topology", options.machine.topology, "same as --topo");
+  show.option("--svg", options.svg, "also draw the machine and the traffic on each link to this file");
   CommandLine& plan =
-      line.command("plan", "inside a machine: strategies, their times, who does what, bytes on each link");
+      line.command("plan", "plan one machine: strategies, their times, the role of each rank, bytes on each link");
   declarePlan(plan, options);
-  CommandLine& probe = line.command("probe", "measures this machine");
+  CommandLine& probe = line.command("probe", "measure this machine");
   declareTopology(probe, options);
-  probe.option("-o,--out", options.out, "writes the topology with what was measured, for BPS_TOPO_FILE");
+  probe.option("-o,--out", options.out, "write the topology with the measured rates to this file, for BPS_TOPO_FILE");
   probe.option("--peer", options.peer,
-               "HOST:PORT of a bps-topo probe --listen on another machine: measures the NICs too");
-  probe.option("--listen", options.listen,
-               "measures nothing, is the other end: [ADDR:]PORT (ADDR: default first usable interface; port 7701)");
+               "HOST:PORT of a bps-topo probe --listen on another machine: measure the NICs too");
+  probe.option(
+      "--listen", options.listen,
+      "be the remote end for --peer, measure nothing: [ADDR:]PORT (default: first usable interface, port 7701)");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   const EnvText table = options.env ? envText(nullptr, nullptr) : EnvText();
   fmt::print("{}", table.text);

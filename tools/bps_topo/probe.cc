@@ -18,7 +18,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kBlock = size_t{64} << 20;  // of each thread; larger than its part of any cache
+constexpr size_t kBlock = size_t{64} << 20;  // per thread; larger than a thread's share of any cache
 constexpr size_t kMostThreads = 16;
 constexpr size_t kRepetitions = 9;
 
@@ -32,8 +32,8 @@ void runOn(const CpuSet& cpus) {
   if (!cpus.empty()) (void)::sched_setaffinity(0, sizeof set, &set);
 }
 
-// Every thread copies from memory that a thread of `from` touched first to memory of its own, on the CPUs of `to`.
-// Bytes copied per second, of all threads together, round by round.
+// Every thread runs on the CPUs of `to` and copies from memory that it first touched on the CPUs of `from`. Returns the
+// bytes per second of all threads together, by repetition.
 std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
   const size_t threads = std::clamp<size_t>(to.size(), 1, kMostThreads);
   std::barrier barrier(static_cast<std::ptrdiff_t>(threads));
@@ -53,7 +53,7 @@ std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
         std::memcpy(target.get(), source.get(), kBlock);
         barrier.arrive_and_wait();
         const std::chrono::duration<double> took = Clock::now() - start;
-        // The first round only warms up.
+        // The first repetition is a warm-up.
         if (t == 0 && round > 0) rates.push_back(static_cast<double>(threads * kBlock) / took.count());
       }
     });
@@ -93,14 +93,14 @@ ProbeResult summarise(std::string what, std::vector<double> rates, std::string n
 
 Result<std::vector<ProbeResult>> probeMachine(TopologyBuilder& builder, const Env& env, const std::string& peer) {
   std::vector<ProbeResult> results, nics;
-  // First, since the other machine may not be there.
+  // NICs first: if the other machine is not reachable, the probe fails before the long measurements.
   if (!peer.empty()) BPS_TRY(probeNics(peer, env, builder, nics));
   probeMemory(builder, results);
   results.push_back(probeLoopback());
   for (const Node& node : builder.nodes()) {
     if (node.kind != NodeKind::kNic || !peer.empty()) continue;
     const std::string rate = node.mbps > 0 ? fmt::format("{:g} Gbit/s", node.mbps / 1000) : "no rate";
-    results.push_back({"NIC " + node.name, 0, 0, "needs another machine, see --peer; the kernel says " + rate});
+    results.push_back({"NIC " + node.name, 0, 0, "needs another machine, see --peer; the kernel reports " + rate});
   }
   results.insert(results.end(), nics.begin(), nics.end());
   probeDevices(builder, env, results);

@@ -1,4 +1,5 @@
-// bps-topo probe: measures what can be measured here, and says what cannot and why.
+// bps-topo probe: measures the rates of this machine's memory, devices and NICs, and reports why others are not
+// measured.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,20 +14,20 @@ struct ProbeResult {
   double bytesPerSecond = 0;  // the median; 0: not measured
   double spread = 0;          // (most - least) / median
   std::string note;           // why it was not measured, or what the number means
-  bool failed = false;        // not measured though it was asked for
+  bool failed = false;        // it was requested but could not be measured
 };
 
-// Writes what it measures of memory, NICs and devices into the draft. Takes a few seconds and all CPUs. `peer`: where a
-// bps-topo probe --listen is, to measure the NICs with; empty: they are not measured.
+// Measures memory, NICs and devices and writes the rates into `builder`. Takes a few seconds and uses all CPUs. `peer`
+// is the address of a bps-topo probe --listen to measure the NICs with; empty: the NICs are not measured.
 Result<std::vector<ProbeResult>> probeMachine(TopologyBuilder& builder, const Env& env, const std::string& peer);
 ProbeResult summarise(std::string what, std::vector<double> rates, std::string note);
 std::string probeText(const std::vector<ProbeResult>& results);
 std::string probeJson(const std::vector<ProbeResult>& results);
 
-// Of the CUDA devices that BPS_DEVICE allows: host memory to device and back, and device to device.
+// Measures the CUDA devices that BPS_DEVICE allows: host memory to device, device to host, device to device.
 void probeDevices(TopologyBuilder& builder, const Env& env, std::vector<ProbeResult>& results);
 
-// One TCP connection from this process to itself over the loopback interface; 0 when it cannot be had.
+// Measures one TCP connection from this process to itself over the loopback interface. 0 bytes/s if it fails.
 ProbeResult probeLoopback();
 
 }  // namespace bps

@@ -13,7 +13,7 @@ constexpr double kBytesPerGbit = 1e9 / 8;
 
 Result<std::vector<double>> ratesOf(const std::vector<double>& gbps, size_t machines, const char* option) {
   if (gbps.size() != 1 && gbps.size() != machines)
-    return failure(Code::kInvalidArgument, "{} gives {} rates for {} machines: give one, or one for each", option,
+    return failure(Code::kInvalidArgument, "{}: {} rates for {} machines, expected one rate or one per machine", option,
                    gbps.size(), machines);
   std::vector<double> rates(machines, gbps.front() * kBytesPerGbit);
   for (size_t i = 0; i < machines && gbps.size() == machines; ++i) rates[i] = gbps[i] * kBytesPerGbit;

@@ -1,4 +1,5 @@
-// What `bps-topo plan --workers N --servers K` says: the split of a call over owners, its time, and what servers bring.
+// The report of `bps-topo plan --workers N --servers K`: how a call is split over owners, its time, and the gain from
+// servers.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@ namespace bps {
 struct SplitRequest {
   size_t workers = 0;
   size_t servers = 0;
-  std::vector<double> workerGbps;  // one for each, or one for all
+  std::vector<double> workerGbps;  // one value per machine, or one for all
   std::vector<double> serverGbps;
   uint64_t bytes = 0;
 };
@@ -23,7 +24,7 @@ struct SplitReport {
   Rates rates;                 // bytes per second
   Shares shares;               // of the request
   double secondsWithout = 0;   // with no server
-  double secondsWithMore = 0;  // with one more server, as fast as the fastest one (or worker) there is
+  double secondsWithMore = 0;  // with one more server, as fast as the fastest server, or worker if there is none
 
   double seconds() const { return shares.secondsPerByte * static_cast<double>(request.bytes); }
 };

@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-// So many that the first and the last, which the measure cuts off, are few of them.
+// Messages per burst. There are enough of them that the first and last, which the measurement excludes, hardly matter.
 constexpr uint64_t kMessagesPerBurst = 256;
 constexpr std::chrono::milliseconds kAbortCheckInterval(20);
 
@@ -18,7 +18,7 @@ Status BurstBase::prepare() {
   buffer_ = std::make_unique<uint8_t[]>(kMaxInFlight * kMaxMessageBytes);
   memory_ = BPS_TRY(comm_->registerMemory(buffer_.get(), kMaxInFlight * kMaxMessageBytes));
   maxInFlight_ = std::clamp<size_t>(static_cast<size_t>(std::max(comm_->maxRequests(), 1)), 1, kMaxInFlight);
-  bell_ = BPS_TRY(Doorbell::create());  // nobody rings; the waiter wants one
+  bell_ = BPS_TRY(Doorbell::create());  // never rung; the waiter requires one
   waiter_ = BPS_TRY(net::Waiter::create(*bell_));
   return waiter_->add(*comm_);
 }
@@ -39,7 +39,8 @@ Result<net::Completion> BurstBase::oldest() {
 }
 
 Status BurstBase::pause(Deadline deadline) {
-  if (deadline.passed()) return {Code::kRemote, "the other side moves nothing any more, or too slowly"};
+  if (deadline.passed())
+    return {Code::kRemote, "the data connection makes no progress, or too little before the timeout"};
   BPS_TRY(abortCheck_());
   return waiter_->sleep(kAbortCheckInterval);
 }
@@ -113,7 +114,7 @@ Result<double> BurstReceiver::burst(Deadline deadline) {
     else bytes += completion.bytes;
   }
   const std::chrono::duration<double> took = last - first;
-  if (bytes == 0 || took.count() <= 0) return Status(Code::kRemote, "too little came to tell a rate");
+  if (bytes == 0 || took.count() <= 0) return Status(Code::kRemote, "received too few messages to compute a rate");
   return static_cast<double>(bytes) / took.count();
 }
 

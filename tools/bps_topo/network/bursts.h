@@ -1,9 +1,8 @@
-// BurstBase: messages over one connection of the transport for a given time, and how many bytes per second came of
-// them.
+// BurstSender, BurstReceiver: send bursts of messages over one data connection and measure the bytes per second.
 //
-// A turn is any number of messages and then one of kEndBytes. The receiver measures, from the end of the first message
-// to the end of the last, so that neither the way nor what the sender's kernel has taken ahead counts. Messages get
-// larger from turn to turn, as the connection is fast enough for it. Both belong to one thread.
+// A burst is any number of messages followed by one message of kEndBytes. The receiver measures from the end of the
+// first message to the end of the last. So neither latency nor data buffered by the sender's kernel counts. If the
+// connection is fast enough, messages get larger from burst to burst. Each object belongs to one thread.
 #pragma once
 #include <deque>
 #include <functional>
@@ -15,10 +14,10 @@
 
 namespace bps {
 
-// What is common to both: buffers, requests under way, and waiting for the oldest.
+// The common part of both: buffers, requests in flight, and waiting for the oldest request.
 class BurstBase {
  public:
-  // `look` is asked now and then, and ends the wait when it fails.
+  // Called periodically during a wait. If it fails, the wait ends with its failure.
   using AbortCheck = std::function<Status()>;
 
  protected:
@@ -29,7 +28,7 @@ class BurstBase {
   BurstBase(std::unique_ptr<net::Comm> comm, AbortCheck look) : comm_(std::move(comm)), abortCheck_(std::move(look)) {}
   Status prepare();
   bool full() const { return inFlight_.size() >= maxInFlight_; }
-  // The place of the next message.
+  // The buffer of the next message.
   uint8_t* nextBuffer() { return buffer_.get() + (posted_ % kMaxInFlight) * kMaxMessageBytes; }
   void posted(net::Request request);
   Result<net::Completion> oldest();
@@ -51,7 +50,7 @@ class BurstBase {
 class BurstSender : private BurstBase {
  public:
   static Result<std::unique_ptr<BurstSender>> create(std::unique_ptr<net::Comm> comm, AbortCheck look);
-  // Sends for that long; fails when the rest is not taken by `deadline`.
+  // Sends messages for `time`. Fails if they are not all complete by `deadline`.
   Status burst(std::chrono::milliseconds time, Deadline deadline);
 
  private:
@@ -64,7 +63,7 @@ class BurstSender : private BurstBase {
 class BurstReceiver : private BurstBase {
  public:
   static Result<std::unique_ptr<BurstReceiver>> create(std::unique_ptr<net::Comm> comm, AbortCheck look);
-  // Bytes per second.
+  // Receives one burst and returns its bytes per second.
   Result<double> burst(Deadline deadline);
 
  private:

@@ -17,8 +17,9 @@ Result<DataConnections> connectData(ProbeConnection& line, net::Listener& listen
     if (from == nullptr) from = BPS_TRY(listener.accept());
     BPS_TRY(line.checkPeer());
     if (deadline.passed())
-      return failure(Code::kRemote, "no data connection {} {} in time", to == nullptr ? "to" : "from", line.name());
-    // Plugins give nothing to wait on yet.
+      return failure(Code::kRemote, "no data connection {} {} before the timeout", to == nullptr ? "to" : "from",
+                     line.name());
+    // Plugins offer no descriptor to wait on before the connection is up.
     if (to == nullptr || from == nullptr) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const BurstBase::AbortCheck look = [&line] { return line.checkPeer(); };
@@ -29,7 +30,7 @@ Result<DataConnections> connectData(ProbeConnection& line, net::Listener& listen
 Result<net::Handle> handleOf(const Blob& blob) {
   net::Handle handle{};
   if (blob.size() != handle.size())
-    return failure(Code::kRemote, "a handle of {} bytes, where {} are right", blob.size(), handle.size());
+    return failure(Code::kRemote, "received a handle of {} bytes, expected {}", blob.size(), handle.size());
   std::copy(blob.begin(), blob.end(), handle.begin());
   return handle;
 }

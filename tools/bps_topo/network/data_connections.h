@@ -1,4 +1,4 @@
-// The two data connections between two bps-topo probe, one for each way.
+// DataConnections: the two data connections between two `bps-topo probe` processes, one per direction.
 #pragma once
 #include <memory>
 
@@ -14,18 +14,18 @@ struct DataConnections {
   std::unique_ptr<BurstReceiver> receive;
 };
 
-// Both sides call it, each with its listener and the other one's handle. Ends when both connections are up, or at the
-// line's patience; `line` outlives what it returns.
+// Connects both directions. Both sides call it, each with its own listener and a connector to the other side's handle.
+// Fails after the peer timeout of `line`, which must outlive the result.
 Result<DataConnections> connectData(ProbeConnection& line, net::Listener& listener, net::Connector& connector);
 
 Result<net::Handle> handleOf(const Blob& blob);
 Blob blobOf(const net::Handle& handle);
 
-// From now on the transport moves bytes between processes of one machine by its devices too: it is not the memory that
-// is to be measured. Before other threads start.
+// Makes the transport use its devices even between processes of one machine, so that the probe measures the NICs and
+// not memory. Call it before other threads start.
 void disableSharedMemory();
 
-// How a message says a rate, in the unit of NICs.
+// A rate as text, in Mbit/s or Gbit/s.
 std::string megabits(double bytesPerSecond);
 
 }  // namespace bps

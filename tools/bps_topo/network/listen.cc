@@ -26,7 +26,7 @@ Result<Address> addressOf(const std::string& where, const Env& env) {
   const bool portOnly = !where.empty() && where.find_first_not_of("0123456789") == std::string::npos;
   if (!portOnly) return listenAddress({"--listen", where, kProbePort});
   Result<HostPort> given = parseHostPort("any:" + where, kProbePort);
-  if (!given.ok()) return failure(Code::kInvalidArgument, "--listen {}: not a port, 0 to 65535", where);
+  if (!given.ok()) return failure(Code::kInvalidArgument, "--listen {}: not a port, expected 0 to 65535", where);
   Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
   address.setPort(std::move(given).value().port);
   return address;
@@ -35,7 +35,7 @@ Result<Address> addressOf(const std::string& where, const Env& env) {
 Status sendDevices(ProbeConnection& line, const net::Plugin& plugin, const Env& env) {
   const std::vector<Interface> interfaces = BPS_TRY(selectInterfaces(env.socketIfname));
   const int count = plugin.deviceCount();
-  if (count <= 0) return failure(Code::kSystem, "the transport {} has no device here", plugin.description());
+  if (count <= 0) return failure(Code::kSystem, "the transport {} has no device on this machine", plugin.description());
   for (int i = 0; i < count; ++i) {
     ProbeDevice device{static_cast<uint32_t>(count), BPS_TRY(plugin.device(i)).name, {}};
     const auto found = std::find_if(interfaces.begin(), interfaces.end(),
@@ -48,14 +48,15 @@ Status sendDevices(ProbeConnection& line, const net::Plugin& plugin, const Env& 
 
 Status checkOpen(const ProbeOpen& open, const net::Plugin& plugin) {
   if (open.device >= static_cast<uint32_t>(plugin.deviceCount()))
-    return failure(Code::kInvalidArgument, "there is no device {} (of {})", open.device, plugin.deviceCount());
+    return failure(Code::kInvalidArgument, "device {} does not exist, the transport has {}", open.device,
+                   plugin.deviceCount());
   if (open.turns < 1 || open.turns > kMaxBursts || open.turnMs < 1 || open.turnMs > kMaxBurstMs)
-    return failure(Code::kInvalidArgument, "{} turns of {} ms: 1 to {} and 1 to {} are right", open.turns, open.turnMs,
-                   kMaxBursts, kMaxBurstMs);
+    return failure(Code::kInvalidArgument, "{} bursts of {} ms, expected 1 to {} bursts of 1 to {} ms", open.turns,
+                   open.turnMs, kMaxBursts, kMaxBurstMs);
   return {};
 }
 
-// All of one NIC: what is printed of it.
+// Serves the measurement of one NIC. Returns the text to print about it.
 Result<std::string> measure(ProbeConnection& line, const Env& env) {
   const auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, line.job()));
   BPS_TRY(sendDevices(line, *plugin, env));
@@ -78,10 +79,10 @@ Result<std::string> measure(ProbeConnection& line, const Env& env) {
   return fmt::format("{} in over {}", megabits(last), BPS_TRY(plugin->device(device)).name);
 }
 
-// One who measures, in a thread of its own, so that others can be told meanwhile that they are too many.
+// Serves one measuring client in its own thread, so that the main thread can meanwhile reject other clients as busy.
 class ProbeServerSession {
  public:
-  // Rings when it is over. The bell outlives it.
+  // Rings `bell`, which must outlive the session, when the session is over.
   ProbeServerSession(Peer peer, const Env& env, const Doorbell& bell)
       : line_(std::move(peer), std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000))), env_(env) {
     thread_ = std::thread([this, &bell] {

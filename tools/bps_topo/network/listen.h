@@ -1,4 +1,4 @@
-// bps-topo probe --listen: the other end for those who measure their NICs. One of them at a time; it serves until a
+// bps-topo probe --listen: the remote end for machines that measure their NICs. It serves one client at a time until a
 // signal ends it.
 #pragma once
 #include <string>
@@ -10,8 +10,8 @@ namespace bps {
 
 constexpr uint16_t kProbePort = 7701;
 
-// `where`: "PORT" (of the first usable interface), "ADDRESS" or "ADDRESS:PORT". Prints where it listens, and a line for
-// each NIC that was measured. Returns only with a failure.
+// `where` is "PORT" (on the first usable interface), "ADDRESS" or "ADDRESS:PORT". Prints the address that it listens on
+// and a line for each measured NIC. Returns only with a failure.
 Status listenForProbes(const std::string& where, const Env& env);
 
 }  // namespace bps

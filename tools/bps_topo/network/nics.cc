@@ -14,7 +14,7 @@
 namespace bps {
 namespace {
 
-// The first turn only warms up.
+// The first burst is a warm-up and is not counted.
 constexpr uint32_t kBursts = 6;
 constexpr std::chrono::milliseconds kBurstTime(100);
 constexpr uint32_t kMostDevices = 4096;
@@ -25,7 +25,7 @@ struct NicRates {
   std::string partner;
 };
 
-// A connection to the other side, which has said what it has.
+// A connection to the other side and the list of devices that it has sent.
 struct ProbeSession {
   ProbeConnection line;
   std::vector<ProbeDevice> devices;
@@ -43,7 +43,7 @@ class NicProbe {
     return probe;
   }
 
-  // Waits while the other side is busy with somebody else, but not for ever.
+  // Connects. If the other side is busy with another client, retries until the peer timeout.
   Result<ProbeSession> call() const {
     const Deadline deadline = Deadline::in(peerTimeout_);
     Status busy;
@@ -61,14 +61,14 @@ class NicProbe {
     }
   }
 
-  // The call ends with it, well or not.
+  // Measures one NIC and closes the session, whether it succeeds or not.
   Result<NicRates> measure(int device, ProbeSession& call) const {
     Result<NicRates> measured = tryMeasure(device, call);
     if (measured.ok()) {
       call.line.finish();
       return measured;
     }
-    // What this side cannot do it knows best itself.
+    // kInvalidUsage is a local problem; any other failure may have its cause on the other side.
     Status why = std::move(measured).status();
     if (why.code() != Code::kInvalidUsage) return call.line.rootCause(std::move(why));
     call.line.sendFailure(why);
@@ -80,14 +80,15 @@ class NicProbe {
     if (device) return *device;
     std::string names;
     for (int i = 0; i < plugin_->deviceCount(); ++i) names += " " + BPS_TRY(plugin_->device(i)).name;
-    return failure(Code::kInvalidUsage, "the transport {} does not offer it (BPS_SOCKET_IFNAME, BPS_IB_HCA); it has:{}",
+    return failure(Code::kInvalidUsage,
+                   "the transport {} does not offer it (see BPS_SOCKET_IFNAME, BPS_IB_HCA); it has:{}",
                    plugin_->description(), names);
   }
 
  private:
   explicit NicProbe(const Env& env) : env_(env), peerTimeout_(static_cast<int64_t>(env.timeout.value * 1000)) {}
 
-  // An authenticated connection.
+  // Returns an authenticated connection.
   Result<ProbeConnection> connectToPeer(Deadline deadline) const {
     const Credentials credentials{key_, env_.auth, static_cast<uint32_t>(peerTimeout_.count())};
     Dialer dialer({addresses_, credentials, Purpose::kProbe, job_}, deadline);
@@ -104,13 +105,15 @@ class NicProbe {
     std::vector<ProbeDevice> devices;
     devices.push_back(BPS_TRY(line.receiveMessage<ProbeDevice>()));
     const uint32_t count = devices.front().count;
-    if (count == 0 || count > kMostDevices) return failure(Code::kRemote, "{}: {} devices", line.name(), count);
+    if (count == 0 || count > kMostDevices)
+      return failure(Code::kRemote, "{}: {} devices, expected 1 to {}", line.name(), count, kMostDevices);
     while (devices.size() < count) devices.push_back(BPS_TRY(line.receiveMessage<ProbeDevice>()));
     return devices;
   }
 
-  // Which of the other side's devices: one that what is sent from this NIC's address reaches through this NIC, the one
-  // of the same name first. Of a device that is no network interface nobody but the transport knows the ways.
+  // Chooses the other side's device: one to which the route from this NIC's address leaves through this NIC. Prefers
+  // the device of the same name. If this device is not a network interface, only the transport knows its routes, and
+  // every device of the other side counts as reachable.
   Result<uint32_t> choosePartner(const std::string& device, const std::vector<ProbeDevice>& theirs) const {
     const std::vector<Interface> interfaces = BPS_TRY(selectInterfaces(env_.socketIfname));
     const auto mine = std::find_if(interfaces.begin(), interfaces.end(),
@@ -129,8 +132,8 @@ class NicProbe {
       if (theirs[i].address.length() > 0) tried += " " + hostOf(theirs[i].address);
     }
     if (partner) return *partner;
-    return failure(Code::kInvalidUsage, "by this machine's routes nothing that is sent from {} leaves through it to:{}",
-                   hostOf(mine->address), tried);
+    return failure(Code::kInvalidUsage, "no route from {} leaves through it to any of:{}", hostOf(mine->address),
+                   tried);
   }
 
   static std::string hostOf(const Address& address) {
@@ -169,7 +172,7 @@ class NicProbe {
   std::shared_ptr<net::Plugin> plugin_;
 };
 
-// Both ways are one NIC's; the slower one counts.
+// Records the slower of the two directions as the NIC's rate.
 void recordRates(const NicRates& rates, Node& nic, std::vector<ProbeResult>& results) {
   double slower = 0;
   for (const bool out : {true, false}) {
@@ -214,7 +217,7 @@ Status probeNics(const std::string& peer, const Env& env, TopologyBuilder& build
     if (rates.ok()) recordRates(std::move(rates).value(), nic, results);
     else skip(rates.error());
   }
-  if (none) results.push_back({"NICs", 0, 0, "this topology has none with a link", true});
+  if (none) results.push_back({"NICs", 0, 0, "this topology has no NIC with a link", true});
   return {};
 }
 

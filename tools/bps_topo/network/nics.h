@@ -1,4 +1,4 @@
-// What each NIC of this machine carries to another machine and back, where a bps-topo probe --listen is.
+// Measures the rate of each NIC of this machine to and from another machine that runs bps-topo probe --listen.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace bps {
 
-// One NIC after the other; the slower way becomes the rate of the NIC in the draft. A NIC that cannot be measured
-// stands in `measures` with the reason. Fails when the other machine cannot be asked at all.
+// Measures one NIC after the other and sets its rate in `builder` to the slower direction. If a NIC cannot be measured,
+// `results` holds the reason. Fails if the other machine cannot be reached at all.
 Status probeNics(const std::string& peer, const Env& env, TopologyBuilder& builder, std::vector<ProbeResult>& results);
 
 }  // namespace bps

@@ -21,8 +21,7 @@ Status ProbeConnection::connectionError(const Status& why) const {
 }
 
 Status ProbeConnection::unexpected(const Frame& frame) const {
-  return failure(Code::kRemote, "{}: a message of type {} came where it was not due", name_,
-                 static_cast<unsigned>(frame.header.type));
+  return failure(Code::kRemote, "{}: unexpected message of type {}", name_, static_cast<unsigned>(frame.header.type));
 }
 
 Status ProbeConnection::flush() {
@@ -31,7 +30,7 @@ Status ProbeConnection::flush() {
     Result<Progress> progress = socket_->flush();
     if (!progress.ok()) return connectionError(progress.error());
     if (std::move(progress).value() == Progress::kDone) return {};
-    if (deadline.passed()) return failure(Code::kRemote, "{} takes nothing any more", name_);
+    if (deadline.passed()) return failure(Code::kRemote, "{} accepts no more data", name_);
     poll(true, deadline);
   }
 }
@@ -43,7 +42,7 @@ Status ProbeConnection::take() {
   if (!frame) return {};
   if (frame->header.type == MessageType::kFailure) {
     const FailureMessage said = BPS_TRY(decode<FailureMessage>(frame->payload));
-    return failure(said.code, "{} says: {}", name_, said.text);
+    return failure(said.code, "{} reports: {}", name_, said.text);
   }
   if (frame->header.type == MessageType::kRefusal) {
     const Refusal said = BPS_TRY(decode<Refusal>(frame->payload));
@@ -59,7 +58,7 @@ Result<Frame> ProbeConnection::next() {
   while (frames_.empty()) {
     BPS_TRY(take());
     if (!frames_.empty()) break;
-    if (deadline.passed()) return failure(Code::kRemote, "{} has said nothing for {} ms", name_, peerTimeout_.count());
+    if (deadline.passed()) return failure(Code::kRemote, "{} has sent nothing for {} ms", name_, peerTimeout_.count());
     poll(false, deadline);
   }
   Frame frame = std::move(frames_.front());

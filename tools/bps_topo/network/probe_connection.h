@@ -1,5 +1,6 @@
-// ProbeConnection: the control connection between two bps-topo probe, after the handshake: one message at a time, each
-// with a deadline. Whatever goes wrong on one side is its last word to the other. Belongs to one thread.
+// ProbeConnection: the control connection between two `bps-topo probe` processes, after the handshake. It carries one
+// message at a time, each with a deadline. A side that fails sends the failure as its last message. Belongs to one
+// thread.
 #pragma once
 #include <deque>
 #include <memory>
@@ -17,7 +18,7 @@ class ProbeConnection {
 
   const std::string& name() const { return name_; }  // the other side's address
   uint64_t job() const { return socket_->job(); }
-  // How long this side waits for a word of the other one; longer for what takes time of its own.
+  // The deadline for the next message of the other side: the peer timeout plus `more`, the time of the work before it.
   Deadline peerTimeout(std::chrono::milliseconds more = {}) const { return Deadline::in(peerTimeout_ + more); }
 
   template <ControlMessage T>
@@ -25,25 +26,26 @@ class ProbeConnection {
     socket_->queue(message);
     return flush();
   }
-  // The next message, within the patience; another kind is a failure. So is what the other side says of a failure.
+  // Receives the next message. Fails after the peer timeout, on a message of another type, or with the failure that the
+  // other side sends.
   template <ControlMessage T>
   Result<T> receiveMessage() {
     const Frame frame = BPS_TRY(next());
     if (frame.header.type != T::kType) return unexpected(frame);
     return decode<T>(frame.payload);
   }
-  // Of a failure: the other side serves somebody else.
+  // After a failure: true if the other side rejected this one because it serves another client.
   bool busy() const { return busy_; }
-  // Fails when the other side has gone or has failed. Never waits.
+  // Fails if the other side has closed the connection or has sent a failure. Never blocks.
   Status checkPeer();
 
-  // Ends well; waits until the other side has ended too, but not long.
+  // Ends the session normally. Waits a short time for the other side to close.
   void finish();
-  // Until the other side has finished, or has gone.
+  // Waits until the other side ends the session or closes the connection.
   void waitForClose() { (void)next(); }
-  // The last word of a side that cannot go on; waits until it is read, or the other side has gone, but not long.
+  // Sends a failure as the last message. Waits a short time until the other side has read it or has closed.
   void sendFailure(const Status& why);
-  // Of two sides that fail, one has the reason: what the other one says of it within a moment, else `own`.
+  // If both sides fail, one has the root cause. Returns the other side's failure if it arrives shortly, else `own`.
   Status rootCause(Status own);
 
  private:
