@@ -120,9 +120,9 @@ void reduce(const ReduceArgs& args) {
   constexpr size_t kOnStack = 64;
   ScalarBits few[kOnStack];
   std::vector<ScalarBits> many(args.scalars.size() > kOnStack ? args.scalars.size() : 0);
-  ScalarBits* widenHalves = many.empty() ? few : many.data();
-  for (size_t i = 0; i < args.scalars.size(); i++) widenHalves[i] = cpu::widenedScalar(args.type, args.scalars[i]);
-  run(args, widenHalves);
+  ScalarBits* widened = many.empty() ? few : many.data();
+  for (size_t i = 0; i < args.scalars.size(); i++) widened[i] = cpu::widenedScalar(args.type, args.scalars[i]);
+  run(args, widened);
 }
 
 std::string_view reduceTarget() { return cpu::currentKernels().name; }

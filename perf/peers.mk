@@ -1,5 +1,5 @@
-# The drivers of perf/compare_peers: ours, and one for each peer whose headers are found; the others are skipped by name.
-# Nothing else needs them. What a peer has as templates is compiled here, so all are compiled as a user would: -O3.
+# The drivers of perf/compare_peers: one for bps, and one for each peer whose headers are found; the others are reported
+# as skipped. Nothing else needs them. Templates of a peer are compiled here, so all drivers are compiled with -O3.
 PEER_BASE := $(BUILD)/obj/perf/peers/timing.o
 EXTRA_perf_peers_timing := -O3
 EXTRA_perf_peers_bps    := -O3
@@ -12,7 +12,7 @@ peers: $(BUILD)/peers/bps ## drivers for perf/compare_peers, of those peers that
 	@$(if $(MPI_FLAGS),$(MAKE) --no-print-directory $(BUILD)/peers/open_mpi,echo "peers: skipped: Open MPI: no mpicc of Open MPI (libopenmpi-dev)")
 	@$(if $(HAS_GLOO),$(MAKE) --no-print-directory $(BUILD)/peers/gloo,echo "peers: skipped: Gloo: no gloo/allreduce.h (libgloo-dev)")
 
-$(BUILD)/peers/bps: $(BUILD)/obj/perf/peers/bps.o $(PEER_BASE) $(BUILD)/obj/perf/app/launcher.o $(CORE) $(BUILD)/lib/libbps.so
+$(BUILD)/peers/bps: $(BUILD)/obj/perf/peers/bps.o $(PEER_BASE) $(BUILD)/obj/perf/app/environment.o $(CORE) $(BUILD)/lib/libbps.so
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lbps $(CORE) $(CORE_LIBS) -Wl,-rpath,'$$ORIGIN/../lib'
 

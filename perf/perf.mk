@@ -1,5 +1,5 @@
 # Micro-benchmarks: build/bench/NAME.json, and the table perf/NAME.md.
-EXTRA_perf_bench_cpu_reduce_rivals := -O3 -march=native
+EXTRA_perf_bench_cpu_reduce_baselines := -O3 -march=native
 
 bench: $(BUILD)/bench/bench_cpu_reduce ## micro-benchmarks, into build/bench and perf/*.md
 	$< --benchmark_out=$(BUILD)/bench/cpu_reduce.json --benchmark_out_format=json

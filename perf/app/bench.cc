@@ -53,7 +53,7 @@ Status Buffers::read(const char* at, size_t bytes, const std::function<void(cons
 }
 
 Result<uint64_t> Bench::maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost) {
-  // A fifth stays for the library and everything else.
+  // A fifth of the memory is left for the library and everything else.
   const double room = 0.8 * static_cast<double>(availableMemory()) / ranksOnHost / 2;
   const double least = BPS_TRY(rank.allReduceValue(room, bpsMin));
   return least >= static_cast<double>(options.maxBytes) ? options.maxBytes : static_cast<uint64_t>(least);
@@ -79,7 +79,7 @@ Status Bench::runTable(const NamedType& type, const NamedOp& op) {
   const Generator generator(type.type, op.op, rank_.ranks());
   const bool own = op.op == bpsNumOps;
   if (own) call.use = BPS_TRY(rank_.preMulSum(type.type, generator.premulScalar(rank_.rank())));
-  // Real values in the buffers: nothing is timed on pages never touched, or on numbers too small to be normal.
+  // Fill the buffers with real values, so that no call is timed on untouched pages or on denormal numbers.
   const size_t room = options_.maxBytes / typeBytes(type.type);
   call.count = 0;
   for (char* buffer : {buffers_.send(), buffers_.recv()})
@@ -151,7 +151,7 @@ Status Bench::timeRun(const Call& call, Measurement& result) {
   return {};
 }
 
-// Each iteration by itself; the slowest rank counts.
+// Times each iteration separately and takes the slowest rank's time.
 Status Bench::timeIterations(const Call& call, Measurement& result) {
   BPS_TRY(rank_.barrier());
   std::vector<double> times;
@@ -188,7 +188,7 @@ Status Bench::check(const Call& call, const Generator& generator, Measurement& r
   return {};
 }
 
-// -m calls in one group. -z 1 and 2 wait after each call, so that there is nothing to group.
+// Issues -m calls in one group. With -z 1 and 2 it waits after each call and does not group them.
 Status Bench::issueGroup(const Call& call, uint64_t iteration) {
   const auto calls = static_cast<uint64_t>(options_.aggregated);
   const bool each = options_.blocking == 1 || options_.blocking == 2;
@@ -215,7 +215,7 @@ Status Bench::issueOne(const Call& call, uint64_t iteration) {
   return rank_.allReduce(send, recv, call.count, call.type.type, call.use);
 }
 
-// Calls that follow each other use different parts of the buffers, as far as there is room: caches do not help.
+// Successive calls use different parts of the buffers, if there is room, so that data is not in a cache.
 size_t Bench::offset(const Call& call, uint64_t iteration) const {
   const size_t bytes = call.bytes();
   const size_t unaligned = static_cast<size_t>(options_.unalign) * typeBytes(call.type.type);

@@ -1,5 +1,5 @@
-// Bench: measures and checks the rows of the table on one rank. Every rank runs the same sequence of calls, and comes
-// to the same rows: times and wrong elements are agreed on over the ranks.
+// Bench: measures and checks the rows of the table on one rank. Every rank runs the same sequence of calls and gets the
+// same rows, because times and wrong elements are reduced over the ranks. One thread uses it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace bps::perf {
 
-// Send and receive memory of one rank, on its device if it has one; freed after the communicator that uses it.
+// Send and receive buffers of one rank, on its device if it has one. They must outlive the communicator that uses them.
 class Buffers {
  public:
   explicit Buffers(Gpu* gpu) : gpu_(gpu) {}
@@ -21,7 +21,7 @@ class Buffers {
   Buffers& operator=(const Buffers&) = delete;
   ~Buffers();
   Status allocate(size_t bytes);
-  // Lets `make` write the bytes at `at`, or `look` read them, in memory of the host.
+  // Calls `make` to write the bytes at `at`, or `look` to read them, in host memory.
   Status write(char* at, size_t bytes, const std::function<void(char*)>& make);
   Status read(const char* at, size_t bytes, const std::function<void(const char*)>& look);
   char* send() const { return static_cast<char*>(send_); }
@@ -33,7 +33,7 @@ class Buffers {
   Gpu* gpu_;
   void* send_ = nullptr;
   void* recv_ = nullptr;
-  void* onHost_ = nullptr;  // as much as one of them, where they lie on a device
+  void* onHost_ = nullptr;  // host copy of one buffer, if the buffers are on a device
 };
 
 struct BenchTotals {
@@ -49,7 +49,7 @@ class Bench {
   // `buffers` must outlive `rank`'s communicator.
   Bench(const Options& options, RankCommunicator& rank, Buffers& buffers, OnRow onRow)
       : options_(options), rank_(rank), buffers_(buffers), onRow_(std::move(onRow)) {}
-  // Largest size that two buffers of every rank leave room for, at most -e's. Collective.
+  // The largest size, at most that of -e, for which two buffers of every rank fit into memory. Collective.
   static Result<uint64_t> maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost);
   Status run();
   const BenchTotals& totals() const { return totals_; }
@@ -81,7 +81,7 @@ class Bench {
   OnRow onRow_;
   BenchTotals totals_;
   uint64_t epoch_ = 0;
-  double excluded_ = 0;  // seconds spent in barriers that are not to be timed
+  double excluded_ = 0;  // seconds spent in barriers that are not timed
 };
 
 }  // namespace bps::perf

@@ -1,5 +1,5 @@
-// bps-perf and the environment: the variables that only bps-perf reads (the library's own are in src/base/env.h, those
-// that give rank and size in src/base/env/launch_env.h), and which variables a report may show.
+// The environment variables that only bps-perf reads, and the variables that a report may show. The library's variables
+// are in src/base/env.h, those that give rank and size in src/base/env/launch_env.h.
 #pragma once
 #include <map>
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace bps::perf {
 
-// The group of a process, by which nccl-tests splits the ranks, from NCCL_TESTS_SPLIT_MASK (hexadecimal) or
-// NCCL_TESTS_SPLIT (AND, OR, MOD or DIV, or & | % /, and a number: 0b…, 0x… or decimal). Nothing: one group of all.
+// The color of a process when ranks are split as in nccl-tests, from NCCL_TESTS_SPLIT_MASK (hexadecimal) or
+// NCCL_TESTS_SPLIT (AND, OR, MOD, DIV or & | % /, then a number: 0b…, 0x… or decimal). Empty: the ranks are not split.
 Result<std::optional<int>> splitColor(Lookup lookup, int process);
 
 void setRoot(const std::string& root);
-// BPS_*, NCCL_* and launchers' variables, without anything that may be a secret.
+// The BPS_* and NCCL_* variables and those of launchers, except those that may hold a secret.
 std::map<std::string, std::string> shownEnvironment(const char* const* environment);
 const char* const* processEnvironment();
 

@@ -34,7 +34,7 @@ constexpr std::array<TypeFacts, bpsNumTypes> kFacts = {{
 }};
 const TypeFacts& factsOf(bpsDataType_t type) { return kFacts[static_cast<size_t>(type)]; }
 
-// Values of the narrow types, positive or zero: the mantissa is rounded, and what it carries goes into the exponent.
+// Encodes a non-negative value of a narrow type. The mantissa is rounded and may carry into the exponent.
 uint64_t encodeFloat(const TypeFacts& facts, double value) {
   const int mantissa = facts.mantissa;
   if (value == 0) return 0;
@@ -47,7 +47,7 @@ uint64_t encodeFloat(const TypeFacts& facts, double value) {
   const int topField = facts.topExponent + facts.bias;
   const auto top = static_cast<uint64_t>(topField);
   const uint64_t largest = facts.infinity ? top * one + one - 1 : top * one + one - 2;
-  return std::min(bits, largest + 1);  // the next one is infinity, or the NaN of a type without
+  return std::min(bits, largest + 1);  // the next code is infinity, or NaN if the type has no infinity
 }
 
 int64_t power(int64_t base, int64_t exponent) {
@@ -105,14 +105,14 @@ void Generator::chooseLimits() {
   levels_ = facts.levels;
   if (op_ == bpsNumOps) scale_ = 2;
   if (op_ != bpsAvg) return;
-  // From one rank per index: floats are divided before the first of several roundings, and what is added to a quotient
-  // that has been rounded must not round again; of integers no input is to be the average.
+  // Averages have one contributor per index. Floats are divided before the first of several roundings, and adding to a
+  // rounded quotient must not round again. For integers no single input may equal the average.
   contributors_ = weights_ = 1;
   if (isFloat(type_)) {
-    if (facts.bytes == 1) scale_ = 16;  // so that a thousandth of it is still a normal number
+    if (facts.bytes == 1) scale_ = 16;  // so that a thousandth of the value is still a normal number
     return;
   }
-  // They truncate: the sum is a multiple of the ranks, so that what is missing shows.
+  // Integer averages truncate. The sum is a multiple of the number of ranks, so that a missing part changes the result.
   scale_ = facts.bytes == 1 ? std::min(ranks_, 127) : ranks_;
   if (facts.bytes == 1) levels_ = std::min(levels_, static_cast<size_t>(127 / scale_));
 }
@@ -131,7 +131,8 @@ int64_t Generator::value(int position, size_t level) const {
   return position < contributors_ ? scale_ * (g + weight) : 0;
 }
 
-// Positions of one kind have equal values: the first, each weight, and those that give the identity.
+// Positions of one kind have equal values. The kinds are: position 0, each weight, and positions that give the
+// identity.
 size_t Generator::kindOf(int position) const {
   const auto weights = static_cast<size_t>(weights_);
   if (position == 0) return 0;
@@ -153,7 +154,7 @@ uint64_t Generator::expected(size_t level) const {
   if (op_ != bpsAvg) return encoded(sum);
   if (!isFloat(type_)) return encoded(sum / ranks_);
   if (type_ == bpsFloat64) return encode(type_, static_cast<double>(sum) / ranks_);
-  // Types up to float: the quotient of two floats, then the one rounding.
+  // Types up to float: divide as floats, then round once to the type.
   const float quotient = static_cast<float>(sum) / static_cast<float>(ranks_);
   return encode(type_, static_cast<double>(quotient));
 }

@@ -1,11 +1,11 @@
-// Inputs whose reduction is exactly known, whatever the order in which ranks and machines are folded.
+// Generates inputs whose reduction is known exactly, in whatever order ranks and machines are folded.
 //
 // At every index some of the n ranks are contributors, by position p = (rank + index + epoch) mod n < contributors(). A
 // contributor's value depends on p and on g = 1 + (hash(index) + epoch) mod levels; the others give the operation's
 // identity. All values are non-negative integers so small that every partial result, in any order and grouping, is
-// exact in the type (integers wrap, which is exact too). So the result is a function of g alone. `epoch` is the number
-// of the check: what the check before left behind is wrong in this one at every index (where levels > 1).
-// A dropped rank shows within n neighbouring elements, a shift where g differs, which is nearly everywhere.
+// exact in the type; integers may wrap, which is exact too. So the result depends on g alone. `epoch` is the number of
+// the check. If levels > 1, the data that the previous check left behind is wrong in this check at every index. A
+// missing rank is detected within n consecutive elements, a shift wherever g differs, which is nearly everywhere.
 #pragma once
 #include <bps/bps.h>
 
@@ -18,7 +18,7 @@ namespace bps::perf {
 
 size_t typeBytes(bpsDataType_t type);
 bool isFloat(bpsDataType_t type);
-// The element nearest to value (ties to even; too large for the type: infinity, or NaN where there is none).
+// The element nearest to value, ties to even. If it is too large for the type: infinity, or NaN if there is none.
 uint64_t encode(bpsDataType_t type, double value);
 
 // `op` is one of bps.h, or bpsNumOps for the pre-multiplied sum.
@@ -27,9 +27,9 @@ class Generator {
   Generator(bpsDataType_t type, bpsRedOp_t op, int ranks);
 
   void fill(void* buffer, size_t count, int rank, uint64_t epoch) const;
-  // How many elements of a result are not what they should be.
+  // Counts the wrong elements of a result.
   uint64_t wrongElements(const void* result, size_t count, uint64_t epoch) const;
-  // What the pre-multiplied sum multiplies this rank's values by: 1 or 2, as an element of the type.
+  // The scalar of this rank for the pre-multiplied sum: 1 or 2, as an element of the type.
   uint64_t premulScalar(int rank) const;
 
  private:

@@ -1,5 +1,5 @@
-// Gpu: the CUDA device that a rank's buffers lie on, where there is one. Made, used and destroyed by one thread, whose
-// current device it is meanwhile.
+// Gpu: the CUDA device of a rank's buffers. One thread creates, uses and destroys it; the device is that thread's
+// current device during this time.
 #pragma once
 #include <bps/bps.h>
 
@@ -12,7 +12,8 @@ namespace bps::perf {
 
 class Gpu {
  public:
-  // By BPS_DEVICE, for this rank. Null: buffers lie in host memory, since there is no device or none is wanted.
+  // Opens this rank's device according to BPS_DEVICE. Null: there is no device or none is wanted, and buffers are in
+  // host memory.
   static Result<std::unique_ptr<Gpu>> open(int rank, bool defaultStream);
   ~Gpu();
 
@@ -23,7 +24,7 @@ class Gpu {
 
   Result<void*> allocate(size_t bytes);
   void release(void* memory);
-  // Between any two kinds of memory; waits for it.
+  // Copies between host and device memory in any direction and waits for the copy.
   Status copy(void* to, const void* from, size_t bytes);
 
  private:

@@ -1,10 +1,10 @@
-// How much memory this machine can still give.
+// The memory that is still available on this machine.
 #pragma once
 #include <cstdint>
 
 namespace bps::perf {
 
-// Bytes that can be had without swapping, within the limit of this process's control group; UINT64_MAX: not known.
+// Bytes available without swapping, within the limit of this process's control group. UINT64_MAX: unknown.
 uint64_t availableMemory();
 
 }  // namespace bps::perf

@@ -1,7 +1,7 @@
 // bps-perf: measures and checks all-reduce, with nccl-tests' options and output.
 //
-// Exit status: 0 all right, 3 a call of bps failed, 4 a wait took longer than -T, 6 wrong usage, 7 wrong data or less
-// bandwidth than NCCL_TESTS_MIN_BW asks for.
+// Exit status: 0 success, 3 a call of bps failed, 4 a wait took longer than -T, 6 wrong usage, 7 wrong data or less
+// bandwidth than NCCL_TESTS_MIN_BW.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr int kFailed = 3, kUsage = 6, kWrong = 7;
 
 void printError(const char* text) { std::fprintf(stderr, "bps-perf: %s\n", text); }
 
-// What all rank threads of this process share; read only while they run.
+// The data that all rank threads of this process share. It is not changed while they run, except `complained`.
 struct Job {
   Options options;
   LaunchEnv place;
@@ -65,7 +65,7 @@ Result<std::vector<RankDevice>> gatherDevices(RankCommunicator& rank, int group,
   return devices;
 }
 
-// Of all ranks; then, where these are split, of the rank's own part.
+// Gathers the devices of all ranks, splits the ranks if there is a color, and describes the resulting communicator.
 Result<JobFacts> gatherFacts(RankCommunicator& rank, std::optional<int> color, const Gpu* gpu) {
   JobFacts facts;
   facts.headers = BPS_VERSION_CODE;
@@ -77,7 +77,7 @@ Result<JobFacts> gatherFacts(RankCommunicator& rank, std::optional<int> color, c
   return facts;
 }
 
-// One rank, on a thread of its own.
+// Runs one rank on its own thread.
 class RankRun {
  public:
   RankRun(const Job& job, int rank) : job_(job), rank_(rank) {}
@@ -98,7 +98,7 @@ class RankRun {
     const Options& options = job_.options;
     const bool defaultStream = options.nullStream != 0 && job_.localRanks() == 1;
     const bool workload = !options.model.empty() || !options.tensors.empty();
-    std::unique_ptr<Gpu> gpu;  // buffers and device go after the communicator
+    std::unique_ptr<Gpu> gpu;  // buffers and device must outlive the communicator
     std::unique_ptr<Buffers> buffers;
     if (!workload) gpu = BPS_TRY(Gpu::open(rank_, defaultStream));
     auto rank = BPS_TRY(RankCommunicator::join(
@@ -145,7 +145,7 @@ class RankRun {
         std::count_if(devices.begin(), devices.end(), [&](const RankDevice& d) { return d.host == own; }));
   }
 
-  // Said when it is another than the row's before.
+  // The line that names the path, if it differs from the previous row's path.
   std::string pathLine(const Row& row) {
     const std::string path = pathText(report_.facts, row.bytes);
     if (path == path_) return {};

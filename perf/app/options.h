@@ -1,4 +1,4 @@
-// The command line of bps-perf: one table of options, from which parsing and the usage text follow.
+// The command line of bps-perf. One table of options drives both the parser and the usage text.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -32,10 +32,10 @@ struct Options {
   uint64_t bucketBytes = 0;
   bool help = false;
   bool version = false;
-  std::vector<std::string> notes;  // what was accepted and has no effect
+  std::vector<std::string> notes;  // options that were accepted but have no effect
 };
 
-// Reads the command line, without the program's name. A failure is one line: option, value, and what would be right.
+// Parses the command line, without the program's name. A failure is one line: option, value, and what was expected.
 Result<Options> parseOptions(std::span<const char* const> arguments);
 std::string usage();
 
@@ -45,12 +45,12 @@ struct NamedType {
 };
 struct NamedOp {
   const char* name;
-  bpsRedOp_t op;  // of mulsum: bpsNumOps, each communicator makes its own
+  bpsRedOp_t op;  // for mulsum: bpsNumOps, because each communicator creates its own operation
 };
 std::vector<NamedType> chosenTypes(const std::string& name);  // one, or all for "all"; empty: no such type
 std::vector<NamedOp> chosenOps(const std::string& name);
 
-// The table's rows begin with minBytes; this is the size of the row after one of `size` bytes, or nothing.
+// The size of the row after a row of `size` bytes, or nothing after the last row. The first row has minBytes.
 std::optional<uint64_t> nextSize(const Options& options, uint64_t size);
 
 }  // namespace bps::perf

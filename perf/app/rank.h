@@ -1,7 +1,7 @@
-// Rank: one rank of the communicator, as bps-perf uses it. One thread uses it.
+// RankCommunicator: one rank of the communicator, as bps-perf uses it. One thread uses it.
 //
-// Every failure names the call and carries the library's text. Whoever meets one calls abort() (the destructor does):
-// the other ranks then end too, and nothing waits.
+// Every failure names the call and includes the library's error text. After a failure the destructor aborts the
+// communicator, so that the other ranks end too and do not wait.
 #pragma once
 #include <bps/bps.h>
 
@@ -21,14 +21,14 @@ class RankCommunicator : public Runner {
  public:
   struct Config {
     int rank = 0, ranks = 1;
-    int timeoutSeconds = 0;  // 0: none; else a wait that takes longer, also at the start, ends the program
+    int timeoutSeconds = 0;  // 0: none; else a longer wait, including the start, ends the program
     bool defaultStream = false;
   };
   static Result<std::unique_ptr<RankCommunicator>> join(const Config& config, const bpsUniqueId& id);
-  // From now on allReduce() puts its calls into the stream of this device, which outlives the rank's use of it. What
-  // ranks agree on among themselves stays on the host.
+  // From now on allReduce() issues its calls on the stream of this device, which must outlive that use. The ranks' own
+  // agreements stay on the host.
   void use(Gpu* gpu) { gpu_ = gpu; }
-  // Collective: goes on in the communicator of the ranks that gave the same color, in the order they had before.
+  // Collective: continues in a communicator of the ranks with the same color, in the same order as before.
   Status split(int color);
   ~RankCommunicator() override;
 
@@ -42,7 +42,7 @@ class RankCommunicator : public Runner {
   Result<double> maxOverRanks(double value) override;
   Result<bool> equalOnAllRanks(uint64_t value) override;
 
-  // Collective, with nothing queued: they synchronize.
+  // Collective. Nothing may be queued; these calls synchronize.
   Status barrier();
   Result<double> allReduceValue(double value, bpsRedOp_t op);
   Result<uint64_t> sumOverRanks(uint64_t value);
@@ -50,7 +50,7 @@ class RankCommunicator : public Runner {
   Status maxOverRanksInPlace(std::span<double> values) {
     return reduceOnHost(values.data(), values.size_bytes(), bpsFloat64, bpsMax);
   }
-  // Every rank's `own` bytes, one after the other in rank order.
+  // Gathers the `own` bytes of every rank into `all`, in rank order.
   Status gather(std::span<const uint8_t> own, std::span<uint8_t> all);
 
   Result<bpsRedOp_t> preMulSum(bpsDataType_t type, uint64_t scalar);
@@ -58,7 +58,7 @@ class RankCommunicator : public Runner {
   Status registerBuffer(void* buffer, size_t bytes);
   // The library's facts about the communicator, as JSON.
   Result<std::string> describe();
-  // Says goodbye to the other ranks.
+  // Leaves the communicator.
   Status close();
 
  private:

@@ -1,4 +1,5 @@
-// What bps-perf offers to a workload: one rank's view of the communicator, and the few agreements that ranks need.
+// Runner: the interface that bps-perf offers to a workload: one rank's view of the communicator, and the few reductions
+// that the ranks need to agree on results.
 #pragma once
 #include <bps/bps.h>
 
@@ -18,7 +19,7 @@ class Runner {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  // Of the communicator; fewer than ranks when ranks share one: then their sum is rounded before it meets the others.
+  // Machines of the communicator. If ranks share a machine, their sum is rounded before it is added to the others.
   virtual int machines() const { return ranks(); }
   // Queued on this rank's stream; both buffers stay in use until synchronize().
   virtual Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) = 0;

@@ -1,7 +1,7 @@
-// Benchmarks of cpu_reduce. Each one runs bps and its reference in turn, so that both see the same machine, and reports
-// the lower decile of both (another process can only add time) and the quartiles of the ratios of neighbours (which a
-// change of the machine's load shifts little); see perf/cpu_reduce.md. The clock of one thread is that thread's CPU
-// time, of more it is the wall's.
+// Benchmarks of cpu_reduce. Each alternates runs of bps and of its reference, so that both see the same machine load.
+// It reports the lower decile of both, because other processes can only add time. It also reports the quartiles of the
+// ratios of adjacent runs, which a change of the load shifts little; see perf/cpu_reduce.md. One thread is timed by its
+// CPU time, several threads by wall time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace {
 
 constexpr size_t kMost = size_t{64} << 20;
 constexpr size_t kMostSources = 8;
-constexpr size_t kMaxCachedBytes = size_t{4} << 20;  // larger results are streamed past the cache
+constexpr size_t kMaxCachedBytes = size_t{4} << 20;  // larger results use non-temporal stores
 
-// One dst and eight sources, touched once; their contents are ones, or small floats in any of the types.
+// Memory for one dst and eight sources, touched once. The contents are ones, or small floats in any of the types.
 char* arena() {
   static char* memory = [] {
     char* fresh = static_cast<char*>(std::aligned_alloc(size_t{2} << 20, (kMostSources + 1) * kMost));
@@ -64,15 +64,15 @@ double seconds(const std::function<void()>& work, size_t repeats, int threads) {
   return (now(threads) - start) / static_cast<double>(repeats);
 }
 
-// The value that the given part of them is below.
+// The quantile: the fraction `part` of the values is below it.
 double quantile(std::vector<double> values, double part) {
   auto at = values.begin() + static_cast<ptrdiff_t>(part * static_cast<double>(values.size()));
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
 
-// Runs `ours` and `reference` in turn, the first of them in turn too; counters: consumed (B/s), reference (B/s), ratio
-// (ours to the reference, the median), low and high (its quartiles).
+// Alternates runs of `ours` and `reference`, and which of them runs first. Counters: consumed (B/s), reference (B/s),
+// ratio (median of ours to the reference), low and high (quartiles of the ratio).
 void compare(benchmark::State& state, const Case& c, const std::function<void()>& ours,
              const std::function<void()>& reference) {
   ours(), reference();
@@ -95,7 +95,7 @@ void compare(benchmark::State& state, const Case& c, const std::function<void()>
   state.counters["high"] = quantile(ratios, 0.75);
 }
 
-// sources must outlive it.
+// `sources` must outlive the result.
 ReduceArgs argsOf(const Case& c, const std::vector<const void*>& sources, void* dst, bool rereadSoon) {
   return {.dst = dst,
           .sources = sources,
@@ -120,7 +120,7 @@ void memoryBound(benchmark::State& state, const Case& c) {
       state, c, [&] { reduce(args); }, reference);
 }
 
-// m - 1 passes over two sources, as a library without a kernel of many sources would do.
+// m - 1 passes over two sources, as a library without a multi-source kernel would do.
 void pairwise(benchmark::State& state, const Case& c) {
   std::vector<const void*> sources = c.sources();
   Case two = c;
@@ -134,10 +134,10 @@ void pairwise(benchmark::State& state, const Case& c) {
       state, c, [&] { reduce(args); }, reference);
 }
 
-// dst += src, by another implementation. False: it is not installed.
+// dst += src by another implementation. Returns false if it is not installed.
 using Baseline = std::function<bool(void* dst, const void* src, size_t count)>;
 
-// Zeros to add to, so that no number of repeats makes infinities.
+// Sets dst to zeros, so that repeated additions never reach infinity.
 bool prepared(benchmark::State& state, const Case& c, const Baseline& other) {
   std::memset(arena(), 0, c.bytes);
   bool there = other(arena(), arena() + kMost, 64);
@@ -157,7 +157,7 @@ void benchBaseline(benchmark::State& state, const Case& c, const Baseline& other
       state, c, [&] { reduce(args); }, [&] { other(dst, src, count); });
 }
 
-// The most that any code could reach in rival(): the memory bound of dst += src against the same implementation.
+// The highest ratio that any code could reach in benchBaseline(): the memory bound of dst += src against the baseline.
 void benchMemoryLimit(benchmark::State& state, const Case& c, const Baseline& other) {
   void* dst = arena();
   const void* src = arena() + kMost;
@@ -212,7 +212,7 @@ void addBaseline(const std::string& name, DataType type, const Baseline& other) 
   }
 }
 
-// How far the ratio of equals is from 1.
+// Compares a loop with itself: shows how far the ratio of equal code is from 1.
 void addSelfComparison() {
   for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
     Case c{DataType::kFloat32, 2, bytes, 1};

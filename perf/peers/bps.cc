@@ -1,4 +1,4 @@
-// The driver of bps for perf/compare_peers. Its rank and its ways come from the environment, as those of bps-perf.
+// The driver of bps for perf/compare_peers. Rank and settings come from the environment, as for bps-perf.
 #include <bps/bps.h>
 #include <bps/bps_ext.h>
 

@@ -1,5 +1,5 @@
-// The driver of Gloo for perf/compare_peers, one process per rank. Empty where there is no Gloo: then nothing builds
-// it, but checks read it.
+// The driver of Gloo for perf/compare_peers, one process per rank. Empty if Gloo is not installed: it is then not
+// built, but source checks still read it.
 #if __has_include(<gloo/allreduce.h>)
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -62,7 +62,7 @@ class Gloo : public ComparedLibrary {
   const Place place_;
 
  private:
-  const Context control_;  // of its own: the other one may be polled, which not every call allows
+  const Context control_;  // a separate context: the data context may be polled, which not every call allows
 };
 
 class GlooFunctionAlgorithm final : public Gloo {
@@ -84,7 +84,7 @@ class GlooFunctionAlgorithm final : public Gloo {
   std::optional<gloo::AllreduceOptions> options_;
 };
 
-// In place. `poll`: the caller itself reads the sockets, over and over, and no other thread is woken.
+// In place. `poll`: the caller itself polls the sockets and no other thread is woken.
 template <class Algorithm>
 class GlooClassAlgorithm final : public Gloo {
  public:
@@ -119,7 +119,7 @@ int run(const TimingRequest& request, const Place& place, const std::string& alg
   try {
     const auto library = make(place, algorithm);
     if (library != nullptr) return timeAll(*library, request);
-    std::fprintf(stderr, "there is no algorithm \"%s\"\n", algorithm.c_str());
+    std::fprintf(stderr, "unknown algorithm \"%s\"\n", algorithm.c_str());
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "Gloo: %s\n", error.what());

@@ -1,5 +1,5 @@
-// The driver of Open MPI for perf/compare_peers; mpirun starts it. Empty where there is no Open MPI: then nothing
-// builds it, but checks read it.
+// The driver of Open MPI for perf/compare_peers; mpirun starts it. Empty if Open MPI is not installed: it is then not
+// built, but source checks still read it.
 #if __has_include(<mpi.h>)
 #include <mpi.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace bps::perf;
 
-// MPI itself ends the job with a message when a call fails.
+// If a call fails, MPI ends the job with a message.
 class OpenMpi final : public ComparedLibrary {
  public:
   OpenMpi(int* count, char*** words) {

@@ -27,8 +27,9 @@ double medianOf(std::vector<double>& values) {
   return *middle;
 }
 
-// How many calls last as long as asked for. Twice as many are tried until they take an eighth of that, so that no
-// single call that was disturbed decides. All ranks must make as many: the slowest rank's time counts.
+// The number of calls that take `seconds`. It doubles a trial count until the calls take an eighth of that time, so
+// that a single disturbed call does not decide. All ranks must make equally many calls, so the slowest rank's time
+// decides.
 size_t callsWithin(ComparedLibrary& library, double seconds) {
   for (size_t calls = 1;; calls *= 2) {
     const double start = now();
@@ -40,7 +41,7 @@ size_t callsWithin(ComparedLibrary& library, double seconds) {
   }
 }
 
-// The median of this rank's calls; the slowest rank counts. Each call begins when the one before has ended here.
+// The largest median over the ranks. Each call begins when this rank's previous call has ended.
 double medianMicros(ComparedLibrary& library, size_t calls) {
   std::vector<double> micros(calls);
   for (double& each : micros) {
@@ -63,7 +64,7 @@ bool timeSize(ComparedLibrary& library, size_t bytes, double seconds) {
     if (wrong > 0) std::fprintf(stderr, "rank %d: %td of %zu sums are not %g\n", library.rank(), wrong, count, sum);
     return false;
   }
-  // Zeros stay zeros where the sum takes the place of what is summed.
+  // Use zeros: they stay zeros if the sum replaces the input.
   std::fill(send.begin(), send.end(), 0.0F);
   std::fill(recv.begin(), recv.end(), 0.0F);
   const size_t calls = callsWithin(library, seconds);

@@ -1,12 +1,12 @@
-// What every driver of perf/compare_peers does in the same way: times all-reduces of given sizes, each waited for
-// before the next, and prints a line of JSON for each size. A driver only says how its library makes one call.
+// The common part of the drivers of perf/compare_peers: times all-reduces of given sizes, waits for each before the
+// next, and prints a line of JSON for each size. A driver only implements one call of its library.
 #pragma once
 #include <cstddef>
 #include <vector>
 
 namespace bps::perf {
 
-// One rank of a library that is compared. What fails in it ends the process with a message.
+// One rank of a compared library. A failure ends the process with a message.
 class ComparedLibrary {
  public:
   ComparedLibrary() = default;
@@ -16,22 +16,22 @@ class ComparedLibrary {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  // The calls that follow sum `count` elements of `send` over the ranks into `recv`. Both hold the same before the
-  // first call, so that an algorithm that knows only one buffer may take `recv`.
+  // Later calls sum `count` elements of `send` over the ranks into `recv`. Before the first call both have the same
+  // contents, so that an in-place algorithm may use `recv` alone.
   virtual void prepare(const float* send, float* recv, size_t count) = 0;
-  virtual void allReduce() = 0;                   // and waits for the result
+  virtual void allReduce() = 0;                   // waits for the result
   virtual double maxOverRanks(double value) = 0;  // of all ranks
 };
 
 struct TimingRequest {
   std::vector<size_t> sizes;  // bytes
-  double seconds = 0;         // to be spent on each size
+  double seconds = 0;         // time to spend on each size
 };
 
-// Reads "8,1024" and "0.05". False, with a message, when they are something else.
+// Parses "8,1024" and "0.05". Returns false and prints a message if they are invalid.
 bool parseTimingRequest(const char* sizes, const char* seconds, TimingRequest& request);
 
-// The exit status: 0, or 1 when a sum is wrong.
+// Returns the exit status: 0, or 1 if a sum is wrong.
 int timeAll(ComparedLibrary& library, const TimingRequest& request);
 
 }  // namespace bps::perf

@@ -1,5 +1,5 @@
-// What the machine of rank 0 moved over each of its links in the whole run, on "#" lines. Said where it tells
-// something: where ranks stand for GPUs, or memory is of several CPUs.
+// Reports the bytes that rank 0's machine moved over each of its links in the whole run, on "#" lines. It is printed
+// only if ranks stand for GPUs or the machine has the memory of several CPUs.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ bool hasTraffic(const Facts& machine) {
   return memories > 1;
 }
 
-// "peer 0.05 and 0.05, nic ...": what each kind has of both directions.
+// The gigabytes of each kind in both directions: "peer 0.05 0.05, nic ...".
 std::string kindsText(const Facts& link) {
   std::string text;
   for (const char* kind : {"peer", "staging", "sum", "nic"}) {

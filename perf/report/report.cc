@@ -13,7 +13,7 @@
 namespace bps::perf {
 namespace {
 
-// The parts of one line, appended.
+// Appends formatted text.
 template <class... Args>
 void add(std::string& text, const char* format, Args... args) {
   char line[512];

@@ -1,4 +1,4 @@
-// What bps-perf prints on stdout: nccl-tests' table, and facts on lines that begin with "#".
+// The standard output of bps-perf: the table of nccl-tests, and facts on lines that begin with "#".
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@ namespace bps::perf {
 
 // Microseconds of single iterations (-I 1).
 struct IterationTimes {
-  std::vector<double> micros;  // in the order measured, the slowest rank's
+  std::vector<double> micros;  // the slowest rank's, in the order measured
   double least = 0, most = 0, mean = 0, p50 = 0, p95 = 0, p99 = 0, deviation = 0;
   double variation() const { return mean > 0 ? 100 * deviation / mean : 0; }  // percent
 };
@@ -47,11 +47,11 @@ struct JobFacts {
   std::string description;       // bpsCommDescribe's JSON
 };
 
-// A number in `width` columns: as many of `decimals` as fit, else exponent form.
+// Formats a number in `width` columns with as many of `decimals` as fit, else in exponent form.
 std::string floatText(double value, int width, int decimals = 2);
 double busFactor(int ranks);
-// The time an all-reduce of one byte takes at least, in seconds, with n machines and k servers whose NICs have
-// bytesPerSecond each way.
+// The least seconds that an all-reduce of one byte takes with n machines and k servers whose NICs carry bytesPerSecond
+// each way.
 double idealSecondsPerByte(int machines, int servers, double bytesPerSecond);
 
 std::string versionText();
@@ -60,9 +60,9 @@ std::string columnsText(const Options& options);
 std::string rowText(const Options& options, const Row& row);
 // "# ideal ..." for a row, empty without --link-gbps.
 std::string idealText(const Options& options, const JobFacts& facts, const Row& row);
-// The way a call of so many bytes takes, in words.
+// Describes the path that a call of `bytes` takes.
 std::string pathText(const JobFacts& facts, uint64_t bytes);
-// What the run moved over each link of this machine, by bpsCommDescribe's JSON; empty where that tells nothing.
+// The bytes that the run moved over each link of this machine, from bpsCommDescribe's JSON. Empty if not informative.
 std::string linksText(const std::string& description);
 std::string footerText(uint64_t outOfBounds, double averageBusBw, double leastBw);
 

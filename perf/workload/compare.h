@@ -1,4 +1,4 @@
-// Results held against expected values that were computed elsewhere, in double precision.
+// Compares results with expected values that were computed elsewhere in double precision.
 #pragma once
 #include <bps/bps.h>
 
@@ -14,11 +14,11 @@ namespace bps::perf {
 //
 //   |x - e| <= roundings * unit * m + roundings * least + ranks * 2^-53 * m
 //
-// with roundings = ranks (for avg, one more: the division), unit half a unit in the last place relative to the value
-// (2^-24 for float), least the type's smallest positive value. That is what folding rank by rank may cost: each of the
-// ranks - 1 additions and the last rounding is off by at most a unit of what has been summed so far, and that is never
-// more than m. The last term is the expected value's own error, and is all that integers are allowed (for avg also 1,
-// because they truncate). NaN agrees with NaN, an infinity with itself.
+// roundings = ranks (for avg one more: the division). unit is half a unit in the last place relative to the value
+// (2^-24 for float). least is the type's smallest positive value. This bounds the error of folding rank by rank: each
+// of the ranks - 1 additions and the last rounding is off by at most a unit of the sum so far, which is never more than
+// m. The last term is the error of the expected value itself. Integers are allowed only this term (for avg also 1,
+// because they truncate). NaN equals NaN, and an infinity equals itself.
 struct Tolerance {
   bpsDataType_t type = bpsFloat32;
   bpsRedOp_t op = bpsSum;
@@ -28,7 +28,7 @@ struct Tolerance {
 };
 
 struct Deviation {
-  uint64_t outOfTolerance = 0;  // elements further off than allowed
+  uint64_t outOfTolerance = 0;  // elements whose error is larger than allowed
   double relative = 0;          // the largest |x - e| / m
   double shareOfAllowed = 0;    // the largest |x - e| relative to what is allowed
   std::string tensor;           // where that is

@@ -17,7 +17,7 @@ uint64_t mix(uint64_t x) {
 
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15U;
 
-// Where the random numbers of one tensor of one rank start; element i takes number i.
+// The seed of one tensor of one rank; element i uses the i-th random number.
 uint64_t seedOf(int rank, uint64_t tensor) { return mix(mix(static_cast<uint64_t>(rank) + kStep) + tensor * kStep); }
 
 template <class Element>
@@ -63,7 +63,7 @@ auto withElement(bpsDataType_t type, Body body) {
   }
 }
 
-// The operation in the integer's own arithmetic, where wrapping and truncation make the result exact.
+// Compares with the operation in integer arithmetic, which is exact, including wrapping and truncation.
 template <class Element>
 bool integerIsCorrect(const Reference& reference, uint64_t tensor, typename Element::Bits result, size_t index) {
   using Acc = typename Element::Acc;
@@ -106,7 +106,7 @@ bool floatIsCorrect(const Reference& reference, uint64_t tensor, typename Elemen
   const Folded exact = fold<Element>(reference, tensor, index);
   const double value = Element::widen(result);
   if (reference.op == bpsMax || reference.op == bpsMin) return value == exact.value;
-  // Twice, because the computation in double rounds as well, and does so as much when the type is double.
+  // Twice, because the reference computation in double rounds as well, and as much if the type is double.
   const double perMachine = reference.sharedMachines ? precision.unit : 0;
   const double folding = (2 * reference.ranks * precision.accumulator + perMachine) * exact.magnitude;
   const double nearest = std::clamp(exact.value, -precision.largest, precision.largest);

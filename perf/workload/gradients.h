@@ -1,5 +1,5 @@
-// Values to all-reduce that look like gradients, made from (rank, tensor, element) alone, so that any rank can make
-// any other rank's again; and the plain computation that results are held against.
+// Generates values that look like gradients from (rank, tensor, element) alone, so that any rank can recompute any
+// other rank's values. Reference computes the expected results.
 #pragma once
 #include <bps/bps.h>
 
@@ -8,7 +8,7 @@
 
 namespace bps::perf {
 
-// How a type counts. Integers have no rounding: all fields 0.
+// The precision of a type. All fields are 0 for integers, which do not round.
 struct Precision {
   double unit = 0;         // the largest relative error of one rounding to nearest: 2^-24 for float
   double accumulator = 0;  // the same of the type in which it is folded
@@ -32,11 +32,10 @@ struct Reference {
   int ranks = 1;
   bool sharedMachines = false;  // some ranks share a machine
 
-  // How many of the elements of `result`, the all-reduced gradients of `tensor`, are wrong. Looks at about `samples`
-  // of them, spread evenly, the first and the last among them. A floating element is right when it is as near to the
-  // result in double precision as ranks roundings in the accumulator and one to the type allow, and with shared
-  // machines one more to the type of all that was added up there (max and min: equal);
-  // an integer one when it equals the wrapping computation.
+  // Counts the wrong elements of `result`, the all-reduced gradients of `tensor`. Tests about `samples` elements,
+  // spread evenly, including the first and the last. The allowed error of a floating-point element against the result
+  // in double precision is `ranks` roundings in the accumulator and one to the type. If ranks share machines, one more
+  // rounding to the type is allowed. max and min must be equal. An integer must equal the wrapping computation.
   uint64_t countWrongElements(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const;
   bool isCorrect(uint64_t tensor, const void* result, size_t index) const;
 };

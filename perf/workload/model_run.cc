@@ -1,6 +1,6 @@
-// A network's gradients. All of them lie in one buffer, in the order of the calls, so that a bucket is a range of it:
-// what is timed is the all-reduce alone, without the copies that a framework makes to fill a bucket. Two buffers of the
-// model's size are all that a rank holds.
+// All-reduces a network's gradients. They are in one buffer in the order of the calls, so that a bucket is a range of
+// the buffer. Only the all-reduce is timed, without the copies that a framework makes to fill a bucket. A rank holds
+// two buffers of the model's size.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint64_t kDefaultBucketBytes = 25U << 20;
 constexpr size_t kSamplesPerTensor = 1000;
-constexpr uint8_t kStale = 0x5a;  // a pass starts on a result of this, so that it cannot pass with the previous one's
+constexpr uint8_t kStale =
+    0x5a;  // fills the result before a pass, so that stale results of the previous pass are detected
 
 struct TensorSlot {
   uint64_t tensor = 0;  // index in the order of the forward pass
@@ -59,7 +60,7 @@ std::vector<Call> callsPerTensor(const Gradients& gradients) {
   return calls;
 }
 
-// Whole tensors, in order, as long as they fit; a tensor larger than a bucket has one to itself.
+// Puts whole tensors into buckets, in order. A tensor larger than a bucket has a bucket of its own.
 std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketBytes) {
   std::vector<Call> calls;
   size_t begin = 0;
@@ -73,7 +74,7 @@ std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketByte
   return calls;
 }
 
-// In the order of the forward pass, so that the order of the calls does not show.
+// Computed in the order of the forward pass, so that it does not depend on the order of the calls.
 uint64_t checksumOf(const Gradients& gradients) {
   std::vector<TensorSlot> forward = gradients.slots;
   std::sort(forward.begin(), forward.end(),
@@ -83,7 +84,7 @@ uint64_t checksumOf(const Gradients& gradients) {
   return sum.value();
 }
 
-// A rank does not know the scalars that the others multiply by.
+// Pre-multiplied sums cannot be checked: a rank does not know the other ranks' scalars.
 bool canCheck(const WorkloadOptions& options) { return options.check && options.op < bpsNumOps; }
 
 uint64_t countWrongElements(const Gradients& gradients, const WorkloadOptions& options, const Runner& runner) {

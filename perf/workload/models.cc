@@ -158,7 +158,7 @@ Result<std::vector<Parameter>> modelParameters(std::string_view model) {
     if (model == kNames[i]) return kBuilders[i]();
     known += (i == 0 ? "" : ", ") + std::string(kNames[i]);
   }
-  return failure(Code::kInvalidArgument, "--model {}: there is no such model; known are {}", model, known);
+  return failure(Code::kInvalidArgument, "--model {}: no such model, expected one of {}", model, known);
 }
 
 }  // namespace bps::perf

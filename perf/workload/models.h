@@ -32,7 +32,8 @@ struct Parameter {
   }
 };
 
-// In the order in which the forward pass meets them. kInvalidArgument: no such model; the text lists those there are.
+// The parameters in the order of the forward pass. Fails with kInvalidArgument and a list of models if there is no such
+// model.
 Result<std::vector<Parameter>> modelParameters(std::string_view model);
 
 std::span<const std::string_view> modelNames();

@@ -1,4 +1,4 @@
-// Timing of a list of all-reduce calls, and the hash by which runs are compared.
+// Times a list of all-reduce calls, and computes the hash by which runs are compared.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -25,10 +25,10 @@ struct Timing {
   double gigabytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0; }
 };
 
-// Queues all calls of an iteration, waits for them, and does so `warmup` + `iterations` times. Collective.
+// Queues all calls of an iteration and waits for them, `warmup` + `iterations` times. Collective.
 Result<Timing> measure(std::span<const Call> calls, const WorkloadOptions& options, Runner& runner);
 
-// Text on standard output, on rank 0 only.
+// Prints text on standard output, on rank 0 only.
 void print(const Runner& runner, const std::string& text);
 // A row of the table of passes, and its head.
 std::string passHeader();

@@ -1,10 +1,10 @@
-// Files of named tensors in the safetensors format: 8 bytes with the length of the header (little endian), the header
-// (a JSON object), the tensors' bytes.
+// Reads and writes files of named tensors in the safetensors format: 8 bytes with the length of the header (little
+// endian), the header (a JSON object), the tensors' bytes.
 //
-// The reader is strict. It refuses what the format forbids (names or keys twice, holes, overlaps, trailing bytes, a
-// size that does not follow from shape and type), and also an offset that is not a multiple of the element's size. A
-// failure is kInvalidArgument, or kSystem when the operating system refused, and names the file, the tensor and what
-// is wrong with it.
+// The reader is strict. It rejects everything that the format forbids: duplicate names or keys, holes, overlaps,
+// trailing bytes, a size that does not match shape and type. It also rejects an offset that is not a multiple of the
+// element size. A failure is kInvalidArgument, or kSystem for an operating system error; it names the file, the tensor
+// and the problem.
 #pragma once
 #include <bps/bps.h>
 

@@ -1,5 +1,5 @@
-// The tensors of a file, one call each, in the order of their names, so that files of another layout go together.
-// A rank that cannot go on says so to the others before it returns: they return as well, and nobody waits.
+// All-reduces the tensors of a file, one call each, in the order of their names, so that files with different layouts
+// match. A rank that fails tells the others before it returns, so that they return too and do not wait.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace bps::perf {
 namespace {
 
-constexpr uint8_t kFill = 0x5a;  // what results are filled with before
+constexpr uint8_t kFill = 0x5a;  // fills results before the call
 
 struct Job {
   std::string path;
@@ -76,7 +76,7 @@ Result<Job> prepare(const WorkloadOptions& options, int rank) {
   return job;
 }
 
-// A step that can fail on one rank and not on others. Returns the failure on all of them.
+// Ends a step that may fail on some ranks only: if one rank fails, returns a failure on all ranks.
 Status together(Status mine, const std::string& what, Runner& runner) {
   const double failed = BPS_TRY(runner.maxOverRanks(mine.ok() ? 0 : 1));
   if (!mine.ok() || failed == 0) return mine;
@@ -137,7 +137,7 @@ Result<bool> compare(Job& job, const WorkloadOptions& options, Runner& runner) {
   return outOfTolerance == 0;
 }
 
-// Without "%r" in its name there is one file, and rank 0 writes it.
+// If the name has no "%r", there is one file, and rank 0 writes it.
 Status writeResult(const Job& job, const WorkloadOptions& options, const Runner& runner) {
   const bool each = options.out.find("%r") != std::string::npos;
   if (options.out.empty() || (!each && runner.rank() != 0)) return {};
