@@ -1,5 +1,5 @@
-// The generator's promise: for every type, operation and number of ranks the fold of its inputs, in any order and with
-// rounding after every step, is bit for bit what it expects; and what may go wrong in an all-reduce shows.
+// For every type, operation and number of ranks, folding the generator's inputs in any order with rounding after every
+// step gives the expected result bit for bit. The generator detects the errors that an all-reduce may make.
 #include "perf/app/generator.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ class GeneratorTest : public testing::TestWithParam<std::tuple<int, int>> {
   }
 };
 
-TEST_P(GeneratorTest, EveryOrderAndGroupingGivesWhatIsExpected) {
+TEST_P(GeneratorTest, EveryOrderAndGroupingGivesTheExpectedResult) {
   std::mt19937 random(7);
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 31, 33, 63, 64, 100, 129, 1024}) {
     const Generator generator(case_.type, case_.op, ranks);

@@ -48,7 +48,7 @@ TEST(Options, OptionsWithoutEffectAreNoted) {
   EXPECT_THAT(good({"-b", "8"}).notes, ElementsAre());
 }
 
-TEST(Options, ErrorsNameOptionValueAndWhatIsRight) {
+TEST(Options, ErrorsNameOptionValueAndExpectation) {
   EXPECT_THAT(bad({"-b", "banana"}), AllOf(HasSubstr("-b"), HasSubstr("banana"), HasSubstr("64K")));
   EXPECT_THAT(bad({"--frobnicate"}), HasSubstr("unknown option --frobnicate"));
   EXPECT_THAT(bad({"-q"}), HasSubstr("-q"));

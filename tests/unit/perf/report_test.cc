@@ -28,7 +28,7 @@ TEST(Report, NumbersFitTheirColumn) {
   EXPECT_EQ(floatText(0, 6), "  0.00");
 }
 
-TEST(Report, RowAsNcclTests) {
+TEST(Report, RowHasTheFormatOfNcclTests) {
   EXPECT_EQ(rowText({}, exampleRow()),
             "   536870912     134217728     float     sum      -1  60591.0    8.86   13.29       0  61371.0    8.75   "
             "13.12       0\n");
@@ -52,7 +52,7 @@ TEST(Report, ColumnsStandOverTheirNumbers) {
 }
 
 // The lines of nccl-tests 2.19.6.
-TEST(Report, ColumnsAsNcclTests) {
+TEST(Report, ColumnsHaveTheFormatOfNcclTests) {
   EXPECT_EQ(
       columnsText({}),
       "#                                                              out-of-place                       in-place   "

@@ -1,4 +1,4 @@
-// The safetensors reader refuses every file that is not right, by name and reason; what is written is read again.
+// The safetensors reader rejects every invalid file with its name and the reason. Written files read back unchanged.
 #include "perf/workload/safetensors.h"
 
 #include <gmock/gmock.h>

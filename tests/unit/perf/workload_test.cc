@@ -1,4 +1,4 @@
-// The workloads on ranks that are threads of this process, with a runner that sums by itself and can be told to err.
+// Runs the workloads on ranks that are threads of this process, with a fake runner that can be told to return errors.
 #include "perf/workload/workload.h"
 
 #include <gmock/gmock.h>
@@ -115,7 +115,7 @@ TEST(ModelWorkload, DetectsARankWithADifferentResult) {
   EXPECT_THAT(ended.printed, HasSubstr("not the same on all ranks"));
 }
 
-TEST(ModelWorkload, AWrongValueOnAllRanksIsFoundByTheReference) {
+TEST(ModelWorkload, ReferenceDetectsAWrongValueOnAllRanks) {
   World world(2);
   world.errsFrom = 0;
   WorkloadOptions options = lenet(bpsInt32);
@@ -212,14 +212,14 @@ TEST_F(TensorWorkload, AMissingFileEndsAllRanks) {
   EXPECT_THAT(ended.failures[1], HasSubstr("in_1: No such file"));
 }
 
-TEST_F(TensorWorkload, AnExpectedFileOfOtherTensorsIsRefused) {
+TEST_F(TensorWorkload, RejectsAnExpectedFileWithOtherTensors) {
   options_.compare = file("in_0");
   EXPECT_THAT(run().failures[0], HasSubstr("is not of dtype F64"));
   options_.op = bpsMax;
   EXPECT_THAT(run().failures[0], HasSubstr("--compare goes with sum and avg"));
 }
 
-TEST(Comparison, AllowsWhatRoundingCostsAndNoMore) {
+TEST(Comparison, AllowsOnlyTheErrorOfRounding) {
   const Tolerance tolerance{bpsFloat32, bpsSum, 4};
   const std::vector<double> expected = {1, 1, NAN}, magnitudes = {1, 1, 1};
   Deviation near;

@@ -1,4 +1,4 @@
-// Where a topology comes from: synthetic text, files, this machine; and what is said when it cannot be had.
+// Topologies load from synthetic text, files and this machine, and errors name the source.
 #include "topo/load_topology.h"
 
 #include <gtest/gtest.h>
@@ -100,10 +100,11 @@ TEST(TopologyDetection, ThisMachineHasACpu) {
 TEST(TopologyDetection, ErrorNamesMissingHwloc) {
   EXPECT_STREQ(hwlocXml("libnosuch.so").error().message(),
                "libnosuch.so cannot be loaded: install libhwloc15, or set BPS_TOPO_FILE to a topology");
-  EXPECT_STREQ(hwlocXml("libm.so.6").error().message(), "libm.so.6 lacks a function of hwloc 2.1; install hwloc 2.1 or later");
+  EXPECT_STREQ(hwlocXml("libm.so.6").error().message(),
+               "libm.so.6 lacks a function of hwloc 2.1; install hwloc 2.1 or later");
 }
 
-// A part of sysfs as the kernel lays it out: a port, a GPU below it whose link can do less, two NICs.
+// A part of sysfs in the kernel's layout: a port, a GPU below it with a slower link, two NICs.
 class FakeSysfs {
  public:
   FakeSysfs() : root_(testing::TempDir() + "bps_sysfs_" + std::to_string(::getpid())) {
@@ -156,7 +157,7 @@ TEST(TopologyDetection, SysfsGivesSpeedsAndDropsNicsWithoutLink) {
 
 std::string fakeNvml() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libfake-nvml.so"; }
 
-// The double's GPUs are at 0000:00 to 0000:02.
+// The GPUs of the fake NVML are at 0000:00 to 0000:02.
 TEST(TopologyDetection, SyntheticDevicesMatchNoRealDevice) {
   std::set<std::string> ids;
   const Topology topology = machine("cpu[sw[gpu*4 nic]*2]*6");

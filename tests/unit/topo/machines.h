@@ -32,7 +32,7 @@ inline const Candidate& candidateFor(const Decision& decision, Strategy strategy
   return decision.candidates[static_cast<size_t>(strategy)];
 }
 
-// The machine's link with this name, as text names it.
+// The machine's link with this name (Topology::nameOfLink()).
 inline LinkId linkNamed(const Topology& topology, const std::string& name) {
   for (LinkId id = 0; id < topology.links().size(); ++id)
     if (topology.nameOfLink(id) == name) return id;

@@ -1,4 +1,4 @@
-// Who works where: groups, NICs, CPUs, and how a buffer is cut among them.
+// Tests the placement of ranks: groups, NICs, CPUs, and how a buffer is cut among the ranks.
 #include "topo/plan/placement.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(Placement, EveryRankDrivesTheNearestNic) {
   const Topology eight = machine(dataFile("eight_nics.xml"));
   EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {0, 1, 2, 3, 4, 5, 6, 7}), firstRanks(8))),
             "0:mlx5_0 1:mlx5_1 2:mlx5_2 3:mlx5_3 4:mlx5_4 5:mlx5_5 6:mlx5_6 7:mlx5_7 ");
-  // In another order of ranks the NICs go with the GPUs.
+  // With another order of ranks each NIC stays with its GPUs.
   EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {7, 6, 1, 0}), {0, 1, 2, 3})).substr(0, 20),
             "2:mlx5_0 3:mlx5_1 2:");
   const Topology one = machine(dataFile("pcie_only.xml"));
@@ -81,7 +81,7 @@ TEST(Placement, UnequalNicsTakeUnequalParts) {
   EXPECT_EQ(assignmentsText(topology, assignments),
             "0:nic0 1:nic1 2:nic1 3:nic1 ");  // not nic2, which manages the machine
   EXPECT_EQ(cutByAssignment(1200, 4, assignments), (std::vector<uint64_t>{0, 300, 600, 900, 1200}));
-  // A single driver has all NICs, each with its part.
+  // A single driver gets all NICs, each with its part.
   EXPECT_EQ(cutByAssignment(1200, 4, assignNics(topology, placement, {2})), (std::vector<uint64_t>{0, 300, 1200}));
 }
 

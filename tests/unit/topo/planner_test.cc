@@ -1,5 +1,5 @@
-// The published machines get the published strategies and numbers; the predicted traffic is exactly design's table; and
-// the two principles hold on any machine.
+// The machines of the BytePS paper get the published strategies and numbers, the predicted traffic equals the published
+// table, and the two principles hold on any machine.
 #include "topo/plan/planner.h"
 
 #include <gtest/gtest.h>
@@ -194,8 +194,7 @@ std::string randomMachine(std::mt19937& random) {
   return text + (upTo(1) > 0 ? " nvlink=150" : "") + " pci=" + std::to_string(6 << upTo(2));
 }
 
-// What every plan must be, whatever the machine: all strategies move every rank's whole buffer, and the choice keeps
-// the principles.
+// On every machine, all strategies move every rank's whole buffer, and the choice satisfies the principles.
 void check(const Topology& topology, const Decision& decision, uint64_t bytes, uint64_t unit) {
   const Candidate& best = decision.best();
   EXPECT_FALSE(best.copiesCrossSwitches);

@@ -1,5 +1,5 @@
-// Every rank's steps, carried out in any order that their waits allow, give the right sum on every rank, to the bit,
-// and no byte is added twice or read before it is written.
+// In any order that the waits allow, the steps of the ranks give every rank the right sum bit for bit, and no byte is
+// added twice or read before it is written.
 #include "topo/plan/program.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using test::decide;
 using test::linkNamed;
 using test::machine;
 
-// What a byte of an area holds, instead of a number: the expression that made it.
+// In this test a byte of an area holds the expression that produced it instead of a number.
 using Text = std::string;
 
 // The steps of all ranks on one chunk of a single byte per element; memory holds expressions.
@@ -34,7 +34,7 @@ class Simulation {
     for (size_t rank = 0; rank < program.ranks(); ++rank) steps_.push_back(program.steps(rank, bytes, unit));
   }
 
-  // Random ranks take their next step when they may, until all are done.
+  // Random ranks run their next step if it can run, until all steps are done.
   void run(unsigned seed) {
     std::mt19937 random(seed);
     for (size_t left = program_.ranks() * program_.stages(), idle = 0; left > 0;) {
@@ -96,7 +96,7 @@ std::string scaled(const std::vector<size_t>& ranks) {
   return "(" + text + ")";
 }
 
-// The stated order of summation. `owner` matters on a ring only.
+// The documented order of summation. `owner` matters only on a ring.
 std::string expectedSum(const LocalPlan& plan, size_t owner) {
   std::vector<size_t> all(plan.placement.ranks.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -190,7 +190,7 @@ uint64_t addedUpIn(const LocalProgram& program, size_t stage, uint64_t bytes) {
   return sum;
 }
 
-// The largest chunk that each rank adds up for itself, and one more element: the same sums on both sides.
+// The largest redundantly reduced chunk and a chunk with one more element have the same sums.
 TEST(LocalProgram, SmallChunksInHostMemoryAreReducedRedundantly) {
   LocalPlanRequest job;
   job.gpus = {-1, -1, -1};
@@ -229,8 +229,7 @@ TEST(LocalProgram, NothingIsReducedRedundantlyAcrossNetworkOrGpus) {
     }
 }
 
-// What the ranks of the machines read and write in the shared memory is what their copies say, but for what a rank
-// copies to itself.
+// The bytes that the ranks read and write in shared memory match their copies, except what a rank copies to itself.
 TEST(LocalProgram, CopiesMatchTheBytesMoved) {
   LocalPlanRequest job;
   const Topology topology = machine(dataFile("pcie_only.xml"));

@@ -1,4 +1,4 @@
-// NCCL's and hwloc's files: what is read from them, what is said of those that are wrong, and that a dump is read back.
+// Files of NCCL and hwloc are read, errors name the line, and a dump reads back as the same machine.
 #include "topo/xml/topology_xml.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(TopologyXml, DevicesWithoutElementAreIdentifiedByPciClass) {
 }
 
 TEST(TopologyXml, AcceptsTheVariantsThatNcclWrites) {
-  // Single quotes, comments, unknown elements with children, an empty speed, a bare class, a null behind the end.
+  // Single quotes, comments, unknown elements with children, an empty speed, a bare class, a null byte after the end.
   std::string text = inCpu(
       "<!-- a comment --><pci busid='0000:01:00.0' class='0x060400' link_speed='' link_width=''><future><x/></future>"
       "<pci busid='0000:02:00.0' class='0x030200' link_speed='16 GT/s' link_width='8'><gpu dev='3' sm='80' "
@@ -98,7 +98,8 @@ TEST(TopologyXml, ErrorsNameTheLine) {
   EXPECT_EQ(whyNot(""), "line 1: no element found");
   EXPECT_EQ(whyNot("<graphs/>"),
             "line 1: <graphs>: unknown root element, expected <system> (NCCL's topology XML) or <topology> (hwloc's)");
-  EXPECT_EQ(whyNot("<system version='7'/>"), "line 1: <system>: version \"7\" is not supported, expected 1 or 2 (RCCL)");
+  EXPECT_EQ(whyNot("<system version='7'/>"),
+            "line 1: <system>: version \"7\" is not supported, expected 1 or 2 (RCCL)");
   EXPECT_EQ(whyNot("<?xml version='1.0'?>\n<topology version='9.0'><object type='Machine'/></topology>"),
             "line 2: <topology>: version \"9.0\" of hwloc's XML is not supported, expected 1 or 2");
   EXPECT_NE(whyNot("<topology version='20.1'><object type='Machine'/></topology>"), "");
