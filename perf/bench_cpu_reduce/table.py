@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the Markdown table of perf/cpu_reduce.md from the benchmark's JSON, one file or more that share the work.
+"""Writes the Markdown table of perf/cpu_reduce.md from one or more JSON files of the benchmark.
 Usage: table.py JSON... MARKDOWN"""
 import json
 import subprocess
@@ -70,7 +70,7 @@ def pairwise(rows):
 
 
 def targets(rows):
-    """(what, least, row measured, row of what is possible) of every promise; the measured one may be a number."""
+    """(what, least, measured row, row of the bound) of every target; the measured row may be a number."""
     for column, what in (("64MiB/t1", "one core"), ("64MiB/t2", "two cores")):
         for m in (2, 4, 8):
             yield (f"f32, m = {m}, 64 MiB, {what}: part of the memory bound", 0.90,
@@ -108,11 +108,11 @@ def promises(rows):
         measured = row["ratio"] if isinstance(row, dict) else row
         quartiles = f"{row['low']:.2f} – {row['high']:.2f}" if isinstance(row, dict) else ""
         possible = f"{bound['ratio']:.2f}" if bound else ""
-        # 0.895 is not 0.90: no rounding before the comparison
+        # Compare before rounding: 0.895 must not pass as 0.90.
         verdict = "kept" if measured >= least else "**missed**"
         if verdict != "kept" and bound and bound["ratio"] < least:
             verdict += ": the bound is below it"
-        digits = 3 if least == 1.0 else 2  # here a hundredth is the question
+        digits = 3 if least == 1.0 else 2  # a hundredth decides here
         yield f"| {what} | {least} | {measured:.{digits}f} | {quartiles} | {possible} | {verdict} |"
 
 

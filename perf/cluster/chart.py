@@ -1,4 +1,4 @@
-"""The bandwidth of an all-reduce over the number of servers: measured points, the ideal curve, all-reduce's bound."""
+"""Draws the bandwidth of an all-reduce over the number of servers: measured points, ideal curve, ring bound."""
 import math
 
 from cluster.raster import Canvas, text_width
@@ -55,7 +55,7 @@ class Chart:
         canvas.text((LEFT + WIDTH - RIGHT - text_width(label)) // 2, HEIGHT - 30, label)
 
     def bounds(self):
-        """Equal for all sizes, so the first one's will do."""
+        """The ideal curve and the ring bound. They are equal for all sizes, so the first size is used."""
         first = [row for row in self.rows if row["what"] == self.rows[0]["what"]]
         ring = self.y(first[0]["bytes"] / first[0]["ideal_without"])
         self.canvas.line((LEFT, ring), (WIDTH - RIGHT, ring), GREY, half=1, dash=8)
@@ -74,7 +74,7 @@ class Chart:
 
     def legend(self, entries):
         x, y = WIDTH - RIGHT - 300, HEIGHT - BOTTOM - 24 * len(entries) - 8
-        for row in range(y - 8, HEIGHT - BOTTOM - 4):  # nothing shines through
+        for row in range(y - 8, HEIGHT - BOTTOM - 4):  # clear the background
             self.canvas.line((x - 8, row), (WIDTH - RIGHT, row), WHITE, half=0)
         for label, draw in entries:
             draw(x, y + 7)

@@ -1,4 +1,4 @@
-"""One measurement: k servers and n workers, started, watched and ended; what they took, sent and received."""
+"""Runs one measurement: starts k servers and n workers, waits for them, and reads their times and byte counters."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ LEAST, MOST, ENOUGH_SECONDS = 5, 40, 2.0  # iterations, where --iters says nothi
 
 
 def environment(folder):
-    """Ours wins; what else the caller has set (BPS_PARTITION_BYTES, ...) is passed on."""
+    """The script's own settings win; other settings of the caller (BPS_PARTITION_BYTES, ...) are passed on."""
     ours = {"BPS_SOCKET_IFNAME": "eth", "BPS_KEY_FILE": os.path.join(folder, "key"), "NCCL_SHM_DISABLE": "1"}
     return {**os.environ, **ours}
 
@@ -46,7 +46,7 @@ class Job:
         return os.path.join(self.options.build, "bin", name)
 
     def settings(self, host, more):
-        """Where machines have unequal rates every process is told its own."""
+        """If the machines have unequal rates, every process is told its own."""
         told = {"BPS_BANDWIDTH": f"{self.network.rates[host] / 1e9:.9g}"} if len(set(self.network.rates)) > 1 else {}
         if len(self.network.links[host]) > 1:
             told["BPS_TOPO_FILE"] = machine.write(self.processes.folder, host, self.network.links[host])
@@ -82,7 +82,7 @@ class Job:
                 for rank in range(n * each)]
 
     def run(self, count_servers, words, limit):
-        """Raw numbers of one run of a program on all workers. What the first prints is among them."""
+        """Raw numbers of one run of a program on all workers, including the output of the first worker."""
         self.environment.pop("BPS_SERVERS", None)
         servers = self.start_servers(count_servers)
         hosts = self.options.workers + count_servers
@@ -141,7 +141,7 @@ def measure_size(job, count_servers, size, seconds):
 
 
 def measure_model(job, count_servers, name, seconds):
-    """Its two passes, each a row. bps-perf gives the median only, and the counters are of both."""
+    """One row per pass (per tensor, buckets). bps-perf prints only medians, and the counters cover both passes."""
     iterations = job.options.iters or LEAST
     words = [job.program("bps-perf"), "--model", name, "-w", str(WARM_UP), "-n", str(iterations)]
     result = job.run(count_servers, words, 40 * (WARM_UP + iterations) * seconds)

@@ -1,4 +1,4 @@
-"""The inside of a worker that has several NICs, as NCCL's topology file: each under a switch, with a GPU's place."""
+"""The topology of a worker with several NICs as NCCL's XML: each NIC under its own switch, together with a GPU."""
 import os
 
 PCI = 'link_speed="8.0 GT/s PCIe" link_width="16"'

@@ -1,4 +1,4 @@
-"""Network namespaces that carry their owner in their name, so that what a killed run left is found and removed."""
+"""Network namespaces with their owner in their name, so that the remains of a killed run can be found and removed."""
 import contextlib
 import ctypes
 import glob
@@ -24,9 +24,9 @@ class CommandFailed(Exception):
 
 
 def command(*words, text=None):
-    """Runs a command; a failure is CommandFailed, with what it said.
+    """Runs a command. Raises CommandFailed with the command's output if it fails.
 
-    It has a session of its own: Ctrl-C in a terminal is for us alone."""
+    The command has its own session, so that Ctrl-C in a terminal reaches only this script."""
     try:
         done = subprocess.run(words, input=text, capture_output=True, text=True, start_new_session=True)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def process_tag():
 
 
 def tag_of(name):
-    """The tag in the name of a namespace or directory of a run that lives no more, or None."""
+    """The tag in the name of a namespace or directory if its run has ended, else None."""
     match = re.match(rf"({PREFIX}-(\d+)-(\d+))-", name)
     if match is None or started(int(match[2])) == int(match[3]):
         return None
@@ -64,7 +64,7 @@ def names():
 
 
 def remove(tag):
-    """Ends what runs in the namespaces of a tag, and removes them and its directories."""
+    """Ends the processes in the namespaces of a tag, then removes its namespaces and directories."""
     for name in [each for each in names() if each.startswith(tag + "-")]:
         for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split():
             with contextlib.suppress(ProcessLookupError):
@@ -75,7 +75,7 @@ def remove(tag):
 
 
 def remove_stale():
-    """Removes what killed runs left. Returns how many runs that were."""
+    """Removes the remains of killed runs. Returns the number of these runs."""
     here = names() + os.listdir(tempfile.gettempdir())
     stale = {tag for tag in map(tag_of, here) if tag}
     for tag in stale:
@@ -90,7 +90,7 @@ def enter(descriptor):
 
 @contextlib.contextmanager
 def in_namespace(name):
-    """This thread is in the namespace meanwhile: sockets made here, and /proc/sys/net, are the namespace's."""
+    """Moves this thread into the namespace: sockets made inside, and /proc/sys/net, belong to the namespace."""
     with open("/proc/self/ns/net") as own, open(f"{RUN}/{name}") as other:
         enter(other.fileno())
         try:

@@ -1,4 +1,4 @@
-"""The emulated network: hosts are namespaces on one bridge, every link shaped on both of its ends."""
+"""The emulated network: hosts are namespaces on one bridge, and every link is shaped at both ends."""
 import contextlib
 import fcntl
 import json
@@ -9,7 +9,7 @@ from cluster.namespace import RUN, CommandFailed, NotSupported, command, in_name
 MTU = 1500
 QUEUE_SECONDS = 0.02
 HEADERS = 14 + 20 + 32  # Ethernet, IPv4, TCP with time stamps
-GOODPUT = (MTU - 52) / (MTU + 14)  # of TCP's payload in the line rate
+GOODPUT = (MTU - 52) / (MTU + 14)  # fraction of the line rate that is TCP payload
 TCP_SYSCTL = "/proc/sys/net/ipv4/tcp_"
 
 
@@ -70,7 +70,7 @@ class Network:
         host, port, device = self.host(index), f"p{index}-{link}", f"eth{link}"
         self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name {device} mtu {MTU} address "
                               f"{mac(index, link)} netns {host}", f"link set {port} master br0 up"])
-        # Nobody asks for an address later: the first message pays nothing for it.
+        # Permanent neighbour entries: the first message does not wait for ARP.
         others = [f"neigh add {self.address(*end)} lladdr {mac(*end)} dev {device} nud permanent"
                   for end in self.others(index)]
         self.ip(host, [f"link set {device} up"] + self.routes(index, link) + others)
@@ -78,7 +78,7 @@ class Network:
         self.shape(self.bridge, port, rate)
 
     def routes(self, index, link):
-        """All links are in one network, as in clouds: what is sent from a link's address leaves through that link."""
+        """All links are in one network, as in clouds: packets from a link's address leave through that link."""
         address, device = self.address(index, link), f"eth{link}"
         if link == 0:
             return [f"addr add {address}/16 dev {device}"]
@@ -86,7 +86,7 @@ class Network:
                 f"rule add from {address} lookup {100 + link}"]
 
     def disable_noise(self, name):
-        """No IPv6: its own messages would be counted. No firewall on the bridge: it only takes processor time."""
+        """Disables IPv6, whose own messages would be counted, and the bridge's firewall, which only costs CPU time."""
         for path in ("ipv6/conf/all/disable_ipv6", "ipv6/conf/default/disable_ipv6"):
             self.set(name, path, "1")
         self.set(name, "bridge/bridge-nf-call-iptables", "0")
@@ -167,7 +167,7 @@ class Network:
 
 @contextlib.contextmanager
 def exclusive_lock():
-    """Another run does not take back what this one allows."""
+    """Locks the list of congestion controls, so that a concurrent run does not revert this run's change."""
     folder = os.open(RUN, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The command line: what is asked for, checked before anything is made."""
+"""The command line of emulated_cluster, checked before anything is started."""
 import argparse
 import math
 import os
@@ -9,7 +9,7 @@ from cluster.network import congestion_controls
 
 
 def version():
-    """What include/bps/bps.h says."""
+    """The version in include/bps/bps.h."""
     header = os.path.join(os.path.dirname(__file__), "..", "..", "include", "bps", "bps.h")
     with open(header, encoding="utf-8") as file:
         return ".".join(re.findall(r"^#define BPS_(?:MAJOR|MINOR|PATCH) (\d+)$", file.read(), re.M))
@@ -21,13 +21,13 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=f"{self.prog} {version()}")
 
     def error(self, message):
-        """One line on stderr, and the exit status for wrong usage."""
+        """Prints one line on stderr and exits with the status for wrong usage."""
         print(f"{self.prog}: {message} (see --help)", file=sys.stderr)
         sys.exit(2)
 
 
 def scaled(text, letters, base):
-    """'1.5M' as a number; None if it is none."""
+    """'1.5M' as a number; None if it is not a number."""
     factor = 1
     if text and text[-1].upper() in letters:
         factor = base ** (letters.index(text[-1].upper()) + 1)

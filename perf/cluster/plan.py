@@ -1,4 +1,4 @@
-"""What the split should reach: bps-topo's solver, asked with the rates of this network."""
+"""The expected times and bytes, from bps-topo's solver with the rates of this network."""
 import json
 import os
 
@@ -17,7 +17,7 @@ def solve(options, servers, size, rates):
 
 
 class Plan:
-    """Of one all-reduce: the time at the goodput measured, and the bytes of each NIC each way at the rates told.
+    """For one all-reduce: the time at the measured goodput, and the bytes of each NIC each way at the given rates.
 
     The NICs of one host share its bytes by their rates."""
 

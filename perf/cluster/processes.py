@@ -1,4 +1,4 @@
-"""Child processes, in namespaces or in none. They die with us, whatever happens to us."""
+"""Child processes, with or without a namespace. They die with this process, even if it is killed."""
 import contextlib
 import os
 import signal
@@ -24,8 +24,8 @@ def die_with_parent():
 
 
 def join_session():
-    """Beside our other children in one session, as the ranks that a launcher starts on a host. Linux shares CPUs among
-    sessions first, so a rank that lets others run would do so for nobody but itself in one of its own."""
+    """Puts all children into one session, like the ranks that a launcher starts on a host. Linux shares CPUs among
+    sessions first, so a rank in its own session that yields would not let the other ranks run."""
     die_with_parent()
     os.setpgid(0, 0)
 
@@ -37,7 +37,7 @@ def cpu_seconds(pid):
 
 
 def machine_ticks():
-    """Of all CPUs: all, and busy. Time stolen by other machines of the host counts as busy."""
+    """Ticks of all CPUs: total and busy. Time stolen by other virtual machines of the host counts as busy."""
     with open("/proc/stat") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return sum(fields), sum(fields) - fields[3] - fields[4]
@@ -98,7 +98,7 @@ class Processes:
 
 
 def wait(children, seconds, until_failure=False):
-    """Until all have ended, or one has failed if asked to. False: the time is over."""
+    """Waits until all children have ended, or one has failed if requested. Returns False on timeout."""
     until = time.monotonic() + seconds
     while True:
         states = [child.status() for child in children]
@@ -110,11 +110,11 @@ def wait(children, seconds, until_failure=False):
 
 
 def wait_for_success(children, seconds):
-    """Until all have ended well; else a Failure that says which has not, and what they printed."""
+    """Waits until all children have ended with status 0. Else raises a Failure with the failed child and the output."""
     in_time = wait(children, seconds, until_failure=True)
     failed = next((child for child in children if child.status()), None)
     if failed is not None:
-        wait(children, 15)  # the others say why, too
+        wait(children, 15)  # the others print their reasons too
         raise Failure(f"{failed.name} ended with status {failed.status()}", "".join(c.output_tail(3) for c in children))
     if not in_time:
         names = children[0].name if len(children) == 1 else f"{children[0].name} to {children[-1].name}"

@@ -1,4 +1,4 @@
-"""A picture of points, written as PNG with nothing but the standard library."""
+"""A raster image, written as PNG with only the standard library."""
 import struct
 import zlib
 

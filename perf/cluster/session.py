@@ -1,4 +1,4 @@
-"""A run from its first namespace to the last: signals end it, and what it made is removed however it ends."""
+"""The life of a run: signals end it, and everything that it made is removed however it ends."""
 import os
 import signal
 import sys
@@ -18,7 +18,7 @@ ending = []  # the signal that ends the run
 
 
 def on_interrupt(number, frame):
-    if not ending:  # who asks again gets what the first one began
+    if not ending:  # a second signal does not restart the end
         ending.append(number)
         raise Interrupted(number)
 
@@ -33,7 +33,7 @@ def note(text):
 
 
 def why_unavailable():
-    """Why this process may not make namespaces, or None. Some reasons only show when it is tried."""
+    """Why this process may not make namespaces, or None. Some reasons appear only on an attempt."""
     if sys.platform != "linux":
         return "network namespaces need Linux"
     return "making network namespaces needs root" if os.geteuid() != 0 else None

@@ -1,4 +1,4 @@
-"""The goodput of one plain TCP stream, which is what the ideal is counted from."""
+"""Measures the goodput of one plain TCP stream, from which the ideal times are computed."""
 import select
 import socket
 import statistics
@@ -11,7 +11,7 @@ BLOCK = 1 << 18
 WARM_SECONDS = 0.5  # slow start, and the shapers' first bucket
 WINDOWS = 5
 WINDOW_SECONDS = 0.4
-STREAMS, ENOUGH = 3, 0.995  # as many, until one reaches this part of what the frames allow
+STREAMS, ENOUGH = 3, 0.995  # at most this many, until one reaches this fraction of what frames allow
 
 
 def connect(network, sender, receiver):
@@ -37,7 +37,7 @@ def goodput(network, sender, receiver):
         while len(rates) <= WINDOWS:
             readable, writable, _ = select.select([receiving], [sending], [], 5)
             if not readable and not writable:
-                raise TimeoutError("the plain TCP stream stands still")
+                raise TimeoutError("the plain TCP stream makes no progress")
             if readable:
                 count += receiving.recv_into(room)
                 now = time.monotonic()
@@ -50,7 +50,7 @@ def goodput(network, sender, receiver):
 
 
 def best(network, sender, receiver, rate):
-    """Of a few streams: one that was held up would make the ideal too easy."""
+    """The best of a few streams: a disturbed stream would make the ideal time too long."""
     reached = 0
     for _ in range(STREAMS):
         reached = max(reached, goodput(network, sender, receiver))
@@ -60,7 +60,7 @@ def best(network, sender, receiver, rate):
 
 
 def goodputs(network):
-    """Of each different rate: from a link that has it to one that is at least as fast."""
+    """The goodput of each different rate, measured from a link with this rate to one that is at least as fast."""
     found = {}
     for host, rates in enumerate(network.links):
         for link, rate in enumerate(rates):

@@ -1,9 +1,9 @@
-"""Rows: one per size and number of servers, as they are measured."""
+"""The table: one row per size and number of servers."""
 import statistics
 
 
 def finish(row, plan, n, k, base):
-    """Adds to a row what follows from it. `base`: the row of the same size with k = 0, or None."""
+    """Adds the derived values to a row. `base`: the row of the same size with k = 0, or None."""
     median = statistics.median(row["seconds"])
     row.update(n=n, k=k, median=median, least=min(row["seconds"]), most=max(row["seconds"]),
                algbw=row["bytes"] / median, ideal=plan.seconds, ideal_without=plan.seconds_without,

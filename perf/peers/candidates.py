@@ -1,4 +1,4 @@
-"""What is compared: bps with each number of servers, and each peer with each of its algorithms."""
+"""The candidates: bps with each number of servers, and each peer with each of its algorithms."""
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ class ComparedLibrary:
 # Open MPI's own numbers, of coll_tuned_allreduce_algorithm. The first lets it choose.
 OPEN_MPI = {"default": None, "recursive_doubling": 3, "ring": 4, "segmented_ring": 5, "rabenseifner": 6}
 GLOO = ["ring", "bcube", "ring_chunked", "halving_doubling", "halving_doubling_poll"]
-# Gloo's polled sockets write all before they read: beyond what the sockets hold, two ranks wait for each other for ever.
+# Gloo's polled sockets write everything before they read: beyond the sockets' buffers, two ranks deadlock.
 LARGEST = {"halving_doubling_poll": 1 << 20}
 
 
 def start_open_mpi(place, words, algorithm):
-    # Bound to a core, the ranks of several "machines" would all have the same one.
+    # No binding: mpirun would bind the ranks of all emulated machines to the same core.
     settings = ["mpirun", "-n", str(place.ranks), "--allow-run-as-root", "--bind-to", "none"]
     settings += ["--mca", "pml", "ob1"] + place.mpirun()
     if place.ranks > os.cpu_count():  # waiting ranks must let others run, which mpirun cannot know of several hosts

@@ -1,4 +1,4 @@
-"""Where the ranks run: on this machine as it is, or on an emulated cluster."""
+"""The places where ranks run: this machine as it is, or an emulated cluster."""
 import os
 import socket
 import tempfile
@@ -18,11 +18,11 @@ class Place:
         self.processes = processes
 
     def fresh(self, name):
-        """A new directory, gone with the run."""
+        """A new directory, which the run removes at its end."""
         return tempfile.mkdtemp(prefix=name + "-", dir=self.processes.folder)
 
     def run(self, starts):
-        """Starts (name, namespace, words, environment) each, and returns what the first printed."""
+        """Starts each (name, namespace, words, environment) and returns the output of the first."""
         children = [self.processes.start(name, namespace, words, {**os.environ, **more})
                     for name, namespace, words, more in starts]
         wait_for_success(children, LIMIT_SECONDS)

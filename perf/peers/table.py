@@ -18,18 +18,18 @@ def spread(values, form):
 
 
 def best(candidates, name, count):
-    """Of a peer's candidates the one with the least median, or None."""
+    """The candidate of a peer with the least median, or None."""
     found = [each for each in candidates if each.name == name and count in each.micros]
     return min(found, key=lambda each: statistics.median(each.micros[count]), default=None)
 
 
 def ratios(own, other, count):
-    """Of each turn: the machine may be another one minutes later, but is the same for both within a turn."""
+    """The ratio of each turn: the machine's load may change within minutes, but is the same for both within a turn."""
     return [one / two for one, two in zip(own.micros[count], other.micros[count])]
 
 
 def rows(candidates, peers, sizes):
-    """One dictionary for each size and number of servers, for people and for JSON."""
+    """One dictionary per size and number of servers, for the table and for JSON."""
     out = []
     for own in [each for each in candidates if each.name == "bps"]:
         for count in [each for each in sizes if each in own.micros]:
