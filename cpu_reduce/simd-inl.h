@@ -12,8 +12,7 @@
 //   load(p, a0..a3)            widens the group at p (any alignment); each type chooses its element order
 //   store(p, stream, a0..a3)   rounds the group and writes it back in the same order
 // and may define
-//   add(a, b)                  another way to add two accumulators
-//   Sum                        another way to compute plain sums; see sumGroup()
+//   add(a, b), Sum             another way to add two accumulators; one to compute plain sums, see sumGroup()
 //   fixUp(p, bytes, seen)      corrects a block of results; store() then collects in `seen` whether that is needed
 // Vectors are never kept in arrays or structs because SVE vectors have no fixed size. Standard library templates are
 // not used: the linker could merge their instances for this target with those of code that runs on every CPU.
@@ -44,8 +43,7 @@ struct GroupAt {
   size_t offset;
 };
 
-// The same for exactly two sources, whose pointers stay in registers. With GroupAt the compiler must reload
-// fold.sources after every store to dst.
+// The same for two sources, with pointers in registers: GroupAt must reload fold.sources after every store to dst.
 struct GroupOfTwoAt {
   HWY_INLINE const uint8_t* operator()(const FoldArgs&, size_t source) const {
     return (source == 0 ? first : second) + offset;
@@ -123,8 +121,7 @@ HWY_INLINE void foldGroup(const FoldArgs& fold, const Locator& locate, uint8_t* 
   else E::store(out, kMode.stream, a0, a1, a2, a3);
 }
 
-// The same for plain sums of an E that has a Sum; see simd_float8.cc. Returns false, without storing anything, if the
-// group has special values.
+// The same for plain sums with E::Sum (simd_float8.cc). If the group has special values, stores nothing, returns false.
 template <class E, FoldMode kMode, class Locator>
 HWY_INLINE bool sumGroup(const FoldArgs& fold, const Locator& locate, uint8_t* out) {
   using Sum = typename E::Sum;

@@ -101,7 +101,7 @@ for option in '--topo cpu[gpu]' '--gpus 0' '--roots 1'; do
   # shellcheck disable=SC2086
   refuses "${option%% *} has no effect on the text of --workers" "$topo" plan --workers 4 $option
 done
-refuses '--topo and a topology without it' "$topo" show --topo 'cpu[gpu]' 'cpu[gpu]'
+refuses '--topo and a topology argument were given' "$topo" show --topo 'cpu[gpu]' 'cpu[gpu]'
 for option in '--peer a:1' '--out x' '--topo cpu[gpu]' --json; do
   # shellcheck disable=SC2086
   refuses "${option%% *} has no effect with --listen" "$topo" probe --listen 0 $option
