@@ -1,9 +1,10 @@
 // The loop that all SIMD kernels share. Included once per target; see simd.h.
 //
-// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors), at most 128 bytes of a source. That is enough
-// independent work to hide the latency of an addition, few enough registers for SSE4, and short enough for DRAM, which
-// slows down when reads stay longer in one stream. A group is folded from all sources before its result is written, so
-// dst may be one of the sources. A partial group at an end is copied to a stack buffer and folded as a whole one.
+// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors), at most 128 bytes of a source. That is
+// enough independent work to hide the latency of an addition, few enough registers for SSE4, and short enough for DRAM,
+// which slows down when reads stay longer in one stream. A group is folded from all sources before its result is
+// written, so dst may be one of the sources. A partial group at an end is copied to a stack buffer and folded as a
+// whole one.
 //
 // An Element describes one element type:
 //   D, kBytes, kVectors        tag of the accumulators; bytes of an element in memory; vectors in a group
