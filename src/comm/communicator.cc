@@ -116,22 +116,16 @@ Status Communicator::connect(Deadline deadline) {
   BPS_TRY(chooseRails(deadline));
   ProgressThreadArgs args;
   args.env = env_;
-  args.control = control_.get();
-  args.failure = &failure_;
+  args.session = {control_.get(), &failure_, bell_, plan_, rails_, local_.get(), traffic(), nullptr};
   args.fail = [this](const Status& why) { failed(why); };
-  args.local = local_.get();
-  args.traffic = traffic();
   if (cuda_ != nullptr) {
     cuda_->start({bell_, stagingShape(plan_, timeoutOf(env_))});
-    args.staged = &cuda_->buffers();
+    args.session.staged = &cuda_->buffers();
   }
-  args.plan = plan_;
-  args.rails = rails_;
   args.nic = nicName();
   args.plugin = plugin_;
   args.whyNoGpuDirect = whyNoGpuDirect();
   args.cpus = cpus();
-  args.bell = bell_;
   args.deadline = deadline;
   progressThread_ = BPS_TRY(ProgressThread::start(std::move(args)));
   return control_->barrier(deadline);
@@ -209,10 +203,8 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   BPS_TRY(enterStream(call, *collective));
   const size_t bytes = call.count * elementBytes(call.type);
   // A CUDA stream's caller must not be held up by what other calls have to do.
-  const ProgressEngine::SubmitMode kind = !collective->onHostStream   ? ProgressEngine::SubmitMode::kProgressThreadOnly
-                                          : bytes <= kInlineCallBytes ? ProgressEngine::SubmitMode::kInline
-                                                                      : ProgressEngine::SubmitMode::kNormal;
-  return submit(std::move(collective), kind);
+  const bool startHere = collective->onHostStream && bytes <= kInlineCallBytes;
+  return submit(std::move(collective), startHere);
 }
 
 Status Communicator::checkOpen() {
@@ -233,12 +225,12 @@ std::unique_ptr<Collective> Communicator::makeCollective(const AllReduceCall& ca
   return collective;
 }
 
-Status Communicator::submit(std::unique_ptr<Collective> collective, ProgressEngine::SubmitMode kind) {
+Status Communicator::submit(std::unique_ptr<Collective> collective, bool startHere) {
   collective->call.number = nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPosition> position = collective->position;
-  if (progressThread_->progress()->submit(collective, kind)) return {};
+  if (progressThread_->progress()->submit(collective, startHere)) return {};
   const Status ended = failure_.failed() ? failure_.get() : Status(Code::kInvalidUsage, "the communicator was aborted");
   position->complete(ended);
   return recordRefusal(ended);
@@ -259,7 +251,7 @@ Status Communicator::submitCheckOnly(const AllReduceCall& call) {
   collective->call.byGpuGroups = true;
   collective->position = std::make_shared<NoStreamPosition>();
   collective->onHostStream = false;
-  return submit(std::move(collective), ProgressEngine::SubmitMode::kProgressThreadOnly);
+  return submit(std::move(collective), false);
 }
 
 Result<std::vector<Blob>> Communicator::allGather(const Blob& mine) {

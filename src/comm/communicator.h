@@ -108,7 +108,7 @@ class Communicator {
   Status enterStream(const AllReduceCall& call, Collective& collective);
   Status checkOpen();
   std::unique_ptr<Collective> makeCollective(const AllReduceCall& call) const;
-  Status submit(std::unique_ptr<Collective> collective, ProgressEngine::SubmitMode kind);
+  Status submit(std::unique_ptr<Collective> collective, bool startHere);
   Status recordRefusal(const Status& why);
 
   Env env_;

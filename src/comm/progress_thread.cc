@@ -4,6 +4,7 @@
 #include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/comm/local/binding.h"
+#include "src/comm/progress/call_scheduler.h"
 
 namespace bps {
 Result<std::unique_ptr<ProgressThread>> ProgressThread::start(ProgressThreadArgs args) {
@@ -25,7 +26,7 @@ ProgressThread::~ProgressThread() {
 }
 
 Status ProgressThread::run() {
-  logThreadName(fmt::format("rank {}", args_.control->rank()));
+  logThreadName(fmt::format("rank {}", args_.session.control->rank()));
   if (const Status bound = bindThread(args_.cpus); !bound.ok())
     logInfo(Subsystem::kTopo, "{}; the thread runs where it is", bound.message());
   Status ready = guarded([this] { return prepare(); });
@@ -39,34 +40,28 @@ Status ProgressThread::run() {
 
 // Connects the data plane, if this rank drives a rail and there is a network to use.
 Status ProgressThread::prepare() {
-  ProgressEngineArgs args;
-  args.control = args_.control;
-  args.failure = args_.failure;
-  args.local = args_.local;
-  args.traffic = args_.traffic;
-  args.staged = args_.staged;
-  args.plan = args_.plan;
-  args.bell = args_.bell;
-  const Roster& roster = args_.control->roster();
-  const size_t localRank = roster.ranks[args_.control->rank()].localRank;
-  args.rails = args_.rails;
-  if (roster.machines.size() > 1 && args_.rails.drives(localRank)) {
+  const Session& session = args_.session;
+  const Roster& roster = session.control->roster();
+  const size_t localRank = roster.ranks[session.control->rank()].localRank;
+  std::unique_ptr<DataPlane> plane;
+  if (roster.machines.size() > 1 && session.rails.drives(localRank)) {
     ChunkBuffers* buffers = &userBuffers_;
-    if (args_.local != nullptr) buffers = &args_.local->buffers();
-    else if (args_.staged != nullptr) buffers = args_.staged;
-    const auto cancelled = [this] { return stop_.load() || args_.failure->failed(); };
-    args.plane = BPS_TRY(DataPlane::connect({args_.env, *args_.control, args_.plan, args_.rails, args_.nic,
-                                             args_.plugin, *buffers, args_.deadline, cancelled}));
-    transport_ = args.plane->transport();
-    if (args_.whyNoGpuDirect.empty()) args_.whyNoGpuDirect = args.plane->whyNoGpuDirect();
+    if (session.local != nullptr) buffers = &session.local->buffers();
+    else if (session.staged != nullptr) buffers = session.staged;
+    const auto cancelled = [this, &session] { return stop_.load() || session.failure->failed(); };
+    plane = BPS_TRY(DataPlane::connect({args_.env, *session.control, session.plan, session.rails, args_.nic,
+                                        args_.plugin, *buffers, args_.deadline, cancelled}));
+    transport_ = plane->transport();
+    if (args_.whyNoGpuDirect.empty()) args_.whyNoGpuDirect = plane->whyNoGpuDirect();
     if (args_.whyNoGpuDirect.empty() && roster.settings.checksum)
       args_.whyNoGpuDirect = "BPS_CHECKSUM=1, which needs all chunks in host memory";
-    if (args_.whyNoGpuDirect.empty() && args_.staged != nullptr) args_.staged->setGpuCarrier(args.plane.get());
-  } else if (roster.machines.size() > 1 && localRank < args_.plan.rails) {
+    if (args_.whyNoGpuDirect.empty() && session.staged != nullptr) session.staged->setGpuCarrier(plane.get());
+  } else if (roster.machines.size() > 1 && localRank < session.plan.rails) {
     // All who might have had a rail take part in the exchange.
-    BPS_TRY(args_.control->exchange(std::vector<Blob>(roster.endpoints()), args_.deadline));
+    BPS_TRY(session.control->exchange(std::vector<Blob>(roster.endpoints()), args_.deadline));
   }
-  progress_ = BPS_TRY(ProgressEngine::create(std::move(args)));
+  auto scheduler = BPS_TRY(CallScheduler::create(session, std::move(plane)));
+  progress_ = BPS_TRY(ProgressEngine::create(std::move(scheduler), session.bell, *session.failure));
   return {};
 }
 
@@ -74,11 +69,11 @@ Status ProgressThread::prepare() {
 // have ended, its process may end too. They all hear the same from the hub, and so does this rank.
 Status ProgressThread::waitForHubReason(Status ended) {
   if (ended.ok()) ended = Status(Code::kInvalidUsage, "aborted");  // stopped; a failure that is set says more
-  else if (!args_.failure->failed()) args_.control->report(ended);
+  else if (!args_.session.failure->failed()) args_.session.control->report(ended);
   const Deadline deadline = Deadline::in(std::chrono::seconds(3));
-  while (!stop_.load() && !args_.failure->failed() && !deadline.passed())
+  while (!stop_.load() && !args_.session.failure->failed() && !deadline.passed())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return args_.failure->failed() ? args_.failure->get() : std::move(ended);
+  return args_.session.failure->failed() ? args_.session.failure->get() : std::move(ended);
 }
 
 }  // namespace bps

@@ -12,26 +12,21 @@
 
 #include "src/base/env.h"
 #include "src/comm/failure/first_error.h"
-#include "src/comm/progress_engine.h"
+#include "src/comm/lanes/data_plane.h"
+#include "src/comm/progress/progress_engine.h"
+#include "src/comm/progress/session.h"
 
 namespace bps {
 
 struct ProgressThreadArgs {
   Env env;
-  ControlPlane* control = nullptr;  // these five outlive the channel
-  const FirstError* failure = nullptr;
-  LocalReducer* local = nullptr;      // null: this rank is alone on its machine
-  MachineTraffic* traffic = nullptr;  // null: nobody counts it
-  StagedBuffers* staged = nullptr;    // null: the host's memory only
-  JobPlan plan;
-  Rails rails;
+  Session session;
   NicId nic;
-  std::shared_ptr<net::Plugin> plugin;  // null: to be loaded
-  std::string whyNoGpuDirect;           // why no NIC is to reach the GPU; empty: the one above is near enough
-  std::vector<unsigned> cpus;           // where the thread runs; empty: anywhere
-  std::shared_ptr<Doorbell> bell;
-  std::function<void(Status)> fail;       // of what only this rank knows; sets `failure`. Any thread
-  Deadline deadline = Deadline::never();  // of connecting
+  std::shared_ptr<net::Plugin> plugin;    // null: to be loaded
+  std::string whyNoGpuDirect;             // why no NIC may reach the GPU; empty: it may
+  std::vector<unsigned> cpus;             // where the thread runs; empty: anywhere
+  std::function<void(Status)> fail;       // called with an error that only this rank knows; sets `failure`. Any thread
+  Deadline deadline = Deadline::never();  // for connecting
 };
 
 class ProgressThread {

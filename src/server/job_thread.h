@@ -13,8 +13,8 @@
 
 #include "src/base/fd.h"
 #include "src/base/mutex.h"
-#include "src/net/waiting/spin_budget.h"
-#include "src/net/waiting/waiter.h"
+#include "src/base/process/spin_budget.h"
+#include "src/net/waiter.h"
 #include "src/server/job_closer.h"
 #include "src/server/quota.h"
 #include "src/server/served_job.h"
@@ -70,7 +70,7 @@ class JobThread {
   net::Waiter waiter_;
   JobCloser& closer_;
   std::map<uint64_t, Entry> entries_;
-  net::SpinBudget<> spin_;
+  SpinBudget spin_;
   std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at its end
   uint64_t lastSetUpJob_ = 0;    // the job that was set up last
   Deadline nextSetUp_ = Deadline::in({}), nextJobCheck_ = Deadline::in({});

@@ -2,7 +2,7 @@
 #include <array>
 #include <thread>
 
-#include "src/net/waiting/waiter.h"
+#include "src/net/waiter.h"
 #include "src/service/contribution_receiver.h"
 #include "tests/unit/net/net_fixture.h"
 

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "src/net/waiting/waiter.h"
+#include "src/net/waiter.h"
 
 namespace bps::test {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "src/base/deadline.h"
 #include "src/net/net.h"
-#include "src/net/waiting/waiter.h"
+#include "src/net/waiter.h"
 
 namespace bps {
 

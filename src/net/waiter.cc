@@ -1,4 +1,4 @@
-#include "src/net/waiting/waiter.h"
+#include "src/net/waiter.h"
 
 #include <poll.h>
 

@@ -1,0 +1,76 @@
+// CallScheduler: the calls of one communicator on this rank, from admission to completion. Belongs to
+// who has the turn (progress_engine.h).
+//
+//   added (in call order) -> admitted (cut, chunks on their lanes) -> complete (all sums are in the buffers)
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/comm/cuda/staged_buffers.h"
+#include "src/comm/lanes/collective.h"
+#include "src/comm/lanes/data_plane.h"
+#include "src/comm/lanes/single_rank_lane.h"
+#include "src/comm/local/local_reducer.h"
+#include "src/comm/progress/progress_work.h"
+#include "src/comm/progress/session.h"
+#include "src/net/waiter.h"
+#include "src/plan/cutter.h"
+
+namespace bps {
+
+class CallScheduler final : public ProgressWork {
+ public:
+  // `plane` null: no network to use.
+  static Result<std::unique_ptr<CallScheduler>> create(const Session& session, std::unique_ptr<DataPlane> plane);
+
+  void add(std::unique_ptr<Collective> call) override { queued_.push_back(std::move(call)); }
+  Result<bool> step() override;
+  // Also tells the hub which member a call has waited for during the whole time-out.
+  Status checkStalls() override;
+  bool quiescent() const override {
+    return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
+  }
+  bool hasCallsInFlight() const override { return !active_.empty(); }
+  uint64_t completed() const override { return completed_; }
+
+  bool arm() override;
+  void disarm() override;
+  Status collectEvents() override { return waiter_.pollEvents(); }
+  void selectNeeded() override { waiter_.markNeededAwake(); }
+  std::chrono::microseconds maxSleep() override;
+  bool needsPolling() const override;
+  int fd() const override { return waiter_.fd(); }
+
+  void close() override;
+  void failAll(const Status& failure) override;
+
+ private:
+  CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter);
+  bool copying() const { return session_.staged != nullptr && session_.staged->copying(); }
+  Status failIfWaitingForDeparted();
+  void reportWait();
+  Status admit(std::unique_ptr<Collective> call);
+  void distributeChunks(Collective& call);
+  bool retire();
+  void count(const Collective& call);
+  Result<bool> stepDataPlane();
+  void finish(Collective& call, const Status& outcome);
+
+  const Session session_;
+  std::unique_ptr<DataPlane> plane_;
+  net::Waiter waiter_;  // for the connections of the data plane
+  UserBuffers userBuffers_;
+  SingleRankLane solo_;
+  Cutter cutter_;
+  std::deque<std::unique_ptr<Collective>> queued_, active_;
+  std::vector<bool> suspected_;  // per member: its connection broke and the hub was told
+  std::string connectionError_;  // of the first of them; the hub has not decided yet what it means
+  Deadline stallDeadline_ = Deadline::never();
+  bool waitReported_ = false;
+  uint64_t completed_ = 0;
+};
+
+}  // namespace bps

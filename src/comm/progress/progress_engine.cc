@@ -1,0 +1,175 @@
+#include "src/comm/progress/progress_engine.h"
+
+#include <sched.h>
+
+#include "src/base/guard.h"
+
+namespace bps {
+namespace {
+
+// The first step takes the call, the second what had come for it before.
+constexpr int kInlineSteps = 2;
+// The progress thread looks after time-outs at this interval.
+constexpr std::chrono::milliseconds kCheckInterval(500);
+// And whether a call that was left to its caller has been forgotten, at this one.
+constexpr std::chrono::milliseconds kLeftCheckInterval(1);
+
+}  // namespace
+
+Result<std::shared_ptr<ProgressEngine>> ProgressEngine::create(std::unique_ptr<ProgressWork> work,
+                                                               std::shared_ptr<Doorbell> bell,
+                                                               const FirstError& failure, SpinBudget::Now now) {
+  IdleWaiter waiter = BPS_TRY(IdleWaiter::create(*bell, work->fd()));
+  return std::shared_ptr<ProgressEngine>(
+      new ProgressEngine(std::move(work), std::move(bell), failure, std::move(waiter), now));
+}
+
+bool ProgressEngine::submit(std::unique_ptr<Collective>& call, bool startHere) {
+  if (!inbox_.push(call)) return false;
+  if (!startHere || !progressLock_.tryLock()) {
+    inbox_.wake();
+    return true;
+  }
+  if (!work_->quiescent()) leftToCaller_.expected = false;  // nobody has waited for the call before
+  const bool left = leftToCaller_.expected && leftToCaller_.watched;
+  moveAsCaller([&]() -> Status {
+    progressLock_.assertHeld();
+    for (int i = 0; i < kInlineSteps; ++i)
+      if (!BPS_TRY(step()) || left) break;
+    return {};
+  });
+  if (!left || !callerError_.ok() || !inbox_.prepareToSleep() || mustStop()) handOver();
+  if (leftToCaller_.expected && !leftToCaller_.watched) wake();
+  progressLock_.unlock();
+  return true;
+}
+
+void ProgressEngine::progressFor(const StreamEntry& entry) {
+  if (callerActive_.exchange(true)) return;  // that caller, or the progress thread after it, moves this call too
+  progressLock_.lock();                      // the progress thread releases it after its current step
+  moveAsCaller([&]() -> Status {
+    progressLock_.assertHeld();
+    leftToCaller_.expected = true;
+    BPS_TRY(idleWaiter_.watchConnections(false));
+    while (!entry.done.load(std::memory_order_acquire) && !mustStop()) {
+      if (BPS_TRY(step())) continue;
+      if (!spin_.consume()) break;
+      work_->selectNeeded();
+      ::sched_yield();
+    }
+    return {};
+  });
+  callerActive_.store(false);
+  handOver();
+  progressLock_.unlock();
+}
+
+template <class F>
+void ProgressEngine::moveAsCaller(F work) {
+  if (mustStop() || !callerError_.ok()) return;
+  clearIdle();
+  work_->selectNeeded();
+  callerError_ = guarded(work);
+}
+
+void ProgressEngine::handOver() {
+  if (state_.load() != State::kRunning) return;
+  const bool quiescent = work_->quiescent();
+  if (quiescent) drained_.store(work_->completed());
+  const bool mustPoll = !quiescent && (lastStepMoved_ || work_->needsPolling());
+  if (announceIdle() && callerError_.ok() && !mustPoll) return;
+  wake();
+}
+
+bool ProgressEngine::announceIdle() {
+  const bool quiescent = work_->quiescent();  // without a call this rank has nothing to do, whatever its peers send
+  bool nothingCame = inbox_.prepareToSleep();
+  if (!quiescent) nothingCame = work_->arm() && nothingCame;
+  return idleWaiter_.watchConnections(!quiescent).ok() && nothingCame && !mustStop();
+}
+
+void ProgressEngine::clearIdle() {
+  inbox_.endSleep();
+  work_->disarm();
+}
+
+void ProgressEngine::stop() {
+  State running = State::kRunning;
+  state_.compare_exchange_strong(running, State::kStopping);
+  wake();
+}
+
+Status ProgressEngine::run() {
+  MutexLock lock(progressLock_);
+  Status ended = guarded([this] {
+    progressLock_.assertHeld();
+    return loop();
+  });
+  state_.store(State::kStopping);
+  work_->close();
+  return ended;
+}
+
+Status ProgressEngine::loop() {
+  while (state_.load() == State::kRunning) {
+    if (failure_.failed()) return failure_.get();
+    BPS_TRY(std::exchange(callerError_, Status()));
+    if (!callerActive_.load()) {
+      if (BPS_TRY(step())) continue;
+      if (work_->quiescent()) {
+        drained_.store(work_->completed());
+      } else if (spin_.consume()) {
+        work_->selectNeeded();
+        continue;
+      }
+    }
+    BPS_TRY(sleep());
+  }
+  return {};
+}
+
+// Sleeps without the lock. If a caller is about to take the lock, the connections stay as they are.
+Status ProgressEngine::sleep() {
+  bool maySleep = true;
+  std::chrono::microseconds maxSleep = checkInterval();
+  if (!callerActive_.load()) {
+    BPS_TRY(work_->checkStalls());
+    maxSleep = std::min(maxSleep, work_->maxSleep());
+    maySleep = announceIdle();
+  }
+  progressLock_.unlock();
+  Status slept = maySleep ? idleWaiter_.sleep(maxSleep).status() : Status();
+  progressLock_.lock();
+  BPS_TRY(std::move(slept));
+  if (callerActive_.load()) return {};
+  clearIdle();
+  inbox_.bell().clear();
+  return work_->collectEvents();
+}
+
+std::chrono::microseconds ProgressEngine::checkInterval() {
+  const uint64_t completed = work_->completed();
+  if (completed == std::exchange(leftToCaller_.completedAtCheck, completed)) leftToCaller_.expected = false;
+  leftToCaller_.watched = leftToCaller_.expected;
+  return leftToCaller_.watched ? kLeftCheckInterval : kCheckInterval;
+}
+
+Result<bool> ProgressEngine::step() {
+  bool moved = inbox_.takeAll([this](std::unique_ptr<Collective> call) { work_->add(std::move(call)); });
+  moved = BPS_TRY(work_->step()) || moved;
+  if (moved) spin_.onProgress();
+  lastStepMoved_ = moved;
+  hasCallsInFlight_.store(work_->hasCallsInFlight(), std::memory_order_relaxed);
+  return moved;
+}
+
+void ProgressEngine::end(const Status& failure) {
+  MutexLock lock(progressLock_);
+  for (auto& call : inbox_.close())
+    if (call != nullptr) work_->add(std::move(call));  // null: memory ran out between the inbox and the work
+  const bool calls = work_->completed() != inbox_.pushed();
+  work_->failAll(failure);
+  state_.store(calls ? State::kEndedWithCalls : State::kEnded);
+}
+
+}  // namespace bps

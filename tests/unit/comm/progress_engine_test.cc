@@ -1,0 +1,211 @@
+// A ProgressEngine moves calls by the caller that waits or by the progress thread, and forgets none. The calls are
+// fakes that end when the test says so; the clock of the spin budget is the test's.
+#include "src/comm/progress/progress_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "src/base/deadline.h"
+
+namespace bps::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::atomic<int64_t> fakeTime{0};  // nanoseconds
+SpinBudget::Clock::time_point fakeNow() {
+  return SpinBudget::Clock::time_point(std::chrono::nanoseconds(fakeTime.load()));
+}
+
+// Calls that have been admitted end, in order, as far as the test allows. Everything but `allowed`, `event` and the
+// counters is used with the progress lock only.
+class FakeWork final : public ProgressWork {
+ public:
+  std::atomic<uint64_t> allowed{0};  // calls that may end
+  std::atomic<int> stepsByThread{0}, stepsByOthers{0}, arms{0}, overlaps{0};
+  std::atomic<bool> fails{false};
+  Doorbell event = std::move(Doorbell::create()).value();
+  std::atomic<std::thread::id> progressThread{};
+
+  void add(std::unique_ptr<Collective> call) override { calls_.push_back(std::move(call)); }
+  Result<bool> step() override {
+    if (inside_.exchange(true)) ++overlaps;
+    ++(std::this_thread::get_id() == progressThread.load() ? stepsByThread : stepsByOthers);
+    bool moved = false;
+    while (!calls_.empty() && completed_ < allowed.load()) {
+      calls_.front()->position->complete({});
+      calls_.pop_front();
+      ++completed_;
+      moved = true;
+    }
+    inside_.store(false);
+    if (fails.load()) return Status(Code::kSystem, "the fake fails");
+    return moved;
+  }
+  Status checkStalls() override { return {}; }
+  bool quiescent() const override { return calls_.empty(); }
+  bool hasCallsInFlight() const override { return !calls_.empty(); }
+  uint64_t completed() const override { return completed_; }
+  bool arm() override {
+    ++arms;
+    event.clear();
+    return completed_ == allowed.load() || calls_.empty();
+  }
+  void disarm() override {}
+  Status collectEvents() override { return {}; }
+  void selectNeeded() override {}
+  std::chrono::microseconds maxSleep() override { return 1h; }
+  bool needsPolling() const override { return false; }
+  int fd() const override { return event.fd(); }
+  void close() override { closed = true; }
+  void failAll(const Status& failure) override {
+    for (auto& call : calls_) call->position->complete(failure);
+    calls_.clear();
+  }
+  std::atomic<bool> closed{false};
+
+ private:
+  std::deque<std::unique_ptr<Collective>> calls_;
+  uint64_t completed_ = 0;
+  std::atomic<bool> inside_{false};
+};
+
+class ProgressEngineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto work = std::make_unique<FakeWork>();
+    work_ = work.get();
+    auto bell = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+    engine_ = std::move(ProgressEngine::create(std::move(work), bell, failure_, fakeNow)).value();
+    thread_ = std::thread([this] {
+      work_->progressThread = std::this_thread::get_id();
+      ended_ = engine_->run();
+      engine_->end(ended_.ok() ? Status(Code::kInvalidUsage, "stopped") : ended_.clone());
+    });
+  }
+  void TearDown() override {
+    engine_->stop();
+    if (thread_.joinable()) thread_.join();
+    EXPECT_EQ(work_->overlaps.load(), 0) << "two threads moved calls at the same time";
+    EXPECT_TRUE(work_->closed.load());
+  }
+  void issue(bool startHere) {
+    auto call = std::make_unique<Collective>();
+    call->position = stream_->enter({&buffer_, 1}, {&buffer_, 1}, engine_);
+    ASSERT_TRUE(engine_->submit(call, startHere));
+  }
+  void allowOneMore() {
+    ++work_->allowed;
+    work_->event.ring();
+  }
+  bool soon(const std::function<bool()>& holds) {
+    const Deadline deadline = Deadline::in(5s);
+    while (!holds() && !deadline.passed()) std::this_thread::sleep_for(100us);
+    return holds();
+  }
+
+  FirstError failure_;
+  FakeWork* work_ = nullptr;
+  std::shared_ptr<ProgressEngine> engine_;
+  std::shared_ptr<HostStream> stream_ = HostStream::create();
+  uint8_t buffer_ = 0;
+  Status ended_;
+  std::thread thread_;
+};
+
+TEST_F(ProgressEngineTest, ACallThatNobodyWaitsForIsCompletedByTheProgressThread) {
+  for (const bool startHere : {false, true}) {
+    issue(startHere);
+    EXPECT_FALSE(engine_->drained());
+    allowOneMore();
+    EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); })) << startHere;
+  }
+}
+
+TEST_F(ProgressEngineTest, ASmallCallIsStartedByTheThreadThatIssuesIt) {
+  ++work_->allowed;
+  issue(true);
+  EXPECT_TRUE(stream_->idle());
+  EXPECT_GT(work_->stepsByOthers.load(), 0);
+}
+
+TEST_F(ProgressEngineTest, ACallerThatWaitsMovesItsCallItself) {
+  issue(true);
+  const int before = work_->stepsByThread.load();
+  std::thread allow([&] {
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 1000; }));
+    ++work_->allowed;
+  });
+  EXPECT_TRUE(stream_->synchronize().ok());
+  allow.join();
+  EXPECT_LE(work_->stepsByThread.load(), before + 4);
+}
+
+TEST_F(ProgressEngineTest, ACallerWithoutBudgetSleepsUntilTheProgressThreadHasMovedItsCall) {
+  issue(true);
+  std::thread allow([&] {
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
+    fakeTime += std::chrono::nanoseconds(1s).count();  // the caller stops polling
+    std::this_thread::sleep_for(20ms);
+    const int polled = work_->stepsByOthers.load();
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(work_->stepsByOthers.load(), polled);
+    allowOneMore();
+  });
+  EXPECT_TRUE(stream_->synchronize().ok());
+  allow.join();
+  EXPECT_GT(work_->stepsByThread.load(), 0);
+}
+
+TEST_F(ProgressEngineTest, ACallLeftToItsCallerIsFoundWithinMilliseconds) {
+  for (int i = 0; i < 100; ++i) {  // callers that wait at once
+    ++work_->allowed;
+    issue(true);
+    EXPECT_TRUE(stream_->synchronize().ok());
+    issue(true);
+    ++work_->allowed;
+    EXPECT_TRUE(stream_->synchronize().ok());
+  }
+  const int arms = work_->arms.load();
+  issue(true);  // nobody waits for this one
+  std::this_thread::sleep_for(20ms);
+  EXPECT_GT(work_->arms.load(), arms) << "the progress thread has not taken it over";
+  allowOneMore();
+  EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); }));
+}
+
+TEST_F(ProgressEngineTest, ACallersErrorEndsAllCalls) {
+  issue(false);
+  work_->fails = true;
+  EXPECT_EQ(stream_->synchronize().message(), std::string("the fake fails"));
+  EXPECT_TRUE(soon([&] { return engine_->hasEnded(); }));
+  EXPECT_TRUE(engine_->endedWithCalls());
+}
+
+TEST_F(ProgressEngineTest, ManyCallersAndCallsWithoutCallersAllEnd) {
+  constexpr int kThreads = 4, kCalls = 500;
+  std::vector<std::thread> callers;
+  work_->allowed = UINT64_MAX;
+  for (int t = 0; t < kThreads; ++t)
+    callers.emplace_back([this, t] {
+      const std::shared_ptr<HostStream> own = HostStream::create();
+      uint8_t buffer = 0;
+      for (int i = 0; i < kCalls; ++i) {
+        auto call = std::make_unique<Collective>();
+        call->position = own->enter({&buffer, 1}, {&buffer, 1}, engine_);
+        ASSERT_TRUE(engine_->submit(call, (i + t) % 3 != 0));
+        if (i % 4 != t) {
+          ASSERT_TRUE(own->synchronize().ok());
+        }
+      }
+      ASSERT_TRUE(own->synchronize().ok());
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_TRUE(soon([&] { return engine_->drained(); }));
+}
+
+}  // namespace
+}  // namespace bps::test
