@@ -88,12 +88,8 @@ class WireReader {
 
   size_t left() const { return rest_.size(); }
   bool truncated() const { return truncated_; }
-  // Success when every field was there and nothing is left over.
-  Status finish(const char* what) const {
-    if (truncated_) return {Code::kRemote, std::string(what) + ": message is truncated"};
-    if (!rest_.empty()) return {Code::kRemote, std::string(what) + ": message has trailing bytes"};
-    return {};
-  }
+  // Fails unless every field was present and no bytes are left. `what` names the message in the error.
+  Status finish(const char* what) const;
 
  private:
   std::span<const uint8_t> take(size_t count) {
