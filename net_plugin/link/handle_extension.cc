@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::plugin::link {
 namespace {

@@ -4,7 +4,7 @@
 // against changes of its size, so nobody can take the memory away from under a mapping.
 #pragma once
 #include "net_plugin/shm/ring.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 namespace bps::plugin::shm {
 

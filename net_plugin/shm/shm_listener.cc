@@ -7,7 +7,7 @@
 
 #include "net_plugin/log.h"
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::plugin::shm {
 namespace {

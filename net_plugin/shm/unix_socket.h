@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 
 namespace bps::plugin::shm {

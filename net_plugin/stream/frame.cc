@@ -3,7 +3,7 @@
 #include "net_plugin/comm.h"
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::plugin::stream {
 namespace {

@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 
 namespace bps::plugin::stream {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "net_plugin/tcp/route.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 namespace bps::plugin::tcp {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 namespace bps::plugin::tcp {
 namespace {

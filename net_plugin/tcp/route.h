@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 namespace bps::plugin::tcp {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "net_plugin/stream/ack_watch.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 
 namespace bps::plugin::tcp {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::plugin::tcp {
 namespace {

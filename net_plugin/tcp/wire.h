@@ -13,7 +13,7 @@
 #include <span>
 
 #include "net_plugin/abi.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 
 namespace bps::plugin::tcp {

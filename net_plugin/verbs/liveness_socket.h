@@ -3,7 +3,7 @@
 #include <string>
 
 #include "net_plugin/verbs/wire.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 namespace bps::plugin::verbs {
 

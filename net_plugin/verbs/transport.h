@@ -10,7 +10,7 @@
 #include "net_plugin/verbs/port_selection.h"
 #include "net_plugin/verbs/wire.h"
 #include "src/base/deadline.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 namespace bps::plugin::verbs {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::plugin::verbs {
 namespace {

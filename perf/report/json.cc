@@ -8,8 +8,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "src/base/fd.h"
 #include "src/base/format.h"
+#include "src/base/io/fd.h"
 
 namespace bps::perf {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::perf {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "src/base/env/value.h"
 #include "src/base/format.h"
+#include "src/base/io/socket.h"
 #include "src/base/log.h"
-#include "src/base/socket.h"
 
 namespace bps {
 namespace {

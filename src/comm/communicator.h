@@ -9,14 +9,14 @@
 
 #include "src/base/env.h"
 #include "src/base/status.h"
-#include "src/comm/all_reduce_call.h"
-#include "src/comm/cuda/cuda_backend.h"
+#include "src/comm/call/all_reduce_call.h"
 #include "src/comm/failure/failure_propagator.h"
 #include "src/comm/failure/first_error.h"
 #include "src/comm/local/local_reducer.h"
-#include "src/comm/progress_thread.h"
-#include "src/comm/tuning.h"
+#include "src/comm/progress/progress_thread.h"
 #include "src/control/control_plane.h"
+#include "src/cuda/staging/cuda_backend.h"
+#include "src/plan/tuning.h"
 
 namespace bps {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/mutex.h"
 #include "src/control/control_node.h"
 #include "src/control/control_plane.h"

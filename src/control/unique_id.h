@@ -5,7 +5,7 @@
 #include <span>
 
 #include "src/base/env.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 
 namespace bps {

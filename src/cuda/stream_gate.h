@@ -17,7 +17,7 @@
 #include <memory>
 #include <set>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/mutex.h"
 #include "src/cuda/device.h"
 #include "src/cuda/pinned_cell.h"

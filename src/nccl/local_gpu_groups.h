@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/env.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::nccl {
 

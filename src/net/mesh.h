@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 #include "src/net/net.h"
 
 namespace bps::net {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 #include "src/net/net.h"
 

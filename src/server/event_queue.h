@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/mutex.h"
 #include "src/server/job.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 #include "src/wire/control_messages.h"
 #include "src/wire/roster.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/mutex.h"
 #include "src/base/process/spin_budget.h"
 #include "src/net/waiter.h"

@@ -1,5 +1,5 @@
 // ServedJob: one job inside bps-server, on its lane thread: connects with the workers, then sums for them, on each rail
-// (src/comm/lanes/rails.h) with a service of its own.
+// (src/plan/rails.h) with a service of its own.
 //
 //   opening -> listening -> (peer handles come) connecting -> serving -> ended (after finish(), or every worker has
 //   closed its lanes)
@@ -14,8 +14,8 @@
 
 #include "src/base/env.h"
 #include "src/net/mesh.h"
+#include "src/plan/job_plan.h"
 #include "src/server/job.h"
-#include "src/service/job_plan.h"
 #include "src/service/sum_service.h"
 
 namespace bps {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 #include "src/wire/frame.h"
 
 namespace bps {

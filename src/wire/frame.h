@@ -15,8 +15,8 @@
 #include <optional>
 #include <span>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 
 namespace bps {
 

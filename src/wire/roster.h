@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 
 namespace bps {
 
@@ -49,7 +49,7 @@ struct Roster {
   size_t endpoints() const { return machines.size() + servers.size(); }
   bool isServer(size_t endpoint) const { return endpoint >= machines.size(); }
   // Rails that there may be: rail r joins the local ranks r of all machines with each other and with the servers. Which
-  // of them are used, the ranks agree on later (src/comm/lanes/rails.h).
+  // of them are used, the ranks agree on later (src/plan/rails.h).
   size_t rails() const;
   // Members of the control plane: ranks 0..N-1, then servers. An endpoint has one on every rail.
   size_t members() const { return ranks.size() + servers.size(); }

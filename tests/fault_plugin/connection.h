@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/net/plugin_adapter.h"
 #include "tests/fault_plugin/fault_injector.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "src/base/env.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "src/comm/cuda/cuda_backend.h"
+#include "src/cuda/staging/cuda_backend.h"
 #include "tests/support/cluster.h"
 #include "tests/support/data.h"
 

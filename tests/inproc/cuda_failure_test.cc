@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "src/comm/cuda/staged_buffers.h"
+#include "src/cuda/staging/staged_buffers.h"
 #include "tests/inproc/fake_cuda_harness.h"
 
 namespace bps::test {

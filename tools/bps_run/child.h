@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 
 namespace bps {

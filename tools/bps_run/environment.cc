@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "src/base/format.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 namespace bps {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 #include "tools/bps_run/environment.h"
 #include "tools/bps_run/options.h"

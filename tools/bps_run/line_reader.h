@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 namespace bps {
 

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 
 namespace bps {

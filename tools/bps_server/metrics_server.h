@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "src/base/deadline.h"
-#include "src/base/fd.h"
-#include "src/base/socket.h"
+#include "src/base/io/fd.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 #include "src/control/link/poll_set.h"
 #include "tools/bps_server/http_request.h"

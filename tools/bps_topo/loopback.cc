@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/fd.h"
-#include "src/base/socket.h"
+#include "src/base/io/fd.h"
+#include "src/base/io/socket.h"
 #include "tools/bps_topo/probe.h"
 
 namespace bps {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 
 namespace bps {

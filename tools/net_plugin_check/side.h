@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/base/fd.h"
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/fd.h"
+#include "src/base/io/wire_io.h"
 #include "tools/net_plugin_check/table.h"
 
 namespace bps::check {

@@ -10,10 +10,10 @@
 #include "src/base/deadline.h"
 #include "src/base/env.h"
 #include "src/comm/lanes/lane.h"
-#include "src/comm/lanes/rails.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
-#include "src/service/job_plan.h"
+#include "src/plan/job_plan.h"
+#include "src/plan/rails.h"
 #include "src/service/sum_service.h"
 
 namespace bps {

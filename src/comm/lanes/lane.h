@@ -23,7 +23,7 @@
 #include "src/base/deadline.h"
 #include "src/base/memory.h"
 #include "src/base/status.h"
-#include "src/comm/lanes/chunk_buffers.h"
+#include "src/comm/call/chunk_buffers.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
 #include "src/service/sum_service.h"

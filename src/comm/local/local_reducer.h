@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "src/base/deadline.h"
+#include "src/comm/call/chunk_buffers.h"
 #include "src/comm/failure/first_error.h"
-#include "src/comm/lanes/chunk_buffers.h"
-#include "src/comm/lanes/rails.h"
 #include "src/comm/local/local_ring.h"
 #include "src/comm/local/machine_traffic.h"
 #include "src/comm/local/step_cache.h"
+#include "src/plan/rails.h"
 #include "src/service/round.h"
 #include "src/wire/roster.h"
 

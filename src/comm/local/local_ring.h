@@ -25,7 +25,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 #include "src/wire/data_header.h"
 

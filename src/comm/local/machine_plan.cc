@@ -4,7 +4,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
-#include "src/comm/lanes/rails.h"
+#include "src/plan/rails.h"
 #include "topo/detect/detect.h"
 #include "topo/load_topology.h"
 #include "topo/synthetic.h"

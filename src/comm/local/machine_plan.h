@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 #include "topo/plan/planner.h"
 
 namespace bps {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/comm/lanes/collective.h"
-#include "src/comm/lanes/rails.h"
+#include "src/comm/call/collective.h"
 #include "src/comm/local/link_byte_counters.h"
 #include "src/comm/local/machine_plan.h"
+#include "src/plan/rails.h"
 
 namespace bps {
 

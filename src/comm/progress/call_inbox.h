@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/mutex.h"
-#include "src/comm/lanes/collective.h"
+#include "src/comm/call/collective.h"
 
 namespace bps {
 

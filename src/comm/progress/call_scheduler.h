@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/comm/cuda/staged_buffers.h"
-#include "src/comm/lanes/collective.h"
+#include "src/comm/call/collective.h"
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/lanes/single_rank_lane.h"
 #include "src/comm/local/local_reducer.h"
 #include "src/comm/progress/progress_work.h"
 #include "src/comm/progress/session.h"
+#include "src/cuda/staging/staged_buffers.h"
 #include "src/net/waiter.h"
 #include "src/plan/cutter.h"
 

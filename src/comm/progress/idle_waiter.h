@@ -6,7 +6,7 @@
 #pragma once
 #include <chrono>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 
 namespace bps {

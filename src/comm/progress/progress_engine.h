@@ -23,8 +23,8 @@
 
 #include "src/base/mutex.h"
 #include "src/base/process/spin_budget.h"
+#include "src/comm/call/host_stream.h"
 #include "src/comm/failure/first_error.h"
-#include "src/comm/host_stream.h"
 #include "src/comm/progress/call_inbox.h"
 #include "src/comm/progress/idle_waiter.h"
 #include "src/comm/progress/progress_work.h"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "src/base/status.h"
-#include "src/comm/lanes/collective.h"
+#include "src/comm/call/collective.h"
 
 namespace bps {
 

@@ -3,11 +3,11 @@
 #pragma once
 #include <memory>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/comm/failure/first_error.h"
-#include "src/comm/lanes/rails.h"
 #include "src/control/control_plane.h"
-#include "src/service/job_plan.h"
+#include "src/plan/job_plan.h"
+#include "src/plan/rails.h"
 
 namespace bps {
 

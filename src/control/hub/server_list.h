@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 
 namespace bps {

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "src/base/fd.h"
 #include "src/base/format.h"
+#include "src/base/io/fd.h"
 #include "src/base/mutex.h"
 #include "src/control/keys/crypto.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/control/link/handshake.h"
 #include "src/control/link/poll_set.h"
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "src/base/format.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 namespace bps {
 namespace {

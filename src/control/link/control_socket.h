@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 #include "src/control/keys/seal.h"
 #include "src/wire/control_messages.h"

@@ -9,7 +9,7 @@
 // whose own patience ends before rank 0 has come is told so.
 #pragma once
 #include "src/base/env.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 #include "src/control/unique_id.h"
 

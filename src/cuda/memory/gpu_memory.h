@@ -5,7 +5,7 @@
 #pragma once
 #include <memory>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/cuda/device.h"
 
 namespace bps::cuda {

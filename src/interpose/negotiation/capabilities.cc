@@ -6,7 +6,7 @@
 
 #include "src/base/env.h"
 #include "src/base/format.h"
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::interpose {
 

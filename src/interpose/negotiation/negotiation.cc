@@ -5,8 +5,8 @@
 
 #include "bps/bps_ext.h"
 #include "src/base/format.h"
+#include "src/base/io/wire_io.h"
 #include "src/base/log.h"
-#include "src/base/wire_io.h"
 #include "src/interpose/negotiation/capabilities.h"
 #include "src/interpose/negotiation/nccl_exchange.h"
 #include "src/interpose/negotiation/scratch_memory.h"

@@ -2,7 +2,7 @@
 // that they rely on, or one failure.
 #include "src/control/hub_client.h"
 #include "src/control/keys/crypto.h"
-#include "src/service/job_plan.h"
+#include "src/plan/job_plan.h"
 #include "tests/fuzz/states/peers.h"
 
 namespace {

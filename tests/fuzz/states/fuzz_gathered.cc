@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/comm/lanes/rails.h"
 #include "src/comm/local/machine_plan.h"
-#include "src/comm/tuning.h"
 #include "src/interpose/negotiation/capabilities.h"
+#include "src/plan/rails.h"
+#include "src/plan/tuning.h"
 #include "src/wire/split_request.h"
 
 namespace {

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "src/base/io/socket.h"
 #include "src/base/log.h"
-#include "src/base/socket.h"
 
 namespace bps::test {
 namespace {

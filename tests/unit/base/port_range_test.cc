@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 namespace bps::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

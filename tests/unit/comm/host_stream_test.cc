@@ -1,4 +1,4 @@
-#include "src/comm/host_stream.h"
+#include "src/comm/call/host_stream.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -13,7 +13,7 @@
 #include <iterator>
 
 #include "net_plugin/tcp/wire.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {

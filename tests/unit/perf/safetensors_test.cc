@@ -9,7 +9,7 @@
 #include <fstream>
 #include <limits>
 
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 namespace bps::perf {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "net_plugin/stream/ack_watch.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::plugin::stream {

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::plugin::stream {

@@ -12,7 +12,7 @@
 #include "src/base/memory.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
-#include "src/service/job_plan.h"
+#include "src/plan/job_plan.h"
 #include "src/wire/data_header.h"
 
 namespace bps {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 #include "src/control/link/link.h"
 
 namespace bps {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/base/env.h"
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 namespace bps {
 

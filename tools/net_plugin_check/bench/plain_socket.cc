@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 namespace bps::check {
 namespace {

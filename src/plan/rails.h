@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
-#include "src/base/wire_io.h"
 #include "topo/plan/program.h"
 
 namespace bps {

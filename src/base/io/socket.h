@@ -12,7 +12,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/env/port_range.h"
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 #include "src/base/status.h"
 
 namespace bps {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/comm/lanes/stream_position.h"
+#include "src/comm/call/stream_position.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
 

@@ -32,7 +32,7 @@
 #pragma once
 #include <cstddef>
 
-#include "src/service/job_plan.h"
+#include "src/plan/job_plan.h"
 
 namespace bps {
 

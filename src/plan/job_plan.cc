@@ -1,4 +1,4 @@
-#include "src/service/job_plan.h"
+#include "src/plan/job_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "src/comm/cuda/cuda_backend.h"
+#include "src/cuda/staging/cuda_backend.h"
 
 #include "src/base/format.h"
 #include "src/cuda/stream_order.h"

@@ -1,4 +1,4 @@
-#include "src/comm/progress_thread.h"
+#include "src/comm/progress/progress_thread.h"
 
 #include "src/base/format.h"
 #include "src/base/guard.h"

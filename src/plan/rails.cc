@@ -1,4 +1,4 @@
-#include "src/comm/lanes/rails.h"
+#include "src/plan/rails.h"
 
 #include <algorithm>
 #include <map>

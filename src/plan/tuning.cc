@@ -1,4 +1,4 @@
-#include "src/comm/tuning.h"
+#include "src/plan/tuning.h"
 
 #include <algorithm>
 #include <bit>

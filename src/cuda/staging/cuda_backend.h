@@ -11,11 +11,11 @@
 #include <memory>
 
 #include "src/base/env.h"
-#include "src/comm/all_reduce_call.h"
-#include "src/comm/cuda/failed_gates.h"
-#include "src/comm/cuda/staged_buffers.h"
-#include "src/comm/lanes/collective.h"
+#include "src/comm/call/all_reduce_call.h"
+#include "src/comm/call/collective.h"
 #include "src/cuda/memory_kind.h"
+#include "src/cuda/staging/failed_gates.h"
+#include "src/cuda/staging/staged_buffers.h"
 #include "src/cuda/stream_gate.h"
 
 namespace bps {

@@ -1,4 +1,4 @@
-#include "src/comm/lanes/collective.h"
+#include "src/comm/call/collective.h"
 
 #include <algorithm>
 

@@ -21,7 +21,7 @@
 #include "src/base/mutex.h"
 #include "src/base/process/fork_generation.h"
 #include "src/base/status.h"
-#include "src/comm/lanes/stream_position.h"
+#include "src/comm/call/stream_position.h"
 
 namespace bps {
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "src/comm/lanes/collective.h"
+#include "src/comm/call/collective.h"
 #include "src/net/net.h"
 
 namespace bps {

@@ -1,5 +1,5 @@
 // Who drives the network, and which part of a chunk.
-#include "src/comm/lanes/rails.h"
+#include "src/plan/rails.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cpu_reduce/reduce.h"
-#include "src/comm/host_stream.h"
+#include "src/comm/call/host_stream.h"
 #include "src/wire/data_header.h"
 
 namespace bps {

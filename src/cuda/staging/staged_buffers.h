@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/comm/lanes/chunk_buffers.h"
+#include "src/comm/call/chunk_buffers.h"
 #include "src/cuda/device.h"
 #include "src/cuda/memory/gpu_memory.h"
 #include "src/cuda/pinned_memory.h"

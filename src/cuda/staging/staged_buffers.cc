@@ -1,4 +1,4 @@
-#include "src/comm/cuda/staged_buffers.h"
+#include "src/cuda/staging/staged_buffers.h"
 
 #include <algorithm>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "src/base/fd.h"
+#include "src/base/io/fd.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

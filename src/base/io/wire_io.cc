@@ -1,4 +1,4 @@
-#include "src/base/wire_io.h"
+#include "src/base/io/wire_io.h"
 
 #include "src/base/format.h"
 

@@ -1,4 +1,4 @@
-#include "src/base/socket.h"
+#include "src/base/io/socket.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
