@@ -6,7 +6,6 @@
 
 #include <cerrno>
 
-#include "net_plugin/tcp/congestion.h"
 #include "net_plugin/tcp/options.h"
 #include "net_plugin/tcp/route.h"
 #include "src/base/format.h"
@@ -40,8 +39,7 @@ Status Connector::startConnects() {
   Hello hello{.sockets = sockets_, .carrier = carrier_};
   BPS_TRY(fillRandom(&hello.connection, sizeof hello.connection));
   for (; hello.index < sockets_; ++hello.index) {
-    UniqueFd socket = BPS_TRY(startConnect(address_, sourceAddress_ ? &*sourceAddress_ : nullptr,
-                                           [this](int fd) { disablePacingForPeer(fd, address_); }));
+    UniqueFd socket = BPS_TRY(startConnect(address_, sourceAddress_ ? &*sourceAddress_ : nullptr));
     setOptions(socket.get(), sockets_, peerTimeout_);
     connectingSockets_.push_back({.socket = std::move(socket), .hello = encodeHello(token_, hello)});
   }

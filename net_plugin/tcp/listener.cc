@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "net_plugin/log.h"
-#include "net_plugin/tcp/congestion.h"
 #include "net_plugin/tcp/options.h"
 #include "src/base/format.h"
 
@@ -24,9 +23,7 @@ Result<std::unique_ptr<Listener>> Listener::create(const TcpInterface& device) {
   handle.address = BPS_TRY(localAddress(socket.get()));
   handle.token = BPS_TRY(randomToken());
   handle.sockets = device.sockets;
-  std::string defaultCongestionControl = disablePacingOnListener(socket.get());
-  return std::unique_ptr<Listener>(
-      new Listener(std::move(socket), handle, device.peerTimeout, std::move(defaultCongestionControl)));
+  return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.peerTimeout));
 }
 
 // Takes a bounded number of callers per call. When all places are taken, or all descriptors of the process, the oldest
@@ -90,7 +87,6 @@ Status Listener::addSocket(const Hello& hello, UniqueFd& socket) {
   if (pending->sockets.size() != hello.sockets || pending->sockets[hello.index])
     return failure(Code::kRemote, "socket {} of {} does not fit its connection", hello.index, hello.sockets);
   setOptions(socket.get(), hello.sockets, peerTimeout_);
-  restorePacingForRemotePeer(socket.get(), defaultCongestionControl_);
   pending->sockets[hello.index] = std::move(socket);
   ++pending->arrived;
   return {};

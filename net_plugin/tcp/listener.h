@@ -43,11 +43,8 @@ class Listener {
   static constexpr size_t kMaxConnections = 4096;  // of one listener; bps makes one of them, and NCCL few
   static constexpr int kMaxLoggedRejections = 8;
 
-  Listener(UniqueFd socket, const HandleData& handle, PeerTimeout peerTimeout, std::string defaultCongestionControl)
-      : socket_(std::move(socket)),
-        handle_(handle),
-        peerTimeout_(peerTimeout),
-        defaultCongestionControl_(std::move(defaultCongestionControl)) {}
+  Listener(UniqueFd socket, const HandleData& handle, PeerTimeout peerTimeout)
+      : socket_(std::move(socket)), handle_(handle), peerTimeout_(peerTimeout) {}
 
   static bool isComplete(const PendingConnection& pending) { return pending.arrived == pending.sockets.size(); }
   Status acceptSockets();
@@ -64,7 +61,6 @@ class Listener {
   UniqueFd socket_;
   HandleData handle_;
   PeerTimeout peerTimeout_;
-  std::string defaultCongestionControl_;               // of congestion control (congestion.h)
   std::vector<PendingSocket> pendingSockets_;          // oldest first
   std::vector<PendingConnection> pendingConnections_;  // oldest first
   std::vector<uint64_t> knownConnections_;             // numbers of all connections so far: none begins twice

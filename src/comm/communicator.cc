@@ -132,42 +132,12 @@ Status Communicator::connect(Deadline deadline) {
 }
 
 Status Communicator::tune(Deadline deadline) {
-  tuning_ = {plan_.limits, plan_.depth};
-  const double traffic = busiestTraffic(plan_);
-  if (traffic == 0) return {};
-  const double known = knownRate(control_->roster());
-  if (known > 0) {
-    tuning_ = tuningFor(known, plan_);
-    return {};
-  }
-  const double rate = BPS_TRY(measureRate(traffic, deadline));
-  tuning_ = tuningFor(rate, plan_);
-  if (const size_t bytes = chunkProbeBytes(rate, tuning_, plan_); bytes > 0) {
-    const Tuning tuned = tuning_;
-    const double seconds = BPS_TRY(measureSlowestRank(bytes, deadline));
-    tuning_.limits.targetChunkBytes = plan_.limits.targetChunkBytes;
-    tuning_ = chooseFasterChunks(tuned, seconds, BPS_TRY(measureSlowestRank(bytes, deadline)), plan_);
-  }
+  tuning_ = BPS_TRY(chooseTuning(plan_, control_->roster(), [&](size_t bytes, const Tuning& tuning) {
+    tuning_ = tuning;
+    return measureSlowestRank(bytes, deadline);
+  }));
   nextCall_ = 0;  // the application's calls count from 0
   return {};
-}
-
-Result<double> Communicator::measureRate(double traffic, Deadline deadline) {
-  tuning_.limits.targetChunkBytes = std::min(kProbeChunkBytes, plan_.limits.targetChunkBytes);
-  const auto repeat = [&](Probe probe) -> Result<Probe> {
-    for (int again = 1; again < kProbes && probe.seconds < kRepeatSeconds; ++again)
-      probe.seconds = std::min(probe.seconds, BPS_TRY(measureSlowestRank(probe.bytes, deadline)));
-    return probe;
-  };
-  const auto measure = [&](size_t bytes) -> Result<Probe> {
-    return repeat({bytes, BPS_TRY(measureSlowestRank(bytes, deadline))});
-  };
-  const Probe first = {kSmallProbe, BPS_TRY(measureSlowestRank(kSmallProbe, deadline))};
-  tuning_ = tuningFor(estimateRate({}, first, traffic), plan_);
-  if (first.seconds <= kFastSeconds) return estimateRate({}, BPS_TRY(measure(kLargeProbe)), traffic);
-  if (first.seconds > kSlowSeconds) return estimateRate({}, first, traffic);
-  const Probe smaller = BPS_TRY(repeat(first));
-  return estimateRate(smaller, BPS_TRY(measure(kMiddleProbe)), traffic);
 }
 
 // Seconds that a call of so many bytes takes on the slowest rank.
@@ -203,7 +173,7 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   BPS_TRY(enterStream(call, *collective));
   const size_t bytes = call.count * elementBytes(call.type);
   // A CUDA stream's caller must not be held up by what other calls have to do.
-  const bool startHere = collective->onHostStream && bytes <= kInlineCallBytes;
+  const bool startHere = collective->onHostStream && bytes <= constants::kMaxInlineBytes;
   return submit(std::move(collective), startHere);
 }
 

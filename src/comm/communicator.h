@@ -89,7 +89,6 @@ class Communicator {
   Status connect(Deadline deadline);
   // Finds the size of chunks: from the machines' rates where all are given, else by calls that measure.
   Status tune(Deadline deadline);
-  Result<double> measureRate(double traffic, Deadline deadline);
   Result<double> measureSlowestRank(size_t bytes, Deadline deadline);
   // Who drives the network: the same on all ranks.
   Status chooseRails(Deadline deadline);

@@ -10,126 +10,40 @@ namespace {
 
 __extension__ using UInt128 = unsigned __int128;
 
-constexpr size_t kQuantumBytes = 64;     // a cache line
-constexpr size_t kMinLargeQuanta = 64;   // of a call that is cut at larger ones
-constexpr size_t kPacketHeader = 66;     // of Ethernet, IPv4 and TCP
-constexpr size_t kMaxShrinkDivisor = 6;  // by a sixth
-constexpr size_t kFewRounds = 24;
-// Of a direct call in pieces. Three packets of the loopback device, with their headers: what is a little more costs a
-// packet for the rest, with pieces of 64 KiB a fifth of the time.
-constexpr size_t kExchangePieceBytes = 191U << 10;
-
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 size_t largestIndex(const std::vector<size_t>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-// A call whose owners have chunks of c bytes loses the time of about one such round at its ends, c, and what its chunks
-// cost, cost * share / c: together least where c * c = cost * share. The share is the mean one: the chunks of the small
-// shares of unequal owners cost as much as those of the large ones.
-size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const CutLimits& limits) {
-  const size_t most = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);
-  const size_t unit = std::max<size_t>(1, limits.targetChunkBytes / quantumBytes);
-  const double mean = static_cast<double>(meanQuanta) * static_cast<double>(quantumBytes);
-  const auto best = static_cast<size_t>(std::sqrt(mean / static_cast<double>(limits.chunkCostBytes)));
-  const size_t finest = meanQuanta / std::max<size_t>(1, limits.minChunkBytes / quantumBytes);
-  const size_t wanted = std::max({size_t{1}, ceilDivide(quanta, unit), std::min(best, finest)});
-  return std::max(ceilDivide(quanta, most), std::min(wanted, quanta));
+// Elements of the mean share among the owners that have one. The chunks of small shares cost as much as those of large
+// ones, so the mean share decides how many chunks a call can afford.
+size_t meanShare(const std::vector<size_t>& elements, size_t count) {
+  const auto owners = elements.size() - static_cast<size_t>(std::count(elements.begin(), elements.end(), size_t{0}));
+  return count / std::max<size_t>(1, owners);
 }
 
-// A chunk of two rounds, one under way, is to come back before the next is due. With shares of a third of the largest
-// and more, machines fall out of step over that; in a call of few rounds with smaller ones, too (docs/the-bound.md).
-void mergeChunksOfSmallShares(Cut& cut) {
-  if (cut.rounds < 2) return;
-  const size_t limit = cut.largest / 10 * (cut.rounds < kFewRounds ? 2 : 3);
-  for (size_t owner = 0; owner < cut.share.size(); ++owner) cut.span[owner] = cut.share[owner].count <= limit ? 2 : 1;
-}
-
-// Elements of the share of an owner that has a chunk in every round; those with one in two count as half of one.
-size_t meanShare(const Cut& cut, size_t count) {
-  size_t halves = 0;
-  for (size_t owner = 0; owner < cut.share.size(); ++owner)
-    if (cut.share[owner].count > 0) halves += 2 / cut.span[owner];
-  return static_cast<size_t>(UInt128{count} * 2 / std::max<size_t>(1, halves));
-}
-
-// What a share of so many quanta in so many parts costs beside its bytes.
-size_t overhead(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
-  const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
-  return parts * (limits.messageCostBytes + kPacketHeader * ceilDivide(message, limits.packetBytes));
-}
-
-// A share in so many parts, or in a few more that just fill one packet less each, whichever costs less. Larger parts
-// would cost even less, but make too much be under way; many more, too little where few are.
-size_t partsFillingPackets(size_t quanta, size_t parts, size_t quantumBytes, const CutLimits& limits) {
-  if (limits.packetBytes == 0 || parts < 2) return parts;
-  const size_t message = ceilDivide(quanta, parts) * quantumBytes + limits.headerBytes;
-  const size_t fuller = (message - 1) / limits.packetBytes * limits.packetBytes;
-  if (fuller < limits.headerBytes + quantumBytes) return parts;
-  const size_t more = ceilDivide(quanta, (fuller - limits.headerBytes) / quantumBytes);
-  if (more - parts > parts / kMaxShrinkDivisor) return parts;
-  return overhead(quanta, more, quantumBytes, limits) < overhead(quanta, parts, quantumBytes, limits) ? more : parts;
-}
-
-// Chunks per owner, in so many rounds.
-std::vector<size_t> chunksPerOwner(size_t rounds, const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
-  std::vector<size_t> chunks(cut.share.size());
-  for (size_t owner = 0; owner < chunks.size(); ++owner) {
-    const size_t quanta = ceilDivide(cut.share[owner].count, cut.quantum), span = cut.span[owner];
-    chunks[owner] = std::min(quanta, ceilDivide(rounds, span));
-    if (span > 1) chunks[owner] = std::min(partsFillingPackets(quanta, chunks[owner], quantumBytes, limits), rounds);
-  }
-  return chunks;
-}
-
-// As many rounds as the cut has, or a few more: those in which the chunks of all owners together cost least. The ones
-// looked at are where those of the largest share fill their packets, and those of the smallest that has one in each.
-size_t roundsFillingPackets(const Cut& cut, size_t quantumBytes, const CutLimits& limits) {
-  if (limits.packetBytes == 0 || cut.rounds < 2) return cut.rounds;
-  size_t least = cut.largest;
-  for (size_t owner = 0; owner < cut.share.size(); ++owner)
-    if (cut.share[owner].count > 0 && cut.span[owner] == 1) least = std::min(least, cut.share[owner].count);
-  const auto cost = [&](size_t rounds) {
-    const std::vector<size_t> chunks = chunksPerOwner(rounds, cut, quantumBytes, limits);
-    size_t sum = 0;
-    for (size_t owner = 0; owner < chunks.size(); ++owner)
-      if (chunks[owner] > 0)
-        sum += overhead(ceilDivide(cut.share[owner].count, cut.quantum), chunks[owner], quantumBytes, limits);
-    return sum;
-  };
-  size_t best = cut.rounds, lowest = cost(best);
-  for (const size_t share : {cut.largest, least}) {
-    const size_t rounds = partsFillingPackets(ceilDivide(share, cut.quantum), cut.rounds, quantumBytes, limits);
-    if (rounds == best) continue;
-    const size_t there = cost(rounds);
-    if (there >= lowest) continue;
-    best = rounds;
-    lowest = there;
-  }
-  return best;
-}
-
-// A direct call of more than a chunk: pieces are summed while the next ones are on their way.
-size_t exchangeRounds(size_t quanta, size_t quantumBytes, const CutLimits& limits) {
-  if (quanta <= limits.maxChunkBytes / quantumBytes) return 1;
-  return ceilDivide(quanta, std::max<size_t>(1, std::min(limits.maxChunkBytes, kExchangePieceBytes) / quantumBytes));
+// The number of rounds of a split call. `largest` and `mean`: quanta of these shares.
+size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimits& limits) {
+  const auto quantaOf = [&](size_t bytes) { return std::max<size_t>(1, bytes / quantumBytes); };
+  const double meanBytes = static_cast<double>(mean) * static_cast<double>(quantumBytes);
+  const auto cheapest = static_cast<size_t>(std::sqrt(meanBytes / static_cast<double>(limits.chunkCostBytes)));
+  const size_t finest = mean / quantaOf(std::min(constants::kMinChunkBytes, limits.targetChunkBytes));
+  const size_t coarsest = ceilDivide(largest, quantaOf(limits.targetChunkBytes));
+  const size_t wanted = std::max({size_t{1}, coarsest, std::min(cheapest, finest)});
+  return std::max(ceilDivide(largest, quantaOf(limits.maxChunkBytes)), std::min(wanted, largest));
 }
 
 }  // namespace
-
-size_t Cut::roundOf(size_t owner, size_t r) const {
-  return static_cast<size_t>((UInt128{r} * rounds + chunks[owner] - 1) / chunks[owner]);
-}
 
 ChunkRange Cut::chunk(size_t owner, size_t r) const {
   const ChunkRange& whole = share[owner];
   const size_t parts = chunks[owner];
   const size_t quanta = ceilDivide(whole.count, quantum);
-  const auto border = [&](size_t i) {
+  const auto boundary = [&](size_t i) {
     return i == parts ? whole.count : static_cast<size_t>(UInt128{quanta} * i / parts) * quantum;
   };
-  return {whole.offset + border(r), border(r + 1) - border(r)};
+  return {whole.offset + boundary(r), boundary(r + 1) - boundary(r)};
 }
 
 Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
@@ -195,51 +109,45 @@ std::vector<size_t> Cutter::divideByQuanta(size_t count, size_t quantum, size_t 
   return elements;
 }
 
-Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
-  Cut cut;
-  cut.checker = chooseChecker();
-  ++calls_;
+void Cutter::assignShares(Cut& cut, const std::vector<size_t>& elements, size_t elementBytes) {
+  const size_t count = std::accumulate(elements.begin(), elements.end(), size_t{0});
   const Int128 bytes = Int128{1} * count * elementBytes;
-  const size_t quantumBytes = bytes < kMinLargeQuanta * limits.quantumBytes ? kQuantumBytes : limits.quantumBytes;
-  cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
-  cut.share.resize(weights_.size());
-  cut.span.resize(weights_.size(), 1);
-  cut.chunks.resize(weights_.size());
-  if (limits_.exchangeMachines > 0 && bytes <= limits.exchangeBytes) {
-    cut.usesExchangePath = true;
-    cut.share.front().count = cut.largest = count;
-    cut.rounds = exchangeRounds(ceilDivide(count, cut.quantum), cut.quantum * elementBytes, limits);
-    cut.chunks.front() = std::min(cut.rounds, ceilDivide(count, cut.quantum));
-    return cut;
-  }
-  const bool singleOwner = bytes <= limits.singleOwnerBytes;
-  std::vector<size_t> elements(weights_.size(), 0);
-  if (singleOwner) {
-    elements[cut.checker] = count;
-    largestSingleOwnerCall_ = std::max(largestSingleOwnerCall_, static_cast<size_t>(bytes));
-  } else {
-    elements = divideByQuanta(count, cut.quantum, elementBytes);
-  }
   size_t offset = 0;
   for (size_t owner = 0; owner < elements.size(); ++owner) {
     cut.share[owner] = {offset, elements[owner]};
     offset += elements[owner];
     credit_[owner] += bytes * weights_[owner] - total_ * elements[owner] * elementBytes;
   }
-  cut.largest = elements[largestIndex(elements)];
-  const size_t quanta = ceilDivide(cut.largest, cut.quantum);
-  if (singleOwner) {
-    cut.rounds = ceilDivide(quanta, std::max<size_t>(1, limits.maxChunkBytes / quantumBytes));
+}
+
+Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
+  Cut cut;
+  cut.checker = chooseChecker();
+  ++calls_;
+  const Int128 bytes = Int128{1} * count * elementBytes;
+  const bool isSmall = bytes < constants::kMinLocalQuanta * limits.quantumBytes;
+  const size_t quantumBytes = isSmall ? constants::kQuantumBytes : limits.quantumBytes;
+  const size_t maxChunk = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);  // quanta
+  cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
+  cut.share.resize(weights_.size());
+  const auto quantaOf = [&](size_t elements) { return ceilDivide(elements, cut.quantum); };
+  std::vector<size_t> elements(weights_.size(), 0);
+  if (limits_.exchangeMachines > 0 && bytes <= limits.exchangeBytes) {
+    cut.usesExchangePath = true;
+    cut.share.front().count = count;
+    cut.rounds = std::max<size_t>(1, ceilDivide(quantaOf(count), maxChunk));
+  } else if (bytes <= limits.singleOwnerBytes) {
+    elements[cut.checker] = count;
+    assignShares(cut, elements, elementBytes);
+    largestSingleOwnerCall_ = std::max(largestSingleOwnerCall_, static_cast<size_t>(bytes));
+    cut.rounds = ceilDivide(quantaOf(count), maxChunk);
   } else {
-    const auto wanted = [&] {
-      return roundsFor(quanta, ceilDivide(meanShare(cut, count), cut.quantum), quantumBytes, limits);
-    };
-    cut.rounds = wanted();
-    mergeChunksOfSmallShares(cut);
-    cut.rounds = wanted();
-    cut.rounds = roundsFillingPackets(cut, quantumBytes, limits);
+    elements = divideByQuanta(count, cut.quantum, elementBytes);
+    assignShares(cut, elements, elementBytes);
+    const size_t largest = elements[largestIndex(elements)];
+    cut.rounds = roundsFor(quantaOf(largest), quantaOf(meanShare(elements, count)), quantumBytes, limits);
   }
-  cut.chunks = chunksPerOwner(cut.rounds, cut, quantumBytes, limits);
+  for (const ChunkRange& share : cut.share) cut.chunks.push_back(std::min(cut.rounds, quantaOf(share.count)));
   return cut;
 }
 

@@ -14,18 +14,15 @@ namespace bps {
 struct JobPlan {
   Shares shares;
   std::vector<uint64_t> weights;  // per endpoint
-  std::vector<bool> owners;       // per endpoint: others send to it, for its weight is positive or calls go direct
+  std::vector<bool> owners;       // per endpoint: true if others send to it
   CutLimits limits;               // before tuning
-  bool measureExchangePath = false, measureSingleOwnerPath = false;  // these limits follow from the network's rate
-  // Most worker machines that are played on one host. More than one share its processors: a message costs more than its
-  // time on the network.
-  size_t machinesPerHost = 1;
-  bool hasMultiRankMachine = false;  // on some machine
-  size_t depth = 0;                  // chunks of one lane in flight: the window of its owner
-  size_t rails = 1;                  // that there may be
+  // The limit of this path follows from the network's rate; false: the user gave it.
+  bool measureExchangePath = false, measureSingleOwnerPath = false;
+  size_t depth = constants::kMaxWindow;  // chunks in flight on one lane, at most
+  size_t rails = 1;                      // largest possible number of them
 
   static Result<JobPlan> make(const Roster& roster);
-  // Bytes of contributions and sums that one owner holds at most, on each rail a part of every chunk.
+  // Bytes of contributions and sums that one owner holds at most, per rail.
   size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
 };
 

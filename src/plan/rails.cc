@@ -31,12 +31,12 @@ ByteRange Rails::rangeOf(size_t rail, uint64_t bytes, uint64_t unit, bool onAllR
   return {offsets[rail], offsets[rail + 1]};
 }
 
-std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks, bool onePerNic) {
+std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks) {
   std::map<NodeId, std::vector<size_t>> ranksOfNic;  // of each NIC, without NICs of kNoNode
   std::map<NodeId, uint64_t> rates;
   for (const NicAssignment& assignment : plan.assignments) {
     std::vector<size_t>& ranks = ranksOfNic[assignment.nic];
-    if (assignment.rank < maxRanks && (ranks.empty() || !onePerNic)) ranks.push_back(assignment.rank);
+    if (assignment.rank < maxRanks) ranks.push_back(assignment.rank);
     if (!ranks.empty()) rates[assignment.nic] = assignment.weight;
   }
   uint64_t all = 0;

@@ -44,10 +44,9 @@ class Rails {
   bool hasSeveral_ = false;
 };
 
-// What the rails of one machine are worth to its plan, for the first `most` ranks: the part of the machine's traffic
-// that each rank's NICs take. Several ranks that drive one NIC share its part, or, with `onePerNic`, the first takes
-// it.
-std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks, bool onePerNic);
+// The weights of one machine's rails, for its first `maxRanks` ranks: the part of the machine's traffic that each
+// rank's NICs take. Ranks that drive the same NIC share its part.
+std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks);
 // What the leader of a machine brings to the gather about rails, and back, checked: one weight for each, none beyond
 // what a machine's are worth.
 Blob encodeRailWeights(const std::vector<uint64_t>& weights);

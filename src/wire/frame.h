@@ -20,7 +20,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 9;
+inline constexpr uint16_t kControlVersion = 10;
 inline constexpr size_t kFrameHeaderBytes = 20;
 inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1U
                                                         << 10;  // limit of a payload before the peer is authenticated

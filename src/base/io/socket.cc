@@ -279,7 +279,7 @@ void setNoDelay(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-Result<UniqueFd> startConnect(const Address& address, const Address* from, const std::function<void(int fd)>& prepare) {
+Result<UniqueFd> startConnect(const Address& address, const Address* from) {
   UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return systemFailure("socket", errno);
   setNoDelay(fd.get());
@@ -289,7 +289,6 @@ Result<UniqueFd> startConnect(const Address& address, const Address* from, const
     if (::bind(fd.get(), from->data(), from->length()) != 0)
       return systemFailure("cannot connect from " + from->text(), errno);
   }
-  if (prepare) prepare(fd.get());
   if (::connect(fd.get(), address.data(), address.length()) != 0 && errno != EINPROGRESS && errno != EINTR)
     return systemFailure("cannot connect to " + address.text(), errno);
   return fd;

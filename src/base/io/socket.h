@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,10 +76,9 @@ Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog = 512);
 Result<Address> localAddress(int fd);
 Result<Address> peerAddress(int fd);
-// Starts a connect, from an address of ours if one is given (port 0); finish it with connectResult() once the
-// descriptor polls writable. `prepare` sets what has to be set before.
-Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr,
-                              const std::function<void(int fd)>& prepare = nullptr);
+// Starts a connect, from the address `from` (port 0) if it is given. Finish it with connectResult() once the descriptor
+// polls writable.
+Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr);
 // What SO_ERROR says of a connect that was in progress.
 Status connectResult(int fd, const Address& address);
 // One accepted connection (non-blocking, close-on-exec, no delay), or nothing when none waits.

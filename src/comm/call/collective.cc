@@ -18,13 +18,13 @@ std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   const auto add = [&](size_t owner) {
     const size_t index = next[owner]++;
     const ChunkRange range = index < cut.chunks[owner] ? cut.chunk(owner, index) : ChunkRange{};
-    chunks.push_back({static_cast<uint32_t>(owner), index == 0, range.offset * elementBytes, range.count * elementBytes,
-                      static_cast<uint8_t>(cut.span[owner])});
+    chunks.push_back(
+        {static_cast<uint32_t>(owner), index == 0, range.offset * elementBytes, range.count * elementBytes});
   };
   add(cut.checker);
   for (size_t round = 0; round < cut.rounds; ++round)
     for (size_t owner = 0; owner < cut.share.size(); ++owner)
-      if (next[owner] < cut.chunks[owner] && cut.roundOf(owner, next[owner]) == round) add(owner);
+      if (next[owner] == round && round < cut.chunks[owner]) add(owner);
   return chunks;
 }
 

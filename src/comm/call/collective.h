@@ -22,7 +22,6 @@ struct ChunkRef {
   bool first = false;  // of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
-  uint8_t span = 1;     // rounds that it stands for, see Cut
   bool onGpu = false;   // of a call that is staged: passes by the host's memory
   uint32_t unsent = 0;  // of a direct chunk: lanes that need the contribution where it is
 };
@@ -48,8 +47,6 @@ struct Collective {
 
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }
-  // Chunks like this one that may be under way on a lane: what stands for two rounds counts for two.
-  size_t windowForChunk(const ChunkRef& chunk) const { return (window + chunk.span - 1) / chunk.span; }
 };
 
 std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes);

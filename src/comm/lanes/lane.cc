@@ -9,14 +9,6 @@
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
-namespace {
-
-// Up to so much a direct chunk is copied: that costs less than to register it.
-constexpr size_t kMaxCopiedChunkBytes = 16U << 10;
-constexpr size_t kExchangeChunksAhead = 3;  // chunks of a direct call ahead of its sums
-
-}  // namespace
-
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "its share is summed here, by the CPU"};
 }
@@ -66,7 +58,7 @@ Status RemoteLane::admit() {
 
   auto* source = const_cast<uint8_t*>(view.source);
   flight.copied = flight.usesExchangePath &&
-                  (view.bytes <= kMaxCopiedChunkBytes || (view.inPlace && chunk.call->chunks.size() == 1));
+                  (view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && chunk.call->chunks.size() == 1));
   if (flight.copied) {
     source = stagingSlot(copies_, admitted_);
     if (view.bytes > 0) std::memcpy(source, view.source, view.bytes);
@@ -161,9 +153,9 @@ Result<bool> RemoteLane::step() {
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
-  if (admitted_ - retired_ >= std::min(shape_.depth, call->windowForChunk(call->chunks[index]))) return false;
+  if (admitted_ - retired_ >= std::min(shape_.depth, call->window)) return false;
   return !call->chunks[index].usesExchangePath() ||
-         index + call->remaining < call->chunks.size() + kExchangeChunksAhead;
+         index + call->remaining < call->chunks.size() + constants::kExchangeAhead;
 }
 
 Result<bool> RemoteLane::move() {

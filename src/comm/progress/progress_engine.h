@@ -4,8 +4,8 @@
 // otherwise the progress thread. Whoever releases the lock leaves every connection armed to wake the progress thread,
 // or wakes it.
 //
-// A call of at most kInlineCallBytes is started by the thread that issues it, since waking another thread takes longer
-// than these bytes do. Everything else is started by the progress thread or by the caller that waits.
+// A call of at most constants::kMaxInlineBytes is started by the thread that issues it, since waking another thread
+// takes longer than these bytes do. Everything else is started by the progress thread or by the caller that waits.
 //
 // Polling lasts as long as a wake-up takes, or not at all if recent waits were longer (spin_budget.h). A caller that
 // has spent this budget gives the calls to the progress thread and sleeps until its own has ended. So only the progress
@@ -30,8 +30,6 @@
 #include "src/comm/progress/progress_work.h"
 
 namespace bps {
-
-inline constexpr size_t kInlineCallBytes = 16U << 10;
 
 class ProgressEngine final : public StreamWorker {
  public:

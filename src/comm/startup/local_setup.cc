@@ -64,9 +64,7 @@ Status Communicator::chooseRails(Deadline deadline) {
     const Roster& roster = control_->roster();
     const bool leads = roster.ranks[membership_.rank].localRank == 0;
     const LocalPlan& local = local_->traffic().plan().program.plan();
-    // Machines that are played on one host share its processors: more ranks at the network would only take turns there.
-    const bool onePerNic = roster.settings.rails == 0 && plan_.machinesPerHost > 1;
-    const Blob word = leads ? encodeRailWeights(railWeights(local, plan_.rails, onePerNic)) : Blob();
+    const Blob word = leads ? encodeRailWeights(railWeights(local, plan_.rails)) : Blob();
     const std::vector<Blob> words = BPS_TRY(control_->gather(word, deadline));
     std::vector<std::vector<uint64_t>> weights;
     for (const Machine& machine : roster.machines) {

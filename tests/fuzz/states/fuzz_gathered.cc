@@ -65,19 +65,17 @@ void rails(std::span<const uint8_t> bytes) {
 void tuning(std::span<const uint8_t> bytes) {
   Result<double> slowest = slowestSeconds(twoBlobs(bytes), twoRanks());
   if (!slowest.ok()) return;
-  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // this rank's own is more than none
+  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // a rank's own time is positive
   const JobPlan plan = std::move(JobPlan::make([] {
                          Roster roster = twoRanks();
                          roster.settings = {4U << 20, Bytes::kMeasured, Bytes::kMeasured, 1000, 1};
                          return roster;
                        }()))
                            .value();
-  const double rate = estimateRate({}, {kLargeProbe, seconds}, busiestTraffic(plan));
-  const Tuning tuned = tuningFor(rate, plan);
+  const auto fake = [&](size_t, const Tuning&) -> Result<double> { return seconds; };
+  const Tuning tuned = std::move(chooseTuning(plan, twoRanks(), fake)).value();
   require(tuned.limits.targetChunkBytes > 0 && tuned.limits.targetChunkBytes <= plan.limits.targetChunkBytes);
   require(tuned.window > 0 && tuned.window <= plan.depth);
-  (void)chunkProbeBytes(rate, tuned, plan);
-  (void)chooseFasterChunks(tuned, seconds, seconds / 2, plan);
 }
 
 void machineBrief(std::span<const uint8_t> bytes) {

@@ -8,7 +8,6 @@
 
 #include "net_plugin/stream/recv_comm.h"
 #include "net_plugin/stream/send_comm.h"
-#include "net_plugin/tcp/congestion.h"
 #include "net_plugin/tcp/connector.h"
 #include "net_plugin/tcp/listener.h"
 #include "net_plugin/tcp/options.h"
@@ -208,65 +207,6 @@ TEST(Handshake, KeepaliveFollowsThePeerTimeout) {
   EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE) + option(IPPROTO_TCP, TCP_KEEPCNT) * option(IPPROTO_TCP, TCP_KEEPINTVL),
             10);
   EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to peers that are well";
-}
-
-std::string congestionControl(int fd) {
-  std::array<char, 16> name{};
-  socklen_t length = name.size() - 1;
-  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
-  return name.data();
-}
-
-// As if the kernel had chosen it. False where the kernel has no BBR.
-bool pace(int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3) == 0; }
-
-TEST(Handshake, LocalConnectionsAreNotPaced) {
-  const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
-  Connector connector(loopback(1), valueOf(parseHandle(listener->handle())), Carrier::kStream,
-                      Deadline::in(kTestTimeout));
-  std::vector<UniqueFd> ours, theirs;
-  for (const Deadline deadline = Deadline::in(kTestTimeout); (ours.empty() || theirs.empty()) && !deadline.passed();) {
-    if (ours.empty()) ours = valueOf(connector.step());
-    if (theirs.empty()) theirs = valueOf(listener->accept()).sockets;
-  }
-  ASSERT_EQ(ours.size() + theirs.size(), 2U);
-  EXPECT_NE(congestionControl(ours[0].get()), "bbr");
-  EXPECT_NE(congestionControl(theirs[0].get()), "bbr");
-}
-
-// A socket that was paced stays so: both ends have to be told before there is a connection.
-TEST(Handshake, PacingIsOffBeforeALocalConnectionStarts) {
-  const UniqueFd listening = valueOf(listenOn(loopback(1).address));
-  if (!pace(listening.get())) GTEST_SKIP() << "this kernel has no BBR";
-  EXPECT_EQ(disablePacingOnListener(listening.get()), "bbr");
-  const Address address = valueOf(localAddress(listening.get()));
-  const UniqueFd ours = valueOf(startConnect(address, nullptr, [&](int fd) {
-    EXPECT_FALSE(peerAddress(fd).ok()) << "connected already";
-    EXPECT_TRUE(pace(fd));
-    disablePacingForPeer(fd, address);
-    EXPECT_EQ(congestionControl(fd), "reno");
-  }));
-  std::optional<UniqueFd> theirs;
-  for (const Deadline deadline = Deadline::in(kTestTimeout); !theirs && !deadline.passed();)
-    theirs = valueOf(bps::acceptFrom(listening.get()));
-  ASSERT_TRUE(theirs);
-  EXPECT_EQ(congestionControl(theirs->get()), "reno");
-  restorePacingForRemotePeer(theirs->get(), "bbr");
-  EXPECT_EQ(congestionControl(theirs->get()), "reno") << "it comes from inside";
-}
-
-TEST(Handshake, RemoteConnectionsKeepTheKernelsCongestionControl) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in far{};
-  far.sin_family = AF_INET;
-  far.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1, which is nobody's
-  if (::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0) GTEST_SKIP() << "there is no CUBIC";
-  disablePacingForPeer(socket.get(), loopback(1).address);
-  EXPECT_EQ(disablePacingOnListener(socket.get()), "");
-  EXPECT_EQ(congestionControl(socket.get()), "cubic") << "it does not pace";
-  if (!pace(socket.get())) GTEST_SKIP() << "this kernel has no BBR";
-  disablePacingForPeer(socket.get(), {reinterpret_cast<const sockaddr*>(&far), sizeof far});
-  EXPECT_EQ(congestionControl(socket.get()), "bbr") << "it goes to another machine";
 }
 
 // A caller with the right token that never completes its connections can hold a few, no more.

@@ -7,57 +7,45 @@
 namespace bps {
 namespace {
 
-// A machine of one rank on each of these hosts.
-Roster rosterOn(const std::vector<std::string>& hosts) {
+// So many machines of one rank each.
+Roster rosterOf(uint32_t machines) {
   Roster roster;
   roster.settings.partitionBytes = 4U << 20;
   roster.settings.exchangeBytes = roster.settings.singleOwnerBytes = Bytes::kMeasured;
-  for (const std::string& host : hosts) {
-    const auto number = static_cast<uint32_t>(roster.ranks.size());
-    roster.ranks.push_back({.hostId = host + std::to_string(number), .hostName = host, .machine = number});
+  for (uint32_t number = 0; number < machines; ++number) {
+    roster.ranks.push_back({.hostId = std::to_string(number), .hostName = "a", .machine = number});
     roster.machines.push_back({.ranks = {number}});
   }
   return roster;
 }
 
-JobPlan planOn(const std::vector<std::string>& hosts) { return JobPlan::make(rosterOn(hosts)).value(); }
-
-TEST(JobPlan, CountsTheMachinesThatShareAHost) {
-  EXPECT_EQ(planOn({"a"}).machinesPerHost, 1U);
-  EXPECT_EQ(planOn({"a", "b", "c"}).machinesPerHost, 1U);
-  EXPECT_EQ(planOn({"a", "b", "b", "a", "b"}).machinesPerHost, 3U) << "the most";
+TEST(JobPlan, FewMachinesMayUseTheExchangePath) {
+  EXPECT_EQ(JobPlan::make(rosterOf(1)).value().limits.exchangeMachines, 0U);
+  EXPECT_EQ(JobPlan::make(rosterOf(2)).value().limits.exchangeMachines, 2U);
+  EXPECT_EQ(JobPlan::make(rosterOf(8)).value().limits.exchangeMachines, 8U);
+  EXPECT_EQ(JobPlan::make(rosterOf(9)).value().limits.exchangeMachines, 0U);
+  Roster given = rosterOf(9);
+  given.settings.exchangeBytes = 4096;
+  EXPECT_EQ(JobPlan::make(given).value().limits.exchangeMachines, 9U) << "the user gives the limit";
+  given = rosterOf(2);
+  given.settings.exchangeBytes = 0;
+  EXPECT_EQ(JobPlan::make(given).value().limits.exchangeMachines, 0U) << "the user forbids it";
 }
 
-TEST(JobPlan, MachinesOfOneHostUseTheExchangePathOnlyInPairs) {
-  EXPECT_EQ(planOn({"a", "b", "c"}).limits.exchangeMachines, 3U);
-  EXPECT_EQ(planOn({"a", "a"}).limits.exchangeMachines, 2U);
-  EXPECT_EQ(planOn({"a", "b", "a"}).limits.exchangeMachines, 0U);
-  EXPECT_EQ(planOn(std::vector<std::string>(9, "a")).limits.exchangeMachines, 0U);
-  Roster said = rosterOn({"a", "b", "a"});
-  said.settings.exchangeBytes = 4096;
-  EXPECT_EQ(JobPlan::make(said).value().limits.exchangeMachines, 3U) << "the user says so";
-}
-
-TEST(JobPlan, OneHostHasFewerAndLargerChunksUnderWayThanANetwork) {
-  const auto cuts = [](const JobPlan& plan) {
-    EXPECT_EQ(plan.limits.targetChunkBytes, plan.limits.maxChunkBytes);
-    return std::pair(plan.depth, plan.limits.targetChunkBytes);
-  };
-  const std::pair<size_t, size_t> ofNetwork{4, 256U << 10}, ofHost{2, 512U << 10};
-  EXPECT_EQ(cuts(planOn({"a", "a"})), ofHost);
-  EXPECT_EQ(cuts(planOn({"a", "b"})), ofNetwork);
-  EXPECT_EQ(cuts(planOn({"a", "a", "b"})), ofNetwork) << "some of it";
-  EXPECT_EQ(cuts(planOn({"a"})), ofNetwork) << "nothing is sent";
-  Roster served = rosterOn({"a", "a"});
-  served.servers.emplace_back();
-  EXPECT_EQ(cuts(JobPlan::make(served).value()), ofNetwork) << "a server may be anywhere";
-  Roster shared = rosterOn({"a", "a"});
-  shared.ranks.push_back(shared.ranks.back());
-  shared.machines.back().ranks.push_back(2);
-  EXPECT_EQ(cuts(JobPlan::make(shared).value()), ofNetwork) << "their ring has slots of a chunk";
-  Roster bounded = rosterOn({"a", "a"});
+TEST(JobPlan, PartitionBytesBoundsEveryChunk) {
+  EXPECT_EQ(JobPlan::make(rosterOf(2)).value().limits.maxChunkBytes, 256U << 10);
+  Roster bounded = rosterOf(2);
   bounded.settings.partitionBytes = 64U << 10;
+  EXPECT_EQ(JobPlan::make(bounded).value().limits.maxChunkBytes, 64U << 10);
   EXPECT_EQ(JobPlan::make(bounded).value().limits.targetChunkBytes, 64U << 10);
+}
+
+TEST(JobPlan, SeveralRanksPerMachineCutAtLargerQuanta) {
+  Roster roster = rosterOf(2);
+  EXPECT_EQ(JobPlan::make(roster).value().limits.quantumBytes, 64U);
+  roster.ranks.push_back(roster.ranks.back());
+  roster.machines.back().ranks.push_back(2);
+  EXPECT_EQ(JobPlan::make(roster).value().limits.quantumBytes, 3072U);
 }
 
 }  // namespace

@@ -13,22 +13,21 @@ namespace {
 
 using Weights = std::vector<uint64_t>;
 
-Weights weightsOf(const std::string& machine, size_t most, bool onePerNic, const std::string& strategy = "auto") {
+Weights weightsOf(const std::string& machine, size_t most, const std::string& strategy = "auto") {
   const Topology topology = std::move(std::move(readSynthetic(machine)).value().build()).value();
   LocalPlanRequest job;
   job.strategy = std::move(parseStrategy(strategy)).value();
-  return railWeights(std::move(planLocal(topology, job)).value().best().plan, most, onePerNic);
+  return railWeights(std::move(planLocal(topology, job)).value().best().plan, most);
 }
 
 TEST(Rails, RanksThatDriveANicAreRails) {
   const std::string twoNics = "cpu[sw[gpu*2 nic:100] sw[gpu*2 nic:100]]";
-  EXPECT_EQ(weightsOf(twoNics, 4, false), (Weights{1U << 18, 1U << 18, 1U << 18, 1U << 18}));
-  EXPECT_EQ(weightsOf(twoNics, 4, true), (Weights{1U << 19, 0, 1U << 19, 0}));
-  EXPECT_EQ(weightsOf(twoNics, 2, false), (Weights{1U << 19, 1U << 19})) << "the second NIC has nobody to drive it";
+  EXPECT_EQ(weightsOf(twoNics, 4), (Weights{1U << 18, 1U << 18, 1U << 18, 1U << 18}));
+  EXPECT_EQ(weightsOf(twoNics, 2), (Weights{1U << 19, 1U << 19})) << "the second NIC has nobody to drive it";
 }
 
 TEST(Rails, SharesFollowNicRates) {
-  const Weights weights = weightsOf("cpu[sw[gpu nic:100] sw[gpu nic:300]]", 2, false);
+  const Weights weights = weightsOf("cpu[sw[gpu nic:100] sw[gpu nic:300]]", 2);
   EXPECT_EQ(weights, (Weights{1U << 18, 3U << 18}));
   const Rails rails = commonRails({weights, weights});
   EXPECT_EQ(rails.rangeOf(0, 400, 4, true), (ByteRange{0, 100}));

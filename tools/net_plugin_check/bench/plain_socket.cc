@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -45,13 +44,8 @@ void makeBlocking(int fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
 }
 
-// On a loopback address not by BBR, whose pacing our plugin does without there, too.
-void unpace(int fd, const Address& address) {
-  if (address.isLoopback()) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-}
-
 Result<UniqueFd> dial(Side& side, const Address& address) {
-  UniqueFd socket = BPS_TRY(startConnect(address, nullptr, [&](int fd) { unpace(fd, address); }));
+  UniqueFd socket = BPS_TRY(startConnect(address));
   BPS_TRY(waitFor(side, socket.get(), POLLOUT));
   BPS_TRY(connectResult(socket.get(), address));
   return socket;
@@ -71,7 +65,6 @@ Result<std::vector<UniqueFd>> plainSockets(Side& side, size_t count) {
   }
   const Address own = BPS_TRY(interfaceAddress(side));
   const UniqueFd listener = BPS_TRY(listenOn(own));
-  unpace(listener.get(), own);
   const Address address = BPS_TRY(localAddress(listener.get()));
   const auto* bytes = reinterpret_cast<const uint8_t*>(address.data());
   BPS_TRY(side.sendToPeer({bytes, address.length()}));
