@@ -6,7 +6,8 @@ UNDER_TEST := $(call objects,$(PLUGIN_PARTS) $(API_SRCS)) $(SERVER) $(CORE)
 UNIT       := $(BUILD)/tests/unit
 INPROC     := $(BUILD)/tests/inproc
 $(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
-$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_server/http_request.cc)
+$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_server/http_request.cc \
+  tools/bps_topo/mixture.cc)
 # The part of the interposer that can be tested without NCCL.
 $(UNIT): $(call objects,src/interpose/negotiation/capabilities.cc)
 $(INPROC): $(call objects,$(call sources,tests/inproc tests/support)) $(UNDER_TEST)
