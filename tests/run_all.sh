@@ -204,7 +204,6 @@ main() {
   build_ahead
   gtest "$build" unit 300
   gtest "$build" inproc 400
-  [ -x "$build/tests/multiproc" ] && gtest "$build" multiproc 400
   local scripts=()
   for script in tests/multiproc/*.sh tests/hostile/*.sh tests/unit/cpu_reduce/aarch64.sh; do
     case $script in */lib.sh) ;; *) scripts+=("$script") ;; esac

@@ -1,126 +1,116 @@
-# Test programs: tests/unit/*.cc -> build/tests/unit, tests/inproc -> build/tests/inproc, tests/multiproc -> ...
-TEST_SUITES := $(sort $(foreach s,unit inproc multiproc,$(if $(wildcard tests/$(s)/*.cc tests/$(s)/*/*.cc),$(s))))
-TEST_LIBS   := -lgtest -lgmock -lgtest_main
-UNIT_DIRS   := $(filter-out $(if $(filter without,$(VERBS)),%/verbs_ib/),$(wildcard tests/unit/*/))
+# Test programs and the stand-ins that they load. `make tests` builds all but the fuzzers, which are of FLAVOUR=asan.
+TEST_LIBS := -lgtest -lgmock -lgtest_main
 
-define suite
-$(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(if $(filter unit,$(1)),$(UNIT_DIRS),$(wildcard tests/$(1)/*/)) tests/support)) $(call objects,$(PLUGIN_PARTS) $(API_SRCS) $(if $(filter unit,$(1)),$(filter-out %/main.cc,$(PERF_SRCS)))) $(SERVER) $(CORE)
-	@mkdir -p $$(@D)
-	$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(CORE_LIBS)
-endef
-$(foreach s,$(TEST_SUITES),$(eval $(call suite,$(s))))
-
-# A net plugin with defects to choose from, which net-plugin-check must find.
-BROKEN := $(BUILD)/tests/libnccl-net-broken.so
-$(BROKEN): $(call objects,$(call sources,tests/broken_plugin))
-	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
-
-# A net plugin that wraps another and injects faults, for the tests of what stands above.
-FAULT_PLUGIN := $(BUILD)/tests/libnccl-net-fault.so
-$(FAULT_PLUGIN): $(call objects,$(call sources,tests/fault_plugin)) $(CORE)
-	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(COMPLETE) -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(CORE_LIBS)
-
-# A rank of an NCCL communicator on a machine without GPU, and the double of the library that NCCL asks about GPUs.
-NO_GPU := $(addprefix $(BUILD)/tests/no_gpu/,nccl_rank libnvidia-ml.so.1)
-$(BUILD)/tests/no_gpu/nccl_rank: $(call objects,$(filter-out %/nvml_double.cc,$(call sources,tests/no_gpu))) $(CORE)
-	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
-$(BUILD)/tests/no_gpu/libnvidia-ml.so.1: $(call objects,tests/no_gpu/nvml_stub.cc)
-	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^
-
-# What the test of detection loads in place of the driver's library.
-FAKE_NVML := $(BUILD)/tests/libfake-nvml.so
-$(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
-	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -o $@ $^
-$(BUILD)/tests/unit: | $(FAKE_NVML)
-# Of the library that stands between a program and NCCL, what can be tested without NCCL.
-$(BUILD)/tests/unit: $(call objects,src/interpose/negotiation/capabilities.cc)
-$(BUILD)/tests/unit: $(call objects,tools/bps_server/http_request.cc)
-
-# NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
-CUDA_HOME ?= /usr/local/cuda
-EXTRA_tests_unit_device_cuda_api_test := -isystem $(CUDA_HOME)/include
-# A double of the CUDA driver, see tests/fake_cuda/fake_cuda.h.
-FAKE_CUDA := $(BUILD)/tests/fake_cuda/libcuda.so.1
-$(FAKE_CUDA): $(call objects,$(call sources,tests/fake_cuda))
-	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -Wl,-z,nodelete -o $@ $^
-
-$(BUILD)/tests/inproc: | $(FAKE_CUDA)
-
-# What needs a real GPU, see tests/gpu/run.sh; it also runs on the double.
+# build/tests/unit and build/tests/inproc contain the product except its programs.
+UNDER_TEST := $(call objects,$(PLUGIN_PARTS) $(API_SRCS)) $(SERVER) $(CORE)
+UNIT       := $(BUILD)/tests/unit
+INPROC     := $(BUILD)/tests/inproc
+$(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
+$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_server/http_request.cc \
+  tools/bps_topo/mixture.cc)
+# The part of the interposer that can be tested without NCCL.
+$(UNIT): $(call objects,src/interpose/negotiation/capabilities.cc)
+$(INPROC): $(call objects,$(call sources,tests/inproc tests/support)) $(UNDER_TEST)
+# The tests that need a real GPU, see tests/gpu/run.sh. They also run on the CUDA stand-in.
 GPU_TEST := $(BUILD)/tests/gpu
 $(GPU_TEST): $(call objects,$(call sources,tests/gpu tests/support)) $(SERVER) $(CORE)
-	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(CORE_LIBS)
+$(UNIT) $(INPROC) $(GPU_TEST): private LINK_WITH := $(TEST_LIBS) $(CORE_LIBS)
 
-# Hubs that misbehave, for hostile_hubs.sh.
+# The CUDA header of NVIDIA, if it is installed, is compared with the declarations in src/cuda/cuda_api.h.
+CUDA_HOME ?= /usr/local/cuda
+$(BUILD)/obj/tests/unit/cuda/cuda_api_test.o: private CPPFLAGS += -isystem $(CUDA_HOME)/include
+
+# A program with several ranks on GPUs, for tests/gpu/run.sh.
+GPU_RANKS := $(BUILD)/tests/gpu_ranks
+$(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(LIBBPS)
+
+# Hubs that break the control protocol, for hostile_hubs.sh.
 HOSTILE_HUB := $(BUILD)/tests/hostile_hub
 $(HOSTILE_HUB): $(call objects,$(call sources,tests/hostile_hub)) $(CORE)
-	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
 
-GPU_RANKS := $(BUILD)/tests/gpu_ranks
-$(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(BUILD)/lib/libbps.so
-	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lbps $(CORE) $(CORE_LIBS) -Wl,-rpath,'$$ORIGIN/../lib'
+# A net plugin with selectable defects, each of which net-plugin-check must find.
+BROKEN_PLUGIN := $(BUILD)/tests/libnccl-net-broken.so
+$(BROKEN_PLUGIN): $(call objects,$(call sources,tests/broken_plugin))
+$(BROKEN_PLUGIN): private LINK_WITH := -ldl
 
-# A double of NCCL, and a program of several ranks for it: the tests of what stands between a program and NCCL.
-FAKE_NCCL := $(BUILD)/tests/nccl/libnccl.so.2
+# A net plugin that wraps another one and injects faults.
+FAULT_PLUGIN := $(BUILD)/tests/libnccl-net-fault.so
+$(FAULT_PLUGIN): $(call objects,$(call sources,tests/fault_plugin)) $(CORE)
+$(FAULT_PLUGIN): private LIBRARY_OPTIONS := $(HIDDEN) $(RESIDENT)
+
+# A stand-in for NVIDIA's management library, which the tests of topo/detect load.
+FAKE_NVML := $(BUILD)/tests/libfake-nvml.so
+$(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
+$(UNIT): | $(FAKE_NVML)
+
+# A stand-in for the CUDA driver, see tests/fake_cuda/fake_cuda.h.
+FAKE_CUDA := $(BUILD)/tests/fake_cuda/libcuda.so.1
+$(FAKE_CUDA): $(call objects,$(call sources,tests/fake_cuda))
+$(FAKE_CUDA): private LIBRARY_OPTIONS := $(RESIDENT)
+$(INPROC): | $(FAKE_CUDA)
+
+# A stand-in for NCCL, and a program with several ranks that uses it: the tests of the interposer.
+FAKE_NCCL  := $(BUILD)/tests/nccl/libnccl.so.2
+NCCL_RANKS := $(BUILD)/tests/nccl/ranks
 $(FAKE_NCCL): $(call objects,$(call sources,tests/fake_nccl))
-	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^ -ldl
-INTERPOSED := $(BUILD)/tests/nccl/ranks
-$(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
-	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(BUILD)/obj/src/base/format.o
-tests: $(INTERPOSED)
+$(NCCL_RANKS): $(call objects,$(call sources,tests/interpose) src/base/format.cc) $(FAKE_NCCL)
+$(FAKE_NCCL) $(NCCL_RANKS): private LINK_WITH := -ldl
 
-tests: $(GPU_TEST) $(GPU_RANKS) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(HOSTILE_HUB) $(LIBS) $(BINS)
-# What the in-process tests load.
-libraries: $(BUILD)/lib/libnccl-net-bps.so $(FAULT_PLUGIN)
+# A rank of an NCCL communicator on a machine without a GPU, and a stand-in for NVIDIA's management library for NCCL.
+NO_GPU_RANK := $(BUILD)/tests/no_gpu/nccl_rank
+NO_GPU_NVML := $(BUILD)/tests/no_gpu/libnvidia-ml.so.1
+$(NO_GPU_RANK): $(call objects,$(filter-out %/nvml_stub.cc,$(call sources,tests/no_gpu))) $(CORE)
+$(NO_GPU_NVML): $(call objects,tests/no_gpu/nvml_stub.cc)
+
+TEST_LIBRARIES := $(BROKEN_PLUGIN) $(FAULT_PLUGIN) $(FAKE_NVML) $(FAKE_CUDA) $(FAKE_NCCL) $(NO_GPU_NVML)
+TEST_PROGRAMS  := $(UNIT) $(INPROC) $(GPU_TEST) $(GPU_RANKS) $(HOSTILE_HUB) $(NCCL_RANKS) $(NO_GPU_RANK)
+$(FAKE_NVML) $(FAKE_CUDA) $(NO_GPU_NVML): private LINK_WITH :=
+$(TEST_LIBRARIES):
+	$(link-library)
+$(TEST_PROGRAMS):
+	$(link-program)
+tests: $(TEST_LIBRARIES) $(TEST_PROGRAMS) $(LIBS) $(BINS)
+# The libraries that the in-process tests load.
+libraries: $(PLUGIN) $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
 
-# One libFuzzer program per fuzz_NAME.cc, of parsers and (in states/) of state machines, in FLAVOUR=asan. Linked with the modules that have parsers, which
-# leaves out the kernels: they take long to instrument and parse nothing.
-FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc tests/fuzz/states/*.cc)))
-FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
-  perf/workload/safetensors.cc src/server/session.cc tools/bps_server/http_request.cc src/service/round.cc src/comm/call/collective.cc \
+# One libFuzzer program for each tests/fuzz/fuzz_NAME.cc (parsers) and tests/fuzz/states/fuzz_NAME.cc (state machines).
+# They contain the modules that have parsers, but not the kernels, which take long to instrument and parse nothing.
+FUZZ_TESTS := $(call sources,tests/fuzz)
+FUZZERS    := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(FUZZ_TESTS)))
+FUZZ_SRCS  := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
+  $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
-  $(addprefix src/comm/local/,local_reducer.cc local_ring.cc machine_plan.cc machine_traffic.cc link_byte_counters.cc step_cache.cc local_bootstrap.cc binding.cc)
-$(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz tests/fuzz/states)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
-$(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
-	@mkdir -p $(@D)
-	@rm -f $@
-	ar rcs $@ $^
+  tools/bps_server/http_request.cc perf/workload/safetensors.cc
+LIBFUZZED  := $(BUILD)/lib/libfuzzed.a
+# These are the parts of -fsanitize=fuzzer-no-link that work with the precompiled headers of the other objects.
+COVERAGE   := inline-8bit-counters$(comma)pc-table$(comma)indirect-calls$(comma)trace-cmp
+ifeq ($(FLAVOUR)$(IS_CLANG),asanclang)
+$(call objects,$(FUZZ_SRCS) $(FUZZ_TESTS)): private CXXFLAGS += -fsanitize-coverage=$(COVERAGE)
+endif
+$(LIBFUZZED): $(call objects,$(FUZZ_SRCS))
+	$(archive)
 fuzzers: $(FUZZERS)
-.SECONDEXPANSION:
-$(FUZZERS): $(BUILD)/fuzz/%: $$(addprefix $(BUILD)/obj/,$$(addsuffix .o,$$(basename $$(wildcard tests/fuzz/$$*.cc tests/fuzz/states/$$*.cc)))) $(BUILD)/lib/libfuzzed.a
-	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
+$(FUZZERS): $(BUILD)/fuzz/%: $$(call objects,$$(wildcard tests/fuzz/$$*.cc tests/fuzz/states/$$*.cc)) $(LIBFUZZED)
+	$(link-program)
+$(FUZZERS): private LINK_WITH := -fsanitize=fuzzer $(CORE_LIBS)
 
-# All sources compiled and not linked, for FLAVOUR=tsa and to try another compiler.
-compiled: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
-compiled: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
-compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
-  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/gpu_ranks/ tests/fuzz/ tests/fuzz/states/)))
+# All sources are compiled and not linked, for FLAVOUR=tsa and to try another compiler.
+compiled: $(call objects,$(filter-out tests/abi/%,$(ALL_SRCS)))
 .PHONY: libraries compiler fuzzers compiled
 
-# Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.
-QUICK_release := -O0 -g1
-QUICK_asan    := -O0
-QUICK_tsan    := -O0
+# -Wconversion of clang, unlike that of g++, covers sign conversions. Tests pass literals as size_t, so it is off here.
 QUICK_TESTS := $(QUICK_$(FLAVOUR)) $(if $(filter release,$(FLAVOUR)),-g0) $(if $(IS_CLANG),-Wno-sign-conversion)
-$(BUILD)/obj/tests/%.o: private CXXFLAGS += $(QUICK_TESTS)
-$(BUILD)/obj/tests/%.gch: private CXXFLAGS += $(QUICK_TESTS)
-$(BUILD)/obj/tools/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR))
-$(BUILD)/obj/tools/%.gch: private CXXFLAGS += $(QUICK_$(FLAVOUR))
-$(eval $(call precompile,tests/support/precompiled,tests/support/precompiled.h,$(call objects,\
-  $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/inproc/*/ tests/support/ tests/multiproc/ tests/gpu/)))))
-# The driver is a C library: its functions carry no C++ types that a caller's could be compared with, nor do the double's.
-$(BUILD)/obj/tests/fake_cuda/%.o: private CXXFLAGS += $(if $(IS_CLANG),$(if $(filter asan,$(FLAVOUR)),-fno-sanitize=function))
+$(BUILD)/obj/tests/%: private CXXFLAGS += $(QUICK_TESTS)
+# The CUDA driver is a C library without C++ types that a call could be checked against. So is its stand-in.
+ifeq ($(FLAVOUR)$(IS_CLANG),asanclang)
+$(BUILD)/obj/tests/fake_cuda/%: private CXXFLAGS += -fno-sanitize=function
+endif
+
+$(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h
+ifeq ($(PRECOMPILE),yes)
+GTEST_OBJS := $(call objects,$(call sources,tests/unit tests/inproc tests/support tests/gpu))
+$(GTEST_OBJS): private PRECOMPILED := $(BUILD)/obj/tests/support/precompiled.h
+$(GTEST_OBJS): $(BUILD)/obj/tests/support/precompiled.h.gch
+endif

@@ -55,7 +55,7 @@ Result<std::unique_ptr<ShmListener>> ShmListener::create(const Token& token) {
 Result<std::unique_ptr<RecvComm>> ShmListener::readHello(PendingSocket& pending) const {
   if (!isSameUser(pending.socket.get())) return Status(Code::kRemote, "it is of another user");
   HelloBytes hello{};
-  Received received = BPS_TRY(receiveWithFds(pending.socket.get(), hello));
+  FdMessage received = BPS_TRY(receiveWithFds(pending.socket.get(), hello));
   if (received.bytes == 0) {
     if (pending.deadline.passed()) return Status(Code::kRemote, "it said nothing for too long");
     return std::unique_ptr<RecvComm>();

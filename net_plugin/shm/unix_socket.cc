@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -38,17 +37,6 @@ std::optional<ucred> credentials(int socket) {
   socklen_t length = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return std::nullopt;
   return peer;
-}
-
-void takeFds(msghdr& message, std::vector<UniqueFd>& fds) {
-  for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
-    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t at = 0; at + sizeof(int) <= h->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(h) + at, sizeof fd);
-      fds.emplace_back(fd);
-    }
-  }
 }
 
 }  // namespace
@@ -92,40 +80,12 @@ std::string peerName(int socket) {
 }
 
 Status sendWithFd(int socket, std::span<const uint8_t> bytes, int fd) {
-  iovec data{const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent < 0) return systemFailure("passing shared memory to " + peerName(socket), errno);
-  if (sent != static_cast<ssize_t>(bytes.size()))
-    return failure(Code::kSystem, "passing shared memory to {}: no room in the socket", peerName(socket));
-  return {};
+  return sendFds(socket, bytes, std::span(&fd, 1), "passing shared memory to " + peerName(socket), MSG_DONTWAIT);
 }
 
-Result<Received> receiveWithFds(int socket, std::span<uint8_t> room) {
-  Received received;
-  iovec data{room.data(), room.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxFds)> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return received;
-  if (got < 0) return systemFailure("recvmsg", errno);
-  takeFds(message, received.fds);
-  if (got == 0) return Status(Code::kRemote, "it hung up");
-  received.bytes = static_cast<size_t>(got);
+Result<FdMessage> receiveWithFds(int socket, std::span<uint8_t> room) {
+  FdMessage received = BPS_TRY(receiveFds(socket, room, kMaxFds, MSG_DONTWAIT));
+  if (received.bytes == 0 && !received.nothingYet) return Status(Code::kRemote, "it hung up");
   return received;
 }
 

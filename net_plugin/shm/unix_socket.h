@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "src/base/io/fd.h"
+#include "src/base/io/fd_passing.h"
 #include "src/base/status.h"
 
 namespace bps::plugin::shm {
@@ -23,11 +22,7 @@ bool isSameUser(int socket);
 std::string peerName(int socket);
 
 Status sendWithFd(int socket, std::span<const uint8_t> bytes, int fd);
-struct Received {
-  size_t bytes = 0;  // 0: nothing has come yet
-  std::vector<UniqueFd> fds;
-};
 // One recvmsg. Fails when the other end has hung up.
-Result<Received> receiveWithFds(int socket, std::span<uint8_t> room);
+Result<FdMessage> receiveWithFds(int socket, std::span<uint8_t> room);
 
 }  // namespace bps::plugin::shm

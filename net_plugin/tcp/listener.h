@@ -7,6 +7,7 @@
 
 #include "net_plugin/tcp/tcp_interface.h"
 #include "net_plugin/tcp/wire.h"
+#include "src/base/deadline.h"
 
 namespace bps::plugin::tcp {
 

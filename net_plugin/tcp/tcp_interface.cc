@@ -10,6 +10,7 @@
 
 #include "net_plugin/tcp/wire.h"
 #include "src/base/format.h"
+#include "src/base/io/interfaces.h"
 
 namespace bps::plugin::tcp {
 namespace {

@@ -1,4 +1,4 @@
-// Mutex and ThreadRole: locking and thread ownership that clang's thread-safety analysis checks at compile time.
+// Mutex, MutexLock and CondVar: locking that clang's thread-safety analysis checks at compile time.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -51,22 +51,6 @@ class CondVar {
 
  private:
   std::condition_variable condition_;
-};
-
-// An empty capability that stands for "this thread": members are BPS_GUARDED_BY(role), functions BPS_REQUIRES(role),
-// and the thread's main opens a ThreadRoleScope. Calling from another thread then does not compile under clang.
-class BPS_ANNOTATE(capability("thread")) ThreadRole {
- public:
-  void enter() BPS_ANNOTATE(acquire_capability()) {}
-  void leave() BPS_ANNOTATE(release_capability()) {}
-};
-
-class BPS_ANNOTATE(scoped_lockable) ThreadRoleScope {
- public:
-  explicit ThreadRoleScope(ThreadRole& role) BPS_ANNOTATE(acquire_capability(role)) { role.enter(); }
-  ~ThreadRoleScope() BPS_ANNOTATE(release_capability()) {}
-  ThreadRoleScope(const ThreadRoleScope&) = delete;
-  ThreadRoleScope& operator=(const ThreadRoleScope&) = delete;
 };
 
 }  // namespace bps

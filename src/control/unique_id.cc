@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/format.h"
+#include "src/base/io/host_lookup.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/keys/key_file.h"
 #include "src/control/rendezvous/rendezvous_server.h"

@@ -18,6 +18,9 @@ namespace {
 struct ShadowTable {
   Mutex mutex;
   std::map<ncclComm_t, std::shared_ptr<Shadow>> shadows BPS_GUARDED_BY(mutex);
+  std::thread finisher;  // of the exit handler alone
+  CondVar finisherEnded;
+  bool hasFinisherEnded BPS_GUARDED_BY(mutex) = false;
 };
 
 void finishAtExit();
@@ -52,33 +55,31 @@ void finishAll(std::vector<std::shared_ptr<Shadow>> all) {
   });
 }
 
-// Many programs end without destroying their communicators. The other ranks may still be in the last call, so ours are
-// completed and we say goodbye; a process that cannot (its device is gone, say) ends without it after a while. The
-// thread is never joined: what it waits for may never come, and the process ends anyhow.
+// Many programs end without destroying their communicators. The other ranks may still be in the last call, so this rank
+// completes its calls and says goodbye. If that takes longer than kExitTimeout, for example because the device is gone,
+// the process ends without it. Only then the thread is not joined, because its wait may never end.
 void finishAtExit() {
   const std::vector<std::shared_ptr<Shadow>> left = unfinishedShadows();
   if (left.empty()) return;
-  struct Progress {
-    Mutex mutex;
-    CondVar changed;
-    bool done BPS_GUARDED_BY(mutex) = false;
-  };
-  auto* progress = new Progress;
+  ShadowTable& all = table();
   const Status started = guarded([&] {
-    [[maybe_unused]] auto* const finisher = new std::thread([left, progress] {
+    all.finisher = std::thread([left, &all] {
       finishAll(left);
-      {
-        const MutexLock lock(progress->mutex);
-        progress->done = true;
-      }
-      progress->changed.notifyAll();
+      const MutexLock lock(all.mutex);
+      all.hasFinisherEnded = true;
+      all.finisherEnded.notifyAll();
     });
   });
   if (!started.ok()) return;
-  const auto until = std::chrono::steady_clock::now() + kExitTimeout;
-  const MutexLock lock(progress->mutex);
-  while (!progress->done && std::chrono::steady_clock::now() < until)
-    progress->changed.waitUntil(progress->mutex, until);
+  bool ended = false;
+  {
+    const auto until = std::chrono::steady_clock::now() + kExitTimeout;
+    const MutexLock lock(all.mutex);
+    while (!all.hasFinisherEnded && std::chrono::steady_clock::now() < until)
+      all.finisherEnded.waitUntil(all.mutex, until);
+    ended = all.hasFinisherEnded;
+  }
+  if (ended) all.finisher.join();
 }
 
 }  // namespace

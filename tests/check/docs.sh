@@ -1,5 +1,6 @@
 #!/bin/bash
-# The generated parts of README.md and docs/ are what the programs print now. --fix: writes them.
+# The generated parts of README.md and docs/ are what the programs print now. --fix: writes them. Lines of prose are
+# wrapped at 120 columns; tables, code blocks, generated parts, pictures and lines that are one link are exempt.
 # Such a part stands between <!-- generated: PROGRAM OPTIONS --> and <!-- end generated -->.
 . "$(dirname "$0")/common.sh"
 fix=0
@@ -23,6 +24,18 @@ regenerate() {
     }
     END { if (inside) { print "no end of the last generated part" > "/dev/stderr"; exit 1 } }' "$1"
 }
+
+for file in *.md $(find docs -name '*.md' 2>/dev/null | sort); do
+  LC_ALL=C awk '
+    { gsub(/[\200-\277]/, "") } # the later bytes of one character in UTF-8
+    /^<!-- generated: / { exempt = 1 } /^<!-- end generated -->$/ { exempt = 0 }
+    /^ *```/ { code = !code }
+    length > 120 && !exempt && !code && !/^ *\|/ && !/^ *(- )?(!?\[[^]]*\]\([^)]*\)|<[^>]*>)[.,]?$/ {
+      printf "%s:%d: %d columns, more than 120\n", FILENAME, FNR, length
+      bad = 1
+    }
+    END { exit bad }' "$file" || bad=1
+done
 
 [ -x "$build/bin/bps-topo" ] || skip "no $build/bin/bps-topo"
 [ -f README.md ] || { echo "there is no README.md"; exit 1; }

@@ -1,8 +1,11 @@
 #!/bin/bash
-# Every #include points along an edge of layers.txt, so dependencies point down; third-party headers stay confined.
+# Every #include points along an edge of layers.txt, and third-party headers stay confined. Neither the modules nor the
+# files include each other in a circle, so the modules form floors: each floor includes only floors below it.
 . "$(dirname "$0")/common.sh"
 mapfile -t files < <(everything)
-awk '
+edges=$(mktemp -d)
+trap 'rm -rf "$edges"' EXIT
+awk -v edges="$edges" '
   function module_of(path,   name) {
     name = path
     while (!(name in may) && sub("/[^/]*$", "", name)) {}
@@ -28,6 +31,7 @@ awk '
     split($0, parts, "\"")
     target = parts[2]
     if (target ~ /^bps\//) target = "include/" target
+    note(target)
     for (name in third)
       if (index(target, name) == 1) {
         if (!allowed_third(name)) complain(from " may not include \"" target "\"")
@@ -41,7 +45,14 @@ awk '
     split($0, parts, /[<>]/)
     for (name in third)
       if (index(parts[2], name) == 1 && !allowed_third(name)) complain(from " may not include <" parts[2] ">")
+    if (parts[2] ~ /^bps\//) note("include/" parts[2])
     if (parts[2] ~ /^bps\// && from != "include" && !allowed(from, "include")) complain(from " may not include <" parts[2] ">")
+  }
+  # Writes the include as an edge between files and as an edge between modules.
+  function note(target) {
+    if (module_of(target) == "") return
+    print FILENAME, target >(edges "/files")
+    print from, module_of(target) >(edges "/modules")
   }
   function allowed_third(name,   n, i, edges) {
     n = split(third[name], edges, " ")
@@ -50,3 +61,9 @@ awk '
   }
   END { exit bad }
 ' tests/check/layers.txt "${files[@]}"
+bad=$?
+for kind in modules files; do
+  circle=$(tsort "$edges/$kind" 2>&1 >/dev/null | sed 's/^tsort: //; /input contains a loop/d')
+  [ -z "$circle" ] || { echo "$kind that include each other in a circle:" $circle; bad=1; }
+done
+exit $bad

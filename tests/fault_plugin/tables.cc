@@ -12,6 +12,7 @@
 
 #include "bps/net_plugin.h"
 #include "net_plugin/abi.h"
+#include "src/base/io/interfaces.h"
 #include "tests/fault_plugin/process.h"
 
 namespace bps::fault {

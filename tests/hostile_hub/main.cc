@@ -13,6 +13,7 @@
 
 #include "src/base/env.h"
 #include "src/base/format.h"
+#include "src/base/io/host_lookup.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/link/dialer.h"
 #include "src/control/link/link.h"

@@ -10,6 +10,7 @@
 #include "src/base/env.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "src/base/io/interfaces.h"
 #include "src/base/io/socket.h"
 #include "src/base/log.h"
 #include "src/control/keys/key_file.h"

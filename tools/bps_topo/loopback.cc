@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/io/fd.h"
+#include "src/base/io/host_lookup.h"
 #include "src/base/io/socket.h"
 #include "tools/bps_topo/probe.h"
 

@@ -67,7 +67,7 @@ Json planJson(const MachineReport& report) {
           {"reason", decision.reason},
           {"bytes", report.job.bytes},
           {"candidates", candidates},
-          {"mixture", {{"x", decision.mixture.x}, {"seconds", decision.mixture.seconds}}},
+          {"mixture", {{"x", report.mixture.x}, {"seconds", report.mixture.seconds}}},
           {"ranks", ranksJson(report)},
           {"traffic", trafficJson(report)}};
 }

@@ -19,6 +19,7 @@ Result<MachineReport> makeMachineReport(const MachineReportRequest& request, Env
   report.job.network = request.network;
   report.job.strategy = BPS_TRY(parseStrategy(env.strategy));
   report.decision = BPS_TRY(planLocal(report.topology, report.job));
+  report.mixture = bestMixture(report.topology, report.decision.candidates[0].plan, report.job.bytes, report.job.unit);
   return report;
 }
 

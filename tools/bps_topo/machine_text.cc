@@ -96,11 +96,11 @@ std::string candidateText(const MachineReport& report) {
                         made.copiesCrossSwitches ? "; crosses PCIe switches" : "");
   }
   const Candidate& assisted = decision.candidates.front();
-  if (decision.mixture.x > 0)
+  if (report.mixture.x > 0)
     text += fmt::format(
         "cpu_assisted is {:.1f} % above the best mixture with brute force (x = {:.4g} of the buffer, {:.6f} s), which "
         "needs more memory bandwidth\n",
-        100 * (assisted.seconds / decision.mixture.seconds - 1), decision.mixture.x, decision.mixture.seconds);
+        100 * (assisted.seconds / report.mixture.seconds - 1), report.mixture.x, report.mixture.seconds);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "tools/bps_topo/mixture.h"
 #include "topo/plan/planner.h"
 
 namespace bps {
@@ -12,6 +13,7 @@ struct MachineReport {
   Topology topology;
   LocalPlanRequest job;
   Decision decision;
+  Mixture mixture;  // of cpu_assisted and brute force
 };
 
 std::string showText(const MachineReport& report);

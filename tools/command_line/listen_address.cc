@@ -1,6 +1,8 @@
 #include "tools/command_line/listen_address.h"
 
 #include "src/base/format.h"
+#include "src/base/io/host_lookup.h"
+#include "src/base/io/interfaces.h"
 
 namespace bps {
 namespace {

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "src/base/format.h"
-#include "topo/plan/mixture.h"
 #include "topo/plan/reason.h"
 
 namespace bps {
@@ -31,7 +30,6 @@ class Planner {
     for (Strategy strategy : kStrategies)
       decision.candidates.push_back(strategy == Strategy::kRooted ? rooted() : evaluate(strategy, allRanks()));
     decision.chosen = choose(decision.candidates);
-    decision.mixture = bestMixture(topology_, decision.candidates[0].plan, request_.bytes, request_.unit);
     decision.reason = reasonOf(topology_, request_, decision, nvlink_);
     return decision;
   }

@@ -39,20 +39,11 @@ struct Candidate {
   uint64_t interconnectBytes = 0;    // bytes on the CPU interconnect, both directions together
 };
 
-// A mixture of brute force and cpu_assisted: every rank copies the fraction x of its buffer whole to host memory, and
-// cpu_assisted reduces the rest. The best x is reported only. It is not used, because brute force multiplies the memory
-// traffic by the number of ranks under a switch.
-struct Mixture {
-  double x = 0;
-  double seconds = 0;
-};
-
 struct Decision {
   SwitchCount switches;
   std::vector<Candidate> candidates;  // in the order of kStrategies
   size_t chosen = 0;
   std::string reason;
-  Mixture mixture;
 
   const Candidate& best() const { return candidates[chosen]; }
 };

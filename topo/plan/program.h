@@ -98,7 +98,5 @@ std::vector<Copy> networkCopies(const LocalPlan& plan, const NicAssignment& assi
 
 // All copies of one all-reduce of `bytes`; `unit` is the element size in bytes.
 std::vector<Copy> copiesOf(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
-// All copies if every rank copies its whole buffer to host memory and back and the CPU adds everything.
-std::vector<Copy> bruteForceCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit);
 
 }  // namespace bps

@@ -1,219 +1,24 @@
 #include "src/base/io/socket.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <csignal>
-#include <cstring>
-#include <ctime>
-#include <memory>
 
 #include "src/base/format.h"
-#include "src/base/mutex.h"
-#include "src/base/process/fork_generation.h"
+#include "src/base/io/interfaces.h"
 
 namespace bps {
 
-Address::Address(const sockaddr* address, socklen_t length) : length_(std::min<socklen_t>(length, sizeof storage_)) {
-  std::memcpy(&storage_, address, length_);
-}
-
-uint16_t Address::port() const {
-  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
-}
-
-void Address::setPort(uint16_t port) {
-  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6*>(&storage_)->sin6_port = htons(port);
-  else reinterpret_cast<sockaddr_in*>(&storage_)->sin_port = htons(port);
-}
-
-bool Address::isAny() const {
-  if (family() == AF_INET6)
-    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
-  return reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr == htonl(INADDR_ANY);
-}
-
-bool Address::isLoopback() const {
-  if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
-  return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
-}
-
-Address Address::any() const {
-  Address all = *this;
-  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6*>(&all.storage_)->sin6_addr = in6addr_any;
-  else reinterpret_cast<sockaddr_in*>(&all.storage_)->sin_addr.s_addr = htonl(INADDR_ANY);
-  return all;
-}
-
-std::string Address::host() const {
-  std::array<char, NI_MAXHOST> host{};
-  if (length_ == 0 || ::getnameinfo(data(), length_, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0)
-    return "?";
-  return host.data();
-}
-
-std::string Address::text() const {
-  if (length_ == 0) return "?";
-  return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
-}
-
-Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
-  const auto bad = [&](const char* why) {
-    return failure(Code::kInvalidArgument, "\"{}\" is not host:port: {}", text, why);
-  };
-  HostPort out;
-  std::string_view rest = text;
-  if (!rest.empty() && rest.front() == '[') {
-    const size_t close = rest.find(']');
-    if (close == std::string_view::npos) return bad("no closing bracket");
-    out.host = rest.substr(1, close - 1);
-    rest.remove_prefix(close + 1);
-  } else {
-    const size_t colon = rest.rfind(':');
-    out.host = rest.substr(0, colon);
-    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon);
-  }
-  if (out.host.empty()) return bad("no host");
-  if (rest.empty()) {
-    if (defaultPort == 0) return bad("no port");
-    out.port = defaultPort;
-    return out;
-  }
-  unsigned port = 0;
-  auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), port);
-  if (rest.front() != ':' || error != std::errc{} || end != rest.data() + rest.size() || port > 65535)
-    return bad("the port is not a number up to 65535");
-  out.port = static_cast<uint16_t>(port);
-  return out;
-}
-
 namespace {
-
-// getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it. GCC and
-// clang each have their own way to say that it is there.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define BPS_THREAD_SANITIZER 1
-#endif
-#endif
-#if defined(BPS_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
-constexpr bool kHasAsyncResolver = false;
-#else
-constexpr bool kHasAsyncResolver = true;
-#endif
-
-// In a forked child the C library counts on threads that only its parent has.
-bool canResolveAsync() { return kHasAsyncResolver && forkGeneration() == 0; }
-
-}  // namespace
-
-// The C library's thread reads and writes this until the look-up has ended.
-struct LookupRequest {
-  explicit LookupRequest(const HostPort& place) : where(place), port(std::to_string(place.port)) {
-    hints.ai_family = AF_UNSPEC;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo numeric = hints;  // an address needs no name service
-    numeric.ai_flags = canResolveAsync() ? AI_NUMERICHOST : 0;
-    outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numeric, &look.ar_result);
-    if (outcome == 0 || !canResolveAsync()) return;
-    look.ar_name = where.host.c_str();
-    look.ar_service = port.c_str();
-    look.ar_request = &hints;
-    gaicb* list[] = {&look};
-    outcome = ::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr);
-    async = outcome == 0;
-  }
-  LookupRequest(const LookupRequest&) = delete;
-  LookupRequest& operator=(const LookupRequest&) = delete;
-  ~LookupRequest() {
-    if (look.ar_result != nullptr) ::freeaddrinfo(look.ar_result);
-  }
-  int state() const { return async ? ::gai_error(const_cast<gaicb*>(&look)) : outcome; }
-
-  const HostPort where;
-  const std::string port;
-  addrinfo hints{};
-  gaicb look{};
-  int outcome = 0;
-  bool async = false;  // in a thread of the C library
-};
-
-namespace {
-
-// Look-ups that were given up and have not ended. Never destroyed: they may outlive main().
-class AbandonedLookups {
- public:
-  static AbandonedLookups& instance() {
-    static auto* const all = new AbandonedLookups;
-    return *all;
-  }
-  void keep(std::unique_ptr<LookupRequest> request) {
-    MutexLock lock(mutex_);
-    std::erase_if(requests_, [](const auto& earlier) { return earlier->state() != EAI_INPROGRESS; });
-    requests_.push_back(std::move(request));
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<std::unique_ptr<LookupRequest>> requests_ BPS_GUARDED_BY(mutex_);
-};
-
-}  // namespace
-
-HostLookup::HostLookup(const HostPort& where) : request_(std::make_unique<LookupRequest>(where)) {}
-
-HostLookup::~HostLookup() {
-  if (ended()) return;
-  if (::gai_cancel(&request_->look) == EAI_NOTCANCELED) AbandonedLookups::instance().keep(std::move(request_));
-}
-
-bool HostLookup::ended() const { return request_->state() != EAI_INPROGRESS; }
-
-void HostLookup::wait(Deadline deadline) const {
-  const gaicb* list[] = {&request_->look};
-  while (!ended() && !deadline.passed()) {
-    const timespec slice{0, std::max(1, deadline.leftMs(100)) * 1000000L};
-    [[maybe_unused]] const int woken = ::gai_suspend(list, 1, &slice);
-  }
-}
-
-Result<std::vector<Address>> HostLookup::take() {
-  const int state = request_->state();
-  if (state != 0)
-    return failure(Code::kInvalidArgument, "host \"{}\" cannot be found: {}", request_->where.host,
-                   state == EAI_INPROGRESS ? "the name service does not answer" : ::gai_strerror(state));
-  std::vector<Address> addresses;
-  for (const addrinfo* a = request_->look.ar_result; a != nullptr; a = a->ai_next)
-    addresses.emplace_back(a->ai_addr, a->ai_addrlen);
-  return addresses;
-}
-
-Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline) {
-  HostLookup lookup(where);
-  lookup.wait(deadline);
-  return lookup.take();
-}
-
-namespace {
-
-std::vector<Interface> addressesUp();
 
 // What would be right, where the system's words do not say it.
 Status cannotListen(const Address& address, int error) {
   std::string hint;
   if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others do not";
   if (error == EADDRNOTAVAIL) {
-    for (const Interface& each : addressesUp()) {
+    for (const Interface& each : interfaceAddresses()) {
       Address own = each.address;
       own.setPort(address.port());
       hint += fmt::format("{}{} on {}", hint.empty() ? "; this machine has " : ", ", own.text(), each.name);
@@ -311,89 +116,6 @@ Result<std::optional<UniqueFd>> acceptFrom(int listenFd) {
   // Everything here but a lack of resources concerns one caller that came and went.
   if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) return systemFailure("accept", errno);
   return std::optional<UniqueFd>();
-}
-
-namespace {
-
-// NCCL's grammar for choosing interfaces by name.
-class NameFilter {
- public:
-  explicit NameFilter(std::string_view text) {
-    exclude_ = !text.empty() && text.front() == '^';
-    if (exclude_) text.remove_prefix(1);
-    exact_ = !text.empty() && text.front() == '=';
-    if (exact_) text.remove_prefix(1);
-    while (!text.empty()) {
-      const size_t comma = text.find(',');
-      if (comma != 0) names_.emplace_back(text.substr(0, comma));
-      text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-    }
-  }
-  bool selects(std::string_view name) const {
-    const bool named = std::any_of(names_.begin(), names_.end(), [&](const std::string& each) {
-      return exact_ ? name == each : name.substr(0, each.size()) == each;
-    });
-    return named != exclude_;
-  }
-
- private:
-  bool exclude_ = false, exact_ = false;
-  std::vector<std::string> names_;
-};
-
-std::vector<Interface> addressesUp() {
-  std::vector<Interface> found;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return found;
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
-  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
-    const int family = i->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    const Address address(i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    found.push_back({i->ifa_name, address});
-  }
-  return found;
-}
-
-// Each once, with its first address.
-std::vector<Interface> interfacesUp(const std::vector<Interface>& addresses) {
-  std::vector<Interface> found;
-  for (const Interface& each : addresses) {
-    const bool again = std::any_of(found.begin(), found.end(), [&](const Interface& f) { return f.name == each.name; });
-    if (!again) found.push_back(each);
-  }
-  return found;
-}
-
-std::vector<Interface> only(const std::vector<Interface>& all, const NameFilter& filter) {
-  std::vector<Interface> chosen;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(chosen),
-               [&](const Interface& i) { return filter.selects(i.name); });
-  return chosen;
-}
-
-}  // namespace
-
-Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
-  const std::vector<Interface> addresses = addressesUp();
-  const std::vector<Interface> all = interfacesUp(addresses);
-  for (const Interface& each : addresses)
-    if (filter == "=" + each.address.host()) return std::vector<Interface>{each};
-  if (!filter.empty()) {
-    std::vector<Interface> chosen = only(all, NameFilter(filter));
-    if (!chosen.empty()) return chosen;
-    std::string names;
-    for (const Interface& i : all) names += " " + i.name;
-    return failure(Code::kInvalidArgument,
-                   "BPS_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: \"{}\" selects no interface that is up (there are:{})",
-                   filter, names);
-  }
-  std::vector<Interface> chosen = only(all, NameFilter("^lo,docker,virbr"));
-  if (chosen.empty()) chosen = only(all, NameFilter("^docker,virbr"));
-  if (chosen.empty()) chosen = all;
-  if (chosen.empty()) return Status(Code::kSystem, "no network interface is up");
-  return chosen;
 }
 
 }  // namespace bps

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "src/base/format.h"
+#include "src/base/io/fd_passing.h"
 #include "src/base/log.h"
 #include "src/comm/local/binding.h"
 #include "src/comm/local/local_reducer.h"
@@ -45,22 +46,9 @@ struct HelloMessage {
   std::array<char, 28> device{};  // PCI bus id with a terminating zero
 };
 
-Status sendFds(int socket, HelloMessage helloMessage, const std::vector<int>& fds) {
-  iovec data{&helloMessage, sizeof helloMessage};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMaxFds + kLeaderFds))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof helloMessage))
-    return systemFailure("passing descriptors to a local rank", errno);
-  return {};
+Status sendHello(int socket, const HelloMessage& hello, const std::vector<int>& fds) {
+  return sendFds(socket, {reinterpret_cast<const uint8_t*>(&hello), sizeof hello}, fds,
+                 "passing descriptors to a local rank");
 }
 
 struct ReceivedMessage {
@@ -68,30 +56,17 @@ struct ReceivedMessage {
   std::vector<UniqueFd> fds;
 };
 
-Result<ReceivedMessage> receiveFds(int socket) {
+Result<ReceivedMessage> receiveHello(int socket) {
   ReceivedMessage received;
-  iovec data{&received.helloMessage, sizeof received.helloMessage};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * (kMaxFds + kLeaderFds))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  for (cmsghdr* h = CMSG_FIRSTHDR(&message); got >= 0 && h != nullptr; h = CMSG_NXTHDR(&message, h)) {
-    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t at = 0; at + sizeof(int) <= h->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(h) + at, sizeof fd);
-      received.fds.emplace_back(fd);
-    }
-  }
-  if (got <= 0) return Status(Code::kRemote, "a local rank closed its connection during the local bootstrap");
-  // The kernel truncates a longer message.
-  const bool whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  if (!whole || got != static_cast<ssize_t>(sizeof received.helloMessage))
+  HelloMessage& hello = received.helloMessage;
+  Result<FdMessage> result =
+      receiveFds(socket, {reinterpret_cast<uint8_t*>(&hello), sizeof hello}, kMaxFds + kLeaderFds);
+  FdMessage message = result.ok() ? std::move(result).value() : FdMessage();
+  if (message.bytes == 0) return Status(Code::kRemote, "a local rank closed its connection during the local bootstrap");
+  if (message.truncated || message.bytes != sizeof hello)
     return Status(Code::kRemote, "the local bootstrap received a malformed message");
-  received.helloMessage.device.back() = 0;
+  received.fds = std::move(message.fds);
+  hello.device.back() = 0;
   return received;
 }
 
@@ -143,7 +118,7 @@ class LeaderBootstrap {
   Result<std::vector<Doorbell>> distribute(int machineSpec, const LocalRing& ring) {
     std::vector<int> fds{machineSpec, ring.fd()};
     for (const UniqueFd& bell : bells_) fds.push_back(bell.get());
-    for (size_t local = 1; local < followers_.size(); ++local) BPS_TRY(sendFds(followers_[local].get(), {}, fds));
+    for (size_t local = 1; local < followers_.size(); ++local) BPS_TRY(sendHello(followers_[local].get(), {}, fds));
     std::vector<Doorbell> bells;
     for (UniqueFd& bell : bells_) bells.emplace_back(std::move(bell));
     return bells;
@@ -175,7 +150,7 @@ class LeaderBootstrap {
     return identified;
   }
   bool readHello(UniqueFd& connection) {
-    Result<ReceivedMessage> hello = receiveFds(connection.get());
+    Result<ReceivedMessage> hello = receiveHello(connection.get());
     if (!hello.ok()) return false;
     ReceivedMessage got = std::move(hello).value();
     const uint32_t number = got.helloMessage.localRank;
@@ -217,12 +192,12 @@ Result<ReceivedMessage> joinLeader(const LocalReducerSpec& spec, uint32_t localR
     return Status(Code::kRemote, "the socket of the local bootstrap belongs to another user");
   HelloMessage helloMessage{localRank, {}};
   spec.device.copy(helloMessage.device.data(), helloMessage.device.size() - 1);
-  BPS_TRY(sendFds(socket.get(), helloMessage, {spec.bell->fd()}));
+  BPS_TRY(sendHello(socket.get(), helloMessage, {spec.bell->fd()}));
   while (!readable(socket.get(), deadline.leftMs(100))) {
     if (spec.failure->failed()) return spec.failure->get();
     if (deadline.passed()) return Status(Code::kRemote, "the leader of this machine did not answer before the timeout");
   }
-  return receiveFds(socket.get());
+  return receiveHello(socket.get());
 }
 
 Result<UniqueFd> writeSpecFile(const Blob& bytes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/format.h"
+#include "src/base/io/interfaces.h"
 #include "src/base/log.h"
 #include "src/control/frames.h"
 #include "src/control/keys/crypto.h"

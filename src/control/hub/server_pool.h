@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/io/host_lookup.h"
 #include "src/control/hub/server_list.h"
 #include "src/control/link/dialer.h"
 #include "src/control/link/link.h"

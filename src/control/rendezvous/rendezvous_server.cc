@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/guard.h"
+#include "src/base/io/interfaces.h"
 #include "src/base/log.h"
 #include "src/base/mutex.h"
 #include "src/control/rendezvous/rendezvous_state.h"

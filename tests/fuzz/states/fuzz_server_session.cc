@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "src/base/io/host_lookup.h"
 #include "src/base/log.h"
 #include "src/server/session.h"
 

@@ -1,6 +1,7 @@
 // Hubs that hold the key and misbehave, beside jobs that must not notice.
 #include <atomic>
 
+#include "src/base/io/host_lookup.h"
 #include "tests/unit/control/fake_server.h"
 #include "tests/unit/control/raw_peer.h"
 

@@ -1,4 +1,5 @@
 #include "src/wire/control_messages.h"
+#include "src/base/io/host_lookup.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include "bps/bps.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "src/base/io/host_lookup.h"
 #include "src/control/hub/server_list.h"
 #include "src/control/keys/crypto.h"
 #include "tools/bps_server/check/data_path.h"

@@ -11,6 +11,7 @@
 
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "src/base/io/interfaces.h"
 #include "src/base/log.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/link/auth_listener.h"

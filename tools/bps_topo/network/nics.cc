@@ -5,6 +5,8 @@
 
 #include "net_plugin/tcp/route.h"
 #include "src/base/format.h"
+#include "src/base/io/host_lookup.h"
+#include "src/base/io/interfaces.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/link/dialer.h"
 #include "tools/bps_topo/network/data_connections.h"

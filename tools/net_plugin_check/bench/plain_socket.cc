@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "src/base/io/interfaces.h"
 #include "src/base/io/socket.h"
 
 namespace bps::check {

@@ -1,4 +1,6 @@
 #include "src/base/io/socket.h"
+#include "src/base/io/host_lookup.h"
+#include "src/base/io/interfaces.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "src/base/io/host_lookup.h"
 #include "src/wire/control_messages.h"
 #include "tests/unit/control/cluster.h"
 

@@ -1,7 +1,7 @@
 // Every link's time is a straight line in x, so J, their maximum, is convex. Its minimum lies at an end or where a
 // falling line meets a rising one. The search starts with the highest line at each end and tries the point where the
 // two meet. If a third line is higher there, it replaces the falling line if it falls, else the rising one.
-#include "topo/plan/mixture.h"
+#include "tools/bps_topo/mixture.h"
 
 #include <cmath>
 
@@ -28,6 +28,19 @@ struct Lines {
     return best;
   }
 };
+
+// All copies if every rank copies its whole buffer to host memory and back and the CPU adds everything.
+std::vector<Copy> bruteForceCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit) {
+  LocalPlan alone = plan;
+  alone.strategy = Strategy::kCpuAssisted;
+  alone.placement.groups.clear();
+  for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
+    const RankPlacement& place = plan.placement.ranks[rank];
+    alone.placement.groups.push_back({place.location, place.numa, {rank}});
+    alone.placement.groupOf[rank] = rank;
+  }
+  return copiesOf(alone, bytes, unit);
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Jobs whose server is reached through a relay that has no key: it can end the job, and no more.
-#include "tests/unit/keys/relay.h"
+#include "tests/unit/control/link/relay.h"
 
 #include "tests/unit/control/fake_server.h"
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "src/base/io/host_lookup.h"
+#include "src/base/io/interfaces.h"
 #include "src/base/io/socket.h"
 
 namespace bps::test {

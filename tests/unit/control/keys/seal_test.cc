@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "tests/unit/keys/man_in_the_middle.h"
+#include "tests/unit/control/keys/man_in_the_middle.h"
 
 namespace bps::test {
 namespace {

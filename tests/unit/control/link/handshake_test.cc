@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "src/base/io/host_lookup.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/link/dialer.h"
 #include "tests/unit/control/raw_peer.h"

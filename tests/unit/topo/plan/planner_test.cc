@@ -7,8 +7,6 @@
 #include <random>
 
 #include "tests/unit/topo/machines.h"
-#include "topo/plan/mixture.h"
-#include "topo/rates.h"
 
 namespace bps {
 namespace {
@@ -34,8 +32,6 @@ TEST(Planner, ChoosesCpuAssistedWithoutNvlink) {
   EXPECT_EQ(decision.switches.withNic, 0);
   EXPECT_EQ(decision.switches.withoutNic, 2);
   EXPECT_EQ(decision.best().plan.strategy, Strategy::kCpuAssisted);
-  EXPECT_NEAR(decision.mixture.x, 0.2, 1e-9);
-  EXPECT_NEAR(decision.best().seconds / decision.mixture.seconds, 1.094, 0.001);
   const double ring = candidateFor(decision, Strategy::kFlatRing).seconds / decision.best().seconds;
   EXPECT_NEAR(ring, 1.31, 0.001);
   EXPECT_GE(1 - 1 / ring, 0.236);
@@ -106,37 +102,6 @@ TEST(Planner, TrafficMatchesThePublishedTable) {
     EXPECT_EQ(linkBytes("switch P0 - CPU 0").gpuBytes(up), 0U);
     EXPECT_EQ(linkBytes("switch P0 - CPU 0").total(up), kBytes);  // the network's
   }
-}
-
-TEST(Planner, MixtureMatchesThePublishedFormula) {
-  // t_switch = (l x + y) M / b_s, t_gpu = (x + (2l-1) y / l) M / b_g for other l and rates, by trying all x.
-  for (int l : {1, 2, 3, 4, 8})
-    for (double switchRate : {6.0, 13.1, 24.0}) {
-      const Topology topology = machine("cpu[nic] cpu[sw[gpu*" + std::to_string(l) + "]:" + std::to_string(switchRate) +
-                                        " sw[gpu*" + std::to_string(l) + "]:" + std::to_string(switchRate) + "]");
-      double least = 1e9;
-      for (int i = 0; i <= 10000; ++i) {
-        const double x = i / 10000.0, y = 1 - x;
-        // A switch with one GPU is that GPU's link.
-        const double bs = l == 1 ? std::min(switchRate, 13.1) : switchRate;
-        least = std::min(least, std::max((l * x + y) / bs, (x + (2 * l - 1) * y / l) / (l == 1 ? bs : 13.1)));
-      }
-      LocalPlanRequest job;
-      job.bytes = uint64_t{840} << 20;
-      const Decision decision = decide(topology, job);
-      const double expected = std::max(least * static_cast<double>(job.bytes) / kGiga,
-                                       static_cast<double>(job.bytes) / (13.1 * kGiga));  // the NIC's link
-      EXPECT_NEAR(decision.mixture.seconds / expected, 1, 1e-4) << l << " " << switchRate;
-    }
-}
-
-TEST(Planner, MinimizesTheSlowestLine) {
-  EXPECT_DOUBLE_EQ(minimizeSlowestLine({4, 1}, {1, 4}).x, 0.5);
-  EXPECT_DOUBLE_EQ(minimizeSlowestLine({4, 1, 3}, {1, 4, 3}).seconds, 3);
-  EXPECT_DOUBLE_EQ(minimizeSlowestLine({1, 1}, {2, 1}).x, 0);
-  EXPECT_DOUBLE_EQ(minimizeSlowestLine({2, 1}, {1, 1}).x, 1);
-  EXPECT_DOUBLE_EQ(minimizeSlowestLine({}, {}).seconds, 0);
-  EXPECT_DOUBLE_EQ(minimizeSlowestLine({0, 0}, {0, 0}).seconds, 0);
 }
 
 TEST(Planner, StrategyNamesOverrideTheChoice) {

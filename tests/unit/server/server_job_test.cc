@@ -1,6 +1,7 @@
 // How servers' jobs end, and what does not disturb them.
 #include <fstream>
 
+#include "src/base/io/host_lookup.h"
 #include "tests/unit/control/fake_server.h"
 #include "tests/unit/control/raw_peer.h"
 

@@ -16,7 +16,7 @@
 #include "perf/workload/gradients.h"
 #include "perf/workload/models.h"
 #include "perf/workload/safetensors.h"
-#include "tests/unit/perf/fake_runner.h"
+#include "tests/unit/perf/workload/fake_runner.h"
 
 namespace bps::perf {
 namespace {

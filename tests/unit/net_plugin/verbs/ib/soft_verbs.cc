@@ -1,4 +1,4 @@
-#include "tests/unit/verbs_ib/soft_verbs.h"
+#include "tests/unit/net_plugin/verbs/ib/soft_verbs.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>

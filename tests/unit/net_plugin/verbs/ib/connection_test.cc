@@ -5,7 +5,7 @@
 
 #include "net_plugin/verbs/ib/queue_comm.h"
 #include "tests/unit/net/net_fixture.h"
-#include "tests/unit/verbs_ib/soft_verbs.h"
+#include "tests/unit/net_plugin/verbs/ib/soft_verbs.h"
 
 namespace bps::plugin::verbs {
 namespace {

@@ -1,0 +1,44 @@
+// Address: an IPv4 or IPv6 address with its port. HostPort: a host name or address with a port, as a user writes it.
+#pragma once
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace bps {
+
+class Address {
+ public:
+  Address() = default;
+  Address(const sockaddr* address, socklen_t length);
+
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t length() const { return length_; }
+  int family() const { return storage_.ss_family; }
+  uint16_t port() const;
+  void setPort(uint16_t port);
+  bool isAny() const;
+  bool isLoopback() const;
+  // The same port on every address of the family.
+  Address any() const;
+  std::string text() const;  // "10.0.0.7:7700", "[fe80::1]:7700"
+  std::string host() const;  // "10.0.0.7", "fe80::1"
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t length_ = 0;
+};
+
+struct HostPort {
+  std::string host;
+  uint16_t port = 0;
+};
+
+// "host:port", "[v6]:port"; without a port `defaultPort` (0: a port is required). Checks the form only.
+Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort);
+
+}  // namespace bps
