@@ -1,7 +1,7 @@
 # Test programs: tests/unit/*.cc -> build/tests/unit, tests/inproc -> build/tests/inproc, tests/multiproc -> ...
 TEST_SUITES := $(sort $(foreach s,unit inproc multiproc,$(if $(wildcard tests/$(s)/*.cc tests/$(s)/*/*.cc),$(s))))
 TEST_LIBS   := -lgtest -lgmock -lgtest_main
-UNIT_DIRS   := $(filter-out $(if $(filter without,$(VERBS)),%/verbs_ib/),$(wildcard tests/unit/*/))
+UNIT_DIRS   := $(filter-out $(if $(filter without,$(VERBS)),%/verbs_ib/),$(wildcard tests/unit/*/ tests/unit/*/*/))
 
 define suite
 $(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(if $(filter unit,$(1)),$(UNIT_DIRS),$(wildcard tests/$(1)/*/)) tests/support)) $(call objects,$(PLUGIN_PARTS) $(API_SRCS) $(if $(filter unit,$(1)),$(filter-out %/main.cc,$(PERF_SRCS)))) $(SERVER) $(CORE)
