@@ -1,88 +1,14 @@
-// A RemoteLane keeps the owner's window, believes no answer that is not the one due, and keeps a contribution until its
-// sum has come. The test plays the owner.
-#include "src/comm/lanes/lane.h"
-
+// A RemoteLane keeps the owner's window, believes no answer that is not the one due, keeps a contribution until its sum
+// has come, and stays failed. The test plays the owner.
 #include <chrono>
-#include <map>
-#include <numeric>
 #include <thread>
 
-#include "src/base/checksum/crc32c.h"
-#include "tests/unit/comm/lanes/fake_buffers.h"
-#include "tests/unit/net/fake/fake_net.h"
+#include "tests/unit/comm/lanes/remote_lane_fixture.h"
 
 namespace bps::test {
 namespace {
 
 using namespace std::chrono_literals;
-using Message = FakeLink::Message;
-
-class RemoteLaneTest : public testing::Test {
- protected:
-  static constexpr size_t kDepth = 4, kMaxChunkBytes = 64U << 10, kChunkBytes = 16;
-
-  void SetUp() override { make(false); }
-  void make(bool checksum) {
-    adapter_ = std::make_shared<FakeNet>(std::make_shared<FakeWire>(), FakeNet::Options{.takesGpuMemory = true});
-    FakeNet::End push = FakeNet::endOf(adapter_, true), answer = FakeNet::endOf(adapter_, false);
-    pushes_ = push.connection;
-    answers_ = answer.connection;
-    net::PeerConnections connections;
-    connections.pushOut = std::move(push.comm);
-    connections.answerIn = std::move(answer.comm);
-    lane_ = std::move(RemoteLane::create(buffers_, {kDepth, kMaxChunkBytes, checksum}, std::move(connections))).value();
-  }
-  void submit(size_t chunks, FakeBuffers::Options options = {}) {
-    Collective& call = buffers_.add(chunks, kChunkBytes, options);
-    for (size_t i = 0; i < chunks; ++i) lane_->submit(call, i);
-  }
-  void step(int turns = 20) {
-    for (; turns > 0; --turns) {
-      const Result<bool> moved = lane_->step();
-      ASSERT_TRUE(moved.ok()) << moved.error().message();
-    }
-  }
-  std::string errorOfStep() {
-    for (int turn = 0; turn < 3; ++turn)
-      if (const Result<bool> moved = lane_->step(); !moved.ok()) return moved.error().message();
-    return "";
-  }
-  // The owner receives the next chunk.
-  std::pair<DataHeader, Message> takePush() {
-    const Message header = pushes_->there.take();
-    const Message payload = pushes_->there.take();
-    Result<DataHeader> decoded = decodeDataHeader(header);
-    EXPECT_TRUE(decoded.ok());
-    return {decoded.ok() ? std::move(decoded).value() : DataHeader(), payload};
-  }
-  void takePushes(size_t chunks) {
-    for (; chunks > 0; --chunks) takePush();
-  }
-  void answerWith(const DataHeader& header, const Message& payload) {
-    DataHeaderBytes encoded;
-    const size_t bytes = encode(header, encoded);
-    answers_->there.deliver(Message(encoded.begin(), encoded.begin() + bytes));
-    answers_->there.deliver(payload);
-  }
-  static DataHeader headerOf(uint64_t chunk) {
-    DataHeader header;
-    header.sequence = DataHeader::sequenceForChunk(chunk);
-    return header;
-  }
-  // `sum`: what the checksum is of.
-  static DataHeader checkedHeaderOf(uint64_t chunk, const Message& sum) {
-    DataHeader header = headerOf(chunk);
-    header.payload = crc32c(sum.data(), sum.size());
-    return header;
-  }
-  void answer(uint64_t chunk) { answerWith(headerOf(chunk), sumOf(chunk)); }
-  static Message sumOf(uint64_t chunk) { return Message(kChunkBytes, static_cast<uint8_t>(100 + chunk)); }
-
-  FakeBuffers buffers_;
-  std::shared_ptr<FakeNet> adapter_;
-  std::shared_ptr<FakeConnection> pushes_, answers_;
-  std::unique_ptr<Lane> lane_;
-};
 
 TEST_F(RemoteLaneTest, SendsEveryChunkInOrderAndTheCallWithItsFirst) {
   submit(2);
@@ -241,53 +167,6 @@ TEST_F(RemoteLaneTest, AChunkOfNoBytesIsSentAndAnswered) {
   EXPECT_TRUE(lane_->idle());
 }
 
-TEST_F(RemoteLaneTest, ASmallExchangePathChunkIsCopiedWhenItIsAdmitted) {
-  submit(1, {.exchangePath = true});
-  ChunkRef& chunk = buffers_.call(0).chunks[0];
-  const Message contribution = buffers_.source(0, 0);
-  step(1);
-  EXPECT_EQ(chunk.unsent, 0U) << "nothing needs the buffer any more";
-  buffers_.overwriteSource(0, 0);
-  const auto [header, payload] = takePush();
-  EXPECT_TRUE(header.usesExchangePath);
-  EXPECT_EQ(payload, contribution);
-}
-
-TEST_F(RemoteLaneTest, AnExchangePathChunkRetiresWhenItIsSentAndAwaitsNoAnswer) {
-  submit(1, {.exchangePath = true});
-  step();
-  EXPECT_FALSE(lane_->idle());
-  takePush();
-  step();
-  EXPECT_TRUE(lane_->idle());
-  EXPECT_EQ(answers_->there.receivesInFlight(), 0U);
-  EXPECT_TRUE(buffers_.finishedChunks().empty()) << "the sum comes from this machine's own service";
-}
-
-TEST_F(RemoteLaneTest, ALargeExchangePathChunkNeedsItsBufferUntilItIsSent) {
-  Collective& call = buffers_.add(2, 32U << 10, {.exchangePath = true});
-  lane_->submit(call, 0);
-  step();
-  EXPECT_EQ(call.chunks[0].unsent, 1U);
-  takePush();
-  step();
-  EXPECT_EQ(call.chunks[0].unsent, 0U);
-}
-
-TEST_F(RemoteLaneTest, ExchangePathChunksStayThreeAheadOfTheirSums) {
-  submit(8, {.window = 100, .exchangePath = true});
-  step();
-  const auto takeAll = [&] {
-    size_t taken = 0;
-    for (; pushes_->there.sendsInFlight() > 0; ++taken, step()) takePush();
-    return taken;
-  };
-  EXPECT_EQ(takeAll(), 3U);
-  --buffers_.call(0).remaining;
-  step();
-  EXPECT_EQ(takeAll(), 1U);
-}
-
 TEST_F(RemoteLaneTest, AFailedLaneStaysFailedAndMovesNothing) {
   submit(3);
   step();
@@ -344,46 +223,6 @@ TEST_F(RemoteLaneTest, ProgressStartsTheTimeOutAgain) {
   answer(0);
   step();
   EXPECT_EQ(lane_->checkWait(1h), std::nullopt) << "the second chunk has only begun to wait";
-}
-
-class GpuChunkTest : public RemoteLaneTest {
- protected:
-  net::GpuRegion region() { return {buffers_.memory(), FakeBuffers::kMemoryBytes, -1}; }
-  static constexpr net::GpuRegistrationModes kModes{.byAddress = true};
-};
-
-TEST_F(GpuChunkTest, AChunkOnAGpuIsFinishedAfterTheFlushOfItsSum) {
-  ASSERT_TRUE(lane_->registerGpuRegion(region(), kModes, Deadline::in(1s)).ok());
-  const size_t flushes = answers_->there.flushesStarted;
-  answers_->there.flushHeld = true;
-  submit(1, {.onGpu = true});
-  step();
-  takePush();
-  answer(0);
-  step();
-  EXPECT_EQ(answers_->there.flushesStarted, flushes + 1) << "one flush for each answer";
-  EXPECT_TRUE(buffers_.finishedChunks().empty());
-  answers_->there.flushHeld = false;
-  step();
-  EXPECT_EQ(buffers_.finishedChunks().size(), 1U);
-}
-
-TEST_F(GpuChunkTest, MemoryWhoseFlushDoesNotEndIsRefusedAndTheLaneStaysUsable) {
-  answers_->there.flushHeld = true;
-  const Status refused = lane_->registerGpuRegion(region(), kModes, Deadline::in(1ms));
-  EXPECT_EQ(refused.message(), std::string("a flush of GPU memory does not end"));
-  answers_->there.flushHeld = false;
-  submit(1);
-  step();
-  takePush();
-  answer(0);
-  step();
-  EXPECT_TRUE(lane_->idle());
-}
-
-TEST_F(GpuChunkTest, AConnectionForHostMemoryRefusesTheRegion) {
-  EXPECT_EQ(lane_->registerGpuRegion(region(), {}, Deadline::in(1s)).message(),
-            std::string("the connection takes host memory only"));
 }
 
 }  // namespace
