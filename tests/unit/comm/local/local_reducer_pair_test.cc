@@ -14,17 +14,33 @@ namespace bps::test {
 namespace {
 
 constexpr size_t kSlots = 4, kCount = 256, kChunkBytes = kCount * 4;  // elements of a chunk, float32
+constexpr size_t kSlotBytes = 1U << 20;
 constexpr uint8_t kFloat32 = 7;
 
-// A rank and its call; `wakes` are the doorbells of both ranks.
+// Buffers of the user whose contributions become ready when the test says so, as those on a device.
+class SlowBuffers final : public ChunkBuffers {
+ public:
+  size_t readyBelow = SIZE_MAX;
+
+  bool ready(const Collective&, size_t index) const override { return index < readyBelow; }
+  ChunkView view(const Collective& call, size_t index) const override { return user_.view(call, index); }
+  void finished(Collective& call, size_t index) override { user_.finished(call, index); }
+
+ private:
+  UserBuffers user_;
+};
+
+// A rank and its call.
 struct Rank {
+  SlowBuffers buffers;
   Collective call;
   std::vector<float> send, recv;
   std::unique_ptr<LocalReducer> reducer;
 
-  void makeCall(size_t chunks, float value) {
-    send.assign(chunks * kCount, value);
-    recv.assign(chunks * kCount, 0);
+  void makeCall(size_t chunks, float value, size_t chunkBytes = kChunkBytes) {
+    call = Collective();
+    send.assign(chunks * chunkBytes / sizeof(float), value);
+    recv.assign(send.size(), 0);
     call.call.number = 3;
     call.call.count = send.size();
     call.call.type = kFloat32;
@@ -32,8 +48,8 @@ struct Rank {
     call.recv = reinterpret_cast<uint8_t*>(recv.data());
     for (size_t i = 0; i < chunks; ++i) {
       ChunkRef chunk;
-      chunk.offset = i * kChunkBytes;
-      chunk.bytes = kChunkBytes;
+      chunk.offset = i * chunkBytes;
+      chunk.bytes = chunkBytes;
       call.chunks.push_back(chunk);
     }
     call.remaining = chunks;
@@ -52,7 +68,7 @@ class LocalReducerPairTest : public testing::Test {
   }
   void makeReducer(uint32_t rank) {
     auto plan = MachinePlan::make(makeMachineSpec(env_, 2, 0).value()).value();
-    LocalRingShape shape{2, kSlots, kChunkBytes, static_cast<uint32_t>(plan->program.stages()), 0};
+    LocalRingShape shape{2, kSlots, kSlotBytes, static_cast<uint32_t>(plan->program.stages()), 0};
     shape.counters = static_cast<uint32_t>(LinkByteCounters::size(plan->topology));
     if (rank == 0) memory_ = std::make_unique<LocalRing>(LocalRing::create(shape).value());
     std::vector<Doorbell> bells;
@@ -61,13 +77,14 @@ class LocalReducerPairTest : public testing::Test {
     spec.roster = &roster_;
     spec.rank = rank;
     spec.env = &env_;
+    spec.own = &ranks_[rank].buffers;
     ranks_[rank].reducer = std::make_unique<LocalReducer>(
         std::move(spec), std::move(plan), LocalRing::attach(shape, copy(memory_->fd())).value(), std::move(bells));
   }
   static UniqueFd copy(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
   LocalReducer& reducer(size_t rank) { return *ranks_[rank].reducer; }
-  void submit(size_t rank, size_t chunks) {
-    ranks_[rank].makeCall(chunks, static_cast<float>(rank + 1));
+  void submit(size_t rank, size_t chunks, size_t chunkBytes = kChunkBytes) {
+    ranks_[rank].makeCall(chunks, static_cast<float>(rank + 1), chunkBytes);
     reducer(rank).submit(ranks_[rank].call);
   }
   void step(size_t rank, int turns = 50) {
@@ -75,6 +92,11 @@ class LocalReducerPairTest : public testing::Test {
       const Result<bool> moved = reducer(rank).step();
       ASSERT_TRUE(moved.ok()) << moved.error().message();
     }
+  }
+  // Steps both ranks in turn.
+  void finishAll() {
+    for (int turn = 0; turn < 50; ++turn)
+      for (size_t rank = 0; rank < 2; ++rank) step(rank, 1);
   }
   std::string errorOfStep(size_t rank) {
     for (int turn = 0; turn < 50; ++turn)
@@ -98,8 +120,7 @@ class LocalReducerPairTest : public testing::Test {
 
 TEST_F(LocalReducerPairTest, SumsTheBuffersOfBothRanks) {
   for (size_t rank = 0; rank < 2; ++rank) submit(rank, 10);
-  for (int turn = 0; turn < 50; ++turn)
-    for (size_t rank = 0; rank < 2; ++rank) step(rank, 1);
+  finishAll();
   for (const Rank& rank : ranks_) {
     EXPECT_EQ(rank.call.remaining, 0U);
     EXPECT_EQ(rank.recv, std::vector<float>(10 * kCount, 3));
@@ -123,8 +144,7 @@ TEST_F(LocalReducerPairTest, ASlotIsReusedOnlyAfterTheSlowestRankHasFinishedItsC
     const uint64_t slowest = memory_->doneByAll(lastStage());
     for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_LE(memory_->done(rank, 0).load(), slowest + kSlots);
   }
-  for (int turn = 0; turn < 50; ++turn)
-    for (size_t rank = 0; rank < 2; ++rank) step(rank, 1);
+  finishAll();
   EXPECT_EQ(ranks_[1].recv, std::vector<float>(20 * kCount, 3));
 }
 
@@ -138,13 +158,22 @@ TEST_F(LocalReducerPairTest, ARankThatLeftBeforeItContributedIsNamed) {
 }
 
 TEST_F(LocalReducerPairTest, ARankThatLeftAfterItContributedIsNoFailure) {
+  ranks_[0].buffers.readyBelow = 1;
   for (size_t rank = 0; rank < 2; ++rank) submit(rank, 2);
-  for (int turn = 0; turn < 20 && ranks_[1].call.remaining > 0; ++turn)
-    for (size_t rank = 2; rank-- > 0;) step(rank, 1);
-  ASSERT_EQ(ranks_[1].call.remaining, 0U);
+  step(1);
   reducer(1).leave();
-  EXPECT_EQ(errorOfStep(0), "");
-  EXPECT_EQ(ranks_[0].call.remaining, 0U);
+  EXPECT_EQ(errorOfStep(0), "") << "this rank's own contribution is missing";
+}
+
+TEST_F(LocalReducerPairTest, AContributionCountsOnlyWhenItIsReady) {
+  ranks_[0].buffers.readyBelow = 1;
+  for (size_t rank = 0; rank < 2; ++rank) submit(rank, 2);
+  finishAll();
+  EXPECT_EQ(memory_->rankState(0).submitted.load(), 1U);
+  EXPECT_EQ(ranks_[1].finished(), 1U);
+  ranks_[0].buffers.readyBelow = 2;
+  finishAll();
+  EXPECT_EQ(ranks_[1].finished(), 2U);
 }
 
 TEST_F(LocalReducerPairTest, RanksThatDisagreeOnACallAreBothNamed) {
@@ -169,22 +198,33 @@ TEST_F(LocalReducerPairTest, ARankDoesNotSleepWhileItCanGoOn) {
   reducer(0).endSleep();
 }
 
-TEST_F(LocalReducerPairTest, ASleepingRankIsWokenWhenItCanGoOn) {
-  submit(0, 1);
-  step(0);
+TEST_F(LocalReducerPairTest, ASleepingRankIsWokenInTheStepAfterWhichItCanGoOn) {
+  for (const size_t bytes : {kChunkBytes, kSlotBytes}) {
+    submit(0, 1, bytes);
+    step(0);
+    ASSERT_TRUE(reducer(0).prepareToSleep());
+    submit(1, 1, bytes);
+    EXPECT_FALSE(rung(0)) << "the other rank has done no stage yet";
+    step(1, 1);
+    EXPECT_TRUE(rung(0)) << bytes << " bytes";
+    reducer(0).endSleep();
+    finishAll();
+    EXPECT_EQ(ranks_[0].call.remaining, 0U);
+  }
+}
+
+TEST_F(LocalReducerPairTest, ASleepingRankIsNotWokenForWhatItCannotDo) {
   ASSERT_TRUE(reducer(0).prepareToSleep());
   submit(1, 1);
-  EXPECT_FALSE(rung(0)) << "the other rank has done no stage yet";
   step(1);
-  EXPECT_TRUE(rung(0));
-  reducer(0).endSleep();
-  step(0);
-  EXPECT_EQ(ranks_[0].call.remaining, 0U);
+  EXPECT_FALSE(rung(0)) << "this rank has not called yet";
 }
 
 TEST_F(LocalReducerPairTest, ARankThatIsAwakeIsNotRung) {
   submit(0, 1);
   step(0);
+  EXPECT_TRUE(reducer(0).prepareToSleep());
+  reducer(0).endSleep();
   submit(1, 1);
   step(1);
   EXPECT_FALSE(rung(0));
