@@ -86,8 +86,11 @@ TEST_F(LocalLaneTest, OffersNoMoreChunksThanTheServiceTakes) {
   submit(5, {});
   step();
   EXPECT_FALSE(service_->canOffer());
+  push(0);
+  for (int turn = 0; turn < 5 && service_->bytesSummed() == 0; ++turn) ASSERT_TRUE(service_->step().ok());
+  EXPECT_TRUE(service_->canOffer()) << "there were no more than the service takes";
   for (size_t chunk = 0; chunk < 5; ++chunk) {
-    push(chunk);
+    if (chunk > 0) push(chunk);
     step();
     takeAnswer();
   }
