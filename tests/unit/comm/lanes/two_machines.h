@@ -1,0 +1,73 @@
+// TwoMachines: two ranks in one process, each alone on its machine, whose data planes connect over a plugin in memory.
+#pragma once
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "src/comm/lanes/data_plane.h"
+#include "tests/unit/control/cluster.h"
+#include "tests/unit/net/fake/fake_net.h"
+
+namespace bps::test {
+
+class TwoMachines {
+ public:
+  explicit TwoMachines(std::array<ChunkBuffers*, 2> buffers, double timeout = 1)
+      : env_(localEnv(timeout)), buffers_(buffers) {}
+
+  // Agrees on the roster; no data plane yet.
+  void join() {
+    cluster_.emplace(2, env_);
+    cluster_->expectJoined();
+    plan_ = std::move(JobPlan::make(cluster_->plane(0).roster())).value();
+  }
+  void connectAll() {
+    join();
+    cluster_->each([this](uint32_t rank, ControlPlane& control) {
+      auto plane = connect(
+          rank, control, [] { return false; }, soon());
+      ASSERT_TRUE(plane.ok()) << plane.error().message();
+      planes[rank] = std::move(plane).value();
+    });
+  }
+  // Connects rank 0. Rank 1 takes part in the exchange of handles, and connects with nobody.
+  Status connectWithoutPeer(const std::function<bool()>& cancelled, Deadline deadline) {
+    join();
+    Status outcome;
+    std::atomic<bool> ended{false};
+    cluster_->each([&](uint32_t rank, ControlPlane& control) {
+      if (rank == 0) {
+        outcome = connect(rank, control, cancelled, deadline).status();
+        ended.store(true);
+        return;
+      }
+      net::Plugin plugin(std::make_shared<FakeNet>(wire_, FakeNet::Options{}));
+      const net::Mesh mesh = std::move(net::Mesh::createListening(plugin, 0, {1, 2, plan_.owners})).value();
+      EXPECT_TRUE(control.exchange(mesh.handles(), soon()).ok());
+      while (!ended.load()) std::this_thread::sleep_for(1ms);
+    });
+    return outcome;
+  }
+
+  ControlPlane& control(size_t rank) { return cluster_->plane(rank); }
+  Cluster& cluster() { return *cluster_; }
+  const JobPlan& plan() const { return plan_; }
+  std::unique_ptr<DataPlane> planes[2];
+
+ private:
+  Result<std::unique_ptr<DataPlane>> connect(uint32_t rank, ControlPlane& control,
+                                             const std::function<bool()>& cancelled, Deadline deadline) {
+    const auto plugin = std::make_shared<net::Plugin>(std::make_shared<FakeNet>(wire_, FakeNet::Options{}));
+    return DataPlane::connect({env_, control, plan_, rails_, {}, plugin, *buffers_[rank], deadline, cancelled});
+  }
+
+  const Env env_;
+  const Rails rails_;
+  const std::array<ChunkBuffers*, 2> buffers_;
+  std::shared_ptr<FakeWire> wire_ = std::make_shared<FakeWire>();
+  JobPlan plan_;
+  std::optional<Cluster> cluster_;
+};
+
+}  // namespace bps::test

@@ -1,0 +1,97 @@
+// A CallScheduler with a network: it sums calls over its data plane, and leaves a broken connection to the hub to
+// judge.
+#include "src/comm/progress/call_scheduler.h"
+#include "tests/unit/comm/lanes/two_machines.h"
+
+namespace bps::test {
+namespace {
+
+struct Position final : StreamPosition {
+  int ends = 0;
+
+  bool mayStart() const override { return true; }
+  void complete(const Status&) override { ++ends; }
+};
+
+class CallSchedulerNetworkTest : public testing::Test {
+ protected:
+  static constexpr size_t kCount = 100'000;
+
+  void SetUp() override {
+    machines_.connectAll();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      Session session;
+      session.control = &machines_.control(rank);
+      session.failure = &failure_;
+      session.bell = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+      session.plan = machines_.plan();
+      schedulers_[rank] = std::move(CallScheduler::create(session, std::move(machines_.planes[rank]))).value();
+    }
+  }
+  void add(size_t rank) {
+    data_[rank].assign(kCount, static_cast<float>(rank + 1));
+    auto call = std::make_unique<Collective>();
+    call->call.number = 0;
+    call->call.count = kCount;
+    call->call.type = 7;  // float32
+    call->send = call->recv = reinterpret_cast<uint8_t*>(data_[rank].data());
+    call->position = positions_[rank];
+    call->limits = machines_.plan().limits;
+    call->window = machines_.plan().depth;
+    schedulers_[rank]->add(std::move(call));
+  }
+  void step(size_t rank) {
+    const Result<bool> moved = schedulers_[rank]->step();
+    ASSERT_TRUE(moved.ok()) << moved.error().message();
+  }
+
+  UserBuffers buffers_;
+  FirstError failure_;
+  TwoMachines machines_{{&buffers_, &buffers_}};
+  std::vector<float> data_[2];
+  std::shared_ptr<Position> positions_[2] = {std::make_shared<Position>(), std::make_shared<Position>()};
+  std::unique_ptr<CallScheduler> schedulers_[2];
+};
+
+TEST_F(CallSchedulerNetworkTest, ACallEndsOnAllRanksWithTheSum) {
+  for (size_t rank = 0; rank < 2; ++rank) add(rank);
+  const Deadline deadline = soon();
+  while ((!schedulers_[0]->quiescent() || !schedulers_[1]->quiescent()) && !deadline.passed())
+    for (size_t rank = 0; rank < 2; ++rank) step(rank);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(positions_[rank]->ends, 1);
+    EXPECT_EQ(data_[rank], std::vector<float>(kCount, 3));
+  }
+}
+
+TEST_F(CallSchedulerNetworkTest, IsNotQuiescentWhileACallWaitsForThePeer) {
+  add(0);
+  step(0);
+  EXPECT_FALSE(schedulers_[0]->quiescent());
+  EXPECT_TRUE(schedulers_[0]->hasCallsInFlight());
+}
+
+TEST_F(CallSchedulerNetworkTest, ABrokenConnectionIsNoFailureBeforeTheHubHasJudgedIt) {
+  add(0);
+  for (int turn = 0; turn < 5; ++turn) step(0);
+  schedulers_[1]->close();
+  for (int turn = 0; turn < 20; ++turn) step(0);
+  EXPECT_EQ(positions_[0]->ends, 0);
+  EXPECT_TRUE(schedulers_[0]->needsPolling());
+  const std::string heard = machines_.cluster()[0].heard.wait();
+  const Roster& roster = machines_.control(0).roster();
+  EXPECT_NE(heard.find("connection of " + roster.rankName(0) + " with " + roster.rankName(1)), std::string::npos)
+      << heard;
+}
+
+TEST_F(CallSchedulerNetworkTest, AfterCloseNothingTouchesTheBuffersAndTheCallsFail) {
+  add(0);
+  for (int turn = 0; turn < 5; ++turn) step(0);
+  schedulers_[0]->close();
+  schedulers_[0]->failAll({Code::kRemote, "rank 1 died"});
+  EXPECT_EQ(positions_[0]->ends, 1);
+  EXPECT_EQ(data_[0], std::vector<float>(kCount, 1)) << "the contribution is as it was";
+}
+
+}  // namespace
+}  // namespace bps::test

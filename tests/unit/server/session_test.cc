@@ -1,0 +1,154 @@
+// In every state a session takes the messages that are due and no others. The test plays the hub.
+#include "tests/unit/control/fake_server.h"
+#include "tests/unit/control/raw_peer.h"
+
+namespace bps::test {
+namespace {
+
+// How far a hub takes its session.
+enum class Stage { kOffered, kOpening, kOpen, kExchanging, kAwaitingBarrier, kServing };
+constexpr Stage kStages[] = {Stage::kOffered,    Stage::kOpening,         Stage::kOpen,
+                             Stage::kExchanging, Stage::kAwaitingBarrier, Stage::kServing};
+
+class SessionTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kJob = 99;
+
+  SessionTest() { silent_.runner.neverListen(); }
+  // A job stays at Stage::kOpening only if its runner never listens.
+  TestServer& serverFor(Stage stage) { return stage == Stage::kOpening ? silent_ : server_; }
+  FakeRunner& runnerFor(Stage stage) { return serverFor(stage).runner; }
+  // A hub whose session is at that stage.
+  Peer hubAt(Stage stage) {
+    const Address where =
+        std::move(resolve(std::move(parseHostPort(serverFor(stage).name(), 1)).value(), soon())).value().front();
+    ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)), {key_, true, 10000},
+                                  Purpose::kServer, kJob);
+    EXPECT_TRUE(finish(handshake).ok());
+    Peer hub = handshake.take();
+    expect(hub, MessageType::kOffer);
+    if (stage >= Stage::kOpening) send(hub, MessageType::kOpenJob, messageOf(MessageType::kOpenJob));
+    if (stage >= Stage::kOpen) expect(hub, MessageType::kJobOpened);
+    if (stage >= Stage::kExchanging) {
+      send(hub, MessageType::kBegin);
+      expect(hub, MessageType::kControlOpInput);
+    }
+    if (stage >= Stage::kAwaitingBarrier) {
+      send(hub, MessageType::kControlOpResult, messageOf(MessageType::kControlOpResult));
+      expect(hub, MessageType::kControlOpInput);
+    }
+    if (stage >= Stage::kServing)
+      send(hub, MessageType::kControlOpResult, encode(ControlOpResult{ControlOp::kBarrier, 0, {}}));
+    return hub;
+  }
+  static Roster roster() {
+    Roster roster;
+    roster.jobId = kJob;
+    roster.ranks = {{"a", "a", 1, 0, 0}, {"b", "b", 2, 1, 0}};
+    roster.machines = {{{0}, 0}, {{1}, 0}};
+    roster.servers = {{"server", 0}};
+    roster.settings.partitionBytes = 1U << 20;
+    roster.settings.timeoutMs = 10000;
+    roster.settings.rails = 1;
+    return roster;
+  }
+  // A message that is well formed.
+  static Blob messageOf(MessageType type) {
+    switch (type) {
+      case MessageType::kOpenJob:
+        return encode(OpenJob{1, 2, encode(roster())});
+      case MessageType::kControlOpResult:
+        return encode(ControlOpResult{ControlOp::kExchange, 0, std::vector<Blob>(3)});
+      case MessageType::kLeft:
+        return encode(Left{1});
+      case MessageType::kFailure:
+        return encode(FailureMessage{Code::kRemote, "rank 1 died"});
+      default:
+        return {};
+    }
+  }
+  static bool isDue(Stage stage, MessageType type) {
+    const bool beforeBegin = stage <= Stage::kOpen;
+    switch (type) {
+      case MessageType::kFailure:
+      case MessageType::kGoodbye:
+        return true;
+      case MessageType::kCheck:
+        return stage == Stage::kOffered;
+      case MessageType::kOpenJob:
+        return beforeBegin;
+      case MessageType::kBegin:
+        return stage == Stage::kOpen;
+      case MessageType::kControlOpResult:
+        return stage == Stage::kExchanging || stage == Stage::kAwaitingBarrier;
+      case MessageType::kLeft:
+        return !beforeBegin;
+      default:
+        return false;
+    }
+  }
+  static void send(Peer& hub, MessageType type, const Blob& payload = {}) {
+    hub.socket->queue(type, payload);
+    [[maybe_unused]] const bool flushed = hub.socket->flush().ok();
+  }
+  static void expect(Peer& hub, MessageType type) { ASSERT_EQ(nextFrame(*hub.socket).header.type, type); }
+  // The server has closed the connection.
+  static bool ended(Peer& hub) {
+    for (const Deadline deadline = soon(); !deadline.passed(); pollFor(*hub.socket, POLLIN))
+      if (!hub.socket->read().ok()) return true;
+    return false;
+  }
+
+  TestServer server_, silent_;
+  const Key key_ = std::move(serverKey(localEnv())).value();
+};
+
+TEST_F(SessionTest, AMessageThatIsNotDueEndsTheSessionAndItsJobInEveryState) {
+  for (const Stage stage : kStages)
+    for (int number = static_cast<int>(MessageType::kRendezvousRequest);
+         number <= static_cast<int>(MessageType::kCheckReport) + 1; ++number) {
+      const auto type = static_cast<MessageType>(number);
+      if (type == MessageType::kHeartbeat || isDue(stage, type)) continue;
+      Peer hub = hubAt(stage);
+      send(hub, type, messageOf(type));
+      EXPECT_TRUE(ended(hub)) << "message " << number << " at stage " << static_cast<int>(stage);
+      EXPECT_TRUE(runnerFor(stage).waitEmpty(5));
+    }
+}
+
+TEST_F(SessionTest, TheHubsFailureClosesTheJobInEveryState) {
+  for (const Stage stage : kStages) {
+    Peer hub = hubAt(stage);
+    send(hub, MessageType::kFailure, messageOf(MessageType::kFailure));
+    EXPECT_TRUE(ended(hub)) << static_cast<int>(stage);
+    EXPECT_TRUE(runnerFor(stage).waitEmpty(5));
+  }
+}
+
+TEST_F(SessionTest, TheHubsGoodbyeBeforeTheJobServesClosesItAtOnce) {
+  for (const Stage stage : {Stage::kOffered, Stage::kOpening, Stage::kOpen, Stage::kExchanging}) {
+    Peer hub = hubAt(stage);
+    send(hub, MessageType::kGoodbye);
+    EXPECT_TRUE(ended(hub)) << static_cast<int>(stage);
+    EXPECT_TRUE(runnerFor(stage).waitEmpty(5));
+  }
+}
+
+TEST_F(SessionTest, TheHubsGoodbyeLetsAJobThatServesRunOn) {
+  Peer hub = hubAt(Stage::kServing);
+  send(hub, MessageType::kGoodbye);
+  EXPECT_TRUE(server_.runner.waitFinishing());
+  ASSERT_EQ(server_.runner.jobs().size(), 1U);
+  server_.runner.jobs()[0].events->ended(kJob);
+  EXPECT_TRUE(server_.runner.waitEmpty(5));
+}
+
+TEST_F(SessionTest, AHubThatHangsUpClosesTheJobInEveryState) {
+  for (const Stage stage : kStages) {
+    { Peer hub = hubAt(stage); }
+    EXPECT_TRUE(runnerFor(stage).waitEmpty(5)) << static_cast<int>(stage);
+  }
+}
+
+}  // namespace
+}  // namespace bps::test
