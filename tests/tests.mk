@@ -10,19 +10,19 @@ $(BUILD)/tests/$(1): $(call objects,$(call sources,tests/$(1) $(if $(filter unit
 endef
 $(foreach s,$(TEST_SUITES),$(eval $(call suite,$(s))))
 
-# A net plugin with defects to choose from, which net-plugin-check must find.
+# A net plugin with selectable defects, which net-plugin-check must find.
 BROKEN := $(BUILD)/tests/libnccl-net-broken.so
 $(BROKEN): $(call objects,$(call sources,tests/broken_plugin))
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
 
-# A net plugin that wraps another and injects faults, for the tests of what stands above.
+# A net plugin that wraps another one and injects faults, for tests of the layers above.
 FAULT_PLUGIN := $(BUILD)/tests/libnccl-net-fault.so
 $(FAULT_PLUGIN): $(call objects,$(call sources,tests/fault_plugin)) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) $(COMPLETE) -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(CORE_LIBS)
 
-# A rank of an NCCL communicator on a machine without GPU, and the double of the library that NCCL asks about GPUs.
+# A rank of an NCCL communicator on a machine without a GPU, and a stub of the library that NCCL asks about GPUs.
 NO_GPU := $(addprefix $(BUILD)/tests/no_gpu/,nccl_rank libnvidia-ml.so.1)
 $(BUILD)/tests/no_gpu/nccl_rank: $(call objects,$(filter-out %/nvml_double.cc,$(call sources,tests/no_gpu))) $(CORE)
 	@mkdir -p $(@D)
@@ -31,20 +31,20 @@ $(BUILD)/tests/no_gpu/libnvidia-ml.so.1: $(call objects,tests/no_gpu/nvml_stub.c
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^
 
-# What the test of detection loads in place of the driver's library.
+# The detection test loads this in place of the driver's library.
 FAKE_NVML := $(BUILD)/tests/libfake-nvml.so
 $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -o $@ $^
 $(BUILD)/tests/unit: | $(FAKE_NVML)
-# Of the library that stands between a program and NCCL, what can be tested without NCCL.
+# The parts of the NCCL interposer that can be tested without NCCL.
 $(BUILD)/tests/unit: $(call objects,src/interpose/negotiation/capabilities.cc)
 $(BUILD)/tests/unit: $(call objects,tools/bps_server/http_request.cc)
 
-# NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
+# bps's declarations are compared with NVIDIA's header, if it is installed.
 CUDA_HOME ?= /usr/local/cuda
 EXTRA_tests_unit_device_cuda_api_test := -isystem $(CUDA_HOME)/include
-# A double of the CUDA driver, see tests/fake_cuda/fake_cuda.h.
+# A fake CUDA driver, see tests/fake_cuda/fake_cuda.h.
 FAKE_CUDA := $(BUILD)/tests/fake_cuda/libcuda.so.1
 $(FAKE_CUDA): $(call objects,$(call sources,tests/fake_cuda))
 	@mkdir -p $(@D)
@@ -52,7 +52,7 @@ $(FAKE_CUDA): $(call objects,$(call sources,tests/fake_cuda))
 
 $(BUILD)/tests/inproc: | $(FAKE_CUDA)
 
-# What needs a real GPU, see tests/gpu/run.sh; it also runs on the double.
+# The tests that need a real GPU, see tests/gpu/run.sh; they also run on the fake driver.
 GPU_TEST := $(BUILD)/tests/gpu
 $(GPU_TEST): $(call objects,$(call sources,tests/gpu tests/support)) $(SERVER) $(CORE)
 	@mkdir -p $(@D)
@@ -69,7 +69,7 @@ $(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(BUILD)/l
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lbps $(CORE) $(CORE_LIBS) -Wl,-rpath,'$$ORIGIN/../lib'
 
-# A double of NCCL, and a program of several ranks for it: the tests of what stands between a program and NCCL.
+# A fake NCCL, and a program of several ranks: the tests of the NCCL interposer.
 FAKE_NCCL := $(BUILD)/tests/nccl/libnccl.so.2
 $(FAKE_NCCL): $(call objects,$(call sources,tests/fake_nccl))
 	@mkdir -p $(@D)
@@ -81,13 +81,13 @@ $(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
 tests: $(INTERPOSED)
 
 tests: $(GPU_TEST) $(GPU_RANKS) $(BROKEN) $(NO_GPU) $(FAKE_CUDA) $(addprefix $(BUILD)/tests/,$(TEST_SUITES)) $(FAULT_PLUGIN) $(HOSTILE_HUB) $(LIBS) $(BINS)
-# What the in-process tests load.
+# Libraries that the in-process tests load.
 libraries: $(BUILD)/lib/libnccl-net-bps.so $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
 
-# One libFuzzer program per fuzz_NAME.cc, of parsers and (in states/) of state machines, in FLAVOUR=asan. Linked with the modules that have parsers, which
-# leaves out the kernels: they take long to instrument and parse nothing.
+# One libFuzzer program per fuzz_NAME.cc, for parsers and (in states/) for state machines, in FLAVOUR=asan. They link
+# the modules that have parsers and omit the kernels, which take long to instrument and parse nothing.
 FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc tests/fuzz/states/*.cc)))
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   perf/workload/safetensors.cc src/server/session.cc tools/bps_server/http_request.cc src/service/round.cc src/comm/call/collective.cc \
@@ -104,14 +104,15 @@ $(FUZZERS): $(BUILD)/fuzz/%: $$(addprefix $(BUILD)/obj/,$$(addsuffix .o,$$(basen
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CORE_LIBS)
 
-# All sources compiled and not linked, for FLAVOUR=tsa and to try another compiler.
+# Compiles all sources without linking, for FLAVOUR=tsa and for other compilers.
 compiled: $(call objects,$(INTERPOSE_SRCS) $(call sources,tests/fake_nccl tests/interpose))
 compiled: $(call objects,$(call sources,$(wildcard tools/*/ tools/*/*/ perf/*/ tests/multiproc/ tests/broken_plugin/ tests/no_gpu/)))
 compiled: $(call objects,$(sort $(CORE_SRCS) $(API_SRCS) $(SERVER_SRCS) $(PLUGIN_SRCS) $(PERF_SRCS)) \
   $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/support/ tests/fault_plugin/ tests/fake_nvml/ tests/fake_cuda/ tests/gpu/ tests/gpu_ranks/ tests/fuzz/ tests/fuzz/states/)))
 .PHONY: libraries compiler fuzzers compiled
 
-# Tests and command lines are compiled quickly: their own speed matters little. g++ leaves sign conversions out of -Wconversion; clang is told to, where literals meet size_t.
+# Tests and command lines compile without optimization, because their speed matters little. g++ leaves sign conversions
+# out of -Wconversion; so does clang here, because literals are often used as size_t.
 QUICK_release := -O0 -g1
 QUICK_asan    := -O0
 QUICK_tsan    := -O0
@@ -122,5 +123,5 @@ $(BUILD)/obj/tools/%.o: private CXXFLAGS += $(QUICK_$(FLAVOUR))
 $(BUILD)/obj/tools/%.gch: private CXXFLAGS += $(QUICK_$(FLAVOUR))
 $(eval $(call precompile,tests/support/precompiled,tests/support/precompiled.h,$(call objects,\
   $(call sources,$(UNIT_DIRS) $(wildcard tests/inproc/ tests/inproc/*/ tests/support/ tests/multiproc/ tests/gpu/)))))
-# The driver is a C library: its functions carry no C++ types that a caller's could be compared with, nor do the double's.
+# The driver is a C library: neither its functions nor the fake's have C++ types to compare with a caller's.
 $(BUILD)/obj/tests/fake_cuda/%.o: private CXXFLAGS += $(if $(IS_CLANG),$(if $(filter asan,$(FLAVOUR)),-fno-sanitize=function))

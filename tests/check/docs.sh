@@ -1,13 +1,13 @@
 #!/bin/bash
-# The generated parts of README.md and docs/ are what the programs print now. --fix: writes them.
-# Such a part stands between <!-- generated: PROGRAM OPTIONS --> and <!-- end generated -->.
+# The generated parts of README.md and docs/ equal the programs' output. --fix writes them. A generated part is between
+# <!-- generated: PROGRAM OPTIONS --> and <!-- end generated -->.
 . "$(dirname "$0")/common.sh"
 fix=0
 [ "${1:-}" = --fix ] && { fix=1; shift; }
 build=${1:-build}
 bad=0
 
-# regenerate FILE: its text with every generated part made anew. Usage texts and lists stand in a code block.
+# regenerate FILE: prints its text with every generated part replaced. Usage texts and lists are in a code block.
 regenerate() {
   awk -v bin="$build/bin/" '
     /^<!-- end generated -->$/ { inside = 0 }
@@ -36,7 +36,7 @@ for file in README.md $(find docs -name '*.md' 2>/dev/null | sort); do
   elif [ $fix = 1 ]; then
     cmp -s "$file" "$new" || cat "$new" >"$file"
   elif ! diff -u --label "$file" --label "$file as generated" "$file" "$new"; then
-    echo "$file: out of step (make docs)"
+    echo "$file: out of date (make docs)"
     bad=1
   fi
   rm -f "$new"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Files and directories keep to the size norms; size_exceptions.txt names those that may not, and why. What is above
-# the norm but below the limit is only counted. (Functions: lint.sh, readability-function-size.)
+# Files and directories keep the size norms. size_exceptions.txt lists exceptions with a reason. Sizes between norm and
+# limit are only counted. (Functions: lint.sh, readability-function-size.)
 . "$(dirname "$0")/common.sh"
 exceptions=tests/check/size_exceptions.txt
 excepted() { grep -q "^$1 .*[a-z]" "$exceptions"; }
 
 bad=0 above=0
-# judge PATH SIZE NORM LIMIT WHAT
+# judge PATH SIZE NORM LIMIT UNIT
 judge() {
   [ "$2" -le "$3" ] && return
   if [ "$2" -le "$4" ]; then
