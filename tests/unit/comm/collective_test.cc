@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-TEST(MakeChunks, CoverTheBufferOnceInRoundOrder) {
+TEST(MakeChunks, CoversTheBufferOnceInRoundOrder) {
   for (const size_t count : {1UL, 2UL, 7UL, 1000UL, 65537UL, 1UL << 20}) {
     Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .targetChunkBytes = 32 << 10, .singleOwnerBytes = 0});
     const Cut cut = cutter.next(count, 4);
@@ -34,7 +34,7 @@ TEST(MakeChunks, CoverTheBufferOnceInRoundOrder) {
   }
 }
 
-TEST(MakeChunks, TwoRoundChunksComeInTheirFirstRoundAfterTheCheckers) {
+TEST(MakeChunks, TwoRoundChunksFollowTheCheckersChunksInTheirFirstRound) {
   Cutter cutter({1, 6}, {.targetChunkBytes = 16U << 10, .minChunkBytes = 16U << 10, .singleOwnerBytes = 0});
   const Cut cut = cutter.next((16U << 10) * 7 * 7 / 6, 1);  // six sevenths are seven units
   ASSERT_EQ(cut.rounds, 7U);
@@ -44,7 +44,7 @@ TEST(MakeChunks, TwoRoundChunksComeInTheirFirstRoundAfterTheCheckers) {
   EXPECT_EQ(order, (std::vector{one, two, one, two, one, one, two, one, one, two, one}));
 }
 
-TEST(MakeChunks, CoverSharesWithFewerChunksThanRounds) {
+TEST(MakeChunks, CoversSharesWithFewerChunksThanRounds) {
   Cutter cutter({1, 7}, {.targetChunkBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .singleOwnerBytes = 0});
   const Cut cut = cutter.next(8U << 20, 1);
   ASSERT_EQ(cut.checker, 1U);
@@ -62,7 +62,7 @@ TEST(MakeChunks, CoverSharesWithFewerChunksThanRounds) {
   EXPECT_EQ(seen, cut.chunks);
 }
 
-TEST(Collective, ATwoRoundChunkCountsTwiceInTheWindow) {
+TEST(Collective, TwoRoundChunkCountsTwiceInTheWindow) {
   Collective call;
   for (const auto& [window, ofOne, ofTwo] : {std::tuple{1U, 1U, 1U}, {2U, 2U, 1U}, {3U, 3U, 2U}, {4U, 4U, 2U}}) {
     call.window = window;
@@ -71,7 +71,7 @@ TEST(Collective, ATwoRoundChunkCountsTwiceInTheWindow) {
   }
 }
 
-TEST(MakeChunks, AnEmptyCallReachesItsChecker) {
+TEST(MakeChunks, EmptyCallReachesItsChecker) {
   Cutter cutter({1, 1}, {});
   const auto chunks = makeChunks(cutter.next(0, 4), 4);
   ASSERT_EQ(chunks.size(), 1U);
@@ -79,7 +79,7 @@ TEST(MakeChunks, AnEmptyCallReachesItsChecker) {
   EXPECT_EQ(chunks[0].bytes, 0U);
 }
 
-TEST(MakeChunks, TheCheckerGetsAChunkOfEveryCall) {
+TEST(MakeChunks, CheckerGetsAChunkOfEveryCall) {
   Cutter cutter({7, 1, 2}, {});
   for (size_t count = 0; count < 3000; ++count) {
     const Cut cut = cutter.next(count, 2);

@@ -1,4 +1,4 @@
-// A connection of several sockets comes about: whatever the order in which they come, and whoever else calls.
+// Connection set-up with several sockets: the sockets may arrive in any order and beside other connections.
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ struct Ends {
   std::unique_ptr<stream::RecvComm> receiver;
 };
 
-// Null: not yet.
+// Returns null if the connection is not complete yet.
 std::unique_ptr<stream::SendComm> stepOf(Connector& connector) {
   std::vector<UniqueFd> sockets = valueOf(connector.step());
   return sockets.empty() ? nullptr : std::make_unique<stream::SendComm>(std::move(sockets));
@@ -92,7 +92,7 @@ TEST(Handshake, ListenerDecidesTheNumberOfSockets) {
   }
 }
 
-// A machine with several NICs has rules by which what comes from a NIC's address leaves through that NIC.
+// A machine with several NICs may route by source address, so the connector binds its device's address.
 TEST(Handshake, ConnectorBindsItsDevicesAddress) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
   TcpInterface device = loopback(1);
@@ -117,14 +117,14 @@ TEST(Handshake, TwoConnectionsOfOneHandleAreSeparate) {
   Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   std::unique_ptr<stream::SendComm> one, other;
   for (const Deadline deadline = Deadline::in(kTestTimeout); !(one && other) && !deadline.passed();) {
-    if (!one) one = stepOf(first);  // their sockets come one after the other, or mixed
+    if (!one) one = stepOf(first);  // sockets of both connections arrive interleaved
     if (!other) other = stepOf(second);
   }
   std::vector<std::unique_ptr<stream::RecvComm>> accepted;
   for (const Deadline deadline = Deadline::in(kTestTimeout); accepted.size() < 2 && !deadline.passed();)
     if (std::unique_ptr<stream::RecvComm> comm = acceptFrom(*listener)) accepted.push_back(std::move(comm));
   ASSERT_EQ(accepted.size(), 2U);
-  // Which is whose is told by what comes.
+  // The first message tells which receiver belongs to which sender.
   uint8_t number = 7;
   valueOf(one->test(*valueOf(one->post(&number, 1))));
   std::array<uint8_t, 2> got{};
@@ -149,7 +149,7 @@ TEST(Handshake, MismatchedSocketsAreRejectedWithoutHarm) {
     EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_TRUE(hungUp(twice));
   EXPECT_TRUE(hungUp(others));
-  EXPECT_FALSE(hungUp(half)) << "the other half may come";
+  EXPECT_FALSE(hungUp(half)) << "the other half may arrive";
   Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   exchange(meet(*listener, connector), 1000000);
   const UniqueFd rest = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 1, .connection = 5}));
@@ -173,7 +173,7 @@ TEST(Handshake, AReplayedHelloIsRejected) {
   EXPECT_TRUE(hungUp(again));
 }
 
-// The socket on which a connection of verbs is made comes as it is, however many the listener wants for TCP.
+// A verbs connection uses one socket, whatever number of sockets the listener wants for TCP.
 TEST(Handshake, AVerbsConnectionUsesOneSocket) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(4)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
@@ -207,7 +207,7 @@ TEST(Handshake, KeepaliveFollowsThePeerTimeout) {
   EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
   EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE) + option(IPPROTO_TCP, TCP_KEEPCNT) * option(IPPROTO_TCP, TCP_KEEPINTVL),
             10);
-  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to peers that are well";
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to healthy peers";
 }
 
 std::string congestionControl(int fd) {
@@ -217,7 +217,7 @@ std::string congestionControl(int fd) {
   return name.data();
 }
 
-// As if the kernel had chosen it. False where the kernel has no BBR.
+// Selects BBR as if the kernel had chosen it. Returns false if the kernel has no BBR.
 bool pace(int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3) == 0; }
 
 TEST(Handshake, LocalConnectionsAreNotPaced) {
@@ -234,7 +234,7 @@ TEST(Handshake, LocalConnectionsAreNotPaced) {
   EXPECT_NE(congestionControl(theirs[0].get()), "bbr");
 }
 
-// A socket that was paced stays so: both ends have to be told before there is a connection.
+// A socket keeps its pacing once set, so both ends must disable it before the connection starts.
 TEST(Handshake, PacingIsOffBeforeALocalConnectionStarts) {
   const UniqueFd listening = valueOf(listenOn(loopback(1).address));
   if (!pace(listening.get())) GTEST_SKIP() << "this kernel has no BBR";
@@ -252,14 +252,14 @@ TEST(Handshake, PacingIsOffBeforeALocalConnectionStarts) {
   ASSERT_TRUE(theirs);
   EXPECT_EQ(congestionControl(theirs->get()), "reno");
   restorePacingForRemotePeer(theirs->get(), "bbr");
-  EXPECT_EQ(congestionControl(theirs->get()), "reno") << "it comes from inside";
+  EXPECT_EQ(congestionControl(theirs->get()), "reno") << "the peer is local";
 }
 
 TEST(Handshake, RemoteConnectionsKeepTheKernelsCongestionControl) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in far{};
   far.sin_family = AF_INET;
-  far.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1, which is nobody's
+  far.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1, reserved for documentation
   if (::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0) GTEST_SKIP() << "there is no CUBIC";
   disablePacingForPeer(socket.get(), loopback(1).address);
   EXPECT_EQ(disablePacingOnListener(socket.get()), "");
@@ -269,7 +269,7 @@ TEST(Handshake, RemoteConnectionsKeepTheKernelsCongestionControl) {
   EXPECT_EQ(congestionControl(socket.get()), "bbr") << "it goes to another machine";
 }
 
-// A caller with the right token that never completes its connections can hold a few, no more.
+// A peer with the right token that never completes its connections can hold only a few of them open.
 TEST(Handshake, HalfOpenConnectionsAreBounded) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(2)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));

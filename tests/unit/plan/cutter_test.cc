@@ -18,7 +18,8 @@ constexpr CutLimits kSmall{.maxChunkBytes = 4096,
                            .minChunkBytes = 256,
                            .singleOwnerBytes = 512};
 
-// Every element once and in order, no chunk empty or too large, borders on quanta, sizes in step.
+// Checks that chunks cover every element once and in order, are neither empty nor too large, start at quanta, and
+// differ in size by one quantum at most.
 void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits& limits) {
   size_t next = 0;
   for (size_t owner = 0; owner < cut.share.size(); ++owner) {
@@ -136,7 +137,7 @@ TEST(CutterTest, SmallCallsGoWholeToTheChecker) {
   }
 }
 
-// Bytes that each owner has got, against what was due to it.
+// The largest deviation of an owner's bytes from its share.
 double worstDeviation(const Weights& weights, const CutLimits& limits, size_t largest, bool varied) {
   Cutter cutter(weights, limits);
   std::mt19937_64 random(7);
@@ -162,7 +163,7 @@ TEST(CutterTest, SmallCallsAverageToTheWeightsWithinOneCall) {
     for (uint64_t& weight : weights) weight = 1 + random() % (round % 2 == 0 ? 10 : 100000);
     EXPECT_LE(worstDeviation(weights, kSmall, 300, false), 300);
     EXPECT_LE(worstDeviation(weights, kSmall, 512, true), 512);
-    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // eager ones and divided ones in turn
+    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // alternates single-owner and divided calls
   }
 }
 
@@ -206,12 +207,12 @@ TEST(CutterTest, CallsOfFewRoundsHaveMoreChunksForSmallShares) {
   EXPECT_EQ(cutOf(4, 8U << 20).span[0], 2U) << "64 rounds";
   EXPECT_EQ(cutOf(6, 1U << 20).span[0], 2U) << "a seventh";
   for (const uint64_t servers : {4U, 6U}) EXPECT_EQ(cutOf(servers, 8U << 20).span[8], 1U);
-  // The chunks of small shares count as half: six owners and eight halves share 1 MiB.
+  // Chunks of small shares count as half: six owners and eight halves share 1 MiB.
   EXPECT_EQ(cutOf(6, 1U << 20).rounds, (1U << 20) / 10 / (8U << 10));
   EXPECT_EQ(cutOf(4, 1U << 20).rounds, (1U << 20) / 12 / (8U << 10));
 }
 
-// Shares about the limit, in any number of rounds, where units are as large as chunks may be.
+// Shares near the limit, in any number of rounds, with units as large as chunks may be.
 TEST(CutterTest, TwoRoundChunksStayWithinMaxChunkBytes) {
   CutLimits limits = kSmall;
   limits.maxChunkBytes = limits.targetChunkBytes = 1024;
@@ -221,7 +222,7 @@ TEST(CutterTest, TwoRoundChunksStayWithinMaxChunkBytes) {
   }
 }
 
-// Packets of all chunks of an owner, an acknowledgement for each chunk among them.
+// Packets of all chunks of an owner, including one acknowledgement for each chunk.
 size_t packetsOf(const Cut& cut, size_t owner, const CutLimits& limits) {
   size_t packets = 0;
   for (size_t r = 0; r < cut.chunks[owner]; ++r)
@@ -249,15 +250,15 @@ TEST(CutterTest, ChunksFillTheirPackets) {
       before += packetsOf(plain, owner, packed);
     }
     EXPECT_LT(packets, before * 98 / 100) << servers;
-    if (servers != 1) {  // there the workers' chunks count for more
+    if (servers != 1) {  // with one server the workers' chunks weigh more
       EXPECT_GT((cut.chunk(servers > 0 ? 8 : 0, 0).count + 38) % 1448, 1448U - 2 * 64U) << servers;
     }
   }
-  // Few parts of a little more than their packets stay as they are: one more would cost more than it spares.
+  // A few chunks slightly larger than their packets stay: one more chunk would cost more than it saves.
   EXPECT_EQ(Cutter({1, 1}, packed).next(64U << 10, 1).rounds, Cutter({1, 1}, loose).next(64U << 10, 1).rounds);
 }
 
-// Where messages cost more than packets, as on fast networks, there are no more of them.
+// On fast networks messages cost more than packets, so the cutter makes no more of them.
 TEST(CutterTest, CostlyMessagesAreNotMultiplied) {
   CutLimits limits{.targetChunkBytes = 16U << 10, .packetBytes = 1448, .headerBytes = 38, .singleOwnerBytes = 0};
   const Cut cheap = Cutter({1, 1}, limits).next(64U << 20, 1);
@@ -265,7 +266,7 @@ TEST(CutterTest, CostlyMessagesAreNotMultiplied) {
   EXPECT_EQ(Cutter({1, 1}, limits).next(64U << 20, 1).rounds, 2048U);
   EXPECT_GT(cheap.rounds, 2048U);
   limits.messageCostBytes = 0;
-  limits.targetChunkBytes = 5120;  // to fill three packets instead of four would take a fifth more
+  limits.targetChunkBytes = 5120;  // filling three packets instead of four would take a fifth more packets
   limits.minChunkBytes = 1024;
   EXPECT_EQ(Cutter({1, 1}, limits).next(64U << 20, 1).rounds, 6554U);
 }
@@ -300,9 +301,9 @@ TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   const CutLimits limits{
       .targetChunkBytes = 16U << 10, .chunkCostBytes = 256, .minChunkBytes = 4096, .singleOwnerBytes = 0};
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
-  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 21U);         // the root of the mean share of 114 KiB over 256 bytes
+  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 21U);         // the square root of the mean share (114 KiB) over 256 bytes
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
-  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest still bounds them
+  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest share still sets the bound
   EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // 7/29 of 8 MiB in units
 }
 

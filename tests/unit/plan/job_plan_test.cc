@@ -25,7 +25,7 @@ JobPlan planOn(const std::vector<std::string>& hosts) { return JobPlan::make(ros
 TEST(JobPlan, CountsTheMachinesThatShareAHost) {
   EXPECT_EQ(planOn({"a"}).machinesPerHost, 1U);
   EXPECT_EQ(planOn({"a", "b", "c"}).machinesPerHost, 1U);
-  EXPECT_EQ(planOn({"a", "b", "b", "a", "b"}).machinesPerHost, 3U) << "the most";
+  EXPECT_EQ(planOn({"a", "b", "b", "a", "b"}).machinesPerHost, 3U) << "the largest number";
 }
 
 TEST(JobPlan, MachinesOfOneHostUseTheExchangePathOnlyInPairs) {
@@ -33,12 +33,12 @@ TEST(JobPlan, MachinesOfOneHostUseTheExchangePathOnlyInPairs) {
   EXPECT_EQ(planOn({"a", "a"}).limits.exchangeMachines, 2U);
   EXPECT_EQ(planOn({"a", "b", "a"}).limits.exchangeMachines, 0U);
   EXPECT_EQ(planOn(std::vector<std::string>(9, "a")).limits.exchangeMachines, 0U);
-  Roster said = rosterOn({"a", "b", "a"});
-  said.settings.exchangeBytes = 4096;
-  EXPECT_EQ(JobPlan::make(said).value().limits.exchangeMachines, 3U) << "the user says so";
+  Roster configured = rosterOn({"a", "b", "a"});
+  configured.settings.exchangeBytes = 4096;
+  EXPECT_EQ(JobPlan::make(configured).value().limits.exchangeMachines, 3U) << "the setting wins";
 }
 
-TEST(JobPlan, OneHostHasFewerAndLargerChunksUnderWayThanANetwork) {
+TEST(JobPlan, OneHostHasFewerAndLargerChunksInFlightThanANetwork) {
   const auto cuts = [](const JobPlan& plan) {
     EXPECT_EQ(plan.limits.targetChunkBytes, plan.limits.maxChunkBytes);
     return std::pair(plan.depth, plan.limits.targetChunkBytes);

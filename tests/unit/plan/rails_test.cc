@@ -1,4 +1,4 @@
-// Who drives the network, and which part of a chunk.
+// Which ranks drive the network, and which part of a chunk each of them carries.
 #include "src/plan/rails.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Rails, RanksThatDriveANicAreRails) {
   const std::string twoNics = "cpu[sw[gpu*2 nic:100] sw[gpu*2 nic:100]]";
   EXPECT_EQ(weightsOf(twoNics, 4, false), (Weights{1U << 18, 1U << 18, 1U << 18, 1U << 18}));
   EXPECT_EQ(weightsOf(twoNics, 4, true), (Weights{1U << 19, 0, 1U << 19, 0}));
-  EXPECT_EQ(weightsOf(twoNics, 2, false), (Weights{1U << 19, 1U << 19})) << "the second NIC has nobody to drive it";
+  EXPECT_EQ(weightsOf(twoNics, 2, false), (Weights{1U << 19, 1U << 19})) << "no rank drives the second NIC";
 }
 
 TEST(Rails, SharesFollowNicRates) {
@@ -42,7 +42,7 @@ TEST(Rails, OnlyRailsOfAllMachinesAreUsed) {
   const Rails rails = commonRails({{4, 4, 0, 4}, {0, 8, 2, 2}});
   EXPECT_EQ(rails.drivers(), (std::vector<size_t>{1, 3}));
   EXPECT_EQ(rails.mainRail(), 1U);
-  EXPECT_EQ(commonRails({{0, 4}, {4, 0}}).drivers(), std::vector<size_t>{0}) << "the leaders, where nothing is common";
+  EXPECT_EQ(commonRails({{0, 4}, {4, 0}}).drivers(), std::vector<size_t>{0}) << "the leaders, if no rail is common";
 }
 
 TEST(Rails, RangesCoverTheWholeChunk) {

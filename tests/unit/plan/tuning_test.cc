@@ -32,7 +32,7 @@ TEST(Tuning, RateIsEstimatedFromTheDifferenceOfTwoProbes) {
   EXPECT_DOUBLE_EQ(estimateRate({}, middle, 1.2), 1.2 * (1U << 20) / 0.075);
   EXPECT_DOUBLE_EQ(estimateRate({256U << 10, 0.074}, middle, 1), 1.5 * (1U << 20) / 0.075)
       << "half as much again, at most";
-  EXPECT_DOUBLE_EQ(estimateRate({256U << 10, 0.08}, middle, 1), (1U << 20) / 0.075) << "a small one that was held up";
+  EXPECT_DOUBLE_EQ(estimateRate({256U << 10, 0.08}, middle, 1), (1U << 20) / 0.075) << "a small probe that was delayed";
   EXPECT_DOUBLE_EQ(estimateRate({256U << 10, 0.01}, middle, 1), (1U << 20) / 0.075) << "no less than by itself";
 }
 
