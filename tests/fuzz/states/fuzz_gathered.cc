@@ -1,5 +1,5 @@
-// What ranks bring to gathers and a machine's leader hands out, as another rank or a hub might change it. The first
-// byte chooses which. What is accepted is used as the ranks use it.
+// The data that ranks gather and that a machine's leader distributes, as another rank or a hub might change it. The
+// first byte selects the kind. Accepted data is used as the ranks use it.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +25,7 @@ Roster twoRanks() {
   return roster;
 }
 
-// The input in two parts, where its second byte says.
+// Splits the input in two at the position that its second byte gives.
 std::vector<Blob> twoBlobs(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {{}, {}};
   const size_t first = std::min<size_t>(bytes[0], bytes.size() - 1);
@@ -65,7 +65,7 @@ void rails(std::span<const uint8_t> bytes) {
 void tuning(std::span<const uint8_t> bytes) {
   Result<double> slowest = slowestSeconds(twoBlobs(bytes), twoRanks());
   if (!slowest.ok()) return;
-  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // this rank's own is more than none
+  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // this rank's own time is more than zero
   const JobPlan plan = std::move(JobPlan::make([] {
                          Roster roster = twoRanks();
                          roster.settings = {4U << 20, Bytes::kMeasured, Bytes::kMeasured, 1000, 1};
