@@ -60,7 +60,7 @@ def other_blobs(payload, rng):
     elif blobs:
         which = rng.randrange(len(blobs))
         blobs[which] = b"" if how == 3 else other_bytes(blobs[which], rng) + bytes(rng.randrange(300))
-    return wire.round_answer(kind, number, blobs)
+    return wire.control_op_result(kind, number, blobs)
 
 
 def mutated(kind, payload, rng):

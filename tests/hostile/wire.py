@@ -59,7 +59,7 @@ def open_job(proposal, endpoint, roster):
     return struct.pack("<II", proposal, endpoint) + blob(roster)
 
 
-def round_answer(kind, number, blobs):
+def control_op_result(kind, number, blobs):
     return struct.pack("<BII", kind, number, len(blobs)) + b"".join(blob(b) for b in blobs)
 
 
