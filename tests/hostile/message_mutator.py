@@ -86,7 +86,7 @@ class Mutator:
     def __init__(self, what, seed):
         self.rng = random.Random(seed)
         self.direction, self.kind = self.rng.choice(CHOICES[what])
-        self.before = self.rng.choice([0, 0, 1, 2, 5]) if "ROUND" in self.kind.name else 0
+        self.before = self.rng.choice([0, 0, 1, 2, 5]) if "CONTROL_OP" in self.kind.name else 0
         self.lock = threading.Lock()
 
     def replacement(self, kind, payload, direction):
