@@ -1,6 +1,6 @@
 #!/bin/bash
-# Everything that `make test` runs once release is built: checks, test programs, multi-process tests, clang's view of
-# the code, fuzzing, and the sanitizer builds. Usage: run_all.sh [BUILD]. BPS_TEST_LONG=1: longer fuzzing and stress.
+# Runs all of `make test` once the release build exists: checks, test programs, multi-process tests, clang's analysis of
+# the code, fuzzers, and the sanitizer builds. Usage: run_all.sh [BUILD]. BPS_TEST_LONG=1: longer fuzzing and stress.
 # The last line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -10,10 +10,10 @@ jobs=$(nproc)
 logs=$build/logs
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0
-# Neither the caller's settings nor a jobserver of a make above us belong into the tests.
+# The tests must see neither the caller's settings nor the jobserver of a calling make.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 for name in $(compgen -e | grep -E '^(BPS|NCCL)_' | grep -v '^BPS_TEST_'); do unset "$name"; done
-# The same tests everywhere: a machine's own RDMA devices are left alone.
+# The tests must be the same everywhere, so they do not use the machine's own RDMA devices.
 export NCCL_IB_DISABLE=1
 
 say() { printf '%-5s %s\n' "$1" "$2"; }
@@ -36,25 +36,25 @@ run_checks() {
   done < <(tests/check/all.sh "$build")
 }
 
-# gtest BUILD SUITE LIMIT_SECONDS: the tests in `shards` parts, three parts at a time, since many tests wait more than
-# they compute. Counts the tests inside; a crash or a time-out is one failure more.
+# gtest BUILD SUITE LIMIT_SECONDS: runs the tests in `shards` parts, three at a time, because many tests wait more than
+# they compute. Counts each test; a crash or a time-out counts as one more failure.
 shards=9
 gtest() {
   local program=$1/tests/$2 log=$logs/${1//\//_}_$2.log start=$SECONDS shard status good=0 bad=0 left=0 wrong=""
-  local calm=() upset=()
+  local succeeded=() unsuccessful=()
   [ -x "$program" ] || { fail "$program was not built"; return; }
   seq 0 $((shards - 1)) | xargs -P 3 -I{} bash -c 'run_shard "$@"' run_shard "$program" {} "$3" "$log" "$shards"
   count() { sed -nE "s/^\[  $1 +\] ([0-9]+) tests?.*/\1/p" "$log.$shard" | tail -n1; }
   for ((shard = 0; shard < shards; shard++)); do
     read -r status <"$log.$shard.status" || status=1
     grep "^run once more" "$log.$shard" | sed 's/^/      /'
-    if [ "$status" = 0 ]; then calm+=("$log.$shard"); else
+    if [ "$status" = 0 ]; then succeeded+=("$log.$shard"); else
       wrong="$wrong status $status (124: time-out) in or after $(grep '^\[ RUN' "$log.$shard" | tail -n1);"
-      upset+=("$log.$shard")
+      unsuccessful+=("$log.$shard")
     fi
     good=$((good + $(count PASSED || :) + 0)) bad=$((bad + $(count FAILED || :) + 0)) left=$((left + $(count SKIPPED || :) + 0))
   done
-  cat "${calm[@]}" "${upset[@]}" >"$log" # what went wrong is last
+  cat "${succeeded[@]}" "${unsuccessful[@]}" >"$log" # failures come last
   rm -f "$log".[0-9] "$log".[0-9].status
   skipped=$((skipped + left))
   if [ -z "$wrong" ]; then
@@ -72,9 +72,8 @@ gtest() {
   fi
 }
 
-# run_shard PROGRAM SHARD LIMIT_SECONDS LOG SHARDS: leaves LOG.SHARD and its status. Where all tests passed and then the
-# leak checker could not do its work ("fatal error", seen twice in machines that we could not look into), the shard runs
-# once more, to look for leaks again. A second time is a failure.
+# run_shard PROGRAM SHARD LIMIT_SECONDS LOG SHARDS: writes LOG.SHARD and its status. If all tests pass but the leak
+# checker itself fails ("fatal error"), the shard runs once more to check for leaks again. A second failure counts.
 run_shard() {
   local attempt status log=$4.$2
   for attempt in 1 2; do
@@ -90,13 +89,13 @@ run_shard() {
 }
 export -f run_shard
 
-# report LOG: a sanitizer's report, which says most at its beginning.
+# report LOG: prints the beginning of a sanitizer's report, which is the most informative part.
 report() {
   sed -n '/ERROR: \|WARNING: Thread\|runtime error:\|Tracer caught\|==Could not\|==Failed\|==Can.t\|==Waiting\|LeakSanitizer has/,$p' "$1" |
     head -n 40
 }
 
-# run_scripts LIMIT_SECONDS SCRIPT...: two at a time, since they wait more than they compute; told in order.
+# run_scripts LIMIT_SECONDS SCRIPT...: runs two at a time, because they wait more than they compute; reports in order.
 run_scripts() {
   local limit=$1 script name log status took
   shift
@@ -115,11 +114,11 @@ run_scripts() {
   done
 }
 
-# build_ahead: the sanitized programs, one after the other in the background, with what the tests, which mostly wait,
-# leave of the processors. built() waits for one of them.
+# build_ahead: builds the sanitized programs one after the other in the background, on the CPU time that the tests
+# leave. built() waits for one of them.
 build_ahead() {
   rm -f "$logs"/*.ahead
-  set -m # a process group of its own, which ends with us
+  set -m # a separate process group, which the exit trap ends
   (
     stage asan asan "${suites[@]/#/build/asan/tests/}" libraries
     stage tsan tsan "${suites[@]/#/build/tsan/tests/}" libraries
@@ -130,14 +129,14 @@ build_ahead() {
   trap 'kill -- -"$ahead" 2>/dev/null' EXIT
 }
 
-# stage NAME FLAVOUR TARGET...
+# stage NAME FLAVOUR TARGET...: builds the targets and records the status.
 stage() {
   nice -n 19 make --no-print-directory -j"$jobs" "FLAVOUR=$2" "${@:3}" >"$logs/build_$1.log" 2>&1
   echo $? >"$logs/$1.ahead.new"
   mv "$logs/$1.ahead.new" "$logs/$1.ahead"
 }
 
-# built NAME
+# built NAME: waits for the stage; returns 1 if it failed.
 built() {
   local log=$logs/build_$1.log start=$SECONDS
   until [ -e "$logs/$1.ahead" ] || ! kill -0 "$ahead" 2>/dev/null; do sleep 0.5; done
@@ -152,8 +151,7 @@ built() {
 
 has_clang() { make -s --no-print-directory FLAVOUR=asan compiler | grep -q clang; }
 
-# sanitizers: the suites with their run-time checkers, zero suppressions; the unit tests in the long version only, where
-# time allows.
+# sanitizers: runs the suites with run-time checkers and no suppressions. The unit tests run in the long version only.
 suites=(inproc)
 [ "$long" = 1 ] && suites+=(unit)
 sanitizers() {
@@ -164,13 +162,13 @@ sanitizers() {
   done
 }
 
-# fuzz NAME: as run_scripts wants it, a program that is right when it ends with 0.
+# fuzz NAME: runs one fuzzer, for run_fuzzers. Status 0 is success.
 fuzz() {
   local name=$1 log=$logs/$1.log corpus=() run=2 dir
   [ "$long" = 1 ] && run=30
   for dir in "tests/fuzz/corpus/$name" "tests/fuzz/corpus/${name#fuzz_}"; do [ -d "$dir" ] && corpus+=("$dir"); done
   mkdir -p "build/asan/found/$name"
-  # What is found is kept outside the checked-in corpus.
+  # New inputs stay outside the checked-in corpus.
   timeout -k 5 $((run + 60)) "build/asan/fuzz/$name" -max_total_time=$run -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="build/asan/found/$name/" "build/asan/found/$name" "${corpus[@]}" >"$log" 2>&1
   echo $? >"$log.status"
@@ -182,8 +180,8 @@ run_fuzzers() {
     skip "fuzzing: no clang++ with its sanitizers"
     return
   fi
-  # The product has been compiled by clang, with its analysis of locks, in check lint; here the tests are too, each
-  # source with no headers but those it includes.
+  # Check lint has compiled the product by clang with its lock analysis. This compiles the tests too, each source
+  # without precompiled headers.
   if [ "$long" = 1 ]; then
     stage tsa tsa compiled
     built tsa && pass "clang compiles everything; thread-safety analysis"
@@ -215,4 +213,4 @@ main() {
   [ $failed = 0 ]
 }
 
-main; exit # read whole before it runs, so that an edit meanwhile does no harm
+main; exit # bash reads the whole script before it runs, so an edit meanwhile does no harm

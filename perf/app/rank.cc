@@ -45,7 +45,7 @@ class Watchdog {
     changed_.notify_one();
     thread_.join();
   }
-  // From here on the program is in `what`; null: in nothing that is bounded.
+  // From here on the program is in `what`, which has a time limit; null: in nothing with a time limit.
   void arm(const char* what) {
     {
       const std::lock_guard lock(mutex_);
@@ -55,7 +55,7 @@ class Watchdog {
     }
     changed_.notify_one();
   }
-  // What is aborted, so that others hear of it at once.
+  // Sets the communicator to abort, so that the other ranks see the failure at once.
   void use(bpsComm_t comm) {
     const std::lock_guard lock(mutex_);
     comm_ = comm;
@@ -87,7 +87,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Of one wait.
+// Arms the watchdog for one wait.
 class RankCommunicator::WatchdogScope {
  public:
   WatchdogScope(const RankCommunicator& rank, const char* what) : watchdog_(rank.watchdog_.get()) {
@@ -157,8 +157,8 @@ Status RankCommunicator::allReduce(const void* send, void* recv, size_t count, b
   return check("bpsAllReduce", bpsAllReduce(send, recv, count, type, op, comm_, stream));
 }
 
-// In place, and done when it returns. Whole cache lines, which 2, 4 or 8 ranks cut evenly: what links have carried in a
-// run is then the strategy's table to the byte, these calls included.
+// Sums in place and waits. The buffer is whole cache lines, which 2, 4 or 8 ranks divide evenly: a run's link counters,
+// including these calls, then equal the strategy's table exactly.
 Status RankCommunicator::reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRedOp_t op) {
   std::vector<uint8_t> lines((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
   std::memcpy(lines.data(), values, bytes);
@@ -206,7 +206,7 @@ Result<uint64_t> RankCommunicator::sumOverRanks(uint64_t value) {
   return value;
 }
 
-// The largest value is the least when the largest complement is its complement.
+// The smallest value is the complement of the largest complement. All values are equal if it is also the largest.
 Result<bool> RankCommunicator::equalOnAllRanks(uint64_t value) {
   uint64_t pair[2] = {value, ~value};
   BPS_TRY(reduceOnHost(pair, sizeof pair, bpsUint64, bpsMax));
@@ -240,7 +240,7 @@ Result<std::string> RankCommunicator::describe() {
 
 Status RankCommunicator::close() {
   const WatchdogScope bounded(*this, "bpsCommDestroy");
-  if (watchdog_ != nullptr) watchdog_->use(nullptr);  // one who ends it is enough
+  if (watchdog_ != nullptr) watchdog_->use(nullptr);  // the watchdog must not abort a communicator that ends here
   if (stream_ != nullptr) BPS_TRY(check("bpsHostStreamDestroy", bpsHostStreamDestroy(std::exchange(stream_, nullptr))));
   const bpsResult_t result = bpsCommDestroy(std::exchange(comm_, nullptr));
   return check("bpsCommDestroy", result);

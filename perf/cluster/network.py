@@ -92,7 +92,7 @@ class Network:
         self.set(name, "bridge/bridge-nf-call-iptables", "0")
 
     def set(self, name, path, value):
-        """Of this namespace, where the kernel has it."""
+        """Sets a sysctl of this namespace, if the kernel has it."""
         with in_namespace(name), contextlib.suppress(OSError):
             write("/proc/sys/net/" + path, value)
 
@@ -104,7 +104,7 @@ class Network:
             try:
                 return self.shape_htb(name, device, rate)
             except CommandFailed:
-                self.shaper = "tbf"  # a kernel without htb; without both we are unable
+                self.shaper = "tbf"  # the kernel has no htb; if tbf is missing too, shaping fails
         # A smaller bucket makes tbf cut large segments into single frames, at a third of the rate.
         burst = self.burst or max(131072, rate // 8 // 500)
         command("tc", "-n", name, "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{rate}bit", "burst",
@@ -121,7 +121,7 @@ class Network:
             f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {limit}\n"))
 
     def choose_congestion(self):
-        """A namespace may only choose what the whole machine allows: allowed for a moment, then as it was."""
+        """A namespace may choose only a congestion control that the machine allows, so this allows it for a moment."""
         wanted = self.congestion or "cubic"
         if wanted not in congestion_controls():
             self.congestion = read(TCP_SYSCTL + "congestion_control")
@@ -143,9 +143,9 @@ class Network:
                 write(TCP_SYSCTL + "allowed_congestion_control", before)
 
     def counters(self, hosts):
-        """Of each link of the first hosts, per direction: bytes, packets (as the interface counts them), TCP payload.
+        """Counts for each link of the first hosts and direction: bytes, the interface's packets, TCP payload.
 
-        An interface counts a large segment as one packet with one header, so what is no header is the payload."""
+        An interface counts a large segment as one packet with one header, so the payload is the rest."""
         out = []
         for index, rates in enumerate(self.links[:hosts]):
             for link in range(len(rates)):

@@ -27,7 +27,7 @@ Result<Timing> measure(std::span<const Call> calls, const WorkloadOptions& optio
     const auto start = Clock::now();
     BPS_TRY(oneIteration(calls, options.op, runner));
     const std::chrono::duration<double> mine = Clock::now() - start;
-    const double slowest = BPS_TRY(runner.maxOverRanks(mine.count()));  // and so the ranks start the next one together
+    const double slowest = BPS_TRY(runner.maxOverRanks(mine.count()));  // also starts the ranks together
     if (i >= 0) seconds.push_back(slowest);
   }
   std::nth_element(seconds.begin(), seconds.begin() + iterations / 2, seconds.end());

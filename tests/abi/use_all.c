@@ -1,4 +1,4 @@
-/* Uses every declaration of the public headers, as C99: their types, values and layouts are a promise. */
+/* Uses every declaration of the public headers, as C99: their types, values and layouts must not change. */
 #include <bps/bps_ext.h>
 #include <bps/nccl_compat.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ HOLDS(config_tail, offsetof(bpsConfig_t, netName) == 32 && offsetof(bpsConfig_t,
 HOLDS(version, BPS_VERSION_CODE == BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH);
 HOLDS(undefined, NCCL_SPLIT_NOCOLOR == -1 && NCCL_CONFIG_UNDEF_INT == BPS_CONFIG_UNDEF_INT);
 
-/* Each with its exact type: another signature does not compile. */
+/* Every function with its exact type, so that a different signature does not compile. */
 struct Functions {
   bpsResult_t (*getVersion)(int*);
   const char* (*getErrorString)(bpsResult_t);
@@ -87,7 +87,7 @@ static const struct Functions kFunctions = {
     bpsCommDescribe,
 };
 
-/* One rank by itself, through NCCL's names. */
+/* Sums on a single rank through NCCL's names. */
 static int sumAlone(void) {
   ncclComm_t comm = NULL;
   float values[3] = {1.5F, -2.0F, 3.25F};

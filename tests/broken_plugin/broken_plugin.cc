@@ -1,5 +1,5 @@
-// A net plugin that does what the plugin BROKEN_PLUGIN_OF does, but for the one defect that BROKEN_DEFECT names: what
-// tests/multiproc/net_plugin_check.sh shows net-plugin-check to find.
+// A net plugin that forwards to the plugin BROKEN_PLUGIN_OF and has the one defect that BROKEN_DEFECT names.
+// tests/multiproc/net_plugin_check.sh checks that net-plugin-check finds every defect.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,10 +23,10 @@ using namespace bps;
 const abi::Net<12>* real = nullptr;
 std::string_view defect;
 bool hasDefect(std::string_view name) { return defect == name; }
-// No defect: receives in groups, which the real plugin does not have. "grouping_without_tags" is one.
+// Not a defect: grouped receives, which the real plugin does not have. "grouping_without_tags" is a defect.
 bool grouping() { return defect.starts_with("grouping"); }
 
-// What the defects remember, under one lock.
+// The state of the defects, under one lock.
 struct State {
   std::mutex mutex;
   std::set<void*> receives, sends, registered;
@@ -39,7 +39,7 @@ State& state() {
   static State& instance = *new State;
   return instance;
 }
-int fakeRequestTarget = 0;  // its address is the request of a message that is done and was never sent
+int fakeRequestTarget = 0;  // its address is the request of a message that is complete and was never sent
 void* fakeRequest() { return &fakeRequestTarget; }
 
 void fillTable();
@@ -192,7 +192,7 @@ int closeRecv(void* comm) {
 }
 
 int iflush(void*, int, void**, int*, void**, void** request) {
-  alignas(64) static char notPosted[256] = {};  // what ours takes for a request that is not under way
+  alignas(64) static char notPosted[256] = {};  // bps's plugin takes this for a request that is not in flight
   *request = hasDefect("bad_flush") ? notPosted : nullptr;
   return abi::kSuccess;
 }
@@ -236,7 +236,7 @@ __attribute__((constructor)) void load() {
   real = static_cast<const abi::Net<12>*>(::dlsym(library, "ncclNetPlugin_v12"));
   fillTable();
   if (hasDefect("exit_crash")) std::atexit(std::abort);
-  // No defect: some plugins have no more than these two members before init.
+  // Not a defect: some plugins fill only these two members before init.
   if (!hasDefect("late_table")) return;
   ncclNetPlugin_v12 = {};
   ncclNetPlugin_v12.head.name = real->head.name;

@@ -1,9 +1,9 @@
-# Sourced by the checks. A check prints what is wrong and exits with 1, or exits with 0, or skips with 77 after a line
-# that says why. Each runs from any directory and takes the build directory as its last argument.
+# Sourced by the checks. A check prints the errors and exits with 1, exits with 0, or skips with 77 and prints why. Each
+# runs from any directory and takes the build directory as its last argument.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
-# sources DIR...: our C and C++ files there, tracked or new. Without git (a release archive) all that lie there.
+# sources DIR...: lists bps's C and C++ files there, tracked or new. Without git (a release archive) it lists all files.
 sources() {
   {
     git ls-files --cached --others --exclude-standard -- "$@" 2>/dev/null || find "$@" -type f

@@ -8,7 +8,7 @@ fix=0
 build=${1:-build}
 bad=0
 
-# regenerate FILE: its text with every generated part made anew. Usage texts and lists stand in a code block.
+# regenerate FILE: prints its text with every generated part replaced. Usage texts and lists are in a code block.
 regenerate() {
   awk -v bin="$build/bin/" '
     /^<!-- end generated -->$/ { inside = 0 }
@@ -49,7 +49,7 @@ for file in README.md $(find docs -name '*.md' 2>/dev/null | sort); do
   elif [ $fix = 1 ]; then
     cmp -s "$file" "$new" || cat "$new" >"$file"
   elif ! diff -u --label "$file" --label "$file as generated" "$file" "$new"; then
-    echo "$file: out of step (make docs)"
+    echo "$file: out of date (make docs)"
     bad=1
   fi
   rm -f "$new"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# All sources are formatted as .clang-format says. --fix: formats them.
+# All sources follow .clang-format. --fix formats them.
 . "$(dirname "$0")/common.sh"
 tool=$(command -v clang-format-14 || command -v clang-format) || skip "no clang-format"
 "$tool" --version | grep -q 'version 14\.' || skip "clang-format is not version 14, others format differently"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every public header compiles alone, as C99 and C++20, without warnings; tests/abi/use_all.c uses all of what they
-# declare, links against libbps.so and runs.
+# Every public header compiles alone as C99 and C++20 without warnings. tests/abi/use_all.c uses everything that they
+# declare, links with libbps.so and runs.
 . "$(dirname "$0")/common.sh"
 build=${1:-build}
 warn="-Wall -Wextra -Wpedantic -Werror -Iinclude"

@@ -1,8 +1,7 @@
 #!/bin/bash
-# clang-tidy over all product code, with clang's own warnings and its analysis of locks. The sources of a module are read
-# as one, which spares reading the same headers again for each; where they cannot be (two have a name of their own in
-# common), half of them at a time. What was clean is remembered under build/lint by the content of the sources, of every
-# header of ours and of .clang-tidy.
+# clang-tidy over all product code, with clang's warnings and its lock analysis. One run reads all sources of a module
+# together, to parse common headers once. If that fails (two sources define the same local name), it tries each half.
+# Clean results are cached under build/lint by the content of the sources, of every project header and of .clang-tidy.
 . "$(dirname "$0")/common.sh"
 tool=$(command -v clang-tidy-14 || command -v clang-tidy) || skip "no clang-tidy"
 "$tool" --version | grep -q 'version 14\.' || skip "clang-tidy is not version 14, others find other things"
@@ -10,7 +9,7 @@ cache=build/lint
 mkdir -p "$cache"
 flags=(-I. -Iinclude -std=c++20 -pthread -Wall -Wextra -Wpedantic -Wconversion -Wthread-safety)
 
-# stamp FILE...: names the state in which the files are now. Their headers come from the compiler's dependency lists.
+# stamp FILE...: names the state of the files and their headers, which the compiler's dependency lists give.
 stamp() {
   local file list headers
   headers=$(for file in "$@"; do
@@ -21,7 +20,7 @@ stamp() {
   cat .clang-tidy "$@" $headers 2>/dev/null | sha256sum | cut -c1-40
 }
 
-# tidy FILE [OPTION...]: prints what it finds in the file and in what that includes of ours.
+# tidy FILE [OPTION...]: prints the findings in the file and in its project headers.
 tidy() {
   local output
   output=$("$tool" --quiet "$@" -- "${flags[@]}" 2>/dev/null) && return 0
@@ -29,14 +28,15 @@ tidy() {
   return 1
 }
 
-# lint FILE...: those of a batch.
+# lint FILE...: checks a batch of files.
 lint() {
   local mark together half status=0
   mark=$cache/$(echo "$*" | sha256sum | cut -c1-12)
   [ "$(cat "$mark" 2>/dev/null)" = "$(stamp "$@")" ] && return 0
   together=$mark.cc
   printf '#include "%s"\n' "$@" >"$together"
-  # Clean together is clean; of anything else each half is asked, down to the file, which says it with the right names.
+  # Files that are clean together are clean. Otherwise each half is checked, down to the file, which gives the right
+  # names.
   if [ $# = 1 ]; then
     tidy "$1" || status=1
   elif ! tidy "$together" --checks=-bugprone-suspicious-include >/dev/null; then
@@ -49,8 +49,8 @@ lint() {
   return $status
 }
 
-# A line of at most 34 files of one module each, where names differ; the largest batches first. Programs are modules of
-# their own, and what stands in for another file.
+# Prints batches of at most 34 files of one module, without duplicate file names, the largest first. Programs, and files
+# that replace another file, are modules of their own.
 batches() {
   product | grep '\.cc$' | awk '{
     match($0, /^(tools\/[^\/]*|perf\/(app|peers|bench_cpu_reduce)|net_plugin\/verbs\/without|[^\/]*)\//)

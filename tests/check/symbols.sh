@@ -1,6 +1,6 @@
 #!/bin/bash
-# Each library exports exactly what tests/abi/LIBRARY.symbols lists, and libbps exactly what the headers declare.
-# --fix: writes the lists.
+# Each library exports exactly the list tests/abi/LIBRARY.symbols, and libbps exactly what the headers declare. --fix
+# writes the lists.
 . "$(dirname "$0")/common.sh"
 fix=0
 [ "${1:-}" = --fix ] && { fix=1; shift; }

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Words that must not stand in product code, outside the places that are made for them. Comments and texts are ignored.
+# Words that product code must not use, except in the named places. Ignores comments and string literals.
 . "$(dirname "$0")/common.sh"
 bad=0
 
-# forbid PATTERN WHY FILES_ALLOWED(regex): looks at product code without comments and string literals.
+# forbid PATTERN WHY FILES_ALLOWED(regex): checks product code without comments and string literals.
 forbid() {
   local found
   found=$(awk -v pattern="$1" '
@@ -23,11 +23,11 @@ forbid '\.detach\(\)' "every thread is joined"
 forbid '(^|[^_[:alnum:]])volatile([^_[:alnum:]]|$)' "use std::atomic"
 forbid 'std::endl' "use '\\\\n'"
 forbid 'using namespace std;' "name what is used"
-forbid '#pragma GCC diagnostic' "mend the cause" '^cpu_reduce/highway\.h'
+forbid '#pragma GCC diagnostic' "fix the cause" '^cpu_reduce/highway\.h'
 forbid '(^|[^_[:alnum:]])(TODO|FIXME|XXX)([^_[:alnum:]]|$)' "finish it"
 forbid '^#define (BPS_)?[a-z]' "macros are BPS_NAME" '^include/bps/nccl_compat\.h'
 
-# A suppression names what it suppresses or says why.
+# A suppression names the suppressed check or gives a reason.
 suppressed=$(grep -nE 'NOLINT' $(product) | grep -vE 'NOLINT(NEXTLINE|BEGIN|END)?((\([a-z0-9.,-]+\))?: .|\([a-z0-9.,-]+\)$)')
 [ -z "$suppressed" ] || { echo "$suppressed"; bad=1; }
 exit $bad

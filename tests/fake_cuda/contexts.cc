@@ -1,4 +1,4 @@
-// The driver, its devices, and contexts.
+// The driver's start, its devices and contexts.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kVersion = 13000;
 
-// Numbers of CUdevice_attribute.
+// Values of CUdevice_attribute.
 constexpr int kComputeMajor = 75, kComputeMinor = 76, kUnifiedAddressing = 41, kPciBus = 33;
 
 bool exists(int device) { return device >= 0 && static_cast<size_t>(device) < state().primary.size(); }
@@ -63,7 +63,7 @@ FAKE_CUDA int cuDeviceGetAttribute(int* value, int attribute, int device) {
 FAKE_CUDA int cuDeviceGetName(char* name, int bytes, int device) {
   const int failed = enter("cuDeviceGetName");
   if (failed != kSuccess) return failed;
-  std::snprintf(name, static_cast<size_t>(bytes), "double of a GPU");
+  std::snprintf(name, static_cast<size_t>(bytes), "fake GPU");
   return exists(device) ? kSuccess : kInvalidDevice;
 }
 
@@ -145,4 +145,4 @@ FAKE_CUDA int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 FAKE_CUDA int cuGetErrorName(int, const char** text) { return *text = "an error of the double", kSuccess; }
-FAKE_CUDA int cuGetErrorString(int, const char** text) { return *text = "the double was told to fail", kSuccess; }
+FAKE_CUDA int cuGetErrorString(int, const char** text) { return *text = "an injected failure of the fake", kSuccess; }

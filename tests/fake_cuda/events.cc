@@ -1,4 +1,4 @@
-// Events, and the capture of streams.
+// Events and stream capture.
 #include "tests/fake_cuda/state.h"
 
 using namespace bps::fake;

@@ -1,29 +1,28 @@
-// A double of the CUDA driver, libcuda.so.1, for machines without a GPU. A program finds it instead of a real one when
-// its directory comes first in LD_LIBRARY_PATH, or when it was loaded by its path before anybody asks for
-// libcuda.so.1.
+// A fake CUDA driver, libcuda.so.1, for machines without a GPU. A program loads it instead of the real driver if its
+// directory is first in LD_LIBRARY_PATH, or if something loads it by path before libcuda.so.1 is opened.
 //
-// What it is like:
-//  - "Device memory" lies at addresses where the CPU may neither read nor write, so that a missing copy ends the
-//  process
-//    at once. The same bytes lie, accessible, at fakeCudaAlias(pointer): that is where a test's "kernels" work.
-//  - Streams are ordered queues, each with a thread of its own; or, as on real devices, some share one (see below). The
-//    legacy default stream waits for blocking streams and they for it, the per-thread default stream is one of them.
-//    Priorities have queues of their own.
-//  - Copies to or from memory that is neither device memory nor pinned hold up the caller, as a real driver may.
-//  - Events, host functions, waits for a value in memory, and stream capture do what the driver's manual says. While a
-//    stream is captured in global mode, a call that the manual calls unsafe, from a thread that is not in relaxed mode,
-//    fails and ends the capture.
-//  - Calls that need a current context, or an event of the stream's own context, fail without.
+// Properties:
+//  - "Device memory" has addresses that the CPU can neither read nor write, so a missing copy ends the process at once.
+//    fakeCudaAlias(pointer) returns an accessible address of the same bytes; a test's "kernels" use it.
+//  - Streams are ordered queues with one thread each. As on real devices, streams may share a queue (see below). The
+//    legacy default stream and blocking streams wait for each other, and the per-thread default stream is a blocking
+//    stream. Each priority has its own queues.
+//  - Copies from or to memory that is neither device memory nor pinned block the caller, as a real driver may do.
+//  - Events, host functions, waits for a value in memory, and stream capture behave as the driver's manual says. While
+// a
+//    stream is captured in global mode, a call that the manual calls unsafe fails and ends the capture, unless its
+//    thread is in relaxed mode.
+//  - Calls that need a current context, or an event of the stream's own context, fail without it.
 //
-// What it is not: no kernels, graphs, pools, peers, interprocess handles. A capture records nothing.
+// The fake has no kernels, graphs, pools, peers or interprocess handles. A capture records nothing.
 //
-// Set when the process starts:
-//   FAKE_CUDA_DEVICES=N           number of devices; 1 unless set; 0: the driver is there, and no device
+// Environment, read when the process starts:
+//   FAKE_CUDA_DEVICES=N           number of devices, 1 by default; 0: the driver exists and has no device
 //   FAKE_CUDA_QUEUES=N            streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N
-//   FAKE_CUDA_DEPTH=N             a queue holds N operations; who puts in more is held up
+//   FAKE_CUDA_DEPTH=N             a queue holds N operations; enqueuing more blocks the caller
 //   FAKE_CUDA_MEM_OPS=0           waits for a value in memory are not supported
-//   FAKE_CUDA_FREE_WAITS=1        who gives memory back waits for all that is in the device's streams
-//   FAKE_CUDA_PEER_MEMORY=1       device memory can be touched, so that network devices in software reach it
+//   FAKE_CUDA_FREE_WAITS=1        freeing memory waits for all operations in the device's streams
+//   FAKE_CUDA_PEER_MEMORY=1       the CPU can access device memory, so that software network devices reach it
 //   FAKE_CUDA_SERIAL_CALLBACKS=1  host functions of all streams run one at a time
 #pragma once
 #include <cstddef>
@@ -31,20 +30,20 @@
 
 extern "C" {
 
-// How often a function of the driver has been called, by its exported name ("cuMemcpyAsync"). "pageable copy" counts
-// the copies that held up their caller, "copied bytes" what was copied.
+// Counts the calls of a driver function by its exported name ("cuMemcpyAsync"). "pageable copy" counts the copies that
+// blocked their caller, "copied bytes" the bytes that were copied.
 uint64_t fakeCudaCalls(const char* name);
 
-// The `after`-th call of the function from now on (1: the next) returns this error and does nothing.
+// The `after`-th call of the function from now on (1: the next one) returns this error and does nothing.
 void fakeCudaFail(const char* name, unsigned after, int error);
 
-// How fast copies are, in bytes per second; 0: as fast as the CPU does them.
+// Sets the rate of copies in bytes per second; 0: as fast as the CPU copies.
 void fakeCudaCopyRate(double bytesPerSecond);
 
-// Where the CPU finds the bytes of device memory; any other pointer is returned as it is.
+// Returns the address where the CPU can access device memory; returns any other pointer unchanged.
 void* fakeCudaAlias(const void* pointer);
 
-// A "kernel": runs `body` in the order of the stream, with nothing that other streams would notice. It may take its
-// time, so a test holds a stream back with one that waits.
+// Runs `body` as a "kernel" in the order of the stream; other streams do not wait for it. A body that waits holds the
+// stream.
 int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument);
 }

@@ -1,4 +1,4 @@
-// Memory of all kinds, and what the driver knows of a pointer.
+// Memory of all kinds, and the driver's pointer queries.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ struct Allocation {
   int device = 0;
 };
 
-// The device memory of all devices: one file in memory, mapped twice.
+// The device memory of all devices: one memory file, mapped twice.
 class Arena {
  public:
   static Arena& get() {
@@ -26,7 +26,7 @@ class Arena {
   }
   bool holds(uintptr_t address) const { return address >= dead_ && address < dead_ + kBytes; }
   uintptr_t aliasOf(uintptr_t address) const { return address - dead_ + live_; }
-  // 0: full.
+  // Returns 0 if the arena is full.
   uintptr_t place(const std::map<uintptr_t, Allocation>& taken, size_t bytes) const {
     uintptr_t at = dead_;
     for (const auto& [begin, allocation] : taken) {
@@ -59,7 +59,7 @@ std::map<uintptr_t, Allocation>& allocations() {
   return *instance;
 }
 
-// With the lock; null: unknown to the driver.
+// Requires the lock. Returns null if the driver does not know the address.
 const Allocation* find(uintptr_t address) {
   auto after = allocations().upper_bound(address);
   if (after == allocations().begin()) return nullptr;
@@ -76,7 +76,7 @@ int hostMemory(void** memory, size_t bytes, Kind kind) {
   return kSuccess;
 }
 
-// Until all that is in the device's streams has ended.
+// Waits until all operations in the device's streams have ended.
 void awaitDevice(Lock& lock, int device) {
   const Context& context = *state().primary[static_cast<size_t>(device)];
   std::vector<CompletionPtr> marks{context.legacy.last};
@@ -95,7 +95,7 @@ int release(uintptr_t address) {
   return kSuccess;
 }
 
-// Numbers of CUpointer_attribute, and of CUmemorytype.
+// Values of CUpointer_attribute and of CUmemorytype.
 constexpr int kMemoryType = 2, kHostPointer = 4, kIsManaged = 8, kDeviceOrdinal = 9;
 constexpr unsigned kHostType = 1, kDeviceType = 2;
 

@@ -7,7 +7,7 @@
 namespace bps::fake {
 
 State& state() {
-  static auto* instance = new State;  // lives as long as the process: queues have threads
+  static auto* instance = new State;  // never destroyed: the queues' threads use it until the process ends
   return *instance;
 }
 

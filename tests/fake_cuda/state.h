@@ -1,4 +1,4 @@
-// What the double's parts share. One mutex guards it all; `changed` tells of every operation that ended.
+// The shared state of the fake driver. One mutex guards all of it; `changed` is notified when an operation ends.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct Operation {
   CompletionPtr completion;
 };
 
-// What runs operations, one after the other: of one stream, or of all that share it.
+// Runs operations one after the other, for one stream or for all streams that share it.
 struct Queue {
   std::deque<Operation> operations;
 };
@@ -62,7 +62,7 @@ struct Stream {
 
 struct Event {
   Context* context = nullptr;
-  CompletionPtr completion;  // null: never recorded
+  CompletionPtr completion;  // null: not yet recorded
 };
 
 struct Context {
@@ -70,7 +70,7 @@ struct Context {
   int retained = 0;
   Stream legacy;
   std::vector<Stream*> streams;
-  std::map<int, std::vector<std::shared_ptr<Queue>>> shared;  // by priority, when streams share queues
+  std::map<int, std::vector<std::shared_ptr<Queue>>> shared;  // by priority, if streams share queues
   size_t nextShared = 0;
 };
 
@@ -86,7 +86,7 @@ struct State {
 State& state();
 unsigned setting(const char* name, unsigned fallback);
 
-// The calling thread.
+// The state of the calling thread.
 struct Thread {
   std::vector<Context*> contexts;
   std::map<Context*, Stream*> defaultStreams;
@@ -95,20 +95,20 @@ struct Thread {
 Thread& thread();
 inline Context* current() { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }
 
-// Every exported function begins with one of these: counts the call, and returns an error if one is due.
-int enter(const char* name);           // needs nothing
+// Every exported function begins with one of these: it counts the call and returns an error if one is due.
+int enter(const char* name);           // no requirements
 int enterInContext(const char* name);  // needs a current context
-int enterUnsafe(const char* name);     // the same, and is unsafe while others capture
+int enterUnsafe(const char* name);     // the same, and the call is unsafe while other threads capture
 using Lock = std::unique_lock<std::mutex>;
 
-// The stream behind a handle; null, 1 and 2 are the default streams of the current context. With the lock.
+// Returns the stream of a handle; null, 1 and 2 are the default streams of the current context. Requires the lock.
 Stream* streamOf(void* handle);
-// Puts an operation at the end of a stream. With the lock.
+// Adds an operation at the end of a stream. Requires the lock.
 CompletionPtr enqueue(Stream& stream, std::function<void()> run, const CompletionPtr& after = nullptr);
 
-// Bytes as the CPU can reach them.
+// Returns the bytes' address for the CPU.
 void* alias(const void* pointer);
-// Not all of it is device memory or pinned.
+// True if some of the bytes are neither device memory nor pinned.
 bool isPageable(const void* pointer, size_t bytes);
 
 }  // namespace bps::fake

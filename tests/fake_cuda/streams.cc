@@ -1,4 +1,4 @@
-// Streams, events, and what is put into streams.
+// Streams and the operations that are put into them.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,7 +13,7 @@ namespace {
 
 using Body = void (*)(void*);
 
-// Runs the operations of a queue until nobody can put in any more and all are done.
+// Runs the operations of a queue until it is closed and empty.
 void runQueue(const std::shared_ptr<Queue>& queue) {
   Lock lock(state().mutex);
   while (true) {
@@ -34,8 +34,8 @@ void runQueue(const std::shared_ptr<Queue>& queue) {
   }
 }
 
-// The threads of all queues. Those whose streams are destroyed are gone before the process's end: a thread on its way
-// out just when the leak checker looks at all threads makes that crash. The others wait, and are left waiting.
+// The threads of all queues. The threads of destroyed streams end before the process does, because the leak checker
+// crashes on a thread that exits while it inspects all threads. The other threads wait and are never joined.
 class Workers {
  public:
   void start(const std::shared_ptr<Queue>& queue) {
@@ -145,7 +145,7 @@ Stream* streamOf(void* handle) {
   return own;
 }
 
-// Who puts too much into a queue that does not move waits, whatever the call is. With the lock, which others get.
+// Waits while a queue is full, whatever the call is. Releases the lock during the wait.
 static void waitForRoom(const Queue& queue) {
   const size_t depth = setting("FAKE_CUDA_DEPTH", 0);
   if (depth == 0 || queue.operations.size() < depth) return;
@@ -192,7 +192,7 @@ FAKE_CUDA int cuStreamDestroy_v2(void* handle) {
   const Lock lock(state().mutex);
   auto* stream = static_cast<Stream*>(handle);
   std::erase(stream->context->streams, stream);
-  delete stream;  // what is in it is still done
+  delete stream;  // its operations still run
   state().changed.notify_all();
   return kSuccess;
 }

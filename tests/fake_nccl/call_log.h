@@ -1,10 +1,10 @@
-// The double's memory of what was called.
+// The fake's record of its calls.
 #pragma once
 #include <cstddef>
 
 namespace bps::fake {
 
-// Returns the result that was asked for with fakeNcclFail, else 0.
+// Returns the result requested by fakeNcclFail, else 0.
 int record(const char* name);
 int record(const char* name, size_t count);
 

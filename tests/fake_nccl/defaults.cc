@@ -1,5 +1,5 @@
-// Every function of NCCL under both names, from the interposer's own table: ncclX calls pncclX, and pncclX is recorded
-// and answers success where functions.cc does not say more.
+// Every function of NCCL under both names, from the interposer's own table. ncclX calls pncclX; pncclX is recorded and
+// returns success, unless functions.cc implements it.
 #include <type_traits>
 
 #include "src/interpose/nccl/exported.h"

@@ -1,5 +1,5 @@
-// Carrying out calls: each round posts for all communicators of a group and then collects for all, so that one thread
-// may hold several ranks.
+// Runs the calls. Each step posts for all communicators of a group and then collects for all, so that one thread may
+// drive several ranks.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bps::fake {
 namespace {
 
-// Of the double of CUDA, where the process has it, however it was opened.
+// Finds a symbol of the fake CUDA driver, if the process has it, however it was opened.
 void* fakeCudaSymbol(const char* name) {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return driver != nullptr ? ::dlsym(driver, name) : nullptr;
@@ -114,7 +114,7 @@ void runPointToPoint(std::vector<Operation> left) {
   }
 }
 
-// Of what is launched at once: its place among all that was launched on the communicator.
+// The position of one launch among all launches on the communicator.
 struct LaunchTicket {
   LaunchTicket(World& its, uint64_t place) : world(its), number(place) {}
   World& world;
@@ -135,7 +135,7 @@ void run(void* argument) {
     if (--ticket->streams == 0) ticket->world.ran = ticket->number + 1;
 }
 
-// With the CUDA double each stream's part runs in its order.
+// With the fake CUDA driver each stream's operations run in its order.
 void launch(std::vector<Operation> operations) {
   using Launch = int (*)(void*, void (*)(void*), void*);
   static const auto onStream = reinterpret_cast<Launch>(fakeCudaSymbol("fakeCudaLaunch"));

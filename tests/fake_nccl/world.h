@@ -1,8 +1,8 @@
-// What the ranks of a communicator of the double share: a file, mapped by each.
+// The shared state of the ranks of a communicator: a file that each rank maps.
 //
-// Collectives are numbered. A rank posts its contribution when everybody has collected the one before, and collects
-// when everybody has posted. A wait ends when this rank aborts the communicator; one that holds up a thread of the
-// program, and not a stream, also when another does.
+// Collectives are numbered. A rank posts its contribution once all ranks have collected the previous one, and collects
+// once all ranks have posted. A wait ends when this rank aborts the communicator. A wait that blocks a thread of the
+// program, and not a stream, also ends when another rank aborts.
 #pragma once
 #include <unistd.h>
 
@@ -41,29 +41,30 @@ class World {
   int nRanks() const { return nRanks_; }
   bool allJoined() const { return shared_->joined >= nRanks_; }
   void waitForAll() const;
-  // NCCL's flag is in memory of the process: a forked child that sets it changes its copy.
+  // NCCL's flag is in the memory of the process: a forked child that sets it changes its own copy.
   void abort() {
     left_ = true;
     if (::getpid() == process_) shared_->aborted = true;
   }
 
-  // False: aborted. The place to post at, then the posts of all.
+  // beginPost() returns the address to post at, or null if aborted. waitForPosts() waits until all ranks have posted
+  // and returns false if aborted.
   uint8_t* beginPost();
   void endPost();
   bool waitForPosts();
   const uint8_t* posted(int rank) const { return shared_->slots[rank]; }
   void endCollect();
 
-  // One try each.
+  // Each tries once.
   bool send(int peer, const void* data, size_t bytes);
   bool receive(int peer, void* data, size_t bytes);
   bool aborted() const { return shared_->aborted; }
-  // What waits is to wait no longer.
+  // True if waiting operations must stop.
   bool isCancelled() const { return left_ || (!inStream && aborted()); }
-  static thread_local bool inStream;  // the calling thread is a device's
+  static thread_local bool inStream;  // whether the calling thread runs a device's stream
 
-  // What is launched on one communicator runs in that order, whatever the streams.
-  uint64_t launched = 0;  // by the thread that calls
+  // Launches on one communicator run in that order, on whatever streams.
+  uint64_t launched = 0;  // counted on the calling thread
   std::atomic<uint64_t> ran{0};
 
  private:
@@ -73,9 +74,9 @@ class World {
   Shared* shared_;
   const pid_t process_ = ::getpid();
   std::atomic<bool> left_{false};
-  uint64_t number_ = 0;  // of collectives
+  uint64_t number_ = 0;  // of the collective
 };
 
-void pollPause();  // between two looks
+void pollPause();  // pauses between two polls
 
 }  // namespace bps::fake

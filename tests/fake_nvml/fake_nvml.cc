@@ -1,4 +1,4 @@
-// An NVML with three GPUs, of which 0 and 1 have two NVLinks to each other and one to an NVSwitch, and 2 has none.
+// A fake NVML with three GPUs. GPUs 0 and 1 have two NVLinks to each other and one to an NVSwitch; GPU 2 has none.
 #include <cstdint>
 #include <cstdio>
 
@@ -43,7 +43,7 @@ int nvmlDeviceGetCudaComputeCapability(void* /*device*/, int* major, int* minor)
   *minor = 0;
   return 0;
 }
-// The third link is not active, and there is none behind the fourth.
+// The third link is inactive, and the fourth has no remote end.
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   if (link > 3) return 3;
   *active = indexOf(device) < 2 && link != 2 ? 1 : 0;

@@ -21,10 +21,10 @@ void abortOnMisuse(const std::string& what) {
 
 namespace {
 
-// Of the double of CUDA that this process has.
+// Maps memory of the fake CUDA driver of this process.
 void mapGpuMemory(Region& region) {
   const auto alias = reinterpret_cast<void* (*)(const void*)>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
-  if (alias == nullptr) abortOnMisuse("GPU memory, and no double of CUDA in the process");
+  if (alias == nullptr) abortOnMisuse("GPU memory, and no fake CUDA in the process");
   region.gpu = static_cast<uint8_t*>(alias(region.data));
   if (region.gpu == region.data) abortOnMisuse("host memory registered as a GPU's");
   region.unflushed.resize(region.bytes);
@@ -95,7 +95,7 @@ void Connection::checkCloseNotRequired() const {
   if (onlyCloseAllowed_) abortOnMisuse("deregMr of memory that a request used, and no close after it");
 }
 
-// Up to the close the buffers of what is under way are the plugin's. Where the caller has freed one, this crashes.
+// Until the close the plugin owns the buffers of requests in flight. If the caller has freed one, this crashes.
 void Connection::touchBuffers() {
   for (Request& request : requests_) {
     if (!request.live || request.complete || request.memory == nullptr) continue;
@@ -146,7 +146,7 @@ Result<Request*> Connection::flush(void* data, size_t bytes, Region* memory) {
   return &flush_;
 }
 
-// Done when asked for the second time.
+// Done at the second test.
 Result<net::Completion> Connection::testFlush() {
   if (!std::exchange(flush_.complete, true)) return net::Completion{};
   if (injector_->spec().gpuReaches == 0) {
@@ -160,7 +160,7 @@ Result<net::Completion> Connection::testFlush() {
   return net::Completion{true, 0};
 }
 
-// The wrapped plugin has completed it: decides when the caller hears of that.
+// The wrapped plugin has completed the request. Decides when the caller sees that.
 Status Connection::completeInner(Request& request) {
   if (messageLost_) return {};
   Result<net::Completion> tested = adapter_->test(request.inner);
@@ -202,16 +202,16 @@ Result<net::Completion> Connection::test(Request& request) {
   request.live = false;
   ++done_;
   if (injector_->shouldBreakAfter(request.completion.bytes)) [[maybe_unused]]
-    const Status told =  // by whatever the caller does next
+    const Status outcome =  // the caller's next operation reports it
         fail({Code::kRemote, "injected disconnect"}, injector_->spec().disconnectOneSide > 0);
   return request.completion;
 }
 
-// For ever. Unless one-sided, the other end sees the connection close.
+// The connection fails permanently. Unless one-sided, the other end sees the connection close.
 Status Connection::fail(Status why, bool oneSide) {
   failure_ = std::move(why);
   if (!oneSide) {
-    // The duplicate would keep a socket open; its number must stay good, and tell that there is something to hear.
+    // The duplicate would keep a socket open. The descriptor must stay valid and readable.
     const UniqueFd readable(::eventfd(1, EFD_CLOEXEC));
     if (waitFd_) ::dup3(readable.get(), waitFd_.get(), O_CLOEXEC);
     adapter_->close(std::exchange(inner_, nullptr), sends_ ? net::RawKind::kSend : net::RawKind::kReceive);

@@ -1,6 +1,6 @@
-// Connection: one connection of the wrapped plugin, with faults. It also holds the caller to the interface's rules as
-// the strictest of plugins may: registered memory, completions asked for in order, one thread at a time, nothing left
-// open at the end. A breach is the fault of the code under test and ends the process by name.
+// Connection: one connection of the wrapped plugin, with faults. It also checks that the caller keeps the interface's
+// rules as strictly as any plugin may: registered memory, completions tested in order, one thread at a time, everything
+// closed at the end. A violation is an error of the code under test and ends the process with a message.
 #pragma once
 #include <array>
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace bps::fault {
 
-// Ends the process: the caller broke the interface's rules.
+// Ends the process because the caller violates the interface's rules.
 [[noreturn]] void abortOnMisuse(const std::string& what);
 
 class Connection;
@@ -32,17 +32,17 @@ struct Region {
   uint8_t* data = nullptr;
   size_t bytes = 0;
   void* inner = nullptr;
-  uint8_t* gpu = nullptr;          // where the bytes of GPU memory are for this process; null: it is host memory
-  std::vector<uint8_t> unflushed;  // what has come for it and has not been flushed, at the same offsets
+  uint8_t* gpu = nullptr;          // this process's address of GPU memory; null for host memory
+  std::vector<uint8_t> unflushed;  // bytes received for GPU memory and not yet flushed, at the same offsets
 
-  // Where the wrapped plugin finds or puts what the caller has at `data`.
+  // The address that the wrapped plugin uses for the caller's bytes at `at`.
   uint8_t* place(uint8_t* at, bool sends) {
     if (gpu == nullptr) return at;
     return (sends ? gpu : unflushed.data()) + (at - data);
   }
 };
 
-// What the caller knows as a request.
+// The caller's request.
 struct Request {
   Connection* owner = nullptr;
   void* inner = nullptr;
@@ -50,14 +50,14 @@ struct Request {
   Region* memory = nullptr;
   bool live = false, complete = false;
   net::Completion completion;
-  bool flushes = false;                             // and no message
+  bool flushes = false;                             // a flush, which has no message
   size_t bytes = 0;                                 // of the flush
-  std::chrono::steady_clock::time_point visibleAt;  // when the caller may hear of it, once it is complete
+  std::chrono::steady_clock::time_point visibleAt;  // when the caller may see that it is complete
 };
 
 class Connection {
  public:
-  // Takes over the wrapped plugin's connection.
+  // Takes ownership of the wrapped plugin's connection.
   Connection(Context& context, std::shared_ptr<net::PluginAdapter> adapter, std::shared_ptr<FaultInjector> injector,
              WrappedComm wrapped);
   Connection(const Connection&) = delete;
@@ -66,7 +66,7 @@ class Connection {
 
   Result<Region*> registerMemory(void* data, size_t bytes, bool onGpu);
   void deregister(Region* region);
-  // Null: not now.
+  // Returns null if the plugin does not accept the request now.
   Result<Request*> post(void* data, size_t bytes, Region* memory);
   Result<Request*> flush(void* data, size_t bytes, Region* memory);
   Result<net::Completion> test(Request& request);
@@ -75,7 +75,7 @@ class Connection {
   Context& context() { return context_; }
 
  private:
-  class ExclusiveUse;  // two at once are a breach
+  class ExclusiveUse;  // detects two threads at once, which is a violation
   static constexpr size_t kMaxRequests = 64;
 
   void checkMemory(const void* data, size_t bytes, Region* memory) const;
@@ -90,17 +90,17 @@ class Connection {
   Context& context_;
   std::shared_ptr<net::PluginAdapter> adapter_;
   std::shared_ptr<FaultInjector> injector_;
-  void* inner_;  // null once it is closed
+  void* inner_;  // null after close
   const bool sends_;
   FaultRandom random_;
-  UniqueFd waitFd_;  // a duplicate: stays valid when the wrapped connection has been closed
+  UniqueFd waitFd_;  // a duplicate, which stays valid when the wrapped connection is closed
   std::array<Request, kMaxRequests> requests_;
   Request flush_;  // one at a time
   uint64_t posted_ = 0, done_ = 0;
   std::map<Region*, std::unique_ptr<Region>> regions_;
-  bool onlyCloseAllowed_ = false;  // memory that a request uses is deregistered: only the close may follow
-  bool messageLost_ = false;       // nothing comes any more
-  bool refusedLastPost_ = false;   // the last post took nothing by our will
+  bool onlyCloseAllowed_ = false;  // a request's memory is deregistered, so only the close may follow
+  bool messageLost_ = false;       // no later message arrives
+  bool refusedLastPost_ = false;   // the last post was refused as an injected fault
   Status failure_;
   std::atomic<bool> used_{false};
 };

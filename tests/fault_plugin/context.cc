@@ -7,7 +7,7 @@
 namespace bps::fault {
 namespace {
 
-// True when the caller is to call again.
+// True if the caller must call again.
 bool notYet(Attempt& attempt) { return attempt.pollsLeft-- > 0; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Context: what one init of the fault plugin stands for: a context of the wrapped plugin, and the connections in it.
+// Context: one init of the fault plugin, with a context of the wrapped plugin and its connections.
 #pragma once
 #include <atomic>
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace bps::fault {
 
-// Of an attempt to connect or accept: how often the caller is still told to call again.
+// An attempt to connect or accept, and how many calls still return "not yet".
 struct Attempt {
   FaultRandom random;
   double pollsLeft = 0;
@@ -26,9 +26,9 @@ struct Listener {
 
 class Context {
  public:
-  // Loads the plugin that FAULT_PLUGIN_WRAPS names as BPS_NET_PLUGIN would; unset: ours.
+  // Loads the plugin named by FAULT_PLUGIN_WRAPS as BPS_NET_PLUGIN would; if it is not set, bps's own plugin.
   static Result<std::unique_ptr<Context>> open(uint64_t commId);
-  // All that was made here must have been closed.
+  // All connections and listeners of the context must be closed first.
   ~Context();
 
   net::PluginAdapter& adapter() { return *adapter_; }
@@ -48,7 +48,7 @@ class Context {
   std::shared_ptr<FaultInjector> injector_;
   std::atomic<int> open_{0};  // connections and listeners
   Mutex mutex_;
-  std::map<const void*, Attempt> connecting_ BPS_GUARDED_BY(mutex_);  // by the handle that the caller keeps
+  std::map<const void*, Attempt> connecting_ BPS_GUARDED_BY(mutex_);  // by the handle, which the caller keeps
 };
 
 }  // namespace bps::fault

@@ -1,8 +1,7 @@
-// World: the faults of this process as one seed and one spec make them; shared by all its connections.
+// FaultInjector: the faults of this process, determined by one seed and one spec. All connections share it. Any thread.
 //
-// Made anew when FAULT_PLUGIN_SPEC or FAULT_PLUGIN_SEED have changed at an init. What one connection meets depends on
-// the seed, the rank and how many connections came before it; which comes first may differ from run to run where
-// several threads connect. Any thread.
+// An init creates a new one if FAULT_PLUGIN_SPEC or FAULT_PLUGIN_SEED has changed. The faults of a connection depend on
+// the seed, the rank and the number of earlier connections. That number may vary if several threads connect.
 #pragma once
 #include <array>
 #include <atomic>
@@ -14,7 +13,7 @@
 
 namespace bps::fault {
 
-// A source of chances; one per connection.
+// A source of random numbers, one for each connection.
 class FaultRandom {
  public:
   explicit FaultRandom(uint64_t seed) : state_(seed) {}
@@ -28,22 +27,22 @@ class FaultRandom {
 
 class FaultInjector {
  public:
-  // As the environment says now.
+  // The injector for the current environment.
   static Result<std::shared_ptr<FaultInjector>> current();
 
   const Spec& spec() const { return spec_; }
-  FaultRandom random();  // for one more connection
-  // Counts the call; fails when it is the one that must.
+  FaultRandom random();  // for the next connection
+  // Counts the call; returns a failure if this call must fail.
   Status count(Call call);
-  // Counts a connection attempt; true when it is to be refused.
+  // Counts a connection attempt; returns whether to refuse it.
   bool shouldRefuse();
-  // Counts a completed request; true, once, when the connection must break.
+  // Counts a completed request; returns true once, when the connection must break.
   bool shouldBreakAfter(size_t bytes);
-  // Counts a received message; true for the one to be corrupted.
+  // Counts a received message; returns whether to corrupt it.
   bool shouldCorrupt(size_t bytes);
-  // Counts a received message; true for the one that is lost.
+  // Counts a received message; returns whether to lose it.
   bool shouldLose();
-  // Counts a received message; true for the one of which a part is missing.
+  // Counts a received message; returns whether to shorten it.
   bool shouldShorten(size_t bytes);
 
  private:

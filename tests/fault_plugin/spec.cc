@@ -10,7 +10,7 @@ namespace bps::fault {
 namespace {
 
 struct Key {
-  std::string_view item, name;  // an item without keys has one of no name
+  std::string_view item, name;  // the key of an item without keys is ""
   double Spec::*member;
   double least, most;
 };
@@ -49,7 +49,7 @@ constexpr Key kKeys[] = {
     {"only", "rank", &Spec::onlyRank, -1, 1e6},
 };
 
-// Cuts off what stands before the separator.
+// Removes and returns the text before the separator.
 std::string_view next(std::string_view& rest, char separator) {
   const size_t end = rest.find(separator);
   const std::string_view first = rest.substr(0, end);
@@ -57,7 +57,7 @@ std::string_view next(std::string_view& rest, char separator) {
   return first;
 }
 
-// The keys of an item, or the items when it is empty, as text.
+// Lists the keys of an item, or all items if `item` is empty.
 std::string known(std::string_view item) {
   std::string names, last;
   for (const Key& key : kKeys) {

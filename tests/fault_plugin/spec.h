@@ -1,29 +1,29 @@
-// Spec: which faults to inject, and how often; from FAULT_PLUGIN_SPEC.
+// Spec: which faults to inject and how often, from FAULT_PLUGIN_SPEC.
 //
 //   item[:key=value[,key=value...]][;item...]          "delay:p=0.1,us=500;busy:p=0.2;disconnect:bytes=1M"
 //
-//   delay:p,us             a completion is withheld for up to `us` microseconds. As those of one connection come in
-//                          order, later ones of it wait too, while other connections' overtake.
-//   busy:p                 isend or irecv takes nothing now: a null request
+//   delay:p,us             withholds a completion for up to `us` microseconds. Completions of one connection stay in
+//                          order, so its later ones wait too; those of other connections overtake.
+//   busy:p                 isend or irecv returns a null request now
 //   slow:p,polls           a connect or accept takes `polls` more calls
 //   refuse:first           the first connections of the process are refused
-//   disconnect:bytes,requests,oneside  after so much, counted over the process, the connection that reached it breaks
-//                          for ever; oneside=1: only this end notices. Once.
-//   error:p                test fails, and so does the connection from then on; its other end does not notice
+//   disconnect:bytes,requests,oneside  after so many bytes or requests of the process, the connection that reaches the
+//                          number breaks permanently, once; oneside=1: only this end sees it
+//   error:p                test fails, and so does the connection from then on; its other end does not see it
 //   fail:init,listen,connect,accept,regmr,isend,irecv,test  the n-th such call of the process fails, once
-//   corrupt:at,most        one bit of the at-th received message of at most `most` bytes is turned over
-//   short:at,least,most    of the at-th received message of so many bytes only a part comes
-//   lose:at                the at-th received message of the process never comes, nor does anything behind it on its
-//                          connection; no call fails: two who cannot reach each other, over a transport that says
-//                          nothing
-//   nowait                 no way to sleep until there is something to do: the caller must poll
-//   deaf                   nobody hears that the other end has closed: what waits, waits for ever, as with transports
-//                          without connections; implies nowait
-//   gpu:claims,takes,reaches  no fault: claims=1, the devices take memory of the double of CUDA too, and are called
-//   nic0;
-//                          what arrives there is seen after its flush only. takes=0: registering such memory fails;
-//                          reaches=0: so does the first flush
-//   only:rank              faults in the process with this BPS_RANK alone; -1: in those that have none (servers)
+//   corrupt:at,most        flips one bit of the at-th received message of at most `most` bytes
+//   short:at,least,most    the at-th received message of `least` to `most` bytes arrives in part only
+//   lose:at                the at-th received message of the process never arrives, nor does any later message of its
+//                          connection; no call fails, as if the network dropped packets without an error
+//   nowait                 there is no way to sleep until a connection is ready: the caller must poll
+//   deaf                   a close by the other end is not seen, as with connectionless transports; requests in flight
+//                          wait forever; implies nowait
+//   gpu:claims,takes,reaches  not a fault: claims=1: the devices, called nic0, accept memory of the fake CUDA driver,
+// and
+//                          received bytes are visible only after a flush. takes=0: registering such memory fails;
+//                          reaches=0: the first flush fails
+//   only:rank              injects faults only in the process with this BPS_RANK; -1: in processes without one
+// (servers)
 #pragma once
 #include <array>
 #include <cstddef>
@@ -39,7 +39,7 @@ inline constexpr std::array<std::string_view, kCalls> kCallNames{"init",  "liste
                                                                  "regmr", "isend",  "irecv",   "test"};
 inline constexpr double kAnyRank = -2;
 
-// Counts and chances as they are written; 0: never.
+// The numbers and probabilities of the spec; 0: never.
 struct Spec {
   double delayChance = 0, delayMicroseconds = 500;
   double busyChance = 0;
@@ -59,7 +59,7 @@ struct Spec {
   double failAt(Call call) const;
 };
 
-// Fails naming the item, its value and what would be right.
+// An error names the item, its value and the accepted values.
 Result<Spec> parseSpec(std::string_view text);
 
 }  // namespace bps::fault

@@ -1,11 +1,12 @@
-// The fault plugin: an NCCL net plugin that wraps another one and injects faults between it and its caller, for the
-// tests of the layers above. Interface versions 8 and 12, over whatever version the wrapped one has.
+// The fault plugin: an NCCL net plugin that wraps another one and injects faults between it and its caller, for tests
+// of the layers above. Interface versions 8 and 12 over any version of the wrapped plugin.
 //
-//   FAULT_PLUGIN_SPEC   which faults, see spec.h      FAULT_PLUGIN_SEED   a number; the same one, the same faults
-//   FAULT_PLUGIN_WRAPS  the plugin to wrap, as BPS_NET_PLUGIN would name it; unset: libnccl-net-bps.so
-//   FAULT_PLUGIN_NAME   what the plugin calls itself; "bps" lets bps post as many requests as to its own plugin
+//   FAULT_PLUGIN_SPEC   the faults, see spec.h
+//   FAULT_PLUGIN_SEED   a number; the same seed gives the same faults
+//   FAULT_PLUGIN_WRAPS  the plugin to wrap, as BPS_NET_PLUGIN would name it; libnccl-net-bps.so by default
+//   FAULT_PLUGIN_NAME   the name of this plugin; for "bps", bps posts as many requests as to its own plugin
 //
-// What happens inside a plugin, such as a write that takes only part of a message, cannot be injected from here.
+// Faults inside a plugin, such as a write that takes only a part of a message, cannot be injected here.
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
@@ -149,7 +150,7 @@ int closeListener(void* listenComm) {
   });
 }
 
-// No such descriptor is an answer, and nothing to warn of.
+// A missing descriptor is a valid answer, so it is not logged.
 int waitFd(void* comm, int* fd) {
   *fd = connectionOf(comm).waitFd();
   return *fd >= 0 ? abi::kSuccess : abi::kInternalError;

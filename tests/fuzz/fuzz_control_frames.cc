@@ -1,5 +1,5 @@
-// A stream of frames, with tags or without, cut into pieces whose sizes the first byte chooses; memory grows only with
-// what came.
+// A stream of frames with or without tags, cut into pieces; the first byte selects their sizes. Memory grows only with
+// received bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

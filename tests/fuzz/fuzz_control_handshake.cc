@@ -1,4 +1,4 @@
-// A stranger's bytes against both sides of the handshake, which nobody without the key may finish.
+// Arbitrary bytes for both sides of the handshake. Without the key neither side may finish.
 #include <sys/socket.h>
 
 #include <cstdint>
@@ -13,11 +13,11 @@ template <class Handshake>
 void face(const uint8_t* data, size_t size) {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) std::abort();
-  const bps::UniqueFd stranger(fds[0]);
+  const bps::UniqueFd peer(fds[0]);
   bps::Credentials credentials;
   credentials.key.fill(0x5a);
   Handshake handshake(std::make_unique<bps::ControlSocket>(bps::UniqueFd(fds[1])), credentials, bps::Purpose::kJoin, 7);
-  [[maybe_unused]] const ssize_t sent = ::send(stranger.get(), data, size, MSG_NOSIGNAL);
+  [[maybe_unused]] const ssize_t sent = ::send(peer.get(), data, size, MSG_NOSIGNAL);
   for (int turn = 0; turn < 4; ++turn) {
     auto progress = handshake.step();
     if (!progress.ok()) return;

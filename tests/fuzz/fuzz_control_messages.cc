@@ -1,4 +1,4 @@
-// Every message of the control plane: the first byte chooses which. What is accepted comes back as the same bytes.
+// Every message of the control plane; the first byte selects the type. An accepted message encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The value of BPS_SERVERS (not as a file name): every name that is accepted is host:port.
+// The value of BPS_SERVERS (not as a file name). Every accepted name is host:port.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
-// The header of a chunk, as any peer may send it: as it is, and with the checksum that belongs to it, which no fuzzer
-// finds by itself.
+// The header of a chunk, as any peer may send it: unchanged, and with the matching checksum, which a fuzzer cannot
+// find.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ void decode(std::span<const uint8_t> bytes) {
   if (!decoded.ok()) return;
   const bps::DataHeader header = std::move(decoded).value();
   bps::DataHeaderBytes again;
-  if (bps::encode(header, again) != bytes.size()) std::abort();  // what is accepted has one length
+  if (bps::encode(header, again) != bytes.size()) std::abort();  // an accepted header has one length only
   if (!std::equal(bytes.begin(), bytes.end(), again.begin())) std::abort();
   if (bps::describe(header.call).empty()) std::abort();
 }

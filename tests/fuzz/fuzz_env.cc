@@ -1,4 +1,4 @@
-// Settings: NAME=VALUE lines as an environment. Any text is refused or lies within the stated bounds.
+// Settings: NAME=VALUE lines as an environment. Any text is refused or gives values within the stated bounds.
 #include <algorithm>
 #include <cstdlib>
 #include <map>

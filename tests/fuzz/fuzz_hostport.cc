@@ -1,4 +1,4 @@
-// HOST:PORT, sizes and numbers as people write them: any text is refused, or means the same when written again.
+// HOST:PORT, sizes and numbers. Any text is refused, or keeps its meaning when it is formatted and parsed again.
 #include <cstdlib>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Handles come from peers by way of the control plane: parsing takes any bytes, and what it accepts it writes again.
+// Handles, which peers send through the control plane. Any bytes are refused or encode to the same handle again.
 #include <cstdlib>
 
 #include "net_plugin/tcp/wire.h"

@@ -1,4 +1,4 @@
-// The first bytes of a stranger's connection: any bytes are refused or are the hello with our token.
+// The first bytes of an unauthenticated connection. Any bytes are refused or are the hello with the right token.
 #include <algorithm>
 #include <cstdlib>
 

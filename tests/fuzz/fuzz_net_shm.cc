@@ -1,5 +1,5 @@
-// A peer on the same machine may write what it likes into the memory of a connection, at any time: the receiving end
-// never writes outside its rooms nor reads outside the ring, and neither does the sending end.
+// A peer on the same machine may change a connection's memory at any time. The receiving end never writes outside its
+// buffers nor reads outside the ring, and neither does the sending end.
 #include <sys/socket.h>
 
 #include <array>
@@ -17,9 +17,9 @@ using namespace bps::plugin;
 using bps::fuzz::Input;
 
 // One step of the peer: moves a position a little or anywhere, or overwrites bytes of the ring.
-void meddle(const shm::RingMemory& memory, Input& input, uint16_t message) {
+void corruptMemory(const shm::RingMemory& memory, Input& input, uint16_t message) {
   const uint64_t what = input.wide(1);
-  if (what >= 128) {  // a right frame, of any size
+  if (what >= 128) {  // a valid frame of any size
     const shm::Frame frame{.bytes = static_cast<uint32_t>(input.wide(2)), .number = message};
     const uint64_t at = memory.header->written;
     if (at % memory.capacity + sizeof frame <= memory.capacity)
@@ -46,7 +46,7 @@ void exercise(Input input) {
   bps::Result<shm::Segment> mine = shm::Segment::map(memory.get()), theirs = shm::Segment::map(memory.get());
   if (!mine.ok() || !theirs.ok()) std::abort();
   const shm::Segment other = std::move(theirs).value();
-  std::vector<std::vector<uint8_t>> buffers;  // of exactly their sizes: the sanitizer sees a byte too many
+  std::vector<std::vector<uint8_t>> buffers;  // exact sizes, so that the sanitizer detects overruns
   End comm(std::move(mine).value(), std::move(ours));
   while (!input.empty()) {
     buffers.emplace_back(input.wide(2));
@@ -55,7 +55,7 @@ void exercise(Input input) {
     Request* request = std::move(posted).value();
     if (request == nullptr) return;
     const size_t room = request->bytes;
-    meddle(other.ring(), input, static_cast<uint16_t>(buffers.size() - 1));
+    corruptMemory(other.ring(), input, static_cast<uint16_t>(buffers.size() - 1));
     bps::Result<bool> ready = comm.arm();
     bps::Result<Completion> outcome = comm.test(*request);
     if (!ready.ok() || !outcome.ok()) return;

@@ -1,5 +1,5 @@
-// A receiving end fed any bytes, through one socket or several, in pieces of any size, with receives of any room: it
-// never writes outside the room, and a message that it reports is one that the bytes contain.
+// A receiving end with arbitrary input through one or several sockets, in pieces and receives of any size. It never
+// writes outside the buffer, and it reports only messages that the input contains.
 #include <sys/socket.h>
 
 #include <array>
@@ -40,7 +40,7 @@ void oneSocket(Feed feed) {
   Sockets sockets(1);
   stream::RecvComm comm(std::move(sockets.ours));
   const uint8_t framing = feed.next() % 3;
-  const bool wellFramed = framing == 0;  // else the frames are of any slice, or random as well
+  const bool wellFramed = framing == 0;  // otherwise the frames are random slices or random bytes
   uint64_t number = 0;
   while (!feed.bytes.empty()) {
     const size_t room = feed.next();
@@ -52,7 +52,7 @@ void oneSocket(Feed feed) {
     if (framing < 2) sockets.send(0, frame.data(), stream::frameBytesOf(slice));
     sockets.send(0, feed.bytes.data(), piece);
     feed.bytes = feed.bytes.subspan(piece);
-    std::vector<uint8_t> buffer(room);  // of exactly this size: the sanitizer sees a byte too many
+    std::vector<uint8_t> buffer(room);  // exactly this size, so that the sanitizer detects one byte too many
     bps::Result<Request*> request = comm.post(buffer.data(), room);
     if (!request.ok()) return;
     bps::Result<Completion> outcome = comm.test(*std::move(request).value());
@@ -64,7 +64,7 @@ void oneSocket(Feed feed) {
   }
 }
 
-// Frames of slices of any message, in any order, on any socket; or no frames at all; or a hang-up.
+// Frames of slices of any message in any order on any socket, random bytes, or a hang-up.
 void severalSockets(Feed feed) {
   Sockets sockets(2 + feed.next() % 3);
   stream::RecvComm comm(std::move(sockets.ours));

@@ -1,4 +1,4 @@
-// What a peer says of its queue pair, and the texts that choose devices: any bytes are refused or are what we write.
+// A peer's queue pair information, and the settings that select devices. Any input is refused or encodes to itself.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// A roster, as a hub may send it: what is accepted fits together and comes back as the same bytes.
+// A roster, as a hub may send it. An accepted roster is consistent and encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A safetensors file of any bytes: refused, or its tensors cover its data exactly.
+// A safetensors file of any bytes. It is refused, or its tensors cover its data exactly.
 #include <cstdlib>
 
 #include "perf/workload/safetensors.h"
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     end = tensor.end;
   }
   if (end != dataBytes) std::abort();
-  const std::string again = makeHeader(tensors);  // what is accepted is written, and accepted again
+  const std::string again = makeHeader(tensors);  // an accepted header is accepted again after writing it
   if (!parseHeader(std::string_view(again).substr(kLengthBytes), dataBytes).ok()) std::abort();
   return 0;
 }

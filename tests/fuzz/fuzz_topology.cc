@@ -1,4 +1,5 @@
-// Files and lines that describe a machine: refused, or a machine that can be written, read back the same, and planned.
+// Files and lines that describe a machine. The input is refused, or the machine can be written, read back unchanged and
+// planned.
 #include <cstdlib>
 #include <string>
 
@@ -12,14 +13,14 @@ bps::Result<bps::TopologyBuilder> read(std::string_view text) {
   return bps::isSyntheticText(text) ? bps::readSynthetic(text) : bps::readMachineXml(text);
 }
 
-// "" when it is refused.
+// Returns "" if the text is refused.
 std::string dumpOf(std::string_view text) {
   auto builder = read(text);
   if (!builder.ok()) return {};
   auto built = std::move(builder).value().build();
   if (!built.ok()) return {};
   const bps::Topology topology = std::move(built).value();
-  // Plans of large machines take long and find nothing else.
+  // Larger machines take long to plan and cover no more code.
   if (topology.all(bps::NodeKind::kGpu).size() <= 6) {
     bps::LocalPlanRequest job;
     job.bytes = text.size();
@@ -34,7 +35,7 @@ std::string dumpOf(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string dump = dumpOf({reinterpret_cast<const char*>(data), size});
   if (dump.empty()) return 0;
-  // Rates are rounded once when they are written; what has been written is read back to the letter.
+  // Writing rounds rates once; written text reads back exactly.
   const std::string again = dumpOf(dump);
   if (again.empty() || dumpOf(again) != again) std::abort();
   return 0;

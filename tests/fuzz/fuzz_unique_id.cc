@@ -1,4 +1,4 @@
-// The 128 bytes that an application hands over. The checksum is made right, so that what lies behind it is reached.
+// The 128 bytes that an application passes on. The checksum is corrected, so that the code behind it is reached.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

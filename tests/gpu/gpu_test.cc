@@ -1,5 +1,5 @@
-// All-reduce on a real CUDA device, the ranks as threads of this process that play one machine each. Nothing here knows
-// of the double of the driver, so the same program runs on both.
+// All-reduce on a real CUDA device. The ranks are threads of this process, each acting as a machine. The test does not
+// know the fake driver's own functions, so the same program runs on both.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0) {
   }));
 }
 
-// Input, all-reduce and output in one stream, with nothing in between that waits.
+// Input, all-reduce and output on one stream, without a wait in between.
 Status throughDevice(Communicator& comm, const Bytes& input, size_t count, DataType type, Bytes& output) {
   const Stream stream;
   const Pinned in(input), out(input.size());
@@ -110,7 +110,7 @@ Status throughDevice(Communicator& comm, const Bytes& input, size_t count, DataT
   return comm.failure();
 }
 
-TEST(Gpu, SameBitsAsOnTheHost) {
+TEST(Gpu, GivesTheSameBitsAsOnTheHost) {
   struct Case {
     DataType type;
     size_t count;
@@ -143,9 +143,9 @@ TEST(Gpu, SameBitsAsOnTheHost) {
               "");
 }
 
-// More streams than a device has queues, each with work before and after its calls. One rank: of two in one process,
-// one would stand in a queue behind the other's wait, which no application does (NCCL has one device per rank too).
-TEST(Gpu, ManyStreams) {
+// More streams than the device has queues, each with work before and after its calls. One rank only: with two ranks in
+// one process, one could be queued behind the other's wait. Real jobs have one device per rank.
+TEST(Gpu, CompletesCallsOnManyStreams) {
   constexpr size_t kStreams = 40, kCount = 100000, kBytes = kCount * 4;
   const Bytes input = makeInput(DataType::kFloat32, kCount, 0);
   EXPECT_EQ(onRanks(1,
@@ -173,13 +173,13 @@ TEST(Gpu, ManyStreams) {
             "");
 }
 
-// The other rank never comes: the stream waits on the device until the communicator is aborted.
+// The other rank never calls, so the stream blocks on the device until the communicator is aborted.
 TEST(Gpu, AbortReleasesTheStream) {
   std::atomic<int> passed{0};
   onRanks(2, [&](Communicator& comm) -> Status {
     const Stream stream;
     const Memory buffer(4000);
-    // The other rank never calls. Its abort may come before this call, which then fails.
+    // The other rank never calls. Its abort may arrive before this call, which then fails.
     if (comm.rank() == 0)
       std::ignore = comm.allReduce(onStream(stream, buffer.get(), buffer.get(), 1000, DataType::kFloat32));
     comm.abort();

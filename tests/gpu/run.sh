@@ -1,7 +1,7 @@
 #!/bin/bash
-# What needs a real GPU, by one command: run.sh [BUILD [FILE]]. Says "skipped: no NVIDIA driver" where there is none. The
-# results go into FILE, docs/gpu-results.md unless given, between its two marks; what the machine has not is skipped by
-# name. 0: nothing was wrong, whatever the figures are.
+# Runs all tests that need a real GPU: run.sh [BUILD [FILE]]. Prints "skipped: no NVIDIA driver" if there is none.
+# Writes the results to FILE (docs/gpu-results.md by default) between its two marks, and lists what it skips. Exit
+# status 0: nothing was wrong, whatever the figures are.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") file=${2:-docs/gpu-results.md}
@@ -11,12 +11,12 @@ if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '
 fi
 largest=${GPU_TEST_LARGEST:-268435456} # bytes
 work=$(mktemp -d)
-export BPS_TIMEOUT=${BPS_TIMEOUT:-60} # a GPU's first use may take a process long
+export BPS_TIMEOUT=${BPS_TIMEOUT:-60} # the first use of a GPU may take long
 trap 'rm -rf "$work"' EXIT
 status=0 rows=()
 row() { rows+=("| $1 | ${2//|/,} |"); echo "-- $1: $2"; }
 
-# step TITLE COMMAND...: a row for each figure that it prints, or that it was right, was skipped, or failed.
+# step TITLE COMMAND...: adds a row for each printed figure, or "right", "skipped" or "failed".
 step() {
   local title=$1 got line; shift
   echo "== $title: $*"
@@ -29,7 +29,7 @@ step() {
   esac
   while read -r line; do row "$title" "${line#figure: }"; done < <(grep '^figure: ' "$work/out")
 }
-ranks() { # COMMAND...: of two machines and a server
+ranks() { # COMMAND...: prints the command line for two machines and a server
   echo "$build/bin/bps-run" -n 2 -s 1 -- "$@"
 }
 
@@ -38,12 +38,12 @@ row GPU "$(nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.max,pcie.lin
 
 step "streams, events, the same bits as on the host" "$build/tests/gpu"
 one_queue=(env CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_MAX_COPY_CONNECTIONS=1) # the hardest case for streams that wait
-step "one queue of the device" "${one_queue[@]}" "$build/tests/gpu" --gtest_filter='Gpu.ManyStreams'
+step "one queue of the device" "${one_queue[@]}" "$build/tests/gpu" --gtest_filter='Gpu.CompletesCallsOnManyStreams'
 step "one queue of the device, two processes" "${one_queue[@]}" $(ranks "$build/bin/bps-perf" -b 8 -e $((largest / 4)) -f 8 -n 3 -m 4)
 step "all types, 8 B to $largest B" $(ranks "$build/bin/bps-perf" -b 8 -e "$largest" -f 8 -d all -n 3)
 step "figures" $(ranks "$build/tests/gpu_ranks" figures "$largest")
 
-# NCCL: the one that is given, that the dynamic linker finds, or PyTorch's. Two ranks of one GPU are two machines to it.
+# NCCL: the given one, the linker's, or PyTorch's. It treats two ranks of one GPU as two machines.
 export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_MAX_NCHANNELS=2 NCCL_NET_GDR_LEVEL=LOC
 wheel=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null)
 given=()
@@ -68,9 +68,9 @@ terms=$(grep -oh 'NCCL communicator of 2 ranks on 2 machines: [^/]*' "$work/err"
 [ -n "$served" ] || grep -q '^skipped' "$work/out" || status=1
 
 if ! command -v compute-sanitizer >/dev/null; then row compute-sanitizer "skipped: not installed"
-elif timeout -k 5 120 compute-sanitizer "$build/tests/gpu" --gtest_filter=Gpu.ManyStreams 2>&1 | grep -q 'Device not supported'; then
+elif timeout -k 5 120 compute-sanitizer "$build/tests/gpu" --gtest_filter=Gpu.CompletesCallsOnManyStreams 2>&1 | grep -q 'Device not supported'; then
   row compute-sanitizer "skipped: it refuses this device"
-else step compute-sanitizer compute-sanitizer --error-exitcode 9 "$build/tests/gpu" --gtest_filter='Gpu.SameBits*'; fi
+else step compute-sanitizer compute-sanitizer --error-exitcode 9 "$build/tests/gpu" --gtest_filter='Gpu.GivesTheSameBits*'; fi
 
 . tests/gpu/ddp.sh
 

@@ -1,5 +1,5 @@
-// A rank's device: its buffers and streams, by CUDA's driver, be it real or the double. What fails ends the program,
-// with a line that says what.
+// The device of a rank, its buffers and its streams, through the CUDA driver, real or fake. A failure ends the program
+// with a message.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace bps::test {
 
 [[noreturn]] void fail(const std::string& what);
 
-// The first device, or the one chosen before, and its context the calling thread's for good.
+// Opens the first device or the chosen one, and makes its context current on the calling thread permanently.
 const cuda::Device& gpu();
-// Of those that there are, counted round.
+// Chooses device `number` modulo the number of devices.
 void chooseGpu(int number);
 
 class Stream {
@@ -32,7 +32,7 @@ class Stream {
   cuda::Stream stream_ = nullptr;
 };
 
-// On the device, and as much in pinned memory of the host.
+// A buffer on the device and a pinned host buffer of the same size.
 class Buffer {
  public:
   explicit Buffer(size_t bytes);
@@ -42,7 +42,7 @@ class Buffer {
   void* data() const { return reinterpret_cast<void*>(address_); }
   uint8_t* onHost() const { return host_->data(); }
   float* floats() const { return reinterpret_cast<float*>(onHost()); }
-  // In the order of the stream.
+  // Copies in the order of the stream.
   void upload(const Stream& stream) const { copy(address_, hostAddress(), bytes_, stream); }
   void download(const Stream& stream) const { download(stream, bytes_); }
   void download(const Stream& stream, size_t bytes) const { copy(hostAddress(), address_, bytes, stream); }

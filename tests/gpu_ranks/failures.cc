@@ -39,7 +39,7 @@ void failCuda(const char* name, unsigned after) {
   set(name, after, kIllegalAddress);
 }
 
-// Something that ranks tell each other where the communicator no longer does. Of this job.
+// A file by which the ranks of this job synchronize after their communicator has failed.
 std::string markerPath(const std::string& what) {
   return fmt::format("{}/{}.{}", std::getenv("FAKE_NCCL_DIR"), ::getppid(), what);
 }
@@ -47,7 +47,7 @@ void setMarker(const std::string& what) { std::ofstream(markerPath(what)) << 1; 
 void waitForMarker(const std::string& what) {
   while (!std::filesystem::exists(markerPath(what))) std::this_thread::sleep_for(kPollInterval);
 }
-// Also of ranks whose calls may fail at once.
+// Also works for ranks whose calls fail at once.
 void barrier(const Job& job, const std::string& where) {
   setMarker(fmt::format("{}.{}", where, job.rank()));
   for (int rank = 0; rank < job.ranks(); ++rank) waitForMarker(fmt::format("{}.{}", where, rank));
@@ -69,11 +69,11 @@ void expect(bool right, const std::string& what) {
 }
 
 void expectError(const Job& job, bpsResult_t expected, const std::string& text) {
-  bpsResult_t heard = asyncError(job);
-  for (; heard == bpsSuccess; heard = asyncError(job)) std::this_thread::sleep_for(kPollInterval);
+  bpsResult_t error = asyncError(job);
+  for (; error == bpsSuccess; error = asyncError(job)) std::this_thread::sleep_for(kPollInterval);
   const std::string why = bpsGetLastError(job.comm());
-  expect(heard == expected && why.find(text) != std::string::npos,
-         fmt::format("{} \"{}\" instead of {} \"{}\"", static_cast<int>(heard), why, static_cast<int>(expected), text));
+  expect(error == expected && why.find(text) != std::string::npos,
+         fmt::format("{} \"{}\" instead of {} \"{}\"", static_cast<int>(error), why, static_cast<int>(expected), text));
 }
 
 void fill(const Buffer& buffer, size_t bytes, const Stream& stream) {
@@ -82,8 +82,7 @@ void fill(const Buffer& buffer, size_t bytes, const Stream& stream) {
   stream.synchronize();
 }
 
-// A call that has failed stands until the abort; one that had ended before has the right sum. Who looks for longer sees
-// more.
+// The stream of a failed call blocks until the abort; a call that ended before the failure has the right sum.
 void expectStillBlocked(const Buffer& buffer, size_t bytes, const Stream& stream) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (!stream.idle()) return;
@@ -93,8 +92,8 @@ void expectStillBlocked(const Buffer& buffer, size_t bytes, const Stream& stream
     expect(buffer.floats()[i] == 4, "the call has ended, and is wrong");
 }
 
-// Ranks 0 and 3 ask for errors; the others only end the communicator, and are told. `called`: what the call said, which
-// may have been refused when another rank had told already.
+// Ranks 0 and 3 ask for errors; the others only end the communicator and receive the failure. `called` is the call's
+// result; the call may be refused if another rank has already reported the failure.
 struct IssuedCall {
   const Buffer& buffer;
   size_t bytes;
@@ -105,19 +104,19 @@ void expectErrorOnAll(Job& job, const IssuedCall& made, bpsResult_t expected, co
                       const std::string& where) {
   if (job.rank() % 3 == 0) {
     expectError(job, expected, text);
-    setMarker(where + ".heard");
+    setMarker(where + ".error");
   }
-  waitForMarker(where + ".heard");
+  waitForMarker(where + ".error");
   const auto& [buffer, bytes, stream, called] = made;
   if (called == bpsSuccess) expectStillBlocked(buffer, bytes, stream);
-  else expect(called == expected, fmt::format("the call said {}", static_cast<int>(called)));
+  else expect(called == expected, fmt::format("the call returned {}", static_cast<int>(called)));
   barrier(job, where + ".stood");
   if (job.rank() % 3 != 0) expect(bpsCommFinalize(job.comm()) == expected, "bpsCommFinalize did not tell of it");
   job.abort();
   stream.synchronize();
 }
 
-// On the last rank NCCL refuses a call, at once or when the first half of it is under way.
+// NCCL refuses a call on the last rank, at once or after the first half of the call has been issued.
 void ncclRejectsCall(size_t bytes, const char* function) {
   Job job;
   const Stream stream;
@@ -131,7 +130,8 @@ void ncclRejectsCall(size_t bytes, const char* function) {
   expectErrorOnAll(job, {buffer, bytes, stream, called}, bpsSystemError, "rank 3", function);
 }
 
-// The copy of a part fails on the last rank: who has the same part, and who gathers it, does not take it for a sum.
+// The copy of a part fails on the last rank. Neither the other owner of the part nor the gathering ranks take it for a
+// sum.
 void partFails(size_t bytes) {
   Job job;
   const Stream stream;
@@ -143,9 +143,9 @@ void partFails(size_t bytes) {
   expectErrorOnAll(job, {buffer, bytes, stream, called}, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
 }
 
-// What NCCL tells of is told at once to who asks, or waits for calls to end; and to all.
-void ncclReportsAsyncError(size_t bytes, bool whoAsks) {
-  const std::string where = whoAsks ? "asked" : "waited";
+// An asynchronous NCCL error reaches every rank at once, whether it asks for errors or waits for calls to end.
+void ncclReportsAsyncError(size_t bytes, bool polls) {
+  const std::string where = polls ? "asked" : "waited";
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
@@ -154,16 +154,16 @@ void ncclReportsAsyncError(size_t bytes, bool whoAsks) {
   barrier(job, where + ".called");
   if (job.rank() == 1) {
     failNccl("ncclCommGetAsyncError", ncclInternalError);
-    const bpsResult_t told = whoAsks ? asyncError(job) : bpsCommFinalize(job.comm());
-    expect(told == bpsInternalError, fmt::format("{}: {}", where, static_cast<int>(told)));
+    const bpsResult_t result = polls ? asyncError(job) : bpsCommFinalize(job.comm());
+    expect(result == bpsInternalError, fmt::format("{}: {}", where, static_cast<int>(result)));
   }
   expectError(job, bpsInternalError, "rank 1");
-  barrier(job, where + ".told");
+  barrier(job, where + ".result");
   job.abort();
   stream.synchronize();
 }
 
-// Another thread completes the calls, which never end; an abort makes it return.
+// A second thread completes the calls, which never end by themselves. An abort makes it return.
 void abortWhileFinalizing(size_t bytes) {
   Job job;
   const Stream stream;
@@ -177,7 +177,7 @@ void abortWhileFinalizing(size_t bytes) {
       expect(bpsCommFinalize(job.comm()) != bpsInvalidArgument, "it was freed meanwhile");
     });
     while (!finalizing) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, it is refused
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a finalize that starts later is refused
     job.abort();
     finalizer.join();
     stream.synchronize();
@@ -186,7 +186,8 @@ void abortWhileFinalizing(size_t bytes) {
   if (job.rank() >= 2) job.abort();
 }
 
-// The last rank dies. Its neighbour only waits for its own calls to end, and is told; rank 0 ends the communicator.
+// The last rank dies. Its neighbour only waits for its own calls and receives the failure; rank 0 ends the
+// communicator.
 void death(size_t bytes) {
   Job job;
   const Stream stream;
@@ -218,7 +219,7 @@ void failures(size_t bytes) {
   step("a part fails");
   partFails(bytes);
   step("NCCL tells of an error");
-  for (const bool whoAsks : {true, false}) ncclReportsAsyncError(bytes, whoAsks);
+  for (const bool polls : {true, false}) ncclReportsAsyncError(bytes, polls);
   step("an abort while another thread finalizes");
   abortWhileFinalizing(bytes);
   step("a death");

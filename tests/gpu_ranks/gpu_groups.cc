@@ -14,7 +14,7 @@
 namespace bps::test {
 namespace {
 
-// What NCCL has been asked for since the last time; of a real NCCL nothing is known.
+// Returns the NCCL calls since the last time. A real NCCL does not report its calls.
 std::string takeNcclCalls() {
   const char* path = std::getenv("BPS_NCCL_LIB_PATH");
   void* nccl = ::dlopen(path != nullptr ? path : "libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
@@ -33,7 +33,7 @@ void fill(const Job& job, const Buffer& buffer, size_t count, const Stream& stre
   buffer.upload(stream);
 }
 
-// In every machine the two are added first, with one rounding; then the machines, in order.
+// Adds the two values of each machine with one rounding, then adds the machines in order.
 float sumOf(const Job& job, size_t index) {
   float sum = inputValue(index, 0) + inputValue(index, 1);
   for (int rank = 2; rank < job.ranks(); rank += 2) sum += inputValue(index, rank) + inputValue(index, rank + 1);
@@ -48,7 +48,7 @@ void expectSums(const Job& job, const Buffer& buffer, size_t count, const Stream
       fail(fmt::format("element {} of {} is {}, not {}", i, count, buffer.floats()[i], sumOf(job, i)));
 }
 
-// Small and large calls, odd sizes, two streams, all issued before any has ended.
+// Issues small and large calls of odd sizes on two streams before any of them has ended.
 void manyCalls(const Job& job, size_t bytes) {
   const Stream one, two;
   std::vector<size_t> counts;
@@ -64,7 +64,7 @@ void manyCalls(const Job& job, size_t bytes) {
   for (size_t i = 0; i < counts.size(); ++i) expectSums(job, *buffers[i], counts[i], i % 2 == 0 ? two : one);
 }
 
-// Whose end waits for its calls, and for NCCL's part of them.
+// Destroying the communicator waits for its calls, including NCCL's part of them.
 void destroyWaitsForCalls(size_t bytes) {
   auto job = std::make_unique<Job>();
   const Stream stream;
@@ -95,7 +95,7 @@ bpsResult_t awaitFailure(const Job& job) {
     if (bpsCommGetAsyncError(job.comm(), &state) != bpsSuccess || state != bpsSuccess) return state;
 }
 
-// All are told; the stream goes on when the communicator has been aborted.
+// Every rank receives the failure. The stream continues once the communicator has been aborted.
 void expectFailure(Job& job, const Stream& stream, bpsResult_t expected, const char* text) {
   const bpsResult_t failed = awaitFailure(job);
   const std::string why = bpsGetLastError(job.comm());
@@ -119,7 +119,7 @@ void otherCalls(size_t bytes) {
   expectFailure(job, stream, bpsInvalidUsage, "ranks disagree");
 }
 
-// The last rank's memory is the host's: its call is not one for teams. Only where the others' are.
+// The last rank uses host memory, so only the other ranks' calls are calls for local GPU groups.
 void otherMemory(size_t bytes) {
   Job job;
   const Stream stream;
@@ -133,7 +133,7 @@ void death(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  // All have started. Who dies may do so before the others have heard of it all.
+  // All ranks have started. A rank may die before the others know that all have started.
   float nothing = 0;
   (void)bpsAllReduce(&nothing, &nothing, 1, bpsFloat32, bpsSum, job.comm(), job.hostStream());
   (void)bpsHostStreamSynchronize(job.hostStream());

@@ -1,4 +1,4 @@
-// Job: this rank among those that bps-run has started, joined by a communicator of bps; and NCCL, where it is
+// Job: this rank of a job that bps-run has started, with its bps communicator. Nccl: the NCCL library, if it is
 // installed.
 #pragma once
 #include <cstddef>
@@ -20,18 +20,18 @@ class Job {
   bpsComm_t comm() const { return comm_; }
   bpsHostStream_t hostStream() const { return host_; }
 
-  // Sums of floats. On a stream of the device: does not wait.
+  // Sums floats on a stream of the device. Does not wait.
   void allReduce(const Buffer& buffer, size_t bytes, const Stream& stream) const;
-  // In host memory: waits.
+  // Sums in host memory. Waits for the result.
   void allReduceOnHost(void* data, size_t bytes) const;
-  // Waits for all.
+  // Waits for all ranks.
   void barrier() const;
-  // Ends the communicator, once its calls have ended.
+  // Destroys the communicator once its calls have ended.
   void end();
   bpsResult_t destroy();
-  // Ends it at once.
+  // Aborts the communicator.
   void abort();
-  // Rank 0's bytes, on all.
+  // Copies rank 0's bytes to all ranks.
   void share(void* bytes, size_t size) const;
 
  private:
@@ -41,9 +41,9 @@ class Job {
   bpsHostStream_t host_ = nullptr;
 };
 
-// NCCL by its public names: a preload library that stands in front of it is used. Every rank passes for a machine.
+// NCCL by its public names, so that a preload library is used if there is one. Every rank acts as a machine.
 struct Nccl {
-  Nccl();  // exits with 77 where there is none
+  Nccl();  // exits with status 77 if NCCL is not installed
   decltype(&ncclGetVersion) getVersion;
   decltype(&ncclGetUniqueId) getUniqueId;
   decltype(&ncclCommInitRank) commInitRank;

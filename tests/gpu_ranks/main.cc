@@ -1,12 +1,12 @@
-// What tests/gpu/run.sh measures with several processes, each of which passes for a machine; started by bps-run:
+// The measurements of tests/gpu/run.sh that need several processes. bps-run starts them; each acts as a machine.
 //
-//   gpu_ranks figures BYTES   how long a call keeps its caller, and what the device costs in rate
-//   gpu_ranks beside BYTES    NCCL's kernels go on while a stream waits in a call of bps
-//   gpu_ranks teams BYTES     ranks of one machine combine their buffers by NCCL (teams.cc)
-//   gpu_ranks failures BYTES  what goes wrong in such calls, with the doubles (failures.cc); so does `missing`
-//   gpu_ranks nccl BYTES      all-reduces by NCCL's names, or by what a preload library puts before them
+//   gpu_ranks figures BYTES   how long a call blocks its caller, and how much the device reduces the rate
+//   gpu_ranks beside BYTES    NCCL's kernels continue while a stream waits in a call of bps
+//   gpu_ranks teams BYTES     ranks of one machine combine their buffers by NCCL (gpu_groups.cc)
+//   gpu_ranks failures BYTES  failures of such calls, with the fakes (failures.cc); see also `missing`
+//   gpu_ranks nccl BYTES      all-reduces by NCCL's names, which a preload library may serve
 //
-// Rank 0 prints a line "figure: ..." for each. 1: something was wrong; 77: there is no NCCL.
+// Rank 0 prints a line "figure: ..." for each. Exit status 1: a result is wrong; 77: NCCL is not installed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +25,7 @@ namespace {
 
 // ---- figures
 
-// The first turn connects and makes the staging memory.
+// The first iteration connects and allocates the staging memory.
 void callLatencies(const Job& job, const Buffer& buffer, size_t most) {
   const Stream stream;
   double worst = 0;
@@ -59,7 +59,7 @@ void rates(const Job& job, const Buffer& buffer, size_t bytes) {
     });
     job.barrier();
     const double onHost = timed([&] { job.allReduceOnHost(buffer.onHost(), bytes); });
-    job.barrier();  // all copy at the same time, as they do in a call
+    job.barrier();  // all ranks copy at the same time, as in a call
     const double copied = timed([&] {
       buffer.download(stream, bytes);
       stream.synchronize();
@@ -106,7 +106,7 @@ class NcclRanks {
 
   void start() { nccl_.check(nccl_.commInitRank(&comm_, ranks_, id_, rank_), "ncclCommInitRank"); }
 
-  // The right bits come out of two ranks' numbers.
+  // The sum of two ranks' values has the right bits.
   void allReduce(const Stream& stream) const {
     for (size_t i = 0; i < count_; ++i) buffer_.floats()[i] = inputValue(i, rank_);
     buffer_.upload(stream);
@@ -137,7 +137,7 @@ class NcclRanks {
   ncclComm_t comm_ = nullptr;
 };
 
-// Rank 0's stream stands in a call of bps that the others have not made; NCCL's calls, in another stream, complete.
+// Rank 0's stream blocks in a call of bps that the others have not made. NCCL's calls on another stream complete.
 void concurrentWithNccl(size_t bytes) {
   const Nccl nccl;
   const Job job;
@@ -145,7 +145,7 @@ void concurrentWithNccl(size_t bytes) {
   ranks.start();
   const Stream waiting, stream;
   const Buffer ours(bytes);
-  job.allReduce(ours, bytes, waiting);  // makes the staging memory
+  job.allReduce(ours, bytes, waiting);  // allocates the staging memory
   waiting.synchronize();
   std::vector<double> alone, meanwhile;
   for (int repetition = 0; repetition <= kRepetitions; ++repetition) {
@@ -170,7 +170,7 @@ void byNccl(size_t bytes) {
   const Nccl nccl;
   const auto job = std::make_unique<Job>();
   NcclRanks ranks(nccl, *job, bytes);
-  ::unsetenv("BPS_ROOT");  // is this job's; a preload library finds its own way
+  ::unsetenv("BPS_ROOT");  // belongs to this job; a preload library finds its own root
   ranks.start();
   const Stream stream;
   ranks.allReduce(stream);

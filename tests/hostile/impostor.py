@@ -1,8 +1,8 @@
-"""Listens where a server should, does not hold the key, and answers every hub that comes in one of several ways.
+"""Listens in a server's place without the key, and answers every hub in one of several ways.
 
     impostor.py refuse|garbage|close|silent|challenge|welcome SECONDS
 
-Prints "listening on HOST:PORT", and "met N" with the number of connections at the end, on SIGTERM.
+Prints "listening on HOST:PORT", and on SIGTERM "met N" with the number of connections.
 """
 import os
 import signal

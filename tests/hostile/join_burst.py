@@ -1,8 +1,8 @@
-"""Plays all ranks but the first of a large job, which finish their handshakes while rank 0 does not run for a moment.
+"""Acts as all ranks but rank 0 of a large job. They finish their handshakes while rank 0 is stopped for a moment.
 
     join_burst.py RANKS HOST:PORT KEY_FILE PID_OF_RANK_0
 
-Then each joins, at its own pace, and must get the roster. Prints how many did not; exits with 1 if any did not.
+Then each rank joins and must get the roster. Prints how many do not get it; exits with 1 if any does not.
 """
 import os
 import signal
@@ -33,25 +33,25 @@ def gets_roster(rank):
 
 ranks, target, key, pid = int(sys.argv[1]), sys.argv[2], session.key_from(sys.argv[3], session.RENDEZVOUS), int(sys.argv[4])
 host, port = target.rsplit(":", 1)
-crowd = []
+others = []
 for _ in range(ranks - 1):
     rank = session.Session(socket.create_connection((host, int(port)), 10), key)
     rank.send(Type.HELLO, wire.hello(wire.JOIN, 10000, os.urandom(32), sodium.x25519(rank.secret), target))
-    crowd.append((rank, rank.expect(Type.CHALLENGE)[36:68]))
+    others.append((rank, rank.expect(Type.CHALLENGE)[36:68]))
 os.kill(pid, signal.SIGSTOP)
 keys = []
-for rank, theirs in crowd:
+for rank, theirs in others:
     rank.send(Type.PROOF, rank.proof(session.CONNECTING))
     keys.append(rank.session_keys(theirs))
 os.kill(pid, signal.SIGCONT)
-for (rank, _), both in zip(crowd, keys):
+for (rank, _), both in zip(others, keys):
     rank.expect(Type.WELCOME)
     rank.mine, rank.theirs = both
-for number, (rank, _) in enumerate(crowd, 1):
+for number, (rank, _) in enumerate(others, 1):
     try:
         rank.send(Type.JOIN, join(number, ranks))
     except OSError:
         pass
-lost = sum(not gets_roster(rank) for rank, _ in crowd)
+lost = sum(not gets_roster(rank) for rank, _ in others)
 print(f"{lost} of {ranks - 1} ranks were kept out")
 sys.exit(lost > 0)

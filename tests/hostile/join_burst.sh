@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A job of 200 ranks whose handshakes all end at the same moment: all of them get in.
+# All of 200 ranks join a job, although their handshakes end at the same moment.
 BUILD=$1; . "$(dirname "$0")/../multiproc/lib.sh"
 HERE=$(dirname "$0")
 export PYTHONDONTWRITEBYTECODE=1 BPS_TIMEOUT=10

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Somebody without the key on a server's port, or between a job and its server. Who only answers in the server's place
-# keeps that server out of the job and nothing else; who changes frames on the way is noticed, and nothing of what is
-# invented is believed; who listens learns no token.
+# A process without the key on a server's port, or between a job and its server. If it only answers in the server's
+# place, that server is excluded and nothing else changes. If it changes frames, the peers detect it and accept no
+# forged frame. If it listens, it learns no token.
 BUILD=$1; . "$(dirname "$0")/../multiproc/lib.sh"
 HERE=$(dirname "$0")
 export PYTHONDONTWRITEBYTECODE=1
 export BPS_TIMEOUT=4 BPS_DIRECT_BYTES=0
 python3 -c "import sys; sys.path.insert(0, '$HERE'); import sodium" || skip "no python3 with libsodium"
 
-# between NAME COMMAND...: starts it, sets ADDRESS and BETWEEN.
+# between NAME COMMAND...: starts the program and sets ADDRESS and BETWEEN.
 between() {
   rm -f "$WORK/between.out"
   python3 "$HERE/$1.py" "${@:2}" 60 > "$WORK/between.out" 2> "$WORK/between.err" &
@@ -28,7 +28,7 @@ for how in refuse garbage close silent challenge welcome; do
   BPS_REQUIRE_SERVERS=1 job && fail "$how: exit 0, though the server was required"
   grep -qE "$ADDRESS.*BPS_REQUIRE_SERVERS" "$WORK/job" || fail "$how: $(tail -n 5 "$WORK/job")"
   kill "$BETWEEN"; wait "$BETWEEN" 2> /dev/null
-  [ "$(sed -n 's/^met //p' "$WORK/between.out")" -ge 2 ] || fail "$how: nobody came: $(cat "$WORK/between.out")"
+  [ "$(sed -n 's/^met //p' "$WORK/between.out")" -ge 2 ] || fail "$how: no connection came: $(cat "$WORK/between.out")"
 done
 
 export BPS_REQUIRE_SERVERS=1

@@ -1,9 +1,10 @@
-"""Stands between a hub and a server without the key: passes the handshake on, then does something to the frames.
+"""Relays a connection between a hub and a server without the key: forwards the handshake, then attacks the frames.
 
     relay.py pass|inject|flip|replay|swap|drop HOST:PORT SECONDS
 
-Each of them but pass happens once on every connection, to a frame from the server some frames after the handshake. Prints
-"listening on HOST:PORT", "did MODE" when it has, and "handles in clear" if a data connection's handle can be read.
+Except for `pass`, the attack happens once on every connection, to a frame of the server some frames after the handshake.
+Prints "listening on HOST:PORT", "did MODE" after the attack, and "handles in clear" if a data connection's handle can be
+read.
 """
 import signal
 import socket
@@ -14,10 +15,10 @@ import threading
 import wire
 from wire import Type
 
-HANDLE = struct.pack("<I", 0x48737062)  # how a handle begins (net_plugin/tcp/wire.h)
-CLEAR = 2   # frames of the server that go in clear: Challenge and Welcome
+HANDLE = struct.pack("<I", 0x48737062)  # the first bytes of a handle (net_plugin/tcp/wire.h)
+CLEAR = 2   # the server's frames in clear: Challenge and Welcome
 TAG = 16
-AFTER = 5   # frames from the server before the mischief
+AFTER = 5   # frames from the server before the attack
 
 mode, target = sys.argv[1], sys.argv[2]
 
@@ -38,7 +39,7 @@ def frame(sock, sealed):
 
 
 def forged(like):
-    """A failure, in the form of a frame of this number; who has no key can only invent the tags."""
+    """Returns a failure as a frame of this number. Without the key it has invalid tags."""
     _, _, _, job, number = struct.unpack_from("<IHHQI", like)
     payload = wire.failure(6, "forged by a relay")
     return wire.header(len(payload) + TAG, Type.FAILURE, job, number) + bytes(TAG) + payload + bytes(TAG)
@@ -51,7 +52,7 @@ def altered(now, before):
         return now[:-1] + bytes([now[-1] ^ 1])
     if mode == "replay":
         return before + now
-    return b""  # drop; and swap, which sends it after the next
+    return b""  # drop, and swap, which sends the frame after the next one
 
 
 def pump(source, sink, from_server):

@@ -1,6 +1,6 @@
-"""A control connection of somebody who holds the key and may send what they like over it.
+"""A control connection of a process that holds the key and sends arbitrary frames.
 
-Hub(address, key_file) has passed the handshake as the hub of a job of its own. dial() and accept() do the handshake for any
+Hub(address, key_file) passes the handshake as the hub of a job of its own. dial() and accept() do the handshake for any
 purpose, from either side. send() seals any frame, receive() opens one.
 """
 import hashlib
@@ -25,7 +25,7 @@ def derived(use, secret):
 
 
 def key_from(path, use=SERVERS):
-    """The key of a file of random bytes, the one form that these programs are given."""
+    """Returns the key of a file of random bytes, the only form that these programs use."""
     with open(path, "rb") as file:
         return derived(use, derived("key file", file.read()))
 
@@ -49,13 +49,13 @@ class Session:
         return hmac.new(self.key, message, hashlib.sha512).digest()[:32]
 
     def session_keys(self, their_public):
-        """The keys of what the connecting and the accepting side send. The transcript: up to the Proof."""
+        """Returns the keys of the connecting and of the accepting side. The transcript ends with the Proof."""
         agreed = sodium.x25519(self.secret, their_public)
         both = hashlib.blake2b(b"bps control session 1" + agreed + self.transcript, key=self.key, digest_size=64).digest()
         return both[:32], both[32:]
 
     def frame(self, kind, payload=b""):
-        """The next frame as it goes over the wire."""
+        """Encodes the next frame."""
         number, self.sent = self.sent, self.sent + 1
         if not self.mine:
             frame = wire.header(len(payload), kind, self.job, number) + payload
@@ -78,7 +78,7 @@ class Session:
         return taken
 
     def receive(self):
-        """(type, payload) of the next frame."""
+        """Returns (type, payload) of the next frame."""
         head = self._bytes(20)
         length, kind, _, job, number = struct.unpack("<IHHQI", head)
         if self.theirs:
@@ -91,7 +91,7 @@ class Session:
         return Type(kind), payload
 
     def expect(self, kind):
-        """The payload of the next frame of this type; heartbeats before it do not count."""
+        """Returns the payload of the next frame, which must have this type; skips heartbeats."""
         while True:
             came, payload = self.receive()
             if came == kind:
@@ -101,7 +101,7 @@ class Session:
 
 
     def dial(self, purpose, address, timeout_ms=10000):
-        """The connecting side of the handshake; `job` is what its Hello carries."""
+        """Does the connecting side of the handshake; its Hello carries `job`."""
         public = sodium.x25519(self.secret)
         hello = wire.hello(purpose, timeout_ms, os.urandom(32), public, address)
         self.send(Type.HELLO, hello)
@@ -113,7 +113,7 @@ class Session:
         self.mine, self.theirs = connecting, accepting
 
     def accept(self, job=0, timeout_ms=10000):
-        """The accepting side; `job` is what its frames carry, without one what the Hello carries."""
+        """Does the accepting side; its frames carry `job`, or the Hello's job if there is none."""
         theirs = self.expect(Type.HELLO)[44:76]
         self.job = job or self.job
         public = sodium.x25519(self.secret)

@@ -1,11 +1,11 @@
-"""Holds TCP connections open that never say a word, and opens every closed one again.
+"""Holds silent TCP connections open, and reopens every closed one.
 
     silent_connections.py HOST:PORT COUNT SECONDS
 
-Half of them come from the same address as everybody else on this machine, half from 100 others of 127.0.1.0/24. Prints
-"holding N" once all are connected, or those that the listener's queue has room for: 2 s after the first. A refused
-connection is tried again after 20 ms, so the port may open later. At most RATE connections are opened in a second: a machine with few processors is to be kept busy by
-waiting, not by connecting. Ends after SECONDS, or on SIGTERM.
+Half of the connections come from the machine's usual address, half from 100 addresses of 127.0.1.0/24. Prints "holding N"
+once all are connected, or 2 s after the first one, because the listener's queue may be full. Retries a refused
+connection after 20 ms, so the port may open later. Opens at most RATE connections per second: connecting must not keep
+the few processors of a small machine busy. Ends after SECONDS, or on SIGTERM.
 """
 import select
 import socket
@@ -22,7 +22,7 @@ class SilentConnections:
         self.poll = select.epoll()
         self.sockets, self.connected = {}, set()
         self.opened = 0
-        self.first = self.told = None
+        self.first = self.reported = None
 
     def open_one(self):
         s = socket.socket()
@@ -41,7 +41,7 @@ class SilentConnections:
         self.poll.register(s.fileno(), select.EPOLLIN | select.EPOLLOUT | select.EPOLLONESHOT)
 
     def event(self, fd, what):
-        if what == select.EPOLLOUT:  # connected; from now on only its end is of interest
+        if what == select.EPOLLOUT:  # connected; from now on only its end matters
             self.connected.add(fd)
             self.poll.modify(fd, select.EPOLLIN | select.EPOLLONESHOT)
             return
@@ -56,16 +56,16 @@ class SilentConnections:
                 self.open_one()
             for fd, what in self.poll.poll(STEP, 4096):
                 self.event(fd, what)
-            self.tell()
+            self.report()
             time.sleep(STEP)
 
-    def tell(self):
+    def report(self):
         now = time.monotonic()
         if self.connected and not self.first:
             self.first = now
-        if self.first and not self.told and (len(self.connected) >= self.count or now > self.first + 2):
-            self.told = len(self.connected)
-            print("holding", self.told, flush=True)
+        if self.first and not self.reported and (len(self.connected) >= self.count or now > self.first + 2):
+            self.reported = len(self.connected)
+            print("holding", self.reported, flush=True)
 
 
 host, port = sys.argv[1].rsplit(":", 1)

@@ -1,4 +1,4 @@
-"""What the control protocol needs of libsodium, by ctypes. Ends with status 77 where the library is missing."""
+"""The libsodium functions of the control protocol, by ctypes. Exits with status 77 if the library is missing."""
 import ctypes
 import ctypes.util
 import sys
@@ -14,7 +14,7 @@ TAG = 16
 
 
 def x25519(secret, public=None):
-    """secret times the peer's public key; without one, the public key of the secret."""
+    """Returns secret times the peer's public key, or the secret's public key if there is none."""
     out = ctypes.create_string_buffer(32)
     if public is None:
         _lib.crypto_scalarmult_base(out, secret)
@@ -24,7 +24,7 @@ def x25519(secret, public=None):
 
 
 def seal(key, nonce, text, header):
-    """ChaCha20-Poly1305 (IETF): the encrypted text and its tag."""
+    """ChaCha20-Poly1305 (IETF). Returns the encrypted text and its tag."""
     out = ctypes.create_string_buffer(len(text) + TAG)
     _lib.crypto_aead_chacha20poly1305_ietf_encrypt(
         out, None, text, ctypes.c_ulonglong(len(text)), header, ctypes.c_ulonglong(len(header)), None, nonce, key)

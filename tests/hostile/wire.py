@@ -1,4 +1,4 @@
-"""The control protocol's messages, byte by byte: what src/wire writes, so that a test can also write what it never would."""
+"""Encodes the control protocol's messages as src/wire does, and also messages that src/wire never sends."""
 import enum
 import struct
 
@@ -6,7 +6,7 @@ VERSION = 9
 ROSTER_VERSION = 3
 MAGIC = 0x00737062
 SERVER = 3  # the purpose of a hub's connection to a server
-JOIN = 1    # and of a rank's to its hub
+JOIN = 1    # the purpose of a rank's connection to its hub
 
 
 class Type(enum.IntEnum):
@@ -59,12 +59,12 @@ def open_job(proposal, endpoint, roster):
     return struct.pack("<II", proposal, endpoint) + blob(roster)
 
 
-def round_answer(kind, number, blobs):
+def control_op_result(kind, number, blobs):
     return struct.pack("<BII", kind, number, len(blobs)) + b"".join(blob(b) for b in blobs)
 
 
 def roster(job, machines, ranks_per_machine=1, rails=0, partition=4 << 20, timeout_ms=10000):
-    """A job of so many equal machines and one server."""
+    """Encodes the roster of a job of `machines` equal machines and one server."""
     ranks = machines * ranks_per_machine
     out = [struct.pack("<HQI", ROSTER_VERSION, job, ranks)]
     for rank in range(ranks):

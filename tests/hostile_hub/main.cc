@@ -1,9 +1,9 @@
 // A hub that holds the servers' key and misbehaves: hostile_hub HOW HOST:PORT SECONDS
 //
-//   flood        heartbeats without end
-//   huge         jobs of very many machines, each left as soon as it is open, one after the other
-//   descriptors  jobs that each take as many descriptors as the server gives, and keep them
-//   never        a job of two machines that is opened, begun, connected to by nobody and kept
+//   flood        sends heartbeats without end
+//   huge         opens jobs of very many machines one after the other and leaves each as soon as it is open
+//   descriptors  opens jobs that each take as many descriptors as the server allows, and keeps them
+//   never        opens and begins a job of two machines that never connects, and keeps it
 #include <poll.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Hub {
  public:
   Hub(Address server, const Key& key) : server_(server), key_(key) {}
 
-  // Until the deadline; connections that the server ends are made anew.
+  // Runs until the deadline and reopens connections that the server closes.
   Status run(const std::string& how, Deadline end) {
     while (!end.passed()) {
       Status ended = connect(end);
@@ -84,7 +84,7 @@ class Hub {
     return encode(OpenJob{1, machines, encode(roster)});
   }
 
-  // One job: opened, and left or kept as `how` says. The server's refusals are what this is for.
+  // Opens one job, then leaves or keeps it as `how` requires. A refusal by the server is an expected outcome.
   Status hold(const std::string& how, Deadline end) {
     const uint32_t machines = how == "never" ? 2 : machines_;
     Link link(std::move(peer_), "the server", kTimeoutMs);
@@ -100,7 +100,7 @@ class Hub {
       const MessageType type = frame->header.type;
       if (type == MessageType::kOffer) link.send(MessageType::kOpenJob, proposal(machines));
       if (type == MessageType::kRefusal) {
-        machines_ = std::max(2U, machines_ / 2);  // the most that the server gives
+        machines_ = std::max(2U, machines_ / 2);  // the largest number that the server accepts
         return {};
       }
       if (type == MessageType::kJobOpened && how == "huge") return {};

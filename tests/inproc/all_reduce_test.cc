@@ -1,6 +1,6 @@
 // All-reduce of n ranks and k servers in one process: every type and operation, sizes around every boundary, in place
-// and out of place, misaligned, several machines and several ranks per machine. Results must equal the contract's, bit
-// for bit, on all ranks.
+// and out of place, misaligned, several machines and several ranks per machine. Every rank's result equals the
+// contract's bit for bit.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct Case {
   bool large = false;   // see makeLargeInput
 };
 
-// A case with every rank's input and the one right result.
+// A case with every rank's input and the expected result.
 struct PreparedCall {
   Case what;
   std::vector<Bytes> inputs;
@@ -46,7 +46,7 @@ PreparedCall prepare(const Shape& shape, const Case& c, uint64_t seed) {
   return p;
 }
 
-// One call on this rank, compared with the right result.
+// Issues one call on this rank and compares the result with the expected one.
 Status callAndCheck(Communicator& comm, const PreparedCall& p) {
   const Case& c = p.what;
   const Bytes& mine = p.inputs[comm.rank()];
@@ -85,7 +85,7 @@ class AllReduce : public testing::TestWithParam<Shape> {
   }
 };
 
-TEST_P(AllReduce, EveryTypeAndOperation) {
+TEST_P(AllReduce, IsExactForEveryTypeAndOperation) {
   std::vector<Case> cases;
   Job direct;
   direct.env.exchangeBytes.value = 64U << 10;
@@ -96,8 +96,8 @@ TEST_P(AllReduce, EveryTypeAndOperation) {
   EXPECT_EQ(run(cases, direct), "");
 }
 
-// An average is divided, and its products are made, before the first rounding, on whatever way a call goes.
-TEST_P(AllReduce, AveragesWhoseSumsOverflow) {
+// On every path an average is divided, and its products are computed, before the first rounding.
+TEST_P(AllReduce, AveragesAreExactWhenSumsOverflow) {
   std::vector<Case> cases;
   Job split;
   split.env.partitionBytes.value = 8192;
@@ -112,7 +112,7 @@ TEST_P(AllReduce, AveragesWhoseSumsOverflow) {
   EXPECT_EQ(run(cases, split), "");
 }
 
-TEST_P(AllReduce, SizesAroundEveryBoundary) {
+TEST_P(AllReduce, IsExactForSizesAroundEveryBoundary) {
   std::vector<Case> cases;
   Job job;
   job.env.partitionBytes.value = 8192;  // chunks of 2048 floats
@@ -126,12 +126,12 @@ TEST_P(AllReduce, SizesAroundEveryBoundary) {
       cases.push_back({DataType::kBfloat16, CallOp::kAvg, count, true, 2});
     }
   EXPECT_EQ(run(cases, job), "");
-  job.env.exchangeBytes.value = 1U << 30;  // whatever the size, in pieces
+  job.env.exchangeBytes.value = 1U << 30;  // calls of any size, in pieces
   EXPECT_EQ(run(cases, job), "");
 }
 
-// Pieces that are sent from where they lie, among calls that are copied or split.
-TEST_P(AllReduce, ExchangePathInPieces) {
+// Pieces that are sent from the caller's buffer, among calls that are copied or split.
+TEST_P(AllReduce, IsExactOnTheExchangePathInPieces) {
   constexpr size_t kPiece = 20U << 10;
   std::vector<Case> cases;
   Job job;
@@ -149,7 +149,7 @@ TEST_P(AllReduce, ExchangePathInPieces) {
   EXPECT_EQ(run(cases, job), "");
 }
 
-TEST_P(AllReduce, AnyAlignment) {
+TEST_P(AllReduce, IsExactForAnyAlignment) {
   std::vector<Case> cases;
   for (size_t misalign = 1; misalign < 8; ++misalign) {
     cases.push_back({DataType::kInt8, CallOp::kSum, 70001, false, misalign});
@@ -158,7 +158,7 @@ TEST_P(AllReduce, AnyAlignment) {
   EXPECT_EQ(run(cases), "");
 }
 
-TEST_P(AllReduce, Large) {
+TEST_P(AllReduce, IsExactForLargeBuffers) {
   constexpr size_t kMany = kSanitized ? 1U << 18 : 1U << 20;
   EXPECT_EQ(run({{DataType::kFloat32, CallOp::kSum, 3 * kMany + 1, false, 0},
                  {DataType::kFloat16, CallOp::kSum, kMany + 7, true, 0}}),
@@ -176,8 +176,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
                                          Shape{6, 2, 2}, Shape{5, 1, 2}),
                          shapeName);
 
-// Who waits for one call does the work of all meanwhile; what is left then, others must go on with by themselves.
-TEST(ProgressEngine, CallsThatNobodyWaitsForComplete) {
+// A caller that waits for one call moves all calls; the calls left then must end without a waiting caller.
+TEST(ProgressEngine, CallsWithoutWaiterComplete) {
   const auto outcomes = runRanks({}, [](Communicator& comm) -> Status {
     const auto waited = HostStream::create(), left = HostStream::create();
     std::vector<std::vector<float>> memory(4, std::vector<float>(100000, 1));
@@ -186,7 +186,7 @@ TEST(ProgressEngine, CallsThatNobodyWaitsForComplete) {
       return comm.allReduce({data, data, count, DataType::kFloat32, CallOp::kMax, 0, nullptr, stream});
     };
     for (size_t round = 0; round < 100; ++round) {
-      for (int i = 0; i < 10; ++i) {  // so many make the caller trusted
+      for (int i = 0; i < 10; ++i) {  // enough calls to make the caller trusted
         BPS_TRY(call(0, 4, waited));
         BPS_TRY(waited->synchronize());
       }
@@ -204,7 +204,7 @@ TEST(ProgressEngine, CallsThatNobodyWaitsForComplete) {
   EXPECT_EQ(failures(outcomes), "");
 }
 
-// In a process of its own: where a sanitizer's allocator stands in for the C library's, the first time counts.
+// Runs in its own process, because with a sanitizer's allocator only the first call counts.
 TEST(ReleaseFreedMemory, SeveralThreadsAtOnceDoNotDeadlock) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto all = [] {

@@ -1,4 +1,4 @@
-// The public interface, called as a program calls it: all ranks are threads of this process.
+// The public interface, used as a program uses it. All ranks are threads of this process.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ size_t entries(const char* directory) {
   return count;
 }
 
-// n ranks of one communicator, each on a thread while run() lasts.
+// n ranks of one communicator, each on its own thread during run().
 class Ranks {
  public:
   explicit Ranks(int n) : comms(static_cast<size_t>(n)) {
@@ -39,8 +39,8 @@ class Ranks {
     for (bpsComm_t& comm : comms)
       if (comm != nullptr) bpsCommDestroy(std::exchange(comm, nullptr));
   }
-  // Each rank with a stream of its own: the default stream is one for the whole process, and a rank that waits for it
-  // waits for the other ranks' calls too.
+  // Each rank has its own stream. The process shares one default stream, so a rank that waited for it would also wait
+  // for the other ranks' calls.
   void run(const std::function<void(int, bpsComm_t, bpsHostStream_t)>& body) {
     std::vector<std::thread> threads;
     for (size_t r = 0; r < comms.size(); ++r) {
@@ -56,17 +56,17 @@ class Ranks {
   std::vector<bpsComm_t> comms;
 };
 
-// What became of the calls that `stream` holds and of the last one, whose issuing said `issued`: when another rank has
-// already met the failure, the call is refused at once, otherwise the stream tells it.
+// Returns the result of the stream's calls. `issued` is the result of the last call: if another rank has already
+// failed, bps refuses the call at once, otherwise the stream reports the failure.
 bpsResult_t outcome(bpsResult_t issued, bpsHostStream_t stream) {
   const bpsResult_t done = bpsHostStreamSynchronize(stream);
   return issued == bpsSuccess ? done : issued;
 }
 
-// Sum over ranks of rank + 1.
+// The sum over all ranks of rank + 1.
 float sumTo(int n) { return static_cast<float>(n * (n + 1) / 2); }
 
-TEST(Api, VersionAndErrorStrings) {
+TEST(Api, ReportsVersionAndErrorStrings) {
   int version = 0;
   EXPECT_EQ(bpsGetVersion(&version), bpsSuccess);
   EXPECT_EQ(version, BPS_VERSION_CODE);
@@ -93,7 +93,7 @@ TEST(Api, CommunicatorReportsRankAndCount) {
   EXPECT_EQ(bpsCommDescribe(ranks.comms[0], text, 10), bpsInvalidArgument);
 }
 
-TEST(Api, ManyCallsInFlightOnSeveralStreamsAndCommunicators) {
+TEST(Api, CompletesManyCallsOnSeveralStreamsAndCommunicators) {
   Ranks one(2), two(2);
   one.run([&](int r, bpsComm_t comm, bpsHostStream_t) {
     constexpr size_t kCalls = 40, kCount = 5000;
@@ -124,7 +124,7 @@ TEST(Api, CallsOfOneStreamAreOrdered) {
   Ranks ranks(2);
   ranks.run([](int, bpsComm_t comm, bpsHostStream_t stream) {
     std::vector<float> a(70000, 1), b(70000, 0);
-    for (int i = 0; i < 6; ++i) {  // each reads what the one before it writes: 2, 4, 8, ...
+    for (int i = 0; i < 6; ++i) {  // each call reads the previous call's result: 2, 4, 8, ...
       ASSERT_EQ(bpsAllReduce(a.data(), b.data(), a.size(), bpsFloat32, bpsSum, comm, stream), bpsSuccess);
       ASSERT_EQ(bpsAllReduce(b.data(), a.data(), a.size(), bpsFloat32, bpsMax, comm, stream), bpsSuccess);
     }
@@ -153,7 +153,7 @@ TEST(Api, GroupsIssueTheirCallsAtTheEnd) {
   EXPECT_EQ(bpsGroupEnd(), bpsInvalidUsage);
 }
 
-TEST(Api, PreMultipliedSums) {
+TEST(Api, ComputesPreMultipliedSums) {
   Ranks ranks(3);
   ranks.run([](int r, bpsComm_t comm, bpsHostStream_t stream) {
     float scalar = static_cast<float>(r + 1);
@@ -161,7 +161,7 @@ TEST(Api, PreMultipliedSums) {
     ASSERT_EQ(bpsRedOpCreatePreMulSum(&immediate, &scalar, bpsFloat32, bpsScalarHostImmediate, comm), bpsSuccess);
     ASSERT_EQ(bpsRedOpCreatePreMulSum(&device, &scalar, bpsFloat32, bpsScalarDevice, comm), bpsSuccess);
     ASSERT_GE(static_cast<int>(immediate), static_cast<int>(bpsNumOps));
-    scalar *= 10;  // the immediate one has been read, the other has not
+    scalar *= 10;  // the immediate scalar has been read, the other one has not
     std::vector<float> in(10, 2), out(10);
     ASSERT_EQ(bpsAllReduce(in.data(), out.data(), 10, bpsFloat32, immediate, comm, stream), bpsSuccess);
     ASSERT_EQ(bpsHostStreamSynchronize(stream), bpsSuccess);
@@ -231,7 +231,7 @@ TEST(Api, SplitMakesOrderedGroups) {
   });
 }
 
-// Two ranks, of which only rank 0 calls; then its bpsCommFinalize, which waits for that call, on a thread of its own.
+// Two ranks, of which only rank 0 calls. Its bpsCommFinalize waits for that call on a separate thread.
 class BlockedFinalize : public testing::Test {
  protected:
   void SetUp() override {
@@ -244,7 +244,7 @@ class BlockedFinalize : public testing::Test {
       thread = gettid();
       outcome_ = bpsCommFinalize(comm);
     });
-    // It is inside once it sleeps between looks.
+    // A thread that sleeps between polls is inside the finalize.
     while (thread == 0 || sleepCountOf(thread) < 5) std::this_thread::yield();
   }
   static int sleepCountOf(pid_t thread) {
@@ -279,7 +279,7 @@ TEST_F(BlockedFinalize, RevokeEndsItAndFreesNothing) {
   EXPECT_NE(bpsAllReduce(value_.data(), value_.data(), 1, bpsFloat32, bpsSum, ranks_.comms[0], stream_), bpsSuccess);
 }
 
-// What all ranks of `n` hear when rank 1 calls something else than the others.
+// The error that all `n` ranks get if rank 1's call differs from the others'.
 void expectMismatch(int n, size_t count, bpsDataType_t type, bpsRedOp_t op, size_t usualCount = 1000) {
   Ranks ranks(n);
   ranks.run([&](int r, bpsComm_t comm, bpsHostStream_t stream) {
@@ -341,7 +341,7 @@ TEST(Api, CallsAfterARankLeftNameThatRank) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6));
 }
 
-TEST(Api, DestroyInAnyOrderAfterTheLastCall) {
+TEST(Api, RanksMayDestroyInAnyOrderAfterTheLastCall) {
   for (int first = 0; first < 3; ++first) {
     Ranks ranks(3);
     ranks.run([&](int, bpsComm_t comm, bpsHostStream_t stream) {
@@ -360,7 +360,7 @@ TEST(Api, DestroyInAnyOrderAfterTheLastCall) {
   }
 }
 
-TEST(Api, FinalizeThenDestroy) {
+TEST(Api, DestroyMayFollowFinalize) {
   Ranks ranks(2);
   ranks.run([](int, bpsComm_t comm, bpsHostStream_t stream) {
     EXPECT_EQ(bpsCommFinalize(comm), bpsSuccess);
@@ -383,7 +383,7 @@ TEST(Api, AHundredCommunicatorsLeakNothing) {
         EXPECT_EQ(value, sumTo(2));
       });
   }
-  // The meeting point of the last unique id ends by itself a moment after the last rank has met.
+  // The rendezvous of the last unique id ends by itself shortly after the last rank has joined.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while ((entries("/proc/self/fd") > fds || entries("/proc/self/task") > threads) &&
          std::chrono::steady_clock::now() < deadline)

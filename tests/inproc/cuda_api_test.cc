@@ -1,4 +1,4 @@
-// The public interface on CUDA's streams and memory, called as a program calls it.
+// The public interface on CUDA streams and memory, used as a program uses it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace bps::test {
 namespace {
 
-// Communicators of one rank, on the devices.
+// Communicators of one rank on the devices.
 class CudaApi : public testing::Test {
  protected:
   void SetUp() override { ::setenv("BPS_DEVICE", "cuda", 1); }
@@ -58,8 +58,8 @@ TEST_F(CudaApi, AllRanksAtOnceAreOnTheListedDevices) {
   EXPECT_STREQ(bpsGetLastError(nullptr), "bpsCommInitAll: devlist[1] is 7, expected 0 to 2");
 }
 
-// A group issues its calls at its end, each into its own stream.
-TEST_F(CudaApi, GroupsAndSeveralCommunicators) {
+// A group issues its calls at its end, each on its own stream.
+TEST_F(CudaApi, GroupsIssueCallsOfSeveralCommunicators) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t first = join(), second = join();
   const AppStream streams[2];
@@ -79,8 +79,8 @@ TEST_F(CudaApi, GroupsAndSeveralCommunicators) {
   for (const auto& recv : recvs) EXPECT_EQ(recv->content(), content);
 }
 
-// A scalar in the memory of the device is read in the order of the stream.
-TEST_F(CudaApi, ScalarsOnTheDevice) {
+// A scalar in device memory is read in the order of the stream.
+TEST_F(CudaApi, ReadsScalarsInStreamOrder) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();
   const AppStream stream;
@@ -103,7 +103,7 @@ TEST_F(CudaApi, ScalarsOnTheDevice) {
   EXPECT_EQ(bpsRedOpDestroy(op, comm), bpsSuccess);
 }
 
-// The same process may have both kinds of calls; NULL is the stream of what CUDA knows, else the host's.
+// A process may use both kinds of streams. NULL is CUDA's default stream for device memory, else the host's.
 TEST_F(CudaApi, HostStreamsStillWork) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();

@@ -1,5 +1,5 @@
-// What goes wrong with calls on CUDA's streams: every failure lets the waiting streams go on, what cannot be done is
-// refused before it is begun, and nothing of bps disturbs the application's captures.
+// Failures of calls on CUDA streams. Every failure releases the waiting streams, impossible calls are refused before
+// they begin, and bps does not disturb the application's captures.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ std::vector<Status> run(size_t ranks, const Body& body, size_t perMachine = 1) {
   });
 }
 
-// A call on memory of device 0.
+// One call on memory of device 0.
 struct OneCall {
   explicit OneCall(size_t count_ = kCount) : count(count_) {}
   Status issue(Communicator& comm) const {
@@ -39,7 +39,7 @@ struct OneCall {
   Buffer send{Memory::kDevice, count * 4}, recv{Memory::kDevice, count * 4};
 };
 
-// Each rank a machine of its own, all on one, two on each of two.
+// Ranks per machine: each rank on its own machine, all on one, or two on each of two.
 class CudaFailureOn : public testing::TestWithParam<std::pair<size_t, size_t>> {
  protected:
   static std::vector<Status> run(const Body& body) { return test::run(GetParam().first, body, GetParam().second); }
@@ -74,7 +74,7 @@ TEST_P(CudaFailureOn, FailedCopyEndsTheCommunicatorEverywhere) {
 }
 
 TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
-  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk: the first copy takes it out
+  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk, so the first copy reads it
   const auto outcomes = run(1, [](Communicator& comm) -> Status {
     const OneCall call(1000);
     BPS_TRY(call.issue(comm));
@@ -85,12 +85,12 @@ TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
   EXPECT_THAT(outcomes[0].message(), HasSubstr("to the device"));
 }
 
-// Where the stream has gone on, nothing of bps copies any more.
+// After the stream has continued, bps copies nothing.
 TEST(CudaFailure, AbortWaitsForCopiesInFlight) {
   fakeCuda().setCopyRate(10e6);
   uint64_t before = 0, after = 0;
   const auto outcomes = run(1, [&](Communicator& comm) -> Status {
-    const OneCall call(250000);  // a tenth of a second
+    const OneCall call(250000);  // takes a tenth of a second
     const uint64_t copies = fakeCuda().calls("cuMemcpyAsync");
     BPS_TRY(call.issue(comm));
     while (fakeCuda().calls("cuMemcpyAsync") == copies) std::this_thread::yield();
@@ -106,9 +106,9 @@ TEST(CudaFailure, AbortWaitsForCopiesInFlight) {
   EXPECT_THAT(outcomes[0].message(), HasSubstr("aborted"));
 }
 
-// The stream stands before the call when the communicator ends: it passes the call later, and bps does not touch the
-// buffers any more.
-TEST(CudaFailure, AfterAbortAStreamReachesItsCallLater) {
+// The stream is still before the call when the communicator ends. It passes the call later, and bps does not touch the
+// buffers.
+TEST(CudaFailure, StreamPassesItsCallAfterAnAbort) {
   const auto outcomes = run(2, [](Communicator& comm) -> Status {
     const OneCall call;
     const auto release = call.stream.hold();
@@ -121,7 +121,7 @@ TEST(CudaFailure, AfterAbortAStreamReachesItsCallLater) {
   for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("aborted"));
 }
 
-// The others never come: the stream stands in the call.
+// The other ranks never call, so the stream blocks in the call.
 TEST_P(CudaFailureOn, AbortReleasesAWaitingStream) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     const OneCall call;
@@ -133,12 +133,12 @@ TEST_P(CudaFailureOn, AbortReleasesAWaitingStream) {
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (rank == 1) continue;
     EXPECT_EQ(outcomes[rank].code(), Code::kRemote);
-    // On its own machine its goodbye may be seen before its word.
+    // On its own machine the rank's goodbye may arrive before its failure.
     EXPECT_THAT(outcomes[rank].message(), AnyOf(HasSubstr("aborted"), HasSubstr("rank 1 (")));
   }
 }
 
-// Destroyed while its calls are in the stream: the gate and its memory outlive the communicator.
+// The communicator is destroyed while its calls are in the stream. The gate and its memory outlive it.
 TEST(CudaFailure, StreamOutlivesTheCommunicator) {
   std::vector<std::unique_ptr<OneCall>> calls(2);
   std::vector<std::function<void()>> releases(2);
@@ -169,7 +169,7 @@ TEST(CudaFailure, CapturedStreamsAreRefused) {
     EXPECT_THAT(refused.message(), HasSubstr("captured into a graph"));
     void* graph = nullptr;
     EXPECT_EQ(end(captured.stream.get(), &graph), cuda::kSuccess);
-    // Nothing of the refused call is left.
+    // Nothing of the refused call remains.
     const OneCall next;
     BPS_TRY(next.issue(comm));
     next.stream.synchronize();
@@ -178,7 +178,7 @@ TEST(CudaFailure, CapturedStreamsAreRefused) {
   EXPECT_EQ(failures(outcomes), "");
 }
 
-// A capture in global mode forbids much to all threads that do not take care; bps's do.
+// A capture in global mode forbids unsafe calls on threads that have not opted out; bps's threads have.
 TEST(CudaFailure, CapturesOnOtherStreamsContinue) {
   const auto begin = reinterpret_cast<int (*)(cuda::Stream, int)>(driverFunction("cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<int (*)(cuda::Stream, void**)>(driverFunction("cuStreamEndCapture"));
@@ -224,7 +224,7 @@ TEST(CudaFailure, HostStreamsTakeNoDeviceMemory) {
   EXPECT_THAT(outcomes[0].message(), HasSubstr("host stream"));
 }
 
-// A copy that does not end: as when a stream that waits for bps stands before it in a queue of the device.
+// A copy does not end, for example because it is queued behind a stream that waits for bps.
 TEST(CudaFailure, CopyThatDoesNotEndIsReported) {
   const cuda::ScopedContext scope(device(0));
   ::setenv("FAKE_CUDA_QUEUES", "1", 1);

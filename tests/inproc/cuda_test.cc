@@ -1,6 +1,5 @@
-// All-reduce of buffers in the memory of CUDA devices, against a double of the driver in which the CPU cannot touch
-// device memory and streams are real queues: the same bits as on the host, order within streams, a caller that is never
-// held up.
+// All-reduce of CUDA device buffers with a fake driver: the CPU cannot access device memory, and streams are real
+// queues. The results have the same bits as on the host, streams keep their order, and callers never block.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr size_t kChunk = 256U << 10;  // bytes of the largest chunk
 
-// Runs a body on each of n ranks, each a machine of its own, with device 0's context current.
+// Runs `body` on each of n ranks, each on its own machine, with device 0's context current.
 std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env = cudaEnv()) {
   const Servers cluster(servers, env);
   Job job;
@@ -35,7 +34,7 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env 
   }));
 }
 
-// The same with rank i on the i-th of these devices; of one machine if `topology` describes it.
+// The same with rank i on the i-th of these devices. If `topology` describes a machine, all ranks are on it.
 std::string onDevices(const std::vector<int>& devices, const Body& body, const std::string& topology = "") {
   const UniqueId id = std::move(UniqueId::create(cudaEnv())).value();
   std::vector<std::future<Status>> ranks;
@@ -56,7 +55,7 @@ std::string onDevices(const std::vector<int>& devices, const Body& body, const s
   return failures(outcomes);
 }
 
-TEST(Cuda, SameBitsAsOnTheHost) {
+TEST(Cuda, GivesTheSameBitsAsOnTheHost) {
   std::vector<Inputs> cases;
   for (const size_t count :
        {size_t{0}, size_t{1}, size_t{1000}, kChunk / 4 - 1, kChunk / 4, kChunk / 4 + 1, 3 * kChunk})
@@ -80,7 +79,7 @@ TEST(Cuda, SameBitsAsOnTheHost) {
               "");
 }
 
-TEST(Cuda, OneRankAlone) {
+TEST(Cuda, WorksForOneRankAlone) {
   const Inputs plain(DataType::kFloat32, 200000, 1), scaled(DataType::kFloat16, 200000, 1, CallOp::kPreMulSum);
   EXPECT_EQ(onRanks(1,
                     [&](Communicator& comm) -> Status {
@@ -93,7 +92,7 @@ TEST(Cuda, OneRankAlone) {
             "");
 }
 
-TEST(Cuda, EveryKindOfMemory) {
+TEST(Cuda, AcceptsEveryKindOfMemory) {
   const Inputs inputs(DataType::kFloat32, 100000, 2);
   const auto kinds = {Memory::kDevice, Memory::kManaged, Memory::kPinned, Memory::kRegistered, Memory::kPageable};
   EXPECT_EQ(onRanks(2,
@@ -110,8 +109,8 @@ TEST(Cuda, EveryKindOfMemory) {
   EXPECT_EQ(fakeCuda().calls("pageable copy"), 0U) << "a copy that a real driver might do at once";
 }
 
-// Ranks that share machines. What comes out is right if it is what comes out of host memory in the same communicator:
-// the strategies' order of summation is looked at there (local_strategy_test.cc).
+// Ranks that share machines. The expected result is the one of host memory in the same communicator;
+// local_strategy_test.cc tests the strategies' order of summation.
 struct Machines {
   std::vector<size_t> ranks;
   size_t servers = 0;
@@ -147,10 +146,10 @@ Status onTheHost(Communicator& comm, const Inputs& inputs, Bytes& result) {
   return done;
 }
 
-TEST_P(CudaOnMultiRankMachines, SameBitsAsOnTheHost) {
+TEST_P(CudaOnMultiRankMachines, GivesTheSameBitsAsOnTheHost) {
   const Servers servers(GetParam().servers);
   const Job job = jobOf(servers);
-  // Along a ring the order depends on how a call is cut, which is not the same for each.
+  // On a ring the order depends on how a call is cut, which differs from call to call.
   const bool exact = GetParam().strategy == "flat_ring";
   std::vector<Inputs> cases;
   for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{4096}, size_t{4097}, size_t{100003}})
@@ -170,8 +169,8 @@ TEST_P(CudaOnMultiRankMachines, SameBitsAsOnTheHost) {
   EXPECT_EQ(failures(runRanks(job, body)), "");
 }
 
-// Calls of all kinds under way at once: each rank's buffers lie where they like, and not all are copied.
-TEST_P(CudaOnMultiRankMachines, EveryKindOfMemoryInOneQueue) {
+// Calls of all kinds in flight at once; each rank's buffers are in any memory, and some are not copied.
+TEST_P(CudaOnMultiRankMachines, AcceptsEveryKindOfMemoryInOneQueue) {
   const Servers servers(GetParam().servers);
   const Job job = jobOf(servers);
   const Inputs inputs(DataType::kInt32, 20011, job.ranks);
@@ -206,14 +205,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaOnMultiRankMachines,
                                          Machines{{4, 3}, 0, "scatter", kEight}, Machines{{4}, 0, "rooted", kEight},
                                          Machines{{3, 3}, 1, "flat_ring", kEight}));
 
-// Rank 0's buffers lie on its device, rank 1's result, rank 2's contribution; rank 3's lie on the host.
+// Rank 0's buffers, rank 1's result and rank 2's contribution are on a device; all others are on the host.
 TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   const Inputs inputs(DataType::kInt32, 100003, 4);
   const uint64_t bytes = inputs.count * 4;
   Job job;
   job.ranks = job.ranksPerMachine = 4;
   job.env = cudaEnv();
-  job.env.topoFile = "cpu[sw[nic gpu] gpu*2] cpu[gpu]";  // none where the double's devices are: in order
+  job.env.topoFile = "cpu[sw[nic gpu] gpu*2] cpu[gpu]";  // no bus ids: ranks take GPUs in order
   std::string described;
   std::barrier everybody(4);
   EXPECT_EQ(failures(runRanks(job,
@@ -236,7 +235,7 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 0","CPU 0","CPU 1"])");
 }
 
-// A machine with GPUs at these buses, each below a CPU of its own.
+// A machine with GPUs at these bus ids, each below its own CPU.
 class MachineFile {
  public:
   explicit MachineFile(const std::vector<std::string>& buses)
@@ -257,8 +256,8 @@ class MachineFile {
   const std::string path_;
 };
 
-// The double's device 0 is at 0000:01.
-TEST(Cuda, ADeviceIsFoundInTheTopologyByItsBusId) {
+// The fake's device 0 is at 0000:01.
+TEST(Cuda, DeviceIsFoundInTheTopologyByItsBusId) {
   const Inputs inputs(DataType::kInt32, 1000, 1);
   const MachineFile file({"0000:00:00.0", "0000:01:00.0", "0000:02:00.0"});
   const auto linksIn = [&](const std::string& machine) {
@@ -275,7 +274,7 @@ TEST(Cuda, ADeviceIsFoundInTheTopologyByItsBusId) {
     return gpuLinksOf(described);
   };
   EXPECT_EQ(linksIn(file.path()), (GpuLinks{{"GPU 1", {{"staging up", 4000}, {"staging down", 4000}}}}));
-  // One that is made up is nowhere: ranks stand for its GPUs in order.
+  // A synthetic machine has no bus ids: ranks stand for its GPUs in order.
   EXPECT_EQ(linksIn("cpu[gpu*3]"), (GpuLinks{{"GPU 0", {{"staging up", 4000}, {"staging down", 4000}}}}));
 }
 
@@ -285,13 +284,13 @@ TEST(Cuda, LocalRanksExchangeTheirDevices) {
     if (comm.rank() == 0) described = comm.describeTraffic();
     return {};
   };
-  // The double's devices 0 and 1 are at 0000:01 and 0000:02.
+  // The fake's devices 0 and 1 are at 0000:01 and 0000:02.
   const MachineFile file({"0000:02:00.0", "0000:01:00.0"});
   EXPECT_EQ(onDevices({0, 1}, body, file.path()), "");
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 1","CPU 0"])");
 }
 
-// What a program does: kernels before and after, on one stream, without a wait in between.
+// As in a real program: kernels before and after the call on one stream, without a wait.
 TEST(Cuda, KeepsTheOrderOfTheStream) {
   const size_t count = 300000;
   const Inputs inputs(DataType::kFloat32, count, 2);
@@ -309,7 +308,7 @@ TEST(Cuda, KeepsTheOrderOfTheStream) {
                         stream.run([&] { std::memcpy(recv.bytes(), mine.data(), mine.size()); });
                         BPS_TRY(comm.allReduce(callOn(stream.get(), recv.get(), recv.get(), count, inputs.type)));
                         stream.run([&] { second = recv.content(); });
-                        // All that was issued while the stream stood still.
+                        // Everything up to here is issued while the stream is held.
                         release();
                         stream.synchronize();
                         if (first != inputs.want || second != inputs.want) return {Code::kInternal, "out of order"};
@@ -319,8 +318,8 @@ TEST(Cuda, KeepsTheOrderOfTheStream) {
             "");
 }
 
-// Each rank on a device of its own: a default stream is one per device.
-TEST(Cuda, DefaultStreams) {
+// Each rank is on its own device, because a default stream exists once per device.
+TEST(Cuda, WorksOnDefaultStreams) {
   const Inputs inputs(DataType::kFloat32, 100000, 2);
   const auto body = [&](Communicator& comm) -> Status {
     const Bytes& mine = inputs.of[comm.rank()];
@@ -336,8 +335,8 @@ TEST(Cuda, DefaultStreams) {
   EXPECT_EQ(onDevices({0, 1}, body), "");
 }
 
-// Streams that wait for each other's work only through bps's calls: each call may start as soon as its own has come.
-TEST(Cuda, ManyStreamsAndCalls) {
+// Streams that depend on each other only through bps's calls. Each call may start once its own stream reaches it.
+TEST(Cuda, CompletesManyCallsOnManyStreams) {
   const Inputs inputs(DataType::kFloat32, 150000, 3);
   fakeCuda().setCopyRate(2e9);
   EXPECT_EQ(onRanks(
@@ -362,7 +361,7 @@ TEST(Cuda, ManyStreamsAndCalls) {
   fakeCuda().setCopyRate(0);
 }
 
-// Finalizing waits for what is in the streams.
+// Finalizing waits for the calls in the streams.
 TEST(Cuda, DestroyWaitsForCalls) {
   const Inputs inputs(DataType::kFloat32, 500000, 2);
   EXPECT_EQ(
@@ -379,8 +378,8 @@ TEST(Cuda, DestroyWaitsForCalls) {
       "");
 }
 
-// A device whose streams cannot wait in memory.
-TEST(Cuda, WithoutStreamMemOpsHostFunctionsAreUsed) {
+// A device whose streams cannot wait for a value in memory.
+TEST(Cuda, UsesHostFunctionsWithoutStreamMemOps) {
   const Inputs inputs(DataType::kFloat32, 100000, 2);
   EXPECT_FALSE(device(2).hasStreamMemOps());
   EXPECT_TRUE(device(0).hasStreamMemOps());

@@ -17,7 +17,7 @@ struct Shape {
 
 class Disagreement : public testing::TestWithParam<Shape> {
  protected:
-  // Runs body on all ranks; what each ended with.
+  // Runs body on all ranks and returns each rank's status.
   std::vector<Status> run(const Body& body) {
     const Servers servers(GetParam().servers);
     Job job;
@@ -60,8 +60,8 @@ TEST_P(Disagreement, DifferentCountsFailAllRanksNamingBothCalls) {
   expectAll(outcomes, Code::kInvalidUsage, {last, "#1 of 90000 float64, sum", "#1 of 100 float64, sum"});
 }
 
-// A direct call meets no server: the ranks must still hear of each other's other calls.
-TEST_P(Disagreement, AnExchangePathAndALargerCallFailAllRanks) {
+// A call on the exchange path involves no server, so the ranks must learn of each other's other calls directly.
+TEST_P(Disagreement, ExchangePathCallAndLargerCallFailAllRanks) {
   for (const auto& [exchangeBytes, larger] : {std::pair{4096UL, 1000UL}, {4096UL, 90000UL}, {1UL << 30, 90000UL}}) {
     exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([&, size = larger](Communicator& comm) -> Status {
@@ -93,8 +93,8 @@ TEST_P(Disagreement, ZeroAndNonzeroCountsFailAllRanks) {
   expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "of 0 float64", "of 70000 float64"});
 }
 
-TEST_P(Disagreement, AnAbortIsReportedToAllRanks) {
-  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {  // split, or in pieces to every machine
+TEST_P(Disagreement, AbortIsReportedToAllRanks) {
+  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {  // divided, or in pieces to every machine
     exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
@@ -110,14 +110,14 @@ TEST_P(Disagreement, AnAbortIsReportedToAllRanks) {
   }
 }
 
-TEST_P(Disagreement, ADeadRankIsNamed) {
+TEST_P(Disagreement, DeadRankIsNamed) {
   const size_t victim = GetParam().ranks - 1;
   for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {
     exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([victim](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
       BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
-      if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator goes without a goodbye
+      if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator ends without a goodbye
       return call(comm, memory, 70000, DataType::kFloat64);
     });
     for (size_t rank = 0; rank < victim; ++rank) {
@@ -128,7 +128,7 @@ TEST_P(Disagreement, ADeadRankIsNamed) {
   }
 }
 
-// The last rank goes without a goodbye after a first call; the others do `rest` when they have heard of it.
+// The last rank ends without a goodbye after a first call. The other ranks run `rest` once they know of it.
 std::vector<Status> Disagreement::afterADeath(const std::function<Status(Communicator&)>& rest) {
   std::atomic<size_t> done{0};
   return run([&](Communicator& comm) -> Status {
@@ -159,7 +159,7 @@ TEST_P(Disagreement, FinalizeFailsAfterARefusedCall) {
   for (size_t rank = 0; rank + 1 < outcomes.size(); ++rank) EXPECT_EQ(outcomes[rank].code(), Code::kRemote);
 }
 
-TEST_P(Disagreement, ACallAfterARankLeftNamesThatRank) {
+TEST_P(Disagreement, CallAfterARankLeftNamesThatRank) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     std::vector<double> memory(100000, 1);
     BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));

@@ -1,5 +1,5 @@
-// A machine with CUDA devices for tests: the double of the driver (tests/fake_cuda), and what a program would do with
-// it. Devices 0 and 1 are like real ones; device 2's streams cannot wait in memory.
+// A machine with CUDA devices for tests: the fake driver (tests/fake_cuda) and helpers that use it as a program would.
+// Devices 0 and 1 behave like real ones; device 2's streams cannot wait for a value in memory.
 #pragma once
 #include <future>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace bps::test {
 
-// The double's own functions, see fake_cuda.h.
+// The fake driver's own functions, see fake_cuda.h.
 struct FakeCudaApi {
   decltype(&fakeCudaCalls) calls;
   decltype(&fakeCudaFail) fail;
@@ -26,12 +26,12 @@ const FakeCudaApi& fakeCuda();
 const cuda::Api& api();
 cuda::Device& device(int ordinal);
 
-// A function of the driver that bps itself does not use.
+// A function of the driver that bps does not use.
 void* driverFunction(const char* name);
 
 enum class Memory { kDevice, kManaged, kPinned, kRegistered, kPageable };
 
-// Memory of a kind; the test reads and writes it wherever it lies. The device's context must be current.
+// Memory of one kind; the test may read and write it wherever it is. The device's context must be current.
 class Buffer {
  public:
   Buffer(Memory kind, size_t bytes);
@@ -54,9 +54,9 @@ class AppStream {
   AppStream();
   ~AppStream();
   cuda::Stream get() const { return stream_; }
-  // A kernel.
+  // Runs `body` as a kernel.
   void run(std::function<void()> body) const;
-  // Nothing behind this is done before release() is called.
+  // Blocks the stream until release() is called.
   std::function<void()> hold() const;
   bool idle() const;
   void synchronize() const;
@@ -65,10 +65,10 @@ class AppStream {
   cuda::Stream stream_ = nullptr;
 };
 
-// A file of the directory of this program, by its path.
+// The path of a file in the directory of this program.
 std::string siblingPath(const char* name);
 
-// Settings of a job whose ranks use CUDA.
+// The settings of a job whose ranks use CUDA.
 Env cudaEnv();
 
 AllReduceCall callOn(cuda::Stream stream, const void* send, void* recv, size_t count, DataType type);
@@ -95,11 +95,11 @@ struct BufferPlacement {
 };
 
 Status compare(const Buffer& buffer, const Bytes& want, const char* what);
-// One call on this rank, on its stream, compared with the right result.
+// Issues one call on this rank and its stream, and compares the result with the expected one.
 Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs,
                     const BufferPlacement& placement);
 
-// Bytes that were copied up and down the links of each GPU of a described machine, by kind, and beside them the calls.
+// The bytes copied up and down the links of each GPU of a described machine, by kind, and the number of calls.
 using GpuLinks = std::map<std::string, std::map<std::string, uint64_t>>;
 GpuLinks gpuLinksOf(const std::string& described);
 

@@ -1,5 +1,5 @@
-// Ranks and servers over a net plugin that delays, refuses, fails and breaks (tests/fault_plugin). What is harmless
-// changes no bit of any result; what is not ends every rank in time with a reason, and the servers serve the next job.
+// Ranks and servers over a net plugin that delays, refuses and fails (tests/fault_plugin). Harmless faults change no
+// bit of any result. Other faults end every rank in time with a reason, and the servers serve the next job.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace bps::test {
 namespace {
 
 constexpr size_t kRanks = 4;
-constexpr uint64_t kAllOnExchangePath = 1U << 30;  // bytes: calls of any size go from every machine to every other
+constexpr uint64_t kAllOnExchangePath = 1U << 30;  // bytes: calls of any size use the exchange path
 
 std::string faultPlugin() {
   std::array<char, PATH_MAX> path{};
@@ -32,17 +32,17 @@ Env faultyEnv() {
   Env env = testEnv();
   env.timeout.value = 8;
   env.netPlugin = faultPlugin();
-  env.partitionBytes.value = 20480;  // many chunks in small calls, of a size that direct calls do not copy
+  env.partitionBytes.value = 20480;  // makes many chunks in small calls, of a size that the exchange path does not copy
   return env;
 }
 
-// What the plugin does from the next communicator on.
+// Sets the faults of the plugin, from the next communicator on.
 void inject(const std::string& spec, uint64_t seed) {
   ::setenv("FAULT_PLUGIN_SPEC", spec.c_str(), 1);
   ::setenv("FAULT_PLUGIN_SEED", std::to_string(seed).c_str(), 1);
 }
 
-// An all-reduce with every rank's input and the one right result.
+// An all-reduce with every rank's input and the expected result.
 struct PreparedCall {
   DataType type;
   CallOp op;
@@ -65,13 +65,13 @@ std::vector<PreparedCall> someCalls(uint64_t seed) {
           prepare(type, CallOp::kSum, 5000, seed)};
 }
 
-// All calls at once, every other one in place; then compared.
+// Issues all calls at once, every other one in place, and then compares the results.
 Status callAndCheck(Communicator& comm, const std::vector<PreparedCall>& calls) {
   const auto stream = HostStream::create();
   std::vector<Bytes> send, recv;
   for (const PreparedCall& p : calls) {
     send.push_back(p.inputs[comm.rank()]);
-    send.back().resize(send.back().size() + 1);  // there is an address even where there are no elements
+    send.back().resize(send.back().size() + 1);  // a valid address even if there are no elements
     recv.emplace_back(send.back().size());
   }
   Status issued;
@@ -106,8 +106,8 @@ class FaultPlugin : public testing::Test {
     });
   }
 
-  // Every rank ends with the reason, and all but the one that it happened to name who; then the same servers do it
-  // right.
+  // Every rank ends with the reason, and every rank except the faulty one names the culprit. Then a job
+  // without faults succeeds on the same servers.
   void expectFatal(const std::string& spec, uint64_t seed) {
     inject(spec, seed);
     const std::vector<PreparedCall> calls = someCalls(seed);
@@ -148,34 +148,34 @@ TEST_F(FaultPlugin, HarmlessFaultsDoNotChangeResults) {
   }
 }
 
-TEST_F(FaultPlugin, ABrokenConnectionEndsAllRanks) {
+TEST_F(FaultPlugin, BrokenConnectionEndsAllRanks) {
   for (const int kilobytes : {1, 40, 300, 2000, 9000})
     expectFatal(fmt::format("disconnect:bytes={}K", kilobytes), static_cast<uint64_t>(kilobytes));
   env_.exchangeBytes.value = kAllOnExchangePath;
   expectFatal("disconnect:bytes=300K", 300);
 }
 
-TEST_F(FaultPlugin, AConnectionThatBreaksOnOneSideOnlyEndsAllRanks) {
+TEST_F(FaultPlugin, ConnectionBrokenOnOneSideEndsAllRanks) {
   for (const int requests : {1, 7, 50, 51, 52, 53, 400, 3000})
     expectFatal(fmt::format("disconnect:requests={},oneside=1", requests), static_cast<uint64_t>(requests));
 }
 
-TEST_F(FaultPlugin, AFailingCallEndsAllRanks) {
+TEST_F(FaultPlugin, FailingCallEndsAllRanks) {
   for (const char* spec : {"fail:listen=12", "fail:connect=5", "fail:accept=9", "fail:regmr=2", "fail:regmr=60",
                            "fail:isend=100", "fail:irecv=300", "fail:test=1000", "error:p=0.0005", "refuse:first=1"})
     expectFatal(spec, 3);
 }
 
-// The servers come first: the ranks begin when all servers have opened the job or are left out.
-TEST_F(FaultPlugin, AServerWithoutTransportIsExcluded) {
+// The ranks start after every server has opened the job or has been excluded.
+TEST_F(FaultPlugin, ServerWithoutTransportIsExcluded) {
   for (const char* spec : {"fail:init=1", "fail:init=2", "fail:listen=3"}) {
     inject(spec, 1);
     EXPECT_EQ(failures(run(someCalls(1), 3)), "") << spec;
   }
 }
 
-// One bit of one header: a place that nobody reads, or an error on every rank; never a wrong sum or a dead server.
-TEST_F(FaultPlugin, ACorruptedHeaderIsHarmlessOrEndsAllRanks) {
+// One flipped bit of one header is in an unused place or fails every rank. It never gives a wrong sum or ends a server.
+TEST_F(FaultPlugin, CorruptHeaderIsHarmlessOrEndsAllRanks) {
   const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   constexpr uint64_t kSeeds = kSanitized ? 8 : 16;
   size_t fatal = 0;
@@ -192,8 +192,8 @@ TEST_F(FaultPlugin, ACorruptedHeaderIsHarmlessOrEndsAllRanks) {
   EXPECT_GE(fatal, kSeeds / 4);
 }
 
-// A message that comes short, a header or what follows it, is an error on every rank.
-TEST_F(FaultPlugin, AShortMessageEndsAllRanks) {
+// A short message, a header or data, is an error on every rank.
+TEST_F(FaultPlugin, ShortMessageEndsAllRanks) {
   const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   for (const char* spec : {"short:at=3,most=56", "short:at=2,least=57"}) {
     inject(spec, 1);
@@ -205,7 +205,7 @@ TEST_F(FaultPlugin, AShortMessageEndsAllRanks) {
   EXPECT_EQ(failures(run(calls)), "");
 }
 
-// The plugin alone, by the oldest version of the interface.
+// The plugin alone, through the oldest version of the interface.
 class FaultTable : public testing::Test {
  protected:
   void SetUp() override {
@@ -219,7 +219,7 @@ class FaultTable : public testing::Test {
   }
   ~FaultTable() override { inject("", 0); }
 
-  // Posts until the plugin takes it.
+  // Posts until the plugin accepts the request.
   static Request post(Comm& comm, Bytes& data, void* memory, bool sends) {
     Request request;
     while (!request)
@@ -258,7 +258,7 @@ TEST_F(FaultTable, AbortsAProcessThatViolatesTheInterface) {
     [[maybe_unused]] auto r = pair_.receiver->test(oldest);
   };
   EXPECT_DEATH(goOn(), "no close after it");
-  pair_.receiver.reset();  // the data goes before the fixture
+  pair_.receiver.reset();  // destroyed before the fixture's data
 }
 
 }  // namespace

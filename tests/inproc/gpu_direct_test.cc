@@ -1,5 +1,4 @@
-// GPUDirect RDMA against doubles of the CUDA driver and of a net plugin that reaches its memory: what goes past the
-// host, and what does not.
+// GPUDirect RDMA with a fake CUDA driver and a net plugin that accesses its memory: which chunks bypass host memory.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +11,7 @@
 namespace bps::test {
 namespace {
 
-// A job of two machines and a server over a net plugin that reaches a GPU's memory, or only says so.
+// Two machines and a server over a net plugin that reaches a GPU's memory, or only claims to.
 class GpuDirect : public ::testing::Test {
  protected:
   GpuDirect() {
@@ -22,7 +21,8 @@ class GpuDirect : public ::testing::Test {
   }
   ~GpuDirect() override { ::unsetenv("FAULT_PLUGIN_SPEC"); }
 
-  // Calls in and out of place, with buffers of several kinds; what the links of rank 0's GPU have carried then.
+  // Runs calls in and out of place on buffers of several kinds. Returns the bytes that the links of rank 0's GPU
+  // carried.
   std::map<std::string, uint64_t> run(const char* spec) {
     ::setenv("FAULT_PLUGIN_SPEC", spec, 1);
     const Inputs large(DataType::kFloat32, kCount, 2), small(DataType::kBfloat16, 1001, 2);
@@ -70,7 +70,7 @@ TEST_F(GpuDirect, MemoryTheNicRefusesIsStaged) {
   EXPECT_EQ(links["staging up"], kBytes);
 }
 
-// The registration alone says little of what the NIC reaches.
+// A successful registration does not prove that the NIC reaches the memory.
 TEST_F(GpuDirect, MemoryTheNicCannotReachIsStaged) {
   auto links = run("gpu:claims=1,takes=1,reaches=0");
   EXPECT_EQ(links["nic up"], 0U);
@@ -85,7 +85,7 @@ TEST_F(GpuDirect, UsedOnlyUnderOneSwitchAndIfEnabled) {
   EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
 }
 
-// Nothing else would have looked at it.
+// Without a topology file there is no plan: bps does not use GPUDirect and does not check the strategy.
 TEST_F(GpuDirect, WithoutAPlanHostMemoryIsUsed) {
   ::setenv("FAULT_PLUGIN_SPEC", "gpu:claims=1,takes=1", 1);
   env_.topoFile.clear();
@@ -100,7 +100,7 @@ TEST_F(GpuDirect, WithoutAPlanHostMemoryIsUsed) {
   }
 }
 
-// To free it would wait for kernels that may never end.
+// Freeing device memory could wait for kernels that never end.
 TEST_F(GpuDirect, StagingMemoryIsReused) {
   constexpr size_t kSome = 3U << 20;
   const auto make = [](size_t bytes) { return std::move(cuda::GpuMemory::create(device(0), bytes)).value(); };

@@ -1,4 +1,4 @@
-// Groups, splits and forks through the public interface: ranks are threads, or communicators of one thread.
+// Groups, splits and forks through the public interface. Ranks are threads or communicators of one thread.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ class GroupTest : public testing::Test {
       if (comm != nullptr) bpsCommDestroy(comm);
     ::setenv("BPS_TIMEOUT", "6", 1);
   }
-  // All ranks add up in this thread.
+  // All ranks sum on this thread.
   static void expectSums(const bpsComm_t comms[2]) {
     float values[2] = {1, 2};
     ASSERT_EQ(bpsGroupStart(), bpsSuccess);
@@ -50,7 +50,7 @@ class GroupTest : public testing::Test {
 TEST_F(GroupTest, SplitsOfRanksOnOneThreadRunConcurrently) {
   bpsComm_t parts[2] = {comms_[0], comms_[1]}, alone[2] = {nullptr, nullptr};
   ASSERT_EQ(bpsGroupStart(), bpsSuccess);
-  for (int r = 0; r < 2; ++r) {  // two of each parent: in the same order on all ranks
+  for (int r = 0; r < 2; ++r) {  // two splits of each parent, in the same order on all ranks
     ASSERT_EQ(bpsCommSplit(comms_[r], 0, -r, &parts[r], nullptr), bpsSuccess);
     EXPECT_EQ(parts[r], nullptr) << "made by the group's end";
     ASSERT_EQ(bpsCommSplit(comms_[r], r == 0 ? 7 : BPS_SPLIT_NOCOLOR, 0, &alone[r], nullptr), bpsSuccess);
@@ -114,8 +114,8 @@ TEST_F(GroupTest, DestroyingACommunicatorDropsItsDeferredCalls) {
   EXPECT_EQ(value, 1);
 }
 
-// No thread can be had, since each would need a stack larger than the address space.
-TEST_F(GroupTest, AGroupThatCannotStartThreadsFailsWithoutLeaks) {
+// Thread creation fails, because each stack would be larger than the address space.
+TEST_F(GroupTest, GroupThatCannotStartThreadsFailsWithoutLeaks) {
   pthread_attr_t before, huge;
   ASSERT_EQ(pthread_getattr_default_np(&before), 0);
   ASSERT_EQ(pthread_attr_init(&huge), 0);
@@ -144,7 +144,7 @@ TEST_F(GroupTest, AGroupThatCannotStartThreadsFailsWithoutLeaks) {
   pthread_attr_destroy(&huge);
 }
 
-TEST_F(GroupTest, ALateSplitFailsTheSplitAndNotTheParent) {
+TEST_F(GroupTest, LateRankFailsTheSplitAndNotTheParent) {
   for (int late = 0; late < 2; ++late) {
     bpsComm_t early = nullptr, lateOne = nullptr;
     std::string why;
@@ -152,7 +152,7 @@ TEST_F(GroupTest, ALateSplitFailsTheSplitAndNotTheParent) {
       EXPECT_EQ(bpsCommSplit(comms_[1 - late], 0, 0, &early, nullptr), bpsRemoteError);
       why = bpsGetLastError(nullptr);
     });
-    rank.join();  // it has given up by now
+    rank.join();  // this rank's split has timed out by now
     EXPECT_NE(why.find("1 of 2 participants missing: rank " + std::to_string(late)), std::string::npos) << why;
     EXPECT_EQ(bpsCommSplit(comms_[late], 0, 0, &lateOne, nullptr), bpsRemoteError);
     EXPECT_NE(std::string(bpsGetLastError(nullptr)).find("waited"), std::string::npos) << bpsGetLastError(nullptr);
@@ -163,7 +163,7 @@ TEST_F(GroupTest, ALateSplitFailsTheSplitAndNotTheParent) {
       EXPECT_EQ(state, bpsSuccess);
     }
     expectSums(comms_);
-    // The next split is one again.
+    // The next split succeeds.
     bpsComm_t parts[2];
     ASSERT_EQ(bpsGroupStart(), bpsSuccess);
     for (int r = 0; r < 2; ++r) ASSERT_EQ(bpsCommSplit(comms_[r], 0, r, &parts[r], nullptr), bpsSuccess);
@@ -173,7 +173,7 @@ TEST_F(GroupTest, ALateSplitFailsTheSplitAndNotTheParent) {
   }
 }
 
-TEST_F(GroupTest, AForkedChildLeavesItsParentsCommunicatorsAlone) {
+TEST_F(GroupTest, ForkedChildLeavesItsParentsCommunicatorsAlone) {
   float value = 1;
   expectSums(comms_);
   const pid_t child = ::fork();
@@ -195,14 +195,14 @@ TEST_F(GroupTest, DefaultStreamReportsEachThreadsOwnFailure) {
   bpsResult_t outcomes[2] = {bpsSuccess, bpsSuccess};
   std::vector<std::thread> ranks;
   for (size_t r = 0; r < 2; ++r)
-    ranks.emplace_back([&, r] {  // they disagree on the count
+    ranks.emplace_back([&, r] {  // the ranks disagree on the count
       outcomes[r] = bpsAllReduce(values[r], values[r], r == 0 ? 100 : 200, bpsFloat32, bpsSum, comms_[r], nullptr);
       if (outcomes[r] == bpsSuccess) outcomes[r] = bpsHostStreamSynchronize(nullptr);
     });
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(outcomes[0], bpsInvalidUsage);
   EXPECT_EQ(outcomes[1], bpsInvalidUsage);
-  EXPECT_EQ(bpsHostStreamSynchronize(nullptr), bpsSuccess) << "told already";
+  EXPECT_EQ(bpsHostStreamSynchronize(nullptr), bpsSuccess) << "reported already";
 }
 
 }  // namespace

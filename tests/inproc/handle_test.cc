@@ -1,4 +1,4 @@
-// What a bpsComm_t points to.
+// The object behind a bpsComm_t.
 #include "src/api/comm_handle.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 namespace bps {
 namespace {
 
-// Who asks while another thread frees it would free it again.
-TEST(Handle, AHandleBeingFreedCannotBeAcquired) {
+// Otherwise a thread that acquires the handle while another thread frees it would free it twice.
+TEST(Handle, HandleBeingFreedCannotBeAcquired) {
   bpsComm handle;
   EXPECT_TRUE(HandleReference::acquire(&handle).ok());
   handle.references = 0;

@@ -1,5 +1,5 @@
-// Local strategies with real bytes: ranks stand for the GPUs of a topology file. Every result is right to the bit, in
-// the order of summation that the strategy states, and every link has carried exactly what the plan predicts.
+// Local strategies with real bytes. Ranks stand for the GPUs of a topology file. Every result is exact in the
+// strategy's order of summation, and every link carries exactly the predicted bytes.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -29,7 +29,7 @@ struct Shape {
   size_t servers = 0;
   std::string topology, strategy;
   int rails = 0;
-  int turn = 0;  // with which type and operation it begins
+  int nextCase = 0;  // selects the type and operation of the next case
 
   size_t ranks() const { return std::accumulate(machines.begin(), machines.end(), size_t{0}); }
 };
@@ -48,7 +48,7 @@ bool isRing(const LocalPlan& plan) {
   return plan.strategy == Strategy::kFlatRing || (plan.strategy != Strategy::kCpuAssisted && plan.alongRing);
 }
 
-// Not on a ring, where the order depends on the part.
+// Not for a ring, where the order depends on the part.
 SumTree orderOf(const Shape& shape) {
   SumTree all;
   size_t first = 0;
@@ -88,23 +88,23 @@ bool isExactInAnyOrder(const Case& c) {
 
 constexpr int kOps = 6, kPairs = static_cast<int>(kDataTypes) * kOps;
 
-// Not under a sanitizer, where it would take half an hour.
+// False under a sanitizer, which would take half an hour.
 bool longRun() {
   const char* text = std::getenv("BPS_TEST_LONG");
   return !kSanitized && text != nullptr && std::string_view(text) == "1";
 }
 
-// Sizes around those of a part, an element for each rank, a chunk and several chunks; with every type and operation in
-// a long run, else with one of these each, others in every shape.
+// Sizes around those of a part, one element per rank, a chunk and several chunks. A long run combines them with every
+// type and operation; a short run takes one of each, different ones for every shape.
 std::vector<Case> casesFor(const Shape& shape, bool ring) {
   std::vector<Case> cases;
-  int turn = shape.turn;
+  int nextCase = shape.nextCase;
   for (const size_t count : {0UL, 1UL, 3UL, 7UL, 8UL, 9UL, 65UL, 511UL, 1031UL, 2047UL, 2048UL, 2049UL, 2051UL, 16383UL,
                              32768UL, 33001UL, 70003UL})
     for (int left = longRun() ? kPairs : 1; left > 0; --left) {
       Case c;
       do {
-        const int pair = turn++ * 29 % kPairs;  // 29: neighbours differ in both
+        const int pair = nextCase++ * 29 % kPairs;  // 29: consecutive cases differ in both
         c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count, false};
       } while (ring && !isExactInAnyOrder(c));
       cases.push_back(c);
@@ -192,7 +192,7 @@ Kinds bytesByKind(const std::array<uint64_t, kCopyKinds>& bytes) {
   return kinds;
 }
 
-// Calls whose chunks can all be divided evenly, so that the parts of all chunks are the parts of the buffer.
+// Calls whose chunks divide evenly, so that the parts of all chunks are the parts of the buffer.
 class LinkCounters : public LocalStrategy {};
 
 TEST_P(LinkCounters, MatchThePrediction) {
@@ -244,7 +244,7 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
   return name + std::to_string(info.index);
 }
 
-// A long run has every strategy on all machines; where it costs most, a short one has half of them.
+// A long run has every strategy on all machines; a short one has half of the most expensive ones.
 std::vector<Shape> everyShape() {
   const std::array<Shape, 4> strategies = {Shape{{}, 0, "pcie_only", "cpu_assisted"},
                                            Shape{{}, 1, "eight_nics", "scatter"}, Shape{{}, 2, "nvlink", "rooted"},
@@ -267,7 +267,7 @@ std::vector<Shape> everyShape() {
   with({4, 4, 4}, {1, 2}, shapes);
   with({1, 1, 1, 1}, {0}, shapes);
   with({1, 3}, {0, 1, 2, 3}, shapes);
-  for (size_t i = 0; i < shapes.size(); ++i) shapes[i].turn = static_cast<int>(17 * i);
+  for (size_t i = 0; i < shapes.size(); ++i) shapes[i].nextCase = static_cast<int>(17 * i);
   return shapes;
 }
 
@@ -281,7 +281,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinkCounters,
                                          Shape{{2, 2}, 0, "eight_nics", "scatter", 2}),
                          shapeName);
 
-// A ring's order, where all of a call is one chunk and so every rank owns an equal part.
+// All of a call is one chunk here, so every rank owns an equal part.
 TEST(LocalRingOrder, SumStartsAfterTheOwnerAndRoundsAtEveryRank) {
   const Shape shape{{8}, 0, "pcie_only", "flat_ring"};
   const Servers servers(0);

@@ -1,4 +1,4 @@
-// Communicators are aborted, by another thread, in the middle of everything.
+// Communicators are aborted on another thread in every state.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 using namespace bps::test;
 
 namespace {
-// Aborts the communicator while another thread is in `call`; the time that the abort took. Should the call come late,
-// it finds the communicator aborted, and fails as well.
+// Aborts the communicator while another thread is in `call`. Returns the duration of the abort. If the call starts
+// later, it finds an aborted communicator and fails too.
 std::chrono::duration<double> abortDuring(
     ncclComm_t comm, const std::function<void()>& call, const std::function<void()>& afterwards = [] {}) {
   std::atomic<bool> calling{false};
@@ -33,7 +33,8 @@ std::chrono::duration<double> abortDuring(
 }
 }  // namespace
 
-// The child's exit handlers and its abort would say goodbye for the parent, or wait for threads that it has not.
+// Otherwise the child's exit handlers or its abort would say goodbye for the parent, or wait for threads that the child
+// does not have.
 BPS_SCENARIO(AForkedChildExitsWithoutDisturbingItsParent, 2, ) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -70,12 +71,12 @@ void abortWithAStoppedServer(const Rank& self) {
         ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream());
     if (!onDevice()) BPS_CHECK(pid <= 0 || called != ncclSuccess);
   });
-  synchronize();  // the stream goes on
+  synchronize();  // the stream continues
   self.barrier(2);
   if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGCONT) == 0);
   BPS_CHECK(took < std::chrono::seconds(2));
   self.barrier(3);
-  BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process goes on
+  BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process continues
 }
 }  // namespace
 
@@ -91,13 +92,13 @@ BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {
 }
 
 namespace {
-// A thread that issues calls faster than a standing stream takes them waits for room in the driver's queue.
+// One thread issues calls faster than a blocked stream takes them and waits for room in the driver's queue.
 void abortBehindAFullQueue(const Rank& self) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
   self.barrier(0);
   const Buffer data(1U << 18);
-  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the others these do not end
+  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the other ranks these calls do not end
   std::atomic<int> issued{0};
   std::thread caller([&] {
     if (!calls) return;
@@ -117,7 +118,7 @@ void abortBehindAFullQueue(const Rank& self) {
 }
 }  // namespace
 
-// What holds up the stream is another communicator's call, which is ended after it.
+// Another communicator's call blocks the stream and ends after this one.
 BPS_SCENARIO(AbortEndsACallQueuedBehindAnotherCommunicator, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -141,7 +142,7 @@ BPS_SCENARIO(AbortEndsACallBlockedOnAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"
   abortBehindAFullQueue(self);
 }
 
-// A call and a half fill the queue: the caller stands where bps all-reduces his part.
+// One and a half calls fill the queue, so the caller blocks where bps all-reduces its part.
 BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
              {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
@@ -159,17 +160,17 @@ BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);  // rank 1 never called
 }
 
-// NCCL frees what it aborts: nobody of ours may be in one of its functions then, or call another later.
+// NCCL frees an aborted communicator, so no bps thread may be in an NCCL function then, or call one later.
 BPS_SCENARIO(NoBpsThreadIsInNcclDuringItsAbort, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
-  if (self.rank == 0 && onDevice()) {  // on the host the call waits for rank 1 inside NCCL, which only the abort ends
+  if (self.rank == 0 && onDevice()) {  // on the host the call waits for rank 1 inside NCCL, and only the abort ends it
     const Buffer data(kLarge);
     stream();
     fakeNcclDelayAsyncError(50);
     std::thread caller(
         [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
     while (fakeNcclAsyncErrorCalls() == 0) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // and is looking again, or not: both must be right
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the poll runs or not; both must work
     BPS_NCCL(ncclCommAbort(comm));
     const unsigned looks = fakeNcclAsyncErrorCalls();
     caller.join();
@@ -183,15 +184,15 @@ BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
     const ncclComm_t comm = self.makeComm(round);
     negotiate(self, comm);
     self.barrier(2 * round);
-    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor what waits for it ends by itself
+    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor its waiter ends by itself
       const Buffer data(kLarge);
       std::thread caller(
           [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
-      if (onDevice()) caller.join();  // it does not wait
+      if (onDevice()) caller.join();  // the caller does not wait
       fakeNcclClearCalls();
       ncclResult_t finalized = ncclSuccess;
       const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
-      // NCCL frees what it aborts; only a finalize that came too late, by the test's fault, gets there.
+      // NCCL frees an aborted communicator. Only a finalize that the test started too late gets there.
       BPS_CHECK(finalized == ncclSuccess || !contains(takeNcclCalls(), "ncclCommFinalize"));
       BPS_CHECK(took < std::chrono::seconds(2));
       if (caller.joinable()) caller.join();
@@ -208,19 +209,19 @@ BPS_SCENARIO(AnAbortOnAnotherRankEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
     BPS_NCCL(ncclCommAbort(comm));
     return;
   }
-  // As NCCL says it: of a call that waits, or of one that comes when all is over.
+  // NCCL's result for a waiting call, or for a call after the abort.
   const ncclResult_t called = allReduce(self, comm, kLarge);
   BPS_CHECK(called == ncclRemoteError || called == ncclInvalidArgument);
 }
 
-// The calls of a stream are not waited for before, and must not be cut off.
+// No thread has waited for the calls of the stream before. The abort must not cut them off.
 
 namespace {
-// Behind the abort, by the test's fault: it is NCCL's to refuse.
+// The test started the call after the abort, so NCCL refuses it.
 bool cameLate(ncclResult_t result) { return result == ncclInvalidArgument; }
 }  // namespace
 
-// Its other end never calls. What was aborted NCCL has freed: the destroy does not come to it.
+// The other end never calls. NCCL has freed the aborted communicator, so the destroy does not reach NCCL.
 BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -237,7 +238,7 @@ BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(1);
 }
 
-// All calls are done, and the other process does not take the goodbye.
+// All calls are done, and the other process does not receive the goodbye.
 BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -253,7 +254,7 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
       ended = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const bool early = ended;  // the goodbye does not wait for ever, and the test may have slept for longer
+    const bool early = ended;  // the goodbye times out, and the test may have slept longer than that
     BPS_NCCL(ncclCommAbort(comm));
     finalizer.join();
     BPS_CHECK(::kill(self.page->arrived[2], SIGCONT) == 0);
@@ -263,7 +264,7 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
   self.barrier(1);
 }
 
-// While a thread stands in the driver, and with it keeps the communicator from being freed, a sum is copied back.
+// One thread blocks in the driver, which keeps the communicator alive, while a sum is copied back.
 BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -282,18 +283,18 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
     return;
   }
   allReduceData();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // copied out
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the data has been copied to the host
   BPS_NCCL(ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, before, stream()));
   std::thread caller([&] {
     while (ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, behind, stream()) == ncclSuccess)
       ;
   });
-  setCopyRate(4e6);                                             // a second for all of it
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller stands
+  setCopyRate(4e6);                                             // all bytes take one second
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller blocks
   const uint64_t out = copiedBytes();
   self.barrier(1);
   while (copiedBytes() < out + data.size() / 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // and the next copies have been asked for
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the next copies have been issued
   BPS_NCCL(ncclCommAbort(behind));
   const uint64_t copied = copiedBytes();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -304,7 +305,7 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
   self.barrier(2);
 }
 
-// A driver may let who gives memory back wait for all streams of the device.
+// A driver may make freeing memory wait for all streams of the device.
 BPS_SCENARIO(AnAbortDoesNotWaitForAnotherCommunicatorsStream, 2, {"FAKE_CUDA_FREE_WAITS", "1"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t stands = self.makeComm(0), ends = self.makeComm(1);
   negotiate(self, stands);

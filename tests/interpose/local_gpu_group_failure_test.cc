@@ -1,4 +1,5 @@
-// What goes wrong in a team, or while it waits, all ranks hear; and what did not become the sum nobody gets.
+// Failures in a local GPU group or while it waits. Every rank receives the failure, and no rank gets a buffer without
+// the full sum.
 #include <unistd.h>
 
 #include <chrono>
@@ -11,7 +12,7 @@
 using namespace bps::test;
 
 namespace {
-// Asks until something is wrong; the scenario's own time ends it.
+// Polls until there is an error; the scenario's time limit ends it.
 ncclResult_t awaitError(ncclComm_t comm) {
   for (ncclResult_t state = ncclSuccess;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
     BPS_NCCL(ncclCommGetAsyncError(comm, &state));
@@ -19,7 +20,7 @@ ncclResult_t awaitError(ncclComm_t comm) {
   }
 }
 
-// The last rank dies, and the others call.
+// The last rank dies, and the other ranks call.
 void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
   self.barrier(0);
   if (self.rank == 3) ::_exit(0);
@@ -27,7 +28,8 @@ void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
 }
 }  // namespace
 
-// NCCL's part of a call waits for the dead on the device, as NCCL does without bps; all are told, and can abort.
+// NCCL's part of a call waits for the dead rank on the device, as NCCL does without bps. All ranks receive the failure
+// and can abort.
 BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -40,14 +42,14 @@ BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_D
 }
 
 namespace {
-// A part that this rank copies to host memory fails there.
+// Makes this rank's next copy of a part to host memory fail.
 void failNextCopy() { failCuda("cuMemcpyAsync", 1, 700); }
-// Half a second for a part, out and back.
+// Makes copying a part to the host and back take half a second.
 void slowCopies() { setCopyRate(kGpuGroupCount * sizeof(float) * 2); }
 }  // namespace
 
-// A part is not summed across machines. Its owners do not ask for errors, and the other ranks wait for NCCL to gather
-// the parts: nobody's stream may go on, as if that were the sum, and who asks hears of it.
+// One part is not summed across machines. Its owners do not ask for errors, and the other ranks wait for NCCL to gather
+// the parts. No stream may continue as if the sum were complete, and a rank that asks receives the error.
 BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -56,7 +58,7 @@ BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
   if (self.rank == 3) failNextCopy();
   const Buffer data(kGpuGroupCount);
-  // Who comes late may hear of it now.
+  // A rank that calls late may receive the error here.
   const bool issued =
       ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()) == ncclSuccess;
   std::atomic<bool> gone{false};
@@ -74,8 +76,8 @@ BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   waiter.join();
 }
 
-// A death on the other machine, of which nobody asks: who completes his calls, or ends the communicator, is not held up
-// by what the dead would have had to do.
+// A rank on the other machine dies, and no rank asks for errors. Completing the calls or destroying the communicator
+// does not wait for the dead rank.
 BPS_SCENARIO(GpuGroupsCanBeDestroyedAfterARankDied, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -87,7 +89,7 @@ BPS_SCENARIO(GpuGroupsCanBeDestroyedAfterARankDied, 4, {"BPS_TIMEOUT", "2"}, {"B
   synchronize();
 }
 
-// What is not this rank's own part, too.
+// Includes the parts that this rank does not own.
 BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -100,7 +102,7 @@ BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// The other ranks wait for the rest of such a call, and must not take the next one for it.
+// The other ranks wait for the rest of the call and must not take the next call for it.
 BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -125,7 +127,7 @@ BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   synchronize();
 }
 
-// Who aborts lets his stream go on, but not into what others wait for.
+// An abort releases the rank's stream, but what the stream then does must not reach the other ranks as a sum.
 BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -135,7 +137,7 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   const Buffer data(kGpuGroupCount);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()));
   self.barrier(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for the other part; should it take longer, well
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the other part ends, unless it is slow
   if (self.rank == 1) {
     BPS_NCCL(ncclCommAbort(comm));
     synchronize();
@@ -157,7 +159,7 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   if (self.rank >= 2) BPS_NCCL(ncclCommAbort(comm));
 }
 
-// What fails in one of a team's own communicators all ranks hear of, also those that have no part in it.
+// An error in one of the group's own communicators reaches all ranks, also those that do not use it.
 BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -167,22 +169,22 @@ BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
     self.barrier(ofNccl ? 0 : 2);
     const Buffer data(kGpuGroupCount);
     if (ofNccl) {
-      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // of the team
+      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // of the local GPU group
     } else {
       if (self.rank == 0) failNextCopy();  // of the part that this rank owns
       (void)ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream());
     }
-    const ncclResult_t heard = awaitError(comm);
-    if (ofNccl && self.rank == 0) BPS_EQUAL(static_cast<int>(heard), static_cast<int>(ncclSystemError));
-    // Of a failed copy rank 0 may hear by itself, or first from those whom it has told.
-    BPS_CHECK(heard != ncclUnhandledCudaError || contains(ncclGetLastError(comm), "cuMemcpyAsync"));
+    const ncclResult_t error = awaitError(comm);
+    if (ofNccl && self.rank == 0) BPS_EQUAL(static_cast<int>(error), static_cast<int>(ncclSystemError));
+    // Rank 0 may detect a failed copy itself, or first receive it from the ranks that it has told.
+    BPS_CHECK(error != ncclUnhandledCudaError || contains(ncclGetLastError(comm), "cuMemcpyAsync"));
     self.barrier(ofNccl ? 1 : 3);
     BPS_NCCL(ncclCommAbort(comm));
     synchronize();
   }
 }
 
-// An abort comes while another thread completes the team's calls, and then the communicator's.
+// An abort while another thread completes the calls of the local GPU group and then of the communicator.
 BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -196,10 +198,10 @@ BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
     std::atomic<bool> finalizing{false};
     std::thread finalizer([&] {
       finalizing = true;
-      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // what it says of a handle that was freed
+      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // the result for a freed handle
     });
     while (!finalizing) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, NCCL refuses it
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // NCCL refuses a later finalize
     BPS_NCCL(ncclCommAbort(comm));
     finalizer.join();
     if (caller.joinable()) caller.join();
@@ -208,7 +210,7 @@ BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
   self.barrier(1);
 }
 
-// NCCL's part of a call waits for one who has left. Of what becomes of others one hears from rank 0, if it is there.
+// NCCL's part of a call waits for a rank that has left. Rank 0 reports the state of the others, if it is still there.
 namespace {
 void waitForRanksThatLeft(const Rank& self, int waiting) {
   self.placeRanksOnMachines(2);
@@ -239,7 +241,7 @@ BPS_SCENARIO(RankZeroWaitingForRanksThatLeftFails, 4, {"BPS_TIMEOUT", "2"}, {"BP
   waitForRanksThatLeft(self, 0);
 }
 
-// The others have all they wanted, and go; one copies its part back, in pieces, for longer than BPS_TIMEOUT.
+// The other ranks finish and leave. One rank copies its part back in pieces for longer than BPS_TIMEOUT.
 BPS_SCENARIO(ASlowRankFinishesAfterItsPeersLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_PARTITION_BYTES", "128K"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -249,7 +251,7 @@ BPS_SCENARIO(ASlowRankFinishesAfterItsPeersLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_
   if (self.rank < 2) self.barrier(0);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()));
   if (self.rank >= 2) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // copied out
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the data has been copied to the host
     if (self.rank == 3) setCopyRate(kGpuGroupCount * sizeof(float) / 2 / 2.5);
     self.barrier(0);
   }

@@ -1,5 +1,5 @@
-// Runs the scenarios that are named, or all, or with --part I N the I-th of N parts: each in processes of its own.
-// Exits with 0 if all pass.
+// Runs the named scenarios, or all of them, or with --part I N the I-th of N parts. Each scenario runs in its own
+// processes. Exits with 0 if all pass.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

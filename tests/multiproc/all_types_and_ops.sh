@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Three ranks and two servers, every type and operation: no wrong value. And the examples, built as their first lines say.
+# Three ranks and two servers give no wrong value for every type and operation. The examples compile as their first
+# lines say.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 unset BPS_KEY_FILE
 "$BIN/bps-run" -n 3 -s 2 -- "$BIN/bps-perf" -b 4 -e 1M -f 4 -d all -o all -c 1 -n 1 -w 0 > "$WORK/out" 2> "$WORK/err" ||

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Wrong options, variables, files and peers: a non-zero exit within the time-out, and one line that names the cause.
+# Invalid options, variables, files and peers give a non-zero exit within the time-out and one line that names the
+# cause.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 export BPS_TIMEOUT=3
 
-# refuses PATTERN COMMAND...
+# refuses PATTERN COMMAND...: the command fails in time and prints the pattern.
 refuses() {
   local pattern=$1 started; shift
   started=$(now_ms)
@@ -11,12 +12,12 @@ refuses() {
   local code=$? ms=$(( $(now_ms) - started ))
   [ $code -ne 124 ] && [ $ms -le 6000 ] || fail "took $ms ms: $*"
   local lines; lines=$(grep -cE -- "$pattern" "$WORK/out")
-  [ "$lines" -ge 1 ] || fail "no line names \"$pattern\": $* said: $(tail -qn 5 "$WORK/out")"
+  [ "$lines" -ge 1 ] || fail "no line matches \"$pattern\": $* printed: $(tail -qn 5 "$WORK/out")"
 }
-# The same, and nothing else is said.
+# The same, and the output is exactly one line.
 refuses_in_a_line() {
   refuses "$@"
-  [ "$(wc -l < "$WORK/out")" = 1 ] || fail "more than one line: ${*:2} said: $(cat "$WORK/out")"
+  [ "$(wc -l < "$WORK/out")" = 1 ] || fail "more than one line: ${*:2} printed: $(cat "$WORK/out")"
 }
 perf=$BIN/bps-perf
 for program in bps-perf bps-run bps-server bps-topo net-plugin-check; do
@@ -43,7 +44,7 @@ for program in emulated_cluster compare_peers; do
   [[ $("perf/$program" --version) =~ ^$program\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "$program --version"
 done
 refuses_in_a_line "compare_peers: .*--frobnicate" perf/compare_peers --frobnicate
-# What listens: one line, with the option's name and what would be right.
+# Listening errors are one line with the option's name and a valid value.
 server() { refuses_in_a_line "$1" "$BIN/bps-server" "${@:2}"; }
 server "--listen 27720: a port alone; right is ADDR:27720 .*or 0.0.0.0:27720" --listen 27720
 server "--listen 192.0.2.77:7700: cannot listen.*; this machine has .*127.0.0.1:7700 on lo" --listen 192.0.2.77:7700
@@ -63,30 +64,30 @@ refuses 'Test timeout \(1s\) in bpsCommInitRank' env BPS_RANK=0 BPS_NRANKS=2 BPS
 refuses 'cpu|CPU' "$BIN/bps-server" --listen 127.0.0.1:0 --cpus 3-1
 refuses 'wrong-option' "$BIN/bps-server" --wrong-option
 refuses 'BPS_NET_PLUGIN=/nonexistent' env BPS_NET_PLUGIN=/nonexistent/libnccl-net-x.so "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
-# The wrong key: the server is left out by name (an error when it is required), and goes on.
+# A server with a different key is excluded by name (an error if it is required) and continues to run.
 "$BIN/bps-server" --make-key "$WORK/other"
 refuses "$SERVER_ADDRESS.*authentication.*key" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS="$SERVER_ADDRESS" \
   BPS_KEY_FILE="$WORK/other" "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
 BPS_SERVERS="$SERVER_ADDRESS" BPS_KEY_FILE="$WORK/other" "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 \
   > "$WORK/out" 2>&1 || fail "a server with another key ends the job: $(tail -qn 5 "$WORK/out")"
 grep -qE "server $SERVER_ADDRESS is left out: .*authentication.*key" "$WORK/out" || fail "$(cat "$WORK/out")"
-# Garbage on the server's port hurts nobody.
+# Random bytes on the server's port disturb no job.
 for _ in 1 2 3; do head -c 100000 /dev/urandom > "/dev/tcp/${SERVER_ADDRESS%:*}/${SERVER_ADDRESS#*:}" 2>/dev/null; done
 BPS_SERVERS=$SERVER_ADDRESS "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 1K -f 2 -n 1 > "$WORK/out" 2>&1 ||
   fail "after garbage: $(tail -qn 5 "$WORK/out")"
-# A server that is not there: a warning, or an error when it is required.
+# A missing server causes a warning, or an error if it is required.
 port=$(free_port)
 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
   fail "without a server: $(tail -qn 5 "$WORK/out")"
 grep -q "127.0.0.1:$port" "$WORK/out" || fail "the missing server is not named: $(cat "$WORK/out")"
 refuses "127.0.0.1:$port" env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 2 -- "$perf" -b 8 -e 8
-# On one machine servers have no part: said once, or an error when they are required.
+# On one machine servers are not used; bps reports that once, or as an error if they are required.
 BPS_SERVERS=127.0.0.1:$port "$BIN/bps-run" -n 1 -m 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
   fail "one machine: $(tail -qn 5 "$WORK/out")"
 [ "$(grep -c 'BPS_SERVERS is not used: all ranks are on one machine' "$WORK/out")" = 1 ] || fail "not said once: $(cat "$WORK/out")"
 refuses 'BPS_REQUIRE_SERVERS=1, but all ranks are on one machine' env BPS_REQUIRE_SERVERS=1 BPS_SERVERS=127.0.0.1:$port \
   "$BIN/bps-run" -n 1 -m 2 -- "$perf" -b 8 -e 8
-# A misspelt variable: one line for each process, with what was meant. What only NCCL understands does no harm.
+# A misspelt variable causes one line for each process with a suggestion. Values that only NCCL understands do no harm.
 BPS_SERVER=cpu1 NCCL_DEBUG=abort NCCL_DEBUG_SUBSYS=GRAPH,INIT NCCL_IB_TC=true NCCL_NET_PLUGIN=nosuch NCCL_SHM_DISABLE=2 \
   NCCL_TOPO_FILE=/nonexistent NCCL_IB_HCA=mlx5:x "$BIN/bps-run" -v -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
   fail "with NCCL's values: $(tail -qn 5 "$WORK/out")"

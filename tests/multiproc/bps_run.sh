@@ -1,5 +1,6 @@
 #!/bin/bash
-# bps-run with stand-in servers and small shell commands as ranks: what it starts, sets, shows, ends and exits with.
+# bps-run with stub servers and small shell commands as ranks: the processes it starts and ends, the environment it
+# sets, its output and its exit status.
 # Usage: bps_run.sh BUILD
 set -u
 build=$(realpath "${1:-build}")
@@ -12,7 +13,7 @@ run=$dir/bps-run
 unset BPS_SERVERS BPS_KEY_FILE BPS_SOCKET_IFNAME NCCL_SOCKET_IFNAME
 failures=0
 
-# A server that prints where it listens, notes its key file, and says goodbye on SIGTERM.
+# A stub server: prints its address, records its key file, and drains on SIGTERM.
 cat >"$dir/bps-server" <<'EOF'
 #!/bin/bash
 trap 'echo "drained" >>"$STUB_LOG"; exit 0' TERM
@@ -28,7 +29,7 @@ chmod +x "$dir/bps-server"
 export STUB_LOG=$dir/log
 
 fail() { echo "FAIL: $1"; failures=$((failures + 1)); }
-# expect WHAT STATUS COMMAND...: runs it with its output in $dir/out and $dir/err.
+# expect WHAT STATUS COMMAND...: runs the command, with its output in $dir/out and $dir/err, and checks its status.
 expect() {
   local what=$1 want=$2 got
   shift 2
@@ -40,7 +41,7 @@ expect() {
 }
 holds() { grep -q -- "$2" "$dir/$1" || { fail "no \"$2\" in $1:"; cat "$dir/$1"; }; }
 lacks() { ! grep -q -- "$2" "$dir/$1" || { fail "\"$2\" in $1:"; cat "$dir/$1"; }; }
-# ended TAG: no process with the tag in its command line is left, within two seconds.
+# ended TAG: within two seconds no process has the tag in its command line.
 ended() {
   local i
   for i in $(seq 20); do
@@ -101,7 +102,7 @@ holds out ' none eth7 '
 expect "options of the command" 0 "$run" -n 1 sh -c 'echo $# $1' x -n
 holds out '^1 -n$'
 
-# Failure: the first status counts, all end, the others' last words are shown.
+# Failures: the first failed rank gives the status, all ranks end, and the last output of the other ranks is shown.
 expect "status" 5 "$run" -n 3 sh -c '[ $BPS_RANK = 1 ] && { echo oops >&2; exit 5; }; exec sleep 61.5'
 holds err '^bps-run: rank 1 exited with status 5$'
 holds err '^\[1\] oops$'
@@ -138,10 +139,10 @@ holds err 'server 0 was killed by signal 9'
 # Signals to bps-run itself.
 for signal in INT:130 TERM:143 KILL:137; do
   : >"$STUB_LOG"
-  # A shell's background jobs ignore SIGINT; env gives it back.
+  # A shell's background jobs ignore SIGINT; env restores it.
   env --default-signal=INT "$run" -n 2 -s 1 -- sh -c 'sleep 66.5; exit 0' >"$dir/out" 2>"$dir/err" &
   pid=$!
-  # The words are those of bps-run, its warden and the ranks, which come after the servers listen.
+  # The command line is the one of bps-run, its reaper and the ranks, which start once the servers listen.
   for i in $(seq 100); do [ "$(pgrep -cf 'sleep 66[.]5; exit')" -ge 4 ] && break; sleep 0.05; done
   kill -"${signal%:*}" $pid
   wait $pid 2>/dev/null
@@ -154,5 +155,5 @@ for signal in INT:130 TERM:143 KILL:137; do
   [ "$signal" = KILL:137 ] || grep -q drained "$STUB_LOG" || fail "SIG${signal%:*}: servers were not drained"
 done
 
-[ $failures = 0 ] && echo "bps-run: all as expected"
+[ $failures = 0 ] && echo "bps-run: all checks passed"
 exit $((failures > 0))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bps-topo on the machines of tests/data/topo: every plan is the expected one beside its file (--fix as second argument
-# writes them), the overrides work, and what is wrong is named. show, the drawing and the probe run on this machine.
+# bps-topo on the machines of tests/data/topo: every plan equals the expected file beside the topology (--fix as second
+# argument writes it), overrides apply, and errors are named. show, the drawing and the probe run on this machine.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 unset BPS_TOPO_FILE BPS_TOPO_DUMP_FILE BPS_STRATEGY NCCL_TOPO_FILE NCCL_TOPO_DUMP_FILE
 topo=$BIN/bps-topo
@@ -10,10 +10,10 @@ for file in "$data"/*.xml; do
   expected=${file%.xml}.plan
   "$topo" plan --topo "$file" > "$WORK/plan" 2>&1 || fail "$file: $(cat "$WORK/plan")"
   [ "${2:-}" = --fix ] && cp "$WORK/plan" "$expected"
-  diff -u "$expected" "$WORK/plan" > "$WORK/diff" || fail "another plan than expected: $(cat "$WORK/diff")"
+  diff -u "$expected" "$WORK/plan" > "$WORK/diff" || fail "unexpected plan: $(cat "$WORK/diff")"
 done
 
-json() { python3 -c "import json, sys; plan = json.load(open('$WORK/json')); assert $1, plan" || fail "not so: $1"; }
+json() { python3 -c "import json, sys; plan = json.load(open('$WORK/json')); assert $1, plan" || fail "assertion fails: $1"; }
 "$topo" plan --json --topo "$data/pcie_only.xml" --bytes 64M > "$WORK/json" || fail "plan --json"
 json 'plan["strategy"] == "cpu_assisted" and plan["s_n"] == 0 and plan["s_g"] == 2 and plan["roots"] == []'
 json '[c["strategy"] for c in plan["candidates"]] == ["cpu_assisted", "scatter", "rooted", "flat_ring"]'
@@ -24,10 +24,10 @@ BPS_TOPO_FILE=$data/nvlink.xml BPS_STRATEGY=flat_ring BPS_TOPO_DUMP_FILE=$WORK/d
   fail "with variables"
 json 'plan["strategy"] == "flat_ring"'
 "$topo" plan --topo "$WORK/dump.xml" | tail -n +2 | diff - <(tail -n +2 "$data/nvlink.plan") > "$WORK/diff" ||
-  fail "the dump is another machine: $(cat "$WORK/diff")"
+  fail "the dump describes a different machine: $(cat "$WORK/diff")"
 "$topo" plan --workers 4 --servers 2 | grep -q '^speed-up over no server: 1.25 ' || fail "plan --workers"
 
-# What is wrong in the environment is marked, and makes the exit status 1.
+# Invalid variables are marked, and the exit status is 1.
 BPS_TIMEOUT=soon BPS_SERVER=a:1 NCCL_IB_TC=900 "$topo" --env > "$WORK/env" && fail "--env: exit 0"
 for line in '^BPS_TIMEOUT +soon +environment +WRONG: BPS_TIMEOUT=soon: not a number' \
   '^NCCL_IB_TC +900 +environment +WRONG' '^BPS_SERVER +UNKNOWN: .*did you mean BPS_SERVERS'; do
@@ -36,22 +36,22 @@ done
 BPS_TIMEOUT=7 "$topo" --env > "$WORK/env" || fail "--env: exit $?: $(grep -E 'WRONG|UNKNOWN' "$WORK/env")"
 
 "$topo" show --svg "$WORK/drawing.svg" "$data/eight_nics.xml" > "$WORK/show" || fail "show: $(cat "$WORK/show")"
-grep -q 'NIC mlx5_7 .*driven by rank 7' "$WORK/show" || fail "show does not say who drives a NIC: $(cat "$WORK/show")"
+grep -q 'NIC mlx5_7 .*driven by rank 7' "$WORK/show" || fail "show does not name the rank that drives a NIC: $(cat "$WORK/show")"
 python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$WORK/drawing.svg')" || fail "the drawing is no XML"
 "$topo" show 'cpu[gpu*2 nic]' --json > "$WORK/json" || fail "show --json"
 json 'len(plan["nodes"]) == 4'
 
-# This machine can only be seen where libhwloc15 is installed.
+# bps-topo detects this machine only if libhwloc15 is installed.
 if "$topo" show > "$WORK/show" 2>&1; then
   "$topo" probe --out "$WORK/probed.xml" > "$WORK/probe" || fail "probe: $(cat "$WORK/probe")"
   grep -qE '^memory of CPU 0 +[0-9.]+ GB/s' "$WORK/probe" || fail "no rate of memory: $(cat "$WORK/probe")"
-  grep -qE '^host to device +skip' "$WORK/probe" || fail "nothing said of devices: $(cat "$WORK/probe")"
-  BPS_TOPO_FILE=$WORK/probed.xml "$topo" show | grep -qE 'memory [0-9.]+ GB/s' || fail "what was probed is not read"
+  grep -qE '^host to device +skip' "$WORK/probe" || fail "no line about devices: $(cat "$WORK/probe")"
+  BPS_TOPO_FILE=$WORK/probed.xml "$topo" show | grep -qE 'memory [0-9.]+ GB/s' || fail "the probed file is not used"
 else
   grep -q 'install libhwloc15' "$WORK/show" || fail "show: $(cat "$WORK/show")"
 fi
 
-# With devices their copies are measured, and the planner reads the file.
+# If there are devices, the probe measures their copies, and the planner uses the file.
 double=$(realpath "$BUILD")/tests/fake_cuda
 gpu_at() { echo "<cpu numaid=\"$1\" affinity=\"1\"><pci busid=\"0000:0$2:00.0\" class=\"0x030200\"><gpu dev=\"$1\" sm=\"80\"/></pci></cpu>"; }
 echo "<system version=\"1\">$(gpu_at 0 1)$(gpu_at 1 2)</system>" > "$WORK/gpus.xml"
@@ -60,15 +60,15 @@ env LD_LIBRARY_PATH="$double" FAKE_CUDA_DEVICES=2 "$topo" probe --topo "$WORK/gp
 for line in 'host to device 0' 'device 1 to host' 'device 1 to device 0'; do
   grep -qE "^$line +[0-9.]+ GB/s" "$WORK/probe" || fail "$line is not measured: $(cat "$WORK/probe")"
 done
-BPS_TOPO_FILE=$WORK/probed.xml "$topo" plan > "$WORK/plan" || fail "plan of what was probed: $(cat "$WORK/plan")"
+BPS_TOPO_FILE=$WORK/probed.xml "$topo" plan > "$WORK/plan" || fail "plan of the probed file: $(cat "$WORK/plan")"
 grep -qE '^GPU 1 - CPU 1 +[0-9.]+ ' "$WORK/plan" && ! grep -qE '^GPU 1 - CPU 1 +13.1 ' "$WORK/plan" ||
-  fail "what was probed of devices is not planned with: $(cat "$WORK/plan")"
+  fail "the plan does not use the probed device rates: $(cat "$WORK/plan")"
 grep -q 'bps_peer_bw=' "$WORK/probed.xml" || fail "no rate between CPUs: $(cat "$WORK/probed.xml")"
 
-# A NIC is measured with another probe, here over loopback, and written as its speed.
+# The probe measures a NIC with a second probe, here over loopback, and writes the rate as its speed.
 "$topo" probe --listen 0 > "$WORK/listener" 2>&1 &
 PIDS+=($!)
-wait_for 10 grep -q '^listening on 127.0.0.1:' "$WORK/listener" || fail "nobody listens: $(cat "$WORK/listener")"
+wait_for 10 grep -q '^listening on 127.0.0.1:' "$WORK/listener" || fail "the probe does not listen: $(cat "$WORK/listener")"
 printf '<system version="1"><cpu numaid="0"><pci busid="0000:05:00.0" class="0x020000"><nic><net name="lo" speed="7"/></nic></pci></cpu></system>' \
   > "$WORK/lo.xml"
 "$topo" probe --topo "$WORK/lo.xml" --peer "$(sed -n 's/^listening on //p' "$WORK/listener")" --out "$WORK/probed.xml" \
@@ -76,12 +76,12 @@ printf '<system version="1"><cpu numaid="0"><pci busid="0000:05:00.0" class="0x0
 grep -qE '^NIC lo out +[0-9.]+ GB/s' "$WORK/probe" && grep -qE '^NIC lo in +[0-9.]+ GB/s' "$WORK/probe" ||
   fail "no rates of the NIC: $(cat "$WORK/probe")"
 grep -qE 'name="lo" dev="0" speed="[0-9]{3,}"' "$WORK/probed.xml" || fail "no rate is written: $(cat "$WORK/probed.xml")"
-grep -qE '^127.0.0.1:[0-9]+: .* in over lo$' "$WORK/listener" || fail "the other end says nothing: $(cat "$WORK/listener")"
+grep -qE '^127.0.0.1:[0-9]+: .* in over lo$' "$WORK/listener" || fail "the other end prints nothing: $(cat "$WORK/listener")"
 
 refuses() {
   local pattern=$1; shift
   timeout 10 "$@" > "$WORK/out" 2>&1 && fail "exit 0: $*"
-  grep -qE -- "$pattern" "$WORK/out" || fail "no line names \"$pattern\": $* said: $(cat "$WORK/out")"
+  grep -qE -- "$pattern" "$WORK/out" || fail "no line matches \"$pattern\": $* printed: $(cat "$WORK/out")"
 }
 printf '<system version="1">\n<cpu numaid="0">\n<pci busid="a" class="gpu"/>\n</cpu></system>' > "$WORK/bad.xml"
 refuses "bad.xml: line 3: <pci>: class=\"gpu\" is not a hexadecimal number" "$topo" show "$WORK/bad.xml"
@@ -92,7 +92,7 @@ refuses 'local rank 0: GPU 3 does not exist' "$topo" plan --topo 'cpu[gpu]' --gp
 refuses '2 roots for 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
 refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
 refuses 'banana' "$topo" plan --bytes banana
-# What would have no effect.
+# Options without effect are errors.
 refuses 'bps-topo: cpu\[gpu\]: a command comes first, one of show, plan, probe' "$topo" 'cpu[gpu]' show
 refuses '--servers needs --workers' "$topo" plan --servers 4
 refuses '--worker-gbps needs --workers' "$topo" plan --worker-gbps 100

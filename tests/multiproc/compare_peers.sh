@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# perf/compare_peers without any peer: its help, what it refuses, what it says of peers that are missing; and with
-# drivers that print given times, the table it makes of them. Usage: compare_peers.sh BUILD
+# perf/compare_peers without any peer: its help, its usage errors, and its report of missing peers. With fake drivers
+# that print given times: the table. Usage: compare_peers.sh BUILD
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "no python3"
 COMPARE="$(dirname "$0")/../../perf/compare_peers"
 
-# fake NAME TEXT: a driver, of bps and of Gloo one process per rank, that prints TEXT.
+# fake NAME TEXT: makes a driver that prints TEXT; bps and Gloo start one process per rank.
 fake() {
   mkdir -p "$WORK/build/peers"
   printf '#!/bin/sh\ncat <<END\n%s\nEND\n' "$2" > "$WORK/build/peers/$1"
   chmod +x "$WORK/build/peers/$1"
 }
-# run STATUS OPTION...: with the fake drivers; output in out and err.
+# run STATUS OPTION...: runs with the fake drivers; the output is in out and err.
 run() {
   local wanted=$1; shift
   "$COMPARE" --build "$WORK/build" "$@" > "$WORK/out" 2> "$WORK/err"
   local status=$?
   [ $status = "$wanted" ] || fail "$*: status $status, not $wanted: $(cat "$WORK/out" "$WORK/err")"
 }
-# refuses TEXT OPTION...: one line on stderr that has TEXT, and status 2.
+# refuses TEXT OPTION...: prints one line on stderr that has TEXT, and the status is 2.
 refuses() {
   local text=$1; shift
   run 2 "$@"
@@ -43,11 +43,11 @@ refuses "--burst is for --cluster" --loopback --burst 1600
 
 run 77 --loopback
 for name in "Open MPI: there is no" "Gloo: there is no"; do
-  grep -q "^# missing: $name .*peers/.*then make peers" "$WORK/out" || fail "not told that it is missing: $name"
+  grep -q "^# missing: $name .*peers/.*then make peers" "$WORK/out" || fail "not reported as missing: $name"
 done
 grep -q "skipped: none of the peers is there: Open MPI, Gloo" "$WORK/err" || fail "no peer: $(cat "$WORK/err")"
 
-# bps takes 30 microseconds, Gloo 40 with every algorithm but one, which takes 20: the ratio is to that one.
+# bps takes 30 us. Gloo takes 20 us with one algorithm and 40 us with the others; the ratio refers to the fastest.
 fake gloo "\$(case \$7 in bcube) t=20;; *) t=40;; esac; echo \"{\\\"bytes\\\": 1024, \\\"calls\\\": 9, \\\"micros\\\": \$t}\")"
 run 0 --loopback tcp -n 2 --sizes 1K --peers gloo --json "$WORK/result.json"
 grep -qF '| 1 KiB | 0 | 30.0 [30.0, 30.0] | 20.0 [20.0, 20.0] bcube | 1.50 [1.50, 1.50] |' "$WORK/out" || fail "$(cat "$WORK/out")"
@@ -59,7 +59,7 @@ sys.exit(row["bps"] != [30] * 5 or row["peers"]["gloo"] != {"algorithm": "bcube"
          or len(place["candidates"]) != 6)
 PYTHON
 
-# An algorithm that fails is named and left out; the others are measured.
+# An algorithm that fails is named and excluded; the others are measured.
 fake gloo "\$([ \$7 = ring ] && echo broken || echo '{\"bytes\": 1024, \"calls\": 9, \"micros\": 60}')"
 run 1 --loopback tcp -n 2 --sizes 1K --peers gloo
 grep -q "FAILED: Gloo ring, 2 ranks on one machine, TCP" "$WORK/err" || fail "no failure named: $(cat "$WORK/err")"

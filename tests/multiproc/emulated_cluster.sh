@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# perf/emulated_cluster on two workers: its rows, the bytes of every NIC against the plan, and that nothing is left
-# behind, also when it is interrupted or killed. Usage: emulated_cluster.sh BUILD
+# perf/emulated_cluster with two workers: its rows, the bytes of every NIC compared with the plan, and complete cleanup,
+# also after an interrupt or a kill. Usage: emulated_cluster.sh BUILD
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 unset BPS_SOCKET_IFNAME BPS_TIMEOUT BPS_KEY_FILE
 command -v python3 >/dev/null || skip "no python3"
 CLUSTER="$(dirname "$0")/../../perf/emulated_cluster"
 ALLOWED=/proc/sys/net/ipv4/tcp_allowed_congestion_control
 
-# run OPTION...: in the background; its pid names all that it makes.
+# run OPTION...: starts it in the background; its pid is in the names of everything that it creates.
 run() {
   "$CLUSTER" --build "$BUILD" -n 2 -r 200M "$@" > "$WORK/out" 2> "$WORK/err" &
   PID=$!
@@ -24,7 +24,7 @@ nothing_left() {
 }
 allowed=$(cat $ALLOWED)
 
-# Wrong usage is one line that names what is wrong.
+# A usage error is one line that names the error.
 "$CLUSTER" --build "$BUILD" -n 2 -k 0 -r fast -b 1M > "$WORK/out" 2> "$WORK/err"
 status=$?
 [ $status = 2 ] || fail "-r fast: status $status"
@@ -48,7 +48,7 @@ if not 0.8 < goodput < 0.97:  # a frame of 1514 bytes carries 1448
     ok = False
 for row in rows:
     percents = [value for nic in row["nic_percent"] for value in nic.values()]
-    # A little more than the ideal can be had from the shapers' buckets.
+    # The shapers' buckets allow slightly more than the ideal.
     good = (len(row["seconds"]) >= 5 and 0 < row["least"] <= row["median"] <= row["most"] and 0 < row["percent"] < 110
             and len(percents) == 2 * (2 + row["k"]) and 97 < min(percents) and max(percents) < 104
             and len(row["server_cpu_seconds"]) == row["k"])
@@ -59,8 +59,8 @@ sys.exit(not ok)
 PYTHON
 head -c 8 "$WORK/plot.png" | cmp -s - <(printf '\x89PNG\r\n\x1a\n') || fail "--plot wrote no PNG"
 
-# Two NICs of each worker, one at half the rate of the other, carry the bytes that the plan gives them, to the other worker
-# and to the server.
+# Each worker has two NICs, one at half the rate of the other. They carry the planned bytes to the other worker and to
+# the server.
 run -k 1 -b 2M --iters 5 --nics 1,0.5 --json "$WORK/result.json"
 wait "$PID" || fail "two NICs: status $?: $(cat "$WORK/err")"
 python3 - "$WORK/result.json" <<'PYTHON' || fail "two NICs: $(cat "$WORK/out")"
@@ -73,13 +73,13 @@ PYTHON
 
 run -k 1 -b 64M
 wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
-kill -INT "$PID"; kill -TERM "$PID"  # the second changes nothing
+kill -INT "$PID"; kill -TERM "$PID"  # the second signal has no effect
 wait "$PID"
 status=$?
 [ $status = 130 ] || fail "after SIGINT: status $status: $(cat "$WORK/err")"
 nothing_left "after SIGINT"
 
-# What a killed run leaves, the next one removes.
+# The next run removes the leftovers of a killed run.
 run -k 1 -b 64M
 wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
 kill -KILL "$PID"

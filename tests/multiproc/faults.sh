@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# kill -9 and SIGSTOP of a rank and of a server in a loop of 64 MiB calls: every other rank ends with an error that
-# names the culprit, within the time-out; the servers forget the job; nothing stays behind.
+# kill -9 and SIGSTOP of a rank and of a server in a loop of 64 MiB calls. Every other rank ends within the time-out
+# with an error that names the culprit. The servers remove the job, and no shared memory remains.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 ROUNDS=${ROUNDS:-2}
 [ "${BPS_TEST_LONG:-0}" = 1 ] && ROUNDS=10
 start_server stable; stable=$SERVER_PID; stable_address=$SERVER_ADDRESS
 shm_before=$(segments)
 
-# scene SIGNAL rank|server: the fault in the middle of the loop.
+# scene SIGNAL rank|server: sends the signal in the middle of the loop.
 scene() {
   local signal=$1 what=$2 victim name limit=$BPS_TIMEOUT started
   start_server victim
   BPS_SERVERS=$stable_address,$SERVER_ADDRESS start_ranks 3 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
-  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
+  wait_for 20 in_loop 0 || fail "rank 0 does not start: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
   if [ "$what" = rank ]; then
     victim=${RANK_PIDS[$((RANDOM % 2 + 1))]}
     [ "$victim" = "${RANK_PIDS[1]}" ] && name="rank 1 \\(" || name="rank 2 \\("
@@ -30,12 +30,12 @@ scene() {
   wait "$victim" 2>/dev/null
 }
 
-# Rank 0, and the hub with it, stops for longer than the time-out and goes on: the others name it, and so does it itself.
+# Rank 0, which has the hub, stops for longer than the time-out and continues. All ranks, including rank 0, name it.
 stopped_hub() {
   local hub
   start_ranks 3 "$BIN/bps-perf" -b 8M -e 8M -n 1 -w 0 -c 0 -N 0
   hub=${RANK_PIDS[0]}
-  wait_for 20 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK"/rank0.*)"
+  wait_for 20 in_loop 0 || fail "rank 0 does not start: $(tail -qn 3 "$WORK"/rank0.*)"
   kill -STOP "$hub"
   for r in 1 2; do ends_with_error "$r" 'rank 0 \(' $((BPS_TIMEOUT + 1)); done
   kill -CONT "$hub"
@@ -55,7 +55,7 @@ for ((i = 0; i < ROUNDS; i++)); do
     done
   done
 done
-BPS_DIRECT_BYTES=1G scene KILL rank  # in pieces from every machine to every other
-[ "$(segments)" -le "$shm_before" ] || fail "segments stay in /dev/shm: $(ls /dev/shm)"
+BPS_DIRECT_BYTES=1G scene KILL rank  # on the exchange path, in pieces
+[ "$(segments)" -le "$shm_before" ] || fail "segments remain in /dev/shm: $(ls /dev/shm)"
 kill -TERM "$stable"
 wait "$stable" || fail "the other server: exit $? on SIGTERM"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Four holders of the key misbehave (a flood, huge jobs, descriptors, a job that never sends) beside a job that does not:
-# its results are right and its server stays. The long form: 10 minutes, and the median call takes less than 20 % longer.
+# Four hubs that hold the key misbehave (a flood, huge jobs, descriptors, a job that never sends) beside a valid job.
+# Its results are right and its server keeps running. Long version: 10 minutes, and the median call takes less than 20 %
+# longer.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
-# Longer than the time in which a rank would miss the server.
+# Longer than the time after which a rank reports a silent server.
 seconds=10
 [ "${BPS_TEST_LONG:-0}" = 1 ] && seconds=600
 start_server one; export BPS_REQUIRE_SERVERS=1
 
-# run_job SECONDS: the job, ended after so many seconds; its median time of a call in $MEDIAN.
+# run_job SECONDS: runs the job and ends it after so many seconds; MEDIAN is the median time of a call.
 run_job() {
   BPS_SERVERS=$SERVER_ADDRESS start_ranks 2 "$BIN/bps-perf" -b 1M -e 1M -n 20 -N 0 -c 1
   wait_for 30 in_loop 0 || fail "the job does not start: $(tail -qn 5 "$WORK"/rank?.*)"
@@ -22,7 +23,7 @@ run_job() {
 run_job $((seconds < 60 ? 3 : 60)); alone=$MEDIAN
 attackers=()
 for how in flood huge descriptors never; do
-  # They stand for other machines, so what they compute is not to be taken from the ranks.
+  # They stand for other machines, so their computation must not take CPU time from the ranks.
   nice -n 19 "$BUILD/tests/hostile_hub" $how "$SERVER_ADDRESS" $((seconds + 20)) > "$WORK/$how.out" 2>&1 &
   attackers+=($!); PIDS+=($!)
 done
@@ -34,7 +35,7 @@ echo "median of a call of 1 MiB: $alone us alone, $MEDIAN us beside four hubs th
 if [ "${BPS_TEST_LONG:-0}" = 1 ]; then
   awk -v a="$alone" -v b="$MEDIAN" 'BEGIN { exit !(b < 1.2 * a) }' || fail "more than 20 % longer"
 fi
-# All that they held is given back.
-settled() { [ "$(open_fds "$SERVER_PID")" -le 40 ]; }
-wait_for 20 settled || fail "$(open_fds "$SERVER_PID") descriptors are open"
+# The server releases all resources of these hubs.
+released() { [ "$(open_fds "$SERVER_PID")" -le 40 ]; }
+wait_for 20 released || fail "$(open_fds "$SERVER_PID") descriptors are open"
 kill -TERM "$SERVER_PID"; wait "$SERVER_PID" || fail "server exit $? on SIGTERM"

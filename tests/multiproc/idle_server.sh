@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A server with nothing to do uses no CPU: less than 0.1 % over half a minute (long) or a tick in five seconds.
+# An idle server uses no CPU: at most one tick in 5 s, or in 30 s in the long version.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 SECONDS_IDLE=5
 [ "${BPS_TEST_LONG:-0}" = 1 ] && SECONDS_IDLE=30

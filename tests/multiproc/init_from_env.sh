@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bpsCommInitFromEnv: the examples find their ranks by the variables of every launcher, and say what is missing.
+# bpsCommInitFromEnv: the examples find their rank in the variables of every launcher and name missing variables.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.." || exit 1
 for example in all_reduce all_reduce_nccl; do
@@ -7,7 +7,7 @@ for example in all_reduce all_reduce_nccl; do
     -Wl,-rpath,"$(realpath "$BUILD/lib")" || fail "$example does not compile"
 done
 
-# launched RANK_VARIABLE SIZE_VARIABLE MEETING...: three ranks as that launcher starts them.
+# launched RANK_VARIABLE SIZE_VARIABLE ADDRESS...: starts three ranks as that launcher does.
 launched() {
   local rank=$1 size=$2 pids=(); shift 2
   for r in 0 1 2; do
@@ -32,7 +32,7 @@ if command -v mpirun > "$WORK/null" && mpirun --version 2>&1 | grep -q 'Open MPI
   [ "$(grep -c 'rank [01] of 2: sum 3' "$WORK/out")" = 2 ] || fail "mpirun: $(cat "$WORK/out")"
 fi
 
-# What is wrong is one line that names the variable and what would be right.
+# An error is one line that names the variable and a valid value.
 refused() {
   local text=$1; shift
   env "$@" "$WORK/all_reduce" > "$WORK/out" 2>&1 && fail "exit 0 with $*"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that computes for many times BPS_TIMEOUT between two calls is no failure: not while all others wait for it, not
-# while another job keeps the server busy all the time, and not while the server has nothing else to do.
+# A rank that computes for many times BPS_TIMEOUT between two calls is no failure: not if all others wait for it, not if
+# another job keeps the server busy, and not if the server is idle otherwise.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 command -v python3 > /dev/null || skip "no python3"
 export BPS_TIMEOUT=1
@@ -28,7 +28,7 @@ server=$!; PIDS+=("$server")
 wait_for 10 grep -q '^listening on' "$WORK/server.out" || fail "the server does not listen: $(cat "$WORK/server.err")"
 BPS_SERVERS=$(sed -n 's/^listening on //p' "$WORK/server.out"); export BPS_SERVERS BPS_REQUIRE_SERVERS=1
 
-late() { # WHAT: the job with the late rank
+late() { # WHAT: runs the job with the late rank
   "$BIN/bps-run" -n 3 -- python3 "$WORK/late.py" "$BUILD/lib/libbps.so" > "$WORK/late.out" 2>&1 ||
     fail "$1: $(tail -n 8 "$WORK/late.out" "$WORK/server.err")"
 }

@@ -1,5 +1,5 @@
-# Shared by the multi-process tests: starts servers and ranks by hand, so that one of them can be killed, and looks at
-# what every other one did. Everything that is started here is ended here, by pid. Source it with BUILD set.
+# Shared by the multi-process tests. Starts servers and ranks separately, so that a test can kill one and check the
+# others. Ends all processes that it has started, by pid. Source it with BUILD set.
 set -u
 BIN=$BUILD/bin
 WORK=$(mktemp -d)
@@ -19,7 +19,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 skip() { echo "$*"; exit 77; }
 now_ms() { date +%s%3N; }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds; returns 1 after SECONDS.
 wait_for() {
   local until=$(( $(now_ms) + $1 * 1000 )); shift
   until "$@"; do
@@ -31,9 +31,9 @@ wait_for() {
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# start_server NAME: sets SERVER_PID and SERVER_ADDRESS.
+# start_server NAME: starts a server and sets SERVER_PID and SERVER_ADDRESS.
 start_server() {
-  rm -f "$WORK/$1.out"  # what an earlier one of this name wrote: the shell empties it only once this one runs
+  rm -f "$WORK/$1.out"  # output of an earlier server of this name; the shell truncates it only once this server runs
   "$BIN/bps-server" --listen 127.0.0.1:0 > "$WORK/$1.out" 2> "$WORK/$1.err" &
   SERVER_PID=$!
   PIDS+=("$SERVER_PID")
@@ -41,13 +41,13 @@ start_server() {
   SERVER_ADDRESS=$(sed -n 's/^listening on //p' "$WORK/$1.out")
 }
 
-# start_ranks N COMMAND...: sets RANK_PIDS; output of rank r in $WORK/rank$r.{out,err}. RANKS_PER_MACHINE of them, 1 by
-# default, are one machine.
+# start_ranks N COMMAND...: starts N ranks and sets RANK_PIDS; the output of rank r is in $WORK/rank$r.{out,err}. Each
+# RANKS_PER_MACHINE ranks (1 by default) are one machine.
 start_ranks() {
   local n=$1; shift
   local port; port=$(free_port)
   RANK_PIDS=()
-  rm -f "$WORK"/rank*.out "$WORK"/rank*.err  # what earlier ranks wrote is not for in_loop
+  rm -f "$WORK"/rank*.out "$WORK"/rank*.err  # the output of earlier ranks would mislead in_loop
   for ((r = 0; r < n; r++)); do
     BPS_RANK=$r BPS_NRANKS=$n BPS_ROOT=127.0.0.1:$port BPS_HOSTID=machine$((r / ${RANKS_PER_MACHINE:-1})) "$@" \
       > "$WORK/rank$r.out" 2> "$WORK/rank$r.err" &
@@ -58,7 +58,7 @@ start_ranks() {
 
 gone() { ! kill -0 "$1" 2>/dev/null || [ "$(cut -d' ' -f3 "/proc/$1/stat" 2>/dev/null)" = Z ]; }
 
-# threads PID: what each of its threads does, for the report of a hang.
+# threads PID: prints the state of each thread, for the report of a hang.
 threads() {
   local task
   for task in "/proc/$1/task"/*; do
@@ -67,19 +67,19 @@ threads() {
   command -v gdb >/dev/null && timeout 20 gdb -p "$1" -batch -ex "thread apply all bt 12" 2>/dev/null | grep -E '^(#|Thread)'
 }
 
-# ends_with_error RANK PATTERN SECONDS: the rank exits non-zero in time, and says PATTERN.
+# ends_with_error RANK PATTERN SECONDS: the rank exits with non-zero status in time and prints PATTERN.
 ends_with_error() {
   local pid=${RANK_PIDS[$1]}
   wait_for "$3" gone "$pid" || fail "rank $1 still runs ${3} s after the fault: $(tail -qn 3 "$WORK/rank$1.err")
 $(threads "$pid")"
   wait "$pid" && fail "rank $1 exited with 0"
   grep -qE "$2" "$WORK/rank$1.out" "$WORK/rank$1.err" ||
-    fail "rank $1 does not say \"$2\": $(tail -qn 5 "$WORK/rank$1.out" "$WORK/rank$1.err")"
+    fail "rank $1 does not print \"$2\": $(tail -qn 5 "$WORK/rank$1.out" "$WORK/rank$1.err")"
 }
 
-# in_loop RANK: it has got past its start and all-reduces.
+# in_loop RANK: true once the rank has started and all-reduces.
 in_loop() { grep -sqE '^ +[0-9]+ +[0-9]+ ' "$WORK/rank$1.out"; }
-# Files in /dev/shm, but for those that NCCL and Open MPI have in other tests meanwhile.
+# Counts the files in /dev/shm, except those of NCCL and Open MPI in other tests.
 segments() { find /dev/shm -mindepth 1 ! -name 'nccl-*' ! -name '*_segment.*' | wc -l; }
 open_fds() { ls "/proc/$1/fd" | wc -l; }
 rss_kb() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# TCP connections of several sockets keep every rule that one socket keeps; --bench measures against plain sockets.
+# TCP connections of several sockets follow every rule that one socket follows; --bench compares with plain sockets.
 # Usage: multi_socket_connections.sh BUILD
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 plugin=$(realpath "$BUILD")/lib/libnccl-net-bps.so
@@ -7,7 +7,7 @@ check=$(realpath "$BUILD")/bin/net-plugin-check
 [ -x "$check" ] || fail "net-plugin-check is not built"
 export NCCL_SHM_DISABLE=1
 
-# with SOCKETS OPTION...
+# with SOCKETS OPTION...: net-plugin-check passes with that many sockets.
 with() {
   NCCL_NSOCKS_PERTHREAD=$1 timeout 60 "$check" "$plugin" --cycles 30 --max-bytes 16M "${@:2}" > "$WORK/out" 2>&1 ||
     fail "$1 sockets: $(grep -vE '^(PASS|skip)' "$WORK/out" | tail -n 10)"

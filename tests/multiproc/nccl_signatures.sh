@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The table of NCCL's functions against the nccl.h that is installed: every public function is in it, with the same
-# signature, and the stand-in exports it under both names.
+# The table of NCCL's functions matches the installed nccl.h: it has every public function with the same signature, and
+# the stand-in exports each under both names.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.." || exit 1
 nm -D --defined-only "$BUILD/lib/nccl/libnccl.so.2" | awk '{ print $3 }' | sort > "$WORK/exported"
@@ -12,7 +12,7 @@ done
 [ -n "$header" ] || skip "no nccl.h (BPS_TEST_NCCL_INCLUDE names its directory)"
 dir=$(dirname "$header")
 
-# Functions of the library: those of nccl.h, and those that nccl_device.h does not define itself.
+# The library's functions: those of nccl.h, and those of nccl_device.h that the header does not define itself.
 {
   grep -oE '^(ncclResult_t|const char\*|void) +nccl[A-Za-z0-9]+ ?\(' "$dir/nccl.h"
   [ ! -e "$dir/nccl_device" ] || grep -rhE '^NCCL_EXTERN_C __host__ ' "$dir/nccl_device/"
@@ -25,7 +25,7 @@ compile() { # DIRECTORY OPTION...
   g++ -std=c++20 -Wall -Wextra -Werror -Wno-deprecated-declarations -I. -Iinclude -isystem "$@" \
     tests/abi/nccl/signatures.cc -o "$WORK/program" && "$WORK/program"
 }
-# The headers want CUDA's, and nothing of theirs is linked: a function's address is taken, and never used.
+# The headers need CUDA's. Nothing of them is linked, because the program only takes the functions' addresses.
 compile "$dir" -Wl,--unresolved-symbols=ignore-all > "$WORK/theirs" 2> "$WORK/log" ||
   { grep -q 'cuda_runtime.h: No such file' "$WORK/log" && skip "no CUDA headers beside $header"; fail "$(head -n 20 "$WORK/log")"; }
 compile "$dir" -DOURS > "$WORK/ours" 2>&1 || fail "$(head -n 20 "$WORK/ours")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# net-plugin-check: our plugin passes, in processes and in threads, with the oldest interface and the newest; and every
-# rule can fail: each finds, by its name, a defect that was built into a plugin for it.
+# net-plugin-check passes on bps's plugin, in processes and in threads, with the oldest and the newest interface. Every
+# rule can fail: each rule finds by name a defect built into a plugin for it.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 ours=$PWD/$BUILD/lib/libnccl-net-bps.so
 [ "${BUILD#/}" = "$BUILD" ] || ours=$BUILD/lib/libnccl-net-bps.so
@@ -28,7 +28,7 @@ selection=$(grep -vE '^(receiver-killed|sender-killed|large|posting-never-waits)
 passes --threads --only "$selection"
 passes --abi 8 --only init,properties,contexts,connect-polled,in-flight,order,oversize,optional-completion
 
-# Shared memory takes nothing of /dev/shm, which containers keep small.
+# Shared-memory connections do not use /dev/shm, which is small in containers.
 small_shm() { unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"' sh "$@"; }
 if small_shm true 2> "$WORK/out"; then
   small_shm timeout 60 "$check" "$ours" -v --only order,many-connections,large --max-bytes 16M > "$WORK/out" 2>&1 ||
@@ -38,7 +38,8 @@ else
   echo "no mount namespaces: a small /dev/shm is not tested: $(cat "$WORK/out")"
 fi
 
-# finds DEFECT RULE PATTERN [TIMEOUT]: the rule fails with such a text; the status is 1. Mostly waits, so four at a time.
+# finds DEFECT RULE PATTERN [TIMEOUT]: the rule fails with a matching text and status 1. Mostly waits, so four at a
+# time.
 found=""
 finds() {
   found+=" $2"
@@ -53,15 +54,15 @@ find_one() {
   if [ $status != 1 ]; then
     echo "defect $defect: status $status: $out"
   elif ! grep -qE "^FAIL  $rule +.*($pattern)" <<< "$out"; then
-    echo "defect $defect: $rule does not say \"$pattern\": $out"
+    echo "defect $defect: $rule does not print \"$pattern\": $out"
   fi
 }
 BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=none timeout 30 "$check" "$broken" --only init,handle-moved,in-flight,order,zero-bytes,oversize,close-in-flight,sender-killed > "$WORK/out" 2>&1 ||
-  fail "the plugin for defects has one without being asked: $(grep FAIL "$WORK/out")"
-# Now and then it takes no post, and leaves the null in *request: not a defect.
+  fail "the plugin has a defect without a request for one: $(grep FAIL "$WORK/out")"
+# Sometimes the plugin accepts no post and leaves null in *request: not a defect.
 BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=stale_request timeout 30 "$check" "$broken" --only order,in-flight > "$WORK/out" 2>&1 ||
-  fail "posts that are not taken at once: $(cat "$WORK/out")"
-# A table that is whole only after init is none either, here and under the loader; a member that stays null is named.
+  fail "posts that are not accepted at once: $(cat "$WORK/out")"
+# A table that is complete only after init is no defect, here and under the loader; a member that stays null is named.
 BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=late_table timeout 30 "$check" "$broken" --only init,finalize,order > "$WORK/out" 2>&1 ||
   fail "a table that init fills: $(cat "$WORK/out")"
 carries() {
@@ -70,7 +71,7 @@ carries() {
 }
 carries late_table && grep -q '^# Out of bounds values : 0 OK' "$WORK/out" ||
   fail "all-reduce over a table that init fills: $(tail -n 5 "$WORK/out")"
-carries no_accept && fail "a plugin without accept was taken"
+carries no_accept && fail "a plugin without accept was accepted"
 grep -q 'accept is null in its table of version 12' "$WORK/out" || fail "no accept: $(tail -n 5 "$WORK/out")"
 BROKEN_PLUGIN_OF=$ours BROKEN_DEFECT=grouping timeout 30 "$check" "$broken" --only grouped-receives > "$WORK/out" 2>&1 &&
   grep -q '^PASS  grouped-receives *4 in one' "$WORK/out" || fail "grouped receives: $(cat "$WORK/out")"
@@ -130,7 +131,7 @@ done
 refuses() {
   local pattern=$1; shift
   timeout 10 "$check" "$@" > "$WORK/out" 2>&1 && fail "exit 0: $*"
-  grep -qE -- "$pattern" "$WORK/out" || fail "no line names \"$pattern\": $* said: $(cat "$WORK/out")"
+  grep -qE -- "$pattern" "$WORK/out" || fail "no line matches \"$pattern\": $* printed: $(cat "$WORK/out")"
 }
 refuses 'no PLUGIN'
 refuses '/nonexistent/x.so' /nonexistent/x.so

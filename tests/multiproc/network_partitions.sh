@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Two members that cannot reach each other, though both reach the others: the job ends within the stated bound, and all
-# ranks name the same pair. Members 0 to 2 are ranks (0 has the hub), 3 and 4 servers; a switch in user space cuts.
-# All 30 scenes with BPS_TEST_LONG=1: every pair, both directions and each one alone. Usage: network_partitions.sh BUILD [SCENE...]
+# Two members cannot reach each other but reach all others. The job ends within the stated bound, and all ranks name the
+# same pair. Members 0 to 2 are ranks (0 has the hub), 3 and 4 are servers; a switch in user space cuts the links.
+# BPS_TEST_LONG=1: all 30 scenes, which are every pair in both directions and in each one alone. Usage:
+# network_partitions.sh BUILD [SCENE...]
 BUILD=$1; shift; . "$(dirname "$0")/lib.sh"
 BIN=$(realpath "$BIN")
 export BPS_TIMEOUT=4 BPS_SOCKET_IFNAME=eth0
-# docs/ARCHITECTURE.md, "Failure": the time-out, and what it takes to look, to decide and to tell.
+# docs/ARCHITECTURE.md, "Failure": the time-out, and the time to detect, decide and report.
 BOUND_MS=$((BPS_TIMEOUT * 1000 + 3000))
 SWITCH=bpspart$$
 coproc TAP { exec python3 "$(dirname "$0")/tap_switch.py" "$SWITCH" 5 2> "$WORK/switch"; }
@@ -41,9 +42,9 @@ start_job() {
   wait_for 30 in_loop 0 || fail "the job does not start: $(cat "$WORK"/rank*.err)"
 }
 
-# Why the rank's communicator ended.
-said() { grep -ohP 'communicator ended: \K.*' "$WORK/rank$1.err" | head -n 1; }
-# names_pair TEXT A B: it names one of these members.
+# The reason why the rank's communicator ended.
+reason() { grep -ohP 'communicator ended: \K.*' "$WORK/rank$1.err" | head -n 1; }
+# names_pair TEXT A B: the text names one of these members.
 names_pair() {
   local host name
   for host in "$2" "$3"; do
@@ -55,14 +56,14 @@ names_pair() {
   done
   return 1
 }
-# scene A-B [B-A]: the cuts.
+# scene A-B [B-A]: cuts these links during a job and checks how it ends.
 scene() {
   local a=${1%-*} b=${1#*-} since text
   start_job
   cut_links "$@"
   since=$(now_ms)
-  if [ "$a" -ge 3 ] && [ "$b" -ge 3 ]; then  # servers have no connection with each other
-    wait_for $((BOUND_MS / 1000)) gone "${RANK_PIDS[0]}" && fail "$*: servers need not reach each other: $(said 0)"
+  if [ "$a" -ge 3 ] && [ "$b" -ge 3 ]; then  # servers have no connection to each other
+    wait_for $((BOUND_MS / 1000)) gone "${RANK_PIDS[0]}" && fail "$*: servers need not reach each other: $(reason 0)"
     echo "  $*: the job goes on"
     stop_all
     return
@@ -74,13 +75,13 @@ $(tail -n 5 "$WORK"/rank*.err "$WORK"/server*.err)"; }
     wait "${RANK_PIDS[$rank]}" && fail "$*: rank $rank exited with 0"
   done
   since=$(($(now_ms) - since))
-  text=$(said 0)
+  text=$(reason 0)
   names_pair "$text" "$a" "$b" || fail "$*: neither end is named: $(tail -n 5 "$WORK"/rank*.err)"
   for rank in 1 2; do
-    # Who is cut off from the hub, if only one way, does not hear what the others are told: without acknowledgements
-    # TCP soon sends nothing new.
-    [[ $a-$b == 0-$rank || $b-$a == 0-$rank ]] && names_pair "$(said $rank)" "$a" "$b" && continue
-    [ "$(said $rank)" = "$text" ] || fail "$*: rank 0 says \"$text\", rank $rank \"$(said $rank)\""
+    # A rank that is cut off from the hub, even one way, may not receive the hub's report: without acknowledgements TCP
+    # soon sends nothing new.
+    [[ $a-$b == 0-$rank || $b-$a == 0-$rank ]] && names_pair "$(reason $rank)" "$a" "$b" && continue
+    [ "$(reason $rank)" = "$text" ] || fail "$*: rank 0 says \"$text\", rank $rank \"$(reason $rank)\""
   done
   echo "  $*: after $since ms: $text"
   stop_all

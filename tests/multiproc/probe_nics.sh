@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # bps-topo probe --peer measures each NIC with a bps-topo probe --listen in another network namespace: two links of
-# different rates, which are joined crosswise, and a NIC that leads nowhere. The file that it writes makes the planner share by
-# what was measured. What goes wrong is named, and the other end goes on serving. Usage: probe_nics.sh BUILD
+# different rates, joined crosswise, and a NIC without a link. The planner divides the load by the rates in the written
+# file. Errors are named, and the other end continues to serve. Usage: probe_nics.sh BUILD
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 unset BPS_SOCKET_IFNAME BPS_TOPO_FILE BPS_TOPO_DUMP_FILE
 topo=$(realpath "$BUILD")/bin/bps-topo
 here=bpsprobe-$$-a there=bpsprobe-$$-b
 trap 'end; ip netns del $here 2>/dev/null; ip netns del $there 2>/dev/null' EXIT
 limit() { tc -n "$1" qdisc add dev "$2" root tbf rate "$3mbit" burst 128k latency 30ms; }
-# link NAME THERE MBIT OURS THEIRS: one of our NICs with one of theirs, limited both ways.
+# link NAME THERE MBIT OURS THEIRS: joins a local NIC with a remote one, limited both ways.
 link() {
   ip -n $here link add "$1" type veth peer name "$2" netns $there &&
     ip -n $here addr add "$4" dev "$1" nodad && ip -n $there addr add "$5" dev "$2" nodad &&
@@ -36,23 +36,23 @@ address=10.79.0.2:7701
 ip netns exec $there "$topo" probe --listen $address > "$WORK/listener" 2>&1 &
 listener=$!
 PIDS+=("$listener")
-wait_for 10 grep -q "^listening on $address\$" "$WORK/listener" || fail "nobody listens: $(cat "$WORK/listener")"
+wait_for 10 grep -q "^listening on $address\$" "$WORK/listener" || fail "the probe does not listen: $(cat "$WORK/listener")"
 
-# probe NAME ARGUMENT...: from here; what it says in $WORK/NAME.
+# probe NAME ARGUMENT...: probes from here; the output is in $WORK/NAME.
 probe() {
   local name=$1; shift
   env --default-signal=INT timeout 60 ip netns exec $here "$topo" probe --topo "$WORK/machine.xml" "$@" > "$WORK/$name" 2>&1
 }
-# ends STATUS NAME PATTERN...: the one that ended last had that status and said all that.
+# ends STATUS NAME PATTERN...: the last probe had that status and printed all patterns.
 ends() {
   local status=$? expected=$1 name=$2; shift 2
   [ $status = "$expected" ] || fail "$name: status $status, not $expected: $(cat "$WORK/$name" "$WORK/listener")"
   for pattern; do
-    grep -qE -- "$pattern" "$WORK/$name" || fail "$name: nothing says \"$pattern\": $(cat "$WORK/$name")"
+    grep -qE -- "$pattern" "$WORK/$name" || fail "$name: no line matches \"$pattern\": $(cat "$WORK/$name")"
   done
 }
 
-# What cannot be is told before anything is measured.
+# Invalid requests are reported before anything is measured.
 probe port --peer 10.79.0.2:banana; ends 2 port '--peer 10.79.0.2:banana: .*port'
 probe both --peer $address --listen 7701; ends 2 both '--peer has no effect with --listen, which only serves'
 "$topo" probe --listen 7701x > "$WORK/listen" 2>&1; ends 2 listen '--listen 7701x: '
@@ -62,8 +62,8 @@ BPS_KEY_FILE=$WORK/other probe wrong --peer $address; ends 2 wrong 'authenticati
 BPS_AUTH=off probe off --peer $address; ends 2 off 'authentication is on .*BPS_AUTH'
 BPS_KEY_FILE='' probe without --peer $address; ends 2 without 'no key for bps-topo probe: set BPS_KEY_FILE'
 
-# One that stands still in the middle keeps the place for a while, others are told by whom. Nobody misses one that
-# was interrupted.
+# A stopped probe keeps its place for a while, and other probes are told which one has it. An interrupted probe frees
+# its place.
 flows() { ip netns exec $there ss -Htni state established | grep -qE 'bytes_received:[0-9]{5}'; }
 probe first --peer $address --out "$WORK/never.xml" &
 first=$!
@@ -71,7 +71,7 @@ PIDS+=("$first")
 wait_for 20 flows || fail "nothing flows: $(cat "$WORK/first" "$WORK/listener")"
 measuring=$(pgrep -P "$(pgrep -P "$first" timeout)")
 kill -STOP "$measuring"
-# What a listener accepts from another machine has the congestion control that the kernel chose.
+# A connection from another machine keeps the congestion control that the kernel chooses.
 sockets() { ip netns exec $there ss -Htni state established; }
 chosen() {
   local choice
@@ -82,7 +82,7 @@ wait_for 5 chosen || fail "not the kernel's choice: $(sockets)"
 BPS_TIMEOUT=1 probe second --peer $address; ends 2 second 'busy with (10.79.0.1|.fd79::1)'
 kill -INT "$measuring" && kill -CONT "$measuring"
 wait "$first"; ends 130 first
-[ ! -e "$WORK/never.xml" ] || fail "one that was interrupted has written a file"
+[ ! -e "$WORK/never.xml" ] || fail "an interrupted probe has written a file"
 
 # A frame of 1514 bytes carries 1448 or, by IPv6, 1428; a busy machine may not fill the links all the time.
 probe all --json --peer $address --out "$WORK/probed.xml"; ends 1 all
@@ -95,13 +95,14 @@ for name, row in nics.items():
     good = good and (0.75 < part < 1.05 if name != "NIC eth2" else row["skipped"] and "no route from 10.79.2.1" in row["note"])
 sys.exit(not good)
 PYTHON
-# The shares of the NICs are as what was measured.
+# The shares of the NICs match the measured rates.
 sed -i '/eth2/d' "$WORK/probed.xml"
 "$topo" plan --bytes 1M --topo "$WORK/probed.xml" > "$WORK/plan" || fail "plan: $(cat "$WORK/plan")"
 awk '/^NIC eth/ { share[$2] = $NF } END { part = share["eth0"] / share["eth1"]; exit !(3.1 < part && part < 5.2) }' \
   "$WORK/plan" || fail "not shares as 200 to 50: $(cat "$WORK/plan")"
 
-# The other end stands still: told in time, for the NICs that come after it too. It sees it as well, once it goes on.
+# The other end stops: the probe reports it in time, also for the NICs that follow. The other end reports it once it
+# continues.
 BPS_TIMEOUT=1 probe stopped --peer $address &
 stopped=$!
 PIDS+=("$stopped")
@@ -109,5 +110,5 @@ wait_for 20 flows || fail "nothing flows: $(cat "$WORK/stopped" "$WORK/listener"
 kill -STOP "$listener"
 wait "$stopped"; ends 1 stopped '^NIC eth[01] +skip ' '^NIC eth2 +skip +10.79.0.2:7701 does not answer'
 kill -CONT "$listener"
-wait_for 10 grep -qE '^10.79.0.1:[0-9]+: not measured: ' "$WORK/listener" || fail "no word of it: $(cat "$WORK/listener")"
+wait_for 10 grep -qE '^10.79.0.1:[0-9]+: not measured: ' "$WORK/listener" || fail "not reported: $(cat "$WORK/listener")"
 exit 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# perf/server_cpu: measures, and says what it is missing.
+# perf/server_cpu measures, and names a missing program.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 command=$(dirname "$0")/../../perf/server_cpu
 "$command" --build "$BUILD" -n 2 -b 8M --times 1 > "$WORK/out" 2>&1 || fail "exit $?: $(tail -n 5 "$WORK/out")"

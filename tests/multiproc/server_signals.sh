@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# SIGTERM while strangers call, SIGHUP with a new key and with a bad one, a line for each job; ports and addresses as
-# told; the metrics page without descriptors.
+# SIGTERM while unauthenticated peers connect, SIGHUP with a new key and with an invalid one, a log line for each job;
+# ports and addresses as given; the metrics page without descriptors.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 perf() { "$BIN/bps-run" -n 2 -- "$BIN/bps-perf" -b 64K -e 64K -n 2 -w 0 "$@"; }
 said() { grep -qE -- "$1" "$2"; }
 expect_said() { wait_for 5 said "$1" "$2" || fail "no line \"$1\" in: $(cat "$2")"; }
 
-# A line when a job begins and ends, with time stamps; none of other subsystems.
+# There is one line when a job begins and one when it ends, with time stamps, and no line of other subsystems.
 start_server log; pid=$SERVER_PID; export BPS_SERVERS=$SERVER_ADDRESS BPS_REQUIRE_SERVERS=1
 perf > "$WORK/out" 2>&1 || fail "$(tail -qn 5 "$WORK/out")"
 stamp='^20[0-9-]+ [0-9:.]+ '
 expect_said "${stamp}.*INFO SERVER job [0-9a-f]{16} begins: 2 ranks on 2 machines, 1 servers; hub rank 0" "$WORK/log.err"
 expect_said "${stamp}.*INFO SERVER job [0-9a-f]{16} ended after [0-9.]+ s: all its calls are complete" "$WORK/log.err"
 
-# SIGHUP: a job that runs goes on, a new one needs the new key, and a bad file changes nothing.
+# SIGHUP: a running job continues, a new job needs the new key, and an invalid file changes nothing.
 start_ranks 2 "$BIN/bps-perf" -b 64K -e 64K -n 20 -N 0 -c 0
 wait_for 30 in_loop 0 || fail "no job runs: $(tail -qn 5 "$WORK"/rank0.*)"
 cp "$WORK/key" "$WORK/old.key"
@@ -29,10 +29,10 @@ more() { [ "$(wc -l < "$WORK/rank0.out")" -gt "$((lines + 2))" ]; }
 wait_for 10 more || fail "the job that ran does not go on: $(tail -qn 5 "$WORK"/rank0.*)"
 for pid_of in "${RANK_PIDS[@]}"; do kill -KILL "$pid_of" 2>/dev/null; wait "$pid_of" 2>/dev/null; done
 
-# A signal that it uses itself, sent by somebody else, changes nothing.
+# A signal that the server uses itself has no effect if another process sends it.
 kill -USR2 "$pid"
 
-# SIGTERM ends at once while strangers call.
+# SIGTERM ends the server at once while unauthenticated peers connect.
 ( while :; do exec 8<> "/dev/tcp/${SERVER_ADDRESS%:*}/${SERVER_ADDRESS#*:}" && printf 'no Hello at all, but long' >&8
   sleep .05; done ) 2> /dev/null & strangers=$!; PIDS+=("$strangers")
 sleep .3
@@ -61,7 +61,7 @@ BPS_PORT_RANGE=$port-$((port + 19)) NCCL_SHM_DISABLE=1 perf > "$WORK/out" 2>&1 |
 "$BIN/bps-server" --listen 127.0.0.1:0 --data-ports 9-3 > "$WORK/out" 2>&1 && fail "a range that ends before it begins"
 said '"9-3" is no range of ports' "$WORK/out" || fail "$(cat "$WORK/out")"
 
-# Without descriptors the metrics thread waits. It has the page again once there are some.
+# Without free descriptors the metrics thread waits. It serves the page again once there are some.
 ( ulimit -n 24; exec "$BIN/bps-server" --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --threads 1 > "$WORK/few.out" 2> "$WORK/few.err" ) &
 pid=$!; PIDS+=("$pid")
 wait_for 10 said '^listening on' "$WORK/few.out" || fail "does not listen: $(cat "$WORK/few.err")"
@@ -72,7 +72,7 @@ where, pid = (sys.argv[1], int(sys.argv[2])), sys.argv[3]
 def ticks():
     fields = open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()
     return int(fields[11]) + int(fields[12])
-idle = [socket.create_connection(where) for _ in range(40)]  # more than there are descriptors
+idle = [socket.create_connection(where) for _ in range(40)]  # more than the free descriptors
 before = ticks()
 time.sleep(0.8)
 assert ticks() - before < 20, f'{ticks() - before} ticks of processor time in 0.8 s'

@@ -1,8 +1,8 @@
-"""A network of namespaces behind a switch in user space, whose links can be cut one way: tap_switch.py PREFIX COUNT
+"""Network namespaces behind a switch in user space, whose links can be cut one way: tap_switch.py PREFIX COUNT
 
-Host i is the namespace PREFIX-i with the address 10.79.0.(i+1) on eth0, a TAP device that ends here. Commands come on
-standard input, each answered by a line: "cut A-B A-B..." (nothing that A sends reaches B; the only cuts from then on).
-The end of the input removes the namespaces. The neighbours are fixed, so a cut loses TCP's segments and nothing else.
+Host i is the namespace PREFIX-i with the address 10.79.0.(i+1) on eth0, a TAP device that this process reads. It takes
+commands on standard input and answers each with a line: "cut A-B A-B..." drops all frames from A to B and removes
+earlier cuts. The end of the input removes the namespaces. ARP entries are fixed, so a cut loses only TCP segments.
 """
 import fcntl
 import os
@@ -52,7 +52,7 @@ def forward(taps, sender, cuts):
         try:
             os.write(taps[receiver], frame)
         except OSError:
-            pass  # full: lost, as on any switch
+            pass  # full: the frame is lost, as on any switch
 
 
 def serve(taps):

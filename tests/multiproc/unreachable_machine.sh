@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A machine that vanishes without a word is noticed by the other one, whether that sends or receives, in the time that
-# BPS_TIMEOUT says. Two network namespaces stand for the machines. The processes of the one that vanishes are stopped
-# first, so that they notice nothing. Usage: unreachable_machine.sh BUILD
+# A machine that vanishes without closing its connections is detected by the other one within BPS_TIMEOUT, both as
+# sender and as receiver. Two network namespaces stand for the machines. The processes of the vanishing machine are
+# stopped first, so that they detect nothing. Usage: unreachable_machine.sh BUILD
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 plugin=$(realpath "$BUILD")/lib/libnccl-net-bps.so
 check=$(realpath "$BUILD")/bin/net-plugin-check
@@ -15,9 +15,9 @@ network() {
 }
 network > "$WORK/network" 2>&1 || skip "no network namespaces: $(tail -n 1 "$WORK/network")"
 
-# More has come than the check tries out first: both sides are in the middle of messages, and of many more.
+# More bytes have arrived than the check's trial sends, so both sides are in the middle of many messages.
 flows() { ip netns exec $other ss -Htni state established | grep -qE 'bytes_received:[0-9]{9}'; }
-# The process of the check that is in that namespace, and is not the check itself.
+# The child process of the check in that namespace.
 side_in() {
   local pid
   for pid in $(pgrep -P "$(pgrep -P "$run")"); do
@@ -25,7 +25,7 @@ side_in() {
   done
 }
 
-# vanishes NAMESPACE PATTERN: what the other side says of it.
+# vanishes NAMESPACE PATTERN: the other side reports the pattern.
 vanishes() {
   local stopped cut
   ip -n $one link set eth0 up && ip -n $other link set eth0 up || fail "the link does not come up"
@@ -38,8 +38,8 @@ vanishes() {
   [ -n "$stopped" ] && kill -STOP "$stopped" || fail "no process in $1 of $(pgrep -aP "$(pgrep -P "$run")")"
   ip -n "$1" link set eth0 down
   cut=$SECONDS
-  wait "$run" && fail "nothing was noticed: $(cat "$WORK/out")"
-  [ $((SECONDS - cut)) -le 20 ] || fail "noticed after $((SECONDS - cut)) s: $(cat "$WORK/out")"
+  wait "$run" && fail "the failure was not detected: $(cat "$WORK/out")"
+  [ $((SECONDS - cut)) -le 20 ] || fail "detected after $((SECONDS - cut)) s: $(cat "$WORK/out")"
   grep -qE "$2" "$WORK/out" || fail "not \"$2\": $(cat "$WORK/out")"
   echo "  $(cat "$WORK/out"), after $((SECONDS - cut)) s"
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# RDMA verbs, in a virtual machine with software RDMA devices: our plugin passes net-plugin-check by WRITE with immediate
-# and by SEND, on both devices; an all-reduce has the same bits by both; a killed rank is named; what NCCL_IB_* asks for
-# is done, and what cannot be done is said. Skipped, saying what is missing, where no such machine can be started.
-# Every instruction may be emulated there, so what depends on the transport is tested each time, the rest with
-# BPS_TEST_LONG=1; and the rule with a tight limit of time never. A machine too slow for the short form in its time is no
-# failure: it is skipped, saying how far it came.
+# RDMA verbs in a virtual machine with software RDMA devices. bps's plugin passes net-plugin-check by WRITE with
+# immediate and by SEND on both devices; an all-reduce has the same bits by both; a killed rank is named; NCCL_IB_*
+# settings apply, and impossible ones are reported. Skipped with the reason if such a machine cannot be started. The CPU
+# may emulate every instruction there, so each run tests only what depends on the transport; BPS_TEST_LONG=1 tests the
+# rest, except the rule with a tight time limit. If the machine is too slow for the short version, the test is skipped
+# and reports how far it came.
 vm=$(dirname "$0")/../vm/soft_roce.sh
 long=${BPS_TEST_LONG:-0}
 if [ "${1:-}" != --inside ]; then
@@ -28,7 +28,7 @@ export BPS_SOCKET_IFNAME=roce0 NCCL_SHM_DISABLE=1
 
 done_with() { echo "done: $1, after $SECONDS s"; }
 
-# passes ARGUMENTS...: net-plugin-check does.
+# passes ARGUMENTS...: net-plugin-check passes.
 passes() {
   local out=$WORK/out.check
   timeout 600 "$check" "$ours" --max-bytes 10M --timeout 60 --notice 30 "$@" > "$out" 2>&1 ||
@@ -50,13 +50,13 @@ conformance() {
   done_with "the other device"
 }
 
-# says PATTERN ARGUMENTS...: the plugin's log has it.
+# says PATTERN ARGUMENTS...: the plugin's log matches the pattern.
 says() {
   local pattern=$1 out=$WORK/out.says; shift
   timeout 60 env "$@" "$check" "$ours" -v --device 0 --only order > "$out" 2>&1 || fail "$*: $(tail -n 5 "$out")"
   grep -qE -- "$pattern" "$out" || fail "no line has \"$pattern\" with $*: $(cat "$out")"
 }
-# limited KIB PATTERN ARGUMENTS...: the same without the right to lock more than that.
+# limited KIB PATTERN ARGUMENTS...: the same with a limit on locked memory.
 limited() {
   local limit=$1 pattern=$2 out=$WORK/out.says; shift 2
   (ulimit -l "$limit" && timeout 60 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock \
@@ -78,8 +78,8 @@ settings() {
   says 'TCP device roce0' NCCL_IB_DISABLE=1
 }
 
-# GPU memory, as far as it goes without a GPU: the double of CUDA has memory that can be pinned, and the kernel says that
-# the module is there by which NICs reach a GPU's.
+# GPU memory without a GPU: the fake CUDA driver has memory that can be pinned, and the test pretends that the kernel
+# module for peer memory is loaded.
 with_gpu_memory() {
   unshare -m sh -c 'mount -t tmpfs none /sys/module && mkdir /sys/module/nvidia_peermem && exec "$@"' sh \
     env LD_LIBRARY_PATH="$BUILD/tests/fake_cuda" FAKE_CUDA_PEER_MEMORY=1 timeout 600 "$@"
@@ -94,7 +94,7 @@ gpu_memory() {
   done
 }
 
-# An all-reduce of buffers on the double's devices: what goes to the server does so without host memory.
+# An all-reduce of buffers on the fake's devices: the chunks to the server bypass host memory.
 gpu_all_reduce() {
   cat > "$WORK/machine.xml" <<'XML'
 <system version="1">
@@ -115,7 +115,7 @@ XML
   grep -qE 'GPU memory, [12] of [0-9] owners reached without host memory by rxe0' "$WORK/out.gpu" "$WORK/err.gpu" ||
     fail "it went through host memory: $(grep -h GPUDirect "$WORK/out.gpu" "$WORK/err.gpu")"
   [ "$long" = 1 ] || return 0
-  # NCCL may come with GPU memory on any connection; bps asks first, so within a machine it keeps to shared memory.
+  # NCCL may use GPU memory on any connection. bps asks first, so it keeps shared memory within a machine.
   BPS_DEBUG=INFO BPS_TOPO_FILE=$WORK/machine.xml NCCL_SHM_DISABLE=0 with_gpu_memory "$BIN/bps-run" -n 2 -s 1 -- \
     "$BIN/bps-perf" -b 2M -e 2M -n 1 -w 0 -m 2 > "$WORK/out.gpu" 2>&1 ||
     fail "all-reduce of GPU memory within a machine: $(tail -n 5 "$WORK/out.gpu")"
@@ -145,18 +145,18 @@ all_reduce() {
   [ "$SUM" = "$write" ] || fail "other bits by TCP"
 }
 
-# A rank that is killed in the middle is named by the other one, and the server lives on.
+# If a rank is killed during a call, the other rank names it, and the server keeps running.
 killed() {
   start_server one
   BPS_SERVERS=$SERVER_ADDRESS start_ranks 2 "$BIN/bps-perf" -b 1M -e 1M -n 1 -w 0 -c 0 -N 0
-  wait_for 60 in_loop 0 || fail "rank 0 does not get going: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
+  wait_for 60 in_loop 0 || fail "rank 0 does not start: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
   kill -KILL "${RANK_PIDS[1]}"
   ends_with_error 0 "rank 1" 60
   gone "$SERVER_PID" && fail "the server died: $(tail -qn 3 "$WORK/one.err")"
   return 0
 }
 
-# Two at a time, as there are two CPUs.
+# Two at a time, because there are two CPUs.
 (conformance) &
 (
   settings && done_with settings

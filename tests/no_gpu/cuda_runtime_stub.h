@@ -1,5 +1,6 @@
-// A double of the CUDA runtime for a libnccl that has it linked in: "device" memory is host memory, streams and events
-// do nothing, kernels cannot run. It gets a communicator of NCCL as far as its network goes, on a machine without GPU.
+// A stub of the CUDA runtime for a libnccl that links it statically. "Device" memory is host memory, streams and events
+// do nothing, and kernels cannot run. On a machine without a GPU, it lets NCCL create a communicator including its
+// network.
 #pragma once
 #include <string>
 
@@ -7,7 +8,7 @@
 
 namespace bps::no_gpu {
 
-// Puts the double's functions in the place of the runtime's in the loaded library. x86-64 only.
+// Replaces the runtime's functions in the loaded library by the stub's. x86-64 only.
 Status replaceCudaRuntime(void* library);
 
 }  // namespace bps::no_gpu

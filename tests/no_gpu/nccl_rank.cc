@@ -1,7 +1,7 @@
-// One rank of an NCCL communicator on a machine without GPU: nccl_rank LIBNCCL RANK NRANKS FILE. Rank 0 writes the
-// unique id to FILE, the others wait for it. Everything is NCCL's own code but for the CUDA runtime in it, see
-// cuda_runtime_stub.h; what it does with its network, NCCL_DEBUG=INFO tells. Status 0: the communicator was made and
-// destroyed; 77: not possible with this libnccl, the last line says why.
+// One rank of an NCCL communicator on a machine without a GPU: nccl_rank LIBNCCL RANK NRANKS FILE. Rank 0 writes the
+// unique id to FILE; the others wait for it. All code is NCCL's own except the CUDA runtime, see cuda_runtime_stub.h.
+// NCCL_DEBUG=INFO shows what NCCL does with its network. Exit status 0: the communicator was created and destroyed; 77:
+// not possible with this libnccl, and the last line says why.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A double of libnvidia-ml.so.1 with one GPU of which nothing is known.
+// A stub of libnvidia-ml.so.1 with one GPU that has no known properties.
 #define BPS_NVML extern "C" __attribute__((visibility("default")))
 
 namespace {
@@ -18,7 +18,7 @@ BPS_NVML int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
 }
 BPS_NVML int nvmlDeviceGetP2PStatus(void*, void*, int, int* status) { return *status = 1, kSuccess; }
 
-// What it says of everything else; the arguments do not matter then.
+// The answer of all other functions; they ignore their arguments.
 #define BPS_NVML_UNKNOWN(function) \
   BPS_NVML int function() { return kNotSupported; }
 BPS_NVML_UNKNOWN(nvmlDeviceGetNvLinkState)

@@ -1,4 +1,4 @@
-// The functions in an ELF file's own symbol table, which has also those that the library does not export.
+// The functions in an ELF file's symbol table, including those that the library does not export.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace bps::no_gpu {
 
-// For each function: its name, its address in the file's image, and its length. Fails when the file has been stripped.
+// Calls `use` for each function with its name, its address in the file's image and its size. Fails if the file is
+// stripped.
 Status forEachFunction(const std::string& path,
                        const std::function<void(const char* name, uint64_t address, uint64_t bytes)>& use);
 

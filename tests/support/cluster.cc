@@ -24,7 +24,7 @@ Address loopback() {
   return {reinterpret_cast<const sockaddr*>(&address), sizeof address};
 }
 
-// The transport is a library of its own that reads the process's environment.
+// The transport is a separate library that reads the process's environment.
 [[maybe_unused]] const int kLoopbackOnly = ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
 
 }  // namespace

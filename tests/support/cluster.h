@@ -25,7 +25,7 @@ inline Env testEnv() {
   return env;
 }
 
-// k servers on free ports, each with its own threads; they end with this object.
+// k servers on free ports, each with its own threads. The destructor ends them.
 class Servers {
  public:
   explicit Servers(size_t count, const Env& env = testEnv());
@@ -46,7 +46,7 @@ class Servers {
 struct Job {
   size_t ranks = 2;
   size_t ranksPerMachine = 1;
-  std::vector<size_t> machines = {};  // ranks of each, instead of ranksPerMachine
+  std::vector<size_t> machines = {};  // the number of ranks of each machine, instead of ranksPerMachine
   std::string servers;
   Env env = testEnv();
   std::chrono::seconds limit{60};
@@ -54,11 +54,11 @@ struct Job {
 
 size_t machineOf(const Job& job, size_t rank);
 
-// Runs body(communicator) on every rank; returns one Status per rank: of its start, else of its body. A rank that
-// outlives the limit ends the process with a message: a stuck thread cannot be taken back.
+// Runs body(communicator) on every rank. Returns one Status per rank: of its start if that fails, else of its body. A
+// rank that exceeds the time limit ends the process with a message, because a blocked thread cannot be stopped.
 using Body = std::function<Status(Communicator&)>;
 std::vector<Status> runRanks(const Job& job, const Body& body);
-// All of them, for EXPECT_EQ(failures(...), "").
+// Joins all failures, for EXPECT_EQ(failures(...), "").
 std::string failures(const std::vector<Status>& outcomes);
 
 }  // namespace bps::test

@@ -1,4 +1,4 @@
-// Buffers of any type with arbitrary bit patterns, and what an all-reduce must make of them.
+// Buffers of any type with arbitrary bit patterns, and the expected results of an all-reduce.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,8 +8,7 @@
 
 namespace bps::test {
 
-// A sanitizer makes a program several times slower: there, fewer seeds and less data for what is repeated. The plain
-// program has all of it.
+// A sanitizer makes a program several times slower, so sanitized programs use fewer seeds and less data.
 #ifdef BPS_SANITIZED
 inline constexpr bool kSanitized = true;
 #else
@@ -18,16 +17,16 @@ inline constexpr bool kSanitized = false;
 
 using Bytes = std::vector<uint8_t>;
 
-// Values of moderate size that are different for every rank and element, and round when summed.
+// Values of moderate size that differ for every rank and element and round when summed.
 Bytes makeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
 ScalarBits makeScalar(DataType type, uint64_t rank);
 
-// The same with values near the type's largest, of one sign on all ranks, whose sums overflow and whose averages do
-// not; some elements with NaNs, infinities and zeros.
+// The same with values near the type's largest and the same sign on all ranks: their sums overflow and their averages
+// do not. Some elements are NaNs, infinities and zeros.
 Bytes makeLargeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
 
-// What bps promises: within each machine in rank order with one rounding, then machines in order with one rounding; an
-// average of floats is divided before the first rounding. Straight from that, element by element.
+// The contract of bps: each machine adds its ranks in order with one rounding, then the machines are added in order
+// with one rounding. An average of floats is divided before the first rounding. Computed element by element.
 struct Expectation {
   DataType type;
   CallOp op;
@@ -37,21 +36,22 @@ struct Expectation {
 };
 Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars);
 
-// What is added in one pass: a rank's own contribution, or a sum of several, with its scalars and the division in it.
+// An input of one pass: one rank's contribution (raw), or a sum of several that includes their scalars and the
+// division.
 struct Addend {
   const Bytes* bytes = nullptr;
   bool raw = true;
   ScalarBits scalar = 0;
 };
-// all: the contributions of all ranks are in it now.
+// `all`: the addends contain the contributions of all ranks.
 Bytes referenceSum(const Expectation& what, const std::vector<Addend>& addends, bool all);
 
-// Who is added up with whom: a rank, or parts that are each rounded once.
+// The order of summation: a rank, or parts whose sums are each rounded once.
 struct SumTree {
   size_t rank = 0;
   std::vector<SumTree> parts;
 };
-// The same in another order; ranksPerMachine says nothing.
+// The same in another order; ignores ranksPerMachine.
 Bytes expectedWithOrder(const Expectation& what, const SumTree& order, const std::vector<Bytes>& inputs,
                         const std::vector<ScalarBits>& scalars);
 

@@ -1,24 +1,23 @@
 #!/usr/bin/env bash
-# soft_roce.sh COMMAND...: runs COMMAND as root in a small virtual machine whose kernel has software RDMA devices, so
-# that verbs code runs where there is neither such a NIC nor the right to load kernel modules.
+# soft_roce.sh COMMAND...: runs COMMAND as root in a small virtual machine whose kernel has software RDMA devices. It
+# runs verbs code without an RDMA NIC and without the permission to load kernel modules.
 #
 #   tests/vm/soft_roce.sh ibv_devinfo
 #   VM_MEMORY=2048 tests/vm/soft_roce.sh bash -c 'cd /path/to/bps && build/bin/net-plugin-check build/lib/libnccl-net-bps.so'
 #
-# The guest sees this machine's files, read-only; /tmp (but for the present directory, should it lie there), /run and
-# /dev/shm are its own and vanish with it. Its devices are
-# rxe0 (network interface roce0, 10.9.0.1) and rxe1 (roce1, 10.9.0.2); GID 1 of each is the RoCE v2 one of that address.
-# A device reaches itself only: two processes talk over rxe0, or over rxe1, or over both as two rails. (The kernel sends
-# what goes to an own address over its loopback, so rxe0 never meets rxe1.) Standard output and error of COMMAND come
-# out together on standard output, and its exit status is the script's.
+# The guest sees this machine's files read-only. /tmp (except the current directory, if it is there), /run and /dev/shm
+# belong to the guest and vanish with it. Its devices are rxe0 (network interface roce0, 10.9.0.1) and rxe1 (roce1,
+# 10.9.0.2); GID 1 of each is the RoCE v2 GID of that address. A device reaches only itself: two processes use rxe0, or
+# rxe1, or both as two rails. (The kernel sends packets to a local address over loopback, so rxe0 never reaches rxe1.)
+# COMMAND's standard output and error are merged on standard output, and its exit status is the script's.
 #
 #   VM_MEMORY  MiB, 2048        VM_CPUS    2
 #   VM_SECONDS limit, 180       VM_KERNEL  an image /boot/vmlinuz-RELEASE; the newest
 #
-# Status 124: VM_SECONDS were over before COMMAND was. Status 125: the guest ended before it. Status 77: something is
-# missing here; the last line names it. On Debian: qemu-system-x86 busybox-static cpio kmod linux-image-amd64 rdma-core ibverbs-providers iproute2.
-# The accelerator is KVM where the CPU's own virtualisation is there, else QEMU's emulation, which is some ten times
-# slower.
+# Status 124: COMMAND exceeds VM_SECONDS. Status 125: the guest ends before COMMAND. Status 77: something is missing;
+# the last line names it. On Debian: qemu-system-x86 busybox-static cpio kmod linux-image-amd64 rdma-core
+# ibverbs-providers iproute2. The accelerator is KVM if the CPU's own virtualisation is available, else QEMU's
+# emulation, which is about ten times slower.
 set -euo pipefail
 me=${0##*/}
 missing() { echo "$me: no $1 (Debian: $2)"; exit 77; }
@@ -44,7 +43,7 @@ image=$work/image
 mkdir -p "$image"/{bin,modules,dev,proc,sys,host}
 cp "$busybox" "$image/bin/busybox"
 
-# What the guest loads, each module after those that it needs; what is built into the kernel is not a file.
+# The modules that the guest loads, each after those that it needs. Modules built into the kernel have no file.
 for module in virtio_pci virtio_console 9pnet_virtio 9p veth crc32_generic ib_uverbs rdma_rxe; do
   modprobe --set-version "$release" --show-depends "$module" 2>/dev/null || missing "module $module of $release" linux-image-amd64
 done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' > "$work/modules"
@@ -62,7 +61,7 @@ done < "$work/modules"
 { printf 'cd %q 2>/dev/null || cd /\n' "$PWD"; printf 'exec'; printf ' %q' "$@"; echo; } > "$image/command"
 printf '%s' "$PWD" > "$image/here"
 
-# The guest's first process, by busybox alone. Port 1 carries the output, port 2 the status.
+# The guest's first process, in busybox only. Port 1 carries the output, port 2 the status.
 cat > "$image/init" <<'INIT'
 #!/bin/busybox sh
 alias b=/bin/busybox
@@ -98,7 +97,7 @@ ip link add roce0 mtu 4200 type veth peer name roce1 mtu 4200 &&
   ip addr add 10.9.0.1/24 dev roce0 && ip addr add 10.9.0.2/24 dev roce1 &&
   ip link set roce0 up && ip link set roce1 up &&
   rdma link add rxe0 type rxe netdev roce0 && rdma link add rxe1 type rxe netdev roce1 || finish none
-# The addresses become GIDs a moment later.
+# The addresses become GIDs shortly after.
 for try in $(seq 200); do
   grep -qs 0a09:0001 /sys/class/infiniband/rxe0/ports/1/gids/* &&
     grep -qs 0a09:0002 /sys/class/infiniband/rxe1/ports/1/gids/* && break
@@ -111,11 +110,11 @@ chmod +x "$image/init"
 (cd "$image" && find . | cpio --quiet -o -H newc) > "$work/initrd"
 
 accelerator=(-accel tcg,thread=multi -cpu max)
-# KVM over hardware only: kvm_pvm, which clouds offer inside their own guests, does not run an unmodified kernel.
+# KVM on hardware only: kvm_pvm, which clouds offer inside their own guests, does not run an unmodified kernel.
 if [ -r /dev/kvm ] && [ -w /dev/kvm ] && compgen -G '/sys/module/kvm_[ia]*' >/dev/null; then accelerator=(-accel kvm -cpu host); fi
-# no_timer_check: at its start the kernel tries whether ten ticks of a timer come in time, which they do not where the
-# guest's CPU was not run meanwhile, and panics.
-# QEMU takes the end of its standard input for a port whose other side is closed, so it gets one without an end.
+# no_timer_check: at its start the kernel checks that ten timer ticks arrive in time and panics if not. They may be late
+# if the guest's CPU has not run. QEMU treats the end of its standard input as a closed port, so it gets an input
+# without end.
 mkfifo "$work/input"
 exec 3<>"$work/input"
 status=0

@@ -1,8 +1,7 @@
-// Compiles where src/nccl/functions.h has NCCL's functions with the signatures of the nccl.h that is
-// installed, and where our own declarations of what they take have its layout. Built by
-// tests/multiproc/nccl_signatures.sh.
+// Checks bps's table of NCCL's functions (src/nccl/functions.h) against the installed nccl.h: it compiles only if the
+// signatures match and bps's own declarations of the argument types have the same layout.
 //
-// Built twice: with NCCL's headers, which compares the table, and with our own declarations (-DOURS).
+// tests/multiproc/nccl_signatures.sh builds it twice: with NCCL's headers, and with bps's own declarations (-DOURS).
 #ifdef OURS
 #include "src/nccl/types.h"
 #else
@@ -18,7 +17,7 @@
 #include "src/nccl/functions.h"
 
 #ifndef OURS
-// Each row against the header's declaration; overloads for device code aside, so a pointer of the row's type is taken.
+// Compares a row with the header's declaration. A pointer of the row's type selects the overload for host code.
 #define COMPARE(result, name, parameters, arguments) [[maybe_unused]] result(*const name##Pointer) parameters = &name;
 #ifndef WITH_DEVICE
 #undef BPS_NCCL_DEVICE_FUNCTIONS
@@ -27,7 +26,7 @@
 BPS_NCCL_FUNCTIONS(COMPARE, COMPARE)
 #endif
 
-// What the two runs must print alike.
+// Both programs must print the same text.
 int main() {
 #define NUMBER(what) std::printf("%s %lld\n", #what, static_cast<long long>(what))
   NUMBER(sizeof(ncclUniqueId));

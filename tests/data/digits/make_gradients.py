@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the files of this directory: gradients of a small network that is really trained on handwritten digits.
+"""Makes the files of this directory: gradients of a small network trained on handwritten digits.
 
 Needs numpy and scikit-learn, whose bundled copy of the UCI digits (1797 images of 8 x 8) is the data set. Made with
 Python 3.11, numpy 2.4.6, scikit-learn 1.9.1. Deterministic: seeds are fixed, and the network is small enough for

@@ -1,4 +1,4 @@
-// The rendezvous and visitors that send frames in any order. Whoever asks rightly afterwards is answered, unless one of
+// The rendezvous with clients that send frames in any order. A valid client afterwards gets an answer, unless one of
 // them was rank 0 itself.
 #include "src/control/keys/crypto.h"
 #include "src/control/rendezvous/rendezvous_state.h"
@@ -9,9 +9,9 @@ namespace {
 using namespace bps;
 using namespace bps::fuzz;
 
-constexpr size_t kVisitors = 4;
+constexpr size_t kClients = 4;
 
-// The next frame but heartbeats, while the desk goes on.
+// Returns the next frame except heartbeats, while the rendezvous runs.
 std::optional<Frame> answerOf(RendezvousState& rendezvous, ControlSocket& client) {
   for (int i = 0; i < 20; ++i) {
     stepOnce(rendezvous);
@@ -40,10 +40,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Result<AuthListener> listener = AuthListener::create(where, credentials(), Purpose::kRendezvous, kJob);
   if (!listener.ok()) return 0;
   RendezvousState rendezvous(std::move(listener).value(), kTimeoutMs);
-  std::unique_ptr<ControlSocket> visitors[kVisitors];
+  std::unique_ptr<ControlSocket> clients[kClients];
   bool hubCame = false;
   for (Input in(data, size); !in.empty();) {
-    auto& client = visitors[in.number(kVisitors)];
+    auto& client = clients[in.number(kClients)];
     const uint32_t what = in.number(4);
     if (what == 0) {
       client = connectPeer(where, Purpose::kRendezvous, [&] { stepOnce(rendezvous); });

@@ -1,5 +1,5 @@
-// What ranks bring to gathers and a machine's leader hands out, as another rank or a hub might change it. The first
-// byte chooses which. What is accepted is used as the ranks use it.
+// The data that ranks gather and that a machine's leader distributes, as another rank or a hub might change it. The
+// first byte selects the kind. Accepted data is used as the ranks use it.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +25,7 @@ Roster twoRanks() {
   return roster;
 }
 
-// The input in two parts, where its second byte says.
+// Splits the input in two at the position that its second byte gives.
 std::vector<Blob> twoBlobs(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {{}, {}};
   const size_t first = std::min<size_t>(bytes[0], bytes.size() - 1);

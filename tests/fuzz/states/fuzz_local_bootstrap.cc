@@ -1,6 +1,5 @@
-// The meeting of the ranks of one machine, with somebody of the same user in it who says and brings anything. A leader
-// that is not the machine's: the rank gets an error or a group, and crashes with neither. Visitors that are no ranks:
-// the meeting of the two ranks succeeds all the same.
+// The bootstrap of the ranks of one machine with a process of the same user that sends anything. False leader: the rank
+// gets an error or a group and does not crash. Clients that are no ranks: the bootstrap of the two ranks succeeds.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -31,7 +30,7 @@ using fuzz::require;
 constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMostFds = 8;
 
-// Two ranks of one machine, of a job that no other input has.
+// Two ranks of one machine, in a job that no other input has.
 struct Job {
   Job() {
     static std::atomic<uint64_t> next{0};
@@ -70,8 +69,8 @@ UniqueFd fileWith(std::span<const uint8_t> content, size_t size) {
   return file;
 }
 
-void send(int socket, std::span<const uint8_t> words, const std::vector<UniqueFd>& fds) {
-  iovec data{const_cast<uint8_t*>(words.data()), words.size()};
+void send(int socket, std::span<const uint8_t> bytes, const std::vector<UniqueFd>& fds) {
+  iovec data{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
   msghdr message{};
   message.msg_iov = &data;
@@ -91,8 +90,8 @@ void send(int socket, std::span<const uint8_t> words, const std::vector<UniqueFd
   [[maybe_unused]] const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// The first words of somebody: as a rank says them, or anything.
-std::vector<uint8_t> words(Input& input, uint32_t localRank) {
+// The first message of a process: a rank's message or random bytes.
+std::vector<uint8_t> firstMessage(Input& input, uint32_t localRank) {
   std::vector<uint8_t> all(32);
   std::memcpy(all.data(), &localRank, sizeof localRank);
   const uint8_t changes = input.byte() % 4;
@@ -114,7 +113,7 @@ UniqueFd anyFd(Input& input) {
   }
 }
 
-// A leader hands out what it likes.
+// A leader that sends arbitrary data.
 void falseLeader(Input input) {
   const Job job;
   socklen_t length = 0;
@@ -128,12 +127,12 @@ void falseLeader(Input input) {
     const std::unique_ptr<LocalReducer> group = std::move(met).value();
     for (int turn = 0; turn < 3; ++turn) [[maybe_unused]] const bool stepped = group->step().ok();
   });
-  UniqueFd visitor;
-  while (!visitor) {  // libFuzzer's timer interrupts
-    visitor = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    require(visitor || errno == EINTR);
+  UniqueFd client;
+  while (!client) {  // libFuzzer's timer interrupts the call
+    client = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    require(client || errno == EINTR);
   }
-  const std::vector<uint8_t> said = words(input, 0);
+  const std::vector<uint8_t> message = firstMessage(input, 0);
   const size_t bells = input.byte() % 4;
   const bool goodBrief = input.byte() % 2 == 0;
   const size_t ringBytes = (size_t{input.byte()} << 12) + input.byte();
@@ -148,12 +147,12 @@ void falseLeader(Input input) {
   fds.push_back(odd ? anyFd(input) : fileWith(machineSpec, machineSpec.size()));
   fds.push_back(odd ? anyFd(input) : fileWith(input.rest(), ringBytes));
   for (size_t i = 0; i < bells; ++i) fds.push_back(anyFd(input));
-  send(visitor.get(), said, fds);
-  ::shutdown(visitor.get(), SHUT_RDWR);
+  send(client.get(), message, fds);
+  ::shutdown(client.get(), SHUT_RDWR);
   rank.join();
 }
 
-UniqueFd visit(const Job& job) {
+UniqueFd connectClient(const Job& job) {
   socklen_t length = 0;
   const sockaddr_un address = job.name(length);
   const Deadline deadline = Deadline::in(kPatience);
@@ -165,29 +164,29 @@ UniqueFd visit(const Job& job) {
   }
 }
 
-// Visitors say what they like; the right one comes last.
-void falseVisitors(Input input) {
+// Clients that send arbitrary data; the valid client comes last.
+void invalidClients(Input input) {
   const Job job;
   bool led = false;
   std::thread leader([&] { led = job.bootstrap(0).ok(); });
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> clients;
   const size_t count = input.byte() % 5;
   for (size_t i = 0; i < count; ++i) {
-    strangers.push_back(visit(job));
-    if (input.byte() % 4 == 0) continue;  // it says nothing
-    std::vector<uint8_t> said = words(input, input.byte() % 3);
+    clients.push_back(connectClient(job));
+    if (input.byte() % 4 == 0) continue;  // it sends nothing
+    std::vector<uint8_t> message = firstMessage(input, input.byte() % 3);
     std::vector<UniqueFd> fds(input.byte() % 4);
     for (UniqueFd& fd : fds) fd = anyFd(input);
-    // With one descriptor and the number of the other rank it would be taken for that rank, which it may be.
-    if (said.size() == 32 && fds.size() == 1) said[0] = 0, said[1] = said[2] = said[3] = 0;
-    send(strangers.back().get(), said, fds);
+    // With one descriptor and the number of the other rank, the message would be that rank's valid message.
+    if (message.size() == 32 && fds.size() == 1) message[0] = 0, message[1] = message[2] = message[3] = 0;
+    send(clients.back().get(), message, fds);
   }
-  const UniqueFd right = visit(job);
-  std::vector<uint8_t> said(32);
-  said[0] = 1;
+  const UniqueFd right = connectClient(job);
+  std::vector<uint8_t> message(32);
+  message[0] = 1;
   std::vector<UniqueFd> bell;
   bell.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  send(right.get(), said, bell);
+  send(right.get(), message, bell);
   leader.join();
   require(led);
 }
@@ -197,6 +196,6 @@ void falseVisitors(Input input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const Input input(data + 1, size - 1);
-  data[0] % 2 == 0 ? falseLeader(input) : falseVisitors(input);
+  data[0] % 2 == 0 ? falseLeader(input) : invalidClients(input);
   return 0;
 }

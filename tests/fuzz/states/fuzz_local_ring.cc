@@ -1,5 +1,5 @@
-// A rank of a machine, and another one that writes what it likes into the memory that they share: numbers, notes,
-// bytes. The rank goes on, waits, or fails naming it; it reads and writes nothing beyond its buffers.
+// A rank of a machine, and another rank that writes arbitrary numbers, notes and bytes into their shared memory. The
+// rank continues, waits, or fails and names the other rank. It never accesses memory outside its buffers.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ class Scene {
     group_ = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
   }
 
-  // False: the rank has failed.
+  // Returns false if the rank has failed.
   bool move(Input& in) {
     LocalRing::RankState& rankState = other_->rankState(in.number(2));
     switch (in.number(8)) {
@@ -111,7 +111,7 @@ class Scene {
     group_->submit(*call);
     calls_.push_back(std::move(call));
   }
-  // The other rank does one more step of its part, rightly.
+  // The other rank performs the next valid step of its part.
   void play(size_t stage) {
     if (stage >= stages_) return;
     const uint64_t number = other_->done(0, stage).load();

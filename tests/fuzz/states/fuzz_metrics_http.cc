@@ -1,5 +1,5 @@
-// A client's bytes to the metrics page, cut into pieces whose sizes the first byte chooses: memory stays bounded, and
-// every request that ends is answered whole.
+// A client's bytes to the metrics page in pieces; the first byte selects their sizes. Memory stays bounded, and every
+// complete request gets a complete answer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A hub of any making against a Session of bps-server: frames and events of the job in the order that the input says.
-// The runner is as strict as the real one: a call out of contract ends the program.
+// An arbitrary hub and a Session of bps-server: the input gives the order of frames and of the job's events. The runner
+// is as strict as the real one: a call that breaks its contract ends the program.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class StrictRunner final : public JobRunner {
   bool holds() const { return events_ != nullptr; }
   bool closing() const { return closing_; }
 
-  // What the job says, as far as it may say it now.
+  // Reports an event of the job that its state allows now.
   void say(uint8_t what, uint8_t number) {
     if (!events_) return;
     if (what == 0 && !listening_) {
@@ -105,7 +105,7 @@ Roster rosterOf(uint8_t shape) {
   return roster;
 }
 
-// One session with its hub's end of the connection.
+// One session and its hub's end of the connection.
 class Scene {
  public:
   explicit Scene(AuthListener& listener) : listener_(listener) {

@@ -1,4 +1,4 @@
-// The bytes of a fuzzer's input, read one after another.
+// Input: reads the bytes of a fuzzer's input one after the other.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,13 +17,13 @@ class Input {
   Input(const uint8_t* data, size_t size) : rest_(data, size) {}
   bool empty() const { return rest_.empty(); }
   std::span<const uint8_t> rest() const { return rest_; }
-  // At most `count` bytes.
+  // Takes at most `count` bytes.
   std::span<const uint8_t> take(size_t count) {
     const std::span<const uint8_t> taken = rest_.first(std::min(count, rest_.size()));
     rest_ = rest_.subspan(taken.size());
     return taken;
   }
-  // 0 at the end.
+  // Returns 0 at the end of the input.
   uint8_t byte() {
     const std::span<const uint8_t> one = take(1);
     return one.empty() ? uint8_t{0} : one.front();
@@ -34,7 +34,7 @@ class Input {
     return value;
   }
   uint32_t number(uint32_t below) { return byte() % below; }
-  // Mostly small, now and then large.
+  // Returns mostly small numbers and sometimes a large one.
   uint32_t any() {
     const uint32_t value = byte();
     return value < 250 ? value : value * 0x01010101U;

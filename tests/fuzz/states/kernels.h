@@ -1,4 +1,4 @@
-// The kernels are left out of fuzzers: this one says whether what is to be summed can be read and written.
+// Replaces the kernels in fuzzers: checks that the sources are readable and the destination is writable.
 #pragma once
 #include <cstring>
 

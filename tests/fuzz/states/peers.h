@@ -1,7 +1,7 @@
-// What the fuzzers of the control plane's state machines share: peers that have passed the handshake and then send what
-// the input says.
+// Shared by the fuzzers of the control plane's state machines: peers that pass the handshake and then send frames from
+// the input.
 //
-// No time passes: time-outs are hours, and a turn of the loop never sleeps.
+// No time passes: time-outs are hours, and a step of the loop never sleeps.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ namespace bps::fuzz {
 inline constexpr uint32_t kTimeoutMs = 3'600'000;
 inline constexpr uint64_t kJob = 77;
 
-// Half of the time the kind and number that come next.
+// Half of the inputs have the kind and number that are due next.
 inline ControlOpInput randomOpInput(Input& input, const std::array<uint32_t, kControlOps>& due) {
   ControlOpInput part;
   part.kind = static_cast<ControlOp>(input.number(kControlOps));
@@ -38,7 +38,7 @@ inline Address loopback(uint16_t port = 0) {
   in.sin_port = htons(port);
   return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
 }
-// A port that is free, found once and then used by every run.
+// A free port, found once and used by every run.
 inline Address freeAddress() {
   const UniqueFd fd = std::move(listenOn(loopback())).value();
   return std::move(localAddress(fd.get())).value();
@@ -51,14 +51,14 @@ inline Credentials credentials() {
   return mine;
 }
 
-// Connections that end in a reset leave no ports behind.
+// Makes the close reset the connection, so that no port stays in TIME_WAIT.
 inline UniqueFd resetOnClose(UniqueFd fd) {
   const linger reset{1, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   return fd;
 }
 
-// One turn of a loop that watches and steps `driven`.
+// One iteration of a loop that watches and steps `driven`.
 template <class Driven>
 void stepOnce(Driven& driven) {
   static PollSet set;
@@ -69,7 +69,7 @@ void stepOnce(Driven& driven) {
   driven.step(set);
 }
 
-// A peer that has connected to what `step` drives; null if it was not let in.
+// Connects a peer to the side that `step` drives; returns null if it was not admitted.
 template <class Step>
 std::unique_ptr<ControlSocket> connectPeer(const Address& where, Purpose purpose, Step step) {
   Result<UniqueFd> fd = startConnect(where);
@@ -85,7 +85,7 @@ std::unique_ptr<ControlSocket> connectPeer(const Address& where, Purpose purpose
   return nullptr;
 }
 
-// The other way round: a peer that listens and is connected to.
+// The reverse: a peer that listens, and the driven side connects to it.
 template <class Step>
 std::unique_ptr<ControlSocket> acceptPeer(int listener, Purpose purpose, uint64_t job, Step step) {
   std::optional<AcceptingHandshake> handshake;
@@ -105,7 +105,7 @@ std::unique_ptr<ControlSocket> acceptPeer(int listener, Purpose purpose, uint64_
 
 inline void flush(ControlSocket& socket) { [[maybe_unused]] const bool sent = socket.flush().ok(); }
 
-// What a star tells its owner, and that it tells it as it has to.
+// Checks that a control node reports valid events to its owner.
 class CheckedEvents : public ControlNodeEvents {
  public:
   void joined(const Roster& agreed) override {

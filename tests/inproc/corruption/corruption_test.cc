@@ -1,5 +1,6 @@
-// With BPS_CHECKSUM=1 one flipped bit anywhere in the streams of data ends every rank with an error that names the two
-// ends of the connection: in frames, headers or data, pushed or answered. BPS_TEST_LONG=1: a thousand bits.
+// With BPS_CHECKSUM=1 one flipped bit anywhere in the data streams ends every rank with an error that names the two
+// ends of the connection. The bit is in a frame, a header or data, pushed or answered. BPS_TEST_LONG=1: a thousand
+// bits.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -21,7 +22,7 @@ constexpr int kMostCalls = 3000;
 using Random = std::mt19937_64;
 uint64_t below(Random& random, uint64_t end) { return random() % end; }
 
-// The variables that the net plugin reads, for one case.
+// The variables that the net plugin reads, set for one case.
 class Sockets {
  public:
   explicit Sockets(uint64_t each) {
@@ -57,8 +58,8 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   made.job.env.exchangeBytes.value = kLimits[below(random, std::size(kLimits))];
   made.job.env.singleOwnerBytes.value = kLimits[below(random, std::size(kLimits))];
   made.job.env.rails = static_cast<int>(below(random, 3));
-  made.job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;  // no calls that measure
-  // In small calls most bytes are of frames and headers.
+  made.job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;  // known rates, so that no call measures them
+  // In small calls most bytes belong to frames and headers.
   constexpr size_t kCounts[] = {1, 20, 3000, 200000};
   made.count = kCounts[below(random, std::size(kCounts))];
   made.sockets = 1 + below(random, 3);
@@ -67,7 +68,7 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   return made;
 }
 
-// Calls until one fails. The tap is armed when all connections are idle.
+// Calls until one call fails. Arms the tap when all connections are idle.
 Status callOn(Communicator& comm, const Case& made) {
   logThreadName(fmt::format("rank {}", comm.rank()));
   BPS_TRY(comm.allGather({}));
@@ -85,7 +86,7 @@ Status callOn(Communicator& comm, const Case& made) {
   return failed;
 }
 
-// "rank 2", or "lanes" of some server, is named at this place of the text.
+// Returns whether the text at this position names "rank 2" or the lanes of a server.
 bool isNamed(const std::string& text, size_t at, const std::string& who) {
   return text.compare(at, who == "lanes" ? 7 : who.size() + 2, who == "lanes" ? "server " : who + " (") == 0;
 }
@@ -106,7 +107,7 @@ std::string verify(const Flip& flip, const std::vector<Status>& outcomes) {
   return {};
 }
 
-TEST(Corruption, AFlippedBitIsReportedWithBothEndsOfTheConnection) {
+TEST(Corruption, FlippedBitIsReportedWithBothEndsOfTheConnection) {
   const bool isLong = std::getenv("BPS_TEST_LONG") != nullptr;
   const char* first = std::getenv("BPS_TEST_SEED");
   const uint64_t start = first != nullptr ? std::stoull(first) : 1;
@@ -126,7 +127,7 @@ TEST(Corruption, AFlippedBitIsReportedWithBothEndsOfTheConnection) {
                   << made.count << ", from " << flip.sender << " to " << flip.receiver << "\n"
                   << failures(outcomes);
   }
-  std::printf("%zu of %zu flipped bits, seeds %zu to %zu, told rightly\n", static_cast<size_t>(cases) - wrong,
+  std::printf("%zu of %zu flipped bits, seeds %zu to %zu, reported correctly\n", static_cast<size_t>(cases) - wrong,
               static_cast<size_t>(cases), static_cast<size_t>(start), static_cast<size_t>(start + cases - 1));
 }
 

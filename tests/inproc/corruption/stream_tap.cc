@@ -104,7 +104,7 @@ Flip disarmTap() {
 
 }  // namespace bps::test
 
-// In place of libc's, for all of this process.
+// These functions replace libc's for the whole process.
 #pragma GCC visibility push(default)
 extern "C" {
 

@@ -1,5 +1,5 @@
-// StreamTap: turns over one bit of what a net plugin of this process receives by TCP, below all that the plugin checks:
-// this program's recv() and recvmsg() stand before libc's. Only one at a time. Any thread.
+// StreamTap: flips one bit of the data that a net plugin of this process receives by TCP, below all checks of the
+// plugin. This program's recv() and recvmsg() replace libc's. One flip at a time. Any thread.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,13 +8,13 @@ namespace bps::test {
 
 struct Flip {
   bool done = false;
-  // Who received the byte and who had sent it, as their threads are called (logThreadName); empty: not known.
+  // the names of the receiving and the sending thread (logThreadName); empty if unknown
   std::string receiver, sender;
 };
 
-// From now on: turns over this bit of the byte with this number, counted over all TCP sockets of the plugin.
+// Arms the tap: flips this bit of byte number `byte`, counted over all TCP sockets of the plugin.
 void armTap(uint64_t byte, unsigned bit);
-// Ends it; what it did.
+// Disarms the tap and returns what it flipped.
 Flip disarmTap();
 
 }  // namespace bps::test

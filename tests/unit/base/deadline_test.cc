@@ -18,13 +18,13 @@ TEST(DeadlineTest, PassesAfterItsTime) {
   EXPECT_TRUE(soon.passed());
 }
 
-TEST(DeadlineTest, NeverNeverPasses) {
+TEST(DeadlineTest, NeverDoesNotPass) {
   EXPECT_FALSE(Deadline::never().passed());
   EXPECT_EQ(Deadline::never().leftMs(), 1000);
   EXPECT_EQ(Deadline::never().leftMs(7), 7);
 }
 
-TEST(DeadlineTest, LeftIsRoundedUpAndBounded) {
+TEST(DeadlineTest, RemainingTimeIsRoundedUpAndBounded) {
   EXPECT_EQ(Deadline::in(-1s).leftMs(), 0);
   EXPECT_EQ(Deadline::in(1h).leftMs(), 1000);
   EXPECT_EQ(Deadline::in(300us).leftMs() > 0, !Deadline::in(300us).passed());
@@ -33,7 +33,7 @@ TEST(DeadlineTest, LeftIsRoundedUpAndBounded) {
   EXPECT_LE(left, 500);
 }
 
-TEST(DeadlineTest, EarlierOfTwo) {
+TEST(DeadlineTest, EarlierReturnsTheFirstToPass) {
   const Deadline soon = Deadline::in(1s), late = Deadline::in(1h);
   EXPECT_EQ(soon.earlier(late).at(), soon.at());
   EXPECT_EQ(late.earlier(soon).at(), soon.at());

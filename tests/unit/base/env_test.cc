@@ -40,7 +40,7 @@ const EnvVar& row(const std::string& name) {
   return envTable().front();
 }
 
-TEST(EnvTest, NothingSetGivesTheDefaults) {
+TEST(EnvTest, EmptyEnvironmentGivesTheDefaults) {
   const Env env = good({});
   EXPECT_EQ(env.partitionBytes.value, Env{}.partitionBytes.value);
   EXPECT_EQ(env.timeout.value, 10);
@@ -63,19 +63,19 @@ TEST(EnvTest, ReadsEveryKind) {
   EXPECT_FALSE(env.auth);
 }
 
-TEST(EnvTest, FallsBackToNcclsVariableAndPrefersOurs) {
+TEST(EnvTest, FallsBackToTheNcclVariable) {
   EXPECT_EQ(good({{"NCCL_SOCKET_IFNAME", "eth0"}}).socketIfname, "eth0");
   EXPECT_EQ(good({{"NCCL_SOCKET_IFNAME", "eth0"}, {"BPS_SOCKET_IFNAME", "ib0"}}).socketIfname, "ib0");
 }
 
-// A bad value of any variable is an error that names the variable, the value and what would be right.
-TEST(EnvTest, EveryVariableWithARangeRefusesWhatIsOutsideIt) {
+// An invalid value of any variable is an error that names the variable, the value and the accepted values.
+TEST(EnvTest, ValuesOutOfRangeAreErrors) {
   for (const EnvVar& var : envTable()) {
     if (std::holds_alternative<std::string Env::*>(var.field) || var.name.starts_with("NCCL_")) continue;
     std::vector<std::string> bad{"banana", "", " 1", "1 ", "1x", "nan", "inf", "-3", "1e99", "99999999999999999999"};
     if (std::holds_alternative<bool Env::*>(var.field)) bad = {"banana", "", "2", "yes ", "-1", "tru"};
     if (var.least > 0) bad.emplace_back("0");
-    if (std::holds_alternative<PortRange Env::*>(var.field)) std::erase(bad, "");  // any port
+    if (std::holds_alternative<PortRange Env::*>(var.field)) std::erase(bad, "");  // an empty range means any port
     for (const std::string& value : bad) {
       auto parsed = parseWith({{std::string(var.name), value}});
       ASSERT_FALSE(parsed.ok()) << var.name << "=" << value;
@@ -86,7 +86,7 @@ TEST(EnvTest, EveryVariableWithARangeRefusesWhatIsOutsideIt) {
   }
 }
 
-TEST(EnvTest, ChoicesRefuseOtherWords) {
+TEST(EnvTest, UnknownChoicesAreErrors) {
   for (const char* name : {"BPS_DEVICE", "BPS_STRATEGY", "BPS_NCCL_LOCAL", "BPS_DEBUG", "BPS_CPU_TARGET"}) {
     auto parsed = parseWith({{name, "banana"}});
     ASSERT_FALSE(parsed.ok()) << name;
@@ -96,7 +96,7 @@ TEST(EnvTest, ChoicesRefuseOtherWords) {
   EXPECT_EQ(good({{"BPS_DEBUG", "INFO"}}).debug, "INFO");
 }
 
-TEST(EnvTest, LimitsThemselvesAreAccepted) {
+TEST(EnvTest, RangeLimitsAreAccepted) {
   EXPECT_EQ(good({{"BPS_PARTITION_BYTES", "4K"}}).partitionBytes.value, 4096U);
   EXPECT_EQ(good({{"BPS_PARTITION_BYTES", "1G"}}).partitionBytes.value, 1U << 30);
   EXPECT_FALSE(parseWith({{"BPS_PARTITION_BYTES", "4095"}}).ok());
@@ -104,7 +104,7 @@ TEST(EnvTest, LimitsThemselvesAreAccepted) {
   EXPECT_FALSE(parseWith({{"BPS_PARTITION_BYTES", "-3"}}).ok());
 }
 
-TEST(EnvTest, WordsAndSwitchesAreTakenInAnyCase) {
+TEST(EnvTest, ChoicesAndSwitchesIgnoreCase) {
   EXPECT_EQ(good({{"BPS_DEBUG", "info"}}).debug, "INFO");
   EXPECT_EQ(good({{"BPS_STRATEGY", "Rooted"}}).strategy, "rooted");
   EXPECT_FALSE(parseWith({{"BPS_STRATEGY", "or"}}).ok());
@@ -112,7 +112,7 @@ TEST(EnvTest, WordsAndSwitchesAreTakenInAnyCase) {
   for (const char* off : {"0", "FALSE", "no", "off"}) EXPECT_FALSE(good({{"BPS_AUTH", off}}).auth) << off;
 }
 
-// What parseEnv warns of, one line each.
+// The warnings of parseEnv, one line each.
 std::string warningsOf(const std::map<std::string, std::string>& values) {
   settings() = values;
   std::vector<std::string> warnings;
@@ -122,7 +122,7 @@ std::string warningsOf(const std::map<std::string, std::string>& values) {
   return text;
 }
 
-TEST(EnvTest, NcclsVariablesAreReadAsNcclReadsThem) {
+TEST(EnvTest, ReadsNcclVariablesAsNcclDoes) {
   for (const auto& [text, level] : std::map<std::string, std::string>{
            {"info", "INFO"}, {"Trace", "TRACE"}, {"ABORT", "INFO"}, {"warn", "WARN"}, {"version", "VERSION"}})
     EXPECT_EQ(good({{"NCCL_DEBUG", text}}).debug, level) << text;
@@ -135,7 +135,7 @@ TEST(EnvTest, NcclsVariablesAreReadAsNcclReadsThem) {
   EXPECT_EQ(good({{"BPS_NET_PLUGIN", "aws-ofi"}}).netPlugin, "aws-ofi");
 }
 
-TEST(EnvTest, AnNcclValueThatBpsCannotUseIsAWarningAndTheDefaultHolds) {
+TEST(EnvTest, UnusableNcclValuesWarnAndKeepTheDefault) {
   EXPECT_EQ(good({{"NCCL_DEBUG", "3"}}).debug, "WARN");
   EXPECT_EQ(warningsOf({{"NCCL_DEBUG", "3"}}),
             "NCCL_DEBUG=3: not one of the accepted words (accepts NONE, VERSION, WARN, INFO or TRACE); the default "
@@ -151,14 +151,14 @@ TEST(EnvTest, AnNcclValueThatBpsCannotUseIsAWarningAndTheDefaultHolds) {
   EXPECT_THAT(warningsOf({{"NCCL_IB_TIMEOUT", "77"}}), HasSubstr("NCCL_IB_TIMEOUT=77: out of range (accepts 1 to 31)"));
 }
 
-TEST(EnvTest, UnknownSubsystemsAreTold) {
+TEST(EnvTest, UnknownSubsystemsAreReported) {
   EXPECT_EQ(warningsOf({{"BPS_DEBUG_SUBSYS", "init,NET"}}), "");
   EXPECT_EQ(warningsOf({{"NCCL_DEBUG_SUBSYS", "^GRAPH,tuning,Init"}}), "");
   EXPECT_THAT(warningsOf({{"BPS_DEBUG_SUBSYS", "INIT,nett,TOPOS"}}),
               HasSubstr("BPS_DEBUG_SUBSYS=INIT,nett,TOPOS: there is no subsystem NETT, TOPOS"));
 }
 
-TEST(EnvTest, TheVariableInUseIsKnown) {
+TEST(EnvTest, ReportsWhichVariableGaveTheValue) {
   EXPECT_EQ(good({{"NCCL_IB_HCA", "mlx5"}}).nameInUse("BPS_IB_HCA"), "NCCL_IB_HCA");
   EXPECT_EQ(good({{"NCCL_IB_HCA", "mlx5"}, {"BPS_IB_HCA", "mlx4"}}).nameInUse("BPS_IB_HCA"), "BPS_IB_HCA");
 }
@@ -168,14 +168,14 @@ bool disabledWith(const std::map<std::string, std::string>& values) {
   return preloadDisabled(lookup);
 }
 
-TEST(EnvTest, DisableHoldsWhateverElseIsWrong) {
+TEST(EnvTest, DisableWinsOverInvalidVariables) {
   EXPECT_FALSE(disabledWith({}));
   EXPECT_FALSE(disabledWith({{"BPS_DISABLE", "0"}, {"BPS_DEVICE", "cuda"}}));
   EXPECT_TRUE(disabledWith({{"BPS_DISABLE", "1"}, {"BPS_TIMEOUT", "soon"}, {"BPS_DEVICE", "banana"}}));
   EXPECT_TRUE(disabledWith({{"BPS_DEVICE", "host"}, {"BPS_DISABLE", "banana"}}));
 }
 
-TEST(EnvTest, MisspeltNamesGetTheNameThatWasMeant) {
+TEST(EnvTest, MisspeltNamesGetASuggestion) {
   EXPECT_EQ(describeUnknown("BPS_SERVER"), "BPS_SERVER is not a variable of bps: did you mean BPS_SERVERS?");
   EXPECT_THAT(describeUnknown("BPS_KEYFILE"), HasSubstr("did you mean BPS_KEY_FILE?"));
   EXPECT_THAT(describeUnknown("BPS_TIEMOUT"), HasSubstr("did you mean BPS_TIMEOUT?"));
@@ -211,7 +211,7 @@ TEST(EnvTest, TablesNameEveryVariableOnce) {
   EXPECT_THAT(text, ::testing::ContainsRegex("BPS_RAILS +0 +default"));
 }
 
-TEST(EnvTest, TheTableMarksWhatIsWrong) {
+TEST(EnvTest, TableMarksInvalidValues) {
   settings() = {{"BPS_TIMEOUT", "soon"}, {"NCCL_IB_TC", "900"}};
   const char* environment[] = {"BPS_SERVER=a:1", "BPS_TIMEOUT=soon", nullptr};
   const EnvText table = envText(lookup, environment);
@@ -222,7 +222,7 @@ TEST(EnvTest, TheTableMarksWhatIsWrong) {
   EXPECT_THAT(table.text, ::testing::ContainsRegex("BPS_SERVER +UNKNOWN: .*did you mean BPS_SERVERS"));
 }
 
-TEST(EnvTest, Sizes) {
+TEST(EnvTest, ParsesSizes) {
   const auto bytes = [](std::string_view text) { return parseBytes(text).ok() ? parseBytes(text).value() : ~0ULL; };
   EXPECT_EQ(bytes("8"), 8U);
   EXPECT_EQ(bytes("64K"), 65536U);

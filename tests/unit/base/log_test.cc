@@ -20,7 +20,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What body logs with these settings. The log is set up once per process, so each case has a process of its own.
+// Returns what body logs with these settings. Each case runs in its own process, because a process sets up the log
+// once.
 template <class Body>
 std::string logOf(Env env, Body body) {
   const std::string name = ::testing::TempDir() + "bps_log_test_" + std::to_string(::getpid());
@@ -52,7 +53,7 @@ void logEach() {
   logInfo(Subsystem::kInit, "init {}", 3);
 }
 
-TEST(LogTest, ALineSaysWhenWhereWhoAndWhat) {
+TEST(LogTest, LineHasTimeHostProcessThreadAndText) {
   const std::string text = logOf(withDebug("INFO"), [] {
     logThreadName("rank 3");
     logInfo(Subsystem::kInit, "{} of {}", 1, 2);
@@ -60,7 +61,7 @@ TEST(LogTest, ALineSaysWhenWhereWhoAndWhat) {
   EXPECT_THAT(text, ContainsRegex("^[0-9-]+ [0-9:.]+ [^ ]+:[0-9]+ \\[rank 3\\] bps INFO INIT 1 of 2\n$"));
 }
 
-TEST(LogTest, TextOfAPeerCannotAddLines) {
+TEST(LogTest, PeerTextCannotAddLines) {
   const std::string text = logOf(withDebug("WARN"), [] {
     logWarn(Subsystem::kServer, "the peer refuses: {}", "no\n2026-01-01 bps WARN SERVER \x1b[2Kforged\r");
   });
@@ -68,7 +69,7 @@ TEST(LogTest, TextOfAPeerCannotAddLines) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
-TEST(LogTest, LevelsChoose) {
+TEST(LogTest, LevelFiltersLines) {
   EXPECT_EQ(logOf(withDebug("NONE"), logEach), "");
   const std::string warn = logOf(withDebug("WARN"), logEach);
   EXPECT_THAT(warn, HasSubstr("WARN NET warned of 1"));
@@ -76,7 +77,7 @@ TEST(LogTest, LevelsChoose) {
   EXPECT_THAT(logOf(withDebug("INFO"), logEach), HasSubstr("INFO INIT init 3"));
 }
 
-TEST(LogTest, SubsystemsChooseButNeverHideWarnings) {
+TEST(LogTest, SubsystemsFilterLinesButKeepWarnings) {
   const std::string only = logOf(withDebug("INFO", "INIT,COLL"), logEach);
   EXPECT_THAT(only, HasSubstr("init 3"));
   EXPECT_THAT(only, Not(HasSubstr("net 2")));

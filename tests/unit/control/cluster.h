@@ -1,4 +1,4 @@
-// The ranks of a control plane as threads of the test, each with a deadline.
+// The ranks of a control plane, run on threads of the test with a deadline each.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ inline Env localEnv(double timeout = 2) {
   Env env;
   env.socketIfname = "lo";
   env.timeout.value = timeout;
-  env.keyFile = "/proc/sys/kernel/random/boot_id";  // some file that is there and long enough
+  env.keyFile = "/proc/sys/kernel/random/boot_id";  // any file with enough bytes
   env.keyFileShared = true;
   return env;
 }
@@ -39,7 +39,7 @@ inline Address loopback(uint16_t port = 0) {
   return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
 }
 
-// A port that nobody uses just now.
+// A port that is free now.
 inline Address freeAddress() {
   UniqueFd fd = std::move(listenOn(loopback())).value();
   return std::move(localAddress(fd.get())).value();
@@ -51,7 +51,7 @@ inline Deadline soon(double seconds = 5) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// What a rank's failure sink heard.
+// Records the failures that a rank's failure sink receives.
 class FailureRecorder {
  public:
   ControlPlane::FailureSink sink() {
@@ -62,7 +62,7 @@ class FailureRecorder {
       changed_.notifyAll();
     };
   }
-  // The text, or "" when nothing came in time.
+  // Returns the text, or "" if no failure arrives in time.
   std::string wait(double seconds = 5) {
     const Deadline deadline = soon(seconds);
     MutexLock lock(mutex_);
@@ -93,12 +93,12 @@ inline Result<std::unique_ptr<ControlPlane>> joinPlane(const Env& env, const Joi
 }
 
 struct Rank {
-  FailureRecorder heard;  // outlives the plane that speaks to it
+  FailureRecorder failures;  // outlives the plane that reports to it
   Status joined;
   std::unique_ptr<ControlPlane> plane;
 };
 
-// All ranks of one communicator, joined at the same time. hostOf(rank) is the machine.
+// All ranks of one communicator, joined at the same time. hostOf(rank) is the rank's machine.
 class Cluster {
  public:
   using HostOf = std::function<std::string(uint32_t)>;
@@ -140,8 +140,8 @@ class Cluster {
 
  private:
   void join(uint32_t r, const Env& env, const JoinArgs& args) {
-    const auto patience = std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000));
-    auto plane = joinPlane(env, args, Deadline::in(patience), ranks_[r].heard.sink());
+    const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000));
+    auto plane = joinPlane(env, args, Deadline::in(timeout), ranks_[r].failures.sink());
     if (plane.ok()) ranks_[r].plane = std::move(plane).value();
     else ranks_[r].joined = std::move(plane).status();
   }

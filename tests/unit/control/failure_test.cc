@@ -1,4 +1,4 @@
-// Failures: everybody hears of the same culprit, in the same words, in time, once.
+// A failure is reported on every rank once, in time, with the same text and the same culprit.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,21 +11,21 @@
 namespace bps::test {
 namespace {
 
-// All ranks but the dead ones hear the same text, exactly once; it is returned.
+// Every living rank receives the same text exactly once. Returns the text.
 std::string sameText(Cluster& cluster, double seconds = 3) {
   std::string first;
   for (size_t r = 0; r < cluster.size(); ++r) {
     if (!cluster[r].plane) continue;
-    const std::string text = cluster[r].heard.wait(seconds);
+    const std::string text = cluster[r].failures.wait(seconds);
     if (first.empty()) first = text;
     EXPECT_EQ(text, first) << "on rank " << r;
-    EXPECT_EQ(cluster[r].heard.count(), 1);
+    EXPECT_EQ(cluster[r].failures.count(), 1);
   }
   return first;
 }
 
-// The end of a control plane meets its thread at every stage of a turn that a report has just woken it for.
-TEST(Failure, AnEndRightAfterAReportIsNotMissed) {
+// Destroys a control plane at varying times after a report has woken its thread.
+TEST(Failure, DestructionRightAfterAReportDoesNotHang) {
   std::packaged_task<void()> task([] {
     for (int i = 0; i < 2500; ++i) {
       Cluster cluster(1);
@@ -38,20 +38,20 @@ TEST(Failure, AnEndRightAfterAReportIsNotMissed) {
   std::thread thread(std::move(task));
   const bool ended = done.wait_for(std::chrono::seconds(120)) == std::future_status::ready;
   EXPECT_TRUE(ended) << "a control plane does not end";
-  if (!ended) std::abort();  // a stuck thread cannot be taken back
+  if (!ended) std::abort();  // a blocked thread cannot be joined
   thread.join();
 }
 
-TEST(Failure, ADeadRankIsNamedOnAllOthers) {
+TEST(Failure, DeadRankIsNamedOnAllOthers) {
   Cluster cluster(5);
   cluster.expectJoined();
   const std::string name = cluster.plane(0).roster().rankName(3);
   cluster[3].plane.reset();
   EXPECT_EQ(sameText(cluster, 1), name + " ended without goodbye (connection closed)");
-  EXPECT_EQ(cluster[1].heard.code(), Code::kRemote);
+  EXPECT_EQ(cluster[1].failures.code(), Code::kRemote);
 }
 
-TEST(Failure, ABlockedCallReturnsTheFailure) {
+TEST(Failure, BlockedCallReturnsTheFailure) {
   Cluster cluster(4);
   cluster.expectJoined();
   std::thread killer([&] {
@@ -70,7 +70,7 @@ TEST(Failure, ABlockedCallReturnsTheFailure) {
   for (std::thread& thread : blocked) thread.join();
 }
 
-TEST(Failure, ADeadHubIsNamed) {
+TEST(Failure, DeadHubIsNamed) {
   Cluster cluster(4);
   cluster.expectJoined();
   const std::string name = cluster.plane(1).roster().rankName(0);
@@ -78,7 +78,7 @@ TEST(Failure, ADeadHubIsNamed) {
   EXPECT_EQ(sameText(cluster, 1), name + ", the hub, ended without goodbye (connection closed)");
 }
 
-TEST(Failure, ASilentRankIsNamedAfterHalfTheTimeOut) {
+TEST(Failure, SilentRankIsNamedAfterHalfTheTimeOut) {
   const Env env = localEnv(1);
   UniqueId id = newId(env);
   id.kind = UniqueId::Kind::kHub;
@@ -97,7 +97,7 @@ TEST(Failure, ASilentRankIsNamedAfterHalfTheTimeOut) {
   EXPECT_LT(waited, 900ms);
 }
 
-TEST(Failure, ARankThatDiesWhileOthersAreStillComingEndsTheJoin) {
+TEST(Failure, RankThatDiesDuringTheJoinEndsIt) {
   const Env env = localEnv(5);
   UniqueId id = newId(env);
   id.kind = UniqueId::Kind::kHub;
@@ -115,7 +115,7 @@ TEST(Failure, ARankThatDiesWhileOthersAreStillComingEndsTheJoin) {
   EXPECT_STREQ((*cluster)[1].joined.message(), (*cluster)[0].joined.message());
 }
 
-TEST(Failure, WhatARankReportsReachesAllInTheSameWords) {
+TEST(Failure, ReportReachesAllRanksWithTheSameText) {
   for (size_t reporter : {0, 2}) {
     Cluster cluster(3);
     cluster.expectJoined();
@@ -123,11 +123,11 @@ TEST(Failure, WhatARankReportsReachesAllInTheSameWords) {
     cluster.plane(1).report(Status(Code::kInternal, "a consequence"));
     const std::string text = sameText(cluster, 1);
     EXPECT_TRUE(text == "ranks 1 and 2 differ" || text == "a consequence");
-    EXPECT_EQ(cluster[0].heard.code(), cluster[2].heard.code());
+    EXPECT_EQ(cluster[0].failures.code(), cluster[2].failures.code());
   }
 }
 
-TEST(Failure, AReportFollowedByDestructionStillArrives) {
+TEST(Failure, ReportBeforeDestructionArrives) {
   Cluster cluster(3);
   cluster.expectJoined();
   cluster.plane(1).report(Status(Code::kInvalidUsage, "aborted by its user"));
@@ -135,7 +135,7 @@ TEST(Failure, AReportFollowedByDestructionStillArrives) {
   EXPECT_EQ(sameText(cluster, 1), "aborted by its user");
 }
 
-TEST(Failure, TheHubsReportFollowedByDestructionStillArrives) {
+TEST(Failure, HubReportBeforeDestructionArrives) {
   Cluster cluster(3);
   cluster.expectJoined();
   cluster.plane(0).report(Status(Code::kInvalidUsage, "aborted by its user"));
@@ -154,7 +154,7 @@ TEST(Goodbye, IsNoFailureInAnyOrder) {
       cluster[r].plane.reset();
       EXPECT_LT(Deadline::Clock::now() - start, 500ms);
     }
-    for (size_t r = 0; r < 4; ++r) EXPECT_EQ(cluster[r].heard.count(), 0) << cluster[r].heard.wait(0);
+    for (size_t r = 0; r < 4; ++r) EXPECT_EQ(cluster[r].failures.count(), 0) << cluster[r].failures.wait(0);
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
@@ -173,7 +173,7 @@ TEST(Goodbye, IsVisibleToOtherMembers) {
   EXPECT_TRUE(contains(status.message(), "has said goodbye")) << status.message();
 }
 
-TEST(Goodbye, OfTheHubFailsLaterControlOpsNamingIt) {
+TEST(Goodbye, FromTheHubFailsLaterControlOps) {
   Cluster cluster(2);
   cluster.expectJoined();
   std::thread hub([&] {
@@ -209,31 +209,31 @@ TEST(Suspicion, BecomesTheFailureIfNoEvidenceComes) {
   }
 }
 
-TEST(Suspicion, AboutMemberThatLeftIsIgnored) {
+TEST(Suspicion, IsIgnoredForMembersThatLeft) {
   Cluster cluster(3, localEnv(1));
   cluster.expectJoined();
-  cluster.plane(1).suspect(2, "rank 2 is gone");  // before the goodbye is known
+  cluster.plane(1).suspect(2, "rank 2 is gone");  // before the goodbye arrives
   cluster.plane(2).leave(soon());
   cluster[2].plane.reset();
   cluster.plane(0).suspect(2, "rank 2 is gone");
   cluster.plane(1).suspect(2, "rank 2 is gone");
   std::this_thread::sleep_for(700ms);
-  EXPECT_EQ(cluster[0].heard.count() + cluster[1].heard.count(), 0) << cluster[0].heard.wait(0);
+  EXPECT_EQ(cluster[0].failures.count() + cluster[1].failures.count(), 0) << cluster[0].failures.wait(0);
   cluster.leave();
 }
 
 TEST(Suspicion, IsIgnoredAfterTheHubSaidGoodbye) {
   Cluster cluster(3, localEnv(4));
   cluster.expectJoined();
-  cluster.plane(1).suspect(2, "rank 2 broke");  // before the hub's goodbye is known
+  cluster.plane(1).suspect(2, "rank 2 broke");  // before the hub's goodbye arrives
   cluster.plane(0).leave(soon());
   cluster[0].plane.reset();
   while (!cluster.plane(1).hasLeft(2)) std::this_thread::sleep_for(1ms);
   cluster.plane(1).suspect(0, "rank 0 is gone");
   cluster.plane(1).suspect(2, "rank 2 broke");
-  EXPECT_EQ(cluster[1].heard.wait(2.5), "");
+  EXPECT_EQ(cluster[1].failures.wait(2.5), "");
   cluster.plane(1).report({Code::kInternal, "a fault of its own"});
-  EXPECT_EQ(cluster[1].heard.wait(0.5), "a fault of its own");
+  EXPECT_EQ(cluster[1].failures.wait(0.5), "a fault of its own");
 }
 
 TEST(ControlOps, MissingRankIsNamedWhenTheDeadlinePasses) {
@@ -270,7 +270,7 @@ TEST(ControlOps, InvalidInputFailsTheCommunicator) {
   Cluster cluster(2);
   cluster.expectJoined();
   EXPECT_FALSE(cluster.plane(1).exchange({{1}}, soon(1)).ok());
-  EXPECT_TRUE(contains(cluster[0].heard.wait(1), "brings 1 items instead of 2"));
+  EXPECT_TRUE(contains(cluster[0].failures.wait(1), "brings 1 items instead of 2"));
 }
 
 }  // namespace

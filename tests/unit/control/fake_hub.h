@@ -1,10 +1,10 @@
-// A hub that does only what a test makes it do, with a real rank against it.
+// A hub that does only what the test asks for, and a real rank that joins it.
 #pragma once
 #include "tests/unit/control/raw_peer.h"
 
 namespace bps::test {
 
-// Hub of two ranks, 0 (played by the test) and 1 (a ControlPlane of its own thread), each on a machine of its own.
+// The hub of two ranks, each on its own machine. The test acts as rank 0; rank 1 is a ControlPlane on its own thread.
 class FakeHub {
  public:
   static constexpr uint64_t kJob = 77;
@@ -40,14 +40,14 @@ class FakeHub {
   }
   void sendRoster() { send(MessageType::kRoster, encode(roster())); }
   Frame next() { return nextFrame(*socket_); }
-  // The part of the rank's next round.
-  ControlOpInput part() {
-    Result<ControlOpInput> part = decode<ControlOpInput>(next().payload);
-    EXPECT_TRUE(part.ok()) << part.error().message();
-    return part.ok() ? std::move(part).value() : ControlOpInput();
+  // The rank's input to the next control operation.
+  ControlOpInput input() {
+    Result<ControlOpInput> input = decode<ControlOpInput>(next().payload);
+    EXPECT_TRUE(input.ok()) << input.error().message();
+    return input.ok() ? std::move(input).value() : ControlOpInput();
   }
 
-  // How the rank fared. What it does once it has joined is `body`.
+  // `body` runs on the rank once it has joined. outcome() returns how the rank ended.
   std::function<Status(ControlPlane&)> body = [](ControlPlane&) { return Status(); };
   std::string outcome() {
     rank_.join();
@@ -66,20 +66,20 @@ class FakeHub {
     EXPECT_EQ(next().header.type, MessageType::kJoin);
   }
   void runRank() {
-    auto joined = joinPlane(env_, {id_, 1, 2, "b"}, soon(3), heard_.sink());
+    auto joined = joinPlane(env_, {id_, 1, 2, "b"}, soon(3), failures_.sink());
     if (!joined.ok()) {
       outcome_ = std::move(joined).status();
       return;
     }
     const auto plane = std::move(joined).value();
     outcome_ = body(*plane);
-    if (outcome_.ok()) outcome_ = Status(Code::kRemote, heard_.wait(2));
+    if (outcome_.ok()) outcome_ = Status(Code::kRemote, failures_.wait(2));
   }
 
   Env env_;
   UniqueId id_;
   UniqueFd listener_;
-  FailureRecorder heard_;
+  FailureRecorder failures_;
   Status outcome_;
   std::unique_ptr<ControlSocket> socket_;
   std::thread rank_;

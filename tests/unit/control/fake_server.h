@@ -1,4 +1,4 @@
-// Summation servers of a control plane without summation: real sessions, jobs played by FakeRunner.
+// Summation servers without summation: real control sessions, and jobs run by FakeRunner.
 #pragma once
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 namespace bps::test {
 
-// A JobRunner whose jobs do nothing; it says what the test tells it to, or goes the usual way at once.
+// A JobRunner whose jobs do nothing. By default it reports every step at once; the test may make it report otherwise.
 class FakeRunner final : public JobRunner {
  public:
   struct Job {
@@ -56,7 +56,7 @@ class FakeRunner final : public JobRunner {
     std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
     changed_.notifyAll();
   }
-  // Jobs stay closing until the test says that they are closed.
+  // Jobs stay in closing until reportClosed().
   void deferClose() {
     MutexLock lock(mutex_);
     closesAtOnce_ = false;
@@ -91,7 +91,7 @@ class FakeRunner final : public JobRunner {
     for (const Job& job : jobs_) copy.push_back(job);
     return copy;
   }
-  // The hub's goodbye has reached the first job.
+  // Waits until the hub's goodbye has reached the first job.
   bool waitFinishing(double seconds = 5) {
     const Deadline deadline = soon(seconds);
     MutexLock lock(mutex_);
@@ -160,7 +160,7 @@ inline Env withServers(const std::vector<const TestServer*>& servers, double tim
   return env;
 }
 
-// What a communicator does first: every lane is told of, every server is connected.
+// The first step of a communicator: exchanges the handles of all lanes and waits until every server is connected.
 inline void exchangeHandles(Cluster& cluster) {
   cluster.each([](uint32_t r, ControlPlane& plane) {
     std::vector<Blob> handles;
@@ -171,7 +171,7 @@ inline void exchangeHandles(Cluster& cluster) {
     for (size_t e = 0; e < got.size(); ++e) EXPECT_EQ(got[e], FakeRunner::handle(e, r));
     const Status barrier = plane.barrier(soon());
     EXPECT_TRUE(barrier.ok()) << barrier.message();
-    EXPECT_TRUE(plane.barrier(soon()).ok()) << "later barriers are the ranks' own";
+    EXPECT_TRUE(plane.barrier(soon()).ok()) << "later barriers involve ranks only";
   });
 }
 

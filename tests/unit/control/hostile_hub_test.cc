@@ -1,4 +1,4 @@
-// Hubs that hold the key and misbehave, beside jobs that must not notice.
+// Hubs that hold the key and misbehave do not disturb the server's other jobs.
 #include <atomic>
 
 #include "src/base/io/host_lookup.h"
@@ -32,7 +32,7 @@ class ServerAndHostileHub : public testing::Test {
     [[maybe_unused]] const bool flushed = peer.socket->flush().ok();
   }
   static void expect(Peer& peer, MessageType type) { EXPECT_EQ(nextFrame(*peer.socket).header.type, type); }
-  // The server has closed the connection.
+  // Returns whether the server has closed the connection.
   static bool ended(Peer& peer) {
     const Deadline deadline = soon();
     while (!deadline.passed()) {
@@ -59,7 +59,7 @@ class ServerAndHostileHub : public testing::Test {
       std::move(resolve(std::move(parseHostPort(server_.name(), 1)).value(), soon())).value().front();
 };
 
-TEST_F(ServerAndHostileHub, ARepeatedAnswerOfTheExchangeEndsItsSessionOnly) {
+TEST_F(ServerAndHostileHub, DuplicateExchangeResultEndsOnlyItsSession) {
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kBegin);
@@ -74,7 +74,7 @@ TEST_F(ServerAndHostileHub, ARepeatedAnswerOfTheExchangeEndsItsSessionOnly) {
   expectServed();
 }
 
-TEST_F(ServerAndHostileHub, AnAnswerOfTheWrongSizeIsNotPassedOn) {
+TEST_F(ServerAndHostileHub, ResultOfWrongSizeIsNotForwarded) {
   Peer peer = hubOf(99);
   open(peer, 99);
   send(peer, MessageType::kBegin);
@@ -84,7 +84,7 @@ TEST_F(ServerAndHostileHub, AnAnswerOfTheWrongSizeIsNotPassedOn) {
   EXPECT_EQ(server_.runner.connects(), 0);
 }
 
-TEST_F(ServerAndHostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
+TEST_F(ServerAndHostileHub, SlowlyClosingJobDelaysNoOtherJob) {
   server_.runner.deferClose();
   Peer peer = hubOf(99);
   open(peer, 99);
@@ -100,7 +100,7 @@ TEST_F(ServerAndHostileHub, AJobThatClosesSlowlyHoldsNobodyUp) {
   open(later, 99);
 }
 
-TEST_F(ServerAndHostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
+TEST_F(ServerAndHostileHub, LaterProposalOpensWhenTheEarlierOneIsClosed) {
   server_.runner.deferClose();
   Peer peer = hubOf(99);
   open(peer, 99);
@@ -115,7 +115,7 @@ TEST_F(ServerAndHostileHub, ALaterProposalIsOpenedWhenTheEarlierOneIsClosed) {
   EXPECT_EQ(server_.runner.opened(), 2);
 }
 
-TEST_F(ServerAndHostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
+TEST_F(ServerAndHostileHub, HeartbeatFloodDelaysNoOtherSession) {
   Cluster cluster(2, withServers({&server_}, 1));
   cluster.expectJoined();
   exchangeHandles(cluster);
@@ -128,22 +128,22 @@ TEST_F(ServerAndHostileHub, AFloodOfHeartbeatsHoldsNobodyUp) {
     }
   });
   std::this_thread::sleep_for(2500ms);
-  EXPECT_EQ(cluster[0].heard.count(), 0) << cluster[0].heard.wait(0);
+  EXPECT_EQ(cluster[0].failures.count(), 0) << cluster[0].failures.wait(0);
   stop = true;
   flood.join();
   cluster.leave();
 }
 
-TEST_F(ServerAndHostileHub, SessionsThatDoNotBeginGiveWayToNewOnes) {
+TEST_F(ServerAndHostileHub, IdleSessionsAreEvictedForNewOnes) {
   std::vector<Peer> idle;
   for (uint64_t job = 1; job <= server::ControlServer::kMaxJobs + 4; ++job) idle.push_back(hubOf(job));
   expectServed();
   EXPECT_TRUE(ended(idle.front()));
 }
 
-TEST_F(ServerAndHostileHub, StrangersThatCallDoNotKeepAServerFromEnding) {
+TEST_F(ServerAndHostileHub, UnauthenticatedConnectionsDoNotDelayShutdown) {
   std::atomic<bool> stop{false};
-  std::thread strangers([&] {
+  std::thread unauthenticated([&] {
     std::vector<UniqueFd> open;
     while (!stop) {
       Result<UniqueFd> fd = startConnect(where_);
@@ -161,7 +161,7 @@ TEST_F(ServerAndHostileHub, StrangersThatCallDoNotKeepAServerFromEnding) {
   server_.wait();
   EXPECT_LT(Deadline::Clock::now() - start, 900ms);
   stop = true;
-  strangers.join();
+  unauthenticated.join();
 }
 
 }  // namespace

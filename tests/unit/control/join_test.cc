@@ -1,4 +1,4 @@
-// Joining: the roster, the rounds, and everything that can be wrong with who comes.
+// Joining: the roster, the control operations, and every error of a joining rank.
 #include <filesystem>
 
 #include "src/control/rendezvous/rendezvous_server.h"
@@ -65,10 +65,10 @@ TEST(Join, ControlOpsDeliverEveryRanksBytes) {
     }
   });
   cluster.leave();
-  for (size_t r = 0; r < kRanks; ++r) EXPECT_EQ(cluster[r].heard.count(), 0);
+  for (size_t r = 0; r < kRanks; ++r) EXPECT_EQ(cluster[r].failures.count(), 0);
 }
 
-TEST(Join, MissingRanksAreNamedToAllWithinTheTimeOut) {
+TEST(Join, MissingRanksAreNamedOnAllRanksWithinTheTimeOut) {
   const Env env = localEnv(1);
   const auto start = Deadline::Clock::now();
   Cluster cluster(newId(env), 8, env, Cluster::oneMachinePerRank, {2, 5, 6});
@@ -105,10 +105,10 @@ TEST(Join, MissingRankZeroIsReportedByTheRendezvous) {
   EXPECT_STREQ(cluster[2].joined.message(), "rank 0 has not come within 0.8 s");
 }
 
-TEST(Join, AtAFixedAddressTheHubListensThere) {
+TEST(Join, FixedRootMakesTheHubListenThere) {
   Env env = localEnv();
   env.root = freeAddress().text();
-  for (int turn = 0; turn < 3; ++turn) {  // the same address again at once
+  for (int turn = 0; turn < 3; ++turn) {  // reuses the address at once
     Cluster cluster(3, env);
     cluster.expectJoined();
     EXPECT_EQ(newId(env).kind, UniqueId::Kind::kHub);
@@ -116,7 +116,7 @@ TEST(Join, AtAFixedAddressTheHubListensThere) {
   }
 }
 
-TEST(Join, AtAFixedAddressTwoCommunicatorsMayLiveAtOnce) {
+TEST(Join, TwoCommunicatorsShareAFixedRoot) {
   Env env = localEnv();
   env.root = freeAddress().text();
   Cluster first(2, env), second(2, env);
@@ -127,7 +127,7 @@ TEST(Join, AtAFixedAddressTwoCommunicatorsMayLiveAtOnce) {
   second.leave();
 }
 
-TEST(Join, AtAFixedAddressWithoutRankZeroSaysWhereNobodyListens) {
+TEST(Join, FixedRootWithoutRankZeroNamesTheAddress) {
   Env env = localEnv(0.6);
   env.root = freeAddress().text();
   Cluster cluster(newId(env), 2, env, Cluster::oneMachinePerRank, {0});
@@ -135,7 +135,7 @@ TEST(Join, AtAFixedAddressWithoutRankZeroSaysWhereNobodyListens) {
             "rank 0 has not come in time: cannot connect to " + env.root + ": Connection refused");
 }
 
-TEST(Join, APortInUseIsNamed) {
+TEST(Join, PortInUseIsNamed) {
   Env env = localEnv(0.6);
   UniqueFd taken = std::move(listenOn(loopback())).value();
   env.root = std::move(localAddress(taken.get())).value().text();
@@ -143,7 +143,7 @@ TEST(Join, APortInUseIsNamed) {
   EXPECT_EQ(cluster[0].joined.message(), "cannot listen on " + env.root + ": Address already in use");
 }
 
-TEST(Join, ASecondRankOfTheSameNumberIsRefusedAndTheOthersGoOn) {
+TEST(Join, DuplicateRankIsRefusedAndTheJoinSucceeds) {
   const Env env = localEnv(3);
   const UniqueId id = newId(env);
   std::vector<Status> second(1);
@@ -151,25 +151,26 @@ TEST(Join, ASecondRankOfTheSameNumberIsRefusedAndTheOthersGoOn) {
   std::thread others(
       [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2}); });
   std::this_thread::sleep_for(200ms);
-  auto twin = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
-  ASSERT_FALSE(twin.ok());
-  EXPECT_EQ(std::string(twin.error().message()).rfind("rank 1 is taken: rank 1 (", 0), 0U) << twin.error().message();
-  FailureRecorder heard;
-  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), heard.sink());  // the root is still there
+  auto duplicate = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
+  ASSERT_FALSE(duplicate.ok());
+  EXPECT_EQ(std::string(duplicate.error().message()).rfind("rank 1 is taken: rank 1 (", 0), 0U)
+      << duplicate.error().message();
+  FailureRecorder failures;
+  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), failures.sink());  // the rendezvous still runs
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
   EXPECT_TRUE((*cluster)[0].joined.ok());
   EXPECT_TRUE((*cluster)[1].joined.ok());
 }
 
-TEST(Join, ARankOutOfRangeIsRefused) {
+TEST(Join, RankOutOfRangeIsRefused) {
   const Env env = localEnv(1);
   auto joined = joinPlane(env, {newId(env), 4, 4, "x"}, soon(1), {});
   ASSERT_FALSE(joined.ok());
   EXPECT_STREQ(joined.error().message(), "rank 4 is out of range: there are 4");
 }
 
-TEST(Join, RanksThatDisagreeAboutTheirNumberAllFailNamingBoth) {
+TEST(Join, RanksThatDisagreeOnTheirCountFailNamingBothCounts) {
   const Env env = localEnv(3);
   const UniqueId id = newId(env);
   std::unique_ptr<Cluster> cluster;
@@ -188,7 +189,7 @@ TEST(Join, RanksThatDisagreeAboutTheirNumberAllFailNamingBoth) {
   EXPECT_EQ((*cluster)[1].joined.message(), text);
 }
 
-TEST(Join, ARankWithAnotherKeyIsRefusedByName) {
+TEST(Join, RankWithAnotherKeyIsRefused) {
   const Env env = localEnv(1.5);
   UniqueId id = newId(env);
   id.kind = UniqueId::Kind::kHub;
@@ -198,11 +199,11 @@ TEST(Join, ARankWithAnotherKeyIsRefusedByName) {
   std::unique_ptr<Cluster> cluster;
   std::thread others(
       [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::oneMachinePerRank, std::set<uint32_t>{1}); });
-  auto stranger = joinPlane(env, {forged, 1, 2, "x"}, soon(2), {});
+  auto other = joinPlane(env, {forged, 1, 2, "x"}, soon(2), {});
   others.join();
-  ASSERT_FALSE(stranger.ok());
-  EXPECT_NE(std::string(stranger.error().message()).find("authentication failed"), std::string::npos)
-      << stranger.error().message();
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(std::string(other.error().message()).find("authentication failed"), std::string::npos)
+      << other.error().message();
   EXPECT_NE(std::string((*cluster)[0].joined.message()).find("1 of 2 ranks missing: 1"), std::string::npos);
 }
 

@@ -1,5 +1,5 @@
-// Frames that are not due: they cost the peer that sent them its connection or its communicator, by name, and nobody
-// else anything.
+// A peer that sends an unexpected frame is named and loses its connection or its communicator. No other job or peer is
+// affected.
 #include "src/control/control_node.h"
 #include "src/control/rendezvous/rendezvous_state.h"
 #include "tests/unit/control/fake_hub.h"
@@ -13,32 +13,32 @@ constexpr const char* kHub = "rank 0 (hostA, pid 1), the hub, broke the protocol
 Status gather(ControlPlane& plane) { return plane.gather({1, 2, 3}, soon(2)).status(); }
 Status exchange(ControlPlane& plane) { return plane.exchange({{1}, {2, 3}}, soon(2)).status(); }
 
-// What a rank says of a hub that answers its round like this.
-std::string answered(Status (*round)(ControlPlane&), ControlOpResult answer) {
+// The rank's error when the hub answers its control operation with `answer`.
+std::string errorFor(Status (*operation)(ControlPlane&), ControlOpResult answer) {
   FakeHub hub;
-  hub.body = round;
+  hub.body = operation;
   hub.sendRoster();
-  hub.part();
+  hub.input();
   hub.send(answer);
   return hub.outcome();
 }
 
 TEST(HostileHub, ResultsOfWrongSizeOrContentAreRefused) {
   const Blob mine{1, 2, 3};
-  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {}}), std::string(kHub) + "gather: 0 items came instead of 2");
-  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {mine, mine, mine}}),
+  EXPECT_EQ(errorFor(gather, {ControlOp::kGather, 0, {}}), std::string(kHub) + "gather: 0 items came instead of 2");
+  EXPECT_EQ(errorFor(gather, {ControlOp::kGather, 0, {mine, mine, mine}}),
             std::string(kHub) + "gather: 3 items came instead of 2");
-  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {mine, {}}}),
+  EXPECT_EQ(errorFor(gather, {ControlOp::kGather, 0, {mine, {}}}),
             std::string(kHub) + "gather: this rank's own item came back changed");
-  EXPECT_EQ(answered(gather, {ControlOp::kGather, 0, {Blob(kMaxItemBytes + 1), mine}}),
+  EXPECT_EQ(errorFor(gather, {ControlOp::kGather, 0, {Blob(kMaxItemBytes + 1), mine}}),
             std::string(kHub) + "gather: an item of 16385 bytes, 16384 are allowed");
-  EXPECT_EQ(answered(exchange, {ControlOp::kExchange, 0, {mine}}),
+  EXPECT_EQ(errorFor(exchange, {ControlOp::kExchange, 0, {mine}}),
             std::string(kHub) + "exchange of handles: 1 items came instead of 2");
-  EXPECT_EQ(answered(exchange, {ControlOp::kExchange, 0, {{}, {1}}}),
+  EXPECT_EQ(errorFor(exchange, {ControlOp::kExchange, 0, {{}, {1}}}),
             std::string(kHub) + "exchange of handles: this rank's own item came back changed");
-  EXPECT_EQ(answered(gather, {ControlOp::kGather, 1, {mine, mine}}),
+  EXPECT_EQ(errorFor(gather, {ControlOp::kGather, 1, {mine, mine}}),
             std::string(kHub) + "gather 1: an answer to no question");
-  EXPECT_EQ(answered(gather, {ControlOp::kBarrier, 0, {}}), std::string(kHub) + "barrier 0: an answer to no question");
+  EXPECT_EQ(errorFor(gather, {ControlOp::kBarrier, 0, {}}), std::string(kHub) + "barrier 0: an answer to no question");
 }
 
 TEST(HostileHub, DuplicateResultIsRefused) {
@@ -48,14 +48,14 @@ TEST(HostileHub, DuplicateResultIsRefused) {
     return once.ok() ? gather(plane) : Status(Code::kInternal, "the first answer was right");
   };
   hub.sendRoster();
-  hub.part();
+  hub.input();
   const ControlOpResult answer{ControlOp::kGather, 0, {{}, {1, 2, 3}}};
   hub.send(answer);
   hub.send(answer);
   EXPECT_EQ(hub.outcome(), std::string(kHub) + "gather 0: an answer to no question");
 }
 
-// State by state: what the table in hub_client.h does not have.
+// Tests every state with frames that the table in hub_client.h does not allow in it.
 TEST(HostileHub, UnexpectedFramesAreRefused) {
   using enum MessageType;
   for (const MessageType type : {kOffer, kJoin, kControlOpResult, kLeft, kGoodbye, kSuspect, kBegin}) {
@@ -92,9 +92,9 @@ TEST(HostileHub, IsNamedForMalformedMessages) {
   }
 }
 
-// A cluster of `count` ranks whose last is played by hand.
-struct WithStranger {
-  explicit WithStranger(uint32_t count, double timeout = 3) : env(localEnv(timeout)), id(newId(env)) {
+// A cluster of `count` ranks; the test acts as the last rank.
+struct WithHostileRank {
+  explicit WithHostileRank(uint32_t count, double timeout = 3) : env(localEnv(timeout)), id(newId(env)) {
     id.kind = UniqueId::Kind::kHub;
     id.address = freeAddress();
     others = std::thread([this, count] {
@@ -114,47 +114,47 @@ struct WithStranger {
   Peer peer;
 };
 
-constexpr const char* kStranger = "rank 2 (host7, pid 1234) broke the protocol: ";
+constexpr const char* kHostileRank = "rank 2 (host7, pid 1234) broke the protocol: ";
 
 TEST(HostileRank, UnexpectedFramesEndTheCommunicatorNamingIt) {
   using enum MessageType;
   for (const MessageType type :
        {kJoin, kRoster, kControlOpResult, kOffer, kBegin, kLeft, kRefusal, kRendezvousRequest}) {
-    WithStranger scene(3);
-    scene.others.join();
-    scene.cluster->expectOthersJoined(2);
-    scene.send(type);
+    WithHostileRank job(3);
+    job.others.join();
+    job.cluster->expectOthersJoined(2);
+    job.send(type);
     for (size_t rank : {0, 1})
-      EXPECT_EQ((*scene.cluster)[rank].heard.wait(2), kStranger + ("\"" + messageName(type)) + "\" is not due");
+      EXPECT_EQ((*job.cluster)[rank].failures.wait(2), kHostileRank + ("\"" + messageName(type)) + "\" is not due");
   }
 }
 
 TEST(HostileRank, UnexpectedInputsEndTheCommunicatorNamingIt) {
-  const std::pair<ControlOpInput, std::string> parts[] = {
+  const std::pair<ControlOpInput, std::string> inputs[] = {
       {{ControlOp::kGather, 5, 0, {{}}}, "gather 0: it brings number 5"},
       {{ControlOp::kGather, 0, 0, {{}, {}}}, "gather 0: it brings 2 items instead of 1"},
       {{ControlOp::kGather, 0, 0, {Blob(kMaxItemBytes + 1)}},
        "gather 0: it brings an item of 16385 bytes, 16384 are allowed"},
       {{ControlOp::kBarrier, 0, 0, {{}}}, "barrier 0: it brings 1 items instead of 0"},
   };
-  for (const auto& [part, why] : parts) {
-    WithStranger scene(3);
-    scene.others.join();
-    scene.send(MessageType::kControlOpInput, encode(part));
-    for (size_t rank : {0, 1}) EXPECT_EQ((*scene.cluster)[rank].heard.wait(2), kStranger + why);
+  for (const auto& [input, why] : inputs) {
+    WithHostileRank job(3);
+    job.others.join();
+    job.send(MessageType::kControlOpInput, encode(input));
+    for (size_t rank : {0, 1}) EXPECT_EQ((*job.cluster)[rank].failures.wait(2), kHostileRank + why);
   }
-  WithStranger scene(3);
-  scene.others.join();
+  WithHostileRank job(3);
+  job.others.join();
   for (int turn = 0; turn < 2; ++turn)
-    scene.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 0, {{}}}));
-  EXPECT_EQ((*scene.cluster)[1].heard.wait(2), std::string(kStranger) + "gather 0: it takes part twice");
+    job.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 0, {{}}}));
+  EXPECT_EQ((*job.cluster)[1].failures.wait(2), std::string(kHostileRank) + "gather 0: it takes part twice");
 }
 
 TEST(HostileRank, ShortTimeoutNamesTheRankThatSetIt) {
-  WithStranger scene(3);
-  scene.others.join();
-  scene.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 1, {{}}}));
-  const std::string text = (*scene.cluster)[1].heard.wait(2);
+  WithHostileRank job(3);
+  job.others.join();
+  job.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 1, {{}}}));
+  const std::string text = (*job.cluster)[1].failures.wait(2);
   EXPECT_TRUE(contains(text, "as long as rank 2 (host7, pid 1234) does")) << text;
 }
 
@@ -174,16 +174,16 @@ TEST(HostileRank, PeerThatDoesNotJoinLosesOnlyItsConnection) {
     Peer peer = handshake.take();
     peer.socket->queue(type, encode(FailureMessage{Code::kRemote, "all is lost"}));
     nextFrame(*peer.socket, 1);
-    EXPECT_TRUE(peer.socket->broken()) << "it is sent away";
+    EXPECT_TRUE(peer.socket->broken()) << "the hub closes the connection";
   }
-  FailureRecorder heard;
-  auto last = joinPlane(env, {id, 1, 2, "y"}, soon(2), heard.sink());
+  FailureRecorder failures;
+  auto last = joinPlane(env, {id, 1, 2, "y"}, soon(2), failures.sink());
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
   EXPECT_TRUE((*cluster)[0].joined.ok()) << (*cluster)[0].joined.message();
 }
 
-// A server that the test plays: what it sends leaves it out, and the start goes on.
+// The test acts as the server. An invalid frame excludes the server, and the start continues.
 TEST(HostileServer, UnexpectedFramesExcludeIt) {
   const Blob offer = encode(Offer{}), opened = encode(JobOpened{1});
   const std::vector<std::pair<MessageType, Blob>> openedTwice{
@@ -223,18 +223,18 @@ TEST(HostileServer, UnexpectedFramesExcludeIt) {
   }
 }
 
-// Drives a desk until the visitor has an answer.
-Frame askDesk(RendezvousState& desk, ControlSocket& visitor, double seconds = 2) {
+// Steps the rendezvous until the client has an answer. Returns a heartbeat frame if there is none.
+Frame answerTo(RendezvousState& rendezvous, ControlSocket& client, double seconds = 2) {
   const Deadline deadline = soon(seconds);
   PollSet set;
   while (!deadline.passed()) {
     set.clear();
-    desk.watch(set);
-    set.add(visitor.fd(), visitor.wantsWrite());
+    rendezvous.watch(set);
+    set.add(client.fd(), client.wantsWrite());
     set.wakeAt(deadline.at());
-    [[maybe_unused]] const bool polled = set.wait().ok() && visitor.flush().ok();
-    desk.step(set);
-    Result<std::optional<Frame>> frame = visitor.read();
+    [[maybe_unused]] const bool polled = set.wait().ok() && client.flush().ok();
+    rendezvous.step(set);
+    Result<std::optional<Frame>> frame = client.read();
     if (!frame.ok()) break;
     std::optional<Frame> got = std::move(frame).value();
     if (got && got->header.type != MessageType::kHeartbeat) return std::move(*got);
@@ -242,7 +242,7 @@ Frame askDesk(RendezvousState& desk, ControlSocket& visitor, double seconds = 2)
   return {};
 }
 
-Peer visit(RendezvousState& desk, const Address& where, const Credentials& credentials) {
+Peer connectClient(RendezvousState& rendezvous, const Address& where, const Credentials& credentials) {
   ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where)), credentials, Purpose::kRendezvous,
                                 0);
   const Deadline deadline = soon(2);
@@ -251,43 +251,44 @@ Peer visit(RendezvousState& desk, const Address& where, const Credentials& crede
     if (Result<Progress> progress = handshake.step(); !progress.ok() || std::move(progress).value() == Progress::kDone)
       break;
     set.clear();
-    desk.watch(set);
+    rendezvous.watch(set);
     set.wakeAt(Deadline::in(5ms).at());
     EXPECT_TRUE(set.wait().ok());
-    desk.step(set);
+    rendezvous.step(set);
   }
   return handshake.take();
 }
 
 TEST(HostileRendezvousClient, LosesOnlyItsConnection) {
   const Credentials credentials{Key{7}, true, 3000};
-  AuthListener doorman = std::move(AuthListener::create(loopback(), credentials, Purpose::kRendezvous, 0)).value();
-  const Address where = std::move(doorman.address()).value();
-  RendezvousState desk(std::move(doorman), 3000);
+  AuthListener listener = std::move(AuthListener::create(loopback(), credentials, Purpose::kRendezvous, 0)).value();
+  const Address where = std::move(listener.address()).value();
+  RendezvousState rendezvous(std::move(listener), 3000);
   const Address hub = freeAddress();
-  const Blob bad[] = {encode(RendezvousRequest{0, 0, 500, true, hub}),  // no ranks: the root would end at once
+  const Blob bad[] = {encode(RendezvousRequest{0, 0, 500, true, hub}),  // no ranks: the rendezvous would end at once
                       encode(RendezvousRequest{2, 2, 500, false, {}}),
                       encode(RendezvousRequest{1, 2, 500, true, hub}),
                       encode(RendezvousRequest{0, 2, 500, true, {}}),
                       encode(RendezvousRequest{0, 2, 500, false, hub}),
                       Blob{1}};
   for (const Blob& question : bad) {
-    const Peer visitor = visit(desk, where, credentials);
-    visitor.socket->queue(MessageType::kRendezvousRequest, question);
-    EXPECT_EQ(askDesk(desk, *visitor.socket).header.type, MessageType::kHeartbeat) << "no answer";
-    EXPECT_TRUE(visitor.socket->broken());
-    EXPECT_FALSE(desk.done());
+    const Peer client = connectClient(rendezvous, where, credentials);
+    client.socket->queue(MessageType::kRendezvousRequest, question);
+    EXPECT_EQ(answerTo(rendezvous, *client.socket).header.type, MessageType::kHeartbeat) << "no answer";
+    EXPECT_TRUE(client.socket->broken());
+    EXPECT_FALSE(rendezvous.done());
   }
-  const Peer first = visit(desk, where, credentials), second = visit(desk, where, credentials);
+  const Peer first = connectClient(rendezvous, where, credentials),
+             second = connectClient(rendezvous, where, credentials);
   first.socket->queue(RendezvousRequest{0, 2, 500, true, hub});
-  EXPECT_EQ(askDesk(desk, *first.socket).header.type, MessageType::kRendezvousReply);
+  EXPECT_EQ(answerTo(rendezvous, *first.socket).header.type, MessageType::kRendezvousReply);
   second.socket->queue(RendezvousRequest{0, 2, 500, true, freeAddress()});
-  EXPECT_EQ(askDesk(desk, *second.socket).header.type, MessageType::kHeartbeat) << "the first one stands";
-  const Peer rank = visit(desk, where, credentials);
+  EXPECT_EQ(answerTo(rendezvous, *second.socket).header.type, MessageType::kHeartbeat) << "the first rank 0 stays";
+  const Peer rank = connectClient(rendezvous, where, credentials);
   rank.socket->queue(RendezvousRequest{1, 2, 500, false, {}});
-  Result<RendezvousReply> told = decode<RendezvousReply>(askDesk(desk, *rank.socket).payload);
-  ASSERT_TRUE(told.ok());
-  EXPECT_EQ(std::move(told).value().hub.text(), hub.text());
+  Result<RendezvousReply> reply = decode<RendezvousReply>(answerTo(rendezvous, *rank.socket).payload);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(std::move(reply).value().hub.text(), hub.text());
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace bps::test {
 namespace {
 
-TEST(UniqueId, ComesBackFromItsBytes) {
+TEST(UniqueId, RoundTripsThroughItsBytes) {
   UniqueId id;
   id.address = loopback(4567);
   id.key.fill(9);
@@ -21,7 +21,7 @@ TEST(UniqueId, ComesBackFromItsBytes) {
   EXPECT_EQ(got.key, id.key);
 }
 
-TEST(UniqueId, AnyDamagedByteIsRefused) {
+TEST(UniqueId, EveryChangedByteIsRefused) {
   UniqueId id;
   id.address = loopback(4567);
   const auto good = id.bytes();
@@ -36,9 +36,9 @@ TEST(UniqueId, AnyDamagedByteIsRefused) {
                "the unique id was not made by bpsGetUniqueId");
 }
 
-TEST(UniqueId, DiffersEveryTimeAndStartsARootThatEnds) {
+TEST(UniqueId, DiffersEachTimeAndItsRendezvousServerEnds) {
   const Env env = localEnv(0.5);
-  const size_t before = runningRendezvousServers();  // of other tests
+  const size_t before = runningRendezvousServers();  // rendezvous servers of other tests
   const UniqueId a = newId(env), b = newId(env);
   EXPECT_EQ(a.kind, UniqueId::Kind::kRendezvous);
   EXPECT_NE(a.key, b.key);
@@ -49,14 +49,14 @@ TEST(UniqueId, DiffersEveryTimeAndStartsARootThatEnds) {
   EXPECT_LE(runningRendezvousServers(), before);
 }
 
-TEST(UniqueId, AtARootTheKeyComesFromTheFile) {
+TEST(UniqueId, UsesTheKeyFileForAFixedRoot) {
   Env env = localEnv();
   env.root = "localhost:4567";
   const UniqueId id = newId(env);
   EXPECT_EQ(id.kind, UniqueId::Kind::kHub);
   EXPECT_EQ(id.address.port(), 4567);
   EXPECT_EQ(id.key, newId(env).key);
-  EXPECT_NE(id.key, std::move(serverKey(env)).value()) << "one file, a key for each use";
+  EXPECT_NE(id.key, std::move(serverKey(env)).value()) << "the keys of one file differ by purpose";
   env.keyFile.clear();
   Result<UniqueId> without = UniqueId::create(env);
   ASSERT_FALSE(without.ok());
@@ -67,7 +67,7 @@ TEST(UniqueId, AtARootTheKeyComesFromTheFile) {
   EXPECT_FALSE(UniqueId::create(env).ok());
 }
 
-TEST(UniqueId, ALoopbackRootStaysOneOnlyWhereThatIsWhatIsWritten) {
+TEST(UniqueId, KeepsALoopbackRootOnlyIfItIsWrittenAsLoopback) {
   Env env = localEnv();
   for (const char* root : {"127.0.0.1:4567", "127.1:4567", "localhost:4567", "[::1]:4567"}) {
     env.root = root;
@@ -95,7 +95,7 @@ TEST(ServerKey, NeedsAFileOfSixteenBytes) {
   EXPECT_EQ(std::move(serverKey(env)).value(), Key{});
 }
 
-TEST(HostId, IsTheGivenOneOrThisBoot) {
+TEST(HostId, IsTheSettingOrThisBoot) {
   Env env;
   EXPECT_EQ(localHostId(env), localHostId(env));
   EXPECT_GT(localHostId(env).size(), localHostName().size() + 30);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Compiles cpu_reduce and its tests for aarch64 and runs them in user-mode emulation, once as a CPU with NEON only and
-# once with SVE. Usage: aarch64.sh [BUILD]. Exit status 77: skipped, nothing to do it with.
+# once with SVE. Usage: aarch64.sh [BUILD]. Exit status 77: skipped, a tool is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 build=${1:-build}/aarch64
@@ -12,13 +12,13 @@ done
 [ -f "$gtest/src/gtest-all.cc" ] || { echo "skip: no $gtest (apt install googletest)"; exit 77; }
 [ -d /usr/include/hwy ] || { echo "skip: no Highway (apt install libhwy-dev)"; exit 77; }
 
-# Highway's headers alone: /usr/include as a whole belongs to the host.
+# Only Highway's headers: the rest of /usr/include belongs to the host.
 mkdir -p "$build/include"
 ln -sfn /usr/include/hwy "$build/include/hwy"
 warn="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 flags="-std=c++20 -O2 -fopenmp -ffp-contract=off -I. -isystem $build/include -isystem $gtest/include"
 
-# compile SOURCE [FLAGS]: only what has changed, judged by all sources at once
+# compile SOURCE [FLAGS]: compiles if any source has changed
 compile() {
   local object=$build/$(basename "$1" .cc).o
   objects+=("$object")

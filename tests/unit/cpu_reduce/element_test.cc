@@ -1,4 +1,4 @@
-// The scalar arithmetic against independent mathematics; everything else is compared with it.
+// The scalar arithmetic matches independent mathematics. All other kernels are compared with the scalar ones.
 #include "cpu_reduce/element.h"
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 struct Format {
   int exponent, mantissa;
   uint32_t codes;  // finite positive codes are 0 .. codes - 1
-  bool infinity;   // follows the last finite one
+  bool infinity;   // infinity is the code after the last finite one
   bool saturates;
 };
 
-// The value of a finite positive code, from the definition of the formats.
+// The value of a finite positive code, computed from the format's definition.
 double valueOf(const Format& f, uint32_t code) {
   int bias = (1 << (f.exponent - 1)) - 1;
   int field = static_cast<int>(code >> f.mantissa);
@@ -55,7 +55,7 @@ void expectCode(float value, uint32_t code, const Format& f) {
   ASSERT_EQ(Element::round(-value), code | sign) << value;
 }
 
-// Every midpoint between neighbours, and the floats on both sides of it.
+// Tests every midpoint between neighbours and the floats on both sides of it.
 template <class Element>
 void checkRound(const Format& f) {
   for (uint32_t code = 0; code + 1 < f.codes; code++) {
@@ -67,7 +67,7 @@ void checkRound(const Format& f) {
     expectCode<Element>(std::nextafter(middle, kInf), code + 1, f);
   }
   float most = static_cast<float>(valueOf(f, f.codes - 1));
-  float beyond = static_cast<float>(valueOf(f, f.codes));  // had the format one more
+  float beyond = static_cast<float>(valueOf(f, f.codes));  // the next code's value, as if the format had it
   float middle = (most + beyond) / 2;
   uint32_t over = f.saturates ? f.codes - 1 : f.codes;
   expectCode<Element>(most, f.codes - 1, f);
@@ -113,7 +113,7 @@ TEST(Element, Float8SaturatesAsCuda) {
   EXPECT_EQ(Float8e4m3::round(-kInf), 0xfe);
   EXPECT_EQ(Float8e5m2::round(61440.0F), 0x7b);
   EXPECT_EQ(Float8e5m2::round(-kInf), 0xfb);
-  EXPECT_EQ(Float8e4m3::round(0x1p-10F), 0);  // half of the least denormal is even at zero
+  EXPECT_EQ(Float8e4m3::round(0x1p-10F), 0);  // half of the least denormal is a tie: it rounds to zero
   EXPECT_EQ(Float8e4m3::round(-0x1p-10F), 0x80);
   EXPECT_EQ(Float8e4m3::round(0x1.8p-10F), 1);
 }

@@ -1,4 +1,4 @@
-// Inputs and helpers of the tests of cpu_reduce: values that find mistakes, and every CPU target in turn.
+// Inputs and helpers for the tests of cpu_reduce: values that expose errors, and a loop over the CPU targets.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ inline std::vector<DataType> allTypes() {
   return types;
 }
 
-// Forces a target for its life.
+// Selects a target for this object's lifetime.
 class ForcedTarget {
  public:
   explicit ForcedTarget(std::string_view name) { EXPECT_TRUE(cpu::chooseTarget(name).ok()); }
@@ -38,8 +38,8 @@ class ForcedTarget {
   ForcedTarget& operator=(const ForcedTarget&) = delete;
 };
 
-// NaNs of both signs and kinds, infinities, zeros, denormals, the least normal, one, the largest values; extremes of
-// integers. In the low bytes, as ScalarBits.
+// NaNs of both signs and kinds, infinities, zeros, denormals, the least normal, one, the largest values, and the
+// extremes of integers. The value is in the low bytes, as in ScalarBits.
 inline std::vector<uint64_t> specialValues(DataType type) {
   switch (type) {
     case DataType::kFloat16:
@@ -77,7 +77,7 @@ inline std::vector<uint64_t> specialValues(DataType type) {
   }
 }
 
-// A number between -4 and 4 for floats, where additions round; any for integers.
+// Floats: a number between -4 and 4, where additions round. Integers: any number.
 inline uint64_t moderateValue(DataType type, std::mt19937_64& random) {
   float value = static_cast<float>(static_cast<int64_t>(random() % 2000001) - 1000000) / 250000.0F;
   switch (type) {
@@ -118,7 +118,7 @@ inline void fill(void* to, size_t count, DataType type, std::mt19937_64& random)
   }
 }
 
-// What the scalar kernels make of it; the other fields of args as they are.
+// Returns the scalar kernels' result; uses all other fields of args unchanged.
 inline ByteVector oracle(ReduceArgs args) {
   ForcedTarget scalar("scalar");
   ByteVector result(args.count * elementBytes(args.type) + 1);
@@ -129,7 +129,7 @@ inline ByteVector oracle(ReduceArgs args) {
   return result;
 }
 
-// "" or where the first difference is.
+// Returns "" if equal, else where the first difference is.
 inline std::string difference(const void* got, const ByteVector& want, DataType type) {
   if (want.empty() || std::memcmp(got, want.data(), want.size()) == 0) return "";
   size_t size = elementBytes(type);

@@ -1,4 +1,4 @@
-// Every kernel of every target that this CPU supports equals the scalar kernels, bit for bit.
+// Every kernel of every target that this CPU supports equals the scalar kernel bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Kernels : public testing::TestWithParam<Case> {
   DataType type() const { return std::get<1>(GetParam()); }
   size_t size() const { return elementBytes(type()); }
 
-  // Exactly the given bytes, at a distance from an aligned address, so that asan sees every overrun.
+  // A buffer of exactly the given bytes at an offset from an aligned address, so that ASan detects every overrun.
   struct Buffer {
     Buffer(size_t distance, size_t bytes) {
       if (posix_memalign(&memory, 64, 64 + distance + bytes) != 0) std::abort();
@@ -35,7 +35,7 @@ class Kernels : public testing::TestWithParam<Case> {
     char* data = nullptr;
   };
 
-  // One call compared with the oracle; dst lies among guard bytes, at its own distance from an aligned address.
+  // Compares one call with the scalar kernels. dst lies between guard bytes at an offset from an aligned address.
   void check(ReduceArgs args, size_t dstDistance = 0) {
     args.type = type();
     ByteVector want = oracle(args);
@@ -149,7 +149,7 @@ TEST_P(Kernels, MatchScalarForAnySourcesScalarsAndDivisor) {
   }
 }
 
-// Past the cache, from every position in a line; reduce() itself streams only what is larger than the cache.
+// Tests results larger than the cache from every position in a cache line: reduce() streams only such results.
 TEST_P(Kernels, MatchScalarWhenStreaming) {
   std::mt19937_64 random(5);
   for (size_t distance = 0; distance < 64; distance++) {

@@ -31,7 +31,7 @@ uint32_t foldBits(std::vector<float> values, ReduceArgs args) {
 }
 
 TEST(Reduce, RoundsOnceAtTheEnd) {
-  // 2048 + 1 is a tie in float16; rounded after each addition the sum would stay 2048.
+  // 2048 + 1 is a tie in float16. If every addition rounded, the sum would stay 2048.
   EXPECT_EQ(foldBits<cpu::Float16>({2048, 1, 1}, {.type = DataType::kFloat16}), cpu::Float16::round(2050));
   EXPECT_EQ(foldBits<cpu::Bfloat16>({256, 1, 1}, {.type = DataType::kBfloat16}), cpu::Bfloat16::round(258));
   EXPECT_EQ(foldBits<cpu::Float8e4m3>({16, 1, 1}, {.type = DataType::kFloat8e4m3}), cpu::Float8e4m3::round(18));
@@ -44,7 +44,7 @@ TEST(Reduce, FoldsInRankOrder) {
 }
 
 TEST(Reduce, AverageDividesBeforeRounding) {
-  // The sum overflows float16 and the saturation of float8; the average does not.
+  // The sum overflows float16 and exceeds float8's largest value; the average does not.
   EXPECT_EQ(foldBits<cpu::Float16>({60000, 60000}, {.type = DataType::kFloat16, .divisor = 2}),
             cpu::Float16::round(60000));
   EXPECT_EQ(foldBits<cpu::Float8e4m3>({448, 384}, {.type = DataType::kFloat8e4m3, .divisor = 2}),
@@ -80,7 +80,7 @@ TEST(Reduce, ManyThreadsGiveTheSameBits) {
 }
 
 #ifdef _OPENMP
-TEST(Reduce, LeavesTheProcesssOpenMpSettingsAlone) {
+TEST(Reduce, DoesNotChangeOpenMpSettings) {
   omp_set_num_threads(3);
   std::vector<float> a(1 << 20, 1.0F), b(1 << 20, 2.0F), out(1 << 20);
   const void* sources[] = {a.data(), b.data()};

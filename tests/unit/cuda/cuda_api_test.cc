@@ -1,4 +1,4 @@
-// bps's own declarations of the CUDA driver against NVIDIA's, where those are installed.
+// bps's declarations of the CUDA driver match NVIDIA's, where NVIDIA's headers are installed.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -11,7 +11,7 @@
 namespace bps::cuda {
 namespace {
 
-// Passed alike in a call: in as many bytes, and as a pointer or as a number.
+// True if a call passes both types alike: in the same number of bytes, and both as pointers or both as numbers.
 template <class A, class B>
 constexpr bool kAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 
@@ -80,9 +80,9 @@ static_assert(std::is_same_v<Address, CUdeviceptr> && std::is_same_v<Stream, CUs
               std::is_same_v<Event, CUevent> && std::is_same_v<Context, CUcontext>);
 
 #define BPS_TEXT_OF(name) #name
-#define BPS_EXPORTED(name) BPS_TEXT_OF(name)  // after the macros by which cuda.h chooses a version
+#define BPS_EXPORTED(name) BPS_TEXT_OF(name)  // after the macros by which cuda.h selects a version
 
-// The versions that are loaded by name are those whose parameters were compared above.
+// The versions that are loaded by name are those whose parameters are compared above.
 TEST(CudaApi, LoadsTheVersionsThatItDeclares) {
   Api api;
   std::string names;

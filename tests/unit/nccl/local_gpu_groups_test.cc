@@ -15,7 +15,7 @@ PeerInfo peerOn(uint64_t machine) {
   return peer;
 }
 
-// One member of each team, all on machine 1 if they say so.
+// One rank for each listed GPU group. Each group is a machine, unless `oneMachine` puts all ranks on machine 1.
 std::vector<PeerInfo> peersOf(const std::vector<uint64_t>& gpuGroups, bool allowsAnyOrder = true,
                               bool oneMachine = false) {
   std::vector<PeerInfo> peers;
@@ -27,7 +27,7 @@ std::vector<PeerInfo> peersOf(const std::vector<uint64_t>& gpuGroups, bool allow
   return peers;
 }
 
-TEST(LocalGpuGroups, FirstRanksOfEachGroupOwnAPartEach) {
+TEST(LocalGpuGroups, FirstRanksOfEachGroupOwnOnePartEach) {
   const LocalGpuGroups gpuGroups = formLocalGpuGroups(peersOf({7, 8, 7, 8, 7}));
   EXPECT_EQ(gpuGroups.owners, 2) << gpuGroups.why;
   EXPECT_EQ(gpuGroups.leaders, (std::vector<int>{0, 1, 0, 1, 0}));
@@ -40,7 +40,7 @@ TEST(LocalGpuGroups, FirstRanksOfEachGroupOwnAPartEach) {
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 9})).owners, 1);
 }
 
-TEST(LocalGpuGroups, NotFormedWithUngroupedRankOrSingletons) {
+TEST(LocalGpuGroups, RefuseUngroupedRanksAndSingletons) {
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).why, "rank 3 has no team");
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).owners, 0);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 8, 9})).why, "no two GPUs share a machine or a switch");
@@ -51,7 +51,7 @@ TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8}, false)).owners, 1);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 7, 8}, false)).owners, 0);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, false, true)).owners, 0)
-      << "two teams of one machine: (a+b)+(c+d)";
+      << "two groups of one machine: (a+b)+(c+d)";
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, true, true)).owners, 2);
 }
 
@@ -70,7 +70,7 @@ TEST(LocalGpuGroups, RootsGetTheFirstGroupRanks) {
   LocalGpuGroups gpuGroups = formLocalGpuGroups(peers);
   EXPECT_EQ(gpuGroups.owners, 2) << gpuGroups.why;
   EXPECT_EQ(gpuGroups.groupRanks, (std::vector<int>{2, 3, 0, 1, 3, 0, 1, 2}));
-  peers[5].root = peers[6].root = peers[7].root = false;  // a machine whose plan is another one
+  peers[5].root = peers[6].root = peers[7].root = false;  // a machine with a different plan
   gpuGroups = formLocalGpuGroups(peers);
   EXPECT_EQ(gpuGroups.owners, 2);
   EXPECT_EQ(gpuGroups.groupRanks, (std::vector<int>{2, 3, 0, 1, 0, 1, 2, 3}));

@@ -1,4 +1,4 @@
-// Where the real NCCL is.
+// How bps finds the real NCCL library.
 #include "src/nccl/real_nccl.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Sleeping on a connection: no wake-up is lost, none comes for nothing, and a dead peer ends the sleep.
+// Blocking waits on a connection: no wake-up is lost, few are spurious, and a dead peer ends the wait.
 #include <array>
 #include <thread>
 
@@ -16,7 +16,7 @@ bool awake(const Comm& comm, std::chrono::milliseconds most) {
   return ::poll(&state, 1, static_cast<int>(most.count())) > 0;
 }
 
-// As a thread of ours does it; counts the sleeps.
+// Waits for a request as a bps thread does, and counts the sleeps.
 Result<size_t> finishBySleeping(Comm& comm, Request request, size_t& sleeps) {
   const Deadline deadline = Deadline::in(kTestTimeout);
   while (!deadline.passed()) {
@@ -40,7 +40,7 @@ TEST_P(Sleep, ArrivingBytesWakeAReceiver) {
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   EXPECT_FALSE(valueOf(pair_.receiver->arm()));
-  EXPECT_FALSE(awake(*pair_.receiver, kShortWait)) << "nothing has come";
+  EXPECT_FALSE(awake(*pair_.receiver, kShortWait)) << "nothing has arrived";
   const std::vector<uint8_t> bytes{1, 2, 3};
   EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
   EXPECT_TRUE(awake(*pair_.receiver, kTestTimeout));
@@ -62,7 +62,7 @@ TEST_P(Sleep, APollingThreadIsWokenOnlyAfterItArms) {
   EXPECT_EQ(valueOf(finish(*pair_.receiver, receive)), 3U);
 }
 
-TEST_P(Sleep, BytesWithoutAPostedReceiveDoNotWake) {
+TEST_P(Sleep, BytesWithoutAPostedReceiveDoNotWakeTheReceiver) {
   const std::vector<uint8_t> bytes{1, 2, 3};
   EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr))).ok());
   for (int i = 0; i < 40; ++i) {
@@ -89,7 +89,7 @@ TEST_P(Sleep, ABlockedSenderWakesWhenThePeerReads) {
   EXPECT_TRUE(outcome.ok()) << outcome.error().message();
 }
 
-// More nonsense may lie in the connection for as long as the job lasts.
+// Unread bytes may stay in a failed connection until the job ends.
 TEST_P(Sleep, AConnectionThatFailedNoLongerWakes) {
   const Doorbell bell = valueOf(Doorbell::create());
   net::Waiter waiter = valueOf(net::Waiter::create(bell));
@@ -109,7 +109,7 @@ TEST_P(Sleep, AConnectionThatFailedNoLongerWakes) {
   EXPECT_EQ(valueOf(net::waitOnEpoll(waiter.fd(), kShortWait, events)), 0U);
 }
 
-// Each side sleeps whenever it can, over random sizes: a lost wake-up would stop both.
+// Both sides sleep whenever they can while messages of random sizes pass. A lost wake-up would block both.
 TEST_P(Sleep, NoWakeUpIsLostAndFewAreSpurious) {
   constexpr unsigned kMessages = 2000;
   const auto sizeOf = [](unsigned i) { return i % 50 == 0 ? size_t{300000} : size_t{i % 700}; };
@@ -148,7 +148,7 @@ TEST_P(Sleep, ALargeMessageCausesFewWakeUps) {
   EXPECT_LT(sleeps_, size / (size_t{128} << 10));
 }
 
-// Sleeps, as a loop with nothing to do does, until arm() fails; the number of rounds.
+// Sleeps in a loop until arm() fails. Returns the number of iterations.
 size_t stepsUntilFailure(Comm& comm) {
   for (size_t rounds = 1; rounds < 1000; ++rounds) {
     Result<bool> ready = comm.arm();
@@ -157,7 +157,7 @@ size_t stepsUntilFailure(Comm& comm) {
       return rounds;
     }
     pollfd state{.fd = comm.waitFd(), .events = POLLIN, .revents = 0};
-    EXPECT_GT(::poll(&state, 1, 2000), 0) << "asleep beside a dead peer";
+    EXPECT_GT(::poll(&state, 1, 2000), 0) << "it sleeps although the peer is dead";
   }
   return 1000;
 }
@@ -196,7 +196,7 @@ TEST_P(Sleep, ADeadPeersLastMessagesArriveWithoutSpinning) {
   while (true) {
     ASSERT_FALSE(valueOf(pair_.receiver->arm()));
     if (!awake(*pair_.receiver, kShortWait)) break;
-    ASSERT_LT(++rounds, 40U) << "spins on a hang-up that nothing can be done about yet";
+    ASSERT_LT(++rounds, 40U) << "it spins on a hang-up that it cannot handle yet";
   }
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));

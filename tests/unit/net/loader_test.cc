@@ -1,4 +1,4 @@
-// Finding and refusing plugin files.
+// The loader finds net plugin files and rejects invalid ones.
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {

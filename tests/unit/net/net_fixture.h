@@ -1,4 +1,4 @@
-// What the tests of connections share: the real plugin on loopback, pairs of connected ends, waits with a deadline.
+// Shared parts of the connection tests: the real plugin on loopback, pairs of connected ends, waits with a deadline.
 #pragma once
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -25,19 +25,19 @@ struct CommPair {
   std::unique_ptr<Comm> sender, receiver;
 };
 
-// What carries the bytes of connections made by contexts that are opened from now on.
+// What carries the bytes of connections of contexts that are opened from now on.
 enum class Carrier { kTcp, kMemory };
 inline void selectCarrier(Carrier carrier) { ::setenv("NCCL_SHM_DISABLE", carrier == Carrier::kTcp ? "1" : "0", 1); }
 
 inline std::string carrierParamName(const ::testing::TestParamInfo<Carrier>& each) {
   return each.param == Carrier::kTcp ? "tcp" : "memory";
 }
-// A suite of TEST_P that holds whatever carries the bytes.
+// Declares a TEST_P suite whose tests run over TCP and over shared memory.
 #define BPS_OVER_BOTH(suite)                                                                                      \
   INSTANTIATE_TEST_SUITE_P(Over, suite, ::testing::Values(bps::test::Carrier::kTcp, bps::test::Carrier::kMemory), \
                            bps::test::carrierParamName)
 
-// Ours, limited to loopback. The first plugin of the process finds the devices, so all tests use this.
+// Loads bps's plugin, limited to loopback. The first plugin of the process finds the devices, so all tests use this.
 inline std::shared_ptr<net::Plugin> loadBpsPlugin(Carrier carrier = Carrier::kMemory) {
   selectCarrier(carrier);
   ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
@@ -51,7 +51,7 @@ template <class T>
 T valueOf(Result<T> result) {
   if (!result.ok()) {
     ADD_FAILURE() << result.error().message();
-    std::abort();  // nothing below can go on, and a test without a deadline may not hang
+    std::abort();  // later statements need this result, and a test must not hang
   }
   return std::move(result).value();
 }

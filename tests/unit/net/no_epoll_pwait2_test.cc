@@ -1,4 +1,5 @@
-// Sleeps on a kernel, or in a sandbox, that does not have epoll_pwait2: a seccomp filter stands for it in a child.
+// Blocking waits work on kernels and sandboxes without epoll_pwait2. A seccomp filter in a child process simulates
+// them.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -30,7 +31,7 @@ bool refuseSystemCall(uint32_t number, uint32_t error) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-// What the child does; 0: all is well.
+// Runs in the child. Returns 0 for success.
 int sleepWithout(uint32_t error) {
   Result<Doorbell> bell = Doorbell::create();
   if (!bell.ok()) return 2;

@@ -1,4 +1,4 @@
-// Messages through the real libnccl-net-bps.so on loopback: right to the byte, in any order of posting, of any size.
+// Messages through the real libnccl-net-bps.so on loopback: exact bytes for any size and any order of posting.
 #include <deque>
 
 #include "src/net/plugin_adapter.h"
@@ -13,13 +13,13 @@ class Transfer : public ::testing::TestWithParam<Carrier> {
   CommPair pair_ = connectPair(*plugin_);
 };
 
-TEST_P(Transfer, SizesAroundEveryBoundary) {
+TEST_P(Transfer, DeliversSizesAroundEveryBoundary) {
   for (size_t size : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{16376}, size_t{16377},
                       size_t{16384}, size_t{65536}, (size_t{1} << 20) - 8, size_t{1} << 20, (size_t{1} << 20) + 1})
     EXPECT_TRUE(transfers(pair_, randomBytes(size, static_cast<unsigned>(size)), size)) << size;
 }
 
-TEST_P(Transfer, RandomSizesAndRoom) {
+TEST_P(Transfer, DeliversRandomSizesIntoLargerBuffers) {
   std::minstd_rand random(7);
   for (unsigned i = 0; i < 300; ++i) {
     const size_t size = random() % (size_t{1} << (random() % 19));
@@ -27,7 +27,9 @@ TEST_P(Transfer, RandomSizesAndRoom) {
   }
 }
 
-TEST_P(Transfer, LargeMessage) { EXPECT_TRUE(transfers(pair_, randomBytes(size_t{64} << 20, 3), size_t{64} << 20)); }
+TEST_P(Transfer, DeliversALargeMessage) {
+  EXPECT_TRUE(transfers(pair_, randomBytes(size_t{64} << 20, 3), size_t{64} << 20));
+}
 
 TEST_P(Transfer, ThirtyTwoRequestsInFlightComplete) {
   std::vector<std::vector<uint8_t>> sent, got;
@@ -52,7 +54,7 @@ TEST_P(Transfer, ThirtyTwoRequestsInFlightComplete) {
   EXPECT_EQ(done, 32U);
 }
 
-// The sender runs ahead of the receiver and the other way round, each by a random number of messages.
+// Sender and receiver run ahead of each other in turn by a random number of messages.
 TEST_P(Transfer, SendAndReceivePostedAtDifferentTimesComplete) {
   std::minstd_rand random(5);
   std::deque<std::pair<Request, std::vector<uint8_t>>> sends, receives;
@@ -82,7 +84,7 @@ TEST_P(Transfer, SendAndReceivePostedAtDifferentTimesComplete) {
   EXPECT_EQ(checked, total);
 }
 
-TEST_P(Transfer, ATooLargeMessageFailsItsReceive) {
+TEST_P(Transfer, OversizeMessageFailsItsReceive) {
   std::vector<uint8_t> bytes(101), room(100);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   const Request send = valueOf(pair_.sender->isend(bytes.data(), bytes.size(), nullptr));
@@ -96,7 +98,7 @@ TEST_P(Transfer, ATooLargeMessageFailsItsReceive) {
 
 BPS_OVER_BOTH(Transfer);
 
-// Takes a GPU's memory by its address only, whatever it says.
+// Registers a GPU's memory by address only, although it claims dma-buf support.
 class NoDmaBufs final : public net::PluginAdapter {
  public:
   Status init(uint64_t) override { return {}; }

@@ -1,4 +1,4 @@
-// Our adapters for every version of the interface, over our plugin, which exports them all.
+// The adapters for every version of the interface, tested with bps's own plugin, which exports all versions.
 #include <dlfcn.h>
 
 #include "src/net/plugin_adapter.h"

@@ -1,5 +1,4 @@
-// A Waiter says which of its connections are worth asking after a sleep, and forgets none of them; a SpinBudget says
-// when to sleep.
+// A Waiter knows which connections to test after a sleep and forgets none of them. A SpinBudget decides when to sleep.
 #include "src/net/waiter.h"
 
 #include <sched.h>
@@ -19,12 +18,12 @@ struct TestClock {
   static inline time_point time;
 };
 
-// How long a thread polls that asks every microsecond, when what it waits for comes after `wait`.
+// How long a thread polls that tests every microsecond, if completion comes after `wait`.
 microseconds polled(SpinBudget& spin, microseconds wait) {
   const auto begin = TestClock::time;
   while (TestClock::time < begin + wait && spin.consume()) TestClock::time += microseconds(1);
   const auto ended = TestClock::time;
-  TestClock::time = std::max(ended, begin + wait);  // the rest was slept through
+  TestClock::time = std::max(ended, begin + wait);  // the thread sleeps for the rest
   spin.onProgress();
   return std::chrono::duration_cast<microseconds>(ended - begin);
 }
@@ -148,7 +147,7 @@ TEST_F(WaiterTest, AReadyConnectionStaysAwake) {
   EXPECT_TRUE(sender.awake());
 }
 
-// A failed connection with requests that nobody tests any more is ready for ever.
+// A failed connection whose requests nobody tests any more stays ready.
 TEST_F(WaiterTest, IfArmFindsWorkAllAreAwake) {
   EXPECT_FALSE(waiter_.arm());
   pairs_[0].sender.reset();

@@ -129,7 +129,7 @@ TEST(CutterTest, SmallCallsGoWholeToTheChecker) {
   }
 }
 
-// Bytes that each owner has got, against what was due to it.
+// The largest deviation of an owner's bytes from its share.
 double worstDeviation(const Weights& weights, const CutLimits& limits, size_t largest, bool varied) {
   Cutter cutter(weights, limits);
   std::mt19937_64 random(7);
@@ -155,7 +155,7 @@ TEST(CutterTest, SmallCallsAverageToTheWeightsWithinOneCall) {
     for (uint64_t& weight : weights) weight = 1 + random() % (round % 2 == 0 ? 10 : 100000);
     EXPECT_LE(worstDeviation(weights, kSmall, 300, false), 300);
     EXPECT_LE(worstDeviation(weights, kSmall, 512, true), 512);
-    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // eager ones and divided ones in turn
+    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // alternates single-owner and divided calls
   }
 }
 
@@ -205,7 +205,7 @@ TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
   EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 14U);         // the mean share of 114 KiB in chunks of 8 KiB
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
-  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest still bounds them
+  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest share still sets the bound
   EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // 7/29 of 8 MiB in units
 }
 

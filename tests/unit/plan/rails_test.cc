@@ -1,4 +1,4 @@
-// Who drives the network, and which part of a chunk.
+// Which ranks drive the network, and which part of a chunk each of them carries.
 #include "src/plan/rails.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(Rails, OnlyRailsOfAllMachinesAreUsed) {
   const Rails rails = commonRails({{4, 4, 0, 4}, {0, 8, 2, 2}});
   EXPECT_EQ(rails.drivers(), (std::vector<size_t>{1, 3}));
   EXPECT_EQ(rails.mainRail(), 1U);
-  EXPECT_EQ(commonRails({{0, 4}, {4, 0}}).drivers(), std::vector<size_t>{0}) << "the leaders, where nothing is common";
+  EXPECT_EQ(commonRails({{0, 4}, {4, 0}}).drivers(), std::vector<size_t>{0}) << "the leaders, if no rail is common";
 }
 
 TEST(Rails, RangesCoverTheWholeChunk) {

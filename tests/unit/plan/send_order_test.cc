@@ -45,7 +45,7 @@ TEST(SendOrder, AnswerOrderIsTheArrivalOrder) {
       Order sorted = answered;
       std::sort(sorted.begin(), sorted.end());
       EXPECT_EQ(sorted, (Order{0, 1, 2, 3}));
-      // Bytes that a machine sends to other owners before it comes to this one.
+      // The bytes that a machine sends to other owners before this one.
       const auto before = [&](size_t machine) {
         uint64_t bytes = 0;
         for (const size_t earlier : sendOrder(weights, allOf(weights), machine, machines)) {

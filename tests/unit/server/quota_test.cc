@@ -8,7 +8,7 @@
 namespace bps::test {
 namespace {
 
-TEST(Quota, AJobGetsAtMostHalfOfWhatIsLeft) {
+TEST(Quota, JobGetsAtMostHalfOfTheRest) {
   const auto quota = std::make_shared<Quota>(1024, JobResources{800, 1000});
   std::vector<Quota::Reservation> jobs;
   for (const size_t most : {400, 200, 100, 50}) {
@@ -22,7 +22,7 @@ TEST(Quota, AJobGetsAtMostHalfOfWhatIsLeft) {
     jobs.push_back(std::move(given).value());
   }
   jobs.clear();
-  EXPECT_TRUE(Quota::reserve(quota, {400, 0}).ok()) << "all was given back";
+  EXPECT_TRUE(Quota::reserve(quota, {400, 0}).ok()) << "everything is released";
 }
 
 TEST(Quota, BoundsMemoryToo) {
@@ -34,7 +34,7 @@ TEST(Quota, BoundsMemoryToo) {
   EXPECT_TRUE(Quota::reserve(quota, {0, 500}).ok());
 }
 
-TEST(Quota, RaisesTheLimitOfDescriptors) {
+TEST(Quota, RaisesTheDescriptorLimit) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit lowered{before.rlim_max / 2, before.rlim_max};

@@ -1,4 +1,4 @@
-// How servers' jobs end, and what does not disturb them.
+// How the jobs of servers end, and events that must not disturb them.
 #include <fstream>
 
 #include "src/base/io/host_lookup.h"
@@ -16,10 +16,10 @@ TEST(ServerJob, DeadServerIsNamedAndTheOthersCloseTheJob) {
   exchangeHandles(cluster);
   const std::string name = dying->name();
   dying.reset();
-  const std::string text = cluster[0].heard.wait(1);
+  const std::string text = cluster[0].failures.wait(1);
   EXPECT_EQ(text, "server " + name + ": the server was stopped");
-  EXPECT_EQ(cluster[1].heard.wait(1), text);
-  EXPECT_EQ(cluster[2].heard.wait(1), text);
+  EXPECT_EQ(cluster[1].failures.wait(1), text);
+  EXPECT_EQ(cluster[2].failures.wait(1), text);
   EXPECT_TRUE(other.runner.waitEmpty(1));
 }
 
@@ -32,8 +32,8 @@ TEST(ServerJob, JobFailureReachesAllRanks) {
                                          Status(Code::kInvalidUsage, "ranks 0 and 1 push different calls"));
   const std::string text = "server " + server.name() + ": ranks 0 and 1 push different calls";
   for (size_t r = 0; r < 3; ++r) {
-    EXPECT_EQ(cluster[r].heard.wait(1), text);
-    EXPECT_EQ(cluster[r].heard.code(), Code::kInvalidUsage);
+    EXPECT_EQ(cluster[r].failures.wait(1), text);
+    EXPECT_EQ(cluster[r].failures.code(), Code::kInvalidUsage);
   }
   EXPECT_TRUE(server.runner.waitEmpty(1));
 }
@@ -82,7 +82,7 @@ TEST(ServerJob, DrainsRefusesNewJobsAndEndsWithTheLast) {
   first.leave();
   server.runner.jobs()[0].events->ended(first.plane(0).roster().jobId);
   server.wait();
-  for (size_t r = 0; r < 2; ++r) EXPECT_EQ(first[r].heard.count(), 0) << first[r].heard.wait(0);
+  for (size_t r = 0; r < 2; ++r) EXPECT_EQ(first[r].failures.count(), 0) << first[r].failures.wait(0);
 }
 
 TEST(ServerJob, RunsManyJobsIndependently) {
@@ -95,10 +95,10 @@ TEST(ServerJob, RunsManyJobsIndependently) {
   }
   EXPECT_EQ(server.runner.jobs().size(), 3U);
   b[1].plane.reset();
-  EXPECT_TRUE(contains(b[0].heard.wait(1), "rank 1 ("));
+  EXPECT_TRUE(contains(b[0].failures.wait(1), "rank 1 ("));
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(server.runner.jobs().size(), 2U);
-  EXPECT_EQ(a[0].heard.count() + c[0].heard.count(), 0);
+  EXPECT_EQ(a[0].failures.count() + c[0].failures.count(), 0);
   a.leave();
   c.leave();
 }
@@ -109,22 +109,22 @@ TEST(ServerJob, UnauthenticatedPeersDoNotDisturbAJob) {
   cluster.expectJoined();
   exchangeHandles(cluster);
   const Address where = std::move(resolve(std::move(parseHostPort(server.name(), 1)).value(), soon())).value()[0];
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> unauthenticated;
   for (int i = 0; i < 300; ++i) {
-    strangers.push_back(connectTo(where));
+    unauthenticated.push_back(connectTo(where));
     const Blob garbage(static_cast<size_t>(i) * 7, static_cast<uint8_t>(i));
     if (i % 3 != 0) [[maybe_unused]]
-      const auto sent = ::send(strangers.back().get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+      const auto sent = ::send(unauthenticated.back().get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
   }
   Cluster another(2, withServers({&server}, 6));
   another.expectJoined();
-  EXPECT_EQ(another.plane(0).roster().servers.size(), 1U) << "slow strangers give way";
-  EXPECT_EQ(cluster[0].heard.count(), 0);
+  EXPECT_EQ(another.plane(0).roster().servers.size(), 1U) << "silent connections are evicted";
+  EXPECT_EQ(cluster[0].failures.count(), 0);
   cluster.leave();
   another.leave();
 }
 
-// What `bps-server --check` asks, before it opens a job or instead of one.
+// `bps-server --check` asks for the load before it opens a job, or without opening one.
 TEST(ServerJob, LoadIsReportedOnlyBeforeAJobIsOpen) {
   TestServer server;
   const Env env = withServers({&server});
@@ -194,7 +194,7 @@ TEST(ServerJob, SleepsWithoutATimerWhileIdle) {
     cluster[0].plane.reset();
   }
   ASSERT_TRUE(server.runner.waitEmpty(1));
-  std::this_thread::sleep_for(1200ms);  // until the last farewell is over
+  std::this_thread::sleep_for(1200ms);  // until the failed job's connections are closed
   const auto wakeUps = [&] {
     std::ifstream status("/proc/self/task/" + std::to_string(server.task()) + "/status");
     const std::string text{std::istreambuf_iterator<char>(status), std::istreambuf_iterator<char>()};

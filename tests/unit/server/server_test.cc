@@ -1,4 +1,4 @@
-// How servers come into a communicator, or are left out.
+// How servers join a communicator or are excluded from it.
 #include <filesystem>
 #include <fstream>
 
@@ -8,7 +8,7 @@
 namespace bps::test {
 namespace {
 
-TEST(Server, OpensTheJobExchangesHandlesAndEndsWithIt) {
+TEST(Server, OpensAJobExchangesHandlesAndClosesIt) {
   TestServer a, b;
   Cluster cluster(3, withServers({&a, &b}));
   cluster.expectJoined();
@@ -30,7 +30,7 @@ TEST(Server, OpensTheJobExchangesHandlesAndEndsWithIt) {
   for (TestServer* server : {&a, &b}) server->runner.jobs()[0].events->ended(id);
   EXPECT_TRUE(a.runner.waitEmpty(1));
   EXPECT_TRUE(b.runner.waitEmpty(1));
-  for (size_t r = 0; r < 3; ++r) EXPECT_EQ(cluster[r].heard.count(), 0);
+  for (size_t r = 0; r < 3; ++r) EXPECT_EQ(cluster[r].failures.count(), 0);
 }
 
 TEST(Server, ClosesAJobWhoseLanesStayOpenAfterTheTimeOut) {
@@ -53,7 +53,7 @@ TEST(Server, IsNotUsedOnOneMachine) {
   cluster.leave();
 }
 
-TEST(Server, RequiredOnOneMachineIsAnErrorThatSaysWhy) {
+TEST(Server, RequiredServersOnOneMachineAreAnError) {
   Env env = localEnv();
   env.servers = freeAddress().text();
   env.requireServers = true;
@@ -149,8 +149,8 @@ TEST(Server, ServerWithAnotherKeyIsNamedWhenRequired) {
   EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
 }
 
-// Who holds a server's port without the key says what it likes, and the start goes on.
-TEST(Server, UnauthenticatedRefusalIsQuotedInPart) {
+// A process on a server's port without the key may send any text; the start continues without it.
+TEST(Server, UnauthenticatedRefusalIsTruncated) {
   for (const bool required : {false, true}) {
     Env env = localEnv(2);
     env.requireServers = required;

@@ -29,15 +29,15 @@ TEST(RoundSum, AveragesOverAllRanksAndScalesEachSource) {
       .run({{{0, 2, 7, 4, false, 0}, a.data(), 8}, {{0, 2, 7, 4, false, 0}, b.data(), 8}}, out.data());
   EXPECT_EQ(out[0], 1.0F);
   EXPECT_EQ(out[1], 1.75F);
-  const ScalarBits two = 0x40000000;  // of the first only: the second has none, so it counts once
+  const ScalarBits two = 0x40000000;  // only of the first contribution; the second has no scalar and counts once
   RoundSum(4, RoundSum::Coverage::kAllRanks, 1)
       .run({{{0, 2, 7, 5, true, two}, a.data(), 8}, {{0, 2, 7, 5, false, 0}, b.data(), 8}}, out.data());
   EXPECT_EQ(out[0], 5.0F);
   EXPECT_EQ(out[1], 9.0F);
 }
 
-// 40000 four times, where two of them are no float16 any more.
-TEST(RoundSum, AnAverageIsDividedBeforeTheFirstRounding) {
+// Adds 40000 four times; two of them already overflow float16.
+TEST(RoundSum, AverageIsDividedBeforeTheFirstRounding) {
   const uint16_t value = 0x78e2;  // 40000
   const CallInfo call{0, 1, 6, 4, false, 0};
   const auto pass = [&](std::vector<Contribution> round, RoundSum::Coverage of) {
@@ -54,7 +54,7 @@ TEST(RoundSum, AnAverageIsDividedBeforeTheFirstRounding) {
   EXPECT_EQ(pass({own, own, own, own}, RoundSum::Coverage::kAllRanks), value);
 }
 
-TEST(RoundSum, AnAverageOfIntegersIsDividedAtTheEnd) {
+TEST(RoundSum, AverageOfIntegersIsDividedAtTheEnd) {
   const int8_t a = 7, b = -8, sum = 3;
   const CallInfo call{0, 1, 0, 4, false, 0};
   int8_t out = 0;

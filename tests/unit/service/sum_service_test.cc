@@ -1,5 +1,4 @@
-// A service asks for what the other machines push while it has a chunk of its own machine to sum it with, and believes
-// none of it.
+// SumService receives pushes of other machines while it has a chunk of its own machine to add, and validates them.
 #include "src/service/sum_service.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +27,7 @@ class SumServiceTest : public ::testing::Test {
     service_ = valueOf(SumService::create(std::move(spec), std::move(lanes)));
   }
 
-  // Of the push that comes from the other machine.
+  // Whether the service wants the other machine's push.
   bool wanted() {
     std::vector<bool> each;
     service_->forEachComm([&](net::Comm& comm) { each.push_back(comm.needed()); });
@@ -46,7 +45,7 @@ class SumServiceTest : public ::testing::Test {
   DataHeader header(uint16_t chunk, bool first) const {
     return {.sequence = chunk, .first = first, .usesExchangePath = false, .call = call_};
   }
-  // Of the service, with what the other machine has pushed.
+  // The service's error after the other machine's pushes.
   std::string failure() {
     for (const Deadline deadline = Deadline::in(kTestTimeout); !deadline.passed();) {
       Result<bool> moved = service_->step();
@@ -82,13 +81,13 @@ TEST_F(SumServiceTest, WantsPushesFromItsOwnChunkToTheSum) {
   EXPECT_FALSE(wanted());
 }
 
-// More than a connection holds.
+// A sum that is larger than a connection's buffer.
 class LargeSumTest : public SumServiceTest {
  protected:
   static constexpr size_t kCount = size_t{1} << 20;
   LargeSumTest() : SumServiceTest(Carrier::kMemory, kCount * sizeof(float)) {}
 
-  // Both ends move until `done` says so.
+  // Steps the service until `done` is true.
   template <class F>
   void moveUntil(F done) {
     const Deadline deadline = Deadline::in(kTestTimeout);
@@ -116,11 +115,11 @@ TEST_F(LargeSumTest, IsSentFromTheTargetAndRetiredAfterTheAnswer) {
   EXPECT_EQ(answer, std::vector<float>(kCount, 3));
 }
 
-// What the service says of calls on which the two machines disagree.
+// The service's error when the two machines disagree on a call.
 class ComparingTest : public SumServiceTest {
  protected:
-  // "nothing": after many steps with both machines' contributions.
-  std::string whatItSays() {
+  // Returns "nothing" if there is no error after many steps.
+  std::string errorText() {
     for (int i = 0; i < 2000; ++i) {
       Result<bool> moved = service_->step();
       if (moved.ok()) continue;
@@ -148,45 +147,45 @@ class ComparingTest : public SumServiceTest {
 TEST_F(ComparingTest, TheSameCallWithTheSameHistoryIsCompared) {
   pushCall(with(3, 2, 7));
   service_->offer({with(3, 1, 7), &own_, &sum_, sizeof own_});
-  EXPECT_EQ(whatItSays(),
+  EXPECT_EQ(errorText(),
             "ranks disagree: rank 0 called all-reduce #3 of 1 float32, sum, but rank 1 called all-reduce #3 of 2 "
             "float32, sum");
 }
 
-TEST_F(ComparingTest, ACallThatIsNotOfferedYetIsCompared) {
+TEST_F(ComparingTest, CallNotYetOfferedIsCompared) {
   pushCall(with(3, 2, 7));
   service_->expect({with(3, 1, 7)});
-  EXPECT_NE(whatItSays().find("ranks disagree"), std::string::npos);
+  EXPECT_NE(errorText().find("ranks disagree"), std::string::npos);
 }
 
-// Another owner has seen where they began to differ, and says it.
+// Another owner sees where the calls begin to differ and reports it.
 TEST_F(ComparingTest, DifferentNumbersOrHistoriesAreNotCompared) {
   pushCall(with(3, 2, 7));
   service_->offer({with(4, 1, 7), &own_, &sum_, sizeof own_});
-  EXPECT_EQ(whatItSays(), "nothing");
+  EXPECT_EQ(errorText(), "nothing");
 }
 
 TEST_F(ComparingTest, TheSameCallWithAnotherHistoryIsNotSummed) {
   pushCall(with(3, 1, 8));
   service_->offer({with(3, 1, 7), &own_, &sum_, sizeof own_});
-  EXPECT_EQ(whatItSays(), "nothing");
+  EXPECT_EQ(errorText(), "nothing");
   EXPECT_EQ(sum_, 0);
 }
 
-TEST_F(SumServiceTest, AChunkOutOfOrderIsAnError) {
+TEST_F(SumServiceTest, ChunkOutOfOrderIsAnError) {
   push(header(0, true), 4);
   push(header(2, false), 4);
   service_->expect({call_});
   EXPECT_EQ(failure(), "chunk 2 came where chunk 1 was due (modulo 65536)");
 }
 
-TEST_F(SumServiceTest, AChunkOfNoCallIsAnError) {
+TEST_F(SumServiceTest, ChunkWithoutCallIsAnError) {
   push(header(0, false), 4);
   service_->expect({call_});
   EXPECT_EQ(failure(), "the first chunk does not say to which call it belongs");
 }
 
-TEST_F(SumServiceTest, APartOfAnElementIsAnError) {
+TEST_F(SumServiceTest, PartOfAnElementIsAnError) {
   push(header(0, true), 4);
   push(header(1, false), 6);
   service_->expect({call_});

@@ -104,7 +104,7 @@ TEST(TopologyDetection, ErrorNamesMissingHwloc) {
                "libm.so.6 lacks a function of hwloc 2.1; install hwloc 2.1 or later");
 }
 
-// A part of sysfs in the kernel's layout: a port, a GPU below it with a slower link, two NICs.
+// A part of sysfs in the kernel's layout: a port, a GPU below it with a slower link, and two NICs.
 class FakeSysfs {
  public:
   FakeSysfs() : root_(testing::TempDir() + "bps_sysfs_" + std::to_string(::getpid())) {

@@ -9,7 +9,7 @@
 
 namespace bps::test {
 
-// Tests run from the root of the repository, as all of `make test` does, or from anywhere inside it.
+// Tests run from the root of the repository, as `make test` does, or from any directory inside it.
 inline std::string dataFile(const std::string& name) {
   std::string path = "tests/data/topo/" + name;
   for (int up = 0; up < 6 && ::access(path.c_str(), R_OK) != 0; ++up) path = "../" + path;

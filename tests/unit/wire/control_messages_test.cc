@@ -13,7 +13,7 @@ Address address(const char* text) {
   return std::move(resolve(where, Deadline::in(std::chrono::seconds(2)))).value().front();
 }
 
-// Every message, with fields that differ from their defaults.
+// Calls f with every message type; the fields differ from their defaults.
 template <class F>
 void forEachMessage(F&& f) {
   Nonce nonce{};
@@ -44,7 +44,7 @@ void forEachMessage(F&& f) {
   f(Heartbeat{8, 7, 3});
 }
 
-TEST(ControlMessages, ComeBackAsTheyWere) {
+TEST(ControlMessages, RoundTrip) {
   forEachMessage([](const auto& message) {
     using T = std::decay_t<decltype(message)>;
     const Blob bytes = encode(message);
@@ -93,7 +93,7 @@ TEST(ControlMessages, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode<ControlOpInput>(encode(ControlOpInput{static_cast<ControlOp>(4), 0, 0, {}})).ok());
 }
 
-TEST(ControlMessages, LongTextsAreCutWhereTheyAreMade) {
+TEST(ControlMessages, LongTextsAreTruncatedBySender) {
   const std::string text(100'000, 'x');
   Result<FailureMessage> back = decode<FailureMessage>(encode(FailureMessage{Code::kRemote, text}));
   ASSERT_TRUE(back.ok());

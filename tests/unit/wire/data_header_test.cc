@@ -43,7 +43,7 @@ TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
   }
 }
 
-TEST(DataHeader, LaterChunksAreShort) {
+TEST(DataHeader, LaterChunksHaveAShorterHeader) {
   for (const bool usesExchangePath : {true, false}) {
     DataHeader header = sample(false);
     header.usesExchangePath = usesExchangePath;
@@ -76,7 +76,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
     bytes.push_back(0);
     EXPECT_FALSE(decodeDataHeader(bytes).ok()) << bytes.size();
   }
-  // With a checksum that fits, as no wire but only another program makes it.
+  // The checksum matches, as after an error in the sending program rather than on the wire.
   const auto why = [](std::vector<uint8_t> bytes, size_t at, uint8_t value) {
     bytes[at] = value;
     const uint32_t check = crc32c(bytes.data(), bytes.size() - sizeof(uint32_t));
@@ -94,7 +94,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
   EXPECT_EQ(why(encoded(sample(false)), 1, 2), "chunk header with flags 0x2, which cannot be");
 }
 
-TEST(DataHeader, EveryFlippedBitIsNoticed) {
+TEST(DataHeader, EveryFlippedBitIsDetected) {
   for (const DataHeader& header : {sample(), sample(true, false), sample(false)}) {
     std::vector<uint8_t> bytes = encoded(header);
     for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
@@ -125,7 +125,7 @@ TEST(DataHeader, CarriesAChecksumOfThePayload) {
   EXPECT_NE(std::string(checkPayload(sample(), {}, 0, {}).message()).find("without a checksum"), std::string::npos);
 }
 
-TEST(CallInfo, DifferentCallsHaveDifferentHistoriesEverAfter) {
+TEST(CallInfo, HistoriesStayDifferentAfterDifferentCalls) {
   CallInfo call{1, 2, 3, 4, false, 0, false, 5};
   std::set<uint32_t> histories{historyAfter(call)};
   for (auto change : std::vector<void (*)(CallInfo&)>{
@@ -143,12 +143,12 @@ TEST(CallInfo, DifferentCallsHaveDifferentHistoriesEverAfter) {
   EXPECT_TRUE(histories.contains(historyAfter(call))) << "scalars may differ";
 }
 
-TEST(DataHeader, DescribesTheCallForPeople) {
+TEST(DataHeader, DescribesTheCallAsText) {
   EXPECT_EQ(describe({7, 1000, 7, 0, false, 0}), "all-reduce #7 of 1000 float32, sum");
   EXPECT_EQ(describe({0, 1, 9, 4, false, 0}), "all-reduce #0 of 1 bfloat16, avg");
 }
 
-TEST(CallInfo, ScalarsMayDifferTheRestMayNot) {
+TEST(CallInfo, OnlyScalarsMayDiffer) {
   const CallInfo call{1, 2, 3, 5, true, 4};
   CallInfo other = call;
   other.scalar = 5;

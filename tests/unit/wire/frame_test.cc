@@ -14,7 +14,7 @@ Blob frameBytes(const FrameHeader& header, const Blob& payload) {
   return all;
 }
 
-// Feeds a stream in pieces of `piece` bytes; the frames that came out.
+// Feeds a stream in pieces of `piece` bytes. Returns the frames.
 Result<std::vector<Frame>> feed(FrameReader& reader, const Blob& stream, size_t piece) {
   std::vector<Frame> frames;
   for (size_t at = 0; at < stream.size();) {
@@ -28,7 +28,7 @@ Result<std::vector<Frame>> feed(FrameReader& reader, const Blob& stream, size_t 
   return frames;
 }
 
-TEST(Frame, AStreamGivesTheSameFramesHoweverItIsCut) {
+TEST(Frame, AnyFragmentationGivesTheSameFrames) {
   Blob stream;
   for (uint32_t i = 0; i < 5; ++i) {
     const Blob bytes = frameBytes({i * 100, MessageType::kJoin, 1, 77, i}, Blob(i * 100, static_cast<uint8_t>(i)));

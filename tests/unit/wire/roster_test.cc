@@ -20,7 +20,7 @@ Roster sample() {
 
 bool accepted(const Roster& roster) { return decodeRoster(encode(roster)).ok(); }
 
-TEST(Roster, ComesBackAsItWas) {
+TEST(Roster, RoundTrips) {
   const Blob bytes = encode(sample());
   Result<Roster> back = decodeRoster(bytes);
   ASSERT_TRUE(back.ok()) << back.error().message();
@@ -37,7 +37,7 @@ TEST(Roster, NamesItsEndpoints) {
   EXPECT_EQ(rankRanges({2, 5, 6, 7, 9}), "2, 5-7, 9");
 }
 
-TEST(Roster, RefusesWhatDoesNotFitTogether) {
+TEST(Roster, RefusesInconsistentFields) {
   const auto broken = [](auto&& change) {
     Roster roster = sample();
     change(roster);
@@ -60,7 +60,7 @@ TEST(Roster, RefusesWhatDoesNotFitTogether) {
   EXPECT_FALSE(accepted(Roster()));
 }
 
-TEST(Roster, RefusesAnotherVersionByName) {
+TEST(Roster, RefusesOtherVersionsByNumber) {
   Blob bytes = encode(sample());
   bytes[0] = 9;
   Result<Roster> back = decodeRoster(bytes);

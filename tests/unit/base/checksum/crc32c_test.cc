@@ -1,4 +1,4 @@
-// The checksum of data on its way: known values, and the two ways to compute it agree.
+// The data checksum gives known values, and both ways to compute it agree.
 #include "src/base/checksum/crc32c.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::vector<uint8_t> ramp(size_t bytes) {
   return data;
 }
 
-// RFC 3720, B.4, and the check value of the CRC catalogue.
+// From RFC 3720, B.4, and the check value of the CRC catalogue.
 TEST(Crc32c, GivesThePublishedValues) {
   EXPECT_EQ(crc32c("", 0), 0U);
   EXPECT_EQ(crc32c("123456789", 9), 0xe3069283U);
@@ -31,7 +31,7 @@ TEST(Crc32c, TablesGiveThePublishedValues) {
   EXPECT_EQ(crc::tableCrc32c(ramp(32).data(), 32, 0), 0x46dd794eU);
 }
 
-TEST(Crc32c, TheInstructionGivesWhatTheTablesGive) {
+TEST(Crc32c, InstructionMatchesTheTables) {
   if (!crc::hardwareAvailable()) GTEST_SKIP() << "this CPU has no instruction for CRC32C";
   std::mt19937 random(1);
   std::vector<uint8_t> data(70000);

@@ -27,7 +27,7 @@ std::string whyNot(const std::map<std::string, std::string>& environment) {
   return place.ok() ? "placed" : place.error().message();
 }
 
-TEST(LaunchEnv, EveryLauncherIsUnderstood) {
+TEST(LaunchEnv, EveryLauncherIsRecognised) {
   const std::pair<const char*, const char*> launchers[] = {{"BPS_RANK", "BPS_NRANKS"},
                                                            {"RANK", "WORLD_SIZE"},
                                                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -46,7 +46,7 @@ TEST(LaunchEnv, EveryLauncherIsUnderstood) {
 TEST(LaunchEnv, FirstCompletePairIsUsed) {
   const LaunchEnv place = placeIn({{"SLURM_PROCID", "0"},
                                    {"SLURM_NTASKS", "2"},
-                                   {"RANK", "5"},  // may mean something else
+                                   {"RANK", "5"},  // may belong to another program
                                    {"PMI_RANK", "1"},
                                    {"PMI_SIZE", "4"},
                                    {"BPS_ROOT", "a:1"}})
@@ -55,7 +55,7 @@ TEST(LaunchEnv, FirstCompletePairIsUsed) {
   EXPECT_EQ(place.processes, 4);
 }
 
-TEST(LaunchEnv, WithoutALauncherItIsASingleProcess) {
+TEST(LaunchEnv, WithoutALauncherItGivesASingleProcess) {
   const LaunchEnv place = placeIn({}).value();
   EXPECT_EQ(place.process, 0);
   EXPECT_EQ(place.processes, 1);

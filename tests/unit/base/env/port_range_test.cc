@@ -21,7 +21,7 @@ TEST(PortRange, ParsesTwoPortsWithADash) {
     EXPECT_FALSE(parsePortRange(bad).ok()) << bad;
 }
 
-// Some range of three ports that are free just now.
+// Finds a range of three free ports.
 PortRange freeRange() {
   for (uint16_t first = 20000; first < 30000; first = static_cast<uint16_t>(first + 3)) {
     bool free = true;
@@ -35,7 +35,7 @@ PortRange freeRange() {
   return {};
 }
 
-TEST(PortRange, ListenersTakeItsPortsAndAFullRangeIsNamed) {
+TEST(PortRange, ListenersUseItsPortsAndNameAFullRange) {
   const PortRange ports = freeRange();
   ASSERT_NE(ports.first, 0);
   std::vector<UniqueFd> listeners;
@@ -56,7 +56,7 @@ TEST(PortRange, ListenersTakeItsPortsAndAFullRangeIsNamed) {
   EXPECT_TRUE(listenOn(loopback(), ports).ok());
 }
 
-TEST(Interfaces, AnAddressSelectsTheInterfaceThatHasIt) {
+TEST(Interfaces, AddressSelectsItsInterface) {
   const std::vector<Interface> found = std::move(selectInterfaces("=127.0.0.1")).value();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].name, "lo");

@@ -34,7 +34,7 @@ TEST(SocketTest, ParsesHostAndPort) {
   }
 }
 
-TEST(SocketTest, RefusesWhatIsNoHostAndPort) {
+TEST(SocketTest, RejectsInvalidHostAndPort) {
   for (const char* bad : {"", ":7700", "cpu1", "cpu1:", "cpu1:banana", "cpu1:65536", "cpu1:-1", "cpu1:1x", "[::1",
                           "[::1]x", "[]:1", "cpu1:99999999999"}) {
     auto parsed = parseHostPort(bad, 0);
@@ -50,7 +50,7 @@ Address loopback() {
   return found.ok() ? std::move(found).value().front() : Address();
 }
 
-TEST(SocketTest, AddressesReadAsText) {
+TEST(SocketTest, FormatsAddresses) {
   Address address = loopback();
   address.setPort(7700);
   EXPECT_EQ(address.text(), "127.0.0.1:7700");
@@ -66,8 +66,8 @@ TEST(SocketTest, UnknownHostIsNamedInTime) {
   EXPECT_THAT(found.error().message(), HasSubstr("no-such-host.invalid"));
 }
 
-// A name service that does not answer holds nobody beyond the deadline, nor who gives up.
-TEST(SocketTest, ALookUpThatIsGivenUpDoesNotWait) {
+// A name service that does not answer delays no caller beyond the deadline, also if the caller abandons the look-up.
+TEST(SocketTest, AbandonedLookUpsDoNotBlock) {
   const auto start = Deadline::Clock::now();
   for (int i = 0; i < 100; ++i) {
     HostLookup given({"no-such-host-" + std::to_string(i) + ".invalid", 1});
@@ -104,7 +104,7 @@ TEST(SocketTest, PortInUseIsNamed) {
   EXPECT_THAT(second.error().message(), HasSubstr(taken.text()));
 }
 
-TEST(SocketTest, NobodyListeningIsAnErrorThatNamesTheAddress) {
+TEST(SocketTest, RefusedConnectionNamesTheAddress) {
   Address where;
   {
     const UniqueFd listener = listenOn(loopback()).value();

@@ -37,8 +37,8 @@ TEST(WireIoTest, IsLittleEndian) {
   EXPECT_EQ(WireWriter().put("ab").bytes(), (Blob{2, 0, 0, 0, 'a', 'b'}));
 }
 
-// Cut short anywhere, a message is told to be truncated, and nothing is read past its end.
-TEST(WireIoTest, EveryTruncationIsNoticed) {
+// A message cut short at any byte reads as truncated, and no read goes past its end.
+TEST(WireIoTest, EveryTruncationIsDetected) {
   const Blob whole = sample();
   for (size_t length = 0; length < whole.size(); ++length) {
     const Blob part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
@@ -82,7 +82,7 @@ TEST(WireIoTest, LengthsBeyondTheMessageAllocateNothing) {
   EXPECT_TRUE(count.truncated());
 }
 
-TEST(WireIoTest, CountsThatFitAreGiven) {
+TEST(WireIoTest, CountsThatFitAreAccepted) {
   Blob bytes = WireWriter().put(uint32_t{3}).bytes();
   bytes.resize(4 + 12);
   WireReader fits(bytes), doesNot(bytes);

@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-TEST(MakeChunks, CoverTheBufferOnceInRoundOrder) {
+TEST(MakeChunks, CoversTheBufferOnceInRoundOrder) {
   for (const size_t count : {1UL, 2UL, 7UL, 1000UL, 65537UL, 1UL << 20}) {
     Cutter cutter({3, 3, 0, 5}, {.maxChunkBytes = 64 << 10, .targetChunkBytes = 32 << 10, .singleOwnerBytes = 0});
     const Cut cut = cutter.next(count, 4);
@@ -65,7 +65,7 @@ TEST(MakeChunks, AnEmptyCallReachesItsChecker) {
   EXPECT_EQ(chunks[0].bytes, 0U);
 }
 
-TEST(MakeChunks, TheCheckerGetsAChunkOfEveryCall) {
+TEST(MakeChunks, CheckerGetsAChunkOfEveryCall) {
   Cutter cutter({7, 1, 2}, {});
   for (size_t count = 0; count < 3000; ++count) {
     const Cut cut = cutter.next(count, 2);

@@ -43,8 +43,8 @@ TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   HostStream::destroy(stream.get());
 }
 
-// Its threads are not there to carry them out, and its connections must be left alone.
-TEST(HostStream, AForkedChildDropsItsParentsCalls) {
+// The child has no threads to run the calls and must not use the parent's connections.
+TEST(HostStream, ForkedChildDropsItsParentsCalls) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   const auto pending = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
@@ -65,7 +65,7 @@ TEST(HostStream, AForkedChildDropsItsParentsCalls) {
   HostStream::destroy(stream.get());
 }
 
-// Thousands of them would take seconds if each waited for all before it.
+// If each call waited for all calls before it, thousands of calls would take seconds.
 TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
@@ -126,7 +126,7 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
     stream->complete(*others, Status(Code::kInternal, "the other's"));
     failed = true;
     failed.notify_one();
-    failed.wait(true);  // until this thread has synchronized
+    failed.wait(true);  // waits until this thread has synchronized
     otherOutcome = stream->synchronize();
     again = stream->synchronize();
   });
@@ -141,8 +141,8 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
   HostStream::destroy(stream.get());
 }
 
-// A thread that waits for other threads' calls hears of a failure too, unless somebody has been told.
-TEST(HostStream, AThreadWithoutCallsGetsTheUnreportedFailure) {
+// A thread that waits for other threads' calls receives a failure that no thread has received yet.
+TEST(HostStream, ThreadWithoutCallsGetsTheUnreportedFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   std::thread([&] {
@@ -154,7 +154,7 @@ TEST(HostStream, AThreadWithoutCallsGetsTheUnreportedFailure) {
   HostStream::destroy(stream.get());
 }
 
-TEST(HostStream, AnotherStreamsCallsDoNotWait) {
+TEST(HostStream, CallsOfAnotherStreamDoNotWait) {
   auto one = HostStream::create(), two = HostStream::create();
   const std::array<char, 64> memory{};
   const auto a = one->enter(range(memory, 0, 8), range(memory, 8, 8), worker());

@@ -1,4 +1,4 @@
-// A rank of a machine, beside whose part the test plays the other one: it writes what it likes into the shared memory.
+// A rank of one machine. The test acts as the other rank and writes arbitrary values into the shared memory.
 #include "src/comm/local/local_reducer.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace bps {
 namespace {
 
-// Rank 1 of two on one machine, with a call of several chunks.
+// Rank 1 of two ranks on one machine, and a call of several chunks.
 class Pair {
  public:
   static constexpr size_t kChunks = 40, kSlots = 8;
@@ -60,15 +60,15 @@ TEST(LocalReducer, IgnoresItsOwnCountersOverwrittenByAPeer) {
   for (std::atomic<uint64_t>* number : {&pair.memory().rankState(1).submitted, &pair.memory().rankState(1).awaited,
                                         &pair.memory().rankState(1).published, &pair.memory().done(1, 0)})
     number->store(1000);
-  EXPECT_TRUE(pair.group().step().ok()) << "no call has come";
+  EXPECT_TRUE(pair.group().step().ok()) << "there is no call yet";
   pair.group().submit(pair.call());
   for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(pair.group().step().ok());
-  EXPECT_EQ(pair.call().remaining, Pair::kChunks) << "the other rank has brought nothing";
+  EXPECT_EQ(pair.call().remaining, Pair::kChunks) << "the other rank has contributed nothing";
 }
 
 TEST(LocalReducer, ImpossibleCounterIsAnErrorThatNamesTheRank) {
   for (const uint32_t fromLast :
-       {1U, 2U}) {  // small chunks wait for others before their last stage only, and for slots
+       {1U, 2U}) {  // small chunks wait for other ranks only before their last stage, and for slots
     Pair pair;
     const size_t stage = pair.memory().shape().stages - fromLast;
     pair.group().submit(pair.call());

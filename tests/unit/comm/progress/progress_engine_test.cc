@@ -1,5 +1,5 @@
-// A ProgressEngine moves calls by the caller that waits or by the progress thread, and forgets none. The calls are
-// fakes that end when the test says so; the clock of the spin budget is the test's.
+// A ProgressEngine moves every call, on the waiting caller's thread or on the progress thread. The calls are fakes that
+// end when the test allows it, and the test drives the clock of the spin budget.
 #include "src/comm/progress/progress_engine.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ SpinBudget::Clock::time_point fakeNow() {
   return SpinBudget::Clock::time_point(std::chrono::nanoseconds(fakeTime.load()));
 }
 
-// Calls that have been admitted end, in order, as far as the test allows. Everything but `allowed`, `event` and the
-// counters is used with the progress lock only.
+// Admitted calls end in order, as far as the test allows. Except for `allowed`, `event` and the counters, all members
+// are used under the progress lock only.
 class FakeWork final : public ProgressWork {
  public:
   std::atomic<uint64_t> allowed{0};  // calls that may end
@@ -116,7 +116,7 @@ class ProgressEngineTest : public testing::Test {
   std::thread thread_;
 };
 
-TEST_F(ProgressEngineTest, ACallThatNobodyWaitsForIsCompletedByTheProgressThread) {
+TEST_F(ProgressEngineTest, ProgressThreadCompletesCallsWithoutWaiter) {
   for (const bool startHere : {false, true}) {
     issue(startHere);
     EXPECT_FALSE(engine_->drained());
@@ -125,14 +125,14 @@ TEST_F(ProgressEngineTest, ACallThatNobodyWaitsForIsCompletedByTheProgressThread
   }
 }
 
-TEST_F(ProgressEngineTest, ASmallCallIsStartedByTheThreadThatIssuesIt) {
+TEST_F(ProgressEngineTest, IssuingThreadStartsASmallCall) {
   ++work_->allowed;
   issue(true);
   EXPECT_TRUE(stream_->idle());
   EXPECT_GT(work_->stepsByOthers.load(), 0);
 }
 
-TEST_F(ProgressEngineTest, ACallerThatWaitsMovesItsCallItself) {
+TEST_F(ProgressEngineTest, WaitingCallerMovesItsCall) {
   issue(true);
   const int before = work_->stepsByThread.load();
   std::thread allow([&] {
@@ -144,11 +144,11 @@ TEST_F(ProgressEngineTest, ACallerThatWaitsMovesItsCallItself) {
   EXPECT_LE(work_->stepsByThread.load(), before + 4);
 }
 
-TEST_F(ProgressEngineTest, ACallerWithoutBudgetSleepsUntilTheProgressThreadHasMovedItsCall) {
+TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
   issue(true);
   std::thread allow([&] {
     EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
-    fakeTime += std::chrono::nanoseconds(1s).count();  // the caller stops polling
+    fakeTime += std::chrono::nanoseconds(1s).count();  // ends the caller's polling
     std::this_thread::sleep_for(20ms);
     const int polled = work_->stepsByOthers.load();
     std::this_thread::sleep_for(20ms);
@@ -160,7 +160,7 @@ TEST_F(ProgressEngineTest, ACallerWithoutBudgetSleepsUntilTheProgressThreadHasMo
   EXPECT_GT(work_->stepsByThread.load(), 0);
 }
 
-TEST_F(ProgressEngineTest, ACallLeftToItsCallerIsFoundWithinMilliseconds) {
+TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds) {
   for (int i = 0; i < 100; ++i) {  // callers that wait at once
     ++work_->allowed;
     issue(true);
@@ -170,14 +170,14 @@ TEST_F(ProgressEngineTest, ACallLeftToItsCallerIsFoundWithinMilliseconds) {
     EXPECT_TRUE(stream_->synchronize().ok());
   }
   const int arms = work_->arms.load();
-  issue(true);  // nobody waits for this one
+  issue(true);  // no caller waits for this call
   std::this_thread::sleep_for(20ms);
   EXPECT_GT(work_->arms.load(), arms) << "the progress thread has not taken it over";
   allowOneMore();
   EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); }));
 }
 
-TEST_F(ProgressEngineTest, ACallersErrorEndsAllCalls) {
+TEST_F(ProgressEngineTest, ErrorOnACallersThreadEndsAllCalls) {
   issue(false);
   work_->fails = true;
   EXPECT_EQ(stream_->synchronize().message(), std::string("the fake fails"));
@@ -185,7 +185,7 @@ TEST_F(ProgressEngineTest, ACallersErrorEndsAllCalls) {
   EXPECT_TRUE(engine_->endedWithCalls());
 }
 
-TEST_F(ProgressEngineTest, ManyCallersAndCallsWithoutCallersAllEnd) {
+TEST_F(ProgressEngineTest, CallsWithAndWithoutWaitersAllEnd) {
   constexpr int kThreads = 4, kCalls = 500;
   std::vector<std::thread> callers;
   work_->allowed = UINT64_MAX;

@@ -1,4 +1,4 @@
-// The pure parts of the hub: the table of ranks, the book of rounds, the list of servers.
+// The parts of the hub without I/O: the tables of ranks and of control operations, the list of servers.
 #include <fstream>
 
 #include "src/control/hub/control_op_table.h"
@@ -29,7 +29,7 @@ TEST(RankTable, MakesTheRosterOfJoinedRanks) {
   EXPECT_TRUE(decodeRoster(encode(roster)).ok());
   ASSERT_EQ(roster.machines.size(), 2U);
   EXPECT_EQ(roster.machines[0].ranks, (std::vector<uint32_t>{0, 3}));
-  EXPECT_EQ(roster.machines[0].bytesPerSecond, 7) << "the leader's word counts";
+  EXPECT_EQ(roster.machines[0].bytesPerSecond, 7) << "the leader's rate is used";
   EXPECT_EQ(roster.machines[1].bytesPerSecond, 10);
 }
 
@@ -45,7 +45,7 @@ TEST(RankTable, RefusesInconsistentRanks) {
   EXPECT_FALSE(table.complete());
 }
 
-// Three ranks on two machines (0 and 2 on the first), one server.
+// Three ranks on two machines (0 and 2 on the first) and one server.
 Roster roster() {
   RankTable table(joinOf(0, 3, "a"));
   EXPECT_TRUE(table.admit(joinOf(1, 3, "b")).ok());
@@ -56,90 +56,90 @@ Roster roster() {
 }
 
 TEST(ControlOpTable, GathersInRankOrder) {
-  ControlOpTable rounds(roster());
+  ControlOpTable ops(roster());
   for (size_t rank : {2, 0, 1}) {
-    EXPECT_FALSE(rounds.complete(ControlOp::kGather));
-    EXPECT_TRUE(rounds.add(rank, {ControlOp::kGather, 0, 0, {{static_cast<uint8_t>(rank)}}}).ok());
+    EXPECT_FALSE(ops.complete(ControlOp::kGather));
+    EXPECT_TRUE(ops.add(rank, {ControlOp::kGather, 0, 0, {{static_cast<uint8_t>(rank)}}}).ok());
   }
-  ASSERT_TRUE(rounds.complete(ControlOp::kGather));
-  EXPECT_EQ(rounds.resultFor(ControlOp::kGather, 1).blobs, (std::vector<Blob>{{0}, {1}, {2}}));
-  rounds.finish(ControlOp::kGather);
-  EXPECT_FALSE(rounds.complete(ControlOp::kGather));
-  EXPECT_FALSE(rounds.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "number 1 is due";
+  ASSERT_TRUE(ops.complete(ControlOp::kGather));
+  EXPECT_EQ(ops.resultFor(ControlOp::kGather, 1).blobs, (std::vector<Blob>{{0}, {1}, {2}}));
+  ops.finish(ControlOp::kGather);
+  EXPECT_FALSE(ops.complete(ControlOp::kGather));
+  EXPECT_FALSE(ops.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "number 1 is due";
 }
 
 TEST(ControlOpTable, OnlyTheFirstExchangeIncludesServers) {
-  ControlOpTable rounds(roster());
-  const auto part = [](uint8_t from, uint32_t number) {
+  ControlOpTable ops(roster());
+  const auto input = [](uint8_t from, uint32_t number) {
     return ControlOpInput{ControlOp::kExchange, number, 0, {{from, 0}, {from, 1}, {from, 2}}};
   };
-  EXPECT_FALSE(rounds.add(2, part(0, 0)).ok()) << "not a leader";
+  EXPECT_FALSE(ops.add(2, input(0, 0)).ok()) << "not a leader";
   for (size_t participant : {0, 1, 3}) {
-    EXPECT_FALSE(rounds.complete(ControlOp::kExchange));
-    EXPECT_TRUE(rounds.add(participant, part(participant == 3 ? 2 : static_cast<uint8_t>(participant), 0)).ok());
+    EXPECT_FALSE(ops.complete(ControlOp::kExchange));
+    EXPECT_TRUE(ops.add(participant, input(participant == 3 ? 2 : static_cast<uint8_t>(participant), 0)).ok());
   }
-  ASSERT_TRUE(rounds.complete(ControlOp::kExchange));
-  EXPECT_EQ(rounds.resultFor(ControlOp::kExchange, 3).blobs, (std::vector<Blob>{{0, 2}, {1, 2}, {2, 2}}));
-  EXPECT_EQ(rounds.resultFor(ControlOp::kExchange, 1).blobs, (std::vector<Blob>{{0, 1}, {1, 1}, {2, 1}}));
-  rounds.finish(ControlOp::kExchange);
-  EXPECT_FALSE(rounds.add(3, part(2, 1)).ok());
-  EXPECT_TRUE(rounds.add(0, part(0, 1)).ok());
-  EXPECT_TRUE(rounds.add(1, part(1, 1)).ok());
-  ASSERT_TRUE(rounds.complete(ControlOp::kExchange));
-  EXPECT_EQ(rounds.resultFor(ControlOp::kExchange, 0).blobs, (std::vector<Blob>{{0, 0}, {1, 0}, {}}));
+  ASSERT_TRUE(ops.complete(ControlOp::kExchange));
+  EXPECT_EQ(ops.resultFor(ControlOp::kExchange, 3).blobs, (std::vector<Blob>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(ops.resultFor(ControlOp::kExchange, 1).blobs, (std::vector<Blob>{{0, 1}, {1, 1}, {2, 1}}));
+  ops.finish(ControlOp::kExchange);
+  EXPECT_FALSE(ops.add(3, input(2, 1)).ok());
+  EXPECT_TRUE(ops.add(0, input(0, 1)).ok());
+  EXPECT_TRUE(ops.add(1, input(1, 1)).ok());
+  ASSERT_TRUE(ops.complete(ControlOp::kExchange));
+  EXPECT_EQ(ops.resultFor(ControlOp::kExchange, 0).blobs, (std::vector<Blob>{{0, 0}, {1, 0}, {}}));
 }
 
 TEST(ControlOpTable, RefusesUnexpectedInput) {
-  ControlOpTable rounds(roster());
-  EXPECT_FALSE(rounds.add(3, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "a server";
-  EXPECT_FALSE(rounds.add(0, {ControlOp::kGather, 0, 0, {}}).ok());
-  EXPECT_FALSE(rounds.add(0, {ControlOp::kExchange, 0, 0, {{}, {}}}).ok());
-  EXPECT_FALSE(rounds.add(0, {ControlOp::kBarrier, 0, 0, {{}}}).ok());
-  EXPECT_FALSE(rounds.add(0, {ControlOp::kBarrier, 1, 0, {}}).ok());
-  EXPECT_TRUE(rounds.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok());
-  EXPECT_FALSE(rounds.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok()) << "twice";
+  ControlOpTable ops(roster());
+  EXPECT_FALSE(ops.add(3, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "a server";
+  EXPECT_FALSE(ops.add(0, {ControlOp::kGather, 0, 0, {}}).ok());
+  EXPECT_FALSE(ops.add(0, {ControlOp::kExchange, 0, 0, {{}, {}}}).ok());
+  EXPECT_FALSE(ops.add(0, {ControlOp::kBarrier, 0, 0, {{}}}).ok());
+  EXPECT_FALSE(ops.add(0, {ControlOp::kBarrier, 1, 0, {}}).ok());
+  EXPECT_TRUE(ops.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok());
+  EXPECT_FALSE(ops.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok()) << "twice";
 }
 
-// Rank 1 comes late for two splits, and in time for the third.
+// Rank 1 is late for two splits and in time for the third.
 TEST(ControlOpTable, CancelledSplitLetsTheNextOneStart) {
-  ControlOpTable rounds(roster());
-  const auto part = [](uint32_t number) { return ControlOpInput{ControlOp::kSplit, number, 1, {{7}}}; };
+  ControlOpTable ops(roster());
+  const auto input = [](uint32_t number) { return ControlOpInput{ControlOp::kSplit, number, 1, {{7}}}; };
   for (uint32_t number : {0U, 1U}) {
     for (size_t rank : {0, 2}) {
-      EXPECT_FALSE(rounds.isTooLate(rank, part(number)));
-      ASSERT_TRUE(rounds.add(rank, part(number)).ok());
+      EXPECT_FALSE(ops.isTooLate(rank, input(number)));
+      ASSERT_TRUE(ops.add(rank, input(number)).ok());
     }
-    while (!rounds.splitTimeoutText()) std::this_thread::yield();
-    EXPECT_FALSE(rounds.timeoutText()) << "nothing else ends";
-    EXPECT_EQ(rounds.cancelSplit(), (std::vector<size_t>{0, 2}));
-    EXPECT_FALSE(rounds.splitTimeoutText());
+    while (!ops.splitTimeoutText()) std::this_thread::yield();
+    EXPECT_FALSE(ops.timeoutText()) << "nothing else ends";
+    EXPECT_EQ(ops.cancelSplit(), (std::vector<size_t>{0, 2}));
+    EXPECT_FALSE(ops.splitTimeoutText());
   }
-  EXPECT_TRUE(rounds.isTooLate(1, part(0)));
-  EXPECT_FALSE(rounds.isTooLate(1, part(0))) << "once each";
-  EXPECT_TRUE(rounds.isTooLate(1, part(1)));
+  EXPECT_TRUE(ops.isTooLate(1, input(0)));
+  EXPECT_FALSE(ops.isTooLate(1, input(0))) << "once each";
+  EXPECT_TRUE(ops.isTooLate(1, input(1)));
   for (size_t rank : {0, 1, 2}) {
-    EXPECT_FALSE(rounds.isTooLate(rank, part(2)));
-    ASSERT_TRUE(rounds.add(rank, part(2)).ok());
+    EXPECT_FALSE(ops.isTooLate(rank, input(2)));
+    ASSERT_TRUE(ops.add(rank, input(2)).ok());
   }
-  ASSERT_TRUE(rounds.complete(ControlOp::kSplit));
-  EXPECT_EQ(rounds.resultFor(ControlOp::kSplit, 1).blobs, (std::vector<Blob>{{7}, {7}, {7}}));
-  rounds.finish(ControlOp::kSplit);
-  EXPECT_FALSE(rounds.add(1, part(2)).ok());
-  EXPECT_FALSE(rounds.isTooLate(3, part(0))) << "a server has no part in it";
-  EXPECT_TRUE(rounds.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "gathers have numbers of their own";
+  ASSERT_TRUE(ops.complete(ControlOp::kSplit));
+  EXPECT_EQ(ops.resultFor(ControlOp::kSplit, 1).blobs, (std::vector<Blob>{{7}, {7}, {7}}));
+  ops.finish(ControlOp::kSplit);
+  EXPECT_FALSE(ops.add(1, input(2)).ok());
+  EXPECT_FALSE(ops.isTooLate(3, input(0))) << "a server is no participant";
+  EXPECT_TRUE(ops.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "gathers are numbered separately";
 }
 
 TEST(ControlOpTable, NamesMissingRanksAndWaitingTime) {
-  ControlOpTable rounds(roster());
-  EXPECT_FALSE(rounds.timeoutText());
-  EXPECT_FALSE(rounds.missingInputText(1));
-  ASSERT_TRUE(rounds.add(0, {ControlOp::kBarrier, 0, 20, {}}).ok());
-  ASSERT_TRUE(rounds.add(2, {ControlOp::kBarrier, 0, 0, {}}).ok());
-  EXPECT_TRUE(rounds.missingInputText(1));
-  EXPECT_TRUE(rounds.missingInputText(3));
-  EXPECT_FALSE(rounds.missingInputText(2));
-  while (!rounds.deadline().passed()) std::this_thread::sleep_for(1ms);
-  EXPECT_EQ(rounds.timeoutText().value_or(""),
+  ControlOpTable ops(roster());
+  EXPECT_FALSE(ops.timeoutText());
+  EXPECT_FALSE(ops.missingInputText(1));
+  ASSERT_TRUE(ops.add(0, {ControlOp::kBarrier, 0, 20, {}}).ok());
+  ASSERT_TRUE(ops.add(2, {ControlOp::kBarrier, 0, 0, {}}).ok());
+  EXPECT_TRUE(ops.missingInputText(1));
+  EXPECT_TRUE(ops.missingInputText(3));
+  EXPECT_FALSE(ops.missingInputText(2));
+  while (!ops.deadline().passed()) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(ops.timeoutText().value_or(""),
             "barrier: 2 of 4 participants missing: rank 1 (b.name, pid 101), server s:1; waited 0 s, as long as rank 0 "
             "(a.name, pid 100) does");
 }
@@ -167,7 +167,7 @@ TEST(ServerList, NamesBadAndDuplicateEntries) {
   EXPECT_EQ(namesOf("a:banana"), "BPS_SERVERS: \"a:banana\" is not host:port: the port is not a number up to 65535");
 }
 
-TEST(PauseDetector, ReportsThePauseForHalfTheTimeOut) {
+TEST(PauseDetector, ReportsAPauseForHalfTheTimeOut) {
   PauseDetector pause(10'000);
   auto now = Deadline::Clock::now();
   for (int i = 0; i < 3; ++i) pause.update(now += 1s);

@@ -1,4 +1,5 @@
-// Which two members cannot reach each other, by their heartbeats: never one that has not called yet.
+// StallDetector names two members that cannot reach each other, by their heartbeats. It never blames a rank that has
+// not called yet.
 #include "src/control/hub/stall_detector.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ namespace {
 using std::chrono::seconds;
 constexpr uint32_t kServer = 4;
 
-// Ranks 0 to 3, of which 2 and 3 are one machine, and a server.
+// Ranks 0 to 3, where 2 and 3 share a machine, and a server.
 class StallDetectorTest : public ::testing::Test {
  protected:
   StallDetectorTest() : roster_(makeRoster()), stalls_(roster_) {}
@@ -23,10 +24,10 @@ class StallDetectorTest : public ::testing::Test {
     roster.settings.timeoutMs = 10000;
     return roster;
   }
-  void say(uint32_t member, uint64_t begun, uint64_t call = 0, uint32_t waitsFor = Heartbeat::kNobody) {
+  void heartbeat(uint32_t member, uint64_t begun, uint64_t call = 0, uint32_t waitsFor = Heartbeat::kNobody) {
     stalls_.onHeartbeat(member, {begun, call, waitsFor});
   }
-  // What is found within so long, by a look every second; empty: nothing.
+  // Checks every second for `forSeconds`. Returns the failure's text, or "" if there is none.
   std::string found(int forSeconds) {
     for (int i = 0; i < forSeconds; ++i, now_ += seconds(1)) {
       const Status status = stalls_.check(now_);
@@ -41,26 +42,26 @@ class StallDetectorTest : public ::testing::Test {
 };
 
 TEST_F(StallDetectorTest, RankThatHasNotCalledIsNeverBlamed) {
-  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, rank == 1 ? 7 : 8);
-  say(kServer, 0, 7, 1);
-  say(0, 8, 7, kServer);
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, rank == 1 ? 7 : 8);
+  heartbeat(kServer, 0, 7, 1);
+  heartbeat(0, 8, 7, kServer);
   EXPECT_EQ(found(3600), "");
 }
 
 TEST_F(StallDetectorTest, AMachineHasCalledWhenAllItsRanksHave) {
-  for (uint32_t rank = 0; rank < 3; ++rank) say(rank, 8);
-  say(3, 7);
-  say(kServer, 0, 7, 2);
+  for (uint32_t rank = 0; rank < 3; ++rank) heartbeat(rank, 8);
+  heartbeat(3, 7);
+  heartbeat(kServer, 0, 7, 2);
   EXPECT_EQ(found(3600), "");
-  say(3, 8);
+  heartbeat(3, 8);
   EXPECT_NE(found(12), "");
 }
 
 TEST_F(StallDetectorTest, StallBetweenTwoCallersNamesBothAfterTheTimeOut) {
-  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
-  say(kServer, 0, 7, 1);
-  say(1, 8, 7, kServer);
-  say(0, 8, 7, kServer);
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
+  heartbeat(kServer, 0, 7, 1);
+  heartbeat(1, 8, 7, kServer);
+  heartbeat(0, 8, 7, kServer);
   EXPECT_EQ(found(10), "");
   const std::string text = found(2);
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700 cannot reach each other"), std::string::npos) << text;
@@ -68,32 +69,32 @@ TEST_F(StallDetectorTest, StallBetweenTwoCallersNamesBothAfterTheTimeOut) {
 }
 
 TEST_F(StallDetectorTest, MissingAnswerNamesTheIdleOwner) {
-  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
-  say(2, 8, 7, kServer);
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
+  heartbeat(2, 8, 7, kServer);
   const std::string text = found(12);
   EXPECT_NE(text.find("rank 2 (host, pid 2) and server cpu1:7700"), std::string::npos) << text;
 }
 
 TEST_F(StallDetectorTest, OnlyTheEndOfAWaitChainIsNamed) {
-  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
-  say(0, 8, 7, 1);
-  say(1, 8, 7, kServer);
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
+  heartbeat(0, 8, 7, 1);
+  heartbeat(1, 8, 7, kServer);
   const std::string text = found(12);
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700"), std::string::npos) << text;
 }
 
 TEST_F(StallDetectorTest, EndedWaitResetsTheTimer) {
-  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 9);
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 9);
   for (uint64_t call = 0; call < 9; ++call) {
-    say(kServer, 0, call, 1);
+    heartbeat(kServer, 0, call, 1);
     EXPECT_EQ(found(9), "");
   }
 }
 
 TEST_F(StallDetectorTest, UnknownMembersAreIgnored) {
-  for (uint32_t rank = 0; rank < 4; ++rank) say(rank, 8);
-  say(0, 8, 7, 1000);
-  say(1, 8, 7, 1);
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
+  heartbeat(0, 8, 7, 1000);
+  heartbeat(1, 8, 7, 1);
   EXPECT_EQ(found(100), "");
 }
 

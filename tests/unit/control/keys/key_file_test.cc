@@ -1,4 +1,4 @@
-// Key files: what is a key, what is a pass-phrase, and which files are refused.
+// Which key files hold a key, which hold a pass-phrase, and which are refused.
 #include "src/control/keys/key_file.h"
 
 #include <gmock/gmock.h>

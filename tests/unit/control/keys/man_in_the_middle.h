@@ -1,5 +1,4 @@
-// Two ends of a control connection with somebody between them who holds no key, reads everything and changes what he
-// likes.
+// ManInTheMiddle: relays a control connection without holding the key. It reads all bytes and may change some.
 #pragma once
 #include <sys/socket.h>
 
@@ -12,7 +11,7 @@ namespace bps::test {
 
 class ManInTheMiddle {
  public:
-  // `change`: the frame of the handshake (0 Hello, 1 Challenge, 2 Proof, 3 Welcome), and the byte in it, to flip.
+  // Flips a bit of byte `byte` of the handshake frame `frame` (0 Hello, 1 Challenge, 2 Proof, 3 Welcome).
   struct Change {
     size_t frame, byte;
   };
@@ -42,13 +41,13 @@ class ManInTheMiddle {
   ControlSocket& left() { return *left_; }
   ControlSocket& right() { return *right_; }
 
-  // What left has said since; it does not arrive by itself.
-  Blob hear() {
+  // Returns what the left end has sent since the last call, without forwarding it.
+  Blob takeFromLeft() {
     [[maybe_unused]] const bool flushed = left_->flush().ok();
     return receive(toLeft_);
   }
-  void sayToRight(const Blob& bytes) { send(toRight_, bytes); }
-  void sayToLeft(const Blob& bytes) { send(toLeft_, bytes); }
+  void sendToRight(const Blob& bytes) { send(toRight_, bytes); }
+  void sendToLeft(const Blob& bytes) { send(toLeft_, bytes); }
   void hangUpOnRight() { toRight_.reset(); }
 
  private:

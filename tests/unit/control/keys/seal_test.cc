@@ -1,5 +1,5 @@
-// After the handshake nobody between two peers can read, change, repeat, reorder or invent a frame; and during it,
-// whoever changes a byte ends it.
+// After the handshake, a third party can neither read, change, repeat, reorder nor forge a frame. A byte changed during
+// the handshake ends the connection.
 #include "src/control/keys/seal.h"
 
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@ Blob textBlob(const std::string& text) { return {text.begin(), text.end()}; }
 
 Blob frameOfLeft(ManInTheMiddle& middle, const std::string& text) {
   middle.left().queue(FailureMessage{Code::kRemote, text});
-  return middle.hear();
+  return middle.takeFromLeft();
 }
 
-// What a side reads: the text of a failure message, "nothing", or why the connection ends.
+// What a side reads: the text of a failure message, "nothing", or the reason why the connection ends.
 std::string readBy(ControlSocket& socket) {
   Result<std::optional<Frame>> came = socket.read();
   if (!came.ok()) return came.error().message();
@@ -48,15 +48,15 @@ Blob operator+(Blob a, const Blob& b) {
   return a;
 }
 
-TEST(Seal, FramesArriveAndCannotBeReadOnTheWay) {
+TEST(Seal, FramesArriveEncrypted) {
   ManInTheMiddle middle(credentials());
   ASSERT_TRUE(middle.connected() && middle.accepted());
   const Blob secret = textBlob("a token of sixteen bytes"), seen = frameOfLeft(middle, "a token of sixteen bytes");
   EXPECT_EQ(std::search(seen.begin(), seen.end(), secret.begin(), secret.end()), seen.end());
-  middle.sayToRight(seen);
+  middle.sendToRight(seen);
   EXPECT_EQ(readBy(middle.right()), "a token of sixteen bytes");
   middle.left().queue(MessageType::kHeartbeat);
-  middle.sayToRight(middle.hear());
+  middle.sendToRight(middle.takeFromLeft());
   Result<std::optional<Frame>> beat = middle.right().read();
   ASSERT_TRUE(beat.ok());
   EXPECT_EQ(std::move(beat).value()->header.bytes, 0U);
@@ -74,7 +74,7 @@ TEST(Seal, EveryFlippedBitOfAFrameIsDetected) {
       Blob bytes = frameOfLeft(middle, "true");
       ASSERT_EQ(bytes.size(), size);
       bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
-      middle.sayToRight(bytes);
+      middle.sendToRight(bytes);
       expectForged(middle.right(), 2);
       if (HasFailure()) FAIL() << "bit " << bit;
     }
@@ -84,18 +84,18 @@ TEST(Seal, EveryFlippedBitOfAFrameIsDetected) {
 TEST(Seal, ReplayedAndReorderedFramesAreRefused) {
   ManInTheMiddle swapped(credentials());
   const Blob first = frameOfLeft(swapped, "first"), second = frameOfLeft(swapped, "second");
-  swapped.sayToRight(second + first);
+  swapped.sendToRight(second + first);
   expectForged(swapped.right(), 2);
 
   ManInTheMiddle replayed(credentials());
   const Blob frame = frameOfLeft(replayed, "once");
-  replayed.sayToRight(frame + frame);
+  replayed.sendToRight(frame + frame);
   EXPECT_EQ(readBy(replayed.right()), "once");
   expectForged(replayed.right(), 3);
 
   ManInTheMiddle dropped(credentials());
   frameOfLeft(dropped, "lost");
-  dropped.sayToRight(frameOfLeft(dropped, "later"));
+  dropped.sendToRight(frameOfLeft(dropped, "later"));
   expectForged(dropped.right(), 2);
 }
 
@@ -104,15 +104,15 @@ TEST(Seal, TruncatedFrameIsRefused) {
     ManInTheMiddle middle(credentials());
     Blob cut = frameOfLeft(middle, "the first");
     cut.resize(kept);
-    middle.sayToRight(cut);
+    middle.sendToRight(cut);
     EXPECT_EQ(readBy(middle.right()), "nothing");
-    middle.sayToRight(frameOfLeft(middle, "the second"));
+    middle.sendToRight(frameOfLeft(middle, "the second"));
     expectForged(middle.right(), 2);
   }
   ManInTheMiddle ended(credentials());
   Blob cut = frameOfLeft(ended, "the first");
   cut.pop_back();
-  ended.sayToRight(cut);
+  ended.sendToRight(cut);
   ended.hangUpOnRight();
   EXPECT_EQ(readBy(ended.right()), "connection closed");
   EXPECT_TRUE(ended.right().broken());
@@ -120,11 +120,11 @@ TEST(Seal, TruncatedFrameIsRefused) {
 
 TEST(Seal, FramesOfOtherConnectionsAreRefused) {
   ManInTheMiddle reflected(credentials());
-  reflected.sayToLeft(frameOfLeft(reflected, "mine"));
+  reflected.sendToLeft(frameOfLeft(reflected, "mine"));
   expectForged(reflected.left(), 2);
 
   ManInTheMiddle one(credentials()), other(credentials());
-  other.sayToRight(frameOfLeft(one, "from another connection of the same key"));
+  other.sendToRight(frameOfLeft(one, "from another connection of the same key"));
   expectForged(other.right(), 2);
 
   ManInTheMiddle injected(credentials());
@@ -135,7 +135,7 @@ TEST(Seal, FramesOfOtherConnectionsAreRefused) {
   const Blob payload = encode(FailureMessage{Code::kRemote, "forged"});
   header.bytes = static_cast<uint32_t>(payload.size());
   const auto plain = encode(header);
-  injected.sayToRight(Blob(plain.begin(), plain.end()) + payload + Blob(64));
+  injected.sendToRight(Blob(plain.begin(), plain.end()) + payload + Blob(64));
   expectForged(injected.right(), 2);
 }
 
@@ -146,7 +146,7 @@ TEST(Seal, EveryChangedByteOfTheHandshakeIsDetected) {
         const ManInTheMiddle middle(credentials(auth), ManInTheMiddle::Change{frame, byte});
         if (middle.connected() && middle.accepted()) {
           EXPECT_GE(byte, kFrameHeaderBytes + 32) << "frame " << frame;
-          break;  // behind the frame's end
+          break;  // past the frame's end
         }
         EXPECT_FALSE(middle.connected()) << "frame " << frame << ", byte " << byte;
         EXPECT_EQ(middle.accepted(), frame == 3) << "frame " << frame << ", byte " << byte;
@@ -155,7 +155,7 @@ TEST(Seal, EveryChangedByteOfTheHandshakeIsDetected) {
   }
 }
 
-// Who learns the shared key later and has recorded everything still lacks what the two X25519 keys make together.
+// The session keys also depend on the two X25519 keys, so a recording stays secret if the shared key leaks later.
 TEST(Seal, SessionKeysDependOnEveryInput) {
   const KeyPair one, other, third;
   const Key shared{1};
@@ -174,15 +174,15 @@ TEST(Seal, InvalidPublicKeyIsRefused) {
 }
 
 TEST(Seal, SequenceNumbersAreUsedOnce) {
-  // Two frames on each side for the handshake, one behind it, and no more.
+  // Each side may use two frames for the handshake and one after it.
   ManInTheMiddle middle(credentials(), {}, std::numeric_limits<uint32_t>::max() - 2);
   ASSERT_TRUE(middle.connected() && middle.accepted());
-  middle.sayToRight(frameOfLeft(middle, "the last"));
+  middle.sendToRight(frameOfLeft(middle, "the last"));
   EXPECT_EQ(readBy(middle.right()), "the last");
   EXPECT_EQ(frameOfLeft(middle, "one more"), Blob());
   EXPECT_EQ(readBy(middle.left()), "this connection has carried 2^32 frames, as many as it can");
   EXPECT_TRUE(middle.left().broken());
-  middle.sayToRight(Blob(100));
+  middle.sendToRight(Blob(100));
   EXPECT_EQ(readBy(middle.right()), "this connection has carried 2^32 frames, as many as it can");
 }
 

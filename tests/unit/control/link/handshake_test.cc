@@ -1,4 +1,4 @@
-// The handshake and the doorman against every kind of peer.
+// The handshake and AuthListener against every kind of peer.
 #include "src/control/link/handshake.h"
 
 #include <sys/socket.h>
@@ -40,7 +40,7 @@ struct SideArgs {
   uint64_t job = 0;
 };
 
-Outcome shake(const SideArgs& connecting, const SideArgs& accepting) {
+Outcome runHandshake(const SideArgs& connecting, const SideArgs& accepting) {
   Sides sides = sockets();
   ConnectingHandshake left(std::move(sides.connecting), connecting.credentials, connecting.purpose, connecting.job);
   AcceptingHandshake right(std::move(sides.accepting), accepting.credentials, accepting.purpose, accepting.job);
@@ -58,37 +58,38 @@ Outcome shake(const SideArgs& connecting, const SideArgs& accepting) {
 }
 
 TEST(Handshake, EqualKeysSucceed) {
-  const Outcome outcome = shake({{keyOf(1)}}, {{keyOf(1)}, Purpose::kJoin, 55});
+  const Outcome outcome = runHandshake({{keyOf(1)}}, {{keyOf(1)}, Purpose::kJoin, 55});
   EXPECT_EQ(outcome.connecting, "ok");
   EXPECT_EQ(outcome.accepting, "ok");
   EXPECT_EQ(outcome.connectingJob, 55U);
   EXPECT_EQ(outcome.acceptingJob, 55U);
 }
 
-TEST(Handshake, TheConnectingSideMayBringTheJob) {
-  const Outcome outcome = shake({{keyOf(1)}, Purpose::kServer, 66}, {{keyOf(1)}, Purpose::kServer, 0});
+TEST(Handshake, ConnectingSideMayGiveTheJob) {
+  const Outcome outcome = runHandshake({{keyOf(1)}, Purpose::kServer, 66}, {{keyOf(1)}, Purpose::kServer, 0});
   EXPECT_EQ(outcome.connecting, "ok");
   EXPECT_EQ(outcome.acceptingJob, 66U);
 }
 
-TEST(Handshake, AnotherKeyIsNamedOnBothSides) {
-  const Outcome outcome = shake({{keyOf(1)}}, {{keyOf(2)}});
+TEST(Handshake, DifferentKeysAreReportedOnBothSides) {
+  const Outcome outcome = runHandshake({{keyOf(1)}}, {{keyOf(2)}});
   EXPECT_EQ(outcome.connecting, outcome.accepting);
   EXPECT_EQ(outcome.accepting, "authentication failed: the key differs (BPS_KEY_FILE, or the unique id)");
 }
 
-TEST(Handshake, AnotherModeIsNamedOnBothSides) {
-  const Outcome outcome = shake({{keyOf(1), false}}, {{keyOf(1), true}});
+TEST(Handshake, DifferentModesAreReportedOnBothSides) {
+  const Outcome outcome = runHandshake({{keyOf(1), false}}, {{keyOf(1), true}});
   EXPECT_EQ(outcome.connecting, "authentication is on here and off on the other side (BPS_AUTH)");
-  EXPECT_EQ(shake({{keyOf(1), false}}, {{keyOf(2), false}}).connecting, "ok") << "off on both: keys do not matter";
+  EXPECT_EQ(runHandshake({{keyOf(1), false}}, {{keyOf(2), false}}).connecting, "ok")
+      << "off on both: keys do not matter";
 }
 
-TEST(Handshake, AnotherPurposeIsNamed) {
-  const Outcome outcome = shake({{keyOf(1)}, Purpose::kServer, 1}, {{keyOf(1)}, Purpose::kJoin, 1});
+TEST(Handshake, DifferentPurposesAreReported) {
+  const Outcome outcome = runHandshake({{keyOf(1)}, Purpose::kServer, 1}, {{keyOf(1)}, Purpose::kJoin, 1});
   EXPECT_EQ(outcome.connecting, "connection for the purpose \"server\", this is an address for \"join\"");
 }
 
-TEST(Handshake, ProofsFitOneSideAndOneTranscript) {
+TEST(Handshake, ProofIsValidForOneSideAndOneTranscript) {
   Transcript transcript;
   transcript.add(Blob{1, 2}, Blob{3});
   const Proof proof = makeProof(keyOf(9), HandshakeSide::kConnecting, transcript.hash());
@@ -99,8 +100,8 @@ TEST(Handshake, ProofsFitOneSideAndOneTranscript) {
   EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), HandshakeSide::kConnecting, transcript.hash())));
 }
 
-// What an accepting side says to the given bytes, coming one at a time: its failure and its refusal.
-std::pair<std::string, std::string> say(const Blob& bytes) {
+// Sends the bytes to an accepting side one at a time. Returns its failure and the refusal that it sends.
+std::pair<std::string, std::string> sendBytewise(const Blob& bytes) {
   Sides sides = sockets();
   AcceptingHandshake accepting(std::move(sides.accepting), {keyOf(1)}, Purpose::kJoin, 0);
   std::string text = "pending";
@@ -130,7 +131,7 @@ Blob helloBytes(Hello hello, uint16_t frameVersion = kControlVersion, MessageTyp
 }
 
 TEST(Handshake, WorksOneByteAtATime) {
-  EXPECT_EQ(say(helloBytes({})), (std::pair<std::string, std::string>("pending", "")));
+  EXPECT_EQ(sendBytewise(helloBytes({})), (std::pair<std::string, std::string>("pending", "")));
 }
 
 constexpr uint16_t kNewerVersion = kControlVersion + 1;
@@ -140,29 +141,29 @@ std::string versionText(int theirs) {
          "; rebuild one side";
 }
 
-TEST(Handshake, AnotherVersionIsNamedInEveryFrame) {
+TEST(Handshake, OtherVersionIsReportedForEveryFrame) {
   const std::string text = versionText(kNewerVersion);
   Hello hello;
   hello.version = kNewerVersion;
-  EXPECT_EQ(say(helloBytes(hello)), std::pair(text, text));
-  EXPECT_EQ(say(helloBytes(hello, kControlVersion)), std::pair(text, text));
+  EXPECT_EQ(sendBytewise(helloBytes(hello)), std::pair(text, text));
+  EXPECT_EQ(sendBytewise(helloBytes(hello, kControlVersion)), std::pair(text, text));
   Blob longer = helloBytes(hello, kControlVersion);
   longer.resize(longer.size() + 100);
-  longer[0] = static_cast<uint8_t>(longer[0] + 100);  // a Hello that has grown
-  EXPECT_EQ(say(longer), std::pair(text, text));
+  longer[0] = static_cast<uint8_t>(longer[0] + 100);  // a Hello of a later version with more fields
+  EXPECT_EQ(sendBytewise(longer), std::pair(text, text));
 }
 
-TEST(Handshake, AnotherMagicIsRefused) {
+TEST(Handshake, OtherMagicIsRefused) {
   Hello hello;
   hello.magic = 0x20544547;  // "GET "
-  EXPECT_EQ(say(helloBytes(hello)).second, "wrong magic: not a peer of this protocol");
-  EXPECT_EQ(say(helloBytes({}, kControlVersion, MessageType::kJoin)).second,
+  EXPECT_EQ(sendBytewise(helloBytes(hello)).second, "wrong magic: not a peer of this protocol");
+  EXPECT_EQ(sendBytewise(helloBytes({}, kControlVersion, MessageType::kJoin)).second,
             "wrong magic: not a peer of this protocol");
 }
 
 TEST(Handshake, OtherProtocolsAreDisconnected) {
   const std::string http = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
-  const auto [text, refusal] = say({http.begin(), http.end()});
+  const auto [text, refusal] = sendBytewise({http.begin(), http.end()});
   EXPECT_NE(text.find("not a peer of this protocol"), std::string::npos) << text;
   EXPECT_EQ(refusal, "");
 }
@@ -175,7 +176,7 @@ TEST(Handshake, ProofBeforeHelloAndReplaysAreRefused) {
   EXPECT_FALSE(accepting.step().ok());
 }
 
-TEST(Dialer, ANewerPeerIsNotTriedAgain) {
+TEST(Dialer, NewerPeerIsNotRetried) {
   UniqueFd listener = std::move(listenOn(loopback())).value();
   const Address where = std::move(localAddress(listener.get())).value();
   Dialer dialer({{where}, {keyOf(1)}, Purpose::kJoin, 0}, soon(2));
@@ -204,15 +205,15 @@ TEST(Dialer, ANewerPeerIsNotTriedAgain) {
 
 class AuthListenerTest : public testing::Test {
  protected:
-  // Until `done`, or for `seconds`.
-  void turnUntil(const std::function<bool()>& done, double seconds = 5) {
+  // Steps the listener until `done`, or for `seconds`.
+  void stepUntil(const std::function<bool()>& done, double seconds = 5) {
     const Deadline deadline = soon(seconds);
     while (!done() && !deadline.passed()) {
       set_.clear();
-      doorman_.watch(set_);
+      listener_.watch(set_);
       set_.wakeAt((Deadline::in(5ms)).at());
       ASSERT_TRUE(set_.wait().ok());
-      for (Peer& peer : doorman_.step(set_)) welcome_.push_back(std::move(peer));
+      for (Peer& peer : listener_.step(set_)) admitted_.push_back(std::move(peer));
     }
   }
   UniqueFd connectFrom(const char* host) {
@@ -226,76 +227,76 @@ class AuthListenerTest : public testing::Test {
     char byte = 0;
     return ::recv(fd.get(), &byte, 1, MSG_PEEK) == 0;
   }
-  // A peer with the key comes in, while `attack` is called before each turn.
+  // Admits a peer with the key while `attack` is called before each step.
   void expectAdmitted(const std::function<void()>& attack) {
     ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {keyOf(1), true, 4000},
                                   Purpose::kJoin, 1);
-    turnUntil([&] {
+    stepUntil([&] {
       attack();
       const Result<Progress> progress = handshake.step();
       EXPECT_TRUE(progress.ok()) << progress.error().message();
-      return !progress.ok() || !welcome_.empty();
+      return !progress.ok() || !admitted_.empty();
     });
-    EXPECT_EQ(welcome_.size(), 1U);
+    EXPECT_EQ(admitted_.size(), 1U);
   }
 
   Credentials credentials_{keyOf(1), true, 4000};
-  AuthListener doorman_ = std::move(AuthListener::create(loopback(), credentials_, Purpose::kJoin, 1)).value();
-  const Address where_ = std::move(doorman_.address()).value();
+  AuthListener listener_ = std::move(AuthListener::create(loopback(), credentials_, Purpose::kJoin, 1)).value();
+  const Address where_ = std::move(listener_.address()).value();
   PollSet set_;
-  std::vector<Peer> welcome_;
+  std::vector<Peer> admitted_;
 };
 
 TEST_F(AuthListenerTest, SilentConnectionsTimeOut) {
-  std::vector<UniqueFd> strangers;
-  for (int i = 0; i < 10; ++i) strangers.push_back(connectTo(where_));
-  turnUntil([&] { return false; }, 1.5);
-  EXPECT_FALSE(closed(strangers[9])) << "the time is 2 s";
-  turnUntil([&] { return closed(strangers[9]); });
-  for (const UniqueFd& stranger : strangers) EXPECT_TRUE(closed(stranger));
+  std::vector<UniqueFd> unauthenticated;
+  for (int i = 0; i < 10; ++i) unauthenticated.push_back(connectTo(where_));
+  stepUntil([&] { return false; }, 1.5);
+  EXPECT_FALSE(closed(unauthenticated[9])) << "the time is 2 s";
+  stepUntil([&] { return closed(unauthenticated[9]); });
+  for (const UniqueFd& peer : unauthenticated) EXPECT_TRUE(closed(peer));
 }
 
 TEST_F(AuthListenerTest, SurplusConnectionsEvictTheOldest) {
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> unauthenticated;
   const size_t extra = 20;
-  for (size_t i = 0; i < doorman_.maxPending() + extra; ++i) {
-    strangers.push_back(connectTo(where_));
-    if (i % 32 == 0) turnUntil([] { return true; });
+  for (size_t i = 0; i < listener_.maxPending() + extra; ++i) {
+    unauthenticated.push_back(connectTo(where_));
+    if (i % 32 == 0) stepUntil([] { return true; });
   }
-  turnUntil([&] { return closed(strangers[extra - 1]); });
-  for (size_t i = 0; i < extra; ++i) EXPECT_TRUE(closed(strangers[i])) << i;
-  EXPECT_FALSE(closed(strangers[extra]));
-  EXPECT_FALSE(closed(strangers.back()));
+  stepUntil([&] { return closed(unauthenticated[extra - 1]); });
+  for (size_t i = 0; i < extra; ++i) EXPECT_TRUE(closed(unauthenticated[i])) << i;
+  EXPECT_FALSE(closed(unauthenticated[extra]));
+  EXPECT_FALSE(closed(unauthenticated.back()));
 }
 
 TEST_F(AuthListenerTest, AddressWithMostConnectionsIsEvictedFirst) {
   const UniqueFd other = connectFrom("127.0.0.2");
-  turnUntil([] { return false; }, 0.05);
-  std::vector<UniqueFd> strangers;
-  for (size_t i = 0; i < doorman_.maxPending() + 10; ++i) {
-    strangers.push_back(connectTo(where_));
-    if (i % 32 == 0) turnUntil([&, left = 2]() mutable { return left-- == 0; });
+  stepUntil([] { return false; }, 0.05);
+  std::vector<UniqueFd> unauthenticated;
+  for (size_t i = 0; i < listener_.maxPending() + 10; ++i) {
+    unauthenticated.push_back(connectTo(where_));
+    if (i % 32 == 0) stepUntil([&, left = 2]() mutable { return left-- == 0; });
   }
-  turnUntil([&] { return closed(strangers[10]); });
-  EXPECT_TRUE(closed(strangers[10]));
+  stepUntil([&] { return closed(unauthenticated[10]); });
+  EXPECT_TRUE(closed(unauthenticated[10]));
   EXPECT_FALSE(closed(other)) << "older than all of them, and the only one of its address";
 }
 
 TEST_F(AuthListenerTest, PeerWithTheKeyPassesDuringAConnectionFlood) {
-  std::deque<UniqueFd> strangers;
+  std::deque<UniqueFd> unauthenticated;
   const auto attack = [&] {
-    for (int i = 0; i < 50; ++i) strangers.push_back(connectTo(where_));
-    while (strangers.size() > 2 * doorman_.maxPending()) strangers.pop_front();
+    for (int i = 0; i < 50; ++i) unauthenticated.push_back(connectTo(where_));
+    while (unauthenticated.size() > 2 * listener_.maxPending()) unauthenticated.pop_front();
   };
-  while (strangers.size() + 50 < doorman_.maxPending()) {
+  while (unauthenticated.size() + 50 < listener_.maxPending()) {
     attack();
-    turnUntil([&, left = 2]() mutable { return left-- == 0; });
+    stepUntil([&, left = 2]() mutable { return left-- == 0; });
   }
   expectAdmitted(attack);
 }
 
 TEST_F(AuthListenerTest, PeerWithTheKeyPassesDuringAHelloFlood) {
-  std::deque<UniqueFd> strangers;
+  std::deque<UniqueFd> unauthenticated;
   Blob hello;
   {
     std::array<int, 2> ends{};
@@ -310,36 +311,36 @@ TEST_F(AuthListenerTest, PeerWithTheKeyPassesDuringAHelloFlood) {
   }
   const auto attack = [&] {
     for (int i = 0; i < 50; ++i) {
-      strangers.push_back(connectTo(where_));
-      EXPECT_GT(::send(strangers.back().get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
+      unauthenticated.push_back(connectTo(where_));
+      EXPECT_GT(::send(unauthenticated.back().get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
     }
-    while (strangers.size() > 3 * doorman_.maxPending()) strangers.pop_front();
+    while (unauthenticated.size() > 3 * listener_.maxPending()) unauthenticated.pop_front();
   };
-  while (strangers.size() < 2 * doorman_.maxPending()) {
+  while (unauthenticated.size() < 2 * listener_.maxPending()) {
     attack();
-    turnUntil([&, left = 2]() mutable { return left-- == 0; });
+    stepUntil([&, left = 2]() mutable { return left-- == 0; });
   }
   expectAdmitted(attack);
 }
 
 TEST_F(AuthListenerTest, RefusedPeersDoNotDelayShutdown) {
-  const UniqueFd stranger = connectTo(where_);
+  const UniqueFd peer = connectTo(where_);
   const Blob garbage(64, 0x55);
-  ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
-  turnUntil([&] { return false; }, 0.1);
-  EXPECT_TRUE(doorman_.idle());
+  ASSERT_GT(::send(peer.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+  stepUntil([&] { return false; }, 0.1);
+  EXPECT_TRUE(listener_.idle());
 }
 
 TEST_F(AuthListenerTest, NewKeyAppliesToNewHandshakes) {
   const UniqueFd before = connectTo(where_);
-  doorman_.useKey(keyOf(2));
+  listener_.useKey(keyOf(2));
   ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {keyOf(2), true, 4000},
                                 Purpose::kJoin, 1);
-  turnUntil([&] {
+  stepUntil([&] {
     EXPECT_TRUE(handshake.step().ok());
-    return !welcome_.empty();
+    return !admitted_.empty();
   });
-  EXPECT_EQ(welcome_.size(), 1U);
+  EXPECT_EQ(admitted_.size(), 1U);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// A relay between a hub and a server, as whoever stands on the path: it holds no key, passes frames on and does one
-// thing.
+// Relay: stands between a hub and a server without the key. It forwards frames and performs one attack.
 #pragma once
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +16,7 @@ namespace bps::test {
 
 class Relay {
  public:
-  // What it does to the server's frame of the type `at`, and behind it.
+  // The attack on the server's frame of type `at`, or right after it.
   enum class Attack { kNothing, kFlip, kDrop, kRepeat, kForge };
   struct Plan {
     Attack act = Attack::kNothing;
@@ -81,7 +80,7 @@ class Relay {
     for (size_t size = frameSize(way); size != 0; size = frameSize(way)) {
       Blob frame(way.held.begin(), way.held.begin() + static_cast<std::ptrdiff_t>(size));
       way.held.erase(way.held.begin(), way.held.begin() + static_cast<std::ptrdiff_t>(size));
-      // Who connects says Proof last in clear, who accepts says Welcome.
+      // Proof is the connecting side's last frame in clear, Welcome the accepting side's.
       way.sealed = way.sealed || type(frame) == MessageType::kProof || type(frame) == MessageType::kWelcome;
       if (fromServer && !acted_ && type(frame) == plan_.at) act(frame);
       [[maybe_unused]] const ssize_t sent = ::send(way.to, frame.data(), frame.size(), MSG_NOSIGNAL);
@@ -107,7 +106,7 @@ class Relay {
     if (plan_.act == Attack::kRepeat) frame.insert(frame.end(), copy.begin(), copy.end());
     if (plan_.act == Attack::kForge) append(frame, copy);
   }
-  // What a relay could do to version 7: a failure of its own making with the next number.
+  // An attack that worked on version 7: a forged failure with the next sequence number.
   static void append(Blob& frame, const Blob& model) {
     WireReader in(model);
     in.get<uint32_t>();

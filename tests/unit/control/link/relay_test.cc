@@ -1,4 +1,4 @@
-// Jobs whose server is reached through a relay that has no key: it can end the job, and no more.
+// Jobs that reach their server through a relay without the key. The relay can end the job and do nothing else.
 #include "tests/unit/control/link/relay.h"
 
 #include "tests/unit/control/fake_server.h"
@@ -12,7 +12,7 @@ Env through(const Relay& relay) {
   return env;
 }
 
-TEST(Relay, TransparentRelayIsHarmless) {
+TEST(Relay, ForwardingRelayIsHarmless) {
   TestServer server;
   Relay relay(server.name(), {});
   Cluster cluster(2, through(relay));
@@ -24,7 +24,7 @@ TEST(Relay, TransparentRelayIsHarmless) {
 
 class RelayAttack : public testing::TestWithParam<Relay::Attack> {};
 
-// The server says its part as soon as the job begins, so a rank may hear of the end while it still joins.
+// The server sends its input as soon as the job begins, so a rank may receive the failure while it still joins.
 TEST_P(RelayAttack, EndsTheJobWithTheExpectedError) {
   TestServer server;
   Relay relay(server.name(), {GetParam(), MessageType::kControlOpInput});
@@ -35,7 +35,7 @@ TEST_P(RelayAttack, EndsTheJobWithTheExpectedError) {
     [[maybe_unused]] const bool swapped = plane.exchange(handles, soon()).ok() && plane.barrier(soon()).ok();
   });
   for (size_t r = 0; r < 2; ++r) {
-    const std::string text = cluster[r].joined.ok() ? cluster[r].heard.wait() : cluster[r].joined.message();
+    const std::string text = cluster[r].joined.ok() ? cluster[r].failures.wait() : cluster[r].joined.message();
     EXPECT_TRUE(contains(text, "the connection with server " + relay.name() + ": frame ")) << text;
     EXPECT_TRUE(contains(text, "is not authentic: something between the two changes or injects messages")) << text;
   }

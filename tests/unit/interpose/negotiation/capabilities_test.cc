@@ -1,4 +1,4 @@
-// What follows from the cards and the times that the ranks of an NCCL communicator show each other.
+// What the ranks of an NCCL communicator conclude from each other's capabilities and times.
 #include "src/interpose/negotiation/capabilities.h"
 
 #include <gtest/gtest.h>
@@ -51,34 +51,34 @@ TEST(Capabilities, OtherVersionIsRefusedByNumber) {
 }
 
 TEST(NegotiationResult, SeveralMachinesAreServedAndMeasured) {
-  const NegotiationResult what =
+  const NegotiationResult result =
       concludeNegotiation(std::vector<Capabilities>{capabilitiesOn(1), capabilitiesOn(2), capabilitiesOn(1)});
-  EXPECT_TRUE(what.join);
-  EXPECT_TRUE(what.measure);
-  EXPECT_EQ(what.machines, 2U);
-  EXPECT_EQ(what.reason, "measured");
+  EXPECT_TRUE(result.join);
+  EXPECT_TRUE(result.measure);
+  EXPECT_EQ(result.machines, 2U);
+  EXPECT_EQ(result.reason, "measured");
 }
 
 TEST(NegotiationResult, OneMachineIsLeftToNccl) {
-  const NegotiationResult what = concludeNegotiation(std::vector<Capabilities>{capabilitiesOn(1), capabilitiesOn(1)});
-  EXPECT_FALSE(what.join);
-  EXPECT_EQ(what.machines, 1U);
-  EXPECT_EQ(what.reason, "one machine");
+  const NegotiationResult result = concludeNegotiation(std::vector<Capabilities>{capabilitiesOn(1), capabilitiesOn(1)});
+  EXPECT_FALSE(result.join);
+  EXPECT_EQ(result.machines, 1U);
+  EXPECT_EQ(result.reason, "one machine");
 }
 
 TEST(NegotiationResult, MinBytesOfRankZeroApply) {
   std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2)};
   allCapabilities[1].minBytes = 1;
   EXPECT_TRUE(concludeNegotiation(allCapabilities).measure);
-  allCapabilities[0].minBytes = 0;  // a size like any other: everything
-  const NegotiationResult what = concludeNegotiation(allCapabilities);
-  EXPECT_TRUE(what.join);
-  EXPECT_FALSE(what.measure);
-  EXPECT_EQ(what.minBytes, 0U);
-  EXPECT_EQ(what.reason, "BPS_NCCL_MIN_BYTES");
+  allCapabilities[0].minBytes = 0;  // 0 is a valid size: all calls
+  const NegotiationResult result = concludeNegotiation(allCapabilities);
+  EXPECT_TRUE(result.join);
+  EXPECT_FALSE(result.measure);
+  EXPECT_EQ(result.minBytes, 0U);
+  EXPECT_EQ(result.reason, "BPS_NCCL_MIN_BYTES");
 }
 
-TEST(NegotiationResult, WithoutServersOnRankZeroMinBytesMustBeGiven) {
+TEST(NegotiationResult, WithoutServersOnRankZeroMinBytesIsRequired) {
   std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2)};
   allCapabilities[0].hasServers = false;
   EXPECT_FALSE(concludeNegotiation(allCapabilities).join);
@@ -86,7 +86,7 @@ TEST(NegotiationResult, WithoutServersOnRankZeroMinBytesMustBeGiven) {
   allCapabilities[0].minBytes = 4096;
   EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
   allCapabilities[0].hasServers = true;
-  allCapabilities[1].hasServers = false;  // nobody asks rank 1
+  allCapabilities[1].hasServers = false;  // rank 1 is not asked
   EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
 }
 
@@ -95,9 +95,9 @@ TEST(NegotiationResult, FirstRankThatCannotServeIsTheReason) {
   allCapabilities[1].canServe = allCapabilities[2].canServe = false;
   allCapabilities[1].why = "no";
   allCapabilities[2].why = "neither";
-  const NegotiationResult what = concludeNegotiation(allCapabilities);
-  EXPECT_FALSE(what.join);
-  EXPECT_EQ(what.reason, "rank 1: no");
+  const NegotiationResult result = concludeNegotiation(allCapabilities);
+  EXPECT_FALSE(result.join);
+  EXPECT_EQ(result.reason, "rank 1: no");
 }
 
 TEST(NegotiationResult, ProbeSizeIsTheSmallestOfAllRanks) {
@@ -106,13 +106,13 @@ TEST(NegotiationResult, ProbeSizeIsTheSmallestOfAllRanks) {
   EXPECT_EQ(concludeNegotiation(allCapabilities).maxProbeBytes, 70000U);
 }
 
-TEST(CrossOver, IsTheSizeFromWhichOnBpsWasAlwaysQuicker) {
+TEST(CrossOver, IsTheSizeFromWhichBpsIsAlwaysFaster) {
   using Timings = std::vector<Timing>;
   EXPECT_EQ(crossOver(Timings{{64, 1, 2}, {256, 2, 1}, {1024, 4, 2}}), 256U);
-  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}, {1024, 4, 2}}), 1024U) << "quicker once by chance";
+  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}, {1024, 4, 2}}), 1024U) << "faster once by chance";
   EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 2, 1}}), 64U);
   EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}}), kServeNone);
-  EXPECT_EQ(crossOver(Timings{{64, 1, 1}}), kServeNone) << "as quick is not quicker";
+  EXPECT_EQ(crossOver(Timings{{64, 1, 1}}), kServeNone) << "equally fast is not faster";
   EXPECT_EQ(crossOver(Timings{}), kServeNone);
 }
 

@@ -1,4 +1,4 @@
-// What the other side's end, in each phase, looks like on this side; and strangers at the door.
+// Tests how one end detects that the other end closes or dies in each phase, and how it rejects unauthenticated peers.
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -29,7 +29,7 @@ std::string errorText(const Result<T>& result) {
   return result.ok() ? "no failure" : result.error().message();
 }
 
-TEST_P(ConnectionFailure, PeerClosesBeforeAnyMessage) {
+TEST_P(ConnectionFailure, PeerThatClosesBeforeAnyMessageIsNamed) {
   CommPair pair = connectPair(*plugin_);
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
@@ -56,7 +56,7 @@ TEST_P(ConnectionFailure, DataSentBeforeTheCloseArrives) {
   EXPECT_FALSE(finish(*pair.receiver, more).ok());
 }
 
-TEST_P(ConnectionFailure, SenderClosesInTheMiddleOfAMessage) {
+TEST_P(ConnectionFailure, SenderThatClosesInsideAMessageFailsTheReceive) {
   CommPair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   std::vector<uint8_t> room(bytes.size());
@@ -67,7 +67,7 @@ TEST_P(ConnectionFailure, SenderClosesInTheMiddleOfAMessage) {
   EXPECT_NE(errorText(outcome).find("in the middle of message 0"), std::string::npos) << errorText(outcome);
 }
 
-TEST_P(ConnectionFailure, ReceiverClosesWhileWeSend) {
+TEST_P(ConnectionFailure, ReceiverThatClosesFailsTheSend) {
   CommPair pair = connectPair(*plugin_);
   const std::vector<uint8_t> bytes(size_t{32} << 20);
   const Request send = valueOf(pair.sender->isend(bytes.data(), bytes.size(), nullptr));
@@ -108,13 +108,13 @@ TEST_P(ConnectionFailure, ClosingWithRequestsInFlightIsSafe) {
   }
 }
 
-// A connection of its own to where the listener listens, saying `words`.
-UniqueFd connectUnauthenticated(const net::Listener& listener, const std::vector<uint8_t>& words) {
+// Connects to the listener's address and sends `bytes`.
+UniqueFd connectUnauthenticated(const net::Listener& listener, const std::vector<uint8_t>& bytes) {
   const Address address = valueOf(plugin::tcp::parseHandle(listener.handle())).address;
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::connect(socket.get(), address.data(), address.length()), 0);
-  if (!words.empty()) {
-    EXPECT_EQ(::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));
+  if (!bytes.empty()) {
+    EXPECT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
   return socket;
 }
@@ -125,7 +125,7 @@ bool hungUp(const UniqueFd& socket) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-TEST_P(ConnectionFailure, UnauthenticatedPeersAreRejectedAndBlockNobody) {
+TEST_P(ConnectionFailure, UnauthenticatedPeersAreRejectedWithoutDelayingOthers) {
   std::unique_ptr<net::Listener> listener = valueOf(plugin_->listen(0));
   const UniqueFd silent = connectUnauthenticated(*listener, {});
   const UniqueFd wrong = connectUnauthenticated(*listener, randomBytes(plugin::tcp::kHelloBytes, 1));
@@ -138,7 +138,7 @@ TEST_P(ConnectionFailure, UnauthenticatedPeersAreRejectedAndBlockNobody) {
   const Deadline deadline = Deadline::in(kTestTimeout);
   while (!(hungUp(wrong) && hungUp(chatty) && hungUp(replayed)) && !deadline.passed()) valueOf(listener->accept());
   EXPECT_FALSE(deadline.passed());
-  EXPECT_FALSE(hungUp(silent)) << "still has time to say hello";
+  EXPECT_FALSE(hungUp(silent)) << "the hello is not overdue yet";
 
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
@@ -156,7 +156,7 @@ TEST_P(ConnectionFailure, ManySilentConnectionsDoNotBlockAValidPeer) {
   for (int i = 0; i < 300; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
-  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent connection's limit
   while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
     if (!pair.sender) pair.sender = valueOf(connector->connect());
     if (!pair.receiver) pair.receiver = valueOf(listener->accept());
@@ -164,7 +164,7 @@ TEST_P(ConnectionFailure, ManySilentConnectionsDoNotBlockAValidPeer) {
   EXPECT_TRUE(pair.sender && pair.receiver);
 }
 
-// As many descriptors as there are now, and a few more.
+// Limits the process to a few descriptors more than it has open now.
 class ScopedDescriptorLimit {
  public:
   explicit ScopedDescriptorLimit(rlim_t more) {
@@ -187,7 +187,7 @@ TEST_P(ConnectionFailure, SilentConnectionsReleaseTheirDescriptors) {
   for (int i = 0; i < 20; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
-  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent caller's time
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent connection's limit
   while (!pair.sender && !deadline.passed()) pair.sender = valueOf(connector->connect());
   const ScopedDescriptorLimit few(5);
   while (!pair.receiver && !deadline.passed()) pair.receiver = valueOf(listener->accept());
@@ -215,7 +215,7 @@ TEST_P(ConnectionFailure, AThousandConnectionsLeakNothing) {
     }
   }
   EXPECT_EQ(countOpenDescriptors(), before);
-  EXPECT_LT(countMappings(), mappingsBefore + 20);  // the allocator has some of its own
+  EXPECT_LT(countMappings(), mappingsBefore + 20);  // the allocator has some mappings too
   EXPECT_LT(::mallinfo2().uordblks, heapBefore + 1000 * sizeof(void*)) << "bytes of the heap";
 }
 

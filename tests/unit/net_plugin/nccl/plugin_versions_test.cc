@@ -1,4 +1,4 @@
-// Every exported version of the interface, driven as its consumers drive it: directly through its table.
+// Drives every exported version of the interface as its consumers do: directly through its table.
 #include <dlfcn.h>
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace bps::test {
 namespace {
 
-// NCCL is not obliged to pass null or zero in out-parameters: everything is set to this first.
+// NCCL need not clear out-parameters, so each test sets them to this value first.
 void* stale() { return reinterpret_cast<void*>(uintptr_t{0x1}); }
 
 void* bpsPluginLibrary() {
@@ -26,7 +26,7 @@ void* bpsPluginLibrary() {
 void ignoreLog(int, unsigned long, const char*, int, const char*, ...) {}
 int ignoreEvent(void**, int, void*, int64_t, void*) { return 0; }
 
-// The calls that differ between versions, in the form of the newest.
+// The calls that differ between versions, in the form of the newest version.
 template <int V>
 class Api {
  public:
@@ -113,7 +113,7 @@ class PluginVersions : public ::testing::Test {
     ASSERT_EQ(api_->closeListen(listener), 0);
     ASSERT_TRUE(send_ != nullptr && receive_ != nullptr);
   }
-  // Until done; the size reported.
+  // Waits until the request is done and returns the reported size.
   int finish(void* request) {
     int done = 0, bytes = -1;
     const Deadline deadline = Deadline::in(kTestTimeout);
@@ -148,7 +148,7 @@ TYPED_TEST(PluginVersions, AllFunctionsNcclCallsUncheckedExist) {
   EXPECT_TRUE(!api->getDeviceMr && !api->irecvConsumed) << "offered though not implemented";
 }
 
-TYPED_TEST(PluginVersions, Properties) {
+TYPED_TEST(PluginVersions, PropertiesDescribeTheDevice) {
   constexpr int V = TypeParam::value;
   int count = 0;
   ASSERT_EQ(this->api_->devices(&count), 0);
@@ -227,8 +227,8 @@ struct Counting {
   static void log(int, unsigned long, const char*, int, const char*, ...) { ++lines; }
 };
 
-// The code of a logger may be unloaded after the finalize of the context that brought it.
-TEST(Contexts, NoLoggerCallsAfterFinalize) {
+// The application may unload its logger once the context that received it is finalized.
+TEST(Contexts, DoNotCallTheLoggerAfterFinalize) {
   const Api<12> api;
   std::array<void*, 2> contexts{};
   abi::Config config{abi::kUndefinedId};

@@ -1,5 +1,5 @@
-// The ring alone: every offset and size around its end, wishes to be woken, and what the other end may write into the
-// shared header without hurting anybody but its own connection.
+// The ring alone: every offset and size around its end, wake-up requests, and corrupt positions in the shared header,
+// which may only end their own connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ TEST(ShmRing, EverySizeWorksAtEveryOffset) {
       ASSERT_FALSE(ring.reader.publish());
       ASSERT_EQ(got, sent) << size << " bytes at " << offset;
       ASSERT_GE(valueOf(ring.writer.available(1)), 1U);
-      ring.writer.write(sent.data(), size > 0 ? 1 : 0);  // one on: the next round starts elsewhere
+      ring.writer.write(sent.data(), size > 0 ? 1 : 0);  // the next iteration starts one byte later
       ASSERT_FALSE(ring.writer.publish());
       ring.reader.read(got.data(), valueOf(ring.reader.available(1)));
       ASSERT_FALSE(ring.reader.publish());
@@ -65,7 +65,7 @@ TEST(ShmRing, NothingIsSeenBeforeItIsPublished) {
   EXPECT_EQ(valueOf(ring.reader.available(1)), 3U);
   std::array<uint8_t, 3> got{};
   ring.reader.read(got.data(), got.size());
-  EXPECT_EQ(valueOf(ring.writer.available(kCapacity)), kCapacity - 3) << "read, and not told yet";
+  EXPECT_EQ(valueOf(ring.writer.available(kCapacity)), kCapacity - 3) << "read and not published yet";
 }
 
 TEST(ShmRing, AReaderIsWokenOnceAndOnlyOnRequest) {
@@ -99,7 +99,7 @@ TEST(ShmRing, AWriterIsWokenWhenThereIsRoom) {
   EXPECT_TRUE(ring.reader.publish());
 }
 
-// Whatever stands in the header, an end refuses it or uses at most the ring.
+// For any header contents an end either refuses the header or accesses only the ring.
 TEST(ShmRing, AnInvalidPositionIsRefused) {
   for (const uint64_t wrong : {uint64_t{kCapacity} + 21, uint64_t{19}, UINT64_MAX, UINT64_MAX / 2}) {
     Ring ring;
@@ -115,7 +115,7 @@ TEST(ShmRing, AnInvalidPositionIsRefused) {
     EXPECT_NE(std::string(available.error().message()).find("the ring is corrupt"), std::string::npos);
     EXPECT_FALSE(ring.reader.requestWake(1).ok());
   }
-  for (const uint64_t wrong : {uint64_t{21}, uint64_t{kCapacity} + 21, UINT64_MAX / 2}) {  // more than was ever written
+  for (const uint64_t wrong : {uint64_t{21}, uint64_t{kCapacity} + 21, UINT64_MAX / 2}) {  // more than was written
     Ring ring;
     std::array<uint8_t, 20> bytes{};
     ring.writer.write(bytes.data(), bytes.size());
@@ -143,7 +143,7 @@ TEST(ShmRing, CorruptHeadersCauseNoAccessOutsideTheRing) {
   EXPECT_TRUE(ring.marginsUntouched());
 }
 
-// Both ends in one mapping: a thread sanitizer sees whether positions order the bytes.
+// Maps both ends in one process, so that ThreadSanitizer checks that positions order the accesses to the bytes.
 TEST(ShmRing, TwoThreadsCanStreamConcurrently) {
   Ring ring;
   const std::vector<uint8_t> sent = randomBytes(200000, 1);

@@ -1,4 +1,4 @@
-// The ends of a connection through shared memory, each against a peer that dies or writes what it likes.
+// The ends of a shared-memory connection, each tested against a peer that dies or writes arbitrary data.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ std::string errorText(const Result<T>& result) {
   return result.ok() ? "no failure" : result.error().message();
 }
 
-// A comm of ours and the hands of its peer: the same memory and the other end of the lifeline.
+// An end of a connection and the resources of its peer: the same memory and the other end of the liveness socket.
 template <class Comm>
 struct ShmPair {
   ShmPair() {
@@ -109,12 +109,12 @@ TEST(ShmSender, RingsNoDoorbellWhileNobodySleeps) {
   std::array<uint8_t, 8> bytes{}, got{};
   for (int i = 0; i < 10; ++i)
     EXPECT_TRUE(valueOf(bench.comm->test(*valueOf(bench.comm->post(bytes.data(), bytes.size())))).done);
-  EXPECT_LT(::recv(bench.theirs.get(), got.data(), got.size(), 0), 0) << "a system call for nothing";
+  EXPECT_LT(::recv(bench.theirs.get(), got.data(), got.size(), 0), 0) << "an unnecessary system call";
   RingEnd reader(bench.segment->ring(), RingEnd::Side::kReader);
   EXPECT_FALSE(valueOf(reader.requestWake(200)));
   for (int i = 0; i < 10; ++i)
     EXPECT_TRUE(valueOf(bench.comm->test(*valueOf(bench.comm->post(bytes.data(), bytes.size())))).done);
-  EXPECT_EQ(::recv(bench.theirs.get(), got.data(), got.size(), 0), 1) << "one bell, when there was enough";
+  EXPECT_EQ(::recv(bench.theirs.get(), got.data(), got.size(), 0), 1) << "one wake-up once enough bytes are there";
 }
 
 // Runs `child` in a forked process, which then waits to be killed.
@@ -122,7 +122,7 @@ template <class F>
 pid_t forkChild(F&& child) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the test end early
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends the child if the test ends early
   child();
   while (true) ::pause();
 }
@@ -140,7 +140,7 @@ auto retry(Attempt&& attempt) {
   return comm;
 }
 
-TEST(ShmDeath, AKilledSendersCompleteMessagesArriveBeforeTheError) {
+TEST(ShmPeerDeath, CompleteMessagesOfAKilledSenderArriveBeforeTheError) {
   std::shared_ptr<net::Plugin> plugin = test::loadBpsPlugin(test::Carrier::kMemory);
   std::unique_ptr<net::Listener> listener = valueOf(plugin->listen(0));
   const std::vector<uint8_t> bytes = randomBytes(100000, 1);
@@ -177,7 +177,7 @@ TEST(ShmPeerDeath, KilledReceiverFailsTheSender) {
   std::unique_ptr<net::Connector> connector = plugin->connect(0, listener->handle());
   std::unique_ptr<net::Comm> sender = retry([&] { return connector->connect(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  listener.reset();  // ours; the socket is shared with the child
+  listener.reset();  // this process's copy; the child has the same socket
   const std::vector<uint8_t> large(size_t{8} << 20);
   const net::Request send = valueOf(sender->isend(large.data(), large.size(), nullptr));
   EXPECT_FALSE(valueOf(sender->test(send)).done);

@@ -1,4 +1,4 @@
-// How the two ends of a connection through shared memory meet, who is turned away, and when it is TCP instead.
+// How the two ends of a shared-memory connection meet, which peers are rejected, and when TCP is used instead.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -64,12 +64,12 @@ TEST(ShmListener, ConnectingToAMissingListenerIsAnError) {
 
 TEST(ShmListener, AFullBacklogMeansTryAgain) {
   std::unique_ptr<ShmListener> listener = valueOf(ShmListener::create(kToken));
-  std::vector<UniqueFd> crowd;
+  std::vector<UniqueFd> silent;
   while (true) {
     UniqueFd each = valueOf(connectUnix(listenerAddress(listener->socketId())));
     if (!each) break;
-    crowd.push_back(std::move(each));
-    ASSERT_LT(crowd.size(), 10000U);
+    silent.push_back(std::move(each));
+    ASSERT_LT(silent.size(), 10000U);
   }
   EXPECT_EQ(valueOf(shmConnect(listener->socketId(), kToken)), nullptr);
   EXPECT_EQ(valueOf(listener->accept()), nullptr);
@@ -77,16 +77,16 @@ TEST(ShmListener, AFullBacklogMeansTryAgain) {
   ASSERT_NE(sender, nullptr);
   std::unique_ptr<RecvComm> receiver;
   for (int i = 0; i < 100 && !receiver; ++i) receiver = valueOf(listener->accept());
-  EXPECT_NE(receiver, nullptr) << "silent callers are in the way";
+  EXPECT_NE(receiver, nullptr) << "silent connections block a valid one";
 }
 
-// Says hello with that token and brings that descriptor (none if negative).
-UniqueFd callAs(const ShmListener& listener, const Token& token, int fd) {
+// Sends a hello with the token and the descriptor; a negative descriptor is not sent.
+UniqueFd connectAs(const ShmListener& listener, const Token& token, int fd) {
   UniqueFd socket = valueOf(connectUnix(listenerAddress(listener.socketId())));
   const HelloBytes hello = encodeHello(token);
-  const bool said = fd >= 0 ? sendWithFd(socket.get(), hello, fd).ok()
+  const bool sent = fd >= 0 ? sendWithFd(socket.get(), hello, fd).ok()
                             : ::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == kHelloBytes;
-  EXPECT_TRUE(said);
+  EXPECT_TRUE(sent);
   return socket;
 }
 
@@ -101,18 +101,19 @@ TEST(ShmListener, PeersWithInvalidHelloAreRejected) {
   ASSERT_EQ(::ftruncate(unsealed.get(), status.st_size), 0);
   ASSERT_EQ(::ftruncate(small.get(), 4096), 0);
   ASSERT_EQ(::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-  std::vector<UniqueFd> strangers;
-  strangers.push_back(callAs(*listener, Token{1, 2, 4}, good.get()));
-  for (const int fd : {-1, unsealed.get(), small.get(), null.get()}) strangers.push_back(callAs(*listener, kToken, fd));
-  strangers.push_back(valueOf(connectUnix(listenerAddress(listener->socketId()))));
-  EXPECT_EQ(::send(strangers.back().get(), "bps", 3, MSG_NOSIGNAL), 3);
+  std::vector<UniqueFd> rejected;
+  rejected.push_back(connectAs(*listener, Token{1, 2, 4}, good.get()));
+  for (const int fd : {-1, unsealed.get(), small.get(), null.get()})
+    rejected.push_back(connectAs(*listener, kToken, fd));
+  rejected.push_back(valueOf(connectUnix(listenerAddress(listener->socketId()))));
+  EXPECT_EQ(::send(rejected.back().get(), "bps", 3, MSG_NOSIGNAL), 3);
   EXPECT_EQ(valueOf(listener->accept()), nullptr);
-  for (size_t i = 0; i < strangers.size(); ++i) EXPECT_TRUE(hungUp(strangers[i])) << "stranger " << i;
-  const UniqueFd right = callAs(*listener, kToken, good.get());
+  for (size_t i = 0; i < rejected.size(); ++i) EXPECT_TRUE(hungUp(rejected[i])) << "peer " << i;
+  const UniqueFd right = connectAs(*listener, kToken, good.get());
   EXPECT_NE(valueOf(listener->accept()), nullptr);
 }
 
-// Each side asks whose the other is: a caller of another user goes on to TCP, and does not come in by force.
+// Each side checks the other's user id. A peer of another user falls back to TCP.
 TEST(ShmListener, AnotherUserCannotConnect) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   std::unique_ptr<ShmListener> listener = valueOf(ShmListener::create(kToken));
@@ -124,8 +125,8 @@ TEST(ShmListener, AnotherUserCannotConnect) {
     const UniqueFd memory = valueOf(Segment::createMemory());
     const UniqueFd socket = valueOf(connectUnix(listenerAddress(listener->socketId())));
     const HelloBytes hello = encodeHello(kToken);
-    const bool said = sendWithFd(socket.get(), hello, memory.get()).ok();  // or has been hung up on already
-    if (!said && !hungUp(socket)) ::_exit(5);
+    const bool sent = sendWithFd(socket.get(), hello, memory.get()).ok();  // fails if the listener has hung up already
+    if (!sent && !hungUp(socket)) ::_exit(5);
     pollfd state{.fd = socket.get(), .events = POLLIN, .revents = 0};
     ::_exit(::poll(&state, 1, 10000) == 1 && hungUp(socket) ? 0 : 4);
   }
@@ -141,7 +142,7 @@ TEST(ShmListener, EveryByteOfTheHelloIsChecked) {
   for (size_t i = 0; i < 24; ++i) {
     HelloBytes bad = good;
     bad[i] = static_cast<uint8_t>(bad[i] ^ 0x10);
-    EXPECT_EQ(checkHello(bad, kToken).ok(), i == 6 || i == 7) << "byte " << i;  // those two are reserved
+    EXPECT_EQ(checkHello(bad, kToken).ok(), i == 6 || i == 7) << "byte " << i;  // these two bytes are reserved
   }
   for (size_t length = 0; length < 24; ++length) EXPECT_FALSE(checkHello(std::span(good).first(length), kToken).ok());
 }
@@ -157,7 +158,7 @@ TEST(ShmListener, HandleExtensionRoundTrips) {
   EXPECT_FALSE(link::readShmExtension(handle).has_value());
 }
 
-// "tcp" or "memory", by whom a broken connection blames.
+// Returns "tcp" or "memory", taken from the error that a broken connection reports.
 std::string carrierOf(test::CommPair pair) {
   std::array<uint8_t, 1> room{};
   const test::Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
@@ -188,7 +189,7 @@ TEST(ShmChoice, EitherSideCanDisableSharedMemory) {
   EXPECT_EQ(carrierOf(connectBetween(*tcp, *tcp)), "tcp");
 }
 
-// As on another machine, or in another network namespace: the handle names a door that is not there.
+// The handle names a socket that does not exist here, as for another machine or network namespace.
 TEST(ShmChoice, WithoutAnShmListenerTcpIsUsed) {
   std::shared_ptr<net::Plugin> plugin = test::loadBpsPlugin(test::Carrier::kMemory);
   std::unique_ptr<net::Listener> listener = valueOf(plugin->listen(0));

@@ -1,4 +1,4 @@
-// When a peer counts as gone by what the kernel knows of a socket.
+// AckWatch decides from the kernel's state of a socket when its peer is gone.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@ using std::chrono::seconds;
 constexpr PeerTimeout kPeerTimeout{10000};
 const AckWatch::TimePoint kStart{std::chrono::hours(1)};
 
-// Looks every second for so long; true when one of the looks finds the peer gone.
+// Checks every second for `span`. Returns true if a check finds the peer gone.
 bool goneWithin(AckWatch& watch, seconds span, const AckState& state, AckWatch::TimePoint from = kStart) {
   for (seconds at(0); at <= span; at += seconds(1))
     if (watch.isPeerGone(state, from + at, kPeerTimeout)) return true;
@@ -30,7 +30,7 @@ TEST(AckWatch, BytesUnacknowledgedForTheTimeoutMeanPeerGone) {
   EXPECT_TRUE(watch.isPeerGone(unanswered, kStart + seconds(10), kPeerTimeout));
 }
 
-// In a one-way cut the peer's own data still comes, with old acknowledgements.
+// If the network is cut one way, the peer's own data still arrives, with old acknowledgements.
 TEST(AckWatch, DuplicateAcksDoNotResetTheTimeout) {
   AckWatch watch;
   EXPECT_TRUE(goneWithin(watch, seconds(10), {.acked = 100, .inFlight = true, .sinceLastAck = milliseconds(5)}));
@@ -48,11 +48,11 @@ TEST(AckWatch, NothingInFlightNeverMeansPeerGone) {
   AckWatch watch;
   EXPECT_FALSE(goneWithin(watch, seconds(100), {.acked = 100, .sinceLastAck = seconds(3600)}));
   EXPECT_FALSE(watch.isPeerGone({.acked = 100, .inFlight = true}, kStart + seconds(101), kPeerTimeout))
-      << "the patience begins when the bytes are sent";
+      << "the timeout begins when the bytes are sent";
 }
 
-// The peer does not read, and its kernel answers every probe.
-TEST(AckWatch, AClosedWindowIsNoFailureAsLongAsProbesAreAnswered) {
+// The peer does not read, and its kernel answers every window probe.
+TEST(AckWatch, ClosedWindowIsNoFailureWhileProbesAreAnswered) {
   AckWatch watch;
   EXPECT_FALSE(
       goneWithin(watch, seconds(3600), {.acked = 100, .room = false, .probes = 1, .sinceLastAck = seconds(60)}));

@@ -1,4 +1,5 @@
-// The other direction of a connection (bpsNetReverse_v1): both carry messages at once, and each has its own end.
+// The reverse direction of a connection (bpsNetReverse_v1). Both directions carry messages at once, and each closes
+// separately.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -8,7 +9,7 @@
 namespace bps::test {
 namespace {
 
-// The two directions of one connection between here and there.
+// The two directions of one connection.
 struct BothWays {
   CommPair out, back;
 };
@@ -26,7 +27,7 @@ std::string failureOf(Comm& comm, Request request) {
   return outcome.ok() ? "none" : outcome.error().message();
 }
 
-// Many messages one way, checked; on a thread of its own.
+// Sends many messages one way on a separate thread and checks them.
 testing::AssertionResult manyMessages(CommPair& pair, unsigned seed) {
   for (unsigned i = 0; i < 40; ++i) {
     const size_t bytes = i % 4 == 0 ? size_t{1} << 20 : i * 37;
@@ -82,7 +83,7 @@ TEST(Reverse, ReverseMessageWakesASleeper) {
   const Request receive = valueOf(receiver.irecv(room.data(), 8, nullptr));
   ASSERT_FALSE(valueOf(receiver.test(receive)).done);
   ASSERT_FALSE(valueOf(receiver.arm()));
-  // What goes the other way wakes nobody here.
+  // Messages of the other direction do not wake this end.
   EXPECT_TRUE(manyMessages(both.out, 0));
   pollfd sleeper{receiver.waitFd(), POLLIN, 0};
   EXPECT_EQ(::poll(&sleeper, 1, 0), 0);

@@ -1,5 +1,5 @@
-// A connection of several sockets, its ends against each other or against hand-driven sockets: whatever the sockets do
-// to the order of its slices, messages arrive whole and in order; and a socket that ends, ends the connection.
+// A connection of several sockets. Messages arrive whole and in order, in whatever order the sockets deliver their
+// slices. If one socket closes, the connection ends.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -39,7 +39,7 @@ void put(const UniqueFd& socket, const Slice& slice, const Bytes& message) {
   ASSERT_EQ(::send(socket.get(), all.data(), all.size(), MSG_NOSIGNAL), static_cast<ssize_t>(all.size()));
 }
 
-// Forwards bytes between two bundles, so much at a time for each socket: fast ones and slow ones.
+// Forwards bytes between two bundles at a different rate for each socket.
 class Network {
  public:
   Network(Bundle& from, Bundle& to, std::vector<size_t> pieces)
@@ -70,7 +70,7 @@ class Network {
   std::vector<Bytes> waiting_;
 };
 
-// All messages through both ends, `window` at a time, in order.
+// Sends all messages through both ends in order, at most `window` at a time.
 void exchange(SendComm& sender, RecvComm& receiver, Network& network, const std::vector<Bytes>& messages,
               size_t window) {
   std::vector<Bytes> rooms(messages.size());
@@ -108,7 +108,7 @@ TEST(SeveralSockets, SlicesCoverTheMessage) {
     }
 }
 
-TEST(SeveralSockets, AnyMessagesArriveInOrder) {
+TEST(SeveralSockets, MessagesOfAnySizeArriveInOrder) {
   std::minstd_rand random(3);
   for (const size_t count : {size_t{2}, size_t{4}, size_t{7}}) {
     Bundle from(count), to(count);
@@ -124,7 +124,7 @@ TEST(SeveralSockets, AnyMessagesArriveInOrder) {
   }
 }
 
-TEST(SeveralSockets, ASlowSocketTakesLess) {
+TEST(SeveralSockets, SlowSocketCarriesFewerBytes) {
   Bundle from(3), to(3);
   Network network(from, to, {size_t{64} << 10, size_t{64} << 10, 4096});
   SendComm sender(std::move(from.ours));
@@ -149,8 +149,8 @@ TEST(SeveralSockets, SmallMessagesAreNotCutAndNeedOneSystemCall) {
   EXPECT_LT(::recv(bundle.theirs[2].get(), got.data(), got.size(), 0), 0);
 }
 
-// Message 1 is complete long before message 0, whose second half comes last and by another socket than its first.
-TEST(SeveralSockets, MessagesFinishInTheOrderOfTheirPosting) {
+// Message 1 is complete long before message 0. The second half of message 0 comes last and on another socket.
+TEST(SeveralSockets, MessagesCompleteInPostingOrder) {
   Bundle bundle(3);
   RecvComm receiver(std::move(bundle.ours));
   const Bytes first = randomBytes(1000, 1), second = randomBytes(10, 2);
@@ -176,7 +176,7 @@ std::string outcome(RecvComm& receiver, Request& request) {
   return "pending";
 }
 
-// A socket may be ahead of the others by any number of messages; its slice waits for its receive.
+// A socket may be any number of messages ahead of the others; its slice waits for its receive.
 TEST(SeveralSockets, ASliceWaitsForItsReceive) {
   Bundle bundle(2);
   RecvComm receiver(std::move(bundle.ours));
@@ -197,10 +197,10 @@ TEST(SeveralSockets, SlicesThatDoNotFitAreAnError) {
   const Bytes data(2000);
   const std::vector<std::pair<Slice, Slice>> wrong{
       {{0, 1000, 0, 600}, {0, 1001, 600, 400}},  // another size
-      {{0, 1000, 0, 600}, {0, 1000, 500, 500}},  // bytes twice
-      {{0, 1000, 0, 1000}, {0, 1000, 0, 1}},     // of a message that is complete
+      {{0, 1000, 0, 600}, {0, 1000, 500, 500}},  // overlapping bytes
+      {{0, 1000, 0, 1000}, {0, 1000, 0, 1}},     // of a complete message
       {{0, 0, 0, 0}, {0, 0, 0, 0}},
-      {{0, 1000, 0, 500}, {1, 1001, 0, 1}},  // more than the room
+      {{0, 1000, 0, 500}, {1, 1001, 0, 1}},  // more than the receive buffer
   };
   for (const auto& [first, second] : wrong) {
     Bundle bundle(2);
@@ -221,7 +221,7 @@ TEST(SeveralSockets, DataInFlightArrivesAfterTheSenderCloses) {
   const Bytes message = randomBytes(1000, 1);
   Bytes room(1000);
   Request* request = valueOf(receiver.post(room.data(), room.size()));
-  bundle.theirs[0].reset();  // the end of one socket is seen before the bytes of the others
+  bundle.theirs[0].reset();  // the end of one socket is read before the bytes of the others
   EXPECT_FALSE(valueOf(receiver.test(*request)).done);
   put(bundle.theirs[1], {0, 1000, 0, 600}, message);
   bundle.theirs[1].reset();
@@ -234,7 +234,7 @@ TEST(SeveralSockets, DataInFlightArrivesAfterTheSenderCloses) {
   EXPECT_NE(outcome(receiver, *request).find("closed the connection"), std::string::npos);
 }
 
-// One socket ends inside a slice, or between slices with the rest silent for too long: never a hang.
+// One socket closes inside a slice, or between slices while the others stay silent. Neither causes a hang.
 TEST(SeveralSockets, ClosedSocketEndsTheConnection) {
   const Bytes message = randomBytes(1000, 1);
   for (const bool inside : {true, false}) {
@@ -275,7 +275,7 @@ TEST(SeveralSockets, ClosedSocketEndsAnIdleConnectionAndASleep) {
     for (; rounds < 100; ++rounds) {
       if (!comm->arm().ok()) break;
       pollfd state{.fd = valueOf(comm->waitFd()), .events = POLLIN, .revents = 0};
-      ASSERT_GT(::poll(&state, 1, 5000), 0) << "asleep beside a dead peer";
+      ASSERT_GT(::poll(&state, 1, 5000), 0) << "it sleeps although the peer is dead";
     }
     EXPECT_LT(rounds, 100U);
   }

@@ -1,4 +1,4 @@
-// What an SliceReader reads ahead of the slice that it is in.
+// What a SliceReader reads ahead of its current slice.
 #include "net_plugin/stream/slice_reader.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ class SliceReaderTest : public ::testing::Test {
     theirs_ = UniqueFd(both[1]);
   }
 
-  // Messages of these sizes come, in one piece.
-  void come(const std::vector<size_t>& sizes) {
+  // Sends messages of these sizes in one write.
+  void arrive(const std::vector<size_t>& sizes) {
     std::vector<uint8_t> all;
     for (const size_t bytes : sizes) {
       const FrameBytes frame = encodeFrame({.number = came_, .messageBytes = bytes, .offset = 0, .bytes = bytes});
@@ -37,7 +37,7 @@ class SliceReaderTest : public ::testing::Test {
     }
     ASSERT_EQ(::send(theirs_.get(), all.data(), all.size(), MSG_NOSIGNAL), static_cast<ssize_t>(all.size()));
   }
-  // Takes all messages that have come, and says how much each system call brought.
+  // Takes all messages that have arrived. Returns how many bytes each system call read.
   std::vector<size_t> takeAll() {
     std::vector<size_t> reads;
     while (taken_ < came_) {
@@ -53,7 +53,7 @@ class SliceReaderTest : public ::testing::Test {
   }
 
  private:
-  // False: its rest is in the socket.
+  // Returns false if the rest of the message is still in the socket.
   bool takeOne() {
     if (!reader_.hasSlice()) {
       if (valueOf(reader_.takeFrame(taken_)) == Progress::kPending) return false;
@@ -73,29 +73,29 @@ class SliceReaderTest : public ::testing::Test {
 };
 
 TEST_F(SliceReaderTest, SmallMessagesShareOneRead) {
-  come({22, 4000, 4, 4000});
+  arrive({22, 4000, 4, 4000});
   EXPECT_EQ(takeAll(), std::vector<size_t>{22 + 4000 + 4 + 4000 + 4 * kFrameBytes});
 }
 
 TEST_F(SliceReaderTest, SliceAfterALargeOneIsReadDirectly) {
-  come({22, kLarge});
+  arrive({22, kLarge});
   EXPECT_GT(takeAll().front(), 16000U) << "not known yet that it is large";
-  come({4, kLarge});
+  arrive({4, kLarge});
   const std::vector<size_t> reads = takeAll();
   EXPECT_EQ(reads.size(), 2U);
   EXPECT_LE(reads.front(), 64U) << "a copy of what is read ahead would follow";
-  come({4});
+  arrive({4});
   takeAll();
-  come({kLarge});
-  EXPECT_LE(takeAll().front(), 64U) << "what goes before a large one says nothing";
+  arrive({kLarge});
+  EXPECT_LE(takeAll().front(), 64U) << "the previous slice does not matter";
 }
 
 TEST_F(SliceReaderTest, ReadAheadResumesForSmallMessagesAfterALargeOne) {
-  come({4, kLarge});
+  arrive({4, kLarge});
   takeAll();
-  come({4, 1000});
+  arrive({4, 1000});
   EXPECT_EQ(takeAll().size(), 2U);
-  come({4, 1000});
+  arrive({4, 1000});
   EXPECT_EQ(takeAll().size(), 1U);
 }
 

@@ -1,5 +1,5 @@
-// The two ends of a TCP connection alone, each against a hand-driven socket: how bytes are grouped into system calls,
-// and what arrives torn, wrong or not at all.
+// Each end of a TCP connection against a socket that the test drives: how bytes are grouped into system calls, and
+// fragmented, invalid or missing input.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -51,7 +51,7 @@ void put(int fd, const void* data, size_t bytes) {
 }
 
 TEST(SendSide, MessagesPostedBeforeATestNeedOneSystemCall) {
-  Ends ends(SOCK_SEQPACKET);  // keeps the borders of system calls
+  Ends ends(SOCK_SEQPACKET);  // keeps the boundaries of system calls
   SendComm comm(one(std::move(ends.ours)));
   const std::vector<uint8_t> header = randomBytes(64, 1), payload = randomBytes(5000, 2);
   Request* first = valueOf(comm.post(const_cast<uint8_t*>(header.data()), header.size()));
@@ -150,7 +150,7 @@ TEST(ReceiveSide, DataThatArrivesBeforeThePostIsReceived) {
   for (unsigned i = 0; i < 8; ++i) {
     std::vector<uint8_t> room(100);
     Request* request = valueOf(comm.post(room.data(), room.size()));
-    // From the second on, the bytes are in the read-ahead buffer: the socket would wake nobody.
+    // From the second message on, the bytes are in the read-ahead buffer, so the socket would not wake a sleeper.
     EXPECT_EQ(valueOf(comm.arm()), i > 0) << i;
     EXPECT_TRUE(valueOf(comm.test(*request)).done);
     EXPECT_EQ(room, randomBytes(100, i));
@@ -172,7 +172,7 @@ std::string whyItFails(const std::vector<uint8_t>& stream, size_t room, bool han
   return "pending";
 }
 
-// Who takes one message after the other would else make a system call for nothing behind each last one.
+// Otherwise a receiver that takes messages one by one would make a useless system call after each last one.
 TEST(ReceiveSide, DrainedSocketIsNotReadAgainAtOnce) {
   Ends ends(SOCK_STREAM);
   RecvComm comm(one(std::move(ends.ours)));
@@ -186,7 +186,7 @@ TEST(ReceiveSide, DrainedSocketIsNotReadAgainAtOnce) {
   const std::vector<uint8_t> last = framed(randomBytes(8, 2), 2);
   put(ends.theirs.get(), last.data(), last.size());
   EXPECT_TRUE(valueOf(comm.test(*posted[1])).done);
-  EXPECT_FALSE(valueOf(comm.test(*posted[2])).done) << "it was asked once more";
+  EXPECT_FALSE(valueOf(comm.test(*posted[2])).done) << "the socket is read once more";
   EXPECT_TRUE(valueOf(comm.test(*posted[2])).done);
 }
 
@@ -202,7 +202,7 @@ TEST(ReceiveSide, CorruptStreamIsAnError) {
   EXPECT_EQ(whyItFails({1, 2, 3}, 100, false), "pending");
 }
 
-TEST(ReceiveSide, AHangUpIsSeenAfterTheData) {
+TEST(ReceiveSide, HangUpIsReportedAfterTheData) {
   std::vector<uint8_t> stream = framed({1, 2, 3}, 0);
   EXPECT_EQ(whyItFails(stream, 100, true), "done");
   stream.pop_back();

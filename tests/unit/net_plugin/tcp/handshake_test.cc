@@ -1,4 +1,4 @@
-// A connection of several sockets comes about: whatever the order in which they come, and whoever else calls.
+// Connection set-up with several sockets: the sockets may arrive in any order and beside other connections.
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -32,7 +32,7 @@ struct Ends {
   std::unique_ptr<stream::RecvComm> receiver;
 };
 
-// Null: not yet.
+// Returns null if the connection is not complete yet.
 std::unique_ptr<stream::SendComm> stepOf(Connector& connector) {
   std::vector<UniqueFd> sockets = valueOf(connector.step());
   return sockets.empty() ? nullptr : std::make_unique<stream::SendComm>(std::move(sockets));
@@ -91,7 +91,7 @@ TEST(Handshake, ListenerDecidesTheNumberOfSockets) {
   }
 }
 
-// A machine with several NICs has rules by which what comes from a NIC's address leaves through that NIC.
+// A machine with several NICs may route by source address, so the connector binds its device's address.
 TEST(Handshake, ConnectorBindsItsDevicesAddress) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
   TcpInterface device = loopback(1);
@@ -116,14 +116,14 @@ TEST(Handshake, TwoConnectionsOfOneHandleAreSeparate) {
   Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   std::unique_ptr<stream::SendComm> one, other;
   for (const Deadline deadline = Deadline::in(kTestTimeout); !(one && other) && !deadline.passed();) {
-    if (!one) one = stepOf(first);  // their sockets come one after the other, or mixed
+    if (!one) one = stepOf(first);  // sockets of both connections arrive interleaved
     if (!other) other = stepOf(second);
   }
   std::vector<std::unique_ptr<stream::RecvComm>> accepted;
   for (const Deadline deadline = Deadline::in(kTestTimeout); accepted.size() < 2 && !deadline.passed();)
     if (std::unique_ptr<stream::RecvComm> comm = acceptFrom(*listener)) accepted.push_back(std::move(comm));
   ASSERT_EQ(accepted.size(), 2U);
-  // Which is whose is told by what comes.
+  // The first message tells which receiver belongs to which sender.
   uint8_t number = 7;
   valueOf(one->test(*valueOf(one->post(&number, 1))));
   std::array<uint8_t, 2> got{};
@@ -148,7 +148,7 @@ TEST(Handshake, MismatchedSocketsAreRejectedWithoutHarm) {
     EXPECT_EQ(acceptFrom(*listener), nullptr);
   EXPECT_TRUE(hungUp(twice));
   EXPECT_TRUE(hungUp(others));
-  EXPECT_FALSE(hungUp(half)) << "the other half may come";
+  EXPECT_FALSE(hungUp(half)) << "the other half may arrive";
   Connector connector(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   exchange(meet(*listener, connector), 1000000);
   const UniqueFd rest = call(handle, encodeHello(handle.token, {.sockets = 2, .index = 1, .connection = 5}));
@@ -172,7 +172,7 @@ TEST(Handshake, AReplayedHelloIsRejected) {
   EXPECT_TRUE(hungUp(again));
 }
 
-// The socket on which a connection of verbs is made comes as it is, however many the listener wants for TCP.
+// A verbs connection uses one socket, whatever number of sockets the listener wants for TCP.
 TEST(Handshake, AVerbsConnectionUsesOneSocket) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(4)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
@@ -206,10 +206,10 @@ TEST(Handshake, KeepaliveFollowsThePeerTimeout) {
   EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
   EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE) + option(IPPROTO_TCP, TCP_KEEPCNT) * option(IPPROTO_TCP, TCP_KEEPINTVL),
             10);
-  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to peers that are well";
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to healthy peers";
 }
 
-// A caller with the right token that never completes its connections can hold a few, no more.
+// A caller with the right token that never completes its connections occupies a bounded number of places.
 TEST(Handshake, HalfOpenConnectionsAreBounded) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(2)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));

@@ -7,7 +7,7 @@
 namespace bps::plugin::tcp {
 namespace {
 
-TEST(TcpInterface, PciFunctionOfADevicePath) {
+TEST(TcpInterface, PciFunctionIsFoundInADevicePath) {
   EXPECT_EQ(pciFunctionPath("/sys/devices/pci0000:00/0000:00:03.0/virtio1"), "/sys/devices/pci0000:00/0000:00:03.0");
   EXPECT_EQ(pciFunctionPath("/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.1"),
             "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.1");
@@ -15,7 +15,7 @@ TEST(TcpInterface, PciFunctionOfADevicePath) {
   EXPECT_EQ(pciFunctionPath(""), "");
 }
 
-TEST(TcpInterface, SpeedText) {
+TEST(TcpInterface, UnknownSpeedsReadAsTenGigabits) {
   EXPECT_EQ(parseSpeedMbps("25000"), 25000);
   for (const char* unknown : {"", "-1", "0", "fast", "99999999999"}) EXPECT_EQ(parseSpeedMbps(unknown), 10000);
 }
@@ -28,7 +28,7 @@ TEST(TcpInterface, SocketCountFollowsSettingSpeedAndCloud) {
   EXPECT_EQ(chooseSocketCount({}, 800000, "0x15b3"), 4U);
   EXPECT_EQ(chooseSocketCount({}, 10000, "0x1d0f"), 8U) << "Amazon: no flow is as fast as the adapter";
   EXPECT_EQ(chooseSocketCount({}, 10000, "0x1ae0"), 4U) << "Google";
-  EXPECT_EQ(chooseSocketCount({.threads = -1, .perThread = 3}, 100000, "0x1d0f"), 3U) << "the wish comes first";
+  EXPECT_EQ(chooseSocketCount({.threads = -1, .perThread = 3}, 100000, "0x1d0f"), 3U) << "the setting wins";
   EXPECT_EQ(chooseSocketCount({.threads = 2, .perThread = -1}, 100000, ""), 2U);
   EXPECT_EQ(chooseSocketCount({.threads = 2, .perThread = 8}, 100000, ""), 16U);
   EXPECT_EQ(chooseSocketCount({.threads = 16, .perThread = 64}, 100000, ""), kMaxSockets);

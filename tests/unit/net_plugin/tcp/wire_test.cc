@@ -1,4 +1,4 @@
-// The parsers of what comes from peers: what they accept, and that nothing else gets by.
+// The parsers of data from peers accept valid input only.
 #include "net_plugin/tcp/wire.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ HandleData someHandle() {
   return handle;
 }
 
-TEST(HandleWire, RoundTripIpv4) {
+TEST(HandleWire, RoundTripsIpv4) {
   Result<HandleData> parsed = parseHandle(encodeHandle(someHandle()));
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   const HandleData handle = std::move(parsed).value();
@@ -36,7 +36,7 @@ TEST(HandleWire, RoundTripIpv4) {
   EXPECT_EQ(handle.token, someHandle().token);
 }
 
-TEST(HandleWire, RoundTripIpv6) {
+TEST(HandleWire, RoundTripsIpv6) {
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
   v6.sin6_addr = in6addr_loopback;
@@ -62,7 +62,7 @@ TEST(HandleWire, InvalidHandlesAreRejectedByReason) {
   for (size_t length = 0; length < 42; ++length) EXPECT_FALSE(parseHandle(std::span(good).first(length)).ok());
 }
 
-TEST(HandleWire, SocketsAreWithinTheLimit) {
+TEST(HandleWire, SocketCountsOutOfRangeAreRejected) {
   HandleData handle = someHandle();
   for (const size_t sockets : {size_t{1}, size_t{7}, kMaxSockets}) {
     handle.sockets = sockets;
@@ -139,7 +139,7 @@ std::vector<uint8_t> frameOf(const Slice& slice) {
   return {frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(frameBytesOf(slice))};
 }
 
-TEST(FrameWire, RoundTrip) {
+TEST(FrameWire, RoundTrips) {
   for (const Slice& slice :
        {Slice{0, 0, 0, 0}, Slice{70000, 1, 0, 1}, Slice{7, kMaxMessageBytes, 0, kMaxMessageBytes},
         Slice{uint64_t{1} << 40, 100000, 65536, 34464}, Slice{3, kMaxMessageBytes, kMaxMessageBytes - 1, 1}}) {
@@ -156,7 +156,7 @@ TEST(FrameWire, RoundTrip) {
   }
 }
 
-// Only the low half of a message's number travels.
+// A message carries only the low half of its sequence number.
 TEST(FrameWire, SequenceNumbersContinueAfterWrap) {
   constexpr uint64_t wrap = uint64_t{1} << 32, farthest = (uint64_t{1} << 31) - 1;
   const auto isSeenAs = [](uint64_t number, uint64_t next) {
@@ -179,8 +179,8 @@ TEST(FrameWire, CorruptionIsDetected) {
   EXPECT_FALSE(accepts({3, 10, 0, 11})) << "more than the message";
   EXPECT_FALSE(accepts({3, 10, 5, 6})) << "beyond its end";
   EXPECT_FALSE(accepts({3, 10, 0xffffffff, 1})) << "far beyond its end";
-  EXPECT_FALSE(accepts({3, 10, 5, 0})) << "nothing of something";
-  EXPECT_FALSE(accepts({3, 0, 0, 1})) << "something of nothing";
+  EXPECT_FALSE(accepts({3, 10, 5, 0})) << "an empty slice of a message";
+  EXPECT_FALSE(accepts({3, 0, 0, 1})) << "a slice of an empty message";
   std::vector<uint8_t> frame = frameOf({3, 10, 0, 9});
   EXPECT_TRUE(parseFrame(frame, 3).ok());
   for (size_t length = 0; length < frame.size(); ++length)
@@ -189,12 +189,12 @@ TEST(FrameWire, CorruptionIsDetected) {
   const uint32_t check = crc32c(frame.data() + 12, 8, crc32c(frame.data(), 8));
   std::memcpy(frame.data() + 20, &check, sizeof check);
   EXPECT_NE(std::string(parseFrame(frame, 3).error().message()).find("not a part"), std::string::npos)
-      << "a part that is all of it";
+      << "a slice of the whole message";
   for (size_t length = 0; length < stream::kFrameBytes; ++length)
     EXPECT_FALSE(parseFrame(std::span<const uint8_t>(frameOf({0, 10, 0, 10})).first(length), 0).ok()) << length;
 }
 
-// The length, too, is only believed when its checksum is right: nobody waits for the rest of a frame that has none.
+// A frame's length is used only if its checksum matches, so no reader waits for the rest of a corrupt frame.
 TEST(FrameWire, EveryFlippedBitIsDetected) {
   for (const Slice& slice : {Slice{3, 10, 0, 10}, Slice{3, 10, 2, 5}, Slice{3, 0, 0, 0}}) {
     const std::vector<uint8_t> right = frameOf(slice);

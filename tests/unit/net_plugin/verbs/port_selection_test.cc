@@ -25,7 +25,7 @@ Gid line(int index, const char* text, bool routable) {
   return gid;
 }
 
-// As mlx5 shows it: every address first for RoCE v1, then for v2.
+// As mlx5 reports it: for every address RoCE v1 first, then v2.
 Port roce() {
   Port port;
   port.device = "mlx5_0";
@@ -47,7 +47,7 @@ bool selects(const char* text, const char* device, int port = 1) {
   return filter.ok() && std::move(filter).value().selects(device, port);
 }
 
-TEST(HcaFilter, Prefixes) {
+TEST(HcaFilter, NamesSelectByPrefix) {
   EXPECT_TRUE(selects("", "mlx5_0"));
   EXPECT_TRUE(selects("mlx5", "mlx5_0"));
   EXPECT_TRUE(selects("mlx5_1", "mlx5_10"));
@@ -56,20 +56,20 @@ TEST(HcaFilter, Prefixes) {
   EXPECT_TRUE(selects(",mlx5,", "mlx5_2"));
 }
 
-TEST(HcaFilter, ExactNames) {
+TEST(HcaFilter, EqualsSignSelectsExactNames) {
   EXPECT_TRUE(selects("=mlx5_1", "mlx5_1"));
   EXPECT_FALSE(selects("=mlx5_1", "mlx5_10"));
   EXPECT_TRUE(selects("=mlx5_0,mlx5_1", "mlx5_1"));
 }
 
-TEST(HcaFilter, Exclusion) {
+TEST(HcaFilter, CaretExcludes) {
   EXPECT_FALSE(selects("^mlx5_1", "mlx5_10"));
   EXPECT_TRUE(selects("^mlx5_1", "mlx5_2"));
   EXPECT_TRUE(selects("^=mlx5_1", "mlx5_10"));
   EXPECT_FALSE(selects("^=mlx5_1,mlx5_2", "mlx5_2"));
 }
 
-TEST(HcaFilter, Ports) {
+TEST(HcaFilter, ColonSelectsAPort) {
   EXPECT_TRUE(selects("mlx5_0:1", "mlx5_0", 1));
   EXPECT_FALSE(selects("mlx5_0:1", "mlx5_0", 2));
   EXPECT_TRUE(selects("=mlx5_0:1,mlx5_0:2", "mlx5_0", 2));
@@ -84,13 +84,13 @@ TEST(HcaFilter, ErrorNamesTheInvalidItem) {
   }
 }
 
-TEST(ChooseGid, RoutableIpv4First) {
+TEST(ChooseGid, PrefersRoutableIpv4) {
   Port port = roce();
   EXPECT_EQ(chosen(port, -1), 3);
   port.gids.erase(port.gids.begin() + 3);
   EXPECT_EQ(chosen(port, -1), 5);  // a global address of v2
   port.gids.pop_back();
-  EXPECT_EQ(chosen(port, -1), 1);  // a link's own of v2 before any of v1
+  EXPECT_EQ(chosen(port, -1), 1);  // a link-local address of v2 wins over any of v1
   port.gids.erase(port.gids.begin() + 1);
   EXPECT_EQ(chosen(port, -1), 2);
   port.gids.clear();
@@ -113,14 +113,14 @@ TEST(ChooseGid, MatchesThePeersAddressFamily) {
   EXPECT_EQ(chosen(port, -1, &v4), -1);
 }
 
-TEST(ChooseGid, InfiniBandUsesTheFirst) {
+TEST(ChooseGid, UsesTheFirstGidOnInfiniBand) {
   Port port = roce();
   port.link = LinkLayer::kInfiniBand;
   EXPECT_EQ(chosen(port, -1), 0);
   EXPECT_EQ(chosen(port, 2), 2);
 }
 
-TEST(ChoosePorts, SkippedPortsHaveAReason) {
+TEST(ChoosePorts, ReportsWhyAPortIsSkipped) {
   Port down = roce(), bare = roce(), other = roce();
   down.device = "mlx5_1", down.state = "DOWN";
   bare.device = "mlx5_2", bare.gids.clear();
@@ -131,7 +131,7 @@ TEST(ChoosePorts, SkippedPortsHaveAReason) {
   ASSERT_EQ(choices.size(), 1U);
   EXPECT_EQ(choices[0].port.name(), "mlx5_0:1");
   EXPECT_EQ(choices[0].gid.index, 3);
-  ASSERT_EQ(skipped.size(), 2U);  // what the filter leaves out needs no reason
+  ASSERT_EQ(skipped.size(), 2U);  // ports that the filter excludes need no reason
   EXPECT_EQ(skipped[0].port + " " + skipped[0].why, "mlx5_1:1 its state is DOWN, not ACTIVE");
   EXPECT_EQ(skipped[1].port + " " + skipped[1].why, "mlx5_2:1 it has no GID: give its interface an address");
 }

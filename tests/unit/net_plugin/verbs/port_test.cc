@@ -13,20 +13,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(VerbsPort, State) {
+TEST(VerbsPort, ParsesTheState) {
   EXPECT_EQ(parseState("4: ACTIVE"), "ACTIVE");
   EXPECT_EQ(parseState("1: DOWN"), "DOWN");
   EXPECT_EQ(parseState(""), "");
 }
 
-TEST(VerbsPort, Rate) {
+TEST(VerbsPort, UnknownRatesReadAsTenGigabits) {
   EXPECT_EQ(parseRateMbps("100 Gb/sec (4X EDR)"), 100000);
   EXPECT_EQ(parseRateMbps("2.5 Gb/sec (1X SDR)"), 2500);
   for (const char* unknown : {"", "fast", "-1 Gb/sec", "0 Gb/sec", "nan Gb/sec", "1e30 Gb/sec", "100", "100 Gb"})
     EXPECT_EQ(parseRateMbps(unknown), 10000) << unknown;
 }
 
-TEST(VerbsPort, Gids) {
+TEST(VerbsPort, ParsesGids) {
   GidBytes gid{};
   ASSERT_TRUE(parseGid("0000:0000:0000:0000:0000:ffff:0a09:0001", gid));
   EXPECT_TRUE(isIpv4(gid));
@@ -40,12 +40,12 @@ TEST(VerbsPort, Gids) {
     EXPECT_FALSE(parseGid(bad, gid)) << bad;
 }
 
-TEST(VerbsPort, Guid) {
+TEST(VerbsPort, ParsesGuids) {
   EXPECT_EQ(parseGuid("64dd:b3ff:fec0:09a7"), 0x64ddb3fffec009a7U);
   for (const char* bad : {"", "64dd", "64dd:b3ff:fec0:09a7:0000", "64dd:b3ff:fec0:zzzz"}) EXPECT_EQ(parseGuid(bad), 0U);
 }
 
-// A tree such as /sys/class/infiniband is.
+// A tree with the layout of /sys/class/infiniband.
 class SysfsPorts : public ::testing::Test {
  protected:
   SysfsPorts() : root_(fs::path(::testing::TempDir()) / ("bps-verbs-" + std::to_string(::getpid()))) {}

@@ -40,7 +40,7 @@ TEST(VerbsExtension, DoesNotOverlapOtherHandleFields) {
   EXPECT_TRUE(tcp::parseHandle(handle).ok());
   for (size_t length = 0; length < handle.size(); ++length)
     EXPECT_FALSE(readVerbsExtension(std::span(handle).first(length)).has_value());
-  for (const size_t at : {64U, 68U, 70U}) {  // magic, version, link
+  for (const size_t at : {64U, 68U, 70U}) {  // magic, version, link layer
     tcp::HandleBytes bad = handle;
     bad[at] ^= 0x80;
     EXPECT_FALSE(readVerbsExtension(bad).has_value()) << "byte " << at;
@@ -99,23 +99,23 @@ TEST(VerbsNotice, RoundTrips) {
 TEST(VerbsLivenessSocket, FragmentedMessagesArriveBeforeTheHangup) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
-  LivenessSocket lifeline((UniqueFd(sockets[0])));
+  LivenessSocket socket((UniqueFd(sockets[0])));
   UniqueFd other(sockets[1]);
-  NoticeBytes heard{};
-  EXPECT_EQ(lifeline.receiveMessage(heard), LivenessSocket::Event::kNothing);
-  const NoticeBytes said = encodeNotice({Notice::Kind::kGoodbye, 3, 0});
-  for (size_t i = 0; i < said.size(); ++i) {
-    EXPECT_EQ(lifeline.receiveMessage(heard), LivenessSocket::Event::kNothing) << i;
-    ASSERT_EQ(::send(other.get(), &said[i], 1, 0), 1);
+  NoticeBytes received{};
+  EXPECT_EQ(socket.receiveMessage(received), LivenessSocket::Event::kNothing);
+  const NoticeBytes notice = encodeNotice({Notice::Kind::kGoodbye, 3, 0});
+  for (size_t i = 0; i < notice.size(); ++i) {
+    EXPECT_EQ(socket.receiveMessage(received), LivenessSocket::Event::kNothing) << i;
+    ASSERT_EQ(::send(other.get(), &notice[i], 1, 0), 1);
   }
-  EXPECT_EQ(lifeline.receiveMessage(heard), LivenessSocket::Event::kMessage);
-  EXPECT_EQ(heard, said);
-  ASSERT_TRUE(lifeline.sendMessage(said).ok());
-  ASSERT_EQ(::send(other.get(), said.data(), 5, 0), 5);
-  EXPECT_EQ(lifeline.receiveMessage(heard), LivenessSocket::Event::kNothing);
+  EXPECT_EQ(socket.receiveMessage(received), LivenessSocket::Event::kMessage);
+  EXPECT_EQ(received, notice);
+  ASSERT_TRUE(socket.sendMessage(notice).ok());
+  ASSERT_EQ(::send(other.get(), notice.data(), 5, 0), 5);
+  EXPECT_EQ(socket.receiveMessage(received), LivenessSocket::Event::kNothing);
   other.reset();
-  EXPECT_EQ(lifeline.receiveMessage(heard), LivenessSocket::Event::kHangup);
-  EXPECT_FALSE(lifeline.sendMessage(said).ok());
+  EXPECT_EQ(socket.receiveMessage(received), LivenessSocket::Event::kHangup);
+  EXPECT_FALSE(socket.sendMessage(notice).ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A runner for ranks that are threads of one process. It sums by itself, and can be told to err.
+// A runner for ranks that are threads of one process. It sums by itself, and a test can make it return errors.
 #pragma once
 #include <algorithm>
 #include <barrier>
@@ -17,7 +17,7 @@ struct Queued {
   bpsRedOp_t op;
 };
 
-// What the ranks share. A barrier stands before and after each exchange.
+// The ranks' shared data. There is a barrier before and after each exchange.
 struct World {
   explicit World(int n) : ranks(n), barrier(n), queues(static_cast<size_t>(n)), values(static_cast<size_t>(n)) {}
   int ranks;

@@ -92,7 +92,7 @@ TEST(ModelWorkload, ChecksumIsIndependentOfOrderAndBuckets) {
   EXPECT_EQ(checksums.size(), 1U);
   World other(3);
   checksums.insert(checksumIn(runRanks(other, lenet(bpsBfloat16)).printed));
-  EXPECT_EQ(checksums.size(), 2U);  // other ranks, another sum
+  EXPECT_EQ(checksums.size(), 2U);  // the other set of ranks gives another sum
 }
 
 TEST(ModelWorkload, CountsCallsAndBytesOfBothPasses) {

@@ -24,7 +24,7 @@ TEST(HttpRequest, IsAnsweredByMethodAndPath) {
   EXPECT_EQ(answerTo("\r\n\r\n"), "HTTP/1.0 400 Bad Request|");
 }
 
-TEST(HttpRequest, IsBoundedInLength) {
+TEST(HttpRequest, LengthIsBounded) {
   HttpRequest request;
   EXPECT_FALSE(request.take(std::string(HttpRequest::kMaxRequestBytes - 1, 'a')));
   EXPECT_TRUE(request.take("a"));

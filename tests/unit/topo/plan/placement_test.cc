@@ -37,7 +37,7 @@ TEST(Placement, RanksAreGroupedBySwitch) {
   ASSERT_EQ(placement.groups.size(), 5U);
   EXPECT_EQ(placement.groups[0].ranks, (std::vector<size_t>{0, 4}));
   EXPECT_EQ(placement.groups[1].ranks, (std::vector<size_t>{1, 3}));
-  EXPECT_EQ(placement.groups[2].ranks, (std::vector<size_t>{2}));  // on lanes of its own
+  EXPECT_EQ(placement.groups[2].ranks, (std::vector<size_t>{2}));  // on its own lanes
   EXPECT_EQ(placement.groupOf, (std::vector<size_t>{0, 1, 2, 1, 0, 3, 4}));
   EXPECT_EQ(topology.nameOf(placement.ranks[5].location), "CPU 0");
   EXPECT_EQ(topology.nameOf(placement.ranks[6].location), "CPU 1");
@@ -79,9 +79,9 @@ TEST(Placement, UnequalNicsTakeUnequalParts) {
   const Placement placement = placed(topology, {0, 1, 2, 3});
   const std::vector<NicAssignment> assignments = assignNics(topology, placement, firstRanks(4));
   EXPECT_EQ(assignmentsText(topology, assignments),
-            "0:nic0 1:nic1 2:nic1 3:nic1 ");  // not nic2, which manages the machine
+            "0:nic0 1:nic1 2:nic1 3:nic1 ");  // nic2 is the management NIC
   EXPECT_EQ(cutByAssignment(1200, 4, assignments), (std::vector<uint64_t>{0, 300, 600, 900, 1200}));
-  // A single driver gets all NICs, each with its part.
+  // A single driving rank gets all NICs, each with its part.
   EXPECT_EQ(cutByAssignment(1200, 4, assignNics(topology, placement, {2})), (std::vector<uint64_t>{0, 300, 1200}));
 }
 

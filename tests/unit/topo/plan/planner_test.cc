@@ -59,7 +59,7 @@ TEST(Planner, ChoosesScatterWithNvlink) {
       EXPECT_NE(decision.reason.find("GPU 4 is a root although"), std::string::npos) << decision.reason;
     }
   }
-  // The same with an NVSwitch.
+  // The same machine with an NVSwitch.
   EXPECT_EQ(decide(machine("cpu[sw[gpu*2 nic] sw[gpu*2]] cpu[sw[gpu*2]*2] nvlink=150")).best().plan.strategy,
             Strategy::kRooted);
 }
@@ -100,7 +100,7 @@ TEST(Planner, TrafficMatchesThePublishedTable) {
     EXPECT_EQ(linkBytes("GPU 2 - switch P1").total(up), kBytes);
     EXPECT_EQ(linkBytes("GPU 3 - switch P1").total(up), 0U);
     EXPECT_EQ(linkBytes("switch P0 - CPU 0").gpuBytes(up), 0U);
-    EXPECT_EQ(linkBytes("switch P0 - CPU 0").total(up), kBytes);  // the network's
+    EXPECT_EQ(linkBytes("switch P0 - CPU 0").total(up), kBytes);  // the network's bytes
   }
 }
 
@@ -174,7 +174,7 @@ void check(const Topology& topology, const Decision& decision, uint64_t bytes, u
     const LocalPlan& plan = made.plan;
     const std::vector<Copy> copies = copiesOf(plan, bytes, unit);
     for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
-      // What leaves and enters a rank's memory is the whole buffer at least once each way.
+      // The bytes that leave and enter a rank's memory are at least the whole buffer each way.
       const NodeId location = plan.placement.ranks[rank].location;
       uint64_t out = 0, in = 0;
       for (const Copy& copy : copies) {
@@ -207,7 +207,7 @@ TEST(Planner, PrinciplesHoldOnAnyMachine) {
     if (topology.all(NodeKind::kGpu).size() > 10) continue;
     const Decision decision = decide(topology, job);
     check(topology, decision, job.bytes, job.unit);
-    // Roots are beside a NIC only where every GPU is.
+    // Roots are beside a NIC only if every GPU is.
     const Candidate& rooted = candidateFor(decision, Strategy::kRooted);
     const auto& gpus = topology.all(NodeKind::kGpu);
     const bool choice = std::any_of(gpus.begin(), gpus.end(), [&](NodeId gpu) { return !topology.besideNic(gpu); });

@@ -40,7 +40,7 @@ class Simulation {
     for (size_t left = program_.ranks() * program_.stages(), idle = 0; left > 0;) {
       const size_t rank = random() % program_.ranks();
       if (!mayStep(rank)) {
-        ASSERT_LT(++idle, 100000U) << "nobody can go on";
+        ASSERT_LT(++idle, 100000U) << "no rank can continue";
         continue;
       }
       for (const Piece& piece : steps_[rank][done_[rank]].pieces) carryOut(rank, piece);
@@ -64,7 +64,7 @@ class Simulation {
   Text read(size_t rank, const Source& source, bool alone, uint64_t at) const {
     if (source.area == Source::kOwn) return alone ? "r" + std::to_string(rank) : "s*r" + std::to_string(rank);
     const Text text = source.area == Source::kSumArea ? areas_.back()[at] : areas_[source.area][at];
-    EXPECT_NE(text, "") << "rank " << rank << " reads what nobody has written";
+    EXPECT_NE(text, "") << "rank " << rank << " reads unwritten memory";
     return alone || source.contributor == Source::kPartialSum ? text : "s*" + text;
   }
 
@@ -133,7 +133,7 @@ struct Machine {
   std::vector<int> gpus;
 };
 
-// Shapes of one machine: groups of equal and unequal size, alone, in host memory, with and without NVLink and NICs.
+// Shapes of one machine: groups of equal and unequal size, single ranks, host memory, with and without NVLink and NICs.
 const std::vector<Machine>& machines() {
   static const std::vector<Machine> list = {
       {dataFile("pcie_only.xml"), {0, 1, 2, 3, 4, 5, 6, 7}},
@@ -243,7 +243,7 @@ TEST(LocalProgram, CopiesMatchTheBytesMoved) {
       for (const Piece& piece : steps[stage].pieces) pieces[stage] += piece.part.size();
       for (const Copy& copy : steps[stage].copies) copies[stage] += copy.bytes;
     }
-    EXPECT_EQ(pieces[0], bytes * 3 / 4);  // to the three others of the group
+    EXPECT_EQ(pieces[0], bytes * 3 / 4);  // to the three other ranks of the group
     EXPECT_EQ(pieces[1], bytes / 4);
     EXPECT_EQ(pieces[2], bytes / 8);
     EXPECT_EQ(pieces[3], bytes);

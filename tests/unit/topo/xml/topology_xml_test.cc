@@ -62,7 +62,7 @@ TEST(TopologyXml, AcceptsTheVariantsThatNcclWrites) {
   EXPECT_EQ(topology.node(topology.all(NodeKind::kNic)[1]).mbps, 0);
 }
 
-TEST(TopologyXml, BridgesWithOneDeviceFoldIntoItsLink) {
+TEST(TopologyXml, BridgesWithOneDeviceMergeIntoItsLink) {
   const Topology topology = parsed(
       inCpu("<pci busid='0000:01:00.0' class='0x060400' link_speed='8.0 GT/s PCIe' link_width='4'>"
             "<pci busid='0000:02:00.0' class='0x060400' link_speed='16.0 GT/s PCIe' link_width='16'>"
@@ -71,7 +71,7 @@ TEST(TopologyXml, BridgesWithOneDeviceFoldIntoItsLink) {
   EXPECT_TRUE(topology.all(NodeKind::kSwitch).empty());
   const Node& gpu = topology.node(topology.all(NodeKind::kGpu).at(0));
   EXPECT_EQ(gpu.pcie.busId, "0000:03:00.0");
-  EXPECT_DOUBLE_EQ(gpu.pcie.rate(), 3 * kGiga);  // the narrowest on the way
+  EXPECT_DOUBLE_EQ(gpu.pcie.rate(), 3 * kGiga);  // the narrowest link on the path
 }
 
 TEST(TopologyXml, NvlinksAndNvSwitchesAreMerged) {
@@ -166,8 +166,8 @@ TEST(TopologyXml, ReadsSwitchesDevicesAndNumaNodesOfHwloc) {
       "<object type='PCIDev' pci_busid='0000:08:00.0' pci_type='0300 [1a03:2000] [1a03:2000] 41'/>"
       "</object></object></object></object></object></topology>";
   const Topology topology = parsed(text);
-  ASSERT_EQ(topology.all(NodeKind::kGpu).size(), 2U);  // not the management controller's display
-  ASSERT_EQ(topology.all(NodeKind::kNic).size(), 1U);  // not the one without a driver
+  ASSERT_EQ(topology.all(NodeKind::kGpu).size(), 2U);  // the management controller's display is excluded
+  ASSERT_EQ(topology.all(NodeKind::kNic).size(), 1U);  // the NIC without a driver is excluded
   EXPECT_EQ(topology.node(topology.all(NodeKind::kNic)[0]).name, "mlx5_0");
   ASSERT_EQ(topology.all(NodeKind::kSwitch).size(), 1U);
   const NodeId first = topology.all(NodeKind::kGpu)[0];

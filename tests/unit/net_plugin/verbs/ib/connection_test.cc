@@ -1,4 +1,4 @@
-// Connections over verbs, between devices played in memory: what passes, what is left, and peers that lie or break.
+// Verbs connections between simulated devices: transfers, released resources, and peers that fail or send invalid data.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -26,7 +26,7 @@ struct Sockets {
   }
 };
 
-// The receiver's queue pair is made first.
+// The receiver's queue pair is created first.
 class SoftVerbs : public ::testing::Test {
  protected:
   static constexpr uint32_t kReceiver = 1, kSender = 2;
@@ -61,11 +61,11 @@ std::string testOutcome(Comm& comm, Request& request) {
   return std::move(tested).value().done ? "it is done" : "it is not done yet";
 }
 
-// What is done soon; else why not.
+// Polls the request up to ten times. Returns "it is done", "it is not done yet" or the error.
 std::string pollUntilDone(Comm& comm, Request& request) {
-  std::string told = testOutcome(comm, request);
-  for (int i = 0; i < 10 && told == "it is not done yet"; ++i) told = testOutcome(comm, request);
-  return told;
+  std::string outcome = testOutcome(comm, request);
+  for (int i = 0; i < 10 && outcome == "it is not done yet"; ++i) outcome = testOutcome(comm, request);
+  return outcome;
 }
 
 class VerbsTransfer : public SoftVerbs, public ::testing::WithParamInterface<bool> {
@@ -76,7 +76,7 @@ class VerbsTransfer : public SoftVerbs, public ::testing::WithParamInterface<boo
     device_ = fabric_.open(options);
   }
 
-  // Several messages at once, in both orders of posting; all arrive with every byte.
+  // Posts several messages at once in both orders; all of them arrive complete.
   void pass(const std::vector<size_t>& sizes, bool known) {
     std::vector<std::vector<uint8_t>> sent, got;
     std::vector<Request*> sends, receives;
@@ -132,7 +132,7 @@ TEST_P(VerbsTransfer, CloseReleasesAllResources) {
     connect(*device_);
     pass({10, 20000}, i % 2 == 0);
     std::vector<uint8_t> bytes(50000);
-    valueOf(receiver_->post(bytes.data(), bytes.size()));  // stays under way, registered for its time
+    valueOf(receiver_->post(bytes.data(), bytes.size()));  // stays in flight, so its memory stays registered
     Request* send = valueOf(sender_->post(bytes.data(), bytes.size()));
     if (i % 3 == 0) valueOf(sender_->test(*send));
     close();
@@ -177,7 +177,7 @@ TEST_P(VerbsTransfer, MessagesReceivedBeforeThePeerClosesAreCompleted) {
   ASSERT_FALSE(valueOf(sender_->test(*first)).done);
   ASSERT_TRUE(valueOf(receiver_->test(*receive)).done);
   receiver_.reset();
-  fabric_.fail(kSender);  // the device waited for the word in vain
+  fabric_.fail(kSender);  // the device has waited for the acknowledgement in vain
   EXPECT_EQ(testOutcome(*sender_, *first), "it is done");
   EXPECT_NE(testOutcome(*sender_, *second).find("closed the connection"), std::string::npos);
 }
@@ -185,7 +185,7 @@ TEST_P(VerbsTransfer, MessagesReceivedBeforeThePeerClosesAreCompleted) {
 INSTANTIATE_TEST_SUITE_P(By, VerbsTransfer, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
-// Memory of a GPU: out of it and into it, flushed where it arrived, and the CPU never touches it.
+// GPU memory as source and destination, flushed on arrival. The CPU never accesses it.
 class VerbsGpuMemory : public VerbsTransfer {
  protected:
   static constexpr size_t kHalf = 40000;
@@ -197,7 +197,7 @@ class VerbsGpuMemory : public VerbsTransfer {
     options.peerMemModule = peerMemModule;
     device_ = fabric_.open(options);
   }
-  // A message of each of these sizes, from the first half of the memory into the second.
+  // Sends a message of each of these sizes from the first half of the memory to the second.
   void pass(const std::vector<size_t>& sizes, int dmaBuf) {
     fabric_.attach(memory_);
     connect(*device_);
@@ -281,10 +281,10 @@ TEST_P(VerbsGpuMemory, ErrorNamesTheUnsupportedRegistration) {
 INSTANTIATE_TEST_SUITE_P(By, VerbsGpuMemory, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
-// A peer that knows the token, and does as it likes: its queue pair is moved by hand.
+// A peer that knows the token and sends invalid data; the test drives its queue pair.
 class MalformedPeer : public SoftVerbs {
  protected:
-  // Meets our end of the connection, which takes `role`.
+  // Connects to the local end, which takes `role`.
   std::unique_ptr<Comm> connectPeer(RdmaDevice::Role role) {
     Sockets sockets;
     const VerbsExtension verbsExtension = device_->verbsExtension();
@@ -292,23 +292,23 @@ class MalformedPeer : public SoftVerbs {
     std::unique_ptr<Handshake> handshake =
         valueOf(device_->startHandshake(std::move(sockets.one), role, &verbsExtension, deadline));
     socket_ = std::move(sockets.other);
-    QueuePairInfoBytes heard{};
-    EXPECT_EQ(::recv(socket_.get(), heard.data(), heard.size(), 0), static_cast<ssize_t>(heard.size()));
-    QueuePairInfo info = valueOf(parseQueuePairInfo(heard));
+    QueuePairInfoBytes received{};
+    EXPECT_EQ(::recv(socket_.get(), received.data(), received.size(), 0), static_cast<ssize_t>(received.size()));
+    QueuePairInfo info = valueOf(parseQueuePairInfo(received));
     ibv_qp_init_attr attributes{};
     attributes.send_cq = &queue_;
     pair_ = fabric_.makePair(device_->domain(), attributes);
     pair_->peer = info.queuePair;
     info.queuePair = pair_->qp_num;
-    say(encodeQueuePairInfo(info));
-    say(encodeNotice({Notice::Kind::kReady, 0, 0}));
+    sendBytes(encodeQueuePairInfo(info));
+    sendBytes(encodeNotice({Notice::Kind::kReady, 0, 0}));
     for (int i = 0; i < 64; ++i) fabric_.receive(*pair_, {});
     std::unique_ptr<Comm> comm;
     while (!comm && !deadline.passed()) comm = valueOf(handshake->step());
     return comm;
   }
   template <class Bytes>
-  void say(const Bytes& bytes) {
+  void sendBytes(const Bytes& bytes) {
     EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
   void send(const void* data, size_t bytes) {
@@ -325,14 +325,14 @@ class MalformedPeer : public SoftVerbs {
     request.imm_data = htonl(immediate);
     fabric_.send(*pair_, request);
   }
-  // What our sender says to such grants, with a message of 100 bytes.
+  // The sender's error for these grants, with a message of 100 bytes.
   std::string senderError(const std::vector<Grant>& grants, size_t bytesOfEach = sizeof(Grant)) {
     std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
     for (const Grant& grant : grants) send(&grant, bytesOfEach);
     std::vector<uint8_t> bytes(100);
     Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
     for (int i = 0; i < 3; ++i)
-      if (std::string told = testOutcome(*comm, *request); told != "it is not done yet") return told;
+      if (std::string outcome = testOutcome(*comm, *request); outcome != "it is not done yet") return outcome;
     return "nothing";
   }
   std::string receiverError(uint32_t immediate, bool posts) {
@@ -366,14 +366,14 @@ TEST_F(MalformedPeer, GrantsAreChecked) {
 TEST_F(MalformedPeer, TooManyGrantsEndTheConnection) {
   std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
   std::vector<uint8_t> bytes(100);
-  std::string told = "nothing";
-  for (uint32_t i = 0; i <= RequestRing::kCapacity && told == "nothing"; ++i) {
+  std::string outcome = "nothing";
+  for (uint32_t i = 0; i <= RequestRing::kCapacity && outcome == "nothing"; ++i) {
     const Grant grant{.number = i, .room = 100};
     send(&grant, sizeof grant);
     Result<bool> armed = comm->arm();
-    if (!armed.ok()) told = armed.error().message();
+    if (!armed.ok()) outcome = armed.error().message();
   }
-  EXPECT_THAT(told, HasSubstr("too many grants"));
+  EXPECT_THAT(outcome, HasSubstr("too many grants"));
 }
 
 TEST_F(MalformedPeer, InvalidRemoteMemoryEndsTheConnection) {
@@ -388,7 +388,7 @@ TEST_F(MalformedPeer, MessageSizesAreChecked) {
 TEST_F(MalformedPeer, NoticesAreChecked) {
   for (const Notice& notice : {Notice{Notice::Kind::kGoodbye, 1, 0}, Notice{Notice::Kind::kTooLarge, 0, 0}}) {
     std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
-    say(encodeNotice(notice));
+    sendBytes(encodeNotice(notice));
     std::vector<uint8_t> bytes(100);
     Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
     EXPECT_THAT(testOutcome(*comm, *request), HasSubstr("broke the rules of the connection: notice"));

@@ -1,5 +1,5 @@
-// SoftVerbs: RDMA devices played in this process's memory, in the place of libibverbs: queue pairs that send to each
-// other at once, in the thread that posts. What real devices do late, or only when they break, a test asks for.
+// FakeFabric: simulated RDMA devices in the memory of this process, in place of libibverbs. A queue pair delivers a
+// message at once, on the posting thread. A test asks for delays and failures explicitly.
 #pragma once
 #include <array>
 #include <cstring>
@@ -17,7 +17,7 @@ struct Receive {
   uint64_t id = 0;
   ibv_sge place{};
 };
-// A request whose message has found no receive yet; what it sends is copied.
+// A copy of a request whose message has no posted receive yet.
 struct Waiting {
   ibv_send_wr request{};
   std::vector<uint8_t> bytes;
@@ -31,7 +31,7 @@ struct Pair : ibv_qp {
   std::deque<Waiting> waiting;
 };
 
-// Memory that devices reach and the CPU does not: what touches it but through `live` ends the process.
+// Memory that devices can access and the CPU cannot: an access except through `live` ends the process.
 class GpuMemory {
  public:
   explicit GpuMemory(size_t bytes);
@@ -58,19 +58,19 @@ class FakeFabric {
   std::unique_ptr<IbvDevice> open(const VerbsOptions& options);
   const Library& library() const { return library_; }
 
-  // Messages that found no receive when they came: a device would have had to ask for patience.
+  // Messages that arrived before a receive was posted. A real device would have sent receiver-not-ready.
   size_t receiverNotReadyCount() const { return receiverNotReadyCount_; }
   size_t registrations() const { return regions_.size(); }
   size_t queuePairs() const { return pairs_.size(); }
-  // GPU memory is known as a dma-buf of this number, or not at all: -1.
+  // The file descriptor by which GPU memory is known as a dma-buf; -1 if it is not.
   static constexpr int kDmaBuf = 1000;
   void takeDmaBufs() { takesDmaBufs_ = true; }
-  // What the device reaches of a GPU from now on.
+  // Makes this GPU memory accessible to the devices.
   void attach(const GpuMemory& memory) { gpu_ = &memory; }
   size_t flushes() const { return flushes_; }
-  // From now on senders are not told that their messages arrived, until complain().
+  // From now on senders receive no acknowledgements.
   void withholdAcknowledgements() { acknowledges_ = false; }
-  // The pair's next completion is a failure, as after answers that never came.
+  // The pair's next completion is a failure, as after missing acknowledgements.
   void fail(uint32_t number);
 
   int send(Pair& from, const ibv_send_wr& request);
