@@ -99,8 +99,8 @@ Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
 
 namespace {
 
-// getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it. GCC and
-// clang each have their own way to say that it is there.
+// getaddrinfo_a uses threads of the C library, which ThreadSanitizer does not know; it crashes under ThreadSanitizer.
+// GCC and clang have different macros for an enabled ThreadSanitizer.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define BPS_THREAD_SANITIZER 1
@@ -112,12 +112,12 @@ constexpr bool kHasAsyncResolver = false;
 constexpr bool kHasAsyncResolver = true;
 #endif
 
-// In a forked child the C library counts on threads that only its parent has.
+// In a forked child the C library would wait for resolver threads that exist in the parent only.
 bool canResolveAsync() { return kHasAsyncResolver && forkGeneration() == 0; }
 
 }  // namespace
 
-// The C library's thread reads and writes this until the look-up has ended.
+// The memory of one name lookup. A thread of the C library reads and writes it until the lookup has ended.
 struct LookupRequest {
   explicit LookupRequest(const HostPort& place) : where(place), port(std::to_string(place.port)) {
     hints.ai_family = AF_UNSPEC;
@@ -145,12 +145,13 @@ struct LookupRequest {
   addrinfo hints{};
   gaicb look{};
   int outcome = 0;
-  bool async = false;  // in a thread of the C library
+  bool async = false;  // a thread of the C library runs the lookup
 };
 
 namespace {
 
-// Look-ups that were given up and have not ended. Never destroyed: they may outlive main().
+// Keeps the memory of lookups that were abandoned before they ended. Never destroyed, because a lookup may outlive
+// main(). Any thread.
 class AbandonedLookups {
  public:
   static AbandonedLookups& instance() {
@@ -208,10 +209,10 @@ namespace {
 
 std::vector<Interface> addressesUp();
 
-// What would be right, where the system's words do not say it.
+// Adds a hint to the system's error text: which port or address would work.
 Status cannotListen(const Address& address, int error) {
   std::string hint;
-  if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others do not";
+  if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
   if (error == EADDRNOTAVAIL) {
     for (const Interface& each : addressesUp()) {
       Address own = each.address;
@@ -222,7 +223,7 @@ Status cannotListen(const Address& address, int error) {
   return {Code::kSystem, systemFailure("cannot listen on " + address.text(), error).message() + hint};
 }
 
-// Of a failure `error` says which.
+// On failure of bind or listen, sets `error` to the errno value.
 Result<UniqueFd> listenAt(const Address& address, int backlog, int& error) {
   UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return systemFailure("socket", errno);
@@ -240,8 +241,8 @@ Result<UniqueFd> listenOn(const Address& address, int backlog) {
   return listenAt(address, backlog, error);
 }
 
-// Each call begins behind the port of the last one, and each process elsewhere: so nearly always the first port is
-// free.
+// The search starts after the port of the previous call, and at a different port in each process. The first port that
+// it tries is therefore usually free.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog) {
   static std::atomic<uint32_t> next{static_cast<uint32_t>(::getpid()) * 7919U};
   if (address.port() != 0 || ports.first == 0) return listenOn(address, backlog);
@@ -284,7 +285,8 @@ Result<UniqueFd> startConnect(const Address& address, const Address* from, const
   if (!fd) return systemFailure("socket", errno);
   setNoDelay(fd.get());
   if (from != nullptr) {
-    const int one = 1;  // the port is chosen with the connect: one for each peer, not one for each connection
+    // The kernel chooses the port at connect. Connections to different peers can then share a local port.
+    const int one = 1;
     ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
     if (::bind(fd.get(), from->data(), from->length()) != 0)
       return systemFailure("cannot connect from " + from->text(), errno);
@@ -309,14 +311,14 @@ Result<std::optional<UniqueFd>> acceptFrom(int listenFd) {
     setNoDelay(fd.get());
     return std::optional<UniqueFd>(std::move(fd));
   }
-  // Everything here but a lack of resources concerns one caller that came and went.
+  // Only a lack of resources is an error of the listener. Every other error concerns one connection that is gone.
   if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) return systemFailure("accept", errno);
   return std::optional<UniqueFd>();
 }
 
 namespace {
 
-// NCCL's grammar for choosing interfaces by name.
+// Selects interfaces by name, in the grammar of NCCL_SOCKET_IFNAME.
 class NameFilter {
  public:
   explicit NameFilter(std::string_view text) {
@@ -357,7 +359,7 @@ std::vector<Interface> addressesUp() {
   return found;
 }
 
-// Each once, with its first address.
+// Returns each interface once, with its first address.
 std::vector<Interface> interfacesUp(const std::vector<Interface>& addresses) {
   std::vector<Interface> found;
   for (const Interface& each : addresses) {
@@ -387,7 +389,7 @@ Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
     std::string names;
     for (const Interface& i : all) names += " " + i.name;
     return failure(Code::kInvalidArgument,
-                   "BPS_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: \"{}\" selects no interface that is up (there are:{})",
+                   "BPS_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: \"{}\" selects no interface that is up (available:{})",
                    filter, names);
   }
   std::vector<Interface> chosen = only(all, NameFilter("^lo,docker,virbr"));

@@ -1,4 +1,4 @@
-// TCP addresses and non-blocking sockets, with errors that name the address. Nothing here waits but for a name service.
+// TCP addresses and non-blocking sockets. Errors name the address. Only HostLookup::wait() and resolve() block.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ class Address {
   void setPort(uint16_t port);
   bool isAny() const;
   bool isLoopback() const;
-  // The same port on every address of the family.
+  // Returns the wildcard address of the family with the same port.
   Address any() const;
   std::string text() const;  // "10.0.0.7:7700", "[fe80::1]:7700"
   std::string host() const;  // "10.0.0.7", "fe80::1"
@@ -46,11 +46,14 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// "host:port", "[v6]:port"; without a port `defaultPort` (0: a port is required). Checks the form only.
+// Parses "host:port" or "[v6]:port". If the text has no port, the result has `defaultPort`; 0 means that the port is
+// required. Does not look up the host.
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort);
-// Looks one host name up beside its caller, which asks now and then whether it has ended. The C library's name service
-// cannot be interrupted: a look-up that is given up goes on in a thread of the C library, and what that writes to stays
-// until it has ended, so giving up never waits.
+
+// HostLookup: an asynchronous lookup of one host name. The owner polls ended() or calls wait(), then takes the result.
+//
+// The C library cannot cancel a lookup that has started. The destructor does not wait for it: the memory that the C
+// library's thread writes to stays allocated until the lookup ends.
 class HostLookup {
  public:
   explicit HostLookup(const HostPort& where);
@@ -59,31 +62,31 @@ class HostLookup {
   ~HostLookup();
 
   bool ended() const;
-  // Until it has ended or the deadline passes.
+  // Returns when the lookup has ended or the deadline has passed.
   void wait(Deadline deadline) const;
-  // The addresses, once. Fails naming the host; before the end it says that the name service does not answer.
+  // Returns the addresses. Call it once. Fails with the name of the host; fails if the lookup has not ended.
   Result<std::vector<Address>> take();
 
  private:
   std::unique_ptr<LookupRequest> request_;
 };
 
-// Looks a name up, ending at the deadline. Fails naming the host.
+// Looks up a host name and waits until the deadline. A failure names the host.
 Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline);
 
-// Listens (SO_REUSEADDR, close-on-exec, non-blocking); port 0 takes a free one. "port in use" names the address.
+// Opens a listening socket (SO_REUSEADDR, close-on-exec, non-blocking). Port 0 means any free port.
 Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
-// As listenOn(); port 0 takes a free one of the range. A failure names the range if it is full.
+// As above, but port 0 means a free port of the range. If no port is free, the failure names the range.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog = 512);
 Result<Address> localAddress(int fd);
 Result<Address> peerAddress(int fd);
-// Starts a connect, from an address of ours if one is given (port 0); finish it with connectResult() once the
-// descriptor polls writable. `prepare` sets what has to be set before.
+// Starts a non-blocking connect. Call connectResult() once the descriptor polls writable. `from`, if not null, is the
+// local address (port 0). `prepare` may set socket options before the connect.
 Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr,
                               const std::function<void(int fd)>& prepare = nullptr);
-// What SO_ERROR says of a connect that was in progress.
+// Returns the result of the connect (SO_ERROR).
 Status connectResult(int fd, const Address& address);
-// One accepted connection (non-blocking, close-on-exec, no delay), or nothing when none waits.
+// Accepts one connection (non-blocking, close-on-exec, TCP_NODELAY). Returns nullopt if none is pending.
 Result<std::optional<UniqueFd>> acceptFrom(int listenFd);
 void setNoDelay(int fd);
 
@@ -92,9 +95,9 @@ struct Interface {
   std::string name;
   Address address;
 };
-// All interfaces that NCCL's grammar selects: "eth,ib" prefixes, "^docker,lo" all but these, "=eth0" exact names; and
-// "=10.0.0.7", the interface with this address.
-// An empty filter means all but loopback and docker, and these only when nothing else is there.
+// Returns the interfaces that the filter selects, in NCCL's grammar: "eth,ib" are prefixes, "^docker,lo" means all but
+// these prefixes, "=eth0" is an exact name. "=10.0.0.7" selects the interface with this address. An empty filter means
+// all interfaces except lo, docker* and virbr*, or, if there are no others, all interfaces.
 Result<std::vector<Interface>> selectInterfaces(const std::string& filter);
 
 }  // namespace bps
