@@ -13,9 +13,9 @@
 namespace bps::plugin::tcp {
 namespace {
 
-// Known to every kernel; does not pace.
+// Every kernel has Reno, which does not pace.
 const std::string kUnpaced = "reno";
-constexpr std::string_view kPacing = "bbr";  // and its successors
+constexpr std::string_view kPacing = "bbr";  // prefix: also later versions of BBR
 
 std::string congestionControlOf(int fd) {
   std::array<char, 16> name{};  // the kernel's names are shorter
@@ -29,8 +29,8 @@ bool setCongestionControl(int fd, const std::string& name) {
 
 bool paces(const std::string& control) { return control.starts_with(kPacing); }
 
-// Whether this process may give back what it takes away: the kernel's own choice may be one that it lets nobody choose.
-// Of a socket that nobody needs, since what a socket has already it may always choose.
+// Whether this process can set the kernel's default congestion control again after changing it: the kernel may restrict
+// that choice. The test uses a temporary socket, because a socket may always select the algorithm that it already has.
 bool canRestore(const std::string& control) {
   const UniqueFd trial(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return trial && setCongestionControl(trial.get(), kUnpaced) && setCongestionControl(trial.get(), control);
@@ -54,7 +54,7 @@ std::string disablePacingOnListener(int listenFd) {
 }
 
 void restorePacingForRemotePeer(int fd, const std::string& defaultCongestionControl) {
-  // The route to the peer may have chosen another one, which stays.
+  // A route may set its own congestion control, which is kept.
   if (defaultCongestionControl.empty() || congestionControlOf(fd) != kUnpaced) return;
   Result<Address> peer = peerAddress(fd);
   if (peer.ok() && !isOnSameMachine(fd, std::move(peer).value())) setCongestionControl(fd, defaultCongestionControl);

@@ -1,8 +1,9 @@
-// Congestion control of the connections inside a machine, which the kernel sends through lo. Nothing is lost there, and
-// there is no rate to be found; BBR, where it is the kernel's choice, takes one from what small messages reached and
-// keeps large ones to it (docs/transport.md). Other choices, which do not pace, are left alone. A socket that has been
-// paced stays paced whatever it is told later, so it has to be told before it is connected: one that connects, by whom
-// it connects to; those that a listener accepts begin as the listener is.
+// Congestion control of connections within one machine, which go through lo. These functions replace BBR by Reno there.
+//
+// On lo no packets are lost and there is no bottleneck rate. If BBR is the kernel's default, it estimates a rate from
+// small messages and then limits large messages to it (docs/transport.md). Other algorithms do not pace and are kept. A
+// socket that has been paced stays paced after a change, so the algorithm is set before the connection exists: a
+// connecting socket gets it from the address of the peer, an accepted socket inherits it from the listener.
 #pragma once
 #include <string>
 
@@ -10,12 +11,13 @@
 
 namespace bps::plugin::tcp {
 
-// Before a connect, bound or not: no pacing where the peer is in this machine.
+// Call it before the connect. Disables pacing if the peer is on this machine.
 void disablePacingForPeer(int fd, const Address& peer);
-// What a listener accepts is not paced. Returns what its connections to other machines have to be given back; empty:
-// nothing was changed, since the kernel's choice does not pace, or could not be given back.
+// Disables pacing for accepted sockets. Returns the previous algorithm, or empty text if nothing was changed, because
+// the default does not pace or could not be restored later.
 std::string disablePacingOnListener(int listenFd);
-// For an accepted connection: gives back what unpaceAccepted() returned where the peer is in another machine.
+// Restores the algorithm that disablePacingOnListener() returned on an accepted socket if the peer is on another
+// machine.
 void restorePacingForRemotePeer(int fd, const std::string& defaultCongestionControl);
 
 }  // namespace bps::plugin::tcp
