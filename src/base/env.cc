@@ -30,7 +30,7 @@ const EnvVar kEnvTable[] = {
      "Ranks with the same text count as ranks of one machine. Unset: host name and boot id."},
     {"BPS_DEVICE", &Env::device, "", "auto, cuda or host", 0, 0,
      "Which memory may hold buffers. auto or unset: host memory, and CUDA devices if there are any. host: bps does not "
-     "load CUDA, and the preload library passes every call to NCCL."},
+     "use CUDA, and the preload library passes every call to NCCL."},
     {"BPS_RANK", &Env::rank, "", "0 to 1048575", 0, kM - 1, "Rank of this process; set by bps-run."},
     {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks; set by bps-run."},
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
