@@ -1,8 +1,8 @@
-// The memory layout of NCCL's net plugin interface, versions 8 to 12: the structs that NCCL, other consumers and
-// plugins exchange. Layouts never change once a version is published; the assertions at the end hold them.
+// The binary interface of NCCL's net plugins, versions 8 to 12: the structs that NCCL (or another caller) and a plugin
+// exchange. The layout of a published version never changes; the assertions at the end check it.
 //
-// Everything up to irecvConsumed has the same place in all versions and is Head<V>; later members follow it.
-// ncclResult_t is passed as the int that it is.
+// The members up to irecvConsumed have the same offsets in all versions and form Head<V>; later members follow it.
+// Functions return int in place of ncclResult_t.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -105,7 +105,7 @@ template <int V>
 using Properties =
     Either<V == 8, PropertiesV8, Either<V <= 10, PropertiesV9, Either<V == 11, PropertiesV11, PropertiesV12>>>;
 
-// Types of the members whose parameters differ between versions.
+// The types of the functions whose parameters differ between versions.
 template <int V>
 struct Signatures {
   using Size = Either<V == 8, int, size_t>;
@@ -167,8 +167,8 @@ struct Net<8, Tail> {
   Head<8> head;
 };
 
-// The first member that NCCL calls without looking and that is null, or null itself. Some plugins have only `name` and
-// `init` at first, and init fills in the rest.
+// Returns the name of the first null member among those that NCCL calls without a null check, or null if there is none.
+// Before init only `name` and `init` are checked, because the init of some plugins sets the other members.
 template <int V>
 const char* missingMember(const Net<V>& net, bool initialised) {
   const Head<V>& head = net.head;

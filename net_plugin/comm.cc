@@ -51,8 +51,8 @@ Result<void*> Comm::registerMemory(const MemoryRegion& memory) {
   if (memory.onGpu)
     return failure(
         Code::kInvalidUsage,
-        "{} bytes of GPU memory cannot be registered: this connection takes host memory only, as it does not "
-        "go by RDMA (NCCL_NET_GDR_LEVEL=LOC keeps NCCL to host memory)",
+        "{} bytes of GPU memory cannot be registered: this connection does not use RDMA and supports host memory only "
+        "(with NCCL_NET_GDR_LEVEL=LOC NCCL uses host memory only)",
         memory.bytes);
   return static_cast<void*>(nullptr);
 }
@@ -62,7 +62,8 @@ int Comm::ptrSupport() const { return abi::kPtrHost; }
 Result<Request*> Comm::post(void* data, size_t bytes, void* memory) {
   if (!failure_.ok()) return failure_.clone();
   if (bytes > kMaxMessageBytes)
-    return failure(Code::kInvalidArgument, "a message of {} bytes is larger than {}", bytes, kMaxMessageBytes);
+    return failure(Code::kInvalidArgument, "a message of {} bytes exceeds the limit of {} bytes", bytes,
+                   kMaxMessageBytes);
   return requests_.post(data, bytes, memory);
 }
 

@@ -1,7 +1,7 @@
-// Comm: one end of an established one-way connection, as the adapters to NCCL's interface see it. A transport derives
-// its sending and its receiving end from it; posting means sending on the one and receiving on the other.
+// Comm: one end of an established one-way connection. Each transport derives a sending and a receiving end from it.
 //
-// A Comm and its requests belong to one thread at a time. Destroying it closes the connection, whatever is in flight.
+// post() posts a send on a sending end and a receive on a receiving end. A Comm and its requests are used by one thread
+// at a time. The destructor closes the connection even if requests are in flight.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,39 +16,41 @@ inline constexpr size_t kMaxMessageBytes = (size_t{1} << 31) - 1;
 
 class Comm;
 
-// Memory that is to be known to a device of the network.
+// A range of memory to register with a network device.
 struct MemoryRegion {
   void* data = nullptr;
   size_t bytes = 0;
-  bool onGpu = false;   // the CPU cannot reach it
-  int dmaBuf = -1;      // the kernel's name for GPU memory, only good until the registration stands; -1: there is none
-  uint64_t offset = 0;  // of the data in it
+  bool onGpu = false;   // GPU memory, which the CPU must not access
+  int dmaBuf = -1;      // dma-buf descriptor of GPU memory, valid only during the registration; -1: none
+  uint64_t offset = 0;  // offset of the data in the dma-buf
 };
 
-// One posted message. Lives in its Comm's ring; the caller holds a handle, checked against stale use.
+// One posted message. It is an element of its Comm's RequestRing. The caller gets a handle with a generation number, so
+// that the use of a stale handle is detected.
 struct alignas(64) Request {
   enum class State : uint8_t { kFree, kPosted, kDone };
 
   Comm* comm = nullptr;
   uint8_t* data = nullptr;
-  void* memory = nullptr;  // what registerMemory() gave for the data; null: nothing is known of it
-  size_t bytes = 0;        // of the message; of a receive before its header came: the room
+  void* memory = nullptr;  // the registration of the data; may be null
+  size_t bytes = 0;        // size of the message; for a receive: of the buffer, until the header has arrived
   State state = State::kFree;
-  uint8_t generation = 0;  // the low bits of the handle, which the alignment leaves free
+  uint8_t generation = 0;  // stored in the low bits of the handle, which are zero in the aligned address
 
   void* handle() { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(this) | generation); }
-  // Null when the handle is not of a request that is under way.
+  // Returns null if the handle does not belong to a request that is in flight.
   static Request* fromHandle(void* handle);
 };
 
-// The requests of one Comm, in posting order: those before active() are done, those from active() to end() under way.
+// The requests of one Comm in the order of posting. Requests before active() are done; requests from active() to end()
+// are in flight.
 class RequestRing {
  public:
   static constexpr size_t kCapacity = 64;
 
   explicit RequestRing(Comm* comm);
 
-  // Null when the ring is full.
+  // Returns null if the ring is full.
   Request* post(void* data, size_t bytes, void* memory);
   uint64_t active() const { return active_; }
   uint64_t end() const { return end_; }
@@ -56,15 +58,15 @@ class RequestRing {
   bool hasDone() const { return done_ > 0; }
   Request& at(uint64_t index) { return requests_[index % kCapacity]; }
   Request& front() { return at(active_); }
-  // The front one is complete with this many bytes.
+  // Completes the front request with this message size.
   void finishFront(size_t bytes);
-  // Frees a done request.
+  // Frees a request that is done.
   void retire(Request& request);
 
  private:
   std::array<Request, kCapacity> requests_;
   uint64_t active_ = 0, end_ = 0;
-  size_t done_ = 0;  // finished and not yet retired
+  size_t done_ = 0;  // requests that are done and not retired
 };
 
 struct Completion {
@@ -79,29 +81,30 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
   virtual ~Comm() = default;
 
-  // Makes memory known to the device, for post(); null is a valid answer. Another thread may call these two, at any
-  // time.
+  // Registers memory with the device for post(). A null registration is valid. Any thread may call these two functions
+  // at any time.
   virtual Result<void*> registerMemory(const MemoryRegion& memory);
   virtual void deregisterMemory(void*) {}
-  // NCCL's bits for the kinds of memory that may be registered.
+  // The kinds of memory that can be registered (NCCL's bits).
   virtual int ptrSupport() const;
-  // A null request: no room now, call again. Fails when the connection has.
+  // Returns null if the ring is full; then call again later. Fails if the connection has failed.
   Result<Request*> post(void* data, size_t bytes, void* memory = nullptr);
-  // Moves what can be moved without blocking. Messages that were complete before a failure are reported as done.
+  // Moves data without blocking. A message that was complete before a failure is reported as done.
   Result<Completion> test(Request& request);
-  // Of memory on a GPU where a message has arrived: done when everybody sees it there. A null request: it is done.
+  // Makes a received message in GPU memory visible to the GPU: it is visible once the request is done, or at once if
+  // the request is null.
   virtual Result<Request*> flushMemory(void*, size_t, void*) { return nullptr; }
 
-  // See bpsNetReverse_v1_t. Null: there is none.
+  // See bpsNetReverse_v1_t. Null: the connection has no reverse direction.
   virtual Result<std::unique_ptr<Comm>> reverse() { return std::unique_ptr<Comm>(); }
   // See bpsNetWait_v1_t.
   virtual Result<int> waitFd() = 0;
   virtual Result<bool> arm() = 0;
 
  protected:
-  // One non-blocking attempt to move posted messages; a failure is final.
+  // Moves data of posted messages without blocking. A failure is final.
   virtual Status progress() = 0;
-  // Keeps the first failure; success changes nothing.
+  // Stores a failure unless there is an earlier one.
   void keepFirstFailure(Status outcome);
   const Status& firstFailure() const { return failure_; }
   RequestRing& requests() { return requests_; }

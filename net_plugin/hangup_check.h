@@ -1,5 +1,5 @@
-// HangupCheck: when to look whether a connection's peer is still there. A look is a system call, and mostly for
-// nothing.
+// HangupCheck: decides when a connection checks whether its peer has hung up. Each check costs a system call, so it
+// limits their number. Used by the thread that uses the connection.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace bps::plugin {
 
 class HangupCheck {
  public:
-  // `interval`: between two looks of a polling caller.
+  // `interval` is the time between two checks while the caller polls.
   explicit HangupCheck(std::chrono::milliseconds interval = std::chrono::milliseconds(50))
       : intervalMs_(interval.count()) {}
-  // True once in that time, by the cheapest clock.
+  // Returns true once per interval. Reads the coarse clock, which needs no system call.
   bool isDue();
-  // A sleeping caller looks at every 16th sleep: a hang-up ends sleeps at once, so it is found after as many short
-  // rounds, and the many idle connections of a thread cost its sleeps almost nothing.
+  // Returns true before every 16th sleep. A hang-up ends each sleep at once, so it is found after at most 16 short
+  // sleeps; idle connections cost almost no system calls.
   bool isDueBeforeSleep();
 
  private:

@@ -8,7 +8,7 @@
 namespace bps::plugin {
 namespace {
 
-// Memory ordering: the logger is code, complete before it is given to us; relaxed is enough.
+// Memory ordering: the pointer refers to code and publishes no other data, so relaxed is sufficient.
 std::atomic<abi::Logger>& currentLogger() {
   static std::atomic<abi::Logger> logger{nullptr};
   return logger;

@@ -1,4 +1,5 @@
-// The plugin's log: through the logger that the caller of init gave, so that lines appear in the caller's log.
+// The log of the plugin. It writes to the log function that was passed to init, so the lines appear in the caller's
+// log. Any thread.
 #pragma once
 #include <fmt/core.h>
 
@@ -9,17 +10,18 @@
 
 namespace bps::plugin {
 
-// It serves all; null: the log of src/base.
+// Sets the log function of the whole plugin. Null: use the log of src/base.
 void setLogger(abi::Logger logger);
 void logLine(int level, const std::string& text);
-// A setting that is wrong, for callers that do not read the same environment: bps's own logger drops these lines.
+// Warns of an invalid environment variable. The log function of bps drops these lines, because bps itself reads the
+// same environment and has already warned.
 void logEnvWarning(const std::string& text);
 
 template <class... Args>
 void logInfo(fmt::format_string<Args...> text, Args&&... args) {
   logLine(abi::kLogInfo, fmt::format(text, std::forward<Args>(args)...));
 }
-// Why a call fails, right before it returns its code; also what the user should see of calls that do not fail.
+// For the reason of a failed call, before it returns its code, and for other conditions that the user should know.
 template <class... Args>
 void logWarn(fmt::format_string<Args...> text, Args&&... args) {
   logLine(abi::kLogWarn, fmt::format(text, std::forward<Args>(args)...));

@@ -20,15 +20,15 @@ Connector::Connector(const Device& device, const ConnectTarget& target, Deadline
       remote_(device.socket, target.remote, rdma_ != nullptr ? tcp::Carrier::kVerbs : tcp::Carrier::kStream, deadline) {
   if (device.rdma && !target.rdma)
     logWarn(
-        "{}: TCP and not {}: the other side offers no RDMA device; if NCCL fails to register GPU memory now, "
-        "NCCL_NET_GDR_LEVEL=LOC keeps it from that",
+        "{}: using TCP instead of {}: the peer has no RDMA device; if NCCL then fails to register GPU memory, set "
+        "NCCL_NET_GDR_LEVEL=LOC",
         to(), device.rdma->port().name());
   if (!device.rdma && target.rdma)
-    logWarn("{}: TCP: the other side has an RDMA device, we use {}", to(), device.socket.name);
+    logWarn("{}: using TCP: the peer has an RDMA device, but this side uses {}", to(), device.socket.name);
 }
 
-// The unix socket itself is the proof that the listener is on this machine: its name is a random number in our own
-// network namespace. Whatever is wrong with it, the device is there.
+// If the unix socket exists, the listener is on this machine, because the name is a random number in the network
+// namespace of this process. If shared memory fails for any reason, the connection uses the device.
 Result<std::unique_ptr<Comm>> Connector::tryShmConnect() {
   Result<std::unique_ptr<shm::SendComm>> connected = shm::shmConnect(*target_.shmSocketId, target_.remote.token);
   if (connected.ok()) {

@@ -1,5 +1,5 @@
-// Connector: one connection on its way to a listener: through shared memory where the listener is on this machine and
-// lets us, else through the device: by RDMA where both sides have it, else by TCP.
+// Connector: establishes the sending end of one connection. Uses shared memory if the listener is on this machine and
+// accepts it, otherwise RDMA if both sides have it, otherwise TCP. Used by one thread at a time.
 #pragma once
 #include <memory>
 #include <optional>
@@ -16,14 +16,14 @@ struct ConnectTarget {
   std::optional<verbs::VerbsExtension> rdma;
 };
 
-// The target of a handle, with its door only if it may be used.
+// Parses a handle. The result has no shmSocketId if `sharedMemory` is false.
 Result<ConnectTarget> parseTarget(std::span<const uint8_t> handle, bool sharedMemory);
 
 class Connector {
  public:
   Connector(const Device& device, const ConnectTarget& target, Deadline deadline);
 
-  // Null: not yet. Never blocks; a failure names the address.
+  // Returns null until the connection is established. Never blocks. A failure names the address.
   Result<std::unique_ptr<Comm>> step();
   bool expired() const { return deadline_.passed(); }
 

@@ -22,7 +22,7 @@ verbs::VerbsOptions verbsOptionsOf(const Env& env) {
           .peerMemModule = verbs::peerMemoryModule()};
 }
 
-// Where memory may lie besides the host, for the log.
+// Describes the supported kinds of memory for the log.
 std::string describeGpuSupport(const verbs::RdmaDevice& rdma, const std::string& module) {
   const bool byAddress = (rdma.ptrSupport() & abi::kPtrCuda) != 0,
              byDmaBuf = (rdma.ptrSupport() & abi::kPtrDmaBuf) != 0;
@@ -30,7 +30,7 @@ std::string describeGpuSupport(const verbs::RdmaDevice& rdma, const std::string&
   return fmt::format(", GPU memory by {}{}{}", module, byAddress && byDmaBuf ? " and " : "", byDmaBuf ? "dma-buf" : "");
 }
 
-// A RoCE port's own interface if it may be used, else the first one.
+// Returns the network interface of the RoCE port if it is among the selected ones, otherwise the first selected one.
 const tcp::TcpInterface& interfaceFor(const verbs::RdmaDevice& rdma, const std::vector<tcp::TcpInterface>& sockets) {
   const auto own = std::find_if(sockets.begin(), sockets.end(),
                                 [&](const tcp::TcpInterface& socket) { return socket.name == rdma.gid().interface; });
@@ -50,11 +50,11 @@ Result<std::vector<Device>> findDevices(const Env& env) {
   if (!env.ibDisable) {
     const verbs::VerbsOptions settings = verbsOptionsOf(env);
     if (!settings.hca.empty() && settings.hcaVariable == "BPS_IB_HCA" && verbs::readPorts().empty())
-      logWarn("BPS_IB_HCA={} selects nothing: there are no RDMA devices", settings.hca);
+      logWarn("BPS_IB_HCA={} selects no device: this machine has no RDMA devices", settings.hca);
     for (std::unique_ptr<verbs::RdmaDevice>& rdma : BPS_TRY(verbs::openDevices(settings))) {
       const tcp::TcpInterface& socket = interfaceFor(*rdma, sockets);
-      logInfo("verbs device {}: GID {} {}, {} Mbit/s, connections made over {}{}{}{}", rdma->port().name(),
-              rdma->gid().index, verbs::gidText(rdma->gid().bytes), rdma->port().speedMbps, socket.name,
+      logInfo("verbs device {}: GID {} {}, {} Mbit/s, handshakes over {}{}{}{}", rdma->port().name(), rdma->gid().index,
+              verbs::gidText(rdma->gid().bytes), rdma->port().speedMbps, socket.name,
               rdma->port().pciPath.empty() ? "" : ", ", rdma->port().pciPath,
               describeGpuSupport(*rdma, settings.peerMemModule));
       devices.push_back({socket, std::move(rdma)});

@@ -1,5 +1,5 @@
-// Device: what the plugin offers as one: a network interface for TCP, or a port for RDMA verbs together with the
-// interface over which its connections are made.
+// Device: a device of the plugin. It is a network interface for TCP, or an RDMA port together with the network
+// interface that carries the handshakes of its connections.
 #pragma once
 #include <memory>
 #include <vector>
@@ -20,11 +20,11 @@ struct Device {
   int speedMbps() const { return rdma ? rdma->port().speedMbps : socket.speedMbps; }
   uint64_t guid(int index) const { return rdma ? rdma->port().guid : static_cast<uint64_t>(index); }
   int port() const { return rdma ? rdma->port().number : 1; }
-  // NCCL's bits for the kinds of memory that connections take.
+  // The kinds of memory that its connections support (NCCL's bits).
   int ptrSupport() const { return rdma ? rdma->ptrSupport() : abi::kPtrHost; }
 };
 
-// As NCCL's own transports: RDMA where a usable device is, else TCP, which NCCL_IB_DISABLE=1 asks for.
+// As in NCCL: RDMA devices if there is a usable one and NCCL_IB_DISABLE is not 1, otherwise TCP devices.
 Result<std::vector<Device>> findDevices(const Env& env);
 
 }  // namespace bps::plugin::link

@@ -1,5 +1,5 @@
-// What a handle says beside the address and token of the TCP transport: the door for callers on the same machine. It
-// stands in the handle's last bytes, which TCP leaves zero.
+// The part of a handle that names the listener's unix socket, for peers on the same machine. It uses the last bytes of
+// the handle, which the TCP transport leaves zero.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 namespace bps::plugin::link {
 
 void writeShmExtension(tcp::HandleBytes& handle, uint64_t socketId);
-// Takes any bytes; nothing when they name no door.
+// Accepts arbitrary bytes. Returns nullopt if they contain no socket id.
 std::optional<uint64_t> readShmExtension(std::span<const uint8_t> handle);
 
 }  // namespace bps::plugin::link

@@ -7,7 +7,7 @@
 namespace bps::plugin::link {
 namespace {
 
-// A caller with the right token makes its queue pair at once.
+// A peer with the right token creates its queue pair immediately.
 constexpr std::chrono::seconds kHandshakeTimeout{5};
 
 }  // namespace
@@ -19,7 +19,7 @@ Result<std::unique_ptr<Listener>> Listener::create(const Device& device, bool sh
     const tcp::HandleData data = BPS_TRY(tcp::parseHandle(remote->handle()));
     Result<std::unique_ptr<shm::ShmListener>> opened = shm::ShmListener::create(data.token);
     if (opened.ok()) shmListener = std::move(opened).value();
-    else logInfo("no shared memory with processes of this machine: {}", opened.error().message());
+    else logInfo("no shared memory between processes of this machine: {}", opened.error().message());
   }
   return std::unique_ptr<Listener>(new Listener(device, std::move(remote), std::move(shmListener)));
 }
@@ -33,11 +33,11 @@ tcp::HandleBytes Listener::handle() const {
 
 void Listener::startHandshake(UniqueFd socket) {
   Result<Handshake> begun = rdma_ == nullptr
-                                ? Status(Code::kRemote, "it wants RDMA, which this device has not")
+                                ? Status(Code::kRemote, "it requests RDMA, which this device does not support")
                                 : rdma_->startHandshake(std::move(socket), verbs::RdmaDevice::Role::kReceiver, nullptr,
                                                         Deadline::in(kHandshakeTimeout));
   if (!begun.ok()) {
-    logWarn("a caller cannot be connected: {}", begun.error().message());
+    logWarn("cannot connect a peer: {}", begun.error().message());
     return;
   }
   if (handshakes_.size() == kMaxHandshakes) handshakes_.erase(handshakes_.begin());
@@ -48,7 +48,7 @@ std::unique_ptr<Comm> Listener::stepHandshakes() {
   for (size_t i = 0; i < handshakes_.size();) {
     Result<std::unique_ptr<Comm>> stepped = handshakes_[i]->step();
     const bool failed = !stepped.ok();
-    if (failed) logWarn("a caller cannot be connected: {}", stepped.error().message());
+    if (failed) logWarn("cannot connect a peer: {}", stepped.error().message());
     std::unique_ptr<Comm> comm = failed ? nullptr : std::move(stepped).value();
     if (!failed && comm == nullptr) {
       ++i;

@@ -1,5 +1,4 @@
-// Listener: waits for one caller by every way that it may come: through the device, or, from this machine, through
-// shared memory.
+// Listener: accepts the receiving end of a connection, over TCP, RDMA or shared memory. Used by one thread at a time.
 #pragma once
 #include <memory>
 #include <vector>
@@ -16,7 +15,7 @@ class Listener {
   static Result<std::unique_ptr<Listener>> create(const Device& device, bool sharedMemory);
 
   tcp::HandleBytes handle() const;
-  // Null: the caller has not come yet. Never blocks.
+  // Returns null until a peer has connected. Never blocks.
   Result<std::unique_ptr<Comm>> accept();
 
  private:

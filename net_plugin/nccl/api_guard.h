@@ -1,5 +1,5 @@
-// The C border: every function of the tables is one call to apiGuard(), which reports a failure to the caller's log and
-// makes it an ncclResult_t (whose values are those of Code).
+// apiGuard(): wraps the body of every function of the exported tables. It logs a failure and returns it as an
+// ncclResult_t, whose values equal those of Code.
 #pragma once
 #include <utility>
 

@@ -9,7 +9,8 @@
 namespace bps::plugin::nccl {
 namespace {
 
-// Devices are added once and never change afterwards, so that pointers to them stay good.
+// The state of the process. The device list is filled once and never changes afterwards, so pointers to devices stay
+// valid.
 struct Process {
   Mutex mutex;
   std::vector<link::Device> devices BPS_GUARDED_BY(mutex);
@@ -17,7 +18,7 @@ struct Process {
   Context* shared BPS_GUARDED_BY(mutex) = nullptr;
 };
 
-// Never destroyed: at the end of a process without finalize, other threads may still be inside the plugin.
+// Never destroyed: if a process ends without finalize, other threads may still be inside the plugin.
 Process& process() {
   static Process& instance = *new Process;
   return instance;
@@ -40,7 +41,8 @@ Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
 
 }  // namespace
 
-// Who takes it for granted that a connection carries what its device does may come with a GPU's memory.
+// A caller that does not ask each connection for its memory kinds may register GPU memory with any connection of a
+// device that supports it. Shared memory could not carry it.
 bool Context::canUseSharedMemory(const link::Device& device) const {
   return options_.sharedMemory && (asksEach_ || device.ptrSupport() == abi::kPtrHost);
 }
@@ -75,7 +77,7 @@ Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& devi
 Result<Context*> openContext(abi::Logger logger) {
   Process& all = process();
   MutexLock lock(all.mutex);
-  if (logger != nullptr) setLogger(logger);  // also for why there is no context
+  if (logger != nullptr) setLogger(logger);  // before the steps that may fail, so that the caller sees the reason
   Context* context = BPS_TRY(addContext(all));
   context->setLogger(logger);
   return context;
@@ -104,7 +106,7 @@ Result<Context*> findContext(void* context) {
   MutexLock lock(all.mutex);
   for (const std::unique_ptr<Context>& each : all.contexts)
     if (each.get() == context) return each.get();
-  return Status(Code::kInvalidArgument, "the context is not one that init made and finalize has not ended");
+  return Status(Code::kInvalidArgument, "the context does not come from init, or finalize has closed it");
 }
 
 size_t deviceCount() {
@@ -117,7 +119,7 @@ Result<const link::Device*> deviceAt(int index) {
   Process& all = process();
   MutexLock lock(all.mutex);
   if (index < 0 || static_cast<size_t>(index) >= all.devices.size())
-    return failure(Code::kInvalidArgument, "there is no device {} (init found {})", index, all.devices.size());
+    return failure(Code::kInvalidArgument, "device {} does not exist (init found {})", index, all.devices.size());
   return &all.devices[static_cast<size_t>(index)];
 }
 

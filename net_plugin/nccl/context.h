@@ -1,7 +1,8 @@
-// Context: what one successful init stands for; and the process-wide state behind all of them.
+// Context: the result of one init call, with its connection attempts. The process-wide state (contexts and devices) is
+// in context.cc.
 //
-// The devices are found once per process, at the first init, because the calls that ask for them name no context. All
-// functions may be called from any thread.
+// The first init finds the devices for the whole process, because the functions that return devices have no context
+// argument. Any thread may call any function.
 #pragma once
 #include <atomic>
 #include <map>
@@ -18,11 +19,11 @@ class Context {
  public:
   struct Options {
     std::chrono::duration<double> connectTime{};
-    bool sharedMemory = true;  // with processes of this machine
+    bool sharedMemory = true;  // between processes of this machine
   };
   explicit Context(const Options& options) : options_(options) {}
 
-  // Where the context's user wants to read the plugin's log; null: nowhere in particular. Kept for the process's state.
+  // The log function that was passed to init; may be null. Guarded by the mutex of the process-wide state.
   abi::Logger logger() const { return logger_; }
   void setLogger(abi::Logger newLogger) { logger_ = newLogger; }
 
@@ -30,8 +31,9 @@ class Context {
   void asksEach() { asksEach_ = true; }
 
   Result<std::unique_ptr<link::Listener>> listen(const link::Device& device) const;
-  // Null: not yet, call again with the same handle. Attempts are told apart by the token in the handle, so nothing is
-  // kept in the caller's copy of it; abandoned ones go when their time is over.
+  // Returns null until the connection is established; then call again with the same handle. The token in the handle
+  // identifies the attempt, so the caller's copy of the handle is not modified. Abandoned attempts are removed after
+  // their deadline.
   Result<std::unique_ptr<Comm>> connect(const link::Device& device, std::span<const uint8_t> handle);
 
  private:
@@ -44,19 +46,20 @@ class Context {
 
   const Options options_;
   abi::Logger logger_ = nullptr;
-  std::atomic<bool> asksEach_{false};  // memory ordering: says nothing of other memory, relaxed would do
+  std::atomic<bool> asksEach_{false};  // memory ordering: it publishes no other data
   Mutex mutex_;
   Attempts attempts_ BPS_GUARDED_BY(mutex_);
 };
 
-// Reads the environment, finds the devices if need be, and makes a context. Its logger, if it has one, serves the whole
-// plugin until another context brings one, and is not called any more once the context is closed: the code may be gone.
+// Reads the environment, finds the devices if this is the first context, and creates a context. Its log function, if
+// not null, serves the whole plugin until another context sets one. It is not called after the context is closed,
+// because its code may be unloaded then.
 Result<Context*> openContext(abi::Logger logger);
-// The context of callers whose interface has none (up to version 10): made at first use, never closed.
+// The context for interface versions up to 10, which have no contexts. Created at the first call, never closed.
 Result<Context*> sharedContext(abi::Logger logger = nullptr);
-// Closing what is not open (null, closed already) does nothing.
+// Does nothing if the context is null or not open.
 void closeContext(void* context);
-// Fails when it is not open.
+// Fails if the context is not open.
 Result<Context*> findContext(void* context);
 
 size_t deviceCount();

@@ -1,4 +1,4 @@
-// The optional symbols: sleeping, the other direction of a connection, and the kinds of memory.
+// The optional symbols of include/bps/net_plugin.h: bpsNetWait_v1, bpsNetMemory_v1 and bpsNetReverse_v1.
 #include "bps/net_plugin.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/nccl/api_guard.h"
@@ -7,7 +7,7 @@
 namespace bps::plugin::nccl {
 namespace {
 
-Status isNull() { return {Code::kInvalidArgument, "the connection or the outcome is a null pointer"}; }
+Status isNull() { return {Code::kInvalidArgument, "the connection or the result is a null pointer"}; }
 
 int waitFd(void* comm, int* fd) {
   return apiGuard([&]() -> Status {

@@ -12,8 +12,8 @@ Status isNull(const char* what) { return {Code::kInvalidArgument, std::string(wh
 
 Status unknownType(int type) {
   return failure(Code::kInvalidArgument,
-                 "memory of type {}: regMr takes {} (host) and {} (CUDA), regMrDmaBuf the latter", type, abi::kPtrHost,
-                 abi::kPtrCuda);
+                 "memory type {} is invalid: regMr accepts {} (host) and {} (CUDA), regMrDmaBuf accepts {} only", type,
+                 abi::kPtrHost, abi::kPtrCuda, abi::kPtrCuda);
 }
 
 Status registerRegion(void* comm, const MemoryRegion& region, void** memory) {
@@ -74,7 +74,7 @@ int registerMemory(void* comm, void* data, size_t bytes, int type, void** memory
 int registerDmaBuf(void* comm, void* data, size_t bytes, int type, uint64_t offset, int fd, void** memory) {
   return apiGuard([&]() -> Status {
     if (type != abi::kPtrCuda) return unknownType(type);
-    if (fd < 0) return failure(Code::kInvalidArgument, "a dma-buf of descriptor {}: there is none", fd);
+    if (fd < 0) return failure(Code::kInvalidArgument, "regMrDmaBuf: invalid descriptor {}", fd);
     return registerRegion(comm, {.data = data, .bytes = bytes, .onGpu = true, .dmaBuf = fd, .offset = offset}, memory);
   });
 }
@@ -110,10 +110,10 @@ int flush(void* comm, int n, void** data, int* sizes, void** memory, void** requ
 
 int test(void* handle, int* done, int* sizes) {
   return apiGuard([&]() -> Status {
-    if (done == nullptr) return isNull("the outcome");
+    if (done == nullptr) return isNull("the result");
     *done = 0;
     Request* request = Request::fromHandle(handle);
-    if (request == nullptr) return {Code::kInvalidArgument, "test of a request that is not under way"};
+    if (request == nullptr) return {Code::kInvalidArgument, "test of a request that is not in flight"};
     const Completion completion = BPS_TRY(request->comm->test(*request));
     *done = completion.done ? 1 : 0;
     if (completion.done && sizes != nullptr) *sizes = static_cast<int>(completion.bytes);

@@ -1,4 +1,4 @@
-// The functions of the tables: those that are the same in all versions, and what the others have in common.
+// The functions of the exported tables that are equal in all versions, and the common parts of the others.
 #pragma once
 #include "net_plugin/nccl/context.h"
 

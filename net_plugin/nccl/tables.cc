@@ -1,4 +1,4 @@
-// The exported tables, one per version of the interface, over the same functions.
+// The exported function tables, one for each version of NCCL's net plugin interface.
 #include <limits>
 
 #include "net_plugin/nccl/api_guard.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxComms = 65536;
 
-Status groupedReceiveError() { return {Code::kInvalidArgument, "receives are not grouped here (maxRecvs is 1)"}; }
+Status groupedReceiveError() { return {Code::kInvalidArgument, "grouped receives are not supported (maxRecvs is 1)"}; }
 
 template <int V>
 int properties(int index, abi::Properties<V>* out) {
@@ -37,7 +37,8 @@ int properties(int index, abi::Properties<V>* out) {
   });
 }
 
-// The functions whose parameters differ; the generic form is that of version 11 and later.
+// The functions whose parameters differ between versions. init, listen, connect, isend and irecv have the parameters of
+// version 11 and later; the others adapt older versions to them.
 template <int V, class Size = typename abi::Signatures<V>::Size>
 struct VersionedFunctions {
   static int init(void** context, uint64_t, abi::Config*, abi::Logger logger, abi::ProfilerCallback) {

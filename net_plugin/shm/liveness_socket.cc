@@ -10,7 +10,8 @@
 
 namespace bps::plugin::shm {
 
-// A full socket means that there are bells to take already, and a closed one is found by who listens.
+// Errors are ignored. If the socket is full, wake-ups are pending already; if the peer has closed it, this end finds
+// that in receiveEvent().
 void LivenessSocket::sendWakeup() const {
   const uint8_t wakeup = 1;
   [[maybe_unused]] const ssize_t sent = ::send(socket_.get(), &wakeup, sizeof wakeup, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,5 +1,5 @@
-// LivenessSocket: the unix socket between the two ends of a connection. It carries no data: its hang-up tells that the
-// other process has closed the connection or died, and a byte in it wakes an end that sleeps.
+// LivenessSocket: the unix socket between the two ends of a shared memory connection. It carries no data. A hang-up
+// means that the other process has closed the connection or died. A byte in it wakes a sleeping peer.
 #pragma once
 #include <string>
 
@@ -15,18 +15,19 @@ class LivenessSocket {
   void sendWakeup() const;
 
   enum class Event { kNothing, kWakeup, kHangup };
-  // Takes the bells that were rung. A hang-up is told once no bell is left.
+  // Consumes pending wake-ups. Reports a hang-up only if no wake-up is pending.
   Event receiveEvent() const;
 
-  // What a sleeper polls: readable while there is a bell to take or the other end has hung up, if watched.
+  // The descriptor for a sleeping thread. If the socket is watched, it is readable while a wake-up is pending and after
+  // the peer has hung up.
   Result<int> waitFd();
-  // Costs no system call when it stays the same.
+  // Makes a system call only if the setting changes.
   Status setWatched(bool on);
 
  private:
   UniqueFd socket_;
   std::string peer_;
-  UniqueFd epoll_;  // made at first use: callers that only poll cost no descriptor
+  UniqueFd epoll_;  // created at first use, so that callers that never sleep need no descriptor
   bool watched_ = false;
 };
 

@@ -14,7 +14,7 @@ Status RecvComm::takeFrame() {
   Frame frame;
   ring().read(reinterpret_cast<uint8_t*>(&frame), sizeof frame);
   if (frame.magic != Frame::kMagic || frame.number != static_cast<uint16_t>(requests().active()))
-    return failure(Code::kRemote, "from {}: the stream is corrupt: no header of message {} where it must be", peer(),
+    return failure(Code::kRemote, "from {}: the stream is corrupt: expected the header of message {}", peer(),
                    requests().active());
   const size_t room = requests().front().bytes;
   if (frame.bytes > room)

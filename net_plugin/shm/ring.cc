@@ -21,7 +21,7 @@ Result<size_t> RingEnd::available(size_t enough) {
   if (knownAvailable() >= enough) return knownAvailable();
   const uint64_t peerPosition = peerPosition_.load(std::memory_order_acquire);
   if (peerPosition + maxLead_ - position_ > memory_.capacity)
-    return failure(Code::kRemote, "the ring is corrupt: the other end is at byte {}, this one at {} of a ring of {}",
+    return failure(Code::kRemote, "the ring is corrupt: the peer is at byte {}, this end at {}, the ring has {} bytes",
                    peerPosition, position_, memory_.capacity);
   seenPeerPosition_ = peerPosition;
   return knownAvailable();
@@ -48,7 +48,7 @@ bool RingEnd::publish() {
   published_ = position_;
   ownPosition_.store(position_, std::memory_order_release);
   uint64_t wakeAt = peerWakeRequest_.fetch_add(0, std::memory_order_acq_rel);
-  // Should it change now, the other end has seen our position after that.
+  // If the exchange fails, the peer has changed its request and has then seen the new position.
   return wakeAt != 0 && position_ >= wakeAt &&
          peerWakeRequest_.compare_exchange_strong(wakeAt, 0, std::memory_order_acq_rel);
 }
@@ -56,8 +56,8 @@ bool RingEnd::publish() {
 Result<bool> RingEnd::requestWake(size_t wantedBytes) {
   if (BPS_TRY(available(wantedBytes)) >= wantedBytes) return true;
   wakeRequested_ = true;
-  ownWakeRequest_.exchange(position_ + wantedBytes - maxLead_,
-                           std::memory_order_acq_rel);  // not 0: the other end is not there yet
+  // The value is not 0, because the peer has not reached this position yet.
+  ownWakeRequest_.exchange(position_ + wantedBytes - maxLead_, std::memory_order_acq_rel);
   return BPS_TRY(available(wantedBytes)) >= wantedBytes;
 }
 

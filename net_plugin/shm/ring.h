@@ -1,14 +1,15 @@
-// RingEnd: the writing or the reading end of a ring of bytes in memory that two processes share.
+// RingEnd: the writing or the reading end of a byte ring in memory that two processes share. Used by one thread.
 //
-// Bytes are numbered on from 0; byte p lies at p modulo the capacity. An end keeps its own position to itself and
-// publishes it; of the other end it knows what that published. What the other end published is checked at every use,
-// and no offset is ever made from it, so whatever it writes, nothing outside the ring is touched.
+// The bytes of the stream are numbered from 0; byte p is stored at offset p modulo the capacity. Each end has a private
+// position, which it publishes. It checks the peer's published position at every use and never computes an offset from
+// it, so a faulty or malicious peer cannot cause an access outside the ring.
 //
-// Memory ordering: a position is stored (release) after the bytes it speaks of were copied, and loaded (acquire) before
-// they are. Who wants to sleep exchanges its wish and then loads the other's position; who publishes stores its
-// position and then reads the wish by a read-modify-write. Of these two operations on the wish one comes second: if it
-// is the publisher's, it finds the wish; if it is the sleeper's, it synchronises with the publisher's and so sees the
-// position. No wake-up is lost, and the position itself needs no fence, which would delay it.
+// Memory ordering: an end copies bytes and then stores its position (release). The peer loads the position (acquire)
+// and then copies. An end that wants to sleep exchanges its wake request and then loads the peer's position; an end
+// that publishes stores its position and then reads the peer's wake request by a read-modify-write. One of these two
+// operations on the wake request comes second. If it is the publisher's, it finds the request. If it is the sleeper's,
+// it synchronizes with the publisher's, so the sleeper sees the position. Therefore no wake-up is lost, and storing the
+// position needs no fence.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -18,13 +19,13 @@
 
 namespace bps::plugin::shm {
 
-// At the start of the shared memory, all zero at first. Each number has a cache line of its own: the positions change
-// all the time, the wishes only around a sleep.
+// Stands at the start of the shared memory, initially zero. Each field has its own cache line, because the positions
+// change often and the wake requests only around a sleep.
 struct RingHeader {
-  alignas(64) std::atomic<uint64_t> written{0};     // bytes below it can be read
-  alignas(64) std::atomic<uint64_t> read{0};        // bytes below it can be overwritten
-  alignas(64) std::atomic<uint64_t> wakeReader{0};  // the reader sleeps until `written` is there; 0: it does not sleep
-  alignas(64) std::atomic<uint64_t> wakeWriter{0};  // the writer sleeps until `read` is there; 0: it does not sleep
+  alignas(64) std::atomic<uint64_t> written{0};     // bytes before this position can be read
+  alignas(64) std::atomic<uint64_t> read{0};        // bytes before this position can be overwritten
+  alignas(64) std::atomic<uint64_t> wakeReader{0};  // wake the reader when `written` reaches this; 0: it does not sleep
+  alignas(64) std::atomic<uint64_t> wakeWriter{0};  // wake the writer when `read` reaches this; 0: it does not sleep
 };
 
 struct RingMemory {
@@ -39,19 +40,21 @@ class RingEnd {
 
   RingEnd(const RingMemory& memory, Side side);
 
-  // Bytes that can be written or read now. Looks at the other end only when it does not know of `enough` yet. Fails
-  // when the other end's position cannot be.
+  // Returns the number of bytes that can be written or read now. Loads the peer's position only if fewer than `enough`
+  // bytes are known to be available. Fails if the peer's position is invalid.
   Result<size_t> available(size_t enough);
-  // At most left() bytes; the other end knows of it after publish().
+  // Copy at most available() bytes. The peer sees the new position after publish().
   void write(const uint8_t* data, size_t bytes);
   void read(uint8_t* data, size_t bytes);
   size_t unpublished() const { return static_cast<size_t>(position_ - published_); }
-  // True: the other end slept until this, and is to be woken.
+  // Makes the own position visible to the peer. Returns true if the peer sleeps until this position; then the caller
+  // must wake it.
   [[nodiscard]] bool publish();
 
-  // Asks to be woken as soon as `wanted` bytes (at most the capacity) are left. True: they are already.
+  // Requests a wake-up for the time when `wantedBytes` (at most the capacity) are available. Returns true if they
+  // already are.
   Result<bool> requestWake(size_t wantedBytes);
-  // Takes back what sleepFor() asked for. False: too late, the other end wakes us.
+  // Cancels the request. Returns false if the peer has already taken it and sends a wake-up.
   bool cancelWakeRequest();
 
   size_t capacity() const { return memory_.capacity; }
@@ -61,14 +64,14 @@ class RingEnd {
   size_t knownAvailable() const { return static_cast<size_t>(seenPeerPosition_ + maxLead_ - position_); }
 
   RingMemory memory_;
-  uint64_t maxLead_;  // how far this end may be ahead of the other
+  uint64_t maxLead_;  // bytes by which this end's position may exceed the peer's
   std::atomic<uint64_t>& ownPosition_;
   std::atomic<uint64_t>& peerPosition_;
   std::atomic<uint64_t>& ownWakeRequest_;
   std::atomic<uint64_t>& peerWakeRequest_;
   uint64_t position_ = 0;
   uint64_t published_ = 0;
-  uint64_t seenPeerPosition_ = 0;  // of the other end
+  uint64_t seenPeerPosition_ = 0;
   bool wakeRequested_ = false;
 };
 

@@ -34,7 +34,7 @@ Result<UniqueFd> Segment::createMemory() {
 Result<Segment> Segment::map(int memory) {
   const int seals = ::fcntl(memory, F_GET_SEALS);
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals)
-    return Status(Code::kRemote, "the peer's shared memory is not sealed against changes of its size");
+    return Status(Code::kRemote, "the peer's shared memory is not sealed against resizing");
   struct stat status {};
   if (::fstat(memory, &status) != 0) return systemFailure("fstat of shared memory", errno);
   if (status.st_size != static_cast<off_t>(kSegmentBytes))

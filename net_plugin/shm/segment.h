@@ -1,7 +1,7 @@
-// Segment: the memory of one connection, mapped: the ring's header and its bytes.
+// Segment: the mapped shared memory of one connection, with the header and the bytes of the ring. Owns the mapping.
 //
-// It is a memfd without a name, so it vanishes with the last process that holds it, whatever becomes of them; sealed
-// against changes of its size, so nobody can take the memory away from under a mapping.
+// The memory is a memfd without a name, so the kernel frees it when the last process that uses it ends, however it
+// ends. The memfd is sealed against changes of its size, so a peer cannot shrink it under the mapping.
 #pragma once
 #include "net_plugin/shm/ring.h"
 #include "src/base/io/fd.h"
@@ -10,12 +10,13 @@ namespace bps::plugin::shm {
 
 class Segment {
  public:
-  // Large enough that a sleeper has time to wake, small enough to stay in a cache.
+  // Large enough that a sleeping end wakes before the ring is full or empty, small enough to stay in a cache.
   static constexpr size_t kRingBytes = size_t{1} << 20;
 
-  // Memory for one connection, all zero.
+  // Creates the memory of one connection, initialized to zero.
   static Result<UniqueFd> createMemory();
-  // Maps what makeMemory() made, here or in another process; anything else is refused. The mapping outlives `memory`.
+  // Maps memory from createMemory(), which this or another process called. Rejects memory of another size or without
+  // seals. The mapping stays valid after `memory` is closed.
   static Result<Segment> map(int memory);
 
   Segment(Segment&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}

@@ -1,5 +1,4 @@
-// SendComm: the sending end of a connection through shared memory. Posting only queues; the next test() or arm() copies
-// into the ring what finds room there.
+// SendComm: the sending end of a shared memory connection. post() only queues; test() and arm() copy into the ring.
 #pragma once
 #include "net_plugin/shm/shm_comm.h"
 
@@ -16,8 +15,8 @@ class SendComm final : public ShmComm {
   size_t wantedBytes() override;
 
  private:
-  bool messageStarted_ = false;  // the front message's frame is in the ring
-  size_t sent_ = 0;              // of the front message
+  bool messageStarted_ = false;  // the frame of the front message is in the ring
+  size_t sent_ = 0;              // bytes of the front message that are in the ring
 };
 
 }  // namespace bps::plugin::shm

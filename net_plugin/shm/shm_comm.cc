@@ -20,7 +20,7 @@ void ShmComm::publish() {
   if (ring_.publish()) livenessSocket_.sendWakeup();
 }
 
-// Not to be called while the ring has our wish to be woken: it might take the bell of the sleep that follows.
+// Do not call it while a wake request is set: it could consume the wake-up of the next sleep.
 void ShmComm::checkHangup() {
   const LivenessSocket::Event event = livenessSocket_.receiveEvent();
   if (event == LivenessSocket::Event::kWakeup) wakeupPending_ = false;
@@ -30,7 +30,7 @@ void ShmComm::checkHangup() {
 Status ShmComm::progress() {
   if (!ring_.cancelWakeRequest()) wakeupPending_ = true;
   if (!peerHungUp_ && hangupCheck_.isDue()) checkHangup();
-  // What the other end published before it hung up is seen now at the latest.
+  // After a hang-up, everything that the peer published is visible here.
   return peerHungUp_ ? moveAfterHangup() : move();
 }
 
@@ -42,14 +42,14 @@ Result<bool> ShmComm::arm() {
   }
   if (requests().hasDone() || hasMoreToMove_) return true;
   if (!firstFailure().ok()) {
-    if (!requests().idle()) return true;  // test() tells
+    if (!requests().idle()) return true;  // test() reports the failure
     return firstFailure().clone();
   }
   return requests().idle() ? armIdle() : armWaiting();
 }
 
-// With nothing posted only the end of the connection is of interest, and no call but this one can report it. Bytes that
-// wait for a receive come first.
+// If nothing is posted, arm() is the only call that can report the end of the connection. It does so only if no unread
+// bytes are in the ring.
 Result<bool> ShmComm::armIdle() {
   if (peerHungUp_ && BPS_TRY(ring_.available(1)) == 0) {
     keepFirstFailure(peerClosed());

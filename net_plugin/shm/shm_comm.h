@@ -1,5 +1,5 @@
-// ShmComm: what the sending and the receiving end of a connection through shared memory have in common: the ring,
-// the lifeline, and their sleep.
+// ShmComm: the base class of both ends of a shared memory connection. It owns the ring and the liveness socket and
+// implements sleeping.
 #pragma once
 #include "net_plugin/comm.h"
 #include "net_plugin/hangup_check.h"
@@ -8,12 +8,12 @@
 
 namespace bps::plugin::shm {
 
-// Before every message in the ring: the ring is a stream, and this is where a torn one is noticed.
+// Precedes every message in the ring. A wrong magic or number shows that the stream is corrupt.
 struct Frame {
   static constexpr uint16_t kMagic = 0x6d62;  // "bm"
   uint32_t bytes = 0;
   uint16_t magic = kMagic;
-  uint16_t number = 0;  // of the message, its low bits
+  uint16_t number = 0;  // lower 16 bits of the message's number
 };
 static_assert(sizeof(Frame) == 8);
 
@@ -26,26 +26,28 @@ class ShmComm : public Comm {
   const std::string& peer() const { return livenessSocket_.peer(); }
 
  protected:
-  // Most bytes that one progress() moves, so that one busy connection does not starve the others of its thread.
+  // Limit of the bytes that one progress() moves, so that a busy connection does not starve others of the same thread.
   static constexpr size_t kMaxBytesPerCall = size_t{1} << 20;
-  // What the ends copy at a time in a large message, one behind the other.
+  // Bytes that an end copies of a large message before it publishes its position, so that both ends copy at once.
   static constexpr size_t kCopyBytes = size_t{64} << 10;
-  // Inside a large message a sleep ends when this much can be moved.
+  // Within a large message, a sleep ends when this many bytes can be moved.
   static constexpr size_t kWakeBytes = Segment::kRingBytes / 2;
 
   Status progress() final;
-  // Moves what can be moved between the messages and the ring.
+  // Copies between the posted messages and the ring, without blocking.
   virtual Status move() = 0;
-  // The same, knowing that the other end will move nothing any more.
+  // As move(), after the peer has hung up.
   virtual Status moveAfterHangup() = 0;
-  // What the front message waits for in the ring, at most kWakeBytes. Called when move() has stopped for that.
+  // The number of bytes in the ring that the front message needs to continue, at most kWakeBytes. Called after move()
+  // stopped for lack of them.
   virtual size_t wantedBytes() = 0;
 
   RingEnd& ring() { return ring_; }
   void publish();
-  // After each piece: lets the other end begin with what is there. True: move() has moved enough for one call.
+  // move() calls it after each copy. Publishes the position if enough was copied. Returns true if move() must return
+  // because of kMaxBytesPerCall.
   bool shouldPauseAfter(size_t moved);
-  // move() stopped at kMostPerCall and not because the ring was full or empty.
+  // True: move() stopped because of kMaxBytesPerCall, not because the ring was full or empty.
   void setHasMoreToMove(bool more) { hasMoreToMove_ = more; }
   Status peerClosed() const;
 
@@ -59,8 +61,8 @@ class ShmComm : public Comm {
   RingEnd ring_;
   HangupCheck hangupCheck_;
   bool hasMoreToMove_ = false;
-  bool wakeupPending_ = false;  // the other end has rung, or is about to, and the bell has not been taken
-  bool peerHungUp_ = false;     // the other end has hung up
+  bool wakeupPending_ = false;  // the peer has sent or will send a wake-up that was not consumed yet
+  bool peerHungUp_ = false;
 };
 
 }  // namespace bps::plugin::shm

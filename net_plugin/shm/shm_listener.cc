@@ -13,7 +13,7 @@ namespace bps::plugin::shm {
 namespace {
 
 constexpr uint32_t kHelloMagic = 0x4d737062;  // "bpsM"
-// The right caller says hello as soon as it is connected.
+// A peer sends its hello as soon as it is connected.
 constexpr std::chrono::seconds kHelloTimeout{5};
 
 std::string socketNameOf(uint64_t socketId) { return fmt::format("bps-net-{:016x}", socketId); }
@@ -36,11 +36,12 @@ Status checkHello(std::span<const uint8_t> bytes, const Token& token) {
   reader.get<uint16_t>();
   unsigned different = 0;
   for (const uint8_t byte : token) different |= static_cast<unsigned>(reader.get<uint8_t>() ^ byte);
-  if (reader.truncated() || magic != kHelloMagic) return {Code::kRemote, "the caller is not a bps net plugin"};
+  if (reader.truncated() || magic != kHelloMagic) return {Code::kRemote, "the peer is not a bps net plugin"};
   if (version != kVersion)
-    return failure(Code::kRemote, "the caller's shared memory has version {}, ours {}: use the same bps on both sides",
-                   version, kVersion);
-  if (different != 0) return {Code::kRemote, "the caller was not given this listener's handle"};
+    return failure(Code::kRemote,
+                   "the peer's shared memory has version {}, this side's {}: use the same bps on both sides", version,
+                   kVersion);
+  if (different != 0) return {Code::kRemote, "the peer does not have this listener's handle"};
   return {};
 }
 
@@ -53,31 +54,32 @@ Result<std::unique_ptr<ShmListener>> ShmListener::create(const Token& token) {
 }
 
 Result<std::unique_ptr<RecvComm>> ShmListener::readHello(PendingSocket& pending) const {
-  if (!isSameUser(pending.socket.get())) return Status(Code::kRemote, "it is of another user");
+  if (!isSameUser(pending.socket.get())) return Status(Code::kRemote, "it belongs to another user");
   HelloBytes hello{};
   FdMessage received = BPS_TRY(receiveWithFds(pending.socket.get(), hello));
   if (received.bytes == 0) {
-    if (pending.deadline.passed()) return Status(Code::kRemote, "it said nothing for too long");
+    if (pending.deadline.passed()) return Status(Code::kRemote, "it sent no hello in time");
     return std::unique_ptr<RecvComm>();
   }
   BPS_TRY(checkHello(std::span(hello).first(received.bytes), token_));
-  if (received.fds.size() != 1) return Status(Code::kRemote, "it did not bring shared memory");
+  if (received.fds.size() != 1) return Status(Code::kRemote, "it sent no shared memory");
   Segment segment = BPS_TRY(Segment::map(received.fds.front().get()));
   return std::make_unique<RecvComm>(std::move(segment), std::move(pending.socket));
 }
 
 void ShmListener::reject(const PendingSocket& pending, const Status& why) {
   if (++rejectedCount_ <= kMaxLoggedRejections)
-    logInfo("@{}: turned away {}: {}", socketNameOf(socketId_), peerName(pending.socket.get()), why.message());
+    logInfo("@{}: rejected {}: {}", socketNameOf(socketId_), peerName(pending.socket.get()), why.message());
 }
 
-// Takes a bounded number of callers per call; when all places are taken the oldest, who had most time, goes.
+// Accepts a limited number of sockets per call. If kMaxPendingSockets peers have not sent their hello, the oldest is
+// rejected.
 Result<std::unique_ptr<RecvComm>> ShmListener::accept() {
   for (size_t i = 0; i < kMaxPendingSockets; ++i) {
     UniqueFd socket = BPS_TRY(acceptUnix(socket_.get()));
     if (!socket) break;
     if (pendingSockets_.size() == kMaxPendingSockets) {
-      reject(pendingSockets_.front(), Status(Code::kRemote, "too many callers that say nothing"));
+      reject(pendingSockets_.front(), Status(Code::kRemote, "too many peers that have sent no hello"));
       pendingSockets_.erase(pendingSockets_.begin());
     }
     pendingSockets_.push_back({std::move(socket), Deadline::in(kHelloTimeout)});
@@ -99,7 +101,7 @@ Result<std::unique_ptr<RecvComm>> ShmListener::accept() {
 Result<std::unique_ptr<SendComm>> shmConnect(uint64_t socketId, const Token& token) {
   UniqueFd socket = BPS_TRY(connectUnix(socketNameOf(socketId)));
   if (!socket) return std::unique_ptr<SendComm>();
-  if (!isSameUser(socket.get())) return Status(Code::kRemote, "the listener is of another user");
+  if (!isSameUser(socket.get())) return Status(Code::kRemote, "the listener belongs to another user");
   UniqueFd memory = BPS_TRY(Segment::createMemory());
   Segment segment = BPS_TRY(Segment::map(memory.get()));
   BPS_TRY(sendWithFd(socket.get(), encodeHello(token), memory.get()));

@@ -1,9 +1,8 @@
-// ShmListener: where a listener waits, at a unix socket, for the one caller on this machine that was given its handle.
-// shmConnect(): that caller's side.
+// ShmListener: accepts shared memory connections at a unix socket. shmConnect() is the connecting side.
 //
-// The socket's name is a random number that only the handle tells; who comes must also be of the same user and know the
-// handle's token. The caller brings the memory of the connection along, so that it has its end at once, and the socket
-// stays as the connection's lifeline. Whoever else comes is turned away, at a small fixed cost.
+// The name of the socket is a random number that only the handle contains. The peer must have the same user id and the
+// token of the handle; other peers are rejected at a small, bounded cost. The peer sends the memory of the connection
+// with its hello, so its own end is complete at once. The socket then becomes the connection's LivenessSocket.
 #pragma once
 #include <array>
 #include <memory>
@@ -21,7 +20,8 @@ inline constexpr uint16_t kVersion = 1;
 inline constexpr size_t kHelloBytes = 32;
 using HelloBytes = std::array<uint8_t, kHelloBytes>;
 
-// The first bytes of a caller. checkHello takes any bytes and compares the token in constant time.
+// The first bytes that the connecting side sends. checkHello() accepts arbitrary bytes and compares the token in
+// constant time.
 HelloBytes encodeHello(const Token& token);
 Status checkHello(std::span<const uint8_t> bytes, const Token& token);
 
@@ -30,11 +30,11 @@ class ShmListener {
   static Result<std::unique_ptr<ShmListener>> create(const Token& token);
 
   uint64_t socketId() const { return socketId_; }
-  // Null: the caller has not come yet. Never blocks.
+  // Returns null until a peer has connected and sent its hello. Never blocks.
   Result<std::unique_ptr<RecvComm>> accept();
 
  private:
-  // Has not said hello yet.
+  // A peer that has not sent its hello yet.
   struct PendingSocket {
     UniqueFd socket;
     Deadline deadline;
@@ -55,8 +55,8 @@ class ShmListener {
   int rejectedCount_ = 0;
 };
 
-// Connects to the door of that number. Null: not now, call again. kRemote: there is no such door for this process (its
-// listener is on another machine, in another network namespace, of another user, or closed).
+// Connects to the listener's unix socket. Null: not possible now, call again. kRemote: this process cannot reach the
+// socket, because its listener is on another machine, in another network namespace, of another user, or closed.
 Result<std::unique_ptr<SendComm>> shmConnect(uint64_t socketId, const Token& token);
 
 }  // namespace bps::plugin::shm

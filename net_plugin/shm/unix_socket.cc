@@ -15,7 +15,7 @@ namespace bps::plugin::shm {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr size_t kMaxFds = 4;  // the kernel closes what finds no room
+constexpr size_t kMaxFds = 4;  // the kernel closes descriptors beyond this number
 
 struct UnixAddress {
   sockaddr_un address{};
@@ -24,7 +24,7 @@ struct UnixAddress {
   explicit UnixAddress(const std::string& text) {
     const size_t bytes = std::min(text.size(), sizeof address.sun_path - 1);
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, text.data(), bytes);  // a leading zero byte: no file
+    std::memcpy(address.sun_path + 1, text.data(), bytes);  // a leading zero byte: the abstract namespace
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
   }
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&address); }
@@ -64,7 +64,7 @@ Result<UniqueFd> connectUnix(const std::string& name) {
   if (::connect(socket.get(), address.data(), address.length) == 0) return socket;
   if (errno == EAGAIN || errno == EINTR) return UniqueFd();
   if (errno == ECONNREFUSED || errno == ENOENT)
-    return failure(Code::kRemote, "nobody listens at the unix socket @{}", name);
+    return failure(Code::kRemote, "no process listens at the unix socket @{}", name);
   return systemFailure("connecting to the unix socket @" + name, errno);
 }
 

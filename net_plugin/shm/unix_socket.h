@@ -1,5 +1,5 @@
-// Unix stream sockets in the abstract name space (no file; one name space per network namespace), and the passing of a
-// descriptor over them. Nothing here waits.
+// Non-blocking unix stream sockets in the abstract namespace (names are not files, and each network namespace has its
+// own names), and the passing of descriptors over them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,12 +11,13 @@
 namespace bps::plugin::shm {
 
 Result<UniqueFd> listenUnix(const std::string& name);
-// An empty descriptor: none waits.
+// Returns an empty descriptor if no connection is pending.
 Result<UniqueFd> acceptUnix(int listener);
-// kRemote: nobody listens there (in this network namespace). An empty descriptor: too many callers now, try again.
+// Returns an empty descriptor if the listener's queue is full; then try again. kRemote: no process listens there in
+// this network namespace.
 Result<UniqueFd> connectUnix(const std::string& name);
 
-// Whether the other end, or who listens there, has this process's user id.
+// Whether the peer process has the user id of this process.
 bool isSameUser(int socket);
 // "process 1234 of this machine"
 std::string peerName(int socket);

@@ -20,7 +20,8 @@ AckState readAckState(int socket) {
           .sinceLastAck = std::chrono::milliseconds(info.tcpi_last_ack_recv)};
 }
 
-// One probe may be on its way right now; and the last answer may be long ago where nothing was asked since.
+// More than one unanswered probe is required, because one may be in flight right now. The time since the last answer
+// alone proves nothing: it is long if nothing was sent.
 bool AckWatch::isPeerGone(const AckState& state, TimePoint now, PeerTimeout peerTimeout) {
   const bool waits = state.inFlight && state.room;
   if (!waits || !wasBlocked_ || state.acked != acked_) since_ = now;

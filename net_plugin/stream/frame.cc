@@ -9,21 +9,21 @@ namespace bps::plugin::stream {
 namespace {
 
 constexpr uint32_t kPartialFlag = uint32_t{1} << 31;
-static_assert(kMaxMessageBytes < kPartialFlag, "a message's size leaves the bit free");
-constexpr uint32_t kMaxAhead = uint32_t{1} << 31;  // what is so far ahead comes from before `next`
+static_assert(kMaxMessageBytes < kPartialFlag, "a message size must not use the flag's bit");
+constexpr uint32_t kMaxAhead = uint32_t{1} << 31;  // a larger difference modulo 2^32 means a number before `next`
 
 void putAt(FrameBytes& frame, size_t at, size_t value) {
   for (size_t i = 0; i < sizeof(uint32_t); ++i) frame[at + i] = static_cast<uint8_t>(value >> (8 * i));
 }
 
-constexpr size_t kCheckedBytes = 2 * sizeof(uint32_t);  // in each half of a frame; its checksum follows
+constexpr size_t kCheckedBytes = 2 * sizeof(uint32_t);  // of each half of a frame, before its checksum
 
-// Of the half that begins at `at`; `before` is that of the half before it.
+// Verifies the checksum of the half that begins at `at` and returns it. `before` is the checksum of the previous half.
 Result<uint32_t> check(std::span<const uint8_t> bytes, size_t at, uint32_t before) {
-  if (bytes.size() < at + kFrameBytes) return Status(Code::kRemote, "the stream is corrupt: a frame is cut off");
+  if (bytes.size() < at + kFrameBytes) return Status(Code::kRemote, "the stream is corrupt: a frame is truncated");
   const uint32_t right = crc32c(bytes.data() + at, kCheckedBytes, before);
   if (WireReader(bytes.subspan(at + kCheckedBytes)).get<uint32_t>() != right)
-    return Status(Code::kRemote, "the stream is corrupt: a frame does not have its checksum");
+    return Status(Code::kRemote, "the stream is corrupt: the checksum of a frame is wrong");
   return right;
 }
 
@@ -61,11 +61,10 @@ Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next) {
     slice.bytes = part.get<uint32_t>();
     const bool within = slice.offset + slice.bytes <= slice.messageBytes;
     if (!within || slice.bytes == 0 || slice.isWhole())
-      return Status(Code::kRemote, "the stream is corrupt: a slice that is not a part of its message");
+      return Status(Code::kRemote, "the stream is corrupt: a slice is not within its message");
   }
   if (ahead >= kMaxAhead)
-    return failure(Code::kRemote,
-                   "the stream is corrupt: a slice of message {} modulo 2^32, where {} or a later one must be",
+    return failure(Code::kRemote, "the stream is corrupt: a slice of message {} (modulo 2^32), expected {} or later",
                    static_cast<uint32_t>(slice.number), static_cast<uint32_t>(next));
   return slice;
 }

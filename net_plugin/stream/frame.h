@@ -1,18 +1,19 @@
-// Slice: a run of bytes of one message, as it goes through one socket; and the frame that stands before it there. A
-// message is one slice, or, where a connection has several sockets, several: each frame says all about its own, so
-// that it does not matter which socket brings it, nor when.
+// Slice: a contiguous part of a message that is sent over one socket, and the frame that precedes it on the socket.
 //
-//   bytes of the message, and whether this is a part of it u32 | number of the message u32        (little endian)
-//   CRC32C of these u32
-//   of a part only: its offset u32 | its bytes u32 | CRC32C of these, after the first one u32
+// A message is one slice, or several if the connection has several sockets. The frame describes its slice completely,
+// so slices may arrive over any socket and in any order.
 //
-// There is a frame for every message, so it says no more than it must. The number is the low half of one that never
-// wraps: no socket is 2^31 messages ahead of another.
+//   bytes of the message, bit 31: partial slice u32 | number of the message u32        (little endian)
+//   CRC32C of these fields u32
+//   partial slice only: offset u32 | bytes u32 | CRC32C that continues the first one u32
 //
-// Nothing that a frame says is used before its checksum is found right. So a flipped bit is an error at once: it never
-// makes a receiver wait for bytes that do not come, nor take a message for another one.
+// The number is the lower half of a 64-bit number. That is sufficient, because no socket is 2^31 messages ahead of
+// another.
 //
-// The parser is pure and takes any bytes.
+// The receiver uses no field of a frame before it has verified the checksum. A bit error therefore fails at once,
+// instead of making a receiver wait for bytes that never arrive or confusing two messages.
+//
+// The parser has no side effects and accepts arbitrary bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,23 +24,23 @@
 namespace bps::plugin::stream {
 
 struct Slice {
-  uint64_t number = 0;  // of the message on its connection, from 0
+  uint64_t number = 0;  // of the message on its connection, starting at 0
   size_t messageBytes = 0;
   size_t offset = 0, bytes = 0;
 
   bool isWhole() const { return bytes == messageBytes; }
 };
 
-inline constexpr size_t kFrameBytes = 12;       // before a whole message
-inline constexpr size_t kSliceFrameBytes = 24;  // before a part of one
+inline constexpr size_t kFrameBytes = 12;       // frame of a whole message
+inline constexpr size_t kSliceFrameBytes = 24;  // frame of a partial slice
 using FrameBytes = std::array<uint8_t, kSliceFrameBytes>;
 
 inline size_t frameBytesOf(const Slice& slice) { return slice.isWhole() ? kFrameBytes : kSliceFrameBytes; }
-// The first frameBytesOf() of these are to be sent.
+// Only the first frameBytesOf() bytes of the result are the frame.
 FrameBytes encodeFrame(const Slice& slice);
-// How long the frame is that begins with these bytes, at least kFrameBytes of them. Fails if they are corrupt.
+// Returns the length of the frame that begins with these bytes (at least kFrameBytes). Fails if they are corrupt.
 Result<size_t> frameBytesOf(std::span<const uint8_t> bytes);
-// A slice that lies within its message, and is of message `next` or of a later one.
+// Fails if the slice is not within its message, or belongs to a message before `next`.
 Result<Slice> parseFrame(std::span<const uint8_t> bytes, uint64_t next);
 
 }  // namespace bps::plugin::stream

@@ -9,7 +9,7 @@
 namespace bps::plugin::stream {
 namespace {
 
-// Errors and full hang-ups show whenever the socket is registered; a half-closed peer shows as readable.
+// epoll always reports errors and full hang-ups of a registered socket. With EPOLLIN, a half-closed peer is readable.
 uint32_t eventsOf(Interest::Event what) {
   if (what == Interest::Event::kReading) return EPOLLIN;
   if (what == Interest::Event::kWriting) return EPOLLOUT;

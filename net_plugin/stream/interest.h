@@ -1,7 +1,8 @@
-// Interest: what a sleeping caller is to be woken for, on each socket of a connection; an epoll descriptor that the
-// caller polls.
+// Interest: the epoll descriptor of a connection, with the events for which each of its sockets wakes a sleeping
+// caller.
 //
-// It is changed right before a sleep, or when there was none for long, and costs no system call when it stays the same.
+// A connection sets the events right before a sleep, and removes them after a long time without sleep. Used by the
+// thread that uses the connection.
 #pragma once
 #include <cstdint>
 
@@ -14,9 +15,9 @@ class Interest {
  public:
   enum class Event : uint32_t { kNothing, kHangup, kReading, kWriting };
 
-  // Made at the first call: callers that only poll cost no descriptor.
+  // Created at the first call, so that callers that never sleep need no descriptor.
   Result<int> fd();
-  // `current` is what was set for this socket before; at first kNothing.
+  // `current` is the event set for this socket before, initially kNothing. Makes a system call only if it changes.
   Status set(int socket, Event& current, Event what);
 
  private:

@@ -1,5 +1,5 @@
-// MessageTracker: how much of each message under way has passed, while its slices pass through several sockets in any
-// order.
+// MessageTracker: counts the transferred bytes of each message in flight, whose slices pass through several sockets in
+// any order. Used by the thread that uses the connection.
 #pragma once
 #include "net_plugin/comm.h"
 #include "net_plugin/stream/frame.h"
@@ -8,23 +8,24 @@ namespace bps::plugin::stream {
 
 class MessageTracker {
  public:
-  // A slice of a message under way begins to pass. False: it contradicts what was said of that message before.
+  // Starts the transfer of a slice of a message in flight. Returns false if the slice contradicts earlier slices of the
+  // message.
   [[nodiscard]] bool begin(const Slice& slice);
-  // One that has begun is through.
+  // Ends the transfer of a slice.
   void finish(const Slice& slice) { --at(slice.number).slicesInFlight; }
   bool hasStarted(uint64_t number) const { return at(number).started; }
   bool isComplete(uint64_t number) const {
     const Message& message = at(number);
     return message.started && message.slicesInFlight == 0 && message.startedBytes == message.bytes;
   }
-  // The size of a whole message, which is forgotten: its place is another's from now on.
+  // Returns the size of a complete message and removes it, so that a later message can use its entry.
   size_t take(uint64_t number);
 
  private:
   struct Message {
     size_t bytes = 0;
-    size_t startedBytes = 0;    // bytes of the slices that have begun to pass
-    size_t slicesInFlight = 0;  // slices of these that are not through
+    size_t startedBytes = 0;    // bytes of all slices that have begun
+    size_t slicesInFlight = 0;  // slices that have begun and not finished
     bool started = false;
   };
   const Message& at(uint64_t number) const { return messages_[number % RequestRing::kCapacity]; }

@@ -12,9 +12,9 @@
 namespace bps::plugin::stream {
 namespace {
 
-// Inside a large slice the sleep ends when this much has come, not at every segment.
+// Within a large slice, a sleep ends when this many bytes have arrived, not at every segment.
 constexpr size_t kWakeBytes = size_t{512} << 10;
-// A peer closes all sockets at once; what is under way on the others comes, or is never to come.
+// A peer closes all sockets at once. Data in flight on the others must arrive within this time.
 constexpr std::chrono::seconds kOtherSocketsTimeout{5};
 
 }  // namespace
@@ -29,7 +29,7 @@ std::unique_ptr<SocketComm> RecvComm::reversed(std::vector<UniqueFd> sockets) co
 Status RecvComm::checkSlice(const Slice& slice) {
   const bool inOrder = slice.number == requests().active() && slice.isWhole();
   if (sockets() == 1 && !inOrder)
-    return failure(Code::kRemote, "from {}: the stream is corrupt: message {} where {} must be", peer(), slice.number,
+    return failure(Code::kRemote, "from {}: the stream is corrupt: message {}, expected {}", peer(), slice.number,
                    requests().active());
   return {};
 }
@@ -43,8 +43,8 @@ Result<Progress> RecvComm::assignDestination(SliceReader& reader) {
     return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(),
                    slice.messageBytes, request.bytes);
   if (!messageTracker().begin(slice))
-    return failure(Code::kRemote, "from {}: the stream is corrupt: the slices of message {} do not fit together",
-                   peer(), slice.number);
+    return failure(Code::kRemote, "from {}: the stream is corrupt: the slices of message {} are inconsistent", peer(),
+                   slice.number);
   reader.setDestination(request.data + slice.offset);
   return Progress::kDone;
 }
@@ -90,7 +90,7 @@ Status RecvComm::onHangup(size_t index) {
   return checkClosedSockets();
 }
 
-// The peer has closed a socket. Between two slices that is how it ends a connection.
+// The peer has closed a socket. That is a regular end of the connection only between two slices.
 Status RecvComm::onSocketEnd(size_t index) {
   SliceReader& reader = readers_[index];
   reader.end();
@@ -101,7 +101,7 @@ Status RecvComm::onSocketEnd(size_t index) {
   return peerClosed().within(fmt::format("in the middle of message {}", number));
 }
 
-// After the end of a socket: whether the messages under way can still become whole by what the others bring.
+// After the peer has closed a socket: fails if the messages in flight can no longer complete over the other sockets.
 Status RecvComm::checkClosedSockets() {
   if (closedSockets_ == 0) return {};
   const bool all =
@@ -130,7 +130,7 @@ Result<bool> RecvComm::readSome(size_t index, size_t& moved) {
   return read.full;
 }
 
-// Each socket as long as it has something, the others after it.
+// Reads each socket until it is empty, then the next one.
 Status RecvComm::readAll() {
   setHasMoreToMove(false);
   size_t moved = 0, dry = 0;

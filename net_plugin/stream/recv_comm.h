@@ -1,8 +1,8 @@
-// RecvComm: the receiving end of a connection over sockets. A slice goes to the receive of its message's number; one
-// whose receive is not posted yet waits in its socket, and with it what is behind it there.
+// RecvComm: the receiving end of a connection over sockets.
 //
-// That cannot block for ever: on every socket the numbers only rise, so nothing that a posted receive needs is ever
-// behind a slice of a later message.
+// A slice is received into the receive with its message's number. If that receive is not posted yet, the slice and all
+// data after it stay in the socket. This cannot deadlock: the numbers on a socket only increase, so data for a posted
+// receive never comes after a slice of a later message.
 #pragma once
 #include "net_plugin/stream/slice_reader.h"
 #include "net_plugin/stream/socket_comm.h"
@@ -23,12 +23,12 @@ class RecvComm final : public SocketComm {
   bool hasUnreceivedData(size_t index) const override { return !readers_[index].isBetweenSlices(); }
 
  private:
-  // What a socket has brought goes where it belongs, as far as receives are posted.
+  // Moves read-ahead data into the posted receives.
   Status consumeReadAhead(SliceReader& reader);
-  // The slice in the inlet gets its place. kPending: there is no receive for it yet.
+  // Sets the destination of the reader's slice. kPending: the receive is not posted yet.
   Result<Progress> assignDestination(SliceReader& reader);
   Status checkSlice(const Slice& slice);
-  // False: no more for now.
+  // Returns false if the socket has no more data now.
   Result<bool> readSome(size_t index, size_t& moved);
   Status readAll();
   Status onSocketEnd(size_t index);
@@ -36,12 +36,12 @@ class RecvComm final : public SocketComm {
   bool canRead(const SliceReader& reader) const { return !reader.ended() && !reader.needsDestination(); }
 
   std::vector<SliceReader> readers_;
-  std::vector<size_t> wakeBytes_;  // of each socket, as the kernel has it
-  size_t next_ = 0;                // the socket that is asked first
+  std::vector<size_t> wakeBytes_;  // the SO_RCVLOWAT of each socket
+  size_t next_ = 0;                // the socket that is read first
   size_t closedSockets_ = 0;       // sockets that the peer has closed
-  // The sockets have just been emptied, for messages that the caller now takes: no need to ask again behind the last.
+  // All sockets were just found empty after messages completed. The next progress() then need not read them again.
   bool allDrained_ = false;
-  Deadline otherSocketsDeadline_ = Deadline::never();  // the other sockets must say something by then
+  Deadline otherSocketsDeadline_ = Deadline::never();  // by then the other sockets must receive data
 };
 
 }  // namespace bps::plugin::stream

@@ -11,10 +11,11 @@
 namespace bps::plugin::stream {
 namespace {
 
-// Measured in docs/transport.md: smaller ones cost system calls, larger ones leave the last socket alone for longer.
+// Limits of a slice: smaller slices cost more system calls, larger ones balance the sockets less well
+// (docs/transport.md).
 constexpr size_t kMinSliceBytes = size_t{64} << 10, kMaxSliceBytes = size_t{1024} << 10;
-constexpr size_t kSlicesPerSocket =
-    2;  // of each socket in a message, so that a slow one can leave its second to others
+// Slices per socket and message. With two, a faster socket can take the second slice of a slower one.
+constexpr size_t kSlicesPerSocket = 2;
 
 }  // namespace
 
@@ -45,7 +46,7 @@ void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, siz
   addPiece(message + slice.offset + dataSent, std::min(slice.bytes - dataSent, most));
 }
 
-// A few small pieces are copied together: to copy them costs less than to have the kernel look for them.
+// Small pieces are copied into one buffer, because the copy costs less than a sendmsg with several pieces.
 ssize_t SendComm::Batch::sendOn(int socket) {
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   if (bytes <= kMaxCopiedBytes) {
@@ -64,7 +65,7 @@ ssize_t SendComm::Batch::sendOn(int socket) {
 SendComm::SendComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
     : SocketComm(std::move(sockets), peerTimeout), writers_(this->sockets()) {}
 
-// The descriptors of the other direction would keep the peer waiting for more.
+// The reverse Comm has duplicates of the descriptors, so closing these would not tell the peer that the data ends.
 SendComm::~SendComm() {
   for (size_t i = 0; hasReverse() && i < sockets(); ++i) ::shutdown(socket(i), SHUT_WR);
 }
@@ -86,12 +87,12 @@ void SendComm::fill(Batch& batch, const SliceWriter& writer, size_t most) {
   for (Cursor at = cursor_; at.number < requests().end() && batch.count < Batch::kSlices && batch.bytes < most;) {
     const Slice slice = sliceAt(at);
     batch.add(slice, requests().at(slice.number).data, 0, most);
-    if (!slice.isWhole()) return;  // the next one is another socket's
+    if (!slice.isWhole()) return;  // leaves the next slice to another socket
     at.advance(slice);
   }
 }
 
-// What was not sent of the slices that this socket had not begun stays for whichever socket is next.
+// Slices of which this socket has sent nothing stay unassigned; any socket may take them next.
 void SendComm::commitSent(SliceWriter& writer, size_t sent) {
   while (sent > 0) {
     if (!writer.busy) {
@@ -99,7 +100,7 @@ void SendComm::commitSent(SliceWriter& writer, size_t sent) {
       writer.sent = 0;
       writer.busy = true;
       cursor_.advance(writer.slice);
-      if (!messageTracker().begin(writer.slice)) return;  // cannot be: we cut it
+      if (!messageTracker().begin(writer.slice)) return;  // never happens: sliceAt() returns consistent slices
     }
     const size_t all = frameBytesOf(writer.slice) + writer.slice.bytes, part = std::min(sent, all - writer.sent);
     writer.sent += part;
@@ -117,7 +118,7 @@ Result<size_t> SendComm::sendSome(size_t index, size_t most) {
   const ssize_t sent = batch.sendOn(socket(index));
   if (sent < 0) {
     if (errno != EAGAIN && errno != EINTR) return errno == EPIPE ? peerClosed() : socketError(errno);
-    writer.full = true;  // or interrupted: the next call tries again
+    writer.full = true;  // also if interrupted: the next call tries again
     return size_t{0};
   }
   commitSent(writer, static_cast<size_t>(sent));
@@ -125,7 +126,7 @@ Result<size_t> SendComm::sendSome(size_t index, size_t most) {
   return static_cast<size_t>(sent);
 }
 
-// The sockets in turn, so that none gets more than a slice ahead of another that can send as well.
+// Round-robin over the sockets, so that sockets that can send differ by at most one slice.
 Status SendComm::sendAll() {
   setHasMoreToMove(false);
   size_t moved = 0;
@@ -150,10 +151,10 @@ Status SendComm::progress() {
   return checkAcks();
 }
 
-// A socket that was full is not asked again: the sleep ends when it takes more.
+// Does not retry full sockets: the sleep ends when one of them becomes writable.
 Status SendComm::flush() {
   Status outcome = sendAll();
-  finishCompleteMessages();  // after a failure too: what was sent whole before it was sent
+  finishCompleteMessages();  // also after a failure: messages that were sent completely before it are done
   return outcome;
 }
 

@@ -1,8 +1,8 @@
-// SendComm: the sending end of a connection over sockets. Posting only queues; the next test() or arm() sends
-// everything queued, headers and payloads of many messages, in one system call.
+// SendComm: the sending end of a connection over sockets. post() only queues; test() and arm() send the frames and
+// payloads of many queued messages in one system call.
 //
-// Of several sockets each takes the next slice whenever it can send, so a slow one takes fewer. Small messages are
-// never cut.
+// With several sockets, each takes the next slice whenever it can send, so a slow socket takes fewer. Small messages
+// are never divided.
 #pragma once
 #include <sys/uio.h>
 
@@ -12,7 +12,7 @@
 
 namespace bps::plugin::stream {
 
-// How a message is cut for a number of sockets: the size of a slice of it; all of it when it is not cut.
+// Returns the slice size for a message: the size of the whole message if it is not divided.
 size_t sliceBytesOf(size_t messageBytes, size_t sockets);
 
 class SendComm final : public SocketComm {
@@ -26,11 +26,11 @@ class SendComm final : public SocketComm {
   Interest::Event prepareSleep(size_t index) override;
   Status onHangup(size_t) override { return peerClosed(); }
   std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const override;
-  // What the peer sends ends when its sending end is closed: that says nothing of what it receives.
+  // With a reverse direction, EOF from the peer only means that its sending end is closed; it may still receive.
   void onReversed() override { ignoreHangups(); }
 
  private:
-  // The first byte that no socket has taken yet.
+  // The first byte that is not assigned to a socket yet.
   struct Cursor {
     uint64_t number = 0;
     size_t offset = 0;
@@ -38,23 +38,23 @@ class SendComm final : public SocketComm {
     void advance(const Slice& slice);
   };
   struct SliceWriter {
-    Slice slice;      // what the socket has begun and not sent whole, if busy
-    size_t sent = 0;  // of it, with its frame
+    Slice slice;      // the slice that the socket has sent in part, if busy
+    size_t sent = 0;  // bytes sent of the frame and the slice
     bool busy = false;
-    bool full = false;  // took no more at the last attempt
+    bool full = false;  // the socket buffer was full at the last attempt
   };
-  // One system call of at most kSlices slices.
+  // The data of one system call: up to kSlices slices with their frames.
   struct Batch {
     static constexpr size_t kSlices = 32;
-    static constexpr size_t kMaxCopiedBytes = 1024;  // bytes at most
+    static constexpr size_t kMaxCopiedBytes = 1024;  // batches up to this size are copied into one buffer
     std::array<FrameBytes, kSlices> frames;
     std::array<iovec, 2 * kSlices> pieces;
     size_t count = 0, pieceCount = 0;
     size_t bytes = 0;
 
-    // All but its first `skip` bytes, and no more than about `most`.
+    // Adds the frame and the slice without their first `skip` bytes, and at most `most` bytes of the slice.
     void add(const Slice& slice, uint8_t* message, size_t skip, size_t most);
-    // As send().
+    // Returns the same as send().
     ssize_t sendOn(int socket);
 
    private:
@@ -65,9 +65,9 @@ class SendComm final : public SocketComm {
   bool hasWork(const SliceWriter& writer) const { return writer.busy || hasUnassigned(); }
   Slice sliceAt(const Cursor& at);
   void fill(Batch& batch, const SliceWriter& writer, size_t most);
-  // What the socket has taken, slice after slice as fill() found them.
+  // Records that the socket has sent `sent` bytes of the batch that fill() made.
   void commitSent(SliceWriter& writer, size_t sent);
-  // One system call. Returns the bytes sent.
+  // Makes one system call. Returns the number of bytes sent.
   Result<size_t> sendSome(size_t index, size_t most);
   Status sendAll();
 

@@ -11,7 +11,7 @@
 namespace bps::plugin::stream {
 namespace {
 
-// A single piece by the call that costs less: small messages are read ahead, and most looks find nothing.
+// recv is cheaper than recvmsg, and is sufficient if only the read-ahead buffer is filled.
 ssize_t receive(int socket, std::array<iovec, 2>& pieces, size_t direct) {
   if (direct == 0) return ::recv(socket, pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
   msghdr message{};
@@ -50,8 +50,9 @@ Progress SliceReader::consumeReadAhead() {
   return Progress::kDone;
 }
 
-// How much to read ahead, behind `direct` bytes of the slice. Behind a large slice comes most likely another of its
-// kind, with a small message before it: only what precedes its bytes is read ahead, so that these are not copied twice.
+// Returns how many bytes to read ahead after `direct` bytes of the slice. After a large slice usually follow a small
+// message and another large slice. In that case only about their frames and the small message are read ahead, so that
+// the bytes of the large slice are not copied twice.
 size_t SliceReader::room(size_t direct) const {
   if (direct < rest()) return 0;
   const bool little = direct >= kReadAheadBytes || (direct == 0 && lastSliceWasLarge_);
@@ -59,7 +60,7 @@ size_t SliceReader::room(size_t direct) const {
 }
 
 SliceReader::Read SliceReader::read(int socket, size_t most) {
-  std::memmove(readAhead_.get(), readAhead_.get() + begin_, end_ - begin_);  // less than a frame
+  std::memmove(readAhead_.get(), readAhead_.get() + begin_, end_ - begin_);  // less than one frame
   end_ -= begin_;
   begin_ = 0;
   const size_t direct = std::min(rest(), most);

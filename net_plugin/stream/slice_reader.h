@@ -1,5 +1,7 @@
-// SliceReader: what one socket brings: slice after slice, each behind its frame. A small read-ahead buffer takes frames
-// and small slices, many per system call; the rest of a large slice goes from the socket straight to its place.
+// SliceReader: reads the slices of one socket, each preceded by its frame. Used by one thread.
+//
+// A small read-ahead buffer receives frames and small slices, many per system call. The rest of a large slice is
+// received directly into its destination.
 #pragma once
 #include <memory>
 
@@ -11,43 +13,44 @@ class SliceReader {
  public:
   struct Read {
     size_t bytes = 0;
-    bool full = false;  // false: the socket is empty now
+    bool full = false;  // the buffers were filled; false: the socket is empty now
     int error = 0;
   };
 
-  // Takes a frame from the read-ahead buffer, if one is there whole. Fails when it is none, or of a message before
-  // `next`.
+  // Takes a frame from the read-ahead buffer. kPending: the frame is not complete yet. Fails if the frame is invalid or
+  // belongs to a message before `next`.
   Result<Progress> takeFrame(uint64_t next);
-  // Between takeFrame() and the end of consumeReadAhead() there is a slice; it needs a place before its bytes are
-  // taken.
+  // There is a slice from takeFrame() until consumeReadAhead() returns kDone. It needs a destination before its bytes
+  // can be read.
   bool hasSlice() const { return state_ != State::kBetweenSlices; }
   bool needsDestination() const { return state_ == State::kNoDestination; }
   const Slice& slice() const { return slice_; }
   void setDestination(uint8_t* at);
-  // Moves what was read ahead to its place. kDone: the slice is complete, and no longer there.
+  // Copies read-ahead bytes to the destination. kDone: the slice is complete.
   Progress consumeReadAhead();
-  // What is still to come of the slice that has its place.
+  // The missing bytes of the slice, if it has a destination.
   size_t rest() const { return state_ == State::kHasDestination ? slice_.bytes - got_ : 0; }
-  // Nothing of a slice or a frame has come that is not complete.
+  // Whether no part of a slice or frame has been received since the last complete slice.
   bool isBetweenSlices() const { return state_ == State::kBetweenSlices && begin_ == end_; }
 
-  // One recvmsg of at most about `most` bytes; not while a slice needs its place, nor after the end.
+  // Receives once, at most `most` bytes of the slice plus some read-ahead. Must not be called while a slice needs a
+  // destination, nor after the end.
   Read read(int socket, size_t most);
-  bool ended() const { return ended_; }  // the peer will send no more
+  bool ended() const { return ended_; }  // the peer has closed the socket
   void end() { ended_ = true; }
 
  private:
-  static constexpr size_t kReadAheadBytes = size_t{17} << 10;  // a message of 16 KiB, with what goes before it
+  static constexpr size_t kReadAheadBytes = size_t{17} << 10;  // a message of 16 KiB with its header and frames
   static constexpr size_t kSmallReadAheadBytes = 64;           // two frames with a small message between them
   enum class State : uint8_t { kBetweenSlices, kNoDestination, kHasDestination };
 
   size_t room(size_t direct) const;
 
   std::unique_ptr<uint8_t[]> readAhead_ = std::make_unique_for_overwrite<uint8_t[]>(kReadAheadBytes);
-  size_t begin_ = 0, end_ = 0;  // of what is in it
+  size_t begin_ = 0, end_ = 0;  // the unconsumed bytes in readAhead_
   State state_ = State::kBetweenSlices;
   bool ended_ = false;
-  bool lastSliceWasLarge_ = false;  // the last slice that was no small message of its own
+  bool lastSliceWasLarge_ = false;  // slices up to kSmallReadAheadBytes do not count
   Slice slice_;
   uint8_t* destination_ = nullptr;
   size_t got_ = 0;

@@ -12,17 +12,16 @@
 namespace bps::plugin::stream {
 namespace {
 
-// A socket on which nothing is under way is asked for a hang-up only every so many sleeps: a hang-up ends sleeps at
-// once, so it is found after as many short rounds, and the many idle connections of a thread cost its sleeps almost
-// nothing.
+// An idle socket is checked for a hang-up only once in this many sleeps. A hang-up ends each sleep at once, so it is
+// found after this many short sleeps; idle connections cost almost no system calls.
 constexpr unsigned kIdleArmsPerCheck = 16;
-// To tell the kernel costs a call now and one at the next arm(); not to, 0.7 us of the 10 that an exchange of 8 bytes
-// takes.
+// After this many polls without a sleep, the socket is removed from epoll. That costs a system call now and one at the
+// next arm(), but it saves the kernel a wake-up check for each packet.
 constexpr unsigned kPollsUntilUnwatch = 64;
 
 std::string peerText(int socket) {
   Result<Address> address = peerAddress(socket);
-  return address.ok() ? std::move(address).value().text() : "a peer that is gone";
+  return address.ok() ? std::move(address).value().text() : "a disconnected peer";
 }
 
 }  // namespace
@@ -34,11 +33,11 @@ SocketComm::SocketComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
   for (UniqueFd& fd : sockets) sockets_.push_back({.fd = std::move(fd)});
 }
 
-// Each of the two has descriptors of its own, so either may be closed first.
+// Both directions have their own descriptors, so either may be closed first.
 Result<std::unique_ptr<Comm>> SocketComm::reverse() {
   if (hasReverse_ || requests().end() > 0)
     return Status(Code::kInvalidUsage,
-                  "the other direction of a connection is asked for once, before its first message");
+                  "reverse() must be called at most once, before the first message of the connection");
   std::vector<UniqueFd> again;
   for (const Socket& socket : sockets_) {
     again.emplace_back(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 0));
@@ -68,7 +67,7 @@ Status SocketComm::checkAcks() {
   const AckWatch::TimePoint now = std::chrono::steady_clock::now();
   for (Socket& socket : sockets_)
     if (socket.acks.isPeerGone(readAckState(socket.fd.get()), now, peerTimeout_))
-      return failure(Code::kRemote, "{} has acknowledged nothing for {:g} s", peer_,
+      return failure(Code::kRemote, "{} has not acknowledged any data for {:g} s", peer_,
                      std::chrono::duration<double>(peerTimeout_).count());
   return {};
 }
@@ -84,7 +83,7 @@ void SocketComm::countPoll() {
     keepFirstFailure(interest_.set(socket.fd.get(), socket.current, Interest::Event::kNothing));
 }
 
-// With nothing posted only the end of the connection is of interest, and no call but this one can report it.
+// If nothing is posted, only the end of the connection matters, and no other call can report it.
 Result<bool> SocketComm::arm() {
   polls_ = 0;
   if (firstFailure().ok()) keepFirstFailure(flush());
@@ -94,7 +93,7 @@ Result<bool> SocketComm::arm() {
   for (size_t i = 0; i < sockets_.size() && firstFailure().ok(); ++i)
     keepFirstFailure(armSocket(i, idle ? Interest::Event::kHangup : prepareSleep(i)));
   if (firstFailure().ok()) return false;
-  if (!idle) return true;  // test() tells
+  if (!idle) return true;  // test() reports the failure
   return firstFailure().clone();
 }
 

@@ -1,8 +1,8 @@
-// SocketComm: what the sending and the receiving end of a connection over sockets share: the sockets, of which there
-// are one or several, their failures and their sleep.
+// SocketComm: the base class of both ends of a connection over one or several sockets. It owns the sockets and
+// implements their errors, sleeping and reverse().
 //
-// Any slice of any message may pass through any socket. Messages finish in the order of their posting, whatever the
-// order in which their slices pass.
+// Any slice of a message may pass through any socket. Messages complete in the order of posting, whatever the order of
+// their slices.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace bps::plugin::stream {
 
 class SocketComm : public Comm {
  public:
-  // At least one socket, in the same order as at the other end.
+  // At least one socket, in the same order as at the peer.
   SocketComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout);
 
   Result<std::unique_ptr<Comm>> reverse() final;
@@ -25,30 +25,30 @@ class SocketComm : public Comm {
   Result<bool> arm() final;
 
  protected:
-  // Most bytes that one progress() moves, so that one busy connection does not starve the others of its thread.
+  // Limit of the bytes that one progress() moves, so that a busy connection does not starve others of the same thread.
   static constexpr size_t kMaxBytesPerCall = size_t{1} << 20;
 
-  // What runs the other way on these sockets.
+  // Creates the Comm for the reverse direction of these sockets.
   virtual std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const = 0;
   virtual void onReversed() {}
-  // What to wait for on a socket while messages are under way; called right before a sleep.
+  // Returns the event to wait for on a socket while messages are in flight. Called right before a sleep.
   virtual Interest::Event prepareSleep(size_t index) = 0;
-  // The peer has hung up on a socket, and nothing waits in it to be received. A failure if that ends the connection.
+  // Called after the peer has hung up on a socket and all its data was received. Fails if that ends the connection.
   virtual Status onHangup(size_t index) = 0;
-  // Bytes from a socket that no receive has been posted for.
+  // Whether bytes of the socket were read ahead and wait for a receive to be posted.
   virtual bool hasUnreceivedData(size_t) const { return false; }
-  // What of progress() is due before a sleep: send what is queued, hand out what was read ahead. Reading is not: the
-  // sleep ends when there is something to read.
+  // The part of progress() that is required before a sleep: sends queued data and delivers read-ahead data. It does not
+  // read, because the sleep ends if there is something to read.
   virtual Status flush() = 0;
-  // progress() stopped at kMostPerCall and not because the sockets would block.
+  // True: progress() stopped because of kMaxBytesPerCall, not because the sockets would block.
   void setHasMoreToMove(bool more) { hasMoreToMove_ = more; }
 
   size_t sockets() const { return sockets_.size(); }
   int socket(size_t index) const { return sockets_[index].fd.get(); }
   PeerTimeout peerTimeout() const { return peerTimeout_; }
-  // Another Comm uses the sockets' other direction.
+  // Whether another Comm uses the reverse direction of the sockets.
   bool hasReverse() const { return hasReverse_; }
-  // Only a failure, or the end of what the peer sends, tells of its end: this end of the connection does not look.
+  // Stops watching for hang-ups: the end of the peer is then learned from errors or EOF only.
   void ignoreHangups();
   const std::string& peer() const { return peer_; }
   Status peerClosed() const;
@@ -56,20 +56,20 @@ class SocketComm : public Comm {
   void onDataReceived(size_t index) { sockets_[index].hangupIgnored = false; }  // on every receipt
 
   MessageTracker& messageTracker() { return messageTracker_; }
-  // Called by each progress(), and by arm(): fails, by the clock, when the peer acknowledges nothing (ack_watch.h). So
-  // every thread that waits for something on the connection looks, whether it polls or sleeps for a while at a time.
+  // Fails if the peer acknowledges no data (ack_watch.h); checks once per interval. Called by progress() and arm(), so
+  // that polling and sleeping threads both check.
   Status checkAcks();
-  // Called by each progress() of a receiving end. Who polls for long does not sleep: until the next arm() the kernel
-  // need not look for somebody to wake at each packet.
+  // Called by progress() of a receiving end. After many polls without a sleep, removes the sockets from epoll until the
+  // next arm(), which saves the kernel a wake-up check for each packet.
   void countPoll();
-  // Finishes the messages at the front that are whole.
+  // Completes the messages at the front of the queue whose slices have all passed.
   void finishCompleteMessages();
 
  private:
   struct Socket {
     UniqueFd fd;
     Interest::Event current = Interest::Event::kNothing;
-    bool hangupIgnored = false;  // the peer has hung up, but bytes wait to be received first: nothing to wake up for
+    bool hangupIgnored = false;  // do not wake for a hang-up: it is known, or it does not matter
     unsigned idleArms = 0;
     AckWatch acks{};
   };

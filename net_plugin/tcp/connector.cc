@@ -13,7 +13,7 @@
 namespace bps::plugin::tcp {
 namespace {
 
-// A link-local address means something only together with the interface to use, which is ours.
+// A link-local address needs the interface as its scope: the interface of the own device.
 Address scoped(const Address& address, const std::string& interface) {
   sockaddr_in6 v6{};
   if (address.family() != AF_INET6) return address;

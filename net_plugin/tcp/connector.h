@@ -1,5 +1,5 @@
-// Connector: one connection on its way to a listener: all its sockets connecting at the same time, each then sending
-// its hello. Ends at its deadline.
+// Connector: establishes the sockets of one connection. All sockets connect at the same time, and each then sends its
+// hello. Fails at its deadline. Used by one thread at a time.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,7 +14,7 @@ class Connector {
  public:
   Connector(const TcpInterface& device, const HandleData& target, Carrier carrier, Deadline deadline);
 
-  // The sockets of the connection; none: not yet. Never blocks; a failure names the address.
+  // Returns the sockets once all are connected, otherwise an empty vector. Never blocks. A failure names the address.
   Result<std::vector<UniqueFd>> step();
   bool expired() const { return deadline_.passed(); }
 
@@ -30,9 +30,9 @@ class Connector {
   Result<Progress> finishConnect(ConnectingSocket& connecting) const;
   Result<Progress> sendHello(ConnectingSocket& connecting) const;
 
-  // Where the connection comes from. A machine with several interfaces routes by destination alone unless it has rules
-  // for the source; where these lead through the device, the source is the device's address. Else the kernel's choice,
-  // which the other end is more likely to have a way back to.
+  // The source address: the device's address if the kernel routes it through the device. A machine routes by
+  // destination only, unless it has rules for the source address. Otherwise the kernel chooses the source address,
+  // because the peer more likely has a route back to that one.
   std::optional<Address> sourceAddress_;
   Address address_;
   Token token_;

@@ -12,7 +12,7 @@
 namespace bps::plugin::tcp {
 namespace {
 
-// The right caller sends its hello as soon as it is connected.
+// A peer sends its hello as soon as it is connected.
 constexpr std::chrono::seconds kHelloTimeout{5};
 
 }  // namespace
@@ -26,54 +26,53 @@ Result<std::unique_ptr<Listener>> Listener::create(const TcpInterface& device) {
   return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.peerTimeout));
 }
 
-// Takes a bounded number of callers per call. When all places are taken, or all descriptors of the process, the oldest
-// goes, who had most time.
+// Accepts a limited number of sockets per call. If kMaxPendingSockets sockets are pending, or the process has no free
+// descriptor, the oldest pending socket is rejected.
 Status Listener::acceptSockets() {
   for (size_t i = 0; i < kMaxPendingSockets; ++i) {
     if (std::any_of(pendingConnections_.begin(), pendingConnections_.end(), isComplete)) return {};
     Result<std::optional<UniqueFd>> accepted = acceptFrom(socket_.get());
     if (pendingSockets_.size() == kMaxPendingSockets || (!accepted.ok() && !pendingSockets_.empty())) {
-      reject(pendingSockets_.front().socket, Status(Code::kRemote, "too many callers that say nothing"));
+      reject(pendingSockets_.front().socket, Status(Code::kRemote, "too many peers that have sent no hello"));
       pendingSockets_.erase(pendingSockets_.begin());
       if (!accepted.ok()) continue;
     }
     std::optional<UniqueFd> socket = BPS_TRY(std::move(accepted));
     if (!socket) return {};
     pendingSockets_.push_back({std::move(*socket), Deadline::in(kHelloTimeout), {}, 0});
-    readHellosFrom(pendingSockets_.size() - 1);  // before a later caller takes its place
+    readHellosFrom(pendingSockets_.size() - 1);  // before a later socket can displace it
   }
   return {};
 }
 
-Result<std::optional<Hello>> Listener::readHello(PendingSocket& caller) const {
-  while (caller.got < caller.hello.size()) {
+Result<std::optional<Hello>> Listener::readHello(PendingSocket& peer) const {
+  while (peer.got < peer.hello.size()) {
     const ssize_t got =
-        ::recv(caller.socket.get(), caller.hello.data() + caller.got, caller.hello.size() - caller.got, MSG_DONTWAIT);
+        ::recv(peer.socket.get(), peer.hello.data() + peer.got, peer.hello.size() - peer.got, MSG_DONTWAIT);
     if (got == 0) return Status(Code::kRemote, "it hung up");
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno != EAGAIN) return systemFailure("recv", errno);
-    if (got < 0 && caller.deadline.passed()) return Status(Code::kRemote, "it said nothing for too long");
+    if (got < 0 && peer.deadline.passed()) return Status(Code::kRemote, "it sent no hello in time");
     if (got < 0) return std::optional<Hello>();
-    caller.got += static_cast<size_t>(got);
+    peer.got += static_cast<size_t>(got);
   }
-  return std::optional<Hello>(BPS_TRY(parseHello(caller.hello, handle_.token)));
+  return std::optional<Hello>(BPS_TRY(parseHello(peer.hello, handle_.token)));
 }
 
 void Listener::readHellosFrom(size_t first) {
   for (size_t i = first; i < pendingSockets_.size();) {
-    PendingSocket& caller = pendingSockets_[i];
+    PendingSocket& peer = pendingSockets_[i];
     const Status outcome = [&]() -> Status {
-      const std::optional<Hello> hello = BPS_TRY(readHello(caller));
-      return hello ? addSocket(*hello, caller.socket) : Status();
+      const std::optional<Hello> hello = BPS_TRY(readHello(peer));
+      return hello ? addSocket(*hello, peer.socket) : Status();
     }();
-    if (!outcome.ok()) reject(caller.socket, outcome);
-    if (!outcome.ok() || !caller.socket)
-      pendingSockets_.erase(pendingSockets_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!outcome.ok()) reject(peer.socket, outcome);
+    if (!outcome.ok() || !peer.socket) pendingSockets_.erase(pendingSockets_.begin() + static_cast<std::ptrdiff_t>(i));
     else ++i;
   }
 }
 
-// The caller was given the handle, or repeats what one said who was.
+// The MAC of the hello is valid. The peer has the handle, or it replays the hello of such a peer.
 Status Listener::addSocket(const Hello& hello, UniqueFd& socket) {
   const auto same = [&](const PendingConnection& pending) { return pending.connection == hello.connection; };
   auto pending = std::find_if(pendingConnections_.begin(), pendingConnections_.end(), same);
@@ -85,7 +84,8 @@ Status Listener::addSocket(const Hello& hello, UniqueFd& socket) {
     pending = std::prev(pendingConnections_.end());
   }
   if (pending->sockets.size() != hello.sockets || pending->sockets[hello.index])
-    return failure(Code::kRemote, "socket {} of {} does not fit its connection", hello.index, hello.sockets);
+    return failure(Code::kRemote, "socket {} of {} contradicts the other sockets of its connection", hello.index,
+                   hello.sockets);
   setOptions(socket.get(), hello.sockets, peerTimeout_);
   pending->sockets[hello.index] = std::move(socket);
   ++pending->arrived;
@@ -96,7 +96,7 @@ Status Listener::checkNotReplayed(uint64_t connection) {
   if (std::find(knownConnections_.begin(), knownConnections_.end(), connection) != knownConnections_.end())
     return {Code::kRemote, "it repeats the hello of an earlier connection"};
   if (knownConnections_.size() == kMaxConnections)
-    return failure(Code::kRemote, "this listener has had {} connections, as many as it takes", kMaxConnections);
+    return failure(Code::kRemote, "this listener has accepted {} connections, which is its limit", kMaxConnections);
   knownConnections_.push_back(connection);
   return {};
 }
@@ -104,7 +104,7 @@ Status Listener::checkNotReplayed(uint64_t connection) {
 void Listener::reject(const UniqueFd& socket, const Status& why) {
   if (++rejectedCount_ > kMaxLoggedRejections) return;
   Result<Address> from = peerAddress(socket.get());
-  logInfo("{}: turned away a caller from {}: {}", handle_.address.text(),
+  logInfo("{}: rejected a connection from {}: {}", handle_.address.text(),
           from.ok() ? std::move(from).value().text() : "?", why.message());
 }
 

@@ -1,5 +1,6 @@
-// Listener: waits for the one caller that was given its handle, and gives its sockets. Whoever else connects is turned
-// away, without taking more than a small fixed amount of memory and time.
+// Listener: accepts the sockets of connections whose peer has the listener's handle. Used by one thread at a time.
+//
+// Other peers are rejected. They cost only a small, bounded amount of memory and time.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,21 +18,21 @@ class Listener {
 
   HandleBytes handle() const { return encodeHandle(handle_); }
   struct AcceptedConnection {
-    std::vector<UniqueFd> sockets;  // none: the caller has not come yet, or not with all its sockets
+    std::vector<UniqueFd> sockets;  // empty: no connection is complete yet
     Carrier carrier = Carrier::kStream;
   };
   // Never blocks.
   Result<AcceptedConnection> accept();
 
  private:
-  // A socket whose hello is not complete yet.
+  // A socket whose hello is incomplete.
   struct PendingSocket {
     UniqueFd socket;
     Deadline deadline;
     HelloBytes hello{};
     size_t got = 0;
   };
-  // A connection that is not complete yet: its sockets that have said their right hello, each at its index.
+  // A connection of which some sockets are missing. Sockets with a valid hello are stored at their index.
   struct PendingConnection {
     uint64_t connection = 0;
     Carrier carrier = Carrier::kStream;
@@ -41,7 +42,7 @@ class Listener {
   };
   static constexpr size_t kMaxPendingSockets = 2 * kMaxSockets;
   static constexpr size_t kMaxPendingConnections = 16;
-  static constexpr size_t kMaxConnections = 4096;  // of one listener; bps makes one of them, and NCCL few
+  static constexpr size_t kMaxConnections = 4096;  // per listener; bps needs one, NCCL a few
   static constexpr int kMaxLoggedRejections = 8;
 
   Listener(UniqueFd socket, const HandleData& handle, PeerTimeout peerTimeout)
@@ -49,12 +50,12 @@ class Listener {
 
   static bool isComplete(const PendingConnection& pending) { return pending.arrived == pending.sockets.size(); }
   Status acceptSockets();
-  // A hello when it is whole and right; nothing yet; or a failure, why the caller has to go.
-  Result<std::optional<Hello>> readHello(PendingSocket& caller) const;
-  // Hears all that have something to say, beginning with the first.
+  // Returns the hello if it is complete, otherwise nullopt. Fails if the peer must be rejected.
+  Result<std::optional<Hello>> readHello(PendingSocket& peer) const;
+  // Reads the hellos of the pending sockets from index `first` on.
   void readHellosFrom(size_t first);
   Status addSocket(const Hello& hello, UniqueFd& socket);
-  // Fails if a connection of this number has begun before.
+  // Fails if a connection with this number has been seen before.
   Status checkNotReplayed(uint64_t connection);
   void reject(const UniqueFd& socket, const Status& why);
   AcceptedConnection takeCompleteConnection();
@@ -64,7 +65,7 @@ class Listener {
   PeerTimeout peerTimeout_;
   std::vector<PendingSocket> pendingSockets_;          // oldest first
   std::vector<PendingConnection> pendingConnections_;  // oldest first
-  std::vector<uint64_t> knownConnections_;             // numbers of all connections so far: none begins twice
+  std::vector<uint64_t> knownConnections_;             // numbers of all connections so far
   int rejectedCount_ = 0;
 };
 

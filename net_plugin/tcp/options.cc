@@ -10,17 +10,16 @@ namespace bps::plugin::tcp {
 namespace {
 
 constexpr int kProbes = 3;
-constexpr int kMaxKeepaliveIdleSeconds =
-    60;  // seconds; what lies between forgets connections that are idle for minutes
-// What a socket may hold that it has not sent yet, where there are others that could take it instead.
+constexpr int kMaxKeepaliveIdleSeconds = 60;  // firewalls and NAT drop connections that are idle for minutes
+// Limit of the unsent bytes in a socket's buffer, if other sockets of the connection could send them instead.
 constexpr int kMaxUnsentBytes = 256 << 10;
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
 }  // namespace
 
-// The sizes of the buffers stay the kernel's choice. So does TCP_USER_TIMEOUT: it also ends a connection whose peer is
-// well and just does not read. SendComm looks for itself whether the peer answers.
+// The kernel chooses the buffer sizes. TCP_USER_TIMEOUT is not set, because it also ends a connection to a living peer
+// that does not read. AckWatch detects peers that are gone.
 void setOptions(int fd, size_t sockets, PeerTimeout peerTimeout) {
   const int seconds = std::max(1, static_cast<int>(peerTimeout.count() / 1000));
   const int between = std::max(1, seconds / (2 * kProbes));

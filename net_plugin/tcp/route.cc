@@ -50,7 +50,7 @@ struct RouteRequest {
   }
 };
 
-// The index of the interface in an answer; 0: there is none.
+// Returns the interface index in an answer, or 0.
 unsigned parseInterfaceIndex(const char* answer, size_t size) {
   nlmsghdr head{};
   if (size < NLMSG_LENGTH(sizeof(rtmsg))) return 0;
@@ -78,7 +78,8 @@ bool isRoutedThrough(const std::string& interface, const Address& from, const Ad
   const RouteRequest question(from, to);
   std::array<char, 4096> answer{};
   if (!kernel || ::send(kernel.get(), &question, question.head.nlmsg_len, 0) < 0) return false;
-  const ssize_t size = ::recv(kernel.get(), answer.data(), answer.size(), MSG_DONTWAIT);  // it is there already
+  // The kernel has queued the answer before send() returns.
+  const ssize_t size = ::recv(kernel.get(), answer.data(), answer.size(), MSG_DONTWAIT);
   const unsigned index = size > 0 ? parseInterfaceIndex(answer.data(), static_cast<size_t>(size)) : 0;
   return index != 0 && index == ::if_nametoindex(interface.c_str());
 }

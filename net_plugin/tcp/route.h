@@ -1,4 +1,4 @@
-// Which interface the kernel sends through.
+// Asks the kernel for the interface of a route.
 #pragma once
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace bps::plugin::tcp {
 
-// What is sent from an address of ours to another address leaves through this interface, by the routes and rules in
-// force. False also where the kernel does not say.
+// Whether packets from a local address to another address leave through this interface, according to the kernel's
+// routes and rules. Returns false if the kernel gives no answer.
 bool isRoutedThrough(const std::string& interface, const Address& from, const Address& to);
 
 }  // namespace bps::plugin::tcp

@@ -16,10 +16,10 @@ namespace bps::plugin::tcp {
 namespace {
 
 constexpr int kUnknownSpeedMbps = 10000;
-// What one socket carries on a core of today, and so what a connection of one socket may be left with.
+// The bandwidth that one socket reaches with one CPU core.
 constexpr int kSocketMbps = 25000;
 constexpr size_t kMaxSocketsBySpeed = 4;
-// Clouds limit single flows: Amazon to 5 Gbit/s, Google to about 10 of what its adapters carry.
+// Clouds limit the bandwidth of a single flow (docs/transport.md).
 constexpr std::string_view kAmazon = "0x1d0f", kGoogle = "0x1ae0";
 constexpr size_t kSocketsOnAmazon = 8, kSocketsOnGoogle = 4;
 

@@ -1,4 +1,4 @@
-// The TCP devices of this machine: one per network interface that BPS_SOCKET_IFNAME's grammar selects.
+// TcpInterface: a TCP device of this machine. There is one for each network interface that BPS_SOCKET_IFNAME selects.
 #pragma once
 #include <string>
 #include <string_view>
@@ -17,27 +17,28 @@ struct TcpInterface {
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
   Address address;     // port 0
-  PortRange ports{};   // that its listeners may take
-  size_t sockets = 1;  // of each connection that is accepted here
+  PortRange ports{};   // the ports for its listeners
+  size_t sockets = 1;  // sockets of each connection that is accepted here
   PeerTimeout peerTimeout = stream::kDefaultPeerTimeout;
 };
 
-// What the user asked for: NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD; -1: nothing.
+// The values of NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD; -1: unset.
 struct SocketCountRequest {
   int threads = -1, perThread = -1;
 };
 
 Result<std::vector<TcpInterface>> findInterfaces(const std::string& filter, const SocketCountRequest& request);
 
-// Sockets of a connection: as wished, at most kMostSockets; else as many as the device's rate, or the limit that its
-// cloud puts on one flow, needs. `vendor`: the text of the PCI vendor file.
+// Returns the number of sockets per connection: the requested number, at most kMaxSockets; if nothing is requested, the
+// number that the speed of the device or the cloud's limit for one flow requires. `vendor` is the text of the PCI
+// vendor file.
 size_t chooseSocketCount(const SocketCountRequest& request, int speedMbps, std::string_view vendor);
 
-// "/sys/devices/pci0000:00/0000:00:03.0/virtio1" -> ".../0000:00:03.0"; empty when no part names a PCI function.
+// "/sys/devices/pci0000:00/0000:00:03.0/virtio1" -> ".../0000:00:03.0"; empty if no component is a PCI function.
 std::string pciFunctionPath(const std::string& path);
-// Without symbolic links; empty when there is nothing.
+// Resolves symbolic links; empty if the path does not exist.
 std::string resolvePath(const std::string& path);
-// The text of a speed file; 10000 when it tells nothing (as of loopback and many virtual interfaces).
+// Parses a sysfs speed file. Returns 10000 if it has no speed (loopback and many virtual interfaces).
 int parseSpeedMbps(const std::string& text);
 
 }  // namespace bps::plugin::tcp

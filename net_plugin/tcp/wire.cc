@@ -36,7 +36,7 @@ void putRaw(WireWriter& writer, const void* data, size_t bytes) {
 }
 
 constexpr size_t kMacBytes = 16;
-constexpr size_t kAuthenticatedBytes = kHelloBytes - kMacBytes;  // of a hello, what the MAC covers
+constexpr size_t kAuthenticatedBytes = kHelloBytes - kMacBytes;  // the bytes of a hello that the MAC covers
 using Mac = std::array<uint8_t, kMacBytes>;
 static_assert(kMacBytes >= crypto_generichash_BYTES_MIN && std::tuple_size_v<Token> >= crypto_generichash_KEYBYTES_MIN);
 
@@ -95,12 +95,12 @@ Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
   const Token token = getArray<16>(reader);
   const auto sockets = reader.get<uint16_t>();
   if (reader.truncated() || magic != kHandleMagic)
-    return Status(Code::kInvalidArgument, "these bytes are not a handle of this plugin (do all sides use the same?)");
+    return Status(Code::kInvalidArgument, "the handle is not from this plugin (do all sides use the same plugin?)");
   if (version != kWireVersion) return versionMismatch("handle", version);
   if ((family != kIpv4 && family != kIpv6) || port == 0)
     return Status(Code::kInvalidArgument, "handle without an address");
   if (sockets < 1 || sockets > kMaxSockets)
-    return failure(Code::kInvalidArgument, "handle that wants {} sockets per connection, not 1 to {}", sockets,
+    return failure(Code::kInvalidArgument, "handle with {} sockets per connection, expected 1 to {}", sockets,
                    kMaxSockets);
   HandleData handle{addressOf(family, ip), token, sockets};
   handle.address.setPort(port);
@@ -118,7 +118,7 @@ Result<Token> randomToken() {
   return token;
 }
 
-// Magic, version, number of sockets of the connection, index of this one, number of the connection, carrier, MAC.
+// Fields: magic, version, number of sockets, index of this socket, number of the connection, carrier, MAC.
 HelloBytes encodeHello(const Token& token, const Hello& hello) {
   WireWriter writer;
   writer.put(kHelloMagic).put(kWireVersion);
@@ -138,17 +138,17 @@ Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   hello.connection = reader.get<uint64_t>();
   hello.carrier = reader.get<Carrier>();
   const Mac given = getArray<kMacBytes>(reader);
-  if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the caller is not a bps net plugin");
+  if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the peer is not a bps net plugin");
   if (version != kWireVersion) return versionMismatch("hello", version);
   if (sodium_memcmp(given.data(), macOf(bytes.first(kAuthenticatedBytes), token).data(), kMacBytes) != 0)
-    return Status(Code::kRemote, "the caller was not given this listener's handle");
+    return Status(Code::kRemote, "the peer does not have this listener's handle");
   if (hello.sockets < 1 || hello.sockets > kMaxSockets || hello.index >= hello.sockets)
-    return failure(Code::kRemote, "the caller has socket {} of {}", hello.index, hello.sockets);
+    return failure(Code::kRemote, "the peer's socket is {} of {}, which is out of range", hello.index, hello.sockets);
   if (hello.carrier > Carrier::kVerbs)
-    return failure(Code::kRemote, "the caller wants a connection of kind {}: use the same bps on both sides",
+    return failure(Code::kRemote, "the peer requests a connection of unknown kind {}: use the same bps on both sides",
                    static_cast<unsigned>(hello.carrier));
   if (hello.carrier == Carrier::kVerbs && hello.sockets != 1)
-    return failure(Code::kRemote, "the caller wants RDMA with {} sockets, not 1", hello.sockets);
+    return failure(Code::kRemote, "the peer requests RDMA with {} sockets, expected 1", hello.sockets);
   return hello;
 }
 

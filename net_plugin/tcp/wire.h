@@ -1,12 +1,13 @@
-// What the TCP transport puts on the wire and into handles: all of it fixed size, little-endian, with magic and
+// The wire format of the TCP transport: handles and hellos. Both have a fixed size, little-endian fields, a magic and a
 // version.
 //
-//   handle  where a listener is, how many sockets it wants, and a token; it travels by the control plane
-//   hello   first bytes on every socket, from the connecting side; what follows is net_plugin/stream's. It ends with a
-//           MAC under the handle's token, which proves that the caller was given the handle and is never sent itself.
-//           A listener takes each hello once, so one that was overheard is of no use.
+//   handle  address of a listener, number of sockets per connection, and a secret token; the control plane carries it
+//   hello   the first bytes on every socket, sent by the connecting side; slices follow (net_plugin/stream). It ends
+//   with
+//           a MAC keyed by the token, which proves that the peer has the handle. The token itself is never sent. A
+//           listener accepts each connection number once, so a replayed hello is rejected.
 //
-// The parsers are pure and take any bytes.
+// The parsers have no side effects and accept arbitrary bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace bps::plugin::tcp {
 
 inline constexpr uint16_t kWireVersion = 5;
 inline constexpr size_t kHelloBytes = 36;
-inline constexpr size_t kMaxSockets = 64;  // of a connection
+inline constexpr size_t kMaxSockets = 64;  // per connection
 
 using Token = std::array<uint8_t, 16>;
 using HandleBytes = std::array<uint8_t, abi::kHandleBytes>;
@@ -29,16 +30,16 @@ using HelloBytes = std::array<uint8_t, kHelloBytes>;
 struct HandleData {
   Address address;
   Token token{};
-  size_t sockets = 1;  // of each connection
+  size_t sockets = 1;  // per connection
 };
 
-// What the socket is for: the messages themselves, or the making and the life of a connection of RDMA verbs, which has
-// one socket.
+// The use of the sockets: kStream: they carry the messages. kVerbs: the single socket carries the handshake of an RDMA
+// connection and then serves as its liveness socket.
 enum class Carrier : uint32_t { kStream, kVerbs };
 
 struct Hello {
-  size_t sockets = 1, index = 0;  // of its connection, and of this socket among them
-  uint64_t connection = 0;        // a random number by which the sockets of a connection find together
+  size_t sockets = 1, index = 0;  // sockets of the connection, and the index of this one
+  uint64_t connection = 0;        // random number that is equal for all sockets of a connection
   Carrier carrier = Carrier::kStream;
 };
 

@@ -10,14 +10,14 @@ namespace bps::plugin::verbs {
 
 LivenessSocket::LivenessSocket(UniqueFd socket) : socket_(std::move(socket)) {
   Result<Address> address = peerAddress(socket_.get());
-  peer_ = address.ok() ? std::move(address).value().text() : "a peer that is gone";
+  peer_ = address.ok() ? std::move(address).value().text() : "a disconnected peer";
 }
 
-// A connection says a few short messages in its life: they always find room in an empty socket.
+// A connection sends only a few short messages, which always fit into the socket buffer.
 Status LivenessSocket::sendMessage(std::span<const uint8_t> message) const {
   const ssize_t sent = ::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent == static_cast<ssize_t>(message.size())) return {};
-  return {Code::kRemote, systemFailure("telling " + peer_, sent < 0 ? errno : ENOBUFS).message()};
+  return {Code::kRemote, systemFailure("sending to " + peer_, sent < 0 ? errno : ENOBUFS).message()};
 }
 
 LivenessSocket::Event LivenessSocket::receiveMessage(std::span<uint8_t> message) {

@@ -1,4 +1,5 @@
-// LivenessSocket: the socket beside a connection. Offers and notices go over it, and its end is the peer's.
+// LivenessSocket: the TCP socket that accompanies a verbs connection. It carries queue pair infos and notices
+// (net_plugin/verbs/wire.h), and its hang-up shows that the peer is gone.
 #pragma once
 #include <string>
 
@@ -16,13 +17,13 @@ class LivenessSocket {
 
   Status sendMessage(std::span<const uint8_t> message) const;
   enum class Event { kNothing, kMessage, kHangup };
-  // Fills `message` over as many calls as it takes.
+  // Receives into `message`, over several calls if necessary. kMessage: it is complete.
   Event receiveMessage(std::span<uint8_t> message);
 
  private:
   UniqueFd socket_;
   std::string peer_;
-  size_t got_ = 0;  // of the message that is coming
+  size_t got_ = 0;  // bytes received of the current message
 };
 
 }  // namespace bps::plugin::verbs

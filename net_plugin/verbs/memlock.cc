@@ -33,7 +33,7 @@ uint64_t memlockLimit() {
 Status checkMemlock(uint64_t limitBytes, uint64_t registeredBytes, uint64_t moreBytes) {
   if (moreBytes <= limitBytes && registeredBytes <= limitBytes - moreBytes) return {};
   return failure(Code::kSystem,
-                 "RLIMIT_MEMLOCK is {} bytes and {} are needed now ({} registered and {} more): raise it (ulimit -l "
+                 "RLIMIT_MEMLOCK is {} bytes, but {} bytes are needed ({} registered, {} more): raise it (ulimit -l "
                  "unlimited, docker run --ulimit memlock=-1, LimitMEMLOCK=infinity)",
                  limitBytes, registeredBytes + moreBytes, registeredBytes, moreBytes);
 }

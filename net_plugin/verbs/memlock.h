@@ -1,5 +1,5 @@
-// RLIMIT_MEMLOCK: how much memory this process may have registered with devices, asked before they are, because what
-// the kernel says is only that there is no memory.
+// RLIMIT_MEMLOCK: the limit of the memory that this process may register with devices. It is checked before each
+// registration, because the kernel's error only says that there is no memory.
 #pragma once
 #include <cstdint>
 
@@ -7,9 +7,9 @@
 
 namespace bps::plugin::verbs {
 
-// The limit in bytes; the largest number where none holds for this process.
+// Returns the limit in bytes, or the largest uint64_t if the process has no limit.
 uint64_t memlockLimit();
-// Whether `moreBytes` fit in beside what is registered; the failure says the number that is needed. Pure.
+// Fails if the registered bytes plus `moreBytes` exceed the limit. The failure says how many bytes are needed.
 Status checkMemlock(uint64_t limitBytes, uint64_t registeredBytes, uint64_t moreBytes);
 
 }  // namespace bps::plugin::verbs

@@ -1,11 +1,11 @@
-// Whether RDMA devices of this machine reach NVIDIA's GPUs by the address of their memory: a kernel module joins the
-// two drivers. (Where it does not, GPU memory may still come as a dma-buf, which each device is asked for.)
+// Detects the kernel module that lets RDMA devices register the memory of NVIDIA GPUs by its address. Without it, a
+// device may still support GPU memory as dma-bufs; each device is asked for that.
 #pragma once
 #include <string>
 
 namespace bps::plugin::verbs {
 
-// The module, as the kernel names it under `root`; empty: none is loaded.
+// Returns the name of the loaded module, or empty text.
 std::string peerMemoryModule(const std::string& root = "/sys");
 
 }  // namespace bps::plugin::verbs

@@ -17,7 +17,7 @@ namespace bps::plugin::verbs {
 namespace {
 
 constexpr int kUnknownRateMbps = 10000;
-// Tables have 16 to 1024 lines of which the first few are used, with small gaps.
+// GID tables have 16 to 1024 entries, of which usually only the first few are used, with small gaps.
 constexpr int kMaxGids = 256, kMaxEmptyGids = 32;
 
 std::string firstLine(const std::string& path) {
@@ -29,14 +29,14 @@ std::string firstLine(const std::string& path) {
 
 std::vector<std::string> entriesOf(const std::string& path) {
   std::vector<std::string> names;
-  std::error_code error;  // nothing there: no entries
+  std::error_code error;  // a missing directory has no entries
   for (const auto& entry : std::filesystem::directory_iterator(path, error))
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-// "64dd:b3ff:..." as bytes; empty when it is not made of groups of four digits.
+// Converts "64dd:b3ff:..." to bytes. Empty if the text does not consist of groups of four hexadecimal digits.
 std::vector<uint8_t> parseGroups(std::string_view text) {
   std::vector<uint8_t> bytes;
   if (text.size() % 5 != 4) return {};

@@ -1,4 +1,4 @@
-// Port: one port of an RDMA device, as the kernel describes it in sysfs. Reading it needs no verbs library.
+// Port: the description of one port of an RDMA device, read from sysfs. It does not need the verbs library.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,12 +11,12 @@ enum class LinkLayer : uint8_t { kInfiniBand = 1, kEthernet = 2 };
 
 using GidBytes = std::array<uint8_t, 16>;
 
-// One line of a port's table of addresses.
+// One entry of a port's GID table.
 struct Gid {
   int index = 0;
   GidBytes bytes{};
-  bool routable = false;  // RoCE v2: travels in UDP, not in bare Ethernet
-  std::string interface;  // whose address it is; empty for InfiniBand
+  bool routable = false;  // RoCE v2 (UDP, not plain Ethernet frames)
+  std::string interface;  // the network interface of the GID; empty for InfiniBand
 };
 
 struct Port {
@@ -26,22 +26,22 @@ struct Port {
   std::string state;    // "ACTIVE"
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
-  uint64_t guid = 0;  // of the device
+  uint64_t guid = 0;  // GUID of the device
   std::vector<Gid> gids;
 
   std::string name() const { return device + ":" + std::to_string(number); }
 };
 
-// All ports, by device name and number; none where the kernel has no RDMA.
+// Returns all ports, ordered by device name and number. Empty if the kernel has no RDMA.
 std::vector<Port> readPorts(const std::string& root = "/sys/class/infiniband");
 
-// The parsers of the files take any text.
+// Parsers for the sysfs files. They accept arbitrary text.
 std::string parseState(const std::string& text);    // "4: ACTIVE" -> "ACTIVE"
-int parseRateMbps(const std::string& text);         // "100 Gb/sec (4X EDR)" -> 100000; 10000 when it tells nothing
-bool parseGid(const std::string& text, GidBytes&);  // "fe80:0000:...": false when it is not one, or all zero
-uint64_t parseGuid(const std::string& text);        // "64dd:b3ff:fec0:09a7"; 0 when it is not one
+int parseRateMbps(const std::string& text);         // "100 Gb/sec (4X EDR)" -> 100000; 10000 if there is no rate
+bool parseGid(const std::string& text, GidBytes&);  // "fe80:0000:..."; false if it is not a GID, or all zero
+uint64_t parseGuid(const std::string& text);        // "64dd:b3ff:fec0:09a7"; 0 if it is not a GUID
 
-// The address 10.0.0.7 is ::ffff:10.0.0.7.
+// Whether the GID is an IPv4 address: 10.0.0.7 is stored as ::ffff:10.0.0.7.
 bool isIpv4(const GidBytes& gid);
 std::string gidText(const GidBytes& gid);
 

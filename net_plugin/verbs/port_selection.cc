@@ -11,7 +11,7 @@ namespace {
 
 bool isLinkLocal(const GidBytes& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 
-// Larger is better.
+// A GID with a larger value is preferred.
 int gidPreference(const Gid& gid) {
   const int reach = isIpv4(gid.bytes) ? 2 : isLinkLocal(gid.bytes) ? 0 : 1;
   return gid.routable ? 3 + reach : reach;
@@ -66,7 +66,8 @@ Result<Gid> chooseGid(const Port& port, int index, const GidBytes* peerGid) {
   }
   if (best != nullptr) return *best;
   if (index >= 0) return failure(Code::kInvalidArgument, "it has no GID {} (NCCL_IB_GID_INDEX)", index);
-  if (peerGid != nullptr) return failure(Code::kRemote, "it has no GID like the peer's, {}", gidText(*peerGid));
+  if (peerGid != nullptr)
+    return failure(Code::kRemote, "it has no GID of the same family as the peer's, {}", gidText(*peerGid));
   return Status(Code::kSystem, "it has no GID: give its interface an address");
 }
 

@@ -1,4 +1,4 @@
-// Which ports of RDMA devices are used, and with which of their addresses. Pure.
+// The selection of RDMA ports and of their GIDs. The functions have no side effects.
 #pragma once
 #include <optional>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace bps::plugin::verbs {
 
-// NCCL_IB_HCA's grammar: "mlx5_1,mlx5_2:1" names that begin so, each with an optional port; "=..." names that are so;
-// "^..." or "^=..." all but these. Empty: all.
+// The grammar of NCCL_IB_HCA: "mlx5_1,mlx5_2:1" are name prefixes with an optional port; "=..." means exact names;
+// "^..." and "^=..." mean all but these. Empty text selects all ports.
 class HcaFilter {
  public:
   static Result<HcaFilter> parse(const std::string& text);
@@ -25,12 +25,12 @@ class HcaFilter {
   std::vector<Entry> entries_;
 };
 
-// The address that a port is reached at. `index` as NCCL_IB_GID_INDEX: below 0 the best one is taken: of RoCE v2 before
-// v1; an IPv4 address, else an IPv6 one of more than this link, else any. `peerGid`: of its family only, IPv4 or not,
-// as the two ends of a connection must agree in that.
+// Chooses the GID of a port. `index` is the value of NCCL_IB_GID_INDEX. If it is negative, RoCE v2 is preferred over
+// v1, then IPv4 over a routable IPv6 address over a link-local one. If `peerGid` is given, only GIDs of its family
+// (IPv4 or not) are considered, because both ends of a connection must use the same family.
 Result<Gid> chooseGid(const Port& port, int index, const GidBytes* peerGid = nullptr);
 
-// The ports to use. What is left out for another reason than the filter is told through `report`, with the reason.
+// Returns the ports to use. Ports that the filter selects but that cannot be used are appended to `skipped`.
 struct PortChoice {
   Port port;
   Gid gid;

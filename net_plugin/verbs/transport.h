@@ -1,7 +1,8 @@
-// What the rest of the plugin knows of RDMA verbs: devices, and connections made over a socket that is there already.
-// Implemented in ib/, or, where the verbs headers are missing at build time, in without/.
+// The interface of the RDMA verbs transport to the rest of the plugin: devices, and the handshake that establishes a
+// connection over an existing socket. ib/ implements it; without/ is used if the verbs headers are missing at build
+// time.
 //
-// The socket stays beside the connection: its end tells of the peer's, which RDMA itself notices late or never.
+// The socket stays open as the connection's liveness socket, because RDMA detects the death of a peer late or never.
 #pragma once
 #include <memory>
 #include <vector>
@@ -14,17 +15,17 @@
 
 namespace bps::plugin::verbs {
 
-struct VerbsOptions {  // as NCCL's variables of these names
+struct VerbsOptions {  // the values of the environment variables
   std::string hca;
-  std::string hcaVariable = "BPS_IB_HCA";  // where hca comes from, for messages
+  std::string hcaVariable = "BPS_IB_HCA";  // the variable that hca comes from, for messages
   int gidIndex = -1;
   int timeout = 20, retries = 7;
   int trafficClass = 0, serviceLevel = 0;
-  bool write = true;          // where both ends can; else SEND
-  std::string peerMemModule;  // the module by which devices reach GPU memory by its address; empty: there is none
+  bool write = true;          // use RDMA WRITE if both ends support it; otherwise SEND
+  std::string peerMemModule;  // the module for GPU memory (peer_memory.h); empty: none
 };
 
-// A port, opened.
+// An open port of an RDMA device. Any thread may call its functions.
 class RdmaDevice {
  public:
   RdmaDevice(const Port& port, const Gid& gid) : port_(port), gid_(gid) {}
@@ -35,21 +36,21 @@ class RdmaDevice {
   const Port& port() const { return port_; }
   const Gid& gid() const { return gid_; }
   VerbsExtension verbsExtension() const { return {port_.link, gid_.bytes}; }
-  // NCCL's bits for the kinds of memory that connections take.
+  // The kinds of memory that its connections support (NCCL's bits).
   virtual int ptrSupport() const = 0;
 
-  // One end of a connection that is being made.
+  // The handshake of one end of a connection. Used by one thread at a time.
   class Handshake {
    public:
     Handshake() = default;
     Handshake(const Handshake&) = delete;
     Handshake& operator=(const Handshake&) = delete;
     virtual ~Handshake() = default;
-    // Null: not yet. Never blocks; ends at its deadline.
+    // Returns null until the connection is established. Never blocks. Fails at the deadline.
     virtual Result<std::unique_ptr<Comm>> step() = 0;
   };
   enum class Role { kSender, kReceiver };
-  // `listener`: what the handle says of the other end, for the sender.
+  // `listener` is the peer's extension from the handle, for the sender; null for the receiver.
   virtual Result<std::unique_ptr<Handshake>> startHandshake(UniqueFd socket, Role role, const VerbsExtension* listener,
                                                             Deadline deadline) = 0;
 
@@ -58,7 +59,7 @@ class RdmaDevice {
   Gid gid_;
 };
 
-// The usable devices; what is left out is logged, with the reason. Fails for wrong settings only.
+// Opens the usable devices. Logs devices that are not usable, with the reason. Fails only for invalid options.
 Result<std::vector<std::unique_ptr<RdmaDevice>>> openDevices(const VerbsOptions& options);
 
 }  // namespace bps::plugin::verbs

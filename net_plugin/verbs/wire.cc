@@ -76,14 +76,14 @@ Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes) {
   info.pieceBytes = reader.get<uint64_t>();
   info.gid = getGid(reader);
   if (reader.truncated() || magic != kQueuePairInfoMagic)
-    return Status(Code::kRemote, "what came is not the offer of a queue pair");
+    return Status(Code::kRemote, "the message is not a queue pair info");
   if (version != kVersion)
     return failure(Code::kRemote,
-                   "offer of a queue pair of version {}, this plugin speaks {}: use the same bps on both sides",
-                   version, kVersion);
+                   "queue pair info of version {}, this plugin speaks {}: use the same bps on both sides", version,
+                   kVersion);
   if (!isLink(info.link) || info.mtu < 1 || info.mtu > 5 || write > 1 || info.queuePair > kMax24Bits ||
       info.startPsn > kMax24Bits || info.pieceBytes < kMinPieceBytes)
-    return Status(Code::kRemote, "the offer of a queue pair is one that no device can make");
+    return Status(Code::kRemote, "queue pair info: a field is out of range");
   return info;
 }
 
@@ -104,7 +104,7 @@ Result<Notice> parseNotice(std::span<const uint8_t> bytes) {
   notice.bytes = reader.get<uint64_t>();
   if (reader.truncated() || magic != kNoticeMagic || version != kVersion || notice.kind < Notice::Kind::kReady ||
       notice.kind > Notice::Kind::kGoodbye)
-    return Status(Code::kRemote, "what came beside the queue pair is not a notice");
+    return Status(Code::kRemote, "the message on the liveness socket is not a notice");
   return notice;
 }
 

@@ -1,9 +1,9 @@
-// What the verbs transport puts into handles and on the socket of a connection: fixed size, little-endian, with magic
-// and version. The parsers are pure and take any bytes.
+// The wire format of the verbs transport in handles and on the socket of a connection. All parts have a fixed size,
+// little-endian fields, a magic and a version. The parsers have no side effects and accept arbitrary bytes.
 //
-//   sign    in the handle: the listener's device speaks verbs, and at which address
-//   offer   from each side, first: its queue pair
-//   notice  afterwards: that the queue pair is ready; later what cannot be told through it
+//   extension        in the handle: the link layer and the GID of the listener's port
+//   queue pair info  the first message of each side: how to connect to its queue pair
+//   notice           later messages: the queue pair is ready, and conditions that the queue pair cannot report
 #pragma once
 #include <optional>
 
@@ -16,17 +16,17 @@ struct VerbsExtension {
   LinkLayer link = LinkLayer::kInfiniBand;
   GidBytes gid{};
 };
-// It stands where TCP and the door's sign leave the handle zero.
+// Uses bytes of the handle that the TCP handle and the shared memory extension leave zero.
 void writeVerbsExtension(tcp::HandleBytes& handle, const VerbsExtension& verbsExtension);
 std::optional<VerbsExtension> readVerbsExtension(std::span<const uint8_t> handle);
 
 struct QueuePairInfo {
   LinkLayer link = LinkLayer::kInfiniBand;
   uint8_t mtu = 1;     // 1: 256 bytes, to 5: 4096
-  bool write = false;  // RDMA WRITE with immediate; else SEND
+  bool write = false;  // RDMA WRITE with immediate; false: SEND
   uint16_t lid = 0;
   uint32_t queuePair = 0, startPsn = 0;  // 24 bits
-  uint64_t pieceBytes = 0;               // most of one request
+  uint64_t pieceBytes = 0;               // size limit of one work request
   GidBytes gid{};
 };
 inline constexpr size_t kQueuePairInfoBytes = 48;
@@ -36,9 +36,9 @@ Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes);
 
 struct Notice {
   enum class Kind : uint16_t {
-    kReady = 1,  // the queue pair takes messages
-    kTooLarge,   // message `number` has `bytes`, more than its receive
-    kGoodbye,    // the receiver closes, with messages below `number` received
+    kReady = 1,  // the queue pair can receive
+    kTooLarge,   // message `number` has `bytes`, which exceeds its receive
+    kGoodbye,    // the receiver closes; it has received all messages before `number`
   };
   Kind kind = Kind::kReady;
   uint64_t number = 0, bytes = 0;

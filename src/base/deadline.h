@@ -1,4 +1,4 @@
-// Deadline: the point in time after which a wait must end. Every wait in bps takes one.
+// Deadline: the point in time at which a wait gives up. Every wait in bps takes one. A value type.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ class Deadline {
 
   bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }
   Clock::time_point at() const { return at_; }
-  // What is left, in whole milliseconds rounded up, at most `most`: the form that poll and epoll_wait take.
+  // The remaining time as the timeout of poll or epoll_wait: milliseconds, rounded up, at most `most`.
   int leftMs(int most = 1000) const {
     if (at_ == Clock::time_point::max()) return most;
     auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();

@@ -1,9 +1,9 @@
-// Every environment variable (BPS_*, and NCCL's where it says all there is to say): its default, accepted form, meaning
-// and NCCL fallback, written once.
+// Env: the values of all environment variables that bps reads (BPS_* and some of NCCL's). One table, envTable(), holds
+// the accepted form, the meaning and the NCCL fallback of each; the parser and the documentation use the same table.
 //
-// A bad value of a BPS_ variable is an error that names the variable, the value and what would be right. NCCL's
-// variables are read as NCCL reads them; a value that bps cannot use gives a warning, and the default holds. getenv is
-// called in env.cc and nowhere else in the libraries. Env is immutable after parsing and passed by const reference.
+// An invalid value of a BPS_ variable is an error that names the variable, the value and the accepted form. NCCL's
+// variables are parsed as NCCL parses them; an invalid value causes a warning, and the default applies. The libraries
+// call getenv in env.cc only. Env does not change after parsing and is passed by const reference.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,17 +19,17 @@
 namespace bps {
 
 struct Bytes {
-  static constexpr uint64_t kMeasured = UINT64_MAX;  // not given: found by measuring
+  static constexpr uint64_t kMeasured = UINT64_MAX;  // unset: bps measures the best value
   uint64_t value = 0;
 };
 struct Seconds {
   double value = 0;
 };
 struct Gbps {
-  double value = 0;  // 0: not given
+  double value = 0;  // 0: unset
 };
 
-struct Env {  // defaults live here and nowhere else
+struct Env {  // the initial values are the defaults
   std::string servers;
   bool disable = false;
   bool requireServers = false;
@@ -77,12 +77,12 @@ struct Env {  // defaults live here and nowhere else
   std::string debugSubsys;
   std::string debugFile;
 
-  // The settings that came from an NCCL variable: ours, and NCCL's name.
+  // The values that came from an NCCL fallback: the BPS_ name, and the name of the NCCL variable.
   std::vector<std::pair<std::string_view, std::string_view>> fromNccl;
 
-  // The variable that gave the setting: `ours`, or the NCCL variable that stood in for it.
+  // Returns the name of the variable that the value came from: `ours`, or its NCCL fallback.
   std::string_view nameInUse(std::string_view ours) const;
-  // Of the machine's topology; empty: the machine itself.
+  // The topology file; empty if the topology is detected.
   const std::string& topologySource() const { return topoFile.empty() ? ncclTopoFile : topoFile; }
 };
 
@@ -92,9 +92,9 @@ using EnvField = std::variant<Bytes Env::*, Seconds Env::*, Gbps Env::*, PortRan
 struct EnvVar {
   std::string_view name;
   EnvField field;
-  std::string_view fallback;  // an NCCL variable that is read when ours is unset, or empty
+  std::string_view fallback;  // the NCCL variable that is read when this one is unset; may be empty
   std::string_view accepts;
-  double least, most;  // bounds of numbers
+  double least, most;  // limits of a number; most = 0: no limits
   std::string_view doc;
 };
 
@@ -102,31 +102,32 @@ std::span<const EnvVar> envTable();
 
 using Lookup = const char* (*)(const char*);
 Lookup processLookup();
-// `warnings` gets a line for each value that is wrong but does no harm.
+// Appends to `warnings` one line for each invalid value that is ignored.
 Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings = nullptr);
 using EnvWarning = void (*)(const std::string& text);
 void logEnvWarning(const std::string& text);
-// The process's environment, parsed once per call. The first call hands what parseEnv() warns of, and unknown BPS_
-// names, to `warn`.
+// Parses the environment of the process and configures the log. The first call passes the warnings of parseEnv(), and
+// a warning for each unknown BPS_ variable, to `warn`.
 Result<Env> processEnv(EnvWarning warn = logEnvWarning);
-// Whether the process's environment gives the variable, or the NCCL variable that stands in for it.
+// Whether the variable or its NCCL fallback is set in the environment of the process.
 bool isEnvSet(std::string_view name);
-// BPS_DISABLE or BPS_DEVICE=host: the preload library passes every call on. Both are read by themselves, whatever else
-// is wrong in the environment. Without a lookup: of the process.
+// Whether the preload library passes every call to NCCL: BPS_DISABLE=1 or BPS_DEVICE=host. Errors in other variables do
+// not matter. A null `lookup` reads the environment of the process.
 bool preloadDisabled(Lookup lookup = nullptr);
 std::vector<std::string> unknownVars(const char* const* environment);
 // "NAME is not a variable of bps: did you mean OTHER?"
 std::string describeUnknown(const std::string& name);
 std::string envMarkdown();
-// One line per variable: name, value in force, where it came from; what is wrong or unknown is marked and counted.
-// Null: of the process.
+// The result of envText(): one line per variable with its name, its value and the source of the value. Invalid values
+// and unknown variables are marked and counted.
 struct EnvText {
   std::string text;
   size_t wrong = 0;
 };
+// Null arguments read the environment of the process.
 EnvText envText(Lookup lookup, const char* const* environment);
 
-// "8", "64K", "1.5M", "2G": binary suffixes, as nccl-tests. Fails on anything else.
+// Parses "8", "64K", "1.5M", "2G": binary suffixes, as in nccl-tests. Fails on anything else.
 Result<uint64_t> parseBytes(std::string_view text);
 Result<double> parseNumber(std::string_view text);
 

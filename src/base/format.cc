@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-// The instantiations that a compiled (not header-only) fmt provides.
+// The template instantiations that the compiled libfmt would provide.
 FMT_BEGIN_NAMESPACE
 template FMT_API auto detail::thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template FMT_API char detail::decimal_point_impl(locale_ref);

@@ -1,4 +1,5 @@
-// fmt, compiled once into base (format.cc) so that no object of ours exports or imports a symbol of libfmt.
+// The fmt library for the rest of bps. format.cc compiles it into base, so that the libraries of bps neither export nor
+// import symbols of libfmt.
 #pragma once
 #include <fmt/core.h>
 
@@ -9,13 +10,13 @@
 
 namespace bps {
 
-// A failure whose message is made by fmt::format: failure(Code::kSystem, "bind {}: {}", address, why).
+// Makes a failed Status with a formatted message: failure(Code::kSystem, "bind {}: {}", address, why).
 template <class... Args>
 Status failure(Code code, fmt::format_string<Args...> text, Args&&... args) {
   return {code, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-// "what: text of errno", as kSystem.
+// Makes a kSystem failure with the message "<what>: <text of the errno value `error`>".
 Status systemFailure(const std::string& what, int error);
 
 }  // namespace bps

@@ -1,8 +1,9 @@
-// guarded(): the one place where exceptions end. Used by the main function of every thread and by the C border.
+// guarded(): the only place that catches exceptions. The main function of every thread and every function of the C API
+// run inside it.
 //
-// Nothing in bps throws, but the standard library may (bad_alloc; system_error when no thread can be started). Such an
-// exception travels to the nearest guarded() and becomes a Status there. If not even the few bytes of that Status can
-// be had, the process ends: there is nothing left to report with.
+// bps does not throw, but the standard library may: bad_alloc, or system_error if a thread cannot be started. The
+// innermost guarded() turns such an exception into a Status. If the Status itself cannot be allocated, the process
+// terminates.
 #pragma once
 #include <exception>
 #include <new>
@@ -14,7 +15,7 @@
 
 namespace bps {
 
-// Calls f, which returns Status or nothing.
+// Calls f, which returns Status or void.
 template <class F>
 Status guarded(F&& f) noexcept {
   try {

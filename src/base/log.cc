@@ -52,7 +52,7 @@ constexpr std::array<std::pair<std::string_view, Subsystem>, 7> kSubsystems{{{"I
                                                                              {"TOPO", Subsystem::kTopo},
                                                                              {"ALL", Subsystem::kAll}}};
 
-// NCCL's others: a list of NCCL_DEBUG_SUBSYS may name them, and they select nothing here.
+// Subsystems that only NCCL has. NCCL_DEBUG_SUBSYS may list them; bps ignores them.
 constexpr std::array<std::string_view, 12> kSubsystemsOfNccl{"P2P",   "SHM",  "GRAPH",     "TUNING", "ALLOC",   "CALL",
                                                              "PROXY", "NVLS", "BOOTSTRAP", "REG",    "PROFILE", "RAS"};
 
@@ -62,7 +62,7 @@ std::string upperCase(std::string_view text) {
   return upper;
 }
 
-// In upper case; `exclude`: the list begins with ^.
+// Splits the list at commas, in upper case. Sets `exclude` if the list begins with ^.
 std::vector<std::string> wordsOf(std::string_view list, bool& exclude) {
   exclude = list.starts_with("^");
   if (exclude) list.remove_prefix(1);
@@ -162,7 +162,7 @@ bool logEnabled(LogLevel level, Subsystem subsystem) {
   return level == LogLevel::kWarn || (sink().subsystems & static_cast<unsigned>(subsystem)) != 0;
 }
 
-// One line, whatever a peer has put into the text.
+// Control characters are replaced, because the text may contain a peer's input and must stay on one line.
 void logWrite(LogLevel level, Subsystem subsystem, std::string_view text) {
   const std::string& who = threadName();
   std::string line = fmt::format("{} {}:{} {}bps {} {} {}\n", timeStamp(), hostName(), ::getpid(),

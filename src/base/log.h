@@ -1,9 +1,9 @@
-// The log: one line per event on stderr or BPS_DEBUG_FILE, in NCCL's habit. Errors are logged once, where handled.
+// The log: one line per event, to standard error or BPS_DEBUG_FILE. An error is logged once, where it is handled.
 //
 //   2026-11-21 07:51:48.123 host:pid [rank 3] INFO INIT text
 //
-// Configured once from Env (logInit, first caller wins); thread-safe; a line is written by one write(2), so lines of
-// several processes on one terminal do not mix. Nothing on the data path logs.
+// The first call of logInit() configures it; later calls do nothing. All functions are thread-safe. Each line is one
+// write(2), so the lines of several processes do not mix. The data path does not log.
 #pragma once
 #include <fmt/core.h>
 
@@ -21,14 +21,13 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, kEnv = 16, kTopo = 32, kAll = ~0U };
 
 void logInit(const Env& env);
-// INFO lines of this subsystem are shown too, and of no other: for a program that is a daemon, if the user said
-// nothing.
+// Logs the INFO lines of this subsystem and of no other. A daemon calls it if the user has not set a log level.
 void logOnlySubsystem(Subsystem subsystem);
-// The words of a list of subsystems that neither bps nor NCCL has.
+// Returns the words of the list that are subsystems of neither bps nor NCCL.
 std::vector<std::string> unknownSubsystems(std::string_view list);
-// What a file name in a setting stands for: %h is the host's name, %p the process's id.
+// Replaces %h by the host name and %p by the process id.
 std::string expandFileName(const std::string& pattern);
-// The name in brackets on this thread's lines: "rank 3", "server".
+// Sets the name that this thread's lines show in brackets: "rank 3", "server".
 void logThreadName(std::string name);
 const std::string& logThreadName();
 std::atomic<int>& logLevel();

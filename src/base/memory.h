@@ -1,4 +1,4 @@
-// PageBuffer: page-aligned memory that frees itself. And memory that is freed, given back to the machine.
+// PageBuffer: owns page-aligned memory. releaseFreedMemory(): returns unused heap memory to the system.
 #pragma once
 #include <malloc.h>
 
@@ -38,10 +38,10 @@ class PageBuffer {
   size_t bytes_ = 0;
 };
 
-// What the process has freed belongs to the machine again, not to its allocator. From any thread.
+// Returns memory that the process has freed from the C library's allocator to the system. Any thread.
 inline void releaseFreedMemory() {
-  // Where another allocator stands in for the C library's (a sanitizer's, jemalloc), this is the first call that the
-  // library's own gets. It then sets itself up, and two threads may not do so at once.
+  // If another allocator replaces the C library's (a sanitizer's, jemalloc), this is the first call into the C
+  // library's allocator. The first call initializes it, which is not thread-safe.
   static Mutex mutex;
   MutexLock lock(mutex);
   ::malloc_trim(0);

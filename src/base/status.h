@@ -1,8 +1,8 @@
-// Status and Result<T>: how every internal function of bps reports failure.
+// Status and Result<T>: how the internal functions of bps report failures.
 //
-// A Status is one pointer: null means success, so the good path is one compare and no allocation. Result<T> is a
-// value or a Status. Both are [[nodiscard]]; BPS_TRY unwraps either or returns the failure from the function it
-// stands in. Nothing in bps throws; what the standard library throws (bad_alloc) travels to guard() at the border.
+// A Status is one pointer; null means success, so success costs one compare and no allocation. A Result<T> holds a
+// value or a Status. Both are [[nodiscard]]. BPS_TRY takes the value of either, or returns the failure from the
+// enclosing function. bps does not throw; guarded() catches what the standard library throws (src/base/guard.h).
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace bps {
 
-// One code per value of bpsResult_t, so that the C border is a cast and not a mapping table.
+// The values equal those of bpsResult_t, so that the C API converts by a cast.
 enum class Code : int {
   kOk = 0,
   kUnhandledCuda = 1,
@@ -32,9 +32,9 @@ class [[nodiscard]] Status {
   bool ok() const noexcept { return rep_ == nullptr; }
   Code code() const noexcept { return rep_ ? rep_->code : Code::kOk; }
   const char* message() const noexcept { return rep_ ? rep_->message.c_str() : ""; }
-  // The same failure; Status is move-only so that copies, which allocate, are visible.
+  // Returns a copy. Status is move-only, so that copies, which allocate, are explicit.
   Status clone() const { return rep_ ? Status(rep_->code, rep_->message) : Status(); }
-  // The same failure with what was being done in front of its text.
+  // Prefixes the message with "<context>: ".
   Status within(const std::string& context) && {
     if (rep_) rep_->message = context + ": " + rep_->message;
     return std::move(*this);
@@ -66,7 +66,7 @@ class [[nodiscard]] Result {
   std::optional<T> value_;
 };
 
-// Outcome of one non-blocking step that did not fail.
+// The result of one non-blocking step that did not fail.
 enum class Progress { kDone, kPending };
 
 }  // namespace bps

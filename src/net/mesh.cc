@@ -52,7 +52,8 @@ Result<Progress> Mesh::listen(size_t maxEndpoints) {
   return listeningCount_ == pairs_.size() ? Progress::kDone : Progress::kPending;
 }
 
-// Whether the plugin can reverse, then the handle for pushes, then the one for answers, as far as there are any.
+// Format of a blob: one byte that says whether the plugin supports reverse(), then the handles of the listeners for
+// pushes and for answers, if they exist.
 std::vector<Blob> Mesh::handles() const {
   std::vector<Blob> blobs(pairs_.size());
   for (size_t peer = 0; peer < pairs_.size(); ++peer) {
@@ -70,7 +71,7 @@ std::vector<Blob> Mesh::handles() const {
 
 Status Mesh::setPeerHandles(const std::vector<Blob>& handles) {
   if (handles.size() != pairs_.size())
-    return failure(Code::kRemote, "handles of {} endpoints came, {} are in the roster", handles.size(), pairs_.size());
+    return failure(Code::kRemote, "received handles of {} endpoints, the roster has {}", handles.size(), pairs_.size());
   for (size_t peer = 0; peer < pairs_.size(); ++peer) {
     ConnectionPairs& pairs = pairs_[peer];
     const size_t expected = pairs.empty() ? 0 : 1 + pairs.size() * kHandleBytes;

@@ -1,12 +1,15 @@
-// Mesh: establishes all data connections of one endpoint of a communicator.
+// Mesh: establishes all data connections of one endpoint of a communicator. Used by one thread.
 //
-// Between a machine w and an owner o (another machine or a server) run two one-way connections: pushes w -> o and
-// answers o -> w. The receiving side of each listens; its handles travel to the peer by the control plane's exchange.
-// Where the plugins of both ends can, two of them are the two directions of one connection, so that what goes one way
-// acknowledges what came the other way: with a server pushes and their answers; between two machines, which both push
-// and both answer, the pushes of both and the answers of both, since a direct call has no answers. Packets that only
-// acknowledge would take 1.5 of the 9 us of a small call. Use: listen() until done, exchange handles(),
-// setPeerHandles(), step() until done, take() each link. Belongs to one thread.
+// There are two one-way connections between a machine w and an owner o (another machine or a server): pushes w -> o and
+// answers o -> w. The receiving side of each listens; the control plane's exchange carries its handle to the peer.
+//
+// If the plugins of both ends support reverse(), two connections share one transport connection, one in each direction.
+// Data in one direction then carries the acknowledgements of the other, which saves packets (docs/transport.md). With a
+// server, pushes share with their answers. Two machines push to each other, so the pushes share with the pushes and the
+// answers with the answers, because a call on the exchange path has no answers.
+//
+// Use: listen() until done, exchange handles(), setPeerHandles(), step() until done, take() the connections of each
+// endpoint.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,50 +23,50 @@ namespace bps::net {
 
 struct MeshShape {
   size_t self = 0;
-  size_t machines = 0;       // endpoints below this number push
-  std::vector<bool> owners;  // per endpoint: sums a share, so it answers
+  size_t machines = 0;       // endpoints below this number are machines, which push
+  std::vector<bool> owners;  // per endpoint: whether it sums a share and therefore answers
 };
 
 struct PeerConnections {
-  std::unique_ptr<Comm> pushOut, answerIn;  // this endpoint's chunks to the peer's service, and their sums back
-  std::unique_ptr<Comm> pushIn, answerOut;  // the peer's chunks to this endpoint's service, and their sums back
+  std::unique_ptr<Comm> pushOut, answerIn;  // this endpoint's chunks to the peer's service, and the sums back
+  std::unique_ptr<Comm> pushIn, answerOut;  // the peer's chunks to this endpoint's service, and the sums back
 };
 
 class Mesh {
  public:
   static constexpr size_t kAll = ~size_t{0};
 
-  // Nothing listens yet.
+  // Opens no listeners.
   Mesh(Plugin& plugin, int device, MeshShape shape);
-  // Opens the listeners of the next `most` endpoints.
+  // Opens the listeners for the next `maxEndpoints` endpoints.
   Result<Progress> listen(size_t maxEndpoints = kAll);
-  // The same, whole.
+  // Creates a Mesh and opens all listeners.
   static Result<Mesh> createListening(Plugin& plugin, int device, MeshShape shape);
 
-  // What the exchange must carry to each endpoint; empty for those this one has no connection with.
+  // Returns the blob to send to each endpoint; empty for endpoints without a connection to this one.
   std::vector<Blob> handles() const;
-  // What came from each endpoint. Fails naming the endpoint's number when a handle is missing.
+  // Takes the blobs received from the endpoints. If a handle is missing, the failure names the endpoint's number.
   Status setPeerHandles(const std::vector<Blob>& handles);
-  // Goes on with the next `most` endpoints, in turn.
+  // Advances the connections of the next `maxEndpoints` endpoints, round-robin. Does not block.
   Result<Progress> step(size_t maxEndpoints = kAll);
-  // The endpoint that step() failed on, or else the first one that is not connected yet.
+  // The endpoint on which step() failed, otherwise the first endpoint that is not connected yet.
   size_t current() const;
   bool connected() const { return current() == pairs_.size(); }
 
   PeerConnections take(size_t endpoint) { return std::move(connections_[endpoint]); }
 
  private:
-  // Two connections that run opposite ways. The end that opens connects first; the other end connects only if that
-  // connection turns out to have one direction.
+  // Two connections in opposite directions. The end with `connectsFirst` connects. The other end accepts, and it
+  // connects back only if the first connection has no reverse direction.
   struct ConnectionPair {
     std::unique_ptr<Comm> PeerConnections::*out;
     std::unique_ptr<Comm> PeerConnections::*in;
     bool connectsFirst;
-    bool triesReverse = false;  // for the other direction of the first connection
+    bool triesReverse = false;  // use the reverse direction of the first connection if it has one
     std::unique_ptr<Connector> connector;
     std::unique_ptr<Listener> listener;
 
-    // True when the connection is there, or not needed.
+    // These return true once the connection exists or is not needed.
     Result<bool> connect(PeerConnections& connections);
     Result<bool> accept(PeerConnections& connections);
     Result<bool> step(PeerConnections& connections);
@@ -80,8 +83,8 @@ class Mesh {
   std::vector<ConnectionPairs> pairs_;  // by endpoint
   std::vector<PeerConnections> connections_;
   std::vector<bool> connected_;  // by endpoint
-  size_t listeningCount_ = 0;    // endpoints below it listen
-  size_t lastStepped_;           // the endpoint before it is next
+  size_t listeningCount_ = 0;    // endpoints below this number have their listeners
+  size_t lastStepped_;           // step() goes downwards and continues with the endpoint below
   std::optional<size_t> failed_;
 };
 

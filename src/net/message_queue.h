@@ -1,8 +1,8 @@
-// MessageQueue: the messages of one one-way connection, in order: queued, posted when the plugin takes them, done.
+// MessageQueue: sends or receives messages in order on one one-way connection, which it owns.
 //
-//   queued >= posted >= done          message i is done iff i < done()
-//
-// Belongs to the thread that owns the connection. The memory of a message belongs to the queue until it is done.
+// A message is queued, then posted once the plugin accepts it, then done. Messages complete in order: message i is done
+// if and only if i < done(). The caller must keep the memory of a message valid until the message is done. Used by the
+// thread that uses the connection.
 #pragma once
 #include <deque>
 #include <memory>
@@ -13,9 +13,9 @@
 namespace bps::net {
 
 struct Message {
-  void* data = nullptr;  // read only, on a sending connection
-  size_t bytes = 0;      // of a receive: the room
-  void* memory = nullptr;
+  void* data = nullptr;    // the queue does not write to it when it sends
+  size_t bytes = 0;        // for a receive: the size of the buffer
+  void* memory = nullptr;  // the registration
 };
 
 class MessageQueue {
@@ -25,15 +25,15 @@ class MessageQueue {
 
   void push(const Message& message) { waiting_.push_back(message); }
 
-  // Posts what can be posted and completes what is complete; true when anything moved. Never blocks. After a failure
-  // what had completed before it is still counted, and nothing more moves.
+  // Posts and completes as many messages as possible without blocking. Returns true if it posted or completed any.
+  // After a failure it does nothing; the messages completed before the failure stay counted.
   bool step();
   // The failure that ended this queue, or success.
   const Status& failure() const { return failure_; }
 
   uint64_t done() const { return done_; }
   bool idle() const { return waiting_.empty() && posted_.empty(); }
-  // Of a receive that step() has just completed, oldest first: call once per completed message, in order.
+  // Returns the size of the oldest completed receive that was not taken yet. Call it once for each completed receive.
   size_t takeReceivedBytes();
 
   Comm& comm() { return *comm_; }

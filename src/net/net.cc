@@ -10,7 +10,8 @@ namespace bps::net {
 Comm::Comm(std::shared_ptr<PluginAdapter> adapter, void* raw, bool sends)
     : adapter_(std::move(adapter)), raw_(raw), sends_(sends), waitFd_(adapter_->waitFd(raw)) {}
 
-// As NCCL does: transports leave what is registered at the close with the device, pages and all.
+// Deregisters first, as NCCL does: a plugin may leave memory registered (and its pages pinned) when a connection with
+// registrations is closed.
 Comm::~Comm() {
   for (void* memory : registered_) adapter_->deregister(raw_, memory);
   adapter_->close(raw_, sends_ ? RawKind::kSend : RawKind::kReceive);
@@ -33,13 +34,13 @@ GpuRegistrationModes Comm::gpuRegistrationModes(const GpuRegistrationModes& devi
   return adapter_->gpuRegistrationModes(raw_, deviceModes);
 }
 
-// As NCCL: as a dma-buf where both sides know it; but that the device's driver knows dma-bufs does not say that it
-// takes a GPU's.
+// Prefers a dma-buf, as NCCL does. Registration by address is the fallback, because a driver that supports dma-bufs may
+// still reject a GPU's.
 Result<void*> Comm::registerGpu(const GpuRegion& region, const GpuRegistrationModes& modes) {
   const bool asDmaBuf = modes.asDmaBuf && region.dmaBuf >= 0;
   if (!asDmaBuf && !modes.byAddress)
     return Status(Code::kInvalidUsage,
-                  "the NIC takes GPU memory as dma-bufs only, which the CUDA driver does not give");
+                  "the NIC accepts GPU memory only as dma-bufs, which the CUDA driver does not export");
   Result<void*> made = adapter_->registerGpu(raw_, region, asDmaBuf);
   if (!made.ok() && asDmaBuf && modes.byAddress) made = adapter_->registerGpu(raw_, region, false);
   void* memory = BPS_TRY(std::move(made));
@@ -54,7 +55,7 @@ Result<Request> Comm::flush(void* data, size_t bytes, void* memory) {
 
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
   awake_ = true;
-  // The interface takes a pointer to non-const for both directions; sending only reads.
+  // The plugin interface has no const; a send only reads the data.
   return Request{BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory))};
 }
 

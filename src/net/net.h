@@ -1,10 +1,11 @@
-// The only door between bps and the network: any NCCL net plugin, wrapped in types that own what they hold.
+// The data plane's access to the network: RAII types around an NCCL net plugin. bps sends data only through them.
 //
 // A Plugin is one loaded library with one context. A connection is one-way, as in NCCL: the receiving side listens and
-// gets a Handle, which travels by the control plane; the sending side connects to it. Everything is non-blocking.
+// gets a Handle, which the control plane carries to the sending side; the sending side connects to it. No function
+// blocks.
 //
-// Threads: a Listener, Connector, SendComm or RecvComm, with its Requests and Registrations, belongs to one thread at a
-// time. Plugin may be used from any thread. Objects keep their Plugin alive.
+// Threads: any thread may use Plugin. A Listener, Connector or Comm, with its requests and registrations, is used by
+// one thread at a time. Each keeps the plugin's context alive.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -21,28 +22,28 @@ namespace bps::net {
 inline constexpr size_t kHandleBytes = 128;
 using Handle = std::array<uint8_t, kHandleBytes>;
 
-// How memory on a GPU may be registered.
+// The ways in which GPU memory can be registered.
 struct GpuRegistrationModes {
   bool byAddress = false, asDmaBuf = false;
   explicit operator bool() const { return byAddress || asDmaBuf; }
 };
 
-// Memory on a GPU, which the CPU may not touch.
+// A range of GPU memory. The CPU must not access it.
 struct GpuRegion {
   uint8_t* data = nullptr;
   size_t bytes = 0;
-  int dmaBuf = -1;  // the kernel's name for all of it; -1: it has none
+  int dmaBuf = -1;  // dma-buf descriptor of the whole range; -1: none
 };
 
 struct DeviceInfo {
   std::string name;
   std::string pciPath;  // empty: not a PCI device
   int speedMbps = 0;
-  size_t maxBytes = 0;  // largest single message
+  size_t maxBytes = 0;  // size of the largest message
   GpuRegistrationModes gpu;
 };
 
-// One isend or irecv under way; null means "cannot now, call again".
+// A posted isend, irecv or flush. Null: the plugin cannot post it now, call again later.
 struct Request {
   void* raw = nullptr;
   explicit operator bool() const { return raw != nullptr; }
@@ -50,13 +51,13 @@ struct Request {
 
 struct Completion {
   bool done = false;
-  size_t bytes = 0;  // of a receive: what really came
+  size_t bytes = 0;  // for a receive: the size of the received message
 };
 
-class PluginAdapter;  // a plugin's function table, adapted to one form whatever its version; see driver.h
+class PluginAdapter;  // see plugin_adapter.h
 
-// One established one-way connection. Destroying it takes back what is still registered and closes it, whatever is in
-// flight: until then the plugin may touch the buffers, and keeps the pages of what is registered.
+// One established one-way connection. The destructor deregisters the remaining registrations and closes the connection
+// even if requests are in flight. Until then the plugin may access the buffers of these requests.
 class Comm {
  public:
   Comm(std::shared_ptr<PluginAdapter> adapter, void* raw, bool sends);
@@ -64,38 +65,38 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
   ~Comm();
 
-  // Makes host memory known to the device; null handles are valid handles, and nothing to take back. Kept until
-  // deregister or close.
+  // Registers host memory with the device until deregister() or the destructor. A null handle is valid and need not be
+  // deregistered.
   Result<void*> registerMemory(void* data, size_t bytes);
   void deregister(void* memory);
 
-  // What this connection takes, where it is of a device that takes so much: not all of a device need take as much.
+  // The registration modes that this connection supports. They are a subset of those of its device.
   GpuRegistrationModes gpuRegistrationModes(const GpuRegistrationModes& deviceModes) const;
-  // The same for memory on a GPU, of which messages may then be a part. What has arrived there is seen on the GPU when
-  // its flush is done; a null request: it is.
+  // Registers GPU memory; messages may then lie in any part of it.
   Result<void*> registerGpu(const GpuRegion& region, const GpuRegistrationModes& modes);
+  // Makes received data visible to the GPU: it is visible once the request is done, or at once if the request is null.
   Result<Request> flush(void* data, size_t bytes, void* memory);
 
-  // Requests complete in the order in which they were posted; test the oldest first. At most maxRequests() at once.
+  // Requests complete in the order of posting, so test the oldest first. At most maxRequests() can be in flight.
   Result<Request> isend(const void* data, size_t bytes, void* memory);
   Result<Request> irecv(void* data, size_t bytes, void* memory);
   Result<Completion> test(Request request);
   int maxRequests() const;
 
-  // The other direction of this connection, where the plugin offers it; see bpsNetReverse_v1_t. Null: there is none.
+  // Returns the reverse direction of this connection, or null if it has none. See bpsNetReverse_v1_t.
   Result<std::unique_ptr<Comm>> reverse();
 
-  // Sleeping (see bpsNetWait_v1_t in bps/net_plugin.h): a descriptor to poll for reading, or -1 when the plugin has
-  // none; arm() right before sleeping, true: do not sleep, there is something to do.
+  // For sleeping, see bpsNetWait_v1_t in bps/net_plugin.h. waitFd() is a descriptor to poll for reading, or -1 if the
+  // plugin has none. Call arm() right before the sleep; if it returns true, do not sleep, because progress is possible.
   int waitFd() const { return waitFd_; }
   Result<bool> arm();
-  // Whether test() may find anything new (see Waiter).
+  // False: test() cannot find anything new (see Waiter).
   bool awake() const { return awake_; }
   void setAwake(bool awake) { awake_ = awake; }
-  // Whether somebody can go on with what it brings now. What is not wanted is not asked for while its thread polls.
+  // Whether a call needs this connection's data now. A polling thread does not test the other connections.
   bool needed() const { return needed_; }
   void setNeeded(bool needed) { needed_ = needed; }
-  // Its user has met an error and will ask it no more: it has nothing to wake anybody for.
+  // Called after an error: the connection is not used any more and must not wake a thread.
   void markFailed() { failed_ = true; }
   bool hasFailed() const { return failed_; }
 
@@ -105,7 +106,7 @@ class Comm {
   bool sends_;
   bool awake_ = true, needed_ = true, failed_ = false;
   int waitFd_ = -1;
-  std::vector<void*> registered_;  // in the order of registration; a handle may stand here twice
+  std::vector<void*> registered_;  // in the order of registration; may contain a handle twice
 };
 
 class Listener {
@@ -116,7 +117,7 @@ class Listener {
   ~Listener();
 
   const Handle& handle() const { return handle_; }
-  // The receiving end once the peer has connected; null: not yet, call again.
+  // Returns the receiving end. Null: the peer has not connected yet, call again.
   Result<std::unique_ptr<Comm>> accept();
 
  private:
@@ -128,27 +129,28 @@ class Listener {
 class Connector {
  public:
   Connector(std::shared_ptr<PluginAdapter> adapter, int device, const Handle& handle);
-  // The sending end once connected; null: not yet, call again.
+  // Returns the sending end. Null: not connected yet, call again.
   Result<std::unique_ptr<Comm>> connect();
 
  private:
   std::shared_ptr<PluginAdapter> adapter_;
   int device_;
-  alignas(16) Handle handle_;  // plugins keep their connect state in it
+  alignas(16) Handle handle_;  // plugins keep the state of the connect in it
 };
 
 class Plugin {
  public:
-  // `name` as BPS_NET_PLUGIN: a path, a suffix (libnccl-net-NAME.so), or empty for ours, found beside this library.
-  // `commId` is non-zero and equal on all peers. Fails naming each file tried and why.
+  // `name` is a value of BPS_NET_PLUGIN: a path, or NAME as in libnccl-net-NAME.so. If it is empty, loads the plugin of
+  // bps from the directory of this library. `commId` is not 0 and is equal on all peers. A failure names every file
+  // that was tried, with the reason.
   static Result<std::shared_ptr<Plugin>> load(const std::string& name, uint64_t commId);
   explicit Plugin(std::shared_ptr<PluginAdapter> adapter);
 
   const std::string& description() const;  // "bps v12 (path)"
-  bool canReverse() const;                 // Comm::reverse() may give something
+  bool canReverse() const;                 // Comm::reverse() may return a connection
   int deviceCount() const;
   Result<DeviceInfo> device(int index) const;
-  // The device with this name, or at this place on the bus ("0000:3b:00.0"; empty: unknown); nothing: there is none.
+  // Returns the index of the device with this name or PCI bus id ("0000:3b:00.0"; empty: unknown), or nullopt.
   Result<std::optional<int>> find(const std::string& name, const std::string& busId) const;
 
   Result<std::unique_ptr<Listener>> listen(int device);

@@ -16,7 +16,7 @@
 namespace bps::net {
 namespace {
 
-// Plugins other than ours keep this many requests per connection, whatever they promise.
+// Requests in flight per connection. 8 is NCCL's limit, which every plugin supports.
 constexpr int kMaxRequestsForeign = 8, kMaxRequestsBps = 32;
 constexpr size_t kMaxBytesUnknown = size_t{1} << 30;
 
@@ -26,13 +26,13 @@ GpuRegistrationModes gpuRegistrationModesOf(int pointers) {
 
 int ignoreProfilerEvent(void**, int, void*, int64_t, void*) { return abi::kSuccess; }
 
-// Plugins may take it for granted that nobody else is in init or finalize.
+// Serializes init and finalize of all plugins, because a plugin need not support concurrent calls of them.
 Mutex& initMutex() {
   static Mutex& mutex = *new Mutex;
   return mutex;
 }
 
-// Tables up to version 10 have no context and no finalize: init once per process.
+// The initialised tables. Versions up to 10 have no context and no finalize; their init runs once per process.
 std::set<const void*>& initialised() {
   static std::set<const void*>& tables = *new std::set<const void*>;
   return tables;
@@ -68,7 +68,7 @@ class VersionedPluginAdapter final : public PluginAdapter {
     PluginCall call;
     if (memory_ != nullptr) BPS_TRY(call.outcome(memory_->asksEach(context_), name_, "asksEach"));
     BPS_TRY(call.outcome(head_.devices(&deviceCount_), name_, "devices"));
-    if (deviceCount_ < 1) return failure(Code::kSystem, "net plugin {}: finds no device", name_);
+    if (deviceCount_ < 1) return failure(Code::kSystem, "net plugin {}: found no device", name_);
     return {};
   }
 
@@ -97,7 +97,7 @@ class VersionedPluginAdapter final : public PluginAdapter {
     if constexpr (V >= 11) code = head_.listen(context_, device, handle.data(), &comm);
     else code = head_.listen(device, handle.data(), &comm);
     BPS_TRY(call.outcome(code, name_, "listen"));
-    if (comm == nullptr) return failure(Code::kInternal, "net plugin {}: listen gave nothing", name_);
+    if (comm == nullptr) return failure(Code::kInternal, "net plugin {}: listen returned no listener", name_);
     return comm;
   }
 
@@ -218,10 +218,11 @@ class VersionedPluginAdapter final : public PluginAdapter {
     return failure(Code::kInvalidArgument, "net plugin {}: {} is null in its table of version {}", name_, missing, V);
   }
 
-  // Sizes travel as int in test, and in all calls of version 8.
+  // test returns sizes as int; version 8 also takes them as int.
   Status checkSize(size_t bytes) const {
     if (bytes <= INT_MAX) return {};
-    return failure(Code::kInvalidArgument, "net plugin {}: a message of {} bytes is too large", name_, bytes);
+    return failure(Code::kInvalidArgument, "net plugin {}: a message of {} bytes exceeds the limit of {} bytes", name_,
+                   bytes, INT_MAX);
   }
 
   static void report(const Status& outcome) {

@@ -1,7 +1,7 @@
-// PluginAdapter: a net plugin's function table with one context, in one form whatever the version of its interface.
+// PluginAdapter: a uniform interface to a net plugin's function table and context, independent of the table's version.
 //
-// Everything here is one call into the plugin; raw pointers are the plugin's own. Out-parameters are null before each
-// call, and the properties zero, since plugins may leave them alone.
+// Every function makes one call into the plugin; void pointers are the plugin's objects. Out-parameters are initialised
+// to null or zero before the call, because a plugin may leave them unset.
 #pragma once
 #include <memory>
 #include <string>
@@ -31,13 +31,13 @@ class PluginAdapter {
   virtual Result<Completion> test(void* request) = 0;
   virtual void close(void* raw, RawKind kind) = 0;
 
-  // What a connection of such a device takes.
+  // See Comm::gpuRegistrationModes().
   GpuRegistrationModes gpuRegistrationModes(void* comm, const GpuRegistrationModes& deviceModes) const;
-  // -1: the plugin cannot wake a sleeper.
+  // -1: the plugin cannot wake a sleeping thread.
   int waitFd(void* comm) const;
   Result<bool> arm(void* comm) const;
   bool canReverse() const { return reverse_ != nullptr; }
-  // Null: the connection has no other direction.
+  // Null: the connection has no reverse direction.
   Result<void*> reverse(void* comm) const;
 
   const std::string& description() const { return description_; }
@@ -55,12 +55,13 @@ class PluginAdapter {
 
 inline constexpr int kNewestVersion = 12, kOldestVersion = 8;
 
-// The newest version in the library that we speak, up to `newest`, not initialised yet. Fails when there is none.
-// `library` is what dlopen returned and is never closed: plugins leave threads and exit handlers behind.
+// Creates an adapter for the newest supported table in the library, of version `newest` or older. Does not call init.
+// Fails if there is none. `library` comes from dlopen and is never closed, because plugins may leave threads and exit
+// handlers behind.
 Result<std::shared_ptr<PluginAdapter>> createPluginAdapter(void* library, const std::string& path,
                                                            int newest = kNewestVersion);
 
-// Plugin::load's search, and init. See net.h.
+// Searches, loads and initialises a plugin, see Plugin::load().
 Result<std::shared_ptr<PluginAdapter>> loadPluginAdapter(const std::string& name, uint64_t commId);
 
 }  // namespace bps::net

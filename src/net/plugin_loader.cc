@@ -1,4 +1,4 @@
-// Finding a net plugin's file: Plugin::load's search rules.
+// The search for the file of a net plugin, see Plugin::load().
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::string programPath() {
   return length > 0 ? std::string(path.data(), static_cast<size_t>(length)) : std::string();
 }
 
-// The directory of the object that contains this code: libbps.so, or the program it is linked into.
+// The directory of libbps.so, or of the program if bps is linked statically.
 std::string libraryDirectory() {
   Dl_info info{};
   link_map* map = nullptr;
@@ -49,8 +49,8 @@ void addBpsPluginPaths(std::vector<std::string>& files) {
   files.emplace_back(kBpsPluginFile);
 }
 
-// NCCL's rules: a list of names, each the name of a file or the NAME in libnccl-net-NAME.so; "none" is no foreign one.
-// For each name the files to try.
+// Returns for each name of the list the files to try. As in NCCL, a name is a file name or the NAME in
+// libnccl-net-NAME.so. "none" means no foreign plugin: bps then uses its own.
 std::vector<std::vector<std::string>> candidates(std::string_view names) {
   std::vector<std::vector<std::string>> all;
   while (!names.empty()) {
@@ -83,20 +83,20 @@ Result<std::shared_ptr<PluginAdapter>> tryFile(const std::string& file, uint64_t
 }  // namespace
 
 Result<std::shared_ptr<PluginAdapter>> loadPluginAdapter(const std::string& name, uint64_t commId) {
-  static Mutex loadMutex;  // plugins of before v11 initialise the whole process
+  static Mutex loadMutex;  // before v11, init of a plugin has effect on the whole process
   const MutexLock lock(loadMutex);
   std::string reasons, earlierReasons;
   for (const std::vector<std::string>& files : candidates(name)) {
     for (const std::string& file : files) {
       Result<std::shared_ptr<PluginAdapter>> adapter = tryFile(file, commId);
       if (adapter.ok() && !earlierReasons.empty())
-        logWarn(Subsystem::kNet, "net plugin {} is used; before it were tried: {}", file, earlierReasons);
+        logWarn(Subsystem::kNet, "using net plugin {}; tried before it: {}", file, earlierReasons);
       if (adapter.ok()) return adapter;
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", file, adapter.error().message());
     }
     earlierReasons = reasons;
   }
-  return failure(Code::kSystem, "no net plugin can be used{}{}; tried: {}",
+  return failure(Code::kSystem, "found no usable net plugin{}{}; tried: {}",
                  name.empty() ? "" : " for BPS_NET_PLUGIN=", name, reasons);
 }
 

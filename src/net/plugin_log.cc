@@ -23,7 +23,8 @@ Code codeOf(int result) {
 
 extern "C" __attribute__((format(printf, 5, 6))) void bpsPluginLogger(int level, unsigned long subsystem, const char*,
                                                                       int, const char* format, ...) {
-  if (subsystem == abi::kLogEnv) return;  // of our plugin, which reads the environment that this process has told of
+  // The plugin of bps reads the same environment as this process, which has already logged these warnings.
+  if (subsystem == abi::kLogEnv) return;
   const LogLevel ours = level == abi::kLogWarn   ? LogLevel::kWarn
                         : level == abi::kLogInfo ? LogLevel::kInfo
                                                  : LogLevel::kTrace;
@@ -48,7 +49,7 @@ PluginCall::~PluginCall() {
 
 void PluginCall::addWarning(std::string text) {
   if (!warning_.empty()) logWarn(Subsystem::kNet, "{}", warning_);
-  warning_ = std::move(text);  // the last one before the failure tells most
+  warning_ = std::move(text);  // the last warning usually gives the cause of the failure
 }
 
 Status PluginCall::outcome(int code, const std::string& plugin, const char* call) {

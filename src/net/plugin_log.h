@@ -1,5 +1,5 @@
-// The log of the plugins that we load. What a plugin warns of during one of our calls is usually why the call fails: it
-// becomes the text of the failure. All else goes to our log.
+// The log output of loaded plugins. A warning during a call usually says why the call fails, so it becomes the message
+// of the failed Status. All other output goes to the log of bps.
 #pragma once
 #include <string>
 
@@ -8,10 +8,10 @@
 
 namespace bps::net {
 
-// The logger given to every plugin.
+// The log function that every plugin gets.
 abi::Logger pluginLogger();
 
-// Stands around one call into a plugin, on the thread that makes it.
+// The scope of one call into a plugin, on the calling thread: it collects the warnings of this call.
 class PluginCall {
  public:
   PluginCall();
@@ -19,7 +19,8 @@ class PluginCall {
   PluginCall& operator=(const PluginCall&) = delete;
   ~PluginCall();
 
-  // What the call returned, as a Status: "NAME: WARNING" or, without a warning, "NAME: CALL failed (code)".
+  // Converts the result of the call to a Status: "net plugin NAME: WARNING" or, if there was no warning, "net plugin
+  // NAME: CALL failed (code)".
   Status outcome(int code, const std::string& plugin, const char* call);
   void addWarning(std::string text);
 

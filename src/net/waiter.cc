@@ -12,8 +12,9 @@ namespace bps::net {
 
 namespace {
 
-// Linux has epoll_pwait2 since 5.11; sandboxes that do not know it say EPERM. An epoll descriptor can be polled itself,
-// and ppoll counts in microseconds, too.
+// epoll_wait with a timeout in microseconds. Linux has epoll_pwait2 since 5.11, and sandboxes that do not know it
+// return EPERM. The fallback polls the epoll descriptor itself by ppoll, which also has a finer timeout than
+// milliseconds.
 int epollWaitCompat(int epoll, const timespec& span, std::span<epoll_event> events) {
   static std::atomic<bool> missing{false};
   const int room = static_cast<int>(events.size());
@@ -43,7 +44,7 @@ Result<Waiter> Waiter::create(const Doorbell& bell) {
   epoll_event event{};
   event.events = EPOLLIN;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
-  return Waiter(std::move(epoll));  // the doorbell's event has no connection
+  return Waiter(std::move(epoll));  // the doorbell's event has a null pointer
 }
 
 Status Waiter::add(Comm& comm) {
@@ -62,7 +63,7 @@ Status Waiter::add(Comm& comm) {
 
 void Waiter::remove(Comm& comm) {
   std::erase(polledComms_, &comm);
-  comm.setAwake(true);  // who uses it learns of a failure from test()
+  comm.setAwake(true);  // its user tests it again and then sees a failure
   if (std::erase(armableComms_, &comm) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm.waitFd(), nullptr);
 }
 
@@ -73,8 +74,7 @@ void Waiter::clear() {
   polledComms_.clear();
 }
 
-// A connection that has failed has nothing to wake anybody for: whoever uses it learns of the failure from test(), or
-// has.
+// Failed connections are removed, because they would end every sleep. Their users see the failure in test().
 bool Waiter::arm() {
   bool ready = false;
   std::vector<Comm*> failed;
@@ -92,7 +92,7 @@ bool Waiter::arm() {
   }
   for (Comm* comm : failed) remove(*comm);
   if (!ready && failed.empty()) return false;
-  markAllAwake();  // without a sleep nobody says which of the others have something
+  markAllAwake();  // without a sleep, epoll does not tell which of the others are ready
   return true;
 }
 
@@ -106,7 +106,7 @@ void Waiter::markNeededAwake() {
 
 Status Waiter::epollAtMost(std::chrono::microseconds maxSleepTime) {
   const size_t count = BPS_TRY(waitOnEpoll(epoll_.get(), maxSleepTime, events_));
-  if (count == 0) markAllAwake();  // connections look after their peers by the clock, too
+  if (count == 0) markAllAwake();  // test() also checks timeouts of the peer, which no event announces
   for (size_t i = 0; i < count; ++i)
     if (events_[i].data.ptr != nullptr) static_cast<Comm*>(events_[i].data.ptr)->setAwake(true);
   return {};

@@ -1,10 +1,11 @@
-// Waiter: lets a progress thread sleep until one of its connections or its doorbell has something for it.
+// Waiter: lets a progress thread sleep until one of its connections can make progress or its doorbell rings.
 //
-// A connection that was armed and had nothing to do is asleep until a sleep says that it has, or something is posted on
-// it: so a thread with many of them need not ask each by a system call of its own. Who polls instead of sleeping wakes
-// those first that are wanted (net.h).
+// A connection that had nothing to do when it was armed is marked not awake, until epoll reports it or a request is
+// posted on it. The thread tests only awake connections, which saves a system call for each of the others. A thread
+// that polls instead of sleeping first marks the needed connections awake (Comm::needed()).
 //
-// Belongs to one thread. Connections whose plugin cannot wake a sleeper (no bpsNetWait_v1) are polled with back-off.
+// Used by one thread. If the plugin cannot wake a sleeping thread (no bpsNetWait_v1), the connection is polled with
+// back-off.
 #pragma once
 #include <sys/epoll.h>
 
@@ -18,35 +19,36 @@
 
 namespace bps::net {
 
-// Sleeps until the epoll descriptor has events, or `most` has passed. Returns how many of them stand in `events`.
+// Sleeps until the epoll descriptor has events or `maxSleepTime` has passed. Returns the number of events in `events`.
 Result<size_t> waitOnEpoll(int epoll, std::chrono::microseconds maxSleepTime, std::span<epoll_event> events);
 
 class Waiter {
  public:
   static Result<Waiter> create(const Doorbell& bell);
 
-  // `comm` must be removed before it is closed.
+  // Remove `comm` before it is destroyed.
   Status add(Comm& comm);
   void remove(Comm& comm);
   void clear();
 
-  // Sleeps until the doorbell rings, a connection can make progress, or `most` has passed. That is arm() and wait().
+  // arm(), then wait(): sleeps until the doorbell rings, a connection can make progress or `maxSleepTime` has passed.
   Status sleep(std::chrono::milliseconds maxSleepTime) { return arm() ? Status() : wait(maxSleepTime); }
-  // Tells the connections that somebody will sleep; true: do not, there is something to do.
+  // Prepares the connections for a sleep. Returns true if the thread must not sleep, because progress is possible.
   bool arm();
   Status wait(std::chrono::milliseconds maxSleepTime) { return epollAtMost(maxSleep(maxSleepTime)); }
-  // Asks who is awake, after a sleep elsewhere.
+  // Marks the connections awake that epoll reports, without sleeping. Call it after the thread slept elsewhere.
   Status pollEvents() { return epollAtMost(std::chrono::microseconds(0)); }
   void markAllAwake();
-  // To be called before each round of steps of a thread that polls.
+  // A polling thread calls this before it steps its connections.
   void markNeededAwake();
-  // How long a sleep may be, with regard to connections that must be polled; longer each time without progress.
+  // Returns `maxSleepTime`, limited by the back-off if there are polled connections. The back-off doubles with each
+  // call until noteProgress().
   std::chrono::microseconds maxSleep(std::chrono::milliseconds maxSleepTime);
   bool hasPolledComms() const { return !polledComms_.empty(); }
-  // Readable when wait() would end. See IdleWaiter.
+  // A descriptor that is readable when wait() would return. See IdleWaiter.
   int fd() const { return epoll_.get(); }
-  // To be called after each round of steps in which something was done: poll eagerly again. Now and then all are woken,
-  // since those that are busy for long must not make a thread forget the others.
+  // Call it after stepping the connections made progress. Resets the back-off. Every kStepsPerWakeAll calls, it marks
+  // all connections awake, so that connections that are busy for long do not starve the others.
   void noteProgress() {
     backOff_ = kMinBackOff;
     if (++stepsWithProgress_ % kStepsPerWakeAll == 0) markAllAwake();
@@ -60,10 +62,10 @@ class Waiter {
   Status epollAtMost(std::chrono::microseconds maxSleepTime);
 
   UniqueFd epoll_;
-  std::vector<epoll_event> events_{1};  // room for one of each connection, and the doorbell's
+  std::vector<epoll_event> events_{1};  // one for each connection with a descriptor, and one for the doorbell
   unsigned stepsWithProgress_ = 0;
-  std::vector<Comm*> armableComms_;  // have a descriptor
-  std::vector<Comm*> polledComms_;   // have none
+  std::vector<Comm*> armableComms_;  // connections with a descriptor
+  std::vector<Comm*> polledComms_;   // connections without a descriptor
   std::chrono::microseconds backOff_ = kMinBackOff;
 };
 

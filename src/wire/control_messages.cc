@@ -11,11 +11,12 @@
 namespace bps {
 namespace {
 
-constexpr size_t kTextBytes = 4096;  // names and reasons: longer ones are cut, or refused when they come in
+constexpr size_t kTextBytes = 4096;  // limit of a text field: the Writer truncates longer ones, the Reader rejects them
 
 std::string_view shortened(const std::string& text) { return std::string_view(text).substr(0, kTextBytes); }
 
-// Reading beside writing: a Writer puts, a Reader gets and checks, and one function per message names the fields once.
+// Writer and Reader have the same methods, so that one function per message, each(), lists the fields for both
+// directions. The Reader also checks the values.
 class Writer {
  public:
   template <class T>
@@ -127,11 +128,10 @@ class Reader {
   bool good_ = true;
 };
 
-// One function per message names its fields, once, for both directions.
 template <class Side, class T>
 void code(Side& side, T& value) {
   side.choice(value, Code::kUnhandledCuda, Code::kTimeout);
-  side.refuse(value, Code::kInProgress);  // no failure
+  side.refuse(value, Code::kInProgress);  // not a failure
 }
 template <class Side, class M>
 void each(Side& side, M& m, const Hello*) {
@@ -247,8 +247,8 @@ void each(Side& side, M& m, const ProbeDevice*) {
 template <class Side, class M>
 void each(Side& side, M& m, const ProbeOpen*) {
   side.field(m.device);
-  side.field(m.turns);
-  side.field(m.turnMs);
+  side.field(m.bursts);
+  side.field(m.burstMs);
   side.field(m.handle);
 }
 template <class Side, class M>
@@ -266,11 +266,33 @@ void each(Side& side, M& m, const ProbeRate*) {
   side.field(m.bytesPerSecond);
 }
 
-constexpr const char* kNames[] = {"?",          "hello",    "challenge",   "proof",        "welcome",    "refusal",
-                                  "ask root",   "redirect", "join",        "roster",       "offer",      "open job",
-                                  "job opened", "begin",    "round part",  "round answer", "heartbeat",  "failure",
-                                  "suspect",    "left",     "goodbye",     "probe device", "probe open", "probe opened",
-                                  "probe rate", "check",    "check report"};
+constexpr const char* kNames[] = {"?",
+                                  "hello",
+                                  "challenge",
+                                  "proof",
+                                  "welcome",
+                                  "refusal",
+                                  "rendezvous request",
+                                  "rendezvous reply",
+                                  "join",
+                                  "roster",
+                                  "offer",
+                                  "open job",
+                                  "job opened",
+                                  "begin",
+                                  "control op input",
+                                  "control op result",
+                                  "heartbeat",
+                                  "failure",
+                                  "suspect",
+                                  "left",
+                                  "goodbye",
+                                  "probe device",
+                                  "probe open",
+                                  "probe opened",
+                                  "probe rate",
+                                  "check",
+                                  "check report"};
 
 }  // namespace
 
@@ -279,7 +301,7 @@ const char* purposeName(Purpose purpose) {
     case Purpose::kJoin:
       return "join";
     case Purpose::kRendezvous:
-      return "redirect";
+      return "rendezvous";
     case Purpose::kServer:
       return "server";
     case Purpose::kProbe:

@@ -1,7 +1,8 @@
-// The messages of the control plane, each a struct with its fields in wire order; src/wire/frame.h carries them.
+// The messages of the control plane. Each is a struct with its fields in wire order; a frame carries its bytes
+// (src/wire/frame.h).
 //
-// decode<T>() checks every field: truncation, trailing bytes, enumerators out of range. What it accepts is safe to
-// use, up to checks that need context (a rank against the number of ranks), which the receiver makes.
+// decode<T>() rejects truncated messages, trailing bytes and values out of range. The receiver makes the checks that
+// need context, such as a rank against the number of ranks.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,7 +24,7 @@ using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 using PublicKey = std::array<uint8_t, 32>;  // X25519
 
-// First word of whoever connects. Its form is the same in all versions up to `version`.
+// The first message of the connecting side. Its format is the same in all protocol versions.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   static constexpr uint32_t kMagic = 0x00737062;  // "bps\0"
@@ -31,10 +32,10 @@ struct Hello {
   uint16_t version = kControlVersion;
   Purpose purpose = Purpose::kJoin;
   bool auth = true;
-  uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT: a tenth of the smaller one is the heartbeat
+  uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT; the heartbeat interval is a tenth of the smaller one
   Nonce nonce{};
-  PublicKey publicKey{};  // of this connection only
-  std::string dialled;    // the address that the sender has connected to
+  PublicKey publicKey{};  // generated for this connection
+  std::string dialled;    // the address that the sender connected to
 };
 struct Challenge {
   static constexpr MessageType kType = MessageType::kChallenge;
@@ -51,13 +52,13 @@ struct Welcome {
   Proof proof{};
 };
 
-// Why a peer is not served; the connection ends after it. Same form in all versions.
+// Why a peer is not served. The sender closes the connection after it. The format is the same in all protocol versions.
 struct Refusal {
   static constexpr MessageType kType = MessageType::kRefusal;
   enum class Kind : uint8_t {
-    kMismatch = 1,  // version, key, authentication mode, purpose: somebody must change something
-    kBusy = 2,      // limits, draining: the peer can do without
-    kInvalid = 3,   // what was asked for makes no sense
+    kMismatch = 1,  // version, key, authentication mode or purpose differ: a configuration error
+    kBusy = 2,      // a limit is reached, or the server is draining: the job can run without this server
+    kInvalid = 3,   // the request is invalid
   };
   Kind kind = Kind::kMismatch;
   Code code = Code::kRemote;
@@ -68,8 +69,8 @@ struct RendezvousRequest {
   static constexpr MessageType kType = MessageType::kRendezvousRequest;
   uint32_t rank = 0;
   uint32_t nRanks = 0;
-  uint32_t remainingMs = 0;  // how long the sender will wait
-  bool isHub = false;        // then `hub` is where it listens
+  uint32_t remainingMs = 0;  // how long the sender waits for the reply
+  bool isHub = false;        // true: the sender is the hub and listens at `hub`
   Address hub;
 };
 struct RendezvousReply {
@@ -89,13 +90,13 @@ struct Join {
   double bytesPerSecond = 0;
 };
 
-// A server's first word to the hub.
+// A server's first message to the hub after the handshake.
 struct Offer {
   static constexpr MessageType kType = MessageType::kOffer;
   uint32_t libraryVersion = 0;
   double bytesPerSecond = 0;
 };
-// The hub's proposal to a server; answered by JobOpened or Refusal. A later proposal replaces an earlier one.
+// The hub's proposal to a server, which answers with JobOpened or Refusal. A later proposal replaces an earlier one.
 struct OpenJob {
   static constexpr MessageType kType = MessageType::kOpenJob;
   uint32_t proposal = 0;
@@ -107,10 +108,10 @@ struct JobOpened {
   uint32_t proposal = 0;
 };
 
-// kSplit: a gather that may be given up, which fails nothing but the split.
+// kSplit: a gather that may be abandoned; the communicator stays usable and only the split fails.
 enum class ControlOp : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3 };
 inline constexpr size_t kControlOps = 4;
-// Everyone's one item to everyone.
+// Whether the operation sends one item of every participant to all participants.
 inline bool isGather(ControlOp kind) { return kind == ControlOp::kGather || kind == ControlOp::kSplit; }
 const char* controlOpName(ControlOp kind);
 
@@ -126,16 +127,16 @@ struct ControlOpResult {
   ControlOp kind = ControlOp::kGather;
   uint32_t number = 0;
   std::vector<Blob> blobs;
-  std::string givenUp{};  // why there are no blobs, of a split; empty: there are
+  std::string givenUp{};  // why a split was abandoned; then there are no blobs. Otherwise empty.
 };
 
-// What every connection carries in both directions when nothing else is said, and how far the sender is: the hub finds
-// out by it which members cannot reach each other (src/control/hub/stall_detector.h).
+// Sent in both directions at every heartbeat interval. It also tells the hub the sender's progress, from which the hub
+// finds members that cannot reach each other (src/control/hub/stall_detector.h).
 struct Heartbeat {
   static constexpr MessageType kType = MessageType::kHeartbeat;
   static constexpr uint32_t kNobody = ~uint32_t{0};
-  uint64_t callsStarted = 0;    // calls that have come to their place in the stream of this rank; 0 of a server
-  uint64_t call = 0;            // the number of the call that waits for another member, for the time-out or longer
+  uint64_t callsStarted = 0;    // calls that this rank's stream has reached; always 0 for a server
+  uint64_t call = 0;            // number of a call that has waited for another member for BPS_TIMEOUT or longer
   uint32_t waitsFor = kNobody;  // that member
 
   bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }
@@ -148,51 +149,51 @@ struct FailureMessage {
 };
 struct Suspect {
   static constexpr MessageType kType = MessageType::kSuspect;
-  uint32_t member = 0;  // as in Roster::members()
+  uint32_t member = 0;  // index as in Roster::members()
   std::string text;
 };
-// Somebody, not the hub, has said goodbye.
+// A member other than the hub has left (it sent goodbye).
 struct Left {
   static constexpr MessageType kType = MessageType::kLeft;
   uint32_t member = 0;
 };
 
-// A server's answer to kCheck, which `bps-server --check` asks any number of times before it opens a job.
+// A server's answer to kCheck. `bps-server --check` may send kCheck any number of times on one connection.
 struct CheckReport {
   static constexpr MessageType kType = MessageType::kCheckReport;
   uint32_t jobs = 0, maxJobs = 0;
-  uint64_t bytesSummed = 0;                     // since it has started
-  uint64_t freeDescriptors = 0, freeBytes = 0;  // that jobs may still take
+  uint64_t bytesSummed = 0;                     // since the server started
+  uint64_t freeDescriptors = 0, freeBytes = 0;  // available to further jobs
 };
 
-// Between two `bps-topo probe`, of which one listens. First it says what its transport offers, a message for each
-// device, at least one.
+// The Probe messages run between two `bps-topo probe` processes, of which one listens. The listening side first sends
+// one ProbeDevice for each device of its transport, at least one.
 struct ProbeDevice {
   static constexpr MessageType kType = MessageType::kProbeDevice;
-  uint32_t count = 1;  // of these messages
+  uint32_t count = 1;  // number of ProbeDevice messages
   std::string name;
-  Address address;  // of a network interface, port 0; empty: the device is none
+  Address address;  // of the network interface, port 0; empty if the device is not a network interface
 };
-// What is to be measured: `turns` times messages for `turnMs` to the listening side, then as many times from it. The
-// data connections are two one-way ones of the transport; each side tells where it takes its own.
+// Requests a measurement: `bursts` bursts of messages, each `burstMs` long, to the listening side, then the same number
+// from it. The data goes over two one-way connections of the transport; each side sends the handle of its listener.
 struct ProbeOpen {
   static constexpr MessageType kType = MessageType::kProbeOpen;
-  uint32_t device = 0;  // of the listening side
-  uint32_t turns = 0;
-  uint32_t turnMs = 0;
+  uint32_t device = 0;  // index of the listening side's device
+  uint32_t bursts = 0;
+  uint32_t burstMs = 0;
   Blob handle;
 };
 struct ProbeOpened {
   static constexpr MessageType kType = MessageType::kProbeOpened;
   Blob handle;
 };
-// After each turn that the listening side received.
+// The listening side sends it after each burst that it received.
 struct ProbeRate {
   static constexpr MessageType kType = MessageType::kProbeRate;
   double bytesPerSecond = 0;
 };
 
-// "round part"; for a type that is none "message 77".
+// For error messages: "control op input"; for an unknown type "message 77".
 std::string messageName(MessageType type);
 
 template <class T>

@@ -9,14 +9,14 @@ namespace bps {
 namespace {
 
 constexpr uint8_t kVersion = 4;
-constexpr uint8_t kFirst = 1, kScalar = 2, kDirect = 4, kByGpuGroups = 8, kPayload = 16, kAllFlags = 31;
+constexpr uint8_t kFirst = 1, kScalar = 2, kExchangePath = 4, kByGpuGroups = 8, kPayload = 16, kAllFlags = 31;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum"};
 
-// Fixed positions of the fields, little endian.
+// Offsets of the fields.
 enum Offset : size_t {
   kAtVersion = 0,
   kAtFlags = 1,
@@ -28,7 +28,7 @@ enum Offset : size_t {
   kAtHistory = 22,
   kAtScalar = 26,
 };
-constexpr size_t kCheckBytes = sizeof(uint32_t);  // at the end
+constexpr size_t kCheckBytes = sizeof(uint32_t);
 
 template <class T>
 void store(uint8_t* at, T value) {
@@ -42,7 +42,8 @@ T load(const uint8_t* at) {
   return value;
 }
 
-// The checksums of the payload and of the header go behind the header's `size` bytes; returns what they are together.
+// Appends the checksums of the payload (if any) and of the header to the `size` bytes of the header. Returns the new
+// size.
 size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
   if (header.payload) {
     store(bytes.data() + size, *header.payload);
@@ -75,7 +76,7 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
   at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
-                                      (header.usesExchangePath ? kDirect : 0) | (byGpuGroups ? kByGpuGroups : 0) |
+                                      (header.usesExchangePath ? kExchangePath : 0) | (byGpuGroups ? kByGpuGroups : 0) |
                                       (header.payload ? kPayload : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return seal(header, bytes, kAtNumber);
@@ -95,7 +96,7 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   const uint8_t* at = bytes.data();
   const size_t checked = bytes.size() - kCheckBytes;
   if (load<uint32_t>(at + checked) != crc32c(at, checked))
-    return failure(Code::kRemote, "the stream is corrupt: a chunk header of {} bytes does not have its checksum",
+    return failure(Code::kRemote, "the stream is corrupt: the checksum of a chunk header of {} bytes is wrong",
                    bytes.size());
   if (at[kAtVersion] != kVersion)
     return failure(Code::kRemote, "chunk header version {}, this side speaks {}; rebuild one side", at[kAtVersion],
@@ -104,15 +105,15 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   DataHeader header;
   header.sequence = load<uint16_t>(at + kAtSequence);
   header.first = (flags & kFirst) != 0;
-  header.usesExchangePath = (flags & kDirect) != 0;
+  header.usesExchangePath = (flags & kExchangePath) != 0;
   header.call.hasScalar = (flags & kScalar) != 0;
   header.call.byGpuGroups = (flags & kByGpuGroups) != 0;
   if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byGpuGroups) && !header.first))
-    return failure(Code::kRemote, "chunk header with flags {:#x}, which cannot be", flags);
+    return failure(Code::kRemote, "chunk header with invalid flags {:#x}", flags);
   const size_t withCall = header.call.hasScalar ? kDataCallBytes + sizeof(uint64_t) : kDataCallBytes;
   const bool withPayload = (flags & kPayload) != 0;
   const size_t size = (header.first ? withCall : kDataShortHeaderBytes) + (withPayload ? kCheckBytes : 0);
-  if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, not {}", bytes.size(), size);
+  if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, expected {}", bytes.size(), size);
   if (withPayload) header.payload = load<uint32_t>(at + checked - kCheckBytes);
   if (!header.first) return header;
   header.call.number = load<uint64_t>(at + kAtNumber);
@@ -129,12 +130,12 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
 
 Status checkPayload(const DataHeader& header, std::span<const uint8_t> payload, uint64_t chunk, const CallInfo& call) {
   if (!header.payload)
-    return failure(Code::kRemote, "chunk {} of {} came without a checksum, which BPS_CHECKSUM=1 asks for", chunk,
+    return failure(Code::kRemote, "chunk {} of {} has no checksum, but BPS_CHECKSUM=1 requires one", chunk,
                    describe(call));
-  const uint32_t came = crc32c(payload.data(), payload.size());
-  if (came == *header.payload) return {};
-  return failure(Code::kRemote, "the data is corrupt: chunk {}, {} bytes of {}, came with CRC32C {:08x}, not {:08x}",
-                 chunk, payload.size(), describe(call), came, *header.payload);
+  const uint32_t received = crc32c(payload.data(), payload.size());
+  if (received == *header.payload) return {};
+  return failure(Code::kRemote, "the data is corrupt: chunk {}, {} bytes of {}, has CRC32C {:08x}, expected {:08x}",
+                 chunk, payload.size(), describe(call), received, *header.payload);
 }
 
 }  // namespace bps

@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kGrowth = 256U << 10;
+constexpr size_t kGrowth = 256U << 10;  // bytes by which the payload buffer grows at a time
 
 FrameHeader decodeHeader(std::span<const uint8_t> bytes) {
   WireReader in(bytes);
@@ -51,9 +51,9 @@ Status FrameReader::startPayload() {
   if (check_) BPS_TRY(check_(headerBytes_));
   frame_.header = decodeHeader(headerBytes_);
   if (check_ && frame_.header.bytes < kFrameTagBytes)
-    return failure(Code::kRemote, "sealed frame of {} bytes: shorter than its tag", frame_.header.bytes);
+    return failure(Code::kRemote, "encrypted frame of {} bytes: shorter than its tag", frame_.header.bytes);
   if (frame_.header.bytes > limit_)
-    return failure(Code::kRemote, "frame of {} bytes, {} are allowed here: not a peer of this protocol",
+    return failure(Code::kRemote, "frame of {} bytes exceeds the limit of {}: not a peer of this protocol",
                    frame_.header.bytes, limit_);
   inPayload_ = true;
   have_ = 0;

@@ -1,13 +1,14 @@
-// Frame: the unit of the control protocol on a TCP connection, and FrameReader, which cuts a byte stream into frames.
+// Frame: one message of the control protocol on a TCP connection. FrameReader: splits a byte stream into frames.
 //
 //   length of the payload u32 | type u16 | version u16 | job u64 | sequence u32 | payload          (little endian)
 //
-// After the handshake (src/control/link) a tag follows the header and another one ends the payload, which is encrypted;
-// the length counts the payload's tag. The header's own tag is checked before its length is believed.
+// After the handshake (src/control/link) the header is followed by an authentication tag, and the payload is encrypted
+// and ends with a tag. The length includes the payload's tag. The reader verifies the header's tag before it uses the
+// length.
 //
-// This header and the payloads of Hello and Refusal keep their form in all versions, so that two versions can tell
-// each other which they are. The length is checked against the limit before anything is allocated, and memory grows
-// only with the bytes that really came.
+// The header and the payloads of Hello and Refusal have the same format in all protocol versions, so that peers of
+// different versions can report the mismatch. The reader checks the length against the limit first, and it allocates
+// memory only in proportion to the bytes received.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -22,9 +23,9 @@ namespace bps {
 
 inline constexpr uint16_t kControlVersion = 10;
 inline constexpr size_t kFrameHeaderBytes = 20;
-inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1U
-                                                        << 10;  // limit of a payload before the peer is authenticated
-inline constexpr size_t kMaxFrameBytes = 64U << 20;             // and after
+// Limits of a payload before and after the peer is authenticated.
+inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1024;
+inline constexpr size_t kMaxFrameBytes = 64U << 20;
 inline constexpr size_t kFrameTagBytes = 16;
 
 enum class MessageType : uint16_t {
@@ -71,19 +72,21 @@ struct Frame {
 
 std::array<uint8_t, kFrameHeaderBytes> encode(const FrameHeader& header);
 
+// The caller reads from its socket into room() and reports the count to filled(). Not thread-safe.
 class FrameReader {
  public:
-  // Whether a header with the tag behind it is the peer's.
+  // Verifies a header and the tag that follows it.
   using HeaderCheck = std::function<Status(std::span<const uint8_t, kFrameHeaderBytes + kFrameTagBytes>)>;
 
   void setLimit(size_t bytes) { limit_ = bytes; }
-  // From the next frame on headers and payloads have tags.
+  // From the next frame on, headers and payloads have tags.
   void expectTags(HeaderCheck check) { check_ = std::move(check); }
-  // Where the next bytes of the stream go; never empty.
+  // The buffer for the next bytes of the stream. Never empty.
   std::span<uint8_t> room();
-  // `count` bytes were written to room(): a frame if they completed one. Fails on a length beyond the limit.
+  // The caller has written `count` bytes to room(). Returns a frame if it is complete. Fails if the length exceeds the
+  // limit or the header's tag is wrong.
   Result<std::optional<Frame>> filled(size_t count);
-  // True between frames.
+  // Whether the reader is between two frames.
   bool empty() const { return have_ == 0 && !inPayload_; }
 
  private:
@@ -96,7 +99,7 @@ class FrameReader {
   std::array<uint8_t, kFrameHeaderBytes + kFrameTagBytes> headerBytes_{};
   Frame frame_;
   bool inPayload_ = false;
-  size_t have_ = 0;  // of the header, or of the payload
+  size_t have_ = 0;  // bytes received of the header, or of the payload
 };
 
 }  // namespace bps

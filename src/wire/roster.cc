@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint16_t kRosterVersion = 3;
 constexpr size_t kNameBytes = 4096;
-constexpr size_t kDefaultMaxRails = 8;  // where nobody says how many; as many NICs as a machine usually has at most
+constexpr size_t kDefaultMaxRails = 8;  // if JobSettings::rails is 0; machines rarely have more NICs
 
 bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
 
@@ -46,7 +46,8 @@ JobSettings getSettings(WireReader& in) {
   return settings;
 }
 
-// Every rank is in exactly the machine and place that its entry says, and machines are ordered by their lowest rank.
+// Whether every rank is in the machine and at the local rank that its entry names, and the machines are ordered by
+// their lowest rank.
 bool consistent(const Roster& roster) {
   size_t placed = 0;
   for (size_t m = 0; m < roster.machines.size(); ++m) {
@@ -157,7 +158,7 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   roster.settings.checksum = checksum == 1;
   BPS_TRY(in.finish("roster"));
   if (checksum > 1 || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
-  if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines do not fit together");
+  if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines are inconsistent");
   return roster;
 }
 

@@ -9,7 +9,7 @@ Result<std::vector<uint32_t>> splitGroup(const std::vector<Blob>& requests, int 
   for (uint32_t rank = 0; rank < requests.size(); ++rank) {
     WireReader reader(requests[rank]);
     const auto itsColor = reader.get<int>(), itsKey = reader.get<int>();
-    if (Status read = reader.finish("its part in the split"); !read.ok())
+    if (Status read = reader.finish("its split request"); !read.ok())
       return std::move(read).within(roster.rankName(rank));
     if (itsColor == color) found.emplace_back(itsKey, rank);
   }

@@ -1,4 +1,5 @@
-// SplitRequest: what a rank brings to the gather of a split, and the groups that follow. Pure.
+// SplitRequest: a rank's contribution to the gather of a communicator split. splitGroup() computes the resulting
+// groups. Neither has side effects.
 #pragma once
 #include <vector>
 
@@ -14,8 +15,8 @@ struct SplitRequest {
   Blob bytes() const { return WireWriter().put(color).put(key).bytes(); }
 };
 
-// The ranks that wish this color, in the order of their keys, equal ones in rank order. Fails naming a rank whose wish
-// cannot be read.
+// Returns the ranks that requested this color, ordered by key, ranks with equal keys by rank. If a request is
+// malformed, the failure names its rank.
 Result<std::vector<uint32_t>> splitGroup(const std::vector<Blob>& requests, int color, const Roster& roster);
 
 }  // namespace bps

@@ -53,7 +53,7 @@ server "--listen lo: lo is an interface; its address is right here: 127.0.0.1:77
 server "--listen nowhere.invalid:1: .*cannot be found" --listen nowhere.invalid:1
 server "--metrics 27720: a port alone; right is ADDR:27720" --listen 127.0.0.1:0 --metrics 27720
 server "--metrics $SERVER_ADDRESS: cannot listen.*in use" --listen 127.0.0.1:0 --metrics "$SERVER_ADDRESS"
-refuses_in_a_line 'BPS_SOCKET_IFNAME.*"nosuch9" selects no interface.*there are: lo' env BPS_SOCKET_IFNAME=nosuch9 "$BIN/bps-server"
+refuses_in_a_line 'BPS_SOCKET_IFNAME.*"nosuch9" selects no interface.*available: lo' env BPS_SOCKET_IFNAME=nosuch9 "$BIN/bps-server"
 if command -v setpriv > /dev/null && [ "$(id -u)" = 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" -gt 80 ]; then
   refuses_in_a_line '--listen 127.0.0.1:80: cannot listen.*Permission denied; ports below 1024 need' \
     env BPS_AUTH=off setpriv --bounding-set -net_bind_service --inh-caps -net_bind_service "$(realpath "$BIN/bps-server")" --listen 127.0.0.1:80
@@ -92,6 +92,6 @@ BPS_SERVER=cpu1 NCCL_DEBUG=abort NCCL_DEBUG_SUBSYS=GRAPH,INIT NCCL_IB_TC=true NC
   NCCL_TOPO_FILE=/nonexistent NCCL_IB_HCA=mlx5:x "$BIN/bps-run" -v -n 2 -- "$perf" -b 8 -e 8 -n 1 > "$WORK/out" 2>&1 ||
   fail "with NCCL's values: $(tail -qn 5 "$WORK/out")"
 for line in 'BPS_SERVER is not a variable of bps: did you mean BPS_SERVERS' 'NCCL_IB_TC=true: not a number' \
-  'net plugin .*libnccl-net-bps.so is used; before it were tried: libnccl-net-nosuch.so'; do
+  'using net plugin .*libnccl-net-bps.so; tried before it: libnccl-net-nosuch.so'; do
   [ "$(grep -c "$line" "$WORK/out")" = 2 ] || fail "not once for each rank: \"$line\": $(grep WARN "$WORK/out")"
 done

@@ -38,7 +38,7 @@ refused() {
   env "$@" "$WORK/all_reduce" > "$WORK/out" 2>&1 && fail "exit 0 with $*"
   grep -qE -- "$text" "$WORK/out" || fail "$*: no \"$text\" in: $(cat "$WORK/out")"
 }
-refused 'OMPI_COMM_WORLD_RANK=0 .*: 4 processes need a place to meet: set BPS_ROOT=HOST:PORT' \
+refused 'OMPI_COMM_WORLD_RANK=0 .*: 4 processes need a rendezvous address: set BPS_ROOT=HOST:PORT' \
   OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4
 refused 'WORLD_SIZE=many: not a whole number' RANK=0 WORLD_SIZE=many
 refused 'BPS_RANK and BPS_NRANKS must both be set' BPS_RANK=1

@@ -59,7 +59,7 @@ kill -TERM "$pid"; wait "$pid"
 unset BPS_SERVERS BPS_REQUIRE_SERVERS
 BPS_PORT_RANGE=$port-$((port + 19)) NCCL_SHM_DISABLE=1 perf > "$WORK/out" 2>&1 || fail "BPS_PORT_RANGE: $(tail -qn 5 "$WORK/out")"
 "$BIN/bps-server" --listen 127.0.0.1:0 --data-ports 9-3 > "$WORK/out" 2>&1 && fail "a range that ends before it begins"
-said '"9-3" is no range of ports' "$WORK/out" || fail "$(cat "$WORK/out")"
+said '"9-3" is not a port range' "$WORK/out" || fail "$(cat "$WORK/out")"
 
 # Without free descriptors the metrics thread waits. It serves the page again once there are some.
 ( ulimit -n 24; exec "$BIN/bps-server" --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --threads 1 > "$WORK/few.out" 2> "$WORK/few.err" ) &

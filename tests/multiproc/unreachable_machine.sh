@@ -43,5 +43,5 @@ vanishes() {
   grep -qE "$2" "$WORK/out" || fail "not \"$2\": $(cat "$WORK/out")"
   echo "  $(cat "$WORK/out"), after $((SECONDS - cut)) s"
 }
-vanishes $one 'receiver: .*10.78.0.1:[0-9]+.*(timed out|No route to host|has acknowledged nothing)'
-vanishes $other 'sender: .*10.78.0.2:[0-9]+ (has acknowledged nothing for 2 s|.*No route to host)'
+vanishes $one 'receiver: .*10.78.0.1:[0-9]+.*(timed out|No route to host|has not acknowledged any data)'
+vanishes $other 'sender: .*10.78.0.2:[0-9]+ (has not acknowledged any data for 2 s|.*No route to host)'

@@ -64,17 +64,17 @@ limited() {
   grep -qE -- "$pattern" "$out" || fail "no line has \"$pattern\" with $limit KiB of memlock: $(cat "$out")"
 }
 settings() {
-  says 'to .*: rxe1:1 GID ::ffff:10.9.0.2, theirs ::ffff:10.9.0.2, by SEND, 8388608 bytes' NCCL_IB_HCA==rxe1:1 BPS_IB_WRITE=0
+  says 'to .*: rxe1:1 GID ::ffff:10.9.0.2, peer.s GID ::ffff:10.9.0.2, by SEND, at most 8388608 bytes' NCCL_IB_HCA==rxe1:1 BPS_IB_WRITE=0
   says 'shared memory with process' NCCL_SHM_DISABLE=0
-  limited 8192 'RLIMIT_MEMLOCK is 8388608 bytes and [0-9]+ are needed now' --only large
+  limited 8192 'RLIMIT_MEMLOCK is 8388608 bytes, but [0-9]+ bytes are needed' --only large
   [ "$long" = 1 ] || return 0
-  limited 64 'RLIMIT_MEMLOCK is 65536 bytes and 1048576 are needed' --only init
+  limited 64 'RLIMIT_MEMLOCK is 65536 bytes, but 1048576 bytes are needed' --only init
   says 'verbs device rxe0:1: GID 1 ::ffff:10.9.0.1' A=1
   says 'by WRITE with immediate' A=1
   says 'to .*: rxe1:1 GID' NCCL_IB_HCA=^rxe0
   says 'GID fe80::' NCCL_IB_GID_INDEX=0
   says 'rxe0:1 is not used: it has no GID 7' NCCL_IB_GID_INDEX=7
-  says 'of 2 RDMA ports none is used' NCCL_IB_HCA=mlx5
+  says 'none of 2 RDMA ports is usable' NCCL_IB_HCA=mlx5
   says 'TCP device roce0' NCCL_IB_DISABLE=1
 }
 
@@ -120,7 +120,7 @@ XML
     "$BIN/bps-perf" -b 2M -e 2M -n 1 -w 0 -m 2 > "$WORK/out.gpu" 2>&1 ||
     fail "all-reduce of GPU memory within a machine: $(tail -n 5 "$WORK/out.gpu")"
   grep -q 'shared memory with process' "$WORK/out.gpu" || fail "no shared memory where GPU memory could come"
-  grep -q 'GPU memory, 0 of [0-9] owners reached without host memory.*takes host memory only' "$WORK/out.gpu" ||
+  grep -q 'GPU memory, 0 of [0-9] owners reached without host memory.*supports host memory only' "$WORK/out.gpu" ||
     fail "what goes through shared memory: $(grep GPUDirect "$WORK/out.gpu")"
 }
 

@@ -34,7 +34,7 @@ Result<Buffer> Buffer::create(Side& side, void* comm, size_t bytes) {
   Buffer buffer;
   const size_t whole = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
   buffer.bytes_.reset(static_cast<uint8_t*>(std::aligned_alloc(kPage, whole)));
-  if (!buffer.bytes_) return failure(Code::kInvalidUsage, "no memory for {} bytes", bytes);
+  if (!buffer.bytes_) return failure(Code::kInvalidUsage, "out of memory: {} bytes", bytes);
   std::memset(buffer.bytes_.get(), 0, whole);
   BPS_TRY(side.expect(side.table().regMr(comm, buffer.data(), whole, &buffer.memory_), Call::kRegMr));
   return buffer;
@@ -58,7 +58,7 @@ Result<Flow> Flow::create(Side& side, void* comm, bool sends, FlowPlan plan) {
 
 uint8_t* Flow::place(size_t index) const { return buffer_.data() + index % plan_.window * slotBytes_ + plan_.offset; }
 
-// False: the plugin takes no more now.
+// Returns false if the plugin cannot post the message now.
 Result<bool> Flow::postOne() {
   const Message& message = plan_.messages[posted_];
   const uint64_t seed = plan_.seed + posted_;
@@ -72,7 +72,7 @@ Result<bool> Flow::postOne() {
       sends_ ? side_->table().isend(comm_, piece, &request) : side_->table().irecv(comm_, {&piece, 1}, &request),
       call));
   if (plan_.checkStale && reinterpret_cast<uintptr_t>(request) == plan_.stale)
-    return failure(Code::kInternal, "{} left *request as it was (message {})", nameOf(call), posted_);
+    return failure(Code::kInternal, "{} did not write *request (message {})", nameOf(call), posted_);
   if (request == nullptr) return false;
   requests_.push_back(request);
   ++posted_;
@@ -91,13 +91,13 @@ Status Flow::finish(size_t bytes) {
   uint8_t* at = place(finished_);
   if (sends_) return {};
   if (bytes != message.bytes)
-    return failure(Code::kInternal, "test reported {} bytes for message {}, which has {}", static_cast<int>(bytes),
+    return failure(Code::kInternal, "test reported {} bytes for message {}, expected {}", static_cast<int>(bytes),
                    finished_, message.bytes);
   if (!hasPattern(at, message.bytes, seed))
-    return failure(Code::kInternal, "message {} of {} bytes came with other bytes", finished_, message.bytes);
+    return failure(Code::kInternal, "message {} of {} bytes arrived with wrong data", finished_, message.bytes);
   for (size_t i = 0; i < kGuardBytes; ++i)
     if (at[message.bytes + message.extraRoom + i] != kGuard)
-      return failure(Code::kInternal, "message {}: byte {} behind the receive's {} was written", finished_, i,
+      return failure(Code::kInternal, "message {}: byte {} after the receive buffer of {} was written", finished_, i,
                      message.bytes + message.extraRoom);
   return {};
 }
@@ -134,7 +134,7 @@ Status run(Side& side, std::span<Flow> flows) {
       before = now;
     }
     if (deadline.passed())
-      return failure(Code::kTimeout, "message {} is not {} in {} s", now, side.sends() ? "sent" : "received",
+      return failure(Code::kTimeout, "message {} was not {} within {} s", now, side.sends() ? "sent" : "received",
                      side.options().timeoutSeconds);
   }
 }

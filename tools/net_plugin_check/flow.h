@@ -1,6 +1,7 @@
-// Flow: a list of messages through one end of a connection, in posting order, a window of them at a time; what comes is
-// compared with what was sent, byte by byte, and behind the posted room nothing may change. Both sides make the same
-// list. Moves only inside step(), and tests the oldest request only, as NCCL does.
+// Flow: sends or receives a list of messages over one end of a connection, with a window of requests in flight.
+//
+// Both sides use the same list. The receiving side compares all bytes and checks that nothing is written after the
+// receive buffer. Like NCCL, a Flow tests only the oldest request. It works only inside step(). Used by one thread.
 #pragma once
 #include <cstdlib>
 #include <deque>
@@ -11,7 +12,7 @@
 
 namespace bps::check {
 
-// Memory of page alignment, registered with one comm.
+// Page-aligned memory that is registered with one comm.
 class Buffer {
  public:
   static Result<Buffer> create(Side& side, void* comm, size_t bytes);
@@ -27,31 +28,31 @@ class Buffer {
   void* memory_ = nullptr;
 };
 
-// The bytes of message number `seed`, and whether they are.
+// Writes and checks the test data of message number `seed`.
 void fillPattern(uint8_t* to, size_t bytes, uint64_t seed);
 bool hasPattern(const uint8_t* from, size_t bytes, uint64_t seed);
 
 struct Message {
   size_t bytes = 0;
-  size_t extraRoom = 0;  // the receive is larger by this
+  size_t extraRoom = 0;  // bytes by which the receive buffer is larger
 };
 
 struct FlowPlan {
   std::vector<Message> messages;
   size_t window = 8;
-  size_t offset = 0;        // of every buffer from its alignment
-  uintptr_t stale = 0;      // stands in *request before each post
-  bool checkStale = false;  // and must be gone after it
-  uint64_t seed = 1;        // of the first message; the tag too
+  size_t offset = 0;        // bytes by which every buffer is misaligned
+  uintptr_t stale = 0;      // the value of *request before each post
+  bool checkStale = false;  // the post must overwrite that value
+  uint64_t seed = 1;        // seed of the first message's data and tag
 };
 
 class Flow {
  public:
   static Result<Flow> create(Side& side, void* comm, bool sends, FlowPlan plan);
 
-  // Posts what the window takes, tests the oldest.
+  // Posts messages as far as the window permits and tests the oldest request.
   Result<Progress> step();
-  // Only posts: kDone once all that the window takes are under way.
+  // Only posts. kDone: the window is full or all messages are posted.
   Result<Progress> post();
   size_t inFlight() const { return requests_.size(); }
   size_t finished() const { return finished_; }
@@ -73,9 +74,9 @@ class Flow {
   size_t posted_ = 0, finished_ = 0;
 };
 
-// Until all are finished; the time-out counts from the last message that was.
+// Steps the flows until all are finished. Fails if no message completes within the timeout.
 Status run(Side& side, std::span<Flow> flows);
-// One flow with the side's end of a connection.
+// Runs one flow over the side's end of a connection.
 Status transfer(Side& side, void* comm, FlowPlan plan);
 
 }  // namespace bps::check

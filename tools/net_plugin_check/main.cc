@@ -1,5 +1,4 @@
-// net-plugin-check: drives any NCCL net plugin as NCCL does and says, rule by rule, whether it keeps to what NCCL
-// relies on, and how fast it is.
+// net-plugin-check: checks whether an NCCL net plugin follows the rules that NCCL relies on, and measures its speed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,29 +19,31 @@ struct ByteTexts {
 
 void declare(CommandLine& line, CheckOptions& options, ByteTexts& byteTexts) {
   line.option("PLUGIN", options.plugin, "path of the plugin, or the NAME in libnccl-net-NAME.so");
-  line.option("--device", options.device, "only this device (default: each)", ValueRange{0, 1023});
+  line.option("--device", options.device, "check only this device (default: all)", ValueRange{0, 1023});
   line.option("--abi", options.newestAbi, "newest version of the interface to use (default 12)",
               ValueRange{kOldestAbi, kNewestAbi});
-  line.flag("--threads", options.threads, "the two sides as threads of one process");
-  line.option("--only", options.only, "only these rules, by name; of --bench: round-trip, one-way, both-ways");
-  line.flag("--list", options.list, "the rules");
-  line.option("--cycles", options.cycles, "of the rule cycles (default 1000)", ValueRange{1, 1000000});
+  line.flag("--threads", options.threads, "run the two sides as threads of one process");
+  line.option("--only", options.only, "check only these rules; with --bench: round-trip, one-way, both-ways");
+  line.flag("--list", options.list, "print the rules");
+  line.option("--cycles", options.cycles, "number of cycles of the rule cycles (default 1000)", ValueRange{1, 1000000});
   line.option("--max-bytes", byteTexts.maxBytes, "largest message (default 64M)");
-  line.option("--timeout", options.timeoutSeconds, "seconds that anything may take (default 10)",
+  line.option("--timeout", options.timeoutSeconds, "time limit of every wait in seconds (default 10)",
               ValueRange{0.1, 3600.0});
-  line.option("--notice", options.noticeSeconds, "seconds from a side's end to the other's error (default 1)",
+  line.option("--notice", options.noticeSeconds,
+              "seconds within which the end of one side must be an error on the other (default 1)",
               ValueRange{0.01, 3600.0});
-  line.option("--bench", options.bench, "only measure, so many times, against the plain thing in the same run",
+  line.option("--bench", options.bench, "only measure, this many times, and compare with a plain transport",
               ValueRange{1, 1000});
-  line.choice("--against", options.against, "of --bench: plain sockets (tcp) or shared memory (memory)",
+  line.choice("--against", options.against, "with --bench: compare with plain sockets (tcp) or shared memory (memory)",
               {"tcp", "memory"});
-  line.option("--raw-sockets", options.plainSockets, "of --bench: plain sockets each way (default 1)",
+  line.option("--raw-sockets", options.plainSockets, "with --bench: plain sockets per direction (default 1)",
               ValueRange{1, 64});
-  line.option("--bench-bytes", byteTexts.benchBytes, "of --bench: size of a message (default 4M)");
-  line.option("--bench-seconds", options.benchSeconds, "of --bench: of each load (default 1)", ValueRange{0.01, 600.0});
-  line.option("--sender-netns", options.senderNetns, "of --bench: the sender's network namespace (/run/netns/NAME)");
+  line.option("--bench-bytes", byteTexts.benchBytes, "with --bench: size of a message (default 4M)");
+  line.option("--bench-seconds", options.benchSeconds, "with --bench: seconds per measurement (default 1)",
+              ValueRange{0.01, 600.0});
+  line.option("--sender-netns", options.senderNetns, "with --bench: network namespace of the sender (/run/netns/NAME)");
   line.option("--json", options.json, "write the results to this file");
-  line.flag("-v,--verbose", options.verbose, "the plugin's log on standard error");
+  line.flag("-v,--verbose", options.verbose, "print the plugin's log to standard error");
 }
 
 std::vector<const Rule*> allRules() {
@@ -58,7 +59,7 @@ std::vector<std::string> ruleNames() {
   return names;
 }
 
-// Status to exit with, when the command line says to or is wrong.
+// Checks the options. Returns an exit status if the program must end now.
 std::optional<int> check(const CommandLine& line, CheckOptions& options, const ByteTexts& byteTexts) {
   if (options.list) {
     for (const Rule* rule : allRules()) fmt::print("{:<24}{}\n", rule->name, rule->about);
@@ -71,15 +72,15 @@ std::optional<int> check(const CommandLine& line, CheckOptions& options, const B
   options.maxBytes = std::move(bytes).value();
   constexpr size_t kLeast = size_t{1} << 20, kLeastBench = 1024, kMost = (size_t{1} << 31) - 1;
   if (options.maxBytes < kLeast || options.maxBytes > kMost)
-    return line.printUsageError(fmt::format("--max-bytes {}: not from 1M to less than 2G", byteTexts.maxBytes));
+    return line.printUsageError(fmt::format("--max-bytes {}: expected 1M to less than 2G", byteTexts.maxBytes));
   Result<uint64_t> benchBytes = parseBytes(byteTexts.benchBytes);
   options.benchBytes = benchBytes.ok() ? std::move(benchBytes).value() : 0;
   if (options.benchBytes < kLeastBench || options.benchBytes > kMost)
-    return line.printUsageError(fmt::format("--bench-bytes {}: not from 1K to less than 2G", byteTexts.benchBytes));
+    return line.printUsageError(fmt::format("--bench-bytes {}: expected 1K to less than 2G", byteTexts.benchBytes));
   const std::vector<std::string> names = options.bench > 0 ? comparisonNames(options.against) : ruleNames();
   for (const std::string& name : options.only)
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return line.printUsageError(fmt::format("--only {}: there is no such rule (see --list)", name));
+      return line.printUsageError(fmt::format("--only {}: unknown rule (see --list)", name));
   return {};
 }
 
@@ -100,7 +101,7 @@ class Checker {
       const int count = devices != seen.measures.end() ? static_cast<int>(devices->second) : 1;
       if (options_.device >= count)
         return line_.printUsageError(
-            fmt::format("--device {}: the plugin has {}, counted from 0", options_.device, count));
+            fmt::format("--device {}: the plugin has {} devices, numbered from 0", options_.device, count));
       if (seen.verdict != Verdict::kPass || wanted(properties)) report_.add(std::move(seen));
       checkRest(count);
     }
@@ -141,9 +142,8 @@ int main(int argc, char** argv) {
   ByteTexts byteTexts;
   CommandLine line(
       "net-plugin-check",
-      "Drives an NCCL net plugin as NCCL does, each end of a connection in a process of its own, and says of every "
-      "rule\n"
-      "that NCCL relies on whether it holds. Then measures. Status 0 when no rule failed.");
+      "Checks an NCCL net plugin against the rules that NCCL relies on, then measures its speed. Each end of a\n"
+      "connection runs in its own process. Exit status 0: no rule failed.");
   declare(line, options, byteTexts);
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   if (const std::optional<int> status = check(line, options, byteTexts)) return *status;

@@ -1,8 +1,8 @@
-// What a side is doing and how it ended, in memory that the supervisor shares: so that a call into the plugin that
-// hangs or crashes is known by name.
+// SideRecord: the current call and the outcome of a side, in memory that it shares with the supervisor. With it, the
+// supervisor can name a call into the plugin that hangs or crashes.
 //
-// Only the side writes its record, except that a helper thread of it has a slot of its own. `outcome` is stored last,
-// with release order: whoever reads it with acquire order sees the detail and the measures.
+// Only the side writes its record; a helper thread of the side has a slot of its own. `outcome` is stored last, with
+// release order: a thread that reads it with acquire order sees the detail and the measures.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -44,12 +44,13 @@ using Clock = std::chrono::steady_clock;  // the same in all processes
 inline int64_t nowNs() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
 struct CallSlot {
-  std::atomic<int> call{-1};  // under way, or -1
+  std::atomic<int> call{-1};  // the current call, or -1
   std::atomic<int64_t> sinceNs{0};
   std::array<std::atomic<int64_t>, kCalls> longestNs{};
 };
 
-enum class SideOutcome : int { kNone, kPassed, kFailed, kSkipped, kPeerLost };  // kPeerLost: only because the peer went
+// kPeerLost: the side failed only because the other side ended.
+enum class SideOutcome : int { kNone, kPassed, kFailed, kSkipped, kPeerLost };
 
 struct Measure {
   std::array<char, 32> name{};
@@ -73,13 +74,13 @@ struct SideRecord {
   }
 };
 
-// The slot of the calling thread; null: nobody looks.
+// The slot of the calling thread; null: its calls are not recorded.
 inline CallSlot*& threadCallSlot() {
   thread_local CallSlot* slot = nullptr;
   return slot;
 }
 
-// Stands around one call into the plugin.
+// The scope of one call into the plugin: records it and its duration.
 class CallTimer {
  public:
   explicit CallTimer(Call call) : slot_(threadCallSlot()), call_(static_cast<size_t>(call)), start_(nowNs()) {

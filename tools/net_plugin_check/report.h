@@ -1,4 +1,4 @@
-// Report: the table that is printed while the rules run, and the same as JSON.
+// Report: prints the results while the rules run and writes them as JSON. Used by the supervising thread.
 #pragma once
 #include <fmt/core.h>
 
@@ -31,7 +31,7 @@ class Report {
   }
   size_t failed() const { return count(Verdict::kFail); }
 
-  // Fails naming the file.
+  // Writes the JSON file. A failure names the file.
   Status write(const std::string& file, const std::string& plugin) const {
     nlohmann::json rules = nlohmann::json::array(), measures = nlohmann::json::array();
     for (const RuleResult& finding : results_) {

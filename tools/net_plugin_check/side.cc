@@ -43,7 +43,7 @@ HandleBox::HandleBox(std::span<const uint8_t> bytes) : HandleBox() {
 Status HandleBox::checkGuard() const {
   for (size_t i = abi::kHandleBytes; i < bytes_.size(); ++i)
     if (bytes_[i] != kHandleGuard)
-      return failure(Code::kInternal, "byte {} of the handle was written: it has {} bytes", i, abi::kHandleBytes);
+      return failure(Code::kInternal, "byte {} of the handle was written, but it has {} bytes", i, abi::kHandleBytes);
   return {};
 }
 
@@ -63,8 +63,9 @@ Status Side::open() {
   BPS_TRY(whole(true));
   BPS_TRY(expect(table_->devices(&deviceCount_), Call::kDevices));
   description_ = fmt::format("{} v{} ({})", table_->name(), table_->version(), path);
-  if (deviceCount_ < 1) return failure(Code::kInternal, "{} finds {} devices", table_->name(), deviceCount_);
-  if (device_ >= deviceCount_) return failure(Code::kInternal, "has no device {}, only {}", device_, deviceCount_);
+  if (deviceCount_ < 1) return failure(Code::kInternal, "{} found {} devices", table_->name(), deviceCount_);
+  if (device_ >= deviceCount_)
+    return failure(Code::kInternal, "device {} does not exist, the plugin has {}", device_, deviceCount_);
   return {};
 }
 
@@ -75,22 +76,22 @@ Status Side::closePlugin() {
 
 Status Side::sendToPeer(std::span<const uint8_t> what) {
   Blob framed(what.begin(), what.end());
-  framed.push_back(0);  // an empty one would look like the end
+  framed.push_back(0);  // an empty message would look like the end of the connection
   if (::send(channel_.get(), framed.data(), framed.size(), MSG_NOSIGNAL) < 0)
-    return {Code::kRemote, "the other side is gone"};
+    return {Code::kRemote, "the other side has ended"};
   return {};
 }
 
 Result<Blob> Side::receiveFromPeer() {
-  // Longer than the waits on the plugin, which know better what is missing.
+  // Longer than the waits for the plugin, whose errors are more precise.
   const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(2 * options_.timeoutSeconds + 1)));
   pollfd state{.fd = channel_.get(), .events = POLLIN, .revents = 0};
   while (::poll(&state, 1, deadline.leftMs()) <= 0)
-    if (deadline.passed()) return Status(Code::kRemote, "the other side says nothing");
+    if (deadline.passed()) return Status(Code::kRemote, "the other side does not respond");
   Blob got(kMaxPeerMessageBytes);
   const ssize_t length = ::recv(channel_.get(), got.data(), got.size(), 0);
-  if (length <= 0) return Status(Code::kRemote, "the other side is gone");
+  if (length <= 0) return Status(Code::kRemote, "the other side has ended");
   got.resize(static_cast<size_t>(length) - 1);
   return got;
 }
@@ -109,7 +110,7 @@ Status Side::wait(const std::string& what, const std::function<Result<Progress>(
   const Deadline deadline = makeDeadline();
   for (Backoff backoff;; backoff()) {
     if (BPS_TRY(step()) == Progress::kDone) return {};
-    if (deadline.passed()) return failure(Code::kTimeout, "{} not done in {} s", what, options_.timeoutSeconds);
+    if (deadline.passed()) return failure(Code::kTimeout, "{} not done within {} s", what, options_.timeoutSeconds);
   }
 }
 
@@ -124,7 +125,7 @@ Status Side::checkLongest(std::initializer_list<Call> calls) {
   for (Call call : calls) {
     const int64_t took = record().slot.longestNs[static_cast<size_t>(call)].load();
     if (took > kMaxCallNs)
-      return failure(Code::kInternal, "{} took {}: it may not wait (limit {})", nameOf(call), milliseconds(took),
+      return failure(Code::kInternal, "{} took {}, but it must not block (limit {})", nameOf(call), milliseconds(took),
                      milliseconds(kMaxCallNs));
   }
   return {};
@@ -145,7 +146,7 @@ void Side::measure(const char* name, double value) {
 Result<void*> Side::listenFor(HandleBox& handle) {
   void* listener = nullptr;
   BPS_TRY(expect(table_->listen(context_, std::max(device_, 0), handle.data(), &listener), Call::kListen));
-  if (listener == nullptr) return Status(Code::kInternal, "listen gave no listener");
+  if (listener == nullptr) return Status(Code::kInternal, "listen returned no listener");
   BPS_TRY(handle.checkGuard());
   return listener;
 }
@@ -173,7 +174,7 @@ Status Side::stepAll(std::vector<void*>& comms, const std::function<Result<void*
   size_t left = comms.size();
   return wait(fmt::format("{} of {} connections:", sends_ ? "connect" : "accept", comms.size()),
               [&]() -> Result<Progress> {
-                for (size_t i = comms.size(); i-- > 0;) {  // the last first: the order of arrival is no order
+                for (size_t i = comms.size(); i-- > 0;) {  // in reverse: the plugin must accept any order
                   if (comms[i] != nullptr) continue;
                   comms[i] = BPS_TRY(attempt(i));
                   if (comms[i] != nullptr) --left;
@@ -220,7 +221,7 @@ Result<void*> Side::connectBack() {
     comm = sends_ ? BPS_TRY(acceptFrom(listener)) : BPS_TRY(connectTo(handle));
     return comm != nullptr ? Progress::kDone : Progress::kPending;
   };
-  BPS_TRY(wait("the way back is", connected));
+  BPS_TRY(wait("the reverse connection is", connected));
   if (listener != nullptr) BPS_TRY(closeListener(listener));
   return comm;
 }

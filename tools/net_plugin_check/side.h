@@ -1,8 +1,9 @@
-// Side: one of the two ends of a rule, in its process or thread: a plugin with a context, the channel to the other
-// side, and what the rules have in common. One side receives (listens, accepts), the other sends (connects).
+// Side: one of the two sides on which a rule runs, each in its own process or thread. It owns the plugin's context and
+// the channel to the other side, and it has the functions that the rules share.
 //
-// A rule's body runs on both sides; it is one function that asks sends(). It fails with a Status: kRemote means only
-// that the other side is gone, which then has the reason; kInProgress means skipped; kSystem is an error of the plugin.
+// One side receives (listens and accepts), the other sends (connects). The same rule body runs on both sides and checks
+// sends(). The code of a failed Status means: kRemote: the other side has ended and has the reason; kInProgress: the
+// rule is skipped; kSystem: an error that the plugin returned.
 #pragma once
 #include <array>
 #include <functional>
@@ -20,26 +21,26 @@ namespace bps::check {
 struct CheckOptions {
   std::string plugin;
   int newestAbi = kNewestAbi;
-  int device = -1;  // all
+  int device = -1;  // -1: all
   bool threads = false, verbose = false, list = false;
   std::vector<std::string> only;
   std::string json;
   size_t cycles = 1000;
   size_t maxBytes = size_t{64} << 20;
-  double timeoutSeconds = 10;  // of every wait
-  double noticeSeconds = 1;    // from a peer's end to the error
-  size_t bench = 0;            // times; 0: check the rules
+  double timeoutSeconds = 10;  // limit of every wait
+  double noticeSeconds = 1;    // limit from the end of one side to the error on the other
+  size_t bench = 0;            // number of repetitions; 0: check the rules
   std::string against = "tcp";
   size_t plainSockets = 1;
   size_t benchBytes = size_t{4} << 20;
   double benchSeconds = 1;
-  std::string senderNetns;  // where the sender runs; empty: here
+  std::string senderNetns;  // network namespace of the sender; empty: the current one
 };
 
-// No call may wait for the peer: one that takes longer than this has, or the machine is hopelessly busy.
+// No call may block on the peer. A call that takes longer than this has blocked, or the machine is overloaded.
 inline constexpr int64_t kMaxCallNs = 500'000'000;
 
-// The caller's 128 bytes, with bytes behind them that a plugin may not touch.
+// A handle of 128 bytes, followed by guard bytes that the plugin must not write.
 class HandleBox {
  public:
   HandleBox();
@@ -67,21 +68,21 @@ class Side {
   const std::string& description() const { return description_; }
   int deviceCount() const { return deviceCount_; }
 
-  // Loads the plugin and initialises it. Fails when it has no such device.
+  // Loads and initialises the plugin. Fails if the device does not exist.
   Status open();
   Status closePlugin();
 
-  // To and from the other side, in order.
+  // The channel to the other side. It keeps the order of messages.
   Status sendToPeer(std::span<const uint8_t> what = {});
   Result<Blob> receiveFromPeer();
   Status barrier();
 
-  // Opens `n` connections from the sender to the receiver at the same time, as NCCL does: one listener each.
+  // Opens `n` connections from the sender to the receiver at the same time, with one listener each, as NCCL does.
   Result<std::vector<void*>> connect(size_t n);
   Result<void*> connectOne();
   // A connection in the opposite direction: the sender accepts.
   Result<void*> connectBack();
-  // The single steps of it.
+  // The single steps of connect().
   Result<void*> listenFor(HandleBox& handle);
   Result<void*> acceptFrom(void* listener);    // null: not yet
   Result<void*> connectTo(HandleBox& handle);  // null: not yet
@@ -89,15 +90,15 @@ class Side {
   Status close(void* comm) { return closeEnd(comm, sends_); }
   Status closeEnd(void* comm, bool sends);
 
-  // Until `step` is done. Fails with kTimeout, naming `what`.
+  // Calls `step` until it is done. Fails with kTimeout and the text "`what` not done".
   Status wait(const std::string& what, const std::function<Result<Progress>()>& step);
   Deadline makeDeadline() const;
 
-  // The outcome of a call, with what the plugin warned of.
+  // Converts the result of a call to a Status, with the plugin's last warning.
   Status expect(int code, Call call);
-  // Whether none of the calls so far took too long.
+  // Fails if one of these calls has taken longer than kMaxCallNs so far.
   Status checkLongest(std::initializer_list<Call> calls);
-  // "accept at most 0.02 ms".
+  // Returns the longest duration of a call as text: "accept at most 0.02 ms".
   std::string longest(Call call);
 
   void measure(const char* name, double value);
@@ -117,7 +118,7 @@ class Side {
   size_t measures_ = 0;
 };
 
-// Something between two attempts: yields at first, then sleeps a little.
+// The pause between two attempts: yields at first, later sleeps for a short time.
 class Backoff {
  public:
   void operator()();

@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kSides = 2;
 constexpr int kReceiver = 0, kSender = 1;
-constexpr std::chrono::milliseconds kOtherSideGrace{300};  // of the other side after the first failure
-constexpr double kMaxTimeoutsPerRule = 8;                  // a rule ends after so many time-outs, whatever it does
+constexpr std::chrono::milliseconds kOtherSideGrace{300};  // time for the other side after the first failure
+constexpr double kMaxTimeoutsPerRule = 8;                  // time limit of a rule, in timeouts
 
 struct Shared {
   std::array<SideRecord, kSides> sides;
@@ -48,7 +48,7 @@ bool killsOneSide(Scenario scenario) {
   return scenario == Scenario::kSenderDies || scenario == Scenario::kReceiverDies;
 }
 
-// ---- in the new process
+// ---- functions of the child process
 
 Status enterNetwork(const std::string& path) {
   const UniqueFd network(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -98,7 +98,7 @@ void prepareChild(pid_t parent) {
 }
 
 [[noreturn]] void exitProcess(const RuleJob& job) {
-  if (job.rule.scenario == Scenario::kExit) std::exit(0);  // with what the plugin has registered for it
+  if (job.rule.scenario == Scenario::kExit) std::exit(0);  // runs the plugin's exit handlers
   ::_exit(0);
 }
 
@@ -118,9 +118,9 @@ using Channel = std::array<int, kSides>;
   exitProcess(job);
 }
 
-// ---- in the supervising process
+// ---- functions of the supervising process
 
-// One process with one side, or with both.
+// A child process, which runs one side or both.
 struct Child {
   pid_t pid = -1;
   int side = 0;
@@ -162,7 +162,7 @@ class RuleRun {
 
 const char* sideName(int side) { return side == kSender ? "sender" : "receiver"; }
 
-// Who speaks; nobody needs to be told where there is only one.
+// The side's name as the prefix of a message; empty if the rule has only one side.
 std::string RuleRun::prefix(int side) const {
   return job_.rule.scenario == Scenario::kReceiverOnly ? "" : fmt::format("{}: ", sideName(side));
 }
@@ -202,7 +202,7 @@ void RuleRun::end(Child& child) {
   child.ended = true;
 }
 
-// Whether all have ended.
+// Collects ended children. Returns true if all have ended.
 bool RuleRun::reap() {
   bool all = true;
   for (Child& child : children_) {
@@ -222,11 +222,11 @@ std::string RuleRun::hangs() const {
                            job_.options.timeoutSeconds);
     }
   if (nowNs() - start_ > static_cast<int64_t>(kMaxTimeoutsPerRule * static_cast<double>(limit)))
-    return fmt::format("not finished in {} s", kMaxTimeoutsPerRule * job_.options.timeoutSeconds);
+    return fmt::format("not finished within {} s", kMaxTimeoutsPerRule * job_.options.timeoutSeconds);
   return {};
 }
 
-// Whether to wait no longer: a side hangs, or one has failed a while ago.
+// Whether to stop waiting: a side hangs, or one has failed and the grace time of the other has passed.
 bool RuleRun::shouldStop() {
   if (hang_.empty()) hang_ = hangs();
   if (!hang_.empty()) return true;
@@ -252,7 +252,8 @@ void RuleRun::watch() {
   for (Child& child : children_) end(child);
 }
 
-// " in isend", or nothing. The one process of --threads has both sides.
+// Returns the current call of a side as text, " in isend", or empty text. With --threads, looks at both sides, because
+// they share the process.
 std::string RuleRun::currentCall(int side) const {
   for (int each : {kReceiver, kSender}) {
     if (each != side && !job_.options.threads) continue;
@@ -285,7 +286,7 @@ RuleResult RuleRun::failed(const std::string& why) const {
 RuleResult RuleRun::verdict() const {
   const std::string crashed = crash();
   if (!crashed.empty()) return failed(crashed);
-  if (!hang_.empty()) return failed(hang_);  // what the other side missed meanwhile comes from it
+  if (!hang_.empty()) return failed(hang_);  // failures of the other side are consequences of the hang
   RuleResult finding;
   int64_t first = INT64_MAX;
   std::string peerLost;
@@ -315,7 +316,7 @@ RuleResult RuleRun::verdict() const {
     const bool expected =
         !isKilledSide(job_.rule.scenario, side) && !(job_.rule.scenario == Scenario::kReceiverOnly && side == kSender);
     if (expected && ended.outcome.load() != SideOutcome::kPassed)
-      return failed(fmt::format("{} ended without an outcome", sideName(side)));
+      return failed(fmt::format("{} ended without a result", sideName(side)));
     if (ended.detail[0] != '\0')
       finding.detail += (finding.detail.empty() ? "" : ", ") + std::string(ended.detail.data());
     for (const Measure& measure : ended.measures)
@@ -335,7 +336,7 @@ RuleResult supervise(const CheckOptions& options, const Rule& rule, int device) 
     finding.verdict = Verdict::kSkip;
     finding.detail = "needs two processes (without --threads)";
   } else if (!shared) {
-    finding.detail = "no shared memory";
+    finding.detail = "cannot allocate shared memory";
   } else {
     const RuleJob job{options, rule, device, *shared};
     RuleRun run(job);

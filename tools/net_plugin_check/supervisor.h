@@ -1,5 +1,5 @@
-// Supervisor: runs one rule with its sides in processes of their own, so that a plugin that hangs or crashes costs that
-// rule only. The supervising process never loads the plugin and has one thread.
+// Supervisor: runs one rule with its sides in child processes, so that a plugin that hangs or crashes fails only this
+// rule. The supervising process never loads the plugin and has one thread.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ struct RuleResult {
   std::map<std::string, double> measures;
 };
 
-// `device` -1: the rule is not of a device.
+// `device` is -1 if the rule does not apply to a device.
 RuleResult supervise(const CheckOptions& options, const Rule& rule, int device);
 
 }  // namespace bps::check

@@ -32,7 +32,7 @@ Mutex& initMutex() {
   static Mutex& mutex = *new Mutex;
   return mutex;
 }
-// Those of before version 11, which are initialised once per process.
+// The initialised tables of versions before 11, which are initialised once per process.
 std::set<const void*>& initialised() {
   static std::set<const void*>& tables = *new std::set<const void*>;
   return tables;
@@ -40,7 +40,7 @@ std::set<const void*>& initialised() {
 
 int ignoreEvent(void**, int, void*, int64_t, void*) { return abi::kSuccess; }
 
-// A pointer that is still the fill is no text.
+// Returns empty text for a null pointer, and for a pointer that still has the fill value.
 std::string textAt(const char* text, int fill) {
   uintptr_t untouched = 0;
   std::memset(&untouched, fill, sizeof untouched);

@@ -1,6 +1,8 @@
-// Table: a net plugin's function table, of any version of the interface in the form of the newest. The calls go through
-// as they are, with whatever the caller's out-parameters hold, which src/net does not do: it protects its users from
-// what is to be found out here.
+// Table: a uniform interface to a net plugin's function table, independent of the table's version. Every call is
+// recorded (monitor.h).
+//
+// Unlike src/net, it passes out-parameters unchanged, so that the rules can check what a plugin does with their initial
+// values.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +20,10 @@ namespace bps::check {
 struct DeviceProperties {
   std::string name, pciPath;
   int ptrSupport = 0, speedMbps = 0, port = 0, maxComms = 0, maxRecvs = 0, deviceType = 0;
-  int virtualDevices = 1;  // before version 9: there are none
+  int virtualDevices = 1;  // 1 before version 9
   size_t maxBytes = size_t{1} << 30, maxCollBytes = size_t{1} << 30;
 
-  // The first field in which they differ, or null.
+  // Returns the name of the first field that differs, or null.
   const char* difference(const DeviceProperties& other) const;
 };
 
@@ -30,7 +32,7 @@ struct MessageBuffer {
   void* data = nullptr;
   size_t bytes = 0;
   int tag = 0;
-  void* memory = nullptr;  // its registration
+  void* memory = nullptr;  // the registration
 };
 inline constexpr size_t kMaxGroupedReceives = 8;
 inline constexpr int kOldestAbi = 8, kNewestAbi = 12;
@@ -41,25 +43,25 @@ class Table {
 
   virtual int version() const = 0;
   virtual std::string name() const = 0;
-  // The first member that NCCL calls without looking and that is null, or null itself. Before init: `name` and `init`.
+  // See abi::missingMember().
   virtual const char* missing(bool initialised) const = 0;
   virtual bool canFlush() const = 0;
   virtual bool canRegisterDmaBuf() const = 0;
-  // How to sleep on its connections; null: it does not say.
+  // The plugin's bpsNetWait_v1 for sleeping, or null.
   virtual const bpsNetWait_v1_t* wait() const = 0;
   bool hasContexts() const { return version() >= 11; }
 
-  // One thread at a time in init and finalize, as NCCL has it; before version 11 once per process.
+  // As in NCCL, only one thread at a time is in init or finalize. Before version 11, init runs once per process.
   virtual int init(void** context) = 0;
   virtual int finalize(void* context) = 0;
   virtual int devices(int* count) = 0;
-  // `fill` is in every byte before the call: what the plugin leaves alone shows.
+  // Sets every byte of the properties to `fill` before the call, so that fields which the plugin does not write show.
   virtual int getProperties(int device, int fill, DeviceProperties& out) = 0;
   virtual int listen(void* context, int device, void* handle, void** comm) = 0;
   virtual int connect(void* context, int device, void* handle, void** comm) = 0;
   virtual int accept(void* listener, void** comm) = 0;
   virtual int regMr(void* comm, void* data, size_t bytes, void** memory) = 0;
-  // GPU memory: as a dma-buf, or by its address where that is -1.
+  // Registers GPU memory as a dma-buf, or by its address if `dmaBuf` is -1.
   virtual int regGpuMr(void* comm, const MessageBuffer& region, int dmaBuf, void** memory) = 0;
   virtual int deregMr(void* comm, void* memory) = 0;
   virtual int isend(void* comm, const MessageBuffer& piece, void** request) = 0;
@@ -71,11 +73,13 @@ class Table {
   virtual int closeListen(void* listener) = 0;
 };
 
-// NCCL's search: the name as it is, then libnccl-net-NAME.so; of the versions up to `newest` the highest.
+// Loads a plugin as NCCL does: tries the name itself, then libnccl-net-NAME.so. Uses the newest table of version
+// `newest` or older. `path` gets the path of the file.
 Result<std::unique_ptr<Table>> loadTable(const std::string& name, int newest, std::string& path);
 
-// What the plugin warned of last on this thread, taken; empty: nothing. `verbose`: its whole log goes to stderr.
+// Returns and clears the plugin's last warning on this thread.
 std::string takeWarning();
+// True: the plugin's log goes to standard error.
 void setVerbose(bool verbose);
 
 }  // namespace bps::check

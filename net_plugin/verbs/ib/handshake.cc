@@ -44,13 +44,13 @@ Result<Progress> QueueHandshake::receiveMessage(std::span<uint8_t> message) {
 Status QueueHandshake::accept(const QueuePairInfo& peer) {
   const QueuePairInfo own = queue_->info();
   if (peer.link != own.link)
-    return failure(Code::kRemote, "{} has {}, {} has {}", livenessSocket_.peer(), linkName(peer.link),
-                   device_.port().name(), linkName(own.link));
+    return failure(Code::kRemote, "the link layers differ: {} has {}, {} has {}", livenessSocket_.peer(),
+                   linkName(peer.link), device_.port().name(), linkName(own.link));
   const QueueComm::ConnectionParams params{.pieceBytes = std::min(own.pieceBytes, peer.pieceBytes),
                                            .write = own.write && peer.write};
   const bool sends = role_ == RdmaDevice::Role::kSender;
   BPS_TRY(queue_->connect(peer, params.write && !sends ? IBV_ACCESS_REMOTE_WRITE : 0));
-  logInfo("{} {}: {} GID {}, theirs {}, by {}, {} bytes at most in one request", sends ? "to" : "from",
+  logInfo("{} {}: {} GID {}, peer's GID {}, by {}, at most {} bytes per request", sends ? "to" : "from",
           livenessSocket_.peer(), device_.port().name(), gidText(own.gid), gidText(peer.gid),
           params.write ? "WRITE with immediate" : "SEND", params.pieceBytes);
   if (sends) comm_ = std::make_unique<SendComm>(device_, std::move(queue_), params);
@@ -68,7 +68,7 @@ Result<Progress> QueueHandshake::advance() {
   }
   if (BPS_TRY(receiveMessage(notice_)) == Progress::kPending) return Progress::kPending;
   const Notice notice = BPS_TRY(parseNotice(notice_));
-  if (notice.kind != Notice::Kind::kReady) return Status(Code::kRemote, "the peer is not ready, and says more");
+  if (notice.kind != Notice::Kind::kReady) return Status(Code::kRemote, "the peer sent a notice before it was ready");
   return Progress::kDone;
 }
 

@@ -1,6 +1,8 @@
-// QueueHandshake: both ends do the same. Each makes a queue pair and offers it over the socket; with the peer's offer
-// it connects its own, posts its first receives and says that it is ready; when the peer has said so too, the
-// connection stands.
+// QueueHandshake: establishes a verbs connection over a socket. Used by one thread at a time.
+//
+// Both ends do the same: each creates a queue pair and sends its info over the socket. With the peer's info it connects
+// its queue pair, posts its first receives and sends a ready notice. Once it has received the peer's ready notice, the
+// connection is established.
 #pragma once
 #include "net_plugin/verbs/ib/queue_comm.h"
 

@@ -12,7 +12,7 @@
 namespace bps::plugin::verbs {
 namespace {
 
-// What one connection registers at the least: its page of grants, and its bounce buffers.
+// The memory that one connection registers at least: its page of grants and its bounce buffers.
 constexpr uint64_t kMinMemlockBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxPieceBytes = uint64_t{1} << 30;
 
@@ -29,12 +29,13 @@ Result<Context> openContext(const Library& library, const std::string& name) {
   }
   library.freeDeviceList(list);
   if (context == nullptr)
-    return systemFailure("opening it (is /dev/infiniband there and allowed, and the device's driver of rdma-core?)",
+    return systemFailure("opening it (is /dev/infiniband accessible, and is the device's rdma-core driver installed?)",
                          error);
   return Context(context, ContextCloser{&library});
 }
 
-// A dma-buf that cannot be is registered: drivers that know of none say so before they look at it.
+// Tries to register an invalid dma-buf: a driver without dma-buf support rejects the call before it validates the
+// descriptor, and then returns one of these errors.
 bool supportsDmaBuf(const Library& library, ibv_pd* domain) {
   if (library.regDmaBufMr == nullptr) return false;
   errno = 0;
@@ -51,7 +52,7 @@ int queryPtrSupport(const Library& library, ibv_pd* domain, const VerbsOptions& 
   return ptrSupport;
 }
 
-// A text that only NCCL understands selects all devices.
+// If the invalid text comes from NCCL's variable, it is ignored, and all devices are selected.
 Result<HcaFilter> parseHcaFilter(const VerbsOptions& options) {
   Result<HcaFilter> filter = HcaFilter::parse(options.hca);
   if (filter.ok()) return filter;
@@ -61,7 +62,7 @@ Result<HcaFilter> parseHcaFilter(const VerbsOptions& options) {
   return HcaFilter::parse({});
 }
 
-// Why no port was even looked at; empty: some were.
+// Returns a text for the case that the filter selects no port; empty if it selects some.
 std::string describeEmptySelection(const std::vector<Port>& ports, const HcaFilter& filter,
                                    const VerbsOptions& options) {
   std::string names;
@@ -88,7 +89,7 @@ Result<std::unique_ptr<IbvDevice>> IbvDevice::open(const Library& library, const
                                                    const VerbsOptions& options) {
   Context context = BPS_TRY(openContext(library, choice.port.device));
   if (context->device->transport_type != IBV_TRANSPORT_IB)
-    return Status(Code::kSystem, "it is no InfiniBand or RoCE device (iWARP connects in another way)");
+    return Status(Code::kSystem, "it is not an InfiniBand or RoCE device (iWARP is not supported)");
   ibv_device_attr device{};
   if (const int error = library.queryDevice(context.get(), &device)) return systemFailure("ibv_query_device", error);
   ibv_port_attr port{};
@@ -117,7 +118,7 @@ Result<std::vector<std::unique_ptr<RdmaDevice>>> openDevices(const VerbsOptions&
   const HcaFilter filter = BPS_TRY(parseHcaFilter(options));
   const std::vector<Port> ports = readPorts();
   if (ports.empty()) {
-    logInfo("no RDMA devices: there is nothing in /sys/class/infiniband");
+    logInfo("no RDMA devices: /sys/class/infiniband is empty");
     return devices;
   }
   std::vector<SkippedPort> skipped;
@@ -136,8 +137,8 @@ Result<std::vector<std::unique_ptr<RdmaDevice>>> openDevices(const VerbsOptions&
   }
   for (const SkippedPort& each : skipped) logInfo("RDMA device {} is not used: {}", each.port, each.why);
   if (devices.empty())
-    logWarn("of {} RDMA ports none is used, TCP instead{}{}{}", ports.size(),
-            describeEmptySelection(ports, filter, options), skipped.empty() ? "" : "; the first: ",
+    logWarn("none of {} RDMA ports is usable, using TCP{}{}{}", ports.size(),
+            describeEmptySelection(ports, filter, options), skipped.empty() ? "" : "; the first port: ",
             skipped.empty() ? "" : skipped.front().port + ": " + skipped.front().why);
   return devices;
 }

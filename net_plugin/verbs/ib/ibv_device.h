@@ -1,4 +1,5 @@
-// IbvDevice: a port, opened: the device's context, its protection domain and what it can do.
+// IbvDevice: an open port of an RDMA device. It owns the device context, the protection domain and the registrations,
+// and knows the limits of the device. Any thread may use it.
 #pragma once
 #include "net_plugin/verbs/ib/memory/registry.h"
 #include "net_plugin/verbs/transport.h"
@@ -34,8 +35,8 @@ class IbvDevice final : public RdmaDevice {
   struct Limits {
     uint16_t lid = 0;
     ibv_mtu mtu = IBV_MTU_256;
-    uint64_t pieceBytes = 0;  // most of one request
-    uint32_t requests = 0;    // most of one queue
+    uint64_t pieceBytes = 0;  // size limit of one work request
+    uint32_t requests = 0;    // limit of the work requests in one queue
     bool write = false;       // RDMA WRITE with immediate
     int ptrSupport = 0;       // NCCL's bits
   };

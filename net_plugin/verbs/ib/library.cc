@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kName = "libibverbs.so.1";
 
-// A symbol's default version is the one that the header describes.
+// dlsym returns the default version of a symbol, which is the one that the header declares.
 struct Finder {
   void* library;
   const char* missing = nullptr;
@@ -52,13 +52,13 @@ Result<Library> load() {
   finder.find(library.modifyQp, "ibv_modify_qp");
   finder.find(library.destroyQp, "ibv_destroy_qp");
   finder.find(library.wcStatusStr, "ibv_wc_status_str");
-  if (finder.missing != nullptr) return failure(Code::kSystem, "{} has no {}: it is too old", kName, finder.missing);
+  if (finder.missing != nullptr) return failure(Code::kSystem, "{} is too old: it has no {}", kName, finder.missing);
   return library;
 }
 
 }  // namespace
 
-// Called under the lock of the process's devices.
+// The caller holds the lock of the process-wide device list.
 Result<const Library*> Library::open() {
   static const Library* opened = nullptr;
   if (opened == nullptr) opened = new Library(BPS_TRY(load()));

@@ -1,6 +1,6 @@
-// Library: libibverbs, opened when the first device is wanted, so that the plugin loads where it is missing.
+// Library: the functions of libibverbs. It is loaded at run time, so the plugin also loads on machines without it.
 //
-// What posts and polls is not here: those functions are inline in the header and go through the device's own table.
+// The functions that post and poll are missing here: they are inline in the header and use the device's function table.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -15,11 +15,11 @@ struct Library {
   decltype(&::ibv_open_device) openDevice = nullptr;
   decltype(&::ibv_close_device) closeDevice = nullptr;
   decltype(&::ibv_query_device) queryDevice = nullptr;
-  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills what old callers know of
+  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills the original part of the struct
   decltype(&::ibv_alloc_pd) allocPd = nullptr;
   decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
   ibv_mr* (*regMr)(ibv_pd*, void* data, size_t bytes, int access) = nullptr;
-  // Null where rdma-core is older than it.
+  // Null if rdma-core is too old.
   ibv_mr* (*regDmaBufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd, int access) = nullptr;
   decltype(&::ibv_dereg_mr) deregMr = nullptr;
   decltype(&::ibv_create_comp_channel) createCompChannel = nullptr;
@@ -33,7 +33,7 @@ struct Library {
   decltype(&::ibv_destroy_qp) destroyQp = nullptr;
   decltype(&::ibv_wc_status_str) wcStatusStr = nullptr;
 
-  // Opened once, never closed: its drivers stay until the process ends.
+  // Loads the library at the first call. It is never unloaded, because its drivers stay loaded until the process ends.
   static Result<const Library*> open();
 };
 

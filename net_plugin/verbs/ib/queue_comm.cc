@@ -49,10 +49,9 @@ Result<QueueComm::DeviceBuffer> QueueComm::resolveBuffer(uint64_t index) {
   const auto* known = static_cast<const Registration*>(request.memory);
   if (known == nullptr || !known->covers(request.data, request.bytes)) {
     if (known != nullptr && known->onGpu)
-      return failure(
-          Code::kInvalidArgument,
-          "a message of {} bytes at {:#x} lies not in the GPU memory that was registered for it, {:#x} to {:#x}",
-          request.bytes, reinterpret_cast<uintptr_t>(request.data), known->begin, known->end);
+      return failure(Code::kInvalidArgument,
+                     "a message of {} bytes at {:#x} is outside the GPU memory of its registration, {:#x} to {:#x}",
+                     request.bytes, reinterpret_cast<uintptr_t>(request.data), known->begin, known->end);
     if (request.bytes <= kBounceBytes) {
       BPS_TRY(createBounceBuffers());
       slot(index).bounced = true;
@@ -75,7 +74,7 @@ void QueueComm::releaseBuffer(uint64_t index) {
 Status QueueComm::peerClosed() const { return failure(Code::kRemote, "{} closed the connection", peer()); }
 
 Status QueueComm::protocolError(const std::string& how) const {
-  return failure(Code::kRemote, "{} broke the rules of the connection: {}", peer(), how);
+  return failure(Code::kRemote, "{} violated the protocol: {}", peer(), how);
 }
 
 void QueueComm::checkHangup() {
@@ -112,7 +111,7 @@ Status QueueComm::drain() {
 Status QueueComm::progress() {
   if (hangupCheck_.isDue()) checkHangup();
   Status drained = drain();
-  BPS_TRY(applyNotices());  // also when the queue pair has failed: what the peer has received is sent
+  BPS_TRY(applyNotices());  // also if the queue pair has failed: messages that the peer has received are done
   BPS_TRY(std::move(drained));
   if (!noticeError_.ok()) return noticeError_.clone();
   if (checksSinceHangup_ > 1) return peerClosed();
@@ -145,7 +144,7 @@ Result<bool> QueueComm::arm() {
   if (hangupCheck_.isDueBeforeSleep() && firstFailure().ok()) checkHangup();
   if (requests().hasDone() || hasMoreToMove_) return true;
   if (!firstFailure().ok()) {
-    if (!requests().idle()) return true;  // test() tells
+    if (!requests().idle()) return true;  // test() reports the failure
     return firstFailure().clone();
   }
   if (checksSinceHangup_ == 0) return false;

@@ -1,12 +1,13 @@
-// QueueComm: what the sending and the receiving end of a verbs connection have in common.
+// QueueComm: the base class of both ends of a verbs connection. Used by one thread at a time, except for registration.
 //
-// The receiver tells the sender of every receive that is posted, by a grant: a SEND of a few bytes. The sender sends
-// nothing that has no grant, so no receive is ever missing at the other end. The message itself goes straight into the
-// receiver's memory: by RDMA WRITE whose last piece carries an immediate, the message's size; or by SEND, in as many
-// pieces as the grant has room for, the last ones empty, so that both ends count the same.
+// The receiver announces every posted receive to the sender by a grant, which is a short SEND. The sender sends a
+// message only after it has the grant, so the receiver always has a receive posted. The message goes directly into the
+// receiver's memory: by RDMA WRITE, whose last piece carries the message's size as its immediate, or by SEND. With
+// SEND, the sender sends as many pieces as the granted buffer needs, the last ones empty, so that both ends count the
+// same number.
 //
-// Memory that was not registered is copied through bounce buffers when it is small, and registered for the time of the
-// message when it is not.
+// Data in unregistered memory is copied through bounce buffers if it is small; otherwise the memory is registered for
+// the duration of the message.
 #pragma once
 #include <array>
 #include <optional>
@@ -18,11 +19,11 @@
 
 namespace bps::plugin::verbs {
 
-// As the sender finds it in its memory; both ends are little-endian.
+// The memory layout of a grant. Both ends are little-endian.
 struct Grant {
   static constexpr uint32_t kMagic = 0x47737062;  // "bpsG"
   uint32_t magic = kMagic;
-  uint32_t number = 0;  // of the message, its low bits
+  uint32_t number = 0;  // lower 32 bits of the message's number
   uint64_t address = 0;
   uint64_t room = 0;
   uint32_t key = 0;
@@ -32,7 +33,7 @@ static_assert(sizeof(Grant) == 32);
 
 class QueueComm : public Comm {
  public:
-  // What two offers agree on.
+  // The parameters that follow from both ends' queue pair infos.
   struct ConnectionParams {
     uint64_t pieceBytes = 0;
     bool write = false;
@@ -45,9 +46,9 @@ class QueueComm : public Comm {
   QueueComm(IbvDevice& device, std::unique_ptr<QueuePair> queue, const ConnectionParams& params);
   ~QueueComm() override;
 
-  // Posts what must be there before the peer is told that we are ready.
+  // Posts the receives that must exist before the ready notice is sent.
   virtual Status start();
-  // From now on the peer may use the connection.
+  // Called once the connection is established. Takes over the socket of the handshake.
   void activate(LivenessSocket livenessSocket) { livenessSocket_ = std::move(livenessSocket); }
 
   Result<void*> registerMemory(const MemoryRegion& memory) final;
@@ -57,12 +58,12 @@ class QueueComm : public Comm {
   Result<bool> arm() override;
 
  protected:
-  // Most bytes that one progress() posts, so that one busy connection does not starve the others of its thread.
+  // Limit of the bytes that one progress() posts, so that a busy connection does not starve others of the same thread.
   static constexpr size_t kMaxBytesPerCall = size_t{1} << 20;
-  // postMore() stopped for that and not because it had to wait.
+  // True: postMore() stopped because of kMaxBytesPerCall, not because it had to wait.
   void setHasMoreToMove(bool more) { hasMoreToMove_ = more; }
 
-  // Where a message's bytes are for the device.
+  // The memory from which or into which the device transfers a message.
   struct DeviceBuffer {
     uint8_t* data = nullptr;
     uint32_t localKey = 0, remoteKey = 0;
@@ -73,9 +74,9 @@ class QueueComm : public Comm {
   virtual Status onCompletion(const ibv_wc& completion) = 0;
   virtual Status postMore() = 0;
   virtual Status onNotice(const Notice& notice) = 0;
-  // What is left to say when everything that came has been seen.
+  // Applies received notices, after all completions were handled.
   virtual Status applyNotices() { return {}; }
-  // Rights that the device needs to the caller's memory, on the host and on a GPU.
+  // The access rights that the device needs for the caller's memory, on the host and on a GPU.
   virtual int access() const = 0;
   virtual int accessOnGpu() const { return access(); }
 
@@ -87,16 +88,17 @@ class QueueComm : public Comm {
   const LivenessSocket& livenessSocket() const { return *livenessSocket_; }
   Status peerClosed() const;
   Status protocolError(const std::string& how) const;
-  // The page that both ends have for grants.
+  // An entry of the page of grants, which both ends have.
   Grant& grantSlot(uint64_t index) { return reinterpret_cast<Grant*>(grants_.data())[index % kGrants]; }
   ibv_sge grantSge(uint64_t index);
 
-  // Somebody has asked for the descriptor that tells of all that happens; from now on also of this one.
+  // Whether the descriptor for sleeping callers exists.
   bool hasWaitFd() const { return static_cast<bool>(epoll_); }
+  // Adds a descriptor to it.
   Status addToEpoll(int fd);
 
   Result<DeviceBuffer> resolveBuffer(uint64_t index);
-  // The bounce buffer of a message if it has one.
+  // Returns the bounce buffer of a message, or null.
   uint8_t* bounceSlot(uint64_t index);
   void releaseBuffer(uint64_t index);
 
@@ -116,15 +118,15 @@ class QueueComm : public Comm {
   std::unique_ptr<QueuePair> queue_;
   ConnectionParams params_;
   std::optional<LivenessSocket> livenessSocket_;
-  UniqueFd epoll_;  // made at first use: callers that only poll cost no descriptor
+  UniqueFd epoll_;  // created at first use, so that callers that never sleep need no descriptor
   PageBuffer grants_, bounce_;
   Registration* grantMemory_ = nullptr;
   Registration* bounceMemory_ = nullptr;
   std::array<Slot, RequestRing::kCapacity> slots_{};
   NoticeBytes notice_{};
-  Status noticeError_;  // what the peer did beside the queue pair
-  int checksSinceHangup_ =
-      0;  // how often we looked since the peer has hung up; what it sent before has come by the second
+  Status noticeError_;  // the first error of a notice
+  // Number of checks since the peer has hung up. By the second check, all data that it sent before has arrived.
+  int checksSinceHangup_ = 0;
   bool hasMoreToMove_ = false;
   HangupCheck hangupCheck_;
 };

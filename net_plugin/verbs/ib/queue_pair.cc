@@ -12,9 +12,9 @@ namespace bps::plugin::verbs {
 namespace {
 
 constexpr uint32_t kRequestedInlineBytes = 64;
-// 0.64 ms. The default of 0 stands for 655 ms: connections stall for no visible reason. Receives are always posted
-// before the peer is told of them, so this is for devices that ask for patience themselves; then they get it without
-// end, since the socket tells when the peer is gone.
+// The receiver-not-ready timer, encoded: 12 means 0.64 ms. The default of 0 means 655 ms, which would stall a
+// connection. Receives are posted before they are granted, so only devices that are busy themselves return "not ready".
+// Retries are unlimited, because the liveness socket shows when the peer is gone.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 constexpr uint8_t kRetryForever = 7;
 constexpr uint32_t kMax24Bits = (1U << 24) - 1;
@@ -24,7 +24,7 @@ constexpr uint8_t kMaxHops = 255;
 
 Result<std::unique_ptr<QueuePair>> QueuePair::create(IbvDevice& device, const Gid& gid, const Depths& depths) {
   if (std::max(depths.sends, depths.receives) > device.limits().requests)
-    return failure(Code::kSystem, "queues of {} requests are needed, the device has {}",
+    return failure(Code::kSystem, "queues of {} requests are needed, the device supports {}",
                    std::max(depths.sends, depths.receives), device.limits().requests);
   std::unique_ptr<QueuePair> made(new QueuePair(device, gid, depths));
   BPS_TRY(made->open());
@@ -85,7 +85,7 @@ Status QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
   return {};
 }
 
-// InfiniBand needs the global address only between subnets, Ethernet always.
+// InfiniBand needs the global route header only between subnets, Ethernet always.
 ibv_ah_attr QueuePair::addressVector(const QueuePairInfo& peer) const {
   ibv_ah_attr path{};
   path.port_num = static_cast<uint8_t>(device_.port().number);
@@ -124,7 +124,7 @@ Status QueuePair::moveToReady(const QueuePairInfo& peer) {
   BPS_TRY(modify(receiving,
                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-                 "ibv_modify_qp to RTR (is there a way between the two GIDs?)"));
+                 "ibv_modify_qp to RTR (is there a route between the two GIDs?)"));
   ibv_qp_attr sending{};
   sending.qp_state = IBV_QPS_RTS;
   sending.timeout = static_cast<uint8_t>(device_.options().timeout);
@@ -164,9 +164,8 @@ Result<std::span<const ibv_wc>> QueuePair::poll() {
   const auto failed =
       std::find_if(batch.begin(), batch.end(), [](const ibv_wc& each) { return each.status != IBV_WC_SUCCESS; });
   if (failed == batch.end()) return batch;
-  failure_ =
-      failure(Code::kRemote, "{} (status {}, vendor's error {:#x})", device_.library().wcStatusStr(failed->status),
-              static_cast<int>(failed->status), failed->vendor_err);
+  failure_ = failure(Code::kRemote, "{} (status {}, vendor error {:#x})", device_.library().wcStatusStr(failed->status),
+                     static_cast<int>(failed->status), failed->vendor_err);
   if (failed == batch.begin()) return failure_.clone();
   return batch.first(static_cast<size_t>(failed - batch.begin()));
 }

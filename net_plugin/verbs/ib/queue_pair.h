@@ -1,4 +1,5 @@
-// QueuePair: a reliable connection's queue pair with its completion queue and the channel that wakes a sleeper.
+// QueuePair: a queue pair of a reliable connection (RC), with its completion queue and completion channel. Owns all
+// three. Used by one thread at a time.
 #pragma once
 #include <array>
 #include <span>
@@ -15,29 +16,29 @@ class QueuePair {
   static Result<std::unique_ptr<QueuePair>> create(IbvDevice& device, const Gid& gid, const Depths& depths);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
-  ~QueuePair();  // afterwards the device touches no memory for it
+  ~QueuePair();  // afterwards the device accesses no memory for this queue pair
 
   QueuePairInfo info() const;
-  // To the queue pair that the peer offered, which gets these rights (IBV_ACCESS_...) to memory whose key it was given.
+  // Connects to the peer's queue pair. `access` (IBV_ACCESS_...) is the peer's rights to memory whose key it knows.
   Status connect(const QueuePairInfo& peer, unsigned access);
 
   const Depths& depths() const { return depths_; }
-  // How to send this many bytes: small ones travel with the request, so the device need not fetch them.
-  // The CPU puts them there, so not those of a GPU.
+  // The flags for a send of this size. Small messages are inlined: the CPU copies them into the request, so the device
+  // need not fetch them. GPU memory cannot be inlined.
   unsigned sendFlags(uint64_t bytes, bool onGpu = false) const {
     const unsigned flags = IBV_SEND_SIGNALED;
     return bytes <= inlineBytes_ && !onGpu ? flags | IBV_SEND_INLINE : flags;
   }
   Status send(ibv_send_wr& request);
-  Status receive(uint64_t id, const ibv_sge& place);  // of no bytes: for what comes without data
+  Status receive(uint64_t id, const ibv_sge& place);  // length 0: for an immediate without data
 
-  // What has completed, in order, a batch at most; nothing: no more for now. A failed completion is a failure, told
-  // after all that completed before it.
+  // Returns completions in order, at most one batch; empty if there are none. A failed completion is returned as a
+  // failure, after all completions before it.
   Result<std::span<const ibv_wc>> poll();
 
-  // Readable after something has completed, if armed.
+  // A descriptor that is readable after a completion, if the queue was armed.
   int eventFd() const { return channel_->fd; }
-  // True: armed only now, so poll once more before sleeping.
+  // Returns true if it was not armed before; then poll once more before the sleep.
   Result<bool> arm();
 
  private:

@@ -9,12 +9,12 @@
 
 namespace bps::plugin::verbs {
 
-// The device tells the sender that a message arrived some time after it has told us, and not at all once the queue pair
-// is gone. So the sender learns from us what it need not wait for.
+// The sender's device reports the arrival of a message later than this end's device does, and not at all after the
+// queue pair is destroyed. The goodbye notice therefore tells the sender which messages have been received.
 RecvComm::~RecvComm() {
   if (!isActive()) return;
   const Status told = livenessSocket().sendMessage(encodeNotice({Notice::Kind::kGoodbye, requests().active(), 0}));
-  static_cast<void>(told.ok());  // a peer that has gone first needs no goodbye
+  static_cast<void>(told.ok());  // a peer that has already left needs no goodbye
 }
 
 Status RecvComm::start() {
@@ -42,12 +42,12 @@ Status RecvComm::sendGrant(const Request& request, const DeviceBuffer& view) {
   return {};
 }
 
-// The word that the last message has come may be followed by the peer's end, so this asks for no living connection.
+// Works also after the connection has ended, because the peer may close right after its last message.
 Result<Request*> RecvComm::flushMemory(void* data, size_t bytes, void* memory) {
   auto* known = static_cast<Registration*>(memory);
   if (known == nullptr || !known->onGpu || bytes == 0) return nullptr;
   if (!known->covers(data, bytes))
-    return failure(Code::kInvalidArgument, "a flush of {} bytes at {:#x}: the memory that it names is {:#x} to {:#x}",
+    return failure(Code::kInvalidArgument, "a flush of {} bytes at {:#x} is outside its registration, {:#x} to {:#x}",
                    bytes, reinterpret_cast<uintptr_t>(data), known->begin, known->end);
   if (!flusher_) {
     flusher_ = BPS_TRY(Flusher::create(device()));
@@ -55,7 +55,7 @@ Result<Request*> RecvComm::flushMemory(void* data, size_t bytes, void* memory) {
   }
   Request* request = BPS_TRY(flusher_->read(static_cast<uint8_t*>(data), *known));
   if (request == nullptr)
-    return failure(Code::kInvalidUsage, "more than {} flushes are under way", RequestRing::kCapacity);
+    return failure(Code::kInvalidUsage, "more than {} flushes are in flight", RequestRing::kCapacity);
   return request;
 }
 
@@ -72,12 +72,12 @@ Result<bool> RecvComm::arm() {
   return QueueComm::arm();
 }
 
-// False: not now, the queues are full.
+// Returns false if the queues are full now.
 Result<bool> RecvComm::grantNext() {
   const Request& request = requests().at(granted_);
   const size_t places = params().write ? 0 : piecesOf(request.bytes, params().pieceBytes);
   if (places > queue().depths().receives)
-    return failure(Code::kInvalidUsage, "a receive of {} bytes needs {} requests at once, there are {} ({} bytes each)",
+    return failure(Code::kInvalidUsage, "a receive of {} bytes needs {} requests, the queue has {} ({} bytes each)",
                    request.bytes, places, queue().depths().receives, params().pieceBytes);
   if (grantsInFlight_ == queue().depths().sends || receivesPosted_ + places > queue().depths().receives) return false;
   const DeviceBuffer view = BPS_TRY(resolveBuffer(granted_));
@@ -114,7 +114,7 @@ Status RecvComm::onWriteArrived(const ibv_wc& completion) {
   return {};
 }
 
-// Only the pieces after the end of a message are shorter than they could be.
+// All pieces are full except the last one with data; the pieces after it are empty.
 Status RecvComm::onPieceArrived(const ibv_wc& completion) {
   const size_t room = requests().front().bytes;
   const size_t before = receivedPieces_ * params().pieceBytes;
@@ -145,7 +145,7 @@ Status RecvComm::onNotice(const Notice& notice) {
   return {};
 }
 
-// After the messages before it.
+// Reports a too large message only after the messages before it are done.
 Status RecvComm::applyNotices() {
   if (!tooLarge_ || tooLarge_->number != requests().active() || requests().idle()) return {};
   return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(),

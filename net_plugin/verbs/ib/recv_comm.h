@@ -1,4 +1,4 @@
-// RecvComm: the receiving end of a verbs connection. Every receive is granted to the sender in the order of posting.
+// RecvComm: the receiving end of a verbs connection. It grants every receive to the sender, in the order of posting.
 #pragma once
 #include "net_plugin/verbs/ib/memory/flusher.h"
 #include "net_plugin/verbs/ib/queue_comm.h"
@@ -33,12 +33,12 @@ class RecvComm final : public QueueComm {
   Status onPieceArrived(const ibv_wc& completion);
   void finish(size_t bytes);
 
-  uint64_t granted_ = 0;                           // messages below it are granted
-  uint32_t grantsInFlight_ = 0;                    // not known yet to have arrived
-  size_t receivesPosted_ = 0;                      // by SEND: receives that the device has
-  size_t receivedPieces_ = 0, receivedBytes_ = 0;  // by SEND: of the front message
+  uint64_t granted_ = 0;                           // messages before this number are granted
+  uint32_t grantsInFlight_ = 0;                    // grants whose send has not completed
+  size_t receivesPosted_ = 0;                      // with SEND: receives posted to the device
+  size_t receivedPieces_ = 0, receivedBytes_ = 0;  // with SEND: of the front message
   std::optional<Notice> tooLarge_;
-  std::unique_ptr<Flusher> flusher_;  // made at the first flush: who uses no GPU memory needs none
+  std::unique_ptr<Flusher> flusher_;  // created at the first flush
 };
 
 }  // namespace bps::plugin::verbs

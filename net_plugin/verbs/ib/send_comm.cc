@@ -15,14 +15,14 @@ Status SendComm::start() {
   return {};
 }
 
-// The peer has at most as many receives under way as there are places, and a place is free again before the message
-// that its grant is for has been sent.
+// The peer has at most kGrants receives in flight. An entry of the grant page is free again here, before the message of
+// its grant is sent.
 Status SendComm::takeGrant(const ibv_wc& completion) {
   Grant grant;
   std::memcpy(&grant, &grantSlot(completion.wr_id), sizeof grant);
   if (completion.byte_len != sizeof grant || grant.magic != Grant::kMagic ||
       grant.number != static_cast<uint32_t>(grantsEnd_))
-    return protocolError(fmt::format("what came is not the grant of message {}", grantsEnd_));
+    return protocolError(fmt::format("expected the grant of message {}", grantsEnd_));
   if (grantsEnd_ - next_ >= kGrants) return protocolError("too many grants");
   if (grant.room > kMaxMessageBytes) return protocolError(fmt::format("a receive of {} bytes", grant.room));
   granted_[grantsEnd_++ % kGrants] = grant;
@@ -36,7 +36,7 @@ void SendComm::finishUpTo(uint64_t index) {
   }
 }
 
-// A request's id: its message, and in the lowest bit whether it is the message's last piece.
+// A request's id is the message number, shifted left by one; bit 0 marks the last piece of the message.
 Status SendComm::onCompletion(const ibv_wc& completion) {
   if ((completion.opcode & IBV_WC_RECV) != 0) return takeGrant(completion);
   --inFlight_;
@@ -69,11 +69,11 @@ Status SendComm::postPiece(const Request& request, const Grant& grant, size_t pi
 Status SendComm::tooLarge(const Request& request, const Grant& grant) {
   BPS_TRY(livenessSocket().sendMessage(encodeNotice({Notice::Kind::kTooLarge, next_, request.bytes})));
   return failure(Code::kInvalidUsage,
-                 "message {} of {} bytes is larger than the receive of {} bytes that {} has for it", next_,
+                 "message {} of {} bytes is larger than the receive of {} bytes that {} has posted", next_,
                  request.bytes, grant.room, peer());
 }
 
-// False: the queue is full.
+// Returns false if the queue is full.
 Result<bool> SendComm::postMessage() {
   const Request& request = requests().at(next_);
   const Grant& grant = granted_[next_ % kGrants];
@@ -93,7 +93,7 @@ Result<bool> SendComm::postMessage() {
   return true;
 }
 
-// A device may do much of the work inside the call that posts, as software ones do.
+// The number of posted bytes is limited, because a software device transfers the data inside the call that posts.
 Status SendComm::postMore() {
   size_t posted = 0;
   setHasMoreToMove(false);

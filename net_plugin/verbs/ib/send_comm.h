@@ -1,5 +1,5 @@
-// SendComm: the sending end of a verbs connection. A message is posted to the device when its grant is there, and done
-// when the device has been told by the other one that it arrived, or when the peer says so as it closes.
+// SendComm: the sending end of a verbs connection. It posts a message to the device once it has the grant. A message is
+// done when the device reports its arrival, or when the peer's goodbye notice says that it was received.
 #pragma once
 #include "net_plugin/verbs/ib/queue_comm.h"
 
@@ -27,12 +27,12 @@ class SendComm final : public QueueComm {
   void finishUpTo(uint64_t index);
 
   std::array<Grant, kGrants> granted_{};
-  uint64_t grantsEnd_ = 0;  // messages below it have a grant
-  uint64_t next_ = 0;       // messages below it are posted
-  size_t piece_ = 0;        // of the next message: pieces below it are posted
-  DeviceBuffer buffer_;     // of the next message, once a piece of it is posted
+  uint64_t grantsEnd_ = 0;  // messages before this number have a grant
+  uint64_t next_ = 0;       // messages before this number are posted
+  size_t piece_ = 0;        // pieces of message next_ before this number are posted
+  DeviceBuffer buffer_;     // the buffer of message next_, if a piece of it is posted
   uint32_t inFlight_ = 0;
-  uint64_t received_ = 0;  // messages below it are, says the peer
+  uint64_t received_ = 0;  // the peer's goodbye notice: it has received all messages before this number
 };
 
 }  // namespace bps::plugin::verbs

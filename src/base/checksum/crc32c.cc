@@ -11,14 +11,14 @@
 namespace bps {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78;  // its bits reversed: the lowest is the highest power
+constexpr uint32_t kPolynomial = 0x82f63b78;  // bit-reversed: bit 0 is the coefficient of the highest power
 constexpr size_t kWord = sizeof(uint64_t);
 
 using Table = std::array<uint32_t, 256>;
 template <size_t N>
 using Tables = std::array<Table, N>;
 
-// tables[k][b]: what a byte b adds to the checksum when k bytes follow it.
+// tables[k][b]: the contribution of byte b to the checksum when k more bytes follow it.
 constexpr Tables<kWord> byteTables() {
   Tables<kWord> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -41,7 +41,8 @@ uint64_t loadWord(const uint8_t* at) {
   return word;
 }
 
-// A checksum after `bytes` more bytes of zero. That is linear, so it is the sum of what its four bytes become.
+// Advances a checksum over `bytes` zero bytes. The operation is linear over GF(2), so the results for the four bytes of
+// the checksum can be looked up separately and XORed.
 struct Shift {
   Tables<4> tables{};
 
@@ -83,7 +84,8 @@ uint64_t addByte(uint64_t crc, uint8_t) { return crc; }
 bool hasInstruction() { return false; }
 #endif
 
-// The instruction takes three cycles, and one begins in each: so three parts of a block go side by side.
+// The instruction has a latency of three cycles and a throughput of one per cycle. Three independent parts of a block
+// are therefore computed at once, then combined.
 BPS_CRC_CODE uint64_t addBlocks(uint64_t crc, const uint8_t*& at, size_t& left, size_t part) {
   static const Shift longShift(4096), shortShift(256);
   const Shift& shift = part == 4096 ? longShift : shortShift;

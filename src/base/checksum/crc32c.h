@@ -1,19 +1,19 @@
-// CRC32C (Castagnoli's polynomial, as in iSCSI and ext4): the checksum of data on its way. It detects every change of
-// one bit, and every change that is confined to 32 consecutive bits.
+// CRC32C (Castagnoli polynomial, as in iSCSI and ext4): the checksum of data in transit.
 //
-// The CPU's instruction is used where it exists (SSE4.2, Armv8 CRC), chosen at run time; else tables. Any thread.
+// It detects every error that is confined to 32 consecutive bits. The implementation is chosen at run time: the CPU's
+// CRC instruction if it has one (SSE4.2, Armv8 CRC), otherwise lookup tables. May be called from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace bps {
 
-// Of `bytes` bytes that follow those whose checksum is `before`: crc32c(b, n, crc32c(a, m)) is that of a and b
-// together.
+// Returns the checksum of `bytes` bytes appended to data whose checksum is `before`: crc32c(b, n, crc32c(a, m)) is the
+// checksum of a followed by b.
 uint32_t crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
 namespace crc {
-// The two ways, for tests. The first is only to be called if available() says so.
+// The two implementations, for tests. hardwareCrc32c() requires hardwareAvailable().
 bool hardwareAvailable();
 uint32_t hardwareCrc32c(const void* data, size_t bytes, uint32_t before);
 uint32_t tableCrc32c(const void* data, size_t bytes, uint32_t before);

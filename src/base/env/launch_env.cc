@@ -32,11 +32,11 @@ Result<int> wholeNumber(Lookup lookup, const char* name, int least, int most) {
 Status chooseRoot(Lookup lookup, LaunchEnv& launch) {
   if (launch.processes == 1 || given(lookup, "BPS_ROOT")) return {};
   if (!given(lookup, "MASTER_ADDR") || !given(lookup, "MASTER_PORT")) {
-    return failure(
-        Code::kInvalidUsage,
-        "{}: {} processes need a place to meet: set BPS_ROOT=HOST:PORT, an address of the first one's machine (or, as "
-        "torchrun does, MASTER_ADDR and MASTER_PORT)",
-        launch.source, launch.processes);
+    return failure(Code::kInvalidUsage,
+                   "{}: {} processes need a rendezvous address: set BPS_ROOT=HOST:PORT, an address of the machine of "
+                   "process 0 (or "
+                   "set MASTER_ADDR and MASTER_PORT, as torchrun does)",
+                   launch.source, launch.processes);
   }
   const int port = BPS_TRY(wholeNumber(lookup, "MASTER_PORT", 1, 65534));
   const std::string host = lookup("MASTER_ADDR");
@@ -53,7 +53,7 @@ Result<LaunchEnv> readLaunchEnv(Lookup lookup) {
   for (const LauncherVariables& each : kLaunchers) {
     if (!given(lookup, each.rank) && !given(lookup, each.ranks)) continue;
     if (!given(lookup, each.rank) || !given(lookup, each.ranks)) {
-      if (each.rank != kLaunchers[0].rank) continue;  // names as general as RANK may mean something else
+      if (each.rank != kLaunchers[0].rank) continue;  // a general name such as RANK may have another meaning
       return failure(Code::kInvalidUsage, "{} and {} must both be set", each.rank, each.ranks);
     }
     launch.processes = BPS_TRY(wholeNumber(lookup, each.ranks, 1, 1 << 20));

@@ -1,4 +1,5 @@
-// Which process of how many this is, as its launcher says through the environment, and where the processes meet.
+// LaunchEnv: the number of this process, the number of processes and the rendezvous address, as a launcher (torchrun,
+// mpirun, srun, bps-run) passes them through the environment.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,17 +11,18 @@ namespace bps {
 
 struct LaunchEnv {
   int process = 0, processes = 1;
-  std::string source = "single process";  // the variables it comes from
-  std::string root;                       // stands in for BPS_ROOT, if not empty
+  std::string source = "single process";  // the variables that gave the numbers, with their values
+  std::string root;                       // the value for BPS_ROOT; empty if BPS_ROOT is set or not needed
   std::vector<std::string> notes;
 };
 
-// The first pair that is set, of BPS_RANK/BPS_NRANKS, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK/_SIZE (Open
-// MPI), PMI_RANK/PMI_SIZE (MPICH), SLURM_PROCID/SLURM_NTASKS; none: a single process. Where BPS_ROOT is unset,
-// processes meet at MASTER_ADDR and port MASTER_PORT + 1: torchrun's own meeting point uses MASTER_PORT. Fails when a
-// variable is no number, or when several processes have no place to meet.
+// Uses the first of these pairs that is set: BPS_RANK/BPS_NRANKS, RANK/WORLD_SIZE (torchrun),
+// OMPI_COMM_WORLD_RANK/OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK/PMI_SIZE (MPICH), SLURM_PROCID/SLURM_NTASKS. If none
+// is set, the process is the only one. If BPS_ROOT is unset, the rendezvous address is MASTER_ADDR with port
+// MASTER_PORT + 1, because torchrun itself listens on MASTER_PORT. Fails if a value is not a number, or if there are
+// several processes and no rendezvous address.
 Result<LaunchEnv> readLaunchEnv(Lookup lookup);
-// The names above.
+// Whether the name is one of these rank and size variables.
 bool isLaunchVariable(std::string_view name);
 
 }  // namespace bps

@@ -8,7 +8,7 @@
 namespace bps {
 
 Result<PortRange> parsePortRange(std::string_view text) {
-  const auto port = [](std::string_view digits) -> uint16_t {  // 0: none
+  const auto port = [](std::string_view digits) -> uint16_t {  // 0: not a port
     uint16_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return error == std::errc{} && end == digits.data() + digits.size() ? value : uint16_t{0};
@@ -18,7 +18,7 @@ Result<PortRange> parsePortRange(std::string_view text) {
   const uint16_t first = port(text.substr(0, dash));
   const uint16_t last = dash < text.size() ? port(text.substr(dash + 1)) : uint16_t{0};
   if (first == 0 || last < first)
-    return failure(Code::kInvalidArgument, "\"{}\" is no range of ports: expected FIRST-LAST, each 1 to 65535", text);
+    return failure(Code::kInvalidArgument, "\"{}\" is not a port range: expected FIRST-LAST, each 1 to 65535", text);
   return PortRange{first, last};
 }
 

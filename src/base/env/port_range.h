@@ -1,4 +1,4 @@
-// The ports that listeners without a port of their own may take: BPS_PORT_RANGE, and --data-ports of bps-server.
+// PortRange: the ports for listeners that have no configured port (BPS_PORT_RANGE, --data-ports of bps-server).
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -8,10 +8,10 @@
 namespace bps {
 
 struct PortRange {
-  uint16_t first = 0, last = 0;  // 0-0: any
+  uint16_t first = 0, last = 0;  // 0-0: any port
 };
 
-// "5000-5099"; empty text: any.
+// Parses "5000-5099". Empty text means any port.
 Result<PortRange> parsePortRange(std::string_view text);
 
 }  // namespace bps

@@ -72,13 +72,13 @@ bool inRange(const EnvVar& var, const T& value) {
   return true;
 }
 
-// Variables whose text is one of a few words: the words are the ones in `accepts`.
+// Whether the value must be one of the words that `accepts` lists.
 bool isChoice(std::string_view name) {
   return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_NCCL_LOCAL" || name == "BPS_DEBUG" ||
          name == "BPS_CPU_TARGET";
 }
 
-// The word of `accepts` that the text is, in whatever case.
+// Returns the word of `accepts` that equals the text, ignoring case.
 std::optional<std::string_view> acceptedWord(const EnvVar& var, std::string_view text) {
   std::string_view rest = var.accepts;
   while (true) {
@@ -101,7 +101,7 @@ Result<long long> ncclNumber(std::string_view text) {
   return value;
 }
 
-// Letters to change, to leave out, to put in, or to swap with the next one.
+// The number of letters to replace, delete, insert, or swap with the next one that turns a into b.
 size_t editDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -160,8 +160,8 @@ Status parseBpsValue(const EnvVar& var, std::string_view text, Env& env) {
 }
 
 Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env) {
-  if (text.empty()) return {};  // as unset
-  // NCCL's ABORT lies above its INFO.
+  if (text.empty()) return {};  // NCCL treats an empty value as unset
+  // NCCL's level ABORT logs more than INFO; bps has no such level.
   if (var.name == "BPS_DEBUG" && sameWord(text, "ABORT")) return parseBpsValue(var, "INFO", env);
   if (bool Env::*const* field = std::get_if<bool Env::*>(&var.field)) {
     env.** field = BPS_TRY(ncclNumber(text)) != 0;
@@ -174,7 +174,8 @@ Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env) {
     return {};
   }
   BPS_TRY(parseBpsValue(var, text, env));
-  if (var.name == "BPS_NET_PLUGIN") env.netPlugin += ",bps";  // NCCL goes on without a plugin that it does not find
+  // NCCL uses its built-in transports if it does not find the plugin; bps then uses its own plugin.
+  if (var.name == "BPS_NET_PLUGIN") env.netPlugin += ",bps";
   return {};
 }
 

@@ -1,7 +1,7 @@
-// The text of one environment variable, as a value: in bps's own grammar, or as NCCL reads its variables.
+// Parsers for the value of one environment variable: the grammar of bps, and the grammar of NCCL.
 //
-// bps's own: whole texts only; words and switches in any case. NCCL's: a number is what strtoll(text, 0) reads, and any
-// number but 0 switches on; what NCCL takes for a level of NCCL_DEBUG is one here.
+// In bps's grammar the whole text must match; the case of words and switches does not matter. In NCCL's grammar a
+// number is the prefix that strtoll(text, 0) accepts, and every number except 0 turns a switch on.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,11 +10,11 @@
 
 namespace bps {
 
-// Reads `text` into env.*var.field. Fails with what is wrong about it; the field is then as before.
+// Parses `text` into env.*var.field. Fails with the reason, and then leaves the field unchanged.
 Status parseBpsValue(const EnvVar& var, std::string_view text, Env& env);
 Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env);
 
-// The candidate that a misspelt name most likely means; empty if none is close.
+// Returns the candidate that is most similar to a misspelt name, or empty text if none is similar.
 std::string closestName(std::string_view name, const std::vector<std::string_view>& candidates);
 
 }  // namespace bps

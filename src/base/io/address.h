@@ -23,7 +23,7 @@ class Address {
   void setPort(uint16_t port);
   bool isAny() const;
   bool isLoopback() const;
-  // The same port on every address of the family.
+  // Returns the wildcard address of the family with the same port.
   Address any() const;
   std::string text() const;  // "10.0.0.7:7700", "[fe80::1]:7700"
   std::string host() const;  // "10.0.0.7", "fe80::1"
@@ -38,7 +38,8 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// "host:port", "[v6]:port"; without a port `defaultPort` (0: a port is required). Checks the form only.
+// Parses "host:port" or "[v6]:port". If the text has no port, the result has `defaultPort`; 0 means that the port is
+// required. Does not look up the host.
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort);
 
 }  // namespace bps

@@ -1,4 +1,4 @@
-// UniqueFd: owns one file descriptor. Doorbell: an eventfd by which any thread or process wakes a sleeping one.
+// UniqueFd: owns a file descriptor and closes it. Doorbell: an eventfd that wakes a sleeping thread or process.
 #pragma once
 #include <utility>
 
@@ -26,13 +26,13 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Rings are counted by the kernel, so a ring between a check and the sleep that follows is never lost.
-// ring() may be called from any thread; everything a thread wrote before ring() is visible to the thread whose
-// clear() or poll saw it (the eventfd's read and write order memory through the kernel).
+// The kernel keeps the counter, so a ring between a thread's last check and its sleep is not lost. Any thread may call
+// ring(). A thread that sees the ring by poll or clear() also sees all writes that precede ring(): the read and the
+// write of an eventfd synchronize in the kernel.
 class Doorbell {
  public:
   static Result<Doorbell> create();
-  explicit Doorbell(UniqueFd fd) : fd_(std::move(fd)) {}  // adopts an eventfd received from another process
+  explicit Doorbell(UniqueFd fd) : fd_(std::move(fd)) {}  // takes an eventfd that another process has sent
 
   void ring() const;
   void clear() const;

@@ -13,8 +13,8 @@ namespace bps {
 
 namespace {
 
-// getaddrinfo_a looks up in threads of the C library that ThreadSanitizer does not see, and crashes under it. GCC and
-// clang each have their own way to say that it is there.
+// getaddrinfo_a uses threads of the C library, which ThreadSanitizer does not know; it crashes under ThreadSanitizer.
+// GCC and clang have different macros for an enabled ThreadSanitizer.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define BPS_THREAD_SANITIZER 1
@@ -26,12 +26,12 @@ constexpr bool kHasAsyncResolver = false;
 constexpr bool kHasAsyncResolver = true;
 #endif
 
-// In a forked child the C library counts on threads that only its parent has.
+// In a forked child the C library would wait for resolver threads that exist in the parent only.
 bool canResolveAsync() { return kHasAsyncResolver && forkGeneration() == 0; }
 
 }  // namespace
 
-// The C library's thread reads and writes this until the look-up has ended.
+// The memory of one name lookup. A thread of the C library reads and writes it until the lookup has ended.
 struct LookupRequest {
   explicit LookupRequest(const HostPort& place) : where(place), port(std::to_string(place.port)) {
     hints.ai_family = AF_UNSPEC;
@@ -59,12 +59,13 @@ struct LookupRequest {
   addrinfo hints{};
   gaicb look{};
   int outcome = 0;
-  bool async = false;  // in a thread of the C library
+  bool async = false;  // a thread of the C library runs the lookup
 };
 
 namespace {
 
-// Look-ups that were given up and have not ended. Never destroyed: they may outlive main().
+// Keeps the memory of lookups that were abandoned before they ended. Never destroyed, because a lookup may outlive
+// main(). Any thread.
 class AbandonedLookups {
  public:
   static AbandonedLookups& instance() {

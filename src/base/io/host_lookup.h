@@ -1,4 +1,8 @@
-// HostLookup: looks up the addresses of a host name, with a deadline. One thread at a time uses it.
+// HostLookup: an asynchronous lookup of one host name. The owner polls ended() or calls wait(), then takes the result.
+// One thread at a time uses it.
+//
+// The C library cannot cancel a lookup that has started. The destructor does not wait for it: the memory that the C
+// library's thread writes to stays allocated until the lookup ends.
 #pragma once
 #include <memory>
 #include <vector>
@@ -11,9 +15,6 @@ namespace bps {
 
 struct LookupRequest;
 
-// Looks one host name up beside its caller, which asks now and then whether it has ended. The C library's name service
-// cannot be interrupted: a look-up that is given up goes on in a thread of the C library, and what that writes to stays
-// until it has ended, so giving up never waits.
 class HostLookup {
  public:
   explicit HostLookup(const HostPort& where);
@@ -22,16 +23,16 @@ class HostLookup {
   ~HostLookup();
 
   bool ended() const;
-  // Until it has ended or the deadline passes.
+  // Returns when the lookup has ended or the deadline has passed.
   void wait(Deadline deadline) const;
-  // The addresses, once. Fails naming the host; before the end it says that the name service does not answer.
+  // Returns the addresses. Call it once. Fails with the name of the host; fails if the lookup has not ended.
   Result<std::vector<Address>> take();
 
  private:
   std::unique_ptr<LookupRequest> request_;
 };
 
-// Looks a name up, ending at the deadline. Fails naming the host.
+// Looks up a host name and waits until the deadline. A failure names the host.
 Result<std::vector<Address>> resolve(const HostPort& where, Deadline deadline);
 
 }  // namespace bps

@@ -28,7 +28,7 @@ std::vector<Interface> interfaceAddresses() {
 
 namespace {
 
-// NCCL's grammar for choosing interfaces by name.
+// Selects interfaces by name, in the grammar of NCCL_SOCKET_IFNAME.
 class NameFilter {
  public:
   explicit NameFilter(std::string_view text) {
@@ -54,7 +54,7 @@ class NameFilter {
   std::vector<std::string> names_;
 };
 
-// Each once, with its first address.
+// Returns each interface once, with its first address.
 std::vector<Interface> interfacesUp(const std::vector<Interface>& addresses) {
   std::vector<Interface> found;
   for (const Interface& each : addresses) {
@@ -84,7 +84,7 @@ Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
     std::string names;
     for (const Interface& i : all) names += " " + i.name;
     return failure(Code::kInvalidArgument,
-                   "BPS_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: \"{}\" selects no interface that is up (there are:{})",
+                   "BPS_SOCKET_IFNAME or NCCL_SOCKET_IFNAME: \"{}\" selects no interface that is up (available:{})",
                    filter, names);
   }
   std::vector<Interface> chosen = only(all, NameFilter("^lo,docker,virbr"));

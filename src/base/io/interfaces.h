@@ -15,9 +15,9 @@ struct Interface {
 };
 // Every address of every interface that is up.
 std::vector<Interface> interfaceAddresses();
-// All interfaces that NCCL's grammar selects: "eth,ib" prefixes, "^docker,lo" all but these, "=eth0" exact names; and
-// "=10.0.0.7", the interface with this address.
-// An empty filter means all but loopback and docker, and these only when nothing else is there.
+// Returns the interfaces that the filter selects, in NCCL's grammar: "eth,ib" are prefixes, "^docker,lo" means all but
+// these prefixes, "=eth0" is an exact name. "=10.0.0.7" selects the interface with this address. An empty filter means
+// all interfaces except lo, docker* and virbr*, or, if there are no others, all interfaces.
 Result<std::vector<Interface>> selectInterfaces(const std::string& filter);
 
 }  // namespace bps

@@ -13,10 +13,10 @@ namespace bps {
 
 namespace {
 
-// What would be right, where the system's words do not say it.
+// Adds a hint to the system's error text: which port or address would work.
 Status cannotListen(const Address& address, int error) {
   std::string hint;
-  if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others do not";
+  if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
   if (error == EADDRNOTAVAIL) {
     for (const Interface& each : interfaceAddresses()) {
       Address own = each.address;
@@ -27,7 +27,7 @@ Status cannotListen(const Address& address, int error) {
   return {Code::kSystem, systemFailure("cannot listen on " + address.text(), error).message() + hint};
 }
 
-// Of a failure `error` says which.
+// On failure of bind or listen, sets `error` to the errno value.
 Result<UniqueFd> listenAt(const Address& address, int backlog, int& error) {
   UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return systemFailure("socket", errno);
@@ -45,8 +45,8 @@ Result<UniqueFd> listenOn(const Address& address, int backlog) {
   return listenAt(address, backlog, error);
 }
 
-// Each call begins behind the port of the last one, and each process elsewhere: so nearly always the first port is
-// free.
+// The search starts after the port of the previous call, and at a different port in each process. The first port that
+// it tries is therefore usually free.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog) {
   static std::atomic<uint32_t> next{static_cast<uint32_t>(::getpid()) * 7919U};
   if (address.port() != 0 || ports.first == 0) return listenOn(address, backlog);
@@ -89,7 +89,8 @@ Result<UniqueFd> startConnect(const Address& address, const Address* from) {
   if (!fd) return systemFailure("socket", errno);
   setNoDelay(fd.get());
   if (from != nullptr) {
-    const int one = 1;  // the port is chosen with the connect: one for each peer, not one for each connection
+    // The kernel chooses the port at connect. Connections to different peers can then share a local port.
+    const int one = 1;
     ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
     if (::bind(fd.get(), from->data(), from->length()) != 0)
       return systemFailure("cannot connect from " + from->text(), errno);
@@ -113,7 +114,7 @@ Result<std::optional<UniqueFd>> acceptFrom(int listenFd) {
     setNoDelay(fd.get());
     return std::optional<UniqueFd>(std::move(fd));
   }
-  // Everything here but a lack of resources concerns one caller that came and went.
+  // Only a lack of resources is an error of the listener. Every other error concerns one connection that is gone.
   if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) return systemFailure("accept", errno);
   return std::optional<UniqueFd>();
 }

@@ -9,18 +9,18 @@
 
 namespace bps {
 
-// Listens (SO_REUSEADDR, close-on-exec, non-blocking); port 0 takes a free one. "port in use" names the address.
+// Opens a listening socket (SO_REUSEADDR, close-on-exec, non-blocking). Port 0 means any free port.
 Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
-// As listenOn(); port 0 takes a free one of the range. A failure names the range if it is full.
+// As above, but port 0 means a free port of the range. If no port is free, the failure names the range.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog = 512);
 Result<Address> localAddress(int fd);
 Result<Address> peerAddress(int fd);
 // Starts a connect, from the address `from` (port 0) if it is given. Finish it with connectResult() once the descriptor
 // polls writable.
 Result<UniqueFd> startConnect(const Address& address, const Address* from = nullptr);
-// What SO_ERROR says of a connect that was in progress.
+// Returns the result of the connect (SO_ERROR).
 Status connectResult(int fd, const Address& address);
-// One accepted connection (non-blocking, close-on-exec, no delay), or nothing when none waits.
+// Accepts one connection (non-blocking, close-on-exec, TCP_NODELAY). Returns nullopt if none is pending.
 Result<std::optional<UniqueFd>> acceptFrom(int listenFd);
 void setNoDelay(int fd);
 

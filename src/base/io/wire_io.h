@@ -1,7 +1,8 @@
-// WireWriter and WireReader: little-endian fields in a byte string, every read checked against the end.
+// WireWriter and WireReader: serialize little-endian fields into a byte vector and parse them back.
 //
-// A reader that runs past its end answers zeros and empty strings and remembers it; the caller decodes all fields
-// and then asks finish() once. Nothing here allocates more than the bytes that really arrived.
+// Every read is bounds-checked. A read past the end returns zero or an empty string and marks the reader truncated, so
+// the caller reads all fields and checks finish() once. The reader never allocates more than the number of bytes that
+// it was given. Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -30,7 +31,7 @@ class WireWriter {
     std::memcpy(&bits, &value, sizeof bits);
     return put(bits);
   }
-  // Length (32 bits) and bytes.
+  // Writes the length (32 bits), then the bytes.
   WireWriter& put(std::span<const uint8_t> value) {
     put(static_cast<uint32_t>(value.size()));
     bytes_.insert(bytes_.end(), value.begin(), value.end());
@@ -76,7 +77,8 @@ class WireReader {
     auto field = getBytes();
     return {field.begin(), field.end()};
   }
-  // A count of elements of at least `minBytes` each: a number that the rest cannot hold counts as truncation.
+  // Reads the number of elements that follow, each of at least `minBytes`. A number that does not fit into the
+  // remaining bytes counts as truncation.
   size_t getCount(size_t minBytes) {
     const auto count = get<uint32_t>();
     if (minBytes > 0 && count > rest_.size() / minBytes) {
@@ -88,7 +90,7 @@ class WireReader {
 
   size_t left() const { return rest_.size(); }
   bool truncated() const { return truncated_; }
-  // Fails unless every field was present and no bytes are left. `what` names the message in the error.
+  // Fails if a field was missing or if bytes are left. `what` names the message in the error.
   Status finish(const char* what) const;
 
  private:

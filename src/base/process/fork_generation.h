@@ -1,9 +1,10 @@
+// forkGeneration(): detects objects that belong to a parent process.
 #pragma once
 
 namespace bps {
 
-// How often this process and those before it were forked off by one that uses bps: what was made at another count
-// belongs to a parent, whose threads are not here and whose connections must not be used. Any thread.
+// Returns the number of forks between the process that loaded bps and this one. An object created at another value
+// belongs to a parent process: its threads do not exist here, and its connections must not be used. Any thread.
 unsigned forkGeneration();
 
 }  // namespace bps

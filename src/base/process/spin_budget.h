@@ -1,9 +1,10 @@
-// SpinBudget: whether a thread that waits polls once more or sleeps, learned from how long its recent waits took.
+// SpinBudget: decides whether a waiting thread polls again or sleeps. It learns from the length of recent waits.
 //
-// A wake-up takes tens of microseconds, so a thread polls that long before it sleeps. If recent waits were much longer,
-// as on slow links, polling would only take processor time from the threads that it waits for: then it sleeps at once.
+// A wake-up takes tens of microseconds, so a thread polls for about that long before it sleeps. If recent waits were
+// much longer, as on slow links, the thread sleeps at once: polling would only take CPU time from the threads it waits
+// for.
 //
-// Belongs to one thread at a time.
+// Used by one thread at a time.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -17,19 +18,19 @@ class SpinBudget {
   static Clock::time_point systemNow() { return Clock::now(); }
   static constexpr std::chrono::nanoseconds kDefault = std::chrono::microseconds(50);
 
-  // A mean wait of more than twice `budget` ends polling. A wait counts as at most eight times `budget`, so that short
-  // waits soon restore it.
+  // If the mean wait exceeds twice `budget`, the thread does not poll. A wait counts as at most eight times `budget`,
+  // so that a few short waits enable polling again.
   explicit SpinBudget(std::chrono::nanoseconds budget = kDefault, Now now = systemNow) : budget_(budget), now_(now) {}
 
-  // Something moved: the wait, if there was one, is over.
+  // Progress was made: the current wait, if any, has ended.
   void onProgress() {
     if (polls_ == 0) return;
     polls_ = 0;
     mean_ += (std::min<std::chrono::nanoseconds>(now_() - since_, 8 * budget_) - mean_) / kAveragedWaits;
   }
-  // The present wait is not counted.
+  // Ends the current wait without counting it.
   void discardWait() { polls_ = 0; }
-  // After each poll that found nothing. False: sleep.
+  // Call it after each poll that found nothing. Returns false if the thread should sleep now.
   bool consume() {
     const unsigned poll = polls_++;
     if (poll == 0) since_ = now_();
@@ -39,11 +40,11 @@ class SpinBudget {
 
  private:
   static constexpr int kAveragedWaits = 8;
-  static constexpr unsigned kPollsPerClock = 4;  // the clock is read once in so many polls
+  static constexpr unsigned kPollsPerClock = 4;  // polls for each reading of the clock
 
   std::chrono::nanoseconds budget_;
   Now now_;
-  unsigned polls_ = 0;  // of the present wait
+  unsigned polls_ = 0;  // in the current wait
   Clock::time_point since_;
   std::chrono::nanoseconds mean_{0};
 };

@@ -22,7 +22,7 @@ TEST(SplitRequest, MalformedRequestNamesItsRank) {
   for (const Blob& bad : {Blob{}, Blob{1, 2, 3}, Blob(9)}) {
     const auto group = splitGroup({SplitRequest{1, 0}.bytes(), bad, SplitRequest{1, 0}.bytes()}, 1, threeRanks());
     ASSERT_FALSE(group.ok());
-    EXPECT_EQ(std::string(group.error().message()).rfind("rank 1 (hostB, pid 2): its part in the split: ", 0), 0U)
+    EXPECT_EQ(std::string(group.error().message()).rfind("rank 1 (hostB, pid 2): its split request: ", 0), 0U)
         << group.error().message();
   }
 }

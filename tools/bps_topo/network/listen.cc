@@ -51,9 +51,9 @@ Status checkOpen(const ProbeOpen& open, const net::Plugin& plugin) {
   if (open.device >= static_cast<uint32_t>(plugin.deviceCount()))
     return failure(Code::kInvalidArgument, "device {} does not exist, the transport has {}", open.device,
                    plugin.deviceCount());
-  if (open.turns < 1 || open.turns > kMaxBursts || open.turnMs < 1 || open.turnMs > kMaxBurstMs)
-    return failure(Code::kInvalidArgument, "{} bursts of {} ms, expected 1 to {} bursts of 1 to {} ms", open.turns,
-                   open.turnMs, kMaxBursts, kMaxBurstMs);
+  if (open.bursts < 1 || open.bursts > kMaxBursts || open.burstMs < 1 || open.burstMs > kMaxBurstMs)
+    return failure(Code::kInvalidArgument, "{} bursts of {} ms, expected 1 to {} bursts of 1 to {} ms", open.bursts,
+                   open.burstMs, kMaxBursts, kMaxBurstMs);
   return {};
 }
 
@@ -69,13 +69,13 @@ Result<std::string> measure(ProbeConnection& line, const Env& env) {
   const auto connector = plugin->connect(device, handle);
   BPS_TRY(line.sendMessage(ProbeOpened{blobOf(listener->handle())}));
   const DataConnections pair = BPS_TRY(connectData(line, *listener, *connector));
-  const std::chrono::milliseconds time(open.turnMs);
+  const std::chrono::milliseconds time(open.burstMs);
   double last = 0;
-  for (uint32_t burst = 0; burst < open.turns; ++burst) {
+  for (uint32_t burst = 0; burst < open.bursts; ++burst) {
     last = BPS_TRY(pair.receive->burst(line.peerTimeout(time)));
     BPS_TRY(line.sendMessage(ProbeRate{last}));
   }
-  for (uint32_t burst = 0; burst < open.turns; ++burst) BPS_TRY(pair.send->burst(time, line.peerTimeout(time)));
+  for (uint32_t burst = 0; burst < open.bursts; ++burst) BPS_TRY(pair.send->burst(time, line.peerTimeout(time)));
   line.waitForClose();
   return fmt::format("{} in over {}", megabits(last), BPS_TRY(plugin->device(device)).name);
 }

@@ -26,11 +26,11 @@ struct Series {
 };
 
 struct ComparisonRow {
-  const Comparison* contest = nullptr;
+  const Comparison* comparison = nullptr;
   Series ours, baseline, ratio;
 };
 
-// What a round has measured, by rule; each rule once.
+// The measures of one repetition, by rule. Each rule runs once.
 using Repetition = std::map<const Rule*, std::map<std::string, double>>;
 
 Status runRule(const CheckOptions& options, const Rule* rule, Repetition& repetition) {
@@ -41,14 +41,14 @@ Status runRule(const CheckOptions& options, const Rule* rule, Repetition& repeti
   return {};
 }
 
-// All of them one after the other, so that the two of a pair see the same machine.
+// Runs the rules of each pair directly one after the other, so that both run under the same conditions.
 Status runRepetition(const CheckOptions& options, std::vector<ComparisonRow>& lines) {
   Repetition repetition;
   for (ComparisonRow& line : lines) {
-    BPS_TRY(runRule(options, line.contest->ours, repetition));
-    BPS_TRY(runRule(options, line.contest->baseline, repetition));
-    const double ours = repetition[line.contest->ours][line.contest->measure];
-    const double baseline = repetition[line.contest->baseline][line.contest->measure];
+    BPS_TRY(runRule(options, line.comparison->ours, repetition));
+    BPS_TRY(runRule(options, line.comparison->baseline, repetition));
+    const double ours = repetition[line.comparison->ours][line.comparison->measure];
+    const double baseline = repetition[line.comparison->baseline][line.comparison->measure];
     line.ours.values.push_back(ours);
     line.baseline.values.push_back(baseline);
     line.ratio.values.push_back(baseline > 0 ? ours / baseline : 0);
@@ -57,18 +57,18 @@ Status runRepetition(const CheckOptions& options, std::vector<ComparisonRow>& li
 }
 
 void print(const CheckOptions& options, const std::vector<ComparisonRow>& lines) {
-  fmt::print("messages of {} bytes, {} in flight; {} times, median (least-most)\n", options.benchBytes,
+  fmt::print("messages of {} bytes, {} in flight; {} repetitions, median (min-max)\n", options.benchBytes,
              PipelinedTransfer::kInFlight, options.bench);
   fmt::print("{:<28} {:>27} {:>27} {:>21}\n", "", "plugin", "plain " + options.against, "ratio");
   for (const ComparisonRow& line : lines)
-    fmt::print("{:<28} {:>27} {:>27} {:>21}\n", line.contest->what, line.ours.text(3), line.baseline.text(3),
+    fmt::print("{:<28} {:>27} {:>27} {:>21}\n", line.comparison->what, line.ours.text(3), line.baseline.text(3),
                line.ratio.text(3));
 }
 
 Status write(const CheckOptions& options, const std::vector<ComparisonRow>& lines) {
   nlohmann::json all = nlohmann::json::array();
   for (const ComparisonRow& line : lines)
-    all.push_back({{"what", line.contest->what},
+    all.push_back({{"what", line.comparison->what},
                    {"plugin", line.ours.values},
                    {"plain", line.baseline.values},
                    {"ratio", line.ratio.values}});
@@ -81,9 +81,9 @@ Status write(const CheckOptions& options, const std::vector<ComparisonRow>& line
 
 Status run(const CheckOptions& options) {
   std::vector<ComparisonRow> lines;
-  for (const Comparison& contest : comparisons(options.against)) {
-    const auto named = std::find(options.only.begin(), options.only.end(), contest.ours->name);
-    if (options.only.empty() || named != options.only.end()) lines.push_back({&contest, {}, {}, {}});
+  for (const Comparison& comparison : comparisons(options.against)) {
+    const auto named = std::find(options.only.begin(), options.only.end(), comparison.ours->name);
+    if (options.only.empty() || named != options.only.end()) lines.push_back({&comparison, {}, {}, {}});
   }
   for (size_t i = 0; i < options.bench; ++i) BPS_TRY(runRepetition(options, lines));
   print(options, lines);
@@ -94,7 +94,7 @@ Status run(const CheckOptions& options) {
 
 std::vector<std::string> comparisonNames(const std::string& against) {
   std::vector<std::string> names;
-  for (const Comparison& contest : comparisons(against)) names.emplace_back(contest.ours->name);
+  for (const Comparison& comparison : comparisons(against)) names.emplace_back(comparison.ours->name);
   return names;
 }
 

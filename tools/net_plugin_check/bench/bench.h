@@ -1,23 +1,24 @@
-// Bench: the plugin against plain sockets or plain shared memory, in turns and in one run; what counts is the ratio.
+// The benchmark of --bench: measures the plugin and a plain transport (sockets or shared memory) alternately in one run
+// and reports the ratio.
 #pragma once
 #include "tools/net_plugin_check/supervisor.h"
 
 namespace bps::check {
 
-// One line of the table: a number that two rules measure.
+// One row of the table: a value that two rules measure.
 struct Comparison {
   const char* what;
   const char* measure;
   const Rule *ours, *baseline;
 };
 
-// `against`: "tcp" or "memory".
+// `against` is "tcp" or "memory".
 std::span<const Comparison> comparisons(const std::string& against);
 
-// What --only may name.
+// The names that --only accepts.
 std::vector<std::string> comparisonNames(const std::string& against);
 
-// options.bench times each. Prints the table; the exit status.
+// Runs options.bench repetitions and prints the table. Returns the exit status.
 int runBench(const CheckOptions& options);
 
 }  // namespace bps::check

@@ -1,4 +1,4 @@
-// What is measured of the plugin, and the same of the plain thing beside it.
+// The measurements of --bench: of the plugin and of the plain transports.
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -35,25 +35,25 @@ Load loadOf(Side& side, size_t directions, std::function<Status(size_t)> run) {
           .run = std::move(run)};
 }
 
-// One connection, or two that carry as much in both directions at the same time.
+// Measures one connection, or two that carry the same load in both directions at the same time.
 Result<std::string> plugin(Side& side, bool bothWays) {
   const size_t bytes = side.options().benchBytes;
   void* there = BPS_TRY(side.connectOne());
   void* back = bothWays ? BPS_TRY(side.connectBack()) : nullptr;
   Buffer first = BPS_TRY(Buffer::create(side, there, PipelinedTransfer::kInFlight * bytes));
   PipelinedTransfer forth(side, there, side.sends(), first, bytes);
-  std::vector<PipelinedTransfer*> pumps{&forth};
+  std::vector<PipelinedTransfer*> transfers{&forth};
   std::optional<Buffer> second;
   std::optional<PipelinedTransfer> other;
   if (bothWays) {
     second = BPS_TRY(Buffer::create(side, back, PipelinedTransfer::kInFlight * bytes));
-    pumps.push_back(&other.emplace(side, back, !side.sends(), *second, bytes));
+    transfers.push_back(&other.emplace(side, back, !side.sends(), *second, bytes));
   }
   const auto run = [&](size_t count) -> Status {
-    for (PipelinedTransfer* pump : pumps) pump->start(count);
-    return drive(side, pumps, Idle(side, sleeps(side)));
+    for (PipelinedTransfer* transfer : transfers) transfer->start(count);
+    return drive(side, transfers, Idle(side, sleeps(side)));
   };
-  const Timing timing = BPS_TRY(timed(side, loadOf(side, pumps.size(), run)));
+  const Timing timing = BPS_TRY(timed(side, loadOf(side, transfers.size(), run)));
   BPS_TRY(first.release(side, there));
   if (bothWays) BPS_TRY(second->release(side, back));
   BPS_TRY(side.close(there));
@@ -107,7 +107,7 @@ Result<std::string> pluginBothWays(Side& side) { return plugin(side, true); }
 Result<std::string> socketOneWay(Side& side) { return sockets(side, false); }
 Result<std::string> socketBothWays(Side& side) { return sockets(side, true); }
 
-// A socket asked without pause until 8 bytes have come, as the plugin's is.
+// Polls the socket until 8 bytes have arrived, as the plugin's round trip does.
 Status receivePing(Side& side, int fd) {
   std::array<uint8_t, 8> bytes{};
   const Deadline deadline = side.makeDeadline();
@@ -116,7 +116,7 @@ Status receivePing(Side& side, int fd) {
     if (more > 0) got += static_cast<size_t>(more);
     else if (more == 0 || errno != EAGAIN) return {Code::kRemote, "the plain connection has ended"};
     else std::this_thread::yield();
-    if (rounds % 1024 == 0 && deadline.passed()) return {Code::kTimeout, "the plain sockets stand still"};
+    if (rounds % 1024 == 0 && deadline.passed()) return {Code::kTimeout, "the plain sockets make no progress"};
   }
   return {};
 }

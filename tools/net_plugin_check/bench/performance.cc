@@ -1,4 +1,5 @@
-// Speed: what an 8-byte message takes and what large ones carry. Both sides poll without pause, as NCCL's threads do.
+// The measurements that follow the rules: latency of 8-byte messages and bandwidth of large ones. Both sides poll
+// without pause, as NCCL's threads do.
 #include "tools/net_plugin_check/bench/pipelined_transfer.h"
 #include "tools/net_plugin_check/bench/poller.h"
 #include "tools/net_plugin_check/bench/timing.h"
@@ -20,14 +21,14 @@ Result<std::string> latency(Side& side) {
                      times.size());
 }
 
-// Gbit/s.
+// Returns the bandwidth in Gbit/s.
 Result<double> bandwidthOf(Side& side, void* comm, size_t bytes) {
   Buffer buffer = BPS_TRY(Buffer::create(side, comm, PipelinedTransfer::kInFlight * bytes));
-  PipelinedTransfer pump(side, comm, side.sends(), buffer, bytes);
+  PipelinedTransfer transfer(side, comm, side.sends(), buffer, bytes);
   const auto run = [&](size_t count) -> Status {
-    pump.start(count);
-    const std::array<PipelinedTransfer*, 1> pumps{&pump};
-    return drive(side, pumps, Idle(side, false));
+    transfer.start(count);
+    const std::array<PipelinedTransfer*, 1> transfers{&transfer};
+    return drive(side, transfers, Idle(side, false));
   };
   const Load load{.bytesEach = bytes, .seconds = kSecondsPerSize, .run = run};
   const Timing timing = BPS_TRY(timed(side, load));
@@ -50,8 +51,8 @@ Result<std::string> bandwidth(Side& side) {
 }
 
 constexpr std::array<Rule, 2> kMeasurements{{
-    {"latency", "of 8 bytes, one way: half of a round trip", latency, Scenario::kBothClose, true, true},
-    {"bandwidth", "of 64K, 1M and 4M messages, 8 in flight", bandwidth, Scenario::kBothClose, true, true},
+    {"latency", "8 bytes one way: half of a round trip", latency, Scenario::kBothClose, true, true},
+    {"bandwidth", "messages of 64K, 1M and 4M, 8 in flight", bandwidth, Scenario::kBothClose, true, true},
 }};
 
 }  // namespace

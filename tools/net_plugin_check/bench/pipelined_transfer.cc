@@ -34,17 +34,17 @@ Result<bool> PipelinedTransfer::step() {
   return posted_ + done_ != before;
 }
 
-Status Idle::operator()(std::span<PipelinedTransfer* const> pumps) {
+Status Idle::operator()(std::span<PipelinedTransfer* const> transfers) {
   if (wait_ == nullptr) {
     std::this_thread::yield();
     return {};
   }
   std::array<pollfd, 4> sleepers{};
   size_t count = 0;
-  for (const PipelinedTransfer* pump : pumps) {
-    if (pump->done()) continue;
+  for (const PipelinedTransfer* transfer : transfers) {
+    if (transfer->done()) continue;
     int ready = 0, fd = -1;
-    if (wait_->waitFd(pump->comm(), &fd) != 0 || wait_->arm(pump->comm(), &ready) != 0)
+    if (wait_->waitFd(transfer->comm(), &fd) != 0 || wait_->arm(transfer->comm(), &ready) != 0)
       return {Code::kSystem, "bpsNetWait failed"};
     if (ready != 0) return {};
     sleepers[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
@@ -53,23 +53,23 @@ Status Idle::operator()(std::span<PipelinedTransfer* const> pumps) {
   return {};
 }
 
-Status drive(Side& side, std::span<PipelinedTransfer* const> pumps, Idle idle) {
+Status drive(Side& side, std::span<PipelinedTransfer* const> transfers, Idle idle) {
   Deadline deadline = side.makeDeadline();
   for (unsigned dry = 0;;) {
     bool moved = false, done = true;
-    for (PipelinedTransfer* pump : pumps) {
-      moved = BPS_TRY(pump->step()) || moved;
-      done = done && pump->done();
+    for (PipelinedTransfer* transfer : transfers) {
+      moved = BPS_TRY(transfer->step()) || moved;
+      done = done && transfer->done();
     }
     if (done) return {};
     if (moved) {
       dry = 0;
       continue;
     }
-    BPS_TRY(idle(pumps));
+    BPS_TRY(idle(transfers));
     if (++dry == 1) deadline = side.makeDeadline();
     if (dry % 1024 == 0 && deadline.passed())
-      return failure(Code::kTimeout, "a message is not through in {} s", side.options().timeoutSeconds);
+      return failure(Code::kTimeout, "no message completed within {} s", side.options().timeoutSeconds);
   }
 }
 

@@ -1,5 +1,5 @@
-// PipelinedTransfer: as many messages of one size through one end of a connection as were asked for, some in flight at
-// a time. Idle: what its thread does when nothing moves.
+// PipelinedTransfer: sends or receives a number of messages of one size, with up to kInFlight in flight. Idle: what the
+// thread does if no transfer makes progress. Used by one thread.
 #pragma once
 #include "tools/net_plugin_check/flow.h"
 
@@ -9,12 +9,12 @@ class PipelinedTransfer {
  public:
   static constexpr size_t kInFlight = 8;
 
-  // The buffer holds kInFlight messages, and outlives this.
+  // The buffer holds kInFlight messages and must outlive this object.
   PipelinedTransfer(Side& side, void* comm, bool sends, const Buffer& buffer, size_t bytes)
       : side_(side), comm_(comm), sends_(sends), buffer_(buffer), bytes_(bytes) {}
 
   void start(size_t count) { count_ = count, posted_ = done_ = 0; }
-  // Posts what may be posted and tests the oldest. False: nothing moved.
+  // Posts messages and tests the oldest request. Returns false if nothing was posted or completed.
   Result<bool> step();
   bool done() const { return done_ == count_; }
   void* comm() const { return comm_; }
@@ -34,17 +34,17 @@ class PipelinedTransfer {
 
 class Idle {
  public:
-  // Sleeps if `sleeps` and the plugin offers it; else only lets others run.
+  // Sleeps if `sleeps` is true and the plugin has bpsNetWait_v1, otherwise yields.
   Idle(Side& side, bool sleeps) : side_(side), wait_(sleeps ? side.table().wait() : nullptr) {}
   bool sleeps() const { return wait_ != nullptr; }
-  Status operator()(std::span<PipelinedTransfer* const> pumps);
+  Status operator()(std::span<PipelinedTransfer* const> transfers);
 
  private:
   Side& side_;
   const bpsNetWait_v1_t* wait_;
 };
 
-// Until all are done.
-Status drive(Side& side, std::span<PipelinedTransfer* const> pumps, Idle idle);
+// Steps the transfers until all are done.
+Status drive(Side& side, std::span<PipelinedTransfer* const> transfers, Idle idle);
 
 }  // namespace bps::check

@@ -10,14 +10,14 @@
 namespace bps::check {
 namespace {
 
-// The other side's file, by way of /proc.
+// Creates the file on the receiving side. The sending side opens it through /proc.
 Result<UniqueFd> shareFile(Side& side, size_t bytes) {
   if (!side.sends()) {
     UniqueFd file(::memfd_create("net-plugin-check", MFD_CLOEXEC));
     if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return systemFailure("memfd_create", errno);
     const std::string path = fmt::format("/proc/{}/fd/{}", ::getpid(), file.get());
     BPS_TRY(side.sendToPeer({reinterpret_cast<const uint8_t*>(path.data()), path.size()}));
-    BPS_TRY(side.receiveFromPeer());  // it has been opened
+    BPS_TRY(side.receiveFromPeer());  // the sending side has opened the file
     return file;
   }
   const Blob told = BPS_TRY(side.receiveFromPeer());
@@ -46,7 +46,7 @@ Status PlainMemory::waitForToken(Side& side, uint32_t token) {
   const Deadline deadline = side.makeDeadline();
   for (unsigned rounds = 1; this->token().load(std::memory_order_acquire) != token; ++rounds) {
     if (rounds % 256 == 0) std::this_thread::yield();
-    if (rounds % 65536 == 0 && deadline.passed()) return {Code::kTimeout, "the other side's turn does not end"};
+    if (rounds % 65536 == 0 && deadline.passed()) return {Code::kTimeout, "the other side does not pass the token"};
   }
   return {};
 }

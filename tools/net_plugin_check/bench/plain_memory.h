@@ -1,4 +1,5 @@
-// What shared memory is measured against: memcpy into a mapping of both sides and out of it, in turns.
+// PlainMemory: the plain transport for shared memory: both sides copy into and out of a shared mapping by memcpy, one
+// side at a time. Used by one thread per side.
 #pragma once
 #include <atomic>
 
@@ -8,13 +9,13 @@ namespace bps::check {
 
 class PlainMemory {
  public:
-  // A mapping with room for `bytes`.
+  // Creates a mapping for `bytes` bytes of data.
   static Result<PlainMemory> create(Side& side, size_t bytes);
   PlainMemory(PlainMemory&& other) noexcept : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
   PlainMemory& operator=(PlainMemory&&) = delete;
   ~PlainMemory();
 
-  // Waits, without pause, until it is this side's turn; then it may copy, and hands the turn on.
+  // Polls until this side has the token. The side may then access the data and passes the token afterwards.
   Status waitForToken(Side& side, uint32_t token);
   void passToken(uint32_t token);
   uint8_t* data() const { return base_ + kHeaderBytes; }

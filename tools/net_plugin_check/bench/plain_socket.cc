@@ -15,14 +15,14 @@
 namespace bps::check {
 namespace {
 
-constexpr size_t kMaxBytesPerCall = size_t{1} << 20;  // as our plugin: then the other direction
+constexpr size_t kMaxBytesPerCall = size_t{1} << 20;  // as in the plugin of bps
 
 Result<Address> interfaceAddress(Side& side) {
   DeviceProperties properties;
   BPS_TRY(side.expect(side.table().getProperties(std::max(side.device(), 0), 0, properties), Call::kGetProperties));
   Result<std::vector<Interface>> found = selectInterfaces("=" + properties.name);
   if (!found.ok())
-    return failure(Code::kSystem, "device {} is no network interface: no plain sockets to compare with",
+    return failure(Code::kSystem, "device {} is not a network interface, so plain sockets cannot be compared",
                    properties.name);
   Address address = std::move(found).value().front().address;
   address.setPort(0);
@@ -37,7 +37,7 @@ Status waitFor(Side& side, int fd, short events) {
   return {};
 }
 
-// With a bound, so that nothing hangs for ever.
+// With timeouts, so that no call blocks forever.
 void makeBlocking(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   const timeval timeout{.tv_sec = 10, .tv_usec = 0};
@@ -90,7 +90,7 @@ void PlainStream::start(size_t bytes) {
   for (SocketState& state : sockets_) state.left = bytes / sockets_.size(), state.at = 0;
 }
 
-// One call for the rest of the piece, or what may be moved in a turn.
+// Makes one call for the rest of the piece, at most kMaxBytesPerCall.
 Result<bool> PlainStream::moveSome(SocketState& state, int flags) const {
   const size_t most = std::min({state.left, piece_ - state.at % piece_, kMaxBytesPerCall});
   const ssize_t moved = sends_ ? ::send(state.fd, state.memory.data() + state.at, most, flags | MSG_NOSIGNAL)
@@ -102,7 +102,7 @@ Result<bool> PlainStream::moveSome(SocketState& state, int flags) const {
   return true;
 }
 
-// A single socket just blocks, which is the fastest that there is; several are waited for together.
+// A single socket blocks, which is fastest. Several sockets are polled together.
 Status PlainStream::run(Side& side) {
   std::vector<pollfd> waiting;
   const int wait = static_cast<int>(side.options().timeoutSeconds * 1000);
@@ -116,7 +116,7 @@ Status PlainStream::run(Side& side) {
     }
     if (waiting.empty()) return {};
     if (!moved && (sockets_.size() == 1 || ::poll(waiting.data(), waiting.size(), wait) == 0))
-      return {Code::kTimeout, "the plain sockets stand still"};
+      return {Code::kTimeout, "the plain sockets make no progress"};
   }
 }
 

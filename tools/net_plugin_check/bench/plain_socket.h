@@ -1,5 +1,5 @@
-// What the plugin is measured against: plain TCP sockets between the two sides, and a loop that does nothing but move
-// bytes.
+// PlainStream: the plain transport for TCP: a loop that only sends or receives bytes over sockets between the two
+// sides.
 #pragma once
 #include <vector>
 
@@ -7,22 +7,22 @@
 
 namespace bps::check {
 
-// `count` sockets between the sides, on the interface of the device. Blocking calls, while connecting.
+// Creates `count` sockets between the sides, on the interface of the device. Blocks while connecting.
 Result<std::vector<UniqueFd>> plainSockets(Side& side, size_t count);
 
-// Bytes in one direction through some sockets: each carries the same part, in pieces as large as messages, out of or
-// into as many buffers as messages are in flight.
+// Transfers bytes in one direction. Each socket carries an equal part, in pieces as large as its part of a message,
+// from or into as many buffers as there are messages in flight.
 class PlainStream {
  public:
   PlainStream(std::span<const UniqueFd> sockets, bool sends, std::span<uint8_t> memory, size_t piece);
   void start(size_t bytes);
-  // Until all is through.
+  // Returns when all bytes are transferred.
   Status run(Side& side);
 
  private:
   struct SocketState {
     int fd = -1;
-    size_t left = 0, at = 0;  // `at`: in its memory, which it goes round and round
+    size_t left = 0, at = 0;  // `at` is the offset in `memory`, which is a ring
     std::span<uint8_t> memory;
   };
   Result<bool> moveSome(SocketState& state, int flags) const;
@@ -32,7 +32,7 @@ class PlainStream {
   std::vector<SocketState> sockets_;
 };
 
-// Each in a thread of its own.
+// Runs each stream in its own thread.
 Status drivePlain(Side& side, std::span<PlainStream* const> streams);
 
 }  // namespace bps::check

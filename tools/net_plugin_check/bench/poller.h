@@ -1,5 +1,5 @@
-// Poller: one buffer through one end of a connection, again and again: a post that is repeated until it is taken, and a
-// test until it is done, without pause, as NCCL's threads do it.
+// Poller: sends or receives one buffer repeatedly over one end of a connection. Like NCCL's threads, it repeats the
+// post until it succeeds and then polls test without pause. Used by one thread.
 #pragma once
 #include <thread>
 
@@ -32,7 +32,7 @@ class Poller {
     for (unsigned rounds = 0; !BPS_TRY(test()); ++rounds) {
       std::this_thread::yield();
       if (rounds % 1024 == 1023 && deadline.passed())
-        return failure(Code::kTimeout, "a message is not through in {} s", side_.options().timeoutSeconds);
+        return failure(Code::kTimeout, "a message did not complete within {} s", side_.options().timeoutSeconds);
     }
     return {};
   }

@@ -24,7 +24,7 @@ Result<TimeSpent> runOnce(Side& side, const Load& load, size_t count) {
   return TimeSpent{nowNs() - start, cpuNs() - cpu};
 }
 
-// The slower side's time counts, and both sides' CPU.
+// Returns the wall time of the slower side and the sum of the CPU times.
 Result<TimeSpent> combineSides(Side& side, const TimeSpent& own) {
   const auto wall = static_cast<uint64_t>(own.wallNs), cpu = static_cast<uint64_t>(own.cpuNs);
   BPS_TRY(side.sendToPeer(WireWriter().put(wall).put(cpu).bytes()));
@@ -42,7 +42,7 @@ Result<Timing> timed(Side& side, const Load& load) {
   const TimeSpent alone = BPS_TRY(runOnce(side, load, count));
   const TimeSpent first = BPS_TRY(combineSides(side, alone));
   const double fit = static_cast<double>(count) * load.seconds * 1e9 / static_cast<double>(first.wallNs);
-  count = std::max(count, static_cast<size_t>(fit));  // the same on both sides, by the same numbers
+  count = std::max(count, static_cast<size_t>(fit));  // both sides compute the same number
   const TimeSpent own = BPS_TRY(runOnce(side, load, count));
   const TimeSpent spent = BPS_TRY(combineSides(side, own));
   const double bytes = static_cast<double>(count) * static_cast<double>(load.bytesEach);
@@ -50,17 +50,17 @@ Result<Timing> timed(Side& side, const Load& load) {
                 .cpuSecondsPerGb = static_cast<double>(spent.cpuNs) / bytes};
 }
 
-Result<std::vector<int64_t>> roundTrips(RoundTripCounts pings, const std::function<Status()>& roundTrip) {
+Result<std::vector<int64_t>> roundTrips(RoundTripCounts counts, const std::function<Status()>& roundTrip) {
   std::vector<int64_t> times;
-  for (size_t i = 0; i < pings.warmUp + pings.count; ++i) {
+  for (size_t i = 0; i < counts.warmUp + counts.count; ++i) {
     const int64_t start = nowNs();
     BPS_TRY(roundTrip());
-    if (i >= pings.warmUp) times.push_back(nowNs() - start);
+    if (i >= counts.warmUp) times.push_back(nowNs() - start);
   }
   return times;
 }
 
-Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts pings) {
+Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts counts) {
   void* there = BPS_TRY(side.connectOne());
   void* back = BPS_TRY(side.connectBack());
   void *out = side.sends() ? there : back, *in = side.sends() ? back : there;
@@ -73,7 +73,7 @@ Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts pings)
     BPS_TRY(receive.finish());
     return side.sends() ? Status() : send.finish();
   };
-  std::vector<int64_t> times = BPS_TRY(roundTrips(pings, roundTrip));
+  std::vector<int64_t> times = BPS_TRY(roundTrips(counts, roundTrip));
   BPS_TRY(outgoing.release(side, out));
   BPS_TRY(incoming.release(side, in));
   BPS_TRY(side.closeEnd(out, true));

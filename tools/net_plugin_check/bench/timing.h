@@ -1,4 +1,4 @@
-// How both sides of a measurement time the same thing: some 8-byte round trips, or a load for about so many seconds.
+// Timing of a measurement that runs on both sides: a load for a given time, or a number of 8-byte round trips.
 #pragma once
 #include <functional>
 #include <vector>
@@ -8,29 +8,30 @@
 namespace bps::check {
 
 struct Load {
-  size_t bytesEach = 0;  // of a message; of two that go both ways at a time
+  size_t bytesEach = 0;  // bytes of a message; with two directions, of one message in each
   double seconds = 1;
-  std::function<Status(size_t count)> run;  // until so many are through on this side
+  std::function<Status(size_t count)> run;  // returns when this side has transferred `count` messages
 };
 
 struct Timing {
   double gbps = 0;
-  double cpuSecondsPerGb = 0;  // of both sides; 1e9 bytes
+  double cpuSecondsPerGb = 0;  // CPU time of both sides per 1e9 bytes
 };
 
-// A first short run says how many messages fill the time. What comes back is the receiving side's to report.
+// Runs the load on both sides. A short first run determines the number of messages for the requested time.
 Result<Timing> timed(Side& side, const Load& load);
 
 struct RoundTripCounts {
   size_t warmUp = 200, count = 5000;
 };
-// In a second's time or less there are enough that the scheduler has seen that each side wants a CPU of its own.
+// The warm-up is long enough for the scheduler to give each side its own CPU.
 inline RoundTripCounts roundTripCountsFor(double seconds) {
   return {.warmUp = static_cast<size_t>(10000 * seconds), .count = static_cast<size_t>(20000 * seconds)};
 }
 
-// Nanoseconds of each round trip. `turn` makes one on this side: the sending side begins.
-Result<std::vector<int64_t>> roundTrips(RoundTripCounts pings, const std::function<Status()>& roundTrip);
-Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts pings);
+// Returns the duration of each round trip in nanoseconds. `roundTrip` makes this side's part of one; the sending side
+// begins.
+Result<std::vector<int64_t>> roundTrips(RoundTripCounts counts, const std::function<Status()>& roundTrip);
+Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts counts);
 
 }  // namespace bps::check

@@ -1,4 +1,5 @@
-// The end of a side, in order and not: nothing crashes, nothing waits for ever, and the other side is told.
+// Rules for the regular and irregular end of a side: the plugin does not crash or hang, and the other side gets an
+// error.
 #include <signal.h>
 
 #include <thread>
@@ -9,10 +10,10 @@
 namespace bps::check {
 namespace {
 
-// More than any socket buffer holds.
+// Messages larger than any socket buffer.
 FlowPlan longPlan() { return {.messages = std::vector<Message>(64, Message{size_t{8} << 20, 0}), .window = 2}; }
 
-// The flow must fail in --notice seconds from now, by what the plugin says. Text: after how long, and what.
+// The plugin must return an error for the flow within --notice seconds. Returns the time and the error.
 Result<std::string> waitForError(Side& side, Flow& flow) {
   const int64_t start = nowNs();
   const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -22,9 +23,9 @@ Result<std::string> waitForError(Side& side, Flow& flow) {
     if (!moved.ok() && moved.error().code() == Code::kSystem)
       return fmt::format("after {}: {}", milliseconds(nowNs() - start), moved.error().message());
     if (BPS_TRY(std::move(moved)) == Progress::kDone)
-      return Status(Code::kInternal, "all messages passed, though the other side had ended");
+      return Status(Code::kInternal, "all messages completed although the other side had ended");
     if (deadline.passed())
-      return failure(Code::kInternal, "test has told nothing {} s after the other side's end",
+      return failure(Code::kInternal, "test has reported no error {} s after the end of the other side",
                      side.options().noticeSeconds);
   }
 }
@@ -34,24 +35,24 @@ Status stepFor(Flow& flow, std::chrono::microseconds time) {
   return {};
 }
 
-// After an error of one connection the plugin goes on: this one is closed, and a new context and listener can be had.
+// After an error of one connection, the connection can be closed and the plugin can still listen.
 Status checkStillUsable(Side& side, void* comm) {
   BPS_TRY(side.close(comm));
   HandleBox handle;
   return side.closeListener(BPS_TRY(side.listenFor(handle)));
 }
 
-// Some moment of a flow, another in every run.
+// A random time within a flow.
 std::chrono::microseconds randomDelay() { return std::chrono::microseconds(nowNs() % 40000); }
 
-// `victim` is this side: messages pass until it is killed in the middle of them.
+// The side with `victim` is killed while messages are in flight.
 Result<std::string> killed(Side& side, bool victim) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), longPlan()));
   BPS_TRY(stepFor(flow, randomDelay()));
   if (victim) {
     BPS_TRY(side.sendToPeer());
-    BPS_TRY(side.receiveFromPeer());  // nothing comes
+    BPS_TRY(side.receiveFromPeer());  // nothing arrives: this side is killed here
     return Status(Code::kInternal, "was not killed");
   }
   BPS_TRY(side.receiveFromPeer());
@@ -65,7 +66,7 @@ Result<std::string> killed(Side& side, bool victim) {
 Result<std::string> senderKilled(Side& side) { return killed(side, side.sends()); }
 Result<std::string> receiverKilled(Side& side) { return killed(side, !side.sends()); }
 
-// The one side closes with messages under way, and stays.
+// One side closes the connection while messages are in flight, and its process stays.
 Result<std::string> closed(Side& side, bool leaves) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), longPlan()));
@@ -87,8 +88,8 @@ Result<std::string> closed(Side& side, bool leaves) {
 Result<std::string> senderCloses(Side& side) { return closed(side, side.sends()); }
 Result<std::string> receiverCloses(Side& side) { return closed(side, !side.sends()); }
 
-// Both close at about the same time with all that is under way, as when a communicator is aborted; then all goes on.
-// What is registered is taken back first, as NCCL does then too.
+// Both sides close at about the same time with requests in flight, as in an abort of a communicator. New connections
+// then work. Memory is deregistered before the close, as in NCCL.
 Result<std::string> closeInFlight(Side& side) {
   for (int i = 0; i < 10; ++i) {
     void* comm = BPS_TRY(side.connectOne());
@@ -99,7 +100,7 @@ Result<std::string> closeInFlight(Side& side) {
       BPS_TRY(side.barrier());
       BPS_TRY(flow.release());
       BPS_TRY(side.close(comm));
-    }  // the memory goes: nothing may touch it any more
+    }  // frees the memory, which the plugin must not access any more
     comm = BPS_TRY(side.connectOne());
     BPS_TRY(transfer(side, comm, {.messages = {{5000}}}));
     BPS_TRY(side.close(comm));
@@ -107,7 +108,7 @@ Result<std::string> closeInFlight(Side& side) {
   return std::string();
 }
 
-// A sender that knows its messages to be sent may close: they arrive.
+// If test has reported all messages as sent, the sender may close the connection and the messages still arrive.
 Result<std::string> closeWhenSent(Side& side) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), {.messages = {{300000}, {0}, {300000}}}));
@@ -117,7 +118,7 @@ Result<std::string> closeWhenSent(Side& side) {
     BPS_TRY(flow.release());
     BPS_TRY(side.close(comm));
   } else {
-    // Moves now and then, so that a sender that needs us gets done, and mostly is not there.
+    // Steps only now and then, so that the sender usually completes and closes between two steps.
     const Deadline until = Deadline::in(std::chrono::milliseconds(100));
     for (; !until.passed(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) BPS_TRY(flow.step());
     BPS_TRY(run(side, {&flow, 1}));
@@ -129,23 +130,24 @@ Result<std::string> closeWhenSent(Side& side) {
 
 Result<std::string> exitWhileConnected(Side& side) {
   void* comm = BPS_TRY(side.connectOne());
-  static Flow* flow = nullptr;  // its memory outlives this
+  static Flow* flow = nullptr;  // never freed, because requests are in flight at exit
   flow = new Flow(BPS_TRY(Flow::create(side, comm, side.sends(), longPlan())));
   BPS_TRY(stepFor(*flow, std::chrono::milliseconds(20)));
   return std::string();
 }
 
 constexpr std::array<Rule, 7> kFailureRules{{
-    {"close-when-sent", "what test called sent arrives, though the sender closes", closeWhenSent},
-    {"close-in-flight", "both sides close with messages under way; new connections work", closeInFlight},
-    {"sender-closes", "in the middle of messages: the receiver is told in time (--notice)", senderCloses},
-    {"receiver-closes", "in the middle of messages: the sender is told in time (--notice)", receiverCloses},
-    {"sender-killed", "in the middle of messages: the receiver is told in time (--notice)", senderKilled,
-     Scenario::kSenderDies},
-    {"receiver-killed", "in the middle of messages: the sender is told in time (--notice)", receiverKilled,
-     Scenario::kReceiverDies},
-    {"exit-while-connected", "leaving the process with everything open does not crash", exitWhileConnected,
-     Scenario::kExit},
+    {"close-when-sent", "messages that test reported as sent arrive although the sender closes", closeWhenSent},
+    {"close-in-flight", "both sides close with messages in flight; new connections work", closeInFlight},
+    {"sender-closes", "the sender closes during a transfer: the receiver gets an error in time (--notice)",
+     senderCloses},
+    {"receiver-closes", "the receiver closes during a transfer: the sender gets an error in time (--notice)",
+     receiverCloses},
+    {"sender-killed", "the sender is killed during a transfer: the receiver gets an error in time (--notice)",
+     senderKilled, Scenario::kSenderDies},
+    {"receiver-killed", "the receiver is killed during a transfer: the sender gets an error in time (--notice)",
+     receiverKilled, Scenario::kReceiverDies},
+    {"exit-while-connected", "exit() with open connections does not crash", exitWhileConnected, Scenario::kExit},
 }};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Memory of a GPU, where the plugin says that it takes it and there is one.
+// The rule for GPU memory. It is skipped if the plugin does not support GPU memory or the machine has no GPU.
 #include "src/cuda/driver.h"
 #include "src/cuda/memory/gpu_memory.h"
 #include "tools/net_plugin_check/flow.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kBytes = size_t{1} << 20;
 
-// A GPU's memory, registered with a connection, and what passes through it.
+// GPU memory that is registered with a connection, and transfers from and into it.
 class GpuBuffer {
  public:
   static Result<std::unique_ptr<GpuBuffer>> create(Side& side, void* comm, const cuda::Device& device) {
@@ -20,12 +20,12 @@ class GpuBuffer {
     return made;
   }
 
-  // As NCCL chooses: as a dma-buf where plugin and driver know it, else by its address. The way that it took.
+  // Registers as NCCL does: as a dma-buf if the plugin and the driver support it, otherwise by address. Returns which.
   Result<std::string> registerMemory(int ptrSupport) {
     UniqueFd dmaBuf;
     if ((ptrSupport & abi::kPtrDmaBuf) != 0 && side_.table().canRegisterDmaBuf()) dmaBuf = memory_->dmaBuf();
     if (!dmaBuf && (ptrSupport & abi::kPtrCuda) == 0)
-      return skipped("ptrSupport has DMABUF without CUDA, and the CUDA driver gives no dma-buf");
+      return skipped("ptrSupport has DMABUF without CUDA, and the CUDA driver exports no dma-buf");
     const MessageBuffer all{memory_->data(), memory_->size(), 0, nullptr};
     BPS_TRY(side_.expect(side_.table().regGpuMr(comm_, all, dmaBuf.get(), &handle_), Call::kRegMr));
     return std::string(dmaBuf ? "as a dma-buf" : "by address");
@@ -58,9 +58,9 @@ class GpuBuffer {
     if (request != nullptr) BPS_TRY(flushed(request));
     BPS_TRY(copy(host_.data(), memory_->data(), kBytes));
     if (!hasPattern(host_.data(), bytes, bytes))
-      return failure(Code::kInternal, "a message of {} bytes came to the GPU's memory with other bytes", bytes);
+      return failure(Code::kInternal, "a message of {} bytes arrived in GPU memory with wrong data", bytes);
     if (std::any_of(host_.begin() + static_cast<std::ptrdiff_t>(bytes), host_.end(), [](uint8_t b) { return b != 0; }))
-      return failure(Code::kInternal, "the GPU's memory behind a message of {} bytes was written", bytes);
+      return failure(Code::kInternal, "GPU memory after a message of {} bytes was written", bytes);
     return {};
   }
 
@@ -84,7 +84,7 @@ class GpuBuffer {
     };
     BPS_TRY(side_.wait(what, isDone));
     if (static_cast<size_t>(came) == bytes) return {};
-    return failure(Code::kInternal, "test reported {} bytes of a message of {}", came, bytes);
+    return failure(Code::kInternal, "test reported {} bytes for a message of {}", came, bytes);
   }
   Status flushed(void* request) {
     return side_.wait("the flush is", [&]() -> Result<Progress> {
@@ -129,7 +129,7 @@ Result<std::string> gpuMemory(Side& side) {
 }
 
 constexpr std::array<Rule, 1> kGpuRules{
-    {{"gpu-memory", "messages from and into GPU memory, flushed, where ptrSupport has it and a GPU is there",
+    {{"gpu-memory", "messages from and into GPU memory, with flush, if ptrSupport has it and there is a GPU",
       gpuMemory}}};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Messages between the ends of a connection: their order, sizes and bytes, and what may be in flight.
+// Rules for messages: their order, sizes and data, and the number in flight.
 #include <atomic>
 #include <random>
 #include <thread>
@@ -9,10 +9,10 @@
 namespace bps::check {
 namespace {
 
-constexpr size_t kInFlight = 32;  // what the interface promises
+constexpr size_t kInFlight = 32;  // the number that the interface requires
 constexpr std::chrono::milliseconds kHeadStart{200};
 
-// A connection, the plan through it, and the end of it.
+// Opens a connection, runs the plan and closes the connection.
 Status exchange(Side& side, FlowPlan plan) {
   void* comm = BPS_TRY(side.connectOne());
   BPS_TRY(transfer(side, comm, std::move(plan)));
@@ -41,7 +41,7 @@ Result<std::string> registration(Side& side) {
   return std::string();
 }
 
-// The helper thread's part; it reports to the side's thread by its outcome only.
+// The helper thread's function.
 Status registerRepeatedly(Side& side, void* comm, const std::atomic<bool>& stop) {
   threadCallSlot() = &side.record().helper;
   std::vector<uint8_t> bytes(size_t{1} << 16);
@@ -63,7 +63,7 @@ Result<std::string> concurrentRegistration(Side& side) {
   stop = true;
   helper.join();
   BPS_TRY(std::move(ours));
-  BPS_TRY(std::move(others).within("beside the messages"));
+  BPS_TRY(std::move(others).within("during the transfer"));
   BPS_TRY(side.close(comm));
   return std::string();
 }
@@ -75,10 +75,11 @@ Result<std::string> staleRequest(Side& side) {
   return std::string();
 }
 
-// NCCL's mark in *request of irecv: the completion may come early, so that only a later message proves the bytes.
+// With NCCL's mark for optional completion in *request of irecv, the completion may be reported before the data
+// arrives. Therefore only a later message is checked.
 Result<std::string> optionalCompletion(Side& side) {
   constexpr uintptr_t kOptional = 0x1;
-  if (side.table().version() < 9) return skipped("there is no such mark before version 9");
+  if (side.table().version() < 9) return skipped("versions before 9 have no optional completion");
   void* comm = BPS_TRY(side.connectOne());
   Buffer buffer = BPS_TRY(Buffer::create(side, comm, 1000));
   void* request = side.sends() ? nullptr : reinterpret_cast<void*>(kOptional);
@@ -103,7 +104,7 @@ Result<std::string> optionalCompletion(Side& side) {
   return std::string();
 }
 
-// One side posts and polls for a little while before the other posts anything.
+// One side posts and polls for kHeadStart before the other side posts.
 Result<std::string> outOfPhase(Side& side, bool first, FlowPlan plan) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), std::move(plan)));
@@ -136,7 +137,7 @@ Result<std::string> postingNeverWaits(Side& side) {
   return side.longest(side.sends() ? Call::kIsend : Call::kIrecv) + ", " + side.longest(Call::kTest);
 }
 
-// 32 receives are posted on both sides before anything is sent, then 32 messages each way.
+// Both sides post 32 receives before anything is sent, then 32 messages go in each direction.
 Result<std::string> inFlight(Side& side) {
   void* there = BPS_TRY(side.connectOne());
   void* back = BPS_TRY(side.connectBack());
@@ -146,7 +147,7 @@ Result<std::string> inFlight(Side& side) {
   flows.push_back(BPS_TRY(Flow::create(side, in, false, plan)));
   const Status posted = side.wait("posting is", [&] { return flows[0].post(); });
   if (!posted.ok())
-    return failure(posted.code(), "{} receives in flight and not {}: {}", flows[0].inFlight(), kInFlight,
+    return failure(posted.code(), "{} receives in flight, expected {}: {}", flows[0].inFlight(), kInFlight,
                    posted.message());
   BPS_TRY(side.barrier());
   flows.push_back(BPS_TRY(Flow::create(side, out, true, plan)));
@@ -193,7 +194,7 @@ Result<std::string> largeMessages(Side& side) {
   return side.sends() ? fmt::format("up to {} bytes", most) : std::string();
 }
 
-// The one who knows is asked until it tells: the receive, or a plugin may refuse the send.
+// Polls until an error is reported: by test of the receive, or, in some plugins, by the send.
 Result<std::string> oversize(Side& side) {
   constexpr size_t kRoom = 1000, kOversizeBytes = 100000;
   constexpr uint8_t kUntouched = 0x11;
@@ -204,7 +205,7 @@ Result<std::string> oversize(Side& side) {
   void* request = nullptr;
   int done = 0, bytes = -1;
   std::string told;
-  const Status outcome = side.wait("the message is neither refused nor", [&]() -> Result<Progress> {
+  const Status outcome = side.wait("the message is neither rejected nor", [&]() -> Result<Progress> {
     Status step;
     if (request == nullptr && side.sends()) step = side.expect(side.table().isend(comm, piece, &request), Call::kIsend);
     else if (request == nullptr) step = side.expect(side.table().irecv(comm, {&piece, 1}, &request), Call::kIrecv);
@@ -212,24 +213,25 @@ Result<std::string> oversize(Side& side) {
     if (!step.ok()) told = step.message();
     return done != 0 || !told.empty() ? Progress::kDone : Progress::kPending;
   });
-  if (side.sends()) {  // may be done, fail, or never hear of it
+  if (side.sends()) {  // the send may complete, fail, or stay in flight
     BPS_TRY(side.barrier());
     BPS_TRY(side.close(comm));
     return std::string();
   }
   BPS_TRY(outcome.clone());
   if (told.empty())
-    return failure(Code::kInternal, "{} bytes into a receive of {} completed with {} and no error", kOversizeBytes,
-                   kRoom, bytes);
+    return failure(Code::kInternal, "{} bytes into a receive of {} completed with {} bytes and no error",
+                   kOversizeBytes, kRoom, bytes);
   for (size_t i = kRoom; i < 2 * kOversizeBytes; ++i)
-    if (buffer.data()[i] != kUntouched) return failure(Code::kInternal, "byte {} behind the receive was written", i);
+    if (buffer.data()[i] != kUntouched)
+      return failure(Code::kInternal, "byte {} is after the receive buffer and was written", i);
   BPS_TRY(side.barrier());
   BPS_TRY(side.close(comm));
   return told;
 }
 
 Result<std::string> flush(Side& side) {
-  if (!side.table().canFlush()) return skipped("there is no iflush");
+  if (!side.table().canFlush()) return skipped("the plugin has no iflush");
   DeviceProperties device;
   BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
   void* comm = BPS_TRY(side.connectOne());
@@ -241,7 +243,7 @@ Result<std::string> flush(Side& side) {
     const Status asked =
         side.expect(side.table().iflush(comm, {buffer.data(), 4096, 0, buffer.memory()}, &request), Call::kIflush);
     if (!asked.ok() && device.ptrSupport == abi::kPtrHost)
-      return skipped(fmt::format("NCCL never flushes host memory, and {}", asked.message()));
+      return skipped(fmt::format("NCCL does not flush host memory, and {}", asked.message()));
     BPS_TRY(asked.clone());
     const auto flushed = [&]() -> Result<Progress> {
       if (request == nullptr) return Progress::kDone;
@@ -256,7 +258,7 @@ Result<std::string> flush(Side& side) {
   return std::string();
 }
 
-// Two grouped receives with the same tags; the messages of each come in the opposite order of its tags.
+// Two grouped receives with the same tags. The messages of each are sent in the reverse order of the tags.
 class Groups {
  public:
   static constexpr size_t kGroups = 2, kSlotBytes = 4096;
@@ -270,7 +272,7 @@ class Groups {
       else BPS_TRY(receive(group));
     for (size_t i = 0; i < requests_.size(); ++i) BPS_TRY(finish(i));
     BPS_TRY(buffer_.release(side_, comm_));
-    return fmt::format("{} in one", pieces_);
+    return fmt::format("{} receives per group", pieces_);
   }
 
  private:
@@ -316,10 +318,10 @@ class Groups {
     for (size_t tag = 0; tag < pieces_ && !side_.sends(); ++tag) {
       const size_t bytes = bytesOf(index, tag);
       if (static_cast<size_t>(sizes[tag]) != bytes)
-        return failure(Code::kInternal, "test reported {} bytes for tag {} of group {}, which has {}", sizes[tag], tag,
+        return failure(Code::kInternal, "test reported {} bytes for tag {} of group {}, expected {}", sizes[tag], tag,
                        index, bytes);
       if (!hasPattern(static_cast<const uint8_t*>(piece(index, tag).data), bytes, seedOf(index, tag)))
-        return failure(Code::kInternal, "the message with tag {} of group {} came with other bytes", tag, index);
+        return failure(Code::kInternal, "the message with tag {} of group {} arrived with wrong data", tag, index);
     }
     return {};
   }
@@ -334,7 +336,7 @@ class Groups {
 Result<std::string> groupedReceives(Side& side) {
   DeviceProperties device;
   BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
-  if (device.maxRecvs < 2) return skipped("maxRecvs is 1: there are none");
+  if (device.maxRecvs < 2) return skipped("maxRecvs is 1");
   void* comm = BPS_TRY(side.connectOne());
   std::string detail =
       BPS_TRY(Groups(side, comm, std::min(static_cast<size_t>(device.maxRecvs), kMaxGroupedReceives)).run());
@@ -343,22 +345,23 @@ Result<std::string> groupedReceives(Side& side) {
 }
 
 constexpr std::array<Rule, 16> kMessageRules{{
-    {"registration", "of host memory, of the same twice, and its end", registration},
-    {"concurrent-registration", "by a second thread while messages pass", concurrentRegistration},
-    {"stale-request", "*request is written by every isend and irecv, whatever stood there", staleRequest},
-    {"optional-completion", "the mark 1 in *request of irecv is understood or ignored", optionalCompletion},
-    {"sender-first", "messages are posted long before their receives", senderFirst},
-    {"receiver-first", "receives are posted long before their messages", receiverFirst},
-    {"posting-never-waits", "isend, irecv and test return while nothing can move", postingNeverWaits},
-    {"in-flight", "32 messages under way in each direction", inFlight},
-    {"order", "messages meet receives in the order of posting, with every byte", order},
-    {"grouped-receives", "their messages are told apart by tag, within the oldest group", groupedReceives},
-    {"zero-bytes", "empty messages arrive, as such", zeroBytes},
-    {"short-message", "into a larger receive: test reports the size that came", shortMessage},
-    {"misaligned", "buffers and sizes that are multiples of nothing", misaligned},
-    {"large", "messages up to --max-bytes", largeMessages},
-    {"oversize", "a message larger than its receive is an error told by test", oversize},
-    {"flush", "iflush after a receive", flush},
+    {"registration", "host memory can be registered, also twice, and deregistered", registration},
+    {"concurrent-registration", "a second thread can register memory while messages are in flight",
+     concurrentRegistration},
+    {"stale-request", "every isend and irecv writes *request, whatever its value was", staleRequest},
+    {"optional-completion", "the mark 1 in *request of irecv is supported or ignored", optionalCompletion},
+    {"sender-first", "messages can be posted long before their receives", senderFirst},
+    {"receiver-first", "receives can be posted long before their messages", receiverFirst},
+    {"posting-never-waits", "isend, irecv and test do not block if no progress is possible", postingNeverWaits},
+    {"in-flight", "32 messages can be in flight in each direction", inFlight},
+    {"order", "messages match receives in the order of posting, with correct data", order},
+    {"grouped-receives", "messages match the receives of the oldest group by their tags", groupedReceives},
+    {"zero-bytes", "empty messages arrive as empty messages", zeroBytes},
+    {"short-message", "for a message smaller than its receive, test reports the message's size", shortMessage},
+    {"misaligned", "buffers and sizes need no alignment", misaligned},
+    {"large", "messages up to --max-bytes arrive", largeMessages},
+    {"oversize", "for a message larger than its receive, test returns an error", oversize},
+    {"flush", "iflush works after a receive", flush},
 }};
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr size_t kMappingSlack = 20, kCyclesPerMapping = 10;
 constexpr size_t kHeapSlackBytes = size_t{64} << 10, kHeapBytesPerCycle = 16;
 
 size_t openDescriptors() {
-  static Mutex oneAtATime;  // another thread's directory would be counted
+  static Mutex oneAtATime;  // otherwise another thread's directory descriptor would be counted
   const MutexLock lock(oneAtATime);
   DIR* directory = ::opendir("/proc/self/fd");
   if (directory == nullptr) return 0;

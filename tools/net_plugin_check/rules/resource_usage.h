@@ -1,4 +1,4 @@
-// ResourceUsage: what this process has of the things that a plugin may forget to give back.
+// ResourceUsage: the descriptors, mappings and heap memory of this process, to detect leaks of a plugin.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -8,13 +8,13 @@ namespace bps::check {
 struct ResourceUsage {
   size_t descriptors = 0;
   size_t mappings = 0;
-  size_t heapBytes = 0;  // 0 where the allocator does not tell
+  size_t heapBytes = 0;  // 0 if the allocator does not report it
 
   static ResourceUsage now();
 };
 
-// What is more than before although it should not be, after so many rounds of taking and giving back: "12 descriptors
-// open before, 32 after". Empty: nothing. Allocators and caches may grow a little, but not with every round.
+// Describes a leak after `rounds` rounds of allocating and freeing: "12 descriptors open before, 32 after". Empty if
+// there is none. Mappings and heap may grow by a constant, because of allocators and caches, but not with every round.
 std::string describeLeak(const ResourceUsage& before, const ResourceUsage& after, size_t rounds);
 
 }  // namespace bps::check

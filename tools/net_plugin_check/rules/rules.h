@@ -1,4 +1,4 @@
-// The rules that are checked, by name, in the order in which they run.
+// Rule: a property that a plugin must have, with the code that checks it. The lists are in the order of execution.
 #pragma once
 #include <span>
 #include <string>
@@ -7,26 +7,26 @@
 
 namespace bps::check {
 
-// What happens to the sides beside running the body.
+// What happens to the sides apart from running the body.
 enum class Scenario {
   kBothClose,
-  kReceiverOnly,  // there is only the receiving side
-  kSenderDies,    // is killed by the receiver, in a process of its own
-  kReceiverDies,
-  kExit,  // both leave by exit(), with everything open
+  kReceiverOnly,  // only the receiving side exists
+  kSenderDies,    // the receiver kills the sender's process
+  kReceiverDies,  // the sender kills the receiver's process
+  kExit,          // both sides call exit() without closing anything
 };
 
 struct Rule {
   const char* name;
   const char* about;
-  // The text of a rule that holds: what was measured or seen, or empty.
+  // Returns a text about the passed rule, such as measured values, or empty text.
   Result<std::string> (*body)(Side&);
   Scenario scenario = Scenario::kBothClose;
-  bool isPerDevice = true;  // else it is asked once, not for each device
-  bool isMeasure = false;   // of speed, and holds always
+  bool isPerDevice = true;  // run for each device; false: run once
+  bool isMeasure = false;   // a measurement of speed, which always passes
 };
 
-std::span<const Rule> setupRules();  // the first two: `init` and `properties`
+std::span<const Rule> setupRules();  // the first two are `init` and `properties`
 std::span<const Rule> messageRules();
 std::span<const Rule> gpuRules();
 std::span<const Rule> failureRules();

@@ -1,4 +1,4 @@
-// Loading, devices, contexts, and how connections are made and closed.
+// Rules for loading, devices, contexts, and for opening and closing connections.
 #include <set>
 #include <thread>
 
@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds kIdlePollTime{200};
 
 FlowPlan smallPlan(uint64_t seed) { return {.messages = {{100}, {5000}}, .window = 2, .seed = seed}; }
 
-// For so long, with pauses in between.
+// Calls `step` repeatedly for this time, with pauses.
 Status repeatFor(std::chrono::milliseconds time, const std::function<Status()>& step) {
   const Deadline until = Deadline::in(time);
   while (!until.passed()) {
@@ -29,21 +29,21 @@ Result<std::string> init(Side& side) {
 
 Status checkProperties(const Table& table, const DeviceProperties& device, std::set<std::string>& names) {
   const auto wrong = [](const char* what, auto value, const char* right) {
-    return failure(Code::kInternal, "{} is {}, not {}", what, value, right);
+    return failure(Code::kInternal, "{} is {}, expected {}", what, value, right);
   };
   if (device.name.empty()) return {Code::kInternal, "the name is empty"};
-  if (!names.insert(device.name).second) return wrong("name", device.name, "one of its own");
+  if (!names.insert(device.name).second) return wrong("name", device.name, "a unique name");
   if ((device.ptrSupport & abi::kPtrHost) == 0 || device.ptrSupport > 7)
-    return wrong("ptrSupport", device.ptrSupport, "host memory (1) with perhaps CUDA (2) and DMABUF (4)");
+    return wrong("ptrSupport", device.ptrSupport, "host memory (1), optionally with CUDA (2) and DMABUF (4)");
   if (device.ptrSupport > abi::kPtrHost && !table.canFlush())
-    return wrong("iflush", "null", "there, which CUDA pointers need");
-  if (device.speedMbps < 0) return wrong("speed", device.speedMbps, "Mbit/s, or 0: NCCL then takes 10000");
+    return wrong("iflush", "null", "a function, because ptrSupport has CUDA or DMABUF");
+  if (device.speedMbps < 0) return wrong("speed", device.speedMbps, "Mbit/s, or 0: NCCL then assumes 10000");
   if (device.maxComms < 1) return wrong("maxComms", device.maxComms, "at least 1");
   if (device.maxRecvs < 1) return wrong("maxRecvs", device.maxRecvs, "at least 1");
   if (device.deviceType != 0) return wrong("netDeviceType", device.deviceType, "0 (host)");
   const int mostVirtual = table.version() >= 12 ? 8 : 4;
   if (device.virtualDevices < 1 || device.virtualDevices > mostVirtual)
-    return wrong("vProps.ndevs", device.virtualDevices, "1 or the few that it joins");
+    return wrong("vProps.ndevs", device.virtualDevices, "1, or the number of merged devices");
   constexpr size_t kCeiling = size_t{1} << 40;
   if (device.maxBytes < 1 || device.maxBytes > kCeiling) return wrong("maxP2pBytes", device.maxBytes, "1 to 2^40");
   if (device.maxCollBytes < 1 || device.maxCollBytes > kCeiling)
@@ -60,7 +60,7 @@ Result<std::string> properties(Side& side) {
     BPS_TRY(checkProperties(side.table(), first, names).within(fmt::format("device {}", i)));
     BPS_TRY(side.expect(side.table().getProperties(i, 0x5a, second), Call::kGetProperties));
     if (const char* field = first.difference(second))
-      return failure(Code::kInternal, "device {}: {} is not written, or changes from call to call", i, field);
+      return failure(Code::kInternal, "device {}: {} is not written, or differs between two calls", i, field);
     detail += fmt::format("{}{}: {} Mbit/s, maxComms {}, maxRecvs {}", i > 0 ? "; " : "", first.name, first.speedMbps,
                           first.maxComms, first.maxRecvs);
   }
@@ -68,7 +68,7 @@ Result<std::string> properties(Side& side) {
   return detail;
 }
 
-// Listens and closes in a context of the plugin.
+// Opens and closes a listener in a context.
 Status listenIn(Side& side, void* context) {
   HandleBox handle;
   void* listener = nullptr;
@@ -106,10 +106,10 @@ Result<std::string> finalizeTwice(Side& side) {
   void* context = nullptr;
   BPS_TRY(side.expect(side.table().init(&context), Call::kInit));
   BPS_TRY(side.expect(side.table().finalize(context), Call::kFinalize));
-  return fmt::format("the second one returned {}", side.table().finalize(context));
+  return fmt::format("the second call returned {}", side.table().finalize(context));
 }
 
-// What NCCL 2.28 and 2.29 do after an init that failed.
+// NCCL 2.28 and 2.29 call finalize with a null context after a failed init.
 Result<std::string> finalizeNull(Side& side) {
   BPS_TRY(skipWithoutContexts(side));
   const int code = side.table().finalize(nullptr);
@@ -136,7 +136,7 @@ Result<std::string> acceptPolled(Side& side) {
   void* listener = BPS_TRY(side.listenFor(handle));
   const auto poll = [&]() -> Status {
     if (BPS_TRY(side.acceptFrom(listener)) != nullptr)
-      return {Code::kInternal, "accept gave a connection that nobody made"};
+      return {Code::kInternal, "accept returned a connection although no peer has connected"};
     return side.checkLongest({Call::kAccept});
   };
   BPS_TRY(repeatFor(kIdlePollTime, poll));
@@ -158,7 +158,7 @@ Result<std::string> connectPolled(Side& side) {
     listener = BPS_TRY(side.listenFor(handle));
     BPS_TRY(side.sendToPeer(handle.bytes()));
   }
-  BPS_TRY(side.barrier());  // the receiver accepts only now
+  BPS_TRY(side.barrier());  // the receiver begins to accept only after this
   const auto connected = [&]() -> Result<Progress> {
     if (comm == nullptr) comm = side.sends() ? BPS_TRY(side.connectTo(handle)) : BPS_TRY(side.acceptFrom(listener));
     return comm != nullptr ? Progress::kDone : Progress::kPending;
@@ -171,7 +171,7 @@ Result<std::string> connectPolled(Side& side) {
   return side.sends() ? side.longest(Call::kConnect) : std::string();
 }
 
-// Each call gets the bytes that the call before left, at another address.
+// Each call of connect gets the handle that the previous call left, at another address.
 Result<void*> connectMoving(Side& side, const Blob& bytes) {
   std::array<HandleBox, 2> boxes{HandleBox(bytes), HandleBox()};
   void* comm = nullptr;
@@ -202,7 +202,7 @@ Result<std::string> handleMoved(Side& side) {
   return std::string();
 }
 
-// Every connection ends where its handle came from.
+// Checks that every connection reaches the listener of its handle.
 Result<std::string> connectMany(Side& side, size_t n) {
   const std::vector<void*> comms = BPS_TRY(side.connect(n));
   std::vector<Flow> flows;
@@ -219,7 +219,7 @@ Result<std::string> connectMany(Side& side, size_t n) {
 Result<std::string> severalListeners(Side& side) { return connectMany(side, 4); }
 Result<std::string> manyConnections(Side& side) { return connectMany(side, 64); }
 
-// Both sides listen and connect at the same time, each on one thread: nobody may wait for the other inside a call.
+// Both sides listen and connect at the same time, each on one thread, so no call may block on the other side.
 Result<std::string> crossingConnects(Side& side) {
   HandleBox mine;
   void *out = nullptr, *in = nullptr;
@@ -261,7 +261,7 @@ Result<std::string> cycles(Side& side) {
   }
   const int64_t took = nowNs() - start;
   BPS_TRY(side.barrier());
-  const Deadline settled = Deadline::in(std::chrono::seconds(1));  // a plugin's threads may give back later
+  const Deadline settled = Deadline::in(std::chrono::seconds(1));  // threads of the plugin may free resources later
   ResourceUsage after = ResourceUsage::now();
   for (; !describeLeak(before, after, total).empty() && !settled.passed(); after = ResourceUsage::now())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -275,24 +275,25 @@ Result<std::string> cycles(Side& side) {
 }
 
 constexpr std::array<Rule, 14> kSetupRules{{
-    {"init", "loads, has every member that NCCL calls, initialises and finds a device", init, Scenario::kReceiverOnly,
-     false},
-    {"properties", "of all devices are written and sane", properties, Scenario::kReceiverOnly, false},
-    {"contexts", "are independent: one may be finalized while another is used", contexts, Scenario::kReceiverOnly,
-     false},
-    {"finalize", "and then init again", finalizeAndInit, Scenario::kReceiverOnly, false},
-    {"finalize-twice", "does not crash", finalizeTwice, Scenario::kReceiverOnly, false},
-    {"finalize-null", "does not crash: NCCL does so after an init that failed", finalizeNull, Scenario::kReceiverOnly,
-     false},
-    {"listen", "16 at once: never waits, a handle of its own for each, no more than 128 bytes", listen,
+    {"init", "the plugin loads, has every function that NCCL calls, initialises and finds a device", init,
+     Scenario::kReceiverOnly, false},
+    {"properties", "the properties of all devices are written and valid", properties, Scenario::kReceiverOnly, false},
+    {"contexts", "contexts are independent: one can be finalized while another is used", contexts,
+     Scenario::kReceiverOnly, false},
+    {"finalize", "init works again after finalize", finalizeAndInit, Scenario::kReceiverOnly, false},
+    {"finalize-twice", "a second finalize does not crash", finalizeTwice, Scenario::kReceiverOnly, false},
+    {"finalize-null", "finalize of null, which NCCL calls after a failed init, does not crash", finalizeNull,
+     Scenario::kReceiverOnly, false},
+    {"listen", "16 listeners at once: listen does not block, each handle is unique and has 128 bytes", listen,
      Scenario::kReceiverOnly},
-    {"accept-polled", "accept never waits: nothing while nobody has connected", acceptPolled, Scenario::kReceiverOnly},
-    {"connect-polled", "connect never waits, also while nobody accepts", connectPolled},
-    {"handle-moved", "the handle may lie elsewhere in each call of connect", handleMoved},
-    {"several-listeners", "4 at once: each connection ends at its own", severalListeners},
-    {"many-connections", "64 at once, all used", manyConnections},
-    {"crossing-connects", "two sides connect to each other, each on one thread", crossingConnects},
-    {"cycles", "of connecting and closing leave no descriptor, mapping or memory behind (--cycles)", cycles},
+    {"accept-polled", "accept does not block and returns nothing until a peer connects", acceptPolled,
+     Scenario::kReceiverOnly},
+    {"connect-polled", "connect does not block, even if the peer does not accept", connectPolled},
+    {"handle-moved", "the handle may have another address in each call of connect", handleMoved},
+    {"several-listeners", "4 listeners at once: each connection reaches its own", severalListeners},
+    {"many-connections", "64 connections at once work", manyConnections},
+    {"crossing-connects", "two sides can connect to each other, each on one thread", crossingConnects},
+    {"cycles", "connecting and closing leaks no descriptor, mapping or memory (--cycles)", cycles},
 }};
 
 }  // namespace

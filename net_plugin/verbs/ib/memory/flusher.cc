@@ -3,7 +3,7 @@
 namespace bps::plugin::verbs {
 
 Result<std::unique_ptr<Flusher>> Flusher::create(IbvDevice& device) {
-  const QueuePair::Depths depths{.sends = RequestRing::kCapacity, .receives = 1};  // some devices want one at least
+  const QueuePair::Depths depths{.sends = RequestRing::kCapacity, .receives = 1};  // some devices require at least one
   std::unique_ptr<QueuePair> queue = BPS_TRY(QueuePair::create(device, device.gid(), depths));
   std::unique_ptr<Flusher> made(new Flusher(device, std::move(queue)));
   BPS_TRY(made->queue_->connect(made->queue_->info(), IBV_ACCESS_REMOTE_READ));
@@ -47,7 +47,7 @@ Result<bool> Flusher::arm() {
   if (firstFailure().ok()) keepFirstFailure(progress());
   if (firstFailure().ok() && BPS_TRY(queue_->arm())) keepFirstFailure(progress());
   if (requests().hasDone()) return true;
-  return !firstFailure().ok() && !requests().idle();  // test() tells
+  return !firstFailure().ok() && !requests().idle();  // test() reports the failure
 }
 
 }  // namespace bps::plugin::verbs

@@ -1,7 +1,9 @@
-// Flusher: makes what the device wrote into a GPU's memory visible there. A message has arrived when its completion
-// lies in host memory, which does not say that its bytes have reached the GPU; but no read overtakes the writes before
-// it, so a byte is read back through the same device. Each flush is a message of its Comm, which no peer has a part in:
-// the queue pair is connected to itself.
+// Flusher: makes data that the device has written into GPU memory visible to the GPU.
+//
+// The completion of a message is written to host memory and may become visible before the message's bytes reach the
+// GPU. A read through the same device does not overtake earlier writes, so the Flusher reads one byte back. Each flush
+// is a request of this Comm; there is no peer, because the queue pair is connected to itself. Used by the thread of the
+// receiving end that owns it.
 #pragma once
 #include "net_plugin/verbs/ib/queue_pair.h"
 #include "src/base/memory.h"
@@ -13,7 +15,7 @@ class Flusher final : public Comm {
   static Result<std::unique_ptr<Flusher>> create(IbvDevice& device);
   ~Flusher() override;
 
-  // Reads the byte at `data`. A null request: too many are under way.
+  // Reads the byte at `data`. Returns null if too many reads are in flight.
   Result<Request*> read(uint8_t* data, Registration& memory);
 
   int eventFd() const { return queue_->eventFd(); }
@@ -28,7 +30,7 @@ class Flusher final : public Comm {
 
   IbvDevice& device_;
   std::unique_ptr<QueuePair> queue_;
-  PageBuffer readTarget_;  // of the bytes, which nobody looks at
+  PageBuffer readTarget_;  // destination of the bytes, which are not used
   Registration* readTargetRegistration_ = nullptr;
 };
 

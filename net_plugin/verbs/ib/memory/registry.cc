@@ -12,16 +12,18 @@
 namespace bps::plugin::verbs {
 namespace {
 
-// A buffer that lies across the end of a registration needs one of its own; how many neighbours are looked at.
+// Limit of the registrations that find() examines. If a containing one is not among them, the buffer gets a
+// registration of its own.
 constexpr int kMaxLookups = 8;
 
-// Of all devices, as the limit holds for all. Memory ordering: a count and no more; relaxed is enough.
+// Registered bytes of all devices, because RLIMIT_MEMLOCK applies to their sum. Memory ordering: only a count, so
+// relaxed is sufficient.
 std::atomic<uint64_t>& pinned() {
   static std::atomic<uint64_t> bytes{0};
   return bytes;
 }
 
-// What it counts against the limit.
+// The bytes that count against RLIMIT_MEMLOCK.
 uint64_t pagesOf(const Registration& of) {
   return of.onGpu ? 0 : roundUp(of.end, kPageBytes) - of.begin / kPageBytes * kPageBytes;
 }
@@ -53,9 +55,9 @@ Result<ibv_mr*> Registry::registerOnGpu(const MemoryRegion& memory, const Regist
   const bool byDmaBuf = memory.dmaBuf >= 0;
   const int bit = byDmaBuf ? abi::kPtrDmaBuf : abi::kPtrCuda;
   if ((ptrSupport_ & bit) == 0)
-    return failure(Code::kInvalidUsage, "{} takes no GPU memory {} (its ptrSupport is {}): {}", device_,
+    return failure(Code::kInvalidUsage, "{} does not support GPU memory {} (its ptrSupport is {}): {}", device_,
                    byDmaBuf ? "by dma-buf" : "by its address", ptrSupport_,
-                   byDmaBuf ? "its driver in the kernel, or rdma-core, cannot do it" : "load nvidia_peermem");
+                   byDmaBuf ? "its kernel driver or rdma-core lacks support" : "load nvidia_peermem");
   const uint64_t bytes = wanted.end - wanted.begin;
   ibv_mr* region = byDmaBuf
                        ? library_.regDmaBufMr(domain_, memory.offset, bytes, wanted.begin, memory.dmaBuf, wanted.access)

@@ -1,7 +1,7 @@
-// Registry: the registrations of one device. Memory inside a registration that is in use gets the same one again; a
-// registration ends with its last user, because memory that is unmapped afterwards may come back as other pages.
+// Registry: the memory registrations of one device. Any thread may call all functions.
 //
-// All functions may be called from any thread.
+// Memory within an existing registration shares it. A registration is removed with its last user and not cached,
+// because the memory may be unmapped afterwards and the address reused for other pages.
 #pragma once
 #include <map>
 #include <memory>
@@ -29,12 +29,12 @@ struct Registration {
 
 class Registry {
  public:
-  // `ptrSupport`: NCCL's bits for the kinds of memory that the device takes.
+  // `ptrSupport` is the kinds of memory that the device supports (NCCL's bits).
   Registry(const Library& library, ibv_pd* domain, std::string device, int ptrSupport)
       : library_(library), domain_(domain), device_(std::move(device)), ptrSupport_(ptrSupport) {}
 
   Result<Registration*> add(const MemoryRegion& memory, int access);
-  // Null is nothing to release.
+  // Does nothing if the registration is null.
   void release(Registration* registration);
 
  private:
@@ -47,7 +47,7 @@ class Registry {
   std::string device_;
   int ptrSupport_;
   Mutex mutex_;
-  std::multimap<uintptr_t, std::unique_ptr<Registration>> registrations_ BPS_GUARDED_BY(mutex_);  // by their begin
+  std::multimap<uintptr_t, std::unique_ptr<Registration>> registrations_ BPS_GUARDED_BY(mutex_);  // key: begin
 };
 
 }  // namespace bps::plugin::verbs

@@ -79,7 +79,7 @@ TEST(LaunchEnv, InvalidVariablesAreNamed) {
   EXPECT_THAT(whyNot({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}), HasSubstr("PMI_RANK=x: not a whole number from 0 to 1"));
   EXPECT_THAT(whyNot({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "2"}}), HasSubstr("SLURM_PROCID=2"));
   const std::string lost = whyNot({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
-  EXPECT_THAT(lost, HasSubstr("4 processes need a place to meet: set BPS_ROOT=HOST:PORT"));
+  EXPECT_THAT(lost, HasSubstr("4 processes need a rendezvous address: set BPS_ROOT=HOST:PORT"));
   EXPECT_THAT(whyNot({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "65535"}}),
               HasSubstr("MASTER_PORT=65535: not a whole number from 1 to 65534"));
 }

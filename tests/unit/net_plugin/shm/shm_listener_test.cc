@@ -59,7 +59,7 @@ TEST(ShmListener, ConnectingToAMissingListenerIsAnError) {
   Result<std::unique_ptr<SendComm>> outcome = shmConnect(number, kToken);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code(), Code::kRemote);
-  EXPECT_NE(errorText(outcome).find("nobody listens"), std::string::npos) << errorText(outcome);
+  EXPECT_NE(errorText(outcome).find("no process listens"), std::string::npos) << errorText(outcome);
 }
 
 TEST(ShmListener, AFullBacklogMeansTryAgain) {

@@ -55,7 +55,7 @@ TEST(HandleWire, InvalidHandlesAreRejectedByReason) {
     Result<HandleData> parsed = parseHandle(bad);
     return parsed.ok() ? std::string("accepted") : std::string(parsed.error().message());
   };
-  EXPECT_NE(errorText(0, 0).find("not a handle"), std::string::npos);
+  EXPECT_NE(errorText(0, 0).find("not from this plugin"), std::string::npos);
   EXPECT_NE(errorText(4, 99).find("version 99"), std::string::npos);
   EXPECT_NE(errorText(6, 5).find("without an address"), std::string::npos);
   EXPECT_FALSE(parseHandle({}).ok());
@@ -74,7 +74,7 @@ TEST(HandleWire, SocketCountsOutOfRangeAreRejected) {
     handle.sockets = sockets;
     Result<HandleData> parsed = parseHandle(encodeHandle(handle));
     ASSERT_FALSE(parsed.ok());
-    EXPECT_NE(std::string(parsed.error().message()).find("wants " + std::to_string(sockets)), std::string::npos);
+    EXPECT_NE(std::string(parsed.error().message()).find("with " + std::to_string(sockets)), std::string::npos);
   }
 }
 
@@ -123,7 +123,7 @@ TEST(HelloWire, AVerbsConnectionUsesOneSocket) {
   Hello hello{.sockets = 1, .index = 0, .connection = 1, .carrier = Carrier::kVerbs};
   EXPECT_EQ(parseHello(encodeHello(token, hello), token).value().carrier, Carrier::kVerbs);
   hello.sockets = 4;
-  EXPECT_EQ(outcome(hello), "the caller wants RDMA with 4 sockets, not 1");
+  EXPECT_EQ(outcome(hello), "the peer requests RDMA with 4 sockets, expected 1");
   hello.carrier = static_cast<Carrier>(2);
   EXPECT_NE(outcome(hello).find("kind 2"), std::string::npos);
 }
@@ -188,7 +188,7 @@ TEST(FrameWire, CorruptionIsDetected) {
   frame[16] = 10;
   const uint32_t check = crc32c(frame.data() + 12, 8, crc32c(frame.data(), 8));
   std::memcpy(frame.data() + 20, &check, sizeof check);
-  EXPECT_NE(std::string(parseFrame(frame, 3).error().message()).find("not a part"), std::string::npos)
+  EXPECT_NE(std::string(parseFrame(frame, 3).error().message()).find("not within"), std::string::npos)
       << "a slice of the whole message";
   for (size_t length = 0; length < stream::kFrameBytes; ++length)
     EXPECT_FALSE(parseFrame(std::span<const uint8_t>(frameOf({0, 10, 0, 10})).first(length), 0).ok()) << length;

@@ -140,7 +140,8 @@ TEST(Memlock, ErrorNamesTheNeededBytes) {
   EXPECT_TRUE(checkMemlock(100, 40, 60).ok());
   const Status more = checkMemlock(100, 41, 60);
   ASSERT_FALSE(more.ok());
-  EXPECT_NE(std::string(more.message()).find("RLIMIT_MEMLOCK is 100 bytes and 101 are needed"), std::string::npos);
+  EXPECT_NE(std::string(more.message()).find("RLIMIT_MEMLOCK is 100 bytes, but 101 bytes are needed"),
+            std::string::npos);
   EXPECT_FALSE(checkMemlock(100, 0, 101).ok());
   EXPECT_TRUE(checkMemlock(UINT64_MAX, 1, UINT64_MAX - 1).ok());
 }

@@ -264,7 +264,7 @@ TEST_P(VerbsGpuMemory, ErrorNamesTheUnsupportedRegistration) {
   const MemoryRegion byAddress{.data = memory_.data(), .bytes = 100, .onGpu = true};
   const MemoryRegion asDmaBuf{.data = memory_.data(), .bytes = 100, .onGpu = true, .dmaBuf = soft::FakeFabric::kDmaBuf};
   EXPECT_THAT(sender_->registerMemory(byAddress).error().message(), HasSubstr("load nvidia_peermem"));
-  EXPECT_THAT(sender_->registerMemory(asDmaBuf).error().message(), HasSubstr("takes no GPU memory by dma-buf"));
+  EXPECT_THAT(sender_->registerMemory(asDmaBuf).error().message(), HasSubstr("does not support GPU memory by dma-buf"));
   fabric_.takeDmaBufs();
   open("nvidia_peermem");
   connect(*device_);
@@ -275,7 +275,7 @@ TEST_P(VerbsGpuMemory, ErrorNamesTheUnsupportedRegistration) {
   EXPECT_THAT(receiver_->flushMemory(memory_.data() + 1, 100, memory).error().message(),
               HasSubstr("a flush of 100 bytes"));
   Request* beyond = valueOf(receiver_->post(memory_.data() + 1, 100, memory));
-  EXPECT_THAT(pollUntilDone(*receiver_, *beyond), HasSubstr("lies not in the GPU memory that was registered for it"));
+  EXPECT_THAT(pollUntilDone(*receiver_, *beyond), HasSubstr("is outside the GPU memory of its registration"));
 }
 
 INSTANTIATE_TEST_SUITE_P(By, VerbsGpuMemory, ::testing::Bool(),
@@ -356,9 +356,9 @@ class MalformedPeer : public SoftVerbs {
 using ::testing::HasSubstr;
 
 TEST_F(MalformedPeer, GrantsAreChecked) {
-  EXPECT_THAT(senderError({{.magic = 1}}), HasSubstr("broke the rules of the connection: what came is not the grant"));
-  EXPECT_THAT(senderError({{.number = 1}}), HasSubstr("not the grant of message 0"));
-  EXPECT_THAT(senderError({{}}, sizeof(Grant) - 1), HasSubstr("not the grant of message 0"));
+  EXPECT_THAT(senderError({{.magic = 1}}), HasSubstr("violated the protocol: expected the grant"));
+  EXPECT_THAT(senderError({{.number = 1}}), HasSubstr("expected the grant of message 0"));
+  EXPECT_THAT(senderError({{}}, sizeof(Grant) - 1), HasSubstr("expected the grant of message 0"));
   EXPECT_THAT(senderError({{.room = kMaxMessageBytes + 1}}), HasSubstr("a receive of 2147483648 bytes"));
   EXPECT_THAT(senderError({{.room = 99}}), HasSubstr("larger than the receive of 99 bytes"));
 }
@@ -381,7 +381,7 @@ TEST_F(MalformedPeer, InvalidRemoteMemoryEndsTheConnection) {
 }
 
 TEST_F(MalformedPeer, MessageSizesAreChecked) {
-  EXPECT_THAT(receiverError(101, true), HasSubstr("broke the rules of the connection: 101 bytes for a receive of 100"));
+  EXPECT_THAT(receiverError(101, true), HasSubstr("violated the protocol: 101 bytes for a receive of 100"));
   EXPECT_THAT(receiverError(10, false), HasSubstr("a message without a grant"));
 }
 
@@ -391,7 +391,7 @@ TEST_F(MalformedPeer, NoticesAreChecked) {
     sendBytes(encodeNotice(notice));
     std::vector<uint8_t> bytes(100);
     Request* request = valueOf(comm->post(bytes.data(), bytes.size()));
-    EXPECT_THAT(testOutcome(*comm, *request), HasSubstr("broke the rules of the connection: notice"));
+    EXPECT_THAT(testOutcome(*comm, *request), HasSubstr("violated the protocol: notice"));
   }
 }
 
