@@ -112,5 +112,5 @@ json 'plan["strategy"]'
 "$topo" show 'cpu[gpu*2 nic]' > /dev/full 2> "$WORK/out" && fail "exit 0 though nothing could be written"
 [ "$(wc -l < "$WORK/out")" = 1 ] || fail "standard output that is full: $(cat "$WORK/out")"
 start_server other
-refuses 'for the purpose "probe", this is an address for "server"' "$topo" probe --topo "$WORK/lo.xml" --peer "$SERVER_ADDRESS"
+refuses 'the connection is for "probe", this address serves "server"' "$topo" probe --topo "$WORK/lo.xml" --peer "$SERVER_ADDRESS"
 exit 0

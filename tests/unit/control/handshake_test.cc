@@ -84,7 +84,7 @@ TEST(Handshake, AnotherModeIsNamedOnBothSides) {
 
 TEST(Handshake, AnotherPurposeIsNamed) {
   const Outcome outcome = shake({{keyOf(1)}, Purpose::kServer, 1}, {{keyOf(1)}, Purpose::kJoin, 1});
-  EXPECT_EQ(outcome.connecting, "connection for the purpose \"server\", this is an address for \"join\"");
+  EXPECT_EQ(outcome.connecting, "the connection is for \"server\", this address serves \"join\"");
 }
 
 TEST(Handshake, ProofsFitOneSideAndOneTranscript) {

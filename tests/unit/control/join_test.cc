@@ -132,7 +132,7 @@ TEST(Join, AtAFixedAddressWithoutRankZeroSaysWhereNobodyListens) {
   env.root = freeAddress().text();
   Cluster cluster(newId(env), 2, env, Cluster::oneMachinePerRank, {0});
   EXPECT_EQ(cluster[1].joined.message(),
-            "rank 0 has not come in time: cannot connect to " + env.root + ": Connection refused");
+            "rank 0 did not come in time: cannot connect to " + env.root + ": Connection refused");
 }
 
 TEST(Join, APortInUseIsNamed) {
@@ -153,9 +153,9 @@ TEST(Join, ASecondRankOfTheSameNumberIsRefusedAndTheOthersGoOn) {
   std::this_thread::sleep_for(200ms);
   auto twin = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
   ASSERT_FALSE(twin.ok());
-  EXPECT_EQ(std::string(twin.error().message()).rfind("rank 1 is taken: rank 1 (", 0), 0U) << twin.error().message();
+  EXPECT_EQ(std::string(twin.error().message()).rfind("rank 1 is taken by rank 1 (", 0), 0U) << twin.error().message();
   FailureRecorder heard;
-  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), heard.sink());  // the root is still there
+  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), heard.sink());  // the rendezvous server still runs
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
   EXPECT_TRUE((*cluster)[0].joined.ok());
@@ -166,7 +166,7 @@ TEST(Join, ARankOutOfRangeIsRefused) {
   const Env env = localEnv(1);
   auto joined = joinPlane(env, {newId(env), 4, 4, "x"}, soon(1), {});
   ASSERT_FALSE(joined.ok());
-  EXPECT_STREQ(joined.error().message(), "rank 4 is out of range: there are 4");
+  EXPECT_STREQ(joined.error().message(), "rank 4 is out of range: the communicator has 4 ranks");
 }
 
 TEST(Join, RanksThatDisagreeAboutTheirNumberAllFailNamingBoth) {
