@@ -22,7 +22,7 @@ void JobCloser::post(Task task) {
   changed_.notifyAll();
 }
 
-// Empty: there will be no more.
+// Returns an empty list at the end.
 std::vector<JobCloser::Task> JobCloser::take() {
   MutexLock lock(mutex_);
   while (tasks_.empty() && !stopping_) changed_.waitUntil(mutex_, Deadline::never().at());
@@ -41,7 +41,8 @@ void JobCloser::run() {
       const Status told = guarded([&] {
         if (task.told) task.told->closed(task.id);
       });
-      if (!told.ok()) logWarn(Subsystem::kServer, "job {:016x} is closed, but: {}", task.id, told.message());
+      if (!told.ok())
+        logWarn(Subsystem::kServer, "job {:016x} is closed, but its event failed: {}", task.id, told.message());
     }
   }
 }
