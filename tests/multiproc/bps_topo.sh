@@ -93,7 +93,7 @@ refuses '2 roots for 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
 refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
 refuses 'banana' "$topo" plan --bytes banana
 # What would have no effect.
-refuses 'bps-topo: cpu\[gpu\]: a command comes first, one of show, plan, probe' "$topo" 'cpu[gpu]' show
+refuses 'bps-topo: cpu\[gpu\]: expected one of these commands first: show, plan, probe' "$topo" 'cpu[gpu]' show
 refuses '--servers needs --workers' "$topo" plan --servers 4
 refuses '--worker-gbps needs --workers' "$topo" plan --worker-gbps 100
 refuses '--server-gbps needs --servers' "$topo" plan --workers 4 --server-gbps 100
