@@ -154,7 +154,7 @@ TEST(HostileRank, ShortTimeoutNamesTheRankThatSetIt) {
   scene.others.join();
   scene.send(MessageType::kControlOpInput, encode(ControlOpInput{ControlOp::kGather, 0, 1, {{}}}));
   const std::string text = (*scene.cluster)[1].heard.wait(2);
-  EXPECT_TRUE(contains(text, "as long as rank 2 (host7, pid 1234) does")) << text;
+  EXPECT_TRUE(contains(text, "the timeout of rank 2 (host7, pid 1234)")) << text;
 }
 
 TEST(HostileRank, PeerThatDoesNotJoinLosesOnlyItsConnection) {
