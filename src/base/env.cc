@@ -18,98 +18,101 @@ constexpr double kK = 1024, kM = kK * 1024, kG = kM * 1024;
 
 const EnvVar kEnvTable[] = {
     {"BPS_SERVERS", &Env::servers, "", "host:port[,host:port...] or @file", 0, 0,
-     "Summation servers. A file is read again when a communicator starts. Unset: none, all-reduce among the workers."},
+     "Summation servers. A file is read each time a communicator starts. Unset: no servers, the workers sum."},
     {"BPS_DISABLE", &Env::disable, "", "0 or 1", 0, 0,
-     "Preload library: pass every call to NCCL untouched. Holds whatever else is set."},
+     "Preload library: pass every call to NCCL unchanged. Overrides all other variables."},
     {"BPS_REQUIRE_SERVERS", &Env::requireServers, "", "0 or 1", 0, 0,
-     "Make a server that cannot be reached an error instead of a warning."},
+     "1: a server that cannot be used is an error instead of a warning."},
     {"BPS_ROOT", &Env::root, "", "host:port", 0, 0,
-     "Where rank 0 meets the other ranks; every unique id then names it. Unset: the process that makes the id."},
+     "Address where rank 0 listens for the other ranks; every unique id contains it. Unset: the process that makes the "
+     "id listens."},
     {"BPS_HOSTID", &Env::hostId, "NCCL_HOSTID", "text", 0, 0,
-     "Ranks with the same text are one machine. Unset: host name and boot id."},
+     "Ranks with the same text share a machine. Unset: host name and boot id."},
     {"BPS_DEVICE", &Env::device, "", "auto, cuda or host", 0, 0,
-     "Where buffers may live. auto or unset: also on CUDA devices, if there are any. host: CUDA is never touched, "
+     "Where buffers may be. auto or unset: also on CUDA devices, if there are any. host: bps never calls CUDA, "
      "and the preload library passes every call to NCCL."},
-    {"BPS_RANK", &Env::rank, "", "0 to 1048575", 0, kM - 1, "This process's rank; set by bps-run."},
-    {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks; set by bps-run."},
+    {"BPS_RANK", &Env::rank, "", "0 to 1048575", 0, kM - 1, "This process's rank. bps-run sets it."},
+    {"BPS_NRANKS", &Env::nRanks, "", "1 to 1048576", 1, kM, "Number of ranks. bps-run sets it."},
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
-     "Upper bound of one chunk. Rank 0's value holds for all."},
+     "Upper limit of a chunk. Rank 0's value applies to all ranks."},
     {"BPS_DIRECT_BYTES", &Env::exchangeBytes, "", "size, 0 to 1G", 0, kG,
-     "Calls up to this size go straight from every machine to every other. Rank 0's value holds for all."},
+     "Calls up to this size use the exchange path: every machine sends to every other. Rank 0's value applies to all "
+     "ranks."},
     {"BPS_EAGER_BYTES", &Env::singleOwnerBytes, "", "size, 0 to 1G", 0, kG,
-     "Calls up to this size go whole to one owner, taken in turn. Rank 0's value holds for all."},
+     "Calls up to this size use the single-owner path; the owners take turns. Rank 0's value applies to all ranks."},
     {"BPS_CHECKSUM", &Env::checksum, "", "0 or 1", 0, 1,
-     "1: every chunk carries a CRC32C, checked where it arrives. Rank 0's value holds for all."},
+     "1: every chunk carries a CRC32C, which the receiver checks. Rank 0's value applies to all ranks."},
     {"BPS_RAILS", &Env::rails, "", "0 to 64", 0, 64,
-     "Ranks of one machine that drive the network, at most. 0: those that the machines' plans say. Rank 0's value "
-     "holds "
-     "for all."},
+     "Maximum number of ranks per machine that use the network. 0: as in the machines' plans. Rank 0's value applies "
+     "to "
+     "all ranks."},
     {"BPS_IGNORE_CPU_AFFINITY", &Env::ignoreCpuAffinity, "NCCL_IGNORE_CPU_AFFINITY", "0 or 1", 0, 0,
-     "1: bind threads to the CPUs at their GPU even if the process was started on some CPUs only."},
+     "1: bind threads to the CPUs near their GPU even if the process may use only some CPUs."},
     {"BPS_STRATEGY", &Env::strategy, "", "auto, cpu_assisted, rooted, scatter or flat_ring", 0, 0,
-     "How the ranks of one machine combine their buffers. This and the next three: those of the machine's lowest rank "
-     "hold."},
+     "How the ranks of one machine combine their buffers. For this variable and the next three, the value of the "
+     "machine's lowest rank applies."},
     {"BPS_TOPO_FILE", &Env::topoFile, "", "path, or a machine in one line of text", 0, 0,
-     "Topology to use instead of the detected one. Local ranks then stand for its GPUs, in order."},
+     "Topology to use instead of the detected one. Its GPUs are assigned to the local ranks in order."},
     {"NCCL_TOPO_FILE", &Env::ncclTopoFile, "", "path", 0, 0,
-     "The same where BPS_TOPO_FILE is unset, but ranks whose buffers are in host memory stand for no GPU."},
+     "The same if BPS_TOPO_FILE is unset, but ranks with buffers in host memory get no GPU."},
     {"BPS_TOPO_DUMP_FILE", &Env::topoDumpFile, "NCCL_TOPO_DUMP_FILE", "path", 0, 0,
-     "Where to write the topology used."},
+     "File to which the topology in use is written."},
     {"BPS_TOPO_COUNTERS", &Env::topoCounters, "",
      "path; %m the machine's number, %h host name, %p process id, %c counts a process's files", 0, 0,
-     "Where to write, when a communicator ends, what the machine moved over each link."},
+     "File to which the bytes moved over each link of the machine are written when a communicator ends."},
     {"BPS_NET_PLUGIN", &Env::netPlugin, "NCCL_NET_PLUGIN", "path, or name as in libnccl-net-NAME.so", 0, 0,
-     "NCCL net plugin that carries the data. Unset: ours, libnccl-net-bps.so."},
+     "NCCL net plugin that carries the data. Unset: libnccl-net-bps.so of bps."},
     {"BPS_SOCKET_IFNAME", &Env::socketIfname, "NCCL_SOCKET_IFNAME", "prefix,...  ^exclude  =exact  =address", 0, 0,
      "Network interfaces that TCP may use."},
     {"BPS_PORT_RANGE", &Env::portRange, "", "FIRST-LAST", 0, 0,
-     "Ports on which ranks and servers listen for data and for each other. Unset: the system chooses."},
+     "Ports on which ranks and servers listen for data and control connections. Unset: the system chooses."},
     {"BPS_IB_HCA", &Env::ibHca, "NCCL_IB_HCA", "prefix[:port],...  ^exclude  =exact", 0, 0,
      "RDMA devices that verbs may use."},
-    {"NCCL_IB_DISABLE", &Env::ibDisable, "", "0 or 1", 0, 0, "1: no RDMA devices, TCP instead."},
+    {"NCCL_IB_DISABLE", &Env::ibDisable, "", "0 or 1", 0, 0, "1: use TCP instead of RDMA devices."},
     {"NCCL_IB_GID_INDEX", &Env::ibGidIndex, "", "-1 to 1023", -1, 1023,
-     "Which address of an RDMA port to use. -1: a RoCE v2 one, IPv4 before IPv6; the first one of InfiniBand."},
+     "Address (GID) of an RDMA port to use. -1: a RoCE v2 address, IPv4 before IPv6; on InfiniBand the first one."},
     {"NCCL_IB_TIMEOUT", &Env::ibTimeout, "", "1 to 31", 1, 31,
-     "RDMA: 4.096 us times 2 to this power until an unanswered packet is sent again."},
-    {"NCCL_IB_RETRY_CNT", &Env::ibRetryCount, "", "0 to 7", 0, 7, "RDMA: how often, before the connection fails."},
+     "RDMA: an unanswered packet is sent again after 4.096 us times 2 to the power of this value."},
+    {"NCCL_IB_RETRY_CNT", &Env::ibRetryCount, "", "0 to 7", 0, 7,
+     "RDMA: number of retries before the connection fails."},
     {"NCCL_IB_TC", &Env::ibTrafficClass, "", "0 to 255", 0, 255, "RDMA: traffic class of packets."},
     {"NCCL_IB_SL", &Env::ibServiceLevel, "", "0 to 15", 0, 15, "RDMA: service level of packets."},
     {"BPS_GPUDIRECT", &Env::gpuDirect, "", "0 or 1", 0, 0,
-     "0: buffers on a GPU pass through host memory also where its NIC reaches them (GPUDirect RDMA)."},
+     "0: buffers on a GPU are copied through host memory even if the NIC can access them (GPUDirect RDMA)."},
     {"BPS_IB_WRITE", &Env::ibWrite, "", "0 or 1", 0, 0,
-     "0: RDMA by SEND also where WRITE with immediate works. Then no peer ever writes into this process's memory."},
+     "0: RDMA uses SEND even if WRITE with immediate works. Then no peer ever writes into this process's memory."},
     {"NCCL_SHM_DISABLE", &Env::shmDisable, "", "0 or 1", 0, 0,
-     "1: processes of one machine talk over the network devices too, not through shared memory (our net plugin)."},
+     "1: processes of one machine use network devices instead of shared memory (net plugin of bps)."},
     {"NCCL_SOCKET_NTHREADS", &Env::socketThreads, "", "1 to 16", 1, 16,
-     "TCP: multiplies NCCL_NSOCKS_PERTHREAD. The calling thread does the work whatever stands here."},
+     "TCP: multiplies NCCL_NSOCKS_PERTHREAD. The calling thread does the work for any value."},
     {"NCCL_NSOCKS_PERTHREAD", &Env::socketsPerThread, "", "1 to 64", 1, 64,
-     "TCP: sockets of a connection (at most 64 after multiplying). The accepting side's value holds. Unset: by the "
-     "device."},
+     "TCP: sockets of a connection (at most 64 after multiplying). The accepting side's value applies. Unset: by the "
+     "device type."},
     {"BPS_NCCL_LIB_PATH", &Env::ncclLibPath, "", "path", 0, 0,
      "The real libnccl.so.2, for the preload library and for the GPUs of one machine."},
     {"BPS_NCCL_MIN_BYTES", &Env::ncclMinBytes, "", "size, 0 to 1024G", 0, 1024 * kG,
-     "Preload library: smaller all-reduces go to NCCL. Rank 0's value holds for all. Unset: measured at the first "
-     "call."},
+     "Preload library: smaller all-reduces go to NCCL. Rank 0's value applies to all ranks. Unset: measured at the "
+     "first call."},
     {"BPS_NCCL_LOCAL", &Env::ncclLocal, "", "exact, any or off", 0, 0,
-     "The GPUs of a machine combine buffers by NCCL where the bits stay those of bps (exact), in any order (any), or "
-     "never (off). Rank 0's value holds for all, off that of any rank."},
+     "The GPUs of a machine combine buffers with NCCL if the result has the same bits (exact), in any order (any), or "
+     "never (off). Rank 0's value applies to all ranks, except that off on any rank applies to all."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
-     "Bound on start-up, and on how long a dead or stopped peer goes unnoticed."},
-    {"BPS_AUTH", &Env::auth, "", "on or off", 0, 0, "off: accept peers without proof of the job's or servers' key."},
+     "Limit of start-up, and of the time until a dead or stopped peer is noticed."},
+    {"BPS_AUTH", &Env::auth, "", "on or off", 0, 0, "off: accept peers that do not prove the job's or servers' key."},
     {"BPS_KEY_FILE", &Env::keyFile, "", "path of a file of at least 16 bytes", 0, 0,
-     "The key shared with the servers; also protects a rendezvous at BPS_ROOT. bps-server --make-key writes one."},
+     "The key shared with the servers. It also protects a rendezvous at BPS_ROOT. bps-server --make-key writes one."},
     {"BPS_KEY_FILE_SHARED", &Env::keyFileShared, "", "0 or 1", 0, 0,
      "1: accept a key file that its group or others can read."},
-    {"BPS_REDUCE_THREADS", &Env::reduceThreads, "", "1 to 256", 1, 256, "Threads of one summation of a large chunk."},
+    {"BPS_REDUCE_THREADS", &Env::reduceThreads, "", "1 to 256", 1, 256, "Threads that sum one large chunk."},
     {"BPS_CPU_TARGET", &Env::cpuTarget, "", "scalar, sse4, avx2, avx3, neon or sve", 0, 0,
-     "Most capable SIMD kernels that may be chosen. Unset: the best of this CPU."},
+     "Most capable SIMD kernels that may be used. Unset: the best ones that the CPU supports."},
     {"BPS_BANDWIDTH", &Env::bandwidth, "", "Gbit/s, 0.001 to 10000", 0.001, 10000,
-     "Rate of this machine's NIC, each way. Unset: all machines count as equal."},
-    {"BPS_DEBUG", &Env::debug, "NCCL_DEBUG", "NONE, VERSION, WARN, INFO or TRACE", 0, 0, "How much is logged."},
+     "Rate of this machine's NIC in each direction. Unset: all machines count as equal."},
+    {"BPS_DEBUG", &Env::debug, "NCCL_DEBUG", "NONE, VERSION, WARN, INFO or TRACE", 0, 0, "Log level."},
     {"BPS_DEBUG_SUBSYS", &Env::debugSubsys, "NCCL_DEBUG_SUBSYS", "INIT,COLL,NET,SERVER,ENV,TOPO,ALL  ^exclude", 0, 0,
      "Which subsystems log INFO. Unset: all."},
     {"BPS_DEBUG_FILE", &Env::debugFile, "NCCL_DEBUG_FILE", "path; %h host name, %p process id", 0, 0,
-     "Where the log goes. Unset: standard error."},
+     "File for the log. Unset: standard error."},
 };
 
 struct RawValue {
@@ -134,7 +137,7 @@ Status parseOne(const EnvVar& var, const RawValue& setting, Env& env) {
   return {};
 }
 
-// What is to be told of a setting; empty: nothing.
+// The warning about a setting; empty if it needs none.
 std::string valueError(const EnvVar& var, const RawValue& setting) {
   Env env;
   if (const Status parsed = parseOne(var, setting, env); !parsed.ok()) return parsed.message();
@@ -142,8 +145,7 @@ std::string valueError(const EnvVar& var, const RawValue& setting) {
   std::string unknown;
   for (const std::string& word : unknownSubsystems(setting.text)) unknown += (unknown.empty() ? "" : ", ") + word;
   if (unknown.empty()) return {};
-  return fmt::format("{}={}: there is no subsystem {} (accepts {})", setting.source, setting.text, unknown,
-                     var.accepts);
+  return fmt::format("{}={}: unknown subsystem {} (accepts {})", setting.source, setting.text, unknown, var.accepts);
 }
 
 std::string show(Bytes value) { return value.value == Bytes::kMeasured ? "measured" : fmt::format("{}", value.value); }
@@ -182,7 +184,7 @@ Result<Env> parseEnv(Lookup lookup, std::vector<std::string>* warnings) {
     Status parsed = parseOne(var, setting, env);
     if (!parsed.ok() && setting.source.starts_with("BPS_")) return parsed;
     const std::string wrong = valueError(var, setting);
-    if (warnings != nullptr && !wrong.empty()) warnings->push_back(wrong + (parsed.ok() ? "" : "; the default holds"));
+    if (warnings != nullptr && !wrong.empty()) warnings->push_back(wrong + (parsed.ok() ? "" : "; using the default"));
   }
   return env;
 }
@@ -193,7 +195,7 @@ Result<Env> processEnv(EnvWarning warn) {
   for (const std::string& name : unknownVars(environ)) warnings.push_back(describeUnknown(name));
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) warnings.clear();
-  // What is wrong may be why the rest is refused: it is told before, and to standard error.
+  // A warning may explain the failure, so print the warnings first, to standard error.
   if (!parsed.ok())
     for (const std::string& text : warnings) warn(text);
   Env env = BPS_TRY(std::move(parsed));

@@ -155,7 +155,7 @@ TEST(EnvTest, UnknownSubsystemsAreTold) {
   EXPECT_EQ(warningsOf({{"BPS_DEBUG_SUBSYS", "init,NET"}}), "");
   EXPECT_EQ(warningsOf({{"NCCL_DEBUG_SUBSYS", "^GRAPH,tuning,Init"}}), "");
   EXPECT_THAT(warningsOf({{"BPS_DEBUG_SUBSYS", "INIT,nett,TOPOS"}}),
-              HasSubstr("BPS_DEBUG_SUBSYS=INIT,nett,TOPOS: there is no subsystem NETT, TOPOS"));
+              HasSubstr("BPS_DEBUG_SUBSYS=INIT,nett,TOPOS: unknown subsystem NETT, TOPOS"));
 }
 
 TEST(EnvTest, TheVariableInUseIsKnown) {
