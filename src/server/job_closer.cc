@@ -38,11 +38,11 @@ void JobCloser::run() {
         releaseFreedMemory();
       }
       task.reservation = {};
-      const Status told = guarded([&] {
-        if (task.told) task.told->closed(task.id);
+      const Status sent = guarded([&] {
+        if (task.events) task.events->closed(task.id);
       });
-      if (!told.ok())
-        logWarn(Subsystem::kServer, "job {:016x} is closed, but its event failed: {}", task.id, told.message());
+      if (!sent.ok())
+        logWarn(Subsystem::kServer, "job {:016x} is closed, but its event failed: {}", task.id, sent.message());
     }
   }
 }

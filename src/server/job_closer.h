@@ -17,9 +17,9 @@ namespace bps {
 class JobCloser {
  public:
   struct Task {
-    Quota::Reservation reservation;   // released after the job is freed
-    std::unique_ptr<ServedJob> job;   // may be null
-    std::shared_ptr<JobEvents> told;  // receives closed(id); may be null
+    Quota::Reservation reservation;     // released after the job is freed
+    std::unique_ptr<ServedJob> job;     // may be null
+    std::shared_ptr<JobEvents> events;  // receives closed(id), may be null
     uint64_t id = 0;
   };
 

@@ -69,7 +69,7 @@ void JobThread::close(uint64_t job, std::shared_ptr<JobEvents> events) {
   jobCount_.fetch_sub(1);
   post([this, job, events = std::move(events)] {
     dropJob(job);
-    closer_.post({.reservation = {}, .job = nullptr, .told = events, .id = job});
+    closer_.post({.reservation = {}, .job = nullptr, .events = events, .id = job});
   });
 }
 

@@ -81,7 +81,7 @@ Result<bool> SumService::stepRound() {
     if (!hasCall(m)) return false;
   if (!comparable()) return false;
   const bool offered = !spec_.local || !local_.empty();
-  if (offered && !nextIsDirect() && !resultSlotFree()) return false;
+  if (offered && !nextUsesExchangePath() && !resultSlotFree()) return false;
   for (size_t m = 0; m < spec_.machines; ++m) {
     round_[m] = contribution(m);
     round_[m].summed = spec_.summed[m];
@@ -92,7 +92,7 @@ Result<bool> SumService::stepRound() {
 }
 
 // The round's sum reports if the machines disagree on this.
-bool SumService::nextIsDirect() const { return spec_.local && local_.front().usesExchangePath; }
+bool SumService::nextUsesExchangePath() const { return spec_.local && local_.front().usesExchangePath; }
 
 bool SumService::resultSlotFree() const { return answered_ - answeredByAll() < spec_.depth; }
 

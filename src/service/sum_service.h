@@ -16,9 +16,9 @@
 //     the same checker for this call (plan/cutter.h). Every machine sends the call to its checker, which has completed
 //     all earlier rounds. So the checker compares the call, even if the other services wait.
 //
-// The local machine, if any, offers its contribution by pointer. A small sum is copied back, so that its chunk need not
-// wait for the answers. A large sum is written to its target at once, sent from there, and retired when all machines
-// have taken the answer.
+// The local machine (the one that the service runs in), if any, offers its contribution by pointer. A small sum is
+// copied back, so that its chunk need not wait for the answers. A large sum is written to its target at once, sent from
+// there, and retired when all machines have taken the answer.
 //
 // Belongs to one thread; never blocks. A DataPlane or a ServedJob owns it.
 #pragma once
@@ -112,7 +112,7 @@ class SumService {
   Status sumRound();
   void logWaiting(const CallInfo& call) const;
   void wantPushes();
-  bool nextIsDirect() const;
+  bool nextUsesExchangePath() const;
   bool resultSlotFree() const;
   uint8_t* resultSlot() const { return results_.data() + answered_ % spec_.depth * spec_.maxChunkBytes; }
   bool answersFromTarget() const;
