@@ -22,11 +22,11 @@ def main():
     dist.init_process_group("nccl")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
-    torch.manual_seed(0)  # the same weights everywhere
+    torch.manual_seed(0)  # the same weights on every rank
     layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, 10)]
     model = DistributedDataParallel(torch.nn.Sequential(*layers).to(device), device_ids=[device.index])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    torch.manual_seed(dist.get_rank() + 1)  # other data everywhere
+    torch.manual_seed(dist.get_rank() + 1)  # different data on every rank
     for step in range(STEPS):
         inputs = torch.randn(BATCH, WIDTH, device=device)
         labels = torch.randint(10, (BATCH,), device=device)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What `make run` shows: a real all-reduce with real summation servers on this machine, checked to the bit.
-# Usage: demo.sh [BUILD]. Exit status 0: everything ran and every result was right.
+# Run by `make run`: a real all-reduce with real summation servers on this machine, checked bit for bit.
+# Usage: demo.sh [BUILD]. Exit status 0: every step ran and every result was right.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-build}
@@ -13,7 +13,7 @@ wrong=$logs/wrong
 title() { printf '\n=== %s\n' "$1"; }
 bad() { echo "demo: WRONG: $1" | tee -a "$wrong"; }
 
-# show NAME COMMAND...: prints the command and runs it; what it prints stays in $logs/NAME.
+# show NAME COMMAND...: prints the command, runs it and stores its output in $logs/NAME.
 show() {
   local name=$1 status
   shift
@@ -23,9 +23,9 @@ show() {
   [ "$status" = 0 ] || bad "status $status of: $*"
 }
 
-# The table's rows: size, count, type, operation, root, then time, algbw, busbw, #wrong twice.
+# The rows of the table: size, count, type, operation, root, then time, algbw, busbw, #wrong twice.
 rows() { grep -E '^ +[0-9]+ +[0-9]+ +[a-z0-9]+ ' "$logs/$1"; }
-# microseconds NAME SIZE: the better of the two times of a row.
+# microseconds NAME SIZE: the smaller of the two times in the row of SIZE.
 microseconds() { rows "$1" | awk -v size="$2" '$1 == size { print $6 < $10 ? $6 : $10 }'; }
 
 title "1. All-reduce among $workers workers, with $servers summation servers (each its own process)"
@@ -42,7 +42,7 @@ digits=tests/data/digits
 show digits "$run" -n 4 -s $servers -- "$perf" --tensors "$digits/grads_%r.safetensors" -n 5 -w 1 \
   --compare "$digits/expected_sum.safetensors"
 
-title "4. The same without servers, k = 0: the same bits, another time"
+title "4. The same without servers (k = 0): the same bits, a different time"
 show model0 "$run" -n $workers -s 0 -- "$perf" --model resnet50 --backward-order -n 2 -w 1 | grep -E '^\$|^# checksum|^#? *(per tensor|buckets)|^demo'
 checksum() { grep '^# checksum' "$logs/$1"; }
 [ -n "$(checksum model)" ] && [ "$(checksum model)" = "$(checksum model0)" ] || bad "ResNet-50's sum differs from that with $servers servers"
@@ -53,7 +53,7 @@ with=$(microseconds table $size) without=$(microseconds without $size)
 if [ -n "$with" ] && [ -n "$without" ]; then
   awk -v a="$with" -v b="$without" -v k=$servers 'BEGIN {
     printf "16 MiB: %.1f ms with k = %d, %.1f ms with k = 0: %.2f times as fast here,\n", a / 1e3, k, b / 1e3, b / a
-    print "where all share one machine and its processors. With a NIC for each, the bound is:" }'
+    print "where all processes share one machine. With one NIC per machine, the bound is:" }'
   "$build/bin/bps-topo" plan --workers $workers --servers $servers --bytes 16M --worker-gbps 10 --server-gbps 10 || bad "bps-topo"
 else
   bad "no time for 16 MiB to compare"

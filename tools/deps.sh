@@ -1,9 +1,10 @@
 #!/bin/bash
-# Installs what building and testing needs and is missing, with apt (through sudo when not root). Quiet when nothing is.
-# Without the packages of the second group everything builds; the checks that need them are skipped by name.
+# Installs the missing packages for building and testing, with apt (through sudo if not root). Prints nothing if none is
+# missing. The packages of the second group are optional: without them everything builds, and the checks that need them
+# are skipped.
 set -u
 
-# Each line: how to tell that it is there, and the package that has it (names of Debian 12, Ubuntu 22.04 and 24.04).
+# Each line: a test whether the package is installed, and its name (Debian 12, Ubuntu 22.04 and 24.04).
 required="
 gcc12: g++-12
 cmd:make make
@@ -46,7 +47,7 @@ missing() {
   done <<<"$1"
 }
 
-# clang's sanitizer and fuzzer runtimes are a package of their own where clang does not bring them along.
+# clang's sanitizer and fuzzer runtimes are in a separate package on some systems.
 missing_runtime() {
   command -v clang++ >/dev/null || { apt-cache show libclang-rt-dev >/dev/null 2>&1 && echo libclang-rt-dev; return; }
   local dir
@@ -70,11 +71,11 @@ if ! command -v apt-get >/dev/null; then
   exit
 fi
 echo "deps: installing" $needed $wanted
-apt_get update || echo "deps: apt-get update failed, going on with the lists that are there" >&2
+apt_get update || echo "deps: apt-get update failed; using the existing package lists" >&2
 if [ -n "$needed" ] && ! apt_get install --no-install-recommends -y $needed; then
   echo "deps: cannot install" $needed >&2
   exit 1
 fi
 for package in $wanted; do
-  apt_get install --no-install-recommends -y "$package" || echo "deps: $package cannot be installed; what needs it is skipped" >&2
+  apt_get install --no-install-recommends -y "$package" || echo "deps: cannot install $package; the checks that need it are skipped" >&2
 done

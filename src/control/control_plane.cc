@@ -18,7 +18,8 @@
 namespace bps {
 namespace {
 
-constexpr std::chrono::milliseconds kFailureFlushTime(500);  // for a failure to be told before the connections close
+// lets a failure reach the peers before the connections close
+constexpr std::chrono::milliseconds kFailureFlushTime(500);
 constexpr double kBytesPerGbit = 1e9 / 8;
 
 uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
@@ -60,7 +61,8 @@ Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const Joi
                                                        ControlNodeEvents& events) {
   BPS_TRY(cryptoInit());
   if (args.rank >= args.nRanks)
-    return failure(Code::kInvalidArgument, "rank {} is out of range: there are {}", args.rank, args.nRanks);
+    return failure(Code::kInvalidArgument, "rank {} is out of range: the communicator has {} ranks", args.rank,
+                   args.nRanks);
   if (args.rank > 0) {
     HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
     return std::unique_ptr<ControlNode>(std::make_unique<HubClient>(std::move(client), events));
@@ -113,7 +115,7 @@ class ControlPlane::Impl {
       BPS_TRY(set.wait());
       bool stopped = false;
       for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(*node_);
-      node_->progress(mailbox_.heartbeat());
+      node_->setHeartbeat(mailbox_.heartbeat());
       node_->step(set);
       if (!end && stopped) end = Deadline::in(kFailureFlushTime);
       if (end && (node_->isFlushed() || end->passed())) return {};
@@ -124,7 +126,7 @@ class ControlPlane::Impl {
   const JoinArgs args_;
   Mailbox mailbox_;
   Roster roster_;                      // written before join() returns, constant after
-  std::unique_ptr<ControlNode> node_;  // the thread's, once it runs
+  std::unique_ptr<ControlNode> node_;  // the control thread's once it runs
   std::thread thread_;
 };
 

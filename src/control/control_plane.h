@@ -1,14 +1,17 @@
-// ControlPlane: one rank's part of what a communicator says beside its data.
+// ControlPlane: one rank's interface to the communicator's control connections.
 //
-// A star of authenticated TCP connections around the hub, which lives in rank 0's ControlPlane and also holds one
-// connection to every server. It agrees on the roster, carries the transport's handles, notices within a bounded time
-// who died or stopped, and tells everybody the same reason. One thread per ControlPlane owns all its sockets; the
-// functions below hand it work and may be called from any one thread at a time, except report(), suspect() and
-// interrupt(), which any thread may call at any time.
+// Authenticated TCP connections form a star around the hub, which runs in rank 0's ControlPlane. The hub also has one
+// connection to every server. The control plane agrees on the roster, carries the transport's handles, detects dead or
+// stopped members within a bounded time and reports the same failure to all members.
 //
-// Liveness: every connection carries a heartbeat each way every timeout/10. A side that is silent for timeout/2, or
-// whose connection breaks without a goodbye, is named in a failure. The hub's first failure is the communicator's:
-// later ones (usually consequences) are dropped, so all ranks and servers report the same culprit.
+// The communicator owns its ControlPlane. One control thread per ControlPlane owns all sockets; the functions below
+// pass work to it. Only one thread at a time may call them, except report(), suspect(), reportCallsStarted(),
+// reportWait() and interrupt(), which any thread may call at any time.
+//
+// Liveness: every connection carries a heartbeat in each direction every timeout/10. A peer that is silent for
+// timeout/2, or whose connection breaks before its goodbye, causes a failure that names it. The first failure that the
+// hub learns of becomes the communicator's failure. Later failures, which are usually consequences, are dropped, so all
+// ranks and servers name the same culprit.
 #pragma once
 #include <functional>
 #include <memory>
@@ -28,10 +31,10 @@ struct JoinArgs {
   UniqueId id;
   uint32_t rank = 0;
   uint32_t nRanks = 1;
-  std::string hostId;  // empty: BPS_HOSTID, else host name and boot id
+  std::string hostId;  // if empty: BPS_HOSTID, or else host name and boot id
 };
 
-// The call that waits, and for which member.
+// The call that waits, and the member it waits for.
 struct MemberWait {
   uint64_t call = 0;
   uint32_t member = Heartbeat::kNobody;
@@ -39,56 +42,60 @@ struct MemberWait {
 
 class ControlPlane {
  public:
-  // Told once, on the control thread, of the first failure; must not block or call back. After a goodbye by the hub
-  // or by this rank it is not called.
+  // Called once with the first failure, on the control thread. It must not block or call back. It is not called after
+  // the hub or this rank has said goodbye.
   using FailureSink = std::function<void(Status)>;
 
-  // Does not block; join() comes next.
+  // Does not block. Call join() next.
   static Result<std::unique_ptr<ControlPlane>> create(const Env& env, JoinArgs args, FailureSink sink);
-  // Starts the control thread and blocks until the roster is agreed: all ranks have come, and every server of the
-  // hub's BPS_SERVERS has opened the job or was left out (with a warning; BPS_REQUIRE_SERVERS=1: an error). Servers
-  // that refuse connections are retried for a while (they may start after the workers), up to half of the time-out.
-  // On time-out the error names who is missing.
+  // Starts the control thread and blocks until the roster is agreed. That needs all ranks, and that every server in the
+  // hub's BPS_SERVERS has opened the job or was left out (with a warning; with BPS_REQUIRE_SERVERS=1 with an error).
+  // Servers may start after the workers: refused connections are retried for up to half of the timeout. If the deadline
+  // passes, the error names the missing ranks or servers.
   Status join(Deadline deadline);
-  ~ControlPlane();  // joins the thread; without leave() the others see a failure
+  ~ControlPlane();  // joins the thread; without leave() the other members see a failure
 
   const Roster& roster() const;
   uint32_t rank() const;
 
-  // Collectives over the star; each blocks until all its participants have called it, and names who has not when the
-  // deadline passes. Every participant makes the same sequence of these calls.
-  // What comes back has as many items as asked for, none longer than 16 KiB, this rank's own unchanged; what the
-  // others' items hold is for the caller to check. A hub that answers anything else is named in the failure. All ranks:
-  // everyone's bytes, in rank order.
+  // Control operations. Each blocks until all participants have called it. If the deadline passes, the error names the
+  // missing participants. Every participant must make the same sequence of these calls.
+  //
+  // A result has the expected number of items, each at most 16 KiB, and this rank's own item is unchanged. The caller
+  // must validate the content of the other items. If the hub sends any other result, the failure names the hub.
+  //
+  // gather(): among all ranks. Returns every rank's bytes in rank order.
   Result<std::vector<Blob>> gather(const Blob& mine, Deadline deadline);
-  // The same for a split: if somebody does not come in time it fails on all ranks, and nothing else does. Whoever comes
-  // later fails too.
+  // gather() for a split. If a rank does not call it in time, the split fails on all ranks but the communicator goes
+  // on. The split of a rank that calls it later fails too.
   Result<std::vector<Blob>> gatherForSplit(const Blob& mine, Deadline deadline);
-  // The first Roster::rails() ranks of every machine, and the servers. A rank's perEndpoint[e] goes to endpoint e on
-  // the same rail; answers what that one sent. A server brings and gets that for all rails, one rail after the other.
+  // Among the first Roster::rails() ranks of every machine and the servers. perEndpoint[e] goes to endpoint e on this
+  // rank's rail; the result holds what each endpoint sent to this rank. A server sends and gets the items of all rails,
+  // one rail after the other.
   Result<std::vector<Blob>> exchange(const std::vector<Blob>& perEndpoint, Deadline deadline);
-  // All ranks and servers.
+  // Among all ranks and servers.
   Status barrier(Deadline deadline);
 
-  // This rank met a failure (a mismatch, an internal error, an abort): everybody is told. Does not block.
+  // Reports a failure of this rank (a mismatch, an internal error, an abort) to all members. Does not block.
   void report(const Status& failure);
-  // This rank's connection to a member broke: the hub decides what really happened (a dead process usually breaks
-  // several connections at once) and tells everybody; without its word for a second the text given here stands. Once
-  // the hub has said goodbye, a broken connection is no failure: it has completed its calls, and the others leave as
-  // well.
+  // Reports that this rank's connection to a member broke. The hub decides on the cause, because a dead process usually
+  // breaks several connections at once, and tells all members. If the hub stays silent for a second, `text` becomes the
+  // failure. After the hub's goodbye a broken connection is no failure: the hub has completed its calls, and the other
+  // ranks leave as well.
   void suspect(size_t member, const std::string& text);
-  // The same where it is not known whose fault it is.
+  // The same if the culprit is unknown.
   void suspect(const std::string& text);
-  // For the heartbeats, by which the hub finds out who cannot reach whom. So many calls have begun here; and what this
-  // rank has waited for, for the time-out or longer, until it waits for something else. Neither blocks; any thread.
+  // Set what the heartbeats carry. The hub uses them to find two members that cannot reach each other. `calls` is the
+  // number of calls begun here. `wait` is what this rank has waited for during the timeout or longer; it holds until
+  // the next reportWait(). Neither blocks; any thread.
   void reportCallsStarted(uint64_t calls);
   void reportWait(const MemberWait& wait);
-  // Says goodbye (the others then do not take the end of this connection for a failure) and waits until it is sent.
-  // The hub's goodbye leaves the others without liveness checks, not without data connections.
+  // Says goodbye and waits until it is sent. After a goodbye the other members do not treat the end of this connection
+  // as a failure. After the hub's goodbye the other ranks have no liveness checks, but their data connections stay.
   void leave(Deadline deadline);
-  // True once the given member, or the hub, has said goodbye.
+  // True if the given member, or the hub, has said goodbye.
   bool hasLeft(size_t member) const;
-  // Makes a blocking call above, or the next one, return kInvalidUsage ("aborted") soon.
+  // Makes the current blocking call, or the next one, return kInvalidUsage ("aborted") soon.
   void interrupt();
 
   class Impl;

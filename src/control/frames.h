@@ -1,7 +1,7 @@
-// What every side of the star does with a frame that has come: asks whether it is due in its state, and decodes it.
+// Helpers for received frames, used by the hub, its clients and the servers: check that a frame is expected in the
+// current state, and decode it.
 //
-// A frame that is not due, or that cannot be decoded, breaks the protocol. Both functions then name the peer that sent
-// it, so that nobody else is blamed.
+// An unexpected or malformed frame breaks the protocol. The failure names the peer that sent it.
 #pragma once
 #include <algorithm>
 #include <initializer_list>
@@ -12,11 +12,11 @@
 
 namespace bps {
 
-// Frames of one peer that are handled before the other peers have their turn.
+// Frames of one peer that are handled before the next peer is served.
 inline constexpr int kFramesPerStep = 64;
-// Authenticated peers that have not said yet who they are, at most: the one that has waited longest has to go. The
-// ranks of a large job come all at once, and what each says first is under way while others are let in: the number is
-// beyond what can pass the handshake within that time.
+// The maximum number of authenticated peers that have not identified themselves yet. If there are more, the one that
+// has waited longest is dropped. The ranks of a large job arrive together, so the limit is larger than the number of
+// peers that can pass the handshake while the first message of a peer is on its way.
 inline constexpr size_t kMaxUnidentifiedPeers = 4096;
 
 inline bool isOneOf(MessageType type, std::initializer_list<MessageType> due) {
@@ -24,7 +24,7 @@ inline bool isOneOf(MessageType type, std::initializer_list<MessageType> due) {
 }
 
 inline Status unexpectedFrame(const Link& from, const Frame& frame) {
-  return from.protocolError(failure(Code::kRemote, "\"{}\" is not due", messageName(frame.header.type)));
+  return from.protocolError(failure(Code::kRemote, "unexpected message \"{}\"", messageName(frame.header.type)));
 }
 
 template <ControlMessage T>

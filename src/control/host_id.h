@@ -1,4 +1,4 @@
-// Which machine this process runs on: ranks with equal ids share one.
+// Identifies the machine that this process runs on: ranks with equal ids share a machine.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 namespace bps {
 
 std::string localHostName();
-// BPS_HOSTID, else host name and boot id (host names are not always unique; containers of one host share both).
+// BPS_HOSTID, or else host name and boot id. Host names are not always unique. Containers of one host share both.
 std::string localHostId(const Env& env);
 
 }  // namespace bps

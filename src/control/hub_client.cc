@@ -9,7 +9,8 @@
 namespace bps {
 namespace {
 
-// The hub acts at the deadline and names the missing; a spoke gives its word this long to arrive.
+// The hub fails an operation at its deadline and names the missing ranks. This rank waits longer, so that the answer
+// can arrive.
 constexpr std::chrono::milliseconds kHubReplyGrace(500);
 
 Deadline withGrace(Deadline deadline) {
@@ -24,11 +25,11 @@ HubClient::HubClient(HubClientArgs args, ControlNodeEvents& events) : args_(std:
     startDialing(args_.id.address);
     return;
   }
-  RendezvousRequest question;
-  question.rank = args_.join.rank;
-  question.nRanks = args_.join.nRanks;
+  RendezvousRequest request;
+  request.rank = args_.join.rank;
+  request.nRanks = args_.join.nRanks;
   rendezvous_ = std::make_unique<RendezvousClient>(
-      DialArgs{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0}, question, args_.deadline);
+      DialArgs{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0}, request, args_.deadline);
   state_ = State::kAskingRendezvous;
 }
 
@@ -40,7 +41,7 @@ void HubClient::startDialing(const Address& hub) {
 void HubClient::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
   if (state_ != State::kRunning) {
     return events_.answered(
-        failure(Code::kRemote, "{}: {}, the hub, has said goodbye", controlOpName(kind), roster_.rankName(0)));
+        failure(Code::kRemote, "{}: {}, the hub, has left", controlOpName(kind), roster_.rankName(0)));
   }
   const size_t own = isGather(kind) ? 0 : ownItem(kind, roster_, args_.join.rank);
   pending_ =
@@ -110,7 +111,7 @@ Status HubClient::advance(const PollSet& set) {
     case State::kAwaitingRoster:
     case State::kRunning:
     case State::kLeaving:
-      return listen(set);
+      return receive(set);
     case State::kHubLeft:
     case State::kOver:
       return {};
@@ -130,7 +131,7 @@ Status HubClient::dialHub(const PollSet& set) {
   Result<Progress> progress = dialer_->step(set);
   if (!progress.ok()) {
     const bool late = args_.deadline.passed();
-    return std::move(progress).status().within(late ? "rank 0 has not come in time" : "refused by rank 0");
+    return std::move(progress).status().within(late ? "rank 0 did not come in time" : "refused by rank 0");
   }
   if (std::move(progress).value() == Progress::kPending) return {};
   Peer peer = dialer_->take();
@@ -143,7 +144,7 @@ Status HubClient::dialHub(const PollSet& set) {
   return {};
 }
 
-Status HubClient::listen(const PollSet& set) {
+Status HubClient::receive(const PollSet& set) {
   Status status = hub_->step(set);
   for (int turn = 0; turn < kFramesPerStep && status.ok() && hub_; ++turn) {
     Result<std::optional<Frame>> frame = hub_->next();
@@ -158,7 +159,7 @@ Status HubClient::listen(const PollSet& set) {
   const bool running = state_ == State::kRunning;
   if (!status.ok() && running && hub_->silent()) return hub_->declareDead(status, roster_.rankName(args_.join.rank));
   if (state_ != State::kLeaving) return status;
-  if (!status.ok()) finish();  // the hub has closed: it has read our goodbye
+  if (!status.ok()) finish();  // the hub has closed the connection: it has read the goodbye
   return {};
 }
 
@@ -170,7 +171,7 @@ bool HubClient::isExpected(MessageType type) const {
     case State::kLeaving:
       return isOneOf(type,
                      {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kGoodbye, MessageType::kFailure});
-    default:  // no connection with the hub
+    default:  // not connected to the hub
       return false;
   }
 }
@@ -192,7 +193,7 @@ Status HubClient::handle(const Frame& frame) {
       return answer(frame);
     case MessageType::kLeft:
       return handleLeft(frame);
-    default:  // a goodbye
+    default:  // goodbye
       handleGoodbye();
       return {};
   }
@@ -203,7 +204,7 @@ Status HubClient::handleRoster(const Frame& frame) {
   if (!roster.ok()) return hub_->protocolError(roster.error());
   roster_ = std::move(roster).value();
   if (roster_.jobId != hub_->job() || roster_.ranks.size() != args_.join.nRanks)
-    return hub_->protocolError(Status(Code::kRemote, "the roster is another communicator's"));
+    return hub_->protocolError(Status(Code::kRemote, "the roster belongs to another communicator"));
   hub_->rename(roster_.rankName(0) + ", the hub,");
   hub_->setTimeout(roster_.settings.timeoutMs);
   left_.resize(roster_.members());
@@ -224,28 +225,29 @@ Status HubClient::answer(const Frame& frame) {
 
 Status HubClient::checkResult(const ControlOpResult& answer) const {
   if (!pending_ || pending_->kind != answer.kind || answer.number != opNumbers_[static_cast<size_t>(answer.kind)])
-    return failure(Code::kRemote, "{} {}: an answer to no question", controlOpName(answer.kind), answer.number);
+    return failure(Code::kRemote, "{} {}: unexpected result", controlOpName(answer.kind), answer.number);
   if (!answer.givenUp.empty()) {
     if (answer.kind == ControlOp::kSplit && answer.blobs.empty()) return {};
-    return failure(Code::kRemote, "{} {}: only a split can be given up", controlOpName(answer.kind), answer.number);
+    return failure(Code::kRemote, "{} {}: cancelled, but only a split can be", controlOpName(answer.kind),
+                   answer.number);
   }
   const size_t items = resultItems(answer.kind, roster_);
   if (answer.blobs.size() != items)
-    return failure(Code::kRemote, "{}: {} items came instead of {}", controlOpName(answer.kind), answer.blobs.size(),
-                   items);
+    return failure(Code::kRemote, "{}: received {} items instead of {}", controlOpName(answer.kind),
+                   answer.blobs.size(), items);
   for (const Blob& blob : answer.blobs)
     if (blob.size() > kMaxItemBytes)
-      return failure(Code::kRemote, "{}: an item of {} bytes, {} are allowed", controlOpName(answer.kind), blob.size(),
-                     kMaxItemBytes);
+      return failure(Code::kRemote, "{}: received an item of {} bytes, the limit is {}", controlOpName(answer.kind),
+                     blob.size(), kMaxItemBytes);
   if (items > 0 && answer.blobs[ownItem(answer.kind, roster_, args_.join.rank)] != pending_->mine)
-    return failure(Code::kRemote, "{}: this rank's own item came back changed", controlOpName(answer.kind));
+    return failure(Code::kRemote, "{}: this rank's own item has changed", controlOpName(answer.kind));
   return {};
 }
 
 Status HubClient::handleLeft(const Frame& frame) {
   const size_t member = BPS_TRY(decodeFrom<Left>(*hub_, frame)).member;
   if (member == 0 || member >= left_.size() || left_[member])
-    return hub_->protocolError(failure(Code::kRemote, "member {} of {} cannot leave now", member, left_.size()));
+    return hub_->protocolError(failure(Code::kRemote, "unexpected goodbye of member {} of {}", member, left_.size()));
   memberLeft(member);
   return {};
 }
@@ -256,8 +258,8 @@ void HubClient::memberLeft(size_t member) {
   events_.memberLeft(member);
 }
 
-// Its word is not to be had any more. What this rank knows of itself stands. A broken connection proves nothing now:
-// the hub has completed its calls and left, so the others are on their way out too, and nobody relays their goodbyes.
+// The hub sends nothing more, so this rank's own failures stand. A broken connection is no evidence from now on: the
+// hub has completed its calls, so the other ranks leave as well, and nobody relays their goodbyes.
 void HubClient::handleGoodbye() {
   if (state_ == State::kLeaving) return finish();
   state_ = State::kHubLeft;
@@ -265,8 +267,8 @@ void HubClient::handleGoodbye() {
   memberLeft(0);
   events_.hubLeft();
   if (pending_)
-    events_.answered(failure(Code::kRemote, "{}: {}, the hub, has said goodbye", controlOpName(pending_->kind),
-                             roster_.rankName(0)));
+    events_.answered(
+        failure(Code::kRemote, "{}: {}, the hub, has left", controlOpName(pending_->kind), roster_.rankName(0)));
   pending_.reset();
   std::erase_if(heldFailures_, [](const HeldFailure& own) { return own.member != kNoMember; });
   if (!heldFailures_.empty()) fail(heldFailures_.front().failure.clone());
@@ -274,7 +276,7 @@ void HubClient::handleGoodbye() {
 
 void HubClient::checkDeadlines() {
   if (joining() && withGrace(args_.deadline).passed())
-    return fail(failure(Code::kRemote, "{} has not answered in time", hub_ ? hub_->name() : "the root"));
+    return fail(failure(Code::kRemote, "{} did not answer in time", hub_ ? hub_->name() : "the rendezvous server"));
   if (pending_ && pending_->deadline.passed())
     return fail(failure(Code::kRemote, "{}: no answer from {} in time", controlOpName(pending_->kind), hub_->name()));
   for (const HeldFailure& own : heldFailures_)

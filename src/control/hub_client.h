@@ -1,16 +1,18 @@
-// HubClient: a rank's end of the star, for every rank but 0. One connection, to the hub.
+// HubClient: the control connection of every rank but 0. It has one connection, to the hub.
 //
-//   asking the root → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
+//   asking the rendezvous server → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
 //
-// A failure that this rank met goes to the hub, and what the hub then tells everybody is what is delivered here too;
-// without its word in time the rank's own text stands.
+// A failure of this rank is sent to the hub, and the failure that the hub then sends to all ranks is delivered here
+// too. If the hub does not answer in time, this rank's own text is delivered.
 //
 // What the hub may send, by state:
 //   awaiting the roster   roster, refusal, failure
-//   running, leaving      round answer (if a round waits for it), left (once for a member), goodbye, failure
-// Anything else, or an answer of another form than the round has, breaks the protocol: this rank fails and names the
-// hub. What a round answers to the caller has been checked here: as many items as the round has, none too long, this
-// rank's own unchanged.
+//   running, leaving      operation result (if an operation waits for it), left (once per member), goodbye, failure
+// Anything else, or a malformed result, breaks the protocol: this rank fails and names the hub. A result that reaches
+// the caller has been checked: it has the right number of items, none is too long, and this rank's own item is
+// unchanged.
+//
+// The ControlPlane owns it. Belongs to the control thread.
 #pragma once
 #include <array>
 #include <memory>
@@ -39,7 +41,7 @@ class HubClient final : public ControlNode {
   void report(Status failure) override;
   void suspect(size_t member, std::string text) override;
   void leave() override;
-  void progress(const Heartbeat& heartbeat) override {
+  void setHeartbeat(const Heartbeat& heartbeat) override {
     if (hub_) hub_->setHeartbeat(heartbeat);
   }
   void watch(PollSet& set) const override;
@@ -48,12 +50,12 @@ class HubClient final : public ControlNode {
 
  private:
   enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
-  struct PendingOp {  // that waits for its answer
+  struct PendingOp {  // waits for its result
     ControlOp kind;
-    Blob mine;  // what this rank gave for itself
+    Blob mine;  // this rank's own item
     Deadline deadline;
   };
-  struct HeldFailure {  // what this rank believes until the hub speaks
+  struct HeldFailure {  // delivered unless the hub sends a failure first
     size_t member;
     Status failure;
     Deadline deadline;
@@ -62,7 +64,7 @@ class HubClient final : public ControlNode {
   Status advance(const PollSet& set);
   Status askRendezvous(const PollSet& set);
   Status dialHub(const PollSet& set);
-  Status listen(const PollSet& set);
+  Status receive(const PollSet& set);
   bool isExpected(MessageType type) const;
   Status handle(const Frame& frame);
   Status handleRoster(const Frame& roster);
@@ -89,7 +91,7 @@ class HubClient final : public ControlNode {
   std::array<uint32_t, kControlOps> opNumbers_{};
   std::optional<PendingOp> pending_;
   std::vector<HeldFailure> heldFailures_;
-  bool eventsDone_ = false;  // failed, or gone: nothing more is delivered
+  bool eventsDone_ = false;  // failed or left; nothing more is delivered
 };
 
 }  // namespace bps

@@ -5,7 +5,8 @@
 namespace bps {
 namespace {
 
-// The star ends every wait by its own deadline with a better text; this is for a control thread that is stuck.
+// The ControlNode ends every wait at its own deadline with a better text. This later deadline catches a control thread
+// that hangs.
 Deadline::Clock::time_point graceEnd(Deadline deadline) {
   constexpr std::chrono::milliseconds kGrace(1500);
   return deadline.at() == Deadline::never().at() ? deadline.at() : deadline.at() + kGrace;
@@ -75,7 +76,7 @@ void Mailbox::stop() {
   bell_.ring();
 }
 
-// The bell first: what is said after it rings again, what was said before is found under the lock.
+// Clear the bell first: calls posted after that ring again, calls posted before it are taken under the lock.
 std::vector<Mailbox::Call> Mailbox::takeCalls(bool& stopped) {
   bell_.clear();
   MutexLock lock(mutex_);
@@ -107,7 +108,7 @@ void Mailbox::failed(const Status& failure) {
     if (!failure_.ok()) return;
     failure_ = failure.clone();
     changed_.notifyAll();
-    if (!roster_ || leaving_) return;  // join() or leave() tells
+    if (!roster_ || leaving_) return;  // join() or leave() reports it
   }
   if (sink_) sink_(failure.clone());
 }

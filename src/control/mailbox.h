@@ -1,7 +1,7 @@
-// Mailbox: all that the callers' threads and the control thread of one ControlPlane share.
+// Mailbox: the state that the callers' threads and the control thread of one ControlPlane share.
 //
-// Memory ordering: everything is guarded by one mutex; the control thread is woken through a Doorbell and callers
-// through a condition variable. Calls go to the control thread as functions on the ControlNode, in order.
+// Callers post functions, which the control thread runs on the ControlNode in order. One mutex guards all state but one
+// counter. A Doorbell wakes the control thread, a condition variable wakes the callers. The ControlPlane owns it.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -21,10 +21,10 @@ class Mailbox final : public ControlNodeEvents {
 
   Mailbox(Doorbell bell, ControlPlane::FailureSink sink) : bell_(std::move(bell)), sink_(std::move(sink)) {}
 
-  // Callers.
+  // Called by the callers' threads.
   void post(Call call);
   Status waitJoin(Deadline deadline, Roster& roster);
-  // Posts a round and waits for its answer.
+  // Posts a control operation and waits for its result.
   Result<std::vector<Blob>> runOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline);
   void waitLeave(Deadline deadline);
   bool hasLeft(size_t member);
@@ -37,9 +37,9 @@ class Mailbox final : public ControlNodeEvents {
     wait_ = wait;
   }
 
-  // The control thread.
+  // Called by the control thread.
   int wakeFd() const { return bell_.fd(); }
-  // `stopped`: stop() was called, and what was called before it has been taken now or earlier.
+  // Sets `stopped` if stop() was called; all calls posted before it have then been taken.
   std::vector<Call> takeCalls(bool& stopped);
   Heartbeat heartbeat();
 
@@ -56,7 +56,7 @@ class Mailbox final : public ControlNodeEvents {
   Mutex mutex_;
   CondVar changed_;
   std::vector<Call> calls_ BPS_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> callsStarted_{0};  // a number by itself: no order with anything else
+  std::atomic<uint64_t> callsStarted_{0};  // relaxed: orders nothing else
   MemberWait wait_ BPS_GUARDED_BY(mutex_);
   std::optional<Roster> roster_ BPS_GUARDED_BY(mutex_);
   std::optional<Result<std::vector<Blob>>> answer_ BPS_GUARDED_BY(mutex_);

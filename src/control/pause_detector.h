@@ -1,7 +1,7 @@
-// PauseDetector: notices that this process itself did not run for so long that its peers may have given it up.
+// PauseDetector: detects that this process did not run for so long that its peers may have given it up.
 //
-// A process that was stopped (SIGSTOP, a suspended machine) finds its connections ended when it goes on. It is the
-// culprit then, not the peers that ended them. Belongs to the thread of an event loop.
+// A process that was stopped (SIGSTOP, a suspended machine) finds its connections closed when it continues. It is then
+// the culprit, not the peers that closed them. Belongs to the thread of its event loop.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -19,9 +19,9 @@ class PauseDetector {
 
   explicit PauseDetector(uint32_t timeoutMs) : timeout_(timeoutMs) {}
 
-  // The loop turns at least this often.
+  // Makes the loop run at least this often.
   void watch(PollSet& set) const { set.wakeAt(last_ + timeout_ / 10); }
-  // Once per turn. Peers give up after half the time-out without a heartbeat, and there is one every tenth of it.
+  // Call once per iteration. Peers give up after half the timeout without a heartbeat, and send one every tenth of it.
   void update(TimePoint now = Deadline::Clock::now()) {
     if (now - last_ >= timeout_ * 4 / 10) {
       pauseLength_ = now - last_;
@@ -29,7 +29,7 @@ class PauseDetector {
     }
     last_ = now;
   }
-  // "was stopped for 12.3 s", for as long after it as what peers have done meanwhile may come to light; else empty.
+  // "was stopped for 12.3 s" as long as failures may still be a consequence of the pause; else empty.
   std::string text() const {
     if (last_ >= until_) return {};
     return fmt::format("was stopped for {:.1f} s", std::chrono::duration<double>(pauseLength_).count());

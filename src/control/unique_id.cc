@@ -18,7 +18,7 @@ constexpr uint8_t kVersion = 1;
 constexpr size_t kChecksumBytes = 8;
 constexpr size_t kBodyBytes = kUniqueIdBytes - kChecksumBytes;
 
-// Against accidents (a buffer not passed on whole), not against people: those meet the key.
+// Detects accidents (a buffer not passed on completely). Attacks are the key's concern.
 void checksum(std::span<const uint8_t> body, std::span<uint8_t> out) {
   const Key sum = deriveKey("unique id checksum", body);
   std::copy_n(sum.begin(), out.size(), out.begin());
@@ -34,9 +34,9 @@ Result<Key> keyFromFile(const Env& env, std::string_view use) {
   return deriveKey(use, BPS_TRY(readKeyFile(env.keyFile, env.keyFileShared)));
 }
 
-// Many machines give their own name an address that only they reach (127.0.1.1 in /etc/hosts). Where BPS_ROOT is such a
-// name, rank 0 listens on all addresses, so that the other machines find it at the one that they know. A loopback
-// address in numbers, or localhost in any spelling (localhost4, localhost.localdomain), stays what it is.
+// Many machines resolve their own name to an address that only they reach (127.0.1.1 in /etc/hosts). If BPS_ROOT is
+// such a name, rank 0 listens on all addresses, so that other machines can connect. A numeric loopback address, and
+// localhost in any spelling (localhost4, localhost.localdomain), is not changed.
 Address reachable(const Address& address, const std::string& host) {
   in_addr numbers{};
   const bool meant = host.find("localhost") != std::string::npos || host.find(':') != std::string::npos ||
@@ -80,7 +80,7 @@ Result<UniqueId> UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes> bytes)
   std::array<uint8_t, kChecksumBytes> sum{};
   checksum(bytes.first(kBodyBytes), sum);
   if (!std::equal(sum.begin(), sum.end(), bytes.end() - kChecksumBytes))
-    return Status(Code::kInvalidArgument, "the unique id is damaged: its checksum does not fit");
+    return Status(Code::kInvalidArgument, "the unique id is damaged: its checksum does not match");
   UniqueId id;
   id.kind = in.get<Kind>();
   Result<RendezvousReply> where = decode<RendezvousReply>(in.getBytes());
@@ -89,7 +89,7 @@ Result<UniqueId> UniqueId::parse(std::span<const uint8_t, kUniqueIdBytes> bytes)
   if (in.truncated() || !known || !where.ok() || key.size() != id.key.size())
     return Status(Code::kInvalidArgument, "the unique id is damaged");
   id.address = std::move(where).value().hub;
-  if (id.address.length() == 0) return Status(Code::kInvalidArgument, "the unique id names no address");
+  if (id.address.length() == 0) return Status(Code::kInvalidArgument, "the unique id has no address");
   std::copy(key.begin(), key.end(), id.key.begin());
   return id;
 }

@@ -1,4 +1,4 @@
-// The 128 bytes of bpsUniqueId: where the ranks meet, and the secret that proves they belong together.
+// The 128 bytes of bpsUniqueId: where the ranks meet, and the key that proves that they belong together.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,21 +23,21 @@ struct UniqueId {
   Key key{};  // authenticates the control connections of this communicator
 
   std::array<uint8_t, kUniqueIdBytes> bytes() const;
-  // Fails with kInvalidArgument on anything bytes() did not make (magic, version, checksum).
+  // Fails with kInvalidArgument if magic, version or checksum is wrong.
   static Result<UniqueId> parse(std::span<const uint8_t, kUniqueIdBytes> bytes);
 
-  // With BPS_ROOT: names that address; the key derives from BPS_KEY_FILE (without it and with authentication on: an
-  // error that says what to set). Otherwise starts a RendezvousServer in this process (see
-  // rendezvous/rendezvous_server.h) and carries a random key.
+  // With BPS_ROOT: uses that address and a key derived from BPS_KEY_FILE. Without BPS_KEY_FILE but with authentication
+  // this is an error that says what to set. Without BPS_ROOT: starts a RendezvousServer in this process (see
+  // rendezvous/rendezvous_server.h) and makes a random key.
   static Result<UniqueId> create(const Env& env);
-  // Starts a RendezvousServer in this process even with BPS_ROOT: for a communicator that is split off another one.
+  // Starts a RendezvousServer in this process even with BPS_ROOT, for a communicator that is split off another one.
   static Result<UniqueId> createHere(const Env& env);
 };
 
-// The servers' key: derived from BPS_KEY_FILE (keys/key_file.h), or all zeros with BPS_AUTH=off. An unset
-// file with authentication on is an error that says what to set.
+// The servers' key, derived from BPS_KEY_FILE (keys/key_file.h), or all zeros with BPS_AUTH=off. Without a key file but
+// with authentication: an error that says what to set.
 Result<Key> serverKey(const Env& env);
-// The same between two bps-topo probe.
+// The same for the connection between two `bps-topo probe` processes.
 Result<Key> probeKey(const Env& env);
 
 }  // namespace bps

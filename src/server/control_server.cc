@@ -61,7 +61,7 @@ Status ControlServer::run() {
   return {};
 }
 
-// Who has not opened a job yet will not be let do it.
+// Rejects sessions that have not opened a job.
 void ControlServer::closeIdleSessions() {
   for (auto& session : sessions_)
     if (session->hasHub() && !session->opened()) session->reject("server is draining");
@@ -81,18 +81,18 @@ Status ControlServer::pollOnce(PollSet& set) {
   for (EventQueue::Event& event : events_->take()) deliver(std::move(event));
   for (auto& session : sessions_) session->step(set);
   std::erase_if(sessions_, [](const auto& session) { return session->over(); });
-  for (Peer& hub : listener_.step(set)) receive(std::move(hub));
+  for (Peer& hub : listener_.step(set)) admit(std::move(hub));
   return {};
 }
 
-void ControlServer::receive(Peer hub) {
+void ControlServer::admit(Peer hub) {
   const uint64_t job = hub.socket->job();
   const bool known =
       std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& session) { return session->job() == job; });
   std::string refusal;
-  if (job == 0 || known) refusal = "the job has no id of its own";
+  if (job == 0 || known) refusal = "the job's id is 0 or in use";
   if (draining_) refusal = "server is draining";
-  if (refusal.empty() && !evictIdleSession()) refusal = fmt::format("server has {} jobs, and takes no more", kMaxJobs);
+  if (refusal.empty() && !evictIdleSession()) refusal = fmt::format("server has {} jobs, its limit", kMaxJobs);
   if (!refusal.empty())
     return listener_.reject(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
@@ -100,13 +100,13 @@ void ControlServer::receive(Peer hub) {
                                   draining_, static_cast<uint32_t>(kMaxJobs)}));
 }
 
-// A session that has a place and does not use it must not keep jobs out.
+// Rejects the oldest session whose job has not begun, so that idle sessions do not keep jobs out.
 bool ControlServer::evictIdleSession() {
   if (sessions_.size() < kMaxJobs) return true;
   const auto idle = std::find_if(sessions_.begin(), sessions_.end(),
                                  [](const auto& session) { return session->hasHub() && !session->begun(); });
   if (idle == sessions_.end()) return false;
-  (*idle)->reject("server has no place left, and this job has not begun");
+  (*idle)->reject("server has no place left and this job has not begun");
   if ((*idle)->over()) sessions_.erase(idle);
   return sessions_.size() < kMaxJobs + kMaxClosingJobs;
 }
@@ -133,7 +133,7 @@ void ControlServer::deliver(EventQueue::Event event) {
   }
 }
 
-// Closes every job, and gives the hubs a moment to read why.
+// Closes every job and gives the hubs time to read the reason.
 void ControlServer::shutDown(PollSet& set) {
   for (auto& session : sessions_) session->abort("the server was stopped");
   sessions_.clear();

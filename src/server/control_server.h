@@ -1,9 +1,9 @@
-// ControlServer: the control side of bps-server: lets hubs in, and keeps one Session per job.
+// ControlServer: the control side of bps-server: accepts connections from hubs and keeps one Session per job.
 //
-// One thread, the one that calls run(), owns all sockets and sessions; the lane threads of the jobs reach it through
-// JobEvents. It never waits for them, and sleeps without a timer while there is no connection. At most kMaxJobs
-// sessions at once: if all places are taken, the oldest session whose job has not begun gives way. Strangers are
-// bounded by the AuthListener.
+// The thread that calls run() owns all sockets and sessions. The jobs' lane threads reach it through JobEvents; it
+// never waits for them. Without connections it sleeps without a timer. At most kMaxJobs sessions exist at once: if
+// there are more, the oldest session whose job has not begun is rejected. The AuthListener bounds unauthenticated
+// connections.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -23,18 +23,18 @@ class ControlServer {
  public:
   static constexpr size_t kMaxJobs = 256;
 
-  // Listens on `listen`; `key` is serverKey(env). The runner outlives the server.
+  // Listens on `listen`; `key` is serverKey(env). The runner must outlive the server.
   static Result<std::unique_ptr<ControlServer>> create(const Env& env, const Address& listen, const Key& key,
                                                        JobRunner& runner);
   Address address() const { return address_; }
 
-  // Serves until the last job has ended after drain(), or until stop(). Fails only when it cannot wait any more.
+  // Serves until stop(), or after drain() until the last job has ended. Fails only if it cannot poll any more.
   Status run();
-  // New jobs are refused as "server is draining" from now on. Any thread, and signal handlers.
+  // From now on new jobs are refused as "server is draining". Any thread, and signal handlers.
   void drain() { requestMode(Mode::kDrain); }
-  // All jobs are closed now and their hubs told. Any thread, and signal handlers.
+  // Closes all jobs now and tells their hubs. Any thread, and signal handlers.
   void stop() { requestMode(Mode::kStop); }
-  // The key of connections that are accepted from now on; those that exist stay. Any thread.
+  // Sets the key of connections accepted from now on; existing ones stay open. Any thread.
   void useKey(const Key& key);
 
  private:
@@ -49,7 +49,7 @@ class ControlServer {
   void requestMode(Mode what);
   Mode requestedMode() const { return requestedMode_.load(std::memory_order_acquire); }
   Status pollOnce(PollSet& set);
-  void receive(Peer hub);
+  void admit(Peer hub);
   bool evictIdleSession();
   void closeIdleSessions();
   void deliver(EventQueue::Event event);
@@ -59,8 +59,8 @@ class ControlServer {
   const Address address_;
   const Env env_;
   JobRunner& runner_;
-  const std::shared_ptr<EventQueue> events_;  // shared with the jobs, of which some may end after this
-  // Memory ordering: release before the ring, acquire after the wake-up; only ever rises.
+  const std::shared_ptr<EventQueue> events_;  // shared with the jobs, which may end after this object
+  // Memory ordering: release before the ring, acquire after the wake-up. The value only rises.
   std::atomic<Mode> requestedMode_{Mode::kServe};
   bool draining_ = false;
   Mutex mutex_;

@@ -1,6 +1,6 @@
-// EventQueue: what the jobs of a server have said, from their lane threads to the control thread.
+// EventQueue: carries the events of a server's jobs from their lane threads to the control thread.
 //
-// Memory ordering: a mutex guards the queue; the control thread sleeps on the doorbell.
+// A mutex guards the queue; the control thread sleeps on the doorbell. Jobs and the control server share ownership.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -38,7 +38,7 @@ class EventQueue final : public JobEvents {
   void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
   void closed(uint64_t job) override { push({Kind::kClosed, job, {}, {}}); }
 
-  // The control thread.
+  // Called by the control thread.
   const Doorbell& bell() const { return bell_; }
   std::vector<Event> take() {
     bell_.clear();

@@ -1,4 +1,4 @@
-// The two sides of a job inside bps-server: sessions (control thread) open and close jobs; the lane threads run them.
+// The two sides of a job inside bps-server: sessions (control thread) open and close jobs, lane threads run them.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,47 +14,49 @@ namespace bps {
 
 struct JobSpec {
   Roster roster;
-  size_t endpoint = 0;  // this server's, roster.machines.size() + j
+  size_t endpoint = 0;  // this server's: roster.machines.size() + its index
 };
 
-// What a running job tells its session. Any thread may call these functions; none of them blocks.
+// Events of a running job for its session. Any thread may call these functions; none of them blocks.
 class JobEvents {
  public:
   virtual ~JobEvents() = default;
-  // Handles by rail and endpoint, one rail after the other.
+  // Handles of all rails and endpoints, one rail after the other.
   virtual void listening(uint64_t job, std::vector<Blob> handles) = 0;
   virtual void connected(uint64_t job) = 0;
   virtual void failed(uint64_t job, Status why) = 0;  // the session tells the hub, then calls close()
-  // The connection with a rank ended. In good order if it has said goodbye; else the hub is to hear why.
+  // The connection to a rank has ended. That is normal if the rank has said goodbye; otherwise the hub receives `why`.
   virtual void lost(uint64_t job, size_t rank, std::string why) = 0;
-  // This server has waited for a rank for the job's time-out, in the call of this number; or does not any more.
+  // This server has waited for a rank for the job's timeout in the given call, or no longer waits.
   virtual void waits(uint64_t job, const Heartbeat& wait) = 0;
-  virtual void ended(uint64_t job) = 0;   // nothing is left to do: see finish(), or all workers have closed their lanes
-  virtual void closed(uint64_t job) = 0;  // close() is done: the job's resources are free; its last event
+  // nothing is left to do: after finish(), or all workers have closed their lanes
+  virtual void ended(uint64_t job) = 0;
+  virtual void closed(uint64_t job) = 0;  // the job's last event after close(): its resources are free
 };
 
-// What the jobs of a server take, for `bps-server --check`.
+// What the jobs of a server use, for `bps-server --check`.
 struct ServerLoad {
   uint32_t jobs = 0;
-  uint64_t bytesSummed = 0;                     // since the server has started
-  uint64_t freeDescriptors = 0, freeBytes = 0;  // that jobs may still take
+  uint64_t bytesSummed = 0;                     // since the start of the server
+  uint64_t freeDescriptors = 0, freeBytes = 0;  // available to more jobs
 };
 
-// Runs jobs. Called by the control thread. No call waits for a peer or for another thread. The caller keeps the order
-// open, connect, finish, close: each at most once for a job, and none for a job that is not open.
+// Runs jobs. Called by the control thread; no call waits for a peer or another thread. The caller keeps the order open,
+// connect, finish, close, calls each at most once per job, and only for an open job.
 class JobRunner {
  public:
   virtual ~JobRunner() = default;
-  // Refuses (memory, limits) with a reason, or starts the job; listening() follows. This server's memory for the job
-  // is bounded by what is computed here from the spec.
+  // Starts the job, or refuses it (memory, limits) with a reason; listening() follows. The memory that the job may use
+  // here is bounded by what open() computes from the spec.
   virtual Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) = 0;
-  // What the other endpoints sent in the exchange, one blob for each rail and endpoint; connected() follows.
+  // Passes the handles that the other endpoints sent in the exchange, one per rail and endpoint; connected() follows.
   virtual void connect(uint64_t job, std::vector<Blob> handles) = 0;
-  // The hub has said goodbye: its calls are complete, so nobody will contribute again. The job has ended once its
-  // last answers are with the transport, whether or not that tells when a worker closes its lanes.
+  // The hub has said goodbye: all its calls are complete, so no contribution will arrive. The job ends once its last
+  // answers are passed to the transport. It does not wait for the workers to close their lanes, which not every
+  // transport reports.
   virtual void finish(uint64_t job) = 0;
-  // Starts to free the job. Events of the job may still come; closed() is the last one, and once it has come the job's
-  // id may be opened again.
+  // Starts to free the job. Further events may arrive; closed() is the last one. After it the job's id may be opened
+  // again.
   virtual void close(uint64_t job) = 0;
   virtual ServerLoad load() const = 0;
 };

@@ -22,7 +22,7 @@ void JobCloser::post(Task task) {
   changed_.notifyAll();
 }
 
-// Empty: there will be no more.
+// Returns an empty list at the end.
 std::vector<JobCloser::Task> JobCloser::take() {
   MutexLock lock(mutex_);
   while (tasks_.empty() && !stopping_) changed_.waitUntil(mutex_, Deadline::never().at());
@@ -38,10 +38,11 @@ void JobCloser::run() {
         releaseFreedMemory();
       }
       task.reservation = {};
-      const Status told = guarded([&] {
-        if (task.told) task.told->closed(task.id);
+      const Status sent = guarded([&] {
+        if (task.events) task.events->closed(task.id);
       });
-      if (!told.ok()) logWarn(Subsystem::kServer, "job {:016x} is closed, but: {}", task.id, told.message());
+      if (!sent.ok())
+        logWarn(Subsystem::kServer, "job {:016x} is closed, but its event failed: {}", task.id, sent.message());
     }
   }
 }

@@ -1,7 +1,7 @@
-// JobCloser: a thread that frees the jobs that have ended, so that no lane thread waits for it: closing all connections
-// of a large job takes seconds.
+// JobCloser: a thread that frees ended jobs. Closing all connections of a large job can take seconds, and lane threads
+// must not wait for that.
 //
-// Memory ordering: a mutex guards the queue. Whoever hands a job over has used it for the last time.
+// A mutex guards the queue. The poster must not use the job after post(). JobThreads owns it.
 #pragma once
 #include <memory>
 #include <thread>
@@ -17,16 +17,16 @@ namespace bps {
 class JobCloser {
  public:
   struct Task {
-    Quota::Reservation reservation;   // given back after the job is freed
-    std::unique_ptr<ServedJob> job;   // or none
-    std::shared_ptr<JobEvents> told;  // hears that job `id` is closed; or nobody
+    Quota::Reservation reservation;     // released after the job is freed
+    std::unique_ptr<ServedJob> job;     // may be null
+    std::shared_ptr<JobEvents> events;  // receives closed(id), may be null
     uint64_t id = 0;
   };
 
   JobCloser() : thread_([this] { run(); }) {}
   JobCloser(const JobCloser&) = delete;
   JobCloser& operator=(const JobCloser&) = delete;
-  ~JobCloser();  // after the last task
+  ~JobCloser();  // runs all tasks first
 
   void post(Task task);
 

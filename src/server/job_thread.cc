@@ -11,9 +11,9 @@
 namespace bps {
 namespace {
 
-// A step that sets a job up is followed by this many times its duration for the other jobs.
+// After a set-up step the thread serves other jobs for this many times the step's duration.
 constexpr int kSetUpTimeRatio = 9;
-// Between looks at what jobs wait for; a quarter of the least time-out.
+// Interval between checks of what jobs wait for; a quarter of the shortest timeout.
 constexpr std::chrono::milliseconds kJobCheckInterval{125};
 
 }  // namespace
@@ -69,7 +69,7 @@ void JobThread::close(uint64_t job, std::shared_ptr<JobEvents> events) {
   jobCount_.fetch_sub(1);
   post([this, job, events = std::move(events)] {
     dropJob(job);
-    closer_.post({.reservation = {}, .job = nullptr, .told = events, .id = job});
+    closer_.post({.reservation = {}, .job = nullptr, .events = events, .id = job});
   });
 }
 
@@ -88,7 +88,7 @@ void JobThread::addJob(NewJob opening) {
 
 void JobThread::dropJob(uint64_t id) {
   const auto found = entries_.find(id);
-  if (found == entries_.end()) return;  // ended by itself before the control thread closed it
+  if (found == entries_.end()) return;  // it ended before the control thread closed it
   Entry& entry = found->second;
   endedJobsBytes_ += entry.job->bytesSummed();
   entry.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
@@ -111,7 +111,7 @@ bool JobThread::runCommands() {
   return !commands.empty();
 }
 
-// A job that fails, be it for want of memory, ends alone.
+// If a job fails, even from lack of memory, only this job ends.
 bool JobThread::stepJob(uint64_t id, Entry& entry) {
   bool moved = true;
   Status outcome = guarded([&]() -> Status {
@@ -155,7 +155,7 @@ bool JobThread::stepJobs() {
   return moved;
 }
 
-// One step of one job; the next time it is another one's turn.
+// One set-up step of one job; the next call steps another job.
 bool JobThread::setUpNext(bool otherJobsMoved) {
   if (otherJobsMoved && !nextSetUp_.passed()) return false;
   const auto settingUp = [](const auto& each) { return each.second.job->settingUp(); };
@@ -169,7 +169,7 @@ bool JobThread::setUpNext(bool otherJobsMoved) {
   return moved;
 }
 
-// By the clock: a job may wait while others keep this thread busy.
+// Checked by the clock: a job may wait while other jobs keep this thread busy.
 void JobThread::checkJobs() {
   nextJobCheck_ = Deadline::in(kJobCheckInterval);
   uint64_t summed = endedJobsBytes_;
@@ -200,7 +200,8 @@ void JobThread::setAffinity(const std::vector<int>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int cpu : cpus) CPU_SET(static_cast<unsigned>(cpu), &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0) logWarn(Subsystem::kServer, "--cpus: not all of them can be used");
+  if (::sched_setaffinity(0, sizeof set, &set) != 0)
+    logWarn(Subsystem::kServer, "--cpus: not all of these CPUs are usable");
 }
 
 void JobThread::run() {

@@ -1,8 +1,8 @@
-// JobThread: one thread of bps-server with the jobs that were given to it.
+// JobThread: one lane thread of bps-server and the jobs that run on it.
 //
-// Edge to the control thread: commands come under the mutex and ring the bell; events leave through JobEvents, which is
-// safe to call from any thread. Jobs that are set up (opening listeners, connecting) take at most a tenth of the
-// thread's time from the jobs that sum, and share it in turn. A JobCloser frees the jobs that have ended.
+// The control thread posts commands under a mutex and rings the bell. Events leave through JobEvents, which any thread
+// may call. Jobs that are being set up (opening listeners, connecting) share at most a tenth of the thread's time, so
+// that they do not slow down the jobs that sum. A JobCloser frees the ended jobs. JobThreads owns it.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -23,7 +23,7 @@ namespace bps {
 
 class JobThread {
  public:
-  // `cpus`: where the thread may run; empty: anywhere.
+  // `cpus`: the CPUs on which the thread may run; empty means any.
   static Result<std::unique_ptr<JobThread>> start(const Env& env, std::vector<int> cpus, JobCloser& closer);
   ~JobThread();  // frees its jobs and joins
 
@@ -37,7 +37,7 @@ class JobThread {
   void open(NewJob opening);
   void connect(uint64_t job, std::vector<Blob> handles);
   void finish(uint64_t job);
-  void close(uint64_t job, std::shared_ptr<JobEvents> events);  // they hear closed() once the job is freed
+  void close(uint64_t job, std::shared_ptr<JobEvents> events);  // `events` receives closed() once the job is freed
   size_t jobs() const { return jobCount_.load(); }
   uint64_t bytesSummed() const { return bytesSummed_.load(); }
 
@@ -71,8 +71,8 @@ class JobThread {
   JobCloser& closer_;
   std::map<uint64_t, Entry> entries_;
   SpinBudget spin_;
-  std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at its end
-  uint64_t lastSetUpJob_ = 0;    // the job that was set up last
+  std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at the end of the pass
+  uint64_t lastSetUpJob_ = 0;    // the last job that took a set-up step
   Deadline nextSetUp_ = Deadline::in({}), nextJobCheck_ = Deadline::in({});
   Mutex mutex_;
   std::vector<Command> commands_ BPS_GUARDED_BY(mutex_);

@@ -11,11 +11,11 @@ constexpr size_t kMaxPartitionBytes = size_t{1} << 30, kMinPartitionBytes = 4096
 
 constexpr size_t kMaxMachines = 16384, kMaxRails = 64;
 constexpr size_t kMaxJobBytes = size_t{4} << 30;
-constexpr size_t kRankBytes = 512;          // of the roster, which stays as long as the job
-constexpr size_t kListenerDescriptors = 2;  // of the network, and of shared memory
-constexpr size_t kUsualSockets = 8;         // of one connection, at most, if nobody says how many
+constexpr size_t kRankBytes = 512;          // of the roster, which the job keeps
+constexpr size_t kListenerDescriptors = 2;  // one of TCP, one of shared memory
+constexpr size_t kUsualSockets = 8;         // upper bound per connection if the plugin does not report it
 
-// As the net plugin counts them for connections that are accepted here.
+// The sockets that the net plugin uses for one accepted connection.
 size_t socketsOf(const Env& env) {
   if (env.socketThreads < 0 && env.socketsPerThread < 0) return kUsualSockets;
   return static_cast<size_t>(std::max(env.socketThreads, 1)) * static_cast<size_t>(std::max(env.socketsPerThread, 1));
@@ -34,14 +34,14 @@ JobThreads::JobThreads(const Env& env) : socketsPerConnection_(socketsOf(env)) {
 
 Result<JobResources> JobThreads::requiredResources(const JobSpec& spec, const JobPlan& plan) const {
   const size_t machines = spec.roster.machines.size();
-  if (plan.rails > kMaxRails) return failure(Code::kInvalidUsage, "{} rails, a job may have {}", plan.rails, kMaxRails);
+  if (plan.rails > kMaxRails) return failure(Code::kInvalidUsage, "{} rails, the limit is {}", plan.rails, kMaxRails);
   const bool sums = plan.owners[spec.endpoint];
   const size_t rosterBytes = spec.roster.ranks.size() * kRankBytes;
   const size_t bytes = rosterBytes + (sums ? plan.serviceBytes(machines) * plan.rails : 0);
   if (bytes > kMaxJobBytes)
-    return failure(Code::kSystem, "{} machines need {} MiB here, a job may have {} MiB", machines, bytes >> 20,
+    return failure(Code::kSystem, "{} machines need {} MiB here, the limit for a job is {} MiB", machines, bytes >> 20,
                    kMaxJobBytes >> 20);
-  // While it connects, and then: the sockets once for each direction, and an epoll of each.
+  // Descriptors per peer: while connecting, and afterwards (the sockets of both directions with one epoll each).
   const size_t ofPair = std::max(kListenerDescriptors + socketsPerConnection_, 2 * (socketsPerConnection_ + 1));
   return JobResources{sums ? machines * plan.rails * ofPair : 0, bytes};
 }
@@ -52,10 +52,10 @@ Status JobThreads::open(const JobSpec& spec, std::shared_ptr<JobEvents> events) 
     return failure(Code::kInvalidUsage, "partition of {} bytes, expected {} to {}", partition, kMinPartitionBytes,
                    kMaxPartitionBytes);
   if (spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
-    return failure(Code::kInvalidUsage, "endpoint {} is no server of the roster", spec.endpoint);
+    return failure(Code::kInvalidUsage, "endpoint {} is not a server of the roster", spec.endpoint);
   if (spec.roster.machines.size() > kMaxMachines)
-    return failure(Code::kInvalidUsage, "{} machines, a job may have {}", spec.roster.machines.size(), kMaxMachines);
-  if (byJob_.contains(spec.roster.jobId)) return {Code::kInvalidUsage, "a job of this id is running"};
+    return failure(Code::kInvalidUsage, "{} machines, the limit is {}", spec.roster.machines.size(), kMaxMachines);
+  if (byJob_.contains(spec.roster.jobId)) return {Code::kInvalidUsage, "a job with this id is running"};
   JobPlan plan = BPS_TRY(JobPlan::make(spec.roster));
   const JobResources need = BPS_TRY(requiredResources(spec, plan));
   Quota::Reservation reservation = BPS_TRY(Quota::reserve(quota_, need));

@@ -1,5 +1,5 @@
-// JobThreads: bps-server's JobRunner. A job runs on one thread, the one with the fewest jobs. What a job may hold is
-// bounded: its machines and rails, and by Quota its descriptors and memory.
+// JobThreads: bps-server's JobRunner. Each job runs on one thread, the one with the fewest jobs. The machines and rails
+// of a job are limited; Quota limits its file descriptors and memory. Belongs to the control thread, except as noted.
 #pragma once
 #include <map>
 #include <memory>
@@ -35,7 +35,7 @@ class JobThreads final : public JobRunner {
   };
   const std::shared_ptr<Quota> quota_ = Quota::fromProcessLimits();
   const size_t socketsPerConnection_;
-  JobCloser closer_;  // outlives the threads that hand jobs to it
+  JobCloser closer_;  // outlives the threads that post to it
   std::vector<std::unique_ptr<JobThread>> threads_;
   std::map<uint64_t, Job> byJob_;  // control thread
 };

@@ -11,9 +11,9 @@
 namespace bps {
 namespace {
 
-// A quarter of all descriptors stays for control connections and for strangers.
+// A quarter of all descriptors is reserved for control and unauthenticated connections.
 constexpr size_t kControlShare = 4;
-constexpr size_t kMaxDescriptors = size_t{1} << 20;  // where there is no limit
+constexpr size_t kMaxDescriptors = size_t{1} << 20;  // if the system sets no limit
 
 size_t descriptorLimit() {
   rlimit limit{};
@@ -53,10 +53,10 @@ Status Quota::take(JobResources need) {
   const JobResources left{most_.descriptors - used_.descriptors, most_.bytes - used_.bytes};
   if (need.descriptors > left.descriptors / 2)
     return failure(Code::kSystem,
-                   "the job needs {} descriptors, {} are left of {} (ulimit -n), of which a job may take half",
+                   "the job needs {} descriptors, {} are left of {} (ulimit -n); a job may take half of them",
                    need.descriptors, left.descriptors, limit_);
   if (need.bytes > left.bytes / 2)
-    return failure(Code::kSystem, "the job needs {} MiB of memory, {} MiB are left, of which a job may take half",
+    return failure(Code::kSystem, "the job needs {} MiB of memory, {} MiB are left; a job may take half of them",
                    need.bytes >> 20, left.bytes >> 20);
   used_.descriptors += need.descriptors;
   used_.bytes += need.bytes;

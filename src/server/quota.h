@@ -1,7 +1,7 @@
-// Quota: what the jobs of a server may hold in this process: file descriptors and memory.
+// Quota: limits the file descriptors and the memory that a server's jobs may hold.
 //
-// A job is given at most half of what is left, so that one job can never take all. A Reservation gives its part back
-// when it is destroyed. Any thread.
+// A job gets at most half of what is left, so no single job can take all. A Reservation returns its share when it is
+// destroyed. Any thread.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -36,10 +36,10 @@ class Quota {
     JobResources need_;
   };
 
-  // `limit`: of descriptors (ulimit -n), for the message; `most`: for all jobs.
+  // `limit` is the limit of descriptors (ulimit -n), for messages; `most` applies to all jobs together.
   Quota(size_t limit, JobResources most) : limit_(limit), most_(most) {}
-  // Raises the process's limit of descriptors as far as it goes. Jobs get what the control connections leave, and three
-  // quarters of the machine's memory.
+  // Raises the process's soft limit of descriptors to its hard limit. Jobs may use the descriptors that the control
+  // connections do not need, and three quarters of the machine's memory.
   static std::shared_ptr<Quota> fromProcessLimits();
 
   JobResources left();

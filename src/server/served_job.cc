@@ -33,12 +33,12 @@ std::vector<Blob> ServedJob::handles() const {
   return all;
 }
 
-// A rail that nobody has a handle for is not used.
+// A rail for which no peer sent a handle is not used.
 Status ServedJob::setPeerHandles(const std::vector<Blob>& handles) {
   const auto endpoints = static_cast<ptrdiff_t>(spec_.roster.endpoints());
-  if (state_ != State::kListening) return {Code::kInternal, "handles came while the job does not wait for any"};
+  if (state_ != State::kListening) return {Code::kInternal, "received handles in the wrong state"};
   if (handles.size() != rails_.size() * spec_.roster.endpoints())
-    return failure(Code::kRemote, "{} handles came for {} rails and {} endpoints", handles.size(), rails_.size(),
+    return failure(Code::kRemote, "received {} handles for {} rails and {} endpoints", handles.size(), rails_.size(),
                    endpoints);
   std::vector<Rail> used;
   for (Rail& rail : rails_) {
@@ -128,7 +128,7 @@ Result<ServedJob::Step> ServedJob::serve() {
     moved = std::move(served).value() || moved;
     open = open || !std::all_of(rail.closed.begin(), rail.closed.end(), [](bool closed) { return closed; });
   }
-  // Many transports do not tell that a worker has closed its lanes, so that is not waited for.
+  // Many transports do not report that a worker has closed its lanes, so do not wait for it.
   if ((finishing_ && !active()) || !open) return Step::kEnded;
   return moved ? Step::kMoved : Step::kIdle;
 }

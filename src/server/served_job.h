@@ -1,10 +1,10 @@
-// ServedJob: one job inside bps-server, on its lane thread: connects with the workers, then sums for them, on each rail
-// (src/plan/rails.h) with a service of its own.
+// ServedJob: one job inside bps-server, on its lane thread. It connects to the workers, then sums for them, with one
+// SumService per rail (src/plan/rails.h).
 //
-//   opening -> listening -> (peer handles come) connecting -> serving -> ended (after finish(), or every worker has
-//   closed its lanes)
+//   opening -> listening -> (peer handles arrive) connecting -> serving -> ended (after finish(), or all workers have
+//   closed their lanes)
 //
-// Opening and connecting go a few peers a step, whatever the size of the job, so that other jobs go on beside it.
+// A step of opening or connecting handles a few peers only, so that a large job does not delay the thread's other jobs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -30,22 +30,22 @@ class ServedJob {
 
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
-  // From kListening on. By rail and endpoint, one rail after the other; so those of the peers.
+  // This server's handles, by rail and endpoint, one rail after the other. Valid from kListening on.
   std::vector<Blob> handles() const;
-  // Once, while it listens.
+  // Sets the peers' handles in the same order. Call once, after kListening.
   Status setPeerHandles(const std::vector<Blob>& handles);
-  // Fails with what ends the job: ranks that disagree, no connection at the start. That a worker's lanes ended later is
-  // no failure here: it is lost, and whether it died or was done, the hub knows and says.
+  // Fails if the job must end: the ranks disagree, or a connection fails at the start. A worker whose lanes end later
+  // causes no failure here. It is lost; the hub knows whether it died or was done.
   Result<Step> step();
-  // Nothing more will come: the job ends as soon as its answers are with the transport.
+  // No contribution will arrive: the job ends once its answers are passed to the transport.
   void finish() { finishing_ = true; }
-  // The workers whose lanes ended in the last step, once.
+  // Returns the workers whose lanes ended in the last step, once.
   std::vector<LostRank> takeLost() { return std::exchange(lost_, {}); }
-  // Call now and then. What the next heartbeats are to say, when that has changed.
+  // Call regularly. Returns what the next heartbeats must carry, if that has changed.
   std::optional<Heartbeat> checkWait();
-  // After a step in which something moved: true, the heartbeats are to say nothing any more.
+  // Call after a step that made progress. True: the heartbeats must no longer report a wait.
   bool clearWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
-  // Has to be stepped to get on with its peers.
+  // True if the job needs steps to connect to its peers, even without events.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
   bool active() const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
@@ -72,7 +72,7 @@ class ServedJob {
   Env env_;
   State state_ = State::kOpening;
   std::shared_ptr<net::Plugin> plugin_;
-  std::vector<Rail> rails_;  // once the peers' handles are there: those in use
+  std::vector<Rail> rails_;  // after setPeerHandles(): the rails in use
   size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
   std::vector<LostRank> lost_;

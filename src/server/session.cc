@@ -10,7 +10,7 @@
 namespace bps::server {
 namespace {
 
-// Of the largest roster or exchange that a job may have here. A larger frame would take the control thread too long.
+// Limit for the largest roster or exchange of a job. A larger frame would block the control thread for too long.
 constexpr size_t kMaxHubFrameBytes = size_t{16} << 20;
 
 }  // namespace
@@ -21,7 +21,7 @@ struct Session::Rule {
   Status (Session::*take)(const Frame& frame);
 };
 
-// Every message that a hub may send, by the state in which it is due. Heartbeats end in Link.
+// Every message that a hub may send, by state. Link handles heartbeats.
 const Session::Rule Session::kRules[] = {
     {State::kOffered, MessageType::kCheck, &Session::check},
     {State::kOffered, MessageType::kOpenJob, &Session::open},
@@ -65,13 +65,13 @@ void Session::watch(PollSet& set) const {
 }
 
 void Session::step(const PollSet& set) {
-  Status status = hub_ ? listen(set) : Status();
+  Status status = hub_ ? receive(set) : Status();
   if (!status.ok() && begun_ && hub_->silent()) status = hub_->declareDead(status, name());
   if (!status.ok()) finishWithWarning(status.message());
-  if (end_.passed()) finishWithWarning("its workers have not closed their connections in time after the hub's goodbye");
+  if (end_.passed()) finishWithWarning("its workers did not close their connections in time after the hub's goodbye");
 }
 
-Status Session::listen(const PollSet& set) {
+Status Session::receive(const PollSet& set) {
   BPS_TRY(hub_->step(set));
   while (hub_) {
     const std::optional<Frame> frame = BPS_TRY(hub_->next());
@@ -89,10 +89,10 @@ Status Session::handle(const Frame& frame) {
 }
 
 Status Session::unexpected(const Frame& frame) const {
-  return hub_->protocolError(failure(Code::kRemote, "message {} is not due", static_cast<int>(frame.header.type)));
+  return hub_->protocolError(failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
 }
 
-// One question at a time: who does not take the answers gets no more of them.
+// Only one operation at a time: a hub that does not read the replies gets no more of them.
 Status Session::check(const Frame& frame) {
   if (!frame.payload.empty() || !hub_->flushed()) return unexpected(frame);
   const ServerLoad load = args_.runner.load();
@@ -105,7 +105,7 @@ Status Session::open(const Frame& frame) {
   JobSpec spec{BPS_TRY(decodeRoster(message.roster)), message.endpoint};
   if (spec.roster.jobId != job_ || spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
     return hub_->protocolError(Status(Code::kRemote, "the proposal is not for this server"));
-  closeJob();  // of an earlier proposal
+  closeJob();  // of the previous proposal
   handles_.clear();
   spec_ = std::move(spec);
   proposal_ = message.proposal;
@@ -134,15 +134,15 @@ Status Session::begin(const Frame& frame) {
   return {};
 }
 
-// A server takes part in the first exchange and in the first barrier.
+// A server takes part in the first exchange and in the first barrier only.
 Result<ControlOpResult> Session::decodeResult(const Frame& frame, ControlOp kind, size_t blobs) const {
   ControlOpResult answer = BPS_TRY(decode<ControlOpResult>(frame.payload));
   if (answer.kind != kind || answer.number != 0)
     return hub_->protocolError(
-        failure(Code::kRemote, "the answer of {} {} is not due", controlOpName(answer.kind), answer.number));
+        failure(Code::kRemote, "unexpected result of {} {}", controlOpName(answer.kind), answer.number));
   if (answer.blobs.size() != blobs)
     return hub_->protocolError(
-        failure(Code::kRemote, "an answer of {} items, the roster demands {}", answer.blobs.size(), blobs));
+        failure(Code::kRemote, "received {} items, the roster requires {}", answer.blobs.size(), blobs));
   return answer;
 }
 
@@ -204,7 +204,7 @@ void Session::failed(const Status& why) {
   finishWithWarning(why.message());
 }
 
-// A rank without a goodbye may have died, or only this connection of it broke: the hub finds out.
+// A rank that ends without goodbye may have died, or only this connection broke. The hub finds out which.
 void Session::lost(size_t rank, const std::string& why) {
   if (jobState_ != JobState::kOpened) return;
   const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);

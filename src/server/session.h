@@ -1,14 +1,14 @@
-// Session: a server's end of one connection from a hub: one job, from the offer to its end.
+// Session: a server's side of one connection from a hub. It serves one job from the offer to the end.
 //
 //   offered → opening (a proposal was accepted) → open (it listens, and the hub knows) → exchanging (the roster is
-//   final) → connecting → meeting (connected, awaits the others) → serving → hub left → ending → over
+//   final) → connecting → awaiting barrier (connected, waits for the others) → serving → hub left → ending → over
 //
-// The table kRules in session.cc lists the messages that each state takes; any other message is a protocol error, which
-// ends this session and no other. A later proposal replaces an earlier one, which is closed first.
+// The table kRules in session.cc lists the messages that each state accepts. Any other message is a protocol error,
+// which ends this session only. A new proposal replaces the previous one, which is closed first.
 //
-// The job is closed at once if the hub fails, falls silent or breaks off. After the hub's goodbye the job runs on until
-// its last answers are on their way, at most for the job's time-out. A session is over when its job's resources are
-// free. Belongs to the control thread; no function waits.
+// The job is closed at once if the hub fails, falls silent or disconnects. After the hub's goodbye the job runs until
+// its last answers are sent, at most for the job's timeout. A session is over when its job's resources are free. The
+// ControlServer owns it. Belongs to the control thread; no function blocks.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -26,11 +26,11 @@ namespace bps::server {
 struct SessionArgs {
   JobRunner& runner;
   std::shared_ptr<EventQueue> events;
-  AuthListener& listener;  // takes connections that have had their last word
+  AuthListener& listener;  // takes connections that only have output left
   double bytesPerSecond;   // of this server's NIC, for the offer
-  uint32_t timeoutMs;      // until the job's own is known
+  uint32_t timeoutMs;      // until the job's own timeout is known
   const bool& draining;    // refuse to open jobs
-  uint32_t maxJobs;        // that the server takes
+  uint32_t maxJobs;        // the server's limit
 };
 
 class Session {
@@ -42,19 +42,19 @@ class Session {
 
   uint64_t job() const { return job_; }
   bool over() const { return state_ == State::kOver; }
-  // A job of this session holds resources.
+  // True if a job of this session holds resources.
   bool opened() const { return jobState_ != JobState::kNone; }
   bool hasHub() const { return hub_ != nullptr; }
-  // The roster is final: ranks count on this server.
+  // True if the roster is final, so that the ranks rely on this server.
   bool begun() const { return begun_.has_value(); }
   void watch(PollSet& set) const;
   void step(const PollSet& set);
-  // The server does not want this session: as busy. Only while hasHub().
+  // Refuses this session, for example because the server is busy. Only while hasHub().
   void reject(const std::string& why);
-  // The server ends: the hub is told.
+  // Ends the session because the server stops; the hub receives the reason.
   void abort(const std::string& why);
 
-  // What the job says.
+  // Events of the job.
   void listening(std::vector<Blob> handles);
   void connected();
   void failed(const Status& why);
@@ -83,7 +83,7 @@ class Session {
   struct Rule;
   static const Rule kRules[];
 
-  Status listen(const PollSet& set);
+  Status receive(const PollSet& set);
   Status handle(const Frame& frame);
   Status check(const Frame& frame);
   Status open(const Frame& frame);
@@ -98,7 +98,7 @@ class Session {
   Result<ControlOpResult> decodeResult(const Frame& frame, ControlOp kind, size_t blobs) const;
   void start();
   void closeJob();
-  // Ends the session, once: both say why in the log.
+  // Both end the session, once, and log the reason.
   void finish(const std::string& why);
   void finishWithWarning(const std::string& why);
   void leave();

@@ -40,12 +40,12 @@ Status ContributionReceiver::take() {
   const uint8_t* bytes = headerBytes_.data() + arrived_ % shape_.depth * kDataHeaderBytes;
   const DataHeader header = BPS_TRY(decodeDataHeader({bytes, headerSize}));
   if (!header.isForChunk(arrived_))
-    return failure(Code::kRemote, "chunk {} came where chunk {} was due (modulo 65536)", header.sequence,
+    return failure(Code::kRemote, "received chunk {} instead of chunk {} (modulo 65536)", header.sequence,
                    DataHeader::sequenceForChunk(arrived_));
   if (header.first) call_ = header.call;
-  else if (arrived_ == 0) return failure(Code::kRemote, "the first chunk does not say to which call it belongs");
+  else if (arrived_ == 0) return failure(Code::kRemote, "the first chunk has no call information");
   if (payloadSize % elementBytes(static_cast<DataType>(call_.type)) != 0)
-    return failure(Code::kRemote, "chunk {} of {} bytes is not whole elements", arrived_, payloadSize);
+    return failure(Code::kRemote, "chunk {} of {} bytes is not a whole number of elements", arrived_, payloadSize);
   if (shape_.checksum) BPS_TRY(checkPayload(header, {slot(arrived_), payloadSize}, arrived_, call_));
   contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize, header.usesExchangePath};
   ++arrived_;

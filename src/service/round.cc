@@ -34,8 +34,8 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
                      describe(first.call), nameOf(m), describe(other.call));
     if (other.bytes != first.bytes || other.usesExchangePath != first.usesExchangePath)
       return failure(Code::kInternal, "{} pushed {} bytes{} of {}, but {} pushed {}{}", nameOf(0), first.bytes,
-                     first.usesExchangePath ? " directly" : "", describe(first.call), nameOf(m), other.bytes,
-                     other.usesExchangePath ? " directly" : "");
+                     first.usesExchangePath ? " (exchange path)" : "", describe(first.call), nameOf(m), other.bytes,
+                     other.usesExchangePath ? " (exchange path)" : "");
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// One round of a summation service: what every machine contributed, compared and summed. Pure but for the summing.
+// One round of a summation service: compares and sums what the machines contributed. Does no I/O.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -11,27 +11,29 @@
 
 namespace bps {
 
-// What one machine brought to a round.
+// The contribution of one machine to a round.
 struct Contribution {
   CallInfo call;
   const void* data = nullptr;
   size_t bytes = 0;
   bool usesExchangePath = false;  // see DataHeader
-  bool summed = false;            // over several ranks: scalars are in it, and the division of an average of floats
+  // the sum of several ranks; scalars, and the division of a float average, are already applied
+  bool summed = false;
 };
 
-// One, in the given type, as a pre-multiply scalar that changes nothing.
+// The value one in the given type, as a pre-multiply scalar without effect.
 ScalarBits scalarOne(DataType type);
 
-// kInvalidUsage naming both sides when two machines ask for different calls. kInternal when they cut them differently.
+// Fails with kInvalidUsage, naming both sides, if two machines made different calls. Fails with kInternal if they cut
+// the same call differently.
 Status checkRound(const std::vector<Contribution>& round, const std::function<std::string(size_t)>& nameOf);
 
-// The sum of a checked round: how `op` is carried out, with one rounding. The vectors that it needs are kept from round
-// to round.
+// Sums a checked round: applies `op`, with one rounding. Belongs to one thread, and keeps its vectors between rounds.
 //
-// An average of floats is divided by the number of ranks where the ranks' own contributions are added, before they are
-// rounded for the first time, so that no partial sum overflows the type: their sum is, where nothing else is added to
-// it, else each of them. Sums of sums are plain. An average of integers is divided once, when all ranks are in it.
+// A float average must not overflow in a partial sum. So it is divided by the number of ranks at the place where the
+// ranks' own contributions are added, before they are first rounded. If nothing else is added to their sum, the sum is
+// divided; otherwise each contribution is. Sums of sums are plain. An integer average is divided once, when all ranks
+// are in it.
 class RoundSum {
  public:
   enum class Coverage { kSomeRanks, kAllRanks };

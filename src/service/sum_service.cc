@@ -10,7 +10,8 @@
 namespace bps {
 namespace {
 
-// Up to so much a sum is copied to the local machine's place: that takes less time than the answers.
+// The largest sum that is copied to the local machine's target. Copying it takes less time than waiting for the
+// answers.
 constexpr size_t kMaxCopiedChunkBytes = 32U << 10;
 
 }  // namespace
@@ -46,8 +47,8 @@ void SumService::expect(const LocalChunk& chunk) {
   wantPushes();
 }
 
-// As long as this machine has brought nothing there is nothing to sum, whatever the others push. That can wait in their
-// connections: those who poll for an answer of another owner need not ask each of them.
+// Until this machine has contributed, nothing can be summed, whatever the others push. Their data can wait in the
+// connections, so that threads that wait for another owner's answer need not test these connections.
 void SumService::wantPushes() {
   const bool wanted = !spec_.local || !local_.empty() || expected_.has_value();
   if (wanted == wantsPushes_) return;
@@ -67,7 +68,7 @@ bool SumService::hasCall(size_t machine) const {
   return contributed(machine) || (!inbound_[machine] && expected_.has_value());
 }
 
-// Of what all machines are heard of: see the header.
+// True if the calls of all machines can be compared: see the header.
 bool SumService::comparable() const {
   const CallInfo first = contribution(0).call;
   for (size_t m = 1; m < spec_.machines; ++m)
@@ -80,7 +81,7 @@ Result<bool> SumService::stepRound() {
     if (!hasCall(m)) return false;
   if (!comparable()) return false;
   const bool offered = !spec_.local || !local_.empty();
-  if (offered && !nextIsDirect() && !resultSlotFree()) return false;
+  if (offered && !nextUsesExchangePath() && !resultSlotFree()) return false;
   for (size_t m = 0; m < spec_.machines; ++m) {
     round_[m] = contribution(m);
     round_[m].summed = spec_.summed[m];
@@ -90,8 +91,8 @@ Result<bool> SumService::stepRound() {
   return offered;
 }
 
-// What the machines disagree on is found when the round is summed.
-bool SumService::nextIsDirect() const { return spec_.local && local_.front().usesExchangePath; }
+// The round's sum reports if the machines disagree on this.
+bool SumService::nextUsesExchangePath() const { return spec_.local && local_.front().usesExchangePath; }
 
 bool SumService::resultSlotFree() const { return answered_ - answeredByAll() < spec_.depth; }
 
@@ -108,7 +109,7 @@ uint64_t SumService::retired() {
   return retired_;
 }
 
-// A transport that wants to know what it sends from knows the result slots only.
+// A transport that needs registered memory can send from the result slots only.
 bool SumService::answersFromTarget() const {
   if (!spec_.local || local_.front().bytes <= kMaxCopiedChunkBytes) return false;
   return std::none_of(answers_.begin(), answers_.end(),
@@ -126,7 +127,9 @@ Contribution SumService::contribution(size_t machine) const {
 Status SumService::sumRound() {
   if (!round_[0].usesExchangePath) sumForAll();
   else if (spec_.local) sum_.run(round_, local_.front().target);
-  else return failure(Code::kRemote, "{} came directly to a summation server", describe(round_[0].call));
+  else
+    return failure(Code::kRemote, "received {} on the exchange path, which servers do not use",
+                   describe(round_[0].call));
   if (spec_.local) {
     retireAfterAnswer_.push_back(!round_[0].usesExchangePath && answersFromTarget() ? answered_ : 0);
     local_.pop_front();
@@ -159,7 +162,7 @@ Result<bool> SumService::step() {
     moved = moved || received;
   }
   failedMachine_.reset();
-  // One at a time: its answers go to all machines before those of the next go to any.
+  // Only one round per step: its answers are sent to all machines before those of the next round.
   const bool summed = BPS_TRY(stepRound());
   moved = moved || summed;
   for (const size_t m : spec_.order) {
@@ -204,7 +207,7 @@ void SumService::logWaiting(const CallInfo& call) const {
   std::string missing;
   for (size_t m = 0; m < spec_.machines; ++m)
     if (!contributed(m)) missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
-  logWarn(Subsystem::kColl, "{} has waited {:g} s for {}, and goes on waiting", describe(call),
+  logWarn(Subsystem::kColl, "{} has waited {:g} s for {} and still waits", describe(call),
           std::chrono::duration<double>(spec_.waitTimeout).count(), missing);
 }
 

@@ -1,26 +1,26 @@
-// SumService: sums the chunks that one endpoint owns. The same engine runs in bps-server and in the ranks of worker
-// machines.
+// SumService: sums the chunks that one endpoint owns. bps-server and the ranks of worker machines use the same class.
 //
 // Every machine contributes to every round (chunk) in the same order, so round r of this owner is the r-th chunk on
-// each of its push lanes: no look-up, no reordering. A round is summed once all machines have contributed, in machine
-// order with one rounding, and answered to all. Result memory is a ring of `depth` slots: a slot is used again when
-// all machines have taken its answer, which is all the flow control there is. A direct round is summed for the local
-// machine alone and answered to nobody.
+// each of its push lanes. No look-up or reordering is needed. A round is summed once all machines have contributed, in
+// machine order and with one rounding, and the sum is sent to all machines. The results lie in a ring of `depth` slots.
+// A slot is reused when all machines have taken its answer; this is the only flow control. An exchange-path round is
+// summed for the local machine only and not sent.
 //
 //   received by machine m: inbound[m].arrived() >= summed >= answered by all >= ...
 //
-// The service compares the calls of a round only if all machines have brought the same number of call with the same
-// history (CallInfo::history); else it waits. So it reports the first call on which the machines disagree, and no other
-// one:
-//   - Two machines that disagreed on an earlier call have different histories, so nothing behind it is compared.
-//   - Up to the first such call all machines made the same calls, so they have cut them alike and have chosen the same
-//     checker for it (plan/cutter.h). Everyone sends the call to its checker, which is done with all rounds before it.
-//     So the checker compares that call, whatever the other services wait for.
+// The service compares the calls of a round only if all machines have contributed to a call with the same number and
+// the same history (CallInfo::history); otherwise it waits. This way it reports exactly the first call on which the
+// machines disagree:
+//   - Two machines that disagreed on an earlier call have different histories, so no later call is compared.
+//   - Up to the first such call all machines made the same calls. So they have cut them in the same way and have chosen
+//     the same checker for this call (plan/cutter.h). Every machine sends the call to its checker, which has completed
+//     all earlier rounds. So the checker compares the call, even if the other services wait.
 //
-// The contribution of the machine that the service runs in (if any) is offered by pointer. Its sum is copied back where
-// it is small, so that it need not wait for the answers; a larger one is written to its place at once, answered from
-// there, and retired when all have taken their answer.
-// Belongs to one thread; never blocks.
+// The local machine (the one that the service runs in), if any, offers its contribution by pointer. A small sum is
+// copied back, so that its chunk need not wait for the answers. A large sum is written to its target at once, sent from
+// there, and retired when all machines have taken the answer.
+//
+// Belongs to one thread; never blocks. A DataPlane or a ServedJob owns it.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -42,60 +42,60 @@ namespace bps {
 struct ServiceSpec {
   size_t machines = 0;
   std::optional<size_t> local;  // the machine this service runs in
-  std::vector<size_t> order;    // of the machines, in which they are answered (plan/send_order.h); empty: 0, 1, 2...
+  std::vector<size_t> order;    // the order in which the machines are answered (plan/send_order.h); empty: 0, 1, 2...
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  uint64_t ranks = 0;        // of all machines
-  std::vector<bool> summed;  // per machine: it brings the sum of several ranks
-  bool checksum = false;     // of every chunk's bytes, see DataHeader
+  uint64_t ranks = 0;        // on all machines
+  std::vector<bool> summed;  // per machine: it contributes the sum of several ranks
+  bool checksum = false;     // every chunk carries a checksum, see DataHeader
   int reduceThreads = 1;
-  std::chrono::milliseconds waitTimeout{10000};       // a round waits this long before watch() says for whom
+  std::chrono::milliseconds waitTimeout{10000};       // after this time without progress checkWait() reports a round
   std::function<std::string(size_t machine)> nameOf;  // for messages
 };
 
-// The call that waits, and for which endpoint.
+// The call that waits, and the endpoint it waits for.
 struct EndpointWait {
   uint64_t call = 0;
   size_t endpoint = 0;
 };
 
-// A chunk of the machine that the service runs in. Both pointers stay valid until retired() has passed it.
+// A chunk of the local machine. Both pointers must stay valid until retired() is greater than its number.
 struct LocalChunk {
   CallInfo call;
   const void* source = nullptr;
   void* target = nullptr;
   size_t bytes = 0;
-  bool usesExchangePath = false;  // the other machines sum it for themselves
+  bool usesExchangePath = false;  // each machine sums it for itself
 };
 
 class SumService {
  public:
-  // links[m] of every machine but the local one carries pushIn and answerOut.
+  // links[m] of every machine but the local one holds its push and its answer lane.
   struct Lane {
     std::unique_ptr<net::Comm> push, answer;
   };
   static Result<std::unique_ptr<SumService>> create(ServiceSpec spec, std::vector<Lane> lanes);
 
-  // Moves what can move; true when anything did. After a failure culprit() is the machine whose lane broke, if one did;
-  // a machine that only ended its push lane is reported once, and step() may go on.
+  // Makes progress; true if anything moved. After a failure failedMachine() is the machine whose lane broke, if any. A
+  // machine that only closed its push lane is reported once, and step() may be called again.
   Result<bool> step();
   std::optional<size_t> failedMachine() const { return failedMachine_; }
 
   bool canOffer() const { return offered_ - summed_ < spec_.depth; }
   void offer(const LocalChunk& chunk);
-  // The next local chunk is there, and will be offered when its contribution has been sent to the others. Its call is
-  // compared already: machines that disagree may not take it.
+  // Announces the next local chunk, which is offered once its contribution has been sent to the other machines. Its
+  // call is compared at once, because machines that disagree may not receive the contribution.
   void expect(const LocalChunk& chunk);
-  // Local chunks whose sum is in their target, which nothing reads any more.
+  // The number of local chunks whose sum is in their target, and whose target nothing reads any more.
   uint64_t retired();
-  // Every answer has been handed to the transport.
+  // True if every answer has been passed to the transport.
   bool drained() const;
-  // A round has begun, or answers are on their way.
+  // True if a round has begun or answers are being sent.
   bool active() const;
   uint64_t bytesSummed() const { return bytesSummed_; }
 
-  // For whom the oldest round waits, once that has lasted for the patience; logged once for each call. Call now and
-  // then.
+  // The endpoint that the oldest round waits for, once it has waited for waitTimeout. Logs it once per call. Call
+  // regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
 
@@ -112,7 +112,7 @@ class SumService {
   Status sumRound();
   void logWaiting(const CallInfo& call) const;
   void wantPushes();
-  bool nextIsDirect() const;
+  bool nextUsesExchangePath() const;
   bool resultSlotFree() const;
   uint8_t* resultSlot() const { return results_.data() + answered_ % spec_.depth * spec_.maxChunkBytes; }
   bool answersFromTarget() const;
@@ -120,23 +120,25 @@ class SumService {
   void sumForAll();
 
   ServiceSpec spec_;
-  PageBuffer results_;                                          // before the connections, which touch it to their end
+  // declared before the connections, which use it until they close
+  PageBuffer results_;
   std::vector<std::unique_ptr<ContributionReceiver>> inbound_;  // per machine; null for the local one
   std::vector<std::unique_ptr<AnswerSender>> answers_;
-  std::deque<LocalChunk> local_;  // offered and not summed
+  std::deque<LocalChunk> local_;  // offered but not summed
   std::deque<uint64_t>
-      retireAfterAnswer_;  // of each local chunk summed and not retired: answers until nothing reads its target
+      // per local chunk that is summed but not retired: the number of answers until nothing reads its target
+      retireAfterAnswer_;
   uint64_t retired_ = 0;
   std::vector<Contribution> round_;
   RoundSum sum_;
   bool wantsPushes_ = true;
-  std::optional<LocalChunk> expected_;  // and not offered
+  std::optional<LocalChunk> expected_;  // announced but not offered
   uint64_t offered_ = 0, summed_ = 0;
-  uint64_t answered_ = 0;  // rounds summed for all
+  uint64_t answered_ = 0;  // rounds summed for all machines
   std::optional<size_t> failedMachine_;
   Deadline waitDeadline_ = Deadline::never();
   uint64_t watchedRound_ = 0;
-  std::optional<uint64_t> lastLoggedCall_;  // the call
+  std::optional<uint64_t> lastLoggedCall_;  // the number of the call
   uint64_t bytesSummed_ = 0;
 };
 

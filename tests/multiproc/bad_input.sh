@@ -46,12 +46,12 @@ done
 refuses_in_a_line "compare_peers: .*--frobnicate" perf/compare_peers --frobnicate
 # Listening errors are one line with the option's name and a valid value.
 server() { refuses_in_a_line "$1" "$BIN/bps-server" "${@:2}"; }
-server "--listen 27720: a port alone; right is ADDR:27720 .*or 0.0.0.0:27720" --listen 27720
+server "--listen 27720: a port alone; use ADDR:27720 .*or 0.0.0.0:27720" --listen 27720
 server "--listen 192.0.2.77:7700: cannot listen.*; this machine has .*127.0.0.1:7700 on lo" --listen 192.0.2.77:7700
 server "^bps-server: key file /nonexistent: No such file" --key-file /nonexistent
-server "--listen lo: lo is an interface; its address is right here: 127.0.0.1:7700" --listen lo
+server "--listen lo: lo is an interface; use its address: 127.0.0.1:7700" --listen lo
 server "--listen nowhere.invalid:1: .*cannot be found" --listen nowhere.invalid:1
-server "--metrics 27720: a port alone; right is ADDR:27720" --listen 127.0.0.1:0 --metrics 27720
+server "--metrics 27720: a port alone; use ADDR:27720" --listen 127.0.0.1:0 --metrics 27720
 server "--metrics $SERVER_ADDRESS: cannot listen.*in use" --listen 127.0.0.1:0 --metrics "$SERVER_ADDRESS"
 refuses_in_a_line 'BPS_SOCKET_IFNAME.*"nosuch9" selects no interface.*available: lo' env BPS_SOCKET_IFNAME=nosuch9 "$BIN/bps-server"
 if command -v setpriv > /dev/null && [ "$(id -u)" = 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" -gt 80 ]; then

@@ -93,7 +93,7 @@ refuses '2 roots for 1 ranks' "$topo" plan --topo 'cpu[gpu]' --roots 2
 refuses '/nonexistent/x.svg cannot be written' "$topo" show --topo 'cpu[gpu]' --svg /nonexistent/x.svg
 refuses 'banana' "$topo" plan --bytes banana
 # Options without effect are errors.
-refuses 'bps-topo: cpu\[gpu\]: a command comes first, one of show, plan, probe' "$topo" 'cpu[gpu]' show
+refuses 'bps-topo: cpu\[gpu\]: expected one of these commands first: show, plan, probe' "$topo" 'cpu[gpu]' show
 refuses '--servers needs --workers' "$topo" plan --servers 4
 refuses '--worker-gbps needs --workers' "$topo" plan --worker-gbps 100
 refuses '--server-gbps needs --servers' "$topo" plan --workers 4 --server-gbps 100
@@ -112,5 +112,5 @@ json 'plan["strategy"]'
 "$topo" show 'cpu[gpu*2 nic]' > /dev/full 2> "$WORK/out" && fail "exit 0 though nothing could be written"
 [ "$(wc -l < "$WORK/out")" = 1 ] || fail "standard output that is full: $(cat "$WORK/out")"
 start_server other
-refuses 'for the purpose "probe", this is an address for "server"' "$topo" probe --topo "$WORK/lo.xml" --peer "$SERVER_ADDRESS"
+refuses 'the connection is for "probe", this address serves "server"' "$topo" probe --topo "$WORK/lo.xml" --peer "$SERVER_ADDRESS"
 exit 0

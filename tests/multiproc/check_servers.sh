@@ -73,7 +73,7 @@ PYTHON
 }
 stand_in ''
 check 1 "$STAND_IN"
-says "^$STAND_IN  FAILED: $STAND_IN accepts connections and says nothing"
+says "^$STAND_IN  FAILED: $STAND_IN accepts connections but does not answer"
 stand_in "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3"
 check 1 "$STAND_IN"
 says "^$STAND_IN  FAILED: .*not a peer of this protocol"
@@ -88,7 +88,7 @@ grep -q WARN "$WORK/first.err" && fail "a check makes the server warn: $(cat "$W
 # A stopped server.
 kill -STOP "$second_pid"
 check 1 "$second"
-says "^$second  FAILED: $second accepts connections and says nothing"
+says "^$second  FAILED: $second accepts connections but does not answer"
 kill -CONT "$second_pid"
 
 # A check during a job does not disturb the job.

@@ -18,10 +18,10 @@ start_ranks 2 "$BIN/bps-perf" -b 64K -e 64K -n 20 -N 0 -c 0
 wait_for 30 in_loop 0 || fail "no job runs: $(tail -qn 5 "$WORK"/rank0.*)"
 cp "$WORK/key" "$WORK/old.key"
 : > "$WORK/key"; kill -HUP "$pid"
-expect_said 'SIGHUP: the old key stays in use: .*key' "$WORK/log.err"
+expect_said 'SIGHUP: keeping the old key: .*key' "$WORK/log.err"
 BPS_KEY_FILE=$WORK/old.key perf > "$WORK/out" 2>&1 || fail "after a bad key file: $(tail -qn 5 "$WORK/out")"
 head -c 32 /dev/urandom > "$WORK/key"; kill -HUP "$pid"
-expect_said 'SIGHUP: the key file was read again' "$WORK/log.err"
+expect_said 'SIGHUP: read the key file again' "$WORK/log.err"
 BPS_KEY_FILE=$WORK/old.key perf > "$WORK/out" 2>&1 && fail "the old key still opens the server"
 perf > "$WORK/out" 2>&1 || fail "the new key: $(tail -qn 5 "$WORK/out")"
 lines=$(wc -l < "$WORK/rank0.out")

@@ -1,4 +1,5 @@
-// Child: one process that bps-run started, in a process group of its own, so that what it starts can be ended with it.
+// Child: one process that bps-run started. It leads its own process group, so that its descendants can be ended with
+// it.
 #pragma once
 #include <sys/types.h>
 
@@ -15,30 +16,32 @@ namespace bps {
 struct ChildSpec {
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // NAME=VALUE
-  bool pipes = true;                     // standard output and error go to us; else they are ours
+  bool pipes = true;                     // standard output and error go to bps-run; otherwise they are inherited
 };
 
 struct ExitInfo {
-  int status = 0;         // 128 + signal for a signal
-  bool bySignal = false;  // rather than an exit with such a status
+  int status = 0;         // exit status, or 128 + signal
+  bool bySignal = false;  // killed by a signal, in contrast to an exit with a status above 128
 };
 
 class Child {
  public:
-  // The caller has one thread only. The process dies with us, starts with default signals and reads nothing.
+  // The calling process must have one thread only. The child dies with bps-run, starts with default signal handlers and
+  // has an empty standard input.
   static Result<Child> start(const ChildSpec& spec);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
-  ~Child();  // kills the group if it still runs
+  ~Child();  // kills the group if the child still runs
 
   pid_t pid() const { return pid_; }
-  // The read ends of its pipes, to be taken once.
+  // The read ends of its pipes. Each can be taken once.
   UniqueFd takeOutput() { return std::move(output_); }
   UniqueFd takeError() { return std::move(error_); }
 
-  // To the whole group.
+  // Sends the signal to the whole group.
   void signal(int number) const;
-  // How it has ended, once it has; what it left behind in its group is killed then. Never blocks.
+  // Returns how the child has ended, or nothing if it runs. Once it has ended, kills what is left of its group. Never
+  // blocks.
   std::optional<ExitInfo> reap();
 
  private:

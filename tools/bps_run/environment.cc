@@ -29,8 +29,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-// A port for rank 0, chosen below the range from which the kernel takes the ports of outgoing connections: nobody takes
-// it by accident between now and rank 0's listen.
+// Picks a port for rank 0 below the range that the kernel uses for outgoing connections. So no other process takes it
+// by accident before rank 0 listens.
 Result<std::string> freeRoot(const PortRange& ports) {
   std::random_device random;
   sockaddr_in loopback{};

@@ -1,4 +1,4 @@
-// What the workers and servers of one run find in their environment.
+// The environment of the workers and servers of one run.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,21 +10,22 @@
 
 namespace bps {
 
-// A value, or nothing where the variable is to be unset.
+// New values by variable. No value means that the variable is unset.
 using EnvChanges = std::map<std::string, std::optional<std::string>>;
 
-// This process's environment with the changes, as NAME=VALUE.
+// This process's environment with the changes applied, as NAME=VALUE.
 std::vector<std::string> environmentWith(const EnvChanges& changes);
-std::string environmentValue(const char* name);  // empty: not set
+std::string environmentValue(const char* name);  // empty if unset
 
-// What all processes of the run get: the key, the meeting point, the servers (`servers`: those started here), and the
-// loopback interface where nothing outside this machine takes part and the user has not chosen.
+// The variables of all processes of the run: the key, the rendezvous address and the servers (`servers`: those that
+// bps-run started). Also the loopback interface, if nothing outside this machine takes part and the user has not chosen
+// an interface.
 Result<EnvChanges> commonEnv(const RunOptions& options, const std::string& keyPath,
                              const std::vector<std::string>& servers);
-// What is one rank's own, beside the common ones.
+// The variables of one rank, in addition to the common ones.
 EnvChanges rankEnv(const RunOptions& options, size_t rank);
 
-// The program as execvp would find it, or why it cannot be run (an exit status as a shell's: 126 or 127).
+// Finds the program as execvp would. If it cannot be run, `status` is the exit status that a shell uses: 126 or 127.
 struct Program {
   std::string path;
   int status = 0;

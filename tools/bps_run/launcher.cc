@@ -17,8 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kListenTime = 30s;        // for servers to start
-constexpr auto kFailureReportTime = 2s;  // for the other ranks to report a failure on their own
+constexpr auto kListenTime = 30s;        // limit for the servers' start
+constexpr auto kFailureReportTime = 2s;  // for the other ranks to report a failure themselves
 constexpr auto kGrace = 5s;              // between SIGTERM and SIGKILL
 constexpr auto kServerGrace = 10s;       // for servers to drain
 constexpr int kTimedOut = 124;
@@ -53,7 +53,7 @@ std::string plural(size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// Never fails, whatever has become of standard error.
+// Never fails, even if standard error is closed.
 void printMessage(const std::string& text) { printLine(STDERR_FILENO, "bps-run: ", text); }
 
 void printSummary(const RunOptions& options, const std::string& where) {
@@ -150,7 +150,7 @@ void Launcher::supervise() {
 }
 
 void Launcher::handleTimeout() {
-  fail(kTimedOut, fmt::format("not done after {:g} s: ending all", options_.timeoutSeconds));
+  fail(kTimedOut, fmt::format("not done after {:g} s: ending all processes", options_.timeoutSeconds));
 }
 
 void Launcher::stopRanks() {
@@ -166,7 +166,7 @@ void Launcher::stopServers() {
   signalAll(servers_, SIGTERM);
   waitExit(servers_, Deadline::in(kServerGrace));
   for (const auto& server : servers_)
-    if (!server->status()) fail(1, fmt::format("{} has not ended within {} s of SIGTERM", server->name(), 10));
+    if (!server->status()) fail(1, fmt::format("{} did not end within {} s of SIGTERM", server->name(), 10));
   signalAll(servers_, SIGKILL);
   waitExit(servers_, Deadline::in(kGrace));
 }
@@ -195,7 +195,7 @@ void Launcher::readSignals() {
     if (number == SIGCHLD) continue;
     signal_ = number;
     ++interrupts_;
-    if (status_ == 0) fail(128 + number, fmt::format("{}: ending all", ::strsignal(number)));
+    if (status_ == 0) fail(128 + number, fmt::format("{}: ending all processes", ::strsignal(number)));
   }
 }
 
@@ -203,7 +203,7 @@ void Launcher::pollExits() {
   for (const auto& server : servers_) {
     if (!server->pollExit()) continue;
     reaper_.ended(server->pid());
-    // Whether a run survives the loss of a server is for the ranks to say.
+    // The ranks decide whether the run survives the loss of a server.
     if (server->status() != 0 || anyRuns(ranks_)) printMessage(server->exitText());
   }
   for (const auto& rank : ranks_) {

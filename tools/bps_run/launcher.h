@@ -1,8 +1,9 @@
-// Launcher: one run of bps-run from start to end. One thread, one poll loop.
+// Launcher: one run of bps-run from start to end. It has one thread and one poll loop.
 //
-// Start the servers and wait until they listen; start the ranks; wait until all have ended, one has failed, a signal
-// came or the time is up. Then end what is left: the other ranks get a moment to say on their own why they fail too,
-// then SIGTERM, and SIGKILL after a grace; the servers get SIGTERM and must drain and exit.
+// It starts the servers and waits until they listen, then starts the ranks. It waits until all ranks have ended, one
+// has failed, a signal has arrived or the time limit has passed. Then it ends the remaining processes. The other ranks
+// have a short time to report the failure themselves; then they get SIGTERM, and SIGKILL after a grace period. The
+// servers get SIGTERM and must drain and exit.
 #pragma once
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ class Launcher {
  public:
   Launcher(RunOptions options, Reaper reaper);
 
-  // The status to exit with.
+  // Returns the exit status of bps-run.
   int run();
 
  private:
@@ -39,9 +40,9 @@ class Launcher {
   void handleTimeout();
   void stopRanks();
   void stopServers();
-  // Runs the loop until no member is left or the deadline passes; a second signal from the user ends it too.
+  // Runs the loop until no process is left or the deadline passes. A second signal from the user also ends it.
   void waitExit(const RunProcesses& processes, Deadline deadline);
-  // One turn of the loop: sleeps until something happens, at most to the deadline.
+  // One iteration of the loop: sleeps until an event or the deadline.
   void step(Deadline deadline);
   void readSignals();
   void pollExits();
@@ -51,11 +52,11 @@ class Launcher {
   Reaper reaper_;
   UniqueFd signals_;
   RunProcesses servers_, ranks_;
-  std::vector<std::string> addresses_;  // of the servers; empty: does not listen yet
-  Deadline end_ = Deadline::never();    // of it all, as the user wants
-  int status_ = 0;                      // the first failure's
-  int signal_ = 0;                      // the user's last
-  int interrupts_ = 0;                  // how many came
+  std::vector<std::string> addresses_;  // of the servers; empty: not listening yet
+  Deadline end_ = Deadline::never();    // the user's time limit for the run
+  int status_ = 0;                      // of the first failure
+  int signal_ = 0;                      // the last one from the user
+  int interrupts_ = 0;                  // number of signals from the user
 };
 
 }  // namespace bps

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLongestLine = 64U << 10;
 constexpr size_t kKeptLines = 20;
-constexpr int kReadsAtOnce = 16;  // then it is the others' turn, however much there is
+constexpr int kReadsAtOnce = 16;  // bounds one call, so that other processes are served too
 
 }  // namespace
 

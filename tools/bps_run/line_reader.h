@@ -1,5 +1,5 @@
-// LineReader: cuts what comes out of a pipe into lines. LineTail: keeps the last lines of a process, for the day it
-// fails.
+// LineReader: splits a pipe's output into lines. LineTail: keeps the last lines of a process, to show them if it fails.
+// Both belong to the thread of their owner.
 #pragma once
 #include <deque>
 #include <functional>
@@ -13,12 +13,12 @@ namespace bps {
 
 class LineReader {
  public:
-  using Sink = std::function<void(std::string_view line)>;  // without the line's end
+  using Sink = std::function<void(std::string_view line)>;  // without the end of line
 
   LineReader(UniqueFd from, Sink sink) : from_(std::move(from)), sink_(std::move(sink)) {}
 
-  int fd() const { return from_.get(); }  // -1: at the end
-  // Reads what is there, up to a bound, without blocking. A line longer than 64 KiB is cut.
+  int fd() const { return from_.get(); }  // -1 after the end of the output
+  // Reads available input without blocking, up to a bound. A line longer than 64 KiB is cut.
   void pump();
 
  private:
@@ -33,7 +33,7 @@ class LineReader {
 class LineTail {
  public:
   void add(std::string_view line);
-  // To standard error, each with the prefix; forgets them.
+  // Prints the lines to standard error, each with the prefix, and forgets them.
   void print(const std::string& prefix);
 
  private:
@@ -41,7 +41,7 @@ class LineTail {
   size_t dropped_ = 0;
 };
 
-// One write(2) per line, so that lines of several processes do not mix. A reader that has gone away is ignored.
+// One write(2) per line, so that lines of several processes do not mix. A closed reader is ignored.
 void printLine(int fd, const std::string& prefix, std::string_view line);
 
 }  // namespace bps

@@ -1,4 +1,5 @@
-// bps-run: plays a cluster on one machine. Starts summation servers and the ranks of worker machines, as processes.
+// bps-run: simulates a cluster on one machine. It starts summation servers and the ranks of worker machines as
+// processes.
 #include <unistd.h>
 
 #include <string>

@@ -8,17 +8,17 @@
 namespace bps {
 
 struct RunOptions {
-  size_t workers = 0;             // machines
-  std::optional<size_t> servers;  // not given: the BPS_SERVERS of the environment
+  size_t workers = 0;             // worker machines
+  std::optional<size_t> servers;  // unset: use BPS_SERVERS of the environment
   size_t ranksPerMachine = 1;
   bool allOutput = false;
-  double timeoutSeconds = 0;  // 0: none
+  double timeoutSeconds = 0;  // 0: no limit
   std::vector<std::string> command;
 
   size_t ranks() const { return workers * ranksPerMachine; }
 };
 
-// What the command line says, or, for --help and mistakes, the status to exit with once the text has been printed.
+// The parsed command line. `exit` is set after --help or a usage error: the exit status, once the text is printed.
 struct ParsedOptions {
   RunOptions options;
   std::optional<int> exit;

@@ -25,7 +25,7 @@ struct KeyFile {
   std::string path;
 };
 
-// The file and its directory; nothing happens where they are gone already.
+// Removes the key file and its directory, if they exist.
 void removeKey(const KeyFile& key) {
   ::unlink(key.path.c_str());
   ::rmdir(key.directory.c_str());
@@ -59,7 +59,7 @@ void leaveTerminal() {
   std::set<pid_t> groups;
   pid_t message = 0;
   ssize_t got = 0;
-  // A message is written whole: it is smaller than PIPE_BUF.
+  // The writer sends each message whole, because it is smaller than PIPE_BUF.
   while ((got = ::read(pipe, &message, sizeof message)) == sizeof message || (got < 0 && errno == EINTR)) {
     if (got < 0) continue;
     if (message > 0) groups.insert(message);

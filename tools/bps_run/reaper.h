@@ -1,9 +1,9 @@
-// Reaper: a small process that cleans up after bps-run, also when bps-run itself is killed.
+// Reaper: a small process that cleans up after bps-run, even if bps-run is killed.
 //
 // It knows the process groups that bps-run has started and the private directory with the run's key: 32 random bytes in
-// a file of mode 0600. When bps-run ends, in whatever way, the pipe between them closes; the warden then kills the
-// groups that were not reported as ended, removes the directory and exits. It has its own session and no standard
-// files of bps-run's, so nothing waits for it.
+// a file of mode 0600. When bps-run ends in any way, the pipe between them closes. The reaper then kills the groups
+// that were not reported as ended, removes the directory and exits. It runs in its own session and keeps none of
+// bps-run's standard files open, so no reader of those waits for it.
 #pragma once
 #include <sys/types.h>
 
@@ -16,13 +16,13 @@ namespace bps {
 
 class Reaper {
  public:
-  // With a new key file, or without.
+  // Creates a new key file if `withKey`.
   static Result<Reaper> start(bool withKey);
   Reaper(Reaper&& other) noexcept;
   Reaper& operator=(Reaper&&) = delete;
-  ~Reaper();  // lets it do its work, and waits for that
+  ~Reaper();  // closes the pipe and waits until the reaper has exited
 
-  const std::string& keyPath() const { return keyPath_; }  // empty: no key was asked for
+  const std::string& keyPath() const { return keyPath_; }  // empty without a key
   void started(pid_t group) const { tell(group); }
   void ended(pid_t group) const { tell(-group); }
 

@@ -1,4 +1,4 @@
-// RunProcess: one server or rank of the run: its process, what becomes of its output, and how it ended.
+// RunProcess: one server or rank of the run: its process, its output and its exit status. The Launcher owns it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,10 +14,11 @@
 namespace bps {
 
 struct RunProcessSpec {
-  std::string name;  // "rank 3", "server 0": in messages and as the prefix of its lines
+  std::string name;  // "rank 3" or "server 0", for messages and as the prefix of its lines
   ChildSpec process;
-  bool show = false;                                   // lines are shown as they come; else the last of stderr are kept
-  std::function<void(std::string_view)> onOutputLine;  // may be empty; hears every line of its standard output
+  // show lines as they arrive; otherwise keep the last ones of standard error
+  bool show = false;
+  std::function<void(std::string_view)> onOutputLine;  // receives every line of standard output; may be empty
 };
 
 class RunProcess {
@@ -27,13 +28,13 @@ class RunProcess {
   const std::string& name() const { return name_; }
   pid_t pid() const { return group_; }
   void signal(int number) const { child_.signal(number); }
-  // Descriptors to poll for reading; pump() reads them without blocking.
+  // File descriptors to poll for input. pump() reads them without blocking.
   std::vector<int> descriptors() const;
   void pump();
 
-  // True once, when it has ended; all that it wrote has been pumped then.
+  // True once, when the process has ended. All its output has been read then.
   bool pollExit();
-  // Exit status, or 128 + signal; nothing: it runs.
+  // Exit status, or 128 + signal; nothing while it runs.
   std::optional<int> status() const { return ended_ ? std::optional(ended_->status) : std::nullopt; }
   std::string exitText() const;  // "rank 3 exited with status 1"
   void printTail() { tail_.print(prefix_); }

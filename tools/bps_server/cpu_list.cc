@@ -13,7 +13,7 @@ Result<int> parseCpu(std::string_view text, std::string_view list) {
   int cpu = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpu);
   if (error != std::errc{} || end != text.data() + text.size() || cpu < 0 || cpu >= kMaxCpus)
-    return failure(Code::kInvalidArgument, "--cpus {}: \"{}\" is not a CPU number of 0 to {}", list, text,
+    return failure(Code::kInvalidArgument, "--cpus {}: \"{}\" is not a CPU number from 0 to {}", list, text,
                    kMaxCpus - 1);
   return cpu;
 }
@@ -30,7 +30,7 @@ Result<std::vector<int>> parseCpuList(std::string_view text) {
     const int first = BPS_TRY(parseCpu(item.substr(0, dash), text));
     const int last = dash == std::string_view::npos ? first : BPS_TRY(parseCpu(item.substr(dash + 1), text));
     if (last < first)
-      return failure(Code::kInvalidArgument, "--cpus {}: {} is a range that ends before it begins", text, item);
+      return failure(Code::kInvalidArgument, "--cpus {}: the range {} ends before it begins", text, item);
     for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
     if (comma == std::string_view::npos) break;
     rest = rest.substr(comma + 1);

@@ -1,4 +1,4 @@
-// "0,2-5": a list of CPUs.
+// Parses a list of CPUs, for example "0,2-5".
 #pragma once
 #include <string_view>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace bps {
 
-// Empty text: an empty list. Fails naming what is not a CPU number of 0 to 1023.
+// An empty text is an empty list. An error names the item that is not a CPU number from 0 to 1023.
 Result<std::vector<int>> parseCpuList(std::string_view text);
 
 }  // namespace bps

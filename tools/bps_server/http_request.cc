@@ -13,7 +13,7 @@ std::string reply(std::string_view status, std::string_view body, bool withBody 
       status, body.size(), withBody ? body : std::string_view());
 }
 
-// The text up to the next space, which is taken away too.
+// Returns the text up to the next space and removes both from `text`.
 std::string_view nextWord(std::string_view& text) {
   const size_t end = text.find(' ');
   const std::string_view word = text.substr(0, end);
@@ -25,12 +25,12 @@ std::string_view nextWord(std::string_view& text) {
 
 bool HttpRequest::take(std::string_view bytes) {
   bytes_.append(bytes.substr(0, kMaxRequestBytes - std::min(kMaxRequestBytes, bytes_.size())));
-  whole_ = bytes_.find("\r\n\r\n") != std::string::npos || bytes_.find("\n\n") != std::string::npos;
-  return whole_ || bytes_.size() >= kMaxRequestBytes;
+  complete_ = bytes_.find("\r\n\r\n") != std::string::npos || bytes_.find("\n\n") != std::string::npos;
+  return complete_ || bytes_.size() >= kMaxRequestBytes;
 }
 
 std::string HttpRequest::answer(const std::function<std::string()>& page) const {
-  if (!whole_) return reply("431 Request Header Fields Too Large", "");
+  if (!complete_) return reply("431 Request Header Fields Too Large", "");
   std::string_view rest = line();
   const std::string_view method = nextWord(rest), target = nextWord(rest), version = nextWord(rest);
   if (target.empty() || version.substr(0, 5) != "HTTP/" || !rest.empty()) return reply("400 Bad Request", "");

@@ -1,4 +1,4 @@
-// HttpRequest: the one request of a client of the metrics page, as its bytes come in, and the answer to it. Pure.
+// HttpRequest: parses the one request of a metrics client as its bytes arrive, and makes the reply. Does no I/O.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,16 +10,16 @@ class HttpRequest {
  public:
   static constexpr size_t kMaxRequestBytes = 4096;
 
-  // Takes the next bytes; true: the request is whole, or too long.
+  // Appends the next bytes. True if the request is complete or too long.
   bool take(std::string_view bytes);
-  // The whole answer to a request that is whole. `page` is asked for GET of / and /metrics only.
+  // The complete reply to such a request. Calls `page` only for GET or HEAD of / and /metrics.
   std::string answer(const std::function<std::string()>& page) const;
 
  private:
   std::string_view line() const { return std::string_view(bytes_).substr(0, bytes_.find_first_of("\r\n")); }
 
   std::string bytes_;
-  bool whole_ = false;
+  bool complete_ = false;
 };
 
 }  // namespace bps

@@ -39,28 +39,28 @@ struct Options {
   std::string dataPorts;
 };
 
-// The address asked for, or the first usable interface.
-Result<Address> whereToListen(const std::string& text, const Env& env) {
+// The address of --listen, or of the first usable interface.
+Result<Address> listenAddressOf(const std::string& text, const Env& env) {
   if (!text.empty()) return listenAddress({"--listen", text, kDefaultPort});
   Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
   address.setPort(kDefaultPort);
   return address;
 }
 
-// A failure with the option that it is of.
+// Adds the option's name to a failure.
 template <class T>
 Result<T> named(const std::string& option, Result<T> outcome) {
   if (outcome.ok() || option.ends_with(' ')) return outcome;
   return std::move(outcome).status().within(option);
 }
 
-// What the net plugin and other libraries read for themselves.
+// Sets environment variables for the net plugin and other libraries, which read them on their own.
 Status configureEnv(const Options& options, const Address& address, Env& env) {
   if (!options.dataPorts.empty()) {
     env.portRange = BPS_TRY(named("--data-ports", parsePortRange(options.dataPorts)));
     ::setenv("BPS_PORT_RANGE", options.dataPorts.c_str(), 1);
   }
-  // Data connections come to the address that control connections come to, unless the user chose interfaces.
+  // Data connections use the control address, unless the user has chosen interfaces.
   if (!options.listen.empty() && !address.isAny() && env.socketIfname.empty()) {
     env.socketIfname = "=" + address.host();
     ::setenv("BPS_SOCKET_IFNAME", env.socketIfname.c_str(), 1);
@@ -78,7 +78,7 @@ Status serve(const Options& options) {
   logInfo(Subsystem::kInit, "sums by CPU kernels {}", cpu::describeKernels());
   const Key key = BPS_TRY(serverKey(env));
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
-  const Address address = BPS_TRY(whereToListen(options.listen, env));
+  const Address address = BPS_TRY(listenAddressOf(options.listen, env));
   BPS_TRY(configureEnv(options, address, env));
   const size_t threads =
       options.threads > 0 ? options.threads : std::min(4U, std::max(1U, std::thread::hardware_concurrency()));
@@ -99,7 +99,7 @@ Status serve(const Options& options) {
   return server->run();
 }
 
-// The status to exit with.
+// Returns the exit status.
 Result<int> check(const Options& options) {
   Env env = BPS_TRY(processEnv());
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
@@ -111,16 +111,15 @@ int run(int argc, char** argv) {
   CommandLine line("bps-server", "A summation server. Ends after SIGTERM, once its jobs are done.");
   Options options;
   line.option("--listen", options.listen, "ADDR:PORT to listen on (default: first usable interface, port 7700)");
-  line.option("--key-file", options.keyFile, "file with the key (default: BPS_KEY_FILE); the workers have the same");
-  line.option("--make-key", options.makeKey, "FILE to write a new random key to, mode 0600; serves nothing");
+  line.option("--key-file", options.keyFile, "file with the key that the workers also use (default: BPS_KEY_FILE)");
+  line.option("--make-key", options.makeKey, "write a new random key to this file (mode 0600) and exit");
   line.option("--threads", options.threads, "summation threads (default: up to 4)", ValueRange{1, 256});
-  line.option("--cpus", options.cpus, "CPUs for the summation threads, as 0,2-5");
-  line.option("--metrics", options.metrics, "ADDR:PORT for metrics in Prometheus' text format");
+  line.option("--cpus", options.cpus, "CPUs for the summation threads, for example 0,2-5");
+  line.option("--metrics", options.metrics, "ADDR:PORT on which to serve metrics in Prometheus' text format");
   line.option("--data-ports", options.dataPorts, "FIRST-LAST: ports to listen on for data (default: BPS_PORT_RANGE)");
-  line.optionalValue(
-      "--check", options.check,
-      "serves nothing: HOST:PORT[,HOST:PORT...] or @file (default: BPS_SERVERS), are these servers well? "
-      "A line for each; status 0 when all are");
+  line.optionalValue("--check", options.check,
+                     "check the servers HOST:PORT[,HOST:PORT...] or @file (default: BPS_SERVERS) and exit. "
+                     "Prints a line per server; status 0 if all are usable");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   const char* const only = line.has("--make-key") ? "--make-key" : line.has("--check") ? "--check" : nullptr;
   if (only != nullptr) {

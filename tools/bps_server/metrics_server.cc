@@ -11,7 +11,8 @@
 namespace bps {
 namespace {
 
-constexpr std::chrono::milliseconds kClientTimeout(1000);    // for a client to send its request and to take the answer
+// for a client to send its request and to receive the reply
+constexpr std::chrono::milliseconds kClientTimeout(1000);
 constexpr std::chrono::milliseconds kAcceptRetryPause(200);  // before accepting again when descriptors are short
 constexpr size_t kMaxClients = 16;
 
@@ -27,7 +28,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::serve(const Address& where
   MetricsServer* self = metrics.get();
   const auto run = [self] {
     const Status ended = guarded([self] { return self->run(); });
-    if (!ended.ok()) logWarn(Subsystem::kServer, "metrics are not served any more: {}", ended.message());
+    if (!ended.ok()) logWarn(Subsystem::kServer, "metrics server ended: {}", ended.message());
   };
   BPS_TRY(guarded([&] { metrics->thread_ = std::thread(run); }));
   return metrics;

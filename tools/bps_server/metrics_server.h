@@ -1,5 +1,5 @@
-// MetricsServer: answers HTTP GETs with counters in Prometheus' text format. One thread, a few short requests at a
-// time: if all places are taken, the oldest client gives way.
+// MetricsServer: answers HTTP GET requests with counters in Prometheus' text format. One thread serves a bounded number
+// of clients; if all places are taken, it disconnects the oldest client.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -19,11 +19,11 @@ namespace bps {
 
 class MetricsServer {
  public:
-  // `text` is asked on the metrics thread for every request.
+  // Calls `text` on the metrics thread for every request.
   static Result<std::unique_ptr<MetricsServer>> serve(const Address& where, std::function<std::string()> text);
   ~MetricsServer();
 
-  // Where it listens: with the port that the system chose, if that was left to it.
+  // The listening address, with the actual port if the system chose it.
   const Address& address() const { return address_; }
 
  private:
@@ -31,7 +31,7 @@ class MetricsServer {
     UniqueFd fd;
     Deadline deadline;
     HttpRequest request{};
-    std::string answer{};  // empty: the request is not whole
+    std::string answer{};  // empty until the request is complete
     size_t sent = 0;
   };
 
@@ -40,14 +40,14 @@ class MetricsServer {
   Status run();
   void watch(PollSet& set) const;
   void accept();
-  bool step(Client& client) const;  // false: done with it
+  bool step(Client& client) const;  // false: the client is done
 
   UniqueFd listener_;
   Address address_;
   Doorbell bell_;
   std::function<std::string()> text_;
   std::list<Client> clients_;          // oldest first
-  Deadline pause_ = Deadline::in({});  // no accept before: descriptors are short
+  Deadline pause_ = Deadline::in({});  // no accept before; file descriptors are short
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

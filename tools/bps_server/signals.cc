@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-constexpr int kStopSignal = SIGUSR2;  // Signals ends
+constexpr int kStopSignal = SIGUSR2;  // ends the SignalHandler's thread
 
 sigset_t handled() {
   sigset_t set;
@@ -41,29 +41,29 @@ void SignalHandler::wait() {
   const sigset_t set = handled();
   int number = 0;
   while (sigwait(&set, &number) == 0 && !stopping_.load()) {
-    if (number == SIGHUP) readKeyAgain();
-    else if (number != kStopSignal) end(number);  // else somebody else sent it
+    if (number == SIGHUP) reloadKey();
+    else if (number != kStopSignal) end(number);  // ignore it if another process sent it
   }
 }
 
 void SignalHandler::end(int number) {
   const char* const name = number == SIGTERM ? "SIGTERM" : "SIGINT";
   if (draining_) {
-    logWarn(Subsystem::kServer, "a second signal ({}): all jobs are ended", name);
+    logWarn(Subsystem::kServer, "a second signal ({}): ending all jobs", name);
     return server_.stop();
   }
   draining_ = true;
-  logInfo(Subsystem::kServer, "{}: no new jobs; the server ends with the last one that runs", name);
+  logInfo(Subsystem::kServer, "{}: no new jobs; the server ends with the last running job", name);
   server_.drain();
 }
 
-void SignalHandler::readKeyAgain() {
+void SignalHandler::reloadKey() {
   const Status read = guarded([this]() -> Status {
     server_.useKey(BPS_TRY(readKey_()));
     return {};
   });
-  if (read.ok()) logInfo(Subsystem::kServer, "SIGHUP: the key file was read again; new connections need its key");
-  else logWarn(Subsystem::kServer, "SIGHUP: the old key stays in use: {}", read.message());
+  if (read.ok()) logInfo(Subsystem::kServer, "SIGHUP: read the key file again; new connections need its key");
+  else logWarn(Subsystem::kServer, "SIGHUP: keeping the old key: {}", read.message());
 }
 
 }  // namespace bps

@@ -1,7 +1,7 @@
-// SignalHandler: what SIGTERM, SIGINT and SIGHUP do to bps-server.
+// SignalHandler: handles SIGTERM, SIGINT and SIGHUP of bps-server on a thread of its own.
 //
-// SIGTERM or SIGINT: the server takes no new jobs and ends with the last one; a second one ends the jobs too. SIGHUP:
-// the key file is read again, for connections that are made from then on.
+// On the first SIGTERM or SIGINT the server refuses new jobs and ends with the last running job. A second one ends the
+// jobs too. On SIGHUP it reads the key file again, for later connections.
 #pragma once
 #include <atomic>
 #include <csignal>
@@ -16,7 +16,7 @@ class SignalHandler {
  public:
   using ReadKey = std::function<Result<Key>()>;
 
-  // Call before any thread starts: all inherit that the signals wait for a Signals.
+  // Call before any thread starts. All threads inherit the signal mask, so only a SignalHandler receives the signals.
   static void block();
   SignalHandler(server::ControlServer& server, ReadKey readKey);
   SignalHandler(const SignalHandler&) = delete;
@@ -26,7 +26,7 @@ class SignalHandler {
  private:
   void wait();
   void end(int number);
-  void readKeyAgain();
+  void reloadKey();
 
   server::ControlServer& server_;
   ReadKey readKey_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// What the limits of an option of this type are limits of.
+// The type of the limits of an option of type T.
 template <class T>
 struct Number {
   using Type = T;
@@ -34,7 +34,7 @@ CLI::Range range(ValueRange within) {
 
 }  // namespace
 
-// Of the tool, or, owned by that, of one of its commands.
+// Parses for the tool, or for one of its commands; the tool's parser owns those.
 struct CommandLine::Parser {
   std::unique_ptr<CLI::App> own;
   CLI::App* app;
@@ -113,7 +113,7 @@ Status CommandLine::refuse(std::initializer_list<const char*> names, const std::
   return {};
 }
 
-// A word where a command is due.
+// The error text for a first word that is not a command.
 std::string CommandLine::unknownCommand(int argc, char** argv) const {
   if (commands_.empty() || argc < 2 || argv[1][0] == '-') return {};
   std::string names;
@@ -121,7 +121,7 @@ std::string CommandLine::unknownCommand(int argc, char** argv) const {
     if (command->parser_->app->get_name() == argv[1]) return {};
     names += (names.empty() ? "" : ", ") + command->parser_->app->get_name();
   }
-  return fmt::format("{}: a command comes first, one of {}", argv[1], names);
+  return fmt::format("{}: expected one of these commands first: {}", argv[1], names);
 }
 
 std::optional<int> CommandLine::parse(int argc, char** argv) {
@@ -143,7 +143,7 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
 
 int CommandLine::printUsageError(const std::string& what) const {
   const std::string line = fmt::format("{}: {} (see {} --help)\n", tool_, what, tool_);
-  std::fputs(line.c_str(), stderr);  // never throws, whatever has become of it
+  std::fputs(line.c_str(), stderr);  // does not throw, even if standard error is closed
   return kUsageError;
 }
 

@@ -1,6 +1,5 @@
-// The command line of a tool: options that are written to variables of the caller's, --help, --version, and what is
-// said of mistakes. CLI11 reads it; only command_line.cc includes that, since every source that does takes seconds to
-// compile.
+// CommandLine: the command line of a tool: options that are stored in variables of the caller, --help, --version and
+// usage errors. CLI11 parses it. Only command_line.cc includes CLI11, because that takes seconds to compile.
 #pragma once
 #include <initializer_list>
 #include <memory>
@@ -12,45 +11,46 @@
 
 namespace bps {
 
-// The values that a number may have, both ends among them.
+// The allowed values of a number, both ends included.
 struct ValueRange {
   double least, most;
 };
 
 class CommandLine {
  public:
-  // `about` is what --help says first.
+  // `about` is the first part of the --help text.
   CommandLine(std::string tool, const std::string& about);
   ~CommandLine();
   CommandLine(CommandLine&&) = delete;
 
-  // `names` as "-v,--verbose". What is declared must live until parse() returns, and keeps its value when not given.
+  // `names` as in "-v,--verbose". The variable must live until parse() returns. It keeps its value if the option is not
+  // given.
   void flag(const std::string& names, bool& value, const std::string& help);
-  // A name without dashes is that of a positional. T: string, int, size_t, double, optional<size_t>, or a vector of
-  // string, int or double, whose items stand between commas.
+  // A name without dashes declares a positional argument. T: string, int, size_t, double, optional<size_t>, or a vector
+  // of string, int or double, whose items are separated by commas.
   template <class T>
   void option(const std::string& names, T& value, const std::string& help, std::optional<ValueRange> within = {});
-  // An option that may stand without its value, which then is empty; has() says whether it is there.
+  // An option whose value may be omitted and is then empty. has() tells whether the option was given.
   void optionalValue(const std::string& names, std::string& value, const std::string& help);
-  // One of these words.
+  // An option whose value is one of these words.
   void choice(const std::string& names, std::string& value, const std::string& help, std::vector<std::string> words);
   void require(const std::string& name);
-  // From the first word that is no option on, all is left as it is, and in `words` after parse().
+  // After the first word that is not an option, all words are stored unparsed in `words`.
   void rest(std::vector<std::string>& words);
-  // What --help says last.
+  // The last part of the --help text.
   void footer(const std::string& text);
 
-  // A word that has options of its own: at most one of them may be given.
+  // A command word with its own options. At most one command may be given.
   CommandLine& command(const std::string& name, const std::string& help);
   bool given() const;
-  // Whether the option stood on the command line; after parse().
+  // After parse(): whether the option was given.
   bool has(const std::string& name) const;
-  // Fails with the first of these options that stands on the command line: "--json has no effect with ...".
+  // Fails with the first of these options that was given: "--json has no effect with ...".
   Status refuse(std::initializer_list<const char*> names, const std::string& why) const;
 
-  // The status to exit with, once --help, --version or a mistake has been told; nothing: go on.
+  // Returns the exit status after --help, --version or a usage error, and nothing otherwise.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv);
-  // Tells what is wrong on standard error, with the name of the tool; returns the status to exit with.
+  // Prints the error to standard error with the tool's name. Returns the exit status.
   [[nodiscard]] int printUsageError(const std::string& what) const;
 
  private:

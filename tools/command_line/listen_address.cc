@@ -12,17 +12,16 @@ Result<Address> addressOf(const ListenOption& option) {
   const bool portAlone = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   if (portAlone)
     return failure(Code::kInvalidArgument,
-                   "a port alone; right is ADDR:{0} with an address of this machine, or 0.0.0.0:{0} for all of them",
+                   "a port alone; use ADDR:{0} with an address of this machine, or 0.0.0.0:{0} for all addresses",
                    text);
   const HostPort where = BPS_TRY(parseHostPort(text, option.defaultPort));
-  Result<std::vector<Interface>> selected = selectInterfaces("=" + where.host);  // takes addresses too
+  Result<std::vector<Interface>> selected = selectInterfaces("=" + where.host);  // also accepts addresses
   if (selected.ok()) {
     const Interface found = std::move(selected).value().front();
     Address address = found.address;
     address.setPort(where.port);
     if (found.name == where.host)
-      return failure(Code::kInvalidArgument, "{} is an interface; its address is right here: {}", where.host,
-                     address.text());
+      return failure(Code::kInvalidArgument, "{} is an interface; use its address: {}", where.host, address.text());
   }
   return BPS_TRY(resolve(where, Deadline::in(std::chrono::seconds(10)))).front();
 }

@@ -1,4 +1,4 @@
-// An address that a tool is told to listen on. What is wrong is said with the option's name, and what would be right.
+// Parses an address to listen on. An error names the option and shows a correct form.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@ namespace bps {
 
 struct ListenOption {
   std::string name;          // "--listen"
-  std::string text;          // as given
+  std::string text;          // the user's text
   uint16_t defaultPort = 0;  // 0: a port is required
 };
 

@@ -39,15 +39,15 @@ void ControlOpTable::open(ControlOp kind) {
 
 std::string ControlOpTable::validate(size_t participant, const ControlOpInput& part) const {
   const OpState& b = opState(part.kind);
-  if (!takesPart(b.participants, participant)) return "it has no part in it";
-  if (part.number != b.number) return fmt::format("it brings number {}", part.number);
-  if (b.parts[participant]) return "it takes part twice";
+  if (!takesPart(b.participants, participant)) return "does not take part";
+  if (part.number != b.number) return fmt::format("sent an input for number {}", part.number);
+  if (b.parts[participant]) return "sent its input twice";
   const size_t rails = isServer(participant) ? roster_.rails() : 1;
   const size_t wanted = isGather(part.kind) ? 1 : part.kind == ControlOp::kExchange ? rails * roster_.endpoints() : 0;
-  if (part.blobs.size() != wanted) return fmt::format("it brings {} items instead of {}", part.blobs.size(), wanted);
+  if (part.blobs.size() != wanted) return fmt::format("sent {} items instead of {}", part.blobs.size(), wanted);
   for (const Blob& blob : part.blobs)
     if (blob.size() > kMaxItemBytes)
-      return fmt::format("it brings an item of {} bytes, {} are allowed", blob.size(), kMaxItemBytes);
+      return fmt::format("sent an item of {} bytes, the limit is {}", blob.size(), kMaxItemBytes);
   return {};
 }
 
@@ -85,10 +85,10 @@ ControlOpResult ControlOpTable::resultFor(ControlOp kind, size_t participant) co
   return answer;
 }
 
-// What a participant of an exchange has brought for another one on this rail; servers say it for all rails.
+// The item that one participant of an exchange sent to another one on this rail. Servers send the items of all rails.
 Blob ControlOpTable::exchanged(size_t from, size_t to, size_t rail) const {
   const auto& part = opState(ControlOp::kExchange).parts[from];
-  if (!part) return {};  // a server, which takes part in the first exchange only
+  if (!part) return {};  // a server takes part in the first exchange only
   return (*part)[(isServer(from) ? rail * roster_.endpoints() : 0) + roster_.endpointOf(to)];
 }
 
@@ -138,8 +138,7 @@ std::optional<std::string> ControlOpTable::missingInputText(size_t participant) 
   for (ControlOp kind : kKinds) {
     const OpState& b = opState(kind);
     if (b.arrived > 0 && takesPart(b.participants, participant) && !b.parts[participant])
-      return fmt::format("{}: {} has said goodbye without taking part", controlOpName(kind),
-                         roster_.memberName(participant));
+      return fmt::format("{}: {} left without taking part", controlOpName(kind), roster_.memberName(participant));
   }
   return std::nullopt;
 }
@@ -154,7 +153,7 @@ std::string ControlOpTable::missing(ControlOp kind) const {
     if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + roster_.memberName(participant);
   }
   if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
-  return fmt::format("{}: {} of {} participants missing: {}; waited {:g} s, as long as {} does", controlOpName(kind),
+  return fmt::format("{}: {} of {} participants missing: {}; waited {:g} s, the timeout of {}", controlOpName(kind),
                      count, b.participants.size(), names, secondsSince(b.since.at()),
                      roster_.memberName(b.firstToTimeOut));
 }

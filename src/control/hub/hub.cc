@@ -12,9 +12,9 @@
 namespace bps {
 namespace {
 
-// How long the others have to hear of a failure before this rank does.
+// How long the other members have to receive a failure before this rank reports it to its caller.
 constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
-// A suspicion waits for its member's silence, or heartbeat, by looking so often.
+// Interval at which a suspicion checks for heartbeats of the suspected member.
 constexpr std::chrono::milliseconds kSuspicionRecheck(20);
 
 }  // namespace
@@ -108,7 +108,7 @@ void Hub::watch(PollSet& set) const {
   if (ops_) set.wakeAt(ops_->deadline().at());
   for (const Suspicion& suspicion : suspicions_) set.wakeAt(suspicion.deadline.at());
   if (!failure_.ok()) set.wakeAt(Deadline::in(kFailureDeliveryDelay / 100).at());
-  // Everything that needs no sockets (a communicator of one rank) happens in the first turn.
+  // A communicator of one rank needs no sockets, so its first iteration must not wait.
   if (state_ == State::kJoining && admission_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
 }
 
@@ -122,7 +122,7 @@ void Hub::step(const PollSet& set) {
 }
 
 Status Hub::advance(const PollSet& set) {
-  BPS_TRY(listen(set));
+  BPS_TRY(receive(set));
   switch (state_) {
     case State::kJoining:
       return stepJoining(set);
@@ -130,7 +130,7 @@ Status Hub::advance(const PollSet& set) {
       BPS_TRY(servers_.step(set));
       return servers_.allOpened() ? begin() : Status();
     default:
-      return admission_.step(set);  // sees off who has left
+      return admission_.step(set);  // drops ranks that have left
   }
 }
 
@@ -155,7 +155,7 @@ Status Hub::stepJoining(const PollSet& set) {
 }
 
 Status Hub::open() {
-  // A rank that has the roster may start the next communicator at the same address: it must not find this listener.
+  // Close the listener first: a rank that has the roster may start the next communicator at the same address.
   admission_.close();
   BPS_TRY(checkServersUsable());
   servers_.propose(admission_.table().roster(args_.servers.job, args_.settings));
@@ -168,7 +168,7 @@ Status Hub::checkServersUsable() const {
   if (several && args_.servers.required && !named)
     return {Code::kInvalidArgument, "BPS_REQUIRE_SERVERS=1, but BPS_SERVERS names none"};
   if (several || !named) return {};
-  constexpr const char* kWhy = "all ranks are on one machine, and servers take part between machines only";
+  constexpr const char* kWhy = "all ranks are on one machine, and servers only sum between machines";
   if (args_.servers.required) return failure(Code::kInvalidUsage, "BPS_REQUIRE_SERVERS=1, but {}", kWhy);
   logWarn(Subsystem::kInit, "BPS_SERVERS is not used: {}", kWhy);
   return {};
@@ -189,13 +189,13 @@ Status Hub::begin() {
   return {};
 }
 
-Status Hub::listen(const PollSet& set) {
+Status Hub::receive(const PollSet& set) {
   for (size_t member = 1; member < members_.size(); ++member)
-    if (members_[member].link) BPS_TRY(listenTo(member, set));
+    if (members_[member].link) BPS_TRY(receiveFrom(member, set));
   return {};
 }
 
-Status Hub::listenTo(size_t member, const PollSet& set) {
+Status Hub::receiveFrom(size_t member, const PollSet& set) {
   BPS_TRY(members_[member].link->step(set));
   for (int turn = 0; turn < kFramesPerStep && members_[member].link; ++turn) {
     const std::optional<Frame> frame = BPS_TRY(members_[member].link->next());
@@ -243,7 +243,7 @@ Status Hub::addOpInput(size_t member, ControlOpInput part) {
   return {};
 }
 
-// The communicator goes on.
+// Fails one rank's split; the communicator goes on.
 void Hub::refuseSplit(size_t rank, uint32_t number, const std::string& why) {
   if (rank == 0) events_.answered(Status(Code::kRemote, why));
   else if (members_[rank].link) members_[rank].link->send(ControlOpResult{ControlOp::kSplit, number, {}, why});
@@ -274,11 +274,11 @@ Status Hub::memberLeft(size_t member) {
 }
 
 Status Hub::addSuspicion(const Suspect& suspect) {
-  // Of no member: it stands unless better is known.
+  // A suspicion without a member becomes the failure unless direct evidence arrives.
   const size_t member = std::min<size_t>(suspect.member, members_.size());
   if (member < members_.size() && members_[member].left) return {};
   const auto same = [&](const Suspicion& earlier) { return earlier.member == member; };
-  if (std::none_of(suspicions_.begin(), suspicions_.end(), same))  // else the earlier one ends first
+  if (std::none_of(suspicions_.begin(), suspicions_.end(), same))  // otherwise the earlier suspicion ends first
     suspicions_.push_back({member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
   return {};
 }
@@ -293,7 +293,7 @@ Status Hub::checkDeadlines() {
   }
   for (Suspicion& suspicion : suspicions_) {
     if (!suspicion.deadline.passed()) continue;
-    // Its silence would be direct evidence, so a member whose heartbeats are missing is waited for.
+    // If the member's heartbeats are missing, wait: its silence would be direct evidence.
     const bool member = suspicion.member < members_.size() && members_[suspicion.member].link;
     if (!member || !members_[suspicion.member].link->missedHeartbeats()) return {Code::kRemote, suspicion.text};
     suspicion.deadline = Deadline::in(kSuspicionRecheck);
@@ -301,7 +301,7 @@ Status Hub::checkDeadlines() {
   return {};
 }
 
-// As often as heartbeats come; these wake the hub, too.
+// Checked at the heartbeat interval, because heartbeats wake the hub at least that often.
 Status Hub::checkStalls() {
   if (!nextStallCheck_.passed()) return {};
   nextStallCheck_ = Deadline::in(milliseconds(roster_.settings.timeoutMs / 10));
@@ -341,7 +341,7 @@ void Hub::fail(const Status& why) {
   failureDeliveryDeadline_ = Deadline::in(kFailureDeliveryDelay);
 }
 
-// After the last words: whoever has closed has read them.
+// After the last frames are sent: a peer that has closed its connection has read them.
 void Hub::drainMembers(const PollSet& set) {
   bool everybody = true;
   for (Member& member : members_) {

@@ -1,24 +1,26 @@
-// Hub: rank 0's end of the star, and the one that decides.
+// Hub: rank 0's end of the control connections. It decides on the roster and on failures.
 //
-//   meeting (ranks join, servers are reached) → opening (servers open the job) → running → leaving → over
+//   joining (ranks join, servers are reached) → opening (servers open the job) → running → leaving → over
 //                                        any failure → failed → over
 //
-// A start that must fail fails when all ranks have come, so that each hears why, or at the deadline.
+// If the start is known to fail, the hub fails it once all ranks have joined, so that each rank receives the reason, or
+// at the deadline.
 //
-// What a peer may send, by state (hearts beat in all of them):
-//   a newcomer          join, once                                        hub/rank_admission.h
-//   meeting, opening    a rank that has joined: nothing. A server: hub/server_pool.h
-//   running             ranks and servers: round part (the one that is due, hub/control_op_table.h), suspect, goodbye,
-//   failure failed, leaving     anything; nobody looks at it
-// Anything else breaks the protocol. A newcomer then loses its connection and nothing else happens; what a rank or a
-// server of the roster breaks ends the communicator, with its name.
+// What a peer may send, by state (heartbeats are allowed in all states):
+//   a new connection    join, once                                        hub/rank_admission.h
+//   joining, opening    a rank that has joined: nothing. A server: hub/server_pool.h
+//   running             ranks and servers: input of the current operation (hub/control_op_table.h), suspect, goodbye,
+//                       failure
+//   failed, leaving     anything; it is ignored
+// Anything else breaks the protocol. A new connection that breaks it is closed, without other effects. A rank or server
+// of the roster that breaks it fails the communicator with an error that names it.
 //
-// The first failure that the hub learns of is the communicator's: it goes to all ranks and servers in the same words
-// and later ones are dropped. A suspicion becomes a failure only if no direct evidence (a broken connection, silence)
-// and no goodbye has come within a short window. What comes to light after this process itself was stopped is told as
-// its own doing: the others have given it up.
+// The first failure that the hub learns of becomes the communicator's failure. The hub sends it to all ranks and
+// servers in the same words and drops later failures. A suspicion becomes a failure only if neither direct evidence (a
+// broken connection, silence) nor a goodbye arrives within a short window. If this process itself was stopped, the hub
+// reports later failures as its own fault, because its peers have given it up.
 //
-// Belongs to the control thread.
+// The ControlPlane owns it. Belongs to the control thread.
 #pragma once
 #include <array>
 #include <memory>
@@ -45,9 +47,9 @@ struct HubArgs {
   JobSettings settings;
   ServerPoolArgs servers;
   std::string interfaces;  // BPS_SOCKET_IFNAME
-  PortRange ports{};       // that the hub may listen on, if the unique id says none
+  PortRange ports{};       // allowed for the hub's listener if the unique id has no port
   Deadline deadline = Deadline::never();
-  Status startError;  // why the communicator cannot start, if so: all ranks are to hear it
+  Status startError;  // why the communicator cannot start, if known; all ranks receive it
 };
 
 class Hub final : public ControlNode {
@@ -58,7 +60,7 @@ class Hub final : public ControlNode {
   void report(Status failure) override;
   void suspect(size_t member, std::string text) override;
   void leave() override;
-  void progress(const Heartbeat& heartbeat) override {
+  void setHeartbeat(const Heartbeat& heartbeat) override {
     if (stalls_) stalls_->onHeartbeat(0, heartbeat);
   }
   void watch(PollSet& set) const override;
@@ -85,8 +87,8 @@ class Hub final : public ControlNode {
   Status open();
   Status checkServersUsable() const;
   Status begin();
-  Status listen(const PollSet& set);
-  Status listenTo(size_t member, const PollSet& set);
+  Status receive(const PollSet& set);
+  Status receiveFrom(size_t member, const PollSet& set);
   bool isExpected(MessageType type) const;
   Status handle(size_t member, const Frame& frame);
   Status addOpInput(size_t member, ControlOpInput part);
@@ -111,8 +113,9 @@ class Hub final : public ControlNode {
   std::unique_ptr<RendezvousClient> rendezvous_;
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;
-  Status failure_;  // told to the others, and not yet to this rank: its process may end at once, and its words with it
-  Status startError_;  // known before all ranks have come: fails when they have
+  // already sent to the others; delivered here later, since the process may exit at once and lose queued output
+  Status failure_;
+  Status startError_;  // known before all ranks have joined; reported when they have
   Deadline failureDeliveryDeadline_ = Deadline::never();
   Roster roster_;
   std::optional<ControlOpTable> ops_;

@@ -44,7 +44,8 @@ Status RankAdmission::step(const PollSet& set) {
 
 void RankAdmission::addPeer(Peer peer) {
   if (joiningPeers_.size() >= kMaxUnidentifiedPeers) {
-    logWarn(Subsystem::kInit, "{} does not say which rank it is, and others wait", joiningPeers_.front().link->name());
+    logWarn(Subsystem::kInit, "{} has not sent its rank, and other connections wait",
+            joiningPeers_.front().link->name());
     joiningPeers_.erase(joiningPeers_.begin());
   }
   const std::string name = "a rank at " + peer.socket->peer();
@@ -61,7 +62,7 @@ Result<bool> RankAdmission::receive(JoiningPeer& joining, const PollSet& set) {
     else status = std::move(came).status();
   }
   if (status.ok() && !frame && joining.deadline.passed())
-    status = failure(Code::kRemote, "{} does not say which rank it is", joining.link->name());
+    status = failure(Code::kRemote, "{} has not sent its rank", joining.link->name());
   if (status.ok() && !frame) return false;
   if (status.ok() && frame->header.type != MessageType::kJoin) status = unexpectedFrame(*joining.link, *frame);
   if (status.ok()) {
@@ -81,7 +82,7 @@ Result<bool> RankAdmission::admit(JoiningPeer& joining, const Join& join) {
     return true;
   }
   if (join.libraryVersion != BPS_VERSION_CODE)
-    logWarn(Subsystem::kInit, "{} runs version {} of the library, this rank {}", table_.name(join.rank),
+    logWarn(Subsystem::kInit, "{} runs library version {}, this rank runs {}", table_.name(join.rank),
             join.libraryVersion, BPS_VERSION_CODE);
   joining.link->rename(table_.name(join.rank));
   deadline_ = deadline_.earlier(deadlineIn(join.remainingMs));

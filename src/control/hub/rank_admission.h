@@ -1,7 +1,8 @@
-// RankAdmission: the hub's part of the join: lets ranks in, checks what they say, and knows who is missing.
+// RankAdmission: the hub's side of joining: accepts ranks, checks their join messages and knows which are missing.
 //
-// Who joins becomes a Link at once, so that a rank that dies while others are still on their way is noticed. A newcomer
-// may send a join and nothing before it; what it does wrong costs its connection only. Belongs to the control thread.
+// A joined rank becomes a Link at once, so that its death is noticed while others are still joining. A new connection
+// must send a join first. If it breaks the protocol, it is closed without other effects. The Hub owns it; belongs to
+// the control thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@ class RankAdmission {
   RankAdmission(const Join& hub, std::optional<AuthListener> listener, uint32_t timeoutMs, Deadline deadline);
 
   void watch(PollSet& set) const;
-  // Fails when a rank's word makes the communicator impossible.
+  // Fails if a join makes the communicator impossible.
   Status step(const PollSet& set);
 
   struct JoinedRank {
@@ -28,15 +29,15 @@ class RankAdmission {
   };
   std::vector<JoinedRank> takeJoinedRanks() { return std::exchange(joinedRanks_, {}); }
   const RankTable& table() const { return table_; }
-  // When the first of those who have come loses patience.
+  // The earliest deadline of the ranks that have joined.
   Deadline deadline() const { return deadline_; }
   // "2 of 8 ranks missing: 2, 5; waited 10 s at 127.0.0.1:4567"
   std::string missing() const;
 
-  // Stops listening. Those on their way are told the failure, if there is one.
+  // Stops listening. Connections that have not joined receive the failure, if there is one.
   void close();
   void sendFailure(const Status& failure);
-  // Sends what is queued to a rank that has left, and closes.
+  // Sends the queued output of a rank that has left, then closes the connection.
   void flushAndClose(std::unique_ptr<ControlSocket> socket) { listener_->flushAndClose(std::move(socket)); }
   bool isFlushed() const { return !listener_ || listener_->idle(); }
 
@@ -46,7 +47,7 @@ class RankAdmission {
     Deadline deadline;
   };
   void addPeer(Peer peer);
-  // Whether the newcomer is no longer one; fails as step().
+  // True if the connection is no longer a new one (it joined or was closed). Fails as step() does.
   Result<bool> receive(JoiningPeer& joining, const PollSet& set);
   Result<bool> admit(JoiningPeer& joining, const Join& join);
 

@@ -19,13 +19,13 @@ RankTable::RankTable(const Join& hub) : ranks_(hub.nRanks) {
 Status RankTable::admit(const Join& join) {
   const Join& hub = *ranks_[0];
   if (join.nRanks != hub.nRanks)
-    return failure(Code::kInvalidUsage, "ranks disagree about how many they are: {} says {}, {} says {}", nameOf(hub),
+    return failure(Code::kInvalidUsage, "ranks disagree about the number of ranks: {} says {}, {} says {}", nameOf(hub),
                    hub.nRanks, nameOf(join), join.nRanks);
   if (join.rank >= ranks_.size())
-    return failure(Code::kInvalidArgument, "rank {} is out of range: there are {}", join.rank, ranks_.size());
+    return failure(Code::kInvalidArgument, "rank {} is out of range: the communicator has {} ranks", join.rank,
+                   ranks_.size());
   if (ranks_[join.rank])
-    return failure(Code::kInvalidArgument, "rank {} is taken: {} has joined before", join.rank,
-                   nameOf(*ranks_[join.rank]));
+    return failure(Code::kInvalidArgument, "rank {} is taken by {}", join.rank, nameOf(*ranks_[join.rank]));
   severalMachines_ = severalMachines_ || join.hostId != hub.hostId;
   ranks_[join.rank] = join;
   ++joinedCount_;

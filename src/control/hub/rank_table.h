@@ -1,4 +1,4 @@
-// RankTable: which ranks have come, and the roster that follows from it. Pure.
+// RankTable: the ranks that have joined, and the roster that follows from them. Does no I/O. The RankAdmission owns it.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,18 +14,18 @@ class RankTable {
  public:
   explicit RankTable(const Join& hub);
 
-  // Takes a rank in, or fails with what to tell it. disagreement() tells whether it concerns everybody.
+  // Admits a rank, or fails with the reason to send to it. If isDisagreement(), the reason concerns all ranks.
   Status admit(const Join& join);
   static bool isDisagreement(const Status& refusal) { return refusal.code() == Code::kInvalidUsage; }
 
   bool complete() const { return joinedCount_ == ranks_.size(); }
   size_t size() const { return ranks_.size(); }
-  // Whether more than one machine is known of.
+  // True if the ranks so far run on more than one machine.
   bool hasSeveralMachines() const { return severalMachines_; }
   std::string name(size_t rank) const;
   // "2 of 8 ranks missing: 2, 5"
   std::string missing() const;
-  // Ranks and machines; valid when complete. No servers.
+  // Ranks and machines, without servers. Valid when complete.
   Roster roster(uint64_t jobId, const JobSettings& settings) const;
 
  private:

@@ -16,7 +16,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// The entries, separated by commas or ends of line, without comments.
+// Returns the entries, which commas or newlines separate, without comments.
 std::vector<std::string> entries(const std::string& text) {
   std::vector<std::string> found;
   std::istringstream lines(text);
@@ -34,7 +34,7 @@ Result<std::vector<std::string>> serverNames(const std::string& servers, std::st
   std::string text = servers;
   if (!servers.empty() && servers.front() == '@') {
     std::ifstream file(servers.substr(1));
-    if (!file.is_open()) return failure(Code::kInvalidArgument, "{}={}: the file cannot be read", source, servers);
+    if (!file.is_open()) return failure(Code::kInvalidArgument, "{}={}: cannot read the file", source, servers);
     text = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   std::vector<std::string> names = entries(text);
@@ -44,7 +44,7 @@ Result<std::vector<std::string>> serverNames(const std::string& servers, std::st
     if (!parsed.ok()) return std::move(parsed).status().within(std::string(source));
     const HostPort where = std::move(parsed).value();
     if (!seen.insert(fmt::format("{}:{}", where.host, where.port)).second)
-      return failure(Code::kInvalidArgument, "{}: {} is there twice", source, name);
+      return failure(Code::kInvalidArgument, "{}: {} is listed twice", source, name);
   }
   return names;
 }

@@ -1,4 +1,4 @@
-// The servers that BPS_SERVERS names.
+// Parses the list of servers in BPS_SERVERS.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,10 +15,10 @@ struct ServerTarget {
   HostPort where;
 };
 
-// The names in "a:1,b" or in the file of "@file" (one per line, # starts a comment). Fails naming the source on a bad
-// entry or one that is there twice.
+// The names in "a:1,b" or in the file of "@file" (one name per line, # starts a comment). Fails on an invalid entry or
+// a duplicate; the error names `source`.
 Result<std::vector<std::string>> serverNames(const std::string& servers, std::string_view source = "BPS_SERVERS");
-// The same names, and what they mean.
+// The same list with parsed addresses.
 Result<std::vector<ServerTarget>> serverTargets(const std::string& servers);
 
 }  // namespace bps

@@ -9,9 +9,8 @@
 namespace bps {
 namespace {
 
-constexpr std::chrono::milliseconds kLookupPollInterval(
-    20);  // between looks at a name service that has not answered yet
-// A stranger may hold the server's port.
+constexpr std::chrono::milliseconds kLookupPollInterval(20);  // interval between checks of a pending name lookup
+// Another program may use the server's port.
 constexpr const char* kServerHint = "is a bps-server of this version with the same key (BPS_KEY_FILE) there?";
 
 }  // namespace
@@ -53,14 +52,14 @@ Status ServerPool::advance(Server& server, const PollSet& set) {
     case State::kDialing:
       return dial(server, set);
     case State::kAwaitingOffer:
-      if (reachDeadline_.passed()) return exclude(server, "it does not say what it offers");
-      return listen(server, set);
+      if (reachDeadline_.passed()) return exclude(server, "it sent no offer in time");
+      return receive(server, set);
     case State::kProposed:
-      if (openDeadline_.passed()) return exclude(server, "it does not open the job");
-      return listen(server, set);
+      if (openDeadline_.passed()) return exclude(server, "it did not open the job in time");
+      return receive(server, set);
     case State::kOffered:
     case State::kOpened:
-      return listen(server, set);
+      return receive(server, set);
   }
   return {};
 }
@@ -88,7 +87,7 @@ Status ServerPool::dial(Server& server, const PollSet& set) {
   return {};
 }
 
-Status ServerPool::listen(Server& server, const PollSet& set) {
+Status ServerPool::receive(Server& server, const PollSet& set) {
   Status status = server.link->step(set);
   for (int turn = 0; turn < kFramesPerStep && status.ok(); ++turn) {
     Result<std::optional<Frame>> came = server.link->next();
@@ -109,7 +108,7 @@ bool ServerPool::isExpected(const Server& server, MessageType type) {
   return type == MessageType::kJobOpened && server.state != State::kOffered;
 }
 
-// Fails with why the server is to be left out.
+// Fails with the reason to exclude the server.
 Status ServerPool::handle(Server& server, const Frame& frame) {
   const Link& link = *server.link;
   if (!isExpected(server, frame.header.type)) return unexpectedFrame(link, frame);
@@ -127,11 +126,11 @@ Status ServerPool::handle(Server& server, const Frame& frame) {
   }
 }
 
-// An answer to an earlier proposal is not the one that counts.
+// Answers to earlier proposals are ignored.
 Status ServerPool::opened(Server& server, uint32_t proposal) {
   if (proposal <= server.answered || proposal > proposal_)
-    return server.link->protocolError(
-        failure(Code::kRemote, "it opens proposal {} after {}, the last is {}", proposal, server.answered, proposal_));
+    return server.link->protocolError(failure(Code::kRemote, "it opened proposal {} after {}, the last one is {}",
+                                              proposal, server.answered, proposal_));
   server.answered = proposal;
   if (proposal == proposal_) server.state = State::kOpened;
   return {};
@@ -169,7 +168,7 @@ void ServerPool::sendProposal() {
   for (const Server& server : servers_)
     if (server.state != State::kExcluded) roster_.servers.push_back({server.name, server.bytesPerSecond});
   if (roster_.servers.empty() && !servers_.empty())
-    logWarn(Subsystem::kInit, "no summation server can be used: running with k = 0");
+    logWarn(Subsystem::kInit, "no summation server is usable: running without servers");
   OpenJob message{proposal_, static_cast<uint32_t>(roster_.machines.size()), encode(roster_)};
   for (Server& server : servers_) {
     if (server.state == State::kExcluded) continue;

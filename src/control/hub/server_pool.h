@@ -1,15 +1,19 @@
-// ServerPool: the servers of BPS_SERVERS while a communicator starts: reached, asked, agreed on, handed to the hub.
+// ServerPool: connects to the servers of BPS_SERVERS while a communicator starts, and agrees with them on the roster.
 //
-// Each server on its own:  looking up its name → dialing → awaiting its offer → offered → proposed → opened,  or left
-// out on the way, with a warning (BPS_REQUIRE_SERVERS=1: an error): its name is not found, nobody answers, somebody
-// refuses, it breaks the protocol. When all ranks have come and every server has offered or is left out, the hub
-// proposes a roster. A server that then drops out makes a new proposal without it necessary; the others open the job
-// anew. When all of the last proposal have opened, its roster is final. Belongs to the control thread.
+// State of each server: looking up its name → dialing → awaiting its offer → offered → proposed → opened. A server is
+// excluded with a warning (with BPS_REQUIRE_SERVERS=1 with an error) if its name is not found, it does not answer, it
+// refuses or it breaks the protocol.
 //
-// What a server may send, by state; anything else leaves it out:
+// When all ranks have joined and every server has offered or is excluded, the hub proposes a roster. If a server is
+// excluded after that, the hub makes a new proposal without it and the remaining servers open the job again. When all
+// servers of the last proposal have opened, the roster is final.
+//
+// What a server may send, by state; anything else excludes it:
 //   awaiting its offer   offer, refusal, failure
 //   offered              refusal, failure
 //   proposed, opened     job opened (once for each proposal, in their order), refusal, failure
+//
+// The Hub owns it and takes the links when the job begins. Belongs to the control thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -37,7 +41,7 @@ class ServerPool {
   void start(Deadline reachDeadline);
   bool started() const { return started_; }
   void watch(PollSet& set) const;
-  // Fails when a server is left out that is required.
+  // Fails if a required server is excluded.
   Status step(const PollSet& set);
 
   bool allResponded() const;
@@ -45,11 +49,12 @@ class ServerPool {
   bool proposed() const { return proposal_ > 0; }
   bool allOpened() const;
   const Roster& roster() const { return roster_; }
-  std::string pending() const;  // the names that have not settled or opened, for messages
+  std::string pending() const;  // names of the servers that the current step waits for, for messages
 
-  // The communicator has failed: every server that was reached is told; the links, for what is still to be sent.
+  // The communicator has failed: sends the failure to every connected server. Returns the links that still have output
+  // queued.
   std::vector<std::unique_ptr<Link>> sendFailure(const Status& failure);
-  // Lets the job begin; the links in the roster's order.
+  // Starts the job; returns the links in roster order.
   std::vector<std::unique_ptr<Link>> begin();
 
  private:
@@ -61,12 +66,12 @@ class ServerPool {
     std::unique_ptr<Dialer> dialer;
     std::unique_ptr<Link> link;
     double bytesPerSecond = 0;
-    uint32_t answered = 0;  // the last proposal that it opened
+    uint32_t answered = 0;  // the last proposal that the server opened
   };
   Status advance(Server& server, const PollSet& set);
   Status lookUp(Server& server);
   Status dial(Server& server, const PollSet& set);
-  Status listen(Server& server, const PollSet& set);
+  Status receive(Server& server, const PollSet& set);
   static bool isExpected(const Server& server, MessageType type);
   Status handle(Server& server, const Frame& frame);
   Status opened(Server& server, uint32_t proposal);
@@ -79,7 +84,7 @@ class ServerPool {
   Deadline reachDeadline_ = Deadline::never(), openDeadline_ = Deadline::never();
   Roster roster_;
   uint32_t proposal_ = 0;
-  bool proposalStale_ = false;  // a server of the proposal has dropped out
+  bool proposalStale_ = false;  // a server of the proposal has been excluded
 };
 
 }  // namespace bps

@@ -1,10 +1,11 @@
-// StallDetector: which two members of a communicator cannot reach each other, by what the heartbeats of all members
-// say.
+// StallDetector: finds two members that cannot reach each other, from the heartbeats of all members.
 //
-// A member that has waited for the time-out says for whom, and with which call. Nobody is blamed for not having called
-// yet, for as long as that takes. But when the other one has begun the call, and does not wait for a third one in turn,
-// what it sent should have come: if nothing changes for another time-out, the two cannot reach each other. This holds
-// for any transport, also one that never fails by itself. Pure; belongs to the control thread.
+// A member that has waited for the timeout reports in its heartbeat which member it waits for, and in which call.
+// Waiting for a member that has not begun the call is no failure, however long it takes. But if the other member has
+// begun the call and does not itself wait for a third one, its data should have arrived. If nothing changes for another
+// timeout, the two cannot reach each other. This works for any transport, even one that never reports an error.
+//
+// Does no I/O. The Hub owns it; belongs to the control thread.
 #pragma once
 #include <chrono>
 #include <vector>
@@ -20,17 +21,17 @@ class StallDetector {
  public:
   using TimePoint = Deadline::Clock::time_point;
 
-  // The roster outlives this.
+  // The roster must outlive this object.
   explicit StallDetector(const Roster& roster) : roster_(roster), members_(roster.members()) {}
 
-  // The latest heartbeat of the member.
+  // Records the member's latest heartbeat.
   void onHeartbeat(size_t member, const Heartbeat& heartbeat) { members_[member].reported = heartbeat; }
-  // Call now and then. Fails naming both when two members cannot reach each other.
+  // Call regularly. Fails with an error that names both members if two members cannot reach each other.
   Status check(TimePoint now);
 
  private:
   struct MemberState {
-    Heartbeat reported, stuck;  // the second: when it was first found that it waits in vain
+    Heartbeat reported, stalled;  // stalled: the heartbeat when the stall was first seen
     TimePoint since{};
   };
 

@@ -64,7 +64,7 @@ Result<SessionKeys> sessionKeys(const Key& shared, const KeyPair& mine, const Pu
   static constexpr std::string_view kLabel = "bps control session 1";
   Key agreed{};
   if (crypto_scalarmult(agreed.data(), mine.secret().data(), theirs.data()) != 0)
-    return Status(Code::kRemote, "the peer's public key is none");
+    return Status(Code::kRemote, "the peer's public key is invalid");
   SessionKeys keys;
   std::array<uint8_t, 2 * std::tuple_size_v<Key>> both{};
   crypto_generichash_state state;

@@ -1,6 +1,5 @@
-// What the control plane needs of cryptography, all of it from libsodium: random bytes, keys, and the handshake's
-// proofs. crypto.cc and seal.cc (what protects the frames afterwards) are the only files of the control plane that know
-// libsodium.
+// Cryptography of the control plane, all of it from libsodium: random bytes, keys and the proofs of the handshake. Only
+// crypto.cc and seal.cc (which protects the frames after the handshake) call libsodium. Any thread, after cryptoInit().
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,17 +11,17 @@
 
 namespace bps {
 
-// Fails only if the system has no source of randomness.
+// Call before anything else here. Fails only if the system has no source of randomness.
 Status cryptoInit();
 void randomBytes(std::span<uint8_t> out);
 uint64_t randomJobId();  // never 0
 
-// A key of its own for each use of the same secret.
+// Derives a separate key for each use of the same secret.
 Key deriveKey(std::string_view use, std::span<const uint8_t> secret);
 
 enum class HandshakeSide : uint8_t { kConnecting = 1, kAccepting = 2 };
 
-// A hash of all frames so far of both sides, headers and payloads, in their order.
+// A hash over all frames of both sides so far, headers and payloads, in order.
 class Transcript {
  public:
   using Hash = std::array<uint8_t, 32>;
@@ -33,12 +32,12 @@ class Transcript {
   Hash hash_{};
 };
 
-// An HMAC of the side and of all that was said before: only who has the key can make it, and it fits this handshake
-// only.
+// An HMAC of the side and of the transcript so far. Only a holder of the key can make it, and it is valid in this
+// handshake only.
 Proof makeProof(const Key& key, HandshakeSide side, const Transcript::Hash& before);
 bool sameProof(const Proof& a, const Proof& b);  // in constant time
 
-// A pair of X25519 keys for one connection; the secret half is wiped at its end.
+// An X25519 key pair for one connection. The destructor wipes the secret half.
 class KeyPair {
  public:
   KeyPair();
@@ -53,13 +52,13 @@ class KeyPair {
   PublicKey publicKey_{};
 };
 
-// One key for each direction, by the side that sends.
+// One key per direction, named after the sender.
 struct SessionKeys {
   Key connecting{}, accepting{};
 };
-// From the shared key, what the two public keys make together, and the handshake's transcript: who lacks the first or
-// has seen another transcript gets others, and who learns the shared key later cannot read what was recorded before.
-// Fails on a public key that is none.
+// Derives the session keys from the shared key, the X25519 shared secret and the transcript. A peer without the shared
+// key, or with another transcript, gets different keys. Forward secrecy: somebody who learns the shared key later
+// cannot decrypt recorded traffic. Fails if `theirs` is not a valid public key.
 Result<SessionKeys> sessionKeys(const Key& shared, const KeyPair& mine, const PublicKey& theirs,
                                 const Transcript::Hash& transcript);
 

@@ -20,7 +20,8 @@ namespace {
 
 constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
 constexpr size_t kHexDigits = 2 * std::tuple_size_v<Key>;
-// The same everywhere, since nothing but the file is shared: it makes tables for bps necessary, no more.
+// A constant salt, because the key file is all that the processes share. It forces an attacker to compute tables for
+// bps.
 constexpr std::array<uint8_t, crypto_pwhash_SALTBYTES> kSalt{'b', 'p', 's', ' ', 'p', 'a', 's', 's',
                                                              '-', 'p', 'h', 'r', 'a', 's', 'e', '1'};
 
@@ -43,14 +44,14 @@ Status checkMode(int fd, const std::string& path) {
   if (::fstat(fd, &info) != 0) return systemFailure(fmt::format("key file {}", path), errno);
   if (!S_ISREG(info.st_mode) || (info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return {};
   return failure(Code::kInvalidArgument,
-                 "key file {}: others than its owner can use it (mode {:04o}): chmod 600 {}, or set "
-                 "BPS_KEY_FILE_SHARED=1 if that is meant",
+                 "key file {}: others than its owner can access it (mode {:04o}): chmod 600 {}, or set "
+                 "BPS_KEY_FILE_SHARED=1 if that is intended",
                  path, info.st_mode & 07777U, path);
 }
 
-// UTF-8 without control characters, which random bytes are not.
+// True for UTF-8 without control characters. Random bytes almost never are.
 bool isText(const Blob& bytes) {
-  size_t following = 0;  // bytes of a character that has begun
+  size_t following = 0;  // continuation bytes that the current character still needs
   for (const uint8_t c : bytes) {
     const bool continues = (c & 0xc0) == 0x80;
     if (continues != (following > 0)) return false;
@@ -80,7 +81,7 @@ Result<Key> deriveFromPassphrase(const Blob& passPhrase) {
     Key of BPS_GUARDED_BY(mutex){}, key BPS_GUARDED_BY(mutex){};
     bool known BPS_GUARDED_BY(mutex) = false;
   };
-  static Last last;  // a program starts many communicators with one file
+  static Last last;  // a program may start many communicators with one file
   const MutexLock lock(last.mutex);
   const Key of = deriveKey("pass-phrase", passPhrase);
   if (last.known && last.of == of) return last.key;
@@ -128,7 +129,7 @@ Status makeKeyFile(const std::string& path) {
   text.back() = '\n';
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly));
   if (!file && errno == EEXIST)
-    return failure(Code::kInvalidArgument, "key file {}: exists already and is left as it is", path);
+    return failure(Code::kInvalidArgument, "key file {}: exists already and was not changed", path);
   if (!file) return failure(Code::kInvalidArgument, "key file {}: {}", path, std::strerror(errno));
   if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0) {
     const Status failed = systemFailure(fmt::format("key file {}", path), errno);

@@ -1,8 +1,8 @@
-// Seal: encrypts and authenticates the frames of one connection after its handshake, both directions.
+// Seal: encrypts and authenticates the frames of one connection after its handshake, in both directions.
 //
-// ChaCha20-Poly1305 with a key for each direction. A nonce is the frame's number in its direction and which of the
-// frame's two tags it is for, so none comes twice. A frame is what the peer sent as this frame of this connection, or
-// it is refused: changed, replayed, reordered, reflected and invented ones have no tag that fits.
+// ChaCha20-Poly1305 with one key per direction. A frame has two tags: one for the header, one for the payload. The
+// nonce holds the frame's number in its direction and which of the two tags it is for, so no nonce repeats. Changed,
+// replayed, reordered, reflected or invented frames have no valid tag and are refused. The ControlSocket owns it.
 #pragma once
 #include <span>
 
@@ -17,11 +17,11 @@ class Seal {
 
   Seal(const SessionKeys& keys, HandshakeSide mine);
 
-  // Adds the frame to `out` as it goes over the wire. `header` tells the payload's plain length.
+  // Appends the sealed frame to `out`. `header` holds the length of the plain payload.
   void seal(FrameHeader header, std::span<const uint8_t> payload, Blob& out) const;
-  // Whether this is the header of the peer's frame `sequence`.
+  // True if this is the header of the peer's frame `sequence`.
   bool isAuthenticHeader(uint32_t sequence, TaggedHeader header) const;
-  // Decrypts the payload of the peer's frame `sequence`, whose header fits, and takes off its tag.
+  // Decrypts the payload of the peer's frame `sequence` and removes its tag. Its header must be authentic.
   bool open(uint32_t sequence, Frame& frame) const;
 
  private:

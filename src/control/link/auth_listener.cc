@@ -13,8 +13,8 @@ namespace bps {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kMaxHandshakeStageTime(2000);  // with a stranger in one stage, whatever the time-out
-constexpr milliseconds kFlushTime(1000);              // for a refused peer to read why
+constexpr milliseconds kMaxHandshakeStageTime(2000);  // limit for one stage of the handshake, for any timeout
+constexpr milliseconds kFlushTime(1000);              // time for a refused peer to read the reason
 constexpr milliseconds kAcceptRetryPause(100);        // before accepting again when descriptors are short
 constexpr size_t kAcceptsPerStep = 64;
 constexpr int kEventsPerStep = 128;
@@ -99,7 +99,7 @@ std::vector<Peer> AuthListener::step(const PollSet& set) {
   return admitted;
 }
 
-// No guest but the one that an event is for is removed meanwhile.
+// Handling one event must not remove the connection of another one.
 void AuthListener::stepReady(std::vector<Peer>& admitted) {
   std::array<epoll_event, kEventsPerStep> events{};
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerStep, 0);
@@ -126,7 +126,7 @@ void AuthListener::accept(std::vector<Peer>& admitted) {
   for (size_t i = 0; i < kAcceptsPerStep; ++i) {
     Result<std::optional<UniqueFd>> accepted = acceptFrom(listener_.get());
     if (!accepted.ok()) {
-      log_.add("a new peer", accepted.error().message());
+      log_.add("a new connection", accepted.error().message());
       pause_ = Deadline::in(kAcceptRetryPause);
       if (!queues_[kAwaitingHello].connections.empty()) evictOldest(queues_[kAwaitingHello]);
       return;
@@ -162,7 +162,7 @@ void AuthListener::flushAndClose(std::unique_ptr<ControlSocket> socket) {
   sendAndDrain(add(std::move(connection)));
 }
 
-// Writes the last words, then reads until the peer has gone too: closing with unread input would destroy them.
+// Sends the queued output, then reads until the peer closes. Closing with unread input would discard the output.
 void AuthListener::sendAndDrain(Connection& connection) {
   if (!connection.sent) {
     Result<Progress> progress = connection.socket->flush();
@@ -189,7 +189,7 @@ void AuthListener::evictSurplus() {
     while (queue.connections.size() > maxPending_) evictOldest(queue);
 }
 
-// The oldest of the host with the most guests of the room goes.
+// Evicts the oldest connection of the host that has the most connections in the stage.
 void AuthListener::evictOldest(StageQueue& queue) {
   size_t most = 0;
   for (const auto& [host, count] : queue.perHost) most = std::max(most, count);
@@ -197,7 +197,7 @@ void AuthListener::evictOldest(StageQueue& queue) {
       std::find_if(queue.connections.begin(), queue.connections.end(),
                    [&](const Connection& connection) { return queue.perHost[connection.host] == most; });
   if (oldest->handshake)
-    log_.add(oldest->handshake->socket().peer(), "too many connections are being made, and this one is slow");
+    log_.add(oldest->handshake->socket().peer(), "too many pending connections; this is the oldest of its host");
   remove(*oldest);
 }
 

@@ -1,13 +1,14 @@
-// AuthListener: a listener that lets nobody in who has not proved the key, and keeps strangers from costing anything.
+// AuthListener: accepts connections and returns only those that have proved the key. Unauthenticated peers cannot
+// exhaust its resources.
 //
-// A connection is silent until its Hello has come, then helloReceived until its proof has. Each of the two stages has a
-// fixed number of places and a deadline. If all places of a stage are taken, the oldest connection of the address that
-// has the most of them there gives way: a peer that holds the key needs a place for two round trips only, so it passes
-// while others hold or even replace thousands of connections. A turn accepts a bounded number of connections, and costs
-// nothing for those that say nothing: they stand in an epoll set of their own. Refused peers are told why and then
-// given a moment to read it. Refusals are logged at a bounded rate, the rest as a sum.
+// A connection is in stage kAwaitingHello until its Hello arrives, then in kHelloReceived until its proof arrives. Each
+// of the two stages has a fixed number of places and a timeout. If a stage is full, the oldest connection of the
+// address that has the most connections in it is evicted. A peer that holds the key needs its place for two round trips
+// only, so it gets in while others hold or even replace thousands of connections. A step accepts a bounded number of
+// connections. Silent connections cost a step nothing, since they wait in an epoll set of their own. A refused peer
+// receives the reason and has a short time to read it. Refusals are logged at a bounded rate; the rest are counted.
 //
-// Belongs to one thread; the owner's loop calls watch() and step().
+// Belongs to the thread of its owner, whose loop calls watch() and step().
 #pragma once
 #include <array>
 #include <list>
@@ -23,11 +24,11 @@
 
 namespace bps {
 
-// Logs the first refusals of a period each, and how many more there were when it ends.
+// Logs the first refusals of a period one by one. At the end of the period it logs how many more there were.
 class RefusalLog {
  public:
   void add(const std::string& peer, const std::string& why);
-  // To be called at wakeAt().
+  // Call at wakeAt().
   void step();
   Deadline wakeAt() const { return more_ > 0 ? periodEnd_ : Deadline::never(); }
 
@@ -40,11 +41,11 @@ class RefusalLog {
 class AuthListener {
  public:
   static constexpr size_t kMaxPendingPerStage =
-      2048;  // of each stage; at most a sixteenth of the process's descriptors
+      2048;  // per stage; at most a sixteenth of the process's file descriptors
 
-  static constexpr int kBacklog = 4096;  // connections that the kernel keeps for the listener, as far as it allows
+  static constexpr int kBacklog = 4096;  // connections that the kernel may queue; the system may limit it further
 
-  // `job` as AcceptingHandshake.
+  // `job` as in AcceptingHandshake.
   static Result<AuthListener> create(UniqueFd listener, const Credentials& credentials, Purpose purpose, uint64_t job);
   // Listens on `address`.
   static Result<AuthListener> create(const Address& address, const Credentials& credentials, Purpose purpose,
@@ -52,18 +53,18 @@ class AuthListener {
 
   Result<Address> address() const { return localAddress(listener_.get()); }
   size_t maxPending() const { return maxPending_; }
-  // Of handshakes that begin from now on.
+  // Used by handshakes that begin from now on.
   void useKey(const Key& key) { credentials_.key = key; }
   void watch(PollSet& set) const;
-  // Everybody who has come in.
+  // Returns the peers that have passed the handshake.
   std::vector<Peer> step(const PollSet& set);
-  // Takes an authenticated peer that the owner does not want, tells it why and closes.
+  // Takes an authenticated peer that the owner refuses, sends it the reason and closes the connection.
   void reject(std::unique_ptr<ControlSocket> socket, const Refusal& refusal);
-  // Takes a peer that has got its last frame, sends what is queued and closes.
+  // Takes a peer whose last frame is queued, sends what is queued and closes the connection.
   void flushAndClose(std::unique_ptr<ControlSocket> socket);
-  // Stops listening and forgets the strangers; dismissed peers still get their words.
+  // Stops listening and closes unauthenticated connections. Peers in flushAndClose() still get their output.
   void close();
-  // No peer that has proved the key waits for its last words. Refused strangers may.
+  // True if no authenticated peer has output left to send. Refused peers do not count.
   bool idle() const { return queues_[kFlushing].connections.empty(); }
 
  private:
@@ -72,7 +73,7 @@ class AuthListener {
     Stage stage;
     std::string host;  // its address without the port
     std::unique_ptr<AcceptingHandshake> handshake;
-    std::unique_ptr<ControlSocket> socket;  // for its last words, once there is no handshake
+    std::unique_ptr<ControlSocket> socket;  // for the output that is left, once there is no handshake
     Deadline deadline = Deadline::never();
     bool sent = false;
     std::list<Connection>::iterator self{};
@@ -104,7 +105,7 @@ class AuthListener {
   size_t maxPending_;
   std::array<StageQueue, kStages> queues_;
   RefusalLog log_;
-  Deadline pause_ = Deadline::in({});  // no accept before: descriptors are short
+  Deadline pause_ = Deadline::in({});  // no accept before; file descriptors are short
 };
 
 }  // namespace bps

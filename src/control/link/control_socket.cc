@@ -12,7 +12,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kReadsPerDrain = 64;  // reads in one drain(): a flood may not hold the loop
+constexpr size_t kReadsPerDrain = 64;  // bounds one drain(), so that a flood does not block the loop
 constexpr uint64_t kLastFrame = std::numeric_limits<uint32_t>::max();
 
 std::string peerText(int fd) {
@@ -102,7 +102,7 @@ Status ControlSocket::forged() {
 
 Status ControlSocket::sequenceExhausted() {
   end_ = End::kBroken;
-  return {Code::kRemote, "this connection has carried 2^32 frames, as many as it can"};
+  return {Code::kRemote, "this connection has carried 2^32 frames, its limit"};
 }
 
 Status ControlSocket::accept(Frame& frame) {
@@ -114,8 +114,8 @@ Status ControlSocket::accept(Frame& frame) {
 Status ControlSocket::check(const FrameHeader& header) {
   if (received_ > kLastFrame) return sequenceExhausted();
   if (header.sequence != received_++)
-    return failure(Code::kRemote, "frame {} came where {} was due", header.sequence, received_ - 1);
-  // Hello and Refusal are read whatever their version: that is how two versions tell each other.
+    return failure(Code::kRemote, "received frame {} instead of {}", header.sequence, received_ - 1);
+  // Hello and Refusal are accepted in any version, so that the versions can be compared.
   if (header.type == MessageType::kHello || header.type == MessageType::kRefusal) return {};
   if (header.version != kControlVersion)
     return failure(Code::kRemote, "frame of protocol version {}, this side speaks {}; rebuild one side", header.version,

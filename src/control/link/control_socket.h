@@ -1,8 +1,8 @@
-// ControlSocket: frames over one TCP connection. Never blocks: output is queued, input is taken as it comes.
+// ControlSocket: frames over one TCP connection. Never blocks: output is queued, input is read as it arrives.
 //
-// Sequence numbers, the protocol version and, once it is known, the job id of incoming frames are checked here, and
-// after the handshake that each frame is the peer's. A peer that stops reading makes the queue grow by heartbeats only;
-// whoever owns the socket watches its silence. Belongs to one thread.
+// Checks the sequence number, the protocol version and, once known, the job id of every received frame. After the
+// handshake it also authenticates every frame. If a peer stops reading, the queue grows by heartbeats only; the owner
+// detects the peer's silence. Belongs to one thread.
 #pragma once
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ namespace bps {
 
 class ControlSocket {
  public:
-  // `first`: the number of the first frame in either direction; other than 0 for tests.
+  // `first` is the number of the first frame in either direction; only tests use another number than 0.
   explicit ControlSocket(UniqueFd fd, uint32_t first = 0);
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
@@ -25,13 +25,13 @@ class ControlSocket {
   int fd() const { return fd_.get(); }
   const std::string& peer() const { return peer_; }  // address, for messages
   uint64_t job() const { return job_; }
-  void setJob(uint64_t job) { job_ = job; }  // for all frames from now on
+  void setJob(uint64_t job) { job_ = job; }  // for all later frames
 
-  // Of the frames up to seal().
+  // Covers the frames up to seal().
   const Transcript& transcript() const { return transcript_; }
-  // The handshake is over: all frames from now on are sealed, in both directions, and may be long.
+  // The handshake is over: from now on all frames in both directions are sealed, and may be long.
   void seal(const SessionKeys& keys, HandshakeSide mine);
-  // After seal(): a larger frame of the peer's is an error.
+  // After seal(): a larger frame from the peer is an error.
   void limitFrames(size_t bytes) { reader_.setLimit(bytes + kFrameTagBytes); }
 
   void queue(MessageType type, const Blob& payload = {});
@@ -39,25 +39,25 @@ class ControlSocket {
   void queue(const T& message) {
     queue(T::kType, encode(message));
   }
-  // Writes what the kernel takes: done when nothing is left.
+  // Writes as much as the kernel accepts; done when nothing is left.
   Result<Progress> flush();
   bool wantsWrite() const { return written_ < out_.size(); }
 
-  // The next frame, or nothing yet. The connection's end is a failure with the text "connection closed" or the
-  // system's reason; a failure is final.
+  // Returns the next frame, or nothing yet. At the end of the connection it fails with "connection closed" or the
+  // system's reason. A failure is final.
   Result<std::optional<Frame>> read();
   enum class End {
     kNone,
-    kBroken,    // the connection broke
-    kForged,    // what came is not what the peer sent
+    kBroken,    // the connection failed
+    kForged,    // a frame failed authentication
     kProtocol,  // the peer broke the protocol
   };
-  // What a failure of read() or flush() was.
+  // The cause of the failure of read() or flush().
   End end() const { return end_; }
   bool broken() const { return end_ == End::kBroken; }
-  // Says that nothing more will be sent; the peer sees the end after what was flushed.
+  // Sends no more. The peer sees the end of the stream after the flushed output.
   void shutdownWrite();
-  // Throws away what comes in; done at the peer's end.
+  // Discards input; done at the peer's end of stream.
   Progress drain();
 
  private:

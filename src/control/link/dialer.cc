@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kShortPause(20), kLongPause(150);
 
-// With nobody listening on a local port, the kernel may connect a socket to itself.
+// If nobody listens on a local port, the kernel may connect a socket to itself.
 bool connectedToItself(int fd) {
   Result<Address> local = localAddress(fd);
   Result<Address> peer = peerAddress(fd);

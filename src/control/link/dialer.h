@@ -1,8 +1,8 @@
-// Dialer: reaches one accepting peer: connect, handshake, and again after a pause while nobody answers there.
+// Dialer: connects to one accepting peer and does the handshake. Retries after a pause while nobody answers.
 //
-// Ends with an authenticated Peer, or with a failure: the peer refused (or proved to be another one), or the deadline
-// passed; then the failure says what stood in the way last. Who refuses has proved nothing: its words are quoted, short
-// and printable. Non-blocking; belongs to one thread.
+// Ends with an authenticated Peer or a failure. It fails if the peer refuses or cannot prove the key, or if the
+// deadline passes; the failure then holds the last reason. A refusing peer is not authenticated, so its text is
+// shortened and non-printable characters are replaced. Non-blocking; belongs to the thread of its owner.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,10 +17,10 @@
 namespace bps {
 
 struct DialArgs {
-  std::vector<Address> addresses;  // tried in turn
+  std::vector<Address> addresses;  // tried one after the other
   Credentials credentials;
   Purpose purpose = Purpose::kJoin;
-  uint64_t job = 0;  // as ConnectingHandshake
+  uint64_t job = 0;  // as in ConnectingHandshake
 };
 
 class Dialer {

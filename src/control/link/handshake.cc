@@ -70,8 +70,8 @@ Status AcceptingHandshake::checkHello(const Frame& frame) {
   const Hello hello = std::move(decoded).value();
   if (hello.auth != credentials_.auth) return refuse(wrongMode(credentials_.auth));
   if (hello.purpose != purpose_)
-    return refuse(fmt::format("connection for the purpose \"{}\", this is an address for \"{}\"",
-                              purposeName(hello.purpose), purposeName(purpose_)));
+    return refuse(fmt::format("the connection is for \"{}\", this address serves \"{}\"", purposeName(hello.purpose),
+                              purposeName(purpose_)));
   peer_.timeoutMs = hello.timeoutMs;
   theirs_ = hello.publicKey;
   return {};
@@ -83,7 +83,7 @@ Result<Progress> AcceptingHandshake::awaitProof() {
   if (!frame) return Progress::kPending;
   if (frame->header.type == MessageType::kRefusal) {
     const Refusal refusal = BPS_TRY(decode<Refusal>(frame->payload));
-    return failure(Code::kRemote, "the peer refuses: {}", printable(refusal.text));
+    return failure(Code::kRemote, "the peer refused: {}", printable(refusal.text));
   }
   if (frame->header.type != MessageType::kProof) return refuse("handshake out of order");
   const ProofMessage message = BPS_TRY(decode<ProofMessage>(frame->payload));
@@ -121,7 +121,7 @@ ConnectingHandshake::ConnectingHandshake(std::unique_ptr<ControlSocket> socket, 
   hello.dialled = this->socket().peer();
   this->socket().setJob(job_);
   this->socket().queue(hello);
-  this->socket().setJob(0);  // the accepting side's frames carry none before its Challenge
+  this->socket().setJob(0);  // the accepting side's frames carry no job before its Challenge
 }
 
 Result<Progress> ConnectingHandshake::step() {
@@ -160,7 +160,7 @@ Result<Progress> ConnectingHandshake::awaitChallenge() {
   std::optional<Frame> frame = BPS_TRY(next(MessageType::kChallenge));
   if (!frame) return Progress::kPending;
   const Challenge challenge = BPS_TRY(decode<Challenge>(frame->payload));
-  if (job_ != 0 && frame->header.job != job_) return refuse("the peer answers for another job");
+  if (job_ != 0 && frame->header.job != job_) return refuse("the peer answered for another job");
   theirs_ = challenge.publicKey;
   peer_.timeoutMs = challenge.timeoutMs;
   socket().setJob(frame->header.job);

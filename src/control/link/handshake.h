@@ -1,17 +1,19 @@
-// The first four frames of every control connection: both sides prove that they hold the same key, and make the keys
-// that seal all frames after these (src/control/keys/seal.h).
+// The first four frames of every control connection. Both sides prove that they hold the same key, and derive the keys
+// that seal all later frames (src/control/keys/seal.h).
 //
 //   connecting  Hello{magic, version, purpose, auth, nonce, public key, address dialled}  →     accepting
 //               ←             Challenge{nonce, public key}   (or Refusal)
 //               Proof{HMAC(key, connecting side, hash of Hello and Challenge)}  →
 //               ←             Welcome{HMAC(key, accepting side, hash of Hello, Challenge and Proof)}   (or Refusal)
 //
-// Who connects proves first, so a stranger learns nothing that depends on the key. The hashes take in whole frames with
-// their headers, which tell the job from the Challenge on: whoever changes a byte on the way ends the handshake. The
-// session keys come from the key, the X25519 keys of both and the hash of the first three frames. With BPS_AUTH=off on
-// both sides the same frames run with a key of zeros, which protects from nobody who takes part in the handshake.
+// The connecting side proves first, so an unauthenticated client learns nothing that depends on the key. The hashes
+// cover whole frames with their headers, which carry the job id from the Challenge on. Any change on the way makes the
+// handshake fail. The session keys depend on the key, both X25519 keys and the hash of the first three frames. With
+// BPS_AUTH=off on both sides the same frames are sent with a key of zeros, which gives no protection against an active
+// attacker.
 //
-// Each class is one side as a state machine that moves only forward; step() never blocks.
+// Each class is one side, a state machine that moves only forward. step() never blocks. Belongs to the thread of its
+// owner.
 #pragma once
 #include <memory>
 #include <optional>
@@ -28,7 +30,7 @@ struct Credentials {
   Key key{};
   bool auth = true;
   uint32_t timeoutMs = 10'000;  // this side's BPS_TIMEOUT
-  // The key to use: zeros without authentication.
+  // The key in use: zeros without authentication.
   Key effectiveKey() const { return auth ? key : Key{}; }
 };
 
@@ -40,11 +42,11 @@ struct Peer {
 
 class AcceptingHandshake {
  public:
-  // `job`: what the connection's frames carry from the Challenge on; 0: what the peer's Hello carries.
+  // `job` is the id in the connection's frames from the Challenge on; 0 selects the id of the peer's Hello.
   AcceptingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                      uint64_t job);
-  Result<Progress> step();  // a failure has queued a refusal, if the peer can read one
-  bool helloReceived() const { return state_ != State::kAwaitingHello; }  // a Hello of this protocol has come
+  Result<Progress> step();  // on failure a refusal is queued, if the peer can read one
+  bool helloReceived() const { return state_ != State::kAwaitingHello; }  // a valid Hello has arrived
   ControlSocket& socket() { return *peer_.socket; }
   const ControlSocket& socket() const { return *peer_.socket; }
   Peer take() { return std::move(peer_); }
@@ -62,19 +64,19 @@ class AcceptingHandshake {
   Credentials credentials_;
   Purpose purpose_;
   uint64_t job_;
-  std::optional<KeyPair> mine_;  // from the Hello on
+  std::optional<KeyPair> mine_;  // set when the Hello arrives
   PublicKey theirs_{};
 };
 
 class ConnectingHandshake {
  public:
-  // `job`: the id that this side gives to the connection; 0: the accepting side does.
+  // `job` is the id that this side gives to the connection; 0 lets the accepting side choose it.
   ConnectingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                       uint64_t job);
-  // After a failure final() tells whether trying again is pointless: the peer spoke, and refused or was refused.
+  // After a failure final() says whether a retry is pointless: the peer answered, and one of the sides refused.
   Result<Progress> step();
   bool final() const { return final_; }
-  // What the peer's refusal said.
+  // The content of the peer's refusal.
   const std::optional<Refusal>& refusal() const { return refusal_; }
   ControlSocket& socket() { return *peer_.socket; }
   Peer take() { return std::move(peer_); }

@@ -8,11 +8,11 @@ namespace bps {
 namespace {
 
 using std::chrono::milliseconds;
-// What is read of one peer in a period: no peer needs as much, and it costs a small part of a processor.
+// Limits what is read from one peer in a period. No peer needs more, and it costs little CPU time.
 constexpr milliseconds kPeriod(10);
 constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
-constexpr milliseconds kMaxHeartbeatInterval(30000);  // what lies between forgets connections that are idle for minutes
-constexpr uint32_t kMinTimeoutMs = 100;               // whatever a peer says, no heartbeat more often than every 10 ms
+constexpr milliseconds kMaxHeartbeatInterval(30000);  // middleboxes may drop connections that are idle for minutes
+constexpr uint32_t kMinTimeoutMs = 100;               // for any timeout of a peer, at most one heartbeat every 10 ms
 
 }  // namespace
 
@@ -47,9 +47,9 @@ Status Link::step(const PollSet& set) {
   BPS_TRY(checkSilence(now));
   if (now >= lastSent_ + heartbeatInterval_) {
     lastSent_ = now;
-    if (flushed()) socket_->queue(ownHeartbeat_);  // to a peer that does not read: what there is must do
+    if (flushed()) socket_->queue(ownHeartbeat_);  // if the peer does not read, the queue must not grow
   }
-  // A broken connection may still hold the peer's last words: what next() finds counts, not that we cannot write.
+  // Ignore write errors: a broken connection may still hold the peer's last frames, which next() reads.
   [[maybe_unused]] const bool written = socket_->flush().ok();
   return {};
 }

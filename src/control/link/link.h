@@ -1,9 +1,9 @@
-// Link: an authenticated connection with a name and a pulse. Used by ranks, the hub and servers alike.
+// Link: an authenticated connection with a name and heartbeats. Ranks, the hub and servers use it.
 //
-// Sends a heartbeat when it has been quiet for a tenth of the time-out, and fails when the peer has been silent for
-// half of it. A loop that did not run for a while (a stopped process) gives its peers the time back: it was not
-// listening, so their silence proves nothing. A peer that sends more frames than any peer needs is read at a bounded
-// pace, so that it costs the other connections of the loop nothing; TCP then holds it back.
+// It sends a heartbeat if it has sent nothing for a tenth of the timeout, and fails if the peer has been silent for
+// half of it. If the owner's loop did not run for a while (a stopped process), the silence of that time does not count
+// against the peer. A peer that sends more frames than any peer needs is read at a bounded rate, so that it does not
+// slow down the loop's other connections; TCP flow control then holds it back. Belongs to the thread of its owner.
 #pragma once
 #include <memory>
 #include <optional>
@@ -32,25 +32,24 @@ class Link {
   }
   void send(MessageType type, const Blob& payload = {}) { socket_->queue(type, payload); }
 
-  // What the next heartbeats say, and what the peer's last one said.
+  // The content of the next heartbeats sent, and of the last one received.
   void setHeartbeat(const Heartbeat& heartbeat) { ownHeartbeat_ = heartbeat; }
   const Heartbeat& heartbeat() const { return peerHeartbeat_; }
 
   void watch(PollSet& set) const;
-  // Call once per turn: reads if the set says so. Then take frames with next() until it has none.
-  // Fails with a text that names the peer and what happened to it.
+  // Call once per iteration of the loop: reads if the set reports input. Then take frames with next() until none is
+  // left. A failure names the peer and says what happened to it.
   Status step(const PollSet& set);
   Result<std::optional<Frame>> next();
-  // Both fail like tick(); a frame that is not understood is the peer's fault too.
+  // Adds the peer's name to a protocol error; fails as step() does.
   Status protocolError(const Status& why) const;
-  // After a failure of tick() because the peer was silent: tells the peer that this member has given it up, since it
-  // may still hear what it cannot answer, or run again later. Returns the failure with the member's name, as it was
-  // told.
+  // After step() has failed because the peer was silent, declareDead() tells the peer that this member has given it up.
+  // The peer may still receive, or run again later. Returns the failure with the member's name, as it was sent.
   bool silent() const { return peerSilent_; }
-  // Two heartbeats of the peer are missing: whether it is silent will soon be known.
+  // True if two heartbeats of the peer are missing: it will soon count as silent.
   bool missedHeartbeats() const { return Deadline::Clock::now() > lastReceived_ + 2 * heartbeatInterval_; }
   Status declareDead(const Status& why, const std::string& member);
-  // The last words before this connection is dropped.
+  // Sends the failure before this connection is dropped.
   void sendFailure(const Status& failure);
 
   bool flushed() const { return !socket_->wantsWrite(); }
@@ -68,10 +67,10 @@ class Link {
   TimePoint lastReceived_, lastSent_, lastStep_;
   Heartbeat ownHeartbeat_, peerHeartbeat_;
   bool readable_ = false;
-  bool peerSilent_ = false;    // the peer, for too long
-  size_t framesInPeriod_ = 0;  // frames of the present period
-  size_t bytesInPeriod_ = 0;   // and their bytes
-  TimePoint periodStart_;      // its beginning
+  bool peerSilent_ = false;    // the peer was silent for too long
+  size_t framesInPeriod_ = 0;  // frames received in the current period
+  size_t bytesInPeriod_ = 0;   // bytes received in it
+  TimePoint periodStart_;      // its start
 };
 
 }  // namespace bps

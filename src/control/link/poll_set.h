@@ -1,7 +1,8 @@
-// PollSet: what one turn of an event loop waits for, collected anew each turn from the objects that it drives.
+// PollSet: the file descriptors and the wake-up time that one iteration of an event loop waits for.
 //
-// The loop is: every object adds its descriptors and its next point in time (watch), wait() sleeps, every object does
-// what it can (step). With nothing to do in time it sleeps until a descriptor wakes it. Owned by the loop's thread.
+// Each iteration clears the set. Every object adds its descriptors and its next deadline (watch), wait() sleeps, and
+// every object does what it can without blocking (step). Without input or a deadline the loop sleeps. The loop's thread
+// owns it.
 #pragma once
 #include <poll.h>
 
@@ -17,18 +18,18 @@ class PollSet {
   using TimePoint = Deadline::Clock::time_point;
 
   void clear();
-  // Wakes when fd is readable, and with `write` also when it is writable.
+  // Wakes when fd is readable; with `write` also when it is writable.
   void add(int fd, bool write = false);
-  // Only writable: a connect under way.
+  // Wakes when fd is writable only, for a pending connect.
   void addWriter(int fd);
   void wakeAt(TimePoint at) { wake_ = std::min(wake_, at); }
   Status wait();
-  // After wait(): whether something happened on fd, errors included.
+  // After wait(): true if fd has an event or an error.
   bool ready(int fd) const;
 
  private:
   std::vector<pollfd> polled_;
-  std::vector<short> events_;  // by descriptor
+  std::vector<short> events_;  // indexed by descriptor
   TimePoint wake_ = TimePoint::max();
 };
 

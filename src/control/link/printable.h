@@ -4,7 +4,7 @@
 
 namespace bps {
 
-// What a stranger says, fit for a message: short, with '?' in place of what is not printable ASCII.
+// Makes a peer's text safe for messages: shortens it and replaces everything but printable ASCII with '?'.
 inline std::string printable(std::string_view text) {
   constexpr size_t kMost = 200;
   std::string safe(text.substr(0, kMost));

@@ -6,10 +6,10 @@
 
 namespace bps {
 
-RendezvousClient::RendezvousClient(DialArgs args, const RendezvousRequest& question, Deadline deadline)
-    : where_("the root at " + args.addresses.front().text()),
+RendezvousClient::RendezvousClient(DialArgs args, const RendezvousRequest& request, Deadline deadline)
+    : where_("the rendezvous server at " + args.addresses.front().text()),
       timeoutMs_(args.credentials.timeoutMs),
-      question_(question),
+      request_(request),
       deadline_(deadline),
       dialer_(std::move(args), deadline) {}
 
@@ -25,11 +25,12 @@ Result<std::optional<Address>> RendezvousClient::step(const PollSet& set) {
   }
   Result<Progress> progress = dialer_.step(set);
   if (!progress.ok())
-    return std::move(progress).status().within("cannot reach the root (where the unique id was made)");
+    return std::move(progress).status().within(
+        "cannot reach the rendezvous server (the process that made the unique id)");
   if (std::move(progress).value() == Progress::kPending) return std::optional<Address>();
   link_ = std::make_unique<Link>(dialer_.take(), where_, timeoutMs_);
-  question_.remainingMs = remainingMs(deadline_);
-  link_->send(question_);
+  request_.remainingMs = remainingMs(deadline_);
+  link_->send(request_);
   return std::optional<Address>();
 }
 

@@ -1,4 +1,5 @@
-// RendezvousClient: asks a RendezvousServer where the hub is; as rank 0, tells it. Non-blocking; belongs to one thread.
+// RendezvousClient: asks a RendezvousServer for the hub's address; as rank 0, tells it. Non-blocking; belongs to the
+// control thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,10 +11,10 @@ namespace bps {
 
 class RendezvousClient {
  public:
-  RendezvousClient(DialArgs args, const RendezvousRequest& question, Deadline deadline);
+  RendezvousClient(DialArgs args, const RendezvousRequest& request, Deadline deadline);
 
   void watch(PollSet& set) const;
-  // The hub's address once the root has told it (to rank 0: its own, back).
+  // The hub's address once the rendezvous server has sent it. Rank 0 gets its own address back.
   Result<std::optional<Address>> step(const PollSet& set);
 
  private:
@@ -21,7 +22,7 @@ class RendezvousClient {
 
   std::string where_;
   uint32_t timeoutMs_;
-  RendezvousRequest question_;
+  RendezvousRequest request_;
   Deadline deadline_;
   Dialer dialer_;
   std::unique_ptr<Link> link_;

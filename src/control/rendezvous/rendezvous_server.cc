@@ -40,7 +40,7 @@ class RendezvousServer {
  private:
   void main() {
     const Status status = guarded([this]() -> Status { return loop(); });
-    if (!status.ok()) logWarn(Subsystem::kInit, "root at {}: {}", address_.text(), status.message());
+    if (!status.ok()) logWarn(Subsystem::kInit, "rendezvous server at {}: {}", address_.text(), status.message());
     state_.reset();
     ended_ = true;
   }
@@ -58,10 +58,10 @@ class RendezvousServer {
 
   const Address address_;
   Doorbell bell_;
-  std::unique_ptr<RendezvousState> state_;  // the thread's
+  std::unique_ptr<RendezvousState> state_;  // used by the thread only
   std::atomic<bool> stopping_{false};
   std::atomic<bool> ended_{false};
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last: it uses the other data
 };
 
 class Registry {
@@ -95,7 +95,7 @@ class Registry {
   void joinEndedServers() BPS_REQUIRES(mutex_) {
     std::erase_if(roots_, [](const auto& root) { return root->ended(); });
   }
-  // The threads stayed with the parent: their objects cannot be joined here, only left alone.
+  // fork() does not copy threads, so their objects cannot be joined or destroyed here.
   void forgetAfterFork() BPS_REQUIRES(mutex_) {
     if (owner_ == ::getpid()) return;
     owner_ = ::getpid();

@@ -1,12 +1,11 @@
-// RendezvousServer: the meeting point that bpsGetUniqueId starts. It tells every rank where rank 0's hub listens, and
-// ends.
+// RendezvousServer: started by bpsGetUniqueId. It tells every rank the address of rank 0's hub, then ends.
 //
-// A thread per root that has not ended, kept in a process-wide registry: the one global of the control plane. The
-// registry joins ended threads when the next root starts, and stops and joins all when the process exits. In a child
-// of fork() it forgets them, since the threads did not come along.
+// Each rendezvous server is a thread in a process-wide registry, the only global of the control plane. The registry
+// joins ended threads when the next one starts, and stops and joins all when the process exits. In a child of fork()
+// the registry forgets its threads, since fork() does not copy them.
 //
-// A root ends when rank 0 and all others have been answered, or BPS_TIMEOUT after it started or was last asked; a rank
-// whose own patience ends before rank 0 has come is told so.
+// A rendezvous server ends once all ranks have been answered, or BPS_TIMEOUT after it started or got its last request.
+// If a rank's own deadline passes before rank 0 has come, it receives an error that says so.
 #pragma once
 #include "src/base/env.h"
 #include "src/base/io/socket.h"
@@ -15,11 +14,11 @@
 
 namespace bps {
 
-// Starts a root on the first interface that BPS_SOCKET_IFNAME selects; answers its address.
+// Starts a server on the first interface that BPS_SOCKET_IFNAME selects. Returns its address.
 Result<Address> startRendezvous(const Env& env, const Key& key);
-// Ends the root that listens there, if it is in this process: its communicator needs no meeting.
+// Ends the server at this address if it is in this process, because its communicator needs none.
 void stopRendezvous(const Address& address);
-// For tests: how many have not ended.
+// For tests: the number of servers that have not ended.
 size_t runningRendezvousServers();
 
 }  // namespace bps

@@ -29,7 +29,7 @@ void RendezvousState::step(const PollSet& set) {
 }
 
 void RendezvousState::addClient(Peer peer) {
-  const auto silent = [](const Client& client) { return !client.question; };
+  const auto silent = [](const Client& client) { return !client.request; };
   if (std::count_if(clients_.begin(), clients_.end(), silent) >= static_cast<std::ptrdiff_t>(kMaxUnidentifiedPeers))
     clients_.erase(std::find_if(clients_.begin(), clients_.end(), silent));
   const std::string name = "a rank at " + peer.socket->peer();
@@ -40,13 +40,13 @@ void RendezvousState::addClient(Peer peer) {
 bool RendezvousState::serve(Client& client, const PollSet& set) {
   const Status status = read(client, set);
   if (!status.ok()) {
-    logInfo(Subsystem::kInit, "root: {}", status.message());
+    logInfo(Subsystem::kInit, "rendezvous server: {}", status.message());
     return false;
   }
-  if (hub_ && client.question) {
+  if (hub_ && client.request) {
     client.link->send(RendezvousReply{hub_->hub});
     listener_.flushAndClose(client.link->takeSocket());
-    if (client.question->rank < hub_->nRanks) answered_.insert(client.question->rank);
+    if (client.request->rank < hub_->nRanks) answered_.insert(client.request->rank);
     return false;
   }
   if (!client.deadline.passed()) return true;
@@ -58,22 +58,22 @@ Status RendezvousState::read(Client& client, const PollSet& set) {
   BPS_TRY(client.link->step(set));
   std::optional<Frame> frame = BPS_TRY(client.link->next());
   if (!frame) return {};
-  if (frame->header.type != MessageType::kRendezvousRequest || client.question)
+  if (frame->header.type != MessageType::kRendezvousRequest || client.request)
     return unexpectedFrame(*client.link, *frame);
-  const RendezvousRequest question = BPS_TRY(decodeFrom<RendezvousRequest>(*client.link, *frame));
-  if (Status wrong = check(question); !wrong.ok()) return client.link->protocolError(wrong);
-  client.question = question;
-  client.deadline = question.remainingMs == 0 ? client.deadline : deadlineIn(question.remainingMs);
-  if (question.isHub) hub_ = question;
+  const RendezvousRequest request = BPS_TRY(decodeFrom<RendezvousRequest>(*client.link, *frame));
+  if (Status wrong = check(request); !wrong.ok()) return client.link->protocolError(wrong);
+  client.request = request;
+  client.deadline = request.remainingMs == 0 ? client.deadline : deadlineIn(request.remainingMs);
+  if (request.isHub) hub_ = request;
   return {};
 }
 
-Status RendezvousState::check(const RendezvousRequest& question) const {
-  if (question.rank >= question.nRanks) return failure(Code::kRemote, "rank {} of {}", question.rank, question.nRanks);
-  if (question.isHub != (question.rank == 0) || question.isHub != (question.hub.length() != 0))
-    return failure(Code::kRemote, "rank {} {} the hub", question.rank, question.isHub ? "as" : "not as");
-  if (question.isHub && hub_)
-    return failure(Code::kRemote, "rank 0 has come before, the hub is at {}", hub_->hub.text());
+Status RendezvousState::check(const RendezvousRequest& request) const {
+  if (request.rank >= request.nRanks) return failure(Code::kRemote, "rank {} of {}", request.rank, request.nRanks);
+  if (request.isHub != (request.rank == 0) || request.isHub != (request.hub.length() != 0))
+    return failure(Code::kRemote, "rank {} {} the hub", request.rank, request.isHub ? "as" : "not as");
+  if (request.isHub && hub_)
+    return failure(Code::kRemote, "rank 0 has already come, the hub is at {}", hub_->hub.text());
   return {};
 }
 

@@ -1,7 +1,7 @@
-// RendezvousState: what a RendezvousServer knows and answers, without its thread. Belongs to one thread.
+// RendezvousState: the logic of a RendezvousServer, without its thread. Belongs to that thread.
 //
-// A visitor may send one question and nothing before or after it. The question of rank 0 tells where the hub is; the
-// first one stands. What a visitor does wrong costs its connection only.
+// A client may send one request and nothing else. Rank 0's request carries the hub's address; the first one counts. A
+// client that breaks the protocol is disconnected, without other effects.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,13 +24,13 @@ class RendezvousState {
  private:
   struct Client {
     std::unique_ptr<Link> link;
-    std::optional<RendezvousRequest> question;
+    std::optional<RendezvousRequest> request;
     Deadline arrived, deadline;
   };
-  bool serve(Client& client, const PollSet& set);  // false: finished with it
+  bool serve(Client& client, const PollSet& set);  // false: the client is done
   void addClient(Peer peer);
   Status read(Client& client, const PollSet& set);
-  Status check(const RendezvousRequest& question) const;
+  Status check(const RendezvousRequest& request) const;
   void reject(Client& client, const std::string& text);
 
   AuthListener listener_;
@@ -38,7 +38,7 @@ class RendezvousState {
   Deadline end_;
   std::vector<Client> clients_;
   std::optional<RendezvousRequest> hub_;  // rank 0's
-  std::set<uint32_t> answered_;           // ranks; one that comes again is answered again
+  std::set<uint32_t> answered_;           // ranks; a repeated request is answered again
 };
 
 }  // namespace bps

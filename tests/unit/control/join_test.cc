@@ -132,7 +132,7 @@ TEST(Join, FixedRootWithoutRankZeroNamesTheAddress) {
   env.root = freeAddress().text();
   Cluster cluster(newId(env), 2, env, Cluster::oneMachinePerRank, {0});
   EXPECT_EQ(cluster[1].joined.message(),
-            "rank 0 has not come in time: cannot connect to " + env.root + ": Connection refused");
+            "rank 0 did not come in time: cannot connect to " + env.root + ": Connection refused");
 }
 
 TEST(Join, PortInUseIsNamed) {
@@ -153,7 +153,7 @@ TEST(Join, DuplicateRankIsRefusedAndTheJoinSucceeds) {
   std::this_thread::sleep_for(200ms);
   auto duplicate = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
   ASSERT_FALSE(duplicate.ok());
-  EXPECT_EQ(std::string(duplicate.error().message()).rfind("rank 1 is taken: rank 1 (", 0), 0U)
+  EXPECT_EQ(std::string(duplicate.error().message()).rfind("rank 1 is taken by rank 1 (", 0), 0U)
       << duplicate.error().message();
   FailureRecorder failures;
   auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), failures.sink());  // the rendezvous still runs
@@ -167,7 +167,7 @@ TEST(Join, RankOutOfRangeIsRefused) {
   const Env env = localEnv(1);
   auto joined = joinPlane(env, {newId(env), 4, 4, "x"}, soon(1), {});
   ASSERT_FALSE(joined.ok());
-  EXPECT_STREQ(joined.error().message(), "rank 4 is out of range: there are 4");
+  EXPECT_STREQ(joined.error().message(), "rank 4 is out of range: the communicator has 4 ranks");
 }
 
 TEST(Join, RanksThatDisagreeOnTheirCountFailNamingBothCounts) {

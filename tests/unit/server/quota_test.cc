@@ -14,9 +14,9 @@ TEST(Quota, JobGetsAtMostHalfOfTheRest) {
   for (const size_t most : {400, 200, 100, 50}) {
     const Result<Quota::Reservation> refused = Quota::reserve(quota, {most + 1, 0});
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(std::string(refused.error().message()),
-              "the job needs " + std::to_string(most + 1) + " descriptors, " + std::to_string(2 * most) +
-                  " are left of 1024 (ulimit -n), of which a job may take half");
+    EXPECT_EQ(std::string(refused.error().message()), "the job needs " + std::to_string(most + 1) + " descriptors, " +
+                                                          std::to_string(2 * most) +
+                                                          " are left of 1024 (ulimit -n); a job may take half of them");
     Result<Quota::Reservation> given = Quota::reserve(quota, {most, 0});
     ASSERT_TRUE(given.ok());
     jobs.push_back(std::move(given).value());

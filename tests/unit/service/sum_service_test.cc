@@ -176,20 +176,20 @@ TEST_F(SumServiceTest, ChunkOutOfOrderIsAnError) {
   push(header(0, true), 4);
   push(header(2, false), 4);
   service_->expect({call_});
-  EXPECT_EQ(failure(), "chunk 2 came where chunk 1 was due (modulo 65536)");
+  EXPECT_EQ(failure(), "received chunk 2 instead of chunk 1 (modulo 65536)");
 }
 
 TEST_F(SumServiceTest, ChunkWithoutCallIsAnError) {
   push(header(0, false), 4);
   service_->expect({call_});
-  EXPECT_EQ(failure(), "the first chunk does not say to which call it belongs");
+  EXPECT_EQ(failure(), "the first chunk has no call information");
 }
 
 TEST_F(SumServiceTest, PartOfAnElementIsAnError) {
   push(header(0, true), 4);
   push(header(1, false), 6);
   service_->expect({call_});
-  EXPECT_EQ(failure(), "chunk 1 of 6 bytes is not whole elements");
+  EXPECT_EQ(failure(), "chunk 1 of 6 bytes is not a whole number of elements");
 }
 
 }  // namespace

@@ -19,11 +19,11 @@ namespace {
 using Clock = Deadline::Clock;
 
 constexpr size_t kRoundTrips = 9;
-constexpr std::chrono::milliseconds kLoadTime(300);  // over which bytes per second are counted
+constexpr std::chrono::milliseconds kLoadTime(300);  // interval over which the summation rate is measured
 
 struct CheckResult {
   std::string text;
-  bool well = false;
+  bool ok = false;
 };
 
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -40,16 +40,16 @@ struct Load {
   double roundTrip = 0, bytesPerSecond = 0;
 };
 
-// The same question several times; what was summed between the first and the last answer.
-Result<Load> queryLoad(ServerConnection& call) {
+// Sends the same request several times. The rate is what was summed between the first and the last answer.
+Result<Load> queryLoad(ServerConnection& connection) {
   Load load;
   std::vector<double> times;
   const auto start = Clock::now();
   uint64_t before = 0;
   while (times.size() < kRoundTrips) {
     const auto asked = Clock::now();
-    call.send(MessageType::kCheck);
-    load.report = BPS_TRY(call.receive<CheckReport>());
+    connection.send(MessageType::kCheck);
+    load.report = BPS_TRY(connection.receive<CheckReport>());
     times.push_back(secondsSince(asked));
     if (times.size() == 1) before = load.report.bytesSummed;
     if (times.size() + 1 == kRoundTrips) std::this_thread::sleep_until(start + kLoadTime);
@@ -65,12 +65,12 @@ Result<std::string> check(const std::string& name, const Key& key, const Env& en
   const Credentials credentials{key, env.auth, static_cast<uint32_t>(answerTimeout.count())};
   const HostPort where = BPS_TRY(parseHostPort(name, kServerPort));
   const std::vector<Address> addresses = BPS_TRY(resolve(where, Deadline::in(answerTimeout)));
-  const auto call = BPS_TRY(ServerConnection::open(addresses, credentials, answerTimeout));
-  const Offer offer = BPS_TRY(call->receive<Offer>());
-  const Load load = BPS_TRY(queryLoad(*call));
-  Result<std::string> data = checkDataPath(*call, name, env);
+  const auto connection = BPS_TRY(ServerConnection::open(addresses, credentials, answerTimeout));
+  const Offer offer = BPS_TRY(connection->receive<Offer>());
+  const Load load = BPS_TRY(queryLoad(*connection));
+  Result<std::string> data = checkDataPath(*connection, name, env);
   if (!data.ok()) {
-    call->leave();  // whatever is left of it
+    connection->leave();  // end the session if it is still open
     return std::move(data).status().within("it answers, but its data connections do not work");
   }
   const CheckReport& report = load.report;
@@ -100,10 +100,10 @@ Result<bool> checkServers(const std::string& servers, std::string_view source, c
   for (size_t i = 0; i < names.size(); ++i) threads.emplace_back(checkOne, i);
   for (size_t i = 0; i < names.size(); ++i) {
     threads[i].join();
-    fmt::print("{}  {}: {}\n", names[i], checked[i].well ? "ok" : "FAILED", checked[i].text);
+    fmt::print("{}  {}: {}\n", names[i], checked[i].ok ? "ok" : "FAILED", checked[i].text);
     std::fflush(stdout);
   }
-  return std::all_of(checked.begin(), checked.end(), [](const CheckResult& each) { return each.well; });
+  return std::all_of(checked.begin(), checked.end(), [](const CheckResult& each) { return each.ok; });
 }
 
 }  // namespace bps

@@ -1,4 +1,4 @@
-// bps-server --check: are these servers there, and fit for a job? Asks them, and uses each as a job would.
+// bps-server --check: tests whether servers are reachable and usable, by running a small job on each.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace bps {
 
-// `servers` as BPS_SERVERS. Prints a line for each; whether all of them are well.
+// `servers` as in BPS_SERVERS. Prints one line per server. True if all are usable.
 Result<bool> checkServers(const std::string& servers, std::string_view source, const Env& env);
 
 }  // namespace bps

@@ -18,14 +18,14 @@
 namespace bps {
 namespace {
 
-// Two machines need a sum; that a server is so much faster makes all of it the server's.
+// A sum needs two machines. This bandwidth makes the server the owner of all chunks.
 constexpr size_t kMachines = 2;
 constexpr double kWorkersRate = 1, kServersRate = 1e6;
 constexpr size_t kPartition = 64U << 10, kCount = 256;
 
-Roster rosterOf(const ServerConnection& call, const std::string& server, const Env& env) {
+Roster rosterOf(const ServerConnection& connection, const std::string& server, const Env& env) {
   Roster roster;
-  roster.jobId = call.job();
+  roster.jobId = connection.job();
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   for (uint32_t rank = 0; rank < kMachines; ++rank) {
@@ -38,7 +38,7 @@ Roster rosterOf(const ServerConnection& call, const std::string& server, const E
   return roster;
 }
 
-// One machine's two connections with the server, and the message that goes each way.
+// One simulated machine: its two connections to the server, and a message in each direction.
 class TestWorker {
  public:
   TestWorker(net::Plugin& plugin, const net::MeshShape& shape) : plugin_(plugin), shape_(shape) {}
@@ -72,7 +72,7 @@ class TestWorker {
     push_->push({at(1), kCount * sizeof(float), pushed});
     return {};
   }
-  // Whether the sum has come.
+  // True if the sum has arrived.
   Result<bool> step() {
     push_->step();
     answer_->step();
@@ -93,30 +93,31 @@ class TestWorker {
   net::Plugin& plugin_;
   net::MeshShape shape_;
   std::unique_ptr<net::Mesh> mesh_;
-  PageBuffer memory_;  // before the connections, which touch it to their end
+  PageBuffer memory_;  // declared before the connections, which use it until they close
   std::unique_ptr<net::MessageQueue> push_, answer_;
 };
 
-// Until all machines have done it.
+// Steps both machines until both are done.
 template <class Step>
-Status stepBoth(ServerConnection& call, std::vector<std::unique_ptr<TestWorker>>& machines, const char* what,
+Status stepBoth(ServerConnection& connection, std::vector<std::unique_ptr<TestWorker>>& machines, const char* what,
                 Step step) {
-  for (const Deadline deadline = call.answerDeadline();;) {
+  for (const Deadline deadline = connection.answerDeadline();;) {
     bool done = true;
     for (auto& machine : machines) done = BPS_TRY(step(*machine)) && done;
     if (done) return {};
-    BPS_TRY(call.keepAlive());
-    if (deadline.passed()) return failure(Code::kTimeout, "{}: not in time", what);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // plugins give nothing to wait on yet
+    BPS_TRY(connection.keepAlive());
+    if (deadline.passed()) return failure(Code::kTimeout, "{}: not done in time", what);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // plugins offer nothing to wait on yet
   }
 }
 
-// What the hub does for ranks and servers: everybody's handles to everybody.
-Status exchange(ServerConnection& call, std::vector<std::unique_ptr<TestWorker>>& machines, const Roster& roster) {
-  call.send(MessageType::kBegin);
-  const ControlOpInput part = BPS_TRY(call.receive<ControlOpInput>());
+// Does the hub's part of the exchange: passes every participant's handles to the others.
+Status exchange(ServerConnection& connection, std::vector<std::unique_ptr<TestWorker>>& machines,
+                const Roster& roster) {
+  connection.send(MessageType::kBegin);
+  const ControlOpInput part = BPS_TRY(connection.receive<ControlOpInput>());
   if (part.kind != ControlOp::kExchange || part.blobs.size() != roster.endpoints())
-    return {Code::kRemote, "it gives no handles of its data connections"};
+    return {Code::kRemote, "it sent no handles for its data connections"};
   ControlOpResult answer{ControlOp::kExchange, part.number, std::vector<Blob>(roster.endpoints())};
   for (size_t m = 0; m < kMachines; ++m) {
     answer.blobs[m] = machines[m]->mesh().handles()[kMachines];
@@ -124,14 +125,14 @@ Status exchange(ServerConnection& call, std::vector<std::unique_ptr<TestWorker>>
     handles[kMachines] = part.blobs[m];
     BPS_TRY(machines[m]->mesh().setPeerHandles(handles));
   }
-  call.send(answer);
+  connection.send(answer);
   return {};
 }
 
 }  // namespace
 
-Result<std::string> checkDataPath(ServerConnection& call, const std::string& name, const Env& env) {
-  const Roster roster = rosterOf(call, name, env);
+Result<std::string> checkDataPath(ServerConnection& connection, const std::string& name, const Env& env) {
+  const Roster roster = rosterOf(connection, name, env);
   const JobPlan plan = BPS_TRY(JobPlan::make(roster));
   const auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, roster.jobId));
   std::vector<std::unique_ptr<TestWorker>> machines;
@@ -139,18 +140,18 @@ Result<std::string> checkDataPath(ServerConnection& call, const std::string& nam
     machines.push_back(std::make_unique<TestWorker>(*plugin, net::MeshShape{m, kMachines, plan.owners}));
     BPS_TRY(machines.back()->listen());
   }
-  call.send(OpenJob{1, kMachines, encode(roster)});
-  (void)BPS_TRY(call.receive<JobOpened>());
-  BPS_TRY(exchange(call, machines, roster));
-  BPS_TRY(stepBoth(call, machines, "connecting", [](TestWorker& machine) { return machine.connect(); }));
-  const ControlOpInput met = BPS_TRY(call.receive<ControlOpInput>());
-  if (met.kind != ControlOp::kBarrier) return Status(Code::kRemote, "it does not say that it is connected");
-  call.send(ControlOpResult{ControlOp::kBarrier, met.number, {}});
+  connection.send(OpenJob{1, kMachines, encode(roster)});
+  (void)BPS_TRY(connection.receive<JobOpened>());
+  BPS_TRY(exchange(connection, machines, roster));
+  BPS_TRY(stepBoth(connection, machines, "connecting", [](TestWorker& machine) { return machine.connect(); }));
+  const ControlOpInput met = BPS_TRY(connection.receive<ControlOpInput>());
+  if (met.kind != ControlOp::kBarrier) return Status(Code::kRemote, "it did not report that it is connected");
+  connection.send(ControlOpResult{ControlOp::kBarrier, met.number, {}});
   for (size_t m = 0; m < kMachines; ++m) BPS_TRY(machines[m]->send(static_cast<float>(m + 1)));
-  BPS_TRY(stepBoth(call, machines, "moving bytes", [](TestWorker& machine) { return machine.step(); }));
+  BPS_TRY(stepBoth(connection, machines, "moving bytes", [](TestWorker& machine) { return machine.step(); }));
   for (auto& machine : machines)
     if (!machine->hasExpectedSum(3)) return Status(Code::kRemote, "its sum is wrong");
-  call.leave();  // before the connections end, which else would look like a loss
+  connection.leave();  // before the connections close, so that the server sees no loss
   return plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
 }
 

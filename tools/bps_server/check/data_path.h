@@ -1,4 +1,4 @@
-// A job of a few bytes: what the data connections of a server are worth.
+// Tests the data connections of a server with a job of a few bytes.
 #pragma once
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace bps {
 
-// Opens a job of this process alone on the server, connects as its workers do, has a few bytes summed, and leaves. What
-// the transport is, in words.
-Result<std::string> checkDataPath(ServerConnection& call, const std::string& name, const Env& env);
+// Opens a job of this process alone on the server, connects like its workers, sums a few bytes, and leaves. Returns a
+// description of the transport.
+Result<std::string> checkDataPath(ServerConnection& connection, const std::string& name, const Env& env);
 
 }  // namespace bps

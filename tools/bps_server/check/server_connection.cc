@@ -16,7 +16,7 @@ bool pollFor(int fd, bool write, Deadline deadline) {
 Result<UniqueFd> connectTo(const Address& address, Deadline deadline) {
   UniqueFd fd = BPS_TRY(startConnect(address));
   if (!pollFor(fd.get(), true, deadline))
-    return failure(Code::kTimeout, "{} does not answer in time: the host is down, or a firewall keeps it",
+    return failure(Code::kTimeout, "{} did not answer in time: the host is down or a firewall blocks the connection",
                    address.text());
   BPS_TRY(connectResult(fd.get(), address));
   return fd;
@@ -29,12 +29,12 @@ Result<Peer> performHandshake(UniqueFd fd, const Address& address, const Credent
     Result<Progress> progress = handshake.step();
     if (!progress.ok()) {
       const bool mute = handshake.socket().broken() && !handshake.refusal();
-      const char* hint = mute ? ": not a bps-server, or one that ends" : "";
+      const char* hint = mute ? ": not a bps-server, or it is ending" : "";
       return failure(Code::kRemote, "{}{}", progress.error().message(), hint);
     }
     if (std::move(progress).value() == Progress::kDone) return handshake.take();
     if (deadline.passed())
-      return failure(Code::kTimeout, "{} accepts connections and says nothing: not a bps-server, or a stopped one",
+      return failure(Code::kTimeout, "{} accepts connections but does not answer: not a bps-server, or it is stopped",
                      address.text());
     pollFor(handshake.socket().fd(), handshake.socket().wantsWrite(), deadline);
   }
@@ -70,9 +70,9 @@ Status ServerConnection::pollUntil(PollSet::TimePoint until) {
     std::optional<Frame> frame = BPS_TRY(link_.next());
     if (!frame) return {};
     if (frame->header.type == MessageType::kRefusal)
-      return failure(Code::kRemote, "it refuses: {}", BPS_TRY(decode<Refusal>(frame->payload)).text);
+      return failure(Code::kRemote, "it refused: {}", BPS_TRY(decode<Refusal>(frame->payload)).text);
     if (frame->header.type == MessageType::kFailure)
-      return failure(Code::kRemote, "it says: {}", BPS_TRY(decode<FailureMessage>(frame->payload)).text);
+      return failure(Code::kRemote, "it reported: {}", BPS_TRY(decode<FailureMessage>(frame->payload)).text);
     frames_.push_back(std::move(*frame));
   }
 }
@@ -83,15 +83,15 @@ Result<Frame> ServerConnection::next(MessageType expected) {
   const Deadline deadline = answerDeadline();
   while (frames_.empty()) {
     if (deadline.passed())
-      return failure(Code::kTimeout, "it has said nothing for {:g} s",
+      return failure(Code::kTimeout, "it has sent nothing for {:g} s",
                      std::chrono::duration<double>(answerTimeout_).count());
     BPS_TRY(pollUntil(deadline.at()));
   }
   Frame frame = std::move(frames_.front());
   frames_.erase(frames_.begin());
   if (frame.header.type == expected) return frame;
-  return failure(Code::kRemote, "it says something else than what is due (message {}, not {})",
-                 static_cast<unsigned>(frame.header.type), static_cast<unsigned>(expected));
+  return failure(Code::kRemote, "unexpected message {} instead of {}", static_cast<unsigned>(frame.header.type),
+                 static_cast<unsigned>(expected));
 }
 
 void ServerConnection::leave() {

@@ -1,6 +1,5 @@
-// ServerConnection: a connection to a server such as a hub has, with one question at a time. Every failure says what
-// stands in the way: nobody listens, no way there, no answer, another key or version, not a bps-server. Belongs to one
-// thread.
+// ServerConnection: a connection to a server like a hub's, with one request at a time. Every failure names the likely
+// cause: nobody listens, no route, no answer, another key or version, not a bps-server. Belongs to one thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,7 +13,7 @@ namespace bps {
 
 class ServerConnection {
  public:
-  // `patience` bounds the connection, and each answer that is waited for.
+  // `answerTimeout` bounds the connection and the wait for each answer.
   static Result<std::unique_ptr<ServerConnection>> open(const std::vector<Address>& addresses,
                                                         const Credentials& credentials,
                                                         std::chrono::milliseconds answerTimeout);
@@ -27,15 +26,15 @@ class ServerConnection {
     link_.send(message);
   }
   void send(MessageType type) { link_.send(type); }
-  // The next message, which must be of this kind; what the server says of a failure is one here.
+  // Returns the next message, which must have this type. A failure message from the server is returned as a failure.
   template <ControlMessage T>
   Result<T> receive() {
     const Frame frame = BPS_TRY(next(T::kType));
     return decode<T>(frame.payload);
   }
-  // Keeps the connection alive while this side is busy with something else; fails when the server has ended it.
+  // Keeps the connection alive while this side is busy. Fails if the server has closed it.
   Status keepAlive();
-  // Says goodbye, and waits a moment until the server has heard it.
+  // Says goodbye, and waits briefly until the server has received it.
   void leave();
 
  private:

@@ -35,12 +35,12 @@ TEST(RankTable, MakesTheRosterOfJoinedRanks) {
 
 TEST(RankTable, RefusesInconsistentRanks) {
   RankTable table(joinOf(0, 2, "a"));
-  EXPECT_STREQ(table.admit(joinOf(2, 2, "a")).message(), "rank 2 is out of range: there are 2");
-  EXPECT_STREQ(table.admit(joinOf(0, 2, "b")).message(), "rank 0 is taken: rank 0 (a.name, pid 100) has joined before");
+  EXPECT_STREQ(table.admit(joinOf(2, 2, "a")).message(), "rank 2 is out of range: the communicator has 2 ranks");
+  EXPECT_STREQ(table.admit(joinOf(0, 2, "b")).message(), "rank 0 is taken by rank 0 (a.name, pid 100)");
   const Status odd = table.admit(joinOf(1, 3, "b"));
   EXPECT_STREQ(
       odd.message(),
-      "ranks disagree about how many they are: rank 0 (a.name, pid 100) says 2, rank 1 (b.name, pid 101) says 3");
+      "ranks disagree about the number of ranks: rank 0 (a.name, pid 100) says 2, rank 1 (b.name, pid 101) says 3");
   EXPECT_TRUE(RankTable::isDisagreement(odd));
   EXPECT_FALSE(table.complete());
 }
@@ -139,9 +139,10 @@ TEST(ControlOpTable, NamesMissingRanksAndWaitingTime) {
   EXPECT_TRUE(ops.missingInputText(3));
   EXPECT_FALSE(ops.missingInputText(2));
   while (!ops.deadline().passed()) std::this_thread::sleep_for(1ms);
-  EXPECT_EQ(ops.timeoutText().value_or(""),
-            "barrier: 2 of 4 participants missing: rank 1 (b.name, pid 101), server s:1; waited 0 s, as long as rank 0 "
-            "(a.name, pid 100) does");
+  EXPECT_EQ(
+      ops.timeoutText().value_or(""),
+      "barrier: 2 of 4 participants missing: rank 1 (b.name, pid 101), server s:1; waited 0 s, the timeout of rank 0 "
+      "(a.name, pid 100)");
 }
 
 std::string namesOf(const std::string& servers) {
@@ -158,12 +159,12 @@ TEST(ServerList, ReadsListsAndFiles) {
   const std::string path = testing::TempDir() + "bps_servers";
   std::ofstream(path) << "# our servers\ncpu1:7700  # the first\n\n  cpu2\r\ncpu3:1,cpu4:2\n";
   EXPECT_EQ(namesOf("@" + path), "<cpu1:7700><cpu2><cpu3:1><cpu4:2>");
-  EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: the file cannot be read");
+  EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: cannot read the file");
 }
 
 TEST(ServerList, NamesBadAndDuplicateEntries) {
-  EXPECT_EQ(namesOf("a:1,b:2,a:1"), "BPS_SERVERS: a:1 is there twice");
-  EXPECT_EQ(namesOf("a,b,a:7700"), "BPS_SERVERS: a:7700 is there twice");
+  EXPECT_EQ(namesOf("a:1,b:2,a:1"), "BPS_SERVERS: a:1 is listed twice");
+  EXPECT_EQ(namesOf("a,b,a:7700"), "BPS_SERVERS: a:7700 is listed twice");
   EXPECT_EQ(namesOf("a:banana"), "BPS_SERVERS: \"a:banana\" is not host:port: the port is not a number up to 65535");
 }
 

@@ -86,7 +86,7 @@ TEST(Handshake, DifferentModesAreReportedOnBothSides) {
 
 TEST(Handshake, DifferentPurposesAreReported) {
   const Outcome outcome = runHandshake({{keyOf(1)}, Purpose::kServer, 1}, {{keyOf(1)}, Purpose::kJoin, 1});
-  EXPECT_EQ(outcome.connecting, "connection for the purpose \"server\", this is an address for \"join\"");
+  EXPECT_EQ(outcome.connecting, "the connection is for \"server\", this address serves \"join\"");
 }
 
 TEST(Handshake, ProofIsValidForOneSideAndOneTranscript) {
