@@ -39,7 +39,8 @@ size_t roundsFor(size_t quanta, size_t meanQuanta, size_t quantumBytes, const Cu
 }
 
 // A chunk of two rounds, one under way, is to come back before the next is due. With shares of a third of the largest
-// and more, machines fall out of step over that; in a call of few rounds with smaller ones, too (docs/the-bound.md).
+// and more, machines fall out of step over that; in a call of few rounds with smaller ones, too
+// (docs/how-the-cut-works.md).
 void mergeChunksOfSmallShares(Cut& cut) {
   if (cut.rounds < 2) return;
   const size_t limit = cut.largest / 10 * (cut.rounds < kFewRounds ? 2 : 3);

@@ -5,7 +5,7 @@
 // acknowledgements, some 200 bytes each, and what the NIC could carry while a message is handled. So larger calls have
 // larger chunks (CutLimits::chunkCostBytes). The largest is bounded by what waits in an owner's queue if all machines
 // send to it at the same time: a chunk of each is to last no more than 9 ms on its NIC, two of them less than the 20 ms
-// that a port of a switch is expected to hold. docs/the-bound.md has what happens beyond.
+// that a port of a switch is expected to hold. docs/how-the-cut-works.md has what happens beyond.
 //
 // Without servers the ends cost less: every machine pushes while it is pushed to and answers while it is answered, the
 // chunks of one round while the last of the next one come. Of the last round only the time to sum it is lost, so chunks
@@ -18,7 +18,7 @@
 // Small calls are not cut so fine that the messages take more time than the bytes: where machines share a host and
 // 2 GB/s, 512 KiB of two of them took 340 us in chunks of 16 KiB and 113 in chunks of 128; 1 MiB of four on two CPUs
 // took 1.6 times as long in chunks of 40 KiB as whole, since nothing is done at the same time as anything else. The
-// more machines share a host, the longer each of them waits for a processor (docs/the-bound.md).
+// more machines share a host, the longer each of them waits for a processor (docs/how-the-cut-works.md).
 //
 // Where many ranks share few processors, what a chunk costs these is longer than its time on the NIC, and the rate that
 // is measured is theirs. Small chunks make that worse, so where machines have several ranks a chunk is made small only
