@@ -219,7 +219,7 @@ check-all: all tests ## check, and the long versions of fuzzing and stress tests
 fmt: ## format all sources in place
 	@tests/check/format.sh --fix
 
-docs: $(BUILD)/bin/bps-topo ## write the generated parts of the README
+docs: $(BUILD)/bin/bps-topo ## write the generated parts of the documents, and their picture
 	@tests/check/docs.sh --fix $(BUILD)
 
 install: all ## install under PREFIX

@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
       "Shows what bps would do here: its settings, the split of an all-reduce over workers and servers, and "
       "the data path inside a machine.");
   line.flag("--env", options.env, "print every environment variable, its effective value and where that comes from");
-  line.flag("--env-md", options.envMarkdown, "print the same table with defaults, as in the README");
+  line.flag("--env-md", options.envMarkdown, "print the same table with defaults, as in docs/environment.md");
   CommandLine& show = line.command("show", "show this machine, or a machine from a file, and how bps uses it");
   declareTopology(show, options);
   declareJob(show, options);

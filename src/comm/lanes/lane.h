@@ -8,7 +8,7 @@
 //
 // The depth, or less where the call says so, is the owner's window: as a round has bytes for every owner in proportion
 // to its share, and the window is about as many rounds for all, every owner has bytes in flight in proportion to its
-// share (docs/the-bound.md has what larger windows for small shares cost). A
+// share (docs/measurements.md has what larger windows for small shares cost). A
 // contribution stays intact until its sum has come whole: an answer to an in-place call is received beside the buffer
 // and copied (so a later version can repeat a round after a server has died). What this rank has completed on a lane is
 // one number, retired(). Belongs to who has the turn (progress_engine.h); never blocks.
