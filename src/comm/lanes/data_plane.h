@@ -13,7 +13,6 @@
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/plan/job_plan.h"
-#include "src/plan/rails.h"
 #include "src/service/sum_service.h"
 
 namespace bps {
@@ -23,11 +22,10 @@ struct NicId {
   std::string name, busId;
 };
 
-struct DataPlaneArgs {
+struct DataPlaneSpec {
   const Env& env;
   ControlPlane& control;
   const JobPlan& plan;
-  const Rails& rails;
   NicId nic;
   std::shared_ptr<net::Plugin> plugin;  // null: to be loaded
   ChunkBuffers& buffers;
@@ -40,7 +38,7 @@ class DataPlane final : public GpuRegionRegistrar {
   // Loads the transport, listens, exchanges handles and connects: blocks until all lanes of this machine are up, the
   // deadline passes (the error names the endpoint that is missing), or `cancelled` says so. The arguments' references
   // outlive the data plane.
-  static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneArgs& args);
+  static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneSpec& spec);
 
   // Every chunk of the call goes to its owner's lane, or to all machines' lanes. The call stays until its remaining
   // chunks are 0.
@@ -65,9 +63,9 @@ class DataPlane final : public GpuRegionRegistrar {
 
  private:
   DataPlane() = default;
-  Status connectMesh(const DataPlaneArgs& args, net::Mesh& mesh);
-  static void waitForHubFailure(const DataPlaneArgs& args);
-  Status createLanes(const DataPlaneArgs& args, net::Mesh& mesh);
+  Status connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh);
+  static void waitForHubFailure(const DataPlaneSpec& spec);
+  Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
 
   size_t self_ = 0, machines_ = 0, rail_ = 0;
   std::unique_ptr<SumService> service_;

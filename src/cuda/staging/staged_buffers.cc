@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kCopyDrainTimeout(1000);
 
 }  // namespace
 
-Status StagedBuffers::prepare(const cuda::Device& device, const StagingConfig& shape) {
+Status StagedBuffers::prepare(const cuda::Device& device, const StagingShape& shape) {
   if (ring() != nullptr) return {};
   device_ = &device;
   shape_ = shape;

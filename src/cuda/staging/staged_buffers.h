@@ -34,7 +34,7 @@
 
 namespace bps {
 
-struct StagingConfig {
+struct StagingShape {
   size_t slots = 0;
   size_t slotBytes = 0;                    // of the largest chunk
   std::chrono::nanoseconds copyTimeout{};  // with a copy that does not end
@@ -46,9 +46,9 @@ class StagedBuffers final : public ChunkBuffers {
   ~StagedBuffers() override;
 
   // Who reaches owners without the host. Before the first call; outlives step().
-  void setGpuCarrier(GpuRegionRegistrar* carrier) { gpuRegistrar_ = carrier; }
+  void setGpuRegistrar(GpuRegionRegistrar* carrier) { gpuRegistrar_ = carrier; }
   // The calling thread, before the first call that is staged is submitted. Does nothing when called again.
-  Status prepare(const cuda::Device& device, const StagingConfig& shape);
+  Status prepare(const cuda::Device& device, const StagingShape& shape);
 
   // The call's chunks, in call order. The call stays until its remaining chunks are 0.
   void submit(Collective& call);
@@ -97,7 +97,7 @@ class StagedBuffers final : public ChunkBuffers {
   bool drainCopies(std::chrono::milliseconds copyTimeout);
 
   const cuda::Device* device_ = nullptr;
-  StagingConfig shape_;
+  StagingShape shape_;
   std::atomic<Ring*> ring_{nullptr};  // owned
   GpuRegionRegistrar* gpuRegistrar_ = nullptr;
   std::optional<std::vector<bool>> nicReachable_;  // by endpoint, once asked
