@@ -12,7 +12,7 @@
 namespace bps {
 namespace {
 
-// How long all lanes together wait for flushes, which last microseconds; a call waits meanwhile.
+// How long all lanes together may wait for flushes while a call waits. A flush takes microseconds.
 constexpr std::chrono::milliseconds kFlushTimeout(500);
 
 }  // namespace
@@ -32,9 +32,11 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   plane->transport_ = plugin->description() + ", " + nic.name;
   plane->nic_ = nic.name;
   plane->gpuRegistrationModes_ = nic.gpu;
-  if (!planned) plane->gpuObstacle_ = fmt::format("NIC {} of the plan is no device of the net plugin", spec.nic.name);
-  else if (!nic.gpu) plane->gpuObstacle_ = fmt::format("the net plugin's device {} takes host memory only", nic.name);
-  // The interface has no way to ask; ours is known to prefer memory.
+  if (!planned)
+    plane->gpuObstacle_ = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
+  else if (!nic.gpu)
+    plane->gpuObstacle_ = fmt::format("device {} of the net plugin accepts host memory only", nic.name);
+  // The plugin interface cannot tell; the plugins of bps prefer shared memory.
   if (plugin->description().starts_with("bps ") && !spec.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
   net::Mesh mesh =
@@ -44,8 +46,8 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   return plane;
 }
 
-// A peer that cannot connect closes its listeners, which others then take for the fault: what they saw is worth less
-// than what it says of itself, so the hub's word is waited for.
+// Waits for the failure that the hub reports. A peer that cannot connect closes its listeners, so other ranks see
+// failures that are only consequences. The peer's own report explains more.
 void DataPlane::waitForHubFailure(const DataPlaneSpec& spec) {
   const std::chrono::milliseconds timeout(spec.control.roster().settings.timeoutMs);
   const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
@@ -71,7 +73,8 @@ Status DataPlane::connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh) {
     if (spec.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
     if (spec.deadline.passed())
       return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), spec.env.timeout.value);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // start-up only; plugins give nothing to wait on yet
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(200));  // start-up only; a plugin has no descriptor to wait for yet
   }
 }
 
@@ -117,7 +120,7 @@ void DataPlane::submit(Collective& call) {
     for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
   }
   if (!call.chunks.front().usesExchangePath()) return;
-  // All others wait for it, so it goes before anything is asked for. What fails does so again in step().
+  // All other machines wait for these chunks, so they are sent at once. step() reports a failure again.
   for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
 }
 
@@ -126,8 +129,8 @@ bool DataPlane::drained() const {
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
-// What others wait for goes before what we ask of them. A broken lane does not keep the others from moving: a peer may
-// end its connections while the last answers that another waits for are still to be sent.
+// The service comes first, because peers wait for it. All lanes move even if one has failed: a peer may close its
+// connections while another peer still waits for the last answers.
 Result<bool> DataPlane::step() {
   bool moved = false;
   Status broken;
@@ -149,7 +152,7 @@ Result<bool> DataPlane::step() {
   return moved;
 }
 
-// What the service waits for says more than that its own machine's lanes wait meanwhile.
+// If the service waits, the lanes of its machine wait for the service. So the peer that the service waits for counts.
 std::optional<EndpointWait> DataPlane::checkWait() {
   std::optional<EndpointWait> oldest;
   if (service_ != nullptr) oldest = service_->checkWait();
@@ -164,7 +167,7 @@ std::optional<EndpointWait> DataPlane::checkWait() {
 std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   std::vector<bool> registered(lanes_.size(), false);
   size_t registeredCount = 0;
-  std::string why;  // but for what this machine sums itself
+  std::string why;  // of an owner on another machine
   const Deadline deadline = Deadline::in(kFlushTimeout);
   for (const size_t endpoint : sendOrder_) {
     const Status registering = lanes_[endpoint]->registerGpuRegion(region, gpuRegistrationModes_, deadline);
