@@ -3,7 +3,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
-#include "src/comm/local/binding.h"
+#include "src/comm/local/machine/binding.h"
 #include "src/comm/progress/call_scheduler.h"
 
 namespace bps {

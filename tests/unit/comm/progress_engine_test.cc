@@ -134,8 +134,11 @@ TEST_F(ProgressEngineTest, ASmallCallIsStartedByTheThreadThatIssuesIt) {
 
 TEST_F(ProgressEngineTest, ACallerThatWaitsMovesItsCallItself) {
   issue(true);
-  const int before = work_->stepsByThread.load();
+  const int inlineSteps = work_->stepsByOthers.load();
+  int before = 0;
   std::thread allow([&] {
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > inlineSteps; })) << "the caller does not poll";
+    before = work_->stepsByThread.load();
     EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 1000; }));
     ++work_->allowed;
   });
