@@ -52,7 +52,7 @@ LDFLAGS  += $(filter -fsanitize=%,$(FLAVOUR_$(FLAVOUR)))
 sources  = $(sort $(foreach dir,$(patsubst %/,%,$(1)),$(wildcard $(dir)/*.cc)))
 objects  = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 
-CORE_SRCS   := $(call sources,src/base $(wildcard src/base/*/) src/wire src/plan src/net src/control src/control/link src/control/keys src/control/hub src/control/rendezvous src/service src/cuda $(wildcard src/cuda/*/) src/comm $(wildcard src/comm/*/) cpu_reduce topo topo/xml topo/detect topo/plan)
+CORE_SRCS   := $(call sources,src/base $(wildcard src/base/*/) src/wire src/plan src/net src/control src/control/link src/control/keys src/control/hub src/control/rendezvous src/service src/cuda $(wildcard src/cuda/*/) src/comm $(wildcard src/comm/*/) src/comm/local/machine cpu_reduce topo topo/xml topo/detect topo/plan)
 API_SRCS    := $(call sources,src/api src/nccl)
 INTERPOSE_SRCS := $(call sources,src/interpose src/interpose/nccl src/interpose/negotiation)
 SERVER_SRCS := $(call sources,src/server)

@@ -92,7 +92,7 @@ FUZZERS   := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(wildcard tests/fuzz/*.cc
 FUZZ_SRCS := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   perf/workload/safetensors.cc src/server/session.cc tools/bps_server/http_request.cc src/service/round.cc src/comm/call/collective.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
-  $(addprefix src/comm/local/,local_reducer.cc local_ring.cc machine_plan.cc machine_traffic.cc link_byte_counters.cc step_cache.cc local_bootstrap.cc binding.cc)
+  $(addprefix src/comm/local/,local_reducer.cc local_progress.cc piece_runner.cc local_ring.cc step_cache.cc local_bootstrap.cc $(addprefix machine/,machine_plan.cc machine_traffic.cc link_byte_counters.cc binding.cc))
 $(call objects,$(FUZZ_SRCS) $(call sources,tests/fuzz tests/fuzz/states)): private COVERAGE := $(COVERAGE_$(FLAVOUR))
 $(BUILD)/lib/libfuzzed.a: $(call objects,$(FUZZ_SRCS))
 	@mkdir -p $(@D)

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/comm/local/binding.h"
+#include "src/comm/local/machine/binding.h"
 
 namespace bps {
 namespace {

@@ -1,5 +1,5 @@
 // Where threads and shared memory belong.
-#include "src/comm/local/binding.h"
+#include "src/comm/local/machine/binding.h"
 
 #include <gtest/gtest.h>
 

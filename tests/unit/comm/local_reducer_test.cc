@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 
 namespace bps {
 namespace {
