@@ -32,10 +32,9 @@ Result<std::unique_ptr<CallScheduler>> CallScheduler::create(const Session& sess
 
 CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter)
     : session_(session),
-      staged_(session.staged()),
       plane_(std::move(plane)),
       waiter_(std::move(waiter)),
-      solo_(staged_ != nullptr ? static_cast<ChunkBuffers&>(*staged_) : userBuffers_),
+      solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
       cutter_(session.plan.weights, session.plan.limits),
       broken_{std::vector<bool>(session.control.roster().members()), {}} {}
 
@@ -47,8 +46,8 @@ Result<bool> CallScheduler::step() {
     queued_.pop_front();
     moved = true;
   }
-  if (staged_ != nullptr) {
-    const bool copied = BPS_TRY(staged_->step());
+  if (staged() != nullptr) {
+    const bool copied = BPS_TRY(staged()->step());
     moved = moved || copied;
   }
   if (session_.local != nullptr) {
@@ -113,7 +112,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
 
 // Submits the call's chunks to the components that carry them.
 void CallScheduler::distributeChunks(Collective& call) {
-  if (staged_ != nullptr) staged_->submit(call);
+  if (staged() != nullptr) staged()->submit(call);
   if (session_.local != nullptr) session_.local->submit(call);
   if (plane_ != nullptr && session_.rails.carries(plane_->rail(), call.onAllRails)) plane_->submit(call);
   if (plane_ != nullptr || session_.local != nullptr) return;
@@ -184,7 +183,7 @@ Status CallScheduler::failIfWaitingForDeparted() {
 }
 
 void CallScheduler::failAll(const Status& failure) {
-  if (staged_ != nullptr) staged_->abandon();
+  if (staged() != nullptr) staged()->abandon();
   for (auto* calls : {&active_, &queued_}) {
     for (auto& call : *calls) finish(*call, failure);
     calls->clear();

@@ -49,7 +49,8 @@ class CallScheduler final : public ProgressWork {
 
  private:
   CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter);
-  bool copying() const { return staged_ != nullptr && staged_->copying(); }
+  StagedBuffers* staged() const { return session_.staged(); }  // null: host memory only
+  bool copying() const { return staged() != nullptr && staged()->copying(); }
   Status failIfWaitingForDeparted();
   void reportWait();
   Status admit(std::unique_ptr<Collective> call);
@@ -65,7 +66,6 @@ class CallScheduler final : public ProgressWork {
   };
 
   const Session& session_;
-  StagedBuffers* const staged_;  // null: host memory only
   std::unique_ptr<DataPlane> plane_;
   net::Waiter waiter_;  // watches the connections of the data plane
   UserBuffers userBuffers_;
