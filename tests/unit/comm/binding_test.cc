@@ -1,4 +1,4 @@
-// Where threads and shared memory belong.
+// Binding chooses CPUs for progress threads and NUMA nodes for shared memory.
 #include "src/comm/local/machine/binding.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using Cpus = std::vector<unsigned>;
 
 class Binding : public testing::Test {
  protected:
-  // Ranks on the machine's GPUs, in order; those beyond them are in host memory.
+  // Rank i uses GPU i of the machine; ranks beyond the last GPU use host memory.
   void plan(const std::string& machine, size_t ranks) {
     MachineSpec machineSpec;
     machineSpec.topology = writeNcclXml(std::move(std::move(readSynthetic(machine)).value().build()).value());

@@ -43,7 +43,7 @@ TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   HostStream::destroy(stream.get());
 }
 
-// Its threads are not there to carry them out, and its connections must be left alone.
+// The parent's threads do not exist in the child, which must not close the parent's connections.
 TEST(HostStream, AForkedChildDropsItsParentsCalls) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
@@ -65,7 +65,7 @@ TEST(HostStream, AForkedChildDropsItsParentsCalls) {
   HostStream::destroy(stream.get());
 }
 
-// Thousands of them would take seconds if each waited for all before it.
+// If each call waited for all earlier ones, thousands of calls would take seconds.
 TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
@@ -141,7 +141,7 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
   HostStream::destroy(stream.get());
 }
 
-// A thread that waits for other threads' calls hears of a failure too, unless somebody has been told.
+// synchronize() also returns a failure of another thread's call, unless another synchronize() has returned it.
 TEST(HostStream, AThreadWithoutCallsGetsTheUnreportedFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};

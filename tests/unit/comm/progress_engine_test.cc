@@ -173,7 +173,7 @@ TEST_F(ProgressEngineTest, ACallLeftToItsCallerIsFoundWithinMilliseconds) {
     EXPECT_TRUE(stream_->synchronize().ok());
   }
   const int arms = work_->arms.load();
-  issue(true);  // nobody waits for this one
+  issue(true);  // no caller waits for this one
   std::this_thread::sleep_for(20ms);
   EXPECT_GT(work_->arms.load(), arms) << "the progress thread has not taken it over";
   allowOneMore();
