@@ -1,7 +1,8 @@
 // HostStream: an ordered queue of calls on host buffers. It replaces a CUDA stream on hosts without CUDA.
 //
-// If a call reads or writes memory that an earlier call of its stream writes, it waits for that call. Otherwise it may
-// start before the earlier call has ended. Only bps runs in a host stream, so an application cannot see the difference.
+// Two calls conflict if one of them writes memory that the other one reads or writes. A call waits for the earlier
+// calls of its stream that conflict with it; otherwise it may start before they have ended. Only bps runs in a host
+// stream, so an application cannot see the difference.
 //
 // Several threads may share a stream. The next synchronize() of the thread that made a failed call returns the failure.
 // The first synchronize() of any thread returns it too.
