@@ -1,4 +1,4 @@
-// AllReduceCall: one all-reduce as the application asked for it; checked by the caller.
+// AllReduceCall: the arguments of one all-reduce. The caller has checked them.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -15,10 +15,10 @@ struct AllReduceCall {
   size_t count = 0;
   DataType type = DataType::kFloat32;
   CallOp op = CallOp::kSum;
-  ScalarBits scalar = 0;                         // of CallOp::kPreMulSum
-  const void* deviceScalar = nullptr;            // if set, read when the call starts
-  std::shared_ptr<HostStream> stream = nullptr;  // null: the handle is not one of a host stream
-  const void* handle = nullptr;                  // of the stream, as the application gave it
+  ScalarBits scalar = 0;                         // for CallOp::kPreMulSum
+  const void* deviceScalar = nullptr;            // null: use `scalar`; otherwise read when the call starts
+  std::shared_ptr<HostStream> stream = nullptr;  // null: `handle` is not a host stream
+  const void* handle = nullptr;                  // the application's stream argument
 };
 
 }  // namespace bps

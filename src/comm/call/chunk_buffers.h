@@ -1,10 +1,10 @@
-// ChunkBuffers: where the chunks of a call lie. A rank's: in the user's buffers, or in staging slots where the CPU
-// cannot reach those (staged_buffers.h). A machine's, which the lanes carry: its only rank's, or the slots that its
-// ranks share (local_reducer.h). Used with the turn (progress_engine.h).
+// ChunkBuffers: locates the chunks of a call. The chunks of a rank are in the user's buffers, or in staging slots if
+// the CPU cannot access those (staged_buffers.h). The lanes carry the chunks of a machine. These are the chunks of its
+// only rank, or slots that its ranks share (local_reducer.h). Only the holder of the progress lock (progress_engine.h)
+// uses these classes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
-
 #include <vector>
 
 #include "src/comm/call/collective.h"
@@ -14,32 +14,32 @@ namespace bps {
 
 struct ChunkView {
   const uint8_t* source = nullptr;  // the contribution
-  uint8_t* target = nullptr;        // where the sum goes
+  uint8_t* target = nullptr;        // the place of the sum
   size_t bytes = 0;
-  CallInfo call;        // as the network is to see it
-  bool inPlace = true;  // source and target are the same memory: the sum may only be written there whole
-  bool onGpu = false;   // both are in the region that GpuRegionRegistrar was given: the CPU may not touch them
+  CallInfo call;        // for the header of the chunk
+  bool inPlace = true;  // source and target are the same memory: only a complete sum may be written
+  bool onGpu = false;   // both are in the region of GpuRegionRegistrar, which the CPU must not access
 };
 
-// Who carries chunks that lie on a GPU to their owners, without the host's memory.
+// Carries chunks in GPU memory to their owners without a copy in host memory.
 class GpuRegionRegistrar {
  public:
   virtual ~GpuRegionRegistrar() = default;
-  // Makes the region known to all connections that take such memory: whether those to each endpoint do.
+  // Registers the region with all connections that accept GPU memory. The result says which endpoints do.
   virtual std::vector<bool> registerGpuRegion(const net::GpuRegion& region) = 0;
 };
 
 class ChunkBuffers {
  public:
   virtual ~ChunkBuffers() = default;
-  // The contribution to chunk `index` of the call is there.
+  // True if the contribution to chunk `index` of the call is in its place.
   virtual bool ready(const Collective& call, size_t index) const = 0;
   virtual ChunkView view(const Collective& call, size_t index) const = 0;
-  // The sum of the chunk is in its target.
+  // Called when the sum of the chunk is in its target.
   virtual void finished(Collective& call, size_t index) = 0;
 };
 
-// One rank on this machine: straight from and into the user's memory.
+// The buffers of a rank that is alone on its machine: the user's memory.
 class UserBuffers final : public ChunkBuffers {
  public:
   bool ready(const Collective&, size_t) const override { return true; }

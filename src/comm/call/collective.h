@@ -1,4 +1,5 @@
-// Collective: one all-reduce under way on this rank.
+// Collective: one all-reduce in flight on this rank. The calling thread makes it; from submit() on the holder of the
+// progress lock (progress_engine.h) owns it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,40 +11,38 @@
 
 namespace bps {
 
-// One chunk of a call, in the call's order of chunks: the checker's first one, then round by round, within a round
-// owner by owner. That order is the same on all ranks. A call always has a chunk for its checker, if need be one of
-// zero bytes: no chunk of the same call can hold it up.
-// The chunks of a direct call have no owner: every machine gets them.
+// One chunk of a call. All ranks have the same order of chunks: first one for the checker, then round by round, and
+// owner by owner within a round. A call always has a chunk for its checker, which may have zero bytes. It comes first,
+// so that no chunk of the same call delays it. Chunks on the exchange path have no owner: every machine gets them.
 struct ChunkRef {
   static constexpr uint32_t kExchangePath = UINT32_MAX;
 
   bool usesExchangePath() const { return owner == kExchangePath; }
   uint32_t owner = 0;
-  bool first = false;  // of its owner in this call
+  bool first = false;  // the first chunk of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
-  bool onGpu = false;   // of a call that is staged: passes by the host's memory
-  uint32_t unsent = 0;  // of a direct chunk: lanes that need the contribution where it is
+  bool onGpu = false;   // a staged chunk that bypasses host memory
+  uint32_t unsent = 0;  // exchange path: the number of lanes that still need the contribution in its place
 };
 
-// Made by the calling thread, then owned by the engine until it is complete.
 struct Collective {
   CallInfo call;
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
-  bool stageSend = false, stageRecv = false;  // memory that the CPU cannot reach, see staged_buffers.h
-  const void* deviceScalar = nullptr;         // read when the call starts
+  bool stageSend = false, stageRecv = false;  // the CPU cannot access this buffer, see staged_buffers.h
+  const void* deviceScalar = nullptr;         // null: none; otherwise read when the call starts
   std::shared_ptr<StreamPosition> position;
-  bool onHostStream = true;  // in a host stream
+  bool onHostStream = true;
   CutLimits limits;
-  size_t window = 1;  // rounds of this call and those before it under way on one lane when the next one starts
+  size_t window = 1;  // the number of rounds of this and earlier calls in flight on one lane when a round starts
 
-  // Set when the channel admits the call.
-  bool onAllRails = false;  // over all rails, see rails.h
+  // These are set when the call is admitted.
+  bool onAllRails = false;  // uses all rails, see plan/rails.h
   std::vector<ChunkRef> chunks;
-  uint64_t firstChunk = 0;   // number of chunks[0] among all that pass the ring of the local ranks
-  uint64_t firstStaged = 0;  // and, of a call that is staged, among all that are
-  size_t remaining = 0;      // chunks whose result is not in `recv` yet
+  uint64_t firstChunk = 0;   // the number of chunks[0] among all chunks in the local ring
+  uint64_t firstStaged = 0;  // the number of chunks[0] among all staged chunks, if the call is staged
+  size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet
 
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }

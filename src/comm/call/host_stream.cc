@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-// Streams that live, by handle: an application's stale handle is then an error and not a crash.
+// The existing streams, by handle. So a stale handle of an application is an error and not a crash.
 struct Registry {
   Mutex mutex;
   std::map<const void*, std::shared_ptr<HostStream>> streams BPS_GUARDED_BY(mutex);
@@ -37,8 +37,8 @@ bool StreamEntry::mayStart() const {
 }
 
 void StreamEntry::complete(const Status& outcome) {
-  const std::shared_ptr<HostStream> whole = stream;  // which lets go of this entry
-  whole->complete(*this, outcome);
+  const std::shared_ptr<HostStream> kept = stream;  // the stream drops this entry
+  kept->complete(*this, outcome);
 }
 
 std::shared_ptr<ThreadFailures> ThreadFailures::forThisThread() {
@@ -94,10 +94,9 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->caller = ThreadFailures::forThisThread();
   MutexLock lock(mutex_);
   dropAfterFork();
-  // Whoever writes what a call reads, or touches what it writes, comes before or after that call; once it is waited
-  // for, so are those before it. Thousands of calls on the same buffers would otherwise wait for each other one by one.
-  // Only a call of the same worker stands for others: if it ends early its worker has failed, and this call will not
-  // start at all.
+  // A call that covers the same buffers has itself waited for the calls before it, so this call waits only for that
+  // one. Otherwise thousands of calls on the same buffers would each wait for all earlier ones. This holds only for a
+  // call of the same worker: if that call ends early, the worker has failed, and the new call does not start at all.
   bool readsInOrder = false, writesInOrder = false;
   for (auto i = pending_.rbegin(); i != pending_.rend() && !(readsInOrder && writesInOrder); ++i) {
     StreamEntry& earlier = **i;
@@ -124,7 +123,7 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
     if (!outcome.ok()) entry.caller->record(streamId_, outcome);
     if (unreported_.ok() && !outcome.ok()) unreported_ = outcome.clone();
     entry.done.store(true, std::memory_order_release);
-    // Most often the first: calls end nearly in their order.
+    // This is usually the first one, because calls end nearly in their order.
     const auto ended =
         std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) { return pending.get() == &entry; });
     if (ended != pending_.end()) pending_.erase(ended);
@@ -135,11 +134,11 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
   for (const auto& worker : dependents) worker->wake();
 }
 
-// They are not destroyed: that would end the parent's connections.
+// The entries are leaked, because destroying them would close the parent's connections.
 void HostStream::dropAfterFork() {
   if (forks_ == forkGeneration()) return;
   forks_ = forkGeneration();
-  [[maybe_unused]] const auto* const left = new auto(std::exchange(pending_, {}));
+  [[maybe_unused]] const auto* const leaked = new auto(std::exchange(pending_, {}));
 }
 
 bool HostStream::idle() {
@@ -151,12 +150,12 @@ bool HostStream::idle() {
 Status HostStream::takeFailure() {
   Status own = ThreadFailures::forThisThread()->take(streamId_);
   MutexLock lock(mutex_);
-  Status untold = std::exchange(unreported_, Status());
-  return own.ok() ? std::move(untold) : std::move(own);
+  Status unreported = std::exchange(unreported_, Status());
+  return own.ok() ? std::move(unreported) : std::move(own);
 }
 
 Status HostStream::synchronize() {
-  // Ends because every call ends: complete, or failed within BPS_TIMEOUT of a peer's death.
+  // The loop ends: every call completes, or fails within BPS_TIMEOUT of a peer's death.
   while (true) {
     std::shared_ptr<StreamEntry> last;
     {

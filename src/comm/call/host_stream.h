@@ -1,14 +1,14 @@
-// HostStream: an ordered queue of calls on host buffers, the stand-in for a CUDA stream where there is none.
+// HostStream: an ordered queue of calls on host buffers. It replaces a CUDA stream on hosts without CUDA.
 //
-// A call may start before earlier calls of its stream have ended when their buffers have nothing to do with each other:
-// nothing but bps runs in a host stream, so nobody can tell the difference. Where one reads or writes what another
-// writes, the later one waits.
+// Two calls conflict if one of them writes memory that the other one reads or writes. A call waits for the earlier
+// calls of its stream that conflict with it; otherwise it may start before they have ended. Only bps runs in a host
+// stream, so an application cannot see the difference.
 //
-// A failed call is told to the thread that made it, by that thread's next synchronize(), and once more to whichever
-// thread synchronizes first: several threads may share a stream, as they do the process's default one.
+// Several threads may share a stream. The next synchronize() of the thread that made a failed call returns the failure.
+// The first synchronize() of any thread returns it too.
 //
-// Threads: any. Memory ordering: what a worker wrote into a call's buffers before complete() is visible to
-// every thread that saw the call gone through query(), synchronize() or StreamEntry::done.
+// Threads: any. Memory ordering: a worker writes the buffers of a call before complete(). These writes are visible to
+// every thread that has seen the end of the call through idle(), synchronize() or StreamEntry::done.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace bps {
 class HostStream;
 struct StreamEntry;
 
-// The first failure of a thread's calls in each stream, until the thread synchronizes.
+// Holds the first failure of a thread's calls in each stream, until the thread synchronizes.
 class ThreadFailures {
  public:
   static std::shared_ptr<ThreadFailures> forThisThread();
@@ -40,14 +40,14 @@ class ThreadFailures {
   std::map<uint64_t, Status> byStream_ BPS_GUARDED_BY(mutex_);
 };
 
-// What carries out the calls of a stream: the progress of a communicator.
+// Carries out the calls of a communicator in a stream. Any thread may call it.
 class StreamWorker {
  public:
   virtual ~StreamWorker() = default;
-  // Any thread: a call that yours waited for is done.
+  // Another worker's call is done, for which a call of this worker may wait.
   virtual void wake() = 0;
-  // The calling thread waits for `entry` anyhow and may do the work itself. Returns when the entry is done, or when the
-  // work is somebody else's now.
+  // The calling thread waits for `entry` and may do the work itself. Returns when the entry is done or another thread
+  // has taken over the work.
   virtual void progressFor(const StreamEntry& entry) = 0;
 };
 
@@ -58,16 +58,15 @@ struct BufferRange {
   bool covers(const BufferRange& other) const;
 };
 
-// One call's place in its stream.
+// The place of one call in its stream.
 struct StreamEntry final : StreamPosition {
   BufferRange reads, writes;
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
   std::shared_ptr<ThreadFailures> caller;
-  std::vector<std::shared_ptr<StreamEntry>>
-      dependencies;  // earlier calls whose buffers overlap, see HostStream::enter()
+  std::vector<std::shared_ptr<StreamEntry>> dependencies;  // earlier calls that this one waits for
   std::atomic<bool> done{false};
-  std::vector<std::shared_ptr<StreamWorker>> dependents;  // guarded by the stream's mutex: nudged when done
+  std::vector<std::shared_ptr<StreamWorker>> dependents;  // woken when done; guarded by the stream's mutex
 
   bool mayStart() const override;
   void complete(const Status& outcome) override;
@@ -75,29 +74,28 @@ struct StreamEntry final : StreamPosition {
 
 class HostStream : public std::enable_shared_from_this<HostStream> {
  public:
-  // A new stream, known to find() until destroy().
+  // Makes a new stream. find() knows it until destroy().
   static std::shared_ptr<HostStream> create();
-  // The stream behind a handle given by the application; null handle: the process's default stream. Null: no such
-  // stream.
+  // Returns the stream with this handle, or null if there is none. The null handle is the process's default stream.
   static std::shared_ptr<HostStream> find(const void* handle);
   static void destroy(const void* handle);
 
-  // A place at the end of the queue. `worker` is nudged when an earlier call that it waits for is done, unless it was
-  // the one to do it.
+  // Appends a call. When an earlier call for which it waits is done, and another worker carried that call out, `worker`
+  // is woken.
   std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, std::shared_ptr<StreamWorker> worker);
   void complete(StreamEntry& entry, const Status& outcome);
 
   bool idle();
-  // Waits until the queue is empty, and helps meanwhile. Returns the first failure that the calling thread's calls have
-  // met since it last synchronized; without one, the first that no thread has been told of.
+  // Moves calls until the queue is empty. Returns the first failure of the calling thread's calls since its last
+  // synchronize(). If there is none, returns the first failure that no synchronize() has returned.
   Status synchronize();
 
  private:
   Status takeFailure();
-  // In a forked child: the parent's calls are none of this process's.
+  // Forgets the parent's calls in a forked child.
   void dropAfterFork() BPS_REQUIRES(mutex_);
 
-  const uint64_t streamId_ = nextStreamId();  // of all streams that the process has ever had
+  const uint64_t streamId_ = nextStreamId();  // unique in the process, also after destroy()
   static uint64_t nextStreamId();
   Mutex mutex_;
   CondVar changed_;

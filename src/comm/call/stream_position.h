@@ -1,4 +1,5 @@
-// StreamPosition: a call's place in a stream, of the host (host_stream.h) or of CUDA (cuda/cuda_backend.h).
+// StreamPosition: the place of a call in a host stream (host_stream.h) or in a CUDA stream
+// (cuda/staging/cuda_backend.h). Any thread.
 #pragma once
 #include "src/base/status.h"
 
@@ -7,9 +8,9 @@ namespace bps {
 class StreamPosition {
  public:
   virtual ~StreamPosition() = default;
-  // The stream has come to the call.
+  // True if the stream has reached the call.
   virtual bool mayStart() const = 0;
-  // The call has ended: the stream goes on. Once.
+  // The call has ended, so the stream continues. Called once.
   virtual void complete(const Status& outcome) = 0;
 };
 

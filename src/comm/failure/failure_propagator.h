@@ -1,15 +1,14 @@
-// FailurePropagator: a communicator, the whole, and those that carry parts of its calls fail together, on all ranks:
-// who has a part of a sum must not be told of success while another's is wrong.
+// FailurePropagator: makes a parent communicator and the child communicators that carry parts of its calls fail
+// together on all ranks. Otherwise a rank could report success for a sum of which another rank's part is wrong.
 //
-//   a part fails on a rank  ->  the whole's hub decides what happened, as when a connection breaks  ->  all ranks hear
-//   the whole fails on a rank  ->  its parts there fail too, in the same words
+//   a child fails on a rank      ->  the parent's hub decides what happened and tells all ranks
+//   the parent fails on a rank   ->  its children on that rank fail with the same message
 //
-// Threads: any. Who is told is told under the mutex, and never afterwards; it must not come back.
+// Threads: any. Listeners run with the mutex held and must not call back. They do not run after their removal.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "src/base/mutex.h"
@@ -22,19 +21,19 @@ class FailurePropagator {
   using Listener = std::function<void(const Status&)>;
   explicit FailurePropagator(Listener parent) : parent_(std::move(parent)) {}
 
-  // The whole has failed, or is gone.
+  // Tells all children.
   void parentFailed(const Status& failure) {
     MutexLock lock(mutex_);
     if (!failure_.ok()) return;
     failure_ = failure.clone();
     for (const auto& [id, child] : children_) child(failure);
   }
-  void parentDestroyed() {
+  void removeParent() {
     MutexLock lock(mutex_);
     parent_ = nullptr;
   }
 
-  // A part, by the number that it gives back at its end. It may be told at once.
+  // Returns the number for removeChild(). If the parent has failed already, the listener runs at once.
   uint64_t addChild(Listener child) {
     MutexLock lock(mutex_);
     if (!failure_.ok()) child(failure_);

@@ -1,7 +1,7 @@
-// FirstError: the failure that ended a communicator. Set once, by any thread; read by any.
+// FirstError: the failure that ended a communicator. Any thread may set it, the first one wins; any thread may read it.
 //
-// Memory ordering: set() writes the status under the mutex and then raises the flag with release; a thread that saw
-// failed() reads the same status through get().
+// Memory ordering: set() writes the status under the mutex and then raises the flag with release. A thread that has
+// seen failed() reads the same status through get().
 #pragma once
 #include <atomic>
 
@@ -12,7 +12,7 @@ namespace bps {
 
 class FirstError {
  public:
-  // False when there was one already.
+  // False if a failure was set before.
   bool set(const Status& failure) {
     MutexLock lock(mutex_);
     if (!status_.ok() || failure.ok()) return false;

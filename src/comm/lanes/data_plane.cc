@@ -12,49 +12,51 @@
 namespace bps {
 namespace {
 
-// How long all lanes together wait for flushes, which last microseconds; a call waits meanwhile.
+// How long all lanes together may wait for flushes while a call waits. A flush takes microseconds.
 constexpr std::chrono::milliseconds kFlushTimeout(500);
 
 }  // namespace
 
-Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneArgs& args) {
-  const Roster& roster = args.control.roster();
+Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec) {
+  const Roster& roster = spec.control.roster();
   std::unique_ptr<DataPlane> plane(new DataPlane);
-  plane->self_ = roster.ranks[args.control.rank()].machine;
+  plane->self_ = roster.ranks[spec.control.rank()].machine;
   plane->machines_ = roster.machines.size();
   plane->peerTimeout_ = std::chrono::milliseconds(roster.settings.timeoutMs);
-  plane->rail_ = roster.ranks[args.control.rank()].localRank;
+  plane->rail_ = roster.ranks[spec.control.rank()].localRank;
   const auto plugin =
-      args.plugin != nullptr ? args.plugin : BPS_TRY(net::Plugin::load(args.env.netPlugin, roster.jobId));
-  const std::optional<int> planned = BPS_TRY(plugin->find(args.nic.name, args.nic.busId));
+      spec.plugin != nullptr ? spec.plugin : BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
+  const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
   const int device = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
   plane->transport_ = plugin->description() + ", " + nic.name;
   plane->nic_ = nic.name;
   plane->gpuRegistrationModes_ = nic.gpu;
-  if (!planned) plane->gpuObstacle_ = fmt::format("NIC {} of the plan is no device of the net plugin", args.nic.name);
-  else if (!nic.gpu) plane->gpuObstacle_ = fmt::format("the net plugin's device {} takes host memory only", nic.name);
-  // The interface has no way to ask; ours is known to prefer memory.
-  if (plugin->description().starts_with("bps ") && !args.env.shmDisable)
+  if (!planned)
+    plane->gpuObstacle_ = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
+  else if (!nic.gpu)
+    plane->gpuObstacle_ = fmt::format("device {} of the net plugin accepts host memory only", nic.name);
+  // The plugin interface cannot tell; the plugins of bps prefer shared memory.
+  if (plugin->description().starts_with("bps ") && !spec.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
   net::Mesh mesh =
-      BPS_TRY(net::Mesh::createListening(*plugin, device, {plane->self_, roster.machines.size(), args.plan.owners}));
-  BPS_TRY(plane->connectMesh(args, mesh));
-  BPS_TRY(plane->createLanes(args, mesh));
+      BPS_TRY(net::Mesh::createListening(*plugin, device, {plane->self_, roster.machines.size(), spec.plan.owners}));
+  BPS_TRY(plane->connectMesh(spec, mesh));
+  BPS_TRY(plane->createLanes(spec, mesh));
   return plane;
 }
 
-// A peer that cannot connect closes its listeners, which others then take for the fault: what they saw is worth less
-// than what it says of itself, so the hub's word is waited for.
-void DataPlane::waitForHubFailure(const DataPlaneArgs& args) {
-  const std::chrono::milliseconds timeout(args.control.roster().settings.timeoutMs);
+// Waits for the failure that the hub reports. A peer that cannot connect closes its listeners, so other ranks see
+// failures that are only consequences. The peer's own report explains more.
+void DataPlane::waitForHubFailure(const DataPlaneSpec& spec) {
+  const std::chrono::milliseconds timeout(spec.control.roster().settings.timeoutMs);
   const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
-  while (!args.cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!spec.cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-Status DataPlane::connectMesh(const DataPlaneArgs& args, net::Mesh& mesh) {
-  ControlPlane& control = args.control;
-  const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), args.deadline));
+Status DataPlane::connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh) {
+  ControlPlane& control = spec.control;
+  const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), spec.deadline));
   BPS_TRY(mesh.setPeerHandles(handles));
   const auto peer = [&] { return control.roster().memberOf(mesh.current(), rail_); };
   const auto name = [&] { return control.roster().memberName(peer()); };
@@ -64,20 +66,21 @@ Status DataPlane::connectMesh(const DataPlaneArgs& args, net::Mesh& mesh) {
       const std::string self = control.roster().rankName(control.rank());
       Status failed = std::move(progress).status().within(self + ": connecting with " + name());
       control.suspect(peer(), failed.message());
-      waitForHubFailure(args);
+      waitForHubFailure(spec);
       return failed;
     }
     if (std::move(progress).value() == Progress::kDone) return {};
-    if (args.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
-    if (args.deadline.passed())
-      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), args.env.timeout.value);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // start-up only; plugins give nothing to wait on yet
+    if (spec.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
+    if (spec.deadline.passed())
+      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), spec.env.timeout.value);
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(200));  // start-up only; a plugin has no descriptor to wait for yet
   }
 }
 
-Status DataPlane::createLanes(const DataPlaneArgs& args, net::Mesh& mesh) {
-  const Roster& roster = args.control.roster();
-  const JobPlan& plan = args.plan;
+Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
+  const Roster& roster = spec.control.roster();
+  const JobPlan& plan = spec.plan;
   const size_t machines = roster.machines.size();
   std::vector<SumService::Lane> service(machines);
   lanes_.resize(roster.endpoints());
@@ -86,24 +89,24 @@ Status DataPlane::createLanes(const DataPlaneArgs& args, net::Mesh& mesh) {
     if (peer == self_) continue;
     net::PeerConnections connections = mesh.take(peer);
     if (connections.pushIn) service[peer] = {std::move(connections.pushIn), std::move(connections.answerOut)};
-    if (connections.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(args.buffers, shape, std::move(connections)));
+    if (connections.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(spec.buffers, shape, std::move(connections)));
   }
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
   if (!plan.owners[self_]) return {};
-  ServiceSpec spec;
-  spec.machines = machines;
-  spec.local = self_;
-  spec.order = answerOrder(plan.weights, self_, machines);
-  spec.depth = plan.depth;
-  spec.maxChunkBytes = plan.limits.maxChunkBytes;
-  spec.checksum = roster.settings.checksum;
-  spec.ranks = roster.ranks.size();
-  for (const Machine& machine : roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
-  spec.reduceThreads = args.env.reduceThreads;
-  spec.waitTimeout = std::chrono::milliseconds(roster.settings.timeoutMs);
-  spec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
-  service_ = BPS_TRY(SumService::create(std::move(spec), std::move(service)));
-  lanes_[self_] = std::make_unique<LocalLane>(args.buffers, *service_);
+  ServiceSpec serviceSpec;
+  serviceSpec.machines = machines;
+  serviceSpec.local = self_;
+  serviceSpec.order = answerOrder(plan.weights, self_, machines);
+  serviceSpec.depth = plan.depth;
+  serviceSpec.maxChunkBytes = plan.limits.maxChunkBytes;
+  serviceSpec.checksum = roster.settings.checksum;
+  serviceSpec.ranks = roster.ranks.size();
+  for (const Machine& machine : roster.machines) serviceSpec.summed.push_back(machine.ranks.size() > 1);
+  serviceSpec.reduceThreads = spec.env.reduceThreads;
+  serviceSpec.waitTimeout = std::chrono::milliseconds(roster.settings.timeoutMs);
+  serviceSpec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
+  service_ = BPS_TRY(SumService::create(std::move(serviceSpec), std::move(service)));
+  lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
   return {};
 }
 
@@ -117,7 +120,7 @@ void DataPlane::submit(Collective& call) {
     for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
   }
   if (!call.chunks.front().usesExchangePath()) return;
-  // All others wait for it, so it goes before anything is asked for. What fails does so again in step().
+  // All other machines wait for these chunks, so they are sent at once. step() reports a failure again.
   for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
 }
 
@@ -126,8 +129,8 @@ bool DataPlane::drained() const {
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
-// What others wait for goes before what we ask of them. A broken lane does not keep the others from moving: a peer may
-// end its connections while the last answers that another waits for are still to be sent.
+// The service comes first, because peers wait for it. All lanes move even if one has failed: a peer may close its
+// connections while another peer still waits for the last answers.
 Result<bool> DataPlane::step() {
   bool moved = false;
   Status broken;
@@ -149,7 +152,7 @@ Result<bool> DataPlane::step() {
   return moved;
 }
 
-// What the service waits for says more than that its own machine's lanes wait meanwhile.
+// If the service waits, the lanes of its machine wait for the service. So the peer that the service waits for counts.
 std::optional<EndpointWait> DataPlane::checkWait() {
   std::optional<EndpointWait> oldest;
   if (service_ != nullptr) oldest = service_->checkWait();
@@ -164,7 +167,7 @@ std::optional<EndpointWait> DataPlane::checkWait() {
 std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   std::vector<bool> registered(lanes_.size(), false);
   size_t registeredCount = 0;
-  std::string why;  // but for what this machine sums itself
+  std::string why;  // of an owner on another machine
   const Deadline deadline = Deadline::in(kFlushTimeout);
   for (const size_t endpoint : sendOrder_) {
     const Status registering = lanes_[endpoint]->registerGpuRegion(region, gpuRegistrationModes_, deadline);

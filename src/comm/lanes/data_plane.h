@@ -1,5 +1,6 @@
-// DataPlane: all data connections of one rail of a machine (rails.h) within one communicator: a lane to every owner,
-// and a summation service if the machine owns a share. Belongs to who has the turn (progress_engine.h).
+// DataPlane: the data connections of one rail of a machine (plan/rails.h) within one communicator. It has a lane to
+// every owner, and a summation service if the machine owns a share. After connect(), only the holder of the progress
+// lock (progress_engine.h) uses it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,66 +14,63 @@
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/plan/job_plan.h"
-#include "src/plan/rails.h"
 #include "src/service/sum_service.h"
 
 namespace bps {
 
-// The NIC that a rank is to use, as its machine's plan has it; empty: the transport's first device.
+// The NIC that the machine plan assigns to a rank; empty: the first device of the net plugin.
 struct NicId {
   std::string name, busId;
 };
 
-struct DataPlaneArgs {
+struct DataPlaneSpec {
   const Env& env;
   ControlPlane& control;
   const JobPlan& plan;
-  const Rails& rails;
   NicId nic;
-  std::shared_ptr<net::Plugin> plugin;  // null: to be loaded
+  std::shared_ptr<net::Plugin> plugin;  // null: connect() loads it
   ChunkBuffers& buffers;
   Deadline deadline;
-  std::function<bool()> cancelled;  // asked while connecting
+  std::function<bool()> cancelled;  // connect() polls it
 };
 
 class DataPlane final : public GpuRegionRegistrar {
  public:
-  // Loads the transport, listens, exchanges handles and connects: blocks until all lanes of this machine are up, the
-  // deadline passes (the error names the endpoint that is missing), or `cancelled` says so. The arguments' references
-  // outlive the data plane.
-  static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneArgs& args);
+  // Listens, exchanges handles and connects. Blocks until all lanes of this machine are connected, the deadline passes
+  // (the error names the missing endpoint) or `cancelled` returns true. What the spec refers to outlives the data
+  // plane.
+  static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneSpec& spec);
 
-  // Every chunk of the call goes to its owner's lane, or to all machines' lanes. The call stays until its remaining
-  // chunks are 0.
+  // Submits every chunk to the lane of its owner, or on the exchange path to the lanes of all machines. The call lives
+  // until `remaining` is 0.
   void submit(Collective& call);
 
-  // Moves what can move; true when anything did. After a failure culprit() is the endpoint whose connection on this
-  // rail broke.
+  // Makes one step without blocking and returns whether anything moved. If it fails because a connection broke,
+  // failedEndpoint() is the other end.
   Result<bool> step();
   std::optional<size_t> failedEndpoint() const { return failedEndpoint_; }
   size_t rail() const { return rail_; }
 
-  // Everything that others wait for has been handed to the transport.
+  // True if the transport has everything that peers wait for.
   bool drained() const;
-  bool active() const { return service_ != nullptr && service_->active(); }
-  // For which endpoint the oldest call waits that has waited for the time-out, if one has. Call now and then.
+  // Returns the oldest call that has waited for BPS_TIMEOUT, and its endpoint. Call it regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
-  // Why the NIC reaches no memory of the GPU that the plan has beside it; empty: it does.
+  // Why the NIC cannot access GPU memory; empty: it can.
   const std::string& whyNoGpuDirect() const { return gpuObstacle_; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
   const std::string& transport() const { return transport_; }
 
  private:
   DataPlane() = default;
-  Status connectMesh(const DataPlaneArgs& args, net::Mesh& mesh);
-  static void waitForHubFailure(const DataPlaneArgs& args);
-  Status createLanes(const DataPlaneArgs& args, net::Mesh& mesh);
+  Status connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh);
+  static void waitForHubFailure(const DataPlaneSpec& spec);
+  Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
 
   size_t self_ = 0, machines_ = 0, rail_ = 0;
   std::unique_ptr<SumService> service_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null where nobody owns
-  std::vector<size_t> sendOrder_;             // the owners, as sendOrder() has them
+  std::vector<std::unique_ptr<Lane>> lanes_;  // by endpoint; null: not an owner
+  std::vector<size_t> sendOrder_;             // of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
   std::string transport_, nic_, gpuObstacle_;

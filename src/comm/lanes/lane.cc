@@ -10,14 +10,14 @@
 
 namespace bps {
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
-  return {Code::kInvalidUsage, "its share is summed here, by the CPU"};
+  return {Code::kInvalidUsage, "the CPU of this machine sums the chunk"};
 }
 
 RemoteLane::RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::PeerConnections connections)
     : Lane(buffers),
       shape_(shape),
-      pushes_(std::move(connections.pushOut), net::MessageQueue::Direction::kSend),
-      answers_(std::move(connections.answerIn), net::MessageQueue::Direction::kReceive) {}
+      pushQueue_(std::move(connections.pushOut), net::MessageQueue::Direction::kSend),
+      answerQueue_(std::move(connections.answerIn), net::MessageQueue::Direction::kReceive) {}
 
 Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Shape& shape,
                                                  net::PeerConnections connections) {
@@ -27,113 +27,115 @@ Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Sh
 }
 
 Status RemoteLane::prepare() {
-  pushHeaders_ = BPS_TRY(PageBuffer::create(shape_.depth * kDataHeaderBytes));
-  answerHeaders_ = BPS_TRY(PageBuffer::create(shape_.depth * kDataHeaderBytes));
-  staging_ = BPS_TRY(PageBuffer::create(shape_.depth * shape_.maxChunkBytes));
-  copies_ = BPS_TRY(PageBuffer::create(shape_.depth * shape_.maxChunkBytes));
-  pushHeaderMemory_ = BPS_TRY(pushes_.comm().registerMemory(pushHeaders_.data(), pushHeaders_.size()));
-  answerHeaderMemory_ = BPS_TRY(answers_.comm().registerMemory(answerHeaders_.data(), answerHeaders_.size()));
-  copiesMemory_ = BPS_TRY(pushes_.comm().registerMemory(copies_.data(), copies_.size()));
-  stagingMemory_ = BPS_TRY(answers_.comm().registerMemory(staging_.data(), staging_.size()));
+  BPS_TRY(pushHeaders_.prepare(pushQueue_.comm(), shape_.depth, kDataHeaderBytes));
+  BPS_TRY(answerHeaders_.prepare(answerQueue_.comm(), shape_.depth, kDataHeaderBytes));
+  BPS_TRY(copies_.prepare(pushQueue_.comm(), shape_.depth, shape_.maxChunkBytes));
+  return answers_.prepare(answerQueue_.comm(), shape_.depth, shape_.maxChunkBytes);
+}
+
+// Starts the next chunk. It posts the receives of the answer before it sends.
+Status RemoteLane::admit() {
+  InFlight flight;
+  flight.chunk = waiting_.front();
+  flight.view = buffers_.view(*flight.chunk.call, flight.chunk.index);
+  flight.usesExchangePath = chunkRefOf(flight.chunk).usesExchangePath();
+  if (!flight.usesExchangePath) BPS_TRY(postAnswerReceives(flight));
+  pushHeader(flight);
+  BPS_TRY(pushPayload(flight));
+  inFlight_.push_back(flight);
+  waiting_.pop_front();
+  ++count_.admitted;
   return {};
 }
 
-// Puts the next chunk on its way. The place for its answer is posted first.
-Status RemoteLane::admit() {
-  const Submitted chunk = waiting_.front();
-  InFlight flight{
-      chunk, chunkRefOf(chunk).usesExchangePath(), false, buffers_.view(*chunk.call, chunk.index), nullptr, nullptr, {},
-      false};
+void RemoteLane::pushHeader(const InFlight& flight) {
   const ChunkView& view = flight.view;
   DataHeader header;
-  header.sequence = DataHeader::sequenceForChunk(admitted_);
-  header.first = chunkRefOf(chunk).first;
+  header.sequence = DataHeader::sequenceForChunk(count_.admitted);
+  header.first = chunkRefOf(flight.chunk).first;
   header.usesExchangePath = flight.usesExchangePath;
   header.call = view.call;
   if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);
   DataHeaderBytes encoded;
-  const size_t headerSize = encode(header, encoded);
-  uint8_t* slot = headerSlot(pushHeaders_, admitted_);
-  std::memcpy(slot, encoded.data(), headerSize);
+  const size_t bytes = encode(header, encoded);
+  std::memcpy(pushHeaders_.slot(count_.admitted), encoded.data(), bytes);
+  pushQueue_.push(pushHeaders_.message(count_.admitted, bytes));
+}
 
-  auto* source = const_cast<uint8_t*>(view.source);
+Status RemoteLane::pushPayload(InFlight& flight) {
+  const ChunkView& view = flight.view;
   flight.copied = flight.usesExchangePath &&
-                  (view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && chunk.call->chunks.size() == 1));
+                  (view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && flight.chunk.call->chunks.size() == 1));
   if (flight.copied) {
-    source = stagingSlot(copies_, admitted_);
-    if (view.bytes > 0) std::memcpy(source, view.source, view.bytes);
-    --chunkRefOf(chunk).unsent;
-  } else if (view.bytes > 0 && !view.onGpu) {
-    flight.sendMemory = BPS_TRY(pushes_.comm().registerMemory(source, view.bytes));
+    if (view.bytes > 0) std::memcpy(copies_.slot(count_.admitted), view.source, view.bytes);
+    --chunkRefOf(flight.chunk).unsent;
+    pushQueue_.push(copies_.message(count_.admitted, view.bytes));
+    return {};
   }
-  if (!flight.usesExchangePath) BPS_TRY(postAnswerReceives(flight));
-  pushes_.push({slot, headerSize, pushHeaderMemory_});
-  void* sendMemory = view.onGpu ? gpuSendMemory_ : flight.sendMemory;
-  pushes_.push({source, view.bytes, flight.copied ? copiesMemory_ : sendMemory});
-  inFlight_.push_back(flight);
-  waiting_.pop_front();
-  ++admitted_;
+  auto* source = const_cast<uint8_t*>(view.source);
+  if (view.bytes > 0 && !view.onGpu) flight.sendMemory = BPS_TRY(pushQueue_.comm().registerMemory(source, view.bytes));
+  pushQueue_.push({source, view.bytes, view.onGpu ? gpu_.send : flight.sendMemory});
   return {};
 }
 
 Status RemoteLane::postAnswerReceives(InFlight& flight) {
   const ChunkView& view = flight.view;
-  answers_.push({headerSlot(answerHeaders_, expected_), kDataHeaderBytes, answerHeaderMemory_});
+  const uint64_t number = count_.receivesPosted++;
+  answerQueue_.push(answerHeaders_.message(number, kDataHeaderBytes));
   if (view.inPlace) {
-    answers_.push({stagingSlot(staging_, expected_), shape_.maxChunkBytes, stagingMemory_});
+    answerQueue_.push(answers_.message(number, shape_.maxChunkBytes));
   } else if (view.onGpu) {
-    answers_.push({view.target, view.bytes, gpuRecvMemory_});
+    answerQueue_.push({view.target, view.bytes, gpu_.recv});
   } else {
-    if (view.bytes > 0) flight.recvMemory = BPS_TRY(answers_.comm().registerMemory(view.target, view.bytes));
-    answers_.push({view.target, view.bytes, flight.recvMemory});
+    if (view.bytes > 0) flight.recvMemory = BPS_TRY(answerQueue_.comm().registerMemory(view.target, view.bytes));
+    answerQueue_.push({view.target, view.bytes, flight.recvMemory});
   }
-  ++expected_;
   return {};
 }
 
 Result<bool> RemoteLane::canRetire() {
-  if (inFlight_.empty() || pushes_.done() < 2 * (retired_ + 1)) return false;
+  if (inFlight_.empty() || pushQueue_.done() < 2 * (count_.retired + 1)) return false;
   if (inFlight_.front().usesExchangePath) return true;
-  return answers_.done() >= 2 * (answered_ + 1) && BPS_TRY(isVisible(inFlight_.front()));
+  return answerQueue_.done() >= 2 * (count_.answered + 1) && BPS_TRY(isVisible(inFlight_.front()));
 }
 
-// The answer of the oldest chunk, which has come, is where those see it who look next.
+// True if the CPU and the GPU see the answer of this chunk, which has arrived.
 Result<bool> RemoteLane::isVisible(InFlight& flight) {
   if (!flight.view.onGpu || flight.view.bytes == 0) return true;
   if (!flight.flushed)
-    flight.flush = BPS_TRY(answers_.comm().flush(flight.view.target, flight.view.bytes, gpuRecvMemory_));
+    flight.flush = BPS_TRY(answerQueue_.comm().flush(flight.view.target, flight.view.bytes, gpu_.recv));
   flight.flushed = true;
   if (!flight.flush) return true;
-  const net::Completion completion = BPS_TRY(answers_.comm().test(flight.flush));
+  const net::Completion completion = BPS_TRY(answerQueue_.comm().test(flight.flush));
   if (completion.done) flight.flush = {};
   return completion.done;
 }
 
-// Takes the oldest chunk in flight, which has been sent and, unless it is direct, answered.
+// Retires the oldest chunk in flight. It has been sent and, unless it is on the exchange path, answered.
 Status RemoteLane::retire() {
   const InFlight flight = inFlight_.front();
   if (!flight.usesExchangePath) BPS_TRY(consumeAnswer(flight));
-  if (flight.sendMemory != nullptr) pushes_.comm().deregister(flight.sendMemory);
+  if (flight.sendMemory != nullptr) pushQueue_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
-  ++retired_;
+  ++count_.retired;
   if (flight.usesExchangePath && !flight.copied) --chunkRefOf(flight.chunk).unsent;
   if (!flight.usesExchangePath) buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
 }
 
 Status RemoteLane::consumeAnswer(const InFlight& flight) {
-  const size_t headerSize = answers_.takeReceivedBytes(), payloadSize = answers_.takeReceivedBytes();
-  const DataHeader header = BPS_TRY(decodeDataHeader({headerSlot(answerHeaders_, answered_), headerSize}));
-  if (!header.isForChunk(answered_) || header.first || payloadSize != flight.view.bytes)
+  const size_t headerSize = answerQueue_.takeReceivedBytes(), payloadSize = answerQueue_.takeReceivedBytes();
+  const DataHeader header = BPS_TRY(decodeDataHeader({answerHeaders_.slot(count_.answered), headerSize}));
+  if (!header.isForChunk(count_.answered) || header.first || payloadSize != flight.view.bytes)
     return failure(Code::kRemote,
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
                    header.sequence, header.first ? " with a call" : "", payloadSize,
-                   DataHeader::sequenceForChunk(answered_), flight.view.call.number, flight.view.bytes);
-  const uint8_t* received = flight.view.inPlace ? stagingSlot(staging_, answered_) : flight.view.target;
-  if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, answered_, flight.view.call));
+                   DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, flight.view.bytes);
+  const uint8_t* received = flight.view.inPlace ? answers_.slot(count_.answered) : flight.view.target;
+  if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, count_.answered, flight.view.call));
   if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
-  if (flight.recvMemory != nullptr) answers_.comm().deregister(flight.recvMemory);
-  ++answered_;
+  if (flight.recvMemory != nullptr) answerQueue_.comm().deregister(flight.recvMemory);
+  ++count_.answered;
   return {};
 }
 
@@ -144,82 +146,81 @@ Result<bool> RemoteLane::step() {
     failure_ = moved.error().clone();
     return moved;
   }
-  for (const net::MessageQueue* queue : {&answers_, &pushes_})
+  for (const net::MessageQueue* queue : {&answerQueue_, &pushQueue_})
     if (!queue->failure().ok()) return queue->failure().clone();
   return moved;
 }
 
-// No answer holds the chunks of a direct call back, so its sums do: what is under way stays in the caches.
+// Chunks on the exchange path wait for no answer. So they may be only a few chunks ahead of the sums, which keeps the
+// data in flight in the caches.
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
-  if (admitted_ - retired_ >= std::min(shape_.depth, call->window)) return false;
+  if (count_.admitted - count_.retired >= std::min(shape_.depth, call->window)) return false;
   return !call->chunks[index].usesExchangePath() ||
          index + call->remaining < call->chunks.size() + constants::kExchangeAhead;
 }
 
 Result<bool> RemoteLane::move() {
-  // One at a time: the owners' first chunks go out before the second of any, so that their first rounds are soon whole.
+  // At most one chunk per step: every owner gets its first chunk before any owner gets its second one, so the first
+  // rounds are complete early.
   const bool admits = mayAdmit();
   if (admits) BPS_TRY(admit());
-  const bool received = answers_.step();
-  const bool sent = pushes_.step();
-  const uint64_t before = retired_;
+  const bool received = answerQueue_.step();
+  const bool sent = pushQueue_.step();
+  const uint64_t before = count_.retired;
   while (BPS_TRY(canRetire())) BPS_TRY(retire());
-  return admits || received || sent || retired_ > before;
+  return admits || received || sent || count_.retired > before;
 }
 
 void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
-  use(pushes_.comm());
-  use(answers_.comm());
+  use(pushQueue_.comm());
+  use(answerQueue_.comm());
 }
 
 std::optional<uint64_t> RemoteLane::checkWait(std::chrono::milliseconds timeout) {
-  if (inFlight_.empty() || retiredAtLastCheck_ != retired_) {
-    retiredAtLastCheck_ = retired_;
-    waitDeadline_ = Deadline::never();
-  }
+  if (inFlight_.empty() || waitCheck_.retired != count_.retired) waitCheck_ = {count_.retired, Deadline::never()};
   if (inFlight_.empty()) return {};
-  if (waitDeadline_.at() == Deadline::never().at()) waitDeadline_ = Deadline::in(timeout);
-  if (!waitDeadline_.passed()) return {};
+  if (waitCheck_.deadline.at() == Deadline::never().at()) waitCheck_.deadline = Deadline::in(timeout);
+  if (!waitCheck_.deadline.passed()) return {};
   return inFlight_.front().view.call.number;
 }
 
-// That memory can be registered does not say that the NIC reaches it, and later it would be too late: a flush that
-// fails after an answer ends the communicator.
+// Also tries a flush: a NIC may not reach memory that it can register, and a flush that fails after an answer would end
+// the communicator.
 Status RemoteLane::registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                      Deadline deadline) {
-  const net::GpuRegistrationModes out = pushes_.comm().gpuRegistrationModes(deviceModes),
-                                  in = answers_.comm().gpuRegistrationModes(deviceModes);
+  const net::GpuRegistrationModes out = pushQueue_.comm().gpuRegistrationModes(deviceModes),
+                                  in = answerQueue_.comm().gpuRegistrationModes(deviceModes);
   if (!out || !in) return {Code::kInvalidUsage, "the connection takes host memory only"};
-  gpuSendMemory_ = BPS_TRY(pushes_.comm().registerGpu(region, out));
+  gpu_.send = BPS_TRY(pushQueue_.comm().registerGpu(region, out));
   const Status reached = registerGpuReceive(region, in, deadline);
   if (reached.ok()) return {};
-  pushes_.comm().deregister(gpuSendMemory_);
-  gpuSendMemory_ = nullptr;
+  pushQueue_.comm().deregister(gpu_.send);
+  gpu_.send = nullptr;
   return reached.clone();
 }
 
 Status RemoteLane::registerGpuReceive(const net::GpuRegion& region, const net::GpuRegistrationModes& modes,
                                       Deadline deadline) {
-  gpuRecvMemory_ = BPS_TRY(answers_.comm().registerGpu(region, modes));
+  gpu_.recv = BPS_TRY(answerQueue_.comm().registerGpu(region, modes));
   Result<bool> flushed = tryFlush(region, deadline);
   if (flushed.ok()) {
     if (std::move(flushed).value()) return {};
-    // It stays registered until the connection ends: the NIC may still read it.
+    // The region stays registered until the connection closes, because the NIC may still read it.
     return {Code::kSystem, "a flush of GPU memory does not end"};
   }
-  answers_.comm().deregister(std::exchange(gpuRecvMemory_, nullptr));
+  answerQueue_.comm().deregister(std::exchange(gpu_.recv, nullptr));
   return std::move(flushed).status();
 }
 
-// False: it does not end.
+// Returns false if the flush does not end.
 Result<bool> RemoteLane::tryFlush(const net::GpuRegion& region, Deadline deadline) {
-  const net::Request flush = BPS_TRY(answers_.comm().flush(region.data, 1, gpuRecvMemory_));
-  // A few looks in any case: this thread, too, may have been held up.
-  for (int looks = 1; flush; ++looks) {
-    const bool last = deadline.passed() && looks >= 5;
-    if (BPS_TRY(answers_.comm().test(flush)).done) return true;
+  const net::Request flush = BPS_TRY(answerQueue_.comm().flush(region.data, 1, gpu_.recv));
+  // At least five tests, because this thread may not have run for a while.
+  for (int tests = 1; flush; ++tests) {
+    const bool last = deadline.passed() && tests >= 5;
+    if (BPS_TRY(answerQueue_.comm().test(flush)).done) return true;
     if (last) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

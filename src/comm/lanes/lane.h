@@ -1,17 +1,18 @@
-// Lane: the way of this machine's chunks to one owner and of their sums back, in order.
+// Lane: carries this machine's chunks to one owner and the sums back. It keeps the order of the chunks and never
+// blocks. Only the holder of the progress lock (progress_engine.h) uses it.
 //
 //   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
 //
-// A direct chunk gets no answer: it is retired when it is sent. Its call is not complete before every lane has sent it,
-// nor is its sum written over it. Small ones are copied instead, as are those whose sum nothing else would be done
-// before: the only one of an in-place call.
+// The depth is the owner's window; a call may ask for less. A round has bytes for every owner in proportion to its
+// share, and the window is about the same number of rounds for all owners. So the bytes in flight are in proportion to
+// the shares, too (docs/the-bound.md discusses larger windows).
 //
-// The depth, or less where the call says so, is the owner's window: as a round has bytes for every owner in proportion
-// to its share, and the window is about as many rounds for all, every owner has bytes in flight in proportion to its
-// share (docs/measurements.md has what larger windows for small shares cost). A
-// contribution stays intact until its sum has come whole: an answer to an in-place call is received beside the buffer
-// and copied (so a later version can repeat a round after a server has died). What this rank has completed on a lane is
-// one number, retired(). Belongs to who has the turn (progress_engine.h); never blocks.
+// A contribution stays intact until its sum has arrived whole: the answer to an in-place call is received beside the
+// buffer and then copied. So retired() alone says what a lane has completed.
+//
+// A chunk on the exchange path gets no answer: it is retired once it is sent. Its call completes, and its sum replaces
+// its contribution, only after every lane has sent it. Small chunks are copied instead, so that nothing waits for
+// them. So is the only chunk of an in-place call, because its sum would have nothing else to wait for.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -21,9 +22,9 @@
 #include <vector>
 
 #include "src/base/deadline.h"
-#include "src/base/memory.h"
 #include "src/base/status.h"
 #include "src/comm/call/chunk_buffers.h"
+#include "src/comm/lanes/slot_ring.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
 #include "src/service/sum_service.h"
@@ -35,15 +36,16 @@ class Lane {
   explicit Lane(ChunkBuffers& buffers) : buffers_(buffers) {}
   virtual ~Lane() = default;
   void submit(Collective& call, size_t index) { waiting_.push_back({&call, index}); }
-  // True when anything moved.
+  // Returns whether anything moved.
   virtual Result<bool> step() = 0;
-  // Nothing that was submitted is still to be sent or answered.
+  // True if every submitted chunk has been sent and answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
-  // The number of the call whose oldest chunk has been under way for the patience. Call now and then.
+  // Returns the number of the call of the oldest chunk in flight if no chunk has been retired for `timeout`. Call it
+  // regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
-  // Chunks may lie there from now on. Fails when the lane cannot take them, or does not reach them by the deadline, and
-  // is as before.
+  // From now on chunks may be in this region. If the lane cannot take them or cannot reach the region before the
+  // deadline, it fails and leaves the lane unchanged.
   virtual Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                    Deadline deadline);
 
@@ -59,17 +61,17 @@ class Lane {
   std::deque<Submitted> waiting_;
 };
 
-// To an owner on another machine.
+// A lane to an owner on another machine.
 class RemoteLane final : public Lane {
  public:
   struct Shape {
     size_t depth = 0, maxChunkBytes = 0;
-    bool checksum = false;  // every chunk has one, and every answer
+    bool checksum = false;  // chunks and answers carry checksums
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
   Result<bool> step() override;
-  bool idle() const override { return waiting_.empty() && admitted_ == retired_; }
+  bool idle() const override { return waiting_.empty() && count_.admitted == count_.retired; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
   Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
@@ -77,12 +79,23 @@ class RemoteLane final : public Lane {
 
  private:
   struct InFlight {
-    Submitted chunk;  // of one that was copied: its call may have ended
-    bool usesExchangePath, copied;
+    Submitted chunk;  // not valid if copied: the call may have ended
+    bool usesExchangePath = false, copied = false;
     ChunkView view;
-    void *sendMemory, *recvMemory;
+    void *sendMemory = nullptr, *recvMemory = nullptr;  // registrations of this chunk alone
     net::Request flush;
-    bool flushed;
+    bool flushed = false;
+  };
+  struct Count {  // of chunks
+    uint64_t admitted = 0, retired = 0;
+    uint64_t receivesPosted = 0, answered = 0;
+  };
+  struct WaitCheck {
+    uint64_t retired = 0;                   // when checkWait() last saw it change
+    Deadline deadline = Deadline::never();  // never: nothing waits
+  };
+  struct GpuRegistrations {
+    void *send = nullptr, *recv = nullptr;
   };
   RemoteLane(ChunkBuffers& buffers, const Shape& shape, net::PeerConnections connections);
   Status prepare();
@@ -90,36 +103,28 @@ class RemoteLane final : public Lane {
   Result<bool> tryFlush(const net::GpuRegion& region, Deadline deadline);
   bool mayAdmit() const;
   Status admit();
+  void pushHeader(const InFlight& flight);
+  Status pushPayload(InFlight& flight);
   Status postAnswerReceives(InFlight& flight);
   Result<bool> canRetire();
   Result<bool> isVisible(InFlight& flight);
   Status retire();
   Status consumeAnswer(const InFlight& flight);
   Result<bool> move();
-  uint8_t* stagingSlot(const PageBuffer& ring, uint64_t chunk) const {
-    return ring.data() + chunk % shape_.depth * shape_.maxChunkBytes;
-  }
-  uint8_t* headerSlot(const PageBuffer& ring, uint64_t chunk) const {
-    return ring.data() + chunk % shape_.depth * kDataHeaderBytes;
-  }
 
-  Shape shape_;
-  // Before the connections, which touch them to their end.
-  PageBuffer pushHeaders_, answerHeaders_;
-  PageBuffer staging_, copies_;  // answers to in-place calls; contributions to direct calls
-  net::MessageQueue pushes_, answers_;
-  void *pushHeaderMemory_ = nullptr, *answerHeaderMemory_ = nullptr, *stagingMemory_ = nullptr;
-  void* copiesMemory_ = nullptr;
-  void *gpuSendMemory_ = nullptr, *gpuRecvMemory_ = nullptr;
+  const Shape shape_;
+  SlotRing pushHeaders_, answerHeaders_;
+  SlotRing answers_;  // to in-place calls
+  SlotRing copies_;   // of contributions on the exchange path
+  net::MessageQueue pushQueue_, answerQueue_;
+  GpuRegistrations gpu_;
   std::deque<InFlight> inFlight_;
-  uint64_t admitted_ = 0, retired_ = 0;
-  uint64_t expected_ = 0, answered_ = 0;       // answers: places posted, and taken
-  uint64_t retiredAtLastCheck_ = 0;            // retired() when watch() last saw it change
-  Deadline waitDeadline_ = Deadline::never();  // until then it need not
-  Status failure_;                             // of admit() or retire(): nothing moves after it
+  Count count_;
+  WaitCheck waitCheck_;
+  Status failure_;  // of admit() or retire(): nothing moves after it
 };
 
-// To the service in this very process.
+// The lane to the service of this process.
 class LocalLane final : public Lane {
  public:
   LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}

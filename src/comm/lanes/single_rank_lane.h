@@ -1,5 +1,5 @@
-// SingleRankLane: the lane of a rank that is alone in its communicator. The sum of one contribution is that
-// contribution, but scaled if the operation says so.
+// SingleRankLane: the lane of a rank that is alone in its communicator. The sum is the rank's contribution, scaled if
+// the operation has a scalar. Only the holder of the progress lock (progress_engine.h) uses it.
 #pragma once
 #include <cstring>
 

@@ -2,9 +2,7 @@
 // sends its CUDA device and its doorbell to the leader (local rank 0). The leader then distributes the machine spec
 // (machine_plan.h), the ring's memory and all doorbells. Only processes of the same user are accepted.
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,15 +14,14 @@
 #include "src/base/format.h"
 #include "src/base/io/fd_passing.h"
 #include "src/base/log.h"
-#include "src/comm/local/binding.h"
 #include "src/comm/local/local_reducer.h"
+#include "src/comm/local/machine/binding.h"
 
 namespace bps {
 namespace {
 
 constexpr size_t kMaxFds = 250;   // the kernel passes at most 253 at once
 constexpr size_t kLeaderFds = 2;  // the machine spec and the ring; the doorbells follow
-constexpr off_t kMaxSpecBytes = 64 << 20;
 
 struct SocketAddress {
   sockaddr_un address{};
@@ -200,25 +197,6 @@ Result<ReceivedMessage> joinLeader(const LocalReducerSpec& spec, uint32_t localR
   return receiveHello(socket.get());
 }
 
-Result<UniqueFd> writeSpecFile(const Blob& bytes) {
-  UniqueFd file(::memfd_create("bps-machine", MFD_CLOEXEC));
-  if (!file || ::pwrite(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return systemFailure("memory for the machine spec", errno);
-  return file;
-}
-
-Result<Blob> readSpecFile(const UniqueFd& file) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return systemFailure("fstat of the local leader's machine spec", errno);
-  if (status.st_size > kMaxSpecBytes)
-    return failure(Code::kRemote, "the local leader's machine spec has {} bytes, expected at most {}", status.st_size,
-                   kMaxSpecBytes);
-  Blob bytes(static_cast<size_t>(status.st_size));
-  if (::pread(file.get(), bytes.data(), bytes.size(), 0) != status.st_size)
-    return systemFailure("reading the local leader's machine spec", errno);
-  return bytes;
-}
-
 LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
   shape.stages = static_cast<uint32_t>(plan.program.stages());
   shape.counters = static_cast<uint32_t>(LinkByteCounters::size(plan.topology));
@@ -244,7 +222,7 @@ Result<std::unique_ptr<LocalReducer>> bootstrapAsLeader(LocalReducerSpec spec, c
   LeaderBootstrap leaderBootstrap(spec, machine, name);
   machineSpec.devices = BPS_TRY(leaderBootstrap.gatherDevices(deadline));
   auto plan = BPS_TRY(MachinePlan::make(machineSpec));
-  const UniqueFd file = BPS_TRY(writeSpecFile(encode(machineSpec)));
+  const UniqueFd file = BPS_TRY(writeSpecFile(machineSpec));
   LocalRing ring = BPS_TRY(LocalRing::create(shapeFor(*plan, spec.shape)));
   bindRingMemory(*plan, ring);
   std::vector<Doorbell> bells = BPS_TRY(leaderBootstrap.distribute(file.get(), ring));
@@ -255,8 +233,7 @@ Result<std::unique_ptr<LocalReducer>> bootstrapAsFollower(LocalReducerSpec spec,
                                                           ReceivedMessage reply) {
   if (reply.fds.size() != machine.ranks.size() + kLeaderFds)
     return Status(Code::kRemote, "the local leader sent too few or too many descriptors");
-  const Blob content = BPS_TRY(readSpecFile(reply.fds[0]));
-  const MachineSpec machineSpec = BPS_TRY(decodeMachineSpec(content));
+  const MachineSpec machineSpec = BPS_TRY(readSpecFile(reply.fds[0]));
   if (machineSpec.devices.size() != machine.ranks.size())
     return failure(Code::kRemote, "the local leader's machine spec has {} ranks, expected {}",
                    machineSpec.devices.size(), machine.ranks.size());

@@ -8,21 +8,20 @@
 //
 // Only the holder of this rank's progress lock (progress_engine.h) calls it, except where a method says otherwise.
 #pragma once
-#include <chrono>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/deadline.h"
 #include "src/comm/call/chunk_buffers.h"
 #include "src/comm/failure/first_error.h"
-#include "src/comm/local/local_ring.h"
-#include "src/comm/local/machine_traffic.h"
+#include "src/comm/local/local_progress.h"
+#include "src/comm/local/machine/machine_traffic.h"
+#include "src/comm/local/piece_runner.h"
+#include "src/comm/local/rail_sums.h"
 #include "src/comm/local/step_cache.h"
 #include "src/plan/rails.h"
-#include "src/service/round.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -56,7 +55,7 @@ class LocalReducer final : public ChunkBuffers {
   Result<bool> step();
 
   ChunkBuffers& buffers() { return *this; }
-  bool ready(const Collective& call, size_t index) const override { return call.firstChunk + index < readyBelow_; }
+  bool ready(const Collective& call, size_t index) const override { return railSums_.isReady(call.firstChunk + index); }
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
@@ -68,74 +67,48 @@ class LocalReducer final : public ChunkBuffers {
 
   // The progress engine calls these before and after it sleeps. If prepareToSleep() returns false, a stage can run now:
   // do not sleep.
-  bool prepareToSleep();
-  void endSleep();
+  bool prepareToSleep() { return progress_.prepareToSleep(); }
+  void endSleep() { progress_.endSleep(); }
 
  private:
-  struct ChunkCursor {  // iterates over the chunks of the submitted calls
+  // Iterates over the chunks of the submitted calls.
+  struct ChunkCursor {
     std::deque<Collective*> calls;
     size_t index = 0;
     uint64_t bytes() const { return calls.front()->chunks[index].bytes; }
     void next();
   };
-  size_t lastStage() const { return cursors_.size() - 1; }
+  struct Cursors {
+    ChunkCursor arrival;              // the next chunk whose contribution is not ready yet
+    std::vector<ChunkCursor> stages;  // the next chunk of each stage
+  };
+  struct Count {  // of chunks
+    uint64_t submitted = 0;
+    uint64_t checked = 0;  // their calls have been compared
+  };
+  const LocalProgram& program() const { return traffic_.plan().program; }
+  uint32_t localRank() const { return spec_.roster->ranks[spec_.rank].localRank; }
+  std::string nameOf(size_t local) const;
   bool networked() const { return spec_.roster->machines.size() > 1; }
-  // The chunks that a rank has done in a stage. For this rank it reads ownDone_ rather than shared memory.
-  uint64_t done(uint32_t rank, size_t stage) const {
-    return rank == localRank_ ? ownDone_[stage] : ring_.done(rank, stage).load();
-  }
-  uint64_t doneByOthers(size_t stage) const;
-  bool allRanksDone(size_t stage, uint64_t chunk) const;
-  // True if every rank has done the last stage of the slot's previous chunk.
-  bool slotFree(uint64_t chunk) const;
-  // True if the rank, this one or another, can run the stage on its next chunk.
-  bool canRun(uint32_t rank, size_t stage) const;
-  // True if the machine's sum is complete for the next chunk that the rank awaits as a rail's driver.
-  bool sumIsReady(uint32_t rank) const;
-  bool published(uint64_t chunk) const;
-  bool takeReadySums();
-  void publish();
-  bool canRunAnyStage(uint32_t rank) const;
-  Status failIfRankLeft() const;
-  Status checkPeerCounters() const;
+  bool admitReadyChunks();
   Status runStage(size_t stage);
   void skipEmptyStages();
-  bool admitReadyChunks();
   Status checkCallsUpTo(uint64_t chunk);
-  Status checkCalls(uint64_t chunk);
-  void run(const Piece& piece, const ChunkView& own, uint64_t number);
-  const uint8_t* locate(const Source& source, const uint8_t* own, uint64_t number) const;
-  void wakeOthers() const;
+  Status checkPeerCounters() const;
+  Status failIfRankLeft() const;
 
-  LocalReducerSpec spec_;
-  uint32_t localRank_;
-  const Machine* machine_;
+  const LocalReducerSpec spec_;
   UserBuffers userBuffers_;
   ChunkBuffers& ownBuffers_;
   LocalRing ring_;
-  std::vector<Doorbell> doorbells_;  // of every local rank
   MachineTraffic traffic_;
-  const LocalProgram& program_;
   StepCache stepCache_;
-  ChunkCursor arrivalCursor_;         // the next chunk whose contribution is not ready yet
-  std::vector<ChunkCursor> cursors_;  // by stage
-  std::vector<uint64_t> ownDone_;     // by stage: done() of this rank
-  // Own copies of counters that other ranks read. A rank never reads its own counters from shared memory, see
-  // LocalRing.
-  uint64_t arrived_ = 0, published_ = 0;
-  uint64_t checked_ = 0;                              // number of chunks whose calls have been compared
-  mutable uint64_t freeBelow_ = 0;                    // the slots of chunks below this are known to be free
-  mutable std::optional<uint32_t> inconsistentRank_;  // a rank whose counters are impossibly far ahead
-  bool asleep_ = false;
-  uint64_t submitted_ = 0;
-  // For the driver of a rail: the chunks that the rail carries, in order.
-  std::deque<uint64_t> awaitedSums_;                   // the machine's sum has not been seen yet
-  std::deque<std::pair<uint64_t, bool>> unpublished_;  // not published; true: received, but an earlier one is missing
-  uint64_t readyBelow_ = 0;                            // the sums of carried chunks below this are ready to send
+  LocalProgress progress_;
+  PieceRunner pieceRunner_;
+  Cursors cursors_;
+  Count count_;
   Rails rails_;
-  std::vector<uint32_t> drivers_;
-  std::vector<Contribution> contributions_;
-  RoundSum partSum_, machineSum_;  // over some of the machine's ranks, over all of them
+  RailSums railSums_;
 };
 
 }  // namespace bps

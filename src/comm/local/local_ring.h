@@ -10,12 +10,12 @@
 // All counters only grow, except that awaited() may return to 0.
 // A slot is free for chunk q when every rank has done the last stage of chunk q - slots.
 //
-// Memory ordering: loads and stores are sequentially consistent. A store may be release only if nobody is woken for it,
-// or only after a later store of the same rank. A counter is stored after the bytes that it covers, and loaded before
-// these bytes are accessed. A rank sets asleep and then checks the counters again before it sleeps. A rank that changes
-// a counter checks asleep afterwards. So at least one of the two sees the other's store. Every rank can read all
-// counters. Therefore a rank that changes one computes which ranks can now continue, and wakes only those. If several
-// changes together let a rank continue, the rank that makes the last change sees all the others.
+// Memory ordering: loads and stores are sequentially consistent. A store may be release only if no rank is woken for
+// it, or only after a later store of the same rank. A counter is stored after the bytes that it covers, and loaded
+// before these bytes are accessed. A rank sets asleep and then checks the counters again before it sleeps. A rank that
+// changes a counter checks asleep afterwards. So at least one of the two sees the other's store. Every rank can read
+// all counters. Therefore a rank that changes one computes which ranks can now continue, and wakes only those. If
+// several changes together let a rank continue, the rank that makes the last change sees all the others.
 //
 // The memory is an unnamed memfd of sealed size. The kernel frees it with the last process that maps it, even after a
 // crash. Every local rank can write all of it. So a rank keeps private copies of its own counters and never reads them

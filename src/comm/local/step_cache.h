@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/comm/local/link_byte_counters.h"
+#include "src/comm/local/machine/link_byte_counters.h"
 #include "topo/plan/program.h"
 
 namespace bps {

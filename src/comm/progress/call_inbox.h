@@ -1,8 +1,9 @@
-// CallInbox: hands calls from application threads to the one that has the turn (progress_engine.h), and counts them.
+// CallInbox: passes calls from application threads to the holder of the progress lock (progress_engine.h), and counts
+// them.
 //
-// Memory ordering: a call is handed over under the mutex. Who has the turn announces that nobody will look for a while
-// (asleep_, sequentially consistent) and looks again before that; push() stores first and wake() looks at asleep_
-// after, so one of the two always sees the other.
+// Memory ordering: the mutex guards the calls. The holder of the progress lock sets asleep_ and then reads pushed_
+// before it goes to sleep. A caller increments pushed_ and then reads asleep_. Both are sequentially consistent, so at
+// least one of the two sees the other's store.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -18,8 +19,8 @@ class CallInbox {
  public:
   explicit CallInbox(std::shared_ptr<Doorbell> bell) : bell_(std::move(bell)) {}
 
-  // Any thread. False when the channel has ended: the call was not taken. Who does not take it out himself says so by
-  // wake().
+  // Any thread. Returns false after close(): the call was not taken. A caller that does not move the call itself calls
+  // wake() next.
   bool push(std::unique_ptr<Collective>& call) {
     MutexLock lock(mutex_);
     if (closed_) return false;
@@ -32,7 +33,7 @@ class CallInbox {
   }
   uint64_t pushed() const { return pushed_.load(); }
 
-  // With the turn. Hands each call to `take`, which may not come back here; false: there is none.
+  // With the progress lock. Passes each call to `take`, which must not call the inbox. Returns false if there is none.
   template <class F>
   bool takeAll(F take) {
     if (taken_ == pushed_.load()) return false;
@@ -47,7 +48,7 @@ class CallInbox {
     closed_ = true;
     return std::exchange(calls_, {});
   }
-  // Nobody looks from now on: true when nothing came meanwhile. Undo with awake().
+  // From now on wake() rings the doorbell, until endSleep(). Returns false if a call has come already.
   bool prepareToSleep() {
     asleep_.store(true);
     return taken_ == pushed_.load();

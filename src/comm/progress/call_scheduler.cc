@@ -8,8 +8,8 @@
 namespace bps {
 namespace {
 
-// How long a call may stand still once a rank has said goodbye: what that rank sent before is still on its way. As long
-// as a peer may be silent.
+// How long a call may make no progress after a rank has left: data that the rank sent before may still arrive. It is
+// the time for which a peer may be silent.
 std::chrono::milliseconds departedTimeout(const Roster& roster) {
   return std::chrono::milliseconds(roster.settings.timeoutMs) / 2;
 }
@@ -34,20 +34,20 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
     : session_(session),
       plane_(std::move(plane)),
       waiter_(std::move(waiter)),
-      solo_(session.staged != nullptr ? static_cast<ChunkBuffers&>(*session.staged) : userBuffers_),
+      solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
       cutter_(session.plan.weights, session.plan.limits),
-      suspected_(session.control->roster().members()) {}
+      broken_{std::vector<bool>(session.control.roster().members()), {}} {}
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
-  // In call order: a call that waits for another stream's buffers holds up those behind it, on every rank alike.
+  // In call order: a call that waits for its stream holds up the calls behind it, on every rank alike.
   while (!queued_.empty() && queued_.front()->position->mayStart()) {
     BPS_TRY(admit(std::exchange(queued_.front(), nullptr)));
     queued_.pop_front();
     moved = true;
   }
-  if (session_.staged != nullptr) {
-    const bool copied = BPS_TRY(session_.staged->step());
+  if (staged() != nullptr) {
+    const bool copied = BPS_TRY(staged()->step());
     moved = moved || copied;
   }
   if (session_.local != nullptr) {
@@ -63,7 +63,7 @@ Result<bool> CallScheduler::step() {
   if (!moved) return false;
   waiter_.noteProgress();
   stallDeadline_ = Deadline::never();
-  if (std::exchange(waitReported_, false)) session_.control->reportWait({});
+  if (std::exchange(waitReported_, false)) session_.control.reportWait({});
   return true;
 }
 
@@ -76,13 +76,15 @@ void CallScheduler::disarm() {
   if (session_.local != nullptr) session_.local->endSleep();
 }
 
-// Nothing tells of the end of a copy to or from a device, which lasts tens of microseconds.
+// The end of a copy to or from a device wakes nobody, and a copy takes tens of microseconds.
 std::chrono::microseconds CallScheduler::maxSleep() {
   if (copying()) return kCopyPollInterval;
-  return waiter_.maxSleep(connectionError_.empty() ? kCheckInterval : kConnectionErrorInterval);
+  return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
 }
 
-bool CallScheduler::needsPolling() const { return copying() || waiter_.hasPolledComms() || !connectionError_.empty(); }
+bool CallScheduler::needsPolling() const {
+  return copying() || waiter_.hasPolledComms() || !broken_.firstError.empty();
+}
 
 Status CallScheduler::checkStalls() {
   reportWait();
@@ -97,7 +99,7 @@ void CallScheduler::close() {
 Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.elementsMoved();
-  session_.control->reportCallsStarted(call->call.number + 1);
+  session_.control.reportCallsStarted(call->call.number + 1);
   call->chunks = makeChunks(cutter_.next(count, elementSize, call->limits), elementSize);
   call->remaining = call->chunks.size();
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
@@ -108,9 +110,9 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   return {};
 }
 
-// Gives every chunk to those who carry it on.
+// Submits the call's chunks to the components that carry them.
 void CallScheduler::distributeChunks(Collective& call) {
-  if (session_.staged != nullptr) session_.staged->submit(call);
+  if (staged() != nullptr) staged()->submit(call);
   if (session_.local != nullptr) session_.local->submit(call);
   if (plane_ != nullptr && session_.rails.carries(plane_->rail(), call.onAllRails)) plane_->submit(call);
   if (plane_ != nullptr || session_.local != nullptr) return;
@@ -130,26 +132,25 @@ bool CallScheduler::retire() {
 }
 
 void CallScheduler::count(const Collective& call) {
-  if (session_.traffic == nullptr || call.call.byGpuGroups) return;
-  session_.traffic->count(call);
-  const Roster& roster = session_.control->roster();
+  MachineTraffic* const traffic = session_.traffic();
+  if (traffic == nullptr || call.call.byGpuGroups) return;
+  traffic->count(call);
   if (plane_ == nullptr) return;
-  session_.traffic->countNetwork(call, session_.rails, roster.ranks[session_.control->rank()].machine,
-                                 roster.machines.size());
+  traffic->countNetwork(call, session_.rails, session_.self().machine, session_.control.roster().machines.size());
 }
 
 Result<bool> CallScheduler::stepDataPlane() {
   Result<bool> outcome = plane_->step();
   if (outcome.ok()) return outcome;
-  if (!plane_->failedEndpoint()) return outcome;  // a disagreement, or a fault of ours: final
-  const Roster& roster = session_.control->roster();
+  if (!plane_->failedEndpoint()) return outcome;  // no connection broke, so the failure is final
+  const Roster& roster = session_.control.roster();
   const size_t failedMember = roster.memberOf(*plane_->failedEndpoint(), plane_->rail());
-  if (suspected_[failedMember]) return false;
-  suspected_[failedMember] = true;
-  const std::string text = fmt::format("connection of {} with {}: {}", roster.rankName(session_.control->rank()),
+  if (broken_.reported[failedMember]) return false;
+  broken_.reported[failedMember] = true;
+  const std::string text = fmt::format("connection of {} with {}: {}", roster.rankName(session_.control.rank()),
                                        roster.memberName(failedMember), outcome.error().message());
-  if (connectionError_.empty()) connectionError_ = text;
-  session_.control->suspect(failedMember, text);
+  if (broken_.firstError.empty()) broken_.firstError = text;
+  session_.control.suspect(failedMember, text);
   return false;
 }
 
@@ -158,32 +159,31 @@ void CallScheduler::reportWait() {
   const std::optional<EndpointWait> wait = plane_->checkWait();
   if (!wait && !waitReported_) return;
   waitReported_ = wait.has_value();
-  const Roster& roster = session_.control->roster();
-  session_.control->reportWait(
+  const Roster& roster = session_.control.roster();
+  session_.control.reportWait(
       wait ? MemberWait{wait->call, static_cast<uint32_t>(roster.memberOf(wait->endpoint, plane_->rail()))}
            : MemberWait());
 }
 
 Status CallScheduler::failIfWaitingForDeparted() {
   if (active_.empty()) return {};
-  if (session_.staged != nullptr &&
-      session_.staged->copying()) {  // that takes as long as it takes, and waits for no rank
+  if (copying()) {  // a copy waits for no rank, and StagedBuffers bounds its time
     stallDeadline_ = Deadline::never();
     return {};
   }
   size_t gone = 0;
-  while (gone < suspected_.size() && !session_.control->hasLeft(gone)) ++gone;
-  if (gone == suspected_.size()) return {};
+  while (gone < broken_.reported.size() && !session_.control.hasLeft(gone)) ++gone;
+  if (gone == broken_.reported.size()) return {};
   if (stallDeadline_.at() == Deadline::never().at())
-    stallDeadline_ = Deadline::in(departedTimeout(session_.control->roster()));
+    stallDeadline_ = Deadline::in(departedTimeout(session_.control.roster()));
   if (!stallDeadline_.passed()) return {};
   return failure(Code::kRemote, "{} has left the communicator, {} cannot complete{}{}",
-                 session_.control->roster().memberName(gone), describe(active_.front()->call),
-                 connectionError_.empty() ? "" : "; ", connectionError_);
+                 session_.control.roster().memberName(gone), describe(active_.front()->call),
+                 broken_.firstError.empty() ? "" : "; ", broken_.firstError);
 }
 
 void CallScheduler::failAll(const Status& failure) {
-  if (session_.staged != nullptr) session_.staged->abandon();
+  if (staged() != nullptr) staged()->abandon();
   for (auto* calls : {&active_, &queued_}) {
     for (auto& call : *calls) finish(*call, failure);
     calls->clear();

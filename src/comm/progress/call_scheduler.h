@@ -1,7 +1,7 @@
-// CallScheduler: the calls of one communicator on this rank, from admission to completion. Belongs to
-// who has the turn (progress_engine.h).
+// CallScheduler: carries the calls of one communicator on this rank from admission to completion. Only the holder of
+// the progress lock (progress_engine.h) uses it.
 //
-//   added (in call order) -> admitted (cut, chunks on their lanes) -> complete (all sums are in the buffers)
+//   added (in call order) -> admitted (cut into chunks, chunks on their lanes) -> complete (all sums in the buffers)
 #pragma once
 #include <deque>
 #include <memory>
@@ -23,12 +23,12 @@ namespace bps {
 
 class CallScheduler final : public ProgressWork {
  public:
-  // `plane` null: no network to use.
+  // `plane` null: this rank does not use the network. The session outlives end() of the engine.
   static Result<std::unique_ptr<CallScheduler>> create(const Session& session, std::unique_ptr<DataPlane> plane);
 
   void add(std::unique_ptr<Collective> call) override { queued_.push_back(std::move(call)); }
   Result<bool> step() override;
-  // Also tells the hub which member a call has waited for during the whole time-out.
+  // Also tells the hub which member a call has waited for since BPS_TIMEOUT.
   Status checkStalls() override;
   bool quiescent() const override {
     return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
@@ -49,7 +49,8 @@ class CallScheduler final : public ProgressWork {
 
  private:
   CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter);
-  bool copying() const { return session_.staged != nullptr && session_.staged->copying(); }
+  StagedBuffers* staged() const { return session_.staged(); }  // null: host memory only
+  bool copying() const { return staged() != nullptr && staged()->copying(); }
   Status failIfWaitingForDeparted();
   void reportWait();
   Status admit(std::unique_ptr<Collective> call);
@@ -59,15 +60,19 @@ class CallScheduler final : public ProgressWork {
   Result<bool> stepDataPlane();
   void finish(Collective& call, const Status& outcome);
 
-  const Session session_;
+  struct BrokenConnections {
+    std::vector<bool> reported;  // by member: the hub has been told
+    std::string firstError;      // the hub has not decided yet what it means; empty: none
+  };
+
+  const Session& session_;
   std::unique_ptr<DataPlane> plane_;
-  net::Waiter waiter_;  // for the connections of the data plane
+  net::Waiter waiter_;  // watches the connections of the data plane
   UserBuffers userBuffers_;
   SingleRankLane solo_;
   Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
-  std::vector<bool> suspected_;  // per member: its connection broke and the hub was told
-  std::string connectionError_;  // of the first of them; the hub has not decided yet what it means
+  BrokenConnections broken_;
   Deadline stallDeadline_ = Deadline::never();
   bool waitReported_ = false;
   uint64_t completed_ = 0;

@@ -1,8 +1,8 @@
-// IdleWaiter: the sleep of the progress thread. It ends when the doorbell rings and, while it watches them, when a
-// connection has something.
+// IdleWaiter: the sleep of the progress thread. The sleep ends when the doorbell rings. While connections are watched,
+// it also ends when a connection has an event.
 //
-// A ring ends one sleep, not all sleeps until the doorbell is cleared. sleep() belongs to the progress thread;
-// watchConnections() to the holder of the progress lock, also during a sleep.
+// A ring ends one sleep, even if nobody clears the doorbell. Only the progress thread calls sleep(). Only the holder of
+// the progress lock calls watchConnections(), which it may do during a sleep.
 #pragma once
 #include <chrono>
 
@@ -16,9 +16,9 @@ class IdleWaiter {
   // `connections`: an epoll descriptor that outlives this object.
   static Result<IdleWaiter> create(const Doorbell& bell, int connections);
 
-  // One system call if it changes something, else none.
+  // Makes a system call only if it changes something.
   Status watchConnections(bool watch);
-  // False: `maxSleep` has passed.
+  // Returns false if `maxSleep` has passed.
   Result<bool> sleep(std::chrono::microseconds maxSleep) const;
 
  private:

@@ -7,11 +7,11 @@
 namespace bps {
 namespace {
 
-// The first step takes the call, the second what had come for it before.
+// The first step takes the call, the second one takes data that had arrived for it before.
 constexpr int kInlineSteps = 2;
-// The progress thread looks after time-outs at this interval.
+// The interval at which the progress thread checks for stalls.
 constexpr std::chrono::milliseconds kCheckInterval(500);
-// And whether a call that was left to its caller has been forgotten, at this one.
+// The interval at which it checks whether a caller moves the call that was left to it.
 constexpr std::chrono::milliseconds kLeftCheckInterval(1);
 
 }  // namespace
@@ -30,7 +30,7 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, bool startHere) {
     inbox_.wake();
     return true;
   }
-  if (!work_->quiescent()) leftToCaller_.expected = false;  // nobody has waited for the call before
+  if (!work_->quiescent()) leftToCaller_.expected = false;  // no caller has waited for the previous call
   const bool left = leftToCaller_.expected && leftToCaller_.watched;
   moveAsCaller([&]() -> Status {
     progressLock_.assertHeld();
@@ -75,14 +75,14 @@ void ProgressEngine::moveAsCaller(F work) {
 void ProgressEngine::handOver() {
   if (state_.load() != State::kRunning) return;
   const bool quiescent = work_->quiescent();
-  if (quiescent) drained_.store(work_->completed());
+  if (quiescent) observed_.drained.store(work_->completed());
   const bool mustPoll = !quiescent && (lastStepMoved_ || work_->needsPolling());
   if (announceIdle() && callerError_.ok() && !mustPoll) return;
   wake();
 }
 
 bool ProgressEngine::announceIdle() {
-  const bool quiescent = work_->quiescent();  // without a call this rank has nothing to do, whatever its peers send
+  const bool quiescent = work_->quiescent();  // without a call, no data from peers is needed
   bool nothingCame = inbox_.prepareToSleep();
   if (!quiescent) nothingCame = work_->arm() && nothingCame;
   return idleWaiter_.watchConnections(!quiescent).ok() && nothingCame && !mustStop();
@@ -117,7 +117,7 @@ Status ProgressEngine::loop() {
     if (!callerActive_.load()) {
       if (BPS_TRY(step())) continue;
       if (work_->quiescent()) {
-        drained_.store(work_->completed());
+        observed_.drained.store(work_->completed());
       } else if (spin_.consume()) {
         work_->selectNeeded();
         continue;
@@ -159,7 +159,7 @@ Result<bool> ProgressEngine::step() {
   moved = BPS_TRY(work_->step()) || moved;
   if (moved) spin_.onProgress();
   lastStepMoved_ = moved;
-  hasCallsInFlight_.store(work_->hasCallsInFlight(), std::memory_order_relaxed);
+  observed_.hasCallsInFlight.store(work_->hasCallsInFlight(), std::memory_order_relaxed);
   return moved;
 }
 

@@ -1,22 +1,22 @@
 // ProgressEngine: moves the calls of one communicator on this rank.
 //
 // The holder of the progress lock moves the calls: a caller that waits for its call, for as long as polling pays;
-// otherwise the progress thread. Whoever releases the lock leaves every connection armed to wake the progress thread,
-// or wakes it.
+// otherwise the progress thread. A thread that releases the lock first arms every connection to wake the progress
+// thread, or wakes it.
 //
-// A call of at most constants::kMaxInlineBytes is started by the thread that issues it, since waking another thread
-// takes longer than these bytes do. Everything else is started by the progress thread or by the caller that waits.
+// The thread that issues a call of at most constants::kMaxInlineBytes also starts it, because waking another thread
+// takes longer than moving these bytes. The progress thread, or a caller that waits, starts every other call.
 //
 // Polling lasts as long as a wake-up takes, or not at all if recent waits were longer (spin_budget.h). A caller that
-// has spent this budget gives the calls to the progress thread and sleeps until its own has ended. So only the progress
-// thread sleeps on connections, and nobody sleeps with the lock.
+// has used up this budget gives the calls to the progress thread and sleeps until its call has ended. So only the
+// progress thread sleeps on connections, and no thread sleeps with the lock.
 //
-// If the last call was waited for as soon as it was issued, the next small one is left to its caller without arming the
-// connections. The progress thread then looks every millisecond whether a call has been left to nobody.
+// If a caller waited for the last call as soon as it had issued it, the engine leaves the next small call to its caller
+// without arming the connections. The progress thread then checks every millisecond whether no caller has come.
 //
 // Memory ordering: the lock guards everything but the inbox, the atomics and the doorbell. A caller sets callerActive_
-// before it takes the lock and clears it before it arms the connections. So a progress thread that is woken and sees
-// callerActive_ may go back to sleep: the caller still has to arm, and arming finds what has come.
+// before it takes the lock and clears it before it arms the connections. So a progress thread that wakes up and sees
+// callerActive_ may go back to sleep: the caller arms later, and arming finds events that have already come.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -33,27 +33,28 @@ namespace bps {
 
 class ProgressEngine final : public StreamWorker {
  public:
-  // `failure` outlives end(). `now`: the clock of the spin budget.
+  // `failure` outlives the last end() and submit(). `now` is the clock of the spin budget.
   static Result<std::shared_ptr<ProgressEngine>> create(std::unique_ptr<ProgressWork> work,
                                                         std::shared_ptr<Doorbell> bell, const FirstError& failure,
                                                         SpinBudget::Now now = SpinBudget::systemNow);
 
-  // Any thread. Takes over the call; false if the communicator has ended. `startHere`: the first steps are made before
-  // this returns, if nobody holds the lock.
+  // Any thread. Takes the call, or returns false if the communicator has ended. With `startHere` the calling thread
+  // makes the first steps, unless another thread holds the lock.
   bool submit(std::unique_ptr<Collective>& call, bool startHere);
   void wake() override { inbox_.bell().ring(); }
   void progressFor(const StreamEntry& entry) override;
-  // True, if nothing is submitted meanwhile: all calls are complete and every answer of the service is on its way.
-  bool drained() const { return drained_.load() == inbox_.pushed(); }
-  // A call has come to its place in its stream and has not ended. Any thread.
-  bool hasCallsInFlight() const { return hasCallsInFlight_.load(std::memory_order_relaxed); }
-  // end() has been called, soon after any failure; and whether it ended calls.
+  // True if all calls are complete and the transport has every answer of the service, as long as no call is submitted.
+  bool drained() const { return observed_.drained.load() == inbox_.pushed(); }
+  // True if a call has come to its place in its stream and has not ended. Any thread.
+  bool hasCallsInFlight() const { return observed_.hasCallsInFlight.load(std::memory_order_relaxed); }
+  // True once end() has been called, which happens soon after any failure; and whether it ended calls.
   bool hasEnded() const { return state_.load() >= State::kEnded; }
   bool endedWithCalls() const { return state_.load() == State::kEndedWithCalls; }
   // Makes run() return.
   void stop();
 
-  // The progress thread: moves calls until stop() or a failure, which it returns. Closes the connections at the end.
+  // Called by the progress thread. Moves calls until stop() or a failure, then closes the connections. Returns the
+  // failure.
   Status run();
   // After run(): ends all calls with this failure.
   void end(const Status& failure);
@@ -73,7 +74,7 @@ class ProgressEngine final : public StreamWorker {
   template <class F>
   void moveAsCaller(F work) BPS_REQUIRES(progressLock_);
   void handOver() BPS_REQUIRES(progressLock_);
-  // Whatever comes from now on wakes the progress thread. False: something has come already.
+  // From now on every event wakes the progress thread. Returns false if an event has come already.
   bool announceIdle() BPS_REQUIRES(progressLock_);
   void clearIdle() BPS_REQUIRES(progressLock_);
   bool mustStop() const { return state_.load(std::memory_order_relaxed) != State::kRunning || failure_.failed(); }
@@ -84,20 +85,23 @@ class ProgressEngine final : public StreamWorker {
   const std::unique_ptr<ProgressWork> work_;
   const FirstError& failure_;
   CallInbox inbox_;
-  IdleWaiter idleWaiter_;  // watchConnections() with the lock, sleep() by the progress thread without it
+  IdleWaiter idleWaiter_;  // the progress thread calls sleep() without the lock
   SpinBudget spin_ BPS_GUARDED_BY(progressLock_);
-  bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // nothing wakes anybody for what the next step can do
+  bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // the next step may move more without an event
   Status callerError_ BPS_GUARDED_BY(progressLock_);          // the progress thread ends the communicator with it
   struct LeftToCaller {
-    bool expected = false;          // the last call was waited for as soon as it was issued
-    bool watched = false;           // the progress thread looks every millisecond
-    uint64_t completedAtCheck = 0;  // calls that had ended when it last looked
+    bool expected = false;          // the caller waited for the last call as soon as it had issued it
+    bool watched = false;           // the progress thread checks every millisecond
+    uint64_t completedAtCheck = 0;  // calls that had ended at its last check
   };
   LeftToCaller leftToCaller_ BPS_GUARDED_BY(progressLock_);
   std::atomic<bool> callerActive_{false};
   std::atomic<State> state_{State::kRunning};
-  std::atomic<bool> hasCallsInFlight_{false};
-  std::atomic<uint64_t> drained_{0};
+  struct Observed {  // written with the lock, read by any thread
+    std::atomic<bool> hasCallsInFlight{false};
+    std::atomic<uint64_t> drained{0};  // calls that had ended when the work was last quiescent
+  };
+  Observed observed_;
 };
 
 }  // namespace bps

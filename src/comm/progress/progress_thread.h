@@ -1,57 +1,48 @@
-// ProgressThread: the progress thread of one communicator on this rank.
+// ProgressThread: the progress thread of one communicator on this rank, with the session that it works on.
 //
-// Edges to other threads: ProgressEngine, whose turn other threads may take; FirstError, raised by any thread and
-// polled once per loop. Each header states its memory ordering.
+// It shares with other threads only the ProgressEngine, whose lock callers may take, and the communicator's failure,
+// which any thread may set and the engine reads in every step. Their headers state the memory ordering.
 #pragma once
 #include <atomic>
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "src/base/env.h"
-#include "src/comm/failure/first_error.h"
-#include "src/comm/lanes/data_plane.h"
 #include "src/comm/progress/progress_engine.h"
 #include "src/comm/progress/session.h"
 
 namespace bps {
 
-struct ProgressThreadArgs {
-  Env env;
-  Session session;
-  NicId nic;
-  std::shared_ptr<net::Plugin> plugin;    // null: to be loaded
-  std::string whyNoGpuDirect;             // why no NIC may reach the GPU; empty: it may
-  std::vector<unsigned> cpus;             // where the thread runs; empty: anywhere
-  std::function<void(Status)> fail;       // called with an error that only this rank knows; sets `failure`. Any thread
-  Deadline deadline = Deadline::never();  // for connecting
-};
-
 class ProgressThread {
  public:
-  // Starts the thread, which connects the data plane; returns when that is done or has failed.
-  static Result<std::unique_ptr<ProgressThread>> start(ProgressThreadArgs args);
-  // Stops the thread: calls still in flight fail, and their buffers are not touched afterwards.
+  // Starts the thread, which connects the data plane; returns when that has succeeded or failed.
+  static Result<std::unique_ptr<ProgressThread>> start(std::unique_ptr<const Session> session, Deadline deadline);
+  // Stops the thread. Calls in flight fail, and nothing touches their buffers afterwards.
   ~ProgressThread();
 
-  const std::shared_ptr<ProgressEngine>& progress() const { return progress_; }
+  const Session& session() const { return *session_; }
+  const std::shared_ptr<ProgressEngine>& engine() const { return engine_; }
   const std::string& transport() const { return transport_; }
-  // Why chunks on a GPU pass through host memory; empty: they need not.
-  const std::string& whyNoGpuDirect() const { return args_.whyNoGpuDirect; }
+  // Why chunks on a GPU go through host memory; empty: they need not.
+  const std::string& whyNoGpuDirect() const { return whyNoGpuDirect_; }
 
  private:
-  explicit ProgressThread(ProgressThreadArgs args) : args_(std::move(args)) {}
-  Status run();
-  Status prepare();
+  explicit ProgressThread(std::unique_ptr<const Session> session)
+      : session_(std::move(session)), whyNoGpuDirect_(session_->whyNoGpuDirect) {}
+  Status run(Deadline deadline);
+  Status prepare(Deadline deadline);
+  Result<std::unique_ptr<DataPlane>> connectDataPlane(Deadline deadline);
+  ChunkBuffers& machineBuffers();
   Status waitForHubReason(Status ended);
+  bool cancelled() const { return stop_.load() || session_->failure.failed(); }
 
-  ProgressThreadArgs args_;
+  const std::unique_ptr<const Session> session_;
   UserBuffers userBuffers_;
-  std::atomic<bool> stop_{false};             // while connecting; afterwards see ProgressEngine::stop()
-  std::shared_ptr<ProgressEngine> progress_;  // this and transport_ are written before started_ is set
-  std::string transport_;
+  std::atomic<bool> stop_{false};  // while connecting; afterwards see ProgressEngine::stop()
+  // These three are written before started_ is set.
+  std::shared_ptr<ProgressEngine> engine_;
+  std::string transport_, whyNoGpuDirect_;
   std::promise<Status> started_;
   std::thread thread_;
 };

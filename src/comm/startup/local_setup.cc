@@ -1,10 +1,8 @@
-// What a Communicator does about its own machine: who is there, who drives the network by which NIC, and whether that
-// reaches the GPU.
+#include "src/comm/startup/local_setup.h"
+
 #include <algorithm>
 
-#include "src/base/format.h"
-#include "src/comm/communicator.h"
-#include "src/comm/local/binding.h"
+#include "src/comm/local/machine/binding.h"
 
 namespace bps {
 namespace {
@@ -16,103 +14,104 @@ LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 
-}  // namespace
-
-Status Communicator::setUpLocalReducer(Deadline deadline) {
-  const Roster& roster = control_->roster();
-  const uint32_t number = roster.ranks[membership_.rank].machine;
-  const Machine& machine = roster.machines[number];
-  const double network = workerTraffic(roster.machines.size(), plan_.shares.workers[number]);
-  if (machine.ranks.size() == 1) {
-    const bool asked = !env_.topologySource().empty() || !env_.topoDumpFile.empty() || !env_.topoCounters.empty();
-    if (!asked && !BPS_TRY(canNicReachGpu())) return {};
-    Result<std::unique_ptr<const MachinePlan>> made = planSingleRank(network);
-    if (!asked && !made.ok()) {
-      singleRankWhyNoGpuDirect_ = made.error().message();
-      return {};
-    }
-    auto plan = BPS_TRY(std::move(made));
-    if (!asked) singleRankWhyNoGpuDirect_ = plan->whyNoGpuDirect(0);
-    if (!singleRankWhyNoGpuDirect_.empty()) return {};
-    singleRankTraffic_ =
-        std::make_unique<MachineTraffic>(std::move(plan), std::vector<LinkByteCounters::Counter*>(), 0);
-    return {};
-  }
-  LocalReducerSpec spec;
-  spec.roster = &roster;
-  spec.rank = membership_.rank;
-  spec.env = &env_;
-  spec.network = network;
-  spec.shape = ringShape(plan_, machine);
-  if (cuda_ != nullptr) spec.own = &cuda_->buffers();
-  if (cuda_ != nullptr) spec.device = cuda_->busId();
-  spec.reduceThreads = env_.reduceThreads;
-  spec.bell = bell_;
-  spec.failure = &failure_;
-  local_ = BPS_TRY(LocalReducer::bootstrap(std::move(spec), deadline));
-  return {};
-}
-
-Result<std::unique_ptr<const MachinePlan>> Communicator::planSingleRank(double network) const {
-  MachineSpec machineSpec = BPS_TRY(makeMachineSpec(env_, 1, network));
-  if (cuda_ != nullptr) machineSpec.devices[0] = cuda_->busId();
-  return MachinePlan::make(machineSpec);
-}
-
-Status Communicator::chooseRails(Deadline deadline) {
-  if (plan_.rails > 1) {
-    const Roster& roster = control_->roster();
-    const bool leads = roster.ranks[membership_.rank].localRank == 0;
-    const LocalPlan& local = local_->traffic().plan().program.plan();
-    const Blob word = leads ? encodeRailWeights(railWeights(local, plan_.rails)) : Blob();
-    const std::vector<Blob> words = BPS_TRY(control_->gather(word, deadline));
-    std::vector<std::vector<uint64_t>> weights;
-    for (const Machine& machine : roster.machines) {
-      const uint32_t leader = machine.ranks[0];
-      Result<std::vector<uint64_t>> its = decodeRailWeights(words[leader], plan_.rails);
-      if (!its.ok()) return std::move(its).status().within(roster.rankName(leader));
-      weights.push_back(std::move(its).value());
-    }
-    rails_ = commonRails(weights);
-  }
-  if (local_ != nullptr) local_->setRails(rails_);
-  return {};
-}
-
-Result<bool> Communicator::canNicReachGpu() {
-  const Roster& roster = control_->roster();
-  if (cuda_ == nullptr || !env_.gpuDirect || roster.machines.size() == 1) return false;
-  plugin_ = BPS_TRY(net::Plugin::load(env_.netPlugin, roster.jobId));
-  for (int i = 0; i < plugin_->deviceCount(); ++i)
-    if (BPS_TRY(plugin_->device(i)).gpu) return true;
+// Loads the net plugin if its devices decide whether a single rank needs a machine plan.
+Result<bool> canNicReachGpu(Session& session) {
+  const Roster& roster = session.control.roster();
+  if (session.cuda == nullptr || !session.env.gpuDirect || roster.machines.size() == 1) return false;
+  session.plugin = BPS_TRY(net::Plugin::load(session.env.netPlugin, roster.jobId));
+  for (int i = 0; i < session.plugin->deviceCount(); ++i)
+    if (BPS_TRY(session.plugin->device(i)).gpu) return true;
   return false;
 }
 
-std::string Communicator::whyNoGpuDirect() const {
-  if (cuda_ == nullptr) return "there is no CUDA device";
-  if (!env_.gpuDirect) return "BPS_GPUDIRECT is 0";
-  if (local_ != nullptr) return "what the ranks of this machine give is summed by its CPU";
-  if (singleRankTraffic_ == nullptr)
-    return singleRankWhyNoGpuDirect_.empty() ? "no device of the net plugin takes GPU memory"
-                                             : singleRankWhyNoGpuDirect_;
-  return singleRankTraffic_->plan().whyNoGpuDirect(control_->roster().ranks[membership_.rank].localRank);
+Result<std::unique_ptr<const MachinePlan>> planSingleRank(const Session& session, double network) {
+  MachineSpec machineSpec = BPS_TRY(makeMachineSpec(session.env, 1, network));
+  if (session.cuda != nullptr) machineSpec.devices[0] = session.cuda->busId();
+  return MachinePlan::make(machineSpec);
 }
 
-// Of the NIC that this rank drives; empty: nobody says which.
-NicId Communicator::nicName() const {
-  if (traffic() == nullptr) return {};
-  const MachinePlan& plan = traffic()->plan();
-  const NicAssignment* assignment = plan.assignmentOf(control_->roster().ranks[membership_.rank].localRank);
+// A rank alone on its machine needs a machine plan only if the user asks for it or its NIC could access its GPU. In the
+// second case a failure only means that the NIC does not.
+Status setUpSingleRank(Session& session, double network) {
+  const Env& env = session.env;
+  session.whyNoGpuDirect = "no device of the net plugin accepts GPU memory";
+  const bool requested = !env.topologySource().empty() || !env.topoDumpFile.empty() || !env.topoCounters.empty();
+  if (!requested && !BPS_TRY(canNicReachGpu(session))) return {};
+  Result<std::unique_ptr<const MachinePlan>> made = planSingleRank(session, network);
+  if (!requested && !made.ok()) {
+    session.whyNoGpuDirect = made.error().message();
+    return {};
+  }
+  auto plan = BPS_TRY(std::move(made));
+  session.whyNoGpuDirect = plan->whyNoGpuDirect(0);
+  if (!requested && !session.whyNoGpuDirect.empty()) return {};
+  session.singleRankTraffic =
+      std::make_unique<MachineTraffic>(std::move(plan), std::vector<LinkByteCounters::Counter*>(), 0);
+  return {};
+}
+
+Status setUpLocalReducer(Session& session, const Machine& machine, double network, Deadline deadline) {
+  session.whyNoGpuDirect = "the CPU sums the buffers of the ranks of this machine";
+  LocalReducerSpec spec;
+  spec.roster = &session.control.roster();
+  spec.rank = session.control.rank();
+  spec.env = &session.env;
+  spec.network = network;
+  spec.shape = ringShape(session.plan, machine);
+  spec.own = session.staged();
+  if (session.cuda != nullptr) spec.device = session.cuda->busId();
+  spec.reduceThreads = session.env.reduceThreads;
+  spec.bell = session.bell;
+  spec.failure = &session.failure.firstError();
+  session.local = BPS_TRY(LocalReducer::bootstrap(std::move(spec), deadline));
+  return {};
+}
+
+// Chooses the rails that all machines have in common.
+Result<Rails> negotiateRails(const Session& session, Deadline deadline) {
+  const JobPlan& plan = session.plan;
+  if (plan.rails <= 1) return Rails();
+  const Roster& roster = session.control.roster();
+  const LocalPlan& local = session.local->traffic().plan().program.plan();
+  const bool leads = session.self().localRank == 0;
+  const Blob own = leads ? encodeRailWeights(railWeights(local, plan.rails)) : Blob();
+  const std::vector<Blob> gathered = BPS_TRY(session.control.gather(own, deadline));
+  std::vector<std::vector<uint64_t>> weights;
+  for (const Machine& machine : roster.machines) {
+    const uint32_t leader = machine.ranks[0];
+    Result<std::vector<uint64_t>> decoded = decodeRailWeights(gathered[leader], plan.rails);
+    if (!decoded.ok()) return std::move(decoded).status().within(roster.rankName(leader));
+    weights.push_back(std::move(decoded).value());
+  }
+  return commonRails(weights);
+}
+
+// The NIC that the machine plan assigns to this rank; empty: none.
+NicId plannedNic(const MachinePlan& plan, size_t localRank) {
+  const NicAssignment* assignment = plan.assignmentOf(localRank);
   if (assignment == nullptr || assignment->nic == kNoNode) return {};
   const Node& nic = plan.topology.node(assignment->nic);
   return {nic.name, nic.pcie.busId};
 }
 
-// Where this rank's thread runs.
-std::vector<unsigned> Communicator::cpus() const {
-  if (traffic() == nullptr) return {};
-  const size_t localRank = control_->roster().ranks[membership_.rank].localRank;
-  return progressThreadCpus(traffic()->plan(), localRank, readCpuAvailability(), env_.ignoreCpuAffinity);
+}  // namespace
+
+Status setUpMachine(Session& session, Deadline deadline) {
+  const Roster& roster = session.control.roster();
+  const RankEntry& self = session.self();
+  const Machine& machine = roster.machines[self.machine];
+  const double network = workerTraffic(roster.machines.size(), session.plan.shares.workers[self.machine]);
+  if (machine.ranks.size() == 1) BPS_TRY(setUpSingleRank(session, network));
+  else BPS_TRY(setUpLocalReducer(session, machine, network, deadline));
+  session.rails = BPS_TRY(negotiateRails(session, deadline));
+  if (session.local != nullptr) session.local->setRails(session.rails);
+  if (!session.env.gpuDirect) session.whyNoGpuDirect = "BPS_GPUDIRECT is 0";
+  if (session.cuda == nullptr) session.whyNoGpuDirect = "there is no CUDA device";
+  if (session.traffic() == nullptr) return {};
+  const MachinePlan& plan = session.traffic()->plan();
+  session.nic = plannedNic(plan, self.localRank);
+  session.progressCpus = progressThreadCpus(plan, self.localRank, readCpuAvailability(), session.env.ignoreCpuAffinity);
+  return {};
 }
 
 }  // namespace bps

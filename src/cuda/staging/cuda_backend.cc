@@ -11,7 +11,7 @@ class CudaStreamPosition final : public StreamPosition {
   CudaStreamPosition(std::shared_ptr<cuda::StreamGate> gate, std::shared_ptr<FailedGates> failed)
       : gate_(std::move(gate)), failed_(std::move(failed)) {}
   bool mayStart() const override { return gate_->reached(); }
-  // The failure itself is the communicator's, see failure().
+  // The caller gets the failure itself from the communicator.
   void complete(const Status& outcome) override {
     if (outcome.ok()) gate_->open();
     else failed_->add(gate_);
@@ -42,7 +42,7 @@ Result<std::unique_ptr<CudaBackend>> CudaBackend::create(const Env& env, int ord
 Status CudaBackend::open() {
   if (gates_ != nullptr) return {};
   device_ = BPS_TRY(cuda::Device::open(api_, ordinal_));
-  gates_ = BPS_TRY(cuda::StreamGates::create(*device_, settings_.bell));
+  gates_ = BPS_TRY(cuda::StreamGates::create(*device_, bell_));
   return {};
 }
 
@@ -95,7 +95,7 @@ Result<CudaBackend::Position> CudaBackend::enter(const AllReduceCall& call, Coll
   }
   BPS_TRY(checkDevice(buffers.send, "sendbuff"));
   BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
-  if (staged) BPS_TRY(buffers_.prepare(*device_, settings_.staging));
+  if (staged) BPS_TRY(buffers_.prepare(*device_, stagingShape_));
 
   const void* fetched = buffers.scalar.staged ? call.deviceScalar : nullptr;
   const std::shared_ptr<cuda::StreamGate> gate = BPS_TRY(

@@ -1,12 +1,14 @@
-// CudaBackend: what a communicator needs for calls on CUDA's streams and memory: one device, its gates in the streams,
-// and staging. Nothing of the device is touched, and no context made, before the first call that concerns it.
+// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. It owns the gates in the streams of one device
+// and the staging buffers. It neither uses the device nor creates a context before the first call that needs the
+// device.
 //
-// Which order a call keeps:
-//   a stream that is no host stream   CUDA's
-//   a host stream                     the host stream's; memory that only the device can reach is refused
-//   NULL                              CUDA's legacy default stream if CUDA knows one of the buffers, else the host's
+// The stream argument decides the order of a call:
+//   not a host stream   the order of that CUDA stream
+//   a host stream       the order of that host stream; memory that only the device can access is an error
+//   NULL                CUDA's legacy default stream if CUDA knows one of the buffers, otherwise the default host
+//   stream
 //
-// Threads: create(), enter() and start() by the caller of the communicator.
+// Threads: the caller of the communicator, except where a method says otherwise.
 #pragma once
 #include <memory>
 
@@ -22,20 +24,21 @@ namespace bps {
 
 class CudaBackend {
  public:
-  // How many devices create() may choose from; 0: only the host.
+  // The number of devices that create() may choose from; 0: host memory only.
   static Result<int> devices(const Env& env);
-  // `ordinal` -1: the calling thread's device. Null: there is only the host, by BPS_DEVICE or for want of a driver.
+  // `ordinal` -1: the current device of the calling thread. Returns null if BPS_DEVICE excludes CUDA or there is no
+  // driver.
   static Result<std::unique_ptr<CudaBackend>> create(const Env& env, int ordinal);
   ~CudaBackend() { releaseFailedStreams(); }
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
-  struct Settings {
-    std::shared_ptr<Doorbell> bell;  // rings when a stream has come to its call
-    StagingConfig staging;
-  };
-  void start(Settings settings) { settings_ = std::move(settings); }
-  // Streams stand at calls that fail, until releaseFailedStreams() or the end. Any thread.
+  // Call it before the first call. `bell` rings when a stream reaches the gate of a call.
+  void start(std::shared_ptr<Doorbell> bell, const StagingShape& shape) {
+    bell_ = std::move(bell);
+    stagingShape_ = shape;
+  }
+  // From now on streams stop at failed calls, until releaseFailedStreams() or the destructor. Any thread.
   void holdFailedStreams() const { failed_->keepClosed(); }
   void releaseFailedStreams() const { failed_->open(); }
 
@@ -43,11 +46,11 @@ class CudaBackend {
   std::string busId() const { return cuda::Device::busId(api_, ordinal_); }
   StagedBuffers& buffers() { return buffers_; }
 
-  // Both buffers are memory of the device, and the stream is CUDA's.
+  // True if both buffers are in memory of the device and the stream is a CUDA stream.
   Result<bool> holds(const AllReduceCall& call);
 
   using Position = std::shared_ptr<StreamPosition>;
-  // Puts the call into its stream, and fills in where its buffers lie. Null: the call does not concern CUDA.
+  // Puts the call into its stream and sets the buffers of `collective`. Returns null if the call does not use CUDA.
   Result<Position> enter(const AllReduceCall& call, Collective& collective);
 
  private:
@@ -61,8 +64,9 @@ class CudaBackend {
 
   const cuda::Api& api_;
   int ordinal_;
-  Settings settings_;
-  const std::shared_ptr<FailedGates> failed_ = std::make_shared<FailedGates>();  // shared with places in streams
+  std::shared_ptr<Doorbell> bell_;
+  StagingShape stagingShape_;
+  const std::shared_ptr<FailedGates> failed_ = std::make_shared<FailedGates>();  // shared with stream positions
   cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::StreamGates> gates_;
   StagedBuffers buffers_;

@@ -1,5 +1,5 @@
-// FailedGates: the gates of calls that failed. They open at once; or, for parts of calls, only when somebody says so:
-// behind them in the stream stands what would give a wrong part to others.
+// FailedGates: the gates of failed calls. They open at once or, if a communicator carries parts of calls, when open()
+// is called: the work behind such a gate would pass a wrong part to other ranks.
 //
 // Threads: any.
 #pragma once
@@ -21,7 +21,7 @@ class FailedGates {
     }
     gate->open();
   }
-  // From now on.
+  // Gates that are added from now on stay closed until open().
   void keepClosed() {
     MutexLock lock(mutex_);
     keepClosed_ = true;

@@ -12,12 +12,12 @@ namespace {
 
 cuda::Address cudaAddress(const void* pointer) { return reinterpret_cast<cuda::Address>(pointer); }
 
-// How long the end of a communicator waits for copies, which last microseconds.
+// How long the end of a communicator waits for copies, which take microseconds.
 constexpr std::chrono::milliseconds kCopyDrainTimeout(1000);
 
 }  // namespace
 
-Status StagedBuffers::prepare(const cuda::Device& device, const StagingConfig& shape) {
+Status StagedBuffers::prepare(const cuda::Device& device, const StagingShape& shape) {
   if (ring() != nullptr) return {};
   device_ = &device;
   shape_ = shape;
@@ -44,19 +44,19 @@ std::unique_ptr<cuda::GpuMemory> StagedBuffers::tryCreateGpuMemory(const cuda::D
   return nullptr;
 }
 
-// Memory that a copy may still touch is left to it.
+// If a copy may still access the memory, the memory is leaked.
 StagedBuffers::~StagedBuffers() {
   std::unique_ptr<Ring> owned(ring());
   if (owned == nullptr || drainCopies(kCopyDrainTimeout)) return;
-  logWarn(Subsystem::kColl, "copies of CUDA device {} do not end; their {} bytes of pinned memory are left to them",
+  logWarn(Subsystem::kColl, "copies of CUDA device {} do not end; their {} bytes of pinned memory are not freed",
           device_->ordinal(), owned->memory.size());
   static_cast<void>(owned.release());
 }
 
 void StagedBuffers::submit(Collective& call) {
   if (!call.staged()) return;
-  call.firstStaged = submitted_;
-  submitted_ += call.chunks.size();
+  call.firstStaged = count_.submitted;
+  count_.submitted += call.chunks.size();
   issueQueue_.push_back(&call);
 }
 
@@ -73,7 +73,7 @@ Result<bool> StagedBuffers::step() {
   if (issueQueue_.empty() && !copying()) return false;
   const cuda::ScopedContext scope(*device_);
   bool moved = false;
-  while (!issueQueue_.empty() && !slotOf(issued_).inUse) {
+  while (!issueQueue_.empty() && !slotOf(count_.issued).inUse) {
     BPS_TRY(copyOut());
     moved = true;
   }
@@ -82,13 +82,13 @@ Result<bool> StagedBuffers::step() {
   else if (stallDeadline_.at() == Deadline::never().at()) stallDeadline_ = Deadline::in(shape_.copyTimeout);
   else if (stallDeadline_.passed())
     return failure(Code::kUnhandledCuda,
-                   "a copy of CUDA device {} has not ended for {:g} s: the device hangs, or its queues are taken by "
-                   "streams that wait for it (CUDA_DEVICE_MAX_CONNECTIONS is how many there are)",
+                   "a copy of CUDA device {} has not ended for {:g} s: the device hangs, or streams that wait for the "
+                   "copy occupy all its queues (CUDA_DEVICE_MAX_CONNECTIONS is their number)",
                    device_->ordinal(), std::chrono::duration<double>(shape_.copyTimeout).count());
   return moved;
 }
 
-// Direct chunks are summed on this machine too, by its CPU.
+// The CPU of this machine also sums chunks on the exchange path, so they need host memory.
 bool StagedBuffers::isNicReachable(const ChunkRef& chunk) {
   if (ring()->gpu == nullptr || chunk.usesExchangePath()) return false;
   if (!nicReachable_) {
@@ -102,34 +102,35 @@ bool StagedBuffers::isNicReachable(const ChunkRef& chunk) {
   return (*nicReachable_)[chunk.owner];
 }
 
-// The next chunk gets its slot, and its contribution is put on its way there.
+// Gives the next chunk its slot and starts the copy of its contribution.
 Status StagedBuffers::copyOut() {
   Collective& call = *issueQueue_.front();
   ChunkRef& chunk = call.chunks[nextChunk_];
   if (chunk.bytes > shape_.slotBytes)
-    return failure(Code::kInternal, "a chunk of {} bytes for staging slots of {}", chunk.bytes, shape_.slotBytes);
-  Slot& slot = slotOf(issued_);
+    return failure(Code::kInternal, "a chunk has {} bytes, but a staging slot has only {}", chunk.bytes,
+                   shape_.slotBytes);
+  Slot& slot = slotOf(count_.issued);
   const cuda::Api& api = device_->api();
   slot.onGpu = chunk.onGpu = call.stageSend && call.stageRecv && isNicReachable(chunk);
   if (call.stageSend && chunk.bytes > 0)
     BPS_TRY(cuda::check(api,
-                        api.memcpyAsync(cudaAddress(contribution(issued_)), cudaAddress(call.send + chunk.offset),
+                        api.memcpyAsync(cudaAddress(contribution(count_.issued)), cudaAddress(call.send + chunk.offset),
                                         chunk.bytes, ring()->out->get()),
                         "cuMemcpyAsync out of the buffer"));
   BPS_TRY(slot.copiedOut.record(*ring()->out));
   slot.inUse = true;
-  ++issued_;
+  ++count_.issued;
   if (++nextChunk_ < call.chunks.size()) return {};
   issueQueue_.pop_front();
   nextChunk_ = 0;
   return {};
 }
 
-// Which copies have ended.
+// Tests which copies have ended.
 Result<bool> StagedBuffers::testCopies() {
   bool moved = false;
-  while (copiedOut_ < issued_ && BPS_TRY(slotOf(copiedOut_).copiedOut.passed())) {
-    ++copiedOut_;
+  while (count_.copiedOut < count_.issued && BPS_TRY(slotOf(count_.copiedOut).copiedOut.passed())) {
+    ++count_.copiedOut;
     moved = true;
   }
   while (!pendingCopyBacks_.empty() && BPS_TRY(slotOf(pendingCopyBacks_.front().chunk).copiedBack.passed())) {
@@ -173,16 +174,16 @@ Status StagedBuffers::copyBack(Collective& call, size_t index) {
 void StagedBuffers::abandon() {
   issueQueue_.clear();
   pendingCopyBacks_.clear();
-  issued_ = copiedOut_ = submitted_;
+  count_.issued = count_.copiedOut = count_.submitted;
   if (ring() != nullptr && !drainCopies(kCopyDrainTimeout))
-    logWarn(Subsystem::kColl, "copies of CUDA device {} do not end; its streams go on without them",
+    logWarn(Subsystem::kColl, "copies of CUDA device {} do not end; its streams continue without them",
             device_->ordinal());
 }
 
-// A device that has failed copies nothing any more.
-bool StagedBuffers::drainCopies(std::chrono::milliseconds copyTimeout) {
+// Returns false if copies are still in flight after the timeout. A failed device copies nothing, so it counts as idle.
+bool StagedBuffers::drainCopies(std::chrono::milliseconds timeout) {
   const cuda::ScopedContext scope(*device_);
-  const Deadline deadline = Deadline::in(copyTimeout);
+  const Deadline deadline = Deadline::in(timeout);
   const auto idle = [](const cuda::OwnedStream& stream) {
     Result<bool> outcome = stream.idle();
     return !outcome.ok() || std::move(outcome).value();

@@ -1,23 +1,24 @@
-// StagedBuffers: where the chunks of a call lie that uses memory which the CPU cannot reach. Each has a slot of pinned
-// memory: its contribution is copied out of the device into one half, its sum arrives in the other and is copied back.
+// StagedBuffers: staging slots for the chunks of calls on memory that the CPU cannot access. A chunk uses one slot of
+// pinned memory. Its contribution is copied from the device into one half; its sum arrives in the other half and is
+// copied back.
 //
-//   submitted >= issued >= copied out (contribution there)      in the order of the chunks, on one stream
-//   sum arrived -> copying back -> slot free, chunk done        in the order of arrival, on another stream
+//   submitted >= issued >= copied out (contribution in the slot)   in the order of the chunks, on one stream
+//   sum arrived -> copying back -> slot free, chunk done           in the order of arrival, on another stream
 //
-// Chunk q uses slot q % slots, once the chunk that had it before is done. The oldest chunk always has a slot, so that
-// the lanes, each in its own order, never wait for one another. Both streams only copy, and a copy is issued only when
-// nothing is left that it would have to wait for: the device's queues are never held up by them.
+// Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest chunk always has a slot, so lanes,
+// each with its own order, never wait for one another. Both streams only copy, and a copy is issued only when it has
+// nothing to wait for. So the copies never block the queues of the device.
 //
-// Chunks whose owners are reached without the host (GPUDirect RDMA) have their slot in memory of the device instead:
-// the contribution is copied there, and the NIC reads it; the sum arrives there, and is copied. So the NIC knows one
-// region for good, as registering the user's buffers would take longer than sending them; and a sum never arrives on
-// top of its contribution.
+// If a NIC reaches the owner of a chunk from GPU memory (GPUDirect RDMA), the chunk's slot is in memory of the device.
+// The NIC then registers one region once, because registering the user's buffers would take longer than sending them.
+// A sum never arrives on top of its contribution.
 //
-// With several ranks on a machine it stands between the user's memory and the rank's areas (local_reducer.h). Calls on
-// other memory pass through untouched. Belongs to who has the turn (progress_engine.h), but for prepare().
+// On a machine with several ranks this class is between the user's memory and the rank's area (local_reducer.h). It
+// does not touch calls on other memory. Only the holder of the progress lock (progress_engine.h) uses it, except
+// prepare().
 //
-// Memory ordering: prepare() stores ring_ with release when all is made that it leads to; the others load it with
-// acquire, and may find it null as long as no call is staged.
+// Memory ordering: prepare() stores ring_ with release after it has made the ring; other threads load it with acquire.
+// They may find it null until the first staged call.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -34,10 +35,10 @@
 
 namespace bps {
 
-struct StagingConfig {
+struct StagingShape {
   size_t slots = 0;
-  size_t slotBytes = 0;                    // of the largest chunk
-  std::chrono::nanoseconds copyTimeout{};  // with a copy that does not end
+  size_t slotBytes = 0;                    // the size of the largest chunk
+  std::chrono::nanoseconds copyTimeout{};  // a copy that takes longer is a failure
 };
 
 class StagedBuffers final : public ChunkBuffers {
@@ -45,22 +46,22 @@ class StagedBuffers final : public ChunkBuffers {
   StagedBuffers() = default;
   ~StagedBuffers() override;
 
-  // Who reaches owners without the host. Before the first call; outlives step().
-  void setGpuCarrier(GpuRegionRegistrar* carrier) { gpuRegistrar_ = carrier; }
-  // The calling thread, before the first call that is staged is submitted. Does nothing when called again.
-  Status prepare(const cuda::Device& device, const StagingConfig& shape);
+  // Enables GPUDirect RDMA. Call it before the first call; the registrar outlives the last step().
+  void setGpuRegistrar(GpuRegionRegistrar* registrar) { gpuRegistrar_ = registrar; }
+  // The calling thread calls it before it submits a staged call. Only the first call has an effect.
+  Status prepare(const cuda::Device& device, const StagingShape& shape);
 
-  // The call's chunks, in call order. The call stays until its remaining chunks are 0.
+  // Adds the chunks of the call. Calls come in call order. The call lives until `remaining` is 0.
   void submit(Collective& call);
-  // Issues copies, and looks which have ended; true when anything moved.
+  // Issues copies, tests which have ended, and returns whether anything moved.
   Result<bool> step();
-  // Copies are under way, whose end nothing but step() tells.
-  bool copying() const { return copiedOut_ < issued_ || !pendingCopyBacks_.empty(); }
-  // Forgets all calls, once the copies have ended that would still touch their buffers.
+  // True if copies are in flight. Only step() notices their end.
+  bool copying() const { return count_.copiedOut < count_.issued || !pendingCopyBacks_.empty(); }
+  // Waits for the copies that touch the buffers of calls, then forgets all calls.
   void abandon();
 
   bool ready(const Collective& call, size_t index) const override {
-    return !call.staged() || call.firstStaged + index < copiedOut_;
+    return !call.staged() || call.firstStaged + index < count_.copiedOut;
   }
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
@@ -73,9 +74,12 @@ class StagedBuffers final : public ChunkBuffers {
   };
   struct Ring {
     cuda::PinnedMemory memory;
-    std::unique_ptr<cuda::GpuMemory> gpu;  // null: nobody would reach it
+    std::unique_ptr<cuda::GpuMemory> gpu;  // null: no NIC accesses it
     std::unique_ptr<cuda::OwnedStream> out, back;
     std::vector<Slot> slots;
+  };
+  struct Count {  // of chunks
+    uint64_t submitted = 0, issued = 0, copiedOut = 0;
   };
   struct PendingCopyBack {
     Collective* call;
@@ -94,19 +98,19 @@ class StagedBuffers final : public ChunkBuffers {
   Status copyBack(Collective& call, size_t index);
   Result<bool> testCopies();
   void finishChunk(Collective& call, uint64_t chunk);
-  bool drainCopies(std::chrono::milliseconds copyTimeout);
+  bool drainCopies(std::chrono::milliseconds timeout);
 
   const cuda::Device* device_ = nullptr;
-  StagingConfig shape_;
+  StagingShape shape_;
   std::atomic<Ring*> ring_{nullptr};  // owned
   GpuRegionRegistrar* gpuRegistrar_ = nullptr;
-  std::optional<std::vector<bool>> nicReachable_;  // by endpoint, once asked
+  std::optional<std::vector<bool>> nicReachable_;  // by endpoint; none: not registered yet
   std::deque<Collective*> issueQueue_;             // calls with chunks that are not issued yet
-  size_t nextChunk_ = 0;                           // of the next one in the first of them
+  size_t nextChunk_ = 0;                           // the next chunk of the first of them
   std::deque<PendingCopyBack> pendingCopyBacks_;
-  uint64_t submitted_ = 0, issued_ = 0, copiedOut_ = 0;
+  Count count_;
   Deadline stallDeadline_ = Deadline::never();
-  Status failure_;  // of finished()
+  Status failure_;  // of a finished(), which step() returns
 };
 
 }  // namespace bps

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 #include "src/interpose/negotiation/capabilities.h"
 #include "src/plan/rails.h"
 #include "src/plan/tuning.h"

@@ -17,7 +17,7 @@
 
 #include "src/base/format.h"
 #include "src/comm/local/local_reducer.h"
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 #include "tests/fuzz/states/input.h"
 #include "tests/fuzz/states/kernels.h"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "src/comm/local/local_reducer.h"
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 #include "tests/fuzz/states/kernels.h"
 #include "tests/fuzz/states/peers.h"
 

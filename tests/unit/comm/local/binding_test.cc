@@ -1,5 +1,5 @@
-// Which CPUs threads are bound to, and which NUMA nodes hold shared memory.
-#include "src/comm/local/binding.h"
+// Binding chooses CPUs for progress threads and NUMA nodes for shared memory.
+#include "src/comm/local/machine/binding.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using Cpus = std::vector<unsigned>;
 
 class Binding : public testing::Test {
  protected:
-  // Ranks on the machine's GPUs in order; further ranks are in host memory.
+  // Rank i uses GPU i of the machine; ranks beyond the last GPU use host memory.
   void plan(const std::string& machine, size_t ranks) {
     MachineSpec machineSpec;
     machineSpec.topology = writeNcclXml(std::move(std::move(readSynthetic(machine)).value().build()).value());

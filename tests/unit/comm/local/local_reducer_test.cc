@@ -1,4 +1,4 @@
-// A rank of one machine. The test acts as the other rank and writes arbitrary values into the shared memory.
+// A LocalReducer whose peer is played by the test, which writes arbitrary counters into the shared memory.
 #include "src/comm/local/local_reducer.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 
 namespace bps {
 namespace {
@@ -68,7 +68,7 @@ TEST(LocalReducer, IgnoresItsOwnCountersOverwrittenByAPeer) {
 
 TEST(LocalReducer, ImpossibleCounterIsAnErrorThatNamesTheRank) {
   for (const uint32_t fromLast :
-       {1U, 2U}) {  // small chunks wait for other ranks only before their last stage, and for slots
+       {1U, 2U}) {  // a small chunk waits for other ranks only before its last stage, and for its slot
     Pair pair;
     const size_t stage = pair.memory().shape().stages - fromLast;
     pair.group().submit(pair.call());

@@ -134,8 +134,11 @@ TEST_F(ProgressEngineTest, IssuingThreadStartsASmallCall) {
 
 TEST_F(ProgressEngineTest, WaitingCallerMovesItsCall) {
   issue(true);
-  const int before = work_->stepsByThread.load();
+  const int inlineSteps = work_->stepsByOthers.load();
+  int before = 0;
   std::thread allow([&] {
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > inlineSteps; })) << "the caller does not poll";
+    before = work_->stepsByThread.load();
     EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 1000; }));
     ++work_->allowed;
   });
@@ -170,7 +173,7 @@ TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds)
     EXPECT_TRUE(stream_->synchronize().ok());
   }
   const int arms = work_->arms.load();
-  issue(true);  // no caller waits for this call
+  issue(true);  // no caller waits for this one
   std::this_thread::sleep_for(20ms);
   EXPECT_GT(work_->arms.load(), arms) << "the progress thread has not taken it over";
   allowOneMore();

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "src/comm/call/collective.h"
-#include "src/comm/local/link_byte_counters.h"
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/link_byte_counters.h"
+#include "src/comm/local/machine/machine_plan.h"
 #include "src/plan/rails.h"
 
 namespace bps {

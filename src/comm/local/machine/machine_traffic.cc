@@ -1,4 +1,4 @@
-#include "src/comm/local/machine_traffic.h"
+#include "src/comm/local/machine/machine_traffic.h"
 
 #include "cpu_reduce/reduce.h"
 

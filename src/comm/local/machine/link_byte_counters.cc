@@ -1,4 +1,4 @@
-#include "src/comm/local/link_byte_counters.h"
+#include "src/comm/local/machine/link_byte_counters.h"
 
 namespace bps {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 
 namespace bps {
 

@@ -1,4 +1,4 @@
-#include "src/comm/local/binding.h"
+#include "src/comm/local/machine/binding.h"
 
 #include <sched.h>
 #include <sys/syscall.h>

@@ -1,6 +1,11 @@
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "src/base/format.h"
 #include "src/base/log.h"
@@ -14,6 +19,7 @@ namespace bps {
 namespace {
 
 constexpr const char* kUnknownMachine = "cpu";
+constexpr off_t kMaxSpecBytes = 64 << 20;
 constexpr double kMaxNetworkFactor = 1e3;  // it is 2 with one rail, and less with servers; a larger value is an error
 
 Result<Topology> loadTopologyOrSingleCpu(const Env& env) {
@@ -66,6 +72,26 @@ Result<MachineSpec> decodeMachineSpec(std::span<const uint8_t> bytes) {
                    "machine spec of the local leader: {} network bytes per buffer byte, expected 0 to {}",
                    machineSpec.network, kMaxNetworkFactor);
   return machineSpec;
+}
+
+Result<UniqueFd> writeSpecFile(const MachineSpec& machineSpec) {
+  const Blob bytes = encode(machineSpec);
+  UniqueFd file(::memfd_create("bps-machine", MFD_CLOEXEC));
+  if (!file || ::pwrite(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return systemFailure("memory for the machine spec", errno);
+  return file;
+}
+
+Result<MachineSpec> readSpecFile(const UniqueFd& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return systemFailure("fstat of the local leader's machine spec", errno);
+  if (status.st_size > kMaxSpecBytes)
+    return failure(Code::kRemote, "the local leader's machine spec has {} bytes, expected at most {}", status.st_size,
+                   kMaxSpecBytes);
+  Blob bytes(static_cast<size_t>(status.st_size));
+  if (::pread(file.get(), bytes.data(), bytes.size(), 0) != status.st_size)
+    return systemFailure("reading the local leader's machine spec", errno);
+  return decodeMachineSpec(bytes);
 }
 
 Result<MachineSpec> makeMachineSpec(const Env& env, size_t ranks, double network) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/base/io/fd.h"
 #include "src/base/io/wire_io.h"
 #include "src/base/status.h"
 #include "topo/plan/planner.h"
@@ -26,6 +27,9 @@ struct MachineSpec {
 
 Blob encode(const MachineSpec& machineSpec);
 Result<MachineSpec> decodeMachineSpec(std::span<const uint8_t> bytes);
+// The leader writes the encoded spec into a memory file, whose descriptor it passes to the other ranks.
+Result<UniqueFd> writeSpecFile(const MachineSpec& machineSpec);
+Result<MachineSpec> readSpecFile(const UniqueFd& file);
 
 // Makes the spec of a machine with `ranks` ranks, without devices, from BPS_TOPO_FILE, BPS_STRATEGY and
 // BPS_TOPO_DUMP_FILE. If there is no topology file and detection fails, the machine counts as one CPU. With

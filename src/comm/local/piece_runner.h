@@ -1,0 +1,40 @@
+// PieceRunner: moves the bytes of one rank's steps: it copies and sums pieces of a chunk (topo/plan/program.h) between
+// the rank's own buffer and the areas of the local ring. It also compares the ranks' descriptions of a chunk.
+//
+// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/comm/call/chunk_buffers.h"
+#include "src/comm/local/local_ring.h"
+#include "src/service/round.h"
+#include "topo/plan/program.h"
+
+namespace bps {
+
+class PieceRunner {
+ public:
+  // `ring` outlives this object. `ranks` is the number of all ranks of the communicator.
+  PieceRunner(const LocalRing& ring, uint32_t self, size_t ranks, bool networked, int reduceThreads)
+      : ring_(ring),
+        self_(self),
+        partSum_(ranks, RoundSum::Coverage::kSomeRanks, reduceThreads),
+        machineSum_(ranks, networked ? RoundSum::Coverage::kSomeRanks : RoundSum::Coverage::kAllRanks, reduceThreads) {}
+
+  // `own` is the chunk in this rank's buffer, `number` its number in the ring.
+  void run(const Piece& piece, const ChunkView& own, uint64_t number);
+  // Fails if the ranks of the machine do not agree on the call of this chunk. All of them have begun it.
+  Status checkCalls(uint64_t number, const std::function<std::string(size_t)>& nameOf);
+
+ private:
+  const uint8_t* locate(const Source& source, const uint8_t* own, uint64_t number) const;
+
+  const LocalRing& ring_;
+  const uint32_t self_;
+  RoundSum partSum_, machineSum_;            // over some ranks of the machine, over all of them
+  std::vector<Contribution> contributions_;  // of the current call, kept for its memory
+};
+
+}  // namespace bps

@@ -1,0 +1,119 @@
+#include "src/comm/startup/describe.h"
+
+#include <atomic>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cpu_reduce/dispatch.h"
+#include "src/base/format.h"
+#include "src/base/log.h"
+
+namespace bps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json bytesJson(const std::array<uint64_t, kCopyKinds>& bytes) {
+  Json kinds = Json::object();
+  for (size_t kind = 0; kind < kCopyKinds; ++kind)
+    if (bytes[kind] > 0) kinds[std::string(nameOf(static_cast<CopyKind>(kind)))] = bytes[kind];
+  return kinds;
+}
+
+Json linksJson(const Topology& topology, const Traffic& traffic) {
+  Json links = Json::array();
+  for (LinkId id = 0; id < topology.links().size(); ++id)
+    links.push_back({{"link", topology.nameOfLink(id)},
+                     {"up", bytesJson(traffic.linkBytes(id).up)},
+                     {"down", bytesJson(traffic.linkBytes(id).down)}});
+  return links;
+}
+
+Json machineJson(const MachineTraffic& traffic, const Rails& rails, const RankEntry& self) {
+  const MachinePlan& plan = traffic.plan();
+  const LocalPlan& local = plan.program.plan();
+  Json locations = Json::array(), roots = Json::array();
+  for (const RankPlacement& place : local.placement.ranks) locations.push_back(plan.topology.nameOf(place.location));
+  for (const size_t root : local.roots) roots.push_back(plan.topology.nameOf(local.placement.ranks[root].location));
+  return {{"host", self.hostName},
+          {"machine", self.machine},
+          {"strategy", std::string(nameOf(local.strategy))},
+          {"reason", plan.reason},
+          {"roots", roots},
+          {"ranks", locations},
+          {"rails", rails.drivers()},
+          {"calls", traffic.calls()},
+          {"bytes", traffic.bytes()},
+          {"links", linksJson(plan.topology, traffic.total())}};
+}
+
+}  // namespace
+
+std::string describeTraffic(const Session& session) {
+  if (session.traffic() == nullptr) return {};
+  return machineJson(*session.traffic(), session.rails, session.self()).dump(1);
+}
+
+Status writeTraffic(const Session& session, Deadline deadline) {
+  const RankEntry& self = session.self();
+  if (session.env.topoCounters.empty() || self.localRank != 0) return {};
+  while (session.local != nullptr && !session.local->allRanksFinished()) {
+    if (session.failure.failed()) return session.failure.get();
+    if (deadline.passed()) return {Code::kRemote, "BPS_TOPO_COUNTERS: a rank of this machine does not finish"};
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  static std::atomic<unsigned> files{0};  // written by this process, which may have many communicators
+  std::string path = expandFileName(session.env.topoCounters);
+  if (const size_t at = path.find("%m"); at != std::string::npos) path.replace(at, 2, fmt::format("{}", self.machine));
+  if (const size_t at = path.find("%c"); at != std::string::npos) path.replace(at, 2, fmt::format("{}", files++));
+  errno = 0;
+  std::ofstream file(path, std::ios::trunc);
+  file << describeTraffic(session) << "\n" << std::flush;
+  if (!file.good()) return systemFailure("BPS_TOPO_COUNTERS: " + path + " cannot be written", errno);
+  return {};
+}
+
+std::string describeCommunicator(const CommunicatorFacts& facts) {
+  const Session& session = facts.progressThread.session();
+  const Roster& roster = session.control.roster();
+  const CutLimits& limits = facts.tuning.limits;
+  Json json;
+  json["ranks"] = roster.ranks.size();
+  json["machines"] = roster.machines.size();
+  json["servers"] = roster.servers.size();
+  json["serverNames"] = Json::array();
+  for (const ServerEntry& server : roster.servers) json["serverNames"].push_back(server.name);
+  json["transport"] = facts.progressThread.transport();
+  json["shares"] = {{"workers", session.plan.shares.workers}, {"servers", session.plan.shares.servers}};
+  json["chunkBytes"] = limits.targetChunkBytes;
+  json["directBytes"] = limits.exchangeMachines > 0 ? limits.exchangeBytes : 0;
+  json["eagerBytes"] = limits.singleOwnerBytes;
+  json["window"] = facts.tuning.window;
+  json["startBytes"] = facts.probeBytes;
+  if (session.cuda != nullptr) json["cudaDevice"] = session.cuda->ordinal();
+  json["kernels"] = std::string(reduceTarget());
+  if (session.traffic() != nullptr) json["machine"] = machineJson(*session.traffic(), session.rails, session.self());
+  return json.dump();
+}
+
+void logStart(const CommunicatorFacts& facts) {
+  const Session& session = facts.progressThread.session();
+  const Roster& roster = session.control.roster();
+  const uint32_t rank = session.control.rank();
+  const std::string& transport = facts.progressThread.transport();
+  logInfo(Subsystem::kInit,
+          "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank,
+          roster.ranks.size(), roster.machines.size(), roster.servers.size(),
+          transport.empty() ? "none needed" : transport, reduceTarget(), facts.tuning.limits.targetChunkBytes);
+  const std::string& obstacle = facts.progressThread.whyNoGpuDirect();
+  if (session.cuda != nullptr && roster.machines.size() > 1)
+    logInfo(Subsystem::kInit, "rank {}: CUDA device {}: GPUDirect RDMA is {}{}", rank, session.cuda->ordinal(),
+            obstacle.empty() ? "used, by NIC " : "not used: ", obstacle.empty() ? session.nic.name : obstacle);
+  if (session.local != nullptr && session.self().localRank == 0)
+    logInfo(Subsystem::kTopo, "{} local ranks, {}", roster.machines[session.self().machine].ranks.size(),
+            session.local->traffic().plan().describe());
+}
+
+}  // namespace bps

@@ -1,0 +1,26 @@
+// Describe: facts about a communicator as JSON and as log lines, for people and benchmarks. Any thread.
+#pragma once
+#include <string>
+
+#include "src/base/deadline.h"
+#include "src/comm/progress/progress_thread.h"
+#include "src/plan/tuning.h"
+
+namespace bps {
+
+struct CommunicatorFacts {
+  const ProgressThread& progressThread;
+  const Tuning& tuning;
+  size_t probeBytes = 0;  // total size of the calls that measured the network
+};
+
+std::string describeCommunicator(const CommunicatorFacts& facts);
+void logStart(const CommunicatorFacts& facts);
+
+// The bytes that this machine has moved over its links; empty if nothing counts them.
+std::string describeTraffic(const Session& session);
+// Writes them to the file of BPS_TOPO_COUNTERS. Only the leader of the machine does so, once all ranks of the machine
+// have finished their calls.
+Status writeTraffic(const Session& session, Deadline deadline);
+
+}  // namespace bps
