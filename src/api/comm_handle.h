@@ -46,7 +46,7 @@ struct bpsComm {
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   const unsigned forks = bps::forkGeneration();
-  bool isGpuGroupComm = false;  // one of a team's own: there is nothing left to combine
+  bool formsGpuGroups = true;  // false: other code combines the buffers inside machines
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 

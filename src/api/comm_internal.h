@@ -8,6 +8,9 @@
 
 namespace bps {
 
+// bpsCommInitRankConfig of a non-blocking communicator that forms no local GPU groups, nor do those split off it.
+bpsResult_t commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank);
+
 // `part` carries parts of `whole`'s calls from now on: if one of the two fails, so does the other, on all ranks; and
 // CUDA's streams stand at its failed calls until bpsCommAbort or bpsCommDestroy. `name`: of the part, for messages.
 // Before its first call, by all ranks.

@@ -36,15 +36,12 @@ Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator
 
 struct RankSpec {
   int nRanks, rank;
-  int device = -1;  // of CUDA, where there is one; -1: the thread's
+  int device = -1;  // CUDA device; -1: the calling thread's
+  bool formsGpuGroups = true;
 };
 
-Status createAndStart(bpsComm_t* comm, const Communicator::Membership& membership, const Env& env, bool blocking) {
-  return startHandle(comm, BPS_TRY(createHandle(env, membership, blocking)));
-}
-
 Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, const bpsConfig_t* config) {
-  const auto [nRanks, rank, device] = spec;
+  const auto [nRanks, rank, device, formsGpuGroups] = spec;
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
   if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
@@ -57,7 +54,9 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, co
   membership.rank = static_cast<uint32_t>(rank);
   membership.nRanks = static_cast<uint32_t>(nRanks);
   membership.device = device;
-  return createAndStart(comm, membership, env, blocking);
+  std::unique_ptr<bpsComm> handle = BPS_TRY(createHandle(env, membership, blocking));
+  handle->formsGpuGroups = formsGpuGroups;
+  return startHandle(comm, std::move(handle));
 }
 
 // All processes of a launcher, one rank each.
@@ -72,7 +71,7 @@ Status initFromEnv(bpsComm_t* comm) {
   membership.id = BPS_TRY(place.processes > 1 ? UniqueId::create(env) : UniqueId::createHere(env));
   membership.rank = static_cast<uint32_t>(place.process);
   membership.nRanks = static_cast<uint32_t>(place.processes);
-  return createAndStart(comm, membership, env, true);
+  return startHandle(comm, BPS_TRY(createHandle(env, membership, true)));
 }
 
 // As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
@@ -121,7 +120,9 @@ Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int 
     env.servers.clear();
     env.requireServers = false;
   }
-  return createHandle(env, *membership, blocking);
+  std::unique_ptr<bpsComm> child = BPS_TRY(createHandle(env, *membership, blocking));
+  child->formsGpuGroups = parent.handle().formsGpuGroups;
+  return child;
 }
 
 Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
@@ -158,6 +159,14 @@ bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int
 
 bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
   return apiGuard(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
+}
+
+bpsResult_t bps::commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank) {
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  RankSpec spec{nRanks, rank};
+  spec.formsGpuGroups = false;
+  return apiGuard("bpsCommInitRankConfig", [&] { return initRank(comm, id, spec, &config); });
 }
 
 bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm) {

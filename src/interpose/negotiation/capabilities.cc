@@ -1,7 +1,6 @@
 #include "src/interpose/negotiation/capabilities.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "src/base/env.h"
@@ -67,30 +66,6 @@ size_t crossOver(std::span<const Timing> timings) {
   size_t least = kServeNone;
   for (size_t i = timings.size(); i-- > 0 && timings[i].bps < timings[i].nccl;) least = timings[i].bytes;
   return least;
-}
-
-std::vector<uint8_t> RankStatus::bytes(const Status& status, const bpsUniqueId& id) {
-  const std::string why = std::string(status.message()).substr(0, 240);
-  Blob blob = WireWriter().put(static_cast<uint8_t>(status.ok())).put(why).bytes();
-  blob.resize(kBytes);
-  std::memcpy(blob.data() + 256, id.internal, sizeof id.internal);
-  return blob;
-}
-
-std::string RankStatus::firstFailure(std::span<const uint8_t> all) {
-  for (size_t rank = 0; (rank + 1) * kBytes <= all.size(); ++rank) {
-    WireReader reader(all.subspan(rank * kBytes, 256));
-    const bool well = reader.get<uint8_t>() == 1;
-    const std::string why = reader.getString();
-    if (!well) return fmt::format("rank {}: {}", rank, why);
-  }
-  return {};
-}
-
-bpsUniqueId RankStatus::id(std::span<const uint8_t> all) {
-  bpsUniqueId id;
-  std::memcpy(id.internal, all.data() + 256, sizeof id.internal);
-  return id;
 }
 
 }  // namespace bps::interpose

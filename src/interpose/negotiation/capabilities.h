@@ -12,6 +12,8 @@
 
 namespace bps::interpose {
 
+using nccl::RankStatus;
+
 inline constexpr size_t kServeNone = SIZE_MAX;  // no call is as large
 
 // What a rank shows first.
@@ -25,15 +27,6 @@ struct Capabilities : nccl::PeerInfo {
 
   std::vector<uint8_t> bytes() const;
   static Result<Capabilities> parse(std::span<const uint8_t> bytes);
-};
-
-// What the ranks show each other after each step: whether it worked, and why not; and from rank 0 the id.
-struct RankStatus {
-  static constexpr size_t kBytes = 256 + BPS_UNIQUE_ID_BYTES;
-  static std::vector<uint8_t> bytes(const Status& status, const bpsUniqueId& id);
-  // Of all ranks' bytes: the first rank's failure, with its number; empty if all are well.
-  static std::string firstFailure(std::span<const uint8_t> all);
-  static bpsUniqueId id(std::span<const uint8_t> all);
 };
 
 // What follows from all cards, the same on all ranks.

@@ -5,9 +5,9 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
 #include "src/interpose/negotiation/scratch_memory.h"
 #include "src/interpose/shadow.h"
@@ -22,8 +22,8 @@ class NcclExchange {
   // `recordBytes`: the largest that a rank will ever show.
   static Result<NcclExchange> open(Shadow& shadow, int device, size_t recordBytes);
 
-  // Everybody's records in rank order; all ranks give equally many bytes.
-  Result<std::vector<uint8_t>> gather(std::span<const uint8_t> mine);
+  // All-gathers one record of each rank, in rank order. Records have the same size on all ranks.
+  Result<std::vector<Blob>> gather(const Blob& mine);
   // Time of one all-reduce of `bytes` of this exchange's memory, by NCCL or by bps.
   Result<double> timeNccl(size_t bytes);
   Result<double> timeBps(size_t bytes, const NegotiatedTerms& terms);

@@ -41,7 +41,7 @@ TEST(LocalGpuGroups, FirstRanksOfEachGroupOwnAPartEach) {
 }
 
 TEST(LocalGpuGroups, NotFormedWithUngroupedRankOrSingletons) {
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).why, "rank 3 has no team");
+  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).why, "rank 3 has no local GPU group");
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).owners, 0);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 8, 9})).why, "no two GPUs share a machine or a switch");
 }
