@@ -37,8 +37,8 @@ $(FAKE_NVML): $(call objects,$(call sources,tests/fake_nvml))
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -o $@ $^
 $(BUILD)/tests/unit: | $(FAKE_NVML)
-# Of the library that stands between a program and NCCL, what can be tested without NCCL.
-$(BUILD)/tests/unit: $(call objects,src/interpose/negotiation/capabilities.cc)
+# The parts of the interposer that have unit tests.
+$(BUILD)/tests/unit: $(call objects,$(addprefix src/interpose/,deferred_calls.cc negotiation/capabilities.cc))
 $(BUILD)/tests/unit: $(call objects,tools/bps_server/http_request.cc)
 
 # NVIDIA's header, if it is installed, is what bps's own declarations are compared with.
@@ -69,11 +69,12 @@ $(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(BUILD)/l
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lbps $(CORE) $(CORE_LIBS) -Wl,-rpath,'$$ORIGIN/../lib'
 
-# A double of NCCL, and a program of several ranks for it: the tests of what stands between a program and NCCL.
+# A double of NCCL, and a program of several ranks for it: the tests of the interposer.
 FAKE_NCCL := $(BUILD)/tests/nccl/libnccl.so.2
 $(FAKE_NCCL): $(call objects,$(call sources,tests/fake_nccl))
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,$(@F) -o $@ $^ -ldl
+$(BUILD)/tests/unit: | $(FAKE_NCCL)
 INTERPOSED := $(BUILD)/tests/nccl/ranks
 $(INTERPOSED): $(call objects,$(call sources,tests/interpose)) $(FAKE_NCCL)
 	@mkdir -p $(@D)
