@@ -1,4 +1,4 @@
-// Communicators: starting and splitting.
+// The C functions that start and split communicators.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -59,7 +59,7 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, co
   return startHandle(comm, std::move(handle));
 }
 
-// All processes of a launcher, one rank each.
+// One communicator of all processes of a launcher, one rank each.
 Status initFromEnv(bpsComm_t* comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
@@ -74,7 +74,7 @@ Status initFromEnv(bpsComm_t* comm) {
   return startHandle(comm, BPS_TRY(createHandle(env, membership, true)));
 }
 
-// As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
+// As in NCCL, rank i is on device i without a list. If there are fewer devices, the other ranks use host memory.
 Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
   const int devices = BPS_TRY(CudaBackend::devices(env));
   std::vector<int> deviceOfRank(static_cast<size_t>(ranks), -1);
@@ -94,7 +94,7 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   if (Group::forThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
   const Env env = BPS_TRY(processEnv());
   const std::vector<int> deviceOfRank = BPS_TRY(devicesOf(count, devices, env));
-  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
+  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the rendezvous of other processes
   bpsUniqueId id;
   std::memcpy(id.internal, bytes.data(), bytes.size());
   Group& group = Group::forThisThread();
@@ -110,7 +110,7 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   return started;
 }
 
-// Null: this rank is in no part. Summation servers serve several machines only, so a part on one asks for none.
+// Null: this rank is in no new communicator. Summation servers need several machines, so one machine uses none.
 Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int key, bool blocking) {
   const HandleReference parent = BPS_TRY(readyCommunicator(comm));
   const auto membership = BPS_TRY(parent->split(color, key));
