@@ -1,4 +1,4 @@
-// What follows from the cards and the times that the ranks of an NCCL communicator show each other.
+// The conclusions from the capabilities and times of the ranks of an NCCL communicator.
 #include "src/interpose/negotiation/capabilities.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(NegotiationResult, MinBytesOfRankZeroApply) {
   std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2)};
   allCapabilities[1].minBytes = 1;
   EXPECT_TRUE(concludeNegotiation(allCapabilities).measure);
-  allCapabilities[0].minBytes = 0;  // a size like any other: everything
+  allCapabilities[0].minBytes = 0;  // every size
   const NegotiationResult what = concludeNegotiation(allCapabilities);
   EXPECT_TRUE(what.join);
   EXPECT_FALSE(what.measure);
@@ -86,7 +86,7 @@ TEST(NegotiationResult, WithoutServersOnRankZeroMinBytesMustBeGiven) {
   allCapabilities[0].minBytes = 4096;
   EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
   allCapabilities[0].hasServers = true;
-  allCapabilities[1].hasServers = false;  // nobody asks rank 1
+  allCapabilities[1].hasServers = false;  // only rank 0's setting counts
   EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
 }
 
@@ -109,10 +109,10 @@ TEST(NegotiationResult, ProbeSizeIsTheSmallestOfAllRanks) {
 TEST(CrossOver, IsTheSizeFromWhichOnBpsWasAlwaysQuicker) {
   using Timings = std::vector<Timing>;
   EXPECT_EQ(crossOver(Timings{{64, 1, 2}, {256, 2, 1}, {1024, 4, 2}}), 256U);
-  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}, {1024, 4, 2}}), 1024U) << "quicker once by chance";
+  EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}, {1024, 4, 2}}), 1024U) << "faster once by chance";
   EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 2, 1}}), 64U);
   EXPECT_EQ(crossOver(Timings{{64, 2, 1}, {256, 1, 2}}), kServeNone);
-  EXPECT_EQ(crossOver(Timings{{64, 1, 1}}), kServeNone) << "as quick is not quicker";
+  EXPECT_EQ(crossOver(Timings{{64, 1, 1}}), kServeNone) << "equal times are not faster";
   EXPECT_EQ(crossOver(Timings{}), kServeNone);
 }
 

@@ -28,8 +28,8 @@ const FakeNccl& fakeNccl();
 // Resets the doubles before each test, and removes the files of the NCCL double after it.
 class FakeGpuTest : public testing::Test {
  protected:
-  void SetUp() override;
-  void TearDown() override;
+  FakeGpuTest();
+  ~FakeGpuTest() override;
   static std::string takeCalls();
   // A communicator of one rank. It is ready.
   static ncclComm_t makeComm(bool blocking = true);

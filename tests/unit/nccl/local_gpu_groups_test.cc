@@ -15,7 +15,7 @@ PeerInfo peerOn(uint64_t machine) {
   return peer;
 }
 
-// One member of each team, all on machine 1 if they say so.
+// One rank of each given group. `oneMachine`: all ranks are on machine 1.
 std::vector<PeerInfo> peersOf(const std::vector<uint64_t>& gpuGroups, bool allowsAnyOrder = true,
                               bool oneMachine = false) {
   std::vector<PeerInfo> peers;
@@ -51,13 +51,13 @@ TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8}, false)).owners, 1);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 7, 8}, false)).owners, 0);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, false, true)).owners, 0)
-      << "two teams of one machine: (a+b)+(c+d)";
+      << "two groups of one machine: (a+b)+(c+d)";
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, true, true)).owners, 2);
 }
 
 TEST(LocalGpuGroups, OwnersMustAgreeOnServersBeingSet) {
   std::vector<PeerInfo> peers = peersOf({7, 7, 7, 8, 8});
-  peers[2].hasServers = peers[3].hasServers = false;  // never rank 0 of a communicator of owners
+  peers[2].hasServers = peers[3].hasServers = false;  // neither is rank 0 of a communicator of owners
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 2) << formLocalGpuGroups(peers).why;
   peers[1].hasServers = false;
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 0);
@@ -70,7 +70,7 @@ TEST(LocalGpuGroups, RootsGetTheFirstGroupRanks) {
   LocalGpuGroups gpuGroups = formLocalGpuGroups(peers);
   EXPECT_EQ(gpuGroups.owners, 2) << gpuGroups.why;
   EXPECT_EQ(gpuGroups.groupRanks, (std::vector<int>{2, 3, 0, 1, 3, 0, 1, 2}));
-  peers[5].root = peers[6].root = peers[7].root = false;  // a machine whose plan is another one
+  peers[5].root = peers[6].root = peers[7].root = false;  // a machine with another plan
   gpuGroups = formLocalGpuGroups(peers);
   EXPECT_EQ(gpuGroups.owners, 2);
   EXPECT_EQ(gpuGroups.groupRanks, (std::vector<int>{2, 3, 0, 1, 0, 1, 2, 3}));
@@ -86,7 +86,7 @@ TEST(PeerInfo, EncodingRoundTrips) {
   WireReader reader(writer.bytes());
   PeerInfo read;
   read.get(reader);
-  EXPECT_TRUE(reader.finish("member").ok());
+  EXPECT_TRUE(reader.finish("peer").ok());
   EXPECT_EQ(read.machine, peer.machine);
   EXPECT_EQ(read.gpuGroup, 77U);
   EXPECT_TRUE(read.root && read.hasServers && !read.allowsAnyOrder);
