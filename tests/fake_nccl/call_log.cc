@@ -21,7 +21,7 @@ struct CallLog {
   std::atomic<unsigned> looks{0};
 };
 CallLog& callLog() {
-  static auto* const made = new CallLog;  // calls may come while static objects are destroyed
+  static auto* const made = new CallLog;  // never freed: calls may come during static destruction
   return *made;
 }
 
@@ -29,7 +29,7 @@ int logCall(const std::string& name, const std::string& call) {
   const bool looks = name == "ncclCommGetAsyncError";
   if (looks) std::this_thread::sleep_for(std::chrono::milliseconds(callLog().slowLooks.load()));
   const std::lock_guard lock(callLog().mutex);
-  if (looks) ++callLog().looks;  // asked again and again
+  if (looks) ++callLog().looks;  // polled, so not logged
   else callLog().calls += call + " ";
   const auto due = callLog().failures.find(name);
   if (due == callLog().failures.end() || --due->second.first > 0) return 0;

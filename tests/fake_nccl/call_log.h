@@ -1,10 +1,10 @@
-// The double's memory of what was called.
+// The NCCL double's log of calls. Threads: any.
 #pragma once
 #include <cstddef>
 
 namespace bps::fake {
 
-// Returns the result that was asked for with fakeNcclFail, else 0.
+// Logs a call. Returns the result that fakeNcclFail() has set for it, else 0.
 int record(const char* name);
 int record(const char* name, size_t count);
 

@@ -1,4 +1,4 @@
-// A communicator of the double, and the calls that its thread has queued.
+// A communicator of the NCCL double, and the calls that the calling thread has queued.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -13,7 +13,7 @@
 struct ncclComm {
   std::unique_ptr<bps::fake::World> world;
   bool blocking = true;
-  std::atomic<int> busyPolls = 0;  // of a non-blocking communicator: so many looks will still find it busy
+  std::atomic<int> busyPolls = 0;  // of a non-blocking communicator: this many more polls find it in progress
   std::map<int, float> ops;
   int nextOp = ncclNumOps;
   int children = 0;
@@ -29,26 +29,26 @@ struct Operation {
   void* recv;
   size_t count;
   ncclDataType_t type;
-  int op;    // of a reduction
-  int peer;  // or root
+  int op;    // reductions
+  int peer;  // or the root
   cudaStream_t stream;
-  float scale = 1;  // of an operation made by the user
+  float scale = 1;  // the factor of a user's operation
 };
 
 // The calling thread's group.
 struct Queue {
   int depth = 0;
   std::vector<Operation> operations;
-  std::vector<std::function<void()>> inits;  // what a communicator's start does when the group ends
+  std::vector<std::function<void()>> inits;  // starts of communicators, carried out when the group ends
 };
 Queue& queue();
 
-// Now, or when the group ends.
+// Carries the operation out now, or when the group ends.
 ncclResult_t submit(const Operation& operation);
 ncclResult_t runQueue(Queue& queue);
-// Where the CPU finds the bytes of a buffer.
+// The CPU's address of a buffer.
 uint8_t* place(const void* pointer);
-// Shares a few bytes of each rank.
+// All-gathers a few bytes of each rank.
 std::vector<uint8_t> allGatherBytes(World& world, const void* mine, size_t bytes);
 
 }  // namespace bps::fake

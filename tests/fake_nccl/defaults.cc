@@ -1,5 +1,5 @@
-// Every function of NCCL under both names, from the interposer's own table: ncclX calls pncclX, and pncclX is recorded
-// and answers success where functions.cc does not say more.
+// Every function of NCCL under both names, from the interposer's table. ncclX calls pncclX; pncclX logs the call and
+// returns success, unless functions.cc defines it.
 #include <type_traits>
 
 #include "src/interpose/nccl/exported.h"

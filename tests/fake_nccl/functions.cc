@@ -1,4 +1,4 @@
-// The functions of NCCL that the double really has.
+// The functions of NCCL that the double implements.
 #include <unistd.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ bool wantsBlocking(const ncclConfig_t* config, bool inherited = true) {
   return config == nullptr ? inherited : reinterpret_cast<const bpsConfig_t*>(config)->blocking != 0;
 }
 
-// Handles of communicators that were destroyed: the next one gets the last of them, as may happen with any allocator.
+// Handles of destroyed communicators. The next communicator gets the last one, as from many allocators.
 std::mutex freedMutex;
 std::vector<ncclComm_t> freed;
 
@@ -50,7 +50,7 @@ ncclResult_t init(ncclComm_t* comm, const std::string& path, int rank, int nRank
   return ncclSuccess;
 }
 
-// As NCCL does it: through the PLT.
+// Calls through the PLT, as NCCL does.
 ncclResult_t ensureReady(ncclComm_t comm) {
   if (comm == nullptr || comm->world->aborted()) return ncclInvalidArgument;
   ncclResult_t state = ncclSuccess;
@@ -173,7 +173,7 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
   record("ncclCommAbort");
-  comm->world->abort();  // what still waits may look at it, so it is not freed
+  comm->world->abort();  // not freed, since waiting threads may still read it
   return ncclSuccess;
 }
 

@@ -1,5 +1,5 @@
-// Carrying out calls: each round posts for all communicators of a group and then collects for all, so that one thread
-// may hold several ranks.
+// Carries out calls. Each round posts for all communicators of a group and then collects for all, so one thread may
+// hold several ranks.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bps::fake {
 namespace {
 
-// Of the double of CUDA, where the process has it, however it was opened.
+// A function of the CUDA double, if the process has loaded it in any way; else null.
 void* fakeCudaSymbol(const char* name) {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return driver != nullptr ? ::dlsym(driver, name) : nullptr;
@@ -114,7 +114,7 @@ void runPointToPoint(std::vector<Operation> left) {
   }
 }
 
-// Of what is launched at once: its place among all that was launched on the communicator.
+// The place of one launch among all launches on the communicator.
 struct LaunchTicket {
   LaunchTicket(World& its, uint64_t place) : world(its), number(place) {}
   World& world;
@@ -135,7 +135,7 @@ void run(void* argument) {
     if (--ticket->streams == 0) ticket->world.ran = ticket->number + 1;
 }
 
-// With the CUDA double each stream's part runs in its order.
+// With the CUDA double, the operations of each stream run in its order.
 void launch(std::vector<Operation> operations) {
   using Launch = int (*)(void*, void (*)(void*), void*);
   static const auto onStream = reinterpret_cast<Launch>(fakeCudaSymbol("fakeCudaLaunch"));

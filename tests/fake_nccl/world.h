@@ -1,8 +1,8 @@
-// What the ranks of a communicator of the double share: a file, mapped by each.
+// World: the memory that the ranks of a communicator of the NCCL double share, a file that each rank maps.
 //
-// Collectives are numbered. A rank posts its contribution when everybody has collected the one before, and collects
-// when everybody has posted. A wait ends when this rank aborts the communicator; one that holds up a thread of the
-// program, and not a stream, also when another does.
+// Collectives are numbered. A rank posts its contribution when all ranks have collected the previous one, and collects
+// when all have posted. A wait ends when this rank aborts the communicator. A wait of a thread of the program, but not
+// of a stream, also ends when another rank aborts.
 #pragma once
 #include <unistd.h>
 
@@ -41,29 +41,29 @@ class World {
   int nRanks() const { return nRanks_; }
   bool allJoined() const { return shared_->joined >= nRanks_; }
   void waitForAll() const;
-  // NCCL's flag is in memory of the process: a forked child that sets it changes its copy.
+  // NCCL's flag is in the process's memory, so an abort in a forked child changes only the child's copy.
   void abort() {
     left_ = true;
     if (::getpid() == process_) shared_->aborted = true;
   }
 
-  // False: aborted. The place to post at, then the posts of all.
+  // beginPost() returns the place to post at; null or false: aborted.
   uint8_t* beginPost();
   void endPost();
   bool waitForPosts();
   const uint8_t* posted(int rank) const { return shared_->slots[rank]; }
   void endCollect();
 
-  // One try each.
+  // Each tries once.
   bool send(int peer, const void* data, size_t bytes);
   bool receive(int peer, void* data, size_t bytes);
   bool aborted() const { return shared_->aborted; }
-  // What waits is to wait no longer.
+  // True: waits must end.
   bool isCancelled() const { return left_ || (!inStream && aborted()); }
-  static thread_local bool inStream;  // the calling thread is a device's
+  static thread_local bool inStream;  // the calling thread runs a stream of the CUDA double
 
-  // What is launched on one communicator runs in that order, whatever the streams.
-  uint64_t launched = 0;  // by the thread that calls
+  // Launches on one communicator run in the order of the launches, whatever their streams.
+  uint64_t launched = 0;  // only the calling thread uses it
   std::atomic<uint64_t> ran{0};
 
  private:
@@ -73,9 +73,9 @@ class World {
   Shared* shared_;
   const pid_t process_ = ::getpid();
   std::atomic<bool> left_{false};
-  uint64_t number_ = 0;  // of collectives
+  uint64_t number_ = 0;  // collectives so far
 };
 
-void pollPause();  // between two looks
+void pollPause();  // sleeps between two polls
 
 }  // namespace bps::fake

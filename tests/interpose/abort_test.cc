@@ -1,4 +1,4 @@
-// Communicators are aborted, by another thread, in the middle of everything.
+// Aborts of communicators by another thread, in every state of a call.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 using namespace bps::test;
 
 namespace {
-// Aborts the communicator while another thread is in `call`; the time that the abort took. Should the call come late,
-// it finds the communicator aborted, and fails as well.
+// Aborts the communicator while another thread is in `call`, and returns the abort's time. A late call finds the
+// communicator aborted, and fails as well.
 std::chrono::duration<double> abortDuring(
     ncclComm_t comm, const std::function<void()>& call, const std::function<void()>& afterwards = [] {}) {
   std::atomic<bool> calling{false};
@@ -33,7 +33,7 @@ std::chrono::duration<double> abortDuring(
 }
 }  // namespace
 
-// The child's exit handlers and its abort would say goodbye for the parent, or wait for threads that it has not.
+// The exit handlers of a forked child must not leave the communicator for the parent, or wait for its threads.
 BPS_SCENARIO(AForkedChildExitsWithoutDisturbingItsParent, 2, ) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -91,13 +91,13 @@ BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {
 }
 
 namespace {
-// A thread that issues calls faster than a standing stream takes them waits for room in the driver's queue.
+// A thread that issues calls into a standing stream waits for room in the driver's queue.
 void abortBehindAFullQueue(const Rank& self) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
   self.barrier(0);
   const Buffer data(1U << 18);
-  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the others these do not end
+  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // the calls do not end without the other ranks
   std::atomic<int> issued{0};
   std::thread caller([&] {
     if (!calls) return;
@@ -117,7 +117,7 @@ void abortBehindAFullQueue(const Rank& self) {
 }
 }  // namespace
 
-// What holds up the stream is another communicator's call, which is ended after it.
+// A call of another communicator, which is ended later, holds up the stream.
 BPS_SCENARIO(AbortEndsACallQueuedBehindAnotherCommunicator, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -141,7 +141,7 @@ BPS_SCENARIO(AbortEndsACallBlockedOnAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"
   abortBehindAFullQueue(self);
 }
 
-// A call and a half fill the queue: the caller stands where bps all-reduces his part.
+// One and a half calls fill the queue: the caller blocks where bps all-reduces its part.
 BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
              {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
@@ -159,7 +159,7 @@ BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);  // rank 1 never called
 }
 
-// NCCL frees what it aborts: nobody of ours may be in one of its functions then, or call another later.
+// NCCL frees what it aborts: no thread of bps may be inside NCCL then, or call it later.
 BPS_SCENARIO(NoBpsThreadIsInNcclDuringItsAbort, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   if (self.rank == 0 && onDevice()) {  // on the host the call waits for rank 1 inside NCCL, which only the abort ends
@@ -169,7 +169,7 @@ BPS_SCENARIO(NoBpsThreadIsInNcclDuringItsAbort, 2, {"BPS_DEBUG", "NONE"}) {
     std::thread caller(
         [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
     while (fakeNcclAsyncErrorCalls() == 0) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // and is looking again, or not: both must be right
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the thread may or may not poll again now
     BPS_NCCL(ncclCommAbort(comm));
     const unsigned looks = fakeNcclAsyncErrorCalls();
     caller.join();
@@ -183,7 +183,7 @@ BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
     const ncclComm_t comm = self.makeComm(round);
     negotiate(self, comm);
     self.barrier(2 * round);
-    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor what waits for it ends by itself
+    if (self.rank == 0) {  // rank 1 does not call, so this rank's call does not end by itself
       const Buffer data(kLarge);
       std::thread caller(
           [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
@@ -191,7 +191,7 @@ BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
       fakeNcclClearCalls();
       ncclResult_t finalized = ncclSuccess;
       const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
-      // NCCL frees what it aborts; only a finalize that came too late, by the test's fault, gets there.
+      // NCCL frees what it aborts. Only a finalize that the test started too late gets there.
       BPS_CHECK(finalized == ncclSuccess || !contains(takeNcclCalls(), "ncclCommFinalize"));
       BPS_CHECK(took < std::chrono::seconds(2));
       if (caller.joinable()) caller.join();
@@ -208,19 +208,19 @@ BPS_SCENARIO(AnAbortOnAnotherRankEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
     BPS_NCCL(ncclCommAbort(comm));
     return;
   }
-  // As NCCL says it: of a call that waits, or of one that comes when all is over.
+  // NCCL's results: for a call that waits, and for one after the abort.
   const ncclResult_t called = allReduce(self, comm, kLarge);
   BPS_CHECK(called == ncclRemoteError || called == ncclInvalidArgument);
 }
 
-// The calls of a stream are not waited for before, and must not be cut off.
+// A destroy completes the calls in a stream, and must not cut them off.
 
 namespace {
-// Behind the abort, by the test's fault: it is NCCL's to refuse.
+// If the test is late, the call comes after the abort, and NCCL refuses it.
 bool cameLate(ncclResult_t result) { return result == ncclInvalidArgument; }
 }  // namespace
 
-// Its other end never calls. What was aborted NCCL has freed: the destroy does not come to it.
+// The other rank never calls. NCCL has freed the aborted communicator: the destroy must not reach NCCL.
 BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -237,7 +237,7 @@ BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(1);
 }
 
-// All calls are done, and the other process does not take the goodbye.
+// All calls are done, and the other process is stopped.
 BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -253,7 +253,7 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
       ended = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const bool early = ended;  // the goodbye does not wait for ever, and the test may have slept for longer
+    const bool early = ended;  // the wait for the other process has a limit, which the test may have overslept
     BPS_NCCL(ncclCommAbort(comm));
     finalizer.join();
     BPS_CHECK(::kill(self.page->arrived[2], SIGCONT) == 0);
@@ -263,7 +263,7 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
   self.barrier(1);
 }
 
-// While a thread stands in the driver, and with it keeps the communicator from being freed, a sum is copied back.
+// A sum is copied back while a thread blocks in the driver and so keeps the communicator from being freed.
 BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -288,12 +288,12 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
     while (ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, behind, stream()) == ncclSuccess)
       ;
   });
-  setCopyRate(4e6);                                             // a second for all of it
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller stands
+  setCopyRate(4e6);                                             // 1 s for the buffer
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller blocks
   const uint64_t out = copiedBytes();
   self.barrier(1);
   while (copiedBytes() < out + data.size() / 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // and the next copies have been asked for
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the next copies are queued
   BPS_NCCL(ncclCommAbort(behind));
   const uint64_t copied = copiedBytes();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -304,7 +304,7 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
   self.barrier(2);
 }
 
-// A driver may let who gives memory back wait for all streams of the device.
+// A driver may wait for all streams of the device before it frees memory.
 BPS_SCENARIO(AnAbortDoesNotWaitForAnotherCommunicatorsStream, 2, {"FAKE_CUDA_FREE_WAITS", "1"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t stands = self.makeComm(0), ends = self.makeComm(1);
   negotiate(self, stands);

@@ -1,4 +1,4 @@
-// Communicators come and go in all the ways that NCCL has.
+// All of NCCL's ways to make and end communicators.
 #include <signal.h>
 #include <unistd.h>
 
@@ -41,18 +41,18 @@ BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
   BPS_NCCL(ncclCommSplit(all, -1, 0, &none, nullptr));
   BPS_CHECK(none == nullptr);
   self.barrier(0);
-  if (self.rank == 3) {  // calls no more, and leaves without a word
+  if (self.rank == 3) {  // makes no more calls, and exits
     self.barrier(1);
     return;
   }
   BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
-  // A call that waits for it ends with the shrinking.
+  // A call that waits for rank 3 ends with the shrink.
   const Buffer data(kLarge);
   std::thread caller([&] {
     (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, all, stream());
     synchronize();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, NCCL refuses it
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // NCCL refuses a later call
   int lost = 3;
   ncclComm_t rest = nullptr;
   BPS_NCCL(ncclCommShrink(all, &lost, 1, &rest, nullptr, kShrinkAbort));
@@ -65,7 +65,7 @@ BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
 
 BPS_SCENARIO(AReusedHandleIsANewCommunicator, 4, ) {
   ncclComm_t before = nullptr;
-  for (int round = 0; round < 3; ++round) {  // each of one rank less
+  for (int round = 0; round < 3; ++round) {  // each has one rank less
     const Rank here{self.rank, self.nRanks - round, self.page};
     if (here.rank >= here.nRanks) break;
     const ncclComm_t comm = here.makeComm(round);
@@ -86,9 +86,9 @@ BPS_SCENARIO(ARevokedCommunicatorPassesCallsToNccl, 2, ) {
   BPS_NCCL(allReduce(self, comm, kLarge));
   BPS_EQUAL(takeNcclCalls(), std::string("ncclCommRevoke ncclAllReduce:4096 "));
   BPS_NCCL(ncclCommDestroy(comm));
-  // One that never had a call does not settle any more, alone or in a group.
+  // A communicator without calls does not negotiate after a revoke, alone or in a group.
   const ncclComm_t fresh = self.makeComm(1);
-  BPS_NCCL(ncclRedOpDestroy(makeOp(fresh), fresh));  // we know of it
+  BPS_NCCL(ncclRedOpDestroy(makeOp(fresh), fresh));  // the interposer has a shadow of it now
   self.barrier(2);
   BPS_NCCL(ncclCommRevoke(fresh, 0));
   self.barrier(3);
@@ -113,7 +113,7 @@ BPS_SCENARIO(ADeadRankOfASharedMachineFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"
   if (self.rank == 3) ::_exit(0);
   BPS_CHECK(allReduce(self, comm, 64 * kLarge) == ncclRemoteError);
   BPS_CHECK(contains(ncclGetLastError(comm), "rank 3"));
-  Rank{self.rank, 3, self.page}.barrier(1);  // who aborts before the others have heard would be the culprit
+  Rank{self.rank, 3, self.page}.barrier(1);  // an abort before the others know the failure would be the reported one
   BPS_NCCL(ncclCommAbort(comm));
 }
 
@@ -127,12 +127,12 @@ BPS_SCENARIO(ADeadRankFailsCallsWithoutAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEB
   BPS_NCCL(ncclCommGetAsyncError(comm, &state));
   BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
   BPS_CHECK(contains(ncclGetLastError(comm), "rank 2"));
-  // NCCL asks for the state too, through our hook, and must not hear of what is not its own.
+  // NCCL asks for the state too, through the hook, and must not hear of failures of bps.
   const Buffer token(1);
   if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
   else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
   synchronize();
-  Rank{self.rank, 2, self.page}.barrier(1);  // the other's abort would end what is not done
+  Rank{self.rank, 2, self.page}.barrier(1);  // an abort by the other rank would end unfinished calls
   BPS_NCCL(ncclCommAbort(comm));
 }
 
@@ -140,7 +140,7 @@ BPS_SCENARIO(AProcessMayEndWithoutDestroying, 2, ) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
   if (!onDevice()) return;
-  // Its last call is still under way when it ends, and the others do not even call yet.
+  // The communicator ends while its last call is in flight, before the other ranks call.
   static const Buffer data(kLarge, 1);
   if (self.rank == 1) self.barrier(0);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));

@@ -1,4 +1,4 @@
-// Where the tests' buffers lie: on the host, or on a device of the CUDA double.
+// The tests' buffers: on the host, or on a device of the CUDA double.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bps::test {
 namespace {
 
-// The driver's functions, which are there only if the double is.
+// The driver's functions; only the CUDA double provides them.
 template <class... Parameters>
 void driver(const char* name, Parameters... parameters) {
   static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -25,7 +25,7 @@ void driver(const char* name, Parameters... parameters) {
   if (error != 0) failed(__FILE__, __LINE__, fmt::format("{}: error {}", name, error));
 }
 
-// The device's context, current in the calling thread as the CUDA runtime makes it.
+// Makes the device's context current on the calling thread, as the CUDA runtime does.
 void enterDevice() {
   thread_local bool inside = false;
   if (std::exchange(inside, true)) return;
@@ -38,7 +38,7 @@ void enterDevice() {
   driver("cuCtxPushCurrent_v2", context);
 }
 
-// A function of the double's own; null before it is loaded.
+// A control function of the double; null before the double is loaded.
 template <class Function>
 Function* fakeSymbol(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));

@@ -8,7 +8,7 @@ using namespace bps::test;
 
 namespace {
 
-// A call that is queued, and what must come out.
+// A queued call and its expected result.
 struct Queued {
   Queued(const Rank& self, ncclComm_t comm, size_t count, cudaStream_t on_ = stream())
       : mine(count), sum(count), on(on_) {
@@ -58,7 +58,7 @@ BPS_SCENARIO(NothingStartsBeforeTheOutermostEnd, 2, ) {
   BPS_CHECK(one.untouched());
   BPS_NCCL(ncclGroupEnd());
   BPS_CHECK(one.isSum(self));
-  BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL's to say
+  BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL's answer
 }
 
 BPS_SCENARIO(AGroupMayHaveSendsThatOtherRanksLack, 2, ) {
@@ -87,7 +87,7 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
   const Queued dropped(self, comm, kLarge);
   BPS_NCCL(ncclGroupSimulateEnd(nullptr));
   BPS_CHECK(dropped.untouched());
-  BPS_NCCL(ncclGroupStart());  // a call that is still there would go with the next group
+  BPS_NCCL(ncclGroupStart());  // a call that was not dropped would be in the next group
   const Queued next(self, comm, kLarge + 1);
   BPS_NCCL(ncclGroupEnd());
   BPS_CHECK(next.isSum(self));
@@ -97,9 +97,9 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
 namespace {
 // Rank 0 calls on both in a group, rank 1 on one after the other.
 void negotiateTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
-  // On one stream the calls would have to come in one order.
+  // Calls on one stream need one order on all ranks.
   const cudaStream_t aside = newStream();
-  if (self.rank == 1 && !onDevice()) {  // there a call has ended when it returns
+  if (self.rank == 1 && !onDevice()) {  // on the host a call returns when it has ended
     std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
     BPS_NCCL(allReduce(self, one, kLarge));
     second.join();
@@ -122,7 +122,7 @@ BPS_SCENARIO(CommunicatorsOfOneGroupNegotiateIndependently, 2, ) {
 }
 
 namespace {
-// Queues a call with an operation that is freed before the group ends; 2 * (0.5 + 0.5 * ranks) comes out.
+// Queues a call with an operation that is freed before the group ends. The result is 2 * (0.5 + 0.5 * ranks).
 void callWithFreedOperation(const Rank& self, ncclComm_t comm, size_t count) {
   float factor = static_cast<float>(self.rank + 1);
   ncclRedOp_t op = ncclSum;
@@ -139,7 +139,7 @@ void callWithFreedOperation(const Rank& self, ncclComm_t comm, size_t count) {
 
 BPS_SCENARIO(AnOperationMayBeFreedBeforeItsGroupEnds, 2, ) {
   const ncclComm_t comm = self.makeComm();
-  callWithFreedOperation(self, comm, kSmall);  // the communicator's first call, which turns out to be NCCL's
+  callWithFreedOperation(self, comm, kSmall);  // the communicator's first call, which NCCL serves
   callWithFreedOperation(self, comm, kLarge);
   callWithFreedOperation(self, comm, kSmall);
   const std::string calls = takeNcclCalls();

@@ -1,5 +1,5 @@
-// The tests of what stands between a program and NCCL are programs of several processes, each of which passes for a
-// machine: linked with NCCL (its double), run under LD_PRELOAD. A scenario is a function that every process runs.
+// The harness of the interposer's tests. A scenario is a function that several processes run, each as a machine of its
+// own. The program is linked with the NCCL double and runs under LD_PRELOAD.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace bps::test {
 
-// What all processes of a scenario see.
+// Memory that all processes of a scenario share.
 struct SharedPage {
   std::atomic<int> idsMade;
   ncclUniqueId ids[8];
-  std::atomic<int> arrived[32];  // at meeting points
+  std::atomic<int> arrived[32];  // by barrier
 };
 
 struct Rank {
@@ -26,9 +26,9 @@ struct Rank {
   // The n-th id of the scenario, made by rank 0.
   ncclUniqueId id(int number) const;
   ncclComm_t makeComm(int number = 0) const;
-  // Waits until all processes are at this point.
+  // Waits until all processes are at this barrier.
   void barrier(int point) const;
-  // From now on so many ranks pass for one machine, each on a CUDA device of its own. First of all.
+  // Places ranks on machines, each on a CUDA device of its own. A scenario calls it first.
   void placeRanksOnMachines(int ranksOfOne) const;
 };
 
@@ -37,7 +37,7 @@ using Environment = std::vector<std::pair<const char*, const char*>>;  // null: 
 struct Scenario {
   const char* name;
   int ranks;
-  Environment environment;  // beside that of the test
+  Environment environment;  // in addition to that of the test
   void (*body)(const Rank&);
 };
 std::vector<Scenario>& scenarios();
@@ -48,28 +48,27 @@ struct Register {
   }
 };
 
-// Ends the process with the text and the place.
+// Ends the process with the text and its place in the source.
 [[noreturn]] void failed(const char* file, int line, const std::string& what);
 
-// What the double has been called with; forgotten afterwards.
+// Returns and clears the log of calls of the NCCL double.
 std::string takeNcclCalls();
 bool contains(const std::string& text, const std::string& part);
 
-// Whether buffers are on a device of the CUDA double (BPS_DEVICE=cuda), or host memory.
+// True: buffers are on a device of the CUDA double (BPS_DEVICE=cuda); false: in host memory.
 bool onDevice();
-// The scenario's stream, and the wait for it; on the host a call has ended when it returns.
+// The scenario's stream, and the wait for it. On the host a call returns when it has ended.
 cudaStream_t stream();
 cudaStream_t newStream();
 void synchronize(cudaStream_t which = stream());
 
-// Of the CUDA double, see fake_cuda.h: how often a function was called; what it has copied so far; how fast it copies
-// from now on; a call that fails. On the host: 0, and nothing.
+// Controls of the CUDA double, see fake_cuda.h. On the host they return 0 or do nothing.
 uint64_t cudaCallCount(const char* function);
 uint64_t copiedBytes();
 void setCopyRate(double bytesPerSecond);
 void failCuda(const char* function, unsigned after, int error);
 
-// Floats where NCCL's buffers lie.
+// Floats in the memory that NCCL's buffers are in.
 class Buffer {
  public:
   explicit Buffer(size_t count, float value = 0);
@@ -77,11 +76,11 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
   void* data() const { return data_; }
-  float* begin() const { return floats_; }  // for the test
+  float* begin() const { return floats_; }  // for the CPU
   float* end() const { return floats_ + count_; }
   size_t size() const { return count_; }
   bool all(float value) const;
-  bool isSum(int nRanks) const;  // of all ranks' contributions
+  bool isSum(int nRanks) const;  // each element is the sum of all ranks' contributions
 
  private:
   size_t count_;
@@ -90,14 +89,14 @@ class Buffer {
 };
 void contribute(const Buffer& buffer, int rank);
 
-// All-reduces `count` floats, waits, and checks the sum. The result is the call's, or what went wrong afterwards.
+// All-reduces `count` floats, waits, and checks the sum. Returns the result of the call, or a later error.
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on = stream());
-// Settles what bps serves on the communicator, with a large call, and forgets what NCCL was called with.
+// Negotiates by a large call, and clears the log of NCCL's calls.
 void negotiate(const Rank& rank, ncclComm_t comm);
 
 // In elements; the tests set BPS_NCCL_MIN_BYTES=4K.
 constexpr size_t kLarge = 4096, kSmall = 8;
-constexpr size_t kGpuGroupCount = 64 * kLarge;  // large enough for teams
+constexpr size_t kGpuGroupCount = 64 * kLarge;  // large enough for local GPU groups
 
 }  // namespace bps::test
 

@@ -1,4 +1,4 @@
-// What goes wrong in a team, or while it waits, all ranks hear; and what did not become the sum nobody gets.
+// All ranks hear of a failure in a local GPU group, and no rank gets a wrong sum.
 #include <unistd.h>
 
 #include <chrono>
@@ -11,7 +11,7 @@
 using namespace bps::test;
 
 namespace {
-// Asks until something is wrong; the scenario's own time ends it.
+// Polls until there is an error; the scenario's time limit ends it.
 ncclResult_t awaitError(ncclComm_t comm) {
   for (ncclResult_t state = ncclSuccess;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
     BPS_NCCL(ncclCommGetAsyncError(comm, &state));
@@ -27,7 +27,7 @@ void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
 }
 }  // namespace
 
-// NCCL's part of a call waits for the dead on the device, as NCCL does without bps; all are told, and can abort.
+// NCCL's part of a call waits on the device for a dead rank. All ranks hear of the death, and can abort.
 BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -40,14 +40,14 @@ BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_D
 }
 
 namespace {
-// A part that this rank copies to host memory fails there.
+// Makes the next copy of this rank's part to host memory fail.
 void failNextCopy() { failCuda("cuMemcpyAsync", 1, 700); }
-// Half a second for a part, out and back.
+// A part takes 0.5 s, out and back.
 void slowCopies() { setCopyRate(kGpuGroupCount * sizeof(float) * 2); }
 }  // namespace
 
-// A part is not summed across machines. Its owners do not ask for errors, and the other ranks wait for NCCL to gather
-// the parts: nobody's stream may go on, as if that were the sum, and who asks hears of it.
+// A part is not summed across machines. Its owners do not poll for errors, and the other ranks wait for NCCL to gather
+// the parts. No stream may go on as if the sum were right, and ranks that poll hear of the failure.
 BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -56,7 +56,7 @@ BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
   if (self.rank == 3) failNextCopy();
   const Buffer data(kGpuGroupCount);
-  // Who comes late may hear of it now.
+  // A late call may return the failure.
   const bool issued =
       ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()) == ncclSuccess;
   std::atomic<bool> gone{false};
@@ -74,8 +74,8 @@ BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   waiter.join();
 }
 
-// A death on the other machine, of which nobody asks: who completes his calls, or ends the communicator, is not held up
-// by what the dead would have had to do.
+// A rank of the other machine dies, and no rank polls. A rank that completes its calls, or ends the communicator, does
+// not wait for the dead rank.
 BPS_SCENARIO(GpuGroupsCanBeDestroyedAfterARankDied, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -87,7 +87,7 @@ BPS_SCENARIO(GpuGroupsCanBeDestroyedAfterARankDied, 4, {"BPS_TIMEOUT", "2"}, {"B
   synchronize();
 }
 
-// What is not this rank's own part, too.
+// The same for a part that this rank does not own.
 BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -100,7 +100,7 @@ BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// The other ranks wait for the rest of such a call, and must not take the next one for it.
+// The other ranks wait for the rest of a partly issued call, and must not take the next call for it.
 BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -125,7 +125,7 @@ BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   synchronize();
 }
 
-// Who aborts lets his stream go on, but not into what others wait for.
+// An abort lets this rank's stream go on, but not the streams of other ranks.
 BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -135,7 +135,7 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   const Buffer data(kGpuGroupCount);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()));
   self.barrier(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for the other part; should it take longer, well
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for the other part
   if (self.rank == 1) {
     BPS_NCCL(ncclCommAbort(comm));
     synchronize();
@@ -157,7 +157,7 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   if (self.rank >= 2) BPS_NCCL(ncclCommAbort(comm));
 }
 
-// What fails in one of a team's own communicators all ranks hear of, also those that have no part in it.
+// All ranks hear of a failure in a communicator of a local GPU group, also ranks outside of it.
 BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -167,14 +167,14 @@ BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
     self.barrier(ofNccl ? 0 : 2);
     const Buffer data(kGpuGroupCount);
     if (ofNccl) {
-      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // of the team
+      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // of the group's communicator
     } else {
       if (self.rank == 0) failNextCopy();  // of the part that this rank owns
       (void)ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream());
     }
     const ncclResult_t heard = awaitError(comm);
     if (ofNccl && self.rank == 0) BPS_EQUAL(static_cast<int>(heard), static_cast<int>(ncclSystemError));
-    // Of a failed copy rank 0 may hear by itself, or first from those whom it has told.
+    // Rank 0 may hear of a failed copy directly, or from the other ranks.
     BPS_CHECK(heard != ncclUnhandledCudaError || contains(ncclGetLastError(comm), "cuMemcpyAsync"));
     self.barrier(ofNccl ? 1 : 3);
     BPS_NCCL(ncclCommAbort(comm));
@@ -182,7 +182,7 @@ BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
   }
 }
 
-// An abort comes while another thread completes the team's calls, and then the communicator's.
+// An abort comes while another thread completes the calls of the group, and then those of the communicator.
 BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -196,10 +196,10 @@ BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
     std::atomic<bool> finalizing{false};
     std::thread finalizer([&] {
       finalizing = true;
-      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // what it says of a handle that was freed
+      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // its result for a handle that was freed
     });
     while (!finalizing) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // should it come later, NCCL refuses it
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // NCCL refuses a later call
     BPS_NCCL(ncclCommAbort(comm));
     finalizer.join();
     if (caller.joinable()) caller.join();
@@ -208,7 +208,7 @@ BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
   self.barrier(1);
 }
 
-// NCCL's part of a call waits for one who has left. Of what becomes of others one hears from rank 0, if it is there.
+// NCCL's part of a call waits for a rank that has left. Rank 0 reports it, unless it is the one that has left.
 namespace {
 void waitForRanksThatLeft(const Rank& self, int waiting) {
   self.placeRanksOnMachines(2);
@@ -239,7 +239,7 @@ BPS_SCENARIO(RankZeroWaitingForRanksThatLeftFails, 4, {"BPS_TIMEOUT", "2"}, {"BP
   waitForRanksThatLeft(self, 0);
 }
 
-// The others have all they wanted, and go; one copies its part back, in pieces, for longer than BPS_TIMEOUT.
+// The other ranks are done and leave. One rank copies its part back, in pieces, for longer than BPS_TIMEOUT.
 BPS_SCENARIO(ASlowRankFinishesAfterItsPeersLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_PARTITION_BYTES", "128K"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;

@@ -14,9 +14,9 @@ using namespace bps::test;
 
 namespace {
 
-constexpr size_t kTwoPieceCount = 2U << 20;  // of a team's call: two
+constexpr size_t kTwoPieceCount = 2U << 20;  // a call of two pieces
 
-// Whether NCCL was asked to combine; nothing else of its collectives was called for a call that is ours.
+// True: NCCL combined the buffers. It carried out no other collective for a call of bps.
 bool combinedByNccl() {
   const std::string calls = takeNcclCalls();
   BPS_CHECK(!contains(calls, "ncclAllReduce"));
@@ -25,7 +25,7 @@ bool combinedByNccl() {
 
 }  // namespace
 
-// Two GPUs in each machine: whatever adds up two numbers, the sum is the same.
+// Two GPUs in each machine: a sum of two has the same bits in any order.
 BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -36,7 +36,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
       onDevice());
   BPS_EQUAL(contains(calls, "ncclCommSplit "), onDevice());
   BPS_CHECK(!contains(calls, "ncclAllReduce"));
-  // Pieces follow one another; the last one's parts are not of one size.
+  // The parts of the last piece have different sizes.
   BPS_NCCL(allReduce(self, comm, kTwoPieceCount + 1));
   calls = takeNcclCalls();
   BPS_EQUAL(contains(calls, "ncclReduceScatter:524289 ncclGroupStart ncclReduce:524287 ncclReduce:524288 "),
@@ -49,7 +49,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, stream()));
     synchronize();
     BPS_CHECK(data.all(6));
-    // Out and back, each GPU its part; or all of the buffer.
+    // Each GPU copies its part out and back, or the whole buffer.
     const size_t parts = count == kLarge ? 1 : 2;
     BPS_EQUAL(copiedBytes() - before, onDevice() ? 2 * count * sizeof(float) / parts : 0);
   }
@@ -59,7 +59,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
   BPS_EQUAL(takeNcclCalls(), std::string("ncclCommFinalize ncclCommDestroy ") + (onDevice() ? "ncclCommDestroy " : ""));
 }
 
-// What would not be the same bits, is too small, or is divided or multiplied, bps does alone.
+// bps alone serves calls whose bits could differ, small calls, and calls with scaling operations.
 BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -83,7 +83,7 @@ BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
 }
 
 BPS_SCENARIO(ThreeGpusCombineByNcclWhenAnyOrderIsAllowed, 4, {"BPS_NCCL_LOCAL", "any"}) {
-  // Three GPUs in one machine and one in the other: one part, whose owner NCCL reduces to.
+  // Three GPUs in one machine and one in the other: there is one part, and NCCL reduces to its owner.
   ::setenv("BPS_HOSTID", self.rank < 3 ? "three" : "one", 1);
   ::setenv("FAKE_CUDA_DEVICES", "3", 1);
   ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", self.rank % 3).c_str(), 1);
@@ -94,7 +94,7 @@ BPS_SCENARIO(ThreeGpusCombineByNcclWhenAnyOrderIsAllowed, 4, {"BPS_NCCL_LOCAL", 
 
 BPS_SCENARIO(OneRankCanTurnNcclCombiningOff, 3, ) {
   ::setenv("BPS_HOSTID", self.rank < 2 ? "two" : "one", 1);
-  if (self.rank == 1) ::setenv("BPS_NCCL_LOCAL", "off", 1);  // one rank's wish is enough
+  if (self.rank == 1) ::setenv("BPS_NCCL_LOCAL", "off", 1);  // one rank is enough
   ::setenv("FAKE_CUDA_DEVICES", "2", 1);
   ::setenv("FAKE_NCCL_DEVICE", self.rank == 1 ? "1" : "0", 1);
   const ncclComm_t comm = self.makeComm();
@@ -112,7 +112,7 @@ BPS_SCENARIO(AFailedNcclSplitLeavesAllRanksToBps, 4, {"BPS_DEBUG", "NONE"}) {
   BPS_CHECK(!combinedByNccl());
 }
 
-// Who counts gets what others get, and a file of each part's communicator: here of what its owner copied.
+// BPS_TOPO_COUNTERS adds a file for each part's communicator, here with what its owner copied.
 BPS_SCENARIO(TopologyCountersDoNotChangeGpuGroups, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu*2]]"}) {
   self.placeRanksOnMachines(2);
   const std::string files =
@@ -124,13 +124,14 @@ BPS_SCENARIO(TopologyCountersDoNotChangeGpuGroups, 4, {"BPS_TOPO_FILE", "cpu[sw[
   BPS_EQUAL(combinedByNccl(), onDevice());
   BPS_NCCL(ncclCommFinalize(comm));
   if (!onDevice()) return;
-  std::stringstream text;  // the first file is the part's
+  std::stringstream text;  // the first file is that of the part
   text << std::ifstream(files + std::to_string(self.rank) + ".0").rdbuf();
   BPS_CHECK(contains(text.str(), fmt::format("\"staging\": {}", kGpuGroupCount * sizeof(float) / 2)));
-  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(), self.rank % 2 == 0);  // the machine's
+  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(),
+            self.rank % 2 == 0);  // that of the whole communicator
 }
 
-// Collectives of a group go before its sends, also those that NCCL does for bps.
+// Collectives of a group go before its sends, also those of NCCL's that belong to a call of bps.
 BPS_SCENARIO(ANcclGroupMayMixGpuGroupCallsAndSends, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -150,7 +151,7 @@ BPS_SCENARIO(ANcclGroupMayMixGpuGroupCallsAndSends, 4, ) {
   BPS_EQUAL(combinedByNccl(), onDevice());
 }
 
-// Nothing of theirs crosses from one switch to the other: that is added up in host memory.
+// No data crosses from one switch to the other: host memory adds up the switches.
 BPS_SCENARIO(GpusUnderEachSwitchFormAGpuGroup, 6, {"BPS_NCCL_LOCAL", "any"},
              {"BPS_TOPO_FILE", "cpu[sw[gpu*2] nic] cpu[sw[gpu*2]]"}) {
   ::setenv("BPS_HOSTID", self.rank < 4 ? "four" : "two", 1);
@@ -161,7 +162,7 @@ BPS_SCENARIO(GpusUnderEachSwitchFormAGpuGroup, 6, {"BPS_NCCL_LOCAL", "any"},
   BPS_EQUAL(contains(takeNcclCalls(), fmt::format("ncclReduceScatter:{} ", kGpuGroupCount / 2)), onDevice());
 }
 
-// NVLink, and a NIC under one of the switches: the GPU under the other one is the root, and nobody else copies.
+// NVLink, and a NIC under one of the switches: the GPU under the other one is the root, and no other GPU copies.
 BPS_SCENARIO(APlanWithRootsReducesToTheRoot, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu nic] sw[gpu]] nvlink=150"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -171,11 +172,11 @@ BPS_SCENARIO(APlanWithRootsReducesToTheRoot, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu ni
   if (!onDevice()) return;
   BPS_CHECK(contains(takeNcclCalls(), fmt::format("ncclReduce:{} ncclGroupEnd ncclGroupStart ncclBroadcast:{} ",
                                                   kGpuGroupCount, kGpuGroupCount)));
-  // The scenario's own copy out, to look at the sum, is not among these.
+  // The scenario's own copy, to check the sum, comes later.
   BPS_EQUAL(copiedBytes() - before, self.rank % 2 == 1 ? 2 * kGpuGroupCount * sizeof(float) : 0);
 }
 
-// The team's part must not be taken for one of the group that carries what is NCCL's.
+// NCCL's part of a call of bps must not enter the group that carries the calls of NCCL.
 BPS_SCENARIO(FirstCallsOfAGpuGroupMayBeAGroup, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -189,7 +190,7 @@ BPS_SCENARIO(FirstCallsOfAGpuGroupMayBeAGroup, 4, ) {
   BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter"), onDevice());
 }
 
-// Streams of other communicators would stand with one that stands at a failed part.
+// A stream that stands at a failed part would hold up streams of other communicators.
 BPS_SCENARIO(WithoutStreamMemOpsThereAreNoGpuGroups, 4, {"FAKE_CUDA_MEM_OPS", "0"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();

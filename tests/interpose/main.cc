@@ -1,4 +1,4 @@
-// Runs the scenarios that are named, or all, or with --part I N the I-th of N parts: each in processes of its own.
+// Runs the named scenarios, or all, or with --part I N the I-th of N parts, each in processes of its own.
 // Exits with 0 if all pass.
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Non-blocking communicators: what would wait says ncclInProgress, and one thread can ask and abort meanwhile.
+// Non-blocking communicators: calls that would wait return ncclInProgress, and one thread can poll and abort meanwhile.
 #include <unistd.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ ncclResult_t stateOf(ncclComm_t comm) {
   return state;
 }
 
-// Asks until it is something else than "in progress"; the scenario's own time ends it.
+// Polls until the state is not ncclInProgress; the scenario's time limit ends it.
 ncclResult_t outcomeOf(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   while (state == ncclInProgress) {
@@ -50,7 +50,7 @@ ncclComm_t makeNonBlocking(const Rank& self, int number = 0) {
   return comm;
 }
 
-// The first call has been made, and all ranks know who serves what.
+// Makes the first call, which negotiates.
 ncclComm_t makeSettled(const Rank& self) {
   const ncclComm_t comm = makeNonBlocking(self);
   const Buffer data(kLarge, 1);
@@ -62,7 +62,7 @@ ncclComm_t makeSettled(const Rank& self) {
   return comm;
 }
 
-// While the other rank has not called.
+// The other rank has not called yet.
 void expectStaysInProgress(ncclComm_t comm) {
   for (int look = 0; look < 20; ++look) {
     BPS_EQUAL(static_cast<int>(stateOf(comm)), static_cast<int>(ncclInProgress));
@@ -81,7 +81,7 @@ void expectPromptAbort(ncclComm_t comm) {
 
 BPS_SCENARIO(NonBlockingCommunicatorsAreServed, 2, ) {
   const ncclComm_t comm = beginComm(self);
-  const Buffer early(1);  // not ready: NCCL's to refuse
+  const Buffer early(1);  // not ready: NCCL refuses the call
   BPS_CHECK(issue(comm, early) == ncclInvalidArgument);
   BPS_NCCL(outcomeOf(comm));
   const Buffer large(kLarge, 1);
@@ -97,7 +97,7 @@ BPS_SCENARIO(NonBlockingCommunicatorsAreServed, 2, ) {
   BPS_CHECK(data.all(2));
 }
 
-// On host memory NCCL's double itself waits in the call.
+// On host memory the NCCL double waits in the call.
 BPS_SCENARIO(AFirstCallOfANonBlockingCommunicatorDoesNotWait, 2, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
@@ -109,7 +109,7 @@ BPS_SCENARIO(AFirstCallOfANonBlockingCommunicatorDoesNotWait, 2, ) {
     BPS_CHECK(ncclCommFinalize(comm) == ncclInvalidArgument);
   }
   self.barrier(0);
-  if (self.rank == 1) (void)issue(comm, data);  // has nobody to wait for
+  if (self.rank == 1) (void)issue(comm, data);  // does not wait for another rank
   BPS_NCCL(outcomeOf(comm));
   synchronize();
   BPS_CHECK(data.all(2));
@@ -138,7 +138,7 @@ BPS_SCENARIO(AFirstGroupOfNonBlockingCommunicatorsDoesNotWait, 2, ) {
   BPS_CHECK(first.all(2) && second.all(4) && small.all(6));
 }
 
-// A program frees its operation when the call has returned, though NCCL has not had it yet.
+// A program frees its operation after the call has returned, although NCCL has not used it yet.
 BPS_SCENARIO(AnOperationIsKeptForAFirstCallThatIsInProgress, 2, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
@@ -170,12 +170,12 @@ BPS_SCENARIO(AnAbortEndsAFirstCallThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
     expectPromptAbort(comm);
     (void)takeNcclCalls();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    BPS_EQUAL(takeNcclCalls(), "");  // the communicator is no more
+    BPS_EQUAL(takeNcclCalls(), "");  // the communicator has ended
   }
   self.barrier(0);
 }
 
-// Each for itself, however long the others' first calls wait.
+// Each communicator starts by itself, however long the first calls of others wait.
 BPS_SCENARIO(AbortsEndAFirstGroupThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   ncclComm_t comms[6];
@@ -192,7 +192,7 @@ BPS_SCENARIO(AbortsEndAFirstGroupThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
 }
 
-// What goes wrong after the caller has left, he hears when he asks.
+// The caller hears of a failure after its return when it polls.
 BPS_SCENARIO(ADeferredFirstCallReportsItsFailure, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
@@ -252,7 +252,7 @@ BPS_SCENARIO(FinalizeStaysInProgressUntilBpsIsDone, 2, {"FAKE_NCCL_PROMPT_FINALI
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// As a program does that does not finalize.
+// A program that does not finalize.
 BPS_SCENARIO(ADestroyOfANonBlockingCommunicatorCompletesItsCalls, 2, ) {
   const ncclComm_t comm = makeSettled(self);
   const Buffer data(kLarge, 1);
@@ -273,7 +273,7 @@ BPS_SCENARIO(AnAbortEndsAFinalizeThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
 }
 
-// Its calls might come back before they are in their streams.
+// Calls on it may return before they are in their streams.
 BPS_SCENARIO(NonBlockingCommunicatorsHaveNoGpuGroups, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = makeNonBlocking(self);
@@ -285,17 +285,17 @@ BPS_SCENARIO(NonBlockingCommunicatorsHaveNoGpuGroups, 4, {"BPS_DEBUG", "NONE"}) 
   BPS_CHECK(!contains(takeNcclCalls(), "ncclReduceScatter"));
 }
 
-// Its thread does not go on calling while the process ends.
+// The worker thread makes no calls while the process exits.
 BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
-  const auto look = [] {  // after what ours does at the end
+  const auto look = [] {  // after the interposer's exit handler
     const uint64_t before = cudaCallCount("cuStreamQuery");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (cudaCallCount("cuStreamQuery") != before) ::_exit(1);
   };
   BPS_CHECK(std::atexit(look) == 0);
   const ncclComm_t comm = makeNonBlocking(self);
-  const auto* data = new Buffer(kLarge, 1);  // left: who frees it would wait for NCCL
+  const auto* data = new Buffer(kLarge, 1);  // not freed: that would wait for NCCL
   if (self.rank == 0) {
     BPS_CHECK(issue(comm, *data) == ncclInProgress);
     ++self.page->arrived[0];
@@ -304,7 +304,7 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
 }
 
-// One communicator's first call goes on without its peer, and with it the group; the other's peer has come.
+// The peer of one communicator's first call does not come, so the group does not end; the other's peer has come.
 BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   static steady_clock::time_point exits;
@@ -319,13 +319,13 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
     self.barrier(1);
     ::_exit(0);
   }
-  // The one with the lower handle comes first in our table.
+  // The shadow table orders communicators by handle.
   self.page->arrived[2] = comms[0] < comms[1] ? 0 : 1;
   BPS_NCCL(ncclGroupStart());
   for (const ncclComm_t comm : comms) BPS_NCCL(issue(comm, *data));
   BPS_CHECK(ncclGroupEnd() == ncclInProgress);
   self.barrier(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for the other part; should it take longer, well
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for the other part
   ++self.page->arrived[1];
   exits = steady_clock::now();
   std::exit(0);

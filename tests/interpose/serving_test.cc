@@ -17,7 +17,7 @@ BPS_SCENARIO(BpsServesLargeCallsAndNcclSmallOnes, 3, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// As most jobs are: several GPUs in each machine, a rank on each.
+// The usual job: several GPUs in each machine, one rank on each.
 BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -30,7 +30,7 @@ BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
   BPS_CHECK(contains(calls, "ncclAllReduce:8 "));
   BPS_CHECK(!contains(calls, "ncclAllReduce:4096") && !contains(calls, "ncclAllReduce:262144") &&
             !contains(calls, "ncclAllReduce:4097"));
-  // The two of one machine are one machine to a communicator of their own.
+  // A communicator of the two ranks of one machine is on one machine.
   ncclComm_t half = nullptr;
   BPS_NCCL(ncclCommSplit(comm, self.rank / 2, 0, &half, nullptr));
   BPS_NCCL(allReduce(Rank{self.rank % 2, 2, self.page}, half, kLarge));
@@ -42,11 +42,12 @@ BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
 BPS_SCENARIO(TheCrossOverIsMeasuredOnSharedMachines, 4, {"BPS_NCCL_MIN_BYTES", nullptr}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
-  // A device without 16 MiB to spare limits, for all, what is timed. Two buffers of the test come before.
-  stream();  // loads the double
+  // A device with less than 16 MiB of free memory limits the timed sizes on all ranks. The test has two buffers on it.
+  stream();  // loads the CUDA double
   if (self.rank == 0) failCuda("cuMemAlloc_v2", 3, 2);
   BPS_NCCL(allReduce(self, comm, kSmall));
-  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "), onDevice());  // what is timed is what will be done
+  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "),
+            onDevice());  // the measurement takes the way of later calls
   for (const size_t count : {kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
@@ -57,7 +58,7 @@ BPS_SCENARIO(WhenDisabledAllCallsGoToNccl, 2, {"BPS_DISABLE", "1"}) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// One rank's environment is refused for another reason: it still goes the way of those that are switched off.
+// One rank's environment is also invalid for another reason: its calls still go to NCCL, as if bps were disabled.
 BPS_SCENARIO(DisableWinsOverInvalidSettings, 2, {"BPS_DISABLE", "yes"}, {"BPS_DEBUG", "NONE"}) {
   if (self.rank == 1) ::setenv("BPS_TIMEOUT", "soon", 1);
   const ncclComm_t comm = self.makeComm();
@@ -89,7 +90,7 @@ BPS_SCENARIO(TheCrossOverIsMeasuredAndAgreed, 2, {"BPS_NCCL_MIN_BYTES", nullptr}
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
   const std::string calls = takeNcclCalls();
-  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") && contains(calls, "ncclAllReduce:65536 "));  // what was timed
+  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") && contains(calls, "ncclAllReduce:65536 "));  // the timed sizes
   for (const size_t count : {kSmall, kLarge, 16 * kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
@@ -119,7 +120,7 @@ BPS_SCENARIO(EmptyCallsAndSingleRanksGoToNccl, 2, ) {
   const Buffer one(1);
   fakeNcclClearCalls();
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
-  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));  // and nothing that settles
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));  // and no negotiation
   negotiate(self, comm);
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
   BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));
@@ -152,7 +153,7 @@ BPS_SCENARIO(UserDefinedOperationsAreServed, 2, ) {
   synchronize();
   BPS_CHECK(data.all(9));
   BPS_NCCL(ncclRedOpDestroy(op, comm));
-  // A scalar in device memory is read when the stream comes to the call.
+  // A scalar in device memory is read when the stream reaches the call.
   const Buffer scalar(1, 7), again(kLarge, 2);
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, scalar.data(), ncclFloat32, ncclScalarDevice, comm));
   *scalar.begin() = self.rank == 0 ? 1.5F : 3;
@@ -162,5 +163,5 @@ BPS_SCENARIO(UserDefinedOperationsAreServed, 2, ) {
   BPS_NCCL(ncclRedOpDestroy(op, comm));
   BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()) == ncclInvalidArgument);
-  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));  // NCCL's to refuse
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));  // NCCL refuses the call
 }

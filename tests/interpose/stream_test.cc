@@ -1,4 +1,4 @@
-// CUDA's streams, where the CUDA double is.
+// CUDA streams, with the CUDA double.
 #include <dlfcn.h>
 
 #include "src/base/format.h"
@@ -15,7 +15,7 @@ BPS_SCENARIO(CallsOnCapturedStreamsGoToNccl, 2, ) {
   const auto end = reinterpret_cast<int (*)(void*, void**)>(::dlsym(RTLD_DEFAULT, "cuStreamEndCapture"));
   void* graph = nullptr;
   BPS_EQUAL(begin(stream(), 2), 0);
-  fakeNcclFail("ncclAllReduce", ncclInvalidUsage);  // the double of NCCL cannot record; that it was asked is enough
+  fakeNcclFail("ncclAllReduce", ncclInvalidUsage);  // the NCCL double cannot capture; it only has to be called
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) == ncclInvalidUsage);
   BPS_EQUAL(end(stream(), &graph), 0);
   BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));
@@ -27,7 +27,7 @@ BPS_SCENARIO(CallsKeepTheOrderOfTheirStream, 3, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
-  // Ours, NCCL's and ours again, on the same bytes, without a wait in between.
+  // Calls of bps, NCCL and bps again on the same bytes, without a wait in between.
   const Buffer data(kLarge, 1);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, ncclSum, comm, stream()));
