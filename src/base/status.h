@@ -2,7 +2,7 @@
 //
 // A Status is one pointer: null means success, so the good path is one compare and no allocation. Result<T> is a
 // value or a Status. Both are [[nodiscard]]; BPS_TRY unwraps either or returns the failure from the function it
-// stands in. Nothing in bps throws; what the standard library throws (bad_alloc) travels to guard() at the border.
+// stands in. Nothing in bps throws; what the standard library throws (bad_alloc) travels to guarded() (guard.h).
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace bps {
 
-// One code per value of bpsResult_t, so that the C border is a cast and not a mapping table.
+// One code per value of bpsResult_t, so that the C interface casts and needs no table.
 enum class Code : int {
   kOk = 0,
   kUnhandledCuda = 1,

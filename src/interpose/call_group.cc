@@ -117,7 +117,7 @@ bool CallGroup::callerMayReturn() const {
   });
 }
 
-// What the caller and the worker thread that negotiates for it share.
+// The state that the caller and its worker thread share.
 struct CallGroup::DeferredWork {
   explicit DeferredWork(std::vector<std::shared_ptr<Shadow>> all) : shadows(std::move(all)) {}
   const std::vector<std::shared_ptr<Shadow>> shadows;

@@ -85,7 +85,7 @@ void* findLibrary() {
   return nullptr;
 }
 
-// What this process knows of its NCCL library: the only mutable state of src/nccl that no handle owns.
+// The process's NCCL library: the only mutable state of src/nccl that no handle owns.
 struct ProcessLibrary {
   std::atomic<const RealNccl*> found{nullptr};
   std::atomic<bool> loggedNotFound{false};

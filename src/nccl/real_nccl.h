@@ -39,7 +39,7 @@ const RealNccl* realNccl();
 
 void logMissing(const char* name);
 
-// What a function returns when there is no NCCL to call.
+// The result of a function of NCCL if there is no NCCL.
 template <class Result>
 Result noNcclResult() {
   if constexpr (std::is_same_v<Result, ncclResult_t>) return ncclSystemError;
