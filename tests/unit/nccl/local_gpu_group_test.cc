@@ -155,9 +155,10 @@ TEST_F(LocalGpuGroupTest, EndWaitsForTheThreadThatIssues) {
   const Call call = makeCall(kCount);
   ncclResult_t issued = ncclSuccess;
   std::thread issuer([&] { issued = group->issue(call); });
-  issuing.get_future().wait();
+  EXPECT_EQ(issuing.get_future().wait_for(10s), std::future_status::ready);
   std::thread ender([&] { group->end(false); });
-  std::this_thread::sleep_for(50ms);
+  while (!group->lastError().empty()) std::this_thread::yield();  // until end() has taken NCCL's communicator
+  std::this_thread::sleep_for(20ms);
   EXPECT_EQ(takeCalls(), "ncclAllReduce:65536 ") << "NCCL's communicator is still there";
   release.set_value();
   issuer.join();

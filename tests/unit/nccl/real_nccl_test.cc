@@ -1,4 +1,4 @@
-// Where the real NCCL is.
+// The search for the real NCCL.
 #include "src/nccl/real_nccl.h"
 
 #include <gtest/gtest.h>
