@@ -8,8 +8,8 @@ INPROC     := $(BUILD)/tests/inproc
 $(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
 $(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_server/http_request.cc \
   tools/bps_topo/mixture.cc)
-# The part of the interposer that can be tested without NCCL.
-$(UNIT): $(call objects,src/interpose/negotiation/capabilities.cc)
+# The parts of the interposer that have unit tests.
+$(UNIT): $(call objects,src/interpose/deferred_calls.cc src/interpose/negotiation/capabilities.cc)
 $(INPROC): $(call objects,$(call sources,tests/inproc tests/support)) $(UNDER_TEST)
 # The tests that need a real GPU, see tests/gpu/run.sh. They also run on the CUDA stand-in.
 GPU_TEST := $(BUILD)/tests/gpu

@@ -162,7 +162,7 @@ BPS_API const char* bpsGetLastError(bpsComm_t comm);
 /* ---- Communicators ----------------------------------------------------------------------------------------------- */
 
 /* Makes the id that all ranks of one communicator pass to bpsCommInitRank; send it to them by any means. Starts the
- * meeting point in the calling process, which ends when all ranks have met or after BPS_TIMEOUT. With BPS_ROOT set the
+ * rendezvous in the calling process, which ends when all ranks have met or after BPS_TIMEOUT. With BPS_ROOT set the
  * id names that address instead and rank 0 listens there. The id carries the job's secret: treat it as a password.
  * Does not wait for other ranks; for a name in BPS_ROOT it waits for the name service, at most BPS_TIMEOUT. Any thread.
  * bpsSystemError: no socket could be opened. bpsInvalidArgument: BPS_ROOT names no host. bpsInvalidUsage: BPS_ROOT
@@ -171,7 +171,7 @@ BPS_API bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId);
 
 /* Joins the communicator as `rank` of `nranks`, on the calling thread's current CUDA device if there is any (see
  * BPS_DEVICE; nothing is allocated on it before a call needs it). Blocks until all ranks and the summation servers
- * (BPS_SERVERS, read on rank 0) have met, or BPS_TIMEOUT has passed; then the error names who is missing. The caller
+ * (BPS_SERVERS, read on rank 0) have met, or BPS_TIMEOUT has passed; then the error names the missing ranks. The caller
  * owns *comm and ends it with bpsCommDestroy or bpsCommAbort; on failure *comm is NULL. Between bpsGroupStart and
  * bpsGroupEnd the work is done by bpsGroupEnd, for all communicators of the group at once.
  * bpsInvalidArgument: comm NULL, rank or nranks out of range, an id not made by bpsGetUniqueId. bpsRemoteError: a rank
@@ -203,7 +203,7 @@ BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlis
  * it, and on the late one when it does. */
 BPS_API bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config);
 
-/* Waits until every call issued on comm is complete and says goodbye to the other ranks. comm must still be destroyed.
+/* Waits until every call issued on comm is complete, and leaves the other ranks. comm must still be destroyed.
  * Fails with the communicator's error if a call on it has failed or was refused. A non-blocking communicator returns
  * bpsInProgress at once; poll bpsCommGetAsyncError, and only destroy or abort comm meanwhile. */
 BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
@@ -211,7 +211,7 @@ BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 /* Finalizes if that has not been done, then frees everything. comm is invalid afterwards, also on error. */
 BPS_API bpsResult_t bpsCommDestroy(bpsComm_t comm);
 
-/* Ends all calls in flight without waiting for the other ranks, who get bpsRemoteError, and frees everything. The
+/* Ends all calls in flight without waiting for the other ranks, which get bpsRemoteError, and frees everything. The
  * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. If that
  * does not happen within half a second, as where CUDA has no room for it in a stream that another communicator holds
  * up, the abort returns, and the call when it can: with an error. */
@@ -286,7 +286,7 @@ BPS_API bpsResult_t bpsHostStreamDestroy(bpsHostStream_t stream);
 /* bpsSuccess when every call in the stream is complete, bpsInProgress while not. Never blocks. */
 BPS_API bpsResult_t bpsHostStreamQuery(bpsHostStream_t stream);
 /* Waits until every call in the stream is complete; returns the first error that calls of this thread have met since it
- * last synchronized, or else the first of any thread's calls that nobody has been told of. Ends within BPS_TIMEOUT of a
+ * last synchronized, or else the first of any thread's calls that no thread was told of. Ends within BPS_TIMEOUT of a
  * peer's death. NULL: the default stream, which all threads share. */
 BPS_API bpsResult_t bpsHostStreamSynchronize(bpsHostStream_t stream);
 

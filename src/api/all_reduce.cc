@@ -1,4 +1,4 @@
-// The collective, its operations, and groups.
+// The C functions for all-reduces, their operations, and groups.
 #include <cstring>
 
 #include "src/api/api_guard.h"
@@ -25,7 +25,7 @@ Result<DataType> checkedType(bpsDataType_t type) {
   return static_cast<DataType>(type);
 }
 
-// Fills in the operation, with what a user's operation stands for.
+// Sets the call's operation, and the scalar of a user's operation.
 Status setOp(AllReduceCall& call, bpsRedOp_t op, const bpsComm& handle) {
   const int number = static_cast<int>(op);
   if (number >= 0 && number < bpsNumOps) {

@@ -1,4 +1,5 @@
-// The C border: every exported function is one call of border(), so no exception and no unchecked failure leaves bps.
+// apiGuard: every exported function is one call of it, so no exception and no unchecked failure leaves bps. Threads:
+// any.
 #pragma once
 #include <string>
 #include <utility>
@@ -10,7 +11,7 @@
 
 namespace bps {
 
-// The text that bpsGetLastError(NULL) shows in this thread.
+// The text that bpsGetLastError(NULL) returns on this thread.
 inline std::string& threadError() {
   thread_local std::string text;
   return text;

@@ -1,4 +1,4 @@
-// Communicators: ending, asking. (init.cc: starting and splitting.)
+// The C functions that end and query communicators. (init.cc starts and splits them.)
 #include <cstring>
 
 #include "bps/bps_ext.h"
@@ -11,14 +11,14 @@
 namespace bps {
 namespace {
 
-// A team's calls end after those of bps that they are made of.
+// The group goes first: its calls consist of calls of bps.
 Status finalize(const bpsComm& handle) {
   Status groupStatus = handle.communicator->finalized() ? Status() : finalizeGpuGroup(handle);
   Status whole = handle.communicator->finalize();
   return groupStatus.ok() ? std::move(whole) : std::move(groupStatus);
 }
 
-// Works on a thread of its own, which who ends the communicator waits for.
+// Finalizes on a thread of its own; the end of the communicator joins it.
 Status startFinalize(bpsComm& handle) {
   auto expectedState = bpsComm::FinalizeState::kNotStarted;
   if (!handle.finalizeState.compare_exchange_strong(expectedState, bpsComm::FinalizeState::kInProgress))
@@ -28,13 +28,13 @@ Status startFinalize(bpsComm& handle) {
     handle.finalizeState.store(bpsComm::FinalizeState::kDone, std::memory_order_release);
     return outcome;
   };
-  if (handle.worker.joinable()) handle.worker.join();  // has started it
+  if (handle.worker.joinable()) handle.worker.join();  // the thread of the start
   Status begun = guarded(
       [&] { handle.worker = std::thread([&handle, done] { (void)done(guarded([&] { return finalize(handle); })); }); });
   return begun.ok() ? Status(Code::kInProgress, "finalizing") : done(std::move(begun));
 }
 
-// A forked child leaves alone what its parent uses: nothing is said to other ranks, nothing joined or freed.
+// Null in a forked child: it must not notify other ranks, join threads or free memory for its parent.
 Result<bpsComm*> handleToFree(bpsComm_t comm) {
   if (comm != nullptr && comm->magic == bpsComm::kMagic && isInheritedByFork(*comm))
     return static_cast<bpsComm*>(nullptr);
@@ -48,13 +48,13 @@ Status destroy(bpsComm_t comm) {
   if (const size_t dropped = Group::forThisThread().dropDeferred(*handle); dropped > 0) {
     handle->communicator->abort();
     if (nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(*handle)) gpuGroup->end(true);
-    return bps::failure(Code::kInvalidUsage, "{} calls on it were still held by the group that is open", dropped);
+    return bps::failure(Code::kInvalidUsage, "{} calls on it were still held by the open group", dropped);
   }
   if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
-  // What became of a non-blocking finalize, perhaps nobody has asked.
+  // After a non-blocking finalize, its outcome.
   Status finalized = handle->communicator->finalized() ? handle->error.get() : finalize(*handle);
-  // What NCCL has been asked for never ends where somebody is missing.
+  // NCCL's calls never end if a rank is missing.
   if (handle->gpuGroup != nullptr) handle->gpuGroup->end(!finalized.ok() || !handle->communicator->failure().ok());
   return finalized;
 }
@@ -66,8 +66,8 @@ Status revoke(bpsComm_t comm, int flags) {
   return {};
 }
 
-// A thread inside a call leaves it now; unless it stands in a queue of CUDA's that only another communicator's end lets
-// move: then the handle is left to it.
+// A thread inside a call leaves it now. If it waits for a CUDA queue that another communicator holds up, that thread
+// frees the handle later.
 Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(handleToFree(comm));
   if (handle == nullptr) return {};
@@ -84,7 +84,7 @@ Status abortComm(bpsComm_t comm) {
   return {};
 }
 
-// Of a communicator that has started.
+// The communicator has started.
 Status errorOf(const bpsComm& handle) {
   const auto finalizeState = handle.finalizeState.load(std::memory_order_acquire);
   if (Status failed = checkFailure(handle); !failed.ok()) return failed;

@@ -1,9 +1,9 @@
-// bpsComm: what a bpsComm_t points to. The communicator behind it may still be starting (non-blocking init, or inside a
-// group), be ready, or have failed to start.
+// bpsComm: the object behind a bpsComm_t. Its communicator is starting (non-blocking init, or inside a group), ready,
+// or has failed to start.
 //
-// Threads: `state`, `end`, `visits` and `error` are for any thread; the rest belongs to the thread that uses the
-// communicator. Who ends the communicator frees the handle when no other thread is inside a call any more (Visit,
-// below).
+// The program owns the handle. Threads inside a call hold references (HandleReference); the last reference frees it.
+// Threads: `state`, `finalizeState`, `references`, `released` and `error` on any; the rest on the thread that uses the
+// communicator.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -34,19 +34,19 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  std::atomic<int> references{1};     // and its owner; the last thing that each touches
-  std::atomic<bool> released{false};  // by its owner
-  bps::FirstError error;              // of a start or a non-blocking finalize that failed
+  std::atomic<int> references{1};     // of the owner and of threads inside a call, which touch it last
+  std::atomic<bool> released{false};  // the owner has dropped its reference
+  bps::FirstError error;              // the failure of a start or a non-blocking finalize
   std::thread worker;                 // non-blocking init; later, finalize
   enum class FinalizeState : uint8_t { kNotStarted, kInProgress, kDone };
   std::atomic<FinalizeState> finalizeState{FinalizeState::kNotStarted};  // of a non-blocking finalize
   std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
-  std::unique_ptr<bps::nccl::LocalGpuGroup>
-      gpuGroup;  // from kReady on; null: bps does what is to be done inside machines
+  // Set before kReady; null: bps combines buffers inside machines.
+  std::unique_ptr<bps::nccl::LocalGpuGroup> gpuGroup;
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   const unsigned forks = bps::forkGeneration();
-  bool isGpuGroupComm = false;  // one of a team's own: there is nothing left to combine
+  bool formsGpuGroups = true;  // false: other code combines the buffers inside machines
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 
@@ -55,25 +55,25 @@ struct bpsComm {
 
 namespace bps {
 
-// The handle if it is one, else an argument error.
+// An argument error if `comm` is not a handle.
 Result<bpsComm*> checkedHandle(bpsComm_t comm);
 
-// Of a visit, or of the owner: the last one frees the handle.
+// The last reference frees the handle.
 inline void dropReference(bpsComm& handle) {
   if (handle.references.fetch_sub(1) == 1) delete &handle;
 }
 
-// By its owner: the program, or whoever could not start it. Only the first time counts.
+// Drops the owner's reference; later calls do nothing. False: it was dropped before.
 inline bool releaseByOwner(bpsComm& handle) {
   if (handle.released.exchange(true)) return false;
   dropReference(handle);
   return true;
 }
 
-// A call that is inside a communicator: while it lasts, the handle is not freed.
+// The reference of a thread inside a call: the handle is not freed while it lives.
 class HandleReference {
  public:
-  // An argument error if it is none, or is being freed.
+  // An argument error if `comm` is not a handle, or is being freed.
   static Result<HandleReference> acquire(bpsComm_t comm);
   HandleReference(HandleReference&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   HandleReference& operator=(HandleReference&&) = delete;
@@ -88,18 +88,19 @@ class HandleReference {
   explicit HandleReference(bpsComm* handle) : handle_(handle) {}
   bpsComm* handle_;
 };
-// The team of GPUs, once the communicator is ready; else null.
+
+// The local GPU group of a communicator that is ready, if it has one; else null.
 nccl::LocalGpuGroup* gpuGroupOf(const bpsComm& handle);
-// The communicator if it is ready; kInvalidArgument while it starts, its error when it failed to start.
+// kInvalidArgument while the communicator starts; its error if it has failed to start.
 Result<HandleReference> readyCommunicator(bpsComm_t comm);
 
-// Starts the communicator of `handle`: now, on a thread of its own if it is non-blocking, or at the end of the thread's
-// group. On failure *out becomes null and the handle is freed.
+// Starts the communicator of `handle` and sets *out. A blocking one starts now, or at the end of the thread's open
+// group; a non-blocking one on a thread of its own. On failure *out becomes null and the handle is freed.
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
 // Starts the communicator of `handle` in the calling thread and records the outcome in the handle's state.
 Status runStart(bpsComm& handle);
 
-// This process was forked off after its parent had made a communicator: threads and connections are the parent's.
+// True: the parent process made the handle, and has its threads and connections.
 bool isInheritedByFork(const bpsComm& handle);
 
 }  // namespace bps

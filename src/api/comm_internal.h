@@ -1,4 +1,4 @@
-// What the libraries that stand on bps's own functions need beside them.
+// Functions for callers inside bps (src/nccl, src/interpose) that the public interface lacks. Threads: any.
 #pragma once
 #include <string>
 
@@ -8,25 +8,28 @@
 
 namespace bps {
 
-// `part` carries parts of `whole`'s calls from now on: if one of the two fails, so does the other, on all ranks; and
-// CUDA's streams stand at its failed calls until bpsCommAbort or bpsCommDestroy. `name`: of the part, for messages.
-// Before its first call, by all ranks.
+// bpsCommInitRankConfig of a non-blocking communicator that forms no local GPU groups, nor do those split off it.
+bpsResult_t commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank);
+
+// Declares that `part` carries parts of `whole`'s calls. If one of the two fails, so does the other, on all ranks, and
+// CUDA streams stand at failed calls until bpsCommAbort or bpsCommDestroy. `name` names the part in messages. All ranks
+// call it, before the part's first call.
 bpsResult_t commLinkToParent(bpsComm_t part, bpsComm_t whole, const std::string& name);
 
-// Ends `comm` on all ranks, which hear why from this one. Does not wait. Any thread.
+// Ends `comm` on all ranks with this failure. Does not wait.
 bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
 
-// A call has come to its place in its stream, and has not ended.
+// True: a call has reached its place in its stream, and has not ended.
 bool commHasCallsInFlight(bpsComm_t comm);
 
-// As bpsCommFinalize, but waits for the end even where `comm` is non-blocking.
+// As bpsCommFinalize, but waits also if `comm` is non-blocking.
 bpsResult_t commFinalize(bpsComm_t comm);
 
-// Communicator::endIfLeftBehind().
+// See Communicator::failIfPeerLeft().
 bpsResult_t commFailIfPeerLeft(bpsComm_t comm, Deadline& until);
 
-// While it lives, `comm` is not freed, though another thread may end it: for who calls without the mutex under which he
-// took it. A call may last, as long as CUDA has no room for it in a stream that stands.
+// While it lives, `comm` is not freed, although another thread may end it. For callers that read `comm` under a mutex
+// and release the mutex before the call, which may block while CUDA has no room in a stream.
 class CommReference {
  public:
   explicit CommReference(bpsComm_t comm);

@@ -16,7 +16,7 @@ void keepFirst(Status& first, Status next) {
   if (open && !next.ok()) first = std::move(next);
 }
 
-// All at the same time, since they may wait for each other; where threads for that cannot be had, none.
+// Runs all jobs at the same time, since they may wait for each other. If there are too few threads, runs none.
 Status runConcurrently(const std::vector<Task>& jobs) {
   if (jobs.size() == 1) return guarded(jobs.front());
   enum : int { kWait, kGo, kCancel };
@@ -80,7 +80,7 @@ void Group::cancel() {
   work_ = {};
 }
 
-// The parts agree with each other over the parent, one after the other; then they start together.
+// The splits of one parent run one after the other, over that parent; then the new communicators start together.
 Status Group::splitAll(const std::vector<Split*>& splits) {
   std::vector<Task> starts;
   for (Split* split : splits) {
@@ -110,7 +110,7 @@ Status Group::end() {
   Status first = startAll(work);
   for (const Call& call : work.calls) keepFirst(first, call.run());
   work.calls.clear();
-  // Only now: calls of the group may have been meant for one that failed to start.
+  // After the calls: some may be on a communicator that failed to start.
   for (const Start& start : work.starts) {
     bpsComm& handle = start.reference->handle();
     if (handle.state.load() == bpsComm::State::kReady) continue;

@@ -1,7 +1,7 @@
-// Group: what the calling thread has asked for between bpsGroupStart and bpsGroupEnd.
+// Group: the starts, splits and calls of a thread between bpsGroupStart and bpsGroupEnd.
 //
-// The outermost end carries it out: first all communicators that start or are split, at the same time, since ranks of
-// one communicator may share the thread; then the calls, in order. What a group holds keeps its communicator alive.
+// The outermost end carries them out: first all starts and splits at the same time, since ranks of one communicator may
+// share the thread; then the calls, in order. Each holds a reference to its communicator. Each thread owns one group.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,22 +13,22 @@ namespace bps {
 
 class Group {
  public:
-  // Makes the handle of a part of `parent`; null: this rank is in none.
+  // Makes the handle of the new communicator; null: this rank is in none.
   using CreateSplitComm = std::function<Result<std::unique_ptr<bpsComm>>()>;
 
   static Group& forThisThread();
   bool open() const { return depth_ > 0; }
   void begin() { ++depth_; }
-  // Carries everything out when it is the outermost end. The first failure; what failed to start is freed.
+  // The outermost end carries everything out, returns the first failure, and frees what failed to start.
   Status end();
-  // Ends the group without carrying anything out.
+  // Ends the group and drops everything.
   void cancel();
 
-  // *out is a handle that starts.
+  // *out is the handle to start.
   Status deferStart(bpsComm_t* out);
   Status deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make);
   Status deferCall(bpsComm_t comm, std::function<Status()> call);
-  // The communicator is about to be freed by this thread: nothing is done with it any more. Returns how much was.
+  // Drops everything on this communicator, which the thread is about to free. Returns the number of dropped items.
   size_t dropDeferred(const bpsComm& handle);
 
  private:

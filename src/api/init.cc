@@ -1,4 +1,4 @@
-// Communicators: starting and splitting.
+// The C functions that start and split communicators.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -36,15 +36,12 @@ Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator
 
 struct RankSpec {
   int nRanks, rank;
-  int device = -1;  // of CUDA, where there is one; -1: the thread's
+  int device = -1;  // CUDA device; -1: the calling thread's
+  bool formsGpuGroups = true;
 };
 
-Status createAndStart(bpsComm_t* comm, const Communicator::Membership& membership, const Env& env, bool blocking) {
-  return startHandle(comm, BPS_TRY(createHandle(env, membership, blocking)));
-}
-
 Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, const bpsConfig_t* config) {
-  const auto [nRanks, rank, device] = spec;
+  const auto [nRanks, rank, device, formsGpuGroups] = spec;
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
   if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
@@ -57,10 +54,12 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, co
   membership.rank = static_cast<uint32_t>(rank);
   membership.nRanks = static_cast<uint32_t>(nRanks);
   membership.device = device;
-  return createAndStart(comm, membership, env, blocking);
+  std::unique_ptr<bpsComm> handle = BPS_TRY(createHandle(env, membership, blocking));
+  handle->formsGpuGroups = formsGpuGroups;
+  return startHandle(comm, std::move(handle));
 }
 
-// All processes of a launcher, one rank each.
+// One communicator of all processes of a launcher, one rank each.
 Status initFromEnv(bpsComm_t* comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
@@ -72,10 +71,10 @@ Status initFromEnv(bpsComm_t* comm) {
   membership.id = BPS_TRY(place.processes > 1 ? UniqueId::create(env) : UniqueId::createHere(env));
   membership.rank = static_cast<uint32_t>(place.process);
   membership.nRanks = static_cast<uint32_t>(place.processes);
-  return createAndStart(comm, membership, env, true);
+  return startHandle(comm, BPS_TRY(createHandle(env, membership, true)));
 }
 
-// As NCCL: without a list rank i is on device i. Where there are fewer, ranks on host memory still find a place.
+// As in NCCL, rank i is on device i without a list. If there are fewer devices, the other ranks use host memory.
 Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
   const int devices = BPS_TRY(CudaBackend::devices(env));
   std::vector<int> deviceOfRank(static_cast<size_t>(ranks), -1);
@@ -95,7 +94,7 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   if (Group::forThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
   const Env env = BPS_TRY(processEnv());
   const std::vector<int> deviceOfRank = BPS_TRY(devicesOf(count, devices, env));
-  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the meeting of other processes
+  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the rendezvous of other processes
   bpsUniqueId id;
   std::memcpy(id.internal, bytes.data(), bytes.size());
   Group& group = Group::forThisThread();
@@ -111,7 +110,7 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   return started;
 }
 
-// Null: this rank is in no part. Summation servers serve several machines only, so a part on one asks for none.
+// Null: this rank is in no new communicator. Summation servers need several machines, so one machine uses none.
 Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int key, bool blocking) {
   const HandleReference parent = BPS_TRY(readyCommunicator(comm));
   const auto membership = BPS_TRY(parent->split(color, key));
@@ -121,7 +120,9 @@ Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int 
     env.servers.clear();
     env.requireServers = false;
   }
-  return createHandle(env, *membership, blocking);
+  std::unique_ptr<bpsComm> child = BPS_TRY(createHandle(env, *membership, blocking));
+  child->formsGpuGroups = parent.handle().formsGpuGroups;
+  return child;
 }
 
 Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
@@ -158,6 +159,14 @@ bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int
 
 bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank, bpsConfig_t* config) {
   return apiGuard(__func__, [&] { return initRank(comm, commId, {nranks, rank}, config); });
+}
+
+bpsResult_t bps::commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank) {
+  bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  RankSpec spec{nRanks, rank};
+  spec.formsGpuGroups = false;
+  return apiGuard("bpsCommInitRankConfig", [&] { return initRank(comm, id, spec, &config); });
 }
 
 bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm) {

@@ -1,4 +1,4 @@
-// Host memory, registrations, and host streams.
+// The C functions for host memory, registrations, and host streams.
 #include <cstdlib>
 
 #include "src/api/api_guard.h"
@@ -37,8 +37,8 @@ bpsResult_t bpsMemFree(void* pointer) {
   return apiGuard(__func__, [&] { std::free(pointer); });
 }
 
-// Every lane registers what it sends and receives by itself, so a registration by the user has nothing to add yet; the
-// handle is the buffer's address, and is checked.
+// Every lane registers the memory that it sends and receives, so a registration by the user changes nothing. The handle
+// is the buffer's address.
 bpsResult_t bpsCommRegister(bpsComm_t comm, void* buffer, size_t bytes, void** handle) {
   return apiGuard(__func__, [&]() -> Status {
     if (buffer == nullptr || handle == nullptr)

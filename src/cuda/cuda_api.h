@@ -1,7 +1,8 @@
-// CUDA's driver interface, as far as bps uses it. Declared here so that bps compiles without CUDA; names, numbers and
-// parameters are fixed by the driver's binary interface, and tests/device compares them with <cuda.h> where that is.
+// Api: the functions of the CUDA driver that bps uses, declared here so that bps compiles without CUDA.
 //
-// A member is called as its function in the driver, without the prefix and the version of the binary interface.
+// The driver's binary interface fixes names, numbers and parameters; tests/unit/cuda compares them with an installed
+// <cuda.h>. A member has its function's name without the prefix and the version suffix. Immutable once loaded. Threads:
+// any.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ inline constexpr int kNotCapturing = 0, kRelaxed = 2;
 inline constexpr int kMemoryType = 2, kHostPointer = 4, kIsManaged = 8, kDeviceOrdinal = 9;
 inline constexpr unsigned kHostMemory = 1;
 
-// The default streams: of the context, of the context under another name, and of the thread.
+// 0: the context's default stream, 1: the same (legacy), 2: the thread's.
 inline bool isDefaultStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
 
 struct Api {
@@ -76,7 +77,7 @@ struct Api {
   int (*pointerGetAttributes)(unsigned count, const int* attributes, void** values, Address pointer) = nullptr;
 };
 
-// Calls use(exported name, member) for every function, so that what loads them and what checks them have one list.
+// Calls use(exported name, member) for every function: the one list for loading and for checks.
 template <class ApiType, class Use>
 void forEachFunction(ApiType& api, Use&& use) {
   use("cuInit", api.init);

@@ -18,7 +18,7 @@ struct Registry {
   std::map<int, std::unique_ptr<Device>> devices BPS_GUARDED_BY(mutex);
 };
 
-// The memory next to a device, as the kernel knows it by its place on the bus.
+// The NUMA node that the kernel reports for the device's bus id.
 int numaNodeOfGpu(const Api& api, int ordinal) {
   std::ifstream file("/sys/bus/pci/devices/" + Device::busId(api, ordinal) + "/numa_node");
   int node = -1;
@@ -81,7 +81,7 @@ Result<Device*> Device::open(const Api& api, int ordinal) {
   return device.get();
 }
 
-// There is nothing to ask: it is tried, with a value that is there already.
+// The driver has no query for it, so this waits for a value that is in memory already.
 bool Device::probeStreamMemOps() {
   if (api_.streamWaitValue32 == nullptr) return false;
   const ScopedContext scope(*this);
@@ -97,7 +97,7 @@ bool Device::probeStreamMemOps() {
 
 ScopedContext::ScopedContext(const Api& api, Context context) : api_(api) {
   api_.threadExchangeStreamCaptureMode(&captureMode_);
-  pushed_ = api_.ctxPushCurrent(context) == kSuccess;  // if not, what is called next says why
+  pushed_ = api_.ctxPushCurrent(context) == kSuccess;  // if not, the next call of the driver reports why
 }
 
 ScopedContext::~ScopedContext() {

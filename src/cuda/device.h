@@ -1,6 +1,6 @@
-// Device: one CUDA device of this process, with its primary context, which bps keeps once it has used it (as the CUDA
-// runtime does: what still waits in streams must stay valid). ScopedContext: a thread that calls the driver for bps.
+// Device: one CUDA device of this process, with its primary context. OwnedStream, OwnedEvent: RAII over the driver's.
 //
+// The process owns a device and its context for good, as the CUDA runtime does: work in streams must stay valid.
 // Threads: any.
 #pragma once
 #include <memory>
@@ -14,22 +14,21 @@ namespace bps::cuda {
 class Device {
  public:
   static Result<int> count(const Api& api);
-  // The device of the calling thread's context; device 0, the runtime's default, where it has none.
+  // The device of the calling thread's context; device 0, the runtime's default, if it has none.
   static Result<int> current(const Api& api);
-  // Whether somebody in this process has memory or streams on it already: who only asks should not make a context,
-  // which costs time and device memory.
+  // True: this process has a context on the device already. A query must not make one, which costs time and memory.
   static bool hasActiveContext(const Api& api, int ordinal);
 
-  // "0000:1a:00.0", as the kernel names it; empty if the driver does not say.
+  // The kernel's name, "0000:1a:00.0"; empty if the driver does not know it.
   static std::string busId(const Api& api, int ordinal);
 
-  // Opened at most once per process and number.
+  // Opens the device; later calls return the same object.
   static Result<Device*> open(const Api& api, int ordinal);
 
   const Api& api() const { return api_; }
   int ordinal() const { return ordinal_; }
   Context context() const { return context_; }
-  int numaNode() const { return numaNode_; }  // -1: not known
+  int numaNode() const { return numaNode_; }  // -1: unknown
   // Streams can wait for a value in memory, without a host function.
   bool hasStreamMemOps() const { return hasStreamMemOps_; }
 
@@ -44,8 +43,8 @@ class Device {
   bool hasStreamMemOps_ = false;
 };
 
-// While it lives, the context is the calling thread's current one, and what the thread does disturbs no other thread's
-// capture of a stream. What was before comes back.
+// While it lives, the context is the calling thread's current one, and the thread's calls do not invalidate stream
+// captures of other threads. The destructor restores the previous state.
 class ScopedContext {
  public:
   explicit ScopedContext(const Device& device) : ScopedContext(device.api(), device.context()) {}
@@ -60,9 +59,8 @@ class ScopedContext {
   int captureMode_ = kRelaxed;
 };
 
-// A stream of bps's own. One that copies waits for nothing but its own copies, and has the highest priority, so that it
-// does not stand behind other streams' work in one of the device's queues. One that waits for others' work has the
-// least, so that no copy stands behind it.
+// A stream that bps makes. Streams of one priority may share a queue of the device. Streams for copies have the highest
+// priority, so other streams' work does not delay them; streams that wait have the lowest, so they delay no copy.
 class OwnedStream {
  public:
   enum class Use { kCopies, kWaits };
@@ -77,7 +75,7 @@ class OwnedStream {
   Stream stream_;
 };
 
-// A point in a stream, recorded again and again.
+// A point in a stream, which may be recorded repeatedly.
 class OwnedEvent {
  public:
   static Result<OwnedEvent> create(const Device& device);

@@ -40,7 +40,7 @@ struct Loaded {
 }  // namespace
 
 Result<const Api*> driver() {
-  static const auto* loaded = new Loaded;  // lives as long as the process: streams may still wait for what bps writes
+  static const auto* loaded = new Loaded;  // never freed: streams may still wait for bps
   if (!loaded->status.ok()) return loaded->status.clone();
   return &loaded->api;
 }

@@ -1,4 +1,4 @@
-// The CUDA driver of this machine, found at run time: there is none on most machines that build or run bps.
+// The CUDA driver of this machine, loaded at run time, since most machines that run bps have none. Threads: any.
 #pragma once
 #include "src/base/env.h"
 #include "src/base/status.h"
@@ -6,14 +6,14 @@
 
 namespace bps::cuda {
 
-// The driver, initialised, with at least one device; the same answer each time. It is never unloaded.
+// The driver, initialised, with at least one device. The first answer stays; the driver is never unloaded.
 Result<const Api*> driver();
 
-// What BPS_DEVICE asks for: null for the host; with `auto` also where there is no driver or no device, which `cuda`
-// makes a failure.
+// The driver for BPS_DEVICE. Null: use host memory, with `host`, or with `auto` if there is no driver or device. `cuda`
+// fails then.
 Result<const Api*> driverForEnv(const Env& env);
 
-// A failure that names the function and the driver's text for the error; nothing for success.
+// Success, or a failure that names the function and has the driver's text.
 Status check(const Api& api, int error, const char* function);
 
 }  // namespace bps::cuda

@@ -11,7 +11,7 @@ Result<MemoryKind> memoryKindOf(const Device& device, const void* pointer) {
   const std::array<int, 4> attributes{kMemoryType, kHostPointer, kIsManaged, kDeviceOrdinal};
   std::array<void*, 4> values{&type, static_cast<void*>(&hostPointer), &managed, &ordinal};
   const Api& api = device.api();
-  // Of memory that it does not know the driver says zeros, and no error.
+  // For unknown memory the driver returns zeros and no error.
   BPS_TRY(check(
       api,
       api.pointerGetAttributes(attributes.size(), attributes.data(), values.data(), reinterpret_cast<Address>(pointer)),

@@ -1,8 +1,8 @@
-// PinnedCell: a word that streams wait for, and room for a scalar, in memory that is never given back to the system: a
-// stream may come to its wait when who made it wait is long gone.
+// PinnedCell: a word that streams wait for, and room for a scalar, in pinned memory.
 //
-// The word only ever grows, also from one owner to the next (it may wrap around). So a wait that an earlier owner has
-// left behind in a stream, for a value that was reached, stays satisfied.
+// The memory is never freed: a stream may reach its wait after the owner of the cell is gone. The word only grows, also
+// from one owner to the next, and may wrap around. So a wait that an earlier owner left in a stream stays satisfied.
+// Owned between take() and recycle(). Threads: any.
 #pragma once
 #include <cstdint>
 
@@ -14,7 +14,7 @@ struct PinnedCell {
   static constexpr size_t kBytes = 64, kScalarOffset = 16, kScalarBytes = 8;
 
   static Result<PinnedCell> take(const Device& device);
-  // Nobody writes into it any more.
+  // No stream or thread may write into the cell afterwards.
   static void recycle(const Device& device, const PinnedCell& cell);
 
   uint32_t* word() const { return reinterpret_cast<uint32_t*>(data); }

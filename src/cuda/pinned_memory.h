@@ -1,6 +1,7 @@
-// PinnedMemory: host memory that devices copy to and from at full speed, near the device. It belongs to all contexts.
+// PinnedMemory: host memory near a device, which all devices copy to and from at full speed, in all contexts.
 //
-// It is never unpinned (FreeList): what is given back is the next one's that is not larger.
+// The object owns its region until its destructor, which keeps the region pinned for the next object of no larger size
+// (FreeList). Threads: any.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +15,16 @@ class Device;
 
 class PinnedMemory {
  public:
-  // Zeros.
+  // The memory is zero.
   static Result<PinnedMemory> create(const Device& device, size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept;
   PinnedMemory& operator=(PinnedMemory&&) = delete;
-  // Gives it back; nothing may be under way in it.
+  // No copy may be in flight in it.
   ~PinnedMemory();
 
   uint8_t* data() const { return region_.data; }
   size_t size() const { return bytes_; }
-  Address address() const { return region_.address; }  // where devices see it
+  Address address() const { return region_.address; }  // for devices
 
   struct Region {
     uint8_t* data;
@@ -38,7 +39,7 @@ class PinnedMemory {
 
   const Device* device_;
   Region region_;
-  size_t bytes_;  // of which so many are used
+  size_t bytes_;  // used part of the region
 };
 
 }  // namespace bps::cuda

@@ -6,10 +6,10 @@
 namespace bps::cuda {
 namespace {
 
-// Whether a number of a counter that wraps around has been reached.
+// True: a counter that may wrap around has reached the number.
 bool hasReached(uint32_t counter, uint32_t number) { return static_cast<int32_t>(counter - number) >= 0; }
 
-// Host functions get a pointer to one of these, and free it.
+// The argument of a host function, which frees it.
 template <class T>
 struct Argument {
   T value;
@@ -44,14 +44,14 @@ void CompletionCounter::complete(uint32_t number) {
 
 void CompletionCounter::waitFor(uint32_t number) {
   MutexLock lock(mutex_);
-  // Ends because every call ends, see ProgressEngine.
+  // This ends because every call ends, see ProgressEngine.
   while (!hasReached(completed_, number))
     changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
 }
 
 void StreamGate::open() {
   counter_->complete(number_);
-  // Before the stream has come here, it may still write the scalar: then the cell is not used again.
+  // A stream that has not reached the call may still write the scalar, so its cell is not used again.
   if (scalar_.data != nullptr && reached()) PinnedCell::recycle(*device_, std::exchange(scalar_, {}));
 }
 
@@ -117,7 +117,7 @@ Status StreamGates::addMemoryWait(const StreamGate& gate, Stream stream) {
 
 Status StreamGates::addHostFunctionWait(const StreamGate& gate, Stream stream) {
   const Api& api = device_.api();
-  // Not before the stream has come here: the function would stand in the way of the one that says so.
+  // The blocking function waits for `reached`: before that it would delay the host function that sets "reached".
   TemporaryEvent reached{api}, ended{api};
   BPS_TRY(check(api, api.eventCreate(&reached.event, kDisableTiming), "cuEventCreate"));
   BPS_TRY(check(api, api.eventRecord(reached.event, stream), "cuEventRecord"));
@@ -125,7 +125,7 @@ Status StreamGates::addHostFunctionWait(const StreamGate& gate, Stream stream) {
   return check(api, api.streamWaitEvent(stream, ended.event, 0), "cuStreamWaitEvent");
 }
 
-// In the stream of bps's own: waits for `reached`, then until the call has ended, and records `ended`.
+// The helper stream waits for `reached` and for the end of the call, and then records `ended`.
 Status StreamGates::blockHelperStream(const StreamGate& gate, Event reached, Event& ended) {
   struct Wait {
     std::shared_ptr<CompletionCounter> counter;

@@ -1,17 +1,16 @@
 // StreamGate: the place of one call in a stream of the application, which waits there until the call has ended.
 //
-//   earlier work | a host function: "reached", rings the doorbell | wait until the counter is at least N | later work
+//   earlier work | host function: sets "reached", rings the doorbell | wait until the counter is at least N | later
+//   work
 //
-// The host function neither blocks nor calls CUDA. The wait is one for a value in pinned memory, which costs neither
-// the CPU nor a kernel. A communicator's calls are numbered, and its counter says up to which all have ended, so there
-// is nothing to recycle.
+// The host function neither blocks nor calls CUDA. The stream waits for a value in pinned memory, which takes neither a
+// CPU nor a kernel. A communicator numbers its calls, and its counter is the number up to which all calls have ended.
 //
-// Where the driver cannot wait for a value, the stream waits for an event behind a host function that blocks, in a
-// stream of bps's own. The driver may run the host functions of a process one at a time: then those of the application
-// stand behind it. Nothing better is known for such drivers (before CUDA 11.7); a warning says so when the device is
-// opened.
+// Drivers before CUDA 11.7 cannot wait for a value. There the stream waits for an event behind a blocking host function
+// in a stream of bps. Such a driver may run one host function at a time, so that function delays the application's; a
+// warning at the device's opening says so.
 //
-// Threads: enter() by the thread that issues the call; the rest by any.
+// Calls share their gates with the communicator. Threads: enter() on the thread that issues the call; the rest on any.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -24,14 +23,14 @@
 
 namespace bps::cuda {
 
-// Calls that have ended. Memory ordering: what was written before complete() is visible to who sees the number.
+// Counts the calls that have ended. A thread or stream that sees a number sees all writes before its complete().
 class CompletionCounter {
  public:
   static Result<std::shared_ptr<CompletionCounter>> create(const Device& device);
   ~CompletionCounter();
 
   uint32_t issue();  // the next call's number
-  // In any order; the word grows over those that lie without a gap.
+  // Calls may complete in any order; the counter stops before the first one that has not.
   void complete(uint32_t number);
   void waitFor(uint32_t number);  // blocks
   Address address() const { return cell_.address; }
@@ -51,11 +50,11 @@ class CompletionCounter {
 
 class StreamGate {
  public:
-  // The stream has come to the call: what was put into it before is done.
+  // True: the stream has reached the call, so its earlier work is done.
   bool reached() const { return arrival_->reached.load(std::memory_order_acquire); }
-  // Lets the stream go on, once the calls before this one have been opened too. Once.
+  // Lets the stream go on as soon as all earlier gates are open too. Called once.
   void open();
-  // What `scalar` of enter() pointed to, when the stream had reached the call.
+  // The value at `scalar` of enter() when the stream reached the call.
   const void* scalar() const { return scalar_.scalar(); }
 
  private:
@@ -72,15 +71,15 @@ class StreamGate {
   PinnedCell scalar_;
 };
 
-// Those of one communicator.
+// The gates of one communicator.
 class StreamGates {
  public:
   static Result<std::unique_ptr<StreamGates>> create(const Device& device, std::shared_ptr<const Doorbell> bell);
 
-  // Puts a gate into the stream. With `scalar`, memory of a device, so many bytes of it are fetched in the order of the
-  // stream. kInvalidUsage: the stream is being captured into a graph.
+  // Puts a gate into the stream. If `scalar` is not null, the stream copies `scalarBytes` of device memory from there.
+  // kInvalidUsage: the stream is being captured into a graph.
   Result<std::shared_ptr<StreamGate>> enter(Stream stream, const void* scalar, size_t scalarBytes);
-  // kInvalidUsage if it is. The stream's context must be current.
+  // kInvalidUsage if the stream is being captured. The stream's context must be current.
   Status checkNotCaptured(Stream stream) const;
 
  private:
@@ -94,7 +93,7 @@ class StreamGates {
   const Device& device_;
   std::shared_ptr<const Doorbell> bell_;
   std::shared_ptr<CompletionCounter> counter_;
-  std::unique_ptr<OwnedStream> helperStream_;  // only where streams cannot wait in memory
+  std::unique_ptr<OwnedStream> helperStream_;  // only if streams cannot wait for a value
 };
 
 }  // namespace bps::cuda

@@ -1,11 +1,12 @@
-// Where calls come in from a program or from NCCL, and where ours go out.
+// apiGuard: the entry of every hook. InternalNcclCall: marks calls of NCCL that the interposer makes itself. Threads:
+// any.
 #pragma once
 #include "src/base/guard.h"
 #include "src/nccl/types.h"
 
 namespace bps::interpose {
 
-// What `body` returns; exceptions of the standard library end here.
+// Returns what `body` returns; an exception of the standard library becomes a result.
 template <class Body>
 ncclResult_t apiGuard(Body&& body) noexcept {
   ncclResult_t result = ncclSuccess;
@@ -13,7 +14,7 @@ ncclResult_t apiGuard(Body&& body) noexcept {
   return status.ok() ? result : static_cast<ncclResult_t>(status.code());
 }
 
-// While it lives, this thread calls NCCL for us: if NCCL asks back through our hooks, it hears nothing of our part.
+// While it lives, the thread calls NCCL for the interposer: hooks that NCCL calls then report nothing about bps.
 class InternalNcclCall {
  public:
   InternalNcclCall() { ++depth(); }

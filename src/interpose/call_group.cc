@@ -1,7 +1,6 @@
 #include "src/interpose/call_group.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <numeric>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "src/base/mutex.h"
 #include "src/interpose/api_guard.h"
 #include "src/interpose/negotiation/scratch_memory.h"
+#include "src/interpose/shadow_table.h"
 #include "src/nccl/backoff.h"
 #include "src/nccl/real_nccl.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 void keepWorse(ncclResult_t& first, ncclResult_t next) { first = worse(first, next); }
 
-// The calling thread's own default stream, which another thread cannot name (cudaStreamPerThread).
+// cudaStreamPerThread means another stream on another thread.
 bool isPerThreadDefaultStream(cudaStream_t stream) { return reinterpret_cast<uintptr_t>(stream) == 2; }
 
 }  // namespace
@@ -40,22 +40,22 @@ bool CallGroup::negotiated() const {
 ncclResult_t CallGroup::issue(Issuer issuer) const {
   ncclResult_t first = ncclSuccess;
   std::unique_ptr<ScopedDevice> on;
-  bool inNcclGroup = false;  // in a group, if there is more than one
+  bool inNcclGroup = false;
   for (const QueuedCall& one : calls_) {
     const auto& shadow = one.shadow;
     const Call& call = one.call;
-    if (issuer == Issuer::kThread && shadow->device() >= 0) {  // which has no device of the caller's
+    if (issuer == Issuer::kThread && shadow->device() >= 0) {  // a worker thread has no device yet
       on.reset();
       if (Result<ScopedDevice> entered = ScopedDevice::enter(shadow->device()); entered.ok())
         on = std::make_unique<ScopedDevice>(std::move(entered).value());
     }
     if (shadow->serves(call)) {
       const bool inGroup = issuer == Issuer::kCallerInGroup || inNcclGroup;
-      // What goes wrong here, too, must not keep NCCL's group from its end.
+      // A failure here must not keep NCCL's group from its end.
       keepWorse(first, apiGuard([&] { return inGroup ? shadow->issueInGroup(call) : shadow->issue(call); }));
       continue;
     }
-    if (shadow->ending()) {  // another thread has aborted it meanwhile, and the handle may be gone
+    if (shadow->ending()) {  // another thread has aborted it, and the handle may be gone
       keepWorse(first, ncclInvalidUsage);
       continue;
     }
@@ -96,7 +96,7 @@ ncclResult_t CallGroup::negotiate() const {
   std::vector<ncclResult_t> outcomes(open.size(), ncclSuccess);
   std::vector<std::thread> others(open.size());
   const auto negotiate = [&](size_t i) { outcomes[i] = apiGuard([&] { return open[i]->negotiate(); }); };
-  // Each by a thread of its own, if it can be had: another process may settle them one after the other, in any order.
+  // One thread each, as far as threads can be had: another process may negotiate them one by one, in any order.
   for (size_t i = 1; i < open.size(); ++i) (void)guarded([&] { others[i] = std::thread(negotiate, i); });
   for (size_t i = 0; i < open.size(); ++i)
     if (!others[i].joinable()) negotiate(i);
@@ -105,7 +105,7 @@ ncclResult_t CallGroup::negotiate() const {
   return std::accumulate(outcomes.begin(), outcomes.end(), ncclSuccess, worse);
 }
 
-// If one cannot be settled, none is carried out: a group fails as a whole, as with NCCL.
+// If one negotiation fails, no call is carried out: a group fails as a whole, as with NCCL.
 ncclResult_t CallGroup::issueAndFinish(ncclResult_t negotiated, Issuer issuer) const {
   const ncclResult_t first = negotiated == ncclSuccess ? issue(issuer) : negotiated;
   return worse(first, finish());
@@ -117,15 +117,14 @@ bool CallGroup::callerMayReturn() const {
   });
 }
 
-// What the caller and the thread that settles for him share.
+// The state that the caller and its worker thread share.
 struct CallGroup::DeferredWork {
   explicit DeferredWork(std::vector<std::shared_ptr<Shadow>> all) : shadows(std::move(all)) {}
   const std::vector<std::shared_ptr<Shadow>> shadows;
   Mutex mutex;
   bool negotiated BPS_GUARDED_BY(mutex) = false;
-  bool callerReturned BPS_GUARDED_BY(mutex) = false;  // by the caller: the rest is the thread's, too
-  ncclResult_t outcome = ncclSuccess;                 // of settling; written before `settled`
-  std::atomic<bool> done{false};                      // the thread's last word
+  bool callerReturned BPS_GUARDED_BY(mutex) = false;  // the worker thread issues and finishes, too
+  ncclResult_t outcome = ncclSuccess;                 // of the negotiation; written before `negotiated`
 };
 
 void CallGroup::work(DeferredWork& work) const {
@@ -142,36 +141,16 @@ void CallGroup::work(DeferredWork& work) const {
   for (const auto& shadow : work.shadows) shadow->deferred().end(outcome, shadow->comm());
 }
 
-// Nobody waits for the thread: the next one that is started joins those that are done.
-void CallGroup::startThread(const std::shared_ptr<DeferredWork>& work) const {
-  struct Started {
-    Mutex mutex;
-    std::vector<std::pair<std::thread, std::shared_ptr<DeferredWork>>> threads BPS_GUARDED_BY(mutex);
-  };
-  static auto* const started = new Started;
-  const MutexLock lock(started->mutex);
-  std::erase_if(started->threads, [](auto& one) {
-    const bool done = one.second->done.load(std::memory_order_acquire);
-    if (done) one.first.join();
-    return done;
-  });
-  started->threads.reserve(started->threads.size() + 1);
-  std::thread thread([callGroup = shared_from_this(), work] {
-    callGroup->work(*work);
-    work->done.store(true, std::memory_order_release);
-  });
-  started->threads.emplace_back(std::move(thread), work);
-}
-
 ncclResult_t CallGroup::execute() const {
   const auto work = std::make_shared<DeferredWork>(shadows());
-  if (!guarded([&] { startThread(work); }).ok()) return issueAndFinish(negotiate(), Issuer::kCaller);
+  const Status started = startWorker([callGroup = shared_from_this(), work] { callGroup->work(*work); });
+  if (!started.ok()) return issueAndFinish(negotiate(), Issuer::kCaller);
   for (nccl::Backoff backoff;; backoff.pause()) {
     const MutexLock lock(work->mutex);
     if (work->negotiated) break;
     if (!callerMayReturn()) continue;
     for (const auto& shadow : work->shadows) work->callerReturned = shadow->deferred().begin() || work->callerReturned;
-    if (work->callerReturned) return ncclInProgress;  // else all are being ended, and it does not last
+    if (work->callerReturned) return ncclInProgress;  // false: all communicators are ending, so the loop ends soon
   }
   return issueAndFinish(work->outcome, Issuer::kCaller);
 }

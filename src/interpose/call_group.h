@@ -1,8 +1,11 @@
-// CallGroup: the all-reduces that are carried out together, those of a group or one alone.
+// CallGroup: all-reduces that are carried out together, those of an NCCL group or one alone.
 //
-// A communicator's first ones settle who serves it, and the ranks wait for each other then. Where NCCL says that the
-// communicator is non-blocking the caller does not: he is told ncclInProgress, as NCCL would tell him, and a thread
-// does the rest. Until that has ended ncclCommGetAsyncError says so too, and then what came of it (DeferredCalls).
+// The first all-reduces of a communicator start its negotiation, in which the ranks wait for each other. If NCCL says
+// that the communicator is non-blocking, the caller does not wait: it gets ncclInProgress, as from NCCL, and a worker
+// thread does the rest. ncclCommGetAsyncError then reports the progress and the outcome (DeferredCalls).
+//
+// The calling thread and the worker thread share the object. Threads: add() and destroyOpLater() on the thread that
+// owns the group, before anything is carried out.
 #pragma once
 #include <memory>
 #include <thread>
@@ -13,28 +16,27 @@
 
 namespace bps::interpose {
 
-// Of two results the one to be told: a failure, else that something is under way.
+// The one of two results to report: a failure first, then ncclInProgress.
 ncclResult_t worse(ncclResult_t first, ncclResult_t next);
 
-// Shared with the thread that may have to do the rest.
 class CallGroup : public std::enable_shared_from_this<CallGroup> {
  public:
   void add(std::shared_ptr<Shadow> shadow, const Call& call) { calls_.push_back({std::move(shadow), call}); }
   bool uses(ncclRedOp_t op, ncclComm_t comm) const;
-  // An operation made by the user that goes when the calls are out.
+  // Destroys the user's operation after the calls are carried out.
   void destroyOpLater(ncclRedOp_t op, ncclComm_t comm) { released_.emplace_back(op, comm); }
 
-  // Of every call it is known whose it is.
+  // True: every communicator of the calls is negotiated.
   bool negotiated() const;
-  // By whom calls are given out: the caller, who has a group of NCCL's open or none, or a thread in his place.
+  // Which thread issues: the caller inside an open NCCL group, the caller outside of one, or a worker thread.
   enum class Issuer { kCallerInGroup, kCaller, kThread };
-  // Gives them to bps and to NCCL; only when settled. Does not wait.
+  // Issues the calls to bps and to NCCL, after negotiated(). Does not wait.
   ncclResult_t issue(Issuer issuer) const;
-  // After that: waits for what only we can wait for, and releases.
+  // After issue(): waits for calls on host buffers, and destroys the operations.
   ncclResult_t finish() const;
-  // All that is left to do when the calls are not to be carried out.
+  // All that remains to do if the calls are dropped.
   void destroyDeferredOps() const;
-  // All of it. No group of NCCL's is open: to settle, ranks talk over the communicators.
+  // Negotiates, issues and finishes. The thread has no NCCL group open: the negotiation uses the communicators.
   ncclResult_t execute() const;
 
  private:
@@ -47,7 +49,6 @@ class CallGroup : public std::enable_shared_from_this<CallGroup> {
   ncclResult_t issueAndFinish(ncclResult_t negotiated, Issuer issuer) const;
   bool callerMayReturn() const;
   void work(DeferredWork& work) const;
-  void startThread(const std::shared_ptr<DeferredWork>& work) const;
   std::vector<std::shared_ptr<Shadow>> shadows() const;
 
   std::vector<QueuedCall> calls_;

@@ -24,7 +24,7 @@ void DeferredCalls::end(ncclResult_t outcome, ncclComm_t comm) {
       ops.swap(released_);
       if (ops.empty() || closed_) {
         stage_ = Stage::kNone;
-        // What NCCL is under way with it says itself; and what comes after an end it answers alone.
+        // NCCL itself reports what it has in progress, and everything after close().
         if (outcome_ == ncclSuccess && outcome != ncclInProgress && !closed_) outcome_ = outcome;
         break;
       }

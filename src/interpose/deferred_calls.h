@@ -1,6 +1,9 @@
-// DeferredCalls: calls on one communicator that a thread carries out after the caller was told ncclInProgress.
+// DeferredCalls: the calls on one communicator that a worker thread carries out after the caller got ncclInProgress.
 //
-// Threads: the caller begins; the thread settles, issues and ends; close() and the questions come from any thread.
+// Stages: none -> negotiating (begin) -> issuing (issue) -> none (end). After close() the stages no longer change what
+// is reported, and no outcome is kept. The shadow of the communicator owns it.
+//
+// Threads: begin() on the caller's; issue() and end() on the worker thread; the rest on any.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -13,19 +16,19 @@ namespace bps::interpose {
 
 class DeferredCalls {
  public:
-  // The caller leaves. False: the communicator is being ended.
+  // The caller returns ncclInProgress. False: the communicator is ending.
   bool begin();
-  // The thread is about to call NCCL and bps, which close() has to wait for.
+  // The worker thread is about to call NCCL and bps; close() waits for it from now on.
   void issue();
-  // Done. Releases the operations that have waited, of `comm`.
+  // The calls are issued, or have failed. Destroys the operations of `comm` that have waited for them.
   void end(ncclResult_t outcome, ncclComm_t comm);
 
-  // ncclInProgress; then the first failure, if there was one.
+  // ncclInProgress during the calls, then the first failure of all calls so far.
   ncclResult_t state();
   bool inProgress() { return state() == ncclInProgress; }
-  // An operation that the program does not need any more, but its calls may: freed after them. False: there are none.
+  // Destroys an operation after the calls, which may still use it. False: no call is deferred.
   bool destroyOpLater(ncclRedOp_t op);
-  // The communicator ends: what is not issued will not be, what is being issued has this long.
+  // The communicator ends: calls that are not issued never are. Waits for calls being issued, at most until `until`.
   void close(std::chrono::steady_clock::time_point until);
 
  private:

@@ -18,13 +18,13 @@ ncclResult_t Group::start() {
 ncclResult_t Group::end() {
   if (depth_ == 0 || --depth_ > 0 || queued_ == nullptr) return BPS_REAL(ncclGroupEnd);
   const std::shared_ptr<const CallGroup> callGroup = std::exchange(queued_, nullptr);
-  // To settle, ranks talk over the communicator, which an open group would hold up.
+  // The negotiation uses the communicator, which an open group would hold up.
   if (!callGroup->negotiated()) {
     const ncclResult_t theirs = BPS_REAL(ncclGroupEnd);
     return worse(theirs, callGroup->execute());
   }
-  // Ours come first, as NCCL puts collectives before sends and receives: which of those a group holds may differ from
-  // rank to rank, so it must not decide anything.
+  // The calls of bps come first, as NCCL puts collectives before sends and receives. Ranks may differ in their sends
+  // and receives, so those must not decide the order.
   ncclResult_t first = callGroup->issue(CallGroup::Issuer::kCallerInGroup);
   first = worse(first, BPS_REAL(ncclGroupEnd));
   return worse(first, callGroup->finish());

@@ -1,6 +1,6 @@
-// The group of the calling thread: all-reduces of a group are held back until its outermost end.
+// Group: the calling thread's NCCL group, whose all-reduces are held back until its outermost end.
 //
-// NCCL keeps the depth of groups per thread; so do we, since what NCCL has counted cannot be asked.
+// NCCL counts the depth of groups per thread and does not report it, so this counts too. Each thread owns one.
 #pragma once
 #include <memory>
 
@@ -14,19 +14,19 @@ class Group {
 
   bool open() const { return depth_ > 0; }
   ncclResult_t start();
-  // Also for a group of which we have not seen the start.
+  // Also ends a group whose start the hooks have not seen.
   ncclResult_t end();
-  // The group ends without its calls being carried out.
+  // Ends the group and drops its calls.
   ncclResult_t simulateEnd(ncclSimInfo_t* info);
 
   void enqueue(std::shared_ptr<Shadow> shadow, const Call& call);
-  // The application may free an operation as soon as it has called with it. True: a call that is held back may still
-  // have to go to NCCL with it, so it is freed when the group has ended.
+  // The application may destroy an operation right after a call with it. True: a call that is held back may still go to
+  // NCCL with it, so the operation is destroyed after the group.
   bool deferOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
  private:
   int depth_ = 0;
-  std::shared_ptr<CallGroup> queued_;  // null: nothing
+  std::shared_ptr<CallGroup> queued_;  // null: no call is held back
 };
 
 }  // namespace bps::interpose

@@ -1,4 +1,4 @@
-// The functions that the preload library puts in front of NCCL's.
+// The hooks: the functions of NCCL that the interposer defines.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -17,8 +17,8 @@
 namespace bps::interpose {
 namespace {
 
-// Disabled by the environment, bps looks at nothing. What NCCL calls for itself through our hooks, groups and questions
-// for errors, is the same as if a program had called it, but for the answer to the latter: see isCalledByNccl().
+// If the environment disables bps, every hook only forwards. NCCL itself calls some hooks (groups, questions for
+// errors). They act as for a program, except that NCCL does not hear of failures of bps: see isCalledByNccl().
 bool isDisabled() { return preloadConfig().disabled; }
 
 ncclResult_t passToNccl(const Call& call) {
@@ -64,8 +64,8 @@ void rememberOp(ncclRedOp_t op, const void* scalar, UserOp user, ncclComm_t comm
   shadow->addOp(op, user);
 }
 
-// The communicator is about to end: ours ends first, so that nothing of it touches buffers or waits for NCCL. False: it
-// was aborted while this thread completed its calls, and is not NCCL's to end once more.
+// Ends bps's part before NCCL ends the communicator, so that bps neither touches buffers nor waits for NCCL afterwards.
+// False: another thread has aborted the communicator meanwhile, and NCCL must not end it again.
 bool endShadow(ncclComm_t comm, Shadow::EndMode how) {
   const std::shared_ptr<Shadow> shadow = findShadow(comm);
   if (shadow == nullptr) return true;
@@ -76,7 +76,7 @@ bool endShadow(ncclComm_t comm, Shadow::EndMode how) {
   return true;
 }
 
-// Our part stops, and what comes afterwards is NCCL's to answer.
+// Ends bps's part. NCCL alone answers later calls.
 void abortShadow(ncclComm_t comm) {
   if (const std::shared_ptr<Shadow> shadow = findShadow(comm)) shadow->end(Shadow::EndMode::kAbort);
 }
@@ -84,8 +84,8 @@ void abortShadow(ncclComm_t comm) {
 bool isCalledByNccl(const void* caller) {
   Dl_info ours{}, theirs{};
   const nccl::RealNccl* real = nccl::realNccl();
-  // Where NCCL lies in a library of the program's, both look alike. Then NCCL hears of our failures too: better than
-  // that nobody does.
+  // If NCCL is linked into a library of the program, the caller may be either. NCCL then hears of bps's failures too,
+  // since the program must hear of them.
   if (real == nullptr || !nccl::isStandaloneLibrary(real->path)) return false;
   return ::dladdr(caller, &ours) != 0 && ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
          ours.dli_fbase == theirs.dli_fbase;
@@ -149,7 +149,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     const auto shadow = isDisabled() ? nullptr : findShadow(comm);
     if (shadow != nullptr && shadow->busy()) return ncclInvalidArgument;
     const ncclResult_t ours = shadow != nullptr ? shadow->finalize() : ncclSuccess;
-    // What has failed cannot be finalized, only ended; and for NCCL a communicator that was aborted is gone.
+    // A failed communicator can only be ended, and NCCL no longer has one that was aborted.
     if (ours != ncclSuccess && ours != ncclInProgress) return ours;
     const InternalNcclCall call;
     return worse(ours, BPS_REAL(ncclCommFinalize, comm));
@@ -191,7 +191,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const void* caller = __builtin_return_address(0);
   return apiGuard([&] {
-    // Ours first: what we then ask NCCL for, it tells of.
+    // bps first: NCCL then also reports what bps has just called it for.
     ncclResult_t ours = isDisabled() || InternalNcclCall::active() ? ncclSuccess : bpsErrorOf(comm);
     if (ours != ncclSuccess && isCalledByNccl(caller)) ours = ncclSuccess;
     const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, comm, result);

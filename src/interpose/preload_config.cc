@@ -9,7 +9,7 @@ namespace bps::interpose {
 namespace {
 
 PreloadConfig* read() {
-  auto* made = new PreloadConfig;  // never freed: calls may come while the process's static objects are destroyed
+  auto* made = new PreloadConfig;  // never freed: calls may come during static destruction
   made->disabled = preloadDisabled();
   if (made->disabled) return made;
   made->envError = guarded([&]() -> Status {

@@ -1,4 +1,4 @@
-// The process's settings, read at the first call and never again.
+// PreloadConfig: the interposer's settings, read from the environment at the first call. Immutable. Threads: any.
 #pragma once
 #include "src/base/env.h"
 #include "src/base/status.h"
@@ -6,9 +6,9 @@
 namespace bps::interpose {
 
 struct PreloadConfig {
-  bool disabled = false;  // by BPS_DISABLE or BPS_DEVICE, whatever else is wrong
-  Env env;                // the defaults when `wrong`
-  Status envError;        // what the environment is refused for, logged once; every call then goes to NCCL
+  bool disabled = false;  // by BPS_DISABLE or BPS_DEVICE, also if other variables are invalid
+  Env env;                // the defaults if envError
+  Status envError;        // why the environment is invalid; every call then goes to NCCL
 };
 
 const PreloadConfig& preloadConfig();

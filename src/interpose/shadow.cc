@@ -105,7 +105,7 @@ ncclResult_t Shadow::finishOnHost() {
     stream = hostStream_;
   }
   const ncclResult_t waited = stream == nullptr ? ncclSuccess : toNcclResult(bpsHostStreamSynchronize(stream));
-  // Who ends the communicator waits for the stream too, and a stream tells of a failure only once.
+  // A thread that ends the communicator waits for the stream too, and a stream reports a failure only once.
   return waited == ncclSuccess && ending() ? ncclInvalidUsage : waited;
 }
 
@@ -132,23 +132,23 @@ ncclResult_t Shadow::drain() {
     use.emplace(comm = servedComm_);
     gpuGroup = gpuGroup_;
   }
-  Deadline patience = Deadline::never();
-  const auto failure = [&](bool inProgress) {
-    if (!inProgress) (void)commFailIfPeerLeft(comm, patience);
+  Deadline peerDeadline = Deadline::never();
+  const auto failure = [&](bool inFlight) {
+    if (!inFlight) (void)commFailIfPeerLeft(comm, peerDeadline);
     return ending() ? ncclInvalidUsage : error();
   };
   ncclResult_t outcome = gpuGroup != nullptr ? gpuGroup->finalize(failure) : ncclSuccess;
   if (outcome == ncclSuccess) outcome = toNcclResult(commFinalize(comm));
-  if (outcome == ncclSuccess && ending()) outcome = ncclInvalidUsage;  // NCCL's part is not to be called any more
+  if (outcome == ncclSuccess && ending()) outcome = ncclInvalidUsage;  // NCCL must not be called for it any more
   if (outcome == ncclSuccess) finalized_ = true;
   return outcome;
 }
 
-// What has failed, or fails now, does not end by itself any more, neither on the device nor on the network.
+// Calls that have failed do not end by themselves, neither on the device nor on the network.
 bool Shadow::finishCalls() {
   const auto awaited = [this] {
     ncclResult_t state = error();
-    for (nccl::Backoff patience; state == ncclInProgress && !ending(); patience.pause()) state = error();
+    for (nccl::Backoff backoff; state == ncclInProgress && !ending(); backoff.pause()) state = error();
     return state;
   };
   ncclResult_t outcome = awaited();
@@ -161,7 +161,7 @@ void Shadow::end(EndMode how) {
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
   std::shared_ptr<LocalGpuGroup> gpuGroup;
-  // The others hear of an abort before what waits for them has ended, and before the team ends.
+  // The other ranks must hear of an abort before this waits for calls that wait for them, and before the group ends.
   const auto revokeIfAborting = [&]() BPS_REQUIRES(mutex_) {
     if (servedComm_ != nullptr && how == EndMode::kAbort) (void)bpsCommRevoke(servedComm_, 0);
   };
@@ -169,11 +169,11 @@ void Shadow::end(EndMode how) {
     const MutexLock lock(mutex_);
     revokeIfAborting();
   }
-  const auto patience = std::chrono::steady_clock::now() + nccl::kAbortGrace;
-  deferred_.close(patience);
+  const auto until = std::chrono::steady_clock::now() + nccl::kAbortGrace;
+  deferred_.close(until);
   {
     const MutexLock lock(mutex_);
-    while (negotiating_ && std::chrono::steady_clock::now() < patience) negotiationEnded_.waitUntil(mutex_, patience);
+    while (negotiating_ && std::chrono::steady_clock::now() < until) negotiationEnded_.waitUntil(mutex_, until);
     revokeIfAborting();
     comm = std::exchange(servedComm_, nullptr);
     stream = std::exchange(hostStream_, nullptr);
@@ -195,7 +195,7 @@ ncclResult_t Shadow::error() {
   const MutexLock lock(mutex_);
   bpsResult_t whole = bpsSuccess;
   if (servedComm_ == nullptr || bpsCommGetAsyncError(servedComm_, &whole) != bpsSuccess) return ncclSuccess;
-  // Who owns other parts is joined with this rank in the communicator of all, and hears of it there.
+  // Ranks that own other parts hear of the failure through the communicator of all ranks.
   if (groupError != ncclSuccess && whole == bpsSuccess) (void)bpsCommRevoke(servedComm_, 0);
   return groupError != ncclSuccess ? groupError : toNcclResult(whole);
 }
@@ -216,9 +216,8 @@ void Shadow::countPassedToNccl(const Call& call) { ncclCalls_.add(call.bytes());
 
 std::string Shadow::summary() const {
   return fmt::format(
-      "rank {} of {}: {} all-reduces ({} bytes) by bps, of which {} ({} bytes) by NCCL inside machines; {} ({} bytes) "
-      "by "
-      "NCCL",
+      "rank {} of {}: {} all-reduces ({} bytes) by bps, of which {} ({} bytes) by NCCL inside machines; "
+      "{} ({} bytes) by NCCL",
       rank_, nRanks_, bpsCalls_.calls.load(), bpsCalls_.bytes.load(), gpuGroupCalls_.calls.load(),
       gpuGroupCalls_.bytes.load(), ncclCalls_.calls.load(), ncclCalls_.bytes.load());
 }

@@ -1,10 +1,11 @@
-// Shadow: what we know of one NCCL communicator, beside NCCL's own handle that the application keeps using.
+// Shadow: the interposer's state of one NCCL communicator, beside NCCL's own handle that the application keeps using.
 //
-// A shadow is made at the communicator's first all-reduce, however the communicator came to be. The first all-reduce
-// that could be served also settles, among all ranks, whether bps serves this communicator and from which size on
-// (negotiation.h). From then on the choice for a call depends on nothing but the call and what was agreed.
+// The communicator's first all-reduce makes the shadow. The first all-reduce that bps could serve also starts the
+// negotiation of all ranks: whether bps serves the communicator, and from which size on (negotiation.h). From then on
+// the choice depends only on the call and on the negotiated terms, so all ranks choose alike.
 //
-// Threads: one thread at a time issues calls, as NCCL demands. end(), error() and lastError() come from any thread.
+// The shadow table and the calls in flight share it. Threads: one thread at a time issues calls, as NCCL demands;
+// end(), error() and lastError() on any.
 #pragma once
 #include <atomic>
 #include <map>
@@ -28,12 +29,12 @@ using nccl::LocalGpuGroup;
 using nccl::toNcclResult;
 using nccl::UserOp;
 
-// What all ranks have settled.
+// The outcome of the negotiation.
 struct NegotiatedTerms {
-  size_t minBytes = kServeNone;             // calls of at least this size are ours
-  int device = -1;                          // NCCL's, of this rank
-  bpsComm_t servedComm = nullptr;           // with leastBytes < kNever
-  std::shared_ptr<LocalGpuGroup> gpuGroup;  // null: bps does what is to be done inside machines
+  size_t minBytes = kServeNone;             // bps serves calls of at least this size
+  int device = -1;                          // CUDA device of this rank's NCCL communicator
+  bpsComm_t servedComm = nullptr;           // null: bps serves no call
+  std::shared_ptr<LocalGpuGroup> gpuGroup;  // null: bps combines buffers inside machines
 };
 
 class Shadow {
@@ -44,52 +45,52 @@ class Shadow {
   Shadow& operator=(const Shadow&) = delete;
 
   ncclComm_t comm() const { return comm_; }
-  // The shadow belongs to the process that forked this one off, whose connections and threads it has.
+  // True: the parent process made the shadow, and has its connections and threads.
   bool isInheritedByFork() const { return forks_ != forkGeneration(); }
   int rank() const { return rank_; }
   int nRanks() const { return nRanks_; }
 
   bool negotiated() const { return negotiated_.load(std::memory_order_acquire); }
-  // The communicator's first call: decides with the other ranks; blocks until they come, like NCCL's first call.
+  // Negotiates with the other ranks; blocks until they come, like NCCL's first call.
   ncclResult_t negotiate();
   int device() const { return device_; }
-  // Ours, or NCCL's? Only when settled.
+  // True: bps serves the call, else NCCL does. After negotiated().
   bool serves(const Call& call) const;
-  // Gives it to bps. Does not wait.
+  // Issues the call to bps. Does not wait.
   ncclResult_t issue(const Call& call) { return issue(call, false); }
-  // The same from within an open group of NCCL's.
+  // Issues the call while the thread has an NCCL group open.
   ncclResult_t issueInGroup(const Call& call) { return issue(call, true); }
-  // Waits for what issue() has queued, where only we can.
+  // Waits for the calls that issue() has queued, if buffers are in host memory.
   ncclResult_t finishOnHost();
 
   void addOp(ncclRedOp_t op, const UserOp& what) { ops_[op] = what; }
   void removeOp(ncclRedOp_t op) { ops_.erase(op); }
   std::optional<UserOp> findOp(ncclRedOp_t op) const;
 
-  // NCCL said that it is under way with something that it would wait for on a blocking communicator.
+  // NCCL has returned ncclInProgress on this communicator.
   void markNonBlocking() { nonBlocking_.store(true, std::memory_order_relaxed); }
   bool nonBlocking() const { return nonBlocking_.load(std::memory_order_relaxed); }
-  // Of a non-blocking communicator: the calls that are carried out without the caller.
+  // The calls of a non-blocking communicator that a worker thread carries out.
   DeferredCalls& deferred() { return deferred_; }
-  // Is to be waited for by asking ncclCommGetAsyncError before it is used again.
+  // True: the application must poll ncclCommGetAsyncError before it uses the communicator again.
   bool busy() { return deferred_.inProgress() || (nonBlocking() && finalized_); }
 
-  // Waits for our calls, as ncclCommFinalize does for NCCL's; or begins to, if non-blocking: ncclInProgress, and
-  // error() says when it is done.
+  // Waits for the calls of bps, as ncclCommFinalize does for NCCL's. If non-blocking, returns ncclInProgress, and
+  // error() reports the end.
   ncclResult_t finalize();
-  // The same before the end; false: what is left has to be aborted.
+  // Waits for the calls of bps before the communicator ends. False: the calls that remain must be aborted.
   bool finishCalls();
   enum class EndMode { kDestroy, kAbort };
-  // No call is served any more and none touches a buffer afterwards; a settle() under way gives up.
+  // bps serves no more calls, and none touches a buffer after it returns. A negotiation in progress gives up.
   void end(EndMode how);
   bool ending() const { return ending_.load(std::memory_order_acquire); }
 
-  // What went wrong with our part, as NCCL reports such; ncclInProgress while a thread is at it.
+  // The failure of bps's part, as a result of NCCL; ncclInProgress while calls are deferred.
   ncclResult_t error();
   std::string lastError();
 
   void countPassedToNccl(const Call& call);
-  // One line for people, when the communicator ends.
+  // One log line for the end of the communicator.
   std::string summary() const;
 
  private:
@@ -107,17 +108,17 @@ class Shadow {
   const int rank_, nRanks_;
   const unsigned forks_ = forkGeneration();
   std::map<int, UserOp> ops_;
-  std::atomic<int> device_{-1};  // once settled; -1: not known
+  std::atomic<int> device_{-1};  // CUDA device, once negotiated
   std::atomic<bool> negotiated_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};
   std::atomic<size_t> minBytes_{kServeNone};
   DeferredCalls deferred_;
-  Mutex mutex_;  // never held while NCCL is called, or a call of ours is issued
+  Mutex mutex_;  // not held while NCCL is called or a call is issued
   bpsComm_t servedComm_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
   std::shared_ptr<LocalGpuGroup> gpuGroup_ BPS_GUARDED_BY(mutex_);
   bool negotiating_ BPS_GUARDED_BY(mutex_) = false;
-  CondVar negotiationEnded_;                          // settling_ has ended
-  CallCounter bpsCalls_, gpuGroupCalls_, ncclCalls_;  // the second are part of the first
+  CondVar negotiationEnded_;
+  CallCounter bpsCalls_, gpuGroupCalls_, ncclCalls_;  // bpsCalls_ include gpuGroupCalls_
 };
 
 }  // namespace bps::interpose

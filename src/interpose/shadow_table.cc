@@ -1,6 +1,7 @@
 #include "src/interpose/shadow_table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -16,11 +17,17 @@ namespace bps::interpose {
 namespace {
 
 struct ShadowTable {
+  struct Worker {
+    std::thread thread;
+    std::shared_ptr<std::atomic<bool>> done;
+  };
   Mutex mutex;
   std::map<ncclComm_t, std::shared_ptr<Shadow>> shadows BPS_GUARDED_BY(mutex);
   std::thread finisher;  // of the exit handler alone
   CondVar finisherEnded;
   bool hasFinisherEnded BPS_GUARDED_BY(mutex) = false;
+  Mutex workersMutex;
+  std::vector<Worker> workers BPS_GUARDED_BY(workersMutex);
 };
 
 void finishAtExit();
@@ -47,7 +54,7 @@ std::vector<std::shared_ptr<Shadow>> unfinishedShadows() {
 void finishAll(std::vector<std::shared_ptr<Shadow>> all) {
   const auto negotiated =
       std::stable_partition(all.begin(), all.end(), [](const auto& shadow) { return !shadow->negotiated(); });
-  // A first call that others have not joined yet may never end, and holds up the others of its group.
+  // A first call that other ranks have not joined may never end, and holds up the other calls of its group.
   std::for_each(all.begin(), negotiated, [](const auto& shadow) { shadow->end(Shadow::EndMode::kAbort); });
   std::for_each(negotiated, all.end(), [](const auto& shadow) {
     logInfo(Subsystem::kColl, "at exit: {}", shadow->summary());
@@ -101,6 +108,25 @@ std::shared_ptr<Shadow> findOrCreateShadow(ncclComm_t comm) {
     known = table().shadows.emplace(comm, std::make_shared<Shadow>(comm, rank, nRanks)).first->second;
   }
   return known->nRanks() > 1 && !known->isInheritedByFork() ? known : nullptr;
+}
+
+Status startWorker(std::function<void()> body) {
+  return guarded([&] {
+    const MutexLock lock(table().workersMutex);
+    std::vector<ShadowTable::Worker>& workers = table().workers;
+    std::erase_if(workers, [](ShadowTable::Worker& worker) {
+      const bool done = worker.done->load(std::memory_order_acquire);
+      if (done) worker.thread.join();
+      return done;
+    });
+    workers.reserve(workers.size() + 1);
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    std::thread thread([body = std::move(body), done] {
+      body();
+      done->store(true, std::memory_order_release);
+    });
+    workers.push_back({std::move(thread), std::move(done)});
+  });
 }
 
 bool removeShadow(const Shadow& shadow) {

@@ -1,4 +1,4 @@
-// Backoff: sleeps between looks at something that others bring about: briefly at first.
+// Backoff: the sleeps of a thread that polls for an event: 20 us at first, 640 us after 320 sleeps. Threads: one.
 #pragma once
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,5 @@
-// A call of the application's.
+// Call: one all-reduce as the application called NCCL for it. A value; the buffers stay the application's. Threads:
+// any.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -16,8 +17,7 @@ struct UserOp {
   uint64_t scalar = 0;
 };
 
-// One all-reduce as the application asked for it. A user's operation is kept by value: the application may destroy it
-// before its group ends.
+// A user's operation is kept by value: the application may destroy it before its NCCL group ends.
 struct Call {
   const void* send;
   void* recv;
@@ -33,15 +33,14 @@ struct Call {
     const auto index = static_cast<size_t>(type);
     return index < ncclNumTypes ? kBytes[index] : 0;
   }
-  // 0: of a type that is not known, or more than there can be.
+  // 0: the type is unknown, or the size overflows.
   size_t bytes() const { return count <= SIZE_MAX / 8 ? count * elementBytes() : 0; }
 };
 
-// How long an abort waits for a thread that is in NCCL to notice it, before it lets NCCL end what that thread waits
-// for.
+// How long an abort waits for a thread inside NCCL to leave, before it aborts NCCL's communicator.
 inline constexpr std::chrono::milliseconds kAbortGrace{500};
 
-// NCCL before 2.30 has no word for a time-out.
+// NCCL before 2.30 has no result for a time-out.
 inline ncclResult_t toNcclResult(bpsResult_t result) {
   return result == bpsTimeout ? ncclRemoteError : static_cast<ncclResult_t>(result);
 }

@@ -1,10 +1,10 @@
-// NCCL's public functions, one line each. From this table come the pointers into the real library (real_nccl.h), the
-// functions that only pass on (forward.cc), and the comparison with the installed nccl.h.
+// NCCL's public functions, one line each. The table makes the pointers into the real library (real_nccl.h), the
+// functions that only forward (src/interpose/nccl/forward.cc), and the comparison with the installed nccl.h.
 //
-//   HOOK: the preload library defines it; hooks.cc has the body.
-//   PASS: the preload library leaves it to NCCL; the stand-in passes it on.
+//   HOOK: the preload library defines the function; src/interpose/hooks.cc has the body.
+//   PASS: the preload library leaves the function to NCCL; the stand-in forwards it.
 //
-// A function that is missing here passes a preload unseen, and is missing from the stand-in.
+// The preload library does not see a function that is missing here, and the stand-in lacks it.
 #pragma once
 
 // clang-format off

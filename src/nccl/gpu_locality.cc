@@ -11,7 +11,7 @@
 namespace bps::nccl {
 namespace {
 
-// By its place on the bus; or, where the user describes the machine, by its number. None: kNoNode.
+// Finds the GPU by its bus id; if the user describes the machine, else by its number. kNoNode: not found.
 NodeId gpuOf(const Topology& topology, const std::string& busId, int device, const Env& env) {
   const std::vector<NodeId>& gpus = topology.all(NodeKind::kGpu);
   for (const NodeId gpu : gpus)
@@ -24,7 +24,7 @@ Result<GpuLocality> plannedGpuLocality(int device, const Env& env) {
   const cuda::Api* driver = BPS_TRY(cuda::driver());
   const Topology topology = BPS_TRY(loadConfiguredTopology(env));
   const NodeId gpu = gpuOf(topology, cuda::Device::busId(*driver, device), device, env);
-  if (gpu == kNoNode) return failure(Code::kInvalidArgument, "CUDA device {} is not in it", device);
+  if (gpu == kNoNode) return failure(Code::kInvalidArgument, "it has no CUDA device {}", device);
   LocalPlanRequest job;  // a rank on every GPU
   job.strategy = BPS_TRY(parseStrategy(env.strategy));
   const Decision decision = BPS_TRY(planLocal(topology, job));
@@ -40,7 +40,8 @@ Result<GpuLocality> plannedGpuLocality(int device, const Env& env) {
 GpuLocality gpuLocalityOf(int device, const Env& env) {
   Result<GpuLocality> planned = plannedGpuLocality(device, env);
   if (planned.ok()) return std::move(planned).value();
-  logInfo(Subsystem::kTopo, "topology of this machine: {}; its GPUs count as joined", planned.error().message());
+  logInfo(Subsystem::kTopo, "topology of this machine: {}; bps treats its GPUs as joined by NVLink",
+          planned.error().message());
   return {};
 }
 

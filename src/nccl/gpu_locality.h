@@ -1,4 +1,5 @@
-// Which GPUs of its machine one works with before and after the network, as the machine's plan says.
+// GpuLocality: which GPUs of its machine a GPU combines buffers with, by the machine's plan (topo/plan/planner.h).
+// A value that the caller owns. Threads: any.
 #pragma once
 #include <string>
 
@@ -7,10 +8,10 @@
 namespace bps::nccl {
 
 struct GpuLocality {
-  // The switch under which the GPU is, where the plan is to combine buffers under each switch, and empty where it is to
-  // combine all of the machine: over NVLink, or because nothing is known of the GPU.
+  // The GPU's PCIe switch if the plan combines buffers under each switch. Empty if it combines those of the whole
+  // machine: over NVLink, or because the topology has no such GPU.
   std::string switchName;
-  // The plan is to combine all of the machine at some GPUs only, and this is one of them.
+  // The plan combines the machine's buffers at some GPUs only, and this is one of them.
   bool root = false;
 };
 

@@ -1,6 +1,5 @@
 #include "src/nccl/local_gpu_group.h"
 
-#include <algorithm>
 #include <chrono>
 #include <future>
 #include <optional>
@@ -8,9 +7,7 @@
 #include <utility>
 
 #include "src/api/comm_internal.h"
-#include "src/base/deadline.h"
 #include "src/base/format.h"
-#include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/cuda/stream_order.h"
 #include "src/nccl/backoff.h"
@@ -19,15 +16,10 @@
 namespace bps::nccl {
 namespace {
 
-// Below it, starting NCCL's kernels takes longer than to copy the buffer whole.
-constexpr size_t kMinBytes = 256U << 10;
-// A call is cut into so many pieces at most, and none smaller than this.
-constexpr size_t kMaxPieces = 8, kMinPieceBytes = 4U << 20;
-
-constexpr std::chrono::milliseconds kNcclAbortHeadStart{100};
+constexpr std::chrono::milliseconds kNcclAbortHeadStart{100};  // NCCL's abort runs alone before streams go on
+constexpr std::chrono::milliseconds kLaunchSpinTime{1};        // waitLaunched() yields before it sleeps
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLaunchSpinTime{1};
 
 ncclResult_t logAndConvert(const Status& status) {
   if (status.ok()) return ncclSuccess;
@@ -61,39 +53,8 @@ void LocalGpuGroup::linkToParent(bpsComm_t parent, const std::string& part) {
 
 std::string LocalGpuGroup::describe() const {
   const std::string parts = shape_.isOnlyGroup ? "" : fmt::format(", {} of which own a part each", shape_.owners);
-  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs{}; {}", kMinBytes, shape_.size, parts,
+  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs{}; {}", kMinGroupBytes, shape_.size, parts,
                      shape_.allowsAnyOrder ? "sums in NCCL's order (BPS_NCCL_LOCAL=any)" : "the same bits as by bps");
-}
-
-bool LocalGpuGroup::supports(const Call& call) const {
-  // Averages, and operations of the user, whose numbers come after it, are divided or multiplied once.
-  if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kMinBytes) return false;
-  // A sum of two is the same in any order (but for which NaN a NaN is); the least and the greatest are not where there
-  // are NaNs.
-  return shape_.allowsAnyOrder || call.type < ncclFloat16 || call.op == ncclSum;
-}
-
-// Nothing may enter but the call and what all ranks know.
-std::vector<LocalGpuGroup::Piece> LocalGpuGroup::cut(const Call& call) const {
-  const auto owners = static_cast<size_t>(shape_.owners);
-  const size_t pieces = std::clamp<size_t>(call.bytes() / kMinPieceBytes, 1, kMaxPieces);
-  const size_t most = (call.count / pieces / owners + 1) * owners;
-  std::vector<Piece> cut;
-  for (size_t offset = 0; offset < call.count; offset += cut.back().count) {
-    Piece piece{offset, std::min(most, call.count - offset), {}, false};
-    for (size_t owner = 0; owner < owners; ++owner) {
-      const size_t begin = piece.count * owner / owners, end = piece.count * (owner + 1) / owners;
-      piece.parts.push_back({offset + begin, end - begin});
-    }
-    piece.hasEqualParts = piece.count % owners == 0 && shape_.owners == shape_.size;
-    cut.push_back(std::move(piece));
-  }
-  return cut;
-}
-
-ncclComm_t LocalGpuGroup::localComm() {
-  const MutexLock lock(mutex_);
-  return localComm_;
 }
 
 ncclResult_t LocalGpuGroup::issue(const Call& call) {
@@ -102,8 +63,8 @@ ncclResult_t LocalGpuGroup::issue(const Call& call) {
   return failIfPartlyIssued(issued, anyIssued);
 }
 
-// NCCL's groups are a thread's: another thread is in none. It may have another default stream than the caller, so it is
-// given one that is the same for both.
+// NCCL's groups belong to a thread, so another thread issues the call. Its default stream may differ from the caller's,
+// so the call runs on a stream of this group.
 ncclResult_t LocalGpuGroup::issueInGroup(const Call& call) {
   Call groupCall = call;
   groupCall.stream = groupCallStream_->get();
@@ -122,7 +83,7 @@ ncclResult_t LocalGpuGroup::issueOutsideGroup(const Call& call, bool& anyIssued)
     issuing_ = true;
   }
   ncclResult_t issued = issuePieces(call, anyIssued);
-  // Also of a call of which only a part is in its stream.
+  // Also if only a part of the call is in its stream.
   const ncclResult_t followed = logAndConvert(cuda::orderAfter(device_, completionStream_->get(), call.stream));
   if (issued == ncclSuccess) issued = followed;
   {
@@ -137,7 +98,7 @@ ncclResult_t LocalGpuGroup::failIfPartlyIssued(ncclResult_t issued, bool anyIssu
   if (issued == ncclSuccess || !anyIssued) return issued;
   const MutexLock lock(mutex_);
   partlyIssued_ = true;
-  // Where the part has failed, all hear of that.
+  // A failed part has failed the parent already.
   bpsResult_t part = bpsSuccess;
   if (ownersComm_ != nullptr) (void)bpsCommGetAsyncError(ownersComm_, &part);
   if (ended_ || parent_ == nullptr || part != bpsSuccess) return issued;
@@ -154,7 +115,7 @@ ncclResult_t LocalGpuGroup::issuePieces(const Call& call, bool& anyIssued) {
     return waitLaunched(
         BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, localComm, call.stream));
   }
-  const std::vector<Piece> pieces = cut(call);
+  const std::vector<Piece> pieces = cutCall(call, shape_.owners, shape_.size);
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (const ncclResult_t done = reduceToOwners(call, pieces[i]); done != ncclSuccess) return done;
     anyIssued = anyIssued || shape_.size > 1;
@@ -164,16 +125,15 @@ ncclResult_t LocalGpuGroup::issuePieces(const Call& call, bool& anyIssued) {
     anyIssued = true;
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (isOwner())
-      if (const ncclResult_t done = logAndConvert(cuda::orderAfter(device_, call.stream, streams_[i]->get()));
-          done != ncclSuccess)
-        return done;
-    if (const ncclResult_t done = gatherFromOwners(call, pieces[i]); done != ncclSuccess) return done;
+    ncclResult_t done = ncclSuccess;
+    if (isOwner()) done = logAndConvert(cuda::orderAfter(device_, call.stream, streams_[i]->get()));
+    if (done == ncclSuccess) done = gatherFromOwners(call, pieces[i]);
+    if (done != ncclSuccess) return done;
   }
   return ncclSuccess;
 }
 
-// What NCCL was asked for is in its stream, and NCCL may be asked for more: a non-blocking communicator says so later.
+// Waits until a non-blocking communicator has put the calls into their streams: it refuses the next calls until then.
 ncclResult_t LocalGpuGroup::waitLaunched(ncclResult_t asked) {
   for (const auto start = Clock::now(); asked == ncclInProgress;) {
     if (shouldStop_ && shouldStop_()) return ncclRemoteError;
@@ -189,41 +149,48 @@ ncclResult_t LocalGpuGroup::waitLaunched(ncclResult_t asked) {
   return asked;
 }
 
-// Every owner's part of the team's sum comes into its receive buffer.
-ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece) {
-  const void* send = at(call.send, piece.offset, call);
-  if (shape_.size == 1) {
-    // The team's sum is the contribution.
-    if (call.send == call.recv) return ncclSuccess;
-    const cuda::Api& api = device_.api();
-    Result<cuda::Context> context = cuda::contextOf(device_, call.stream);
-    if (!context.ok()) return logAndConvert(context.error());
-    const cuda::ScopedContext scope(api, std::move(context).value());
-    return logAndConvert(cuda::check(
-        api,
-        api.memcpyAsync(reinterpret_cast<cuda::Address>(at(call.recv, piece.offset, call)),
-                        reinterpret_cast<cuda::Address>(send), piece.count * call.elementBytes(), call.stream),
-        "cuMemcpyAsync"));
-  }
+// One collective for each owner's part, in one NCCL group.
+ncclResult_t LocalGpuGroup::forEachOwner(const Piece& piece, const Collective& collective) {
   const ncclComm_t localComm = this->localComm();
   if (localComm == nullptr) return ncclInvalidUsage;
-  if (piece.hasEqualParts) {
-    const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
-    return waitLaunched(BPS_REAL(ncclReduceScatter, send, at(call.recv, mine.offset, call), mine.count, call.type,
-                                 call.op, localComm, call.stream));
-  }
   ncclResult_t first = BPS_REAL(ncclGroupStart);
   for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
     const OwnerPart& part = piece.parts[static_cast<size_t>(owner)];
-    if (part.count > 0)
-      first = BPS_REAL(ncclReduce, at(call.send, part.offset, call), at(call.recv, part.offset, call), part.count,
-                       call.type, call.op, owner, localComm, call.stream);
+    if (part.count > 0) first = collective(owner, part, localComm);
   }
   const ncclResult_t ended = waitLaunched(BPS_REAL(ncclGroupEnd));
   return first != ncclSuccess ? first : ended;
 }
 
-// bps all-reduces this owner's part, on a stream beside the caller's.
+// The group's sum of every owner's part comes into that owner's receive buffer.
+ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece) {
+  if (shape_.size == 1) return copyToReceiveBuffer(call, piece);
+  if (!piece.hasEqualParts)
+    return forEachOwner(piece, [&](int owner, const OwnerPart& part, ncclComm_t localComm) {
+      return BPS_REAL(ncclReduce, at(call.send, part.offset, call), at(call.recv, part.offset, call), part.count,
+                      call.type, call.op, owner, localComm, call.stream);
+    });
+  const ncclComm_t localComm = this->localComm();
+  if (localComm == nullptr) return ncclInvalidUsage;
+  const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
+  return waitLaunched(BPS_REAL(ncclReduceScatter, at(call.send, piece.offset, call), at(call.recv, mine.offset, call),
+                               mine.count, call.type, call.op, localComm, call.stream));
+}
+
+// In a group of one rank, the group's sum is the rank's contribution.
+ncclResult_t LocalGpuGroup::copyToReceiveBuffer(const Call& call, const Piece& piece) const {
+  if (call.send == call.recv) return ncclSuccess;
+  const cuda::Api& api = device_.api();
+  Result<cuda::Context> context = cuda::contextOf(device_, call.stream);
+  if (!context.ok()) return logAndConvert(context.error());
+  const cuda::ScopedContext scope(api, std::move(context).value());
+  const auto to = reinterpret_cast<cuda::Address>(at(call.recv, piece.offset, call));
+  const auto from = reinterpret_cast<cuda::Address>(at(call.send, piece.offset, call));
+  const int copied = api.memcpyAsync(to, from, piece.count * call.elementBytes(), call.stream);
+  return logAndConvert(cuda::check(api, copied, "cuMemcpyAsync"));
+}
+
+// bps all-reduces this rank's part, on a stream beside the caller's.
 ncclResult_t LocalGpuGroup::exchange(const Call& call, const Piece& piece, cudaStream_t stream) {
   const ncclResult_t follows = logAndConvert(cuda::orderAfter(device_, stream, call.stream));
   if (follows != ncclSuccess) return follows;
@@ -244,22 +211,16 @@ ncclResult_t LocalGpuGroup::exchange(const Call& call, const Piece& piece, cudaS
 
 ncclResult_t LocalGpuGroup::gatherFromOwners(const Call& call, const Piece& piece) {
   if (shape_.size == 1) return ncclSuccess;
+  if (!piece.hasEqualParts)
+    return forEachOwner(piece, [&](int owner, const OwnerPart& part, ncclComm_t localComm) {
+      void* data = at(call.recv, part.offset, call);
+      return BPS_REAL(ncclBroadcast, data, data, part.count, call.type, owner, localComm, call.stream);
+    });
   const ncclComm_t localComm = this->localComm();
   if (localComm == nullptr) return ncclInvalidUsage;
-  if (piece.hasEqualParts) {
-    const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
-    return waitLaunched(BPS_REAL(ncclAllGather, at(call.recv, mine.offset, call), at(call.recv, piece.offset, call),
-                                 mine.count, call.type, localComm, call.stream));
-  }
-  ncclResult_t first = BPS_REAL(ncclGroupStart);
-  for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
-    const OwnerPart& part = piece.parts[static_cast<size_t>(owner)];
-    void* data = at(call.recv, part.offset, call);
-    if (part.count > 0)
-      first = BPS_REAL(ncclBroadcast, data, data, part.count, call.type, owner, localComm, call.stream);
-  }
-  const ncclResult_t ended = waitLaunched(BPS_REAL(ncclGroupEnd));
-  return first != ncclSuccess ? first : ended;
+  const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
+  return waitLaunched(BPS_REAL(ncclAllGather, at(call.recv, mine.offset, call), at(call.recv, piece.offset, call),
+                               mine.count, call.type, localComm, call.stream));
 }
 
 ncclResult_t LocalGpuGroup::finalize(const std::function<ncclResult_t(bool inFlight)>& failure) {
@@ -275,13 +236,12 @@ ncclResult_t LocalGpuGroup::finalize(const std::function<ncclResult_t(bool inFli
   return drained == ncclSuccess && ownersComm != nullptr ? toNcclResult(commFinalize(ownersComm)) : drained;
 }
 
-// Who would wait for the streams themselves, or let NCCL do so, would wait for the dead for ever.
+// Polls the stream: a wait for it, by CUDA or by NCCL, would never end after the death of a rank.
 ncclResult_t LocalGpuGroup::drain(const std::function<ncclResult_t(bool inFlight)>& failure, bpsComm_t ownersComm) {
   const cuda::ScopedContext scope(device_);
-  for (Backoff patience;; patience.pause()) {
-    if (const ncclResult_t wrong = failure(ownersComm != nullptr && commHasCallsInFlight(ownersComm));
-        wrong != ncclSuccess)
-      return wrong;
+  for (Backoff backoff;; backoff.pause()) {
+    const ncclResult_t state = failure(ownersComm != nullptr && commHasCallsInFlight(ownersComm));
+    if (state != ncclSuccess) return state;
     Result<bool> idle = completionStream_->idle();
     if (!idle.ok()) return logAndConvert(idle.error());
     if (std::move(idle).value()) return ncclSuccess;
@@ -298,40 +258,35 @@ void LocalGpuGroup::end(bool abort) {
     ended_ = true;
     ownersComm = std::exchange(ownersComm_, nullptr);
     localComm = std::exchange(localComm_, nullptr);
-    // Who is in a call of NCCL's leaves it soon, or only when NCCL is told.
-    const auto patience = std::chrono::steady_clock::now() + kAbortGrace;
-    while (issuing_ && std::chrono::steady_clock::now() < patience) issuingEnded_.waitUntil(mutex_, patience);
+    // A thread inside NCCL leaves it soon, or only after NCCL's communicator is aborted.
+    const auto until = Clock::now() + kAbortGrace;
+    while (issuing_ && Clock::now() < until) issuingEnded_.waitUntil(mutex_, until);
   }
   if (abort) return abortComms(ownersComm, localComm);
   if (ownersComm != nullptr) (void)bpsCommDestroy(ownersComm);
   if (localComm != nullptr) (void)BPS_REAL(ncclCommDestroy, localComm);
 }
 
-// NCCL comes first: behind a part that has failed stands a collective of its, which must not spread it. But it may wait
-// for its collectives' end, and so for the parts': when it has had time to tell the device, the streams may go on.
+// NCCL's abort goes first: NCCL's collective behind a failed part must not spread that part. But NCCL may wait for its
+// collectives, and so for the parts. So the streams go on once NCCL has had time to tell the device.
 void LocalGpuGroup::abortComms(bpsComm_t ownersComm, ncclComm_t localComm) const {
-  std::promise<void> ended;
-  std::future<void> end = ended.get_future();
-  const auto abortLocalComm = [&] {
+  // Runs on a thread of its own, or in get() if there is no thread to have.
+  std::future<void> nccl = std::async(std::launch::async | std::launch::deferred, [localComm] {
     if (localComm != nullptr) (void)BPS_REAL(ncclCommAbort, localComm);
-    ended.set_value();
-  };
-  std::thread nccl;
-  const bool apart = guarded([&] { nccl = std::thread(abortLocalComm); }).ok();
-  if (apart) end.wait_for(kNcclAbortHeadStart);
+  });
+  nccl.wait_for(kNcclAbortHeadStart);
   if (ownersComm != nullptr) (void)bpsCommAbort(ownersComm);
-  if (apart) nccl.join();
-  else abortLocalComm();
-  // A non-blocking communicator's abort returns before its kernels have gone.
+  nccl.get();
+  // The abort of a non-blocking communicator returns before its kernels have ended.
   const cuda::ScopedContext scope(device_);
-  const auto patience = Clock::now() + kAbortGrace;
-  for (Backoff pauses; localComm != nullptr && completionStream_ != nullptr && Clock::now() < patience; pauses.pause())
+  const auto until = Clock::now() + kAbortGrace;
+  for (Backoff backoff; localComm != nullptr && completionStream_ != nullptr && Clock::now() < until; backoff.pause())
     if (Result<bool> idle = completionStream_->idle(); !idle.ok() || std::move(idle).value()) return;
 }
 
 ncclResult_t LocalGpuGroup::error() {
   const MutexLock lock(mutex_);
-  // It only looks, and comes back to nobody who would take the mutex.
+  // NCCL does not wait here, and does not call back into code that takes the mutex.
   ncclResult_t theirs = ncclSuccess;
   if (localComm_ == nullptr || BPS_REAL(ncclCommGetAsyncError, localComm_, &theirs) != ncclSuccess) return ncclSuccess;
   return theirs == ncclInProgress ? ncclSuccess : theirs;

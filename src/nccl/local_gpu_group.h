@@ -1,19 +1,21 @@
-// LocalGpuGroup: the ranks of one machine, or under one of its switches, combine their buffers by NCCL, on their GPUs,
-// and bps all-reduces between the teams. A call is cut into pieces and a piece into parts, one for each owner
-// (negotiation/capabilities.h):
+// LocalGpuGroup: the GPUs of one machine, or of one PCIe switch, that combine their buffers by NCCL before and after
+// bps all-reduces between groups. A call is cut into pieces and each piece into one part per owner (call_pieces.h):
 //
 //   caller's stream      reduce-scatter 0, 1, 2 ...              all-gather 0, 1, 2 ...
-//   bps's own streams        piece 0: bps all-reduces the owner's part
+//   streams of bps           piece 0: bps all-reduces the owner's part
 //                               piece 1: ...
 //
-// So the first pieces are on the network while the next are reduced. Parts lie in the call's receive buffer all the
-// time. Where parts are unequal, or a team has more ranks than owners, as where the machine's plan names roots, reduce
-// and broadcast take the place of the two.
+// So the first pieces are on the network while NCCL reduces the next ones. The parts lie in the call's receive buffer.
+// If parts are unequal, or the group has more ranks than owners, reduce and broadcast take the place of reduce-scatter
+// and all-gather.
 //
-// All of it is issued by the calling thread, in the order of its calls: NCCL is asked for its collectives in the same
-// order on all ranks, as it demands of communicators that share devices.
+// The calling thread issues everything, in the order of its calls. So NCCL gets its collectives in one order on all
+// ranks, as it demands of communicators that share devices.
 //
-// Threads: issue() and finalize() by who may call NCCL with the communicator; the rest any.
+// States: usable; partly issued (a call failed after some of it was issued: later calls are refused); ended.
+//
+// Threads: issue(), issueInGroup() and finalize() on the thread that may call NCCL with the communicator; the rest on
+// any.
 #pragma once
 #include <functional>
 #include <memory>
@@ -23,94 +25,92 @@
 #include "src/base/mutex.h"
 #include "src/cuda/device.h"
 #include "src/nccl/call.h"
+#include "src/nccl/call_pieces.h"
 
 namespace bps::nccl {
 
 class LocalGpuGroup {
  public:
   struct Shape {
-    int groupRank = 0, size = 1;  // of this rank in it
+    int groupRank = 0, size = 1;  // this rank's number in the group, and the group's ranks
     int owners = 1;
     bool allowsAnyOrder = false;
-    bool isOnlyGroup = false;  // there is no other team: NCCL does all of it
+    bool isOnlyGroup = false;  // all ranks are in it: NCCL carries out the whole call
   };
-  // `inside`: NCCL's communicator of the team, null if it has one rank. `across`: bps's of the owners of one part, null
-  // if this rank owns none. Takes both, whatever comes of it. `stop`: a call need not be issued to its end any more,
-  // though NCCL still waits for others; asked where `inside` is non-blocking.
+  // `localComm`: NCCL's communicator of the group; null if it has one rank. `ownersComm`: the bps communicator of the
+  // owners of this rank's part; null if it owns none. The group owns both, also if create() fails. `stop`: asked while
+  // a non-blocking `localComm` launches; true ends the wait, and the call fails.
   static Result<std::unique_ptr<LocalGpuGroup>> create(const Shape& shape, cuda::Device& device, ncclComm_t localComm,
                                                        bpsComm_t ownersComm, std::function<bool()> stop = {});
   ~LocalGpuGroup() { end(true); }
   LocalGpuGroup(const LocalGpuGroup&) = delete;
   LocalGpuGroup& operator=(const LocalGpuGroup&) = delete;
 
-  // All ranks have a team: from now on it fails with bps's communicator of all, and that with it. `part`, for messages.
+  // From now on a failure of this group fails `parent`, the communicator of all ranks, and vice versa. `parent`
+  // outlives the group. `part` names the rank's part in messages.
   void linkToParent(bpsComm_t parent, const std::string& part);
 
   std::string describe() const;
-  // Why GPUs like this one do not team up; empty: they may. At a part that has failed a stream stands; without stream
-  // memory operations so would all host functions of the process.
+  // Why the device cannot be in a group; empty: it can. A stream stands at a failed part until an abort. Without stream
+  // memory operations it would hold up all host functions of the process.
   static std::string unsupportedReason(const cuda::Device& device) {
     return device.hasStreamMemOps() ? "" : "its CUDA device has no stream memory operations";
   }
 
-  // By type, operation and size alone: so all ranks choose alike.
-  bool supports(const Call& call) const;
-  // Does not wait. Not within an open group of NCCL's, which would hold up NCCL's part of it. What fails after a part
-  // of it was issued ends the communicator of all: the other ranks wait for the rest, and would take the next call for
-  // it.
+  // Depends on type, operation and size alone, so all ranks choose alike.
+  bool supports(const Call& call) const { return canCombine(call, shape_.allowsAnyOrder); }
+  // Does not wait. The thread must have no NCCL group open, which would delay NCCL's part of the call. If the call
+  // fails after a part of it was issued, this fails the parent: the other ranks wait for the rest, or take the next
+  // call for it.
   ncclResult_t issue(const Call& call);
-  // Within one: it goes before what the group holds, as NCCL puts collectives before sends and receives.
+  // Issues from within the thread's open NCCL group, ahead of what that group holds.
   ncclResult_t issueInGroup(const Call& call);
 
-  // Waits for the end of all calls, while `failure` of the communicator of all finds nothing wrong; it is told whether
-  // a part of this rank's own is under way.
+  // Waits for the end of all calls while failure() returns ncclSuccess. `inFlight`: a part of this rank is in flight.
   ncclResult_t finalize(const std::function<ncclResult_t(bool inFlight)>& failure);
-  // No call touches a buffer afterwards. `abort`: also if calls would never end.
+  // No call touches a buffer after it returns. `abort`: ends calls that would wait forever.
   void end(bool abort);
 
-  // Of NCCL's communicator; what goes wrong across machines is an error of the communicator that `across` is a part of.
+  // The failure of NCCL's communicator. Failures of the owners' communicator reach the parent.
   ncclResult_t error();
   std::string lastError();
 
  private:
-  struct OwnerPart {
-    size_t offset, count;
-  };
-  struct Piece {
-    size_t offset, count;
-    std::vector<OwnerPart> parts;  // by owner
-    bool hasEqualParts;            // parts of one size, of all ranks
-  };
+  using Collective = std::function<ncclResult_t(int owner, const OwnerPart& part, ncclComm_t localComm)>;
   LocalGpuGroup(const Shape& shape, cuda::Device& device, ncclComm_t localComm, bpsComm_t ownersComm)
       : shape_(shape), device_(device), localComm_(localComm), ownersComm_(ownersComm) {}
   bool isOwner() const { return !shape_.isOnlyGroup && shape_.groupRank < shape_.owners; }
-  std::vector<Piece> cut(const Call& call) const;
   ncclResult_t issueOutsideGroup(const Call& call, bool& anyIssued);
   ncclResult_t issuePieces(const Call& call, bool& anyIssued);
   ncclResult_t failIfPartlyIssued(ncclResult_t issued, bool anyIssued);
   ncclResult_t waitLaunched(ncclResult_t asked);
+  ncclResult_t forEachOwner(const Piece& piece, const Collective& collective);
   ncclResult_t reduceToOwners(const Call& call, const Piece& piece);
+  ncclResult_t copyToReceiveBuffer(const Call& call, const Piece& piece) const;
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t gatherFromOwners(const Call& call, const Piece& piece);
   ncclResult_t drain(const std::function<ncclResult_t(bool inFlight)>& failure, bpsComm_t ownersComm);
   void abortComms(bpsComm_t ownersComm, ncclComm_t localComm) const;
-  // Null: ended.
-  ncclComm_t localComm();
+  // Null: the group has ended.
+  ncclComm_t localComm() {
+    const MutexLock lock(mutex_);
+    return localComm_;
+  }
 
   const Shape shape_;
   cuda::Device& device_;
   std::function<bool()> shouldStop_;
   std::vector<std::unique_ptr<cuda::OwnedStream>> streams_;  // one for each piece of a call
-  std::unique_ptr<cuda::OwnedStream> groupCallStream_;       // for calls in groups
+  std::unique_ptr<cuda::OwnedStream> groupCallStream_;       // carries calls of issueInGroup()
   std::unique_ptr<cuda::OwnedStream> completionStream_;      // idle when all calls have ended
-  Mutex mutex_;                                              // never held while NCCL is called, but to ask for errors
+  Mutex mutex_;  // held during no call of NCCL's but questions for errors, which end() must not overtake
   ncclComm_t localComm_ BPS_GUARDED_BY(mutex_);
   bpsComm_t ownersComm_ BPS_GUARDED_BY(mutex_);
-  bpsComm_t parent_ BPS_GUARDED_BY(mutex_) = nullptr;  // not this one's; outlives it
+  bpsComm_t parent_ BPS_GUARDED_BY(mutex_) = nullptr;
   bool ended_ BPS_GUARDED_BY(mutex_) = false;
-  bool partlyIssued_ BPS_GUARDED_BY(mutex_) = false;  // a call was issued in part
+  bool partlyIssued_ BPS_GUARDED_BY(mutex_) = false;
   bool issuing_ BPS_GUARDED_BY(mutex_) = false;
-  CondVar issuingEnded_;  // issuing_ has ended
+  CondVar issuingEnded_;
 };
 
 }  // namespace bps::nccl

@@ -1,7 +1,7 @@
 #include "src/nccl/local_gpu_groups.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cstring>
 #include <map>
 
 #include "src/base/format.h"
@@ -26,31 +26,27 @@ using GroupSizes = std::map<uint64_t, GroupSize>;
 std::string noGroupsReason(std::span<const PeerInfo> peers, const GroupSizes& sizes, bool oneGroupPerMachine) {
   for (size_t rank = 0; rank < peers.size(); ++rank)
     if (peers[rank].gpuGroup == 0)
-      return fmt::format("rank {} has no team{}{}", rank, peers[rank].why.empty() ? "" : ": ", peers[rank].why);
+      return fmt::format("rank {} has no local GPU group{}{}", rank, peers[rank].why.empty() ? "" : ": ",
+                         peers[rank].why);
   int largest = 0;
   for (const auto& [gpuGroup, size] : sizes) largest = std::max(largest, size.ranks);
   if (largest == 1) return "no two GPUs share a machine or a switch";
-  // A sum of two has no order; that of more would depend on NCCL's.
+  // A sum of two is the same in any order; a sum of more depends on NCCL's order.
   if (!peers[0].allowsAnyOrder && (largest > 2 || !oneGroupPerMachine))
     return "more than two ranks share a machine, so sums would depend on NCCL's order (BPS_NCCL_LOCAL=any)";
   return {};
 }
 
-// Who is rank 0 of a communicator of bps finds the servers, and it is to be all the same which part one owns.
+// Rank 0 of a communicator finds its servers. All parts must use the same servers, so their first owners must agree.
 std::string serverMismatch(std::span<const PeerInfo> peers, const LocalGpuGroups& gpuGroups) {
   for (size_t rank = 0; rank < peers.size(); ++rank)
-    if (gpuGroups.leaders[rank] == 0 && gpuGroups.groupRanks[rank] < gpuGroups.owners &&
+    if (gpuGroups.leaders[rank] == 0 && gpuGroups.owns(static_cast<int>(rank)) &&
         peers[rank].hasServers != peers[0].hasServers)
       return fmt::format("BPS_SERVERS is not set alike on ranks 0 and {}", rank);
   return {};
 }
 
-std::atomic<bool> leftToInterposer{false};
-
 }  // namespace
-
-void leaveGpuGroupsToInterposer() { leftToInterposer.store(true, std::memory_order_relaxed); }
-bool gpuGroupsLeftToInterposer() { return leftToInterposer.load(std::memory_order_relaxed); }
 
 PeerInfo PeerInfo::detect(int device, const Env& env, std::string without) {
   PeerInfo peer;
@@ -80,6 +76,35 @@ void PeerInfo::get(WireReader& reader) {
   why = reader.getString();
 }
 
+Blob RankStatus::encode(const Status& status, std::span<const char, kIdBytes> id) {
+  WireWriter writer;
+  writer.put(static_cast<uint8_t>(status.code())).put(std::string(status.message()).substr(0, 240));
+  Blob record = std::move(writer).take();
+  record.resize(kBytes);
+  std::memcpy(record.data() + kBytes - kIdBytes, id.data(), kIdBytes);
+  return record;
+}
+
+std::string RankStatus::firstFailure(std::span<const Blob> all) {
+  std::string text;
+  bool onlyTimeouts = true;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    WireReader reader(all[rank]);
+    const auto code = static_cast<Code>(reader.get<uint8_t>());
+    const bool readable = all[rank].size() == kBytes;
+    if (readable && code == Code::kOk) continue;
+    const std::string why = readable ? reader.getString() : "its record cannot be read";
+    const bool isTimeout = readable && code == Code::kTimeout;
+    if (text.empty() || (onlyTimeouts && !isTimeout)) text = fmt::format("rank {}: {}", rank, why);
+    onlyTimeouts = onlyTimeouts && isTimeout;
+  }
+  return text;
+}
+
+void RankStatus::readId(std::span<const uint8_t> record, std::span<char, kIdBytes> id) {
+  std::memcpy(id.data(), record.data() + kBytes - kIdBytes, kIdBytes);
+}
+
 int LocalGpuGroups::sizeOf(int rank) const {
   return static_cast<int>(std::count(leaders.begin(), leaders.end(), leaderOf(rank)));
 }
@@ -95,7 +120,7 @@ LocalGpuGroups formLocalGpuGroups(std::span<const PeerInfo> peers) {
   LocalGpuGroups gpuGroups;
   GroupSizes sizes, assigned;
   std::map<uint64_t, int> leaders;
-  std::map<uint64_t, uint64_t> groupOfMachine;  // by machine
+  std::map<uint64_t, uint64_t> groupOfMachine;
   bool oneGroupPerMachine = true;
   for (size_t rank = 0; rank < peers.size(); ++rank) {
     const PeerInfo& peer = peers[rank];

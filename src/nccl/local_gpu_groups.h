@@ -1,7 +1,8 @@
-// LocalGpuGroups: ranks of one machine, or under one of its switches, that combine their buffers by NCCL, on their
-// GPUs, before and after bps all-reduces. Every team cuts a buffer alike, so that the owners of one part, one in each
-// team, are a communicator of bps. What the ranks show each other for it, and what follows: pure, and the same on all
-// ranks.
+// LocalGpuGroups: which ranks of a communicator combine their buffers by NCCL, and which of them own a part of a call.
+//
+// The ranks of a local GPU group share a machine, or a PCIe switch of it. Every group cuts a buffer alike; the owners
+// of one part, one in each group, form a communicator of bps. Everything here is a pure function of records that all
+// ranks have shared, so all ranks draw the same conclusion. Threads: any.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,42 +14,49 @@
 
 namespace bps::nccl {
 
-// What a rank shows of itself.
+// A rank's capabilities, as far as local GPU groups need them.
 struct PeerInfo {
-  uint64_t machine = 0;         // hash of its host id
-  uint64_t gpuGroup = 0;        // hash of what its GPU shares with others; 0: it can be in none, for `why`
-  bool root = false;            // its machine's plan is to combine at some GPUs only, and its GPU is one of them
+  uint64_t machine = 0;   // hash of its host id
+  uint64_t gpuGroup = 0;  // equal on ranks that may form a group; 0: the rank can be in none, for the reason `why`
+  bool root = false;      // the machine's plan combines at some GPUs only, and the rank's GPU is one of them
   bool allowsAnyOrder = false;  // BPS_NCCL_LOCAL=any
-  bool hasServers = false;
+  bool hasServers = false;      // BPS_SERVERS is set
   std::string why;
 
-  // Of a rank that works on this CUDA device; `without` says why it can be in no team, or nothing.
+  // The capabilities of a rank that works on CUDA device `device`. `without`: why it can be in no group, or empty.
   static PeerInfo detect(int device, const Env& env, std::string without);
   void put(WireWriter& writer) const;
   void get(WireReader& reader);
 };
 
+// A rank's outcome of one step, and an id that the rank may hand out with it.
+struct RankStatus {
+  static constexpr size_t kIdBytes = 128;  // of NCCL's unique ids and of those of bps
+  static constexpr size_t kBytes = 256 + kIdBytes;
+
+  static Blob encode(const Status& status, std::span<const char, kIdBytes> id);
+  // The failure that best explains why the step failed, with its rank: a time-out only if there is no other failure.
+  // Empty if the step succeeded on all ranks.
+  static std::string firstFailure(std::span<const Blob> all);
+  static void readId(std::span<const uint8_t> record, std::span<char, kIdBytes> id);
+};
+
 struct LocalGpuGroups {
-  std::vector<int> leaders;     // by rank: the lowest rank of its team
-  std::vector<int> groupRanks;  // by rank: in its team, those who are roots first
-  int owners = 0;               // the first of every team own a part each; 0: there are no teams, as `why` says
-  int groupCount = 0;           // of teams
-  bool allowsAnyOrder = false;  // of NCCL's sum; else calls whose bits would depend on it are not for teams
+  std::vector<int> leaders;     // by rank: the lowest rank of its group
+  std::vector<int> groupRanks;  // by rank: its number in the group; roots have the lowest numbers
+  int owners = 0;  // the first `owners` ranks of every group own a part each; 0: no groups, because of `why`
+  int groupCount = 0;
+  bool allowsAnyOrder = false;  // false: groups carry only calls whose bits do not depend on NCCL's order
   std::string why;
 
-  // Of the rank's team.
   int sizeOf(int rank) const;
   int leaderOf(int rank) const { return leaders[static_cast<size_t>(rank)]; }
   int groupRankOf(int rank) const { return groupRanks[static_cast<size_t>(rank)]; }
-  // "1, 3": one in each team.
+  bool owns(int rank) const { return groupRankOf(rank) < owners; }
+  // The owners of a part, one in each group: "1, 3".
   std::string ownersOf(int part) const;
 };
 
 LocalGpuGroups formLocalGpuGroups(std::span<const PeerInfo> peers);
-
-// Whoever is between a program and NCCL makes teams of NCCL's own communicators: those of bps then make none. From the
-// first call of leaveGpuGroupsToInterposer() on; any thread.
-void leaveGpuGroupsToInterposer();
-bool gpuGroupsLeftToInterposer();
 
 }  // namespace bps::nccl

@@ -23,7 +23,7 @@ const void* objectOf(const void* address) {
   return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-// NCCL lies behind this handle, and it is not ourselves under NCCL's name.
+// True: the handle leads to NCCL, and not to bps under NCCL's name.
 bool isNccl(void* handle) {
   const void* function = ::dlsym(handle, kProbe);
   return function != nullptr && objectOf(function) != objectOf(reinterpret_cast<const void*>(&objectOf));
@@ -46,7 +46,7 @@ std::vector<std::string> loadedLibraries() {
   return paths;
 }
 
-// Where the dynamic linker looks for the program's libraries, LD_LIBRARY_PATH among them, and CUDA's own directories.
+// The dynamic linker's directories, with those of LD_LIBRARY_PATH, and CUDA's usual ones.
 std::vector<std::string> searchDirectories() {
   std::vector<std::string> found;
   void* program = ::dlopen(nullptr, RTLD_NOW);
@@ -64,7 +64,7 @@ std::vector<std::string> searchDirectories() {
   return found;
 }
 
-// By itself: where the rest of the environment is refused, all calls go to the real library.
+// Parses this variable alone: if another one is invalid, all calls still go to the real library.
 std::string libPath() {
   Result<Env> env = parseEnv([](const char* name) -> const char* {
     return std::strcmp(name, "BPS_NCCL_LIB_PATH") == 0 ? processLookup()(name) : nullptr;
@@ -85,9 +85,18 @@ void* findLibrary() {
   return nullptr;
 }
 
+// The process's NCCL library: the only mutable state of src/nccl that no handle owns.
+struct ProcessLibrary {
+  std::atomic<const RealNccl*> found{nullptr};
+  std::atomic<bool> loggedNotFound{false};
+};
+ProcessLibrary& processLibrary() {
+  static ProcessLibrary library;
+  return library;
+}
+
 void logNotFound() {
-  static std::atomic<bool> said{false};
-  if (said.exchange(true)) return;
+  if (processLibrary().loggedNotFound.exchange(true)) return;
   const std::string given = libPath();
   if (given.empty())
     logWarn(Subsystem::kInit,
@@ -117,12 +126,12 @@ std::unique_ptr<RealNccl> load() {
 }  // namespace
 
 const RealNccl* findNccl() {
-  static std::atomic<const RealNccl*> known{nullptr};
-  if (const RealNccl* real = known.load(std::memory_order_acquire)) return real;
+  std::atomic<const RealNccl*>& found = processLibrary().found;
+  if (const RealNccl* real = found.load(std::memory_order_acquire)) return real;
   std::unique_ptr<RealNccl> mine = load();
   if (mine == nullptr) return nullptr;
-  const RealNccl* first = nullptr;  // of several threads that look at the same time the first one's is kept
-  if (!known.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return first;
+  const RealNccl* first = nullptr;  // if several threads search at once, the first result stays
+  if (!found.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return first;
   return mine.release();
 }
 

@@ -1,13 +1,13 @@
-// The real NCCL: found at the first call, never in a constructor, so that a preload costs nothing where NCCL is not
-// used.
-// BPS_REAL calls its functions.
+// RealNccl: the functions of the NCCL library that this process uses; BPS_REAL calls them.
 //
-// Searched in this order, and never ourselves: BPS_NCCL_LIB_PATH; a libnccl that is loaded already, also one that
-// dlopen(RTLD_LOCAL) hides from dlsym(RTLD_NEXT), as Python's imports do; NCCL's functions inside the program or one of
-// its libraries; libnccl.so.2 by the dynamic linker's rules; the usual directories. Functions are taken by their pncclX
-// names, which nobody interposes.
+// The library is found at the first call, never in a constructor, so a preload costs nothing where NCCL is not used.
+// The search never yields bps itself. It takes the first of: BPS_NCCL_LIB_PATH; a libnccl that is loaded already, also
+// one that dlopen(RTLD_LOCAL) hides from dlsym(RTLD_NEXT), as Python's imports do; NCCL's functions inside the program
+// or one of its libraries; libnccl.so.2 by the dynamic linker's rules; the usual directories. Functions are taken by
+// their pncclX names, which no tool interposes.
 //
-// Threads: any. No lock is held while NCCL or the dynamic linker is called, since both may call us back.
+// The table is the process's, as is the library, and is never freed. Threads: any. The code here holds no lock while it
+// calls NCCL or the dynamic linker, since both may call back.
 #pragma once
 #include <atomic>
 #include <string>
@@ -27,20 +27,19 @@ struct RealNccl {
   std::string path;
 };
 
-// By its path; else NCCL is part of a library of the program's.
+// False: NCCL is linked into a library of the program.
 inline bool isStandaloneLibrary(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with("libnccl");
 }
 
-// Null when there is none.
+// Null: there is none.
 const RealNccl* findNccl();
-// The same, for who cannot do without: a warning then says where it was looked for.
+// As findNccl(), for callers that need NCCL: if there is none, the first call logs where it was searched.
 const RealNccl* realNccl();
 
-// Says once that the real library has no such function.
 void logMissing(const char* name);
 
-// What a function returns when there is no NCCL to call.
+// The result of a function of NCCL if there is no NCCL.
 template <class Result>
 Result noNcclResult() {
   if constexpr (std::is_same_v<Result, ncclResult_t>) return ncclSystemError;

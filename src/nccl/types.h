@@ -1,7 +1,7 @@
-// NCCL's types as far as its function signatures need them, so that we build without its headers. Sizes, values and
-// calling conventions are NCCL's; tests/interpose/signatures.cc compares them with the installed nccl.h.
+// NCCL's types, as far as its function signatures need them, so that bps builds without NCCL's headers. Sizes, values
+// and calling conventions are NCCL's; tests/abi/nccl/signatures.cc compares them with the installed nccl.h.
 //
-// What we only pass on stays incomplete.
+// Types that bps only forwards stay incomplete.
 #pragma once
 #include <cstddef>
 

@@ -97,7 +97,7 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
 namespace {
 // Rank 0 calls on both communicators in a group; rank 1 calls on one after the other.
 void negotiateTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
-  // On one stream the calls would have to come in one order.
+  // Calls on one stream need one order on all ranks.
   const cudaStream_t aside = newStream();
   if (self.rank == 1 && !onDevice()) {  // on the host a call has ended when it returns
     std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });

@@ -77,7 +77,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
   void* data() const { return data_; }
-  float* begin() const { return floats_; }  // for the test
+  float* begin() const { return floats_; }  // for the CPU
   float* end() const { return floats_ + count_; }
   size_t size() const { return count_; }
   bool all(float value) const;

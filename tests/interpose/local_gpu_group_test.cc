@@ -124,7 +124,7 @@ BPS_SCENARIO(TopologyCountersDoNotChangeGpuGroups, 4, {"BPS_TOPO_FILE", "cpu[sw[
   BPS_EQUAL(combinedByNccl(), onDevice());
   BPS_NCCL(ncclCommFinalize(comm));
   if (!onDevice()) return;
-  std::stringstream text;  // the first file is the part's
+  std::stringstream text;  // the first file is that of the part
   text << std::ifstream(files + std::to_string(self.rank) + ".0").rdbuf();
   BPS_CHECK(contains(text.str(), fmt::format("\"staging\": {}", kGpuGroupCount * sizeof(float) / 2)));
   BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(), self.rank % 2 == 0);  // the machine's file

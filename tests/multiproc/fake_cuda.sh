@@ -38,7 +38,7 @@ with_fake env FAKE_CUDA_DEVICES=2 BPS_NCCL_LIB_PATH="$nccl" timeout 60 "$BIN/bps
   >"$WORK/out" 2>&1 || fail "failures: $(grep -E 'wrong' "$WORK/out"; tail -n 25 "$WORK/out")"
 BPS_TIMEOUT=1.5 inside "NCCL on one rank only" "by bps, in host memory (rank 1: ncclCommInitRankConfig: " -n 1 -m 2 -- \
   env BPS_NCCL_LIB_PATH="$nccl" "$BUILD/tests/gpu_ranks" missing 2097152
-inside "no NCCL" "by bps, in host memory (rank 0 has no team: no NCCL library was found" -n 1 -m 2 -- \
+inside "no NCCL" "by bps, in host memory (rank 0 has no local GPU group: no NCCL library was found" -n 1 -m 2 -- \
   env BPS_NCCL_LIB_PATH=/nowhere "$BIN/bps-perf" -b 1M -e 1M -n 1 -w 0 -m 1
 
 # Host memory: on request, without a device, without a driver.

@@ -1,7 +1,7 @@
-// FreeList: memory that was given back and is kept for the next one who needs as much, for each device.
+// FreeList: memory regions of each device that are not in use, kept for later requests.
 //
-// Nothing goes back to the driver: it may wait for all work on the device then, and a communicator may end while a
-// stream of another stands for ever.
+// Regions never go back to the driver. It may wait for all work on the device before it frees memory, and a stream of
+// another communicator may wait forever. Threads: any.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace bps::cuda {
 
-// A Region has `bytes`. Any thread.
+// A Region has a member `bytes`.
 template <class Region>
 class FreeList {
  public:
-  // The smallest that is large enough and not more than twice as large, if there is one.
+  // Takes the smallest region that is large enough and at most twice as large, if there is one.
   std::optional<Region> take(int device, size_t bytes) {
     const MutexLock lock(mutex_);
     std::vector<Region>& regions = byDevice_[device];

@@ -9,7 +9,7 @@
 namespace bps::cuda {
 namespace {
 
-// The size of a GPU's pages, as its driver hands them to others; a multiple of the host's.
+// The page size with which a GPU's driver exports memory; a multiple of the host's.
 constexpr size_t kGpuPageBytes = 64U << 10;
 constexpr int kDmaBufFd = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 

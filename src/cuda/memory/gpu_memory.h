@@ -1,7 +1,8 @@
-// GpuMemory: memory on a CUDA device that other devices of the machine may reach: it begins and ends at the borders
-// that their drivers want. The CPU may not touch it.
+// GpuMemory: memory on a CUDA device that other devices of the machine may reach, aligned as their drivers require. The
+// CPU must not touch it.
 //
-// It is never freed (FreeList): what is given back is the next one's that is not larger.
+// The object owns its region until its destructor, which keeps it for the next object of no larger size (FreeList).
+// Threads: any.
 #pragma once
 #include <memory>
 
@@ -14,17 +15,17 @@ class GpuMemory {
  public:
   struct Region {
     Address allocation;
-    size_t bytes;  // between the borders
+    size_t bytes;  // aligned part
   };
   static Result<std::unique_ptr<GpuMemory>> create(const Device& device, size_t bytes);
   GpuMemory(const GpuMemory&) = delete;
   GpuMemory& operator=(const GpuMemory&) = delete;
-  // Gives it back; nothing may be under way in it.
+  // No copy may be in flight in it.
   ~GpuMemory();
 
   uint8_t* data() const { return data_; }
   size_t size() const { return bytes_; }
-  // The kernel's name for all of it; none where the driver or the kernel cannot.
+  // A file descriptor for the whole region; none if the driver or the kernel has no support.
   UniqueFd dmaBuf() const;
 
  private:

@@ -1,4 +1,4 @@
-// The declarations of what the libraries export. A hook whose signature is not the table's does not compile.
+// Declares the exported functions. A hook whose signature differs from the table's does not compile.
 #pragma once
 #include "src/nccl/functions.h"
 #include "src/nccl/types.h"

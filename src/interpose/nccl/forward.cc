@@ -1,4 +1,4 @@
-// The stand-in's functions that only pass on: those that a preload leaves to NCCL, and all pncclX names.
+// The stand-in's functions that only forward: those that a preload leaves to NCCL, and all pncclX names.
 #include "src/interpose/nccl/exported.h"
 #include "src/nccl/real_nccl.h"
 

@@ -1,7 +1,6 @@
 #include "src/interpose/negotiation/capabilities.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "src/base/env.h"
@@ -28,69 +27,47 @@ Result<Capabilities> Capabilities::parse(std::span<const uint8_t> bytes) {
   capabilities.maxProbeBytes = reader.get<uint64_t>();
   capabilities.get(reader);
   if (capabilities.version != Capabilities::kVersion)
-    return failure(Code::kInvalidUsage, "a rank's libbps-nccl speaks version {}, ours {}; install the same everywhere",
-                   capabilities.version, Capabilities::kVersion);
-  if (reader.truncated()) return Status(Code::kRemote, "what a rank shows of itself cannot be read");
+    return failure(
+        Code::kInvalidUsage,
+        "a rank's libbps-nccl has protocol version {}, this rank's has {}; install the same version on all ranks",
+        capabilities.version, Capabilities::kVersion);
+  if (reader.truncated()) return Status(Code::kRemote, "the capabilities of a rank cannot be read");
   return capabilities;
 }
 
 NegotiationResult concludeNegotiation(std::span<const Capabilities> allCapabilities) {
-  NegotiationResult what;
+  NegotiationResult result;
   std::set<uint64_t> machines;
-  what.maxProbeBytes = SIZE_MAX;
+  result.maxProbeBytes = SIZE_MAX;
   for (const Capabilities& capabilities : allCapabilities) {
     machines.insert(capabilities.machine);
-    what.maxProbeBytes = std::min<size_t>(what.maxProbeBytes, capabilities.maxProbeBytes);
+    result.maxProbeBytes = std::min<size_t>(result.maxProbeBytes, capabilities.maxProbeBytes);
   }
-  what.machines = machines.size();
+  result.machines = machines.size();
   const bool given = allCapabilities[0].minBytes != Bytes::kMeasured;
   for (size_t rank = 0; rank < allCapabilities.size(); ++rank)
-    if (!allCapabilities[rank].canServe && what.reason.empty())
-      what.reason = fmt::format("rank {}: {}", rank, allCapabilities[rank].why);
-  if (!what.reason.empty()) return what;
+    if (!allCapabilities[rank].canServe && result.reason.empty())
+      result.reason = fmt::format("rank {}: {}", rank, allCapabilities[rank].why);
+  if (!result.reason.empty()) return result;
   if (machines.size() < 2) {
-    what.reason = "one machine";
-    return what;
+    result.reason = "one machine";
+    return result;
   }
   if (!allCapabilities[0].hasServers && !given) {
-    what.reason = "BPS_SERVERS is not set on rank 0";
-    return what;
+    result.reason = "BPS_SERVERS is not set on rank 0";
+    return result;
   }
-  what.join = true;
-  what.measure = !given;
-  what.minBytes = given ? allCapabilities[0].minBytes : 0;
-  what.reason = given ? "BPS_NCCL_MIN_BYTES" : "measured";
-  return what;
+  result.join = true;
+  result.measure = !given;
+  result.minBytes = given ? allCapabilities[0].minBytes : 0;
+  result.reason = given ? "BPS_NCCL_MIN_BYTES" : "measured";
+  return result;
 }
 
 size_t crossOver(std::span<const Timing> timings) {
   size_t least = kServeNone;
   for (size_t i = timings.size(); i-- > 0 && timings[i].bps < timings[i].nccl;) least = timings[i].bytes;
   return least;
-}
-
-std::vector<uint8_t> RankStatus::bytes(const Status& status, const bpsUniqueId& id) {
-  const std::string why = std::string(status.message()).substr(0, 240);
-  Blob blob = WireWriter().put(static_cast<uint8_t>(status.ok())).put(why).bytes();
-  blob.resize(kBytes);
-  std::memcpy(blob.data() + 256, id.internal, sizeof id.internal);
-  return blob;
-}
-
-std::string RankStatus::firstFailure(std::span<const uint8_t> all) {
-  for (size_t rank = 0; (rank + 1) * kBytes <= all.size(); ++rank) {
-    WireReader reader(all.subspan(rank * kBytes, 256));
-    const bool well = reader.get<uint8_t>() == 1;
-    const std::string why = reader.getString();
-    if (!well) return fmt::format("rank {}: {}", rank, why);
-  }
-  return {};
-}
-
-bpsUniqueId RankStatus::id(std::span<const uint8_t> all) {
-  bpsUniqueId id;
-  std::memcpy(id.internal, all.data() + 256, sizeof id.internal);
-  return id;
 }
 
 }  // namespace bps::interpose

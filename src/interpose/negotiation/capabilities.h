@@ -1,4 +1,5 @@
-// What the ranks of an NCCL communicator show each other, and what follows from it: pure, and the same on all ranks.
+// Capabilities: what the ranks of an NCCL communicator tell each other, and the conclusions from it. Pure functions
+// with the same result on all ranks. Threads: any.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,31 +13,23 @@
 
 namespace bps::interpose {
 
-inline constexpr size_t kServeNone = SIZE_MAX;  // no call is as large
+using nccl::RankStatus;
 
-// What a rank shows first.
+inline constexpr size_t kServeNone = SIZE_MAX;  // as a smallest size: bps serves no call
+
 struct Capabilities : nccl::PeerInfo {
   static constexpr uint32_t kVersion = 3;
   static constexpr size_t kBytes = 256;
   uint32_t version = kVersion;
-  bool canServe = true;                  // false: `why`
+  bool canServe = true;                  // false: not, because of `why`
   uint64_t minBytes = Bytes::kMeasured;  // BPS_NCCL_MIN_BYTES
-  uint64_t maxProbeBytes = 0;            // bytes of device memory that measuring may use
+  uint64_t maxProbeBytes = 0;            // device memory that the measurement may use
 
   std::vector<uint8_t> bytes() const;
   static Result<Capabilities> parse(std::span<const uint8_t> bytes);
 };
 
-// What the ranks show each other after each step: whether it worked, and why not; and from rank 0 the id.
-struct RankStatus {
-  static constexpr size_t kBytes = 256 + BPS_UNIQUE_ID_BYTES;
-  static std::vector<uint8_t> bytes(const Status& status, const bpsUniqueId& id);
-  // Of all ranks' bytes: the first rank's failure, with its number; empty if all are well.
-  static std::string firstFailure(std::span<const uint8_t> all);
-  static bpsUniqueId id(std::span<const uint8_t> all);
-};
-
-// What follows from all cards, the same on all ranks.
+// The conclusion from all capabilities.
 struct NegotiationResult {
   bool join = false;
   bool measure = false;
@@ -47,12 +40,12 @@ struct NegotiationResult {
 };
 NegotiationResult concludeNegotiation(std::span<const Capabilities> allCapabilities);
 
-// Both libraries' times at growing sizes, of the slowest rank.
+// The time of one all-reduce by each library, in seconds, on the slowest rank.
 struct Timing {
   size_t bytes;
   double nccl, bps;
 };
-// The size from which on bps was always quicker, or kNever.
+// The size from which on bps was always faster, or kServeNone.
 size_t crossOver(std::span<const Timing> timings);
 
 }  // namespace bps::interpose

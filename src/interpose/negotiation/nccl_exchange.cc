@@ -56,9 +56,9 @@ Status NcclExchange::wait(bpsComm_t comm) {
   }
 }
 
-Result<std::vector<uint8_t>> NcclExchange::gather(std::span<const uint8_t> mine) {
+Result<std::vector<Blob>> NcclExchange::gather(const Blob& mine) {
   const size_t ownOffset = mine.size() * static_cast<size_t>(shadow_.rank());
-  std::vector<uint8_t> all(mine.size() * static_cast<size_t>(shadow_.nRanks()));
+  Blob all(mine.size() * static_cast<size_t>(shadow_.nRanks()));
   if (shadow_.ending()) return ended();
   BPS_TRY(memory_->upload(ownOffset, mine));
   auto* base = static_cast<uint8_t*>(memory_->data());
@@ -67,7 +67,10 @@ Result<std::vector<uint8_t>> NcclExchange::gather(std::span<const uint8_t> mine)
   BPS_TRY(wait(nullptr));
   BPS_TRY(memory_->download(0, all));
   BPS_TRY(wait(nullptr));
-  return all;
+  std::vector<Blob> records;
+  for (auto record = all.begin(); record != all.end(); record += static_cast<std::ptrdiff_t>(mine.size()))
+    records.emplace_back(record, record + static_cast<std::ptrdiff_t>(mine.size()));
+  return records;
 }
 
 Result<double> NcclExchange::timeNccl(size_t bytes) {

@@ -1,13 +1,13 @@
-// NcclExchange: the ranks of an NCCL communicator show each other a few bytes, over the communicator itself.
+// NcclExchange: all-gathers a few bytes of every rank of an NCCL communicator, over the communicator itself.
 //
-// All ranks call in the same order. Every wait looks for the communicator's own errors and for the end of the shadow
-// (an abort from another thread), but has no limit of its own: NCCL's first call waits for the other ranks just so.
+// All ranks call in the same order. Every wait ends with an error of the communicator or with the end of the shadow (an
+// abort by another thread), and has no time limit, like NCCL's first call. The negotiation owns it. Threads: one.
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "src/base/io/wire_io.h"
 #include "src/base/status.h"
 #include "src/interpose/negotiation/scratch_memory.h"
 #include "src/interpose/shadow.h"
@@ -19,23 +19,23 @@ using nccl::Backoff;
 
 class NcclExchange {
  public:
-  // `recordBytes`: the largest that a rank will ever show.
+  // `recordBytes`: the largest record of gather().
   static Result<NcclExchange> open(Shadow& shadow, int device, size_t recordBytes);
 
-  // Everybody's records in rank order; all ranks give equally many bytes.
-  Result<std::vector<uint8_t>> gather(std::span<const uint8_t> mine);
+  // All-gathers one record of each rank, in rank order. Records have the same size on all ranks.
+  Result<std::vector<Blob>> gather(const Blob& mine);
   // Time of one all-reduce of `bytes` of this exchange's memory, by NCCL or by bps.
   Result<double> timeNccl(size_t bytes);
   Result<double> timeBps(size_t bytes, const NegotiatedTerms& terms);
-  // Until NCCL has carried out what it was asked for.
+  // Waits until NCCL has carried out its calls.
   Status waitIdle() { return wait(nullptr); }
   void markNonBlocking() { shadow_.markNonBlocking(); }
-  // How many bytes can be timed.
+  // The largest all-reduce that can be timed.
   size_t maxProbeBytes() const { return memory_->size(); }
 
  private:
   NcclExchange(Shadow& shadow, std::unique_ptr<ScratchMemory> memory) : shadow_(shadow), memory_(std::move(memory)) {}
-  // Until the queue is empty. `comm`: whose failure ends the wait too, or null.
+  // Waits until the stream is idle. A failure of `comm`, unless it is null, ends the wait too.
   Status wait(bpsComm_t comm);
   Status checkNccl(ncclResult_t called) const;
 

@@ -11,6 +11,7 @@
 #include "src/interpose/negotiation/nccl_exchange.h"
 #include "src/interpose/negotiation/scratch_memory.h"
 #include "src/interpose/preload_config.h"
+#include "src/nccl/group_formation.h"
 #include "src/nccl/real_nccl.h"
 
 namespace bps::interpose {
@@ -21,7 +22,7 @@ Result<cuda::Device*> openDevice(int ordinal) {
   return cuda::Device::open(*driver, ordinal);
 }
 
-// What keeps this rank from a team; empty: nothing.
+// Why this rank can be in no local GPU group; empty: it can.
 std::string noGpuGroupReason(int ordinal) {
   if (!preloadConfig().envError.ok()) return preloadConfig().envError.message();
   if (buffersAreOnHost()) return "buffers are in host memory";
@@ -41,7 +42,7 @@ Capabilities ownCapabilities(size_t maxProbeBytes, int device) {
   return capabilities;
 }
 
-// A communicator of bps that is not yet anybody's; left again unless release() is called.
+// A new communicator of bps, aborted unless release() is called.
 class UniqueComm {
  public:
   UniqueComm() = default;
@@ -51,109 +52,71 @@ class UniqueComm {
   UniqueComm(const UniqueComm&) = delete;
   UniqueComm& operator=(const UniqueComm&) = delete;
   bpsComm_t get() const { return comm_; }
+  bpsComm_t* out() { return &comm_; }
   bpsComm_t release() { return std::exchange(comm_, nullptr); }
 
-  // Waits for the other ranks, or until the shadow ends.
-  Status join(const Shadow& shadow, const bpsUniqueId& id) {
-    bpsConfig_t config = BPS_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    const bpsResult_t asked = bpsCommInitRankConfig(&comm_, shadow.nRanks(), id, shadow.rank(), &config);
-    if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(nullptr)};
-    return await(shadow);
-  }
-  // With the other owners of the part, of `parent`, in the order of their teams; without one: with nobody.
-  Status split(const Shadow& shadow, bpsComm_t parent, int part, int lead) {
-    bpsConfig_t config = BPS_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    const bpsResult_t asked = bpsCommSplit(parent, part, lead, &comm_, &config);
-    if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(parent)};
-    return comm_ != nullptr ? await(shadow) : Status();
-  }
-
  private:
-  Status await(const Shadow& shadow) const {
-    for (Backoff backoff;; backoff.pause()) {
-      bpsResult_t state = bpsSuccess;
-      if (bpsCommGetAsyncError(comm_, &state) != bpsSuccess) return {Code::kInternal, bpsGetLastError(nullptr)};
-      if (state == bpsSuccess) return {};
-      if (state != bpsInProgress) return {static_cast<Code>(state), bpsGetLastError(comm_)};
-      if (shadow.ending()) return {Code::kInvalidUsage, "the communicator was ended by another thread"};
-    }
-  }
   bpsComm_t comm_ = nullptr;
 };
 
-// All ranks join a communicator of bps, and the text is empty; or all are told why not.
+// Waits until a non-blocking communicator has started, or the shadow ends. `asked`: the result of the call that started
+// it, on `source`.
+Status awaitStart(const Shadow& shadow, bpsComm_t comm, bpsResult_t asked, bpsComm_t source) {
+  if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(source)};
+  for (Backoff backoff; comm != nullptr; backoff.pause()) {
+    bpsResult_t state = bpsSuccess;
+    if (bpsCommGetAsyncError(comm, &state) != bpsSuccess) return {Code::kInternal, bpsGetLastError(nullptr)};
+    if (state == bpsSuccess) break;
+    if (state != bpsInProgress) return {static_cast<Code>(state), bpsGetLastError(comm)};
+    if (shadow.ending()) return {Code::kInvalidUsage, "the communicator was ended by another thread"};
+  }
+  return {};
+}
+
+// All ranks join a communicator of bps, and the text is empty; or all ranks learn why one has not joined.
 Result<std::string> joinAll(NcclExchange& exchange, const Shadow& shadow, UniqueComm& joined) {
   bpsUniqueId id{};
   Status made;
   if (shadow.rank() == 0 && bpsGetUniqueId(&id) != bpsSuccess) made = {Code::kSystem, bpsGetLastError(nullptr)};
-  std::vector<uint8_t> all = BPS_TRY(exchange.gather(RankStatus::bytes(made, id)));
+  std::vector<Blob> all = BPS_TRY(exchange.gather(RankStatus::encode(made, id.internal)));
   if (std::string why = RankStatus::firstFailure(all); !why.empty()) return why;
-  const Status mine = joined.join(shadow, RankStatus::id(all));
-  all = BPS_TRY(exchange.gather(RankStatus::bytes(mine, id)));
+  RankStatus::readId(all[0], id.internal);
+  const bpsResult_t asked = commInitWithoutGpuGroups(joined.out(), shadow.nRanks(), id, shadow.rank());
+  const Status mine = awaitStart(shadow, joined.get(), asked, nullptr);
+  all = BPS_TRY(exchange.gather(RankStatus::encode(mine, id.internal)));
   return RankStatus::firstFailure(all);
 }
 
-// NCCL's communicator of this rank's team; null if it is alone in it.
-Result<ncclComm_t> splitNccl(NcclExchange& exchange, const Shadow& shadow, const nccl::LocalGpuGroups& gpuGroups) {
+// Makes NCCL's communicator of this rank's group; null if the rank is alone in it.
+Status splitNccl(NcclExchange& exchange, const Shadow& shadow, const nccl::LocalGpuGroups& groups, ncclComm_t* made) {
   constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
-  const bool alone = gpuGroups.sizeOf(shadow.rank()) == 1;
-  const int color = alone ? kNoColor : gpuGroups.leaderOf(shadow.rank());
-  ncclComm_t made = nullptr;
+  const bool alone = groups.sizeOf(shadow.rank()) == 1;
+  const int color = alone ? kNoColor : groups.leaderOf(shadow.rank());
   const ncclResult_t asked =
-      BPS_REAL(ncclCommSplit, shadow.comm(), color, gpuGroups.groupRankOf(shadow.rank()), &made, nullptr);
-  if (asked == ncclSuccess) return made;
+      BPS_REAL(ncclCommSplit, shadow.comm(), color, groups.groupRankOf(shadow.rank()), made, nullptr);
+  if (asked == ncclSuccess) return {};
   if (asked != ncclInProgress)
     return failure(static_cast<Code>(asked), "ncclCommSplit: {}", BPS_REAL(ncclGetErrorString, asked));
-  // Its calls might return before they are in their streams, as those of the communicator that it comes from.
+  // A non-blocking communicator's parts are non-blocking too: their calls may return before they are in their streams.
   exchange.markNonBlocking();
   BPS_TRY(exchange.waitIdle());
-  if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
-  return Status(Code::kInvalidUsage, "the communicator is non-blocking");
+  return {Code::kInvalidUsage, "the communicator is non-blocking"};
 }
 
-Result<std::unique_ptr<LocalGpuGroup>> createGpuGroup(NcclExchange& exchange, const Shadow& shadow,
-                                                      const nccl::LocalGpuGroups& gpuGroups, int ordinal,
-                                                      bpsComm_t comm) {
-  const int groupRank = gpuGroups.groupRankOf(shadow.rank());
-  const bool isOwner = groupRank < gpuGroups.owners;
-  UniqueComm ownersComm;
-  const Status joined =
-      ownersComm.split(shadow, comm, isOwner ? groupRank : BPS_SPLIT_NOCOLOR, gpuGroups.leaderOf(shadow.rank()));
-  // In any case: all ranks have to come. What may fail on this one alone comes later.
-  Result<ncclComm_t> localComm = splitNccl(exchange, shadow, gpuGroups);
-  if (!localComm.ok()) return std::move(localComm).status();
-  const auto made = std::move(localComm).value();
-  Result<cuda::Device*> device = openDevice(ordinal);
-  if (!device.ok()) {
-    if (made != nullptr) (void)BPS_REAL(ncclCommAbort, made);
-    return std::move(device).status();
-  }
-  Result<std::unique_ptr<LocalGpuGroup>> gpuGroup =
-      LocalGpuGroup::create({groupRank, gpuGroups.sizeOf(shadow.rank()), gpuGroups.owners, gpuGroups.allowsAnyOrder},
-                            *std::move(device).value(), made, ownersComm.release());
-  if (!joined.ok()) return joined.clone();
-  return gpuGroup;
-}
-
-struct GpuGroupOrReason {
-  std::shared_ptr<LocalGpuGroup> gpuGroup;  // null unless every rank could
-  std::string why;                          // not
-};
-
-// Fails with what ends the communicator.
-Result<GpuGroupOrReason> createGpuGroupOnAll(NcclExchange& exchange, const Shadow& shadow,
-                                             const nccl::LocalGpuGroups& gpuGroups, int device, bpsComm_t comm) {
-  if (gpuGroups.owners == 0) return GpuGroupOrReason{nullptr, gpuGroups.why};
-  Result<std::unique_ptr<LocalGpuGroup>> mine = createGpuGroup(exchange, shadow, gpuGroups, device, comm);
-  const std::vector<uint8_t> all =
-      BPS_TRY(exchange.gather(RankStatus::bytes(mine.ok() ? Status() : mine.error().clone(), bpsUniqueId{})));
-  std::string why = RankStatus::firstFailure(all);
-  if (!why.empty()) return GpuGroupOrReason{nullptr, std::move(why)};
-  GpuGroupOrReason up{std::move(mine).value(), {}};
-  up.gpuGroup->linkToParent(comm, "in the part of ranks " + gpuGroups.ownersOf(gpuGroups.groupRankOf(shadow.rank())));
-  return up;
+nccl::GroupFormation formationSteps(NcclExchange& exchange, const Shadow& shadow, int device, bpsComm_t comm) {
+  nccl::GroupFormation steps;
+  steps.share = [&exchange](const Blob& mine) { return exchange.gather(mine); };
+  steps.create = [&shadow, comm](int part, int leader, bpsComm_t* made) {
+    bpsConfig_t config = BPS_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const bpsResult_t asked = bpsCommSplit(comm, part, leader, made, &config);
+    return awaitStart(shadow, *made, asked, comm);
+  };
+  steps.split = [&exchange, &shadow](const nccl::LocalGpuGroups& groups, const ncclUniqueId&, ncclComm_t* made) {
+    return splitNccl(exchange, shadow, groups, made);
+  };
+  steps.openDevice = [device] { return openDevice(device); };
+  return steps;
 }
 
 Result<double> bestOfTwo(const std::function<Result<double>()>& once) {
@@ -162,23 +125,23 @@ Result<double> bestOfTwo(const std::function<Result<double>()>& once) {
   return std::min(first, BPS_TRY(once()));
 }
 
-constexpr double kFailedSeconds = 1e9;  // seconds, for what has failed
+constexpr double kFailedSeconds = 1e9;  // the time of a call that has failed
 
-// One size by both; the slowest rank's times, the same on all ranks.
-Result<Timing> timeOne(NcclExchange& exchange, const Shadow& shadow, size_t bytes, const NegotiatedTerms& terms) {
+// Times one size by NCCL and by bps. The result has the slowest rank's times, so it is the same on all ranks.
+Result<Timing> timeOne(NcclExchange& exchange, size_t bytes, const NegotiatedTerms& terms) {
   const double nccl = BPS_TRY(bestOfTwo([&] { return exchange.timeNccl(bytes); }));
   Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, terms); });
   if (!ours.ok()) {
     logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
-    if (terms.gpuGroup != nullptr)
-      terms.gpuGroup->end(true);  // what is shown next comes behind its calls in the stream
+    // The next gather stands behind the group's calls in the stream.
+    if (terms.gpuGroup != nullptr) terms.gpuGroup->end(true);
   }
   const double bps = ours.ok() ? std::move(ours).value() : kFailedSeconds;
   const Blob mine = WireWriter().put(nccl).put(bps).bytes();
-  const std::vector<uint8_t> all = BPS_TRY(exchange.gather(mine));
+  const std::vector<Blob> all = BPS_TRY(exchange.gather(mine));
   Timing slowest{bytes, 0, 0};
-  WireReader reader(all);
-  for (int rank = 0; rank < shadow.nRanks(); ++rank) {
+  for (const Blob& times : all) {
+    WireReader reader(times);
     slowest.nccl = std::max(slowest.nccl, reader.getDouble());
     slowest.bps = std::max(slowest.bps, reader.getDouble());
   }
@@ -188,10 +151,10 @@ Result<Timing> timeOne(NcclExchange& exchange, const Shadow& shadow, size_t byte
 Result<size_t> measure(NcclExchange& exchange, const Shadow& shadow, size_t maxProbeBytes,
                        const NegotiatedTerms& terms) {
   constexpr size_t kFirstBytes = 64U << 10, kGrowth = 4;
-  constexpr double kSlowSeconds = 0.2;  // seconds: a network as slow as that need not be asked further
+  constexpr double kSlowSeconds = 0.2;  // larger sizes would take too long on so slow a network
   std::vector<Timing> timings;
   for (size_t bytes = kFirstBytes; bytes <= std::max(maxProbeBytes, kFirstBytes); bytes *= kGrowth) {
-    timings.push_back(BPS_TRY(timeOne(exchange, shadow, bytes, terms)));
+    timings.push_back(BPS_TRY(timeOne(exchange, bytes, terms)));
     const Timing& last = timings.back();
     if (shadow.rank() == 0)
       logInfo(Subsystem::kInit, "{} bytes: NCCL {:.0f} us, bps {:.0f} us", bytes, last.nccl * 1e6, last.bps * 1e6);
@@ -200,14 +163,14 @@ Result<size_t> measure(NcclExchange& exchange, const Shadow& shadow, size_t maxP
   return crossOver(timings);
 }
 
-void logTerms(const Shadow& shadow, const NegotiationResult& what, const NegotiatedTerms& terms,
-              const std::string& fallbackReason) {
+void logTerms(const Shadow& shadow, const NegotiationResult& result, const NegotiatedTerms& terms,
+              const std::string& noGroupReason) {
   if (shadow.rank() != 0) return;
   const nccl::RealNccl* real = nccl::realNccl();
   const std::string head =
-      fmt::format("NCCL communicator of {} ranks on {} machines: ", shadow.nRanks(), what.machines);
+      fmt::format("NCCL communicator of {} ranks on {} machines: ", shadow.nRanks(), result.machines);
   if (terms.servedComm == nullptr) {
-    logInfo(Subsystem::kInit, "{}all by NCCL ({}): {}", head, real->path, what.reason);
+    logInfo(Subsystem::kInit, "{}all by NCCL ({}): {}", head, real->path, result.reason);
     return;
   }
   std::vector<char> facts(64U << 10);
@@ -215,23 +178,20 @@ void logTerms(const Shadow& shadow, const NegotiationResult& what, const Negotia
   logInfo(Subsystem::kInit,
           "{}all-reduces of {} bytes and more by bps ({}); smaller ones, captured ones and all other "
           "calls by NCCL ({})",
-          head, terms.minBytes, what.reason, real->path);
+          head, terms.minBytes, result.reason, real->path);
   logInfo(Subsystem::kInit, "bps: {}", facts.data());
   if (terms.gpuGroup != nullptr)
     logInfo(
         Subsystem::kInit, "inside machines: {}{}", terms.gpuGroup->describe(),
         preloadConfig().env.topoCounters.empty() ? "" : "; what NCCL copies for it is not in BPS_TOPO_COUNTERS' files");
-  else logInfo(Subsystem::kInit, "inside machines: by bps, in host memory ({})", fallbackReason);
+  else logInfo(Subsystem::kInit, "inside machines: by bps, in host memory ({})", noGroupReason);
 }
 
-Result<std::vector<Capabilities>> gatherCapabilities(NcclExchange& exchange, const Shadow& shadow, int device) {
-  const std::vector<uint8_t> all = BPS_TRY(exchange.gather(ownCapabilities(exchange.maxProbeBytes(), device).bytes()));
-  std::vector<Capabilities> allCapabilities;
-  allCapabilities.reserve(static_cast<size_t>(shadow.nRanks()));
-  for (int rank = 0; rank < shadow.nRanks(); ++rank)
-    allCapabilities.push_back(BPS_TRY(Capabilities::parse(
-        std::span(all).subspan(static_cast<size_t>(rank) * Capabilities::kBytes, Capabilities::kBytes))));
-  return allCapabilities;
+Result<std::vector<Capabilities>> gatherCapabilities(NcclExchange& exchange, int device) {
+  const std::vector<Blob> records = BPS_TRY(exchange.gather(ownCapabilities(exchange.maxProbeBytes(), device).bytes()));
+  std::vector<Capabilities> all;
+  for (const Blob& record : records) all.push_back(BPS_TRY(Capabilities::parse(record)));
+  return all;
 }
 
 Result<int> deviceOf(const Shadow& shadow) {
@@ -242,47 +202,54 @@ Result<int> deviceOf(const Shadow& shadow) {
   return device;
 }
 
+struct Outcome {
+  NegotiationResult& result;
+  NegotiatedTerms& terms;
+};
+
+// Makes what serves the communicator, and measures. Returns why there are no local GPU groups; empty: there are.
+Result<std::string> serve(NcclExchange& exchange, Shadow& shadow, const std::vector<Capabilities>& all, Outcome out) {
+  NegotiatedTerms served;
+  UniqueComm joined;  // on a failure, all ranks hear of the abort before the group ends
+  if (std::string why = BPS_TRY(joinAll(exchange, shadow, joined)); !why.empty()) {
+    out.result.reason = std::move(why);
+    if (shadow.rank() == 0) logWarn(Subsystem::kInit, "bps serves nothing, NCCL does all: {}", out.result.reason);
+    return std::string();
+  }
+  served.device = out.terms.device;
+  served.servedComm = joined.get();
+  nccl::FormedGroup formed =
+      BPS_TRY(nccl::joinLocalGpuGroup(std::vector<nccl::PeerInfo>(all.begin(), all.end()), shadow.rank(),
+                                      formationSteps(exchange, shadow, served.device, joined.get())));
+  served.gpuGroup = std::move(formed.group);
+  if (served.gpuGroup != nullptr) served.gpuGroup->linkToParent(joined.get(), formed.partName);
+  served.minBytes =
+      out.result.measure ? BPS_TRY(measure(exchange, shadow, out.result.maxProbeBytes, served)) : out.result.minBytes;
+  if (served.minBytes != kServeNone) {
+    (void)joined.release();
+    out.terms = std::move(served);
+  } else {
+    out.result.reason = "NCCL was quicker at all sizes";
+    if (served.gpuGroup != nullptr) served.gpuGroup->end(false);
+    (void)bpsCommDestroy(joined.release());
+  }
+  return std::move(formed.why);
+}
+
 }  // namespace
 
 Result<NegotiatedTerms> negotiateTerms(Shadow& shadow) {
-  nccl::leaveGpuGroupsToInterposer();
   const size_t record = std::max(Capabilities::kBytes, RankStatus::kBytes);
-  const int device = BPS_TRY(deviceOf(shadow));
-  const ScopedDevice here = BPS_TRY(ScopedDevice::enter(device));
-  NcclExchange exchange = BPS_TRY(NcclExchange::open(shadow, device, record));
-  BPS_TRY(exchange.waitIdle());  // a non-blocking communicator may not have ended what its group has begun
-  const std::vector<Capabilities> allCapabilities = BPS_TRY(gatherCapabilities(exchange, shadow, device));
-  NegotiationResult what = concludeNegotiation(allCapabilities);
   NegotiatedTerms terms;
-  terms.device = device;
-  std::string fallbackReason;  // why
-  if (what.join) {
-    UniqueComm joined;
-    const std::string why = BPS_TRY(joinAll(exchange, shadow, joined));
-    if (why.empty()) {
-      terms.servedComm = joined.get();
-      GpuGroupOrReason up = BPS_TRY(createGpuGroupOnAll(
-          exchange, shadow,
-          formLocalGpuGroups(std::vector<nccl::PeerInfo>(allCapabilities.begin(), allCapabilities.end())), device,
-          joined.get()));
-      terms.gpuGroup = std::move(up.gpuGroup);
-      fallbackReason = std::move(up.why);
-      terms.minBytes = what.measure ? BPS_TRY(measure(exchange, shadow, what.maxProbeBytes, terms)) : what.minBytes;
-      if (terms.minBytes != kServeNone) {
-        (void)joined.release();
-      } else {
-        what.reason = "NCCL was quicker at all sizes";
-        if (terms.gpuGroup != nullptr) terms.gpuGroup->end(false);
-        (void)bpsCommDestroy(joined.release());
-        terms = NegotiatedTerms();
-        terms.device = device;
-      }
-    } else {
-      what.reason = why;
-      if (shadow.rank() == 0) logWarn(Subsystem::kInit, "bps serves nothing, NCCL does all: {}", what.reason);
-    }
-  }
-  logTerms(shadow, what, terms, fallbackReason);
+  terms.device = BPS_TRY(deviceOf(shadow));
+  const ScopedDevice here = BPS_TRY(ScopedDevice::enter(terms.device));
+  NcclExchange exchange = BPS_TRY(NcclExchange::open(shadow, terms.device, record));
+  BPS_TRY(exchange.waitIdle());  // a non-blocking communicator may still be carrying out the group of this call
+  const std::vector<Capabilities> all = BPS_TRY(gatherCapabilities(exchange, terms.device));
+  NegotiationResult result = concludeNegotiation(all);
+  const std::string noGroupReason =
+      result.join ? BPS_TRY(serve(exchange, shadow, all, {result, terms})) : std::string();
+  logTerms(shadow, result, terms, noGroupReason);
   return terms;
 }
 

@@ -11,7 +11,7 @@
 namespace bps::interpose {
 namespace {
 
-// Null: there is only the host. NCCL works on devices, so a driver is there wherever NCCL is the real one.
+// Null: no driver. The real NCCL works on devices, so only its double runs without one.
 const cuda::Api* driver() {
   static const cuda::Api* const found = [] {
     Result<const cuda::Api*> there = cuda::driver();
@@ -66,7 +66,7 @@ class CudaScratchMemory final : public ScratchMemory {
     made->size_ = most;
     return std::unique_ptr<ScratchMemory>(std::move(made));
   }
-  // Memory that NCCL or a copy may still touch is left to it.
+  // Leaks memory that NCCL or a copy may still touch.
   ~CudaScratchMemory() override {
     if (Result<bool> done = own_ != nullptr ? own_->idle() : true; !done.ok() || !std::move(done).value())
       static_cast<void>(memory_.release());

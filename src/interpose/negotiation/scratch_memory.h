@@ -1,7 +1,6 @@
-// Where the buffers of a communicator live, as far as the interposer itself needs to know: a little memory that NCCL
-// can work on, copies to and from it, and whether a stream is being captured.
+// ScratchMemory: a little memory that NCCL can work on, on the device or the host, for the interposer's own calls.
 //
-// Threads: a ScratchMemory belongs to one thread at a time.
+// The creator owns it. Threads: one at a time; the free functions on any.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -17,17 +16,17 @@ namespace bps::interpose {
 class ScratchMemory {
  public:
   virtual ~ScratchMemory() = default;
-  // Of `most` bytes, or what the device has, and at least `least`, on the device with this number.
+  // Allocates `most` bytes on the device with this number, or less if the device has less, but at least `least`.
   static Result<std::unique_ptr<ScratchMemory>> allocate(int device, size_t least, size_t most);
 
   void* data() const { return data_; }
   size_t size() const { return size_; }
-  // Its own stream: nothing of the application's waits for it, nor it for them.
+  // A stream of its own, which is not ordered with the application's streams.
   cudaStream_t stream() const { return stream_; }
-  // Queued on stream(); `bytes` must stay until idle().
+  // Both are queued on stream(); `bytes` must stay valid until idle().
   virtual Status upload(size_t offset, std::span<const uint8_t> bytes) = 0;
   virtual Status download(size_t offset, std::span<uint8_t> bytes) = 0;
-  // Everything queued on stream() is done, by NCCL and by bps.
+  // True: NCCL and bps have carried out everything on stream().
   virtual Result<bool> idle() = 0;
 
  protected:
@@ -36,7 +35,7 @@ class ScratchMemory {
   cudaStream_t stream_ = nullptr;
 };
 
-// While it lives, the calling thread works on the device with this number, as bps takes it for a communicator's.
+// While it lives, the device is the calling thread's current one.
 class ScopedDevice {
  public:
   static Result<ScopedDevice> enter(int device);
@@ -46,10 +45,10 @@ class ScopedDevice {
   std::unique_ptr<cuda::ScopedContext> scope_;
 };
 
-// Buffers are host memory (BPS_DEVICE=host, or no CUDA driver): the application has no stream that it could wait on, so
-// a call is complete when it returns.
+// True: there is no CUDA driver, so buffers are host memory. The application has no stream to wait on, so a call is
+// complete when it returns.
 bool buffersAreOnHost();
-// Calls on this stream are recorded for later and not carried out now.
+// True: calls on this stream are recorded into a graph and not carried out now.
 bool isCapturing(cudaStream_t stream);
 
 }  // namespace bps::interpose

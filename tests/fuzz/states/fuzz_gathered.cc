@@ -106,11 +106,12 @@ void allCapabilities(std::span<const uint8_t> bytes) {
 }
 
 void outcomes(std::span<const uint8_t> bytes) {
-  Blob all(bytes.begin(), bytes.end());
-  all.resize(2 * interpose::RankStatus::kBytes);
-  const std::string failure = interpose::RankStatus::firstFailure(all);
-  require(failure.empty() == (all[0] == 1 && all[interpose::RankStatus::kBytes] == 1));
-  (void)interpose::RankStatus::id(all);
+  std::vector<Blob> all = twoBlobs(bytes);
+  for (Blob& record : all) record.resize(nccl::RankStatus::kBytes);
+  const std::string failure = nccl::RankStatus::firstFailure(all);
+  require(failure.empty() == (all[0][0] == 0 && all[1][0] == 0));
+  bpsUniqueId id;
+  nccl::RankStatus::readId(all[0], id.internal);
 }
 
 }  // namespace

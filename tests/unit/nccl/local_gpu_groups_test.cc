@@ -41,7 +41,7 @@ TEST(LocalGpuGroups, FirstRanksOfEachGroupOwnOnePartEach) {
 }
 
 TEST(LocalGpuGroups, RefuseUngroupedRanksAndSingletons) {
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).why, "rank 3 has no team");
+  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).why, "rank 3 has no local GPU group");
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 0})).owners, 0);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 8, 9})).why, "no two GPUs share a machine or a switch");
 }
@@ -57,7 +57,7 @@ TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
 
 TEST(LocalGpuGroups, OwnersMustAgreeOnServersBeingSet) {
   std::vector<PeerInfo> peers = peersOf({7, 7, 7, 8, 8});
-  peers[2].hasServers = peers[3].hasServers = false;  // never rank 0 of a communicator of owners
+  peers[2].hasServers = peers[3].hasServers = false;  // neither is rank 0 of a communicator of owners
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 2) << formLocalGpuGroups(peers).why;
   peers[1].hasServers = false;
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 0);
@@ -86,7 +86,7 @@ TEST(PeerInfo, EncodingRoundTrips) {
   WireReader reader(writer.bytes());
   PeerInfo read;
   read.get(reader);
-  EXPECT_TRUE(reader.finish("member").ok());
+  EXPECT_TRUE(reader.finish("peer").ok());
   EXPECT_EQ(read.machine, peer.machine);
   EXPECT_EQ(read.gpuGroup, 77U);
   EXPECT_TRUE(read.root && read.hasServers && !read.allowsAnyOrder);

@@ -1,0 +1,51 @@
+// Which calls local GPU groups carry, and how they cut a call into pieces and each piece into one part per owner.
+//
+// The answers depend only on the call and on numbers that all ranks know, so they are the same on all ranks. Threads:
+// any.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "src/nccl/call.h"
+
+namespace bps::nccl {
+
+// For smaller calls NCCL's kernel launches take longer than copies of the whole buffer.
+inline constexpr size_t kMinGroupBytes = 256U << 10;
+inline constexpr size_t kMaxPieces = 8, kMinPieceBytes = 4U << 20;
+
+inline bool canCombine(const Call& call, bool allowsAnyOrder) {
+  // Averages and operations of the user scale a value once, which two steps would do twice.
+  if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kMinGroupBytes) return false;
+  // A sum of two is the same in any order, up to the payload of NaNs. Minimum and maximum of NaNs are not.
+  return allowsAnyOrder || call.type < ncclFloat16 || call.op == ncclSum;
+}
+
+struct OwnerPart {
+  size_t offset, count;  // elements
+};
+
+struct Piece {
+  size_t offset, count;  // elements
+  std::vector<OwnerPart> parts;
+  bool hasEqualParts;  // every rank of the group owns a part, and all parts have the same size
+};
+
+inline std::vector<Piece> cutCall(const Call& call, int ownersOfGroup, int ranksOfGroup) {
+  const auto owners = static_cast<size_t>(ownersOfGroup);
+  const size_t pieces = std::clamp<size_t>(call.bytes() / kMinPieceBytes, 1, kMaxPieces);
+  const size_t most = (call.count / pieces / owners + 1) * owners;
+  std::vector<Piece> cut;
+  for (size_t offset = 0; offset < call.count; offset += cut.back().count) {
+    Piece piece{offset, std::min(most, call.count - offset), {}, false};
+    for (size_t owner = 0; owner < owners; ++owner) {
+      const size_t begin = piece.count * owner / owners, end = piece.count * (owner + 1) / owners;
+      piece.parts.push_back({offset + begin, end - begin});
+    }
+    piece.hasEqualParts = piece.count % owners == 0 && ownersOfGroup == ranksOfGroup;
+    cut.push_back(std::move(piece));
+  }
+  return cut;
+}
+
+}  // namespace bps::nccl

@@ -1,0 +1,94 @@
+#include "src/nccl/group_formation.h"
+
+#include <utility>
+
+#include "src/base/format.h"
+#include "src/nccl/real_nccl.h"
+
+namespace bps::nccl {
+namespace {
+
+// The communicators of a group; aborted unless a group takes them.
+struct GroupComms {
+  ncclComm_t localComm = nullptr;
+  bpsComm_t ownersComm = nullptr;
+  GroupComms() = default;
+  GroupComms(const GroupComms&) = delete;
+  GroupComms& operator=(const GroupComms&) = delete;
+  ~GroupComms() {
+    if (localComm != nullptr) (void)BPS_REAL(ncclCommAbort, localComm);
+    if (ownersComm != nullptr) (void)bpsCommAbort(ownersComm);
+  }
+};
+
+// One rank's way through the steps.
+class Joiner {
+ public:
+  Joiner(const LocalGpuGroups& groups, int rank, const GroupFormation& steps)
+      : groups_(groups), rank_(rank), steps_(steps) {}
+
+  // Both return why some rank failed; empty: none did.
+  Result<std::string> shareOutcome(const Status& mine) {
+    all_ = BPS_TRY(steps_.share(RankStatus::encode(mine, id_.internal)));
+    return RankStatus::firstFailure(all_);
+  }
+  // Whatever may fail on one rank alone comes before NCCL's part, in which the ranks wait for each other.
+  Status prepare() {
+    const int part = groups_.owns(rank_) ? groups_.groupRankOf(rank_) : BPS_SPLIT_NOCOLOR;
+    if (groups_.groupCount > 1) BPS_TRY(steps_.create(part, groups_.leaderOf(rank_), &comms_.ownersComm));
+    device_ = BPS_TRY(steps_.openDevice());
+    if (!steps_.splitNeedsId || groups_.sizeOf(rank_) == 1 || groups_.groupRankOf(rank_) != 0) return {};
+    const ncclResult_t made = BPS_REAL(ncclGetUniqueId, &id_);
+    if (made == ncclSuccess) return {};
+    return failure(static_cast<Code>(made), "ncclGetUniqueId: {}", BPS_REAL(ncclGetErrorString, made));
+  }
+  Status makeGroup(FormedGroup& formed) {
+    const cuda::ScopedContext scope(*device_);
+    ncclUniqueId id;
+    RankStatus::readId(all_[firstOfGroup()], id.internal);
+    BPS_TRY(steps_.split(groups_, id, &comms_.localComm));
+    const LocalGpuGroup::Shape shape{groups_.groupRankOf(rank_), groups_.sizeOf(rank_), groups_.owners,
+                                     groups_.allowsAnyOrder, groups_.groupCount == 1};
+    formed.ownersComm = comms_.ownersComm;
+    formed.group = BPS_TRY(LocalGpuGroup::create(shape, *device_, std::exchange(comms_.localComm, nullptr),
+                                                 std::exchange(comms_.ownersComm, nullptr), steps_.shouldStop));
+    return {};
+  }
+
+ private:
+  size_t firstOfGroup() const {
+    size_t first = 0;
+    while (groups_.leaders[first] != groups_.leaderOf(rank_) || groups_.groupRanks[first] != 0) ++first;
+    return first;
+  }
+
+  const LocalGpuGroups& groups_;
+  const int rank_;
+  const GroupFormation& steps_;
+  cuda::Device* device_ = nullptr;
+  ncclUniqueId id_{};
+  GroupComms comms_;
+  std::vector<Blob> all_;  // what the ranks have shared last
+};
+
+}  // namespace
+
+Result<FormedGroup> joinLocalGpuGroup(std::span<const PeerInfo> peers, int rank, const GroupFormation& steps) {
+  const LocalGpuGroups groups = formLocalGpuGroups(peers);
+  FormedGroup formed;
+  formed.attempted = groups.owners > 0;
+  formed.why = groups.why;
+  if (!formed.attempted) return formed;
+  Joiner joiner(groups, rank, steps);
+  formed.why = BPS_TRY(joiner.shareOutcome(joiner.prepare()));
+  if (!formed.why.empty()) return formed;
+  formed.why = BPS_TRY(joiner.shareOutcome(joiner.makeGroup(formed)));
+  if (!formed.why.empty()) {
+    formed.group = nullptr;
+    formed.ownersComm = nullptr;
+  }
+  formed.partName = "in the part of ranks " + groups.ownersOf(groups.groupRankOf(rank));
+  return formed;
+}
+
+}  // namespace bps::nccl
