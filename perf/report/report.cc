@@ -198,11 +198,11 @@ std::string idealText(const Options& o, const JobFacts& facts, const Row& row) {
 std::string pathText(const JobFacts& facts, uint64_t bytes) {
   const nlohmann::json json = parsed(facts);
   const auto limit = [&](const char* name) { return json.value(name, uint64_t{0}); };
-  const uint64_t direct = limit("directBytes"), eager = limit("eagerBytes"), chunk = limit("chunkBytes");
+  const uint64_t exchange = limit("exchangeBytes"), single = limit("singleOwnerBytes"), chunk = limit("chunkBytes");
   if (number(json, "machines", facts.ranks) < 2) return "shared memory";
-  if (direct > 0 && bytes <= direct)
-    return fmt::format("direct, from every machine to every other (up to {} bytes)", direct);
-  if (bytes <= eager) return fmt::format("eager, whole at one owner (up to {} bytes)", eager);
+  if (exchange > 0 && bytes <= exchange)
+    return fmt::format("exchange, every machine sends to every other (up to {} bytes)", exchange);
+  if (bytes <= single) return fmt::format("single owner, which sums the whole call (up to {} bytes)", single);
   return fmt::format("split by the shares, in chunks of at most {} bytes", chunk);
 }
 

@@ -182,8 +182,9 @@ std::string describe(const Case& made, uint64_t seed) {
   std::string machines;
   for (const size_t ranks : made.job.machines) machines += fmt::format("{} ", ranks);
   return fmt::format(
-      "seed {}: machines of {}ranks, servers '{}', direct {}, eager {}, rails {}; rank {} calls {}, not {}", seed,
-      machines, made.job.servers, made.job.env.exchangeBytes.value, made.job.env.singleOwnerBytes.value,
+      "seed {}: machines of {}ranks, servers '{}', exchange path {}, single owner {}, rails {}; rank {} calls {}, not "
+      "{}",
+      seed, machines, made.job.servers, made.job.env.exchangeBytes.value, made.job.env.singleOwnerBytes.value,
       made.job.env.rails, made.oddRank, bps::describe(made.oddRankCalls[made.at]),
       bps::describe(made.commonCalls[made.at]));
 }

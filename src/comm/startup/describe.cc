@@ -88,8 +88,8 @@ std::string describeCommunicator(const CommunicatorFacts& facts) {
   json["transport"] = facts.progressThread.transport();
   json["shares"] = {{"workers", session.plan.shares.workers}, {"servers", session.plan.shares.servers}};
   json["chunkBytes"] = limits.targetChunkBytes;
-  json["directBytes"] = limits.exchangeMachines > 0 ? limits.exchangeBytes : 0;
-  json["eagerBytes"] = limits.singleOwnerBytes;
+  json["exchangeBytes"] = limits.exchangeMachines > 0 ? limits.exchangeBytes : 0;
+  json["singleOwnerBytes"] = limits.singleOwnerBytes;
   json["window"] = facts.tuning.window;
   json["startBytes"] = facts.probeBytes;
   if (session.cuda != nullptr) json["cudaDevice"] = session.cuda->ordinal();

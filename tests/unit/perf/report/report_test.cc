@@ -65,10 +65,10 @@ TEST(Report, ColumnsHaveTheFormatOfNcclTests) {
 
 TEST(Report, NamesThePathOfASize) {
   JobFacts facts;
-  facts.description = R"({"machines": 3, "eagerBytes": 4096, "chunkBytes": 65536})";
-  EXPECT_THAT(pathText(facts, 4096), HasSubstr("eager"));
+  facts.description = R"({"machines": 3, "singleOwnerBytes": 4096, "chunkBytes": 65536})";
+  EXPECT_THAT(pathText(facts, 4096), HasSubstr("single owner"));
   EXPECT_THAT(pathText(facts, 4097), HasSubstr("chunks of at most 65536 bytes"));
-  facts.description = R"({"machines": 1, "eagerBytes": 4096, "chunkBytes": 65536})";
+  facts.description = R"({"machines": 1, "singleOwnerBytes": 4096, "chunkBytes": 65536})";
   EXPECT_EQ(pathText(facts, 4096), "shared memory");
 }
 
