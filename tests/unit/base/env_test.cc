@@ -138,8 +138,8 @@ TEST(EnvTest, NcclsVariablesAreReadAsNcclReadsThem) {
 TEST(EnvTest, AnNcclValueThatBpsCannotUseIsAWarningAndTheDefaultHolds) {
   EXPECT_EQ(good({{"NCCL_DEBUG", "3"}}).debug, "WARN");
   EXPECT_EQ(warningsOf({{"NCCL_DEBUG", "3"}}),
-            "NCCL_DEBUG=3: not one of the accepted words (accepts NONE, VERSION, WARN, INFO or TRACE); the default "
-            "holds\n");
+            "NCCL_DEBUG=3: not one of the accepted words (accepts NONE, VERSION, WARN, INFO or TRACE); using the "
+            "default\n");
   for (const EnvVar& var : envTable()) {
     const bool ours = var.name.starts_with("BPS_");
     const std::string name(ours ? var.fallback : var.name);
