@@ -120,7 +120,7 @@ TEST(DataHeader, CarriesAChecksumOfThePayload) {
     payload[4] = 'x';
     const auto why = std::string(checkPayload(header, payload, 7, header.call).message());
     EXPECT_NE(why.find("the data is corrupt: chunk 7, 9 bytes of all-reduce #"), std::string::npos) << why;
-    EXPECT_NE(why.find("not e3069283"), std::string::npos) << why;
+    EXPECT_NE(why.find("expected e3069283"), std::string::npos) << why;
   }
   EXPECT_NE(std::string(checkPayload(sample(), {}, 0, {}).message()).find("has no checksum"), std::string::npos);
 }
