@@ -5,7 +5,7 @@
 namespace bps::test {
 namespace {
 
-// How far a hub takes its session.
+// The states to which a hub takes its session.
 enum class Stage { kOffered, kOpening, kOpen, kExchanging, kAwaitingBarrier, kServing };
 constexpr Stage kStages[] = {Stage::kOffered,    Stage::kOpening,         Stage::kOpen,
                              Stage::kExchanging, Stage::kAwaitingBarrier, Stage::kServing};
