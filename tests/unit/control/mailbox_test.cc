@@ -36,7 +36,7 @@ class MailboxTest : public testing::Test {
     roster_.machines = {{{0}, 0}, {{1}, 0}};
     roster_.settings.timeoutMs = 1000;
   }
-  // What the control thread does with the calls that have come; true: stop() was called.
+  // Runs the calls that have come, as the control thread does. Returns true if stop() was called.
   bool runCalls() {
     bool stopped = false;
     for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(node_);

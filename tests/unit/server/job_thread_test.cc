@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What the jobs tell, as text.
+// Records the events of the jobs as text.
 class EventRecorder final : public JobEvents {
  public:
   void listening(uint64_t job, std::vector<Blob> handles) override {

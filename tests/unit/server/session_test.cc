@@ -5,7 +5,7 @@
 namespace bps::test {
 namespace {
 
-// How far a hub takes its session.
+// The states to which a hub takes its session.
 enum class Stage { kOffered, kOpening, kOpen, kExchanging, kAwaitingBarrier, kServing };
 constexpr Stage kStages[] = {Stage::kOffered,    Stage::kOpening,         Stage::kOpen,
                              Stage::kExchanging, Stage::kAwaitingBarrier, Stage::kServing};
@@ -111,8 +111,8 @@ TEST_F(SessionTest, AMessageThatIsNotDueEndsTheSessionAndItsJobInEveryState) {
       if (type == MessageType::kHeartbeat || isDue(stage, type)) continue;
       Peer hub = hubAt(stage);
       send(hub, type, messageOf(type));
-      EXPECT_TRUE(ended(hub)) << "message " << number << " at stage " << static_cast<int>(stage);
-      EXPECT_TRUE(runnerFor(stage).waitEmpty(5));
+      ASSERT_TRUE(ended(hub)) << "message " << number << " at stage " << static_cast<int>(stage);
+      ASSERT_TRUE(runnerFor(stage).waitEmpty(5));
     }
 }
 
@@ -120,8 +120,8 @@ TEST_F(SessionTest, TheHubsFailureClosesTheJobInEveryState) {
   for (const Stage stage : kStages) {
     Peer hub = hubAt(stage);
     send(hub, MessageType::kFailure, messageOf(MessageType::kFailure));
-    EXPECT_TRUE(ended(hub)) << static_cast<int>(stage);
-    EXPECT_TRUE(runnerFor(stage).waitEmpty(5));
+    ASSERT_TRUE(ended(hub)) << static_cast<int>(stage);
+    ASSERT_TRUE(runnerFor(stage).waitEmpty(5));
   }
 }
 
@@ -129,8 +129,8 @@ TEST_F(SessionTest, TheHubsGoodbyeBeforeTheJobServesClosesItAtOnce) {
   for (const Stage stage : {Stage::kOffered, Stage::kOpening, Stage::kOpen, Stage::kExchanging}) {
     Peer hub = hubAt(stage);
     send(hub, MessageType::kGoodbye);
-    EXPECT_TRUE(ended(hub)) << static_cast<int>(stage);
-    EXPECT_TRUE(runnerFor(stage).waitEmpty(5));
+    ASSERT_TRUE(ended(hub)) << static_cast<int>(stage);
+    ASSERT_TRUE(runnerFor(stage).waitEmpty(5));
   }
 }
 
@@ -146,7 +146,7 @@ TEST_F(SessionTest, TheHubsGoodbyeLetsAJobThatServesRunOn) {
 TEST_F(SessionTest, AHubThatHangsUpClosesTheJobInEveryState) {
   for (const Stage stage : kStages) {
     { Peer hub = hubAt(stage); }
-    EXPECT_TRUE(runnerFor(stage).waitEmpty(5)) << static_cast<int>(stage);
+    ASSERT_TRUE(runnerFor(stage).waitEmpty(5)) << static_cast<int>(stage);
   }
 }
 

@@ -1,4 +1,4 @@
-// The memory that the ranks of a machine share: every counter and every area has a place of its own, and all ranks see
+// In the memory that the ranks of a machine share, every counter and every area has its own place, and all ranks see
 // the same.
 #include "src/comm/local/local_ring.h"
 

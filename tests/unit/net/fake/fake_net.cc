@@ -11,7 +11,7 @@ struct Region {
   size_t bytes;
 };
 
-// What connect() keeps in the handle between its calls, as real plugins do.
+// connect() keeps this in the handle between its calls, as real plugins do.
 struct HandleState {
   uint64_t listener = 0, connection = 0;
 };

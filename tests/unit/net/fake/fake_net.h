@@ -16,7 +16,7 @@
 
 namespace bps::test {
 
-// What several plugins share: their listeners.
+// The listeners and connections that several plugins share.
 struct FakeWire {
   Mutex mutex;
   uint64_t lastId = 0;

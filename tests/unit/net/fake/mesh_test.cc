@@ -26,7 +26,7 @@ class MeshTest : public testing::Test {
     }
   }
   void make(bool reverses) { make(std::vector<bool>(kOwners.size(), reverses)); }
-  // What the endpoint gets from all others.
+  // The handles that all endpoints made for this one.
   std::vector<Blob> handlesFor(size_t endpoint) {
     std::vector<Blob> handles;
     for (const Mesh& mesh : meshes_) handles.push_back(mesh.handles()[endpoint]);
