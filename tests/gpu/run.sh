@@ -52,7 +52,7 @@ by_nccl() { step "$1" $(ranks env "${given[@]}" "${@:3}" "$build/tests/gpu_ranks
 gpus=$(nvidia-smi -L | grep -c '^GPU') title="ranks of one machine, a GPU each"
 if [ "$gpus" -lt 2 ]; then row "$title" "skipped: it needs two GPUs"
 else
-  step "$title" "$build/bin/bps-run" -n 2 -m 2 -s 1 -- env "${given[@]}" BPS_DEBUG=INFO "$build/tests/gpu_ranks" teams $((largest / 4))
+  step "$title" "$build/bin/bps-run" -n 2 -m 2 -s 1 -- env "${given[@]}" BPS_DEBUG=INFO "$build/tests/gpu_ranks" gpu-groups $((largest / 4))
   row "$title" "$(grep -oh 'device memory inside machines: .*' "$work/err" | head -n 1 | sed 's/ ([^ ]*\/[^ ]*)$//')"
 fi
 by_nccl "kernels of NCCL go on" beside

@@ -2,7 +2,7 @@
 //
 //   gpu_ranks figures BYTES   how long a call blocks its caller, and how much the device reduces the rate
 //   gpu_ranks beside BYTES    NCCL's kernels continue while a stream waits in a call of bps
-//   gpu_ranks teams BYTES     ranks of one machine combine their buffers by NCCL (gpu_groups.cc)
+//   gpu_ranks gpu-groups BYTES    ranks of one machine combine their buffers by NCCL (gpu_groups.cc)
 //   gpu_ranks failures BYTES  failures of such calls, with the fakes (failures.cc); see also `missing`
 //   gpu_ranks nccl BYTES      all-reduces by NCCL's names, which a preload library may serve
 //
@@ -195,11 +195,11 @@ int main(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[1] : "";
   const size_t bytes = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
   if (bytes < 1U << 12)
-    return std::fprintf(stderr, "usage: gpu_ranks figures|beside|teams|failures|missing|nccl BYTES (at least 4096)\n"),
+    return std::fprintf(stderr, "usage: gpu_ranks figures|beside|gpu-groups|failures|missing|nccl BYTES (at least 4096)\n"),
            2;
   if (what == "figures") bps::test::figures(bytes);
   else if (what == "beside") bps::test::concurrentWithNccl(bytes);
-  else if (what == "teams") bps::test::gpuGroups(bytes);
+  else if (what == "gpu-groups") bps::test::gpuGroups(bytes);
   else if (what == "failures") bps::test::failures(bytes);
   else if (what == "missing") bps::test::missingRank(bytes);
   else if (what == "nccl") bps::test::byNccl(bytes);

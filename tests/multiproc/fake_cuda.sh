@@ -32,7 +32,7 @@ inside() { # TITLE WORDS BPS_RUN_OPTIONS -- COMMAND...
     fail "$1: $(grep -E 'wrong|FAIL' "$WORK/out"; tail -n 15 "$WORK/out")"
   grep -qF "device memory inside machines: $2" "$WORK/out" || fail "$1: $(grep 'device memory inside' "$WORK/out")"
 }
-ranks=(env BPS_NCCL_LIB_PATH="$nccl" GPU_TEST_COMBINES=1 "$BUILD/tests/gpu_ranks" teams 2097152)
+ranks=(env BPS_NCCL_LIB_PATH="$nccl" GPU_TEST_COMBINES=1 "$BUILD/tests/gpu_ranks" gpu-groups 2097152)
 inside "one machine" "calls of 262144 bytes and more by NCCL on 2 GPUs;" -n 1 -m 2 -- "${ranks[@]}"
 with_fake env FAKE_CUDA_DEVICES=2 BPS_NCCL_LIB_PATH="$nccl" timeout 60 "$BIN/bps-run" -n 2 -m 2 "$BUILD/tests/gpu_ranks" failures 2097152 \
   >"$WORK/out" 2>&1 || fail "failures: $(grep -E 'wrong' "$WORK/out"; tail -n 25 "$WORK/out")"
