@@ -195,7 +195,8 @@ int main(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[1] : "";
   const size_t bytes = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
   if (bytes < 1U << 12)
-    return std::fprintf(stderr, "usage: gpu_ranks figures|beside|gpu-groups|failures|missing|nccl BYTES (at least 4096)\n"),
+    return std::fprintf(stderr,
+                        "usage: gpu_ranks figures|beside|gpu-groups|failures|missing|nccl BYTES (at least 4096)\n"),
            2;
   if (what == "figures") bps::test::figures(bytes);
   else if (what == "beside") bps::test::concurrentWithNccl(bytes);

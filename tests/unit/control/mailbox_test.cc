@@ -23,7 +23,7 @@ class FakeNode final : public ControlNode {
   void report(Status failure) override { heard.emplace_back(failure.message()); }
   void suspect(size_t member, std::string text) override { heard.push_back(std::to_string(member) + " " + text); }
   void leave() override { heard.emplace_back("leave"); }
-  void progress(const Heartbeat&) override {}
+  void setHeartbeat(const Heartbeat&) override {}
   void watch(PollSet&) const override {}
   void step(const PollSet&) override {}
   bool isFlushed() const override { return true; }

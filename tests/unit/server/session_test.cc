@@ -1,4 +1,5 @@
 // In every state a session takes the messages that are due and no others. The test plays the hub.
+#include "src/base/io/host_lookup.h"
 #include "tests/unit/control/fake_server.h"
 #include "tests/unit/control/raw_peer.h"
 

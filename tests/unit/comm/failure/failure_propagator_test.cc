@@ -60,7 +60,7 @@ TEST_F(FailurePropagatorTest, AFailedOrDestroyedParentHearsOfNoChild) {
   propagator_.childFailed(failed("a consequence"));
   EXPECT_TRUE(parent_.empty());
   FailurePropagator other(listener(parent_));
-  other.parentDestroyed();
+  other.removeParent();
   other.childFailed(failed("NCCL failed"));
   EXPECT_TRUE(parent_.empty());
 }

@@ -59,11 +59,10 @@ class TwoMachines {
   Result<std::unique_ptr<DataPlane>> connect(uint32_t rank, ControlPlane& control,
                                              const std::function<bool()>& cancelled, Deadline deadline) {
     const auto plugin = std::make_shared<net::Plugin>(std::make_shared<FakeNet>(wire_, FakeNet::Options{}));
-    return DataPlane::connect({env_, control, plan_, rails_, {}, plugin, *buffers_[rank], deadline, cancelled});
+    return DataPlane::connect({env_, control, plan_, {}, plugin, *buffers_[rank], deadline, cancelled});
   }
 
   const Env env_;
-  const Rails rails_;
   const std::array<ChunkBuffers*, 2> buffers_;
   std::shared_ptr<FakeWire> wire_ = std::make_shared<FakeWire>();
   JobPlan plan_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/comm/local/local_reducer.h"
-#include "src/comm/local/machine_plan.h"
+#include "src/comm/local/machine/machine_plan.h"
 
 namespace bps::test {
 namespace {

@@ -1,6 +1,9 @@
 // A CallScheduler with a network: it sums calls over its data plane, and leaves a broken connection to the hub to
 // judge.
 #include "src/comm/progress/call_scheduler.h"
+
+#include <deque>
+
 #include "tests/unit/comm/lanes/two_machines.h"
 
 namespace bps::test {
@@ -20,10 +23,7 @@ class CallSchedulerNetworkTest : public testing::Test {
   void SetUp() override {
     machines_.connectAll();
     for (size_t rank = 0; rank < 2; ++rank) {
-      Session session;
-      session.control = &machines_.control(rank);
-      session.failure = &failure_;
-      session.bell = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+      Session& session = sessions_.emplace_back(SessionBase{env_, machines_.control(rank), failure_, bell_, nullptr});
       session.plan = machines_.plan();
       schedulers_[rank] = std::move(CallScheduler::create(session, std::move(machines_.planes[rank]))).value();
     }
@@ -46,8 +46,11 @@ class CallSchedulerNetworkTest : public testing::Test {
   }
 
   UserBuffers buffers_;
-  FirstError failure_;
+  const Env env_;
+  std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+  CommunicatorFailure failure_{bell_, nullptr};
   TwoMachines machines_{{&buffers_, &buffers_}};
+  std::deque<Session> sessions_;
   std::vector<float> data_[2];
   std::shared_ptr<Position> positions_[2] = {std::make_shared<Position>(), std::make_shared<Position>()};
   std::unique_ptr<CallScheduler> schedulers_[2];
@@ -78,7 +81,7 @@ TEST_F(CallSchedulerNetworkTest, ABrokenConnectionIsNoFailureBeforeTheHubHasJudg
   for (int turn = 0; turn < 20; ++turn) step(0);
   EXPECT_EQ(positions_[0]->ends, 0);
   EXPECT_TRUE(schedulers_[0]->needsPolling());
-  const std::string heard = machines_.cluster()[0].heard.wait();
+  const std::string heard = machines_.cluster()[0].failures.wait();
   const Roster& roster = machines_.control(0).roster();
   EXPECT_NE(heard.find("connection of " + roster.rankName(0) + " with " + roster.rankName(1)), std::string::npos)
       << heard;

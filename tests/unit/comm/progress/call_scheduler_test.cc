@@ -38,35 +38,32 @@ class CallSchedulerTest : public testing::Test {
   void join(uint32_t ranks) {
     cluster_.emplace(ranks, localEnv(kTimeout), [](uint32_t) { return "one"; });
     cluster_->expectJoined();
-    session_.control = &cluster_->plane(ranks - 1);
-    session_.failure = &failure_;
-    session_.bell = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
-    session_.plan = std::move(JobPlan::make(session_.control->roster())).value();
+    session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, bell_, nullptr});
+    session_->plan = std::move(JobPlan::make(session_->control.roster())).value();
   }
   // The other rank of the machine never contributes.
   void makeReducer() {
     env_.topoFile = "cpu";
     auto plan = MachinePlan::make(makeMachineSpec(env_, 2, 0).value()).value();
-    LocalRingShape shape{2, 4, session_.plan.limits.maxChunkBytes, static_cast<uint32_t>(plan->program.stages()), 0};
+    LocalRingShape shape{2, 4, session_->plan.limits.maxChunkBytes, static_cast<uint32_t>(plan->program.stages()), 0};
     shape.counters = static_cast<uint32_t>(LinkByteCounters::size(plan->topology));
     LocalReducerSpec spec;
-    spec.roster = &session_.control->roster();
+    spec.roster = &session_->control.roster();
     spec.rank = 1;
     spec.env = &env_;
     std::vector<Doorbell> bells;
     for (int i = 0; i < 2; ++i) bells.push_back(Doorbell::create().value());
-    reducer_ = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), LocalRing::create(shape).value(),
-                                              std::move(bells));
-    session_.local = reducer_.get();
+    session_->local = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), LocalRing::create(shape).value(),
+                                                     std::move(bells));
   }
   // Rank 0 says goodbye.
   void leaveOther() {
     cluster_->plane(0).leave(soon());
     const Deadline deadline = soon();
-    while (!session_.control->hasLeft(0) && !deadline.passed()) std::this_thread::sleep_for(1ms);
-    ASSERT_TRUE(session_.control->hasLeft(0));
+    while (!session_->control.hasLeft(0) && !deadline.passed()) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(session_->control.hasLeft(0));
   }
-  void create() { scheduler_ = std::move(CallScheduler::create(session_, nullptr)).value(); }
+  void create() { scheduler_ = std::move(CallScheduler::create(*session_, nullptr)).value(); }
   Call& add(float value, bool started = true) {
     Call& call = *calls_.emplace_back(std::make_unique<Call>());
     std::fill(call.send.begin(), call.send.end(), value);
@@ -78,7 +75,7 @@ class CallSchedulerTest : public testing::Test {
     collective->send = reinterpret_cast<const uint8_t*>(call.send.data());
     collective->recv = reinterpret_cast<uint8_t*>(call.recv.data());
     collective->position = call.position;
-    collective->limits = session_.plan.limits;
+    collective->limits = session_->plan.limits;
     scheduler_->add(std::move(collective));
     return call;
   }
@@ -89,10 +86,10 @@ class CallSchedulerTest : public testing::Test {
   }
 
   Env env_;
-  FirstError failure_;
+  std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+  CommunicatorFailure failure_{bell_, nullptr};
   std::optional<Cluster> cluster_;
-  std::unique_ptr<LocalReducer> reducer_;
-  Session session_;
+  std::optional<Session> session_;
   std::vector<std::unique_ptr<Call>> calls_;
   std::unique_ptr<CallScheduler> scheduler_;
 };
@@ -165,7 +162,7 @@ TEST_F(CallSchedulerTest, ACallThatWaitsForARankThatLeftFailsAfterHalfTheTimeOut
   std::this_thread::sleep_for(kAfterHalfTheTimeOut);
   const Status failure = scheduler_->checkStalls();
   EXPECT_EQ(failure.code(), Code::kRemote);
-  EXPECT_EQ(failure.message(), session_.control->roster().rankName(0) +
+  EXPECT_EQ(failure.message(), session_->control.roster().rankName(0) +
                                    " has left the communicator, all-reduce #0 of 64 float32, sum cannot complete");
 }
 
