@@ -138,7 +138,7 @@ TEST_F(LocalLaneTest, AnExchangePathChunkIsFinishedWhenAllLanesHaveSentIt) {
 
 TEST_F(LocalLaneTest, TakesNoGpuMemory) {
   EXPECT_EQ(lane_->registerGpuRegion({}, {}, Deadline::never()).message(),
-            std::string("its share is summed here, by the CPU"));
+            std::string("the CPU of this machine sums the chunk"));
 }
 
 }  // namespace

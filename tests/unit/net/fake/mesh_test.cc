@@ -152,7 +152,7 @@ TEST_F(MeshTest, RefusesHandlesOfAnotherNumberOfEndpoints) {
   std::vector<Blob> handles = handlesFor(0);
   handles.pop_back();
   EXPECT_EQ(meshes_[0].setPeerHandles(handles).message(),
-            std::string("handles of 4 endpoints came, 5 are in the roster"));
+            std::string("received handles of 4 endpoints, the roster has 5"));
 }
 
 TEST_F(MeshTest, ListensForNoMoreEndpointsThanItIsTold) {
