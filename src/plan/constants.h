@@ -27,7 +27,7 @@ inline constexpr double kSumRate            = 10e9;        // B/s    more redund
 inline constexpr size_t kMaxSmallCallBytes  = 64U << 10;   // bytes  larger calls are better summed while they arrive
 inline constexpr size_t kMaxExchangeMachines = 8;          // machines; messages per call grow with their square
 // Work of the calling thread.
-inline constexpr size_t kMaxCopiedBytes     = 16U << 10;   // bytes  copied instead of registered with the NIC
+inline constexpr size_t kMaxCopiedBytes     = 16U << 10;   // bytes  chunks copied instead of registered or held
 inline constexpr size_t kMaxInlineBytes     = 16U << 10;   // bytes  calls started by the thread that issues them
 // Calls that measure the network when a communicator starts.
 inline constexpr size_t kFirstProbeBytes    = 256U << 10;  // bytes  longer start; a better first estimate

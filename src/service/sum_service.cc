@@ -6,15 +6,9 @@
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/plan/constants.h"
 
 namespace bps {
-namespace {
-
-// The largest sum that is copied to the local machine's target. Copying it takes less time than waiting for the
-// answers.
-constexpr size_t kMaxCopiedChunkBytes = 32U << 10;
-
-}  // namespace
 
 Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::vector<Lane> lanes) {
   std::unique_ptr<SumService> service(new SumService(std::move(spec)));
@@ -109,9 +103,10 @@ uint64_t SumService::retired() {
   return retired_;
 }
 
-// A transport that needs registered memory can send from the result slots only.
+// A small sum is copied to the local machine's target, because waiting for the answers takes longer. A transport that
+// needs registered memory can send from the result slots only.
 bool SumService::answersFromTarget() const {
-  if (!spec_.local || local_.front().bytes <= kMaxCopiedChunkBytes) return false;
+  if (!spec_.local || local_.front().bytes <= constants::kMaxCopiedBytes) return false;
   return std::none_of(answers_.begin(), answers_.end(),
                       [](const auto& lane) { return lane != nullptr && lane->needsRegistered(); });
 }

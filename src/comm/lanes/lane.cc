@@ -9,6 +9,7 @@
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
+
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "the CPU of this machine sums the chunk"};
 }

@@ -190,6 +190,7 @@ void logTerms(const Shadow& shadow, const NegotiationResult& result, const Negot
 Result<std::vector<Capabilities>> gatherCapabilities(NcclExchange& exchange, int device) {
   const std::vector<Blob> records = BPS_TRY(exchange.gather(ownCapabilities(exchange.maxProbeBytes(), device).bytes()));
   std::vector<Capabilities> all;
+  all.reserve(records.size());
   for (const Blob& record : records) all.push_back(BPS_TRY(Capabilities::parse(record)));
   return all;
 }
