@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") file=${2:-docs/gpu-results.md}
-if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+if [[ "$(nvidia-smi -L 2>/dev/null)" != GPU* ]]; then
   echo "skipped: no NVIDIA driver"
   exit 0
 fi

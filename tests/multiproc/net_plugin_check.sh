@@ -108,7 +108,7 @@ finds loses_empty zero-bytes 'test reported 5 bytes for message 0, expected 0'
 finds wrong_size short-message 'test reported 64 bytes for message 0, expected 1'
 finds overrun short-message 'after the receive buffer'
 finds needs_alignment misaligned 'isend returned 4'
-finds no_large large 'isend returned 4'
+finds no_large large 'isend returned 4' 3
 finds truncates oversize 'no error'
 finds crash_on_error oversize 'receiver: crashed with signal 11 \(SIGSEGV\) in test'
 finds bad_flush flush 'test returned 4'
