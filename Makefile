@@ -50,8 +50,9 @@ CXXFLAGS += $(FLAVOUR_$(FLAVOUR)) $(OPENMP)
 LDFLAGS  += $(filter -fsanitize=%,$(FLAVOUR_$(FLAVOUR)))
 
 # RDMA verbs: `ib` with the headers of libibverbs-dev, or `without`. The library itself is loaded at run time.
-# has-header HEADER
-has-header = $(shell echo '\#include <$(1)>' | $(CXX) -E -x c++ - >/dev/null 2>&1 && echo yes)
+# has-header HEADER. Versions of make differ in whether \# in a function call is a plain #.
+HASH := \#
+has-header = $(shell echo '$(HASH)include <$(1)>' | $(CXX) -E -x c++ - >/dev/null 2>&1 && echo yes)
 VERBS ?= $(if $(call has-header,infiniband/verbs.h),ib,without)
 
 # Modules. Each is a list of directories, with all sources in them and below.
