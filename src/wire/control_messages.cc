@@ -47,6 +47,7 @@ class Writer {
   }
   template <class T>
   void refuse(const T&, T) {}
+  void fields(const auto&... values) { (field(values), ...); }
   Blob take() && { return std::move(out_).take(); }
 
  private:
@@ -101,6 +102,7 @@ class Reader {
   void refuse(const T& value, T bad) {
     check(value != bad);
   }
+  void fields(auto&... values) { (field(values), ...); }
   Status finish(const char* what) const {
     BPS_TRY(in_.finish(what));
     if (!good_) return failure(Code::kRemote, "{}: a field is out of range", what);
@@ -128,143 +130,55 @@ class Reader {
   bool good_ = true;
 };
 
-template <class Side, class T>
-void code(Side& side, T& value) {
+void code(auto& side, auto& value) {
   side.choice(value, Code::kUnhandledCuda, Code::kTimeout);
   side.refuse(value, Code::kInProgress);  // not a failure
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Hello*) {
-  side.field(m.magic);
-  side.field(m.version);
+void each(auto& side, auto& m, const Hello*) {
+  side.fields(m.magic, m.version);
   side.choice(m.purpose, Purpose::kJoin, Purpose::kProbe);
-  side.field(m.auth);
-  side.field(m.timeoutMs);
-  side.field(m.nonce);
-  side.field(m.publicKey);
-  side.field(m.dialled);
+  side.fields(m.auth, m.timeoutMs, m.nonce, m.publicKey, m.dialled);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Challenge*) {
-  side.field(m.timeoutMs);
-  side.field(m.nonce);
-  side.field(m.publicKey);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProofMessage*) {
-  side.field(m.proof);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Welcome*) {
-  side.field(m.proof);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Refusal*) {
+void each(auto& side, auto& m, const Challenge*) { side.fields(m.timeoutMs, m.nonce, m.publicKey); }
+void each(auto& side, auto& m, const ProofMessage*) { side.fields(m.proof); }
+void each(auto& side, auto& m, const Welcome*) { side.fields(m.proof); }
+void each(auto& side, auto& m, const Refusal*) {
   side.choice(m.kind, Refusal::Kind::kMismatch, Refusal::Kind::kInvalid);
   code(side, m.code);
-  side.field(m.text);
+  side.fields(m.text);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const RendezvousRequest*) {
-  side.field(m.rank);
-  side.field(m.nRanks);
-  side.field(m.remainingMs);
-  side.field(m.isHub);
-  side.field(m.hub);
+void each(auto& side, auto& m, const RendezvousRequest*) {
+  side.fields(m.rank, m.nRanks, m.remainingMs, m.isHub, m.hub);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const RendezvousReply*) {
-  side.field(m.hub);
+void each(auto& side, auto& m, const RendezvousReply*) { side.fields(m.hub); }
+void each(auto& side, auto& m, const Join*) {
+  side.fields(m.rank, m.nRanks, m.remainingMs, m.pid, m.libraryVersion, m.hostId, m.hostName, m.bytesPerSecond);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Join*) {
-  side.field(m.rank);
-  side.field(m.nRanks);
-  side.field(m.remainingMs);
-  side.field(m.pid);
-  side.field(m.libraryVersion);
-  side.field(m.hostId);
-  side.field(m.hostName);
-  side.field(m.bytesPerSecond);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Offer*) {
-  side.field(m.libraryVersion);
-  side.field(m.bytesPerSecond);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const OpenJob*) {
-  side.field(m.proposal);
-  side.field(m.endpoint);
-  side.field(m.roster);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const JobOpened*) {
-  side.field(m.proposal);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ControlOpInput*) {
+void each(auto& side, auto& m, const Offer*) { side.fields(m.libraryVersion, m.bytesPerSecond); }
+void each(auto& side, auto& m, const OpenJob*) { side.fields(m.proposal, m.endpoint, m.roster); }
+void each(auto& side, auto& m, const JobOpened*) { side.fields(m.proposal); }
+void each(auto& side, auto& m, const ControlOpInput*) {
   side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
-  side.field(m.number);
-  side.field(m.remainingMs);
-  side.field(m.blobs);
+  side.fields(m.number, m.remainingMs, m.blobs);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const ControlOpResult*) {
+void each(auto& side, auto& m, const ControlOpResult*) {
   side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
-  side.field(m.number);
-  side.field(m.blobs);
-  side.field(m.givenUp);
+  side.fields(m.number, m.blobs, m.givenUp);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const FailureMessage*) {
+void each(auto& side, auto& m, const FailureMessage*) {
   code(side, m.code);
-  side.field(m.text);
+  side.fields(m.text);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Suspect*) {
-  side.field(m.member);
-  side.field(m.text);
+void each(auto& side, auto& m, const Suspect*) { side.fields(m.member, m.text); }
+void each(auto& side, auto& m, const Left*) { side.fields(m.member); }
+void each(auto& side, auto& m, const CheckReport*) {
+  side.fields(m.jobs, m.maxJobs, m.bytesSummed, m.freeDescriptors, m.freeBytes);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Left*) {
-  side.field(m.member);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const CheckReport*) {
-  side.field(m.jobs);
-  side.field(m.maxJobs);
-  side.field(m.bytesSummed);
-  side.field(m.freeDescriptors);
-  side.field(m.freeBytes);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeDevice*) {
-  side.field(m.count);
-  side.field(m.name);
-  side.field(m.address);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeOpen*) {
-  side.field(m.device);
-  side.field(m.bursts);
-  side.field(m.burstMs);
-  side.field(m.handle);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeOpened*) {
-  side.field(m.handle);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Heartbeat*) {
-  side.field(m.callsStarted);
-  side.field(m.call);
-  side.field(m.waitsFor);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeRate*) {
-  side.field(m.bytesPerSecond);
-}
+void each(auto& side, auto& m, const ProbeDevice*) { side.fields(m.count, m.name, m.address); }
+void each(auto& side, auto& m, const ProbeOpen*) { side.fields(m.device, m.bursts, m.burstMs, m.handle); }
+void each(auto& side, auto& m, const ProbeOpened*) { side.fields(m.handle); }
+void each(auto& side, auto& m, const Heartbeat*) { side.fields(m.callsStarted, m.call, m.waitsFor); }
+void each(auto& side, auto& m, const ProbeRate*) { side.fields(m.bytesPerSecond); }
 
 constexpr const char* kNames[] = {"?",
                                   "hello",
@@ -345,49 +259,31 @@ Result<T> decode(std::span<const uint8_t> bytes) {
   return message;
 }
 
-template Blob encode(const Hello&);
-template Blob encode(const Challenge&);
-template Blob encode(const ProofMessage&);
-template Blob encode(const Welcome&);
-template Blob encode(const Refusal&);
-template Blob encode(const RendezvousRequest&);
-template Blob encode(const RendezvousReply&);
-template Blob encode(const Join&);
-template Blob encode(const Offer&);
-template Blob encode(const OpenJob&);
-template Blob encode(const JobOpened&);
-template Blob encode(const ControlOpInput&);
-template Blob encode(const ControlOpResult&);
-template Blob encode(const FailureMessage&);
-template Blob encode(const Suspect&);
-template Blob encode(const Left&);
-template Blob encode(const CheckReport&);
-template Blob encode(const ProbeDevice&);
-template Blob encode(const ProbeOpen&);
-template Blob encode(const ProbeOpened&);
-template Blob encode(const ProbeRate&);
-template Blob encode(const Heartbeat&);
-template Result<Hello> decode(std::span<const uint8_t>);
-template Result<Challenge> decode(std::span<const uint8_t>);
-template Result<ProofMessage> decode(std::span<const uint8_t>);
-template Result<Welcome> decode(std::span<const uint8_t>);
-template Result<Refusal> decode(std::span<const uint8_t>);
-template Result<RendezvousRequest> decode(std::span<const uint8_t>);
-template Result<RendezvousReply> decode(std::span<const uint8_t>);
-template Result<Join> decode(std::span<const uint8_t>);
-template Result<Offer> decode(std::span<const uint8_t>);
-template Result<OpenJob> decode(std::span<const uint8_t>);
-template Result<JobOpened> decode(std::span<const uint8_t>);
-template Result<ControlOpInput> decode(std::span<const uint8_t>);
-template Result<ControlOpResult> decode(std::span<const uint8_t>);
-template Result<FailureMessage> decode(std::span<const uint8_t>);
-template Result<Suspect> decode(std::span<const uint8_t>);
-template Result<Left> decode(std::span<const uint8_t>);
-template Result<CheckReport> decode(std::span<const uint8_t>);
-template Result<ProbeDevice> decode(std::span<const uint8_t>);
-template Result<ProbeOpen> decode(std::span<const uint8_t>);
-template Result<ProbeOpened> decode(std::span<const uint8_t>);
-template Result<ProbeRate> decode(std::span<const uint8_t>);
-template Result<Heartbeat> decode(std::span<const uint8_t>);
+#define BPS_INSTANTIATE(Message)        \
+  template Blob encode(const Message&); \
+  template Result<Message> decode(std::span<const uint8_t>);
+BPS_INSTANTIATE(Hello)
+BPS_INSTANTIATE(Challenge)
+BPS_INSTANTIATE(ProofMessage)
+BPS_INSTANTIATE(Welcome)
+BPS_INSTANTIATE(Refusal)
+BPS_INSTANTIATE(RendezvousRequest)
+BPS_INSTANTIATE(RendezvousReply)
+BPS_INSTANTIATE(Join)
+BPS_INSTANTIATE(Offer)
+BPS_INSTANTIATE(OpenJob)
+BPS_INSTANTIATE(JobOpened)
+BPS_INSTANTIATE(ControlOpInput)
+BPS_INSTANTIATE(ControlOpResult)
+BPS_INSTANTIATE(FailureMessage)
+BPS_INSTANTIATE(Suspect)
+BPS_INSTANTIATE(Left)
+BPS_INSTANTIATE(CheckReport)
+BPS_INSTANTIATE(ProbeDevice)
+BPS_INSTANTIATE(ProbeOpen)
+BPS_INSTANTIATE(ProbeOpened)
+BPS_INSTANTIATE(ProbeRate)
+BPS_INSTANTIATE(Heartbeat)
+#undef BPS_INSTANTIATE
 
 }  // namespace bps
