@@ -84,7 +84,9 @@ class Communicator {
  private:
   Communicator(const Env& env, const Membership& membership, std::shared_ptr<Doorbell> bell);
   Status connect(Deadline deadline);
+  // Finds out how calls should be cut (plan/tuning.h).
   Status tune(Deadline deadline);
+  Result<double> timeCall(size_t bytes, const Tuning& tuning, Deadline deadline);
   Status checkOpen();
   Status enterStream(const AllReduceCall& call, Collective& collective);
   Status submit(std::unique_ptr<Collective> collective, bool startHere);
@@ -105,7 +107,7 @@ class Communicator {
   std::unique_ptr<CudaBackend> cuda_;  // null: host memory only
   std::unique_ptr<ProgressThread> progressThread_;
   CallSequence calls_;
-  size_t probeBytes_ = 0;
+  size_t probeBytes_ = 0;  // total size of the calls that measured the network
   State state_;
 };
 
