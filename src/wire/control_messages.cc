@@ -1,10 +1,7 @@
 #include "src/wire/control_messages.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "src/base/format.h"
 
@@ -24,22 +21,15 @@ class Writer {
   void field(const double& value) { out_.put(value); }
   void field(const std::string& value) { out_.put(shortened(value)); }
   void field(const Blob& value) { out_.put(value); }
-  void field(const std::array<uint8_t, 32>& value) {
-    for (uint8_t byte : value) out_.put(byte);
-  }
+  void field(const std::array<uint8_t, 32>& value) { out_.putRaw(value); }
   void field(const std::vector<Blob>& value) {
     out_.put(static_cast<uint32_t>(value.size()));
     for (const Blob& blob : value) out_.put(blob);
   }
   void field(const Address& value) {
-    const bool v6 = value.family() == AF_INET6;
-    const auto* in6 = reinterpret_cast<const sockaddr_in6*>(value.data());
-    const auto* in4 = reinterpret_cast<const sockaddr_in*>(value.data());
-    out_.put(static_cast<uint8_t>(value.length() == 0 ? 0 : v6 ? 6 : 4));
-    if (value.length() == 0) return;
-    out_.put(value.port()).put(v6 ? in6->sin6_scope_id : uint32_t{0});
-    const auto* raw = v6 ? in6->sin6_addr.s6_addr : reinterpret_cast<const uint8_t*>(&in4->sin_addr);
-    out_.put(std::span(raw, v6 ? 16 : 4));
+    const bool none = value.length() == 0;
+    out_.put(static_cast<uint8_t>(none ? 0 : value.family() == AF_INET6 ? 6 : 4));
+    if (!none) out_.put(value.port()).put(value.scope()).put(value.ip());
   }
   template <class T>
   void choice(const T& value, T, T) {
@@ -74,9 +64,7 @@ class Reader {
     check(value.size() <= kTextBytes);
   }
   void field(Blob& value) { value = in_.getBlob(); }
-  void field(std::array<uint8_t, 32>& value) {
-    for (uint8_t& byte : value) byte = in_.get<uint8_t>();
-  }
+  void field(std::array<uint8_t, 32>& value) { value = in_.getArray<32>(); }
   void field(std::vector<Blob>& value) {
     value.resize(in_.getCount(sizeof(uint32_t)));
     for (Blob& blob : value) blob = in_.getBlob();
@@ -91,7 +79,7 @@ class Reader {
     const auto raw = in_.getBytes();
     check(form == 6 || scope == 0);
     if (raw.size() != (form == 6 ? 16U : 4U)) return check(false);
-    value = form == 6 ? v6(raw, port, scope) : v4(raw, port);
+    value = Address::of(raw, port, scope);
   }
   template <class T>
   void choice(T& value, T least, T most) {
@@ -111,21 +99,6 @@ class Reader {
 
  private:
   void check(bool good) { good_ = good_ && good; }
-  static Address v4(std::span<const uint8_t> raw, uint16_t port) {
-    sockaddr_in in{};
-    in.sin_family = AF_INET;
-    in.sin_port = htons(port);
-    std::memcpy(&in.sin_addr, raw.data(), sizeof in.sin_addr);
-    return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
-  }
-  static Address v6(std::span<const uint8_t> raw, uint16_t port, uint32_t scope) {
-    sockaddr_in6 in{};
-    in.sin6_family = AF_INET6;
-    in.sin6_port = htons(port);
-    in.sin6_scope_id = scope;
-    std::memcpy(&in.sin6_addr, raw.data(), sizeof in.sin6_addr);
-    return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
-  }
   WireReader in_;
   bool good_ = true;
 };
