@@ -60,7 +60,7 @@ Status Communicator::start() {
   Status started = connect(deadline);
   if (started.ok()) started = tune(deadline);
   if (started.ok()) {
-    logStart({*progressThread_, calls_.tuning(), probeBytes_});
+    logStart({*progressThread_, tuning_, probeBytes_});
     return {};
   }
   // If all ranks have heard of a failure, it explains more. Otherwise only this rank knows its failure and reports it.
@@ -77,9 +77,9 @@ Status Communicator::connect(Deadline deadline) {
 Status Communicator::tune(Deadline deadline) {
   const Session& session = progressThread_->session();
   const auto timedCall = [&](size_t bytes, const Tuning& tuning) { return timeCall(bytes, tuning, deadline); };
-  calls_.setTuning(BPS_TRY(chooseTuning(session.plan, roster(), timedCall)));
+  tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), timedCall));
   // The application's calls count from 0, and only their bytes count.
-  calls_.restart();
+  nextCall_ = 0;
   if (session.traffic() != nullptr) session.traffic()->clear();
   return {};
 }
@@ -94,7 +94,7 @@ Result<double> Communicator::timeCall(size_t bytes, const Tuning& tuning, Deadli
   call.count = bytes;
   call.type = DataType::kUint8;
   call.stream = std::make_shared<HostStream>();
-  calls_.setTuning(tuning);
+  tuning_ = tuning;
   BPS_TRY(control_->gather({}, deadline));
   const auto start = Deadline::Clock::now();
   BPS_TRY(allReduce(call));
@@ -144,7 +144,11 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
 }
 
 Status Communicator::submit(std::unique_ptr<Collective> collective, bool startHere) {
-  calls_.append(*collective);
+  collective->limits = tuning_.limits;
+  collective->window = tuning_.window;
+  collective->call.number = nextCall_++;
+  collective->call.history = history_;
+  history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPosition> position = collective->position;
   if (progressThread_->engine()->submit(collective, startHere)) return {};
   Status ended = failureOrAborted();
@@ -239,9 +243,7 @@ void Communicator::failIfPeerLeft(Deadline& until) {
                     roster().rankName(named)));
 }
 
-std::string Communicator::describe() const {
-  return describeCommunicator({*progressThread_, calls_.tuning(), probeBytes_});
-}
+std::string Communicator::describe() const { return describeCommunicator({*progressThread_, tuning_, probeBytes_}); }
 
 std::string Communicator::describeTraffic() const { return bps::describeTraffic(progressThread_->session()); }
 

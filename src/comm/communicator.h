@@ -13,12 +13,12 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/comm/call/all_reduce_call.h"
-#include "src/comm/call/call_sequence.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/progress/progress_thread.h"
 #include "src/comm/startup/split.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
+#include "src/plan/tuning.h"
 
 namespace bps {
 
@@ -106,7 +106,9 @@ class Communicator {
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<CudaBackend> cuda_;  // null: host memory only
   std::unique_ptr<ProgressThread> progressThread_;
-  CallSequence calls_;
+  Tuning tuning_;          // of the next calls
+  uint64_t nextCall_ = 0;  // its number; every rank makes the same calls, so all ranks give a call the same number
+  uint32_t history_ = 0;   // of the next call, see CallInfo
   size_t probeBytes_ = 0;  // total size of the calls that measured the network
   State state_;
 };
