@@ -119,12 +119,9 @@ Result<std::string> outOfPhase(Side& side, bool first, FlowPlan plan) {
   return std::string();
 }
 
-Result<std::string> senderFirst(Side& side) {
-  return outOfPhase(side, side.sends(), {.messages = {{0}, {8}, {70000}, {1}}, .window = 4});
-}
-Result<std::string> receiverFirst(Side& side) {
-  return outOfPhase(side, !side.sends(), {.messages = {{0}, {8}, {70000}, {1}}, .window = 4});
-}
+FlowPlan fourSizes() { return {.messages = {{0}, {8}, {70000}, {1}}, .window = 4}; }
+Result<std::string> senderFirst(Side& side) { return outOfPhase(side, side.sends(), fourSizes()); }
+Result<std::string> receiverFirst(Side& side) { return outOfPhase(side, !side.sends(), fourSizes()); }
 
 Result<std::string> postingNeverWaits(Side& side) {
   const size_t bytes = std::min(side.options().maxBytes, size_t{16} << 20);
