@@ -116,6 +116,34 @@ HWY_INLINE void storeVector(D d, hn::TFromD<D>* p, bool stream, V v) {
   else hn::StoreU(v, d, p);
 }
 
+// An Element (simd-inl.h) whose accumulators have the type of the elements in memory.
+template <class T>
+struct StoredAsIs {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr size_t kBytes = sizeof(T);
+  static constexpr size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 4;
+  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromNextCache;
+
+  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
+    const D d;
+    const size_t n = hn::Lanes(d);
+    const T* p = reinterpret_cast<const T*>(from);
+    a0 = hn::LoadU(d, p), a1 = hn::LoadU(d, p + n), a2 = a0, a3 = a1;
+    if constexpr (kVectors == 4) a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
+  }
+
+  static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
+    const D d;
+    const size_t n = hn::Lanes(d);
+    T* p = reinterpret_cast<T*>(to);
+    storeVector(d, p, stream, a0);
+    storeVector(d, p + n, stream, a1);
+    if constexpr (kVectors == 4) storeVector(d, p + 2 * n, stream, a2);
+    if constexpr (kVectors == 4) storeVector(d, p + 3 * n, stream, a3);
+  }
+};
+
 }  // namespace
 }  // namespace bps::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

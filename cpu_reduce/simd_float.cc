@@ -10,32 +10,15 @@ namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
 template <class T>
-struct Float {
-  using D = hn::ScalableTag<T>;
-  using V = hn::Vec<D>;
-  static constexpr size_t kBytes = sizeof(T);
-  static constexpr size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 4;
-  static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromNextCache;
-
-  static HWY_INLINE void load(const uint8_t* from, V& a0, V& a1, V& a2, V& a3) {
-    const D d;
-    const size_t n = hn::Lanes(d);
-    const T* p = reinterpret_cast<const T*>(from);
-    a0 = hn::LoadU(d, p), a1 = hn::LoadU(d, p + n), a2 = a0, a3 = a1;
-    if constexpr (kVectors == 4) a2 = hn::LoadU(d, p + 2 * n), a3 = hn::LoadU(d, p + 3 * n);
-  }
+struct Float : StoredAsIs<T> {
+  using typename StoredAsIs<T>::D;
+  using typename StoredAsIs<T>::V;
 
   // `seen` becomes a NaN if a result is a NaN. It may also become one if infinities cancel out.
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3, V& seen) {
-    const D d;
-    const size_t n = hn::Lanes(d);
-    T* p = reinterpret_cast<T*>(to);
-    storeVector(d, p, stream, a0);
-    storeVector(d, p + n, stream, a1);
-    if constexpr (kVectors == 4) storeVector(d, p + 2 * n, stream, a2);
-    if constexpr (kVectors == 4) storeVector(d, p + 3 * n, stream, a3);
+    StoredAsIs<T>::store(to, stream, a0, a1, a2, a3);
     seen = hn::Add(seen, hn::Add(a0, a1));
-    if constexpr (kVectors == 4) seen = hn::Add(seen, hn::Add(a2, a3));
+    if constexpr (StoredAsIs<T>::kVectors == 4) seen = hn::Add(seen, hn::Add(a2, a3));
   }
 
   // Replaces NaNs by the canonical NaN. This is a separate pass, so that no group waits for a comparison.

@@ -23,10 +23,8 @@ std::string socketNameOf(uint64_t socketId) { return fmt::format("bps-net-{:016x
 HelloBytes encodeHello(const Token& token) {
   WireWriter writer;
   writer.put(kHelloMagic).put(kVersion).put(uint16_t{0});
-  for (const uint8_t byte : token) writer.put(byte);
-  HelloBytes hello{};
-  std::copy(writer.bytes().begin(), writer.bytes().end(), hello.begin());
-  return hello;
+  writer.putRaw(token);
+  return writer.padded<std::tuple_size_v<HelloBytes>>();
 }
 
 Status checkHello(std::span<const uint8_t> bytes, const Token& token) {

@@ -12,17 +12,6 @@
 namespace bps::plugin::tcp {
 namespace {
 
-struct Bytes {
-  const void* data;
-  size_t size;
-};
-
-Bytes bytesOf(const Address& address) {
-  if (address.family() == AF_INET6)
-    return {&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr, sizeof(in6_addr)};
-  return {&reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, sizeof(in_addr)};
-}
-
 // "ip route get TO from FROM".
 struct RouteRequest {
   nlmsghdr head{};
@@ -34,19 +23,19 @@ struct RouteRequest {
     head.nlmsg_type = RTM_GETROUTE;
     head.nlmsg_flags = NLM_F_REQUEST;
     route.rtm_family = static_cast<unsigned char>(to.family());
-    route.rtm_src_len = route.rtm_dst_len = static_cast<unsigned char>(8 * bytesOf(to).size);
-    add(RTA_SRC, bytesOf(from));
-    add(RTA_DST, bytesOf(to));
+    route.rtm_src_len = route.rtm_dst_len = static_cast<unsigned char>(8 * to.ip().size());
+    add(RTA_SRC, from.ip());
+    add(RTA_DST, to.ip());
   }
 
-  void add(unsigned short type, const Bytes& value) {
+  void add(unsigned short type, std::span<const uint8_t> value) {
     rtattr attribute{};
     attribute.rta_type = type;
-    attribute.rta_len = static_cast<unsigned short>(RTA_LENGTH(value.size));
+    attribute.rta_len = static_cast<unsigned short>(RTA_LENGTH(value.size()));
     char* at = attributes.data() + (head.nlmsg_len - NLMSG_LENGTH(sizeof route));
     std::memcpy(at, &attribute, sizeof attribute);
-    std::memcpy(at + RTA_LENGTH(0), value.data, value.size);
-    head.nlmsg_len += static_cast<uint32_t>(RTA_SPACE(value.size));
+    std::memcpy(at + RTA_LENGTH(0), value.data(), value.size());
+    head.nlmsg_len += static_cast<uint32_t>(RTA_SPACE(value.size()));
   }
 };
 

@@ -16,24 +16,7 @@ namespace {
 constexpr uint32_t kHandleMagic = 0x48737062;  // "bpsH"
 constexpr uint32_t kHelloMagic = 0x43737062;   // "bpsC"
 constexpr uint16_t kIpv4 = 4, kIpv6 = 6;
-
-template <size_t N>
-std::array<uint8_t, N> padded(const Blob& bytes) {
-  std::array<uint8_t, N> out{};
-  std::copy_n(bytes.begin(), std::min(N, bytes.size()), out.begin());
-  return out;
-}
-
-template <size_t N>
-std::array<uint8_t, N> getArray(WireReader& reader) {
-  std::array<uint8_t, N> out{};
-  for (uint8_t& byte : out) byte = reader.get<uint8_t>();
-  return out;
-}
-
-void putRaw(WireWriter& writer, const void* data, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) writer.put(static_cast<const uint8_t*>(data)[i]);
-}
+constexpr size_t kIpBytes = 16;  // an IPv4 address is followed by zeros
 
 constexpr size_t kMacBytes = 16;
 constexpr size_t kAuthenticatedBytes = kHelloBytes - kMacBytes;  // the bytes of a hello that the MAC covers
@@ -44,27 +27,6 @@ Mac macOf(std::span<const uint8_t> authenticated, const Token& token) {
   Mac mac{};
   crypto_generichash(mac.data(), mac.size(), authenticated.data(), authenticated.size(), token.data(), token.size());
   return mac;
-}
-
-Address addressOf(uint16_t family, const std::array<uint8_t, 16>& ip) {
-  if (family == kIpv4) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    std::memcpy(&v4.sin_addr, ip.data(), sizeof v4.sin_addr);
-    return {reinterpret_cast<const sockaddr*>(&v4), sizeof v4};
-  }
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  std::memcpy(&v6.sin6_addr, ip.data(), sizeof v6.sin6_addr);
-  return {reinterpret_cast<const sockaddr*>(&v6), sizeof v6};
-}
-
-std::array<uint8_t, 16> ipOf(const Address& address) {
-  std::array<uint8_t, 16> ip{};
-  if (address.family() == AF_INET)
-    std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, sizeof(in_addr));
-  else std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr, sizeof(in6_addr));
-  return ip;
 }
 
 Status versionMismatch(const char* what, uint16_t version) {
@@ -78,11 +40,10 @@ HandleBytes encodeHandle(const HandleData& handle) {
   WireWriter writer;
   writer.put(kHandleMagic).put(kWireVersion);
   writer.put(handle.address.family() == AF_INET ? kIpv4 : kIpv6).put(handle.address.port());
-  const std::array<uint8_t, 16> ip = ipOf(handle.address);
-  putRaw(writer, ip.data(), ip.size());
-  putRaw(writer, handle.token.data(), handle.token.size());
-  writer.put(static_cast<uint16_t>(handle.sockets));
-  return padded<abi::kHandleBytes>(writer.bytes());
+  std::array<uint8_t, kIpBytes> ip{};
+  std::copy(handle.address.ip().begin(), handle.address.ip().end(), ip.begin());
+  writer.putRaw(ip).putRaw(handle.token).put(static_cast<uint16_t>(handle.sockets));
+  return writer.padded<abi::kHandleBytes>();
 }
 
 Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
@@ -91,8 +52,8 @@ Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
   const auto version = reader.get<uint16_t>();
   const auto family = reader.get<uint16_t>();
   const auto port = reader.get<uint16_t>();
-  const auto ip = getArray<16>(reader);
-  const Token token = getArray<16>(reader);
+  const auto ip = reader.getArray<kIpBytes>();
+  const Token token = reader.getArray<std::tuple_size_v<Token>>();
   const auto sockets = reader.get<uint16_t>();
   if (reader.truncated() || magic != kHandleMagic)
     return Status(Code::kInvalidArgument, "the handle is not from this plugin (do all sides use the same plugin?)");
@@ -102,9 +63,7 @@ Result<HandleData> parseHandle(std::span<const uint8_t> bytes) {
   if (sockets < 1 || sockets > kMaxSockets)
     return failure(Code::kInvalidArgument, "handle with {} sockets per connection, expected 1 to {}", sockets,
                    kMaxSockets);
-  HandleData handle{addressOf(family, ip), token, sockets};
-  handle.address.setPort(port);
-  return handle;
+  return HandleData{Address::of(std::span(ip).first(family == kIpv4 ? 4 : kIpBytes), port), token, sockets};
 }
 
 Status fillRandom(void* data, size_t bytes) {
@@ -124,7 +83,7 @@ HelloBytes encodeHello(const Token& token, const Hello& hello) {
   writer.put(kHelloMagic).put(kWireVersion);
   writer.put(static_cast<uint8_t>(hello.sockets)).put(static_cast<uint8_t>(hello.index));
   writer.put(hello.connection).put(hello.carrier);
-  HelloBytes bytes = padded<kHelloBytes>(writer.bytes());
+  auto bytes = writer.padded<kHelloBytes>();
   const Mac mac = macOf(std::span(bytes).first<kAuthenticatedBytes>(), token);
   std::copy(mac.begin(), mac.end(), bytes.begin() + kAuthenticatedBytes);
   return bytes;
@@ -137,7 +96,7 @@ Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token) {
   Hello hello{.sockets = reader.get<uint8_t>(), .index = reader.get<uint8_t>()};
   hello.connection = reader.get<uint64_t>();
   hello.carrier = reader.get<Carrier>();
-  const Mac given = getArray<kMacBytes>(reader);
+  const Mac given = reader.getArray<kMacBytes>();
   if (reader.truncated() || magic != kHelloMagic) return Status(Code::kRemote, "the peer is not a bps net plugin");
   if (version != kWireVersion) return versionMismatch("hello", version);
   if (sodium_memcmp(given.data(), macOf(bytes.first(kAuthenticatedBytes), token).data(), kMacBytes) != 0)

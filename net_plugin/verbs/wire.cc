@@ -17,24 +17,13 @@ constexpr size_t kExtensionBytes = 24;
 constexpr uint32_t kMax24Bits = (1U << 24) - 1;
 constexpr uint64_t kMinPieceBytes = 4096;
 
-void putGid(WireWriter& writer, const GidBytes& gid) {
-  for (const uint8_t byte : gid) writer.put(byte);
-}
-
-GidBytes getGid(WireReader& reader) {
-  GidBytes gid{};
-  for (uint8_t& byte : gid) byte = reader.get<uint8_t>();
-  return gid;
-}
-
 bool isLink(LinkLayer link) { return link == LinkLayer::kInfiniBand || link == LinkLayer::kEthernet; }
 
 }  // namespace
 
 void writeVerbsExtension(tcp::HandleBytes& handle, const VerbsExtension& verbsExtension) {
   WireWriter writer;
-  writer.put(kExtensionMagic).put(kVersion).put(verbsExtension.link).put(uint8_t{0});
-  putGid(writer, verbsExtension.gid);
+  writer.put(kExtensionMagic).put(kVersion).put(verbsExtension.link).put(uint8_t{0}).putRaw(verbsExtension.gid);
   std::copy(writer.bytes().begin(), writer.bytes().end(), handle.begin() + kExtensionOffset);
 }
 
@@ -45,7 +34,7 @@ std::optional<VerbsExtension> readVerbsExtension(std::span<const uint8_t> handle
   const auto version = reader.get<uint16_t>();
   VerbsExtension verbsExtension{.link = reader.get<LinkLayer>()};
   reader.get<uint8_t>();
-  verbsExtension.gid = getGid(reader);
+  verbsExtension.gid = reader.getArray<std::tuple_size_v<GidBytes>>();
   if (magic != kExtensionMagic || version != kVersion || !isLink(verbsExtension.link)) return std::nullopt;
   return verbsExtension;
 }
@@ -53,11 +42,8 @@ std::optional<VerbsExtension> readVerbsExtension(std::span<const uint8_t> handle
 QueuePairInfoBytes encodeQueuePairInfo(const QueuePairInfo& info) {
   WireWriter writer;
   writer.put(kQueuePairInfoMagic).put(kVersion).put(info.link).put(info.mtu).put(info.write).put(uint8_t{0});
-  writer.put(info.lid).put(info.queuePair).put(info.startPsn).put(info.pieceBytes);
-  putGid(writer, info.gid);
-  QueuePairInfoBytes bytes{};
-  std::copy(writer.bytes().begin(), writer.bytes().end(), bytes.begin());
-  return bytes;
+  writer.put(info.lid).put(info.queuePair).put(info.startPsn).put(info.pieceBytes).putRaw(info.gid);
+  return writer.padded<kQueuePairInfoBytes>();
 }
 
 Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes) {
@@ -74,7 +60,7 @@ Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes) {
   info.queuePair = reader.get<uint32_t>();
   info.startPsn = reader.get<uint32_t>();
   info.pieceBytes = reader.get<uint64_t>();
-  info.gid = getGid(reader);
+  info.gid = reader.getArray<std::tuple_size_v<GidBytes>>();
   if (reader.truncated() || magic != kQueuePairInfoMagic)
     return Status(Code::kRemote, "the message is not a queue pair info");
   if (version != kVersion)
@@ -90,9 +76,7 @@ Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes) {
 NoticeBytes encodeNotice(const Notice& notice) {
   WireWriter writer;
   writer.put(kNoticeMagic).put(kVersion).put(notice.kind).put(notice.number).put(notice.bytes);
-  NoticeBytes bytes{};
-  std::copy(writer.bytes().begin(), writer.bytes().end(), bytes.begin());
-  return bytes;
+  return writer.padded<kNoticeBytes>();
 }
 
 Result<Notice> parseNotice(std::span<const uint8_t> bytes) {

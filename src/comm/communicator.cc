@@ -1,13 +1,14 @@
 #include "src/comm/communicator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/format.h"
+#include "src/base/memory.h"
 #include "src/comm/startup/connect.h"
 #include "src/comm/startup/describe.h"
-#include "src/comm/startup/network_probe.h"
 
 namespace bps {
 namespace {
@@ -59,7 +60,7 @@ Status Communicator::start() {
   Status started = connect(deadline);
   if (started.ok()) started = tune(deadline);
   if (started.ok()) {
-    logStart({*progressThread_, calls_.tuning(), probeBytes_});
+    logStart({*progressThread_, tuning_, probeBytes_});
     return {};
   }
   // If all ranks have heard of a failure, it explains more. Otherwise only this rank knows its failure and reports it.
@@ -75,16 +76,31 @@ Status Communicator::connect(Deadline deadline) {
 
 Status Communicator::tune(Deadline deadline) {
   const Session& session = progressThread_->session();
-  const auto issue = [this](const AllReduceCall& call, const Tuning& tuning) {
-    calls_.setTuning(tuning);
-    return allReduce(call);
-  };
-  NetworkProbe probe(*control_, session.plan, issue, deadline);
-  calls_.setTuning(BPS_TRY(probe.tune()));
-  calls_.restart();  // the application's calls count from 0
-  probeBytes_ = probe.bytes();
-  if (session.traffic() != nullptr) session.traffic()->clear();  // the probe's bytes do not count
+  const auto timedCall = [&](size_t bytes, const Tuning& tuning) { return timeCall(bytes, tuning, deadline); };
+  tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), timedCall));
+  // The application's calls count from 0, and only their bytes count.
+  nextCall_ = 0;
+  if (session.traffic() != nullptr) session.traffic()->clear();
   return {};
+}
+
+// Returns the seconds that a call of this size takes on the slowest rank. All ranks begin at the same time.
+Result<double> Communicator::timeCall(size_t bytes, const Tuning& tuning, Deadline deadline) {
+  const PageBuffer buffer = BPS_TRY(PageBuffer::create(bytes));
+  std::memset(buffer.data(), 0, bytes);
+  probeBytes_ += bytes;
+  AllReduceCall call;
+  call.send = call.recv = buffer.data();
+  call.count = bytes;
+  call.type = DataType::kUint8;
+  call.stream = std::make_shared<HostStream>();
+  tuning_ = tuning;
+  BPS_TRY(control_->gather({}, deadline));
+  const auto start = Deadline::Clock::now();
+  BPS_TRY(allReduce(call));
+  BPS_TRY(call.stream->synchronize());
+  const std::chrono::duration<double> own = Deadline::Clock::now() - start;
+  return slowestSeconds(BPS_TRY(control_->gather(encodeSeconds(own.count()), deadline)), roster());
 }
 
 Status Communicator::allReduce(const AllReduceCall& call) {
@@ -128,7 +144,11 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
 }
 
 Status Communicator::submit(std::unique_ptr<Collective> collective, bool startHere) {
-  calls_.append(*collective);
+  collective->limits = tuning_.limits;
+  collective->window = tuning_.window;
+  collective->call.number = nextCall_++;
+  collective->call.history = history_;
+  history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPosition> position = collective->position;
   if (progressThread_->engine()->submit(collective, startHere)) return {};
   Status ended = failureOrAborted();
@@ -223,9 +243,7 @@ void Communicator::failIfPeerLeft(Deadline& until) {
                     roster().rankName(named)));
 }
 
-std::string Communicator::describe() const {
-  return describeCommunicator({*progressThread_, calls_.tuning(), probeBytes_});
-}
+std::string Communicator::describe() const { return describeCommunicator({*progressThread_, tuning_, probeBytes_}); }
 
 std::string Communicator::describeTraffic() const { return bps::describeTraffic(progressThread_->session()); }
 

@@ -13,12 +13,12 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/comm/call/all_reduce_call.h"
-#include "src/comm/call/call_sequence.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/progress/progress_thread.h"
 #include "src/comm/startup/split.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
+#include "src/plan/tuning.h"
 
 namespace bps {
 
@@ -84,7 +84,9 @@ class Communicator {
  private:
   Communicator(const Env& env, const Membership& membership, std::shared_ptr<Doorbell> bell);
   Status connect(Deadline deadline);
+  // Finds out how calls should be cut (plan/tuning.h).
   Status tune(Deadline deadline);
+  Result<double> timeCall(size_t bytes, const Tuning& tuning, Deadline deadline);
   Status checkOpen();
   Status enterStream(const AllReduceCall& call, Collective& collective);
   Status submit(std::unique_ptr<Collective> collective, bool startHere);
@@ -104,8 +106,10 @@ class Communicator {
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<CudaBackend> cuda_;  // null: host memory only
   std::unique_ptr<ProgressThread> progressThread_;
-  CallSequence calls_;
-  size_t probeBytes_ = 0;
+  Tuning tuning_;          // of the next calls
+  uint64_t nextCall_ = 0;  // its number; every rank makes the same calls, so all ranks give a call the same number
+  uint32_t history_ = 0;   // of the next call, see CallInfo
+  size_t probeBytes_ = 0;  // total size of the calls that measured the network
   State state_;
 };
 

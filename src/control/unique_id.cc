@@ -63,8 +63,7 @@ Result<UniqueId> atRoot(const Env& env) {
 std::array<uint8_t, kUniqueIdBytes> UniqueId::bytes() const {
   WireWriter out;
   out.put(kMagic).put(kVersion).put(kind).put(encode(RendezvousReply{address})).put(std::span<const uint8_t>(key));
-  std::array<uint8_t, kUniqueIdBytes> all{};
-  std::copy(out.bytes().begin(), out.bytes().end(), all.begin());
+  auto all = out.padded<kUniqueIdBytes>();
   checksum(std::span(all).first(kBodyBytes), std::span(all).subspan(kBodyBytes));
   return all;
 }

@@ -31,92 +31,64 @@ inline constexpr unsigned kHostMemory = 1;
 // 0: the context's default stream, 1: the same (legacy), 2: the thread's.
 inline bool isDefaultStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
 
+// Every function: FUNCTION(exported name, member, parameters). Api and forEachFunction() come from this list.
+// clang-format off
+#define BPS_CUDA_FUNCTIONS(FUNCTION)                                                                                   \
+  FUNCTION("cuInit", init, (unsigned flags))                                                                           \
+  FUNCTION("cuDriverGetVersion", driverGetVersion, (int* version))                                                     \
+  FUNCTION("cuGetErrorName", getErrorName, (int error, const char** name))                                             \
+  FUNCTION("cuGetErrorString", getErrorString, (int error, const char** text))                                         \
+  FUNCTION("cuDeviceGetCount", deviceGetCount, (int* count))                                                           \
+  FUNCTION("cuDeviceGet", deviceGet, (int* device, int ordinal))                                                       \
+  FUNCTION("cuDeviceGetName", deviceGetName, (char* name, int bytes, int device))                                      \
+  FUNCTION("cuDeviceGetPCIBusId", deviceGetPCIBusId, (char* text, int bytes, int device))                              \
+  FUNCTION("cuDevicePrimaryCtxRetain", devicePrimaryCtxRetain, (Context* context, int device))                         \
+  FUNCTION("cuDevicePrimaryCtxGetState", devicePrimaryCtxGetState, (int device, unsigned* flags, int* active))         \
+  FUNCTION("cuCtxGetCurrent", ctxGetCurrent, (Context* context))                                                       \
+  FUNCTION("cuCtxGetDevice", ctxGetDevice, (int* device))                                                              \
+  FUNCTION("cuCtxPushCurrent_v2", ctxPushCurrent, (Context context))                                                   \
+  FUNCTION("cuCtxPopCurrent_v2", ctxPopCurrent, (Context* context))                                                    \
+  FUNCTION("cuCtxGetStreamPriorityRange", ctxGetStreamPriorityRange, (int* least, int* greatest))                      \
+  FUNCTION("cuStreamCreateWithPriority", streamCreateWithPriority, (Stream* stream, unsigned flags, int priority))     \
+  FUNCTION("cuStreamDestroy_v2", streamDestroy, (Stream stream))                                                       \
+  FUNCTION("cuStreamQuery", streamQuery, (Stream stream))                                                              \
+  FUNCTION("cuStreamSynchronize", streamSynchronize, (Stream stream))                                                  \
+  FUNCTION("cuStreamGetCtx", streamGetCtx, (Stream stream, Context* context))                                          \
+  FUNCTION("cuStreamIsCapturing", streamIsCapturing, (Stream stream, int* status))                                     \
+  FUNCTION("cuStreamWaitEvent", streamWaitEvent, (Stream stream, Event event, unsigned flags))                         \
+  FUNCTION("cuStreamWaitValue32_v2", streamWaitValue32,                                                                \
+           (Stream stream, Address address, uint32_t value, unsigned flags))                                           \
+  FUNCTION("cuLaunchHostFunc", launchHostFunc, (Stream stream, void (*body)(void*), void* argument))                   \
+  FUNCTION("cuThreadExchangeStreamCaptureMode", threadExchangeStreamCaptureMode, (int* mode))                          \
+  FUNCTION("cuEventCreate", eventCreate, (Event* event, unsigned flags))                                               \
+  FUNCTION("cuEventDestroy_v2", eventDestroy, (Event event))                                                           \
+  FUNCTION("cuEventRecord", eventRecord, (Event event, Stream stream))                                                 \
+  FUNCTION("cuEventQuery", eventQuery, (Event event))                                                                  \
+  FUNCTION("cuMemAlloc_v2", memAlloc, (Address* memory, size_t bytes))                                                 \
+  FUNCTION("cuMemFree_v2", memFree, (Address memory))                                                                  \
+  FUNCTION("cuMemHostRegister_v2", memHostRegister, (void* memory, size_t bytes, unsigned flags))                      \
+  FUNCTION("cuMemHostUnregister", memHostUnregister, (void* memory))                                                   \
+  FUNCTION("cuMemHostGetDevicePointer_v2", memHostGetDevicePointer, (Address* address, void* memory, unsigned flags))  \
+  FUNCTION("cuMemGetHandleForAddressRange", memGetHandleForAddressRange,                                               \
+           (void* handle, Address memory, size_t bytes, int type, unsigned long long flags))                           \
+  FUNCTION("cuMemcpyAsync", memcpyAsync, (Address to, Address from, size_t bytes, Stream stream))                      \
+  FUNCTION("cuPointerGetAttributes", pointerGetAttributes,                                                             \
+           (unsigned count, const int* attributes, void** values, Address pointer))
+// clang-format on
+
 struct Api {
-  int (*init)(unsigned flags) = nullptr;
-  int (*driverGetVersion)(int* version) = nullptr;
-  int (*getErrorName)(int error, const char** name) = nullptr;
-  int (*getErrorString)(int error, const char** text) = nullptr;
-
-  int (*deviceGetCount)(int* count) = nullptr;
-  int (*deviceGet)(int* device, int ordinal) = nullptr;
-  int (*deviceGetName)(char* name, int bytes, int device) = nullptr;
-  int (*deviceGetPCIBusId)(char* text, int bytes, int device) = nullptr;
-  int (*devicePrimaryCtxRetain)(Context* context, int device) = nullptr;
-  int (*devicePrimaryCtxGetState)(int device, unsigned* flags, int* active) = nullptr;
-
-  int (*ctxGetCurrent)(Context* context) = nullptr;
-  int (*ctxGetDevice)(int* device) = nullptr;
-  int (*ctxPushCurrent)(Context context) = nullptr;
-  int (*ctxPopCurrent)(Context* context) = nullptr;
-  int (*ctxGetStreamPriorityRange)(int* least, int* greatest) = nullptr;
-
-  int (*streamCreateWithPriority)(Stream* stream, unsigned flags, int priority) = nullptr;
-  int (*streamDestroy)(Stream stream) = nullptr;
-  int (*streamQuery)(Stream stream) = nullptr;
-  int (*streamSynchronize)(Stream stream) = nullptr;
-  int (*streamGetCtx)(Stream stream, Context* context) = nullptr;
-  int (*streamIsCapturing)(Stream stream, int* status) = nullptr;
-  int (*streamWaitEvent)(Stream stream, Event event, unsigned flags) = nullptr;
-  int (*streamWaitValue32)(Stream stream, Address address, uint32_t value, unsigned flags) = nullptr;
-  int (*launchHostFunc)(Stream stream, void (*body)(void*), void* argument) = nullptr;
-  int (*threadExchangeStreamCaptureMode)(int* mode) = nullptr;
-
-  int (*eventCreate)(Event* event, unsigned flags) = nullptr;
-  int (*eventDestroy)(Event event) = nullptr;
-  int (*eventRecord)(Event event, Stream stream) = nullptr;
-  int (*eventQuery)(Event event) = nullptr;
-
-  int (*memAlloc)(Address* memory, size_t bytes) = nullptr;
-  int (*memFree)(Address memory) = nullptr;
-  int (*memHostRegister)(void* memory, size_t bytes, unsigned flags) = nullptr;
-  int (*memHostUnregister)(void* memory) = nullptr;
-  int (*memHostGetDevicePointer)(Address* address, void* memory, unsigned flags) = nullptr;
-  int (*memGetHandleForAddressRange)(void* handle, Address memory, size_t bytes, int type,
-                                     unsigned long long flags) = nullptr;
-  int (*memcpyAsync)(Address to, Address from, size_t bytes, Stream stream) = nullptr;
-  int (*pointerGetAttributes)(unsigned count, const int* attributes, void** values, Address pointer) = nullptr;
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration's parts cannot stand in parentheses
+#define BPS_MEMBER(name, member, parameters) int(*member) parameters = nullptr;
+  BPS_CUDA_FUNCTIONS(BPS_MEMBER)
+#undef BPS_MEMBER
 };
 
-// Calls use(exported name, member) for every function: the one list for loading and for checks.
+// Calls use(exported name, member) for every function.
 template <class ApiType, class Use>
 void forEachFunction(ApiType& api, Use&& use) {
-  use("cuInit", api.init);
-  use("cuDriverGetVersion", api.driverGetVersion);
-  use("cuGetErrorName", api.getErrorName);
-  use("cuGetErrorString", api.getErrorString);
-  use("cuDeviceGetCount", api.deviceGetCount);
-  use("cuDeviceGet", api.deviceGet);
-  use("cuDeviceGetName", api.deviceGetName);
-  use("cuDeviceGetPCIBusId", api.deviceGetPCIBusId);
-  use("cuDevicePrimaryCtxRetain", api.devicePrimaryCtxRetain);
-  use("cuDevicePrimaryCtxGetState", api.devicePrimaryCtxGetState);
-  use("cuCtxGetCurrent", api.ctxGetCurrent);
-  use("cuCtxGetDevice", api.ctxGetDevice);
-  use("cuCtxPushCurrent_v2", api.ctxPushCurrent);
-  use("cuCtxPopCurrent_v2", api.ctxPopCurrent);
-  use("cuCtxGetStreamPriorityRange", api.ctxGetStreamPriorityRange);
-  use("cuStreamCreateWithPriority", api.streamCreateWithPriority);
-  use("cuStreamDestroy_v2", api.streamDestroy);
-  use("cuStreamQuery", api.streamQuery);
-  use("cuStreamSynchronize", api.streamSynchronize);
-  use("cuStreamGetCtx", api.streamGetCtx);
-  use("cuStreamIsCapturing", api.streamIsCapturing);
-  use("cuStreamWaitEvent", api.streamWaitEvent);
-  use("cuStreamWaitValue32_v2", api.streamWaitValue32);
-  use("cuLaunchHostFunc", api.launchHostFunc);
-  use("cuThreadExchangeStreamCaptureMode", api.threadExchangeStreamCaptureMode);
-  use("cuEventCreate", api.eventCreate);
-  use("cuEventDestroy_v2", api.eventDestroy);
-  use("cuEventRecord", api.eventRecord);
-  use("cuEventQuery", api.eventQuery);
-  use("cuMemAlloc_v2", api.memAlloc);
-  use("cuMemFree_v2", api.memFree);
-  use("cuMemHostRegister_v2", api.memHostRegister);
-  use("cuMemHostUnregister", api.memHostUnregister);
-  use("cuMemHostGetDevicePointer_v2", api.memHostGetDevicePointer);
-  use("cuMemGetHandleForAddressRange", api.memGetHandleForAddressRange);
-  use("cuMemcpyAsync", api.memcpyAsync);
-  use("cuPointerGetAttributes", api.pointerGetAttributes);
+#define BPS_USE(name, member, parameters) use(name, api.member);
+  BPS_CUDA_FUNCTIONS(BPS_USE)
+#undef BPS_USE
 }
 
 }  // namespace bps::cuda

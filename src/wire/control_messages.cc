@@ -1,10 +1,7 @@
 #include "src/wire/control_messages.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "src/base/format.h"
 
@@ -24,22 +21,15 @@ class Writer {
   void field(const double& value) { out_.put(value); }
   void field(const std::string& value) { out_.put(shortened(value)); }
   void field(const Blob& value) { out_.put(value); }
-  void field(const std::array<uint8_t, 32>& value) {
-    for (uint8_t byte : value) out_.put(byte);
-  }
+  void field(const std::array<uint8_t, 32>& value) { out_.putRaw(value); }
   void field(const std::vector<Blob>& value) {
     out_.put(static_cast<uint32_t>(value.size()));
     for (const Blob& blob : value) out_.put(blob);
   }
   void field(const Address& value) {
-    const bool v6 = value.family() == AF_INET6;
-    const auto* in6 = reinterpret_cast<const sockaddr_in6*>(value.data());
-    const auto* in4 = reinterpret_cast<const sockaddr_in*>(value.data());
-    out_.put(static_cast<uint8_t>(value.length() == 0 ? 0 : v6 ? 6 : 4));
-    if (value.length() == 0) return;
-    out_.put(value.port()).put(v6 ? in6->sin6_scope_id : uint32_t{0});
-    const auto* raw = v6 ? in6->sin6_addr.s6_addr : reinterpret_cast<const uint8_t*>(&in4->sin_addr);
-    out_.put(std::span(raw, v6 ? 16 : 4));
+    const bool none = value.length() == 0;
+    out_.put(static_cast<uint8_t>(none ? 0 : value.family() == AF_INET6 ? 6 : 4));
+    if (!none) out_.put(value.port()).put(value.scope()).put(value.ip());
   }
   template <class T>
   void choice(const T& value, T, T) {
@@ -47,6 +37,7 @@ class Writer {
   }
   template <class T>
   void refuse(const T&, T) {}
+  void fields(const auto&... values) { (field(values), ...); }
   Blob take() && { return std::move(out_).take(); }
 
  private:
@@ -73,9 +64,7 @@ class Reader {
     check(value.size() <= kTextBytes);
   }
   void field(Blob& value) { value = in_.getBlob(); }
-  void field(std::array<uint8_t, 32>& value) {
-    for (uint8_t& byte : value) byte = in_.get<uint8_t>();
-  }
+  void field(std::array<uint8_t, 32>& value) { value = in_.getArray<32>(); }
   void field(std::vector<Blob>& value) {
     value.resize(in_.getCount(sizeof(uint32_t)));
     for (Blob& blob : value) blob = in_.getBlob();
@@ -90,7 +79,7 @@ class Reader {
     const auto raw = in_.getBytes();
     check(form == 6 || scope == 0);
     if (raw.size() != (form == 6 ? 16U : 4U)) return check(false);
-    value = form == 6 ? v6(raw, port, scope) : v4(raw, port);
+    value = Address::of(raw, port, scope);
   }
   template <class T>
   void choice(T& value, T least, T most) {
@@ -101,6 +90,7 @@ class Reader {
   void refuse(const T& value, T bad) {
     check(value != bad);
   }
+  void fields(auto&... values) { (field(values), ...); }
   Status finish(const char* what) const {
     BPS_TRY(in_.finish(what));
     if (!good_) return failure(Code::kRemote, "{}: a field is out of range", what);
@@ -109,162 +99,59 @@ class Reader {
 
  private:
   void check(bool good) { good_ = good_ && good; }
-  static Address v4(std::span<const uint8_t> raw, uint16_t port) {
-    sockaddr_in in{};
-    in.sin_family = AF_INET;
-    in.sin_port = htons(port);
-    std::memcpy(&in.sin_addr, raw.data(), sizeof in.sin_addr);
-    return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
-  }
-  static Address v6(std::span<const uint8_t> raw, uint16_t port, uint32_t scope) {
-    sockaddr_in6 in{};
-    in.sin6_family = AF_INET6;
-    in.sin6_port = htons(port);
-    in.sin6_scope_id = scope;
-    std::memcpy(&in.sin6_addr, raw.data(), sizeof in.sin6_addr);
-    return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
-  }
   WireReader in_;
   bool good_ = true;
 };
 
-template <class Side, class T>
-void code(Side& side, T& value) {
+void code(auto& side, auto& value) {
   side.choice(value, Code::kUnhandledCuda, Code::kTimeout);
   side.refuse(value, Code::kInProgress);  // not a failure
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Hello*) {
-  side.field(m.magic);
-  side.field(m.version);
+void each(auto& side, auto& m, const Hello*) {
+  side.fields(m.magic, m.version);
   side.choice(m.purpose, Purpose::kJoin, Purpose::kProbe);
-  side.field(m.auth);
-  side.field(m.timeoutMs);
-  side.field(m.nonce);
-  side.field(m.publicKey);
-  side.field(m.dialled);
+  side.fields(m.auth, m.timeoutMs, m.nonce, m.publicKey, m.dialled);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Challenge*) {
-  side.field(m.timeoutMs);
-  side.field(m.nonce);
-  side.field(m.publicKey);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProofMessage*) {
-  side.field(m.proof);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Welcome*) {
-  side.field(m.proof);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Refusal*) {
+void each(auto& side, auto& m, const Challenge*) { side.fields(m.timeoutMs, m.nonce, m.publicKey); }
+void each(auto& side, auto& m, const ProofMessage*) { side.fields(m.proof); }
+void each(auto& side, auto& m, const Welcome*) { side.fields(m.proof); }
+void each(auto& side, auto& m, const Refusal*) {
   side.choice(m.kind, Refusal::Kind::kMismatch, Refusal::Kind::kInvalid);
   code(side, m.code);
-  side.field(m.text);
+  side.fields(m.text);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const RendezvousRequest*) {
-  side.field(m.rank);
-  side.field(m.nRanks);
-  side.field(m.remainingMs);
-  side.field(m.isHub);
-  side.field(m.hub);
+void each(auto& side, auto& m, const RendezvousRequest*) {
+  side.fields(m.rank, m.nRanks, m.remainingMs, m.isHub, m.hub);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const RendezvousReply*) {
-  side.field(m.hub);
+void each(auto& side, auto& m, const RendezvousReply*) { side.fields(m.hub); }
+void each(auto& side, auto& m, const Join*) {
+  side.fields(m.rank, m.nRanks, m.remainingMs, m.pid, m.libraryVersion, m.hostId, m.hostName, m.bytesPerSecond);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Join*) {
-  side.field(m.rank);
-  side.field(m.nRanks);
-  side.field(m.remainingMs);
-  side.field(m.pid);
-  side.field(m.libraryVersion);
-  side.field(m.hostId);
-  side.field(m.hostName);
-  side.field(m.bytesPerSecond);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Offer*) {
-  side.field(m.libraryVersion);
-  side.field(m.bytesPerSecond);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const OpenJob*) {
-  side.field(m.proposal);
-  side.field(m.endpoint);
-  side.field(m.roster);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const JobOpened*) {
-  side.field(m.proposal);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ControlOpInput*) {
+void each(auto& side, auto& m, const Offer*) { side.fields(m.libraryVersion, m.bytesPerSecond); }
+void each(auto& side, auto& m, const OpenJob*) { side.fields(m.proposal, m.endpoint, m.roster); }
+void each(auto& side, auto& m, const JobOpened*) { side.fields(m.proposal); }
+void each(auto& side, auto& m, const ControlOpInput*) {
   side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
-  side.field(m.number);
-  side.field(m.remainingMs);
-  side.field(m.blobs);
+  side.fields(m.number, m.remainingMs, m.blobs);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const ControlOpResult*) {
+void each(auto& side, auto& m, const ControlOpResult*) {
   side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
-  side.field(m.number);
-  side.field(m.blobs);
-  side.field(m.givenUp);
+  side.fields(m.number, m.blobs, m.givenUp);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const FailureMessage*) {
+void each(auto& side, auto& m, const FailureMessage*) {
   code(side, m.code);
-  side.field(m.text);
+  side.fields(m.text);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Suspect*) {
-  side.field(m.member);
-  side.field(m.text);
+void each(auto& side, auto& m, const Suspect*) { side.fields(m.member, m.text); }
+void each(auto& side, auto& m, const Left*) { side.fields(m.member); }
+void each(auto& side, auto& m, const CheckReport*) {
+  side.fields(m.jobs, m.maxJobs, m.bytesSummed, m.freeDescriptors, m.freeBytes);
 }
-template <class Side, class M>
-void each(Side& side, M& m, const Left*) {
-  side.field(m.member);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const CheckReport*) {
-  side.field(m.jobs);
-  side.field(m.maxJobs);
-  side.field(m.bytesSummed);
-  side.field(m.freeDescriptors);
-  side.field(m.freeBytes);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeDevice*) {
-  side.field(m.count);
-  side.field(m.name);
-  side.field(m.address);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeOpen*) {
-  side.field(m.device);
-  side.field(m.bursts);
-  side.field(m.burstMs);
-  side.field(m.handle);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeOpened*) {
-  side.field(m.handle);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const Heartbeat*) {
-  side.field(m.callsStarted);
-  side.field(m.call);
-  side.field(m.waitsFor);
-}
-template <class Side, class M>
-void each(Side& side, M& m, const ProbeRate*) {
-  side.field(m.bytesPerSecond);
-}
+void each(auto& side, auto& m, const ProbeDevice*) { side.fields(m.count, m.name, m.address); }
+void each(auto& side, auto& m, const ProbeOpen*) { side.fields(m.device, m.bursts, m.burstMs, m.handle); }
+void each(auto& side, auto& m, const ProbeOpened*) { side.fields(m.handle); }
+void each(auto& side, auto& m, const Heartbeat*) { side.fields(m.callsStarted, m.call, m.waitsFor); }
+void each(auto& side, auto& m, const ProbeRate*) { side.fields(m.bytesPerSecond); }
 
 constexpr const char* kNames[] = {"?",
                                   "hello",
@@ -345,49 +232,31 @@ Result<T> decode(std::span<const uint8_t> bytes) {
   return message;
 }
 
-template Blob encode(const Hello&);
-template Blob encode(const Challenge&);
-template Blob encode(const ProofMessage&);
-template Blob encode(const Welcome&);
-template Blob encode(const Refusal&);
-template Blob encode(const RendezvousRequest&);
-template Blob encode(const RendezvousReply&);
-template Blob encode(const Join&);
-template Blob encode(const Offer&);
-template Blob encode(const OpenJob&);
-template Blob encode(const JobOpened&);
-template Blob encode(const ControlOpInput&);
-template Blob encode(const ControlOpResult&);
-template Blob encode(const FailureMessage&);
-template Blob encode(const Suspect&);
-template Blob encode(const Left&);
-template Blob encode(const CheckReport&);
-template Blob encode(const ProbeDevice&);
-template Blob encode(const ProbeOpen&);
-template Blob encode(const ProbeOpened&);
-template Blob encode(const ProbeRate&);
-template Blob encode(const Heartbeat&);
-template Result<Hello> decode(std::span<const uint8_t>);
-template Result<Challenge> decode(std::span<const uint8_t>);
-template Result<ProofMessage> decode(std::span<const uint8_t>);
-template Result<Welcome> decode(std::span<const uint8_t>);
-template Result<Refusal> decode(std::span<const uint8_t>);
-template Result<RendezvousRequest> decode(std::span<const uint8_t>);
-template Result<RendezvousReply> decode(std::span<const uint8_t>);
-template Result<Join> decode(std::span<const uint8_t>);
-template Result<Offer> decode(std::span<const uint8_t>);
-template Result<OpenJob> decode(std::span<const uint8_t>);
-template Result<JobOpened> decode(std::span<const uint8_t>);
-template Result<ControlOpInput> decode(std::span<const uint8_t>);
-template Result<ControlOpResult> decode(std::span<const uint8_t>);
-template Result<FailureMessage> decode(std::span<const uint8_t>);
-template Result<Suspect> decode(std::span<const uint8_t>);
-template Result<Left> decode(std::span<const uint8_t>);
-template Result<CheckReport> decode(std::span<const uint8_t>);
-template Result<ProbeDevice> decode(std::span<const uint8_t>);
-template Result<ProbeOpen> decode(std::span<const uint8_t>);
-template Result<ProbeOpened> decode(std::span<const uint8_t>);
-template Result<ProbeRate> decode(std::span<const uint8_t>);
-template Result<Heartbeat> decode(std::span<const uint8_t>);
+#define BPS_INSTANTIATE(Message)        \
+  template Blob encode(const Message&); \
+  template Result<Message> decode(std::span<const uint8_t>);
+BPS_INSTANTIATE(Hello)
+BPS_INSTANTIATE(Challenge)
+BPS_INSTANTIATE(ProofMessage)
+BPS_INSTANTIATE(Welcome)
+BPS_INSTANTIATE(Refusal)
+BPS_INSTANTIATE(RendezvousRequest)
+BPS_INSTANTIATE(RendezvousReply)
+BPS_INSTANTIATE(Join)
+BPS_INSTANTIATE(Offer)
+BPS_INSTANTIATE(OpenJob)
+BPS_INSTANTIATE(JobOpened)
+BPS_INSTANTIATE(ControlOpInput)
+BPS_INSTANTIATE(ControlOpResult)
+BPS_INSTANTIATE(FailureMessage)
+BPS_INSTANTIATE(Suspect)
+BPS_INSTANTIATE(Left)
+BPS_INSTANTIATE(CheckReport)
+BPS_INSTANTIATE(ProbeDevice)
+BPS_INSTANTIATE(ProbeOpen)
+BPS_INSTANTIATE(ProbeOpened)
+BPS_INSTANTIATE(ProbeRate)
+BPS_INSTANTIATE(Heartbeat)
+#undef BPS_INSTANTIATE
 
 }  // namespace bps

@@ -25,9 +25,7 @@ FrameHeader decodeHeader(std::span<const uint8_t> bytes) {
 std::array<uint8_t, kFrameHeaderBytes> encode(const FrameHeader& header) {
   WireWriter out;
   out.put(header.bytes).put(header.type).put(header.version).put(header.job).put(header.sequence);
-  std::array<uint8_t, kFrameHeaderBytes> bytes{};
-  std::copy_n(out.bytes().begin(), bytes.size(), bytes.begin());
-  return bytes;
+  return out.padded<kFrameHeaderBytes>();
 }
 
 std::span<uint8_t> FrameReader::room() {

@@ -69,6 +69,12 @@ Status Side::open() {
   return {};
 }
 
+Result<DeviceProperties> Side::deviceProperties() {
+  DeviceProperties properties;
+  BPS_TRY(expect(table_->getProperties(std::max(device_, 0), 0, properties), Call::kGetProperties));
+  return properties;
+}
+
 Status Side::closePlugin() {
   if (!table_->hasContexts()) return {};
   return expect(table_->finalize(context_), Call::kFinalize);
@@ -112,6 +118,14 @@ Status Side::wait(const std::string& what, const std::function<Result<Progress>(
     if (BPS_TRY(step()) == Progress::kDone) return {};
     if (deadline.passed()) return failure(Code::kTimeout, "{} not done within {} s", what, options_.timeoutSeconds);
   }
+}
+
+Status Side::waitForRequest(const std::string& what, void* request, int* sizes) {
+  return wait(what, [&]() -> Result<Progress> {
+    int done = 0;
+    BPS_TRY(expect(table_->test(request, &done, sizes), Call::kTest));
+    return done != 0 ? Progress::kDone : Progress::kPending;
+  });
 }
 
 Status Side::expect(int code, Call call) {

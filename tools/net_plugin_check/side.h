@@ -68,6 +68,8 @@ class Side {
   const std::string& description() const { return description_; }
   int deviceCount() const { return deviceCount_; }
 
+  Result<DeviceProperties> deviceProperties();  // of device()
+
   // Loads and initialises the plugin. Fails if the device does not exist.
   Status open();
   Status closePlugin();
@@ -92,6 +94,8 @@ class Side {
 
   // Calls `step` until it is done. Fails with kTimeout and the text "`what` not done".
   Status wait(const std::string& what, const std::function<Result<Progress>()>& step);
+  // Tests the request until it is done. `sizes` is as in test.
+  Status waitForRequest(const std::string& what, void* request, int* sizes = nullptr);
   Deadline makeDeadline() const;
 
   // Converts the result of a call to a Status, with the plugin's last warning.

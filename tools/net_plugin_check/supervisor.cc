@@ -152,7 +152,6 @@ class RuleRun {
   std::string hangs() const;
   std::string currentCall(int side) const;
   std::string crash() const;
-  RuleResult failed(const std::string& why) const;
 
   const RuleJob& job_;
   const int64_t start_;
@@ -277,16 +276,10 @@ std::string RuleRun::crash() const {
   return {};
 }
 
-RuleResult RuleRun::failed(const std::string& why) const {
-  RuleResult finding;
-  finding.detail = why;
-  return finding;
-}
-
 RuleResult RuleRun::verdict() const {
   const std::string crashed = crash();
-  if (!crashed.empty()) return failed(crashed);
-  if (!hang_.empty()) return failed(hang_);  // failures of the other side are consequences of the hang
+  if (!crashed.empty()) return {.detail = crashed};
+  if (!hang_.empty()) return {.detail = hang_};  // failures of the other side are consequences of the hang
   RuleResult finding;
   int64_t first = INT64_MAX;
   std::string peerLost;
@@ -310,13 +303,13 @@ RuleResult RuleRun::verdict() const {
     finding.verdict = Verdict::kSkip;
     return finding;
   }
-  if (!peerLost.empty()) return failed(peerLost);
+  if (!peerLost.empty()) return {.detail = peerLost};
   for (int side : {kReceiver, kSender}) {
     const SideRecord& ended = record(side);
     const bool expected =
         !isKilledSide(job_.rule.scenario, side) && !(job_.rule.scenario == Scenario::kReceiverOnly && side == kSender);
     if (expected && ended.outcome.load() != SideOutcome::kPassed)
-      return failed(fmt::format("{} ended without a result", sideName(side)));
+      return {.detail = fmt::format("{} ended without a result", sideName(side))};
     if (ended.detail[0] != '\0')
       finding.detail += (finding.detail.empty() ? "" : ", ") + std::string(ended.detail.data());
     for (const Measure& measure : ended.measures)

@@ -17,7 +17,7 @@ struct RuleResult {
   Verdict verdict = Verdict::kFail;
   std::string detail;
   double seconds = 0;
-  std::map<std::string, double> measures;
+  std::map<std::string, double> measures{};
 };
 
 // `device` is -1 if the rule does not apply to a device.

@@ -30,28 +30,12 @@ Result<Library> load() {
   if (handle == nullptr) return failure(Code::kSystem, "{} (rdma-core) cannot be loaded: {}", kName, ::dlerror());
   Library library;
   Finder finder{handle};
-  finder.find(library.getDeviceList, "ibv_get_device_list");
-  finder.find(library.freeDeviceList, "ibv_free_device_list");
-  finder.find(library.getDeviceName, "ibv_get_device_name");
-  finder.find(library.openDevice, "ibv_open_device");
-  finder.find(library.closeDevice, "ibv_close_device");
-  finder.find(library.queryDevice, "ibv_query_device");
+#define BPS_FIND(member, name) finder.find(library.member, #name);
+  BPS_VERBS_FUNCTIONS(BPS_FIND)
+#undef BPS_FIND
   finder.find(library.queryPort, "ibv_query_port");
-  finder.find(library.allocPd, "ibv_alloc_pd");
-  finder.find(library.deallocPd, "ibv_dealloc_pd");
   finder.find(library.regMr, "ibv_reg_mr");
   finder.findOptional(library.regDmaBufMr, "ibv_reg_dmabuf_mr");
-  finder.find(library.deregMr, "ibv_dereg_mr");
-  finder.find(library.createCompChannel, "ibv_create_comp_channel");
-  finder.find(library.destroyCompChannel, "ibv_destroy_comp_channel");
-  finder.find(library.createCq, "ibv_create_cq");
-  finder.find(library.destroyCq, "ibv_destroy_cq");
-  finder.find(library.getCqEvent, "ibv_get_cq_event");
-  finder.find(library.ackCqEvents, "ibv_ack_cq_events");
-  finder.find(library.createQp, "ibv_create_qp");
-  finder.find(library.modifyQp, "ibv_modify_qp");
-  finder.find(library.destroyQp, "ibv_destroy_qp");
-  finder.find(library.wcStatusStr, "ibv_wc_status_str");
   if (finder.missing != nullptr) return failure(Code::kSystem, "{} is too old: it has no {}", kName, finder.missing);
   return library;
 }

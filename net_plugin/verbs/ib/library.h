@@ -8,30 +8,38 @@
 
 namespace bps::plugin::verbs {
 
+// The functions that have the types of the header: FUNCTION(member, exported name).
+// clang-format off
+#define BPS_VERBS_FUNCTIONS(FUNCTION)                                                                                  \
+  FUNCTION(getDeviceList, ibv_get_device_list)                                                                         \
+  FUNCTION(freeDeviceList, ibv_free_device_list)                                                                       \
+  FUNCTION(getDeviceName, ibv_get_device_name)                                                                         \
+  FUNCTION(openDevice, ibv_open_device)                                                                                \
+  FUNCTION(closeDevice, ibv_close_device)                                                                              \
+  FUNCTION(queryDevice, ibv_query_device)                                                                              \
+  FUNCTION(allocPd, ibv_alloc_pd)                                                                                      \
+  FUNCTION(deallocPd, ibv_dealloc_pd)                                                                                  \
+  FUNCTION(deregMr, ibv_dereg_mr)                                                                                      \
+  FUNCTION(createCompChannel, ibv_create_comp_channel)                                                                 \
+  FUNCTION(destroyCompChannel, ibv_destroy_comp_channel)                                                               \
+  FUNCTION(createCq, ibv_create_cq)                                                                                    \
+  FUNCTION(destroyCq, ibv_destroy_cq)                                                                                  \
+  FUNCTION(getCqEvent, ibv_get_cq_event)                                                                               \
+  FUNCTION(ackCqEvents, ibv_ack_cq_events)                                                                             \
+  FUNCTION(createQp, ibv_create_qp)                                                                                    \
+  FUNCTION(modifyQp, ibv_modify_qp)                                                                                    \
+  FUNCTION(destroyQp, ibv_destroy_qp)                                                                                  \
+  FUNCTION(wcStatusStr, ibv_wc_status_str)
+// clang-format on
+
 struct Library {
-  decltype(&::ibv_get_device_list) getDeviceList = nullptr;
-  decltype(&::ibv_free_device_list) freeDeviceList = nullptr;
-  decltype(&::ibv_get_device_name) getDeviceName = nullptr;
-  decltype(&::ibv_open_device) openDevice = nullptr;
-  decltype(&::ibv_close_device) closeDevice = nullptr;
-  decltype(&::ibv_query_device) queryDevice = nullptr;
+#define BPS_MEMBER(member, name) decltype(&::name) member = nullptr;
+  BPS_VERBS_FUNCTIONS(BPS_MEMBER)
+#undef BPS_MEMBER
   int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills the original part of the struct
-  decltype(&::ibv_alloc_pd) allocPd = nullptr;
-  decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
   ibv_mr* (*regMr)(ibv_pd*, void* data, size_t bytes, int access) = nullptr;
   // Null if rdma-core is too old.
   ibv_mr* (*regDmaBufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd, int access) = nullptr;
-  decltype(&::ibv_dereg_mr) deregMr = nullptr;
-  decltype(&::ibv_create_comp_channel) createCompChannel = nullptr;
-  decltype(&::ibv_destroy_comp_channel) destroyCompChannel = nullptr;
-  decltype(&::ibv_create_cq) createCq = nullptr;
-  decltype(&::ibv_destroy_cq) destroyCq = nullptr;
-  decltype(&::ibv_get_cq_event) getCqEvent = nullptr;
-  decltype(&::ibv_ack_cq_events) ackCqEvents = nullptr;
-  decltype(&::ibv_create_qp) createQp = nullptr;
-  decltype(&::ibv_modify_qp) modifyQp = nullptr;
-  decltype(&::ibv_destroy_qp) destroyQp = nullptr;
-  decltype(&::ibv_wc_status_str) wcStatusStr = nullptr;
 
   // Loads the library at the first call. It is never unloaded, because its drivers stay loaded until the process ends.
   static Result<const Library*> open();

@@ -16,9 +16,27 @@ Address::Address(const sockaddr* address, socklen_t length) : length_(std::min<s
   std::memcpy(&storage_, address, length_);
 }
 
-uint16_t Address::port() const {
-  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
+Address Address::of(std::span<const uint8_t> ip, uint16_t port, uint32_t scope) {
+  if (ip.size() == sizeof(in_addr)) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, ip.data(), sizeof v4.sin_addr);
+    return {reinterpret_cast<const sockaddr*>(&v4), sizeof v4};
+  }
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(port);
+  v6.sin6_scope_id = scope;
+  std::memcpy(&v6.sin6_addr, ip.data(), sizeof v6.sin6_addr);
+  return {reinterpret_cast<const sockaddr*>(&v6), sizeof v6};
+}
+
+uint16_t Address::port() const { return ntohs(family() == AF_INET6 ? in6().sin6_port : in4().sin_port); }
+
+std::span<const uint8_t> Address::ip() const {
+  if (family() == AF_INET6) return std::span(in6().sin6_addr.s6_addr);
+  return {reinterpret_cast<const uint8_t*>(&in4().sin_addr), sizeof(in_addr)};
 }
 
 void Address::setPort(uint16_t port) {
@@ -27,14 +45,13 @@ void Address::setPort(uint16_t port) {
 }
 
 bool Address::isAny() const {
-  if (family() == AF_INET6)
-    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
-  return reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr == htonl(INADDR_ANY);
+  if (family() == AF_INET6) return IN6_IS_ADDR_UNSPECIFIED(&in6().sin6_addr);
+  return in4().sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
 bool Address::isLoopback() const {
-  if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
-  return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
+  if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&in6().sin6_addr);
+  return (ntohl(in4().sin_addr.s_addr) >> 24) == 127;
 }
 
 Address Address::any() const {

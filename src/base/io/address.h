@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,12 +16,16 @@ class Address {
  public:
   Address() = default;
   Address(const sockaddr* address, socklen_t length);
+  // `ip`: 4 or 16 bytes in network order. IPv4 has no scope.
+  static Address of(std::span<const uint8_t> ip, uint16_t port, uint32_t scope = 0);
 
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t length() const { return length_; }
   int family() const { return storage_.ss_family; }
   uint16_t port() const;
   void setPort(uint16_t port);
+  std::span<const uint8_t> ip() const;  // 4 or 16 bytes
+  uint32_t scope() const { return family() == AF_INET6 ? in6().sin6_scope_id : 0; }
   bool isAny() const;
   bool isLoopback() const;
   // Returns the wildcard address of the family with the same port.
@@ -29,6 +34,9 @@ class Address {
   std::string host() const;  // "10.0.0.7", "fe80::1"
 
  private:
+  const sockaddr_in& in4() const { return reinterpret_cast<const sockaddr_in&>(storage_); }
+  const sockaddr_in6& in6() const { return reinterpret_cast<const sockaddr_in6&>(storage_); }
+
   sockaddr_storage storage_{};
   socklen_t length_ = 0;
 };

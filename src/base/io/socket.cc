@@ -38,6 +38,13 @@ Result<UniqueFd> listenAt(const Address& address, int backlog, int& error) {
   return cannotListen(address, error);
 }
 
+Result<Address> addressOf(int fd, int (*query)(int, sockaddr*, socklen_t*), const char* name) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (query(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return systemFailure(name, errno);
+  return Address(reinterpret_cast<const sockaddr*>(&storage), length);
+}
+
 }  // namespace
 
 Result<UniqueFd> listenOn(const Address& address, int backlog) {
@@ -63,21 +70,8 @@ Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int ba
                  ports.first, ports.last, address.host());
 }
 
-Result<Address> localAddress(int fd) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
-    return systemFailure("getsockname", errno);
-  return Address(reinterpret_cast<const sockaddr*>(&storage), length);
-}
-
-Result<Address> peerAddress(int fd) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
-    return systemFailure("getpeername", errno);
-  return Address(reinterpret_cast<const sockaddr*>(&storage), length);
-}
+Result<Address> localAddress(int fd) { return addressOf(fd, ::getsockname, "getsockname"); }
+Result<Address> peerAddress(int fd) { return addressOf(fd, ::getpeername, "getpeername"); }
 
 void setNoDelay(int fd) {
   const int one = 1;

@@ -4,6 +4,8 @@
 // the caller reads all fields and checks finish() once. The reader never allocates more than the number of bytes that
 // it was given. Not thread-safe.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -32,20 +34,28 @@ class WireWriter {
     return put(bits);
   }
   // Writes the length (32 bits), then the bytes.
-  WireWriter& put(std::span<const uint8_t> value) {
-    put(static_cast<uint32_t>(value.size()));
-    bytes_.insert(bytes_.end(), value.begin(), value.end());
-    return *this;
-  }
+  WireWriter& put(std::span<const uint8_t> value) { return put(static_cast<uint32_t>(value.size())).putRaw(value); }
   WireWriter& put(const Blob& value) { return put(std::span<const uint8_t>(value)); }
   WireWriter& put(std::string_view value) {
     return put(std::span(reinterpret_cast<const uint8_t*>(value.data()), value.size()));
   }
   WireWriter& put(const std::string& value) { return put(std::string_view(value)); }
   WireWriter& put(const char* value) { return put(std::string_view(value)); }
+  // Writes the bytes without their number.
+  WireWriter& putRaw(std::span<const uint8_t> value) {
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+    return *this;
+  }
 
   Blob take() && { return std::move(bytes_); }
   const Blob& bytes() const { return bytes_; }
+  // The bytes, followed by zeros.
+  template <size_t N>
+  std::array<uint8_t, N> padded() const {
+    std::array<uint8_t, N> all{};
+    std::copy_n(bytes_.begin(), std::min(N, bytes_.size()), all.begin());
+    return all;
+  }
 
  private:
   Blob bytes_;
@@ -66,6 +76,13 @@ class WireReader {
     const auto bits = get<uint64_t>();
     double value = 0;
     std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  template <size_t N>
+  std::array<uint8_t, N> getArray() {
+    std::array<uint8_t, N> value{};
+    const auto field = take(N);
+    std::copy(field.begin(), field.end(), value.begin());
     return value;
   }
   std::span<const uint8_t> getBytes() { return take(get<uint32_t>()); }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/comm/startup/local_setup.h"
+#include "src/comm/local/machine/binding.h"
 
 namespace bps {
 namespace {
@@ -11,6 +11,113 @@ namespace {
 StagingShape stagingShape(const JobPlan& plan, const Env& env) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
   return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, timeoutOf(env)};
+}
+
+// Enough slots for the windows of all owners, and some to copy ahead.
+LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
+  const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
+  const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
+  return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
+}
+
+// Loads the net plugin if its devices decide whether a single rank needs a machine plan.
+Result<bool> canNicReachGpu(Session& session) {
+  const Roster& roster = session.control.roster();
+  if (session.cuda == nullptr || !session.env.gpuDirect || roster.machines.size() == 1) return false;
+  session.plugin = BPS_TRY(net::Plugin::load(session.env.netPlugin, roster.jobId));
+  for (int i = 0; i < session.plugin->deviceCount(); ++i)
+    if (BPS_TRY(session.plugin->device(i)).gpu) return true;
+  return false;
+}
+
+Result<std::unique_ptr<const MachinePlan>> planSingleRank(const Session& session, double network) {
+  MachineSpec machineSpec = BPS_TRY(makeMachineSpec(session.env, 1, network));
+  if (session.cuda != nullptr) machineSpec.devices[0] = session.cuda->busId();
+  return MachinePlan::make(machineSpec);
+}
+
+// A rank alone on its machine needs a machine plan only if the user asks for it or its NIC could access its GPU. In the
+// second case a failure only means that the NIC does not.
+Status setUpSingleRank(Session& session, double network) {
+  const Env& env = session.env;
+  session.whyNoGpuDirect = "no device of the net plugin accepts GPU memory";
+  const bool requested = !env.topologySource().empty() || !env.topoDumpFile.empty() || !env.topoCounters.empty();
+  if (!requested && !BPS_TRY(canNicReachGpu(session))) return {};
+  Result<std::unique_ptr<const MachinePlan>> made = planSingleRank(session, network);
+  if (!requested && !made.ok()) {
+    session.whyNoGpuDirect = made.error().message();
+    return {};
+  }
+  auto plan = BPS_TRY(std::move(made));
+  session.whyNoGpuDirect = plan->whyNoGpuDirect(0);
+  if (!requested && !session.whyNoGpuDirect.empty()) return {};
+  session.singleRankTraffic =
+      std::make_unique<MachineTraffic>(std::move(plan), std::vector<LinkByteCounters::Counter*>(), 0);
+  return {};
+}
+
+Status setUpLocalReducer(Session& session, const Machine& machine, double network, Deadline deadline) {
+  session.whyNoGpuDirect = "the CPU sums the buffers of the ranks of this machine";
+  LocalReducerSpec spec;
+  spec.roster = &session.control.roster();
+  spec.rank = session.control.rank();
+  spec.env = &session.env;
+  spec.network = network;
+  spec.shape = ringShape(session.plan, machine);
+  spec.own = session.staged();
+  if (session.cuda != nullptr) spec.device = session.cuda->busId();
+  spec.reduceThreads = session.env.reduceThreads;
+  spec.bell = session.bell;
+  spec.failure = &session.failure.firstError();
+  session.local = BPS_TRY(LocalReducer::bootstrap(std::move(spec), deadline));
+  return {};
+}
+
+// Chooses the rails that all machines have in common.
+Result<Rails> negotiateRails(const Session& session, Deadline deadline) {
+  const JobPlan& plan = session.plan;
+  if (plan.rails <= 1) return Rails();
+  const Roster& roster = session.control.roster();
+  const LocalPlan& local = session.local->traffic().plan().program.plan();
+  const bool leads = session.self().localRank == 0;
+  const Blob own = leads ? encodeRailWeights(railWeights(local, plan.rails)) : Blob();
+  const std::vector<Blob> gathered = BPS_TRY(session.control.gather(own, deadline));
+  std::vector<std::vector<uint64_t>> weights;
+  for (const Machine& machine : roster.machines) {
+    const uint32_t leader = machine.ranks[0];
+    Result<std::vector<uint64_t>> decoded = decodeRailWeights(gathered[leader], plan.rails);
+    if (!decoded.ok()) return std::move(decoded).status().within(roster.rankName(leader));
+    weights.push_back(std::move(decoded).value());
+  }
+  return commonRails(weights);
+}
+
+// The NIC that the machine plan assigns to this rank; empty: none.
+NicId plannedNic(const MachinePlan& plan, size_t localRank) {
+  const NicAssignment* assignment = plan.assignmentOf(localRank);
+  if (assignment == nullptr || assignment->nic == kNoNode) return {};
+  const Node& nic = plan.topology.node(assignment->nic);
+  return {nic.name, nic.pcie.busId};
+}
+
+// Connects the ranks of this machine, chooses the rails and the NIC of this rank, and finds out whether that NIC may
+// access GPU memory. Fills in everything in the session except `plan`, which must be there.
+Status setUpMachine(Session& session, Deadline deadline) {
+  const Roster& roster = session.control.roster();
+  const RankEntry& self = session.self();
+  const Machine& machine = roster.machines[self.machine];
+  const double network = workerTraffic(roster.machines.size(), session.plan.shares.workers[self.machine]);
+  if (machine.ranks.size() == 1) BPS_TRY(setUpSingleRank(session, network));
+  else BPS_TRY(setUpLocalReducer(session, machine, network, deadline));
+  session.rails = BPS_TRY(negotiateRails(session, deadline));
+  if (session.local != nullptr) session.local->setRails(session.rails);
+  if (!session.env.gpuDirect) session.whyNoGpuDirect = "BPS_GPUDIRECT is 0";
+  if (session.cuda == nullptr) session.whyNoGpuDirect = "there is no CUDA device";
+  if (session.traffic() == nullptr) return {};
+  const MachinePlan& plan = session.traffic()->plan();
+  session.nic = plannedNic(plan, self.localRank);
+  session.progressCpus = progressThreadCpus(plan, self.localRank, readCpuAvailability(), session.env.ignoreCpuAffinity);
+  return {};
 }
 
 }  // namespace

@@ -18,8 +18,7 @@ namespace {
 constexpr size_t kMaxBytesPerCall = size_t{1} << 20;  // as in the plugin of bps
 
 Result<Address> interfaceAddress(Side& side) {
-  DeviceProperties properties;
-  BPS_TRY(side.expect(side.table().getProperties(std::max(side.device(), 0), 0, properties), Call::kGetProperties));
+  const DeviceProperties properties = BPS_TRY(side.deviceProperties());
   Result<std::vector<Interface>> found = selectInterfaces("=" + properties.name);
   if (!found.ok())
     return failure(Code::kSystem, "device {} is not a network interface, so plain sockets cannot be compared",

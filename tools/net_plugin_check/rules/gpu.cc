@@ -55,7 +55,7 @@ class GpuBuffer {
     BPS_TRY(finish("the message is", request, bytes));
     request = nullptr;
     BPS_TRY(side_.expect(side_.table().iflush(comm_, place, &request), Call::kIflush));
-    if (request != nullptr) BPS_TRY(flushed(request));
+    if (request != nullptr) BPS_TRY(side_.waitForRequest("the flush is", request));
     BPS_TRY(copy(host_.data(), memory_->data(), kBytes));
     if (!hasPattern(host_.data(), bytes, bytes))
       return failure(Code::kInternal, "a message of {} bytes arrived in GPU memory with wrong data", bytes);
@@ -77,21 +77,9 @@ class GpuBuffer {
   }
   Status finish(const char* what, void* request, size_t bytes) {
     int came = static_cast<int>(bytes);
-    const auto isDone = [&]() -> Result<Progress> {
-      int done = 0;
-      BPS_TRY(side_.expect(side_.table().test(request, &done, &came), Call::kTest));
-      return done != 0 ? Progress::kDone : Progress::kPending;
-    };
-    BPS_TRY(side_.wait(what, isDone));
+    BPS_TRY(side_.waitForRequest(what, request, &came));
     if (static_cast<size_t>(came) == bytes) return {};
     return failure(Code::kInternal, "test reported {} bytes for a message of {}", came, bytes);
-  }
-  Status flushed(void* request) {
-    return side_.wait("the flush is", [&]() -> Result<Progress> {
-      int done = 0;
-      BPS_TRY(side_.expect(side_.table().test(request, &done, nullptr), Call::kTest));
-      return done != 0 ? Progress::kDone : Progress::kPending;
-    });
   }
   Status copy(const void* to, const void* from, size_t bytes) {
     const cuda::ScopedContext scope(device_);
@@ -111,8 +99,7 @@ class GpuBuffer {
 };
 
 Result<std::string> gpuMemory(Side& side) {
-  DeviceProperties device;
-  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  const DeviceProperties device = BPS_TRY(side.deviceProperties());
   if (device.ptrSupport == abi::kPtrHost) return skipped("ptrSupport has host memory only");
   Result<const cuda::Api*> driver = cuda::driver();
   if (!driver.ok()) return skipped(driver.error().message());

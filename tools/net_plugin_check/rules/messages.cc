@@ -13,10 +13,11 @@ constexpr size_t kInFlight = 32;  // the number that the interface requires
 constexpr std::chrono::milliseconds kHeadStart{200};
 
 // Opens a connection, runs the plan and closes the connection.
-Status exchange(Side& side, FlowPlan plan) {
+Result<std::string> exchange(Side& side, FlowPlan plan) {
   void* comm = BPS_TRY(side.connectOne());
   BPS_TRY(transfer(side, comm, std::move(plan)));
-  return side.close(comm);
+  BPS_TRY(side.close(comm));
+  return std::string();
 }
 
 std::vector<Message> randomMessages(size_t count, size_t most) {
@@ -70,9 +71,8 @@ Result<std::string> concurrentRegistration(Side& side) {
 
 Result<std::string> staleRequest(Side& side) {
   constexpr uintptr_t kStale = 0x5a5a5a5a5a5a5a50;
-  BPS_TRY(exchange(
-      side, {.messages = randomMessages(100, 100000), .window = kInFlight, .stale = kStale, .checkStale = true}));
-  return std::string();
+  return exchange(side,
+                  {.messages = randomMessages(100, 100000), .window = kInFlight, .stale = kStale, .checkStale = true});
 }
 
 // With NCCL's mark for optional completion in *request of irecv, the completion may be reported before the data
@@ -92,12 +92,8 @@ Result<std::string> optionalCompletion(Side& side) {
     return request != nullptr ? Progress::kDone : Progress::kPending;
   };
   BPS_TRY(side.wait("the post is", posted));
-  const auto arrived = [&]() -> Result<Progress> {
-    int done = 0, bytes = 0;
-    BPS_TRY(side.expect(side.table().test(request, &done, &bytes), Call::kTest));
-    return done != 0 ? Progress::kDone : Progress::kPending;
-  };
-  BPS_TRY(side.wait("the message is", arrived));
+  int bytes = 0;
+  BPS_TRY(side.waitForRequest("the message is", request, &bytes));
   BPS_TRY(transfer(side, comm, {.messages = {{100}}}));
   BPS_TRY(buffer.release(side, comm));
   BPS_TRY(side.close(comm));
@@ -123,12 +119,9 @@ Result<std::string> outOfPhase(Side& side, bool first, FlowPlan plan) {
   return std::string();
 }
 
-Result<std::string> senderFirst(Side& side) {
-  return outOfPhase(side, side.sends(), {.messages = {{0}, {8}, {70000}, {1}}, .window = 4});
-}
-Result<std::string> receiverFirst(Side& side) {
-  return outOfPhase(side, !side.sends(), {.messages = {{0}, {8}, {70000}, {1}}, .window = 4});
-}
+FlowPlan fourSizes() { return {.messages = {{0}, {8}, {70000}, {1}}, .window = 4}; }
+Result<std::string> senderFirst(Side& side) { return outOfPhase(side, side.sends(), fourSizes()); }
+Result<std::string> receiverFirst(Side& side) { return outOfPhase(side, !side.sends(), fourSizes()); }
 
 Result<std::string> postingNeverWaits(Side& side) {
   const size_t bytes = std::min(side.options().maxBytes, size_t{16} << 20);
@@ -158,19 +151,14 @@ Result<std::string> inFlight(Side& side) {
   return std::string();
 }
 
-Result<std::string> order(Side& side) {
-  BPS_TRY(exchange(side, {.messages = randomMessages(500, 200000), .window = 8}));
-  return std::string();
-}
+Result<std::string> order(Side& side) { return exchange(side, {.messages = randomMessages(500, 200000), .window = 8}); }
 
 Result<std::string> zeroBytes(Side& side) {
-  BPS_TRY(exchange(side, {.messages = {{0, 64}, {0, 64}, {5, 59}, {0, 0}, {70000, 0}, {0, 1}}, .window = 4}));
-  return std::string();
+  return exchange(side, {.messages = {{0, 64}, {0, 64}, {5, 59}, {0, 0}, {70000, 0}, {0, 1}}, .window = 4});
 }
 
 Result<std::string> shortMessage(Side& side) {
-  BPS_TRY(exchange(side, {.messages = {{1, 99}, {4000, 96}, {100000, 900000}, {8, 1}}, .window = 2}));
-  return std::string();
+  return exchange(side, {.messages = {{1, 99}, {4000, 96}, {100000, 900000}, {8, 1}}, .window = 2});
 }
 
 Result<std::string> misaligned(Side& side) {
@@ -184,8 +172,7 @@ Result<std::string> misaligned(Side& side) {
 }
 
 Result<std::string> largeMessages(Side& side) {
-  DeviceProperties device;
-  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  const DeviceProperties device = BPS_TRY(side.deviceProperties());
   const size_t most = std::min(side.options().maxBytes, device.maxBytes);
   std::vector<Message> messages;
   for (size_t bytes : {(size_t{1} << 20) - 1, size_t{1} << 20, (size_t{4} << 20) + 1, size_t{16} << 20, most})
@@ -232,8 +219,7 @@ Result<std::string> oversize(Side& side) {
 
 Result<std::string> flush(Side& side) {
   if (!side.table().canFlush()) return skipped("the plugin has no iflush");
-  DeviceProperties device;
-  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  const DeviceProperties device = BPS_TRY(side.deviceProperties());
   void* comm = BPS_TRY(side.connectOne());
   BPS_TRY(transfer(side, comm, {.messages = {{4096}}}));
   BPS_TRY(side.barrier());
@@ -245,13 +231,7 @@ Result<std::string> flush(Side& side) {
     if (!asked.ok() && device.ptrSupport == abi::kPtrHost)
       return skipped(fmt::format("NCCL does not flush host memory, and {}", asked.message()));
     BPS_TRY(asked.clone());
-    const auto flushed = [&]() -> Result<Progress> {
-      if (request == nullptr) return Progress::kDone;
-      int done = 0;
-      BPS_TRY(side.expect(side.table().test(request, &done, nullptr), Call::kTest));
-      return done != 0 ? Progress::kDone : Progress::kPending;
-    };
-    BPS_TRY(side.wait("the flush is", flushed));
+    if (request != nullptr) BPS_TRY(side.waitForRequest("the flush is", request));
     BPS_TRY(buffer.release(side, comm));
   }
   BPS_TRY(side.close(comm));
@@ -309,12 +289,7 @@ class Groups {
 
   Status finish(size_t index) {
     std::array<int, kMaxGroupedReceives> sizes{};
-    const auto arrived = [&]() -> Result<Progress> {
-      int done = 0;
-      BPS_TRY(side_.expect(side_.table().test(requests_[index], &done, sizes.data()), Call::kTest));
-      return done != 0 ? Progress::kDone : Progress::kPending;
-    };
-    BPS_TRY(side_.wait(fmt::format("request {} is", index), arrived));
+    BPS_TRY(side_.waitForRequest(fmt::format("request {} is", index), requests_[index], sizes.data()));
     for (size_t tag = 0; tag < pieces_ && !side_.sends(); ++tag) {
       const size_t bytes = bytesOf(index, tag);
       if (static_cast<size_t>(sizes[tag]) != bytes)
@@ -334,8 +309,7 @@ class Groups {
 };
 
 Result<std::string> groupedReceives(Side& side) {
-  DeviceProperties device;
-  BPS_TRY(side.expect(side.table().getProperties(side.device(), 0, device), Call::kGetProperties));
+  const DeviceProperties device = BPS_TRY(side.deviceProperties());
   if (device.maxRecvs < 2) return skipped("maxRecvs is 1");
   void* comm = BPS_TRY(side.connectOne());
   std::string detail =
