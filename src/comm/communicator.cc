@@ -111,9 +111,11 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->recv = static_cast<uint8_t*>(call.recv);
   BPS_TRY(enterStream(call, *collective));
   const size_t bytes = call.count * elementBytes(call.type);
-  // The caller of a CUDA stream must not wait for the work of other calls.
-  const bool startHere = collective->onHostStream && bytes <= constants::kMaxInlineBytes;
-  return submit(std::move(collective), startHere);
+  // The caller of a CUDA stream must not wait for the work of other calls, and no caller for the copies of a large one.
+  const Start start = !collective->onHostStream             ? Start::kByProgressThread
+                      : bytes <= constants::kMaxInlineBytes ? Start::kHere
+                                                            : Start::kByWaitingCaller;
+  return submit(std::move(collective), start);
 }
 
 Status Communicator::submitCheckOnly(const AllReduceCall& call) {
@@ -122,7 +124,7 @@ Status Communicator::submitCheckOnly(const AllReduceCall& call) {
   collective->call.byGpuGroups = true;
   collective->position = std::make_shared<NoStreamPosition>();
   collective->onHostStream = false;
-  return submit(std::move(collective), false);
+  return submit(std::move(collective), Start::kByProgressThread);
 }
 
 Status Communicator::checkOpen() {
@@ -143,14 +145,14 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
   return {};
 }
 
-Status Communicator::submit(std::unique_ptr<Collective> collective, bool startHere) {
+Status Communicator::submit(std::unique_ptr<Collective> collective, Start start) {
   collective->limits = tuning_.limits;
   collective->window = tuning_.window;
   collective->call.number = nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPosition> position = collective->position;
-  if (progressThread_->engine()->submit(collective, startHere)) return {};
+  if (progressThread_->engine()->submit(collective, start)) return {};
   Status ended = failureOrAborted();
   position->complete(ended);
   return recordLostCall(std::move(ended));

@@ -89,7 +89,8 @@ class Communicator {
   Result<double> timeCall(size_t bytes, const Tuning& tuning, Deadline deadline);
   Status checkOpen();
   Status enterStream(const AllReduceCall& call, Collective& collective);
-  Status submit(std::unique_ptr<Collective> collective, bool startHere);
+  using Start = ProgressEngine::Start;
+  Status submit(std::unique_ptr<Collective> collective, Start start);
   Status recordLostCall(Status why);
   Status failureOrAborted() const;
 

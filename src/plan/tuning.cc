@@ -33,9 +33,17 @@ size_t targetChunkBytes(double rate, const JobPlan& plan) {
 }
 
 // A power of two, so that measured rates that differ a little give the same limit.
-size_t smallCallLimit(double bytes, const JobPlan& plan) {
-  const size_t most = std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
+size_t callLimit(double bytes, size_t most) {
   return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(bytes));
+}
+
+size_t exchangeLimit(double rate, const JobPlan& plan, size_t smallCall) {
+  const auto n = static_cast<double>(plan.shares.workers.size());
+  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / rate);  // the rest hides behind receiving
+  const double secondsPerByte = (n - 1) * (n - 2) / (n * rate) + (n - 1) * exposedSum;
+  // Two machines send no byte more on the exchange path. It uses one rail and no server.
+  const bool mayBeLarge = plan.shares.workers.size() == 2 && plan.shares.servers.empty() && plan.rails == 1;
+  return callLimit(constants::kHopSeconds / secondsPerByte, mayBeLarge ? constants::kMaxExchangeBytes : smallCall);
 }
 
 }  // namespace
@@ -48,12 +56,10 @@ Tuning tuningFor(double rate, const JobPlan& plan) {
   limits.chunkCostBytes = static_cast<size_t>(constants::kChunkHeaderBytes + constants::kMessageSeconds * rate);
   const double window = constants::kWindowSeconds * rate / (n * static_cast<double>(limits.targetChunkBytes));
   tuning.window = static_cast<size_t>(std::clamp<double>(window, constants::kMinWindow, constants::kMaxWindow));
+  const size_t smallCall = std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
   if (plan.measureSingleOwnerPath)
-    limits.singleOwnerBytes = smallCallLimit(constants::kMessageSeconds * n / (n - 1) * rate, plan);
-  if (plan.measureExchangePath) {
-    const double secondsPerByte = (n - 1) * (n - 2) / (n * rate) + (n - 1) / constants::kSumRate;
-    limits.exchangeBytes = smallCallLimit(constants::kHopSeconds / secondsPerByte, plan);
-  }
+    limits.singleOwnerBytes = callLimit(constants::kMessageSeconds * n / (n - 1) * rate, smallCall);
+  if (plan.measureExchangePath) limits.exchangeBytes = exchangeLimit(rate, plan, smallCall);
   return tuning;
 }
 

@@ -10,7 +10,8 @@
 // Small calls trade bytes for messages and hops. Each limit is the size at which both ways take the same time:
 //
 //   single owner: b bytes take 2(n-1)b/B instead of 2(n-1)b/nB, and save n-1 messages each way.
-//   exchange:     b bytes take (n-1)b/B instead of 2(n-1)b/nB and (n-1)b/S more to sum (S: kSumRate), and save a hop.
+//   exchange:     b bytes take (n-1)b/B instead of 2(n-1)b/nB and save a hop. They also take (n-1)b/S
+//                 more to sum (S: kSumRate). That hides behind receiving (n-1)b/B if S > B.
 //
 // The rate is given by all machines (BPS_BANDWIDTH) or measured: a communicator's start ends with all-reduces that
 // every rank times. All ranks use the slowest rank's time, so all derive the same tuning.

@@ -24,21 +24,25 @@ Result<std::shared_ptr<ProgressEngine>> ProgressEngine::create(std::unique_ptr<P
       new ProgressEngine(std::move(work), std::move(bell), failure, std::move(waiter), now));
 }
 
-bool ProgressEngine::submit(std::unique_ptr<Collective>& call, bool startHere) {
+bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
   if (!inbox_.push(call)) return false;
-  if (!startHere || !progressLock_.tryLock()) {
+  if (start == Start::kByProgressThread || !progressLock_.tryLock()) {
     inbox_.wake();
     return true;
   }
   if (!work_->quiescent()) leftToCaller_.expected = false;  // no caller has waited for the previous call
   const bool left = leftToCaller_.expected && leftToCaller_.watched;
-  moveAsCaller([&]() -> Status {
-    progressLock_.assertHeld();
-    for (int i = 0; i < kInlineSteps; ++i)
-      if (!BPS_TRY(step()) || left) break;
-    return {};
-  });
-  if (!left || !callerError_.ok() || !inbox_.prepareToSleep() || mustStop()) handOver();
+  if (start == Start::kHere) {
+    moveAsCaller([&]() -> Status {
+      progressLock_.assertHeld();
+      for (int i = 0; i < kInlineSteps; ++i)
+        if (!BPS_TRY(step()) || left) break;
+      return {};
+    });
+    if (!left || !callerError_.ok() || !inbox_.prepareToSleep() || mustStop()) handOver();
+  } else if (!left || mustStop()) {
+    wake();
+  }
   if (leftToCaller_.expected && !leftToCaller_.watched) wake();
   progressLock_.unlock();
   return true;

@@ -11,8 +11,9 @@
 // has used up this budget gives the calls to the progress thread and sleeps until its call has ended. So only the
 // progress thread sleeps on connections, and no thread sleeps with the lock.
 //
-// If a caller waited for the last call as soon as it had issued it, the engine leaves the next small call to its caller
-// without arming the connections. The progress thread then checks every millisecond whether no caller has come.
+// If a caller waited for the last call as soon as it had issued it, the engine leaves the next call to its caller: it
+// neither arms the connections nor wakes the progress thread. The progress thread then checks every millisecond whether
+// no caller has come.
 //
 // Memory ordering: the lock guards everything but the inbox, the atomics and the doorbell. A caller sets callerActive_
 // before it takes the lock and clears it before it arms the connections. So a progress thread that wakes up and sees
@@ -38,9 +39,11 @@ class ProgressEngine final : public StreamWorker {
                                                         std::shared_ptr<Doorbell> bell, const FirstError& failure,
                                                         SpinBudget::Now now = SpinBudget::systemNow);
 
-  // Any thread. Takes the call, or returns false if the communicator has ended. With `startHere` the calling thread
-  // makes the first steps, unless another thread holds the lock.
-  bool submit(std::unique_ptr<Collective>& call, bool startHere);
+  // Who makes the first steps of a call: the calling thread, a caller that waits at once (else the progress thread), or
+  // always the progress thread. The first two need the lock to be free.
+  enum class Start : uint8_t { kHere, kByWaitingCaller, kByProgressThread };
+  // Any thread. Takes the call, or returns false if the communicator has ended.
+  bool submit(std::unique_ptr<Collective>& call, Start start);
   void wake() override { inbox_.bell().ring(); }
   void progressFor(const StreamEntry& entry) override;
   // True if all calls are complete and the transport has every answer of the service, as long as no call is submitted.

@@ -78,11 +78,17 @@ TEST(Tuning, SmallCallLimitsGrowWithTheRate) {
   EXPECT_EQ(limitsFor(1e12, plan).singleOwnerBytes, 64U << 10);
   EXPECT_EQ(limitsFor(25e6, plan).exchangeBytes, 128U);
   EXPECT_EQ(limitsFor(1.25e9, plan).exchangeBytes, 8U << 10);
-  EXPECT_EQ(limitsFor(1e12, plan).exchangeBytes, 32U << 10) << "the redundant sums are the limit";
+  EXPECT_EQ(limitsFor(1e12, plan).exchangeBytes, 16U << 10) << "the redundant sums are the limit";
 }
 
-TEST(Tuning, TwoMachinesExchangeAtEveryRate) {
-  for (const double rate : {1e6, 25e6, 1.25e9}) EXPECT_EQ(limitsFor(rate, planOf(2, 0)).exchangeBytes, 64U << 10);
+TEST(Tuning, TwoMachinesExchangeUntilTheirSumsAreTheLimit) {
+  for (const double rate : {1e6, 25e6, 1.25e9}) EXPECT_EQ(limitsFor(rate, planOf(2, 0)).exchangeBytes, 4U << 20);
+  EXPECT_EQ(limitsFor(5e9, planOf(2, 0)).exchangeBytes, 256U << 10);
+  EXPECT_EQ(limitsFor(12.5e9, planOf(2, 0)).exchangeBytes, 64U << 10) << "100 Gbit/s";
+  JobPlan rails = planOf(2, 0);
+  rails.rails = 2;
+  EXPECT_EQ(limitsFor(25e6, rails).exchangeBytes, 64U << 10) << "larger calls use all rails";
+  EXPECT_EQ(limitsFor(25e6, planOf(2, 1)).exchangeBytes, 64U << 10) << "larger calls use the server";
 }
 
 TEST(Tuning, UserLimitsOverrideTuning) {

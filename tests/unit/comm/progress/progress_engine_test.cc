@@ -75,6 +75,7 @@ class FakeWork final : public ProgressWork {
 
 class ProgressEngineTest : public testing::Test {
  protected:
+  using Start = ProgressEngine::Start;
   void SetUp() override {
     auto work = std::make_unique<FakeWork>();
     work_ = work.get();
@@ -92,10 +93,10 @@ class ProgressEngineTest : public testing::Test {
     EXPECT_EQ(work_->overlaps.load(), 0) << "two threads moved calls at the same time";
     EXPECT_TRUE(work_->closed.load());
   }
-  void issue(bool startHere) {
+  void issue(Start start) {
     auto call = std::make_unique<Collective>();
     call->position = stream_->enter({&buffer_, 1}, {&buffer_, 1}, engine_);
-    ASSERT_TRUE(engine_->submit(call, startHere));
+    ASSERT_TRUE(engine_->submit(call, start));
   }
   void allowOneMore() {
     ++work_->allowed;
@@ -117,23 +118,23 @@ class ProgressEngineTest : public testing::Test {
 };
 
 TEST_F(ProgressEngineTest, ProgressThreadCompletesCallsWithoutWaiter) {
-  for (const bool startHere : {false, true}) {
-    issue(startHere);
+  for (const Start start : {Start::kByProgressThread, Start::kByWaitingCaller, Start::kHere}) {
+    issue(start);
     EXPECT_FALSE(engine_->drained());
     allowOneMore();
-    EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); })) << startHere;
+    EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); })) << static_cast<int>(start);
   }
 }
 
 TEST_F(ProgressEngineTest, IssuingThreadStartsASmallCall) {
   ++work_->allowed;
-  issue(true);
+  issue(Start::kHere);
   EXPECT_TRUE(stream_->idle());
   EXPECT_GT(work_->stepsByOthers.load(), 0);
 }
 
 TEST_F(ProgressEngineTest, WaitingCallerMovesItsCall) {
-  issue(true);
+  issue(Start::kHere);
   const int inlineSteps = work_->stepsByOthers.load();
   int before = 0;
   std::thread allow([&] {
@@ -148,7 +149,7 @@ TEST_F(ProgressEngineTest, WaitingCallerMovesItsCall) {
 }
 
 TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
-  issue(true);
+  issue(Start::kHere);
   std::thread allow([&] {
     EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
     fakeTime += std::chrono::nanoseconds(1s).count();  // ends the caller's polling
@@ -166,22 +167,41 @@ TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
 TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds) {
   for (int i = 0; i < 100; ++i) {  // callers that wait at once
     ++work_->allowed;
-    issue(true);
+    issue(Start::kHere);
     EXPECT_TRUE(stream_->synchronize().ok());
-    issue(true);
+    issue(Start::kHere);
     ++work_->allowed;
     EXPECT_TRUE(stream_->synchronize().ok());
   }
   const int arms = work_->arms.load();
-  issue(true);  // no caller waits for this one
+  issue(Start::kHere);  // no caller waits for this one
   std::this_thread::sleep_for(20ms);
   EXPECT_GT(work_->arms.load(), arms) << "the progress thread has not taken it over";
   allowOneMore();
   EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); }));
 }
 
+TEST_F(ProgressEngineTest, LargeCallsOfACallerThatWaitsAtOnceWakeNoThread) {
+  const auto call = [&] {
+    issue(Start::kByWaitingCaller);
+    ++work_->allowed;
+    EXPECT_TRUE(stream_->synchronize().ok());
+  };
+  for (int i = 0; i < 50; ++i) call();  // from now on calls are left to their callers
+  std::this_thread::sleep_for(5ms);
+  call();
+  const int before = work_->stepsByThread.load();
+  const auto start = Deadline::Clock::now();
+  for (int i = 0; i < 50; ++i) call();
+  const auto checks = (Deadline::Clock::now() - start) / 1ms;  // the progress thread may look once per millisecond
+  EXPECT_LT(work_->stepsByThread.load(), before + 20 + 2 * checks) << "the progress thread wakes for each call";
+  issue(Start::kByWaitingCaller);  // no caller waits for this one
+  allowOneMore();
+  EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); })) << "the progress thread never takes it over";
+}
+
 TEST_F(ProgressEngineTest, ErrorOnACallersThreadEndsAllCalls) {
-  issue(false);
+  issue(Start::kByProgressThread);
   work_->fails = true;
   EXPECT_EQ(stream_->synchronize().message(), std::string("the fake fails"));
   EXPECT_TRUE(soon([&] { return engine_->hasEnded(); }));
@@ -199,7 +219,7 @@ TEST_F(ProgressEngineTest, CallsWithAndWithoutWaitersAllEnd) {
       for (int i = 0; i < kCalls; ++i) {
         auto call = std::make_unique<Collective>();
         call->position = own->enter({&buffer, 1}, {&buffer, 1}, engine_);
-        ASSERT_TRUE(engine_->submit(call, (i + t) % 3 != 0));
+        ASSERT_TRUE(engine_->submit(call, static_cast<Start>((i + t) % 3)));
         if (i % 4 != t) {
           ASSERT_TRUE(own->synchronize().ok());
         }
