@@ -25,7 +25,7 @@ SpinBudget::Clock::time_point fakeNow() {
 class FakeWork final : public ProgressWork {
  public:
   std::atomic<uint64_t> allowed{0};  // calls that may end
-  std::atomic<int> stepsByThread{0}, stepsByOthers{0}, arms{0}, overlaps{0};
+  std::atomic<int> stepsByThread{0}, stepsByOthers{0}, overlaps{0};
   std::atomic<bool> fails{false};
   Doorbell event = std::move(Doorbell::create()).value();
   std::atomic<std::thread::id> progressThread{};
@@ -50,7 +50,6 @@ class FakeWork final : public ProgressWork {
   bool hasCallsInFlight() const override { return !calls_.empty(); }
   uint64_t completed() const override { return completed_; }
   bool arm() override {
-    ++arms;
     event.clear();
     return completed_ == allowed.load() || calls_.empty();
   }
@@ -173,10 +172,9 @@ TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds)
     ++work_->allowed;
     EXPECT_TRUE(stream_->synchronize().ok());
   }
-  const int arms = work_->arms.load();
+  const int steps = work_->stepsByThread.load();
   issue(Start::kHere);  // no caller waits for this one
-  std::this_thread::sleep_for(20ms);
-  EXPECT_GT(work_->arms.load(), arms) << "the progress thread has not taken it over";
+  EXPECT_TRUE(soon([&] { return work_->stepsByThread.load() > steps; })) << "the progress thread has not taken it over";
   allowOneMore();
   EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); }));
 }
