@@ -33,6 +33,7 @@ namespace bps::plugin::verbs {
 // clang-format on
 
 struct Library {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration's parts cannot stand in parentheses
 #define BPS_MEMBER(member, name) decltype(&::name) member = nullptr;
   BPS_VERBS_FUNCTIONS(BPS_MEMBER)
 #undef BPS_MEMBER
