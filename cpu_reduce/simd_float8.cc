@@ -3,8 +3,9 @@
 // Plain sums need no conversion. If the bits of a float8 are shifted to a float's exponent and mantissa, they represent
 // the element times a power of two, and its denormals become float denormals. A float denormal has enough places for
 // sums of such values, so the sums round as the sums of the elements do. The result is rounded to the element's places
-// and shifted back. Infinities and NaN have no such meaning. They are rare: the kernel tests the sources for them and
-// folds their groups with the general kernels. Those convert, because a product or a quotient needs lower places.
+// and shifted back. This does not hold for infinities and NaN, whose shifted bits would be read as ordinary numbers.
+// They are rare: the kernel tests the sources for them and folds their groups with the general kernels. The general
+// kernels convert to float, because products and quotients need low-order bits that a shifted float8 lacks.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_float8.cc"
 #include "cpu_reduce/highway.h"

@@ -13,7 +13,7 @@ struct TypeFacts {
   size_t bytes;
   int mantissa, bias, topExponent;  // of a floating type: stored mantissa bits; mantissa 0: an integer
   bool infinity;
-  // For sums: contributors * (levels + weights - 1) is exact in the type.
+  // For sums. The largest sum, contributors * (levels + weights - 1), is exact in a floating type; integers may wrap.
   int contributors, weights;
   size_t levels;
 };

@@ -13,7 +13,7 @@ namespace bps::perf {
 struct WorkloadOptions {
   std::string model;  // a network's name, or empty
   bool backwardOrder = false;
-  uint64_t bucketBytes = 0;           // of the pass in buckets; 0: 25 MiB
+  uint64_t bucketBytes = 0;           // size of the buckets of gradients; 0: 25 MiB
   std::string tensors, out, compare;  // safetensors files; "%r" is the rank
   bpsDataType_t type = bpsFloat32;
   std::string typeName;

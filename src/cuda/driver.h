@@ -9,8 +9,8 @@ namespace bps::cuda {
 // The driver, initialised, with at least one device. The first answer stays; the driver is never unloaded.
 Result<const Api*> driver();
 
-// The driver for BPS_DEVICE. Null: use host memory, with `host`, or with `auto` if there is no driver or device. `cuda`
-// fails then.
+// Returns null, which means host memory, if BPS_DEVICE is `host`, or if it is `auto` and there is no driver or device.
+// With `cuda` a missing driver or device is an error.
 Result<const Api*> driverForEnv(const Env& env);
 
 // Success, or a failure that names the function and has the driver's text.

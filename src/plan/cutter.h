@@ -30,7 +30,7 @@
 namespace bps {
 
 struct CutLimits {
-  size_t maxChunkBytes = constants::kMaxChunkBytes;     // no chunk is larger; at least 64
+  size_t maxChunkBytes = constants::kMaxChunkBytes;     // upper bound for every chunk; is itself at least 64
   size_t targetChunkBytes = constants::kMaxChunkBytes;  // upper bound for the chunks of the largest share
   size_t chunkCostBytes = 4U << 10;                     // what one chunk costs, in bytes that the NIC could carry
   size_t quantumBytes = constants::kQuantumBytes;       // unit of the cut for calls of at least kMinLocalQuanta of them

@@ -31,9 +31,9 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
 // Sums a checked round: applies `op`, with one rounding. Belongs to one thread, and keeps its vectors between rounds.
 //
 // A float average must not overflow in a partial sum. So it is divided by the number of ranks at the place where the
-// ranks' own contributions are added, before they are first rounded. If nothing else is added to their sum, the sum is
-// divided; otherwise each contribution is. Sums of sums are plain. An integer average is divided once, when all ranks
-// are in it.
+// ranks' own contributions are added, before they are first rounded. If a round has only contributions of single ranks,
+// their sum is divided. If it also has sums that were made elsewhere, each rank's contribution is divided before it is
+// added, and the sums are added as they are. An integer average is divided once, when it includes all ranks.
 class RoundSum {
  public:
   enum class Coverage { kSomeRanks, kAllRanks };

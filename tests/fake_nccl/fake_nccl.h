@@ -1,8 +1,9 @@
 // A fake NCCL, libnccl.so.2: communicators of processes and threads of one machine, on host memory.
 //
-// Properties: pncclX and, weak, ncclX; it calls some of its own functions through the PLT, where an interposer
-// intercepts them; nested groups per thread; calls of a group run when it ends, collectives before sends and receives;
-// non-blocking communicators; user-defined operations. All other functions return success.
+// Like NCCL, it exports every function F as `pncclF` and as a weak `ncclF`. It calls some of its own functions through
+// the PLT, so an interposer sees those calls. Groups nest, per thread. The calls of a group run when the outermost
+// group ends, collectives before sends and receives. It supports non-blocking communicators and user-defined
+// operations. All other functions return success.
 //
 // If the process has the fake CUDA driver (tests/fake_cuda), buffers are device memory and calls run in the order of
 // their stream; otherwise a call has ended when it returns.

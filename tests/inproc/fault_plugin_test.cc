@@ -1,5 +1,6 @@
 // Ranks and servers over a net plugin that delays, refuses and fails (tests/fault_plugin). Harmless faults change no
-// bit of any result. Other faults end every rank in time with a reason, and the servers serve the next job.
+// bit of any result. Any other fault makes every rank fail within the timeout, with an error that gives
+// the reason; the servers then serve the next job.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -88,7 +88,7 @@ BPS_SCENARIO(ARevokedCommunicatorPassesCallsToNccl, 2, ) {
   BPS_NCCL(ncclCommDestroy(comm));
   // A communicator that never had a call does not negotiate any more, alone or in a group.
   const ncclComm_t fresh = self.makeComm(1);
-  BPS_NCCL(ncclRedOpDestroy(makeOp(fresh), fresh));  // bps knows of the operation
+  BPS_NCCL(ncclRedOpDestroy(makeOp(fresh), fresh));  // makes bps track the communicator
   self.barrier(2);
   BPS_NCCL(ncclCommRevoke(fresh, 0));
   self.barrier(3);

@@ -55,7 +55,7 @@ class Table {
   virtual int init(void** context) = 0;
   virtual int finalize(void* context) = 0;
   virtual int devices(int* count) = 0;
-  // Sets every byte of the properties to `fill` before the call, so that fields which the plugin does not write show.
+  // Sets every byte of the properties to `fill` before the call, so that fields left unwritten can be recognised.
   virtual int getProperties(int device, int fill, DeviceProperties& out) = 0;
   virtual int listen(void* context, int device, void* handle, void** comm) = 0;
   virtual int connect(void* context, int device, void* handle, void** comm) = 0;

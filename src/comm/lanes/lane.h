@@ -44,8 +44,8 @@ class Lane {
   // Returns the number of the call of the oldest chunk in flight if no chunk has been retired for `timeout`. Call it
   // regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
-  // From now on chunks may be in this region. If the lane cannot take them or cannot reach the region before the
-  // deadline, it fails and leaves the lane unchanged.
+  // From now on chunks may be in this region. Fails, and leaves the lane unchanged, if the lane cannot carry chunks in
+  // GPU memory or cannot reach the region before the deadline.
   virtual Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                    Deadline deadline);
 

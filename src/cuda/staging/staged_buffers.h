@@ -5,9 +5,10 @@
 //   submitted >= issued >= copied out (contribution in the slot)   in the order of the chunks, on one stream
 //   sum arrived -> copying back -> slot free, chunk done           in the order of arrival, on another stream
 //
-// Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest chunk always has a slot, so lanes,
-// each with its own order, never wait for one another. Both streams only copy, and a copy is issued only when it has
-// nothing to wait for. So the copies never block the queues of the device.
+// Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest unfinished chunk always has
+// a slot, so some chunk can always proceed: lanes that finish chunks in different orders cannot deadlock. Both streams
+// only copy, and a copy is issued only when it has nothing to wait for. So the copies never block the queues of the
+// device.
 //
 // If a NIC reaches the owner of a chunk from GPU memory (GPUDirect RDMA), the chunk's slot is in memory of the device.
 // The NIC then registers one region once, because registering the user's buffers would take longer than sending them.

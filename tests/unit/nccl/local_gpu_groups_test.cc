@@ -55,9 +55,9 @@ TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, true, true)).owners, 2);
 }
 
-TEST(LocalGpuGroups, OwnersMustAgreeOnServersBeingSet) {
+TEST(LocalGpuGroups, FirstRanksOfPartsMustAgreeOnServersBeingSet) {
   std::vector<PeerInfo> peers = peersOf({7, 7, 7, 8, 8});
-  peers[2].hasServers = peers[3].hasServers = false;  // neither is rank 0 of a communicator of owners
+  peers[2].hasServers = peers[3].hasServers = false;  // allowed: neither is rank 0 of a part's communicator
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 2) << formLocalGpuGroups(peers).why;
   peers[1].hasServers = false;
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 0);
