@@ -41,6 +41,7 @@ void CommunicatorFailure::unlink() {
   propagator_->removeParent();
   const MutexLock lock(parentMutex_);
   if (parentLink_) parentLink_->parent->removeChild(parentLink_->number);
+  parentLink_.reset();
 }
 
 }  // namespace bps

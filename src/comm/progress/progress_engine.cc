@@ -13,6 +13,8 @@ constexpr int kInlineSteps = 2;
 constexpr std::chrono::milliseconds kCheckInterval(500);
 // The interval at which it checks whether a caller moves the call that was left to it.
 constexpr std::chrono::milliseconds kLeftCheckInterval(1);
+// A caller that waits within this time after it has issued a call waits at once.
+constexpr std::chrono::microseconds kAtOnce(100);
 
 }  // namespace
 
@@ -30,6 +32,7 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
     inbox_.wake();
     return true;
   }
+  leftToCaller_.issuedAt = Deadline::Clock::now();
   if (!work_->quiescent()) leftToCaller_.expected = false;  // no caller has waited for the previous call
   const bool left = leftToCaller_.expected && leftToCaller_.watched;
   if (start == Start::kHere) {
@@ -53,7 +56,7 @@ void ProgressEngine::progressFor(const StreamEntry& entry) {
   progressLock_.lock();                      // the progress thread releases it after its current step
   moveAsCaller([&]() -> Status {
     progressLock_.assertHeld();
-    leftToCaller_.expected = true;
+    leftToCaller_.expected = Deadline::Clock::now() - leftToCaller_.issuedAt < kAtOnce;
     BPS_TRY(idleWaiter_.watchConnections(false));
     while (!entry.done.load(std::memory_order_acquire) && !mustStop()) {
       if (BPS_TRY(step())) continue;
@@ -119,6 +122,7 @@ Status ProgressEngine::loop() {
     if (failure_.failed()) return failure_.get();
     BPS_TRY(std::exchange(callerError_, Status()));
     if (!callerActive_.load()) {
+      if (leftToCaller_.watched && !work_->quiescent()) leftToCaller_.expected = false;  // its caller has not come
       if (BPS_TRY(step())) continue;
       if (work_->quiescent()) {
         observed_.drained.store(work_->completed());

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <memory>
 
+#include "src/base/deadline.h"
 #include "src/base/mutex.h"
 #include "src/base/process/spin_budget.h"
 #include "src/comm/call/host_stream.h"
@@ -93,9 +94,10 @@ class ProgressEngine final : public StreamWorker {
   bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // the next step may move more without an event
   Status callerError_ BPS_GUARDED_BY(progressLock_);          // the progress thread ends the communicator with it
   struct LeftToCaller {
-    bool expected = false;          // the caller waited for the last call as soon as it had issued it
-    bool watched = false;           // the progress thread checks every millisecond
-    uint64_t completedAtCheck = 0;  // calls that had ended at its last check
+    bool expected = false;                   // the caller waited for the last call as soon as it had issued it
+    bool watched = false;                    // the progress thread checks every millisecond
+    Deadline::Clock::time_point issuedAt{};  // of the last call
+    uint64_t completedAtCheck = 0;           // calls that had ended at its last check
   };
   LeftToCaller leftToCaller_ BPS_GUARDED_BY(progressLock_);
   std::atomic<bool> callerActive_{false};
