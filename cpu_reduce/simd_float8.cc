@@ -200,7 +200,7 @@ struct Float8 {
 
 void fillFloat8s(KernelTable& table) {
   fillRow<Float8<SmallE4m3>>(table, DataType::kFloat8e4m3);
-  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // the scale 2^-8 would be squared
+  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // a product would have the scale twice
   fillRow<Float8<E5m2>>(table, DataType::kFloat8e5m2);
 }
 

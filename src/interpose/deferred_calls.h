@@ -16,7 +16,7 @@ namespace bps::interpose {
 
 class DeferredCalls {
  public:
-  // The caller returns ncclInProgress. False: the communicator is ending.
+  // True: the caller is to return ncclInProgress. False: the communicator is ending.
   bool begin();
   // The worker thread is about to call NCCL and bps; close() waits for it from now on.
   void issue();

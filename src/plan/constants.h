@@ -25,7 +25,7 @@ inline constexpr double kMessageSeconds     = 5e-6;        // s      fewer, larg
 inline constexpr double kHopSeconds         = 15e-6;       // s      more bytes for fewer hops
 inline constexpr double kSumRate            = 4e9;         // B/s    more redundant sums on the exchange path
 inline constexpr size_t kMaxSmallCallBytes  = 64U << 10;   // bytes  larger calls are better summed while they arrive
-inline constexpr size_t kMaxExchangeBytes   = 4U << 20;    // bytes  calls of two machines that leave the CPU's caches
+inline constexpr size_t kMaxExchangeBytes   = 4U << 20;    // bytes  of two machines: larger calls leave the CPU's caches
 inline constexpr size_t kMaxExchangeMachines = 8;          // machines; messages per call grow with their square
 // Work of the calling thread.
 inline constexpr size_t kMaxCopiedBytes     = 16U << 10;   // bytes  chunks copied instead of registered or held

@@ -2,8 +2,8 @@
 //
 // Think of a round of a call, a chunk for every owner, as a circle on which each owner has an arc as long as its
 // share. The machines go round it side by side, spread evenly: machine m of n begins m/n of the way round. So an owner
-// hears of the machines one after the other, in falling order, at the pace at which its NIC can receive; and it answers
-// them in that order too, so that each goes on in the order in which it began.
+// hears from the machines one after the other, highest machine number first, at the rate at which its NIC can receive.
+// It answers them in the same order, so the machines also continue in the order in which they began.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -40,8 +40,8 @@ struct Collective {
   // These are set when the call is admitted.
   bool onAllRails = false;  // uses all rails, see plan/rails.h
   std::vector<ChunkRef> chunks;
-  uint64_t firstChunk = 0;   // the number of chunks[0] among all chunks in the local ring
-  uint64_t firstStaged = 0;  // the number of chunks[0] among all staged chunks, if the call is staged
+  uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
+  uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged
   size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet
 
   bool inPlace() const { return send == recv; }

@@ -40,8 +40,8 @@ class ProgressEngine final : public StreamWorker {
                                                         std::shared_ptr<Doorbell> bell, const FirstError& failure,
                                                         SpinBudget::Now now = SpinBudget::systemNow);
 
-  // Who makes the first steps of a call: the calling thread, a caller that waits at once (else the progress thread), or
-  // always the progress thread. The first two need the lock to be free.
+  // The thread that makes the first steps of a call: the calling thread, a caller that waits at once (else the progress
+  // thread), or always the progress thread. The first two need the lock to be free.
   enum class Start : uint8_t { kHere, kByWaitingCaller, kByProgressThread };
   // Any thread. Takes the call, or returns false if the communicator has ended.
   bool submit(std::unique_ptr<Collective>& call, Start start);

@@ -58,7 +58,7 @@ class AuthListener {
   void watch(PollSet& set) const;
   // Returns the peers that have passed the handshake.
   std::vector<Peer> step(const PollSet& set);
-  // Takes an authenticated peer that the owner refuses, sends it the reason and closes the connection.
+  // Takes an authenticated peer that the caller refuses, sends it the reason and closes the connection.
   void reject(std::unique_ptr<ControlSocket> socket, const Refusal& refusal);
   // Takes a peer whose last frame is queued, sends what is queued and closes the connection.
   void flushAndClose(std::unique_ptr<ControlSocket> socket);

@@ -21,7 +21,7 @@ struct Capabilities : nccl::PeerInfo {
   static constexpr uint32_t kVersion = 3;
   static constexpr size_t kBytes = 256;
   uint32_t version = kVersion;
-  bool canServe = true;                  // false: not, because of `why`
+  bool canServe = true;                  // false: it cannot; `why` gives the reason
   uint64_t minBytes = Bytes::kMeasured;  // BPS_NCCL_MIN_BYTES
   uint64_t maxProbeBytes = 0;            // device memory that the measurement may use
 

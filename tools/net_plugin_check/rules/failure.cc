@@ -1,5 +1,4 @@
-// Rules for the regular and irregular end of a side: the plugin does not crash or hang, and the other side gets an
-// error.
+// Rules for a side that closes cleanly or dies: the plugin does not crash or hang, and the other side gets an error.
 #include <signal.h>
 
 #include <thread>

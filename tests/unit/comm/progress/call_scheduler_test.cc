@@ -11,7 +11,7 @@
 namespace bps::test {
 namespace {
 
-// A place in a stream whose turn the test decides.
+// A stream position. The test decides when its turn comes.
 struct FakePosition final : StreamPosition {
   bool started = false;
   int ends = 0;

@@ -1,4 +1,5 @@
-// A queue keeps its messages in order, whatever the plugin takes at once, and keeps its first failure.
+// A queue preserves the order of its messages, however many the plugin accepts at once, and remembers its first
+// failure.
 #include "src/net/message_queue.h"
 
 #include "tests/unit/net/fake/fake_net.h"
