@@ -1,18 +1,24 @@
 /*
- * bps: all-reduce over n worker machines with k summation servers. The public interface.
+ * bps: all-reduce over n worker machines with k summation servers. This header is the public
+ * interface.
  *
- * C99, self-contained: needs neither CUDA's nor NCCL's headers. Names are NCCL's with `bps` for `nccl`; numeric values,
- * struct layouts and calling rules are NCCL's, so a program changes over by including <bps/nccl_compat.h>.
+ * The header is C99 and includes neither CUDA's nor NCCL's headers. Its names are NCCL's names with
+ * `bps` in place of `nccl`. Numeric values, struct layouts and calling rules are those of NCCL. A
+ * program written for NCCL changes over by including <bps/nccl_compat.h>.
  *
- * Rules that hold for every function, as in NCCL:
- *  - Collective calls on a communicator come in the same order on all its ranks. A rank that calls with another count,
- *    type or operation gives every rank bpsInvalidUsage and a text that names both ranks and both calls.
- *  - One communicator is used by one thread at a time, except bpsCommAbort, bpsCommRevoke, bpsCommGetAsyncError and
- *    bpsGetLastError, which any thread may call at any time. Different communicators are independent.
- *  - A process that fork() makes has no part in its parent's communicators: bpsCommAbort and bpsCommDestroy do nothing
- *    there, other calls fail with bpsInvalidUsage.
- *  - A failure met after a call has returned is read with bpsCommGetAsyncError and ends the communicator: further calls
- *    on it return the same result, and bpsCommAbort or bpsCommDestroy frees it.
+ * Every function follows these rules, as in NCCL:
+ *  - All ranks of a communicator make their collective calls on it in the same order. If a rank
+ *    calls with another count, type or operation, every rank gets bpsInvalidUsage. The error text
+ *    names two ranks that disagree and the call of each.
+ *  - Only one thread at a time may use a communicator. But any thread may call bpsCommAbort,
+ *    bpsCommRevoke, bpsCommGetAsyncError and bpsGetLastError at any time. Different communicators
+ *    are independent of each other.
+ *  - A child process made by fork() cannot use a communicator of its parent. In the child,
+ *    bpsCommAbort and bpsCommDestroy do nothing on the parent's communicator, and all other calls
+ *    on it fail with bpsInvalidUsage.
+ *  - bpsCommGetAsyncError reports a failure that occurs after a call has returned. Such a failure
+ *    ends its communicator: every later call on the communicator returns the same result. The
+ *    program must then free the communicator with bpsCommAbort or bpsCommDestroy.
  */
 #ifndef BPS_BPS_H_
 #define BPS_BPS_H_
@@ -33,18 +39,20 @@ extern "C" {
 #define BPS_MAJOR 0
 #define BPS_MINOR 1
 #define BPS_PATCH 0
-/* major * 10000 + minor * 100 + patch, as NCCL_VERSION_CODE. */
+/* The version as one number, computed as NCCL_VERSION_CODE: major * 10000 + minor * 100 + patch. */
 #define BPS_VERSION_CODE (BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH)
 
-/* CUDA's stream type as the opaque pointer it is; with host buffers, a bpsHostStream_t may stand in its place. */
+/* CUDA's stream type, declared as an opaque pointer, as CUDA declares it. For calls on host
+ * buffers, a bpsHostStream_t may be passed instead. */
 #ifndef BPS_NO_CUDA_STREAM_TYPE
 typedef struct CUstream_st* cudaStream_t;
 #endif
 
 typedef struct bpsComm* bpsComm_t;
-/* A host stream: an ordered queue of calls on host buffers. It goes where CUDA's stream goes; NULL is the process's
- * default host stream, but where CUDA knows one of the buffers (device, managed or pinned memory) it is CUDA's legacy
- * default stream, as in NCCL. */
+/* A host stream is an ordered queue of calls on host buffers. Pass it wherever a function takes
+ * a CUDA stream. NULL names the default host stream of the process. But if CUDA knows one of the
+ * buffers (device, managed or pinned memory), NULL names CUDA's legacy default stream, as in
+ * NCCL. */
 typedef cudaStream_t bpsHostStream_t;
 
 #define BPS_UNIQUE_ID_BYTES 128
@@ -86,20 +94,29 @@ typedef enum {
   bpsNumTypes = 12
 } bpsDataType_t;
 
-/* Values are combined in stages. In each one, floating types narrower than 32 bits are combined in float, all others in
- * their own type, in a fixed order, and the stage's result is rounded to the type once, to nearest even:
- *  - the machines are one stage, in the order of their lowest rank; a job on one machine has none;
- *  - the ranks of a machine are one stage, in rank order, where buffers are in host memory and with the strategies
- *    scatter and rooted; with cpu_assisted the GPUs under each switch are one stage and the switches another, and a
- *    switch with one GPU is none; along a ring (flat_ring) every rank but the first is one. A rank alone on its machine
- *    has none. Where NCCL combines the GPUs of a machine (BPS_NCCL_LOCAL), its result is one stage for two GPUs; for
- *    more (BPS_NCCL_LOCAL=any) NCCL rounds at every step.
- * So bpsSum and bpsProd can overflow a narrow type in a stage, where the whole would not. bpsAvg of floats does not: it
- * divides by the number of ranks in the first stage, before that is rounded: the stage's sum, or, where a stage adds a
- * rank's own value to results of other stages, that value.
- * (Before it is divided the sum is a float, which bfloat16 values overflow that add up to more than 3.4e38, as float32
- * ones do.)
- * bpsAvg of integers divides the sum of all, which wraps, at the end, and truncates towards zero, as NCCL. */
+/* bps combines values in stages. Within a stage, floating types narrower than 32 bits are
+ * combined in float, and all other types in their own type. The order within a stage is fixed.
+ * The result of a stage is rounded to the type once, to nearest even. The stages are:
+ *  - The machines of a job form one stage, in the order of their lowest ranks. A job on one
+ *    machine has no such stage.
+ *  - The ranks of a machine form one stage, in rank order, if the buffers are in host memory or
+ *    the strategy is scatter or rooted. A rank that is alone on its machine has no such stage.
+ *  - With the strategy cpu_assisted, the GPUs under each switch form one stage, and the switches
+ *    of a machine form another. A switch with one GPU has no stage.
+ *  - With the strategy flat_ring, every rank of a machine except the first is one stage.
+ *  - If NCCL combines the two GPUs of a machine (BPS_NCCL_LOCAL), NCCL's result is one stage. If
+ *    NCCL combines more than two GPUs (BPS_NCCL_LOCAL=any), NCCL rounds at every step.
+ * bpsSum and bpsProd can therefore overflow a narrow type within a stage, even if the final
+ * result would fit the type.
+ *
+ * bpsAvg of floating types does not overflow in this way, because it divides by the number of
+ * ranks in the first stage, before that stage rounds. In most cases bpsAvg divides the sum of
+ * that stage. If the stage adds a rank's own value to results of other stages, bpsAvg divides
+ * only the rank's own value. Before the division the sum is a float. It overflows if bfloat16 or
+ * float32 values add up to more than 3.4e38.
+ *
+ * bpsAvg of integers divides the sum of all ranks at the end and truncates towards zero, as in
+ * NCCL. If that integer sum overflows, it wraps around. */
 typedef enum {
   bpsSum = 0,
   bpsProd = 1,
@@ -107,7 +124,7 @@ typedef enum {
   bpsMin = 3,
   bpsAvg = 4,
   bpsNumOps = 5,
-  bpsMaxRedOp = 0x7fffffff /* values from bpsNumOps on are made by bpsRedOpCreatePreMulSum */
+  bpsMaxRedOp = 0x7fffffff /* bpsRedOpCreatePreMulSum returns values from bpsNumOps on */
 } bpsRedOp_t;
 
 typedef enum { bpsScalarDevice = 0, bpsScalarHostImmediate = 1 } bpsScalarResidence_t;
@@ -116,8 +133,9 @@ typedef enum { bpsScalarDevice = 0, bpsScalarHostImmediate = 1 } bpsScalarReside
 #define BPS_CONFIG_UNDEF_PTR NULL
 #define BPS_SPLIT_NOCOLOR (-1)
 
-/* As ncclConfig_t of NCCL 2.28. bps reads `blocking` (0: init and finalize return bpsInProgress at once); it accepts
- * and ignores the rest. Always start from BPS_CONFIG_INITIALIZER. */
+/* The same fields as in ncclConfig_t of NCCL 2.28. bps uses only `blocking`, and accepts and
+ * ignores the other settings. If `blocking` is 0, init and finalize return bpsInProgress at
+ * once. Always initialize a bpsConfig_t with BPS_CONFIG_INITIALIZER. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -149,145 +167,212 @@ typedef struct {
 
 /* ---- About the library ------------------------------------------------------------------------------------------- */
 
-/* Writes BPS_VERSION_CODE of the library that is loaded. Any thread. bpsInvalidArgument: version is NULL. */
+/* Writes BPS_VERSION_CODE of the loaded library to *version. Fails with bpsInvalidArgument if
+ * version is NULL. Any thread may call this function. */
 BPS_API bpsResult_t bpsGetVersion(int* version);
 
-/* A constant text for a result; "unknown result code" for any other value. Any thread. */
+/* Returns a constant text for a result, or "unknown result code" for any other value. Any thread
+ * may call this function. */
 BPS_API const char* bpsGetErrorString(bpsResult_t result);
 
-/* What went wrong last on comm, or (comm NULL) in the calling thread; "" when nothing did. The text stays valid until
- * the calling thread's next call of this function. Any thread. */
+/* Returns the text of the last failure on comm, or, if comm is NULL, of the last failure in the
+ * calling thread. Returns "" if nothing has failed. The text stays valid until the same thread
+ * calls this function again. Any thread may call it. */
 BPS_API const char* bpsGetLastError(bpsComm_t comm);
 
 /* ---- Communicators ----------------------------------------------------------------------------------------------- */
 
-/* Makes the id that all ranks of one communicator pass to bpsCommInitRank; send it to them by any means. Starts the
- * rendezvous in the calling process, which ends when all ranks have met or after BPS_TIMEOUT. With BPS_ROOT set the
- * id names that address instead and rank 0 listens there. The id carries the job's secret: treat it as a password.
- * Does not wait for other ranks; for a name in BPS_ROOT it waits for the name service, at most BPS_TIMEOUT. Any thread.
- * bpsSystemError: no socket could be opened. bpsInvalidArgument: BPS_ROOT names no host. bpsInvalidUsage: BPS_ROOT
- * without BPS_KEY_FILE (and without BPS_AUTH=off), or a bad environment variable. */
+/* Makes the id that all ranks of one communicator pass to bpsCommInitRank. The program sends the
+ * id to the other ranks by any means. The id contains the secret of the job, so treat it as a
+ * password.
+ *
+ * The rendezvous starts in the calling process. It ends when all ranks have met, or after
+ * BPS_TIMEOUT. If BPS_ROOT is set, the id names that address instead, and rank 0 listens there.
+ * The function does not wait for other ranks. If BPS_ROOT contains a host name, the function
+ * waits for the name service, at most BPS_TIMEOUT. Any thread may call this function.
+ *
+ * Fails with bpsSystemError if no socket can be opened, and with bpsInvalidArgument if BPS_ROOT
+ * names no host. Fails with bpsInvalidUsage if an environment variable is invalid, or if
+ * BPS_ROOT is set without BPS_KEY_FILE and BPS_AUTH is not off. */
 BPS_API bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId);
 
-/* Joins the communicator as `rank` of `nranks`, on the calling thread's current CUDA device if there is any (see
- * BPS_DEVICE; nothing is allocated on it before a call needs it). Blocks until all ranks and the summation servers
- * (BPS_SERVERS, read on rank 0) have met, or BPS_TIMEOUT has passed; then the error names the missing ranks. The caller
- * owns *comm and ends it with bpsCommDestroy or bpsCommAbort; on failure *comm is NULL. Between bpsGroupStart and
- * bpsGroupEnd the work is done by bpsGroupEnd, for all communicators of the group at once.
- * bpsInvalidArgument: comm NULL, rank or nranks out of range, an id not made by bpsGetUniqueId. bpsRemoteError: a rank
- * or server is missing, died or refused. bpsInvalidUsage: ranks disagree, or a bad environment variable. */
+/* Joins the communicator as rank `rank` of `nranks` ranks. The communicator uses the calling
+ * thread's current CUDA device, if there is one (see BPS_DEVICE). It allocates nothing on the
+ * device before a call needs the device. The caller frees *comm with bpsCommDestroy or
+ * bpsCommAbort. On failure *comm is NULL.
+ *
+ * The function waits until all ranks and the summation servers have met. Rank 0 reads the
+ * servers from BPS_SERVERS. If BPS_TIMEOUT passes first, the function fails, and the error names
+ * the missing ranks. Between bpsGroupStart and bpsGroupEnd the function only records the start.
+ * bpsGroupEnd then starts all communicators of the group at the same time.
+ *
+ * Fails with bpsInvalidArgument if comm is NULL, if rank or nranks is out of range, or if
+ * bpsGetUniqueId did not make the id. Fails with bpsRemoteError if a rank or server is missing,
+ * has died or has refused to take part. Fails with bpsInvalidUsage if the ranks disagree or an
+ * environment variable is invalid. */
 BPS_API bpsResult_t bpsCommInitRank(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank);
 
-/* The same with a configuration; config may be NULL. With config->blocking = 0 returns bpsInProgress at once; poll
- * bpsCommGetAsyncError until it says bpsSuccess before any other call on *comm. */
+/* As bpsCommInitRank, but with a configuration; config may be NULL. If config->blocking is 0,
+ * the function returns bpsInProgress at once. The program must then poll bpsCommGetAsyncError
+ * until it reports bpsSuccess, before it makes any other call on *comm. */
 BPS_API bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUniqueId commId, int rank,
                                           bpsConfig_t* config);
 
-/* Joins the communicator of all processes of a job, one rank each, as its launcher says in the environment: the first
- * pair that is set of BPS_RANK and BPS_NRANKS (bps-run), RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and
- * OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), SLURM_PROCID and SLURM_NTASKS (Slurm); without any a
- * communicator of one rank. The ranks meet at BPS_ROOT, or else at MASTER_ADDR and port MASTER_PORT + 1; several ranks
- * need the same BPS_KEY_FILE there (or BPS_AUTH=off). Blocks, fails and is grouped as bpsCommInitRank. bpsInvalidUsage:
- * a variable is no number, or there are ranks and no address to meet at or no key; the error names the variable. */
+/* Joins one communicator of all processes of a job, with one rank in each process. The launcher
+ * of the processes sets the rank and the number of ranks in the environment. The function uses
+ * the first of these pairs of variables that is set:
+ *   BPS_RANK and BPS_NRANKS                        bps-run
+ *   RANK and WORLD_SIZE                            torchrun
+ *   OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE  Open MPI
+ *   PMI_RANK and PMI_SIZE                          MPICH
+ *   SLURM_PROCID and SLURM_NTASKS                  Slurm
+ * If no pair is set, the communicator has one rank. The ranks meet at BPS_ROOT. If BPS_ROOT is
+ * not set, they meet at MASTER_ADDR, port MASTER_PORT + 1. If there are several ranks, all of
+ * them need the same BPS_KEY_FILE (or BPS_AUTH=off).
+ *
+ * The function blocks, fails and takes part in groups in the same way as bpsCommInitRank. It
+ * fails with bpsInvalidUsage if a variable is not a number, or if several ranks have no address
+ * or no key. The error names the variable. */
 BPS_API bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm);
 
-/* All ndev ranks of a communicator in this process: comms[i] becomes rank i, on CUDA device devlist[i], or i if devlist
- * is NULL; without CUDA devices it is not used. Blocks. On failure no communicator is left. */
+/* Starts all ndev ranks of a communicator in this process. comms[i] becomes rank i, on CUDA
+ * device devlist[i]. If devlist is NULL, rank i uses device i. Without CUDA devices, devlist is
+ * ignored. The function blocks. If it fails, no communicator remains. */
 BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist);
 
-/* Collective over comm: ranks that pass the same color form a new communicator, ordered by key and then by rank.
- * BPS_SPLIT_NOCOLOR gives *newcomm = NULL. No call may be in flight on comm. config may be NULL to inherit. Blocks
- * until all ranks of comm have called it, and then (config->blocking = 0: not) until the new communicator has started.
- * Between bpsGroupStart and bpsGroupEnd the work is done, and *newcomm is set, by bpsGroupEnd. comm stays usable, also
- * if a rank does not call within BPS_TIMEOUT: the split then fails with bpsRemoteError on all ranks that have called
- * it, and on the late one when it does. */
+/* Splits comm; all ranks of comm must call it. Ranks that pass the same color form a new
+ * communicator, ordered by key and then by rank. A rank that passes BPS_SPLIT_NOCOLOR gets
+ * *newcomm = NULL. No call may be in flight on comm. If config is NULL, the new communicator
+ * inherits the configuration of comm.
+ *
+ * The function waits until all ranks of comm have called it. It then also waits until the new
+ * communicator has started, unless config->blocking is 0. Between bpsGroupStart and bpsGroupEnd
+ * the split is only recorded. bpsGroupEnd then splits comm and sets *newcomm.
+ *
+ * If a rank does not call within BPS_TIMEOUT, the split fails with bpsRemoteError on every rank
+ * that has called. It also fails on the late rank when that rank calls. comm stays usable, even
+ * after a failed split. */
 BPS_API bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config);
 
-/* Waits until every call issued on comm is complete, and leaves the other ranks. comm must still be destroyed.
- * Fails with the communicator's error if a call on it has failed or was refused. A non-blocking communicator returns
- * bpsInProgress at once; poll bpsCommGetAsyncError, and only destroy or abort comm meanwhile. */
+/* Waits until every call on comm is complete, and then leaves the other ranks. The program must
+ * still destroy comm afterwards. Fails with the communicator's error if a call on comm has
+ * failed or was refused. On a non-blocking communicator the function returns bpsInProgress at
+ * once. The program must then poll bpsCommGetAsyncError. Until finalization has ended, it may
+ * otherwise only destroy or abort comm. */
 BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 
-/* Finalizes if that has not been done, then frees everything. comm is invalid afterwards, also on error. */
+/* Finalizes comm if that has not been done, and then frees everything. comm is invalid
+ * afterwards, even if the function fails. */
 BPS_API bpsResult_t bpsCommDestroy(bpsComm_t comm);
 
-/* Ends all calls in flight without waiting for the other ranks, which get bpsRemoteError, and frees everything. The
- * buffers are not touched after it returns. Any thread; a call that another thread is inside of ends first. If that
- * does not happen within half a second, as where CUDA has no room for it in a stream that another communicator holds
- * up, the abort returns, and the call when it can: with an error. */
+/* Ends all calls in flight without waiting for the other ranks, and frees everything. The other
+ * ranks get bpsRemoteError. After the function has returned, no call touches its buffers any
+ * more. Any thread may call this function.
+ *
+ * If another thread is inside a call on comm, the abort waits until that call returns, but at
+ * most half a second. The call may take longer if another communicator blocks a CUDA stream and
+ * CUDA has no room for the call in it. The abort then returns first, and the call fails as soon
+ * as it can return. */
 BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
 
-/* As bpsCommAbort, but frees nothing: for a thread that cannot know whether another is about to call with comm. All
- * calls in flight and later ones fail; comm must still be aborted or destroyed. revokeFlags is 0. Does not wait until
- * the calls have ended. Any thread. bpsInvalidArgument: another flag. */
+/* As bpsCommAbort, but frees nothing. Use it in a thread that cannot know whether another thread
+ * is about to call with comm. All calls in flight and all later calls fail. The program must
+ * still abort or destroy comm. The function does not wait until the calls have ended. Any thread
+ * may call it. revokeFlags must be 0; any other value fails with bpsInvalidArgument. */
 BPS_API bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags);
 
-/* *asyncError: bpsSuccess, bpsInProgress while a non-blocking init or finalize works, or the first failure. Does not
- * wait for other ranks. Any thread. */
+/* Writes the state of comm to *asyncError. The state is bpsInProgress while a non-blocking init
+ * or finalize runs. Otherwise it is the first failure, or bpsSuccess if there is none. The
+ * function does not wait for other ranks. Any thread may call it. */
 BPS_API bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError);
 
-/* Number of ranks; the CUDA device (0 where there is none); the caller's rank. bpsInvalidArgument: NULL, or a
- * non-blocking communicator that is not ready. */
+/* These functions write the number of ranks, the CUDA device (0 if there is none), and the
+ * caller's rank. They fail with bpsInvalidArgument if an argument is NULL or a non-blocking
+ * communicator is not ready. */
 BPS_API bpsResult_t bpsCommCount(bpsComm_t comm, int* count);
 BPS_API bpsResult_t bpsCommCuDevice(bpsComm_t comm, int* device);
 BPS_API bpsResult_t bpsCommUserRank(bpsComm_t comm, int* rank);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Tells the transport of a buffer that many calls will use; *handle is passed to bpsCommDeregister. The buffer stays
- * the caller's and must outlive the registration. A hint: calls work, and give the same result, without it. */
+/* Announces a buffer that many calls will use. Pass *handle to bpsCommDeregister. The buffer
+ * still belongs to the caller and must outlive the registration. Registration is only a hint:
+ * calls work and give the same result without it. */
 BPS_API bpsResult_t bpsCommRegister(bpsComm_t comm, void* buffer, size_t bytes, void** handle);
 BPS_API bpsResult_t bpsCommDeregister(bpsComm_t comm, void* handle);
 
-/* Page-aligned host memory (not CUDA's), to be freed with bpsMemFree. Any thread. bytes 0 gives NULL. */
+/* Allocates page-aligned host memory, without CUDA. Free it with bpsMemFree. If bytes is 0,
+ * *pointer becomes NULL. Any thread may call these functions. */
 BPS_API bpsResult_t bpsMemAlloc(void** pointer, size_t bytes);
 BPS_API bpsResult_t bpsMemFree(void* pointer);
 
 /* ---- Collectives ------------------------------------------------------------------------------------------------- */
 
-/* recvbuff[i] = op over all ranks of sendbuff[i], for `count` elements; bit for bit the same on every rank, from run to
- * run, and for every number of servers. In place when sendbuff == recvbuff; otherwise the two must not overlap. Any
- * alignment. count 0 moves nothing but keeps its place in the order of calls.
- * Queued on `stream` behind the work already there and returns without waiting: both buffers belong to bps until the
- * stream has passed the call. With a blocking wait for a host stream the calling thread may do the work.
- * A CUDA stream may be of any context and takes buffers of every kind: memory of the communicator's device, managed,
- * pinned, or pageable. It waits on the device, neither the host nor a kernel does. After a failure it goes on (where
- * NCCL combines the buffers of a machine's GPUs, BPS_NCCL_LOCAL, when the communicator is aborted), with
- * undefined results: ask bpsCommGetAsyncError.
- * bpsInvalidArgument: bad pointer, type or op; memory of another device. bpsInvalidUsage: buffers overlap in part;
- * memory of a device on a host stream; a stream that is being captured into a graph; ranks disagree (asynchronous).
- * bpsUnhandledCudaError: CUDA failed; the text says where.
- * bpsRemoteError (asynchronous): a rank or server died; the text names it. */
+/* Computes recvbuff[i] = op over all ranks of sendbuff[i], for `count` elements. The result is
+ * bit for bit the same on every rank, from run to run, and for every number of servers. sendbuff
+ * and recvbuff may be equal (in place); otherwise they must not overlap. Buffers may have any
+ * alignment. A call with count 0 moves nothing but keeps its place in the order of calls.
+ *
+ * The function queues the call on `stream`, behind the work already there, and returns without
+ * waiting. The program must not touch the buffers until the stream has passed the call. A thread
+ * that waits for a host stream may itself do the work of the call.
+ *
+ * A CUDA stream may belong to any context. A call on a CUDA stream takes buffers of every kind:
+ * memory of the communicator's device, managed, pinned and pageable memory. The stream waits on
+ * the device, without blocking the host and without running a kernel. After a failure the stream
+ * continues with undefined results, so check bpsCommGetAsyncError. But if NCCL combines the
+ * buffers of a machine's GPUs (BPS_NCCL_LOCAL), the stream continues only after the communicator
+ * is aborted.
+ *
+ * Fails with bpsInvalidArgument if a pointer, type or op is invalid, or if a buffer is memory of
+ * another device. Fails with bpsInvalidUsage if the buffers overlap in part, or if the stream is
+ * being captured into a graph. Also fails with bpsInvalidUsage if a buffer is device memory and
+ * the stream is a host stream. Fails with bpsUnhandledCudaError if CUDA failed; the error text
+ * says where.
+ *
+ * bpsCommGetAsyncError later reports bpsInvalidUsage if the ranks disagree. It reports
+ * bpsRemoteError if a rank or server died; the error text names that rank or server. */
 BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype,
                                  bpsRedOp_t op, bpsComm_t comm, cudaStream_t stream);
 
-/* Calls between start and end are issued together by the outermost end, which returns the first error: first all
- * communicators start or are split, at the same time; then the calls on communicators, in order. A communicator that
- * cannot start fails the calls on it, and its handle becomes NULL. Nests; per thread. A communicator that a group holds
- * calls of is ended by bpsCommAbort or bpsCommDestroy without them. */
+/* bpsGroupEnd issues the calls made since bpsGroupStart together, and returns the first error.
+ * First, all new communicators start and all splits run, at the same time. Then the calls on
+ * communicators are issued, in order. If a communicator cannot start, the calls on it fail and
+ * its handle becomes NULL.
+ *
+ * Groups nest, and only the outermost bpsGroupEnd issues the calls. Each thread has its own
+ * group. If the open group of a thread holds calls on a communicator, bpsCommAbort and
+ * bpsCommDestroy drop these calls. */
 BPS_API bpsResult_t bpsGroupStart(void);
 BPS_API bpsResult_t bpsGroupEnd(void);
 
-/* An operation that multiplies this rank's contribution by *scalar (of `datatype`) before summing. The scalar is read
- * now (bpsScalarHostImmediate) or when a call starts (bpsScalarDevice; memory that stays valid until then, of the host
- * or, for calls on CUDA streams, of a device). Each rank may have its own. Integer products wrap; narrow floating
- * products are formed in float, in the rank's first stage (see bpsRedOp_t), and not rounded before that is. The op is
- * valid with this communicator and type only. */
+/* Makes an operation that multiplies this rank's contribution by *scalar before the summation.
+ * The scalar has the type `datatype`. Each rank may pass a different scalar. With
+ * bpsScalarHostImmediate the function reads the scalar at once. With bpsScalarDevice each call
+ * reads the scalar when it starts, so the scalar's memory must stay valid until then. That
+ * memory may be host memory or, for calls on CUDA streams, device memory.
+ *
+ * Products of integers wrap around. Products of narrow floating types are computed in float, in
+ * the first stage of the rank (see bpsRedOp_t). They are not rounded before the result of that
+ * stage is rounded. The operation is valid only with this communicator and type. */
 BPS_API bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t datatype,
                                             bpsScalarResidence_t residence, bpsComm_t comm);
-/* Frees op; calls already issued with it are not affected. */
+/* Frees op. Calls already issued with op are not affected. */
 BPS_API bpsResult_t bpsRedOpDestroy(bpsRedOp_t op, bpsComm_t comm);
 
 /* ---- Host streams ------------------------------------------------------------------------------------------------ */
 
-/* A new host stream, owned by the caller until bpsHostStreamDestroy, which waits for the calls in it. Any thread. */
+/* Creates a host stream. The caller frees it with bpsHostStreamDestroy, which waits for the
+ * calls in the stream. Any thread may call these functions. */
 BPS_API bpsResult_t bpsHostStreamCreate(bpsHostStream_t* stream);
 BPS_API bpsResult_t bpsHostStreamDestroy(bpsHostStream_t stream);
-/* bpsSuccess when every call in the stream is complete, bpsInProgress while not. Never blocks. */
+/* Returns bpsSuccess if every call in the stream is complete, and bpsInProgress otherwise. Never
+ * blocks. */
 BPS_API bpsResult_t bpsHostStreamQuery(bpsHostStream_t stream);
-/* Waits until every call in the stream is complete; returns the first error that calls of this thread have met since it
- * last synchronized, or else the first of any thread's calls that no thread was told of. Ends within BPS_TIMEOUT of a
- * peer's death. NULL: the default stream, which all threads share. */
+/* Waits until every call in the stream is complete. Returns the first error of the calls that
+ * this thread has made since it last synchronized the stream. If there is none, returns the
+ * first error of another thread's call that no thread has been told of. If a peer dies, the wait
+ * ends within BPS_TIMEOUT. NULL names the default stream, which all threads share. */
 BPS_API bpsResult_t bpsHostStreamSynchronize(bpsHostStream_t stream);
 
 #ifdef __cplusplus

@@ -1,7 +1,9 @@
 /*
- * NCCL's names for bps: include this instead of <nccl.h> and link libbps.so. Do not include <nccl.h> as well.
+ * NCCL's names for bps. Include this header instead of <nccl.h>, and link libbps.so. Do not include
+ * <nccl.h> as well.
  *
- * Only what bps really offers is here; a program that uses anything else fails to compile and not to run. C99.
+ * The header has only the names that bps implements. A program that uses any other name of NCCL
+ * fails to compile instead of failing at run time. This header is C99.
  */
 #ifndef BPS_NCCL_COMPAT_H_
 #define BPS_NCCL_COMPAT_H_
@@ -89,6 +91,6 @@
 #define NCCL_CONFIG_UNDEF_INT BPS_CONFIG_UNDEF_INT
 #define NCCL_CONFIG_UNDEF_PTR BPS_CONFIG_UNDEF_PTR
 #define NCCL_SPLIT_NOCOLOR BPS_SPLIT_NOCOLOR
-#define NCCL_VERSION_CODE 22809 /* the NCCL release whose interface this is */
+#define NCCL_VERSION_CODE 22809 /* the NCCL release whose interface this header copies */
 
 #endif /* BPS_NCCL_COMPAT_H_ */

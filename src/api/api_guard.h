@@ -1,5 +1,5 @@
-// apiGuard: every exported function is one call of it, so no exception and no unchecked failure leaves bps. Threads:
-// any.
+// apiGuard() wraps the body of every exported function. No exception leaves bps, and every failure
+// becomes a result code. Any thread may call it.
 #pragma once
 #include <string>
 #include <utility>
@@ -29,7 +29,7 @@ bpsResult_t apiGuard(const char* function, Body&& body) noexcept {
   return static_cast<bpsResult_t>((kept.ok() ? status : kept).code());
 }
 
-// An argument error that names the argument.
+// Makes a failure with kInvalidArgument. The text names the argument.
 template <class... Args>
 Status badArgument(fmt::format_string<Args...> text, Args&&... args) {
   return failure(Code::kInvalidArgument, text, std::forward<Args>(args)...);

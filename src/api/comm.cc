@@ -1,4 +1,4 @@
-// The C functions that end and query communicators. (init.cc starts and splits them.)
+// The C functions that end and query communicators. The functions in init.cc start and split them.
 #include <cstring>
 
 #include "bps/bps_ext.h"
@@ -11,14 +11,15 @@
 namespace bps {
 namespace {
 
-// The group goes first: its calls consist of calls of bps.
+// Finalizes the local GPU group before the communicator, because the group's calls contain calls of
+// bps.
 Status finalize(const bpsComm& handle) {
   Status groupStatus = handle.communicator->finalized() ? Status() : finalizeGpuGroup(handle);
   Status whole = handle.communicator->finalize();
   return groupStatus.ok() ? std::move(whole) : std::move(groupStatus);
 }
 
-// Finalizes on a thread of its own; the end of the communicator joins it.
+// Finalizes on a separate thread. Freeing the handle joins that thread.
 Status startFinalize(bpsComm& handle) {
   auto expectedState = bpsComm::FinalizeState::kNotStarted;
   if (!handle.finalizeState.compare_exchange_strong(expectedState, bpsComm::FinalizeState::kInProgress))
@@ -28,13 +29,14 @@ Status startFinalize(bpsComm& handle) {
     handle.finalizeState.store(bpsComm::FinalizeState::kDone, std::memory_order_release);
     return outcome;
   };
-  if (handle.worker.joinable()) handle.worker.join();  // the thread of the start
+  if (handle.worker.joinable()) handle.worker.join();  // the thread that started the communicator
   Status begun = guarded(
       [&] { handle.worker = std::thread([&handle, done] { (void)done(guarded([&] { return finalize(handle); })); }); });
   return begun.ok() ? Status(Code::kInProgress, "finalizing") : done(std::move(begun));
 }
 
-// Null in a forked child: it must not notify other ranks, join threads or free memory for its parent.
+// Returns null in a forked child, which must not notify other ranks, join threads or free memory of
+// its parent.
 Result<bpsComm*> handleToFree(bpsComm_t comm) {
   if (comm != nullptr && comm->magic == bpsComm::kMagic && isInheritedByFork(*comm))
     return static_cast<bpsComm*>(nullptr);
@@ -52,9 +54,9 @@ Status destroy(bpsComm_t comm) {
   }
   if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
-  // After a non-blocking finalize, its outcome.
+  // If the communicator is finalized, the handle's error is the outcome of a non-blocking finalize.
   Status finalized = handle->communicator->finalized() ? handle->error.get() : finalize(*handle);
-  // NCCL's calls never end if a rank is missing.
+  // If a rank is missing, NCCL's calls never end, so the group must be aborted.
   if (handle->gpuGroup != nullptr) handle->gpuGroup->end(!finalized.ok() || !handle->communicator->failure().ok());
   return finalized;
 }
@@ -66,8 +68,8 @@ Status revoke(bpsComm_t comm, int flags) {
   return {};
 }
 
-// A thread inside a call leaves it now. If it waits for a CUDA queue that another communicator holds up, that thread
-// frees the handle later.
+// A thread that is inside a call on `comm` leaves the call now. If that thread waits for a CUDA
+// queue that another communicator blocks, it leaves later and then frees the handle.
 Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(handleToFree(comm));
   if (handle == nullptr) return {};
@@ -84,7 +86,7 @@ Status abortComm(bpsComm_t comm) {
   return {};
 }
 
-// The communicator has started.
+// Call it only after the communicator has started.
 Status errorOf(const bpsComm& handle) {
   const auto finalizeState = handle.finalizeState.load(std::memory_order_acquire);
   if (Status failed = checkFailure(handle); !failed.ok()) return failed;

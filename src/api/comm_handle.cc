@@ -7,7 +7,7 @@
 #include "src/api/gpu_groups.h"
 #include "src/api/group.h"
 
-// The end of the communicator has ended all waits before, so other threads drop their references soon.
+// All waits on the communicator have ended before, so other threads drop their references soon.
 bpsComm::~bpsComm() {
   if (worker.joinable()) worker.join();
   for (int count = 1; !references.compare_exchange_strong(count, 0) && count > 0; count = 1)

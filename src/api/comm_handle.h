@@ -1,9 +1,10 @@
-// bpsComm: the object behind a bpsComm_t. Its communicator is starting (non-blocking init, or inside a group), ready,
-// or has failed to start.
+// bpsComm: the object behind a bpsComm_t. Its communicator is starting (in a non-blocking init or
+// inside a group), is ready, or has failed to start.
 //
-// The program owns the handle. Threads inside a call hold references (HandleReference); the last reference frees it.
-// Threads: `state`, `finalizeState`, `references`, `released` and `error` on any; the rest on the thread that uses the
-// communicator.
+// The program frees the handle with bpsCommDestroy or bpsCommAbort. Threads inside a call hold
+// references (HandleReference), and the last reference frees the handle. Any thread may access
+// `state`, `finalizeState`, `references`, `released` and `error`. Only the thread that uses the
+// communicator may access the other members.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -34,19 +35,20 @@ struct bpsComm {
 
   uint64_t magic = kMagic;
   std::atomic<State> state{State::kStarting};
-  std::atomic<int> references{1};     // of the owner and of threads inside a call, which touch it last
-  std::atomic<bool> released{false};  // the owner has dropped its reference
-  bps::FirstError error;              // the failure of a start or a non-blocking finalize
-  std::thread worker;                 // non-blocking init; later, finalize
+  std::atomic<int> references{1};     // one for the program and one for each thread inside a call
+  std::atomic<bool> released{false};  // the program has dropped its reference
+  bps::FirstError error;              // failure of the start or of a non-blocking finalize
+  std::thread worker;                 // runs a non-blocking init, and later a non-blocking finalize
   enum class FinalizeState : uint8_t { kNotStarted, kInProgress, kDone };
-  std::atomic<FinalizeState> finalizeState{FinalizeState::kNotStarted};  // of a non-blocking finalize
-  std::unique_ptr<bps::Communicator> communicator;  // never null; started when state becomes kReady
-  // Set before kReady; null: bps combines buffers inside machines.
+  std::atomic<FinalizeState> finalizeState{FinalizeState::kNotStarted};  // the state of a non-blocking finalize
+  std::unique_ptr<bps::Communicator> communicator;  // never null; it has started when `state` is kReady
+  // Set before `state` becomes kReady. If it is null, bps itself combines the buffers inside
+  // machines.
   std::unique_ptr<bps::nccl::LocalGpuGroup> gpuGroup;
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   const unsigned forks = bps::forkGeneration();
-  bool formsGpuGroups = true;  // false: other code combines the buffers inside machines
+  bool formsGpuGroups = true;  // if false, other code combines the buffers inside machines
   std::map<int, bps::UserOp> userOps;
   int nextUserOp = bpsNumOps;
 
@@ -55,25 +57,25 @@ struct bpsComm {
 
 namespace bps {
 
-// An argument error if `comm` is not a handle.
+// Returns `comm`, or a failure if it is not a valid handle of this process.
 Result<bpsComm*> checkedHandle(bpsComm_t comm);
 
-// The last reference frees the handle.
+// Drops one reference. The last reference frees the handle.
 inline void dropReference(bpsComm& handle) {
   if (handle.references.fetch_sub(1) == 1) delete &handle;
 }
 
-// Drops the owner's reference; later calls do nothing. False: it was dropped before.
+// Drops the program's reference to the handle. Later calls do nothing and return false.
 inline bool releaseByOwner(bpsComm& handle) {
   if (handle.released.exchange(true)) return false;
   dropReference(handle);
   return true;
 }
 
-// The reference of a thread inside a call: the handle is not freed while it lives.
+// The reference of a thread inside a call. The handle is not freed while the reference exists.
 class HandleReference {
  public:
-  // An argument error if `comm` is not a handle, or is being freed.
+  // Fails if `comm` is not a valid handle, or if it is being freed.
   static Result<HandleReference> acquire(bpsComm_t comm);
   HandleReference(HandleReference&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   HandleReference& operator=(HandleReference&&) = delete;
@@ -89,18 +91,21 @@ class HandleReference {
   bpsComm* handle_;
 };
 
-// The local GPU group of a communicator that is ready, if it has one; else null.
+// Returns the local GPU group of a communicator, or null if it has no group or is not ready.
 nccl::LocalGpuGroup* gpuGroupOf(const bpsComm& handle);
-// kInvalidArgument while the communicator starts; its error if it has failed to start.
+// Fails with kInvalidArgument while the communicator starts. If the start has failed, returns the
+// start's error.
 Result<HandleReference> readyCommunicator(bpsComm_t comm);
 
-// Starts the communicator of `handle` and sets *out. A blocking one starts now, or at the end of the thread's open
-// group; a non-blocking one on a thread of its own. On failure *out becomes null and the handle is freed.
+// Starts the communicator of `handle` and sets *out. A blocking communicator starts now, or at the
+// end of the thread's open group. A non-blocking communicator starts on a separate thread. On
+// failure *out becomes null and the handle is freed.
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
 // Starts the communicator of `handle` in the calling thread and records the outcome in the handle's state.
 Status runStart(bpsComm& handle);
 
-// True: the parent process made the handle, and has its threads and connections.
+// True if the parent process made the handle. The handle's threads and connections then belong to
+// the parent.
 bool isInheritedByFork(const bpsComm& handle);
 
 }  // namespace bps

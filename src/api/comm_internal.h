@@ -1,4 +1,5 @@
-// Functions for callers inside bps (src/nccl, src/interpose) that the public interface lacks. Threads: any.
+// Functions that the public interface lacks, for callers inside bps (src/nccl, src/interpose). Any
+// thread may call them.
 #pragma once
 #include <string>
 
@@ -8,28 +9,31 @@
 
 namespace bps {
 
-// bpsCommInitRankConfig of a non-blocking communicator that forms no local GPU groups, nor do those split off it.
+// As bpsCommInitRankConfig with blocking = 0, but the communicator forms no local GPU groups.
+// Communicators that are split off it form no groups either.
 bpsResult_t commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank);
 
-// Declares that `part` carries parts of `whole`'s calls. If one of the two fails, so does the other, on all ranks, and
-// CUDA streams stand at failed calls until bpsCommAbort or bpsCommDestroy. `name` names the part in messages. All ranks
-// call it, before the part's first call.
+// Declares that `part` carries parts of the calls of `whole`. If one of these two communicators
+// fails, the other one fails too, on all ranks. CUDA streams then stop at failed calls until
+// bpsCommAbort or bpsCommDestroy. `name` names the part in messages. All ranks call this function
+// before the first call on `part`.
 bpsResult_t commLinkToParent(bpsComm_t part, bpsComm_t whole, const std::string& name);
 
-// Ends `comm` on all ranks with this failure. Does not wait.
+// Ends `comm` on all ranks with the failure `result` and the text `why`. Does not wait.
 bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
 
-// True: a call has reached its place in its stream, and has not ended.
+// True if a call on `comm` has reached its place in its stream and has not ended.
 bool commHasCallsInFlight(bpsComm_t comm);
 
-// As bpsCommFinalize, but waits also if `comm` is non-blocking.
+// As bpsCommFinalize, but waits even if `comm` is non-blocking.
 bpsResult_t commFinalize(bpsComm_t comm);
 
 // See Communicator::failIfPeerLeft().
 bpsResult_t commFailIfPeerLeft(bpsComm_t comm, Deadline& until);
 
-// While it lives, `comm` is not freed, although another thread may end it. For callers that read `comm` under a mutex
-// and release the mutex before the call, which may block while CUDA has no room in a stream.
+// Prevents `comm` from being freed while this object exists, although another thread may end
+// `comm`. Use it if a caller reads `comm` under a mutex and releases the mutex before the call. The
+// call may block while CUDA has no room in a stream.
 class CommReference {
  public:
   explicit CommReference(bpsComm_t comm);

@@ -18,7 +18,8 @@ namespace {
 using nccl::LocalGpuGroups;
 using nccl::PeerInfo;
 
-// Identifies this process on its machine, also where processes of several PID namespaces have one number.
+// Identifies this process on its machine, even if processes in different PID namespaces have the
+// same process id.
 uint64_t processTag() {
   static const auto started = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   return started ^ (static_cast<uint64_t>(::getpid()) << 40);
@@ -29,7 +30,7 @@ const std::vector<uint32_t>& localRanks(const bpsComm& handle) {
   return roster.machines[roster.ranks[handle.rank].machine].ranks;
 }
 
-// Why this rank can be in no local GPU group; empty: it can.
+// Returns why this rank can be in no local GPU group, or empty text if it can.
 std::string noGpuGroupReason(const bpsComm& handle) {
   const std::optional<int> device = handle.communicator->device();
   if (!device) return "it has no CUDA device";
@@ -51,7 +52,7 @@ Result<std::vector<PeerInfo>> sharePeers(const bpsComm& handle) {
   PeerInfo::detect(all.device().value_or(0), all.env(), noGpuGroupReason(handle)).put(writer);
   writer.put(processTag());
   std::vector<PeerInfo> peers(handle.nRanks);
-  std::map<std::pair<uint64_t, uint64_t>, size_t> firstRanks;  // by machine and process
+  std::map<std::pair<uint64_t, uint64_t>, size_t> firstRanks;  // the lowest rank of each machine and process
   const std::vector<Blob> records = BPS_TRY(all.allGather(writer.bytes()));
   for (size_t rank = 0; rank < records.size(); ++rank) {
     WireReader reader(records[rank]);
@@ -66,7 +67,8 @@ Result<std::vector<PeerInfo>> sharePeers(const bpsComm& handle) {
   return peers;
 }
 
-// Makes the communicator of the owners of a part. All ranks take part in the split.
+// Makes the communicator of the ranks that own the same part of every call. All ranks take part in
+// the split.
 Status createOwnersComm(const bpsComm& handle, int part, int leader, bpsComm_t* made) {
   const auto membership = BPS_TRY(handle.communicator->split(part, leader));
   if (!membership) return {};
@@ -91,7 +93,8 @@ std::string groupRankNames(const bpsComm& handle, const LocalGpuGroups& groups) 
   return names;
 }
 
-// The start is non-blocking: a blocking one waits without limit, and NCCL does not say which ranks are missing.
+// Starts NCCL's communicator without blocking. A blocking start of NCCL waits without limit and
+// does not say which ranks are missing.
 Status joinLocalComm(const bpsComm& handle, const LocalGpuGroups& groups, const ncclUniqueId& id, ncclComm_t* made) {
   const int rank = static_cast<int>(handle.rank);
   if (groups.sizeOf(rank) == 1) return {};
@@ -128,11 +131,12 @@ nccl::GroupFormation formationSteps(const bpsComm& handle) {
   return steps;
 }
 
-// How long the root cause of a failure may take to arrive.
+// How long failCommunicator() waits for the root cause of a failure.
 constexpr std::chrono::milliseconds kRootCauseTimeout(500);
 
-// Ends the communicator on all ranks. NCCL may report only that another rank has aborted; the hub knows why. So this
-// waits for the hub's reason first, and reports NCCL's only if none arrives.
+// Ends the communicator on all ranks. NCCL may report only that another rank has aborted, while the
+// hub knows why. This function therefore waits for the hub's reason first. It reports NCCL's error
+// only if no reason arrives.
 void failCommunicator(const bpsComm& handle, ncclResult_t result) {
   const Deadline deadline = Deadline::in(kRootCauseTimeout);
   for (nccl::Backoff backoff; handle.communicator->failure().ok(); backoff.pause()) {
@@ -182,7 +186,8 @@ Result<bool> issueToGpuGroup(const bpsComm& handle, const AllReduceCall& call) {
   BPS_TRY(handle.communicator->submitCheckOnly(call));
   const ncclResult_t issued = gpuGroup->issue(ncclCall);
   if (issued == ncclSuccess) return true;
-  // The other ranks are in the call: they wait for this rank's part, or take the next call for it.
+  // The other ranks are already in this call. They wait for this rank's part, or would mistake its
+  // next call for this one.
   failCommunicator(handle, issued);
   return handle.communicator->failure();
 }
@@ -195,7 +200,7 @@ Status checkFailure(const bpsComm& handle) {
   return handle.communicator->failure();
 }
 
-// NCCL's calls end only if every rank is still there.
+// Also checks whether a peer has left, because NCCL's calls never end without that peer.
 Status finalizeGpuGroup(const bpsComm& handle) {
   nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(handle);
   if (gpuGroup == nullptr) return {};

@@ -1,29 +1,33 @@
-// Local GPU groups of a communicator: at its start the ranks negotiate whether NCCL combines their GPUs' buffers inside
-// machines (src/nccl/local_gpu_group.h). Either all ranks have a group, or none. Rank 0 logs why there is none.
+// Local GPU groups of a communicator. When a communicator starts, its ranks negotiate whether NCCL
+// combines the buffers of their GPUs inside machines (src/nccl/local_gpu_group.h). Either all ranks
+// have a group or none has. If there are no groups, rank 0 logs why.
 //
-// Calls go through the group by type, operation, size, and whether the buffers are memory of a CUDA device. A rank
-// knows the last only of its own buffers: so each such call is also submitted to the communicator of all ranks, which
-// checks that they agree.
+// The type, operation and size of a call, and whether its buffers are memory of a CUDA device,
+// decide whether it goes through the group. A rank knows only of its own buffers whether they are
+// device memory. Each call of a group is therefore also submitted to the communicator of all ranks,
+// which checks that the ranks agree.
 //
-// A rank takes part if the program has used its CUDA device before, since bps makes no context for a call that may
-// never come. Ranks that share a process take no part: a thread that issues the calls of several communicators may wait
-// for itself in NCCL.
+// A rank can be in a group only if the program has used the rank's CUDA device before. bps does not
+// create a CUDA context for calls that may never come. Ranks that share a process cannot be in a
+// group: a thread that issues calls of several communicators may wait for itself inside NCCL.
 //
-// Threads: setUpGpuGroup() runs on the thread that starts the communicator; the rest on any.
+// setUpGpuGroup() runs on the thread that starts the communicator. Any thread may call the other
+// functions.
 #pragma once
 #include "src/api/comm_handle.h"
 
 namespace bps {
 
-// Collective. Sets handle.gpuGroup if all ranks have one. Fails only with what ends the communicator.
+// All ranks call it. Sets handle.gpuGroup if all ranks have a group. Fails only if the communicator
+// has failed.
 Status setUpGpuGroup(bpsComm& handle);
 
-// True: the call is one for local GPU groups, and is issued.
+// Issues the call if local GPU groups carry such calls. Returns whether it was issued.
 Result<bool> issueToGpuGroup(const bpsComm& handle, const AllReduceCall& call);
-// The failure of the communicator or of its group. A failure of the group ends the communicator on all ranks: other
-// ranks may own other parts of the calls.
+// Returns the failure of the communicator or of its local GPU group. A failure of the group ends
+// the communicator on all ranks, because other ranks may own other parts of the calls.
 Status checkFailure(const bpsComm& handle);
-// Waits until no call is in flight.
+// Waits until no call of the local GPU group is in flight.
 Status finalizeGpuGroup(const bpsComm& handle);
 
 }  // namespace bps

@@ -16,7 +16,8 @@ void keepFirst(Status& first, Status next) {
   if (open && !next.ok()) first = std::move(next);
 }
 
-// Runs all jobs at the same time, since they may wait for each other. If there are too few threads, runs none.
+// Runs all jobs at the same time, because they may wait for each other. If too few threads can be
+// started, no job runs.
 Status runConcurrently(const std::vector<Task>& jobs) {
   if (jobs.size() == 1) return guarded(jobs.front());
   enum : int { kWait, kGo, kCancel };
@@ -80,7 +81,8 @@ void Group::cancel() {
   work_ = {};
 }
 
-// The splits of one parent run one after the other, over that parent; then the new communicators start together.
+// Splits of one parent run one after the other, because they all use the parent. The new
+// communicators then start at the same time.
 Status Group::splitAll(const std::vector<Split*>& splits) {
   std::vector<Task> starts;
   for (Split* split : splits) {
@@ -110,7 +112,8 @@ Status Group::end() {
   Status first = startAll(work);
   for (const Call& call : work.calls) keepFirst(first, call.run());
   work.calls.clear();
-  // After the calls: some may be on a communicator that failed to start.
+  // Communicators that failed to start are freed only after the calls, because a call may use one
+  // of them.
   for (const Start& start : work.starts) {
     bpsComm& handle = start.reference->handle();
     if (handle.state.load() == bpsComm::State::kReady) continue;

@@ -1,7 +1,8 @@
 // Group: the starts, splits and calls of a thread between bpsGroupStart and bpsGroupEnd.
 //
-// The outermost end carries them out: first all starts and splits at the same time, since ranks of one communicator may
-// share the thread; then the calls, in order. Each holds a reference to its communicator. Each thread owns one group.
+// The outermost bpsGroupEnd first runs all starts and splits at the same time, because ranks of one
+// communicator may share the thread. It then makes the calls, in order. Each deferred start, split
+// and call holds a reference to its communicator. Each thread has one group.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,22 +14,25 @@ namespace bps {
 
 class Group {
  public:
-  // Makes the handle of the new communicator; null: this rank is in none.
+  // Makes the handle of the new communicator, or returns null if this rank is in no new
+  // communicator.
   using CreateSplitComm = std::function<Result<std::unique_ptr<bpsComm>>()>;
 
   static Group& forThisThread();
   bool open() const { return depth_ > 0; }
   void begin() { ++depth_; }
-  // The outermost end carries everything out, returns the first failure, and frees what failed to start.
+  // The outermost end() runs all deferred work, returns the first failure, and frees the handles
+  // that failed to start.
   Status end();
-  // Ends the group and drops everything.
+  // Ends the group and drops all deferred work.
   void cancel();
 
-  // *out is the handle to start.
+  // Defers the start of the handle *out.
   Status deferStart(bpsComm_t* out);
   Status deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make);
   Status deferCall(bpsComm_t comm, std::function<Status()> call);
-  // Drops everything on this communicator, which the thread is about to free. Returns the number of dropped items.
+  // Drops all deferred work on this communicator, which the thread is about to free. Returns the
+  // number of dropped items.
   size_t dropDeferred(const bpsComm& handle);
 
  private:

@@ -36,7 +36,7 @@ Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator
 
 struct RankSpec {
   int nRanks, rank;
-  int device = -1;  // CUDA device; -1: the calling thread's
+  int device = -1;  // CUDA device; -1 means the calling thread's current device
   bool formsGpuGroups = true;
 };
 
@@ -59,7 +59,7 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, co
   return startHandle(comm, std::move(handle));
 }
 
-// One communicator of all processes of a launcher, one rank each.
+// Joins one communicator of all processes of a launcher, with one rank in each process.
 Status initFromEnv(bpsComm_t* comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
@@ -74,7 +74,8 @@ Status initFromEnv(bpsComm_t* comm) {
   return startHandle(comm, BPS_TRY(createHandle(env, membership, true)));
 }
 
-// As in NCCL, rank i is on device i without a list. If there are fewer devices, the other ranks use host memory.
+// As in NCCL, rank i uses device i if there is no list. If there are fewer devices than ranks, the
+// remaining ranks use host memory.
 Result<std::vector<int>> devicesOf(int ranks, const int* list, const Env& env) {
   const int devices = BPS_TRY(CudaBackend::devices(env));
   std::vector<int> deviceOfRank(static_cast<size_t>(ranks), -1);
@@ -94,7 +95,8 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   if (Group::forThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
   const Env env = BPS_TRY(processEnv());
   const std::vector<int> deviceOfRank = BPS_TRY(devicesOf(count, devices, env));
-  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();  // BPS_ROOT names the rendezvous of other processes
+  // The id ignores BPS_ROOT, because all ranks meet in this process.
+  const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();
   bpsUniqueId id;
   std::memcpy(id.internal, bytes.data(), bytes.size());
   Group& group = Group::forThisThread();
@@ -110,7 +112,8 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   return started;
 }
 
-// Null: this rank is in no new communicator. Summation servers need several machines, so one machine uses none.
+// Returns null if this rank is in no new communicator. Summation servers need several machines, so
+// a communicator on one machine uses no servers.
 Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int key, bool blocking) {
   const HandleReference parent = BPS_TRY(readyCommunicator(comm));
   const auto membership = BPS_TRY(parent->split(color, key));

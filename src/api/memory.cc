@@ -37,8 +37,8 @@ bpsResult_t bpsMemFree(void* pointer) {
   return apiGuard(__func__, [&] { std::free(pointer); });
 }
 
-// Every lane registers the memory that it sends and receives, so a registration by the user changes nothing. The handle
-// is the buffer's address.
+// Every lane registers the memory that it sends and receives, so a registration by the user changes
+// nothing. The handle of a registration is the buffer's address.
 bpsResult_t bpsCommRegister(bpsComm_t comm, void* buffer, size_t bytes, void** handle) {
   return apiGuard(__func__, [&]() -> Status {
     if (buffer == nullptr || handle == nullptr)
