@@ -1,4 +1,5 @@
-// Deadline: the point in time at which a wait gives up. Every wait in bps takes one. A value type.
+// Deadline: the point in time at which a wait gives up. Every wait in bps takes a Deadline.
+// Deadline is a value type.
 #pragma once
 #include <algorithm>
 #include <chrono>

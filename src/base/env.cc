@@ -144,7 +144,7 @@ Status parseOne(const EnvVar& var, const RawValue& setting, Env& env) {
   return {};
 }
 
-// Describes the error of a value; empty if the value is valid.
+// Returns the error of a value, or empty text if the value is valid.
 std::string valueError(const EnvVar& var, const RawValue& setting) {
   Env env;
   if (const Status parsed = parseOne(var, setting, env); !parsed.ok()) return parsed.message();
@@ -202,8 +202,8 @@ Result<Env> processEnv(EnvWarning warn) {
   for (const std::string& name : unknownVars(environ)) warnings.push_back(describeUnknown(name));
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) warnings.clear();
-  // An unknown or ignored variable may be the cause of the error, so its warning goes out before the function fails.
-  // The log is not configured yet: these lines go to standard error.
+  // An unknown or ignored variable may have caused the error, so its warning is written before the
+  // function fails. The log is not configured yet, so these warnings go to standard error.
   if (!parsed.ok())
     for (const std::string& text : warnings) warn(text);
   Env env = BPS_TRY(std::move(parsed));

@@ -1,9 +1,11 @@
-// Env: the values of all environment variables that bps reads (BPS_* and some of NCCL's). One table, envTable(), holds
-// the accepted form, the meaning and the NCCL fallback of each; the parser and the documentation use the same table.
+// Env: the values of all environment variables that bps reads (BPS_* and some of NCCL's). One
+// table, envTable(), holds the accepted form, the meaning and the NCCL fallback of each variable.
+// The parser and the documentation use this table.
 //
-// An invalid value of a BPS_ variable is an error that names the variable, the value and the accepted form. NCCL's
-// variables are parsed as NCCL parses them; an invalid value causes a warning, and the default applies. The libraries
-// call getenv in env.cc only. Env does not change after parsing and is passed by const reference.
+// An invalid value of a BPS_ variable is an error that names the variable, the value and the
+// accepted form. NCCL's variables are parsed as NCCL parses them. An invalid value of an NCCL
+// variable causes a warning, and the default applies. In the libraries of bps, only env.cc calls
+// getenv. Env does not change after parsing and is passed by const reference.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,7 +21,7 @@
 namespace bps {
 
 struct Bytes {
-  static constexpr uint64_t kMeasured = UINT64_MAX;  // unset: bps measures the best value
+  static constexpr uint64_t kMeasured = UINT64_MAX;  // the variable is unset, so bps measures the best value
   uint64_t value = 0;
 };
 struct Seconds {
@@ -29,7 +31,7 @@ struct Gbps {
   double value = 0;  // 0: unset
 };
 
-struct Env {  // the initial values are the defaults
+struct Env {  // the initial values of the members are the defaults
   std::string servers;
   bool disable = false;
   bool requireServers = false;
@@ -77,12 +79,12 @@ struct Env {  // the initial values are the defaults
   std::string debugSubsys;
   std::string debugFile;
 
-  // The values that came from an NCCL fallback: the BPS_ name, and the name of the NCCL variable.
+  // The values that came from an NCCL variable: the BPS_ name, and the name of the NCCL variable.
   std::vector<std::pair<std::string_view, std::string_view>> fromNccl;
 
   // Returns the name of the variable that the value came from: `ours`, or its NCCL fallback.
   std::string_view nameInUse(std::string_view ours) const;
-  // The topology file; empty if the topology is detected.
+  // Returns the path of the topology file, or empty text if the topology is detected.
   const std::string& topologySource() const { return topoFile.empty() ? ncclTopoFile : topoFile; }
 };
 
@@ -94,7 +96,7 @@ struct EnvVar {
   EnvField field;
   std::string_view fallback;  // the NCCL variable that is read when this one is unset; may be empty
   std::string_view accepts;
-  double least, most;  // limits of a number; most = 0: no limits
+  double least, most;  // limits of a number; `most` = 0 means no limits
   std::string_view doc;
 };
 
@@ -109,13 +111,14 @@ void logEnvWarning(const std::string& text);
 // Parses the environment of the process and configures the log. The first call passes the warnings of parseEnv(), and
 // a warning for each unknown BPS_ variable, to `warn`.
 Result<Env> processEnv(EnvWarning warn = logEnvWarning);
-// Whether the variable or its NCCL fallback is set in the environment of the process.
+// True if the variable or its NCCL fallback is set in the environment of the process.
 bool isEnvSet(std::string_view name);
-// Whether the preload library passes every call to NCCL: BPS_DISABLE=1 or BPS_DEVICE=host. Errors in other variables do
-// not matter. A null `lookup` reads the environment of the process.
+// True if the preload library passes every call to NCCL, because of BPS_DISABLE=1 or
+// BPS_DEVICE=host. Errors in other variables do not matter. If `lookup` is null, reads the
+// environment of the process.
 bool preloadDisabled(Lookup lookup = nullptr);
 std::vector<std::string> unknownVars(const char* const* environment);
-// "NAME is not a variable of bps: did you mean OTHER?"
+// Returns a text such as "NAME is not a variable of bps: did you mean OTHER?"
 std::string describeUnknown(const std::string& name);
 std::string envMarkdown();
 // The result of envText(): one line per variable with its name, its value and the source of the value. Invalid values
@@ -124,10 +127,11 @@ struct EnvText {
   std::string text;
   size_t wrong = 0;
 };
-// Null arguments read the environment of the process.
+// If an argument is null, the function reads the environment of the process.
 EnvText envText(Lookup lookup, const char* const* environment);
 
-// Parses "8", "64K", "1.5M", "2G": binary suffixes, as in nccl-tests. Fails on anything else.
+// Parses sizes such as "8", "64K", "1.5M" and "2G". The suffixes are powers of 1024, as in
+// nccl-tests. Fails on any other text.
 Result<uint64_t> parseBytes(std::string_view text);
 Result<double> parseNumber(std::string_view text);
 

@@ -1,5 +1,5 @@
-// guarded(): the only place that catches exceptions. The main function of every thread and every function of the C API
-// run inside it.
+// guarded(): the only place that catches exceptions. The main function of every thread and every
+// function of the C API run inside guarded().
 //
 // bps does not throw, but the standard library may: bad_alloc, or system_error if a thread cannot be started. The
 // innermost guarded() turns such an exception into a Status. If the Status itself cannot be allocated, the process
@@ -15,7 +15,7 @@
 
 namespace bps {
 
-// Calls f, which returns Status or void.
+// Calls f, which returns a Status or void.
 template <class F>
 Status guarded(F&& f) noexcept {
   try {

@@ -2,8 +2,9 @@
 //
 //   2026-11-21 07:51:48.123 host:pid [rank 3] INFO INIT text
 //
-// The first call of logInit() configures it; later calls do nothing. All functions are thread-safe. Each line is one
-// write(2), so the lines of several processes do not mix. The data path does not log.
+// The first call of logInit() configures the log; later calls do nothing. All functions are
+// thread-safe. Each line is one write(2), so the lines of several processes do not mix. The code
+// that moves data does not log.
 #pragma once
 #include <fmt/core.h>
 
@@ -21,13 +22,14 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, kEnv = 16, kTopo = 32, kAll = ~0U };
 
 void logInit(const Env& env);
-// Logs the INFO lines of this subsystem and of no other. A daemon calls it if the user has not set a log level.
+// Logs only the INFO lines of this subsystem. A daemon calls it if the user has not set a log
+// level.
 void logOnlySubsystem(Subsystem subsystem);
 // Returns the words of the list that are subsystems of neither bps nor NCCL.
 std::vector<std::string> unknownSubsystems(std::string_view list);
 // Replaces %h by the host name and %p by the process id.
 std::string expandFileName(const std::string& pattern);
-// Sets the name that this thread's lines show in brackets: "rank 3", "server".
+// Sets the name that this thread's lines show in brackets, for example "rank 3" or "server".
 void logThreadName(std::string name);
 const std::string& logThreadName();
 std::atomic<int>& logLevel();

@@ -40,8 +40,9 @@ class PageBuffer {
 
 // Returns memory that the process has freed from the C library's allocator to the system. Any thread.
 inline void releaseFreedMemory() {
-  // If another allocator replaces the C library's (a sanitizer's, jemalloc), this is the first call into the C
-  // library's allocator. The first call initializes it, which is not thread-safe.
+  // If another allocator replaces the C library's (a sanitizer's, jemalloc), malloc_trim is the
+  // first call into the C library's allocator. That first call initializes the allocator, which is
+  // not thread-safe.
   static Mutex mutex;
   MutexLock lock(mutex);
   ::malloc_trim(0);

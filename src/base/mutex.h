@@ -18,7 +18,8 @@ class BPS_ANNOTATE(capability("mutex")) Mutex {
  public:
   void lock() BPS_ANNOTATE(acquire_capability()) { mutex_.lock(); }
   void unlock() BPS_ANNOTATE(release_capability()) { mutex_.unlock(); }
-  // For a lambda that runs with the lock held: the analysis does not follow the call of the lambda.
+  // Call it in a lambda that runs with the lock held, because the analysis does not follow calls of
+  // lambdas.
   void assertHeld() const BPS_ANNOTATE(assert_capability(this)) {}
   bool tryLock() BPS_ANNOTATE(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
@@ -38,12 +39,13 @@ class BPS_ANNOTATE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// Every wait has a time limit and stands in a loop: while (!ready && !deadline.passed()) waitUntil().
+// Every wait has a time limit and runs in a loop: while (!ready && !deadline.passed()) waitUntil().
 class CondVar {
  public:
   void waitUntil(Mutex& mutex, std::chrono::steady_clock::time_point at) BPS_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    const auto far = std::chrono::steady_clock::now() + std::chrono::hours(1);  // time_point::max() would overflow
+    const auto far =
+        std::chrono::steady_clock::now() + std::chrono::hours(1);  // wait_until() overflows with time_point::max()
     condition_.wait_until(lock, at < far ? at : far);
     lock.release();
   }

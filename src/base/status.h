@@ -1,8 +1,9 @@
 // Status and Result<T>: how the internal functions of bps report failures.
 //
-// A Status is one pointer; null means success, so success costs one compare and no allocation. A Result<T> holds a
-// value or a Status. Both are [[nodiscard]]. BPS_TRY takes the value of either, or returns the failure from the
-// enclosing function. bps does not throw; guarded() catches what the standard library throws (src/base/guard.h).
+// A Status is one pointer; null means success, so success costs one compare and no allocation. A
+// Result<T> holds a value or a Status. Status and Result are [[nodiscard]]. BPS_TRY takes the value
+// of a Status or Result, or returns its failure from the enclosing function. bps does not throw;
+// guarded() catches what the standard library throws (src/base/guard.h).
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace bps {
 
-// The values equal those of bpsResult_t, so that the C API converts by a cast.
+// The values equal those of bpsResult_t, so the C API converts them by a cast.
 enum class Code : int {
   kOk = 0,
   kUnhandledCuda = 1,

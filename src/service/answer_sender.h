@@ -1,5 +1,5 @@
-// AnswerSender: sends the sums of one owner back to one machine, in lane order. The SumService owns it; belongs to its
-// thread.
+// AnswerSender: sends the sums of one owner back to one machine, in the order of the chunks. An
+// AnswerSender belongs to a SumService and runs on the thread of that service.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,19 +14,19 @@ namespace bps {
 
 class AnswerSender {
  public:
-  // `results` is the ring from which this owner's answers are sent.
+  // `results` is the ring of slots from which this owner's answers are sent.
   static Result<std::unique_ptr<AnswerSender>> create(std::unique_ptr<net::Comm> answer, size_t depth,
                                                       const PageBuffer& results);
 
-  // Queues the answer to round `pushed()`. The payload must stay valid until done() is greater than the round's number.
-  // If needsRegistered(), it must lie in `results`.
+  // Queues the answer to round `pushed()`. The payload must stay valid until done() is greater than
+  // the round's number. If needsRegistered() is true, the payload must lie in `results`.
   void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum);
   Result<bool> step() {
     const bool moved = queue_.step();
     if (!queue_.failure().ok()) return queue_.failure().clone();
     return moved;
   }
-  // True if the transport can send from registered memory only, which is `results`.
+  // True if the transport can send only from registered memory, which is `results`.
   bool needsRegistered() const { return memory_ != nullptr; }
   uint64_t pushed() const { return pushed_; }
   uint64_t done() const { return queue_.done() / 2; }
@@ -37,7 +37,7 @@ class AnswerSender {
   AnswerSender(std::unique_ptr<net::Comm> answer, size_t depth)
       : queue_(std::move(answer), net::MessageQueue::Direction::kSend), depth_(depth) {}
 
-  PageBuffer headerBytes_;  // declared before the connection, which uses it until it closes
+  PageBuffer headerBytes_;  // declared before queue_, whose connection uses this memory
   net::MessageQueue queue_;
   size_t depth_;
   void* memory_ = nullptr;

@@ -1,7 +1,8 @@
-// ContributionReceiver: receives the contributions of one machine to one owner into a ring of slots, in lane order. The
-// SumService owns it; belongs to its thread.
+// ContributionReceiver: receives the contributions of one machine to one owner into a ring of
+// slots, in the order of the chunks. A ContributionReceiver belongs to a SumService and runs on the
+// thread of that service.
 //
-//   posted (receives are waiting) >= arrived >= released;  posted - released <= depth
+//   released <= arrived <= posted receives <= released + depth
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,16 +19,17 @@ class ContributionReceiver {
  public:
   struct Shape {
     size_t depth = 0, maxChunkBytes = 0;
-    bool checksum = false;  // every chunk has one
+    bool checksum = false;  // every chunk carries a checksum
   };
   static Result<std::unique_ptr<ContributionReceiver>> create(std::unique_ptr<net::Comm> push, const Shape& shape);
 
-  // Receives what has arrived; rounds below `released` no longer need their slots. True if anything moved. At the end
-  // of the connection (a failure, a bad header, or the peer is done) it fails once, and keeps the contributions that
-  // have arrived.
+  // Receives the contributions that have arrived, and returns whether anything moved. Rounds below
+  // `released` no longer need their slots. When the connection ends (by a failure, by a bad header,
+  // or because the peer is done), step() fails once. Contributions that have arrived stay
+  // available.
   Result<bool> step(uint64_t released);
   uint64_t arrived() const { return arrived_; }
-  // The contribution to a round that has arrived and is not released.
+  // Returns the contribution to a round. The round must have arrived and must not be released.
   const Contribution& contribution(uint64_t round) const { return contributions_[round % shape_.depth]; }
 
   net::Comm& comm() { return queue_.comm(); }
@@ -37,13 +39,13 @@ class ContributionReceiver {
   uint8_t* slot(uint64_t round) const { return payloads_.data() + round % shape_.depth * shape_.maxChunkBytes; }
   Status take();
 
-  PageBuffer payloads_, headerBytes_;  // declared before the connection, which uses them until it closes
+  PageBuffer payloads_, headerBytes_;  // declared before queue_, whose connection uses this memory
   net::MessageQueue queue_;
   Shape shape_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
   std::vector<Contribution> contributions_;
-  CallInfo call_;  // of the latest chunk that was the first of its call
+  CallInfo call_;  // the call of the latest chunk that was the first of its call
   uint64_t posted_ = 0, arrived_ = 0;
   bool closed_ = false;
 };

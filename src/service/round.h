@@ -1,4 +1,5 @@
-// One round of a summation service: compares and sums what the machines contributed. Does no I/O.
+// Compares and sums the contributions of the machines to one round of a summation service. Does no
+// I/O.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -17,23 +18,27 @@ struct Contribution {
   const void* data = nullptr;
   size_t bytes = 0;
   bool usesExchangePath = false;  // see DataHeader
-  // the sum of several ranks; scalars, and the division of a float average, are already applied
+  // True if `data` is the sum of several ranks. Scalars and the division of a float average are
+  // then already applied to it.
   bool summed = false;
 };
 
-// The value one in the given type, as a pre-multiply scalar without effect.
+// Returns the value 1 in the given type. A multiplication by this scalar changes nothing.
 ScalarBits scalarOne(DataType type);
 
-// Fails with kInvalidUsage, naming both sides, if two machines made different calls. Fails with kInternal if they cut
-// the same call differently.
+// Fails with kInvalidUsage if two machines made different calls; the error names both machines.
+// Fails with kInternal if two machines cut the same call differently.
 Status checkRound(const std::vector<Contribution>& round, const std::function<std::string(size_t)>& nameOf);
 
-// Sums a checked round: applies `op`, with one rounding. Belongs to one thread, and keeps its vectors between rounds.
+// Sums a checked round with the operation of its call, and rounds once. A RoundSum belongs to one
+// thread and reuses its vectors in later rounds.
 //
-// A float average must not overflow in a partial sum. So it is divided by the number of ranks at the place where the
-// ranks' own contributions are added, before they are first rounded. If a round has only contributions of single ranks,
-// their sum is divided. If it also has sums that were made elsewhere, each rank's contribution is divided before it is
-// added, and the sums are added as they are. An integer average is divided once, when it includes all ranks.
+// A float average must not overflow in a partial sum. The division by the number of ranks is
+// therefore done where the contributions of single ranks are added, before the first rounding. If a
+// round has only contributions of single ranks, their sum is divided. If a round also has sums made
+// elsewhere, each single rank's contribution is divided before it is added. The sums made elsewhere
+// are added without a division, because they are already divided. An integer average is divided
+// once, when the sum includes all ranks.
 class RoundSum {
  public:
   enum class Coverage { kSomeRanks, kAllRanks };

@@ -41,8 +41,9 @@ void SumService::expect(const LocalChunk& chunk) {
   wantPushes();
 }
 
-// Until this machine has contributed, nothing can be summed, whatever the others push. Their data can wait in the
-// connections, so that threads that wait for another owner's answer need not test these connections.
+// Until this machine has contributed, no round can be summed, whatever the other machines send.
+// Their data can wait in the connections. Threads that wait for another owner's answer then need
+// not test these connections.
 void SumService::wantPushes() {
   const bool wanted = !spec_.local || !local_.empty() || expected_.has_value();
   if (wanted == wantsPushes_) return;
@@ -62,7 +63,7 @@ bool SumService::hasCall(size_t machine) const {
   return contributed(machine) || (!inbound_[machine] && expected_.has_value());
 }
 
-// True if the calls of all machines can be compared: see the header.
+// True if the calls of all machines can be compared. The comment in sum_service.h says when.
 bool SumService::comparable() const {
   const CallInfo first = contribution(0).call;
   for (size_t m = 1; m < spec_.machines; ++m)
@@ -85,7 +86,8 @@ Result<bool> SumService::stepRound() {
   return offered;
 }
 
-// The round's sum reports if the machines disagree on this.
+// True if the next local chunk takes the exchange path. If the machines disagree on this,
+// checkRound() fails.
 bool SumService::nextUsesExchangePath() const { return spec_.local && local_.front().usesExchangePath; }
 
 bool SumService::resultSlotFree() const { return answered_ - answeredByAll() < spec_.depth; }
@@ -103,8 +105,8 @@ uint64_t SumService::retired() {
   return retired_;
 }
 
-// A small sum is copied to the local machine's target, because waiting for the answers takes longer. A transport that
-// needs registered memory can send from the result slots only.
+// A small sum is copied to the local machine's target, because a wait for the end of the answers
+// takes longer. A transport that needs registered memory can send only from the result slots.
 bool SumService::answersFromTarget() const {
   if (!spec_.local || local_.front().bytes <= constants::kMaxCopiedBytes) return false;
   return std::none_of(answers_.begin(), answers_.end(),
@@ -157,7 +159,8 @@ Result<bool> SumService::step() {
     moved = moved || received;
   }
   failedMachine_.reset();
-  // Only one round per step: its answers are sent to all machines before those of the next round.
+  // Each step sums only one round. The answers of that round are sent to all machines before the
+  // answers of the next round.
   const bool summed = BPS_TRY(stepRound());
   moved = moved || summed;
   for (const size_t m : spec_.order) {

@@ -18,7 +18,7 @@ using Table = std::array<uint32_t, 256>;
 template <size_t N>
 using Tables = std::array<Table, N>;
 
-// tables[k][b]: the contribution of byte b to the checksum when k more bytes follow it.
+// tables[k][b] is the value that byte b adds to the checksum if k more bytes follow it.
 constexpr Tables<kWord> byteTables() {
   Tables<kWord> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -41,8 +41,8 @@ uint64_t loadWord(const uint8_t* at) {
   return word;
 }
 
-// Advances a checksum over `bytes` zero bytes. The operation is linear over GF(2), so the results for the four bytes of
-// the checksum can be looked up separately and XORed.
+// Advances a checksum over `bytes` zero bytes. The operation is linear over GF(2). The results for
+// the four bytes of the checksum can therefore be looked up separately and XORed.
 struct Shift {
   Tables<4> tables{};
 
@@ -84,8 +84,9 @@ uint64_t addByte(uint64_t crc, uint8_t) { return crc; }
 bool hasInstruction() { return false; }
 #endif
 
-// The instruction has a latency of three cycles and a throughput of one per cycle. Three independent parts of a block
-// are therefore computed at once, then combined.
+// The CRC instruction has a latency of three cycles and a throughput of one per cycle. The function
+// therefore processes three independent parts of a block at once, and then combines their
+// checksums.
 BPS_CRC_CODE uint64_t addBlocks(uint64_t crc, const uint8_t*& at, size_t& left, size_t part) {
   static const Shift longShift(4096), shortShift(256);
   const Shift& shift = part == 4096 ? longShift : shortShift;

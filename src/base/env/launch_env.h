@@ -11,7 +11,7 @@ namespace bps {
 
 struct LaunchEnv {
   int process = 0, processes = 1;
-  std::string source = "single process";  // the variables that gave the numbers, with their values
+  std::string source = "single process";  // the variables that gave these numbers, with their values
   std::string root;                       // the value for BPS_ROOT; empty if BPS_ROOT is set or not needed
   std::vector<std::string> notes;
 };
@@ -22,7 +22,7 @@ struct LaunchEnv {
 // MASTER_PORT + 1, because torchrun itself listens on MASTER_PORT. Fails if a value is not a number, or if there are
 // several processes and no rendezvous address.
 Result<LaunchEnv> readLaunchEnv(Lookup lookup);
-// Whether the name is one of these rank and size variables.
+// True if `name` is one of the rank and size variables that readLaunchEnv() reads.
 bool isLaunchVariable(std::string_view name);
 
 }  // namespace bps

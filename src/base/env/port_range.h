@@ -8,7 +8,7 @@
 namespace bps {
 
 struct PortRange {
-  uint16_t first = 0, last = 0;  // 0-0: any port
+  uint16_t first = 0, last = 0;  // 0-0 means any port
 };
 
 // Parses "5000-5099". Empty text means any port.

@@ -72,7 +72,7 @@ bool inRange(const EnvVar& var, const T& value) {
   return true;
 }
 
-// Whether the value must be one of the words that `accepts` lists.
+// True if the value must be one of the words that `accepts` lists.
 bool isChoice(std::string_view name) {
   return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_NCCL_LOCAL" || name == "BPS_DEBUG" ||
          name == "BPS_CPU_TARGET";
@@ -101,7 +101,8 @@ Result<long long> ncclNumber(std::string_view text) {
   return value;
 }
 
-// The number of letters to replace, delete, insert, or swap with the next one that turns a into b.
+// Returns the smallest number of edits that turn a into b. An edit replaces, deletes or inserts a
+// letter, or swaps two adjacent letters.
 size_t editDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -174,7 +175,7 @@ Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env) {
     return {};
   }
   BPS_TRY(parseBpsValue(var, text, env));
-  // NCCL uses its built-in transports if it does not find the plugin; bps then uses its own plugin.
+  // If the plugin is not found, NCCL uses its built-in transports, and bps uses its own plugin.
   if (var.name == "BPS_NET_PLUGIN") env.netPlugin += ",bps";
   return {};
 }

@@ -10,7 +10,7 @@
 
 namespace bps {
 
-// Parses `text` into env.*var.field. Fails with the reason, and then leaves the field unchanged.
+// Parses `text` into env.*var.field. A failure names the reason and leaves the field unchanged.
 Status parseBpsValue(const EnvVar& var, std::string_view text, Env& env);
 Status parseNcclValue(const EnvVar& var, std::string_view text, Env& env);
 

@@ -16,7 +16,7 @@ class Address {
  public:
   Address() = default;
   Address(const sockaddr* address, socklen_t length);
-  // `ip`: 4 or 16 bytes in network order. IPv4 has no scope.
+  // `ip` has 4 or 16 bytes in network order. IPv4 addresses ignore `scope`.
   static Address of(std::span<const uint8_t> ip, uint16_t port, uint32_t scope = 0);
 
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
@@ -24,11 +24,11 @@ class Address {
   int family() const { return storage_.ss_family; }
   uint16_t port() const;
   void setPort(uint16_t port);
-  std::span<const uint8_t> ip() const;  // 4 or 16 bytes
+  std::span<const uint8_t> ip() const;  // 4 bytes for IPv4, 16 bytes for IPv6
   uint32_t scope() const { return family() == AF_INET6 ? in6().sin6_scope_id : 0; }
   bool isAny() const;
   bool isLoopback() const;
-  // Returns the wildcard address of the family with the same port.
+  // Returns the wildcard address of the same family, with the same port.
   Address any() const;
   std::string text() const;  // "10.0.0.7:7700", "[fe80::1]:7700"
   std::string host() const;  // "10.0.0.7", "fe80::1"
@@ -46,8 +46,8 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// Parses "host:port" or "[v6]:port". If the text has no port, the result has `defaultPort`; 0 means that the port is
-// required. Does not look up the host.
+// Parses "host:port" or "[v6]:port". If the text has no port, the result has `defaultPort`. A
+// `defaultPort` of 0 means that the port is required. Does not look up the host.
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort);
 
 }  // namespace bps

@@ -23,7 +23,7 @@ Result<Doorbell> Doorbell::create() {
 
 void Doorbell::ring() const {
   const uint64_t one = 1;
-  // The write fails only if the counter is full; then a wake-up is already pending.
+  // The write fails only if the counter is full. In that case a wake-up is already pending.
   [[maybe_unused]] const ssize_t written = ::write(fd_.get(), &one, sizeof one);
 }
 

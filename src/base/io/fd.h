@@ -26,9 +26,9 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The kernel keeps the counter, so a ring between a thread's last check and its sleep is not lost. Any thread may call
-// ring(). A thread that sees the ring by poll or clear() also sees all writes that precede ring(): the read and the
-// write of an eventfd synchronize in the kernel.
+// The kernel keeps the counter, so a ring between a thread's last check and its sleep is not lost.
+// Any thread may call ring(). A thread that sees the ring by poll or clear() also sees all writes
+// made before ring(), because reads and writes of an eventfd synchronize in the kernel.
 class Doorbell {
  public:
   static Result<Doorbell> create();

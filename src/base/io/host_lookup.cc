@@ -13,8 +13,9 @@ namespace bps {
 
 namespace {
 
-// getaddrinfo_a uses threads of the C library, which ThreadSanitizer does not know; it crashes under ThreadSanitizer.
-// GCC and clang have different macros for an enabled ThreadSanitizer.
+// getaddrinfo_a crashes under ThreadSanitizer, because it uses threads of the C library that
+// ThreadSanitizer does not know. GCC and clang have different macros for an enabled
+// ThreadSanitizer.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define BPS_THREAD_SANITIZER 1
@@ -31,12 +32,13 @@ bool canResolveAsync() { return kHasAsyncResolver && forkGeneration() == 0; }
 
 }  // namespace
 
-// The memory of one name lookup. A thread of the C library reads and writes it until the lookup has ended.
+// The memory of one name lookup. A thread of the C library reads and writes this memory until the
+// lookup has ended.
 struct LookupRequest {
   explicit LookupRequest(const HostPort& place) : where(place), port(std::to_string(place.port)) {
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
-    addrinfo numeric = hints;  // an address needs no name service
+    addrinfo numeric = hints;  // a numeric address needs no name service
     numeric.ai_flags = canResolveAsync() ? AI_NUMERICHOST : 0;
     outcome = ::getaddrinfo(where.host.c_str(), port.c_str(), &numeric, &look.ar_result);
     if (outcome == 0 || !canResolveAsync()) return;
@@ -64,8 +66,8 @@ struct LookupRequest {
 
 namespace {
 
-// Keeps the memory of lookups that were abandoned before they ended. Never destroyed, because a lookup may outlive
-// main(). Any thread.
+// Keeps the memory of lookups that were abandoned before they ended. The object is never destroyed,
+// because a lookup may outlive main(). Any thread may call keep().
 class AbandonedLookups {
  public:
   static AbandonedLookups& instance() {

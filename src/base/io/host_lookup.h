@@ -1,8 +1,8 @@
-// HostLookup: an asynchronous lookup of one host name. The owner polls ended() or calls wait(), then takes the result.
-// One thread at a time uses it.
+// HostLookup: an asynchronous lookup of one host name. The caller polls ended() or calls wait(),
+// and then takes the result. One thread at a time uses a HostLookup.
 //
-// The C library cannot cancel a lookup that has started. The destructor does not wait for it: the memory that the C
-// library's thread writes to stays allocated until the lookup ends.
+// The C library cannot cancel a lookup that has started, and the destructor does not wait for the
+// lookup. The memory that the C library's thread writes stays allocated until the lookup ends.
 #pragma once
 #include <memory>
 #include <vector>
@@ -25,7 +25,8 @@ class HostLookup {
   bool ended() const;
   // Returns when the lookup has ended or the deadline has passed.
   void wait(Deadline deadline) const;
-  // Returns the addresses. Call it once. Fails with the name of the host; fails if the lookup has not ended.
+  // Returns the addresses. Call it only once. Fails if the host is unknown or the lookup has not
+  // ended; the error names the host.
   Result<std::vector<Address>> take();
 
  private:

@@ -1,4 +1,5 @@
-// The network interfaces of this machine, and their selection with NCCL's grammar. Any thread.
+// The network interfaces of this machine, and their selection with NCCL's grammar. Any thread may
+// call these functions.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,11 +14,13 @@ struct Interface {
   std::string name;
   Address address;
 };
-// Every address of every interface that is up.
+// Returns every address of every interface that is up.
 std::vector<Interface> interfaceAddresses();
-// Returns the interfaces that the filter selects, in NCCL's grammar: "eth,ib" are prefixes, "^docker,lo" means all but
-// these prefixes, "=eth0" is an exact name. "=10.0.0.7" selects the interface with this address. An empty filter means
-// all interfaces except lo, docker* and virbr*, or, if there are no others, all interfaces.
+// Returns the interfaces that the filter selects, in NCCL's grammar. "eth,ib" lists prefixes of
+// names, "^docker,lo" excludes names with these prefixes, and "=eth0" is an exact name. "=10.0.0.7"
+// selects the interface with this address. An empty filter selects all interfaces except lo,
+// docker* and virbr*. If no other interface is up, an empty filter selects lo, or, without lo, all
+// interfaces.
 Result<std::vector<Interface>> selectInterfaces(const std::string& filter);
 
 }  // namespace bps

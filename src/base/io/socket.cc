@@ -13,7 +13,7 @@ namespace bps {
 
 namespace {
 
-// Adds a hint to the system's error text: which port or address would work.
+// Adds a hint to the system's error text. The hint names ports or addresses that would work.
 Status cannotListen(const Address& address, int error) {
   std::string hint;
   if (error == EACCES) hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
@@ -52,8 +52,8 @@ Result<UniqueFd> listenOn(const Address& address, int backlog) {
   return listenAt(address, backlog, error);
 }
 
-// The search starts after the port of the previous call, and at a different port in each process. The first port that
-// it tries is therefore usually free.
+// The search starts after the port of the previous call, and at a different port in each process.
+// The first port that the search tries is therefore usually free.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog) {
   static std::atomic<uint32_t> next{static_cast<uint32_t>(::getpid()) * 7919U};
   if (address.port() != 0 || ports.first == 0) return listenOn(address, backlog);
@@ -83,7 +83,8 @@ Result<UniqueFd> startConnect(const Address& address, const Address* from) {
   if (!fd) return systemFailure("socket", errno);
   setNoDelay(fd.get());
   if (from != nullptr) {
-    // The kernel chooses the port at connect. Connections to different peers can then share a local port.
+    // The kernel chooses the port during connect. Connections to different peers can then share a
+    // local port.
     const int one = 1;
     ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
     if (::bind(fd.get(), from->data(), from->length()) != 0)
@@ -108,7 +109,8 @@ Result<std::optional<UniqueFd>> acceptFrom(int listenFd) {
     setNoDelay(fd.get());
     return std::optional<UniqueFd>(std::move(fd));
   }
-  // Only a lack of resources is an error of the listener. Every other error concerns one connection that is gone.
+  // Only a lack of resources is an error of the listener. Every other error concerns one
+  // connection, which no longer exists.
   if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) return systemFailure("accept", errno);
   return std::optional<UniqueFd>();
 }

@@ -1,8 +1,8 @@
 // WireWriter and WireReader: serialize little-endian fields into a byte vector and parse them back.
 //
-// Every read is bounds-checked. A read past the end returns zero or an empty string and marks the reader truncated, so
-// the caller reads all fields and checks finish() once. The reader never allocates more than the number of bytes that
-// it was given. Not thread-safe.
+// Every read is bounds-checked. A read past the end returns zero or an empty string and marks the
+// reader truncated. The caller can therefore read all fields and then check finish() once. The
+// reader never allocates more bytes than it was given. Not thread-safe.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -49,7 +49,7 @@ class WireWriter {
 
   Blob take() && { return std::move(bytes_); }
   const Blob& bytes() const { return bytes_; }
-  // The bytes, followed by zeros.
+  // Returns the bytes, followed by zeros up to N bytes.
   template <size_t N>
   std::array<uint8_t, N> padded() const {
     std::array<uint8_t, N> all{};

@@ -1,10 +1,10 @@
 // SpinBudget: decides whether a waiting thread polls again or sleeps. It learns from the length of recent waits.
 //
-// A wake-up takes tens of microseconds, so a thread polls for about that long before it sleeps. If recent waits were
-// much longer, as on slow links, the thread sleeps at once: polling would only take CPU time from the threads it waits
-// for.
+// A wake-up takes tens of microseconds, so a thread polls for about that long before it sleeps. If
+// recent waits were much longer, as on slow links, the thread sleeps at once. Polling would then
+// only take CPU time from the threads it waits for.
 //
-// Used by one thread at a time.
+// One thread at a time uses a SpinBudget.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@ class SpinBudget {
   // so that a few short waits enable polling again.
   explicit SpinBudget(std::chrono::nanoseconds budget = kDefault, Now now = systemNow) : budget_(budget), now_(now) {}
 
-  // Progress was made: the current wait, if any, has ended.
+  // Call it when the thread has made progress. It ends the current wait, if any.
   void onProgress() {
     if (polls_ == 0) return;
     polls_ = 0;
@@ -40,11 +40,11 @@ class SpinBudget {
 
  private:
   static constexpr int kAveragedWaits = 8;
-  static constexpr unsigned kPollsPerClock = 4;  // polls for each reading of the clock
+  static constexpr unsigned kPollsPerClock = 4;  // number of polls per reading of the clock
 
   std::chrono::nanoseconds budget_;
   Now now_;
-  unsigned polls_ = 0;  // in the current wait
+  unsigned polls_ = 0;  // polls in the current wait
   Clock::time_point since_;
   std::chrono::nanoseconds mean_{0};
 };
