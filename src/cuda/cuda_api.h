@@ -1,8 +1,8 @@
 // Api: the functions of the CUDA driver that bps uses, declared here so that bps compiles without CUDA.
 //
-// The driver's binary interface fixes names, numbers and parameters; tests/unit/cuda compares them with an installed
-// <cuda.h>. A member has its function's name without the prefix and the version suffix. Immutable once loaded. Threads:
-// any.
+// The driver's binary interface fixes names, numbers and parameters. A test in tests/unit/cuda
+// compares them with an installed <cuda.h>. A member has the name of its function without the
+// prefix and the version suffix. An Api does not change after loading. Any thread may use it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,12 @@ inline constexpr int kNotCapturing = 0, kRelaxed = 2;
 inline constexpr int kMemoryType = 2, kHostPointer = 4, kIsManaged = 8, kDeviceOrdinal = 9;
 inline constexpr unsigned kHostMemory = 1;
 
-// 0: the context's default stream, 1: the same (legacy), 2: the thread's.
+// Stream 0 is the context's default stream, 1 is the same stream (legacy), and 2 is the thread's
+// default stream.
 inline bool isDefaultStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
 
-// Every function: FUNCTION(exported name, member, parameters). Api and forEachFunction() come from this list.
+// The list of all functions, each written as FUNCTION(exported name, member, parameters). Api and
+// forEachFunction() are generated from this list.
 // clang-format off
 #define BPS_CUDA_FUNCTIONS(FUNCTION)                                                                                   \
   FUNCTION("cuInit", init, (unsigned flags))                                                                           \

@@ -18,7 +18,7 @@ struct Registry {
   std::map<int, std::unique_ptr<Device>> devices BPS_GUARDED_BY(mutex);
 };
 
-// The NUMA node that the kernel reports for the device's bus id.
+// Returns the NUMA node that the kernel reports for the device's bus id, or -1.
 int numaNodeOfGpu(const Api& api, int ordinal) {
   std::ifstream file("/sys/bus/pci/devices/" + Device::busId(api, ordinal) + "/numa_node");
   int node = -1;
@@ -81,7 +81,8 @@ Result<Device*> Device::open(const Api& api, int ordinal) {
   return device.get();
 }
 
-// The driver has no query for it, so this waits for a value that is in memory already.
+// The driver has no query for stream memory operations. The probe therefore lets a stream wait for
+// a value that is already in memory.
 bool Device::probeStreamMemOps() {
   if (api_.streamWaitValue32 == nullptr) return false;
   const ScopedContext scope(*this);
@@ -97,7 +98,7 @@ bool Device::probeStreamMemOps() {
 
 ScopedContext::ScopedContext(const Api& api, Context context) : api_(api) {
   api_.threadExchangeStreamCaptureMode(&captureMode_);
-  pushed_ = api_.ctxPushCurrent(context) == kSuccess;  // if not, the next call of the driver reports why
+  pushed_ = api_.ctxPushCurrent(context) == kSuccess;  // if this fails, the next driver call reports why
 }
 
 ScopedContext::~ScopedContext() {

@@ -1,7 +1,8 @@
-// Device: one CUDA device of this process, with its primary context. OwnedStream, OwnedEvent: RAII over the driver's.
+// Device: one CUDA device of this process, with its primary context. OwnedStream and OwnedEvent: a
+// stream and an event of the driver that their destructors free.
 //
-// The process owns a device and its context for good, as the CUDA runtime does: work in streams must stay valid.
-// Threads: any.
+// A Device and its context exist until the process ends, as in the CUDA runtime, because work in
+// streams must stay valid. Any thread may call these functions.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,12 +15,15 @@ namespace bps::cuda {
 class Device {
  public:
   static Result<int> count(const Api& api);
-  // The device of the calling thread's context; device 0, the runtime's default, if it has none.
+  // Returns the device of the calling thread's context. If the thread has no context, returns
+  // device 0, the default of the CUDA runtime.
   static Result<int> current(const Api& api);
-  // True: this process has a context on the device already. A query must not make one, which costs time and memory.
+  // True if this process already has a context on the device. The query creates no context, because
+  // a context costs time and memory.
   static bool hasActiveContext(const Api& api, int ordinal);
 
-  // The kernel's name, "0000:1a:00.0"; empty if the driver does not know it.
+  // Returns the kernel's name of the device, such as "0000:1a:00.0". Returns empty text if the
+  // driver does not know the device.
   static std::string busId(const Api& api, int ordinal);
 
   // Opens the device; later calls return the same object.
@@ -29,7 +33,7 @@ class Device {
   int ordinal() const { return ordinal_; }
   Context context() const { return context_; }
   int numaNode() const { return numaNode_; }  // -1: unknown
-  // Streams can wait for a value in memory, without a host function.
+  // True if streams can wait for a value in memory without a host function.
   bool hasStreamMemOps() const { return hasStreamMemOps_; }
 
  private:
@@ -43,8 +47,8 @@ class Device {
   bool hasStreamMemOps_ = false;
 };
 
-// While it lives, the context is the calling thread's current one, and the thread's calls do not invalidate stream
-// captures of other threads. The destructor restores the previous state.
+// Makes the context current in the calling thread. Until the destructor, CUDA calls of this thread
+// do not invalidate stream captures of other threads. The destructor restores the previous state.
 class ScopedContext {
  public:
   explicit ScopedContext(const Device& device) : ScopedContext(device.api(), device.context()) {}
@@ -59,8 +63,9 @@ class ScopedContext {
   int captureMode_ = kRelaxed;
 };
 
-// A stream that bps makes. Streams of one priority may share a queue of the device. Streams for copies have the highest
-// priority, so other streams' work does not delay them; streams that wait have the lowest, so they delay no copy.
+// A stream that bps creates. Streams with the same priority may share a queue of the device.
+// Streams for copies have the highest priority, so work in other streams does not delay them.
+// Streams for waits have the lowest priority, so they delay no copy.
 class OwnedStream {
  public:
   enum class Use { kCopies, kWaits };
@@ -75,7 +80,7 @@ class OwnedStream {
   Stream stream_;
 };
 
-// A point in a stream, which may be recorded repeatedly.
+// A CUDA event, which marks a point in a stream. It may be recorded repeatedly.
 class OwnedEvent {
  public:
   static Result<OwnedEvent> create(const Device& device);

@@ -19,7 +19,7 @@ Status load(Api& api) {
   const char* missing = nullptr;
   forEachFunction(api, [&](const char* name, auto& function) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    // Older drivers lack these; StreamGates and GpuMemory do without.
+    // Older drivers lack these two functions. StreamGates and GpuMemory work without them.
     const bool optional =
         std::string_view(name) == "cuStreamWaitValue32_v2" || std::string_view(name) == "cuMemGetHandleForAddressRange";
     if (function == nullptr && !optional) missing = name;
@@ -40,7 +40,7 @@ struct Loaded {
 }  // namespace
 
 Result<const Api*> driver() {
-  static const auto* loaded = new Loaded;  // never freed: streams may still wait for bps
+  static const auto* loaded = new Loaded;  // never freed, because streams may still wait for bps
   if (!loaded->status.ok()) return loaded->status.clone();
   return &loaded->api;
 }

@@ -1,4 +1,5 @@
-// The CUDA driver of this machine, loaded at run time, since most machines that run bps have none. Threads: any.
+// The CUDA driver of this machine. It is loaded at run time, because most machines that run bps
+// have none. Any thread may call these functions.
 #pragma once
 #include "src/base/env.h"
 #include "src/base/status.h"
@@ -6,14 +7,16 @@
 
 namespace bps::cuda {
 
-// The driver, initialised, with at least one device. The first answer stays; the driver is never unloaded.
+// Returns the initialised driver, which has at least one device. Later calls return the same
+// result, and the driver is never unloaded.
 Result<const Api*> driver();
 
-// Returns null, which means host memory, if BPS_DEVICE is `host`, or if it is `auto` and there is no driver or device.
-// With `cuda` a missing driver or device is an error.
+// Returns null, which means host memory, if BPS_DEVICE is `host`. If BPS_DEVICE is `cuda`, a
+// missing driver or device is an error. In all other cases a missing driver or device also gives
+// null.
 Result<const Api*> driverForEnv(const Env& env);
 
-// Success, or a failure that names the function and has the driver's text.
+// Returns success, or a failure that names the function and contains the driver's error text.
 Status check(const Api& api, int error, const char* function);
 
 }  // namespace bps::cuda

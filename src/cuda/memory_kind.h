@@ -1,10 +1,11 @@
-// MemoryKind: the kind of a buffer, and how bps reaches it. Threads: any.
+// MemoryKind: the kind of a buffer's memory, and how bps accesses it. Any thread may call these
+// functions.
 //
-//   unknown to CUDA         the CPU uses it in place
-//   host memory, pinned     the same; the CPU's address may differ from the given one
-//   managed memory          copied like device memory: pages on the device that the CPU touches move to the host and
-//                           back
-//   device memory           copied through pinned memory ("staged")
+//   unknown to CUDA         The CPU uses it in place.
+//   pinned host memory      The CPU uses it in place, at an address that may differ from the given one.
+//   managed memory          bps copies it like device memory, because device pages that the CPU touches
+//                           move to the host and back.
+//   device memory           bps copies it through pinned memory ("staged").
 #pragma once
 #include "src/base/status.h"
 #include "src/cuda/device.h"
@@ -13,12 +14,12 @@ namespace bps::cuda {
 
 struct MemoryKind {
   bool knownToCuda = false;
-  bool staged = false;            // copied through pinned memory
-  int device = -1;                // of device memory
-  const void* address = nullptr;  // for the CPU; if staged, for copies
+  bool staged = false;            // bps copies the buffer through pinned memory
+  int device = -1;                // the device of device memory, otherwise -1
+  const void* address = nullptr;  // for access by the CPU or, if staged, for copies
 };
 
-// Does not read at the address.
+// Does not read the memory at `pointer`.
 Result<MemoryKind> memoryKindOf(const Device& device, const void* pointer);
 
 }  // namespace bps::cuda

@@ -18,8 +18,8 @@
 namespace bps::cuda {
 namespace {
 
-// The kernel takes pages from this node while it has free ones. A refusal, in a container for example, costs only
-// speed.
+// The kernel takes pages from this NUMA node while the node has free pages. If the kernel refuses,
+// for example in a container, copies are only slower.
 void preferNumaNode(uint8_t* memory, size_t bytes, int node) {
   constexpr int kPreferred = 1;  // MPOL_PREFERRED
   constexpr size_t kBits = 8 * sizeof(unsigned long);

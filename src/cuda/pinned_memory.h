@@ -1,7 +1,8 @@
-// PinnedMemory: host memory near a device, which all devices copy to and from at full speed, in all contexts.
+// PinnedMemory: host memory near a device. All devices copy to and from it at full speed, in all
+// contexts.
 //
-// The object owns its region until its destructor, which keeps the region pinned for the next object of no larger size
-// (FreeList). Threads: any.
+// The region belongs to the object until the destructor. The destructor keeps the region pinned in
+// a FreeList, for a later object of no larger size. Any thread may call these functions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +16,11 @@ class Device;
 
 class PinnedMemory {
  public:
-  // The memory is zero.
+  // Returns memory that is filled with zeros.
   static Result<PinnedMemory> create(const Device& device, size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept;
   PinnedMemory& operator=(PinnedMemory&&) = delete;
-  // No copy may be in flight in it.
+  // No copy to or from the memory may be in flight.
   ~PinnedMemory();
 
   uint8_t* data() const { return region_.data; }
@@ -39,7 +40,7 @@ class PinnedMemory {
 
   const Device* device_;
   Region region_;
-  size_t bytes_;  // used part of the region
+  size_t bytes_;  // bytes of the region that this object uses
 };
 
 }  // namespace bps::cuda

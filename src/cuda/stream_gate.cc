@@ -6,10 +6,10 @@
 namespace bps::cuda {
 namespace {
 
-// True: a counter that may wrap around has reached the number.
+// True if a counter that may wrap around has reached the number.
 bool hasReached(uint32_t counter, uint32_t number) { return static_cast<int32_t>(counter - number) >= 0; }
 
-// The argument of a host function, which frees it.
+// The argument of a host function. The host function frees it by take().
 template <class T>
 struct Argument {
   T value;
@@ -44,14 +44,15 @@ void CompletionCounter::complete(uint32_t number) {
 
 void CompletionCounter::waitFor(uint32_t number) {
   MutexLock lock(mutex_);
-  // This ends because every call ends, see ProgressEngine.
+  // This wait ends, because every call ends (see ProgressEngine).
   while (!hasReached(completed_, number))
     changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
 }
 
 void StreamGate::open() {
   counter_->complete(number_);
-  // A stream that has not reached the call may still write the scalar, so its cell is not used again.
+  // A stream that has not reached the call may still write the scalar. In that case the scalar's
+  // cell is never reused.
   if (scalar_.data != nullptr && reached()) PinnedCell::recycle(*device_, std::exchange(scalar_, {}));
 }
 
@@ -117,7 +118,8 @@ Status StreamGates::addMemoryWait(const StreamGate& gate, Stream stream) {
 
 Status StreamGates::addHostFunctionWait(const StreamGate& gate, Stream stream) {
   const Api& api = device_.api();
-  // The blocking function waits for `reached`: before that it would delay the host function that sets "reached".
+  // The blocking host function waits for `reached`. If it started earlier, it would delay the host
+  // function that sets Arrival::reached.
   TemporaryEvent reached{api}, ended{api};
   BPS_TRY(check(api, api.eventCreate(&reached.event, kDisableTiming), "cuEventCreate"));
   BPS_TRY(check(api, api.eventRecord(reached.event, stream), "cuEventRecord"));

@@ -1,16 +1,22 @@
-// StreamGate: the place of one call in a stream of the application, which waits there until the call has ended.
+// StreamGate: the place of one call in a stream of the application. The stream waits there until
+// the call has ended. In the stream, in this order, are:
 //
-//   earlier work | host function: sets "reached", rings the doorbell | wait until the counter is at least N | later
-//   work
+//   earlier work
+//   a host function, which sets `reached` and rings the doorbell
+//   a wait until the counter is at least N
+//   later work
 //
-// The host function neither blocks nor calls CUDA. The stream waits for a value in pinned memory, which takes neither a
-// CPU nor a kernel. A communicator numbers its calls, and its counter is the number up to which all calls have ended.
+// The host function neither blocks nor calls CUDA. The stream waits for a value in pinned memory,
+// which occupies neither a CPU nor a kernel. A communicator numbers its calls. If its counter is N,
+// all calls up to number N have ended.
 //
-// Drivers before CUDA 11.7 cannot wait for a value. There the stream waits for an event behind a blocking host function
-// in a stream of bps. Such a driver may run one host function at a time, so that function delays the application's; a
-// warning at the device's opening says so.
+// Drivers before CUDA 11.7 cannot let a stream wait for a value. With such a driver the stream
+// waits for an event that a stream of bps records after a blocking host function. The driver may
+// run only one host function at a time, so the blocking one delays those of the application. When
+// bps opens the device, it logs a warning about this.
 //
-// Calls share their gates with the communicator. Threads: enter() on the thread that issues the call; the rest on any.
+// A call and its communicator share the gate. enter() runs on the thread that issues the call. Any
+// thread may call the other functions.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -23,14 +29,16 @@
 
 namespace bps::cuda {
 
-// Counts the calls that have ended. A thread or stream that sees a number sees all writes before its complete().
+// Counts the calls that have ended. If a thread or stream sees the counter reach a call's number,
+// it also sees all writes made before complete() of that number.
 class CompletionCounter {
  public:
   static Result<std::shared_ptr<CompletionCounter>> create(const Device& device);
   ~CompletionCounter();
 
-  uint32_t issue();  // the next call's number
-  // Calls may complete in any order; the counter stops before the first one that has not.
+  uint32_t issue();  // returns the number of the next call
+  // Calls may complete in any order. The counter stops before the first call that has not
+  // completed.
   void complete(uint32_t number);
   void waitFor(uint32_t number);  // blocks
   Address address() const { return cell_.address; }
@@ -50,11 +58,12 @@ class CompletionCounter {
 
 class StreamGate {
  public:
-  // True: the stream has reached the call, so its earlier work is done.
+  // True if the stream has reached the call. All earlier work in the stream is then done.
   bool reached() const { return arrival_->reached.load(std::memory_order_acquire); }
-  // Lets the stream go on as soon as all earlier gates are open too. Called once.
+  // Lets the stream continue as soon as all earlier gates are open too. Call it once.
   void open();
-  // The value at `scalar` of enter() when the stream reached the call.
+  // Returns a copy of the value at `scalar` of enter(). The copy is made when the stream reaches
+  // the call.
   const void* scalar() const { return scalar_.scalar(); }
 
  private:
@@ -76,10 +85,12 @@ class StreamGates {
  public:
   static Result<std::unique_ptr<StreamGates>> create(const Device& device, std::shared_ptr<const Doorbell> bell);
 
-  // Puts a gate into the stream. If `scalar` is not null, the stream copies `scalarBytes` of device memory from there.
-  // kInvalidUsage: the stream is being captured into a graph.
+  // Puts a gate into the stream. If `scalar` is not null, the stream copies `scalarBytes` bytes of
+  // device memory from `scalar`. Fails with kInvalidUsage if the stream is being captured into a
+  // graph.
   Result<std::shared_ptr<StreamGate>> enter(Stream stream, const void* scalar, size_t scalarBytes);
-  // kInvalidUsage if the stream is being captured. The stream's context must be current.
+  // Fails with kInvalidUsage if the stream is being captured into a graph. The stream's context
+  // must be current.
   Status checkNotCaptured(Stream stream) const;
 
  private:
@@ -93,7 +104,7 @@ class StreamGates {
   const Device& device_;
   std::shared_ptr<const Doorbell> bell_;
   std::shared_ptr<CompletionCounter> counter_;
-  std::unique_ptr<OwnedStream> helperStream_;  // only if streams cannot wait for a value
+  std::unique_ptr<OwnedStream> helperStream_;  // used only if streams cannot wait for a value
 };
 
 }  // namespace bps::cuda

@@ -1,4 +1,5 @@
-// Backoff: the sleeps of a thread that polls for an event: 20 us at first, 640 us after 320 sleeps. Threads: one.
+// Backoff: the sleeps of a thread that polls for an event. A sleep takes 20 us at first, and 640 us
+// after 320 sleeps. One thread uses a Backoff.
 #pragma once
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Call: one all-reduce as the application called NCCL for it. A value; the buffers stay the application's. Threads:
-// any.
+// Call: the arguments of one all-reduce that the application passed to NCCL. Call is a value type;
+// the buffers belong to the application. Any thread may use a Call.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -17,7 +17,8 @@ struct UserOp {
   uint64_t scalar = 0;
 };
 
-// A user's operation is kept by value: the application may destroy it before its NCCL group ends.
+// The call holds a copy of the user's operation, because the application may destroy the operation
+// before its NCCL group ends.
 struct Call {
   const void* send;
   void* recv;
@@ -33,14 +34,15 @@ struct Call {
     const auto index = static_cast<size_t>(type);
     return index < ncclNumTypes ? kBytes[index] : 0;
   }
-  // 0: the type is unknown, or the size overflows.
+  // Returns 0 if the type is unknown or the size overflows.
   size_t bytes() const { return count <= SIZE_MAX / 8 ? count * elementBytes() : 0; }
 };
 
-// How long an abort waits for a thread inside NCCL to leave, before it aborts NCCL's communicator.
+// How long an abort waits for a thread to return from NCCL. After this time it aborts NCCL's
+// communicator.
 inline constexpr std::chrono::milliseconds kAbortGrace{500};
 
-// NCCL before 2.30 has no result for a time-out.
+// bpsTimeout becomes ncclRemoteError, because NCCL before 2.30 has no result for a time-out.
 inline ncclResult_t toNcclResult(bpsResult_t result) {
   return result == bpsTimeout ? ncclRemoteError : static_cast<ncclResult_t>(result);
 }

@@ -1,7 +1,9 @@
-// Which calls local GPU groups carry, and how they cut a call into pieces and each piece into one part per owner.
+// The calls that local GPU groups carry, and how they cut these calls. A call is cut into pieces,
+// and each piece has one part for each owner. An owner here is a rank of the group that all-reduces
+// its part with bps.
 //
-// The answers depend only on the call and on numbers that all ranks know, so they are the same on all ranks. Threads:
-// any.
+// All results depend only on the call and on numbers that all ranks know, so they are the same on
+// all ranks. Any thread may call these functions.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -10,14 +12,16 @@
 
 namespace bps::nccl {
 
-// For smaller calls NCCL's kernel launches take longer than copies of the whole buffer.
+// For smaller calls, NCCL's kernel launches take longer than copies of the whole buffer.
 inline constexpr size_t kMinGroupBytes = 256U << 10;
 inline constexpr size_t kMaxPieces = 8, kMinPieceBytes = 4U << 20;
 
 inline bool canCombine(const Call& call, bool allowsAnyOrder) {
-  // Averages and operations of the user scale a value once, which two steps would do twice.
+  // Averages and operations made by the user scale each value once. A sum in two steps would scale
+  // it twice.
   if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kMinGroupBytes) return false;
-  // A sum of two is the same in any order, up to the payload of NaNs. Minimum and maximum of NaNs are not.
+  // The sum of two values is the same in either order, except for the payload of NaNs. The minimum
+  // and the maximum of NaNs depend on the order.
   return allowsAnyOrder || call.type < ncclFloat16 || call.op == ncclSum;
 }
 

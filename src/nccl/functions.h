@@ -1,10 +1,12 @@
-// NCCL's public functions, one line each. The table makes the pointers into the real library (real_nccl.h), the
-// functions that only forward (src/interpose/nccl/forward.cc), and the comparison with the installed nccl.h.
+// NCCL's public functions, one entry for each. Three things are generated from this table: the
+// pointers into the real library (real_nccl.h), the functions that only forward
+// (src/interpose/nccl/forward.cc), and the comparison with the installed nccl.h.
 //
-//   HOOK: the preload library defines the function; src/interpose/hooks.cc has the body.
-//   PASS: the preload library leaves the function to NCCL; the stand-in forwards it.
+//   HOOK: the preload library defines the function, and src/interpose/hooks.cc has its body.
+//   PASS: the preload library leaves the function to NCCL, and the stand-in forwards it to NCCL.
 //
-// The preload library does not see a function that is missing here, and the stand-in lacks it.
+// The stand-in is bps under the name libnccl.so.2. If a function is missing in this table, the
+// preload library does not see it, and the stand-in lacks it.
 #pragma once
 
 // clang-format off

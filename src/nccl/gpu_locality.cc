@@ -11,7 +11,8 @@
 namespace bps::nccl {
 namespace {
 
-// Finds the GPU by its bus id; if the user describes the machine, else by its number. kNoNode: not found.
+// Finds the GPU by its bus id. If that fails and BPS_TOPO_FILE describes the machine, finds the GPU
+// by its number. Returns kNoNode if there is no such GPU.
 NodeId gpuOf(const Topology& topology, const std::string& busId, int device, const Env& env) {
   const std::vector<NodeId>& gpus = topology.all(NodeKind::kGpu);
   for (const NodeId gpu : gpus)
@@ -25,7 +26,7 @@ Result<GpuLocality> plannedGpuLocality(int device, const Env& env) {
   const Topology topology = BPS_TRY(loadConfiguredTopology(env));
   const NodeId gpu = gpuOf(topology, cuda::Device::busId(*driver, device), device, env);
   if (gpu == kNoNode) return failure(Code::kInvalidArgument, "it has no CUDA device {}", device);
-  LocalPlanRequest job;  // a rank on every GPU
+  LocalPlanRequest job;  // plan for one rank on every GPU
   job.strategy = BPS_TRY(parseStrategy(env.strategy));
   const Decision decision = BPS_TRY(planLocal(topology, job));
   const LocalPlan& plan = decision.best().plan;

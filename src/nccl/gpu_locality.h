@@ -1,5 +1,5 @@
-// GpuLocality: which GPUs of its machine a GPU combines buffers with, by the machine's plan (topo/plan/planner.h).
-// A value that the caller owns. Threads: any.
+// GpuLocality: the GPUs of its machine with which a GPU combines buffers, according to the machine
+// plan (topo/plan/planner.h). GpuLocality is a value type. Any thread may call these functions.
 #pragma once
 #include <string>
 
@@ -8,10 +8,11 @@
 namespace bps::nccl {
 
 struct GpuLocality {
-  // The GPU's PCIe switch if the plan combines buffers under each switch. Empty if it combines those of the whole
-  // machine: over NVLink, or because the topology has no such GPU.
+  // The GPU's PCIe switch, if the machine plan combines buffers under each switch. Empty if the
+  // plan combines the buffers of the whole machine over NVLink, or if the topology does not contain
+  // the GPU.
   std::string switchName;
-  // The plan combines the machine's buffers at some GPUs only, and this is one of them.
+  // True if the machine plan combines buffers only at some GPUs, the roots, and this GPU is a root.
   bool root = false;
 };
 

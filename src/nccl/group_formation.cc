@@ -8,7 +8,7 @@
 namespace bps::nccl {
 namespace {
 
-// The communicators of a group; aborted unless a group takes them.
+// The communicators of a group. The destructor aborts those that no LocalGpuGroup has taken.
 struct GroupComms {
   ncclComm_t localComm = nullptr;
   bpsComm_t ownersComm = nullptr;
@@ -21,18 +21,19 @@ struct GroupComms {
   }
 };
 
-// One rank's way through the steps.
+// Carries out the steps of the formation for one rank.
 class Joiner {
  public:
   Joiner(const LocalGpuGroups& groups, int rank, const GroupFormation& steps)
       : groups_(groups), rank_(rank), steps_(steps) {}
 
-  // Both return why some rank failed; empty: none did.
+  // Returns why some rank failed in the step, or empty text if no rank failed.
   Result<std::string> shareOutcome(const Status& mine) {
     all_ = BPS_TRY(steps_.share(RankStatus::encode(mine, id_.internal)));
     return RankStatus::firstFailure(all_);
   }
-  // Whatever may fail on one rank alone comes before NCCL's part, in which the ranks wait for each other.
+  // Does all work that may fail on a single rank. NCCL's step comes afterwards, because the ranks
+  // wait for each other in it.
   Status prepare() {
     const int part = groups_.owns(rank_) ? groups_.groupRankOf(rank_) : BPS_SPLIT_NOCOLOR;
     if (groups_.groupCount > 1) BPS_TRY(steps_.create(part, groups_.leaderOf(rank_), &comms_.ownersComm));
@@ -68,7 +69,7 @@ class Joiner {
   cuda::Device* device_ = nullptr;
   ncclUniqueId id_{};
   GroupComms comms_;
-  std::vector<Blob> all_;  // what the ranks have shared last
+  std::vector<Blob> all_;  // the records that the ranks have shared last
 };
 
 }  // namespace

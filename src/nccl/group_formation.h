@@ -1,10 +1,11 @@
-// The formation of local GPU groups: the steps by which every rank of a communicator gets its group, or none gets one.
+// Formation of local GPU groups. After its steps, either every rank of a communicator has a group
+// or none has.
 //
-// src/api and src/interpose both form groups so. What differs between them is in the callbacks of GroupFormation. A
-// rank on which a step fails still shares that outcome, where all ranks learn of it: the other ranks wait for its
-// record.
+// src/api and src/interpose form groups in this way. The callbacks in GroupFormation differ between
+// these two users. A rank on which a step fails still shares the failure with all ranks, because
+// the other ranks wait for its record.
 //
-// The caller owns what is formed. Threads: all callbacks run on the thread of the caller.
+// The formed group belongs to the caller. All callbacks run on the caller's thread.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,13 +19,16 @@
 namespace bps::nccl {
 
 struct GroupFormation {
-  // All-gathers one record of every rank, in rank order. A failure ends the communicator.
+  // Sends this rank's record to all ranks. Returns the records of all ranks, in rank order. A
+  // failure ends the communicator.
   std::function<Result<std::vector<Blob>>(const Blob& mine)> share;
-  // Makes the bps communicator of the owners of one part, ordered by `leader`. Every rank calls; a rank without a part
-  // passes BPS_SPLIT_NOCOLOR. On failure *made may be set, and is then aborted.
+  // Makes the bps communicator of the owners of one part, ordered by `leader`. Every rank calls it.
+  // A rank without a part passes BPS_SPLIT_NOCOLOR. If it fails, *made may be set, and the caller
+  // aborts *made.
   std::function<Status(int part, int leader, bpsComm_t* made)> create;
-  // Makes NCCL's communicator of this rank's group; null if the rank is alone in it. Every rank calls. On failure *made
-  // may be set, and is then aborted. `id`: made by the first rank of the group if `splitNeedsId`.
+  // Makes NCCL's communicator of this rank's group, or null if the group has only one rank. Every
+  // rank calls it. If it fails, *made may be set, and the caller aborts *made. If `splitNeedsId` is
+  // true, the first rank of the group has made `id`.
   std::function<Status(const LocalGpuGroups& groups, const ncclUniqueId& id, ncclComm_t* made)> split;
   bool splitNeedsId = false;
   std::function<Result<cuda::Device*>()> openDevice;
@@ -32,14 +36,15 @@ struct GroupFormation {
 };
 
 struct FormedGroup {
-  std::unique_ptr<LocalGpuGroup> group;  // null on all ranks if any rank has none, because of `why`
-  bpsComm_t ownersComm = nullptr;        // `group` owns it; null: this rank owns no part
-  std::string partName;                  // names the rank's part in messages
+  std::unique_ptr<LocalGpuGroup> group;  // null on all ranks if any rank has no group; `why` says why
+  bpsComm_t ownersComm = nullptr;        // belongs to `group`; null if this rank owns no part
+  std::string partName;                  // names this rank's part in messages
   bool attempted = false;                // the capabilities of all ranks allow groups
   std::string why;
 };
 
-// Collective over all ranks of the communicator; `peers` holds what every rank has shared. Fails only if share() fails.
+// All ranks of the communicator call it. `peers` holds the capabilities that the ranks have shared.
+// Fails only if share() fails.
 Result<FormedGroup> joinLocalGpuGroup(std::span<const PeerInfo> peers, int rank, const GroupFormation& steps);
 
 }  // namespace bps::nccl

@@ -16,8 +16,9 @@
 namespace bps::nccl {
 namespace {
 
-constexpr std::chrono::milliseconds kNcclAbortHeadStart{100};  // NCCL's abort runs alone before streams go on
-constexpr std::chrono::milliseconds kLaunchSpinTime{1};        // waitLaunched() yields before it sleeps
+constexpr std::chrono::milliseconds kNcclAbortHeadStart{
+    100};  // NCCL's abort runs alone for this time before streams continue
+constexpr std::chrono::milliseconds kLaunchSpinTime{1};  // waitLaunched() yields for this time before it sleeps
 
 using Clock = std::chrono::steady_clock;
 
@@ -63,8 +64,8 @@ ncclResult_t LocalGpuGroup::issue(const Call& call) {
   return failIfPartlyIssued(issued, anyIssued);
 }
 
-// NCCL's groups belong to a thread, so another thread issues the call. Its default stream may differ from the caller's,
-// so the call runs on a stream of this group.
+// An NCCL group belongs to the thread that opened it, so another thread issues the call. The other
+// thread's default stream may differ from the caller's, so the call runs on groupCallStream_.
 ncclResult_t LocalGpuGroup::issueInGroup(const Call& call) {
   Call groupCall = call;
   groupCall.stream = groupCallStream_->get();
@@ -83,7 +84,7 @@ ncclResult_t LocalGpuGroup::issueOutsideGroup(const Call& call, bool& anyIssued)
     issuing_ = true;
   }
   ncclResult_t issued = issuePieces(call, anyIssued);
-  // Also if only a part of the call is in its stream.
+  // The completion stream must also follow a call of which only some pieces were issued.
   const ncclResult_t followed = logAndConvert(cuda::orderAfter(device_, completionStream_->get(), call.stream));
   if (issued == ncclSuccess) issued = followed;
   {
@@ -98,7 +99,7 @@ ncclResult_t LocalGpuGroup::failIfPartlyIssued(ncclResult_t issued, bool anyIssu
   if (issued == ncclSuccess || !anyIssued) return issued;
   const MutexLock lock(mutex_);
   partlyIssued_ = true;
-  // A failed part has failed the parent already.
+  // If the owners' communicator has failed, its failure has already failed the parent.
   bpsResult_t part = bpsSuccess;
   if (ownersComm_ != nullptr) (void)bpsCommGetAsyncError(ownersComm_, &part);
   if (ended_ || parent_ == nullptr || part != bpsSuccess) return issued;
@@ -133,7 +134,8 @@ ncclResult_t LocalGpuGroup::issuePieces(const Call& call, bool& anyIssued) {
   return ncclSuccess;
 }
 
-// Waits until a non-blocking communicator has put the calls into their streams: it refuses the next calls until then.
+// Waits until NCCL's non-blocking communicator has put the calls into their streams. Until then the
+// communicator refuses further calls.
 ncclResult_t LocalGpuGroup::waitLaunched(ncclResult_t asked) {
   for (const auto start = Clock::now(); asked == ncclInProgress;) {
     if (shouldStop_ && shouldStop_()) return ncclRemoteError;
@@ -149,7 +151,7 @@ ncclResult_t LocalGpuGroup::waitLaunched(ncclResult_t asked) {
   return asked;
 }
 
-// One collective for each owner's part, in one NCCL group.
+// Issues one collective of NCCL for the part of each owner, all in one NCCL group.
 ncclResult_t LocalGpuGroup::forEachOwner(const Piece& piece, const Collective& collective) {
   const ncclComm_t localComm = this->localComm();
   if (localComm == nullptr) return ncclInvalidUsage;
@@ -162,7 +164,7 @@ ncclResult_t LocalGpuGroup::forEachOwner(const Piece& piece, const Collective& c
   return first != ncclSuccess ? first : ended;
 }
 
-// The group's sum of every owner's part comes into that owner's receive buffer.
+// Writes the group's sum of each owner's part into the receive buffer of that owner.
 ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece) {
   if (shape_.size == 1) return copyToReceiveBuffer(call, piece);
   if (!piece.hasEqualParts)
@@ -177,7 +179,7 @@ ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece)
                                mine.count, call.type, call.op, localComm, call.stream));
 }
 
-// In a group of one rank, the group's sum is the rank's contribution.
+// In a group of one rank, the sum of the group is the contribution of that rank.
 ncclResult_t LocalGpuGroup::copyToReceiveBuffer(const Call& call, const Piece& piece) const {
   if (call.send == call.recv) return ncclSuccess;
   const cuda::Api& api = device_.api();
@@ -190,7 +192,7 @@ ncclResult_t LocalGpuGroup::copyToReceiveBuffer(const Call& call, const Piece& p
   return logAndConvert(cuda::check(api, copied, "cuMemcpyAsync"));
 }
 
-// bps all-reduces this rank's part, on a stream beside the caller's.
+// All-reduces this rank's part with bps, on a stream that is not the caller's.
 ncclResult_t LocalGpuGroup::exchange(const Call& call, const Piece& piece, cudaStream_t stream) {
   const ncclResult_t follows = logAndConvert(cuda::orderAfter(device_, stream, call.stream));
   if (follows != ncclSuccess) return follows;
@@ -236,7 +238,7 @@ ncclResult_t LocalGpuGroup::finalize(const std::function<ncclResult_t(bool inFli
   return drained == ncclSuccess && ownersComm != nullptr ? toNcclResult(commFinalize(ownersComm)) : drained;
 }
 
-// Polls the stream: a wait for it, by CUDA or by NCCL, would never end after the death of a rank.
+// Polls the stream. A blocking wait of CUDA or NCCL would never end after the death of a rank.
 ncclResult_t LocalGpuGroup::drain(const std::function<ncclResult_t(bool inFlight)>& failure, bpsComm_t ownersComm) {
   const cuda::ScopedContext scope(device_);
   for (Backoff backoff;; backoff.pause()) {
@@ -258,7 +260,7 @@ void LocalGpuGroup::end(bool abort) {
     ended_ = true;
     ownersComm = std::exchange(ownersComm_, nullptr);
     localComm = std::exchange(localComm_, nullptr);
-    // A thread inside NCCL leaves it soon, or only after NCCL's communicator is aborted.
+    // A thread that is inside NCCL returns soon, or only after NCCL's communicator is aborted.
     const auto until = Clock::now() + kAbortGrace;
     while (issuing_ && Clock::now() < until) issuingEnded_.waitUntil(mutex_, until);
   }
@@ -267,17 +269,19 @@ void LocalGpuGroup::end(bool abort) {
   if (localComm != nullptr) (void)BPS_REAL(ncclCommDestroy, localComm);
 }
 
-// NCCL's abort goes first: NCCL's collective behind a failed part must not spread that part. But NCCL may wait for its
-// collectives, and so for the parts. So the streams go on once NCCL has had time to tell the device.
+// NCCL's abort starts first, because a collective of NCCL must not spread the failed part that it
+// follows. But NCCL's abort may wait for its collectives, and these collectives wait for the parts.
+// bps therefore lets the streams continue after kNcclAbortHeadStart. By then NCCL has told the
+// device to stop.
 void LocalGpuGroup::abortComms(bpsComm_t ownersComm, ncclComm_t localComm) const {
-  // Runs on a thread of its own, or in get() if there is no thread to have.
+  // NCCL's abort runs on a separate thread, or in get() if no thread can be started.
   std::future<void> nccl = std::async(std::launch::async | std::launch::deferred, [localComm] {
     if (localComm != nullptr) (void)BPS_REAL(ncclCommAbort, localComm);
   });
   nccl.wait_for(kNcclAbortHeadStart);
   if (ownersComm != nullptr) (void)bpsCommAbort(ownersComm);
   nccl.get();
-  // The abort of a non-blocking communicator returns before its kernels have ended.
+  // The abort of a non-blocking NCCL communicator returns before its kernels have ended.
   const cuda::ScopedContext scope(device_);
   const auto until = Clock::now() + kAbortGrace;
   for (Backoff backoff; localComm != nullptr && completionStream_ != nullptr && Clock::now() < until; backoff.pause())
@@ -286,7 +290,7 @@ void LocalGpuGroup::abortComms(bpsComm_t ownersComm, ncclComm_t localComm) const
 
 ncclResult_t LocalGpuGroup::error() {
   const MutexLock lock(mutex_);
-  // NCCL does not wait here, and does not call back into code that takes the mutex.
+  // ncclCommGetAsyncError does not wait, and does not call back into code that locks mutex_.
   ncclResult_t theirs = ncclSuccess;
   if (localComm_ == nullptr || BPS_REAL(ncclCommGetAsyncError, localComm_, &theirs) != ncclSuccess) return ncclSuccess;
   return theirs == ncclInProgress ? ncclSuccess : theirs;

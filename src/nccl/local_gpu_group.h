@@ -1,21 +1,24 @@
-// LocalGpuGroup: the GPUs of one machine, or of one PCIe switch, that combine their buffers by NCCL before and after
-// bps all-reduces between groups. A call is cut into pieces and each piece into one part per owner (call_pieces.h):
+// LocalGpuGroup: GPUs of one machine, or of one PCIe switch, whose buffers NCCL combines. bps
+// all-reduces between the groups. A call is cut into pieces, and each piece has one part for each
+// owner (call_pieces.h). An owner here is a rank of the group that all-reduces its part with bps.
 //
 //   caller's stream      reduce-scatter 0, 1, 2 ...              all-gather 0, 1, 2 ...
 //   streams of bps           piece 0: bps all-reduces the owner's part
 //                               piece 1: ...
 //
-// So the first pieces are on the network while NCCL reduces the next ones. The parts lie in the call's receive buffer.
-// If parts are unequal, or the group has more ranks than owners, reduce and broadcast take the place of reduce-scatter
-// and all-gather.
+// The first pieces are therefore on the network while NCCL still reduces the next pieces. The parts
+// lie in the receive buffer of the call. If the parts are unequal, or if the group has more ranks
+// than owners, reduce replaces reduce-scatter, and broadcast replaces all-gather.
 //
-// The calling thread issues everything, in the order of its calls. So NCCL gets its collectives in one order on all
-// ranks, as it demands of communicators that share devices.
+// The calling thread issues all steps of its calls, in the order of the calls. NCCL therefore gets
+// its collectives in the same order on all ranks. NCCL requires this order if communicators share
+// devices.
 //
-// States: usable; partly issued (a call failed after some of it was issued: later calls are refused); ended.
+// A group is usable, partly issued, or ended. It becomes partly issued if a call fails after some
+// of the call was issued. A partly issued group refuses later calls.
 //
-// Threads: issue(), issueInGroup() and finalize() on the thread that may call NCCL with the communicator; the rest on
-// any.
+// issue(), issueInGroup() and finalize() run on the thread that may call NCCL with the
+// communicator. Any thread may call the other functions.
 #pragma once
 #include <functional>
 #include <memory>
@@ -32,46 +35,54 @@ namespace bps::nccl {
 class LocalGpuGroup {
  public:
   struct Shape {
-    int groupRank = 0, size = 1;  // this rank's number in the group, and the group's ranks
+    int groupRank = 0, size = 1;  // this rank's number in the group, and the number of ranks in it
     int owners = 1;
     bool allowsAnyOrder = false;
-    bool isOnlyGroup = false;  // all ranks are in it: NCCL carries out the whole call
+    bool isOnlyGroup = false;  // the group has all ranks, so NCCL carries out the whole call
   };
-  // `localComm`: NCCL's communicator of the group; null if it has one rank. `ownersComm`: the bps communicator of the
-  // owners of this rank's part; null if it owns none. The group owns both, also if create() fails. `stop`: asked while
-  // a non-blocking `localComm` launches; true ends the wait, and the call fails.
+  // `localComm` is NCCL's communicator of the group, or null if the group has one rank.
+  // `ownersComm` is the bps communicator of the owners of this rank's part, or null if this rank
+  // owns no part. These two communicators belong to the group, even if create() fails. While a
+  // non-blocking `localComm` launches a call, the group polls `stop`. If stop() returns true, the
+  // call fails.
   static Result<std::unique_ptr<LocalGpuGroup>> create(const Shape& shape, cuda::Device& device, ncclComm_t localComm,
                                                        bpsComm_t ownersComm, std::function<bool()> stop = {});
   ~LocalGpuGroup() { end(true); }
   LocalGpuGroup(const LocalGpuGroup&) = delete;
   LocalGpuGroup& operator=(const LocalGpuGroup&) = delete;
 
-  // From now on a failure of this group fails `parent`, the communicator of all ranks, and vice versa. `parent`
-  // outlives the group. `part` names the rank's part in messages.
+  // From now on a failure of this group fails `parent`, the communicator of all ranks, and vice
+  // versa. `parent` must outlive the group. `part` names the rank's part in messages.
   void linkToParent(bpsComm_t parent, const std::string& part);
 
   std::string describe() const;
-  // Why the device cannot be in a group; empty: it can. A stream stands at a failed part until an abort. Without stream
-  // memory operations it would hold up all host functions of the process.
+  // Returns why the device cannot be in a group, or empty text if it can. After a failed part, a
+  // stream waits until an abort. Without stream memory operations, this wait would block all host
+  // functions of the process.
   static std::string unsupportedReason(const cuda::Device& device) {
     return device.hasStreamMemOps() ? "" : "its CUDA device has no stream memory operations";
   }
 
-  // Depends on type, operation and size alone, so all ranks choose alike.
+  // The result depends only on type, operation and size, so it is the same on all ranks.
   bool supports(const Call& call) const { return canCombine(call, shape_.allowsAnyOrder); }
-  // Does not wait. The thread must have no NCCL group open, which would delay NCCL's part of the call. If the call
-  // fails after a part of it was issued, this fails the parent: the other ranks wait for the rest, or take the next
-  // call for it.
+  // Issues the call and does not wait for its end. The thread must have no open NCCL group, because
+  // an open group would delay NCCL's part of the call. If the call fails after a part of it was
+  // issued, issue() fails the parent. The other ranks would otherwise wait for the rest, or mistake
+  // the next call for it.
   ncclResult_t issue(const Call& call);
-  // Issues from within the thread's open NCCL group, ahead of what that group holds.
+  // Issues the call although the thread has an open NCCL group. The call goes ahead of the calls
+  // that the open group holds.
   ncclResult_t issueInGroup(const Call& call);
 
-  // Waits for the end of all calls while failure() returns ncclSuccess. `inFlight`: a part of this rank is in flight.
+  // Waits until all calls have ended, while failure() returns ncclSuccess. `inFlight` is true if a
+  // part of this rank is in flight.
   ncclResult_t finalize(const std::function<ncclResult_t(bool inFlight)>& failure);
-  // No call touches a buffer after it returns. `abort`: ends calls that would wait forever.
+  // Ends the group. After it returns, no call touches a buffer. If `abort` is true, it ends calls
+  // that would otherwise wait forever.
   void end(bool abort);
 
-  // The failure of NCCL's communicator. Failures of the owners' communicator reach the parent.
+  // Returns the failure of NCCL's communicator. A failure of the owners' communicator reaches the
+  // parent without this function.
   ncclResult_t error();
   std::string lastError();
 
@@ -91,7 +102,7 @@ class LocalGpuGroup {
   ncclResult_t gatherFromOwners(const Call& call, const Piece& piece);
   ncclResult_t drain(const std::function<ncclResult_t(bool inFlight)>& failure, bpsComm_t ownersComm);
   void abortComms(bpsComm_t ownersComm, ncclComm_t localComm) const;
-  // Null: the group has ended.
+  // Returns null if the group has ended or has only one rank.
   ncclComm_t localComm() {
     const MutexLock lock(mutex_);
     return localComm_;
@@ -100,10 +111,11 @@ class LocalGpuGroup {
   const Shape shape_;
   cuda::Device& device_;
   std::function<bool()> shouldStop_;
-  std::vector<std::unique_ptr<cuda::OwnedStream>> streams_;  // one for each piece of a call
+  std::vector<std::unique_ptr<cuda::OwnedStream>> streams_;  // one stream for each piece of a call
   std::unique_ptr<cuda::OwnedStream> groupCallStream_;       // carries calls of issueInGroup()
   std::unique_ptr<cuda::OwnedStream> completionStream_;      // idle when all calls have ended
-  Mutex mutex_;  // held during no call of NCCL's but questions for errors, which end() must not overtake
+  // Not held while NCCL is called, except for queries of errors, during which end() must wait.
+  Mutex mutex_;
   ncclComm_t localComm_ BPS_GUARDED_BY(mutex_);
   bpsComm_t ownersComm_ BPS_GUARDED_BY(mutex_);
   bpsComm_t parent_ BPS_GUARDED_BY(mutex_) = nullptr;

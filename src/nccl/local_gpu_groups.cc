@@ -31,13 +31,15 @@ std::string noGroupsReason(std::span<const PeerInfo> peers, const GroupSizes& si
   int largest = 0;
   for (const auto& [gpuGroup, size] : sizes) largest = std::max(largest, size.ranks);
   if (largest == 1) return "no two GPUs share a machine or a switch";
-  // A sum of two is the same in any order; a sum of more depends on NCCL's order.
+  // The sum of two values is the same in either order. The sum of more values depends on NCCL's
+  // order.
   if (!peers[0].allowsAnyOrder && (largest > 2 || !oneGroupPerMachine))
     return "more than two ranks share a machine, so sums would depend on NCCL's order (BPS_NCCL_LOCAL=any)";
   return {};
 }
 
-// Rank 0 of a communicator finds its servers. All parts must use the same servers, so their first owners must agree.
+// Rank 0 of a communicator determines its servers. The communicators of all parts must use the same
+// servers, so BPS_SERVERS must be set alike on the first owners of all parts.
 std::string serverMismatch(std::span<const PeerInfo> peers, const LocalGpuGroups& gpuGroups) {
   for (size_t rank = 0; rank < peers.size(); ++rank)
     if (gpuGroups.leaders[rank] == 0 && gpuGroups.owns(static_cast<int>(rank)) &&

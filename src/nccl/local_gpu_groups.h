@@ -1,8 +1,10 @@
-// LocalGpuGroups: which ranks of a communicator combine their buffers by NCCL, and which of them own a part of a call.
+// LocalGpuGroups: the ranks of a communicator that combine their buffers by NCCL, and the ranks
+// that own a part of a call. The owner of a part all-reduces it with bps.
 //
-// The ranks of a local GPU group share a machine, or a PCIe switch of it. Every group cuts a buffer alike; the owners
-// of one part, one in each group, form a communicator of bps. Everything here is a pure function of records that all
-// ranks have shared, so all ranks draw the same conclusion. Threads: any.
+// The ranks of a local GPU group share a machine or a PCIe switch. All groups cut a buffer in the
+// same way. Each part has one owner in every group, and the owners of one part form a communicator
+// of bps. All results here are pure functions of records that all ranks have shared, so they are
+// the same on all ranks. Any thread may call these functions.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -14,46 +16,54 @@
 
 namespace bps::nccl {
 
-// A rank's capabilities, as far as local GPU groups need them.
+// The capabilities of a rank that local GPU groups need to know.
 struct PeerInfo {
-  uint64_t machine = 0;   // hash of its host id
-  uint64_t gpuGroup = 0;  // equal on ranks that may form a group; 0: the rank can be in none, for the reason `why`
-  bool root = false;      // the machine's plan combines at some GPUs only, and the rank's GPU is one of them
+  uint64_t machine = 0;  // hash of the machine's host id
+  // Equal on ranks that may form a group. If it is 0, the rank can be in no group, for the reason
+  // `why`.
+  uint64_t gpuGroup = 0;
+  // True if the machine plan combines buffers only at some GPUs, the roots, and the rank's GPU is a
+  // root.
+  bool root = false;
   bool allowsAnyOrder = false;  // BPS_NCCL_LOCAL=any
   bool hasServers = false;      // BPS_SERVERS is set
   std::string why;
 
-  // The capabilities of a rank that works on CUDA device `device`. `without`: why it can be in no group, or empty.
+  // Returns the capabilities of a rank that uses CUDA device `device`. `without` says why the rank
+  // can be in no group. It is empty if the rank can be in a group.
   static PeerInfo detect(int device, const Env& env, std::string without);
   void put(WireWriter& writer) const;
   void get(WireReader& reader);
 };
 
-// A rank's outcome of one step, and an id that the rank may hand out with it.
+// A rank's outcome of one step of the formation, and an id that the rank may send with it.
 struct RankStatus {
-  static constexpr size_t kIdBytes = 128;  // of NCCL's unique ids and of those of bps
+  static constexpr size_t kIdBytes = 128;  // size of the unique ids of NCCL and bps
   static constexpr size_t kBytes = 256 + kIdBytes;
 
   static Blob encode(const Status& status, std::span<const char, kIdBytes> id);
-  // The failure that best explains why the step failed, with its rank: a time-out only if there is no other failure.
-  // Empty if the step succeeded on all ranks.
+  // Returns the failure that best explains why the step failed, with the rank that failed. Returns
+  // a time-out only if there is no other failure. Returns empty text if the step succeeded on all
+  // ranks.
   static std::string firstFailure(std::span<const Blob> all);
   static void readId(std::span<const uint8_t> record, std::span<char, kIdBytes> id);
 };
 
 struct LocalGpuGroups {
-  std::vector<int> leaders;     // by rank: the lowest rank of its group
-  std::vector<int> groupRanks;  // by rank: its number in the group; roots have the lowest numbers
-  int owners = 0;  // the first `owners` ranks of every group own a part each; 0: no groups, because of `why`
+  std::vector<int> leaders;     // for each rank, the lowest rank of its group
+  std::vector<int> groupRanks;  // for each rank, its number in the group; roots have the lowest numbers
+  // The first `owners` ranks of every group own one part each. 0 means that there are no groups,
+  // for the reason `why`.
+  int owners = 0;
   int groupCount = 0;
-  bool allowsAnyOrder = false;  // false: groups carry only calls whose bits do not depend on NCCL's order
+  bool allowsAnyOrder = false;  // if false, groups carry only calls whose bits do not depend on NCCL's order
   std::string why;
 
   int sizeOf(int rank) const;
   int leaderOf(int rank) const { return leaders[static_cast<size_t>(rank)]; }
   int groupRankOf(int rank) const { return groupRanks[static_cast<size_t>(rank)]; }
   bool owns(int rank) const { return groupRankOf(rank) < owners; }
-  // The owners of a part, one in each group: "1, 3".
+  // Returns the owners of a part, one in each group, as text such as "1, 3".
   std::string ownersOf(int part) const;
 };
 

@@ -16,14 +16,14 @@ namespace bps::nccl {
 namespace {
 
 constexpr const char* kName = "libnccl.so.2";
-constexpr const char* kProbe = "pncclAllReduce";  // in every NCCL since 2.0
+constexpr const char* kProbe = "pncclAllReduce";  // every NCCL since 2.0 exports it
 
 const void* objectOf(const void* address) {
   Dl_info info{};
   return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-// True: the handle leads to NCCL, and not to bps under NCCL's name.
+// True if the handle leads to NCCL, and not to bps under NCCL's name.
 bool isNccl(void* handle) {
   const void* function = ::dlsym(handle, kProbe);
   return function != nullptr && objectOf(function) != objectOf(reinterpret_cast<const void*>(&objectOf));
@@ -46,7 +46,8 @@ std::vector<std::string> loadedLibraries() {
   return paths;
 }
 
-// The dynamic linker's directories, with those of LD_LIBRARY_PATH, and CUDA's usual ones.
+// Returns the directories of the dynamic linker, including those of LD_LIBRARY_PATH, and the usual
+// directories of CUDA.
 std::vector<std::string> searchDirectories() {
   std::vector<std::string> found;
   void* program = ::dlopen(nullptr, RTLD_NOW);
@@ -64,7 +65,8 @@ std::vector<std::string> searchDirectories() {
   return found;
 }
 
-// Parses this variable alone: if another one is invalid, all calls still go to the real library.
+// Parses BPS_NCCL_LIB_PATH alone. If another variable is invalid, all calls still go to the real
+// library.
 std::string libPath() {
   Result<Env> env = parseEnv([](const char* name) -> const char* {
     return std::strcmp(name, "BPS_NCCL_LIB_PATH") == 0 ? processLookup()(name) : nullptr;
@@ -85,7 +87,8 @@ void* findLibrary() {
   return nullptr;
 }
 
-// The process's NCCL library: the only mutable state of src/nccl that no handle owns.
+// The NCCL library of the process. It is the only mutable state in src/nccl that belongs to no
+// handle.
 struct ProcessLibrary {
   std::atomic<const RealNccl*> found{nullptr};
   std::atomic<bool> loggedNotFound{false};

@@ -1,13 +1,19 @@
-// RealNccl: the functions of the NCCL library that this process uses; BPS_REAL calls them.
+// RealNccl: the functions of the NCCL library that this process uses. BPS_REAL calls these
+// functions.
 //
-// The library is found at the first call, never in a constructor, so a preload costs nothing where NCCL is not used.
-// The search never yields bps itself. It takes the first of: BPS_NCCL_LIB_PATH; a libnccl that is loaded already, also
-// one that dlopen(RTLD_LOCAL) hides from dlsym(RTLD_NEXT), as Python's imports do; NCCL's functions inside the program
-// or one of its libraries; libnccl.so.2 by the dynamic linker's rules; the usual directories. Functions are taken by
-// their pncclX names, which no tool interposes.
+// The first call finds the library; no constructor does. A preload of bps therefore costs nothing
+// in a process that does not use NCCL. The search never finds bps itself. If BPS_NCCL_LIB_PATH is
+// set, only that library is tried. Otherwise the search takes the first of these:
+//  - a libnccl that is already loaded, even if dlopen(RTLD_LOCAL) hides it from dlsym(RTLD_NEXT),
+//    as imports in Python do;
+//  - NCCL's functions inside the program or one of its libraries;
+//  - libnccl.so.2, found by the rules of the dynamic linker;
+//  - libnccl.so.2 in the usual directories.
+// Functions are looked up by their pncclX names, which no tool interposes.
 //
-// The table is the process's, as is the library, and is never freed. Threads: any. The code here holds no lock while it
-// calls NCCL or the dynamic linker, since both may call back.
+// The table of functions and the library belong to the process and are never freed. Any thread may
+// call these functions. The code here holds no lock while it calls NCCL or the dynamic linker,
+// because these may call back.
 #pragma once
 #include <atomic>
 #include <string>
@@ -27,19 +33,21 @@ struct RealNccl {
   std::string path;
 };
 
-// False: NCCL is linked into a library of the program.
+// True if the path names a separate NCCL library. False if NCCL is linked into a library of the
+// program.
 inline bool isStandaloneLibrary(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with("libnccl");
 }
 
-// Null: there is none.
+// Returns null if there is no NCCL library.
 const RealNccl* findNccl();
-// As findNccl(), for callers that need NCCL: if there is none, the first call logs where it was searched.
+// As findNccl(), for callers that need NCCL. If there is no NCCL library, the first call logs where
+// bps searched.
 const RealNccl* realNccl();
 
 void logMissing(const char* name);
 
-// The result of a function of NCCL if there is no NCCL.
+// The result that a function of NCCL returns if there is no NCCL library.
 template <class Result>
 Result noNcclResult() {
   if constexpr (std::is_same_v<Result, ncclResult_t>) return ncclSystemError;

@@ -1,7 +1,8 @@
-// FreeList: memory regions of each device that are not in use, kept for later requests.
+// FreeList: the unused memory regions of each device, kept for later requests.
 //
-// Regions never go back to the driver. It may wait for all work on the device before it frees memory, and a stream of
-// another communicator may wait forever. Threads: any.
+// Regions never go back to the driver. The driver may wait for all work on the device before it
+// frees memory, and a stream of another communicator may wait forever. Any thread may call these
+// functions.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -12,11 +13,12 @@
 
 namespace bps::cuda {
 
-// A Region has a member `bytes`.
+// Region is a type that has a member `bytes`.
 template <class Region>
 class FreeList {
  public:
-  // Takes the smallest region that is large enough and at most twice as large, if there is one.
+  // Takes the smallest region of at least `bytes` bytes. Takes no region that is more than twice as
+  // large.
   std::optional<Region> take(int device, size_t bytes) {
     const MutexLock lock(mutex_);
     std::vector<Region>& regions = byDevice_[device];

@@ -9,7 +9,7 @@
 namespace bps::cuda {
 namespace {
 
-// The page size with which a GPU's driver exports memory; a multiple of the host's.
+// The page size with which a GPU's driver exports memory. It is a multiple of the host's page size.
 constexpr size_t kGpuPageBytes = 64U << 10;
 constexpr int kDmaBufFd = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 

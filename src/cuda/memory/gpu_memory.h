@@ -1,8 +1,8 @@
-// GpuMemory: memory on a CUDA device that other devices of the machine may reach, aligned as their drivers require. The
-// CPU must not touch it.
+// GpuMemory: memory on a CUDA device that other devices of the machine may access. It is aligned as
+// the drivers of these devices require. The CPU must not access it.
 //
-// The object owns its region until its destructor, which keeps it for the next object of no larger size (FreeList).
-// Threads: any.
+// The region belongs to the object until the destructor. The destructor keeps the region in a
+// FreeList, for a later object of no larger size. Any thread may call these functions.
 #pragma once
 #include <memory>
 
@@ -20,12 +20,13 @@ class GpuMemory {
   static Result<std::unique_ptr<GpuMemory>> create(const Device& device, size_t bytes);
   GpuMemory(const GpuMemory&) = delete;
   GpuMemory& operator=(const GpuMemory&) = delete;
-  // No copy may be in flight in it.
+  // No copy to or from the memory may be in flight.
   ~GpuMemory();
 
   uint8_t* data() const { return data_; }
   size_t size() const { return bytes_; }
-  // A file descriptor for the whole region; none if the driver or the kernel has no support.
+  // Returns a file descriptor for the whole region, or none if the driver or the kernel does not
+  // support it.
   UniqueFd dmaBuf() const;
 
  private:

@@ -11,7 +11,7 @@ class CudaStreamPosition final : public StreamPosition {
   CudaStreamPosition(std::shared_ptr<cuda::StreamGate> gate, std::shared_ptr<FailedGates> failed)
       : gate_(std::move(gate)), failed_(std::move(failed)) {}
   bool mayStart() const override { return gate_->reached(); }
-  // The caller gets the failure itself from the communicator.
+  // Opens or keeps the gate only. The communicator reports the failure itself to the application.
   void complete(const Status& outcome) override {
     if (outcome.ok()) gate_->open();
     else failed_->add(gate_);

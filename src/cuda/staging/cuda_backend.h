@@ -1,14 +1,16 @@
-// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. It owns the gates in the streams of one device
-// and the staging buffers. It neither uses the device nor creates a context before the first call that needs the
-// device.
+// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. It holds the gates in the
+// streams of one device, and the staging buffers. It neither uses the device nor creates a context
+// before the first call that needs the device.
 //
 // The stream argument decides the order of a call:
-//   not a host stream   the order of that CUDA stream
-//   a host stream       the order of that host stream; memory that only the device can access is an error
-//   NULL                CUDA's legacy default stream if CUDA knows one of the buffers, otherwise the default host
-//   stream
+//   CUDA stream   The call runs in the order of that stream.
+//   host stream   The call runs in the order of that stream. Memory that only the device can access
+//                 is an error.
+//   NULL          If CUDA knows one of the buffers, NULL means CUDA's legacy default stream. Otherwise
+//                 it means the default host stream.
 //
-// Threads: the caller of the communicator, except where a method says otherwise.
+// Only the thread that uses the communicator calls these functions, except where a comment says
+// otherwise.
 #pragma once
 #include <memory>
 
@@ -24,21 +26,24 @@ namespace bps {
 
 class CudaBackend {
  public:
-  // The number of devices that create() may choose from; 0: host memory only.
+  // Returns the number of devices that create() may choose from. 0 means that only host memory is
+  // used.
   static Result<int> devices(const Env& env);
-  // `ordinal` -1: the current device of the calling thread. Returns null if BPS_DEVICE excludes CUDA or there is no
-  // driver.
+  // If `ordinal` is -1, the backend uses the current device of the calling thread. Returns null if
+  // BPS_DEVICE excludes CUDA or if there is no driver.
   static Result<std::unique_ptr<CudaBackend>> create(const Env& env, int ordinal);
   ~CudaBackend() { releaseFailedStreams(); }
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
-  // Call it before the first call. `bell` rings when a stream reaches the gate of a call.
+  // Call start() before the first all-reduce. `bell` rings when a stream reaches the gate of a
+  // call.
   void start(std::shared_ptr<Doorbell> bell, const StagingShape& shape) {
     bell_ = std::move(bell);
     stagingShape_ = shape;
   }
-  // From now on streams stop at failed calls, until releaseFailedStreams() or the destructor. Any thread.
+  // After holdFailedStreams(), streams stop at failed calls until releaseFailedStreams() or the
+  // destructor. Any thread may call these two functions.
   void holdFailedStreams() const { failed_->keepClosed(); }
   void releaseFailedStreams() const { failed_->open(); }
 
@@ -66,7 +71,8 @@ class CudaBackend {
   int ordinal_;
   std::shared_ptr<Doorbell> bell_;
   StagingShape stagingShape_;
-  const std::shared_ptr<FailedGates> failed_ = std::make_shared<FailedGates>();  // shared with stream positions
+  const std::shared_ptr<FailedGates> failed_ =
+      std::make_shared<FailedGates>();  // shared with the stream positions of calls
   cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::StreamGates> gates_;
   StagedBuffers buffers_;

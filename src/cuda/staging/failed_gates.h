@@ -1,7 +1,8 @@
-// FailedGates: the gates of failed calls. They open at once or, if a communicator carries parts of calls, when open()
-// is called: the work behind such a gate would pass a wrong part to other ranks.
+// FailedGates: the stream gates of failed calls. Normally the gate of a failed call opens at once.
+// If a communicator carries parts of another communicator's calls, its gates stay closed until
+// open(). The work behind such a gate would otherwise pass a wrong part to other ranks.
 //
-// Threads: any.
+// Any thread may call these functions.
 #pragma once
 #include <memory>
 #include <utility>
@@ -21,7 +22,7 @@ class FailedGates {
     }
     gate->open();
   }
-  // Gates that are added from now on stay closed until open().
+  // After keepClosed(), gates that are added stay closed until open().
   void keepClosed() {
     MutexLock lock(mutex_);
     keepClosed_ = true;

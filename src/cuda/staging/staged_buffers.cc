@@ -12,7 +12,7 @@ namespace {
 
 cuda::Address cudaAddress(const void* pointer) { return reinterpret_cast<cuda::Address>(pointer); }
 
-// How long the end of a communicator waits for copies, which take microseconds.
+// How long the end of a communicator waits for copies. A copy normally takes microseconds.
 constexpr std::chrono::milliseconds kCopyDrainTimeout(1000);
 
 }  // namespace
@@ -44,7 +44,7 @@ std::unique_ptr<cuda::GpuMemory> StagedBuffers::tryCreateGpuMemory(const cuda::D
   return nullptr;
 }
 
-// If a copy may still access the memory, the memory is leaked.
+// If a copy may still access the ring's memory, the memory is never freed.
 StagedBuffers::~StagedBuffers() {
   std::unique_ptr<Ring> owned(ring());
   if (owned == nullptr || drainCopies(kCopyDrainTimeout)) return;
@@ -88,7 +88,8 @@ Result<bool> StagedBuffers::step() {
   return moved;
 }
 
-// The CPU of this machine also sums chunks on the exchange path, so they need host memory.
+// The CPU of this machine also sums the chunks on the exchange path, so these chunks need host
+// memory.
 bool StagedBuffers::isNicReachable(const ChunkRef& chunk) {
   if (ring()->gpu == nullptr || chunk.usesExchangePath()) return false;
   if (!nicReachable_) {

@@ -1,25 +1,26 @@
-// StagedBuffers: staging slots for the chunks of calls on memory that the CPU cannot access. A chunk uses one slot of
-// pinned memory. Its contribution is copied from the device into one half; its sum arrives in the other half and is
-// copied back.
+// StagedBuffers: staging slots for the chunks of calls on memory that the CPU cannot access. A
+// chunk uses one slot of pinned memory. The contribution of the chunk is copied from the device
+// into one half of the slot. The sum arrives in the other half and is copied back.
 //
 //   submitted >= issued >= copied out (contribution in the slot)   in the order of the chunks, on one stream
 //   sum arrived -> copying back -> slot free, chunk done           in the order of arrival, on another stream
 //
-// Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest unfinished chunk always has
-// a slot, so some chunk can always proceed: lanes that finish chunks in different orders cannot deadlock. Both streams
-// only copy, and a copy is issued only when it has nothing to wait for. So the copies never block the queues of the
-// device.
+// Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest unfinished chunk
+// always has a slot, so some chunk can always proceed. Lanes that finish chunks in different orders
+// therefore cannot deadlock. The two streams only copy, and a copy is issued only when it has
+// nothing to wait for. The copies therefore never block the queues of the device.
 //
-// If a NIC reaches the owner of a chunk from GPU memory (GPUDirect RDMA), the chunk's slot is in memory of the device.
-// The NIC then registers one region once, because registering the user's buffers would take longer than sending them.
-// A sum never arrives on top of its contribution.
+// If a NIC can send from GPU memory to the owner of a chunk (GPUDirect RDMA), the chunk's slot is
+// in memory of the device. The memory of the slots is registered with the NIC only once. A
+// registration of the user's buffers would take longer than sending them. A sum never overwrites
+// its contribution.
 //
-// On a machine with several ranks this class is between the user's memory and the rank's area (local_reducer.h). It
-// does not touch calls on other memory. Only the holder of the progress lock (progress_engine.h) uses it, except
-// prepare().
+// On a machine with several ranks, StagedBuffers copies between the user's memory and the rank's
+// area (local_reducer.h). Calls on other memory do not use StagedBuffers. Only the holder of the
+// progress lock (progress_engine.h) calls its functions, except prepare().
 //
-// Memory ordering: prepare() stores ring_ with release after it has made the ring; other threads load it with acquire.
-// They may find it null until the first staged call.
+// Memory ordering: prepare() stores ring_ with release after it has made the ring. Other threads
+// load ring_ with acquire. ring_ may be null until the first staged call.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -39,7 +40,7 @@ namespace bps {
 struct StagingShape {
   size_t slots = 0;
   size_t slotBytes = 0;                    // the size of the largest chunk
-  std::chrono::nanoseconds copyTimeout{};  // a copy that takes longer is a failure
+  std::chrono::nanoseconds copyTimeout{};  // a copy that takes longer counts as a failure
 };
 
 class StagedBuffers final : public ChunkBuffers {
@@ -47,16 +48,19 @@ class StagedBuffers final : public ChunkBuffers {
   StagedBuffers() = default;
   ~StagedBuffers() override;
 
-  // Enables GPUDirect RDMA. Call it before the first call; the registrar outlives the last step().
+  // Enables GPUDirect RDMA. Call it before the first all-reduce. The registrar must outlive the
+  // last step().
   void setGpuRegistrar(GpuRegionRegistrar* registrar) { gpuRegistrar_ = registrar; }
-  // The calling thread calls it before it submits a staged call. Only the first call has an effect.
+  // The application's thread calls prepare() before it submits a staged call. Only the first
+  // prepare() has an effect.
   Status prepare(const cuda::Device& device, const StagingShape& shape);
 
-  // Adds the chunks of the call. Calls come in call order. The call lives until `remaining` is 0.
+  // Adds the chunks of `call`. Calls must be submitted in call order. `call` must exist until its
+  // `remaining` is 0.
   void submit(Collective& call);
-  // Issues copies, tests which have ended, and returns whether anything moved.
+  // Issues copies, tests which copies have ended, and returns whether anything moved.
   Result<bool> step();
-  // True if copies are in flight. Only step() notices their end.
+  // True if copies are in flight. Only step() notices that a copy has ended.
   bool copying() const { return count_.copiedOut < count_.issued || !pendingCopyBacks_.empty(); }
   // Waits for the copies that touch the buffers of calls, then forgets all calls.
   void abandon();
@@ -75,7 +79,7 @@ class StagedBuffers final : public ChunkBuffers {
   };
   struct Ring {
     cuda::PinnedMemory memory;
-    std::unique_ptr<cuda::GpuMemory> gpu;  // null: no NIC accesses it
+    std::unique_ptr<cuda::GpuMemory> gpu;  // null if no NIC accesses GPU memory
     std::unique_ptr<cuda::OwnedStream> out, back;
     std::vector<Slot> slots;
   };
@@ -105,13 +109,13 @@ class StagedBuffers final : public ChunkBuffers {
   StagingShape shape_;
   std::atomic<Ring*> ring_{nullptr};  // owned
   GpuRegionRegistrar* gpuRegistrar_ = nullptr;
-  std::optional<std::vector<bool>> nicReachable_;  // by endpoint; none: not registered yet
+  std::optional<std::vector<bool>> nicReachable_;  // indexed by endpoint; empty until the memory is registered
   std::deque<Collective*> issueQueue_;             // calls with chunks that are not issued yet
-  size_t nextChunk_ = 0;                           // the next chunk of the first of them
+  size_t nextChunk_ = 0;                           // the next chunk of the first call in issueQueue_
   std::deque<PendingCopyBack> pendingCopyBacks_;
   Count count_;
   Deadline stallDeadline_ = Deadline::never();
-  Status failure_;  // of a finished(), which step() returns
+  Status failure_;  // a failure in finished(), which step() returns
 };
 
 }  // namespace bps
