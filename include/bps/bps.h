@@ -16,9 +16,9 @@
  *  - A child process made by fork() cannot use a communicator of its parent. In the child,
  *    bpsCommAbort and bpsCommDestroy do nothing on the parent's communicator, and all other calls
  *    on it fail with bpsInvalidUsage.
- *  - bpsCommGetAsyncError reports a failure that occurs after a call has returned. Such a failure
- *    ends its communicator: every later call on the communicator returns the same result. The
- *    program must then free the communicator with bpsCommAbort or bpsCommDestroy.
+ *  - bpsCommGetAsyncError reports a failure that occurs after a call has returned. A failure ends
+ *    its communicator: every later call on the communicator returns the same result. The program
+ *    must then free the communicator with bpsCommAbort or bpsCommDestroy.
  */
 #ifndef BPS_BPS_H_
 #define BPS_BPS_H_
@@ -43,16 +43,16 @@ extern "C" {
 #define BPS_VERSION_CODE (BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH)
 
 /* CUDA's stream type, declared as an opaque pointer, as CUDA declares it. For calls on host
- * buffers, a bpsHostStream_t may be passed instead. */
+ * buffers, a bpsHostStream_t may be passed instead of a cudaStream_t. */
 #ifndef BPS_NO_CUDA_STREAM_TYPE
 typedef struct CUstream_st* cudaStream_t;
 #endif
 
 typedef struct bpsComm* bpsComm_t;
-/* A host stream is an ordered queue of calls on host buffers. Pass it wherever a function takes
- * a CUDA stream. NULL names the default host stream of the process. But if CUDA knows one of the
- * buffers (device, managed or pinned memory), NULL names CUDA's legacy default stream, as in
- * NCCL. */
+/* A host stream is an ordered queue of calls on host buffers. Pass a host stream wherever a
+ * function takes a CUDA stream. The stream NULL is the default host stream of the process. But
+ * if CUDA knows one of the buffers (device, managed or pinned memory), the stream NULL is CUDA's
+ * legacy default stream, as in NCCL. */
 typedef cudaStream_t bpsHostStream_t;
 
 #define BPS_UNIQUE_ID_BYTES 128
@@ -109,11 +109,11 @@ typedef enum {
  * bpsSum and bpsProd can therefore overflow a narrow type within a stage, even if the final
  * result would fit the type.
  *
- * bpsAvg of floating types does not overflow in this way, because it divides by the number of
- * ranks in the first stage, before that stage rounds. In most cases bpsAvg divides the sum of
- * that stage. If the stage adds a rank's own value to results of other stages, bpsAvg divides
- * only the rank's own value. Before the division the sum is a float. It overflows if bfloat16 or
- * float32 values add up to more than 3.4e38.
+ * bpsAvg of floating types does not overflow in a stage, because it divides by the number of ranks
+ * before the result of the first stage is rounded. In most cases bpsAvg divides the sum of the
+ * first stage. If the first stage adds a rank's own value to results of other stages, bpsAvg
+ * divides only the rank's own value. Before bpsAvg divides a sum, the sum is a float. This float
+ * overflows if bfloat16 or float32 values add up to more than 3.4e38.
  *
  * bpsAvg of integers divides the sum of all ranks at the end and truncates towards zero, as in
  * NCCL. If that integer sum overflows, it wraps around. */
@@ -177,7 +177,7 @@ BPS_API const char* bpsGetErrorString(bpsResult_t result);
 
 /* Returns the text of the last failure on comm, or, if comm is NULL, of the last failure in the
  * calling thread. Returns "" if nothing has failed. The text stays valid until the same thread
- * calls this function again. Any thread may call it. */
+ * calls bpsGetLastError again. Any thread may call bpsGetLastError. */
 BPS_API const char* bpsGetLastError(bpsComm_t comm);
 
 /* ---- Communicators ----------------------------------------------------------------------------------------------- */
@@ -186,9 +186,9 @@ BPS_API const char* bpsGetLastError(bpsComm_t comm);
  * id to the other ranks by any means. The id contains the secret of the job, so treat it as a
  * password.
  *
- * The rendezvous starts in the calling process. It ends when all ranks have met, or after
- * BPS_TIMEOUT. If BPS_ROOT is set, the id names that address instead, and rank 0 listens there.
- * The function does not wait for other ranks. If BPS_ROOT contains a host name, the function
+ * The rendezvous starts in the calling process. The rendezvous ends when all ranks have met, or
+ * after BPS_TIMEOUT. If BPS_ROOT is set, the id names that address instead, and rank 0 listens
+ * there. The function does not wait for other ranks. If BPS_ROOT contains a host name, the function
  * waits for the name service, at most BPS_TIMEOUT. Any thread may call this function.
  *
  * Fails with bpsSystemError if no socket can be opened, and with bpsInvalidArgument if BPS_ROOT
@@ -197,9 +197,9 @@ BPS_API const char* bpsGetLastError(bpsComm_t comm);
 BPS_API bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId);
 
 /* Joins the communicator as rank `rank` of `nranks` ranks. The communicator uses the calling
- * thread's current CUDA device, if there is one (see BPS_DEVICE). It allocates nothing on the
- * device before a call needs the device. The caller frees *comm with bpsCommDestroy or
- * bpsCommAbort. On failure *comm is NULL.
+ * thread's current CUDA device, if there is one (see BPS_DEVICE). The communicator allocates
+ * nothing on the device before a call needs the device. The caller frees *comm with bpsCommDestroy
+ * or bpsCommAbort. On failure *comm is NULL.
  *
  * The function waits until all ranks and the summation servers have met. Rank 0 reads the
  * servers from BPS_SERVERS. If BPS_TIMEOUT passes first, the function fails, and the error names
@@ -226,18 +226,18 @@ BPS_API bpsResult_t bpsCommInitRankConfig(bpsComm_t* comm, int nranks, bpsUnique
  *   OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE  Open MPI
  *   PMI_RANK and PMI_SIZE                          MPICH
  *   SLURM_PROCID and SLURM_NTASKS                  Slurm
- * If no pair is set, the communicator has one rank. The ranks meet at BPS_ROOT. If BPS_ROOT is
- * not set, they meet at MASTER_ADDR, port MASTER_PORT + 1. If there are several ranks, all of
- * them need the same BPS_KEY_FILE (or BPS_AUTH=off).
+ * If no pair is set, the communicator has one rank. The ranks meet at BPS_ROOT. If BPS_ROOT is not
+ * set, the ranks meet at MASTER_ADDR, port MASTER_PORT + 1. If there are several ranks, all ranks
+ * need the same BPS_KEY_FILE (or BPS_AUTH=off).
  *
- * The function blocks, fails and takes part in groups in the same way as bpsCommInitRank. It
- * fails with bpsInvalidUsage if a variable is not a number, or if several ranks have no address
- * or no key. The error names the variable. */
+ * The function blocks, fails and takes part in groups in the same way as bpsCommInitRank.
+ * bpsCommInitFromEnv fails with bpsInvalidUsage if a variable is not a number, or if several
+ * ranks have no address or no key. The error names the variable. */
 BPS_API bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm);
 
 /* Starts all ndev ranks of a communicator in this process. comms[i] becomes rank i, on CUDA
  * device devlist[i]. If devlist is NULL, rank i uses device i. Without CUDA devices, devlist is
- * ignored. The function blocks. If it fails, no communicator remains. */
+ * ignored. The function blocks. If bpsCommInitAll fails, no communicator remains. */
 BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist);
 
 /* Splits comm; all ranks of comm must call it. Ranks that pass the same color form a new
@@ -245,20 +245,20 @@ BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlis
  * *newcomm = NULL. No call may be in flight on comm. If config is NULL, the new communicator
  * inherits the configuration of comm.
  *
- * The function waits until all ranks of comm have called it. It then also waits until the new
- * communicator has started, unless config->blocking is 0. Between bpsGroupStart and bpsGroupEnd
+ * The function waits until all ranks of comm have called bpsCommSplit. Unless config->blocking is
+ * 0, it then waits until the new communicator has started. Between bpsGroupStart and bpsGroupEnd
  * the split is only recorded. bpsGroupEnd then splits comm and sets *newcomm.
  *
  * If a rank does not call within BPS_TIMEOUT, the split fails with bpsRemoteError on every rank
- * that has called. It also fails on the late rank when that rank calls. comm stays usable, even
- * after a failed split. */
+ * that has called. The split also fails on the late rank when that rank calls bpsCommSplit. comm
+ * stays usable, even after a failed split. */
 BPS_API bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config);
 
 /* Waits until every call on comm is complete, and then leaves the other ranks. The program must
  * still destroy comm afterwards. Fails with the communicator's error if a call on comm has
  * failed or was refused. On a non-blocking communicator the function returns bpsInProgress at
- * once. The program must then poll bpsCommGetAsyncError. Until finalization has ended, it may
- * otherwise only destroy or abort comm. */
+ * once. The program must then poll bpsCommGetAsyncError. Until finalization has ended, the
+ * program may make no other call on comm, except to destroy or abort it. */
 BPS_API bpsResult_t bpsCommFinalize(bpsComm_t comm);
 
 /* Finalizes comm if that has not been done, and then frees everything. comm is invalid
@@ -271,19 +271,20 @@ BPS_API bpsResult_t bpsCommDestroy(bpsComm_t comm);
  *
  * If another thread is inside a call on comm, the abort waits until that call returns, but at
  * most half a second. The call may take longer if another communicator blocks a CUDA stream and
- * CUDA has no room for the call in it. The abort then returns first, and the call fails as soon
- * as it can return. */
+ * CUDA has no room for the call in it. In that case the abort returns before the call does. The
+ * call fails later, when CUDA has room. */
 BPS_API bpsResult_t bpsCommAbort(bpsComm_t comm);
 
-/* As bpsCommAbort, but frees nothing. Use it in a thread that cannot know whether another thread
- * is about to call with comm. All calls in flight and all later calls fail. The program must
- * still abort or destroy comm. The function does not wait until the calls have ended. Any thread
- * may call it. revokeFlags must be 0; any other value fails with bpsInvalidArgument. */
+/* As bpsCommAbort, but frees nothing. Use bpsCommRevoke in a thread that cannot know whether
+ * another thread is about to call with comm. All calls in flight and all later calls fail. The
+ * program must still abort or destroy comm. The function does not wait until the calls have
+ * ended. Any thread may call bpsCommRevoke. revokeFlags must be 0; any other value fails with
+ * bpsInvalidArgument. */
 BPS_API bpsResult_t bpsCommRevoke(bpsComm_t comm, int revokeFlags);
 
 /* Writes the state of comm to *asyncError. The state is bpsInProgress while a non-blocking init
- * or finalize runs. Otherwise it is the first failure, or bpsSuccess if there is none. The
- * function does not wait for other ranks. Any thread may call it. */
+ * or finalize runs. Otherwise the state is the first failure, or bpsSuccess if there is none.
+ * The function does not wait for other ranks. Any thread may call this function. */
 BPS_API bpsResult_t bpsCommGetAsyncError(bpsComm_t comm, bpsResult_t* asyncError);
 
 /* These functions write the number of ranks, the CUDA device (0 if there is none), and the
@@ -315,7 +316,7 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  *
  * The function queues the call on `stream`, behind the work already there, and returns without
  * waiting. The program must not touch the buffers until the stream has passed the call. A thread
- * that waits for a host stream may itself do the work of the call.
+ * that waits for a host stream may itself do the work of the stream's calls.
  *
  * A CUDA stream may belong to any context. A call on a CUDA stream takes buffers of every kind:
  * memory of the communicator's device, managed, pinned and pageable memory. The stream waits on
@@ -330,8 +331,8 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  * the stream is a host stream. Fails with bpsUnhandledCudaError if CUDA failed; the error text
  * says where.
  *
- * bpsCommGetAsyncError later reports bpsInvalidUsage if the ranks disagree. It reports
- * bpsRemoteError if a rank or server died; the error text names that rank or server. */
+ * bpsCommGetAsyncError later reports bpsInvalidUsage if the ranks disagree. bpsCommGetAsyncError
+ * reports bpsRemoteError if a rank or server died; the error text names it. */
 BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype,
                                  bpsRedOp_t op, bpsComm_t comm, cudaStream_t stream);
 
@@ -352,9 +353,9 @@ BPS_API bpsResult_t bpsGroupEnd(void);
  * reads the scalar when it starts, so the scalar's memory must stay valid until then. That
  * memory may be host memory or, for calls on CUDA streams, device memory.
  *
- * Products of integers wrap around. Products of narrow floating types are computed in float, in
- * the first stage of the rank (see bpsRedOp_t). They are not rounded before the result of that
- * stage is rounded. The operation is valid only with this communicator and type. */
+ * Products of integers wrap around. Products of narrow floating types are computed in float.
+ * They stay unrounded until the result of the rank's first stage is rounded (see bpsRedOp_t).
+ * The operation is valid only with this communicator and type. */
 BPS_API bpsResult_t bpsRedOpCreatePreMulSum(bpsRedOp_t* op, void* scalar, bpsDataType_t datatype,
                                             bpsScalarResidence_t residence, bpsComm_t comm);
 /* Frees op. Calls already issued with op are not affected. */
@@ -370,9 +371,10 @@ BPS_API bpsResult_t bpsHostStreamDestroy(bpsHostStream_t stream);
  * blocks. */
 BPS_API bpsResult_t bpsHostStreamQuery(bpsHostStream_t stream);
 /* Waits until every call in the stream is complete. Returns the first error of the calls that
- * this thread has made since it last synchronized the stream. If there is none, returns the
- * first error of another thread's call that no thread has been told of. If a peer dies, the wait
- * ends within BPS_TIMEOUT. NULL names the default stream, which all threads share. */
+ * this thread has made since it last synchronized the stream. If this thread's calls had no
+ * error, returns the first error of another thread's call that no thread has seen yet. If a peer
+ * dies, the wait ends within BPS_TIMEOUT. NULL names the default stream, which all threads
+ * share. */
 BPS_API bpsResult_t bpsHostStreamSynchronize(bpsHostStream_t stream);
 
 #ifdef __cplusplus

@@ -23,8 +23,8 @@ extern "C" {
  *   "cudaDevice"        present only if CUDA is used
  *   "kernels"
  * The memory at `text` belongs to the caller; 64 KiB is enough for a few thousand machines. The
- * function does not block. It fails with bpsInvalidArgument if comm is not ready, or if the
- * object does not fit into `size` bytes. The error names the size that is needed. */
+ * function does not block. bpsCommDescribe fails with bpsInvalidArgument if comm is not ready,
+ * or if the object does not fit into `size` bytes. The error names the size that is needed. */
 BPS_API bpsResult_t bpsCommDescribe(bpsComm_t comm, char* text, size_t size);
 
 #ifdef __cplusplus

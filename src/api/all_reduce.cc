@@ -25,7 +25,7 @@ Result<DataType> checkedType(bpsDataType_t type) {
   return static_cast<DataType>(type);
 }
 
-// Sets the operation of the call. If the user made the operation, also sets its scalar.
+// Sets the operation of the call. If the user made the operation, also sets the call's scalar.
 Status setOp(AllReduceCall& call, bpsRedOp_t op, const bpsComm& handle) {
   const int number = static_cast<int>(op);
   if (number >= 0 && number < bpsNumOps) {

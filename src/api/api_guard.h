@@ -1,5 +1,5 @@
 // apiGuard() wraps the body of every exported function. No exception leaves bps, and every failure
-// becomes a result code. Any thread may call it.
+// becomes a result code. Any thread may call apiGuard().
 #pragma once
 #include <string>
 #include <utility>

@@ -86,7 +86,7 @@ Status abortComm(bpsComm_t comm) {
   return {};
 }
 
-// Call it only after the communicator has started.
+// Call errorOf() only after the communicator has started.
 Status errorOf(const bpsComm& handle) {
   const auto finalizeState = handle.finalizeState.load(std::memory_order_acquire);
   if (Status failed = checkFailure(handle); !failed.ok()) return failed;

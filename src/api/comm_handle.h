@@ -1,5 +1,5 @@
-// bpsComm: the object behind a bpsComm_t. Its communicator is starting (in a non-blocking init or
-// inside a group), is ready, or has failed to start.
+// bpsComm: the object behind a bpsComm_t. The communicator of a bpsComm is starting (in a
+// non-blocking init or inside a group), is ready, or has failed to start.
 //
 // The program frees the handle with bpsCommDestroy or bpsCommAbort. Threads inside a call hold
 // references (HandleReference), and the last reference frees the handle. Any thread may access
@@ -42,8 +42,8 @@ struct bpsComm {
   enum class FinalizeState : uint8_t { kNotStarted, kInProgress, kDone };
   std::atomic<FinalizeState> finalizeState{FinalizeState::kNotStarted};  // the state of a non-blocking finalize
   std::unique_ptr<bps::Communicator> communicator;  // never null; it has started when `state` is kReady
-  // Set before `state` becomes kReady. If it is null, bps itself combines the buffers inside
-  // machines.
+  // gpuGroup is set before `state` becomes kReady. If gpuGroup is null, bps itself combines the
+  // buffers inside machines.
   std::unique_ptr<bps::nccl::LocalGpuGroup> gpuGroup;
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;

@@ -1,5 +1,5 @@
 // Functions that the public interface lacks, for callers inside bps (src/nccl, src/interpose). Any
-// thread may call them.
+// thread may call these functions.
 #pragma once
 #include <string>
 
@@ -13,8 +13,8 @@ namespace bps {
 // Communicators that are split off it form no groups either.
 bpsResult_t commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank);
 
-// Declares that `part` carries parts of the calls of `whole`. If one of these two communicators
-// fails, the other one fails too, on all ranks. CUDA streams then stop at failed calls until
+// Declares that `part` carries parts of the calls of `whole`. If `part` or `whole` fails, both
+// communicators fail, on all ranks. From then on, CUDA streams stop at failed calls of `part` until
 // bpsCommAbort or bpsCommDestroy. `name` names the part in messages. All ranks call this function
 // before the first call on `part`.
 bpsResult_t commLinkToParent(bpsComm_t part, bpsComm_t whole, const std::string& name);
@@ -32,8 +32,8 @@ bpsResult_t commFinalize(bpsComm_t comm);
 bpsResult_t commFailIfPeerLeft(bpsComm_t comm, Deadline& until);
 
 // Prevents `comm` from being freed while this object exists, although another thread may end
-// `comm`. Use it if a caller reads `comm` under a mutex and releases the mutex before the call. The
-// call may block while CUDA has no room in a stream.
+// `comm`. Use a CommReference if a caller reads `comm` under a mutex and releases the mutex before
+// the call. The call may block while CUDA has no room in a stream.
 class CommReference {
  public:
   explicit CommReference(bpsComm_t comm);

@@ -135,8 +135,8 @@ nccl::GroupFormation formationSteps(const bpsComm& handle) {
 constexpr std::chrono::milliseconds kRootCauseTimeout(500);
 
 // Ends the communicator on all ranks. NCCL may report only that another rank has aborted, while the
-// hub knows why. This function therefore waits for the hub's reason first. It reports NCCL's error
-// only if no reason arrives.
+// hub knows why. This function therefore waits for the hub's reason first. failCommunicator()
+// reports NCCL's error only if no reason arrives.
 void failCommunicator(const bpsComm& handle, ncclResult_t result) {
   const Deadline deadline = Deadline::in(kRootCauseTimeout);
   for (nccl::Backoff backoff; handle.communicator->failure().ok(); backoff.pause()) {
@@ -186,8 +186,8 @@ Result<bool> issueToGpuGroup(const bpsComm& handle, const AllReduceCall& call) {
   BPS_TRY(handle.communicator->submitCheckOnly(call));
   const ncclResult_t issued = gpuGroup->issue(ncclCall);
   if (issued == ncclSuccess) return true;
-  // The other ranks are already in this call. They wait for this rank's part, or would mistake its
-  // next call for this one.
+  // The other ranks wait for this rank's part of the call, or would mistake this rank's next call
+  // for it.
   failCommunicator(handle, issued);
   return handle.communicator->failure();
 }
@@ -200,7 +200,7 @@ Status checkFailure(const bpsComm& handle) {
   return handle.communicator->failure();
 }
 
-// Also checks whether a peer has left, because NCCL's calls never end without that peer.
+// Also checks whether a peer has left, because NCCL's calls never end if a peer is missing.
 Status finalizeGpuGroup(const bpsComm& handle) {
   nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(handle);
   if (gpuGroup == nullptr) return {};

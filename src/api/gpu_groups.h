@@ -1,6 +1,6 @@
 // Local GPU groups of a communicator. When a communicator starts, its ranks negotiate whether NCCL
 // combines the buffers of their GPUs inside machines (src/nccl/local_gpu_group.h). Either all ranks
-// have a group or none has. If there are no groups, rank 0 logs why.
+// have a group or no rank has a group. If there are no groups, rank 0 logs why.
 //
 // The type, operation and size of a call, and whether its buffers are memory of a CUDA device,
 // decide whether it goes through the group. A rank knows only of its own buffers whether they are
@@ -18,11 +18,11 @@
 
 namespace bps {
 
-// All ranks call it. Sets handle.gpuGroup if all ranks have a group. Fails only if the communicator
-// has failed.
+// All ranks call setUpGpuGroup(). Sets handle.gpuGroup if all ranks have a group. Fails only if the
+// communicator has failed.
 Status setUpGpuGroup(bpsComm& handle);
 
-// Issues the call if local GPU groups carry such calls. Returns whether it was issued.
+// Issues the call if local GPU groups carry such calls. Returns whether the call was issued.
 Result<bool> issueToGpuGroup(const bpsComm& handle, const AllReduceCall& call);
 // Returns the failure of the communicator or of its local GPU group. A failure of the group ends
 // the communicator on all ranks, because other ranks may own other parts of the calls.

@@ -1,8 +1,8 @@
 // Group: the starts, splits and calls of a thread between bpsGroupStart and bpsGroupEnd.
 //
 // The outermost bpsGroupEnd first runs all starts and splits at the same time, because ranks of one
-// communicator may share the thread. It then makes the calls, in order. Each deferred start, split
-// and call holds a reference to its communicator. Each thread has one group.
+// communicator may share the thread. bpsGroupEnd then makes the calls, in order. Each deferred
+// start, split and call holds a reference to its communicator. Each thread has one group.
 #pragma once
 #include <functional>
 #include <memory>

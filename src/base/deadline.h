@@ -15,7 +15,8 @@ class Deadline {
 
   bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }
   Clock::time_point at() const { return at_; }
-  // The remaining time as the timeout of poll or epoll_wait: milliseconds, rounded up, at most `most`.
+  // Returns the remaining time in milliseconds, rounded up and at most `most`, as a timeout for
+  // poll or epoll_wait.
   int leftMs(int most = 1000) const {
     if (at_ == Clock::time_point::max()) return most;
     auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();

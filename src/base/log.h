@@ -22,8 +22,8 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, kEnv = 16, kTopo = 32, kAll = ~0U };
 
 void logInit(const Env& env);
-// Logs only the INFO lines of this subsystem. A daemon calls it if the user has not set a log
-// level.
+// Logs only the INFO lines of this subsystem. A daemon calls logOnlySubsystem() if the user has not
+// set a log level.
 void logOnlySubsystem(Subsystem subsystem);
 // Returns the words of the list that are subsystems of neither bps nor NCCL.
 std::vector<std::string> unknownSubsystems(std::string_view list);

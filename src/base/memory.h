@@ -1,4 +1,5 @@
-// PageBuffer: owns page-aligned memory. releaseFreedMemory(): returns unused heap memory to the system.
+// PageBuffer: holds page-aligned memory and frees it in the destructor. releaseFreedMemory():
+// returns unused heap memory to the system.
 #pragma once
 #include <malloc.h>
 
@@ -38,7 +39,8 @@ class PageBuffer {
   size_t bytes_ = 0;
 };
 
-// Returns memory that the process has freed from the C library's allocator to the system. Any thread.
+// Returns memory that the process has freed from the C library's allocator to the system. Any
+// thread may call this function.
 inline void releaseFreedMemory() {
   // If another allocator replaces the C library's (a sanitizer's, jemalloc), malloc_trim is the
   // first call into the C library's allocator. That first call initializes the allocator, which is

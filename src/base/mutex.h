@@ -18,8 +18,8 @@ class BPS_ANNOTATE(capability("mutex")) Mutex {
  public:
   void lock() BPS_ANNOTATE(acquire_capability()) { mutex_.lock(); }
   void unlock() BPS_ANNOTATE(release_capability()) { mutex_.unlock(); }
-  // Call it in a lambda that runs with the lock held, because the analysis does not follow calls of
-  // lambdas.
+  // Call assertHeld() in a lambda that runs with the lock held, because the analysis does not
+  // follow calls of lambdas.
   void assertHeld() const BPS_ANNOTATE(assert_capability(this)) {}
   bool tryLock() BPS_ANNOTATE(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
@@ -44,8 +44,8 @@ class CondVar {
  public:
   void waitUntil(Mutex& mutex, std::chrono::steady_clock::time_point at) BPS_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    const auto far =
-        std::chrono::steady_clock::now() + std::chrono::hours(1);  // wait_until() overflows with time_point::max()
+    // wait_until() overflows with time_point::max().
+    const auto far = std::chrono::steady_clock::now() + std::chrono::hours(1);
     condition_.wait_until(lock, at < far ? at : far);
     lock.release();
   }

@@ -2,7 +2,7 @@
 //
 // A Status is one pointer; null means success, so success costs one compare and no allocation. A
 // Result<T> holds a value or a Status. Status and Result are [[nodiscard]]. BPS_TRY takes the value
-// of a Status or Result, or returns its failure from the enclosing function. bps does not throw;
+// of a Status or Result, or returns the failure from the enclosing function. bps does not throw;
 // guarded() catches what the standard library throws (src/base/guard.h).
 #pragma once
 #include <memory>

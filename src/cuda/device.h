@@ -1,5 +1,5 @@
 // Device: one CUDA device of this process, with its primary context. OwnedStream and OwnedEvent: a
-// stream and an event of the driver that their destructors free.
+// CUDA stream and a CUDA event, which their destructors free.
 //
 // A Device and its context exist until the process ends, as in the CUDA runtime, because work in
 // streams must stay valid. Any thread may call these functions.
@@ -80,7 +80,7 @@ class OwnedStream {
   Stream stream_;
 };
 
-// A CUDA event, which marks a point in a stream. It may be recorded repeatedly.
+// A CUDA event, which marks a point in a stream. An OwnedEvent may be recorded repeatedly.
 class OwnedEvent {
  public:
   static Result<OwnedEvent> create(const Device& device);

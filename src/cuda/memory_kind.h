@@ -1,11 +1,11 @@
 // MemoryKind: the kind of a buffer's memory, and how bps accesses it. Any thread may call these
 // functions.
 //
-//   unknown to CUDA         The CPU uses it in place.
-//   pinned host memory      The CPU uses it in place, at an address that may differ from the given one.
-//   managed memory          bps copies it like device memory, because device pages that the CPU touches
-//                           move to the host and back.
-//   device memory           bps copies it through pinned memory ("staged").
+//   unknown to CUDA         The CPU uses the buffer in place.
+//   pinned host memory      The CPU uses the buffer in place, at an address that may differ.
+//   managed memory          bps copies the buffer like device memory, because device pages that the CPU
+//                           touches would move to the host and back.
+//   device memory           bps copies the buffer through pinned memory ("staged").
 #pragma once
 #include "src/base/status.h"
 #include "src/cuda/device.h"

@@ -1,8 +1,9 @@
-// PinnedMemory: host memory near a device. All devices copy to and from it at full speed, in all
-// contexts.
+// PinnedMemory: host memory near a device. All devices copy to and from PinnedMemory at full speed,
+// in all contexts.
 //
-// The region belongs to the object until the destructor. The destructor keeps the region pinned in
-// a FreeList, for a later object of no larger size. Any thread may call these functions.
+// A PinnedMemory holds its region until its destructor runs. The destructor keeps the region pinned
+// in a FreeList, for a later object of the same or a smaller size. Any thread may call these
+// functions.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,22 +1,22 @@
-// StreamGate: the place of one call in a stream of the application. The stream waits there until
-// the call has ended. In the stream, in this order, are:
+// StreamGate: the place of one call in a stream of the application. The stream waits at the gate
+// until the call has ended. In the stream, in this order, are:
 //
 //   earlier work
 //   a host function, which sets `reached` and rings the doorbell
 //   a wait until the counter is at least N
 //   later work
 //
-// The host function neither blocks nor calls CUDA. The stream waits for a value in pinned memory,
-// which occupies neither a CPU nor a kernel. A communicator numbers its calls. If its counter is N,
+// The host function neither blocks nor calls CUDA. The wait for a value in pinned memory occupies
+// neither a CPU nor a kernel. A communicator numbers its calls. If the communicator's counter is N,
 // all calls up to number N have ended.
 //
-// Drivers before CUDA 11.7 cannot let a stream wait for a value. With such a driver the stream
-// waits for an event that a stream of bps records after a blocking host function. The driver may
-// run only one host function at a time, so the blocking one delays those of the application. When
-// bps opens the device, it logs a warning about this.
+// Drivers before CUDA 11.7 cannot let a stream wait for a value. With a driver before CUDA 11.7,
+// the stream waits for an event that a stream of bps records after a blocking host function. An old
+// driver may run only one host function at a time. The blocking host function then delays host
+// functions of the application. When bps opens a device with an old driver, bps logs a warning.
 //
-// A call and its communicator share the gate. enter() runs on the thread that issues the call. Any
-// thread may call the other functions.
+// A call and its communicator share the call's gate. enter() runs on the thread that issues the
+// call. Any thread may call the other functions.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -60,10 +60,10 @@ class StreamGate {
  public:
   // True if the stream has reached the call. All earlier work in the stream is then done.
   bool reached() const { return arrival_->reached.load(std::memory_order_acquire); }
-  // Lets the stream continue as soon as all earlier gates are open too. Call it once.
+  // Lets the stream continue as soon as all earlier gates are open too. Call open() once.
   void open();
-  // Returns a copy of the value at `scalar` of enter(). The copy is made when the stream reaches
-  // the call.
+  // Returns the copy of the scalar that was passed to enter(). The stream makes this copy when it
+  // reaches the call.
   const void* scalar() const { return scalar_.scalar(); }
 
  private:

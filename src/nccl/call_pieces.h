@@ -1,6 +1,6 @@
-// The calls that local GPU groups carry, and how they cut these calls. A call is cut into pieces,
-// and each piece has one part for each owner. An owner here is a rank of the group that all-reduces
-// its part with bps.
+// Rules of local GPU groups: which calls they carry, and how they cut a call. A call is cut into
+// pieces, and each piece has one part for each owner. An owner here is a rank of the group that
+// all-reduces its part with bps.
 //
 // All results depend only on the call and on numbers that all ranks know, so they are the same on
 // all ranks. Any thread may call these functions.
@@ -18,7 +18,7 @@ inline constexpr size_t kMaxPieces = 8, kMinPieceBytes = 4U << 20;
 
 inline bool canCombine(const Call& call, bool allowsAnyOrder) {
   // Averages and operations made by the user scale each value once. A sum in two steps would scale
-  // it twice.
+  // each value twice.
   if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kMinGroupBytes) return false;
   // The sum of two values is the same in either order, except for the payload of NaNs. The minimum
   // and the maximum of NaNs depend on the order.

@@ -1,9 +1,9 @@
-// Formation of local GPU groups. After its steps, either every rank of a communicator has a group
-// or none has.
+// Formation of local GPU groups. After the formation, either every rank of a communicator has a
+// group or no rank has one.
 //
-// src/api and src/interpose form groups in this way. The callbacks in GroupFormation differ between
-// these two users. A rank on which a step fails still shares the failure with all ranks, because
-// the other ranks wait for its record.
+// src/api and src/interpose both form groups with this code, but with different callbacks in
+// GroupFormation. A rank on which a step fails still shares the failure with all ranks, because the
+// other ranks wait for its record.
 //
 // The formed group belongs to the caller. All callbacks run on the caller's thread.
 #pragma once
@@ -22,13 +22,13 @@ struct GroupFormation {
   // Sends this rank's record to all ranks. Returns the records of all ranks, in rank order. A
   // failure ends the communicator.
   std::function<Result<std::vector<Blob>>(const Blob& mine)> share;
-  // Makes the bps communicator of the owners of one part, ordered by `leader`. Every rank calls it.
-  // A rank without a part passes BPS_SPLIT_NOCOLOR. If it fails, *made may be set, and the caller
-  // aborts *made.
+  // Makes the bps communicator of the owners of one part, ordered by `leader`. Every rank calls
+  // create(). A rank without a part passes BPS_SPLIT_NOCOLOR. If create() fails, *made may be set,
+  // and the caller aborts *made.
   std::function<Status(int part, int leader, bpsComm_t* made)> create;
   // Makes NCCL's communicator of this rank's group, or null if the group has only one rank. Every
-  // rank calls it. If it fails, *made may be set, and the caller aborts *made. If `splitNeedsId` is
-  // true, the first rank of the group has made `id`.
+  // rank calls split(). If split() fails, *made may be set, and the caller aborts *made. If
+  // `splitNeedsId` is true, the first rank of the group has made `id`.
   std::function<Status(const LocalGpuGroups& groups, const ncclUniqueId& id, ncclComm_t* made)> split;
   bool splitNeedsId = false;
   std::function<Result<cuda::Device*>()> openDevice;
@@ -43,8 +43,8 @@ struct FormedGroup {
   std::string why;
 };
 
-// All ranks of the communicator call it. `peers` holds the capabilities that the ranks have shared.
-// Fails only if share() fails.
+// All ranks of the communicator call joinLocalGpuGroup(). `peers` holds the capabilities that the
+// ranks have shared. Fails only if share() fails.
 Result<FormedGroup> joinLocalGpuGroup(std::span<const PeerInfo> peers, int rank, const GroupFormation& steps);
 
 }  // namespace bps::nccl

@@ -16,9 +16,10 @@
 namespace bps::nccl {
 namespace {
 
-constexpr std::chrono::milliseconds kNcclAbortHeadStart{
-    100};  // NCCL's abort runs alone for this time before streams continue
-constexpr std::chrono::milliseconds kLaunchSpinTime{1};  // waitLaunched() yields for this time before it sleeps
+// NCCL's abort runs alone for this time before bps lets streams continue.
+constexpr std::chrono::milliseconds kNcclAbortHeadStart{100};
+// waitLaunched() yields the CPU for this time before it sleeps between polls.
+constexpr std::chrono::milliseconds kLaunchSpinTime{1};
 
 using Clock = std::chrono::steady_clock;
 

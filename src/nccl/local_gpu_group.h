@@ -14,8 +14,8 @@
 // its collectives in the same order on all ranks. NCCL requires this order if communicators share
 // devices.
 //
-// A group is usable, partly issued, or ended. It becomes partly issued if a call fails after some
-// of the call was issued. A partly issued group refuses later calls.
+// A group is usable, partly issued, or ended. A group becomes partly issued if a call fails after
+// some of the call was issued. A partly issued group refuses later calls.
 //
 // issue(), issueInGroup() and finalize() run on the thread that may call NCCL with the
 // communicator. Any thread may call the other functions.
@@ -56,19 +56,20 @@ class LocalGpuGroup {
   void linkToParent(bpsComm_t parent, const std::string& part);
 
   std::string describe() const;
-  // Returns why the device cannot be in a group, or empty text if it can. After a failed part, a
-  // stream waits until an abort. Without stream memory operations, this wait would block all host
-  // functions of the process.
+  // Returns why the device cannot be in a group, or empty text if it can. A stream waits at a
+  // failed part until the communicator is aborted. Without stream memory operations, such a waiting
+  // stream would block all host functions of the process.
   static std::string unsupportedReason(const cuda::Device& device) {
     return device.hasStreamMemOps() ? "" : "its CUDA device has no stream memory operations";
   }
 
-  // The result depends only on type, operation and size, so it is the same on all ranks.
+  // supports() depends only on the type, operation and size of the call, so all ranks get the same
+  // result.
   bool supports(const Call& call) const { return canCombine(call, shape_.allowsAnyOrder); }
   // Issues the call and does not wait for its end. The thread must have no open NCCL group, because
   // an open group would delay NCCL's part of the call. If the call fails after a part of it was
-  // issued, issue() fails the parent. The other ranks would otherwise wait for the rest, or mistake
-  // the next call for it.
+  // issued, issue() fails the parent. Otherwise the other ranks would wait for the rest of the
+  // call, or mistake this rank's next call for it.
   ncclResult_t issue(const Call& call);
   // Issues the call although the thread has an open NCCL group. The call goes ahead of the calls
   // that the open group holds.
@@ -77,12 +78,12 @@ class LocalGpuGroup {
   // Waits until all calls have ended, while failure() returns ncclSuccess. `inFlight` is true if a
   // part of this rank is in flight.
   ncclResult_t finalize(const std::function<ncclResult_t(bool inFlight)>& failure);
-  // Ends the group. After it returns, no call touches a buffer. If `abort` is true, it ends calls
-  // that would otherwise wait forever.
+  // Ends the group. After end() returns, no call touches a buffer. If `abort` is true, end() also
+  // ends calls that would otherwise wait forever.
   void end(bool abort);
 
   // Returns the failure of NCCL's communicator. A failure of the owners' communicator reaches the
-  // parent without this function.
+  // parent without error().
   ncclResult_t error();
   std::string lastError();
 
@@ -114,7 +115,8 @@ class LocalGpuGroup {
   std::vector<std::unique_ptr<cuda::OwnedStream>> streams_;  // one stream for each piece of a call
   std::unique_ptr<cuda::OwnedStream> groupCallStream_;       // carries calls of issueInGroup()
   std::unique_ptr<cuda::OwnedStream> completionStream_;      // idle when all calls have ended
-  // Not held while NCCL is called, except for queries of errors, during which end() must wait.
+  // mutex_ is not held during calls of NCCL, except queries of errors. end() must not run during
+  // such a query.
   Mutex mutex_;
   ncclComm_t localComm_ BPS_GUARDED_BY(mutex_);
   bpsComm_t ownersComm_ BPS_GUARDED_BY(mutex_);

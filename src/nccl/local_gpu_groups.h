@@ -19,8 +19,8 @@ namespace bps::nccl {
 // The capabilities of a rank that local GPU groups need to know.
 struct PeerInfo {
   uint64_t machine = 0;  // hash of the machine's host id
-  // Equal on ranks that may form a group. If it is 0, the rank can be in no group, for the reason
-  // `why`.
+  // Equal on ranks that may form a group. If `gpuGroup` is 0, the rank can be in no group, for the
+  // reason `why`.
   uint64_t gpuGroup = 0;
   // True if the machine plan combines buffers only at some GPUs, the roots, and the rank's GPU is a
   // root.
@@ -30,7 +30,7 @@ struct PeerInfo {
   std::string why;
 
   // Returns the capabilities of a rank that uses CUDA device `device`. `without` says why the rank
-  // can be in no group. It is empty if the rank can be in a group.
+  // can be in no group. `without` is empty if the rank can be in a group.
   static PeerInfo detect(int device, const Env& env, std::string without);
   void put(WireWriter& writer) const;
   void get(WireReader& reader);
@@ -52,8 +52,8 @@ struct RankStatus {
 struct LocalGpuGroups {
   std::vector<int> leaders;     // for each rank, the lowest rank of its group
   std::vector<int> groupRanks;  // for each rank, its number in the group; roots have the lowest numbers
-  // The first `owners` ranks of every group own one part each. 0 means that there are no groups,
-  // for the reason `why`.
+  // The first `owners` ranks of every group own one part each. If `owners` is 0, there are no
+  // groups, for the reason `why`.
   int owners = 0;
   int groupCount = 0;
   bool allowsAnyOrder = false;  // if false, groups carry only calls whose bits do not depend on NCCL's order

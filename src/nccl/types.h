@@ -1,6 +1,6 @@
 // NCCL's types, as far as its function signatures need them. With these types bps builds without
 // NCCL's headers. Sizes, values and calling conventions are those of NCCL.
-// tests/abi/nccl/signatures.cc compares them with the installed nccl.h.
+// tests/abi/nccl/signatures.cc compares these types with the installed nccl.h.
 //
 // Types that bps only forwards are declared but not defined.
 #pragma once

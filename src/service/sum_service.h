@@ -4,17 +4,17 @@
 // A round of a SumService is one of its chunks. Every machine contributes to all rounds in the same
 // order, so round r is the r-th chunk on the push connection of each machine. The service therefore
 // needs no look-up and no reordering. When all machines have contributed to a round, the service
-// sums it, in machine order and with one rounding. It then sends the sum to all machines. The
-// results lie in a ring of `depth` slots. A slot is reused when all machines have taken its answer;
-// this is the only flow control. A round on the exchange path is summed for the local machine only,
-// and its sum is not sent.
+// sums it, in machine order and with one rounding. The service then sends the sum to all machines.
+// The results lie in a ring of `depth` slots. A slot is reused when all machines have taken its
+// answer; this is the only flow control. A round on the exchange path is summed for the local
+// machine only, and its sum is not sent.
 //
 // For every machine m except the local one: inbound[m].arrived() >= rounds summed >= rounds
 // answered by all.
 //
 // The service compares the calls of a round only if all machines have contributed to a call with
-// the same number and the same history (CallInfo::history). Otherwise it waits. The service
-// therefore reports exactly the first call on which the machines disagree:
+// the same number and the same history (CallInfo::history). Otherwise the service waits. The
+// service therefore reports exactly the first call on which the machines disagree:
 //  - If two machines disagreed on an earlier call, their histories differ, and the service compares
 //    no later call of theirs.
 //  - Before the first disagreement all machines made the same calls and cut them in the same way.
@@ -22,12 +22,13 @@
 //    (plan/cutter.h). Every machine sends that call to the checker, which has completed all earlier
 //    rounds. The checker compares the call, even if the other services wait.
 //
-// The local machine, if any, is the machine that the service runs in. It offers its contribution by
-// pointer. A small sum is copied to the local target, so its chunk need not wait for the answers. A
-// large sum is written directly to its target and sent from there. Its chunk is retired when all
-// machines have taken the answer.
+// The local machine, if any, is the machine that the service runs in. The local machine offers its
+// contribution by pointer. A small sum is copied to the local target, so its chunk need not wait
+// for the answers. A large sum is written directly to its target and sent from there. The chunk of
+// a large sum is retired when all machines have taken the answer.
 //
-// A SumService belongs to a DataPlane or a ServedJob, and one thread uses it. It never blocks.
+// A SumService belongs to a DataPlane or a ServedJob, and one thread uses it. A SumService never
+// blocks.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -108,7 +109,7 @@ class SumService {
   uint64_t bytesSummed() const { return bytesSummed_; }
 
   // If the oldest round has waited for waitTimeout, returns the endpoint that the round waits for.
-  // Logs each waiting call once. Call this function regularly.
+  // Logs each waiting call once. Call checkWait() regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
 

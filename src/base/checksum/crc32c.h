@@ -1,8 +1,8 @@
 // CRC32C (Castagnoli polynomial, as in iSCSI and ext4): the checksum of data in transit.
 //
-// It detects every error that is confined to 32 consecutive bits. If the CPU has a CRC instruction
-// (SSE4.2, Armv8 CRC), the implementation uses it, and otherwise lookup tables. Any thread may call
-// these functions.
+// CRC32C detects every error that is confined to 32 consecutive bits. If the CPU has a CRC
+// instruction (SSE4.2, Armv8 CRC), the implementation uses that instruction, and otherwise it uses
+// lookup tables. Any thread may call these functions.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// UniqueFd: owns a file descriptor and closes it. Doorbell: an eventfd that wakes a sleeping thread or process.
+// UniqueFd: holds a file descriptor and closes it in the destructor. Doorbell: an eventfd that
+// wakes a sleeping thread or process.
 #pragma once
 #include <utility>
 

@@ -22,7 +22,7 @@ Status sendFds(int socket, std::span<const uint8_t> bytes, std::span<const int> 
 
 struct FdMessage {
   size_t bytes = 0;
-  // True if no message has arrived. If it is false, 0 bytes mean that the peer has hung up.
+  // True if no message has arrived. If nothingYet is false, 0 bytes mean that the peer has hung up.
   bool nothingYet = false;
   bool truncated = false;  // the message or its descriptors did not fit
   std::vector<UniqueFd> fds;

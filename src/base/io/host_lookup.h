@@ -25,8 +25,8 @@ class HostLookup {
   bool ended() const;
   // Returns when the lookup has ended or the deadline has passed.
   void wait(Deadline deadline) const;
-  // Returns the addresses. Call it only once. Fails if the host is unknown or the lookup has not
-  // ended; the error names the host.
+  // Returns the addresses. Call take() only once. Fails if the host is unknown or the lookup has
+  // not ended; the error names the host.
   Result<std::vector<Address>> take();
 
  private:

@@ -1,4 +1,4 @@
-// Functions for non-blocking TCP sockets. Their errors name the address. No function waits, and any
+// Functions for non-blocking TCP sockets. Errors name the address. No function waits, and any
 // thread may call them.
 #pragma once
 #include <optional>

@@ -1,8 +1,9 @@
-// SpinBudget: decides whether a waiting thread polls again or sleeps. It learns from the length of recent waits.
+// SpinBudget: decides whether a waiting thread polls again or sleeps. SpinBudget learns from the
+// length of recent waits.
 //
 // A wake-up takes tens of microseconds, so a thread polls for about that long before it sleeps. If
-// recent waits were much longer, as on slow links, the thread sleeps at once. Polling would then
-// only take CPU time from the threads it waits for.
+// recent waits were much longer, as on slow links, the thread sleeps at once. Polling would only
+// take CPU time from the threads for which the polling thread waits.
 //
 // One thread at a time uses a SpinBudget.
 #pragma once
@@ -22,7 +23,7 @@ class SpinBudget {
   // so that a few short waits enable polling again.
   explicit SpinBudget(std::chrono::nanoseconds budget = kDefault, Now now = systemNow) : budget_(budget), now_(now) {}
 
-  // Call it when the thread has made progress. It ends the current wait, if any.
+  // Call onProgress() when the thread has made progress. This ends the current wait, if any.
   void onProgress() {
     if (polls_ == 0) return;
     polls_ = 0;
@@ -30,7 +31,8 @@ class SpinBudget {
   }
   // Ends the current wait without counting it.
   void discardWait() { polls_ = 0; }
-  // Call it after each poll that found nothing. Returns false if the thread should sleep now.
+  // Call consume() after each poll that found nothing. Returns false if the thread should sleep
+  // now.
   bool consume() {
     const unsigned poll = polls_++;
     if (poll == 0) since_ = now_();

@@ -17,8 +17,7 @@ namespace bps::cuda {
 template <class Region>
 class FreeList {
  public:
-  // Takes the smallest region of at least `bytes` bytes. Takes no region that is more than twice as
-  // large.
+  // Takes the smallest region of at least `bytes` and at most 2 * `bytes` bytes, if there is one.
   std::optional<Region> take(int device, size_t bytes) {
     const MutexLock lock(mutex_);
     std::vector<Region>& regions = byDevice_[device];

@@ -1,8 +1,8 @@
-// GpuMemory: memory on a CUDA device that other devices of the machine may access. It is aligned as
-// the drivers of these devices require. The CPU must not access it.
+// GpuMemory: memory on a CUDA device that other devices of the machine may access. GpuMemory is
+// aligned as the drivers of other devices require. The CPU must not access GpuMemory.
 //
-// The region belongs to the object until the destructor. The destructor keeps the region in a
-// FreeList, for a later object of no larger size. Any thread may call these functions.
+// A GpuMemory holds its region until its destructor runs. The destructor keeps the region in a
+// FreeList, for a later object of the same or a smaller size. Any thread may call these functions.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,6 @@
-// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. It holds the gates in the
-// streams of one device, and the staging buffers. It neither uses the device nor creates a context
-// before the first call that needs the device.
+// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. CudaBackend holds the gates
+// in the streams of one device, and the staging buffers. CudaBackend neither uses the device nor
+// creates a context before the first call that needs the device.
 //
 // The stream argument decides the order of a call:
 //   CUDA stream   The call runs in the order of that stream.
@@ -71,8 +71,8 @@ class CudaBackend {
   int ordinal_;
   std::shared_ptr<Doorbell> bell_;
   StagingShape stagingShape_;
-  const std::shared_ptr<FailedGates> failed_ =
-      std::make_shared<FailedGates>();  // shared with the stream positions of calls
+  // failed_ is shared with the stream positions of calls.
+  const std::shared_ptr<FailedGates> failed_ = std::make_shared<FailedGates>();
   cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::StreamGates> gates_;
   StagedBuffers buffers_;

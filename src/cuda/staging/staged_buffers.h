@@ -7,8 +7,8 @@
 //
 // Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest unfinished chunk
 // always has a slot, so some chunk can always proceed. Lanes that finish chunks in different orders
-// therefore cannot deadlock. The two streams only copy, and a copy is issued only when it has
-// nothing to wait for. The copies therefore never block the queues of the device.
+// therefore cannot deadlock. The two streams of StagedBuffers only copy, and a copy is issued only
+// when it has nothing to wait for. The copies therefore never block the queues of the device.
 //
 // If a NIC can send from GPU memory to the owner of a chunk (GPUDirect RDMA), the chunk's slot is
 // in memory of the device. The memory of the slots is registered with the NIC only once. A
@@ -16,8 +16,9 @@
 // its contribution.
 //
 // On a machine with several ranks, StagedBuffers copies between the user's memory and the rank's
-// area (local_reducer.h). Calls on other memory do not use StagedBuffers. Only the holder of the
-// progress lock (progress_engine.h) calls its functions, except prepare().
+// shared area (local_reducer.h). Calls on memory that the CPU can access do not use StagedBuffers.
+// Only the holder of the progress lock (progress_engine.h) calls functions of StagedBuffers, except
+// prepare().
 //
 // Memory ordering: prepare() stores ring_ with release after it has made the ring. Other threads
 // load ring_ with acquire. ring_ may be null until the first staged call.
@@ -48,8 +49,8 @@ class StagedBuffers final : public ChunkBuffers {
   StagedBuffers() = default;
   ~StagedBuffers() override;
 
-  // Enables GPUDirect RDMA. Call it before the first all-reduce. The registrar must outlive the
-  // last step().
+  // Enables GPUDirect RDMA. Call setGpuRegistrar() before the first all-reduce. The registrar must
+  // outlive the last step().
   void setGpuRegistrar(GpuRegionRegistrar* registrar) { gpuRegistrar_ = registrar; }
   // The application's thread calls prepare() before it submits a staged call. Only the first
   // prepare() has an effect.
@@ -107,7 +108,7 @@ class StagedBuffers final : public ChunkBuffers {
 
   const cuda::Device* device_ = nullptr;
   StagingShape shape_;
-  std::atomic<Ring*> ring_{nullptr};  // owned
+  std::atomic<Ring*> ring_{nullptr};  // freed by the destructor
   GpuRegionRegistrar* gpuRegistrar_ = nullptr;
   std::optional<std::vector<bool>> nicReachable_;  // indexed by endpoint; empty until the memory is registered
   std::deque<Collective*> issueQueue_;             // calls with chunks that are not issued yet
