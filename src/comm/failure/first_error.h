@@ -1,7 +1,8 @@
-// FirstError: the failure that ended a communicator. Any thread may set it, the first one wins; any thread may read it.
+// FirstError: the failure that ended a communicator. Any thread may set or read the failure. Only
+// the first failure is kept.
 //
-// Memory ordering: set() writes the status under the mutex and then raises the flag with release. A thread that has
-// seen failed() reads the same status through get().
+// Memory ordering: set() writes the status under the mutex and then sets the flag with release
+// order. A thread that has seen failed() reads the same status through get().
 #pragma once
 #include <atomic>
 
