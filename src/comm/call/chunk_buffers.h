@@ -26,8 +26,8 @@ struct ChunkView {
 class GpuRegionRegistrar {
  public:
   virtual ~GpuRegionRegistrar() = default;
-  // Registers the region with all connections that accept GPU memory. The result tells for each
-  // endpoint whether its connection does.
+  // Registers the region with all connections that accept GPU memory. The result has one flag per
+  // endpoint, which is true if the registration for this endpoint succeeded.
   virtual std::vector<bool> registerGpuRegion(const net::GpuRegion& region) = 0;
 };
 

@@ -25,7 +25,7 @@ struct ChunkRef {
   size_t offset = 0;   // bytes
   size_t bytes = 0;
   bool onGpu = false;   // true for a staged chunk that bypasses host memory
-  uint32_t unsent = 0;  // on the exchange path, the number of lanes that still have to send it
+  uint32_t unsent = 0;  // on the exchange path, the number of lanes that have not sent the chunk yet
 };
 
 struct Collective {

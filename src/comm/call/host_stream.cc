@@ -38,7 +38,7 @@ bool StreamEntry::mayStart() const {
 }
 
 void StreamEntry::complete(const Status& outcome) {
-  const std::shared_ptr<HostStream> kept = stream;  // complete() may free this entry
+  const std::shared_ptr<HostStream> kept = stream;  // keeps the stream alive while it removes this entry
   kept->complete(*this, outcome);
 }
 

@@ -47,10 +47,10 @@ class ThreadFailures {
 class StreamWorker {
  public:
   virtual ~StreamWorker() = default;
-  // Tells this worker that a call of another worker has ended, for which a call of this worker may
-  // wait.
+  // Tells this worker that a call of another worker has ended. A call of this worker may wait for
+  // that call.
   virtual void wake() = 0;
-  // Called by a thread that waits for `entry`, which may move the calls itself. Returns when the
+  // A thread that waits for `entry` calls this function and may move calls in it. Returns when the
   // entry is done or another thread has taken over the work.
   virtual void progressFor(const StreamEntry& entry) = 0;
 };

@@ -21,7 +21,7 @@ class StepCache {
   StepCache(const LocalProgram& program, const LinkByteCounters& meter, size_t rank)
       : program_(program), meter_(meter), rank_(rank) {}
 
-  // The reference is valid until the next call.
+  // The returned reference is valid until the next call of at().
   const Entry& at(size_t stage, uint64_t bytes, uint64_t unit);
 
  private:

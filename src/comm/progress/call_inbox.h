@@ -20,8 +20,8 @@ class CallInbox {
  public:
   explicit CallInbox(std::shared_ptr<Doorbell> bell) : bell_(std::move(bell)) {}
 
-  // Any thread may call it. After close() it does not take the call and returns false. A caller
-  // that does not move the call itself must call wake() next.
+  // Any thread may call push(). After close(), push() does not take the call and returns false. A
+  // caller that does not move the call itself must call wake() next.
   bool push(std::unique_ptr<Collective>& call) {
     MutexLock lock(mutex_);
     if (closed_) return false;

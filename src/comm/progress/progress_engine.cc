@@ -124,8 +124,7 @@ Status ProgressEngine::loop() {
     if (failure_.failed()) return failure_.get();
     BPS_TRY(std::exchange(callerError_, Status()));
     if (!callerActive_.load()) {
-      if (leftToCaller_.watched && !work_->quiescent())
-        leftToCaller_.expected = false;  // no caller has waited for the call
+      if (leftToCaller_.watched && !work_->quiescent()) leftToCaller_.expected = false;  // no caller moves the call
       if (BPS_TRY(step())) continue;
       if (work_->quiescent()) {
         observed_.drained.store(work_->completed());

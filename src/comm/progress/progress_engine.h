@@ -47,9 +47,9 @@ class ProgressEngine final : public StreamWorker {
                                                         SpinBudget::Now now = SpinBudget::systemNow);
 
   // Selects the thread that makes the first steps of a call: kHere is the calling thread, and
-  // kByWaitingCaller is a caller that waits at once, or the progress thread if no caller does.
-  // kHere and kByWaitingCaller apply only if the lock is free; otherwise the progress thread makes
-  // the first steps.
+  // kByWaitingCaller is a caller that waits at once, or the progress thread if no caller waits at
+  // once. kHere and kByWaitingCaller apply only if the lock is free; otherwise the progress thread
+  // makes the first steps.
   enum class Start : uint8_t { kHere, kByWaitingCaller, kByProgressThread };
   // Any thread. Takes the call, or returns false if the communicator has ended.
   bool submit(std::unique_ptr<Collective>& call, Start start);
@@ -58,7 +58,7 @@ class ProgressEngine final : public StreamWorker {
   // True if all calls are complete and the transport has accepted every answer of the summation
   // service. The result is valid until the next submit().
   bool drained() const { return observed_.drained.load() == inbox_.pushed(); }
-  // True if a stream has reached a call that has not ended yet. Any thread may call it.
+  // True if a stream has reached a call that has not ended yet. Any thread may call this function.
   bool hasCallsInFlight() const { return observed_.hasCallsInFlight.load(std::memory_order_relaxed); }
   // hasEnded() is true after end(), which follows any failure. endedWithCalls() is true if end()
   // ended a call.
@@ -102,8 +102,7 @@ class ProgressEngine final : public StreamWorker {
   IdleWaiter idleWaiter_;  // the progress thread calls sleep() without the lock
   SpinBudget spin_ BPS_GUARDED_BY(progressLock_);
   bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // true if the next step may move more without a new event
-  Status callerError_
-      BPS_GUARDED_BY(progressLock_);  // a caller's failure; the progress thread then ends the communicator
+  Status callerError_ BPS_GUARDED_BY(progressLock_);          // a caller's failure, which ends the communicator
   struct LeftToCaller {
     bool expected = false;                   // the caller waited for the last call at once
     bool watched = false;                    // the progress thread checks the call every millisecond

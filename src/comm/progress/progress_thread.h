@@ -41,7 +41,7 @@ class ProgressThread {
 
   const std::unique_ptr<const Session> session_;
   UserBuffers userBuffers_;
-  std::atomic<bool> stop_{false};  // stops the thread while it connects
+  std::atomic<bool> stop_{false};  // set by the destructor in order to stop the thread
   // The next three members are written before started_ is set.
   std::shared_ptr<ProgressEngine> engine_;
   std::string transport_, whyNoGpuDirect_;

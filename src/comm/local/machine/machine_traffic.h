@@ -1,11 +1,13 @@
 // MachineTraffic: the bytes that one machine has moved for a communicator, by link (link_byte_counters.h). It counts:
 // - copies between the ranks of the machine;
 // - each rank's copies between its CUDA device and host memory, or directly between the device and its NIC;
-// - the network traffic of the ranks that drive rails. A rank counts on the NIC that the plan assigns to it. If it is
-//   the only driver, it counts each part on the NIC that the plan assigns to that part.
+// - the network traffic of the ranks that drive rails. A driver counts its traffic on the NIC that the
+//   plan assigns to it. The only driver of a machine counts each part of a chunk on the NIC that the
+//   plan assigns to this part.
 //
-// Threads: any thread may call total(), calls() and bytes(); only the holder of the progress lock (progress_engine.h)
-// calls the rest. A value read while calls are in flight includes some of their bytes.
+// Threads: any thread may call total(), calls() and bytes(); only the holder of the progress lock
+// (progress_engine.h) calls the rest. A value that is read while calls are in flight may include
+// some of their bytes.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,7 +23,8 @@ namespace bps {
 
 class MachineTraffic {
  public:
-  // `rows` as in LinkByteCounters. Empty: this rank is alone on its machine and uses a private row.
+  // `rows` has the same meaning as in LinkByteCounters. If `rows` is empty, this rank is alone on
+  // its machine and uses a private row.
   MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vector<LinkByteCounters::Counter*> rows, size_t self);
 
   const MachinePlan& plan() const { return *plan_; }
