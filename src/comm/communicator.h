@@ -1,8 +1,8 @@
-// Communicator: one rank's membership in a fixed group of ranks and servers. All threads and
-// connections of the rank for this group belong to it.
+// Communicator: one rank's membership in a fixed group of ranks and servers. It contains all
+// threads and connections that the rank uses for this group.
 //
-// Threads: only one thread at a time may use it, except that any thread may call failure(),
-// abort(), fail() and describe() at any time.
+// Threads: only one thread at a time may use a Communicator, except that any thread may call
+// failure(), abort(), fail() and describe() at any time.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -48,12 +48,12 @@ class Communicator {
   // True if both buffers are in memory of the device and the stream is a CUDA stream. Local GPU
   // groups may then carry out the call.
   Result<bool> isOnDevice(const AllReduceCall& call);
-  // Queues a call that moves no data. It only compares the call with the calls of the other ranks.
-  // Other communicators move the data.
+  // Queues a call that moves no data. The queued call is only compared with the calls of the other
+  // ranks. Other communicators move the data of the call.
   Status submitCheckOnly(const AllReduceCall& call);
   // Gathers the bytes of all ranks, in rank order. All ranks call this method, while no call is in
-  // flight. It waits for at most 2 x BPS_TIMEOUT, because another rank may wait BPS_TIMEOUT for
-  // something else before it calls.
+  // flight. allGather() waits at most 2 x BPS_TIMEOUT, because another rank may wait BPS_TIMEOUT
+  // for something else before it calls.
   Result<std::vector<Blob>> allGather(const Blob& mine);
   Deadline timeoutDeadline() const;  // ends BPS_TIMEOUT from now
   // Returns the membership of the new communicator, or none for a negative color. All ranks call
@@ -67,17 +67,17 @@ class Communicator {
   // Ends the communicator on all ranks because of a failure that only this rank knows. Does not block.
   void fail(const Status& why);
   // Makes this communicator a child of `parent`: it carries parts of the parent's calls, and both
-  // fail together. Messages call the child `name`. On CUDA, a stream stops at a failed call until
-  // releaseFailedStreams(), because the work behind the call would combine its parts. All ranks
-  // call this method before the first call.
+  // fail together. Error messages refer to the child as `name`. On CUDA, a stream stops at a failed
+  // call until releaseFailedStreams(), because the work queued behind this call would combine
+  // incomplete parts. All ranks call this method before the first call.
   void linkToParent(const Communicator& parent, std::string name);
   void releaseFailedStreams() const;
-  // Waits until nothing accesses the buffers any more, at most 2 s. Call it after abort() of a
-  // started communicator.
+  // Waits until nothing accesses the buffers any more, at most 2 s. Call waitForBuffersIdle() after
+  // abort() of a started communicator.
   void waitForBuffersIdle() const;
-  // For callers that wait outside bps for ranks of their machine. If one of these ranks has left,
-  // the communicator fails after 2 x BPS_TIMEOUT. `until` keeps the deadline between calls of this
-  // method; its first value is Deadline::never().
+  // A caller that waits outside bps for ranks of its machine calls this function repeatedly. If one
+  // of these ranks has left, the communicator fails after 2 x BPS_TIMEOUT. `until` keeps the
+  // deadline between calls of this method; its first value is Deadline::never().
   void failIfPeerLeft(Deadline& until);
   Status failure() const { return failure_.get(); }
   // True if a stream has reached a call that has not ended yet.
@@ -86,7 +86,7 @@ class Communicator {
   // Returns facts about the communicator as JSON, for people and benchmarks.
   std::string describe() const;
   // Returns the bytes that this machine has moved over its links since start(), as JSON. The result
-  // is empty if nothing counts them.
+  // is empty if nothing counts these bytes.
   std::string describeTraffic() const;
 
  private:

@@ -59,11 +59,12 @@ struct Cut {
   bool usesExchangePath = false;  // true if the machines exchange the call; share[0] then describes it
   size_t rounds = 0;              // largest number of chunks of any owner
   std::vector<ChunkRange> share;  // one entry per owner; count is 0 if the owner has no share
-  size_t quantum = 1;             // in elements; every chunk except the last of the buffer is a multiple
+  size_t quantum = 1;             // elements; every chunk except the buffer's last is a multiple of the quantum
   std::vector<size_t> chunks;     // chunks of each owner; at most `rounds` and at most the quanta of its share
 
-  // Returns chunk r of an owner, where r < chunks[owner]. The chunk is not empty. The chunks of an
-  // owner are in order and make up its share. Their sizes differ by at most one quantum.
+  // Returns chunk r of an owner, where r < chunks[owner]. A chunk is never empty. The chunks of an
+  // owner are in order and make up its share. The sizes of these chunks differ by at most one
+  // quantum.
   ChunkRange chunk(size_t owner, size_t r) const;
 };
 

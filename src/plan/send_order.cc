@@ -33,7 +33,8 @@ std::vector<size_t> sendOrder(const std::vector<uint64_t>& weights, const std::v
 std::vector<size_t> answerOrder(const std::vector<uint64_t>& weights, size_t owner, size_t machines) {
   const UInt128 end = UInt128{arcBegin(weights, owner + 1)} * machines;
   const uint64_t total = arcBegin(weights, weights.size());
-  const auto first = static_cast<size_t>((end + total - 1) / total) + machines - 1;  // last machine before the end
+  const auto first =
+      static_cast<size_t>((end + total - 1) / total) + machines - 1;  // last machine before the arc's end
   std::vector<size_t> order;
   for (size_t i = 0; i < machines; ++i) order.push_back((first - i) % machines);
   return order;

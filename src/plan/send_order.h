@@ -1,5 +1,5 @@
-// Send order: the order in which machines send to owners and owners answer machines. It prevents a
-// NIC from receiving from all machines at the same time. All functions are pure.
+// Send order: the order in which machines send to owners and owners answer machines. The send order
+// prevents a NIC from receiving from all machines at the same time. All functions are pure.
 //
 // Imagine a round of a call as a circle on which the arc of each owner is as long as its share. The
 // n machines move round the circle at the same speed and at equal distances: machine m begins m/n

@@ -33,7 +33,8 @@ Status check(const Rates& rates) {
   return {};
 }
 
-// The rates as integers. Their common unit is a power of two. The rate of a worker is at least 1.
+// The rates as integers. The common unit of all rates is a power of two. The rate of a worker is at
+// least 1.
 struct IntegerRates {
   Integers workers, servers;
 };

@@ -45,8 +45,8 @@ struct Shares {
 // range.
 Result<Shares> solveShares(const Rates& rates);
 
-// Returns the bytes that a NIC sends, and also receives, for one byte of buffer. This is 1 + (n-2)s
-// for the NIC of a worker and n c for the NIC of a server. It is 0 if n = 1.
+// Returns the bytes that a NIC sends, and also receives, for one byte of buffer. The result is 1 +
+// (n-2)s for the NIC of a worker and n c for the NIC of a server. The result is 0 if n = 1.
 double workerTraffic(size_t workers, double share);
 double serverTraffic(size_t workers, double share);
 

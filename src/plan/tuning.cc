@@ -40,7 +40,7 @@ size_t callLimit(double bytes, size_t most) {
 
 size_t exchangeLimit(double rate, const JobPlan& plan, size_t smallCall) {
   const auto n = static_cast<double>(plan.shares.workers.size());
-  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / rate);  // not hidden behind receiving
+  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / rate);  // s per byte not hidden by receiving
   const double secondsPerByte = (n - 1) * (n - 2) / (n * rate) + (n - 1) * exposedSum;
   // With two machines, the exchange path sends no more bytes than the split path. The exchange path
   // uses only one rail and no server.

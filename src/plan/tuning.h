@@ -16,9 +16,9 @@
 //   The exchange path takes (n-1)b/B instead of 2(n-1)b/nB, and saves a hop. Summation takes (n-1)b/S
 //   more, where S is kSumRate. If S > B, summation overlaps with receiving and costs no time.
 //
-// The rate comes from BPS_BANDWIDTH if all machines set it. Otherwise it is measured: at the end of
-// its start, a communicator makes all-reduces that every rank times. All ranks use the time of the
-// slowest rank, so all ranks derive the same tuning.
+// The rate comes from BPS_BANDWIDTH if all machines set it. Otherwise the rate is measured: at the
+// end of its start, a communicator makes all-reduces that every rank times. All ranks use the time
+// of the slowest rank, so all ranks derive the same tuning.
 #pragma once
 #include <cstddef>
 #include <functional>

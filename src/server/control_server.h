@@ -1,12 +1,13 @@
-// ControlServer: the control side of bps-server. It accepts connections from hubs and keeps one
-// Session per job.
+// ControlServer: the control side of bps-server. The ControlServer accepts connections from hubs
+// and keeps one Session per job.
 //
-// The control thread is the thread that calls run(). All sockets and sessions belong to it. The
-// lane threads, which run the jobs (job_thread.h), send events to the control thread through
-// JobEvents. The control thread never waits for a lane thread. Without connections, the control
-// thread sleeps without a timer. At most kMaxJobs sessions exist at the same time. If a hub
-// connects beyond this limit, the server rejects the oldest session whose job has not begun. The
-// AuthListener limits the number of unauthenticated connections.
+// The control thread is the thread that calls run(). All sockets and sessions belong to this
+// thread. The lane threads, which run the jobs (job_thread.h), send events to the control thread
+// through JobEvents. The control thread never waits for a lane thread. Without connections, the
+// control thread sleeps without a timer. At most kMaxJobs sessions exist at the same time. If a hub
+// connects beyond this limit, the server rejects the oldest session whose job has not begun, or the
+// new connection if all jobs have begun. The AuthListener limits the number of unauthenticated
+// connections.
 #pragma once
 #include <atomic>
 #include <memory>

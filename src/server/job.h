@@ -49,7 +49,8 @@ struct ServerLoad {
 
 // Runs jobs. Only the control thread calls these functions, and none of them waits for a peer or
 // another thread. For each job, the control thread calls open(), connect(), finish() and close() in
-// this order, each at most once. It calls the last three only for a job that is open.
+// this order, each at most once. The control thread calls connect(), finish() and close() only for
+// an open job.
 class JobRunner {
  public:
   virtual ~JobRunner() = default;

@@ -13,8 +13,8 @@ namespace {
 
 // After a set-up step, the thread serves other jobs for the duration of the step times this ratio.
 constexpr int kSetUpTimeRatio = 9;
-// The interval at which the thread checks what jobs wait for. It is a quarter of the shortest
-// timeout.
+// The interval at which the thread checks what jobs wait for. The interval is a quarter of the
+// shortest timeout.
 constexpr std::chrono::milliseconds kJobCheckInterval{125};
 
 }  // namespace
@@ -170,8 +170,8 @@ bool JobThread::setUpNext(bool otherJobsMoved) {
   return moved;
 }
 
-// Checks what each job waits for. A busy thread also calls it regularly, because one job may wait
-// while other jobs keep the thread busy.
+// Checks what each job waits for. A busy thread also calls checkJobs() regularly, because one job
+// may wait while other jobs keep the thread busy.
 void JobThread::checkJobs() {
   nextJobCheck_ = Deadline::in(kJobCheckInterval);
   uint64_t summed = endedJobsBytes_;

@@ -1,6 +1,6 @@
 // JobThread: one lane thread of bps-server and the jobs that run on it.
 //
-// The control thread posts commands under a mutex and rings the doorbell. The thread sends the
+// The control thread posts commands under a mutex and rings the doorbell. The lane thread sends the
 // events of its jobs through JobEvents. Jobs that are being set up (opening listeners, connecting)
 // share at most a tenth of the thread's time, so that they do not slow down the jobs that sum. A
 // JobCloser frees the jobs that have ended. The JobThread belongs to JobThreads.

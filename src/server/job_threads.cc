@@ -13,7 +13,7 @@ constexpr size_t kMaxMachines = 16384, kMaxRails = 64;
 constexpr size_t kMaxJobBytes = size_t{4} << 30;
 constexpr size_t kRankBytes = 512;          // bytes per rank of the roster, which the job keeps
 constexpr size_t kListenerDescriptors = 2;  // one TCP listener and one listener for shared memory
-constexpr size_t kUsualSockets = 8;         // upper bound per connection if the user does not set the number
+constexpr size_t kUsualSockets = 8;         // upper bound of sockets per connection, if the user does not set it
 
 // The sockets that the net plugin uses for one accepted connection.
 size_t socketsOf(const Env& env) {
@@ -42,7 +42,8 @@ Result<JobResources> JobThreads::requiredResources(const JobSpec& spec, const Jo
     return failure(Code::kSystem, "{} machines need {} MiB here, the limit for a job is {} MiB", machines, bytes >> 20,
                    kMaxJobBytes >> 20);
   // The descriptors per peer are the maximum of the number while connecting and the number
-  // afterwards. Afterwards each of the two directions needs its sockets and one epoll descriptor.
+  // afterwards. After connecting, each of the two directions needs its sockets and one epoll
+  // descriptor.
   const size_t ofPair = std::max(kListenerDescriptors + socketsPerConnection_, 2 * (socketsPerConnection_ + 1));
   return JobResources{sums ? machines * plan.rails * ofPair : 0, bytes};
 }

@@ -1,6 +1,7 @@
-// JobThreads: the JobRunner of bps-server. It runs each job on the thread that has the fewest jobs.
-// The number of machines and rails of a job is limited. Quota limits the job's file descriptors and
-// memory. Only the control thread calls these functions, except where a comment says otherwise.
+// JobThreads: the JobRunner of bps-server. JobThreads runs each job on the thread that has the
+// fewest jobs. The number of machines and rails of a job is limited. Quota limits the job's file
+// descriptors and memory. Only the control thread calls these functions, except where a comment
+// says otherwise.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,7 +22,7 @@ class JobThreads final : public JobRunner {
   void connect(uint64_t job, std::vector<Blob> handles) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
-  ServerLoad load() const override;  // any thread may call it
+  ServerLoad load() const override;  // any thread may call load()
 
   // Returns the numbers of open jobs and of summed bytes in Prometheus' text format. Any thread may
   // call counters().

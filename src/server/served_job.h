@@ -1,5 +1,5 @@
-// ServedJob: one job inside bps-server, on one lane thread. It connects to the workers and then
-// sums for them. It has one SumService per rail (src/plan/rails.h).
+// ServedJob: one job inside bps-server, on one lane thread. A ServedJob connects to the workers and
+// then sums for them. A ServedJob has one SumService per rail (src/plan/rails.h).
 //
 //   opening -> listening -> (peer handles arrive) connecting -> serving -> ended (after finish(), or all workers have
 //   closed their lanes)
@@ -30,15 +30,15 @@ class ServedJob {
 
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
-  // Returns this server's handles for all endpoints, one rail after another. They are valid as soon
-  // as step() has returned kListening.
+  // Returns this server's handles for all endpoints, one rail after another. The handles are valid
+  // as soon as step() has returned kListening.
   std::vector<Blob> handles() const;
-  // Sets the peers' handles, in the order of handles(). Call it once, after step() has returned
-  // kListening.
+  // Sets the peers' handles, in the order of handles(). Call setPeerHandles() once, after step()
+  // has returned kListening.
   Status setPeerHandles(const std::vector<Blob>& handles);
   // Fails if the job must end because ranks disagree or a connection fails at the start. If the
   // lanes of a worker end later, step() does not fail. takeLost() then returns this worker, and the
-  // hub decides whether it died.
+  // hub decides whether the worker died.
   Result<Step> step();
   // Tells the job that no contribution will arrive. The job ends as soon as its answers are passed
   // to the transport.
@@ -48,8 +48,8 @@ class ServedJob {
   // Returns what the next heartbeats must carry if this has changed since the last call. Call this
   // function regularly.
   std::optional<Heartbeat> checkWait();
-  // Call it after a step that made progress. If it returns true, the heartbeats must no longer
-  // report a wait.
+  // Call clearWait() after a step that made progress. If the result is true, the heartbeats must no
+  // longer report a wait.
   bool clearWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
   // True if the job needs steps to connect to its peers, even without events.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }

@@ -1,8 +1,9 @@
-// Session: a server's side of one connection from a hub. It serves one job from the offer to the end.
+// Session: a server's side of one connection from a hub. The session serves one job from the offer
+// to the end.
 //
 //   offered → opening (a proposal was accepted) → open (the job listens, and the hub knows that) → exchanging (the
-//   roster is final) → connecting → awaiting barrier (connected, waits for the others) → serving → hub left → ending →
-//   over
+//   roster is final) → connecting → awaiting barrier (connected; waits for the other members) → serving → hub left →
+//   ending → over
 //
 // The table kRules in session.cc lists the messages that each state accepts. Any other message is a
 // protocol error, which ends this session only. A new proposal replaces the previous proposal. The
@@ -11,7 +12,7 @@
 // The job is closed at once if the hub fails, falls silent or disconnects. After the hub's goodbye
 // the job runs until its last answers are sent, at most for the job's timeout. A session is over
 // when its job's resources are free. The session belongs to the ControlServer. Only the control
-// thread calls its functions, and none of them blocks.
+// thread calls the functions of a session, and none of these functions blocks.
 #pragma once
 #include <cstdint>
 #include <memory>

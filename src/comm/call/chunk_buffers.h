@@ -14,9 +14,9 @@ namespace bps {
 
 struct ChunkView {
   const uint8_t* source = nullptr;  // the contribution
-  uint8_t* target = nullptr;        // the place of the sum
+  uint8_t* target = nullptr;        // memory for the sum of the chunk
   size_t bytes = 0;
-  CallInfo call;        // for the header of the chunk
+  CallInfo call;        // describes the call in the header of the chunk
   bool inPlace = true;  // source and target are the same memory, so only a complete sum may be written
   bool onGpu = false;   // source and target are in GPU memory, which the CPU must not access
 };

@@ -1,5 +1,5 @@
-// Collective: one all-reduce in flight on this rank. The calling thread makes it. After submit() it
-// belongs to the holder of the progress lock (progress_engine.h).
+// Collective: one all-reduce in flight on this rank. The calling thread makes the Collective. After
+// submit() the Collective belongs to the holder of the progress lock (progress_engine.h).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ struct ChunkRef {
 
   bool usesExchangePath() const { return owner == kExchangePath; }
   uint32_t owner = 0;
-  bool first = false;  // the first chunk of its owner in this call
+  bool first = false;  // true for the first chunk of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
   bool onGpu = false;   // true for a staged chunk that bypasses host memory
@@ -33,14 +33,14 @@ struct Collective {
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
   bool stageSend = false, stageRecv = false;  // true if the CPU cannot access the buffer (staged_buffers.h)
-  const void* deviceScalar = nullptr;         // if not null, the scalar is read here when the call starts
+  const void* deviceScalar = nullptr;         // null, or the place of the scalar, read when the call starts
   std::shared_ptr<StreamPosition> position;
   bool onHostStream = true;
   CutLimits limits;
   size_t window = 1;  // largest number of chunks in flight on one lane, earlier calls included
 
   // The next members are set when the call is admitted.
-  bool onAllRails = false;  // uses all rails, see plan/rails.h
+  bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
   std::vector<ChunkRef> chunks;
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
   uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged

@@ -1,4 +1,5 @@
-// HostStream: an ordered queue of calls on host buffers. It replaces a CUDA stream on hosts without CUDA.
+// HostStream: an ordered queue of calls on host buffers. A HostStream replaces a CUDA stream on
+// hosts without CUDA.
 //
 // Two calls conflict if one of them writes memory that the other call reads or writes. A call waits
 // for the earlier calls of its stream that conflict with it. A call without such conflicts may
@@ -43,7 +44,7 @@ class ThreadFailures {
   std::map<uint64_t, Status> byStream_ BPS_GUARDED_BY(mutex_);
 };
 
-// Carries out the calls of a communicator in a stream. Any thread may call it.
+// Carries out the calls of a communicator in a stream. Any thread may call a StreamWorker.
 class StreamWorker {
  public:
   virtual ~StreamWorker() = default;

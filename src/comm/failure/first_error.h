@@ -13,7 +13,7 @@ namespace bps {
 
 class FirstError {
  public:
-  // False if a failure was set before.
+  // Returns false if a failure was set before.
   bool set(const Status& failure) {
     MutexLock lock(mutex_);
     if (!status_.ok() || failure.ok()) return false;

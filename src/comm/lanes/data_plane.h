@@ -1,6 +1,6 @@
 // DataPlane: the data connections of one rail of a machine (plan/rails.h) within one communicator.
-// It has a lane to every owner, and a summation service if the machine is an owner. After
-// connect(), only the holder of the progress lock (progress_engine.h) uses it.
+// The DataPlane has a lane to every owner, and a summation service if the machine is an owner.
+// After connect(), only the holder of the progress lock (progress_engine.h) uses the DataPlane.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,8 +18,8 @@
 
 namespace bps {
 
-// The NIC that the machine plan assigns to a rank. If it is empty, the rank uses the first device
-// of the net plugin.
+// The NIC that the machine plan assigns to a rank. If the NicId is empty, the rank uses the first
+// device of the net plugin.
 struct NicId {
   std::string name, busId;
 };
@@ -58,7 +58,7 @@ class DataPlane final : public GpuRegionRegistrar {
   // waits. Call this function regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
-  // Returns why the NIC cannot access GPU memory. The result is empty if it can.
+  // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return gpuObstacle_; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
   const std::string& transport() const { return transport_; }

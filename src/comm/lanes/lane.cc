@@ -154,9 +154,9 @@ Result<bool> RemoteLane::step() {
   return moved;
 }
 
-// A chunk on the exchange path waits for no answer. Therefore the lane admits such a chunk only if
-// the chunk is at most a few chunks ahead of the sums. This limit keeps the data in flight in the
-// CPU's caches.
+// A chunk on the exchange path waits for no answer. Therefore the lane admits a chunk on the
+// exchange path only if the chunk is at most a few chunks ahead of the sums. This limit keeps the
+// data in flight in the CPU's caches.
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();

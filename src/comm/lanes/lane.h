@@ -1,5 +1,6 @@
-// Lane: carries this machine's chunks to one owner and the sums back. It keeps the order of the chunks and never
-// blocks. Only the holder of the progress lock (progress_engine.h) uses it.
+// Lane: carries this machine's chunks to one owner and the sums back. The lane keeps the order of
+// the chunks and never blocks. Only the holder of the progress lock (progress_engine.h) uses a
+// lane.
 //
 //   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
 //
@@ -12,11 +13,11 @@
 // an in-place call into memory of the lane and then copies it into the buffer. So the number of
 // retired chunks alone tells what a lane has completed.
 //
-// A chunk on the exchange path gets no answer, so it is retired as soon as it is sent. Its call
-// completes, and the sum of the chunk replaces its contribution, only after every lane has sent the
-// chunk. For small chunks, the lane avoids this wait: it sends a copy of the chunk. The lane also
-// sends a copy of the only chunk of an in-place call, because otherwise only the sending would
-// delay the sum.
+// A chunk on the exchange path gets no answer, so it is retired as soon as it is sent. The call of
+// such a chunk completes, and the sum of the chunk replaces its contribution, only after every lane
+// has sent the chunk. For small chunks, the lane avoids this wait: it sends a copy of the chunk.
+// The lane also sends a copy of the only chunk of an in-place call, because otherwise only the
+// sending would delay the sum.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -48,9 +49,9 @@ class Lane {
   // If no chunk has been retired for `timeout`, returns the call number of the oldest chunk in
   // flight. Call this function regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
-  // Registers a region of GPU memory, in which chunks may be from now on. Fails if the lane cannot
-  // carry chunks in GPU memory or cannot access the region before the deadline. A failure leaves
-  // the lane unchanged.
+  // Registers a region of GPU memory, so that the lane can carry chunks in this region. Fails if
+  // the lane cannot carry chunks in GPU memory or cannot access the region before the deadline. A
+  // failure leaves the lane unchanged.
   virtual Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                    Deadline deadline);
 
@@ -97,7 +98,7 @@ class RemoteLane final : public Lane {
   };
   struct WaitCheck {
     uint64_t retired = 0;                   // number of retired chunks when checkWait() last saw it change
-    Deadline deadline = Deadline::never();  // never if no chunk waits
+    Deadline deadline = Deadline::never();  // Deadline::never() if no chunk waits
   };
   struct GpuRegistrations {
     void *send = nullptr, *recv = nullptr;

@@ -218,8 +218,8 @@ void bindRingMemory(const MachinePlan& plan, const LocalRing& ring) {
 Result<std::unique_ptr<LocalReducer>> bootstrapAsLeader(LocalReducerSpec spec, const Machine& machine,
                                                         const SocketAddress& name, Deadline deadline) {
   MachineSpec machineSpec = BPS_TRY(makeMachineSpec(*spec.env, machine.ranks.size(), spec.network));
-  // Detect invalid settings before any rank joins. If they were detected later, the other ranks
-  // would only see a closed connection.
+  // Detect invalid settings before any rank joins. If the settings were checked later, the other
+  // ranks would see invalid settings only as a closed connection.
   BPS_TRY(MachinePlan::make(machineSpec));
   LeaderBootstrap leaderBootstrap(spec, machine, name);
   machineSpec.devices = BPS_TRY(leaderBootstrap.gatherDevices(deadline));

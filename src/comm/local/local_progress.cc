@@ -52,8 +52,8 @@ bool LocalProgress::allRanksDone(size_t stage, uint64_t chunk) const {
   return chunk < own_.done[stage] && chunk < doneByOthers(stage);
 }
 
-// True if the slot of `chunk` is free because every rank has done the last stage of its previous
-// chunk.
+// True if the slot of `chunk` is free because every rank has done the last stage of the slot's
+// previous chunk.
 bool LocalProgress::isSlotFree(uint64_t chunk) const {
   if (chunk >= freeBelow_)
     freeBelow_ = std::min(own_.done[lastStage()], doneByOthers(lastStage())) + ring_.shape().slots;

@@ -1,8 +1,9 @@
 // LocalProgress: tells how far each rank of a machine is with the chunks in the local ring
-// (local_ring.h), and what each rank can do next. It writes the counters of this rank and keeps
-// private copies of these counters. In the ring it reads only the counters of other ranks.
+// (local_ring.h), and what each rank can do next. LocalProgress writes the counters of this rank
+// and keeps private copies of these counters. From the ring, LocalProgress reads only the counters
+// of other ranks.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these functions.
 #pragma once
 #include <optional>
 #include <vector>
@@ -44,7 +45,8 @@ class LocalProgress {
   // Returns a rank whose counters are impossibly far ahead, or none if no such rank has been seen.
   std::optional<uint32_t> inconsistentRank() const { return inconsistentRank_; }
 
-  // Wakes every rank that sleeps and can now continue. Call it after a change of this rank's counters.
+  // Wakes every rank that sleeps and can now continue. Call wakeOthers() after a change of this
+  // rank's counters.
   void wakeOthers() const;
   void wakeAll() const;
   // Call prepareToSleep() before a sleep and endSleep() after it. If prepareToSleep() returns

@@ -4,10 +4,10 @@
 // of the machine's sum before the last stage.
 //
 // No other process can access a rank's own buffer, so data passes from rank to rank through the
-// shared areas of the local ring. The traffic counters count this as one copy from the location of
-// one rank to the location of the other rank. If the CPU cannot access a rank's memory, the rank
-// uses its staging buffers (staged_buffers.h) instead. A chunk then begins when its contribution
-// has arrived in the staging buffers.
+// shared areas of the local ring. The traffic counters count this transfer as one copy from the
+// location of one rank to the location of the other rank. If the CPU cannot access a rank's memory,
+// the rank uses its staging buffers (staged_buffers.h) instead. A chunk then begins when its
+// contribution has arrived in the staging buffers.
 //
 // Only the holder of this rank's progress lock (progress_engine.h) calls these methods, except
 // where a comment says otherwise.
@@ -35,11 +35,11 @@ struct LocalReducerSpec {
   uint32_t rank = 0;
   const Env* env = nullptr;     // only the leader uses it; the leader's settings apply to all local ranks
   double network = 0;           // bytes that the machine's NICs send, and also receive, per byte of a buffer
-  LocalRingShape shape;         // the machine plan sets its stages and counters
+  LocalRingShape shape;         // the machine plan sets `stages` and `counters`
   ChunkBuffers* own = nullptr;  // this rank's chunks; null if they are in the user's buffers
   std::string device;           // PCI bus id of this rank's CUDA device; empty if it has none
   int reduceThreads = 1;
-  std::shared_ptr<Doorbell> bell;       // wakes this rank's progress engine
+  std::shared_ptr<Doorbell> bell;       // wakes this rank's progress thread
   const FirstError* failure = nullptr;  // failure of the communicator, which ends bootstrap()
 };
 
@@ -50,7 +50,7 @@ class LocalReducer final : public ChunkBuffers {
   LocalReducer(LocalReducerSpec spec, std::unique_ptr<const MachinePlan> plan, LocalRing ring,
                std::vector<Doorbell> bells);
 
-  // Sets which local ranks drive rails. Call it before the first submit().
+  // Sets which local ranks drive rails. Call setRails() before the first submit().
   void setRails(const Rails& rails);
   // Adds the call's chunks. All ranks submit calls in the same order. The call must exist until all
   // its chunks are finished.

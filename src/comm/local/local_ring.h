@@ -1,6 +1,6 @@
-// LocalRing: the memory that the ranks of one machine share. It has a ring of slots and the
-// progress counters of each rank. A slot holds the areas of one chunk (topo/plan/program.h): one
-// area per rank and one area for the sum.
+// LocalRing: the memory that the ranks of one machine share. The memory contains a ring of slots
+// and the progress counters of each rank. A slot holds the areas of one chunk
+// (topo/plan/program.h): one area per rank and one area for the sum.
 //
 // The chunks of all calls are numbered consecutively; chunk q uses slot q % slots. Rank r writes its own counters:
 //   submitted(r)   r has all chunks below this number, and r's contributions to them are ready

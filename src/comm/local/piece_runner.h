@@ -1,8 +1,8 @@
-// PieceRunner: carries out the steps of one rank. It copies and sums pieces of a chunk
-// (topo/plan/program.h) between the rank's own buffer and the areas of the local ring. It also
-// compares the ranks' descriptions of a chunk.
+// PieceRunner: carries out the steps of one rank. PieceRunner copies and sums pieces of a chunk
+// (topo/plan/program.h) between the rank's own buffer and the areas of the local ring. PieceRunner
+// also compares the ranks' descriptions of a chunk.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these functions.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,9 +1,9 @@
 // RailSums: tracks the chunks that this rank carries over the network as the driver of a rail
 // (plan/rails.h). A chunk is awaited until the machine's sum of the chunk is complete. The chunk is
-// then ready to send, and later received. It is published after all earlier chunks are received,
-// too.
+// then ready to send, and later received. A received chunk is published when all earlier chunks are
+// received, too.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these functions.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -40,8 +40,8 @@ class RailSums {
   }
   bool isReady(uint64_t chunk) const { return chunk < readyBelow_; }
 
-  // Call it when the final sum of the chunk has arrived. Only sums on the same lane arrive in
-  // order.
+  // Call received() when the final sum of the chunk has arrived. Only sums on the same lane arrive
+  // in order.
   void received(uint64_t chunk) {
     std::lower_bound(unpublished_.begin(), unpublished_.end(), std::pair(chunk, false))->second = true;
     publish();

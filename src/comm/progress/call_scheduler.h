@@ -1,5 +1,5 @@
-// CallScheduler: carries the calls of one communicator on this rank from admission to completion. Only the holder of
-// the progress lock (progress_engine.h) uses it.
+// CallScheduler: carries the calls of one communicator on this rank from admission to completion.
+// Only the holder of the progress lock (progress_engine.h) uses the CallScheduler.
 //
 //   added (in call order) -> admitted (cut into chunks, chunks on their lanes) -> complete (all sums in the buffers)
 #pragma once
@@ -62,8 +62,8 @@ class CallScheduler final : public ProgressWork {
   void finish(Collective& call, const Status& outcome);
 
   struct BrokenConnections {
-    std::vector<bool> reported;  // per rank and server; true if the hub knows
-    std::string firstError;      // first broken connection; empty if none has broken
+    std::vector<bool> reported;  // one per rank and server; true if the hub knows of the break
+    std::string firstError;      // describes the first broken connection; empty if none broke
   };
 
   const Session& session_;

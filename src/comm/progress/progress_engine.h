@@ -9,15 +9,15 @@
 // waking another thread takes longer than moving these bytes. The progress thread or a caller that
 // waits starts every larger call.
 //
-// A thread polls for as long as a wake-up takes, or not at all if recent waits were longer than
-// that (spin_budget.h). A caller that has used up this polling time leaves the calls to the
-// progress thread and sleeps until its call has ended. So only the progress thread sleeps until a
-// connection has an event, and no thread sleeps while it holds the lock.
+// A thread polls for as long as a wake-up takes. A thread does not poll at all if recent waits were
+// longer than a wake-up (spin_budget.h). A caller that has used up this polling time leaves the
+// calls to the progress thread and sleeps until its call has ended. So only the progress thread
+// sleeps until a connection has an event, and no thread sleeps while it holds the lock.
 //
 // If a caller waited for the last call immediately after issuing it, the engine leaves the next
 // call to its caller. The engine then neither arms the connections nor wakes the progress thread.
 // The progress thread checks every millisecond whether the call moves, and moves the call itself if
-// no caller does.
+// no caller moves it.
 //
 // Memory ordering: the lock guards everything except the inbox, the atomics and the doorbell. A
 // caller sets callerActive_ before it takes the lock and clears callerActive_ before it arms the
@@ -46,10 +46,10 @@ class ProgressEngine final : public StreamWorker {
                                                         std::shared_ptr<Doorbell> bell, const FirstError& failure,
                                                         SpinBudget::Now now = SpinBudget::systemNow);
 
-  // Selects the thread that makes the first steps of a call: kHere is the calling thread, and
-  // kByWaitingCaller is a caller that waits at once, or the progress thread if no caller waits at
-  // once. kHere and kByWaitingCaller apply only if the lock is free; otherwise the progress thread
-  // makes the first steps.
+  // Selects the thread that makes the first steps of a call. kHere selects the calling thread.
+  // kByWaitingCaller selects a caller that waits at once, or the progress thread if no caller waits
+  // at once. kHere and kByWaitingCaller apply only if the lock is free; otherwise the progress
+  // thread makes the first steps.
   enum class Start : uint8_t { kHere, kByWaitingCaller, kByProgressThread };
   // Any thread. Takes the call, or returns false if the communicator has ended.
   bool submit(std::unique_ptr<Collective>& call, Start start);
@@ -70,7 +70,7 @@ class ProgressEngine final : public StreamWorker {
   // Called by the progress thread. Moves calls until stop() or a failure, then closes the connections. Returns the
   // failure.
   Status run();
-  // Ends all calls with `failure`. Call it after run().
+  // Ends all calls with `failure`. Call end() after run().
   void end(const Status& failure);
 
  private:

@@ -18,7 +18,8 @@ class ProgressWork {
   // Makes one step without blocking and returns whether anything moved. A failure of step() ends
   // the communicator.
   virtual Result<bool> step() = 0;
-  // Fails if a call waits for a member that has left. Called before the progress thread sleeps.
+  // Fails if a call waits for a rank or server that has left. Called before the progress thread
+  // sleeps.
   virtual Status checkStalls() = 0;
   // True if no call is pending and the transport has accepted all data that peers wait for.
   virtual bool quiescent() const = 0;
@@ -43,7 +44,7 @@ class ProgressWork {
   // connection has an event.
   virtual int fd() const = 0;
 
-  // Closes the connections. Afterwards nothing touches the buffers of the calls.
+  // Closes the connections. Afterwards nothing accesses the buffers of the calls.
   virtual void close() = 0;
   // Called after close(). Ends all calls.
   virtual void failAll(const Status& failure) = 0;

@@ -1,6 +1,6 @@
 // Session: everything that a communicator's data path needs on this rank. connect() makes the
-// session (startup/connect.h). It does not change afterwards, so any thread may read it. The
-// session belongs to the ProgressThread.
+// session (startup/connect.h). The session does not change afterwards, so any thread may read it.
+// The session belongs to the ProgressThread.
 #pragma once
 #include <memory>
 #include <string>

@@ -22,7 +22,7 @@ LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
 }
 
 // True if a device of the net plugin accepts GPU memory; a single rank then needs a machine plan.
-// Loads the net plugin only if the answer depends on it.
+// Loads the net plugin only if the answer depends on the plugin.
 Result<bool> canNicReachGpu(Session& session) {
   const Roster& roster = session.control.roster();
   if (session.cuda == nullptr || !session.env.gpuDirect || roster.machines.size() == 1) return false;

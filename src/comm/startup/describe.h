@@ -19,7 +19,7 @@ std::string describeCommunicator(const CommunicatorFacts& facts);
 void logStart(const CommunicatorFacts& facts);
 
 // Returns the bytes that this machine has moved over its links. The result is empty if nothing
-// counts them.
+// counts these bytes.
 std::string describeTraffic(const Session& session);
 // Writes the bytes that this machine has moved to the file named by BPS_TOPO_COUNTERS. Only the
 // leader of the machine writes the file, after all ranks of the machine have finished their calls.

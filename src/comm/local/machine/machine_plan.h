@@ -28,14 +28,15 @@ struct MachineSpec {
 
 Blob encode(const MachineSpec& machineSpec);
 Result<MachineSpec> decodeMachineSpec(std::span<const uint8_t> bytes);
-// The leader writes the encoded spec into a memory file, whose descriptor it passes to the other ranks.
+// The leader writes the encoded spec into a memory file and passes the descriptor of this file to
+// the other ranks.
 Result<UniqueFd> writeSpecFile(const MachineSpec& machineSpec);
 Result<MachineSpec> readSpecFile(const UniqueFd& file);
 
 // Makes the spec of a machine with `ranks` ranks, without devices, from BPS_TOPO_FILE, BPS_STRATEGY
 // and BPS_TOPO_DUMP_FILE. If there is no topology file and detection fails, the machine counts as
 // one CPU. With BPS_TOPO_FILE, ranks without a device take the place of the GPUs in the file. With
-// NCCL_TOPO_FILE they do not.
+// NCCL_TOPO_FILE, ranks without a device have no GPU.
 Result<MachineSpec> makeMachineSpec(const Env& env, size_t ranks, double network);
 
 struct MachinePlan {

@@ -6,8 +6,8 @@
 //   plan assigns to this part.
 //
 // Threads: any thread may call total(), calls() and bytes(); only the holder of the progress lock
-// (progress_engine.h) calls the rest. A value that is read while calls are in flight may include
-// some of their bytes.
+// (progress_engine.h) calls the other functions. A value that is read while calls are in flight may
+// include some of their bytes.
 #pragma once
 #include <map>
 #include <memory>
@@ -35,7 +35,7 @@ class MachineTraffic {
   // Counts the network bytes of a complete call on this rank's rail; does nothing if the rail did not carry the call.
   // `machine` is this machine's index among `machines`.
   void countNetwork(const Collective& call, const Rails& rails, size_t machine, size_t machines);
-  // Resets this rank's counters. None of its calls may be in flight.
+  // Resets this rank's counters. Call clear() only while no call of this rank is in flight.
   void clear();
 
   Traffic total() const { return meter_.total(); }
@@ -48,7 +48,7 @@ class MachineTraffic {
   std::vector<LinkByteCounters::Counter> ownRow_;
   LinkByteCounters meter_;
   std::vector<LinkByteCounters::Increment> copyOut_, copyBack_, gpuAndNic_;                    // per byte
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<LinkByteCounters::Increment>> network_;  // by bytes and unit
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<LinkByteCounters::Increment>> network_;  // bytes and unit
   std::atomic<uint64_t> calls_{0}, bytes_{0};
 };
 
