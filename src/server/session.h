@@ -1,9 +1,10 @@
 // Session: a server's side of one connection from a hub. The session serves one job from the offer
 // to the end.
 //
-//   offered → opening (a proposal was accepted) → open (the job listens, and the hub knows that) → exchanging (the
-//   roster is final) → connecting → awaiting barrier (connected; waits for the other members) → serving → hub left →
-//   ending → over
+//   offered → opening (a proposal was accepted) → open (the job listens, and the hub knows that)
+//   → exchanging (the roster is final) → connecting
+//   → awaiting barrier (connected; waits for the other ranks and servers) → serving → hub left
+//   → ending → over
 //
 // The table kRules in session.cc lists the messages that each state accepts. Any other message is a
 // protocol error, which ends this session only. A new proposal replaces the previous proposal. The
