@@ -46,7 +46,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
 
 Communicator::Communicator(const Env& env, const Membership& membership, std::shared_ptr<Doorbell> bell)
     : env_(env), membership_(membership), bell_(std::move(bell)), failure_(bell_, [this](const Status& why) {
-        // The hub may know better why a child's connection broke.
+        // kRemote means that a connection of a child broke. The hub may know the cause better, so
+        // this rank only reports a suspicion.
         if (why.code() == Code::kRemote) control_->suspect(why.message());
         else control_->report(why);
       }) {}
@@ -63,7 +64,8 @@ Status Communicator::start() {
     logStart({*progressThread_, tuning_, probeBytes_});
     return {};
   }
-  // If all ranks have heard of a failure, it explains more. Otherwise only this rank knows its failure and reports it.
+  // If the hub has announced a failure, that failure explains more than `started`. Otherwise only
+  // this rank knows of `started`, so it reports `started`.
   if (failure_.failed()) return failure_.get();
   control_->report(started.clone().within(roster().rankName(rank())));
   return started;
@@ -78,7 +80,8 @@ Status Communicator::tune(Deadline deadline) {
   const Session& session = progressThread_->session();
   const auto timedCall = [&](size_t bytes, const Tuning& tuning) { return timeCall(bytes, tuning, deadline); };
   tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), timedCall));
-  // The application's calls count from 0, and only their bytes count.
+  // The probes are over. The first call of the application gets number 0, and only the bytes of the
+  // application's calls are counted.
   nextCall_ = 0;
   if (session.traffic() != nullptr) session.traffic()->clear();
   return {};
@@ -111,7 +114,8 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->recv = static_cast<uint8_t*>(call.recv);
   BPS_TRY(enterStream(call, *collective));
   const size_t bytes = call.count * elementBytes(call.type);
-  // The caller of a CUDA stream must not wait for the work of other calls, and no caller for the copies of a large one.
+  // A caller with a CUDA stream must not wait for the work of other calls. No caller may wait for
+  // the copies of a large call.
   const Start start = !collective->onHostStream             ? Start::kByProgressThread
                       : bytes <= constants::kMaxInlineBytes ? Start::kHere
                                                             : Start::kByWaitingCaller;
@@ -133,7 +137,7 @@ Status Communicator::checkOpen() {
   return {};
 }
 
-// Gives the call its place in its stream, a CUDA stream or a host stream.
+// Enters the call into its stream, which is a CUDA stream or a host stream.
 Status Communicator::enterStream(const AllReduceCall& call, Collective& collective) {
   if (cuda_ != nullptr) collective.position = BPS_TRY(cuda_->enter(call, collective));
   collective.onHostStream = collective.position == nullptr;
@@ -189,7 +193,7 @@ Status Communicator::finalize() {
   if (state_.finalized.exchange(true)) return {Code::kInvalidUsage, "the communicator has been finalized already"};
   auto pause = std::chrono::microseconds(20);
   const ProgressEngine& engine = *progressThread_->engine();
-  // The loop ends: every call completes, or fails within BPS_TIMEOUT of a peer's death.
+  // The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
   while (!engine.drained() && !engine.hasEnded()) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
@@ -225,7 +229,7 @@ void Communicator::releaseFailedStreams() const {
   if (cuda_ != nullptr) cuda_->releaseFailedStreams();
 }
 
-// The wait is bounded because copies of a failed device do not end, see StagedBuffers.
+// The wait has a limit, because a copy on a failed device never ends (see StagedBuffers).
 void Communicator::waitForBuffersIdle() const {
   const Deadline deadline = timeoutDeadline().earlier(Deadline::in(std::chrono::seconds(2)));
   while (!progressThread_->engine()->hasEnded() && !deadline.passed())
@@ -239,7 +243,7 @@ void Communicator::failIfPeerLeft(Deadline& until) {
   if (left == localRanks.end()) return;
   if (until.at() == Deadline::never().at()) until = Deadline::in(2 * timeoutOf(env_));
   if (!until.passed()) return;
-  // Once rank 0 has left, its hub reports no other rank.
+  // After rank 0 has left, the hub reports no other rank, so the message names rank 0.
   const uint32_t named = control_->hasLeft(0) ? 0 : *left;
   fail(bps::failure(Code::kRemote, "{} has left the communicator, calls on device memory cannot end",
                     roster().rankName(named)));

@@ -1,7 +1,8 @@
-// Communicator: one rank's membership in an agreed group of ranks and servers. Owns everything that serves it.
+// Communicator: one rank's membership in a fixed group of ranks and servers. It contains all
+// threads and connections that the rank uses for this group.
 //
-// Threads: one caller at a time, except failure(), abort(), fail() and describe(), which any thread may call at any
-// time.
+// Threads: only one thread at a time may use a Communicator, except that any thread may call
+// failure(), abort(), fail() and describe() at any time.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -27,64 +28,71 @@ class Communicator {
   using Membership = bps::Membership;
   // Does not block. Call start() next.
   static Result<std::unique_ptr<Communicator>> create(const Env& env, const Membership& membership);
-  // Calls in flight fail, and nothing touches their buffers afterwards. Without finalize() the other ranks see a
-  // failure.
+  // Calls in flight fail, and afterwards nothing accesses their buffers. If finalize() was not
+  // called, the other ranks see a failure.
   ~Communicator();
-  // Blocks until everything is connected, or at most BPS_TIMEOUT.
+  // Blocks until all connections exist, at most for BPS_TIMEOUT.
   Status start();
 
   uint32_t rank() const { return membership_.rank; }
   uint32_t nRanks() const { return membership_.nRanks; }
   bool finalized() const { return state_.finalized; }
-  // The CUDA device; none: buffers are in host memory.
+  // Returns the CUDA device, or none if all buffers are in host memory.
   std::optional<int> device() const { return cuda_ != nullptr ? std::optional(cuda_->ordinal()) : std::nullopt; }
   const Roster& roster() const { return control_->roster(); }
   const Env& env() const { return env_; }
 
-  // Queues the call on its stream and does not block. Later failures reach the stream and failure().
+  // Queues the call on its stream and does not block. The stream and failure() report later
+  // failures.
   Status allReduce(const AllReduceCall& call);
-  // True if both buffers are in memory of the device and the stream is a CUDA stream: local GPU groups may carry out
-  // the call.
+  // True if both buffers are in memory of the device and the stream is a CUDA stream. Local GPU
+  // groups may then carry out the call.
   Result<bool> isOnDevice(const AllReduceCall& call);
-  // Queues a call that moves no data: it only compares the call with those of the other ranks. Other communicators
-  // carry it out.
+  // Queues a call that moves no data. The queued call is only compared with the calls of the other
+  // ranks. Other communicators move the data of the call.
   Status submitCheckOnly(const AllReduceCall& call);
-  // Gathers the bytes of all ranks, in rank order. Collective; no call may be in flight. It waits for 2 x BPS_TIMEOUT,
-  // because a rank may have waited BPS_TIMEOUT for something else before.
+  // Gathers the bytes of all ranks, in rank order. All ranks call this method, while no call is in
+  // flight. allGather() waits at most 2 x BPS_TIMEOUT, because another rank may wait BPS_TIMEOUT
+  // for something else before it calls.
   Result<std::vector<Blob>> allGather(const Blob& mine);
-  Deadline timeoutDeadline() const;  // BPS_TIMEOUT from now on
-  // The membership of the new communicator; none for a negative color. Collective; no call may be in flight.
+  Deadline timeoutDeadline() const;  // ends BPS_TIMEOUT from now
+  // Returns the membership of the new communicator, or none for a negative color. All ranks call
+  // this method, while no call is in flight.
   Result<std::optional<Membership>> split(int color, int key);
 
   // Waits for all calls, then leaves the communicator.
   Status finalize();
-  // Ends all calls and a start() that still waits. The other ranks hear that this rank aborted.
+  // Ends all calls, and a start() that still waits. The other ranks learn that this rank aborted.
   void abort();
   // Ends the communicator on all ranks because of a failure that only this rank knows. Does not block.
   void fail(const Status& why);
-  // From now on this communicator carries parts of the calls of `parent`, and both fail together. `name` stands for it
-  // in messages. On CUDA, streams stop at failed calls until releaseFailedStreams(): the work behind them would put the
-  // parts together. All ranks call it before the first call.
+  // Makes this communicator a child of `parent`: it carries parts of the parent's calls, and both
+  // fail together. Error messages refer to the child as `name`. On CUDA, a stream stops at a failed
+  // call until releaseFailedStreams(), because the work queued behind this call would combine
+  // incomplete parts. All ranks call this method before the first call.
   void linkToParent(const Communicator& parent, std::string name);
   void releaseFailedStreams() const;
-  // After abort() of a started communicator: waits, at most 2 s, until nothing touches the buffers any more.
+  // Waits until nothing accesses the buffers any more, at most 2 s. Call waitForBuffersIdle() after
+  // abort() of a started communicator.
   void waitForBuffersIdle() const;
-  // For callers that wait for ranks of their machine outside bps: once such a rank has left, fails after
-  // 2 x BPS_TIMEOUT. `until` keeps the deadline between calls; Deadline::never() at first.
+  // A caller that waits outside bps for ranks of its machine calls this function repeatedly. If one
+  // of these ranks has left, the communicator fails after 2 x BPS_TIMEOUT. `until` keeps the
+  // deadline between calls of this method; its first value is Deadline::never().
   void failIfPeerLeft(Deadline& until);
   Status failure() const { return failure_.get(); }
-  // True if a call has come to its place in its stream and has not ended.
+  // True if a stream has reached a call that has not ended yet.
   bool hasCallsInFlight() const { return progressThread_->engine()->hasCallsInFlight(); }
 
-  // Facts for people and benchmarks, as JSON.
+  // Returns facts about the communicator as JSON, for people and benchmarks.
   std::string describe() const;
-  // The bytes that this machine has moved over its links since start(), as JSON; empty if nothing counts them.
+  // Returns the bytes that this machine has moved over its links since start(), as JSON. The result
+  // is empty if nothing counts these bytes.
   std::string describeTraffic() const;
 
  private:
   Communicator(const Env& env, const Membership& membership, std::shared_ptr<Doorbell> bell);
   Status connect(Deadline deadline);
-  // Finds out how calls should be cut (plan/tuning.h).
+  // Chooses the tuning (plan/tuning.h), which may need timed calls.
   Status tune(Deadline deadline);
   Result<double> timeCall(size_t bytes, const Tuning& tuning, Deadline deadline);
   Status checkOpen();
@@ -105,11 +113,11 @@ class Communicator {
   const std::shared_ptr<Doorbell> bell_;  // wakes the progress thread
   CommunicatorFailure failure_;
   std::unique_ptr<ControlPlane> control_;
-  std::unique_ptr<CudaBackend> cuda_;  // null: host memory only
+  std::unique_ptr<CudaBackend> cuda_;  // null if all buffers are in host memory
   std::unique_ptr<ProgressThread> progressThread_;
-  Tuning tuning_;          // of the next calls
-  uint64_t nextCall_ = 0;  // its number; every rank makes the same calls, so all ranks give a call the same number
-  uint32_t history_ = 0;   // of the next call, see CallInfo
+  Tuning tuning_;          // applies to the next calls
+  uint64_t nextCall_ = 0;  // number of the next call; equal on all ranks, because all ranks make the same calls
+  uint32_t history_ = 0;   // history of the next call, see CallInfo
   size_t probeBytes_ = 0;  // total size of the calls that measured the network
   State state_;
 };

@@ -16,14 +16,16 @@ size_t largestIndex(const std::vector<size_t>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-// Elements of the mean share among the owners that have one. The chunks of small shares cost as much as those of large
-// ones, so the mean share decides how many chunks a call can afford.
+// Returns the mean number of elements of the shares that are not empty. A chunk of a small share
+// costs as much as a chunk of a large share, so the mean share decides how many chunks a call can
+// afford.
 size_t meanShare(const std::vector<size_t>& elements, size_t count) {
   const auto owners = elements.size() - static_cast<size_t>(std::count(elements.begin(), elements.end(), size_t{0}));
   return count / std::max<size_t>(1, owners);
 }
 
-// The number of rounds of a split call. `largest` and `mean`: quanta of these shares.
+// Returns the number of rounds of a split call. `largest` and `mean` are the sizes of the largest
+// and of the mean share, in quanta.
 size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimits& limits) {
   const auto quantaOf = [&](size_t bytes) { return std::max<size_t>(1, bytes / quantumBytes); };
   const double meanBytes = static_cast<double>(mean) * static_cast<double>(quantumBytes);
@@ -52,9 +54,10 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
       limits_(limits),
       credit_(weights_.size(), 0) {}
 
-// Owner o will be owed E bytes after (E * total - credit_o) / weight_o more bytes of calls. Taking the least of these
-// among the owners with credit_o >= 0 is earliest deadline first: no owner is served before its turn, nor, when E is
-// the size of the calls, later than one call after it.
+// Owner o will be owed E bytes after (E * total - credit_o) / weight_o more bytes of calls. The
+// function compares this number for the owners with credit_o >= 0 and chooses the owner with the
+// least number. This is the rule "earliest deadline first". No owner is served before its turn. If
+// E is the size of the calls, every owner is served at most one call after its turn.
 size_t Cutter::chooseChecker() const {
   if (limits_.exchangeMachines > 0) return calls_ % limits_.exchangeMachines;
   const Int128 whole = total_ * largestSingleOwnerCall_;
@@ -65,17 +68,19 @@ size_t Cutter::chooseChecker() const {
         (whole - credit_[owner]) * weights_[best] < (whole - credit_[best]) * weights_[owner])
       best = owner;
   }
-  return best;  // exists: the credits of owners with a weight add up to at least 0
+  return best;  // valid, because the credits of owners with a weight add up to at least 0
 }
 
-// What is due to each owner, rounded down, and one more element for those with the largest remainders. Owners that
-// are in debt by more than their share of this call get nothing; the others then together have too many elements due,
-// and the largest shares do without them until the next call.
+// Gives each owner the elements that are due to it, rounded down. The owners with the largest
+// remainders get one more element each, until no element is left. An owner gets nothing if it
+// received too much earlier and its share of this call is smaller than that excess. The elements of
+// the other owners then add up to more than the call has, and the largest shares are reduced. The
+// credits make up for the reduction in later calls.
 std::vector<size_t> Cutter::divide(size_t count, size_t elementBytes) const {
   const Int128 perElement = total_ * elementBytes;
   const Int128 bytes = Int128{1} * count * elementBytes;
   std::vector<size_t> elements(weights_.size(), 0);
-  std::vector<std::pair<Int128, size_t>> remainders;  // negative, so that sorting puts the largest first
+  std::vector<std::pair<Int128, size_t>> remainders;  // negated, so that sorting puts the largest remainder first
   Int128 left = count;
   for (size_t owner = 0; owner < weights_.size(); ++owner) {
     if (weights_[owner] == 0) continue;
@@ -95,8 +100,8 @@ std::vector<size_t> Cutter::divide(size_t count, size_t elementBytes) const {
   return elements;
 }
 
-// What is less than a quantum goes to the last of those that have a share; a call of no more than that to whom most is
-// owed.
+// The elements that do not fill a quantum go to the last owner that has a share. If the whole call
+// does not fill a quantum, it goes to the owner with the largest credit.
 std::vector<size_t> Cutter::divideByQuanta(size_t count, size_t quantum, size_t elementBytes) const {
   std::vector<size_t> elements = divide(count / quantum, quantum * elementBytes);
   for (size_t& share : elements) share *= quantum;

@@ -1,25 +1,34 @@
-// Cutter: divides the calls of a communicator, one after the other, into chunks and their owners. Pure, deterministic.
+// Cutter: divides each call of a communicator into chunks and assigns the chunks to owners. The
+// result depends only on the weights, the limits and the sequence of calls.
 //
-// Every rank owns one Cutter made from the same weights and limits and feeds it the same calls. So all ranks derive the
-// same cut, and nothing about it travels.
+// Every rank makes one Cutter from the same weights and limits and passes it the same calls. So all
+// ranks compute the same cut, and no message describes the cut.
 //
-// Shares. A call's buffer is divided into contiguous shares, one per owner in owner order, in proportion to the
-// weights. Shares consist of whole quanta; the last one also holds the rest. If rounding withholds bytes from an owner,
-// the next call credits them, so a stream of small calls averages to the weights.
+// Shares. The buffer of a call is divided into contiguous shares, one per owner, in proportion to
+// the weights. The shares are in the order of the owners. Every share consists of complete quanta;
+// only the last share can also contain a rest that is smaller than a quantum. If rounding takes
+// bytes from an owner, the owner gets a credit for the next call. So in a stream of small calls the
+// shares follow the weights on average.
 //
-// Chunks. Every share is cut into the same number of chunks, the rounds of the call: a round is one chunk of every
-// owner. Chunk sizes are therefore in proportion to the shares. A share of fewer quanta than rounds has fewer chunks.
-// The number of rounds follows from two costs. A call loses about one round at its ends, c bytes of chunk, and pays
-// `chunkCostBytes` for each chunk: share * cost / c in all. The sum is least where c = sqrt(cost * share).
+// Chunks. Every share is cut into the same number of chunks, which is the number of rounds of the
+// call. So the sizes of the chunks are in proportion to the shares. A share that has fewer quanta
+// than the call has rounds is cut into fewer chunks. The number of rounds follows from two costs.
+// First, a call loses about the time of one round at its start and end; this cost is c, the bytes
+// of a chunk. Second, the call pays `chunkCostBytes` for each chunk, which adds up to share *
+// chunkCostBytes / c. The sum of these two costs is least for c = sqrt(chunkCostBytes * share).
 //
-// Checker. One owner of the call is its checker, chosen before the call is looked at. It hears of every call, even of
-// zero elements, and so sees when ranks disagree. The checker is, among the owners that have received no more than
-// their due, the one that is first owed a whole single-owner call. So every owner stays within one such call of its
-// due.
+// Checker. The Cutter chooses the checker of a call without regard to the size of the call. The
+// checker receives a message of every call, even of a call with zero elements, so it can detect
+// that ranks disagree. Only an owner that has received no more bytes than are due to it can become
+// the checker. Among these owners, the checker is the owner to which a complete single-owner call
+// will be due first. So the bytes of every owner differ from its due bytes by at most one
+// single-owner call.
 //
-// Paths. A call of at most `exchangeBytes` takes the exchange path if `exchangeMachines` is set: every machine sends it
-// to every other, and nobody owns any of it. The machines are then the checkers of all calls, in turn, since servers
-// never hear of such calls. A call of at most `singleOwnerBytes` goes whole to its checker. All other calls are split.
+// Paths. If `exchangeMachines` is set, a call of at most `exchangeBytes` takes the exchange path:
+// every machine sends the call to every other machine, and the call has no owner. Servers receive
+// no message of a call on the exchange path. Therefore, if `exchangeMachines` is set, the machines
+// take turns as the checker of all calls. A call of at most `singleOwnerBytes` goes to its checker
+// alone. All other calls are split.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,13 +39,13 @@
 namespace bps {
 
 struct CutLimits {
-  size_t maxChunkBytes = constants::kMaxChunkBytes;     // upper bound for every chunk; is itself at least 64
+  size_t maxChunkBytes = constants::kMaxChunkBytes;     // upper bound for every chunk; it is at least 64
   size_t targetChunkBytes = constants::kMaxChunkBytes;  // upper bound for the chunks of the largest share
-  size_t chunkCostBytes = 4U << 10;                     // what one chunk costs, in bytes that the NIC could carry
-  size_t quantumBytes = constants::kQuantumBytes;       // unit of the cut for calls of at least kMinLocalQuanta of them
+  size_t chunkCostBytes = 4U << 10;                     // cost of a chunk, in bytes that the NIC could send instead
+  size_t quantumBytes = constants::kQuantumBytes;       // quantum of calls that have at least kMinLocalQuanta quanta
   size_t singleOwnerBytes = 16U << 10;
   size_t exchangeBytes = 0;
-  size_t exchangeMachines = 0;  // 0: no call takes the exchange path
+  size_t exchangeMachines = 0;  // if 0, no call takes the exchange path
 };
 
 struct ChunkRange {
@@ -46,25 +55,26 @@ struct ChunkRange {
 
 // The cut of one call.
 struct Cut {
-  size_t checker = 0;             // index of the owner that hears of the call in any case
-  bool usesExchangePath = false;  // the machines exchange the whole call; it stands as the first owner's share
+  size_t checker = 0;             // index of the owner that gets a message even if its share is empty
+  bool usesExchangePath = false;  // true if the machines exchange the call; share[0] then describes it
   size_t rounds = 0;              // largest number of chunks of any owner
-  std::vector<ChunkRange> share;  // per owner; count 0: none
-  size_t quantum = 1;             // elements; every chunk but the buffer's last is a multiple of it
-  std::vector<size_t> chunks;     // per owner: at most `rounds`, at most the quanta of its share
+  std::vector<ChunkRange> share;  // one entry per owner; count is 0 if the owner has no share
+  size_t quantum = 1;             // elements; every chunk except the buffer's last is a multiple of the quantum
+  std::vector<size_t> chunks;     // chunks of each owner; at most `rounds` and at most the quanta of its share
 
-  // Chunk r of an owner, r < chunks[owner]: never empty. Together they are the share, in order; their sizes differ by
-  // at most one quantum.
+  // Returns chunk r of an owner, where r < chunks[owner]. A chunk is never empty. The chunks of an
+  // owner are in order and make up its share. The sizes of these chunks differ by at most one
+  // quantum.
   ChunkRange chunk(size_t owner, size_t r) const;
 };
 
 class Cutter {
  public:
-  // At least one weight is positive; together they are at most 2^40 (see Shares::weights).
+  // At least one weight is positive. The sum of all weights is at most 2^40 (see Shares::weights).
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
-  // The cut of the next call; advances the credits. `limits` replaces those of the constructor for this call, except
-  // exchangeMachines.
+  // Returns the cut of the next call and updates the credits. For this call, `limits` replaces the
+  // limits from the constructor, except exchangeMachines.
   Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
   Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
@@ -76,14 +86,14 @@ class Cutter {
   size_t chooseChecker() const;
   std::vector<size_t> divide(size_t count, size_t elementBytes) const;  // elements per owner
   std::vector<size_t> divideByQuanta(size_t count, size_t quantum, size_t elementBytes) const;
-  // Gives every owner its elements and updates its credit.
+  // Writes the shares into `cut` and updates the credit of every owner.
   void assignShares(Cut& cut, const std::vector<size_t>& elements, size_t elementBytes);
 
   std::vector<uint64_t> weights_;
-  Int128 total_ = 0;  // of the weights
+  Int128 total_ = 0;  // sum of the weights
   CutLimits limits_;
   uint64_t calls_ = 0;
-  std::vector<Int128> credit_;         // bytes x total_ that each owner is owed; the sum is 0
+  std::vector<Int128> credit_;         // bytes owed to each owner, times total_; the credits add up to 0
   size_t largestSingleOwnerCall_ = 1;  // bytes
 };
 

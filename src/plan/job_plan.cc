@@ -7,7 +7,8 @@
 namespace bps {
 namespace {
 
-// A rate that is not given counts as the fastest given one, so that a missing number never slows a machine down.
+// If a machine or server has no rate, it gets the fastest given rate, so that a missing rate never
+// reduces its share.
 Rates ratesOf(const Roster& roster) {
   double fastest = 0;
   for (const Machine& machine : roster.machines) fastest = std::max(fastest, machine.bytesPerSecond);
@@ -21,7 +22,8 @@ Rates ratesOf(const Roster& roster) {
   return rates;
 }
 
-// With many machines, sending every call to every other costs too many messages, unless the user asks for it.
+// With many machines, the exchange path costs too many messages, so it is then used only if the
+// user sets BPS_DIRECT_BYTES.
 bool mayUseExchangePath(const Roster& roster) {
   if (roster.settings.exchangeBytes == 0 || roster.machines.size() < 2) return false;
   return roster.settings.exchangeBytes != Bytes::kMeasured || roster.machines.size() <= constants::kMaxExchangeMachines;

@@ -1,5 +1,6 @@
-// JobPlan: everything about a communicator's data plane that follows from its roster alone. All ranks and servers make
-// it from the same roster, so all agree. Pure.
+// JobPlan: everything about a communicator's data plane that follows from its roster alone. All
+// ranks and servers compute the same plan from the same roster. An endpoint is a machine or a
+// server; the machines have the lowest endpoint numbers.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -14,15 +15,16 @@ namespace bps {
 struct JobPlan {
   Shares shares;
   std::vector<uint64_t> weights;  // per endpoint
-  std::vector<bool> owners;       // per endpoint: true if others send to it
+  std::vector<bool> owners;       // per endpoint; true if machines send chunks to it
   CutLimits limits;               // before tuning
-  // The limit of this path follows from the network's rate; false: the user gave it.
+  // True if the limit of the path follows from the rate of the network. False if the user has set
+  // the limit.
   bool measureExchangePath = false, measureSingleOwnerPath = false;
-  size_t depth = constants::kMaxWindow;  // chunks in flight on one lane, at most
-  size_t rails = 1;                      // largest possible number of them
+  size_t depth = constants::kMaxWindow;  // largest number of chunks in flight on one lane
+  size_t rails = 1;                      // largest possible number of rails
 
   static Result<JobPlan> make(const Roster& roster);
-  // Bytes of contributions and sums that one owner holds at most, per rail.
+  // Returns the largest number of bytes of contributions and sums that one owner holds on one rail.
   size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
 };
 

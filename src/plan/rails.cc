@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-constexpr uint64_t kWeightScale = 1U << 20;  // what the rails of one machine are worth together, about
+constexpr uint64_t kWeightScale = 1U << 20;  // approximate sum of the weights of one machine's rails
 constexpr uint64_t kMaxWeight = uint64_t{1} << 32;
 
 }  // namespace
@@ -32,7 +32,7 @@ ByteRange Rails::rangeOf(size_t rail, uint64_t bytes, uint64_t unit, bool onAllR
 }
 
 std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks) {
-  std::map<NodeId, std::vector<size_t>> ranksOfNic;  // of each NIC, without NICs of kNoNode
+  std::map<NodeId, std::vector<size_t>> ranksOfNic;  // by NIC; ranks without a NIC are under kNoNode
   std::map<NodeId, uint64_t> rates;
   for (const NicAssignment& assignment : plan.assignments) {
     std::vector<size_t>& ranks = ranksOfNic[assignment.nic];

@@ -1,12 +1,15 @@
-// Rails: which ranks of a machine drive the network, and which part of a call each of them carries. Pure.
+// Rails: which ranks of a machine drive the network, and which bytes of a call each of these ranks
+// carries. All functions are pure.
 //
-// Rail r joins the local ranks r of all machines: each has connections of its own to the other machines' ranks r and to
-// the servers, and a summation service of its own. Nothing on one rail waits for another one, but the ring of the
-// machine's slots (local/local_ring.h), in which a chunk is whole when all its parts are.
+// Rail r joins the local ranks r of all machines. Each of these ranks has its own connections to
+// the other ranks of the rail and to the servers, and its own summation service. The rails do not
+// wait for each other, except in the local ring (local/local_ring.h): a chunk is complete there
+// only when all rails have delivered their parts of it.
 //
-// A large call goes over all rails: of every chunk each carries the part that the plan says its rank owns, in
-// proportion to the rate of its NIC. Other calls go over the main rail alone, where a message costs more than its
-// bytes. The main rail hears of every chunk, if only of a part of it: so ranks that disagree always meet there.
+// A large call uses all rails: each rail carries a part of every chunk, in proportion to the rate
+// of its NIC. A small call uses only the main rail, because its messages cost more than its bytes.
+// The main rail carries at least a part of every chunk, so a disagreement between ranks always
+// shows on the main rail.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -20,9 +23,10 @@ namespace bps {
 
 class Rails {
  public:
-  // One: the leaders.
+  // Makes one rail, which the leaders drive.
   Rails() : Rails(std::vector<uint64_t>{1}) {}
-  // By local rank; 0: not a rail. At least one is positive.
+  // `weights` has one entry per local rank. A local rank with weight 0 drives no rail. At least one
+  // weight is positive.
   explicit Rails(std::vector<uint64_t> weights);
 
   size_t mainRail() const { return mainRail_; }
@@ -30,11 +34,12 @@ class Rails {
   bool drives(size_t localRank) const { return localRank < weights_.size() && weights_[localRank] > 0; }
   std::vector<size_t> drivers() const;
 
-  // A call of so many bytes goes over all rails: it has a chunk for each.
+  // True if a call of `bytes` uses all rails, because it has at least `chunkBytes` per local rank.
   bool usesAllRails(uint64_t bytes, uint64_t chunkBytes) const {
     return hasSeveral_ && bytes / weights_.size() >= chunkBytes;
   }
-  // What the rail carries of every chunk of a call.
+  // carries() is true if the rail carries bytes of the call. rangeOf() returns the range of a chunk
+  // that the rail carries.
   bool carries(size_t rail, bool onAllRails) const { return onAllRails ? drives(rail) : rail == mainRail_; }
   ByteRange rangeOf(size_t rail, uint64_t bytes, uint64_t unit, bool onAllRails) const;
 
@@ -44,17 +49,20 @@ class Rails {
   bool hasSeveral_ = false;
 };
 
-// The weights of one machine's rails, for its first `maxRanks` ranks: the part of the machine's traffic that each
-// rank's NICs take. Ranks that drive the same NIC share its part.
+// Returns the weights of one machine's rails for its first `maxRanks` ranks. The weight of a rank
+// is in proportion to the traffic of its NICs. Ranks that drive the same NIC divide the weight of
+// the NIC equally.
 std::vector<uint64_t> railWeights(const LocalPlan& plan, size_t maxRanks);
-// What the leader of a machine brings to the gather about rails, and back, checked: one weight for each, none beyond
-// what a machine's are worth.
+// encodeRailWeights() encodes the weights that the leader of a machine brings to the gather.
+// decodeRailWeights() fails unless there is one valid weight per rail.
 Blob encodeRailWeights(const std::vector<uint64_t>& weights);
 Result<std::vector<uint64_t>> decodeRailWeights(std::span<const uint8_t> bytes, size_t rails);
-// What is common to all machines: a rail is as good as its worst end. Where they have none in common, the leaders'.
+// Combines the rails of all machines: each rail gets the least weight that any machine gives it. If
+// the machines have no rail in common, returns one rail, which the leaders drive.
 Rails commonRails(const std::vector<std::vector<uint64_t>>& machines);
 
-// What the plan says that the rank drives; the first NIC of several. Null: nothing.
+// Returns the NIC that the plan assigns to the rank, or null if it assigns none. If the plan
+// assigns several NICs to the rank, returns the first.
 const NicAssignment* assignmentOf(const LocalPlan& plan, size_t rank);
 
 }  // namespace bps

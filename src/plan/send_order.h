@@ -1,9 +1,11 @@
-// Turns: who begins with whom, so that no NIC has to take from all machines at the same time. Pure.
+// Send order: the order in which machines send to owners and owners answer machines. The send order
+// prevents a NIC from receiving from all machines at the same time. All functions are pure.
 //
-// Think of a round of a call, a chunk for every owner, as a circle on which each owner has an arc as long as its
-// share. The machines go round it side by side, spread evenly: machine m of n begins m/n of the way round. So an owner
-// hears from the machines one after the other, highest machine number first, at the rate at which its NIC can receive.
-// It answers them in the same order, so the machines also continue in the order in which they began.
+// Imagine a round of a call as a circle on which the arc of each owner is as long as its share. The
+// n machines move round the circle at the same speed and at equal distances: machine m begins m/n
+// of the way round. So an owner receives from one machine after another, highest machine number
+// first, at the rate of its NIC. The owner answers the machines in the same order. So the machines
+// also continue in the order in which they began.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +13,13 @@
 
 namespace bps {
 
-// All owners, in the order in which a machine sends to them. Owners without a weight, if any, are among them.
+// Returns all owners in the order in which `machine` sends to them. The result includes owners with
+// weight 0.
 std::vector<size_t> sendOrder(const std::vector<uint64_t>& weights, const std::vector<bool>& owners, size_t machine,
                               size_t machines);
 
-// All machines, in the order in which an owner answers them: that of their chunks for it.
+// Returns all machines in the order in which `owner` answers them. The chunks of the machines reach
+// the owner in the same order.
 std::vector<size_t> answerOrder(const std::vector<uint64_t>& weights, size_t owner, size_t machines);
 
 }  // namespace bps

@@ -13,8 +13,8 @@ namespace {
 __extension__ using Int128 = __int128;
 using Integers = std::vector<Int128>;
 
-constexpr int kRateBits = 37;    // rates become integers below 2^37: with 2^20 owners nothing below overflows
-constexpr int kWeightBits = 40;  // weights add up to at most 2^40, which leaves the Cutter room for 2^64 bytes and more
+constexpr int kRateBits = 37;    // rates become integers below 2^37, so that no Int128 overflows with 2^20 owners
+constexpr int kWeightBits = 40;  // weights add up to at most 2^40, so that the Cutter can multiply them by 2^64
 
 Int128 sum(const Integers& values) { return std::accumulate(values.begin(), values.end(), Int128{0}); }
 
@@ -33,7 +33,8 @@ Status check(const Rates& rates) {
   return {};
 }
 
-// The rates in a common unit, a power of two, in which they are integers; a worker's is at least 1.
+// The rates as integers. The common unit of all rates is a power of two. The rate of a worker is at
+// least 1.
 struct IntegerRates {
   Integers workers, servers;
 };
@@ -50,7 +51,8 @@ IntegerRates toIntegers(const Rates& rates) {
   return out;
 }
 
-// For n > 2: every owner's bound at the least T = P/Q, times n(n-2)Q, which makes it an integer.
+// For n > 2. Returns the bound of every owner's share at the least T = P/Q, multiplied by n(n-2)Q
+// to make it an integer.
 Integers boundsForManyWorkers(const IntegerRates& rates) {
   const auto n = static_cast<Int128>(rates.workers.size());
   Int128 p = 2 * n * (n - 1);
@@ -66,7 +68,8 @@ Integers boundsForManyWorkers(const IntegerRates& rates) {
   return bounds;
 }
 
-// For n = 2: T = M / min B allows server j the share C_j / (2 min B); the workers take the rest, by their rates.
+// For n = 2. The time T = M / min B allows server j the share C_j / (2 min B). The workers divide
+// the rest in proportion to their rates.
 Integers boundsForTwoWorkers(const IntegerRates& rates) {
   const Int128 full = 2 * std::min(rates.workers[0], rates.workers[1]);
   const Int128 both = sum(rates.workers);
@@ -99,7 +102,7 @@ std::vector<uint64_t> toWeights(Integers values) {
   Int128 total = sum(values);
   constexpr Int128 kMost = Int128{1} << kWeightBits;
   if (total > kMost) {
-    int shift = 0;  // makes room for the multiplication that follows
+    int shift = 0;  // prevents an overflow of the multiplication below
     while ((total >> shift) >> (126 - kWeightBits) != 0) ++shift;
     total >>= shift;
     for (Int128& value : values) value = ((value >> shift) * kMost) / total;

@@ -9,7 +9,7 @@
 namespace bps {
 namespace {
 
-// Bytes that the busiest NIC sends for one byte of a call; 0 if there is no network.
+// Returns the bytes that the busiest NIC sends for one byte of a call; 0 if there is no network.
 double busiestTraffic(const JobPlan& plan) {
   const size_t machines = plan.shares.workers.size();
   double most = 0;
@@ -18,7 +18,7 @@ double busiestTraffic(const JobPlan& plan) {
   return most;
 }
 
-// The slowest machine's rate if all machines give theirs, else 0.
+// Returns the rate of the slowest machine, or 0 if a machine does not give its rate.
 double givenRate(const Roster& roster) {
   double least = roster.machines.front().bytesPerSecond;
   for (const Machine& machine : roster.machines) least = std::min(least, machine.bytesPerSecond);
@@ -32,16 +32,18 @@ size_t targetChunkBytes(double rate, const JobPlan& plan) {
   return static_cast<size_t>(std::llround(std::clamp(wanted, least, most)));
 }
 
-// A power of two, so that measured rates that differ a little give the same limit.
+// Rounds the limit down to a power of two or to `most`, so that slightly different measured rates
+// give the same limit.
 size_t callLimit(double bytes, size_t most) {
   return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(bytes));
 }
 
 size_t exchangeLimit(double rate, const JobPlan& plan, size_t smallCall) {
   const auto n = static_cast<double>(plan.shares.workers.size());
-  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / rate);  // the rest hides behind receiving
+  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / rate);  // s per byte not hidden by receiving
   const double secondsPerByte = (n - 1) * (n - 2) / (n * rate) + (n - 1) * exposedSum;
-  // Two machines send no byte more on the exchange path. It uses one rail and no server.
+  // With two machines, the exchange path sends no more bytes than the split path. The exchange path
+  // uses only one rail and no server.
   const bool mayBeLarge = plan.shares.workers.size() == 2 && plan.shares.servers.empty() && plan.rails == 1;
   return callLimit(constants::kHopSeconds / secondsPerByte, mayBeLarge ? constants::kMaxExchangeBytes : smallCall);
 }
@@ -75,7 +77,8 @@ Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const Tim
   tuning = tuningFor(rateOf(constants::kFirstProbeBytes, first), plan);
   if (first >= constants::kProbeSeconds) return tuning;
 
-  // The first call on new connections takes up to four times as long as later ones, so larger calls follow.
+  // The first call on new connections takes up to four times as long as later ones, so larger calls
+  // measure the rate again.
   const double wanted = static_cast<double>(constants::kFirstProbeBytes) * constants::kProbeSeconds / first;
   const size_t bytes =
       wanted < static_cast<double>(constants::kMaxProbeBytes) ? static_cast<size_t>(wanted) : constants::kMaxProbeBytes;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kBytesPerGbit = 1e9 / 8;
 constexpr std::chrono::milliseconds kFailureFlushTime(500);
-constexpr size_t kMaxClosingJobs = 64;  // jobs beyond kMaxJobs that are being closed
+constexpr size_t kMaxClosingJobs = 64;  // limit for jobs that are being closed, in addition to kMaxJobs
 
 uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
 
@@ -100,7 +100,8 @@ void ControlServer::admit(Peer hub) {
                                   draining_, static_cast<uint32_t>(kMaxJobs)}));
 }
 
-// Rejects the oldest session whose job has not begun, so that idle sessions do not keep jobs out.
+// Rejects the oldest session whose job has not begun, so that idle sessions do not prevent new
+// jobs.
 bool ControlServer::evictIdleSession() {
   if (sessions_.size() < kMaxJobs) return true;
   const auto idle = std::find_if(sessions_.begin(), sessions_.end(),

@@ -1,8 +1,12 @@
-// ControlServer: the control side of bps-server: accepts connections from hubs and keeps one Session per job.
+// ControlServer: the control side of bps-server. The ControlServer accepts connections from hubs
+// and keeps one Session per job.
 //
-// The thread that calls run() owns all sockets and sessions. The jobs' lane threads reach it through JobEvents; it
-// never waits for them. Without connections it sleeps without a timer. At most kMaxJobs sessions exist at once: if
-// there are more, the oldest session whose job has not begun is rejected. The AuthListener bounds unauthenticated
+// The control thread is the thread that calls run(). All sockets and sessions belong to this
+// thread. The lane threads, which run the jobs (job_thread.h), send events to the control thread
+// through JobEvents. The control thread never waits for a lane thread. Without connections, the
+// control thread sleeps without a timer. At most kMaxJobs sessions exist at the same time. If a hub
+// connects beyond this limit, the server rejects the oldest session whose job has not begun, or the
+// new connection if all jobs have begun. The AuthListener limits the number of unauthenticated
 // connections.
 #pragma once
 #include <atomic>
@@ -28,13 +32,17 @@ class ControlServer {
                                                        JobRunner& runner);
   Address address() const { return address_; }
 
-  // Serves until stop(), or after drain() until the last job has ended. Fails only if it cannot poll any more.
+  // Serves until stop() is called or, after drain(), until the last job has ended. Fails only if
+  // polling fails.
   Status run();
-  // From now on new jobs are refused as "server is draining". Any thread, and signal handlers.
+  // From now on the server refuses new jobs with the reason "server is draining". Any thread and
+  // any signal handler may call drain().
   void drain() { requestMode(Mode::kDrain); }
-  // Closes all jobs now and tells their hubs. Any thread, and signal handlers.
+  // Closes all jobs immediately and tells their hubs. Any thread and any signal handler may call
+  // stop().
   void stop() { requestMode(Mode::kStop); }
-  // Sets the key of connections accepted from now on; existing ones stay open. Any thread.
+  // Sets the key for connections that the server accepts from now on. Existing connections stay
+  // open. Any thread may call useKey().
   void useKey(const Key& key);
 
  private:
@@ -60,7 +68,8 @@ class ControlServer {
   const Env env_;
   JobRunner& runner_;
   const std::shared_ptr<EventQueue> events_;  // shared with the jobs, which may end after this object
-  // Memory ordering: release before the ring, acquire after the wake-up. The value only rises.
+  // Memory ordering: a thread stores the mode with release order before it rings the doorbell. The
+  // control thread loads the mode with acquire order after it wakes up. The mode only increases.
   std::atomic<Mode> requestedMode_{Mode::kServe};
   bool draining_ = false;
   Mutex mutex_;

@@ -1,6 +1,7 @@
 // EventQueue: carries the events of a server's jobs from their lane threads to the control thread.
 //
-// A mutex guards the queue; the control thread sleeps on the doorbell. Jobs and the control server share ownership.
+// A mutex guards the queue, and the doorbell wakes the control thread. The queue exists until
+// neither a job nor the control server refers to it.
 #pragma once
 #include <cstdint>
 #include <utility>

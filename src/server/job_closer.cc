@@ -22,7 +22,7 @@ void JobCloser::post(Task task) {
   changed_.notifyAll();
 }
 
-// Returns an empty list at the end.
+// Returns an empty list when the closer must stop.
 std::vector<JobCloser::Task> JobCloser::take() {
   MutexLock lock(mutex_);
   while (tasks_.empty() && !stopping_) changed_.waitUntil(mutex_, Deadline::never().at());

@@ -1,7 +1,8 @@
 // JobCloser: a thread that frees ended jobs. Closing all connections of a large job can take seconds, and lane threads
 // must not wait for that.
 //
-// A mutex guards the queue. The poster must not use the job after post(). JobThreads owns it.
+// A mutex guards the queue. A thread must not use a job after it has passed the job to post(). The
+// JobCloser belongs to JobThreads.
 #pragma once
 #include <memory>
 #include <thread>
@@ -26,7 +27,7 @@ class JobCloser {
   JobCloser() : thread_([this] { run(); }) {}
   JobCloser(const JobCloser&) = delete;
   JobCloser& operator=(const JobCloser&) = delete;
-  ~JobCloser();  // runs all tasks first
+  ~JobCloser();  // runs all remaining tasks first
 
   void post(Task task);
 

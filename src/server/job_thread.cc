@@ -11,9 +11,10 @@
 namespace bps {
 namespace {
 
-// After a set-up step the thread serves other jobs for this many times the step's duration.
+// After a set-up step, the thread serves other jobs for the duration of the step times this ratio.
 constexpr int kSetUpTimeRatio = 9;
-// Interval between checks of what jobs wait for; a quarter of the shortest timeout.
+// The interval at which the thread checks what jobs wait for. The interval is a quarter of the
+// shortest timeout.
 constexpr std::chrono::milliseconds kJobCheckInterval{125};
 
 }  // namespace
@@ -88,7 +89,7 @@ void JobThread::addJob(NewJob opening) {
 
 void JobThread::dropJob(uint64_t id) {
   const auto found = entries_.find(id);
-  if (found == entries_.end()) return;  // it ended before the control thread closed it
+  if (found == entries_.end()) return;  // the job ended before the control thread closed it
   Entry& entry = found->second;
   endedJobsBytes_ += entry.job->bytesSummed();
   entry.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
@@ -155,7 +156,7 @@ bool JobThread::stepJobs() {
   return moved;
 }
 
-// One set-up step of one job; the next call steps another job.
+// Makes one set-up step of one job. The next call makes a step of another job.
 bool JobThread::setUpNext(bool otherJobsMoved) {
   if (otherJobsMoved && !nextSetUp_.passed()) return false;
   const auto settingUp = [](const auto& each) { return each.second.job->settingUp(); };
@@ -169,7 +170,8 @@ bool JobThread::setUpNext(bool otherJobsMoved) {
   return moved;
 }
 
-// Checked by the clock: a job may wait while other jobs keep this thread busy.
+// Checks what each job waits for. A busy thread also calls checkJobs() regularly, because one job
+// may wait while other jobs keep the thread busy.
 void JobThread::checkJobs() {
   nextJobCheck_ = Deadline::in(kJobCheckInterval);
   uint64_t summed = endedJobsBytes_;

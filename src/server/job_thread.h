@@ -1,8 +1,9 @@
 // JobThread: one lane thread of bps-server and the jobs that run on it.
 //
-// The control thread posts commands under a mutex and rings the bell. Events leave through JobEvents, which any thread
-// may call. Jobs that are being set up (opening listeners, connecting) share at most a tenth of the thread's time, so
-// that they do not slow down the jobs that sum. A JobCloser frees the ended jobs. JobThreads owns it.
+// The control thread posts commands under a mutex and rings the doorbell. The lane thread sends the
+// events of its jobs through JobEvents. Jobs that are being set up (opening listeners, connecting)
+// share at most a tenth of the thread's time, so that they do not slow down the jobs that sum. A
+// JobCloser frees the jobs that have ended. The JobThread belongs to JobThreads.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -23,9 +24,9 @@ namespace bps {
 
 class JobThread {
  public:
-  // `cpus`: the CPUs on which the thread may run; empty means any.
+  // `cpus` lists the CPUs on which the thread may run. An empty list means any CPU.
   static Result<std::unique_ptr<JobThread>> start(const Env& env, std::vector<int> cpus, JobCloser& closer);
-  ~JobThread();  // frees its jobs and joins
+  ~JobThread();  // frees its jobs and joins the thread
 
   struct NewJob {
     JobSpec spec;
@@ -71,7 +72,7 @@ class JobThread {
   JobCloser& closer_;
   std::map<uint64_t, Entry> entries_;
   SpinBudget spin_;
-  std::vector<uint64_t> ended_;  // failed or ended in this pass; dropped at the end of the pass
+  std::vector<uint64_t> ended_;  // jobs that failed or ended; dropped at the end of stepJobs()
   uint64_t lastSetUpJob_ = 0;    // the last job that took a set-up step
   Deadline nextSetUp_ = Deadline::in({}), nextJobCheck_ = Deadline::in({});
   Mutex mutex_;

@@ -11,9 +11,9 @@ constexpr size_t kMaxPartitionBytes = size_t{1} << 30, kMinPartitionBytes = 4096
 
 constexpr size_t kMaxMachines = 16384, kMaxRails = 64;
 constexpr size_t kMaxJobBytes = size_t{4} << 30;
-constexpr size_t kRankBytes = 512;          // of the roster, which the job keeps
-constexpr size_t kListenerDescriptors = 2;  // one of TCP, one of shared memory
-constexpr size_t kUsualSockets = 8;         // upper bound per connection if the plugin does not report it
+constexpr size_t kRankBytes = 512;          // bytes per rank of the roster, which the job keeps
+constexpr size_t kListenerDescriptors = 2;  // one TCP listener and one listener for shared memory
+constexpr size_t kUsualSockets = 8;         // upper bound of sockets per connection, if the user does not set it
 
 // The sockets that the net plugin uses for one accepted connection.
 size_t socketsOf(const Env& env) {
@@ -41,7 +41,9 @@ Result<JobResources> JobThreads::requiredResources(const JobSpec& spec, const Jo
   if (bytes > kMaxJobBytes)
     return failure(Code::kSystem, "{} machines need {} MiB here, the limit for a job is {} MiB", machines, bytes >> 20,
                    kMaxJobBytes >> 20);
-  // Descriptors per peer: while connecting, and afterwards (the sockets of both directions with one epoll each).
+  // The descriptors per peer are the maximum of the number while connecting and the number
+  // afterwards. After connecting, each of the two directions needs its sockets and one epoll
+  // descriptor.
   const size_t ofPair = std::max(kListenerDescriptors + socketsPerConnection_, 2 * (socketsPerConnection_ + 1));
   return JobResources{sums ? machines * plan.rails * ofPair : 0, bytes};
 }

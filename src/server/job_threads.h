@@ -1,5 +1,7 @@
-// JobThreads: bps-server's JobRunner. Each job runs on one thread, the one with the fewest jobs. The machines and rails
-// of a job are limited; Quota limits its file descriptors and memory. Belongs to the control thread, except as noted.
+// JobThreads: the JobRunner of bps-server. JobThreads runs each job on the thread that has the
+// fewest jobs. The number of machines and rails of a job is limited. Quota limits the job's file
+// descriptors and memory. Only the control thread calls these functions, except where a comment
+// says otherwise.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,9 +22,10 @@ class JobThreads final : public JobRunner {
   void connect(uint64_t job, std::vector<Blob> handles) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
-  ServerLoad load() const override;  // any thread
+  ServerLoad load() const override;  // any thread may call load()
 
-  // Jobs and bytes summed, in Prometheus' text format. Any thread.
+  // Returns the numbers of open jobs and of summed bytes in Prometheus' text format. Any thread may
+  // call counters().
   std::string counters() const;
 
  private:

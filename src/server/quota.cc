@@ -13,7 +13,7 @@ namespace {
 
 // A quarter of all descriptors is reserved for control and unauthenticated connections.
 constexpr size_t kControlShare = 4;
-constexpr size_t kMaxDescriptors = size_t{1} << 20;  // if the system sets no limit
+constexpr size_t kMaxDescriptors = size_t{1} << 20;  // used if the system sets no limit
 
 size_t descriptorLimit() {
   rlimit limit{};

@@ -1,7 +1,7 @@
 // Quota: limits the file descriptors and the memory that a server's jobs may hold.
 //
-// A job gets at most half of what is left, so no single job can take all. A Reservation returns its share when it is
-// destroyed. Any thread.
+// A job gets at most half of the free resources, so that no single job can take all of them. A
+// Reservation returns its resources when it is destroyed. Any thread may call these functions.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -36,10 +36,11 @@ class Quota {
     JobResources need_;
   };
 
-  // `limit` is the limit of descriptors (ulimit -n), for messages; `most` applies to all jobs together.
+  // `limit` is the limit of descriptors (ulimit -n), which appears in error messages. `most` is the
+  // limit for all jobs together.
   Quota(size_t limit, JobResources most) : limit_(limit), most_(most) {}
-  // Raises the process's soft limit of descriptors to its hard limit. Jobs may use the descriptors that the control
-  // connections do not need, and three quarters of the machine's memory.
+  // Raises the process's soft limit of descriptors to its hard limit. Jobs may use three quarters
+  // of the descriptors and three quarters of the machine's memory.
   static std::shared_ptr<Quota> fromProcessLimits();
 
   JobResources left();

@@ -128,7 +128,8 @@ Result<ServedJob::Step> ServedJob::serve() {
     moved = std::move(served).value() || moved;
     open = open || !std::all_of(rail.closed.begin(), rail.closed.end(), [](bool closed) { return closed; });
   }
-  // Many transports do not report that a worker has closed its lanes, so do not wait for it.
+  // Many transports do not report that a worker has closed its lanes, so the job does not wait for
+  // that.
   if ((finishing_ && !active()) || !open) return Step::kEnded;
   return moved ? Step::kMoved : Step::kIdle;
 }

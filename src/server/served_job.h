@@ -1,5 +1,5 @@
-// ServedJob: one job inside bps-server, on its lane thread. It connects to the workers, then sums for them, with one
-// SumService per rail (src/plan/rails.h).
+// ServedJob: one job inside bps-server, on one lane thread. A ServedJob connects to the workers and
+// then sums for them. A ServedJob has one SumService per rail (src/plan/rails.h).
 //
 //   opening -> listening -> (peer handles arrive) connecting -> serving -> ended (after finish(), or all workers have
 //   closed their lanes)
@@ -30,20 +30,26 @@ class ServedJob {
 
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
-  // This server's handles, by rail and endpoint, one rail after the other. Valid from kListening on.
+  // Returns this server's handles for all endpoints, one rail after another. The handles are valid
+  // as soon as step() has returned kListening.
   std::vector<Blob> handles() const;
-  // Sets the peers' handles in the same order. Call once, after kListening.
+  // Sets the peers' handles, in the order of handles(). Call setPeerHandles() once, after step()
+  // has returned kListening.
   Status setPeerHandles(const std::vector<Blob>& handles);
-  // Fails if the job must end: the ranks disagree, or a connection fails at the start. A worker whose lanes end later
-  // causes no failure here. It is lost; the hub knows whether it died or was done.
+  // Fails if the job must end because ranks disagree or a connection fails at the start. If the
+  // lanes of a worker end later, step() does not fail. takeLost() then returns this worker, and the
+  // hub decides whether the worker died.
   Result<Step> step();
-  // No contribution will arrive: the job ends once its answers are passed to the transport.
+  // Tells the job that no contribution will arrive. The job ends as soon as its answers are passed
+  // to the transport.
   void finish() { finishing_ = true; }
-  // Returns the workers whose lanes ended in the last step, once.
+  // Returns the workers whose lanes have ended since the last call of takeLost().
   std::vector<LostRank> takeLost() { return std::exchange(lost_, {}); }
-  // Call regularly. Returns what the next heartbeats must carry, if that has changed.
+  // Returns what the next heartbeats must carry if this has changed since the last call. Call this
+  // function regularly.
   std::optional<Heartbeat> checkWait();
-  // Call after a step that made progress. True: the heartbeats must no longer report a wait.
+  // Call clearWait() after a step that made progress. If the result is true, the heartbeats must no
+  // longer report a wait.
   bool clearWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
   // True if the job needs steps to connect to its peers, even without events.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
@@ -58,7 +64,7 @@ class ServedJob {
   struct Rail {
     size_t number = 0;
     std::unique_ptr<net::Mesh> mesh;
-    std::unique_ptr<SumService> service;  // null: this server has no share
+    std::unique_ptr<SumService> service;  // null if this server has no share
     std::vector<bool> closed;             // per machine
   };
   Result<Step> listen();
@@ -72,7 +78,7 @@ class ServedJob {
   Env env_;
   State state_ = State::kOpening;
   std::shared_ptr<net::Plugin> plugin_;
-  std::vector<Rail> rails_;  // after setPeerHandles(): the rails in use
+  std::vector<Rail> rails_;  // after setPeerHandles(), only the rails in use
   size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
   std::vector<LostRank> lost_;

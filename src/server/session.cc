@@ -21,7 +21,7 @@ struct Session::Rule {
   Status (Session::*take)(const Frame& frame);
 };
 
-// Every message that a hub may send, by state. Link handles heartbeats.
+// Lists every message that a hub may send in each state. The class Link handles heartbeats.
 const Session::Rule Session::kRules[] = {
     {State::kOffered, MessageType::kCheck, &Session::check},
     {State::kOffered, MessageType::kOpenJob, &Session::open},
@@ -92,7 +92,8 @@ Status Session::unexpected(const Frame& frame) const {
   return hub_->protocolError(failure(Code::kRemote, "unexpected message {}", static_cast<int>(frame.header.type)));
 }
 
-// Only one operation at a time: a hub that does not read the replies gets no more of them.
+// A hub may send its next check only after the previous reply is sent, so that unread replies do
+// not accumulate.
 Status Session::check(const Frame& frame) {
   if (!frame.payload.empty() || !hub_->flushed()) return unexpected(frame);
   const ServerLoad load = args_.runner.load();
@@ -105,7 +106,7 @@ Status Session::open(const Frame& frame) {
   JobSpec spec{BPS_TRY(decodeRoster(message.roster)), message.endpoint};
   if (spec.roster.jobId != job_ || spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
     return hub_->protocolError(Status(Code::kRemote, "the proposal is not for this server"));
-  closeJob();  // of the previous proposal
+  closeJob();  // closes the job of the previous proposal
   handles_.clear();
   spec_ = std::move(spec);
   proposal_ = message.proposal;
@@ -204,7 +205,8 @@ void Session::failed(const Status& why) {
   finishWithWarning(why.message());
 }
 
-// A rank that ends without goodbye may have died, or only this connection broke. The hub finds out which.
+// If a connection to a rank ends without goodbye, the rank may have died, or only this connection
+// may have broken. The hub finds out what happened.
 void Session::lost(size_t rank, const std::string& why) {
   if (jobState_ != JobState::kOpened) return;
   const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);

@@ -1,14 +1,19 @@
-// Session: a server's side of one connection from a hub. It serves one job from the offer to the end.
+// Session: a server's side of one connection from a hub. The session serves one job from the offer
+// to the end.
 //
-//   offered → opening (a proposal was accepted) → open (it listens, and the hub knows) → exchanging (the roster is
-//   final) → connecting → awaiting barrier (connected, waits for the others) → serving → hub left → ending → over
+//   offered → opening (a proposal was accepted) → open (the job listens, and the hub knows that)
+//   → exchanging (the roster is final) → connecting
+//   → awaiting barrier (connected; waits for the other ranks and servers) → serving → hub left
+//   → ending → over
 //
-// The table kRules in session.cc lists the messages that each state accepts. Any other message is a protocol error,
-// which ends this session only. A new proposal replaces the previous one, which is closed first.
+// The table kRules in session.cc lists the messages that each state accepts. Any other message is a
+// protocol error, which ends this session only. A new proposal replaces the previous proposal. The
+// session first closes the job of the previous proposal.
 //
-// The job is closed at once if the hub fails, falls silent or disconnects. After the hub's goodbye the job runs until
-// its last answers are sent, at most for the job's timeout. A session is over when its job's resources are free. The
-// ControlServer owns it. Belongs to the control thread; no function blocks.
+// The job is closed at once if the hub fails, falls silent or disconnects. After the hub's goodbye
+// the job runs until its last answers are sent, at most for the job's timeout. A session is over
+// when its job's resources are free. The session belongs to the ControlServer. Only the control
+// thread calls the functions of a session, and none of these functions blocks.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -26,10 +31,10 @@ namespace bps::server {
 struct SessionArgs {
   JobRunner& runner;
   std::shared_ptr<EventQueue> events;
-  AuthListener& listener;  // takes connections that only have output left
-  double bytesPerSecond;   // of this server's NIC, for the offer
-  uint32_t timeoutMs;      // until the job's own timeout is known
-  const bool& draining;    // refuse to open jobs
+  AuthListener& listener;  // takes over connections that only need to send remaining output
+  double bytesPerSecond;   // rate of this server's NIC, which the offer contains
+  uint32_t timeoutMs;      // timeout that applies until the job's timeout is known
+  const bool& draining;    // if true, the session refuses to open jobs
   uint32_t maxJobs;        // the server's limit
 };
 
@@ -49,7 +54,8 @@ class Session {
   bool begun() const { return begun_.has_value(); }
   void watch(PollSet& set) const;
   void step(const PollSet& set);
-  // Refuses this session, for example because the server is busy. Only while hasHub().
+  // Refuses this session, for example because the server is busy. Call reject() only while hasHub()
+  // is true.
   void reject(const std::string& why);
   // Ends the session because the server stops; the hub receives the reason.
   void abort(const std::string& why);
@@ -98,7 +104,7 @@ class Session {
   Result<ControlOpResult> decodeResult(const Frame& frame, ControlOp kind, size_t blobs) const;
   void start();
   void closeJob();
-  // Both end the session, once, and log the reason.
+  // finish() and finishWithWarning() end the session and log the reason.
   void finish(const std::string& why);
   void finishWithWarning(const std::string& why);
   void leave();

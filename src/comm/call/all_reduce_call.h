@@ -16,8 +16,8 @@ struct AllReduceCall {
   DataType type = DataType::kFloat32;
   CallOp op = CallOp::kSum;
   ScalarBits scalar = 0;                         // for CallOp::kPreMulSum
-  const void* deviceScalar = nullptr;            // null: use `scalar`; otherwise read when the call starts
-  std::shared_ptr<HostStream> stream = nullptr;  // null: `handle` is not a host stream
+  const void* deviceScalar = nullptr;            // if not null, the call reads the scalar here when it starts
+  std::shared_ptr<HostStream> stream = nullptr;  // null if `handle` is not a host stream
   const void* handle = nullptr;                  // the application's stream argument
 };
 

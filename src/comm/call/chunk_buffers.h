@@ -1,7 +1,7 @@
-// ChunkBuffers: locates the chunks of a call. The chunks of a rank are in the user's buffers, or in staging slots if
-// the CPU cannot access those (staged_buffers.h). The lanes carry the chunks of a machine. These are the chunks of its
-// only rank, or slots that its ranks share (local_reducer.h). Only the holder of the progress lock (progress_engine.h)
-// uses these classes.
+// ChunkBuffers: locates the chunks of a call. The chunks of a rank are in the user's buffers, or in
+// staging slots if the CPU cannot access the user's buffers (staged_buffers.h). The lanes carry the
+// chunks of a machine, which are the chunks of its only rank or the slots that its ranks share
+// (local_reducer.h). Only the holder of the progress lock (progress_engine.h) uses these classes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,25 +14,27 @@ namespace bps {
 
 struct ChunkView {
   const uint8_t* source = nullptr;  // the contribution
-  uint8_t* target = nullptr;        // the place of the sum
+  uint8_t* target = nullptr;        // memory for the sum of the chunk
   size_t bytes = 0;
-  CallInfo call;        // for the header of the chunk
-  bool inPlace = true;  // source and target are the same memory: only a complete sum may be written
-  bool onGpu = false;   // both are in the region of GpuRegionRegistrar, which the CPU must not access
+  CallInfo call;        // describes the call in the header of the chunk
+  bool inPlace = true;  // source and target are the same memory, so only a complete sum may be written
+  bool onGpu = false;   // source and target are in GPU memory, which the CPU must not access
 };
 
-// Carries chunks in GPU memory to their owners without a copy in host memory.
+// Registers GPU memory with connections, so that chunks travel between this memory and their owners
+// without a copy in host memory.
 class GpuRegionRegistrar {
  public:
   virtual ~GpuRegionRegistrar() = default;
-  // Registers the region with all connections that accept GPU memory. The result says which endpoints do.
+  // Registers the region with all connections that accept GPU memory. The result has one flag per
+  // endpoint, which is true if the registration for this endpoint succeeded.
   virtual std::vector<bool> registerGpuRegion(const net::GpuRegion& region) = 0;
 };
 
 class ChunkBuffers {
  public:
   virtual ~ChunkBuffers() = default;
-  // True if the contribution to chunk `index` of the call is in its place.
+  // True if the contribution to chunk `index` of the call is complete in memory.
   virtual bool ready(const Collective& call, size_t index) const = 0;
   virtual ChunkView view(const Collective& call, size_t index) const = 0;
   // Called when the sum of the chunk is in its target.

@@ -7,7 +7,8 @@
 namespace bps {
 namespace {
 
-// The existing streams, by handle. So a stale handle of an application is an error and not a crash.
+// The existing streams, by handle. If an application uses a stale handle, the lookup fails and the
+// process does not crash.
 struct Registry {
   Mutex mutex;
   std::map<const void*, std::shared_ptr<HostStream>> streams BPS_GUARDED_BY(mutex);
@@ -15,7 +16,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // lives as long as the process: streams may be used by exiting threads
+  static auto* instance = new Registry;  // never freed, because exiting threads may still use streams
   return *instance;
 }
 
@@ -37,7 +38,7 @@ bool StreamEntry::mayStart() const {
 }
 
 void StreamEntry::complete(const Status& outcome) {
-  const std::shared_ptr<HostStream> kept = stream;  // the stream drops this entry
+  const std::shared_ptr<HostStream> kept = stream;  // keeps the stream alive while it removes this entry
   kept->complete(*this, outcome);
 }
 
@@ -94,9 +95,10 @@ std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange wr
   entry->caller = ThreadFailures::forThisThread();
   MutexLock lock(mutex_);
   dropAfterFork();
-  // A call that covers the same buffers has itself waited for the calls before it, so this call waits only for that
-  // one. Otherwise thousands of calls on the same buffers would each wait for all earlier ones. This holds only for a
-  // call of the same worker: if that call ends early, the worker has failed, and the new call does not start at all.
+  // An earlier call that covers the same buffers has itself waited for the calls before it. So the
+  // new call waits only for that earlier call. Otherwise each of thousands of calls on the same
+  // buffers would wait for all earlier calls. This rule holds only for an earlier call of the same
+  // worker. If such a call ends early, the worker has failed, and the new call does not start.
   bool readsInOrder = false, writesInOrder = false;
   for (auto i = pending_.rbegin(); i != pending_.rend() && !(readsInOrder && writesInOrder); ++i) {
     StreamEntry& earlier = **i;
@@ -123,7 +125,7 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
     if (!outcome.ok()) entry.caller->record(streamId_, outcome);
     if (unreported_.ok() && !outcome.ok()) unreported_ = outcome.clone();
     entry.done.store(true, std::memory_order_release);
-    // This is usually the first one, because calls end nearly in their order.
+    // The ended call is usually the first entry, because calls end nearly in order.
     const auto ended =
         std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) { return pending.get() == &entry; });
     if (ended != pending_.end()) pending_.erase(ended);
@@ -134,7 +136,8 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
   for (const auto& worker : dependents) worker->wake();
 }
 
-// The entries are leaked, because destroying them would close the parent's connections.
+// The forked child leaks the entries, because destroying them would close connections of the parent
+// process.
 void HostStream::dropAfterFork() {
   if (forks_ == forkGeneration()) return;
   forks_ = forkGeneration();
@@ -155,7 +158,7 @@ Status HostStream::takeFailure() {
 }
 
 Status HostStream::synchronize() {
-  // The loop ends: every call completes, or fails within BPS_TIMEOUT of a peer's death.
+  // The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
   while (true) {
     std::shared_ptr<StreamEntry> last;
     {

@@ -1,14 +1,18 @@
-// HostStream: an ordered queue of calls on host buffers. It replaces a CUDA stream on hosts without CUDA.
+// HostStream: an ordered queue of calls on host buffers. A HostStream replaces a CUDA stream on
+// hosts without CUDA.
 //
-// Two calls conflict if one of them writes memory that the other one reads or writes. A call waits for the earlier
-// calls of its stream that conflict with it; otherwise it may start before they have ended. Only bps runs in a host
-// stream, so an application cannot see the difference.
+// Two calls conflict if one of them writes memory that the other call reads or writes. A call waits
+// for the earlier calls of its stream that conflict with it. A call without such conflicts may
+// start before earlier calls have ended. Only bps runs in a host stream, so an application cannot
+// see the difference.
 //
-// Several threads may share a stream. The next synchronize() of the thread that made a failed call returns the failure.
-// The first synchronize() of any thread returns it too.
+// Several threads may share a stream. The failure of a call is returned by the next synchronize()
+// of the thread that made the call. The failure is also returned by the next synchronize() of any
+// thread.
 //
-// Threads: any. Memory ordering: a worker writes the buffers of a call before complete(). These writes are visible to
-// every thread that has seen the end of the call through idle(), synchronize() or StreamEntry::done.
+// Any thread may call any function. Memory ordering: a worker writes the buffers of a call before
+// complete(). These writes are visible to every thread that has seen the end of the call through
+// idle(), synchronize() or StreamEntry::done.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -40,14 +44,15 @@ class ThreadFailures {
   std::map<uint64_t, Status> byStream_ BPS_GUARDED_BY(mutex_);
 };
 
-// Carries out the calls of a communicator in a stream. Any thread may call it.
+// Carries out the calls of a communicator in a stream. Any thread may call a StreamWorker.
 class StreamWorker {
  public:
   virtual ~StreamWorker() = default;
-  // Another worker's call is done, for which a call of this worker may wait.
+  // Tells this worker that a call of another worker has ended. A call of this worker may wait for
+  // that call.
   virtual void wake() = 0;
-  // The calling thread waits for `entry` and may do the work itself. Returns when the entry is done or another thread
-  // has taken over the work.
+  // A thread that waits for `entry` calls this function and may move calls in it. Returns when the
+  // entry is done or another thread has taken over the work.
   virtual void progressFor(const StreamEntry& entry) = 0;
 };
 
@@ -64,9 +69,9 @@ struct StreamEntry final : StreamPosition {
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
   std::shared_ptr<ThreadFailures> caller;
-  std::vector<std::shared_ptr<StreamEntry>> dependencies;  // earlier calls that this one waits for
+  std::vector<std::shared_ptr<StreamEntry>> dependencies;  // earlier calls that this call waits for
   std::atomic<bool> done{false};
-  std::vector<std::shared_ptr<StreamWorker>> dependents;  // woken when done; guarded by the stream's mutex
+  std::vector<std::shared_ptr<StreamWorker>> dependents;  // woken when this call is done; guarded by the stream's mutex
 
   bool mayStart() const override;
   void complete(const Status& outcome) override;
@@ -74,28 +79,29 @@ struct StreamEntry final : StreamPosition {
 
 class HostStream : public std::enable_shared_from_this<HostStream> {
  public:
-  // Makes a new stream. find() knows it until destroy().
+  // Makes a new stream. find() returns it until destroy().
   static std::shared_ptr<HostStream> create();
   // Returns the stream with this handle, or null if there is none. The null handle is the process's default stream.
   static std::shared_ptr<HostStream> find(const void* handle);
   static void destroy(const void* handle);
 
-  // Appends a call. When an earlier call for which it waits is done, and another worker carried that call out, `worker`
-  // is woken.
+  // Appends a call. If the call waits for an earlier call of another worker, the end of the earlier
+  // call wakes `worker`.
   std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, std::shared_ptr<StreamWorker> worker);
   void complete(StreamEntry& entry, const Status& outcome);
 
   bool idle();
-  // Moves calls until the queue is empty. Returns the first failure of the calling thread's calls since its last
-  // synchronize(). If there is none, returns the first failure that no synchronize() has returned.
+  // Moves calls until the queue is empty. Returns the first failure of the calling thread's calls
+  // since its last synchronize(). If these calls had no failure, returns the first failure that no
+  // synchronize() has returned.
   Status synchronize();
 
  private:
   Status takeFailure();
-  // Forgets the parent's calls in a forked child.
+  // In a forked child process, forgets the calls of the parent process.
   void dropAfterFork() BPS_REQUIRES(mutex_);
 
-  const uint64_t streamId_ = nextStreamId();  // unique in the process, also after destroy()
+  const uint64_t streamId_ = nextStreamId();  // unique in the process, even after destroy()
   static uint64_t nextStreamId();
   Mutex mutex_;
   CondVar changed_;

@@ -10,7 +10,7 @@ class StreamPosition {
   virtual ~StreamPosition() = default;
   // True if the stream has reached the call.
   virtual bool mayStart() const = 0;
-  // The call has ended, so the stream continues. Called once.
+  // Tells the stream that the call has ended, so that the stream continues. Called once.
   virtual void complete(const Status& outcome) = 0;
 };
 

@@ -1,7 +1,8 @@
-// CommunicatorFailure: the failure of one communicator on this rank, and its links to the communicators that fail
-// together with it. After the first failure the doorbell rings, so that the progress thread sees it.
+// CommunicatorFailure: keeps the failure of one communicator on this rank and links it to the
+// communicators that fail together with it. A failure rings the doorbell, so that the progress
+// thread sees the failure.
 //
-// Threads: any.
+// Threads: any thread may call any method.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -25,15 +26,18 @@ class CommunicatorFailure {
   bool failed() const { return first_.failed(); }
   Status get() const { return first_.get(); }
 
-  // The communicator has failed: logs it and tells the parent and the children.
+  // Records that the communicator has failed, logs the failure and tells the parent and the
+  // children.
   void set(const Status& failure);
-  // This rank ends the communicator by itself: tells only the children. The parent hears of it from the hub.
+  // Records that this rank ends the communicator, and tells only the children. The parent learns of
+  // the failure from the hub.
   void setByThisRank(const Status& failure);
 
-  // From now on both fail together. Messages to the parent begin with `name`. A failure of the parent also calls
-  // `interrupt`.
+  // Makes this communicator a child of `parent`: from now on both fail together. Messages to the
+  // parent begin with `name`. A failure of the parent also calls `interrupt`.
   void linkToParent(const CommunicatorFailure& parent, std::string name, std::function<void()> interrupt);
-  // Neither listener runs after this.
+  // Removes the listeners of this communicator. Afterwards neither `childFailed` nor `interrupt` is
+  // called.
   void unlink();
 
  private:

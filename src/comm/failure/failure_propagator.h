@@ -1,10 +1,12 @@
-// FailurePropagator: makes a parent communicator and the child communicators that carry parts of its calls fail
-// together on all ranks. Otherwise a rank could report success for a sum of which another rank's part is wrong.
+// FailurePropagator: makes a parent communicator and the child communicators that carry parts of
+// its calls fail together on all ranks. Otherwise a rank could report success for a sum that is
+// wrong because a child failed on another rank.
 //
 //   a child fails on a rank      ->  the parent's hub decides what happened and tells all ranks
 //   the parent fails on a rank   ->  its children on that rank fail with the same message
 //
-// Threads: any. Listeners run with the mutex held and must not call back. They do not run after their removal.
+// Threads: any thread may call any method. A listener runs with the mutex held, so it must not call
+// this object. A listener does not run after its removal.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,7 +23,7 @@ class FailurePropagator {
   using Listener = std::function<void(const Status&)>;
   explicit FailurePropagator(Listener parent) : parent_(std::move(parent)) {}
 
-  // Tells all children.
+  // Tells all children that the parent has failed. Only the first failure is passed on.
   void parentFailed(const Status& failure) {
     MutexLock lock(mutex_);
     if (!failure_.ok()) return;
@@ -33,7 +35,8 @@ class FailurePropagator {
     parent_ = nullptr;
   }
 
-  // Returns the number for removeChild(). If the parent has failed already, the listener runs at once.
+  // Returns the number that removeChild() needs. If the parent has failed already, the listener
+  // runs at once.
   uint64_t addChild(Listener child) {
     MutexLock lock(mutex_);
     if (!failure_.ok()) child(failure_);

@@ -1,7 +1,8 @@
-// FirstError: the failure that ended a communicator. Any thread may set it, the first one wins; any thread may read it.
+// FirstError: the failure that ended a communicator. Any thread may set or read the failure. Only
+// the first failure is kept.
 //
-// Memory ordering: set() writes the status under the mutex and then raises the flag with release. A thread that has
-// seen failed() reads the same status through get().
+// Memory ordering: set() writes the status under the mutex and then sets the flag with release
+// order. A thread that has seen failed() reads the same status through get().
 #pragma once
 #include <atomic>
 
@@ -12,7 +13,7 @@ namespace bps {
 
 class FirstError {
  public:
-  // False if a failure was set before.
+  // Returns false if a failure was set before.
   bool set(const Status& failure) {
     MutexLock lock(mutex_);
     if (!status_.ok() || failure.ok()) return false;

@@ -12,7 +12,8 @@
 namespace bps {
 namespace {
 
-// How long all lanes together may wait for flushes while a call waits. A flush takes microseconds.
+// The time that all lanes together may spend on flushes while a call waits. A flush makes received
+// data visible in GPU memory and takes microseconds.
 constexpr std::chrono::milliseconds kFlushTimeout(500);
 
 }  // namespace
@@ -36,7 +37,8 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
     plane->gpuObstacle_ = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
   else if (!nic.gpu)
     plane->gpuObstacle_ = fmt::format("device {} of the net plugin accepts host memory only", nic.name);
-  // The plugin interface cannot tell; the plugins of bps prefer shared memory.
+  // The plugin interface does not report whether a connection uses shared memory. The plugins of
+  // bps prefer shared memory.
   if (plugin->description().starts_with("bps ") && !spec.env.shmDisable)
     plane->transport_ += ", shared memory inside a machine";
   net::Mesh mesh =
@@ -46,8 +48,8 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   return plane;
 }
 
-// Waits for the failure that the hub reports. A peer that cannot connect closes its listeners, so other ranks see
-// failures that are only consequences. The peer's own report explains more.
+// Waits for the failure that the hub reports. A peer that cannot connect closes its listeners, so
+// other ranks fail only as a consequence. The peer's own report explains the cause.
 void DataPlane::waitForHubFailure(const DataPlaneSpec& spec) {
   const std::chrono::milliseconds timeout(spec.control.roster().settings.timeoutMs);
   const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
@@ -74,7 +76,7 @@ Status DataPlane::connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh) {
     if (spec.deadline.passed())
       return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), spec.env.timeout.value);
     std::this_thread::sleep_for(
-        std::chrono::microseconds(200));  // start-up only; a plugin has no descriptor to wait for yet
+        std::chrono::microseconds(200));  // only during start-up, when a plugin has no descriptor to wait for
   }
 }
 
@@ -120,7 +122,8 @@ void DataPlane::submit(Collective& call) {
     for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
   }
   if (!call.chunks.front().usesExchangePath()) return;
-  // All other machines wait for these chunks, so they are sent at once. step() reports a failure again.
+  // Send these chunks immediately, because all other machines wait for them. The failure of a step
+  // is ignored here, because the next step() returns it again.
   for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
 }
 
@@ -129,8 +132,9 @@ bool DataPlane::drained() const {
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
-// The service comes first, because peers wait for it. All lanes move even if one has failed: a peer may close its
-// connections while another peer still waits for the last answers.
+// The summation service makes its step first, because peers wait for it. If one lane fails, the
+// other lanes still move. One peer may close its connections while another peer still waits for its
+// last answers.
 Result<bool> DataPlane::step() {
   bool moved = false;
   Status broken;
@@ -152,7 +156,8 @@ Result<bool> DataPlane::step() {
   return moved;
 }
 
-// If the service waits, the lanes of its machine wait for the service. So the peer that the service waits for counts.
+// The lane to this machine's own summation service reports no wait. Instead this function reports
+// the peer for which the service waits.
 std::optional<EndpointWait> DataPlane::checkWait() {
   std::optional<EndpointWait> oldest;
   if (service_ != nullptr) oldest = service_->checkWait();
@@ -167,7 +172,7 @@ std::optional<EndpointWait> DataPlane::checkWait() {
 std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   std::vector<bool> registered(lanes_.size(), false);
   size_t registeredCount = 0;
-  std::string why;  // of an owner on another machine
+  std::string why;  // failure with an owner on another machine
   const Deadline deadline = Deadline::in(kFlushTimeout);
   for (const size_t endpoint : sendOrder_) {
     const Status registering = lanes_[endpoint]->registerGpuRegion(region, gpuRegistrationModes_, deadline);

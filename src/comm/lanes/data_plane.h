@@ -1,6 +1,6 @@
-// DataPlane: the data connections of one rail of a machine (plan/rails.h) within one communicator. It has a lane to
-// every owner, and a summation service if the machine owns a share. After connect(), only the holder of the progress
-// lock (progress_engine.h) uses it.
+// DataPlane: the data connections of one rail of a machine (plan/rails.h) within one communicator.
+// The DataPlane has a lane to every owner, and a summation service if the machine is an owner.
+// After connect(), only the holder of the progress lock (progress_engine.h) uses the DataPlane.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,7 +18,8 @@
 
 namespace bps {
 
-// The NIC that the machine plan assigns to a rank; empty: the first device of the net plugin.
+// The NIC that the machine plan assigns to a rank. If the NicId is empty, the rank uses the first
+// device of the net plugin.
 struct NicId {
   std::string name, busId;
 };
@@ -28,7 +29,7 @@ struct DataPlaneSpec {
   ControlPlane& control;
   const JobPlan& plan;
   NicId nic;
-  std::shared_ptr<net::Plugin> plugin;  // null: connect() loads it
+  std::shared_ptr<net::Plugin> plugin;  // if null, connect() loads the plugin
   ChunkBuffers& buffers;
   Deadline deadline;
   std::function<bool()> cancelled;  // connect() polls it
@@ -36,27 +37,28 @@ struct DataPlaneSpec {
 
 class DataPlane final : public GpuRegionRegistrar {
  public:
-  // Listens, exchanges handles and connects. Blocks until all lanes of this machine are connected, the deadline passes
-  // (the error names the missing endpoint) or `cancelled` returns true. What the spec refers to outlives the data
-  // plane.
+  // Listens, exchanges handles and connects. Blocks until all lanes of this machine are connected,
+  // the deadline passes or `cancelled` returns true. If the deadline passes, the error names the
+  // endpoint that is missing. The objects to which the spec refers must outlive the data plane.
   static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneSpec& spec);
 
-  // Submits every chunk to the lane of its owner, or on the exchange path to the lanes of all machines. The call lives
-  // until `remaining` is 0.
+  // Submits every chunk to the lane of its owner, or, on the exchange path, to the lanes of all
+  // machines. The call must exist until its `remaining` is 0.
   void submit(Collective& call);
 
-  // Makes one step without blocking and returns whether anything moved. If it fails because a connection broke,
-  // failedEndpoint() is the other end.
+  // Makes one step without blocking and returns whether anything moved. If a connection broke,
+  // step() fails, and failedEndpoint() is the peer of this connection.
   Result<bool> step();
   std::optional<size_t> failedEndpoint() const { return failedEndpoint_; }
   size_t rail() const { return rail_; }
 
-  // True if the transport has everything that peers wait for.
+  // True if the transport has accepted all data that peers wait for.
   bool drained() const;
-  // Returns the oldest call that has waited for BPS_TIMEOUT, and its endpoint. Call it regularly.
+  // Returns the oldest call that has waited for BPS_TIMEOUT, and the endpoint for which the call
+  // waits. Call this function regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
-  // Why the NIC cannot access GPU memory; empty: it can.
+  // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return gpuObstacle_; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
   const std::string& transport() const { return transport_; }
@@ -69,8 +71,8 @@ class DataPlane final : public GpuRegionRegistrar {
 
   size_t self_ = 0, machines_ = 0, rail_ = 0;
   std::unique_ptr<SumService> service_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // by endpoint; null: not an owner
-  std::vector<size_t> sendOrder_;             // of the owners, see plan/send_order.h
+  std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null if the endpoint is not an owner
+  std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
   std::string transport_, nic_, gpuObstacle_;

@@ -34,7 +34,7 @@ Status RemoteLane::prepare() {
   return answers_.prepare(answerQueue_.comm(), shape_.depth, shape_.maxChunkBytes);
 }
 
-// Starts the next chunk. It posts the receives of the answer before it sends.
+// Starts the next chunk. Posts the receives for its answer before it sends the chunk.
 Status RemoteLane::admit() {
   InFlight flight;
   flight.chunk = waiting_.front();
@@ -100,7 +100,8 @@ Result<bool> RemoteLane::canRetire() {
   return answerQueue_.done() >= 2 * (count_.answered + 1) && BPS_TRY(isVisible(inFlight_.front()));
 }
 
-// True if the CPU and the GPU see the answer of this chunk, which has arrived.
+// The answer of this chunk has arrived. Returns true if the answer is also visible to the CPU and
+// the GPU.
 Result<bool> RemoteLane::isVisible(InFlight& flight) {
   if (!flight.view.onGpu || flight.view.bytes == 0) return true;
   if (!flight.flushed)
@@ -112,7 +113,8 @@ Result<bool> RemoteLane::isVisible(InFlight& flight) {
   return completion.done;
 }
 
-// Retires the oldest chunk in flight. It has been sent and, unless it is on the exchange path, answered.
+// Retires the oldest chunk in flight. The chunk has been sent and, except on the exchange path, its
+// answer has arrived.
 Status RemoteLane::retire() {
   const InFlight flight = inFlight_.front();
   if (!flight.usesExchangePath) BPS_TRY(consumeAnswer(flight));
@@ -152,8 +154,9 @@ Result<bool> RemoteLane::step() {
   return moved;
 }
 
-// Chunks on the exchange path wait for no answer. So they may be only a few chunks ahead of the sums, which keeps the
-// data in flight in the caches.
+// A chunk on the exchange path waits for no answer. Therefore the lane admits a chunk on the
+// exchange path only if the chunk is at most a few chunks ahead of the sums. This limit keeps the
+// data in flight in the CPU's caches.
 bool RemoteLane::mayAdmit() const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
@@ -163,8 +166,8 @@ bool RemoteLane::mayAdmit() const {
 }
 
 Result<bool> RemoteLane::move() {
-  // At most one chunk per step: every owner gets its first chunk before any owner gets its second one, so the first
-  // rounds are complete early.
+  // A step admits at most one chunk. So every owner gets its first chunk before any owner gets a
+  // second chunk, and the first rounds are complete early.
   const bool admits = mayAdmit();
   if (admits) BPS_TRY(admit());
   const bool received = answerQueue_.step();
@@ -187,8 +190,8 @@ std::optional<uint64_t> RemoteLane::checkWait(std::chrono::milliseconds timeout)
   return inFlight_.front().view.call.number;
 }
 
-// Also tries a flush: a NIC may not reach memory that it can register, and a flush that fails after an answer would end
-// the communicator.
+// Also tries a flush, because a NIC may be unable to access memory that it can register. If a flush
+// failed later, after an answer, the communicator would end.
 Status RemoteLane::registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                      Deadline deadline) {
   const net::GpuRegistrationModes out = pushQueue_.comm().gpuRegistrationModes(deviceModes),
@@ -215,10 +218,10 @@ Status RemoteLane::registerGpuReceive(const net::GpuRegion& region, const net::G
   return std::move(flushed).status();
 }
 
-// Returns false if the flush does not end.
+// Returns false if the flush does not end before the deadline.
 Result<bool> RemoteLane::tryFlush(const net::GpuRegion& region, Deadline deadline) {
   const net::Request flush = BPS_TRY(answerQueue_.comm().flush(region.data, 1, gpu_.recv));
-  // At least five tests, because this thread may not have run for a while.
+  // Test at least five times, because this thread may have been suspended until after the deadline.
   for (int tests = 1; flush; ++tests) {
     const bool last = deadline.passed() && tests >= 5;
     if (BPS_TRY(answerQueue_.comm().test(flush)).done) return true;

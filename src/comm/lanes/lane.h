@@ -1,18 +1,23 @@
-// Lane: carries this machine's chunks to one owner and the sums back. It keeps the order of the chunks and never
-// blocks. Only the holder of the progress lock (progress_engine.h) uses it.
+// Lane: carries this machine's chunks to one owner and the sums back. The lane keeps the order of
+// the chunks and never blocks. Only the holder of the progress lock (progress_engine.h) uses a
+// lane.
 //
 //   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
 //
-// The depth is the owner's window; a call may ask for less. A round has bytes for every owner in proportion to its
-// share, and the window is about the same number of rounds for all owners. So the bytes in flight are in proportion to
-// the shares, too (docs/the-bound.md discusses larger windows).
+// The depth is the largest window of the owner; a call may use a smaller window. A round has bytes
+// for every owner in proportion to its share, and all owners have about the same window. So the
+// bytes in flight to each owner are in proportion to its share, too. docs/the-bound.md discusses
+// larger windows.
 //
-// A contribution stays intact until its sum has arrived whole: the answer to an in-place call is received beside the
-// buffer and then copied. So retired() alone says what a lane has completed.
+// A contribution stays intact until its sum has arrived completely: the lane receives the answer to
+// an in-place call into memory of the lane and then copies it into the buffer. So the number of
+// retired chunks alone tells what a lane has completed.
 //
-// A chunk on the exchange path gets no answer: it is retired once it is sent. Its call completes, and its sum replaces
-// its contribution, only after every lane has sent it. Small chunks are copied instead, so that nothing waits for
-// them. So is the only chunk of an in-place call, because its sum would have nothing else to wait for.
+// A chunk on the exchange path gets no answer, so it is retired as soon as it is sent. The call of
+// such a chunk completes, and the sum of the chunk replaces its contribution, only after every lane
+// has sent the chunk. For small chunks, the lane avoids this wait: it sends a copy of the chunk.
+// The lane also sends a copy of the only chunk of an in-place call, because otherwise only the
+// sending would delay the sum.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -41,11 +46,12 @@ class Lane {
   // True if every submitted chunk has been sent and answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
-  // Returns the number of the call of the oldest chunk in flight if no chunk has been retired for `timeout`. Call it
-  // regularly.
+  // If no chunk has been retired for `timeout`, returns the call number of the oldest chunk in
+  // flight. Call this function regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
-  // From now on chunks may be in this region. Fails, and leaves the lane unchanged, if the lane cannot carry chunks in
-  // GPU memory or cannot reach the region before the deadline.
+  // Registers a region of GPU memory, so that the lane can carry chunks in this region. Fails if
+  // the lane cannot carry chunks in GPU memory or cannot access the region before the deadline. A
+  // failure leaves the lane unchanged.
   virtual Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                    Deadline deadline);
 
@@ -79,10 +85,10 @@ class RemoteLane final : public Lane {
 
  private:
   struct InFlight {
-    Submitted chunk;  // not valid if copied: the call may have ended
+    Submitted chunk;  // invalid if `copied` is true, because the call may have ended
     bool usesExchangePath = false, copied = false;
     ChunkView view;
-    void *sendMemory = nullptr, *recvMemory = nullptr;  // registrations of this chunk alone
+    void *sendMemory = nullptr, *recvMemory = nullptr;  // memory registrations that only this chunk uses
     net::Request flush;
     bool flushed = false;
   };
@@ -91,8 +97,8 @@ class RemoteLane final : public Lane {
     uint64_t receivesPosted = 0, answered = 0;
   };
   struct WaitCheck {
-    uint64_t retired = 0;                   // when checkWait() last saw it change
-    Deadline deadline = Deadline::never();  // never: nothing waits
+    uint64_t retired = 0;                   // number of retired chunks when checkWait() last saw it change
+    Deadline deadline = Deadline::never();  // Deadline::never() if no chunk waits
   };
   struct GpuRegistrations {
     void *send = nullptr, *recv = nullptr;
@@ -114,17 +120,17 @@ class RemoteLane final : public Lane {
 
   const Shape shape_;
   SlotRing pushHeaders_, answerHeaders_;
-  SlotRing answers_;  // to in-place calls
-  SlotRing copies_;   // of contributions on the exchange path
+  SlotRing answers_;  // answers to in-place calls
+  SlotRing copies_;   // copies of contributions on the exchange path
   net::MessageQueue pushQueue_, answerQueue_;
   GpuRegistrations gpu_;
   std::deque<InFlight> inFlight_;
   Count count_;
   WaitCheck waitCheck_;
-  Status failure_;  // of admit() or retire(): nothing moves after it
+  Status failure_;  // failure of admit() or retire(), after which nothing moves
 };
 
-// The lane to the service of this process.
+// The lane to the summation service in this process.
 class LocalLane final : public Lane {
  public:
   LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}

@@ -1,5 +1,6 @@
-// SingleRankLane: the lane of a rank that is alone in its communicator. The sum is the rank's contribution, scaled if
-// the operation has a scalar. Only the holder of the progress lock (progress_engine.h) uses it.
+// SingleRankLane: the lane of a rank that is alone in its communicator. The sum is the rank's
+// contribution, scaled if the operation has a scalar. Only the holder of the progress lock
+// (progress_engine.h) uses this lane.
 #pragma once
 #include <cstring>
 

@@ -1,5 +1,6 @@
-// SlotRing: a ring of equal slots in host memory that one connection has registered. The connection may access the
-// memory until it closes, so the ring outlives the connection. Belongs to the owner of the connection.
+// SlotRing: a ring of equal slots in host memory that one connection has registered. The connection
+// may access the memory until it closes, so the ring must outlive the connection. The ring belongs
+// to the object to which the connection belongs.
 #pragma once
 #include "src/base/memory.h"
 #include "src/net/message_queue.h"
@@ -15,7 +16,8 @@ class SlotRing {
     registration_ = BPS_TRY(comm.registerMemory(buffer_.data(), buffer_.size()));
     return {};
   }
-  // The slot of message `number`; the message `slots` later uses it again.
+  // Returns the slot of message `number`. The message that comes `slots` messages later uses the
+  // same slot.
   uint8_t* slot(uint64_t number) const { return buffer_.data() + number % slots_ * slotBytes_; }
   net::Message message(uint64_t number, size_t bytes) const { return {slot(number), bytes, registration_}; }
 

@@ -1,6 +1,7 @@
-// Connects the ranks of one machine through a Unix socket in the abstract namespace, named after the job. Every rank
-// sends its CUDA device and its doorbell to the leader (local rank 0). The leader then distributes the machine spec
-// (machine_plan.h), the ring's memory and all doorbells. Only processes of the same user are accepted.
+// Connects the ranks of one machine through a Unix socket in the abstract namespace, named after
+// the job. Every rank sends its CUDA device and its doorbell to the leader (local rank 0). The
+// leader then distributes the machine spec (machine_plan.h), the memory of the local ring and all
+// doorbells. Only processes of the same user are accepted.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -20,8 +21,8 @@
 namespace bps {
 namespace {
 
-constexpr size_t kMaxFds = 250;   // the kernel passes at most 253 at once
-constexpr size_t kLeaderFds = 2;  // the machine spec and the ring; the doorbells follow
+constexpr size_t kMaxFds = 250;   // the kernel passes at most 253 descriptors in one message
+constexpr size_t kLeaderFds = 2;  // descriptors of the machine spec and of the ring, before the doorbells
 
 struct SocketAddress {
   sockaddr_un address{};
@@ -32,7 +33,7 @@ SocketAddress socketAddressOf(uint64_t job, uint32_t machine) {
   SocketAddress name;
   name.address.sun_family = AF_UNIX;
   const std::string text = fmt::format("bps-{:016x}-{}", job, machine);
-  std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // a leading zero byte: abstract namespace
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // the leading 0 means "abstract namespace"
   name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return name;
 }
@@ -203,7 +204,7 @@ LocalRingShape shapeFor(const MachinePlan& plan, LocalRingShape shape) {
   return shape;
 }
 
-// Call it before any rank touches the memory.
+// Binds the memory of the ring to NUMA nodes. Call it before any rank accesses this memory.
 void bindRingMemory(const MachinePlan& plan, const LocalRing& ring) {
   if (!canBindToNuma(plan.topology, readCpuAvailability().online)) return;
   for (const NumaRange& place : numaRanges(plan.topology, plan.program.plan(), ring.shape().slotBytes))
@@ -217,7 +218,8 @@ void bindRingMemory(const MachinePlan& plan, const LocalRing& ring) {
 Result<std::unique_ptr<LocalReducer>> bootstrapAsLeader(LocalReducerSpec spec, const Machine& machine,
                                                         const SocketAddress& name, Deadline deadline) {
   MachineSpec machineSpec = BPS_TRY(makeMachineSpec(*spec.env, machine.ranks.size(), spec.network));
-  // Detect invalid settings before any rank joins. Later the other ranks would only see a closed connection.
+  // Detect invalid settings before any rank joins. If the settings were checked later, the other
+  // ranks would see invalid settings only as a closed connection.
   BPS_TRY(MachinePlan::make(machineSpec));
   LeaderBootstrap leaderBootstrap(spec, machine, name);
   machineSpec.devices = BPS_TRY(leaderBootstrap.gatherDevices(deadline));

@@ -9,7 +9,8 @@ void LocalProgress::setDone(size_t stage, uint64_t done, std::memory_order order
   ring_.done(self_, stage).store(done, order);
 }
 
-// Release is enough: this store lets only this rank continue, and this rank checks again after it has set asleep.
+// Release order is enough, because this store lets only this rank continue. This rank checks its
+// counters again after it has set `asleep`.
 void LocalProgress::setSubmitted(uint64_t submitted) {
   own_.submitted = submitted;
   ring_.rankState(self_).submitted.store(submitted, std::memory_order_release);
@@ -37,8 +38,9 @@ bool LocalProgress::canRun(uint32_t rank, size_t stage) const {
   return chunk < done(static_cast<uint32_t>(program_.predecessor(rank)), stage - 1);
 }
 
-// A slot is reused only after this rank has done the last stage of its chunk. A rank that claims to be further ahead
-// has damaged counters.
+// Returns the number of chunks for which all other ranks have done this stage. A slot is reused
+// only after this rank has done the last stage of its chunk. So the counters of a rank that seems
+// to be more than one ring ahead are damaged; the function then returns 0.
 uint64_t LocalProgress::doneByOthers(size_t stage) const {
   const LocalRing::DoneRange others = ring_.doneRange(stage, self_);
   if (others.most <= own_.done[lastStage()] + ring_.shape().slots) return others.least;
@@ -50,14 +52,16 @@ bool LocalProgress::allRanksDone(size_t stage, uint64_t chunk) const {
   return chunk < own_.done[stage] && chunk < doneByOthers(stage);
 }
 
-// True if every rank has done the last stage of the slot's previous chunk.
+// True if the slot of `chunk` is free because every rank has done the last stage of the slot's
+// previous chunk.
 bool LocalProgress::isSlotFree(uint64_t chunk) const {
   if (chunk >= freeBelow_)
     freeBelow_ = std::min(own_.done[lastStage()], doneByOthers(lastStage())) + ring_.shape().slots;
   return chunk < freeBelow_;
 }
 
-// A driver to which the chunk has not been submitted has not published it either.
+// True if every driver has published the chunk. A driver publishes a chunk only after the chunk has
+// been submitted to it.
 bool LocalProgress::isPublished(uint64_t chunk) const {
   return std::all_of(drivers_.begin(), drivers_.end(), [&](uint32_t driver) {
     return chunk < (driver == self_ ? own_.published : ring_.rankState(driver).published.load());

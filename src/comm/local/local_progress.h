@@ -1,8 +1,9 @@
-// LocalProgress: how far each rank of a machine is with the chunks in the local ring (local_ring.h), and what it can do
-// next. It writes the counters of this rank and keeps private copies of them. It reads only the counters of other
-// ranks.
+// LocalProgress: tells how far each rank of a machine is with the chunks in the local ring
+// (local_ring.h), and what each rank can do next. LocalProgress writes the counters of this rank
+// and keeps private copies of these counters. From the ring, LocalProgress reads only the counters
+// of other ranks.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these functions.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,8 +15,8 @@ namespace bps {
 
 class LocalProgress {
  public:
-  // `ring` and `program` outlive this object. `doorbells` has one for every local rank. If `networked`, the last stage
-  // waits for the sums from the network.
+  // `ring` and `program` must outlive this object. `doorbells` has one doorbell for every local
+  // rank. If `networked`, the last stage waits for the sums from the network.
   LocalProgress(const LocalRing& ring, const LocalProgram& program, uint32_t self, bool networked,
                 std::vector<Doorbell> doorbells)
       : ring_(ring),
@@ -24,7 +25,7 @@ class LocalProgress {
         networked_(networked),
         doorbells_(std::move(doorbells)),
         own_{std::vector<uint64_t>(program.stages())} {}
-  // The local ranks that drive rails; they publish sums.
+  // Sets the local ranks that drive rails. These ranks publish sums.
   void setDrivers(std::vector<uint32_t> drivers) { drivers_ = std::move(drivers); }
 
   // This rank's counters, as LocalRing defines them.
@@ -41,13 +42,15 @@ class LocalProgress {
   bool canRun(size_t stage) const { return canRun(self_, stage); }
   // True if the machine's sum is complete for the next chunk that this rank awaits.
   bool sumIsReady() const { return sumIsReady(self_); }
-  // A rank whose counters are impossibly far ahead; none: no such rank has been seen.
+  // Returns a rank whose counters are impossibly far ahead, or none if no such rank has been seen.
   std::optional<uint32_t> inconsistentRank() const { return inconsistentRank_; }
 
-  // Wakes every rank that sleeps and can now continue. Call it after a change of this rank's counters.
+  // Wakes every rank that sleeps and can now continue. Call wakeOthers() after a change of this
+  // rank's counters.
   void wakeOthers() const;
   void wakeAll() const;
-  // Call these before and after a sleep. If prepareToSleep() returns false, a stage can run now: do not sleep.
+  // Call prepareToSleep() before a sleep and endSleep() after it. If prepareToSleep() returns
+  // false, a stage can run now, so do not sleep.
   bool prepareToSleep();
   void endSleep();
 
@@ -75,7 +78,7 @@ class LocalProgress {
   const std::vector<Doorbell> doorbells_;
   std::vector<uint32_t> drivers_;
   OwnCounters own_;
-  mutable uint64_t freeBelow_ = 0;  // the slots of chunks below this are known to be free
+  mutable uint64_t freeBelow_ = 0;  // the slots of all chunks below this number are known to be free
   mutable std::optional<uint32_t> inconsistentRank_;
 };
 

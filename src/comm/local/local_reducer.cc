@@ -52,8 +52,8 @@ void LocalReducer::submit(Collective& call) {
   if (networked()) railSums_.publish();
 }
 
-// Announces the contributions that are ready to other ranks. A contribution that is still being copied out of a device
-// is not announced.
+// Tells the other ranks which contributions of this rank are ready. A contribution is not ready
+// while it is being copied out of a device.
 bool LocalReducer::admitReadyChunks() {
   ChunkCursor& arrival = cursors_.arrival;
   const uint64_t before = progress_.submitted();
@@ -66,7 +66,7 @@ bool LocalReducer::admitReadyChunks() {
 
 Result<bool> LocalReducer::step() {
   bool moved = admitReadyChunks();
-  // Later stages first: they free slots and other ranks wait for them.
+  // Run later stages first, because they free slots and other ranks wait for them.
   for (size_t stage = cursors_.stages.size(); stage-- > 0;) {
     for (bool more = progress_.canRun(stage); more; more = stage > 0 && progress_.canRun(stage)) {
       BPS_TRY(runStage(stage));
@@ -93,7 +93,8 @@ Status LocalReducer::runStage(size_t stage) {
   const ChunkView own = ownBuffers_.view(call, cursor.index);
   for (const Piece& piece : step.pieces) pieceRunner_.run(piece, own, number);
   traffic_.meter().increment(step.increments);
-  // Other ranks wait for a later counter, which skipEmptyStages() stores; it also wakes them.
+  // If `passesOn` is true, other ranks wait only for the counter of a later stage.
+  // skipEmptyStages() stores that counter and wakes these ranks.
   const bool passesOn = redundant && stage == 0;
   progress_.setDone(stage, number + 1, passesOn ? std::memory_order_release : std::memory_order_seq_cst);
   if (stage == lastStage) ownBuffers_.finished(call, cursor.index);
@@ -102,8 +103,9 @@ Status LocalReducer::runStage(size_t stage) {
   return {};
 }
 
-// A redundantly reduced chunk has nothing to do between its first and its last stage. step() skips those stages before
-// it returns, so that other ranks never wait for them while this rank sleeps.
+// A redundantly reduced chunk, which every rank sums for itself, needs no work between its first
+// and its last stage. step() skips the stages between them before it returns. So other ranks never
+// wait for these stages while this rank sleeps.
 void LocalReducer::skipEmptyStages() {
   bool passed = false;
   for (size_t stage = 1; stage < progress_.lastStage(); ++stage) {
@@ -117,9 +119,10 @@ void LocalReducer::skipEmptyStages() {
   if (passed) progress_.wakeOthers();
 }
 
-// Compares the chunks in order, so that the error names the first call on which ranks disagree. A redundantly reduced
-// chunk would otherwise be compared later than a large one after it. A rank that has begun a chunk has begun all
-// earlier ones.
+// Compares the calls of the chunks in order, so that the error names the first call on which ranks
+// disagree. Without this order, a redundantly reduced chunk would be compared later than a large
+// chunk that follows it. All chunks up to `chunk` can be compared, because a rank that has begun a
+// chunk has begun all earlier chunks.
 Status LocalReducer::checkCallsUpTo(uint64_t chunk) {
   for (; count_.checked <= chunk; ++count_.checked)
     BPS_TRY(pieceRunner_.checkCalls(count_.checked, [this](size_t local) { return nameOf(local); }));
@@ -131,7 +134,7 @@ ChunkView LocalReducer::view(const Collective& call, size_t index) const {
   const ByteRange part = rails_.rangeOf(localRank(), call.chunks[index].bytes, unit, call.onAllRails);
   uint8_t* sum = ring_.sum(call.firstChunk + index) + part.begin;
   CallInfo info = call.call;
-  info.hasScalar = false;  // already applied to each rank's contribution
+  info.hasScalar = false;  // the scalar is already applied to each rank's contribution
   return {sum, sum, part.size(), info, true};
 }
 
@@ -145,7 +148,7 @@ Status LocalReducer::checkPeerCounters() const {
                  nameOf(*rank));
 }
 
-// Fails if a rank has left that did not contribute to all calls in flight here.
+// Fails if a rank has left without contributing to all calls that are in flight on this rank.
 Status LocalReducer::failIfRankLeft() const {
   const ChunkCursor& last = cursors_.stages.back();
   if (last.calls.empty()) return {};

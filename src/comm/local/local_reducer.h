@@ -1,12 +1,16 @@
-// LocalReducer: combines the buffers of the ranks of one machine. Every rank runs its steps of the machine's plan
-// (topo/plan/program.h) on every chunk; several chunks are at different stages at the same time. If the communicator
-// uses the network, the ranks that drive a rail send their parts of the machine's sum before the last stage.
+// LocalReducer: combines the buffers of the ranks of one machine. Every rank runs its steps of the
+// machine plan (topo/plan/program.h) on every chunk. Several chunks can be at different stages at
+// the same time. If the communicator uses the network, the ranks that drive a rail send their parts
+// of the machine's sum before the last stage.
 //
-// No other process can access a rank's own buffer, so data passes from rank to rank through the shared areas. It counts
-// as one copy from the location of one rank to that of the other. If the CPU cannot access a rank's memory, the rank's
-// staging buffers (staged_buffers.h) stand in for it: a chunk begins when its contribution has arrived there.
+// No other process can access a rank's own buffer, so data passes from rank to rank through the
+// shared areas of the local ring. The traffic counters count this transfer as one copy from the
+// location of one rank to the location of the other rank. If the CPU cannot access a rank's memory,
+// the rank uses its staging buffers (staged_buffers.h) instead. A chunk then begins when its
+// contribution has arrived in the staging buffers.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it, except where a method says otherwise.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these methods, except
+// where a comment says otherwise.
 #pragma once
 #include <deque>
 #include <memory>
@@ -29,14 +33,14 @@ namespace bps {
 struct LocalReducerSpec {
   const Roster* roster = nullptr;
   uint32_t rank = 0;
-  const Env* env = nullptr;     // used by the leader only: its settings of the machine apply to all local ranks
-  double network = 0;           // bytes through the machine's NICs, each way, per byte of a buffer
-  LocalRingShape shape;         // stages and counters are derived from the plan
-  ChunkBuffers* own = nullptr;  // this rank's chunks; null: they are in the user's buffers
-  std::string device;           // PCI bus id of this rank's CUDA device; empty: none
+  const Env* env = nullptr;     // only the leader uses it; the leader's settings apply to all local ranks
+  double network = 0;           // bytes that the machine's NICs send, and also receive, per byte of a buffer
+  LocalRingShape shape;         // the machine plan sets `stages` and `counters`
+  ChunkBuffers* own = nullptr;  // this rank's chunks; null if they are in the user's buffers
+  std::string device;           // PCI bus id of this rank's CUDA device; empty if it has none
   int reduceThreads = 1;
-  std::shared_ptr<Doorbell> bell;       // wakes this rank's progress engine
-  const FirstError* failure = nullptr;  // of the communicator: a failure ends bootstrap()
+  std::shared_ptr<Doorbell> bell;       // wakes this rank's progress thread
+  const FirstError* failure = nullptr;  // failure of the communicator, which ends bootstrap()
 };
 
 class LocalReducer final : public ChunkBuffers {
@@ -46,10 +50,10 @@ class LocalReducer final : public ChunkBuffers {
   LocalReducer(LocalReducerSpec spec, std::unique_ptr<const MachinePlan> plan, LocalRing ring,
                std::vector<Doorbell> bells);
 
-  // Sets which ranks drive which rail. Call it before the first submit().
+  // Sets which local ranks drive rails. Call setRails() before the first submit().
   void setRails(const Rails& rails);
-  // Adds the call's chunks. All ranks submit calls in the same order. The call must live until none of its chunks is
-  // left.
+  // Adds the call's chunks. All ranks submit calls in the same order. The call must exist until all
+  // its chunks are finished.
   void submit(Collective& call);
   // Runs the stages that can run now, without blocking. Returns whether anything moved.
   Result<bool> step();
@@ -59,14 +63,16 @@ class LocalReducer final : public ChunkBuffers {
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
-  // Marks this rank as having left: it will not contribute again. Any thread, once no call is in flight.
+  // Marks this rank as left, so that it will not contribute again. Any thread may call leave() when
+  // no call is in flight.
   void leave();
-  // True if all ranks have finished every chunk that this rank has finished. Any thread.
+  // True if all ranks have finished every chunk that this rank has finished. Any thread may call
+  // this function.
   bool allRanksFinished() const;
   MachineTraffic& traffic() { return traffic_; }
 
-  // The progress engine calls these before and after it sleeps. If prepareToSleep() returns false, a stage can run now:
-  // do not sleep.
+  // The progress engine calls prepareToSleep() before it sleeps and endSleep() after that. If
+  // prepareToSleep() returns false, a stage can run now, so the engine must not sleep.
   bool prepareToSleep() { return progress_.prepareToSleep(); }
   void endSleep() { progress_.endSleep(); }
 
@@ -84,7 +90,7 @@ class LocalReducer final : public ChunkBuffers {
   };
   struct Count {  // of chunks
     uint64_t submitted = 0;
-    uint64_t checked = 0;  // their calls have been compared
+    uint64_t checked = 0;  // chunks whose calls have been compared
   };
   const LocalProgram& program() const { return traffic_.plan().program; }
   uint32_t localRank() const { return spec_.roster->ranks[spec_.rank].localRank; }

@@ -44,7 +44,7 @@ Result<LocalRing> LocalRing::create(const LocalRingShape& shape) {
                          errno);
   if (::fcntl(ring.fd(), F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
     return systemFailure("sealing the size of the memory shared by local ranks", errno);
-  BPS_TRY(ring.map());  // every counter starts at 0, as the kernel provides the memory
+  BPS_TRY(ring.map());  // every counter starts at 0, because the kernel clears new memory
   return ring;
 }
 
@@ -54,7 +54,7 @@ Result<LocalRing> LocalRing::attach(const LocalRingShape& shape, UniqueFd memory
   if (::fstat(ring.fd(), &status) != 0) return systemFailure("fstat of the local ring", errno);
   if (static_cast<size_t>(status.st_size) != ring.bytes_)
     return failure(Code::kRemote, "the leader's ring has {} bytes, expected {}", status.st_size, ring.bytes_);
-  if ((::fcntl(ring.fd(), F_GET_SEALS) & kSizeSeals) != kSizeSeals)  // else it could shrink while it is read
+  if ((::fcntl(ring.fd(), F_GET_SEALS) & kSizeSeals) != kSizeSeals)  // an unsealed file could shrink while it is read
     return Status(Code::kRemote, "the size of the leader's ring is not sealed");
   BPS_TRY(ring.map());
   return ring;

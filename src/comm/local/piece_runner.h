@@ -1,7 +1,8 @@
-// PieceRunner: moves the bytes of one rank's steps: it copies and sums pieces of a chunk (topo/plan/program.h) between
-// the rank's own buffer and the areas of the local ring. It also compares the ranks' descriptions of a chunk.
+// PieceRunner: carries out the steps of one rank. PieceRunner copies and sums pieces of a chunk
+// (topo/plan/program.h) between the rank's own buffer and the areas of the local ring. PieceRunner
+// also compares the ranks' descriptions of a chunk.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these functions.
 #pragma once
 #include <functional>
 #include <string>
@@ -16,16 +17,18 @@ namespace bps {
 
 class PieceRunner {
  public:
-  // `ring` outlives this object. `ranks` is the number of all ranks of the communicator.
+  // `ring` must outlive this object. `ranks` is the number of all ranks of the communicator.
   PieceRunner(const LocalRing& ring, uint32_t self, size_t ranks, bool networked, int reduceThreads)
       : ring_(ring),
         self_(self),
         partSum_(ranks, RoundSum::Coverage::kSomeRanks, reduceThreads),
         machineSum_(ranks, networked ? RoundSum::Coverage::kSomeRanks : RoundSum::Coverage::kAllRanks, reduceThreads) {}
 
-  // `own` is the chunk in this rank's buffer, `number` its number in the ring.
+  // `own` is the chunk in this rank's buffer. `number` is the number of the chunk in the local
+  // ring.
   void run(const Piece& piece, const ChunkView& own, uint64_t number);
-  // Fails if the ranks of the machine do not agree on the call of this chunk. All of them have begun it.
+  // Fails if the ranks of the machine do not agree on the call of this chunk. Call it only after
+  // all ranks of the machine have begun the chunk.
   Status checkCalls(uint64_t number, const std::function<std::string(size_t)>& nameOf);
 
  private:
@@ -33,8 +36,8 @@ class PieceRunner {
 
   const LocalRing& ring_;
   const uint32_t self_;
-  RoundSum partSum_, machineSum_;            // over some ranks of the machine, over all of them
-  std::vector<Contribution> contributions_;  // of the current call, kept for its memory
+  RoundSum partSum_, machineSum_;            // sums over some ranks and over all ranks of the machine
+  std::vector<Contribution> contributions_;  // contributions of the current call; kept to avoid allocations
 };
 
 }  // namespace bps

@@ -1,8 +1,9 @@
-// RailSums: the chunks that this rank carries over the network as the driver of a rail (plan/rails.h). A chunk is
-// awaited until the machine's sum is complete, then ready to send, then received, and published once all earlier ones
-// are received.
+// RailSums: tracks the chunks that this rank carries over the network as the driver of a rail
+// (plan/rails.h). A chunk is awaited until the machine's sum of the chunk is complete. The chunk is
+// then ready to send, and later received. A received chunk is published when all earlier chunks are
+// received, too.
 //
-// Only the holder of this rank's progress lock (progress_engine.h) calls it.
+// Only the holder of this rank's progress lock (progress_engine.h) calls these functions.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +18,8 @@ class RailSums {
  public:
   explicit RailSums(LocalProgress& progress) : progress_(progress) {}
 
-  // Chunks up to `end` have been submitted; if `carried`, this rail carries those from `first` on.
+  // Chunks below `end` have been submitted. If `carried` is true, this rail carries the chunks from
+  // `first` to `end` - 1.
   void submit(uint64_t first, uint64_t end, bool carried) {
     submitted_ = end;
     for (uint64_t chunk = first; carried && chunk < end; ++chunk) {
@@ -38,12 +40,13 @@ class RailSums {
   }
   bool isReady(uint64_t chunk) const { return chunk < readyBelow_; }
 
-  // The final sum of the chunk has arrived. Sums arrive in the order of each lane.
+  // Call received() when the final sum of the chunk has arrived. Only sums on the same lane arrive
+  // in order.
   void received(uint64_t chunk) {
     std::lower_bound(unpublished_.begin(), unpublished_.end(), std::pair(chunk, false))->second = true;
     publish();
   }
-  // Publishes sums in the order of the ring.
+  // Publishes received sums in the order of the chunk numbers.
   void publish() {
     while (!unpublished_.empty() && unpublished_.front().second) unpublished_.pop_front();
     const uint64_t upTo = unpublished_.empty() ? submitted_ : unpublished_.front().first;
@@ -58,7 +61,7 @@ class RailSums {
   LocalProgress& progress_;
   uint64_t submitted_ = 0;
   std::deque<uint64_t> awaited_;
-  std::deque<std::pair<uint64_t, bool>> unpublished_;  // true: received, but an earlier one is missing
+  std::deque<std::pair<uint64_t, bool>> unpublished_;  // true if the sum is received but an earlier sum is missing
   uint64_t readyBelow_ = 0;
 };
 

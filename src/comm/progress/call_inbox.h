@@ -1,9 +1,10 @@
 // CallInbox: passes calls from application threads to the holder of the progress lock (progress_engine.h), and counts
 // them.
 //
-// Memory ordering: the mutex guards the calls. The holder of the progress lock sets asleep_ and then reads pushed_
-// before it goes to sleep. A caller increments pushed_ and then reads asleep_. Both are sequentially consistent, so at
-// least one of the two sees the other's store.
+// Memory ordering: the mutex guards the calls. The holder of the progress lock sets asleep_ and
+// then reads pushed_ before it goes to sleep. A caller increments pushed_ and then reads asleep_.
+// All these accesses are sequentially consistent, so at least one of the two threads sees the store
+// of the other thread.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -19,8 +20,8 @@ class CallInbox {
  public:
   explicit CallInbox(std::shared_ptr<Doorbell> bell) : bell_(std::move(bell)) {}
 
-  // Any thread. Returns false after close(): the call was not taken. A caller that does not move the call itself calls
-  // wake() next.
+  // Any thread may call push(). After close(), push() does not take the call and returns false. A
+  // caller that does not move the call itself must call wake() next.
   bool push(std::unique_ptr<Collective>& call) {
     MutexLock lock(mutex_);
     if (closed_) return false;
@@ -33,7 +34,8 @@ class CallInbox {
   }
   uint64_t pushed() const { return pushed_.load(); }
 
-  // With the progress lock. Passes each call to `take`, which must not call the inbox. Returns false if there is none.
+  // The caller holds the progress lock. Passes each call to `take`, which must not use the inbox.
+  // Returns false if the inbox is empty.
   template <class F>
   bool takeAll(F take) {
     if (taken_ == pushed_.load()) return false;
@@ -48,7 +50,8 @@ class CallInbox {
     closed_ = true;
     return std::exchange(calls_, {});
   }
-  // From now on wake() rings the doorbell, until endSleep(). Returns false if a call has come already.
+  // Makes wake() ring the doorbell until endSleep(). Returns false if the inbox already contains a
+  // call.
   bool prepareToSleep() {
     asleep_.store(true);
     return taken_ == pushed_.load();

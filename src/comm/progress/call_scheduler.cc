@@ -8,8 +8,8 @@
 namespace bps {
 namespace {
 
-// How long a call may make no progress after a rank has left: data that the rank sent before may still arrive. It is
-// the time for which a peer may be silent.
+// Returns how long a call may make no progress after a rank has left. Data that the rank sent
+// before it left may still arrive during this time. A peer may be silent for the same time.
 std::chrono::milliseconds departedTimeout(const Roster& roster) {
   return std::chrono::milliseconds(roster.settings.timeoutMs) / 2;
 }
@@ -40,7 +40,8 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
-  // In call order: a call that waits for its stream holds up the calls behind it, on every rank alike.
+  // Admits calls in call order, which is the same on every rank. A call that waits for its stream
+  // delays the calls behind it.
   while (!queued_.empty() && queued_.front()->position->mayStart()) {
     BPS_TRY(admit(std::exchange(queued_.front(), nullptr)));
     queued_.pop_front();
@@ -76,7 +77,8 @@ void CallScheduler::disarm() {
   if (session_.local != nullptr) session_.local->endSleep();
 }
 
-// The end of a copy to or from a device wakes nobody, and a copy takes tens of microseconds.
+// The end of a copy to or from a device wakes no thread. The sleep is as short as a copy, which
+// takes tens of microseconds.
 std::chrono::microseconds CallScheduler::maxSleep() {
   if (copying()) return kCopyPollInterval;
   return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
@@ -167,7 +169,7 @@ void CallScheduler::reportWait() {
 
 Status CallScheduler::failIfWaitingForDeparted() {
   if (active_.empty()) return {};
-  if (copying()) {  // a copy waits for no rank, and StagedBuffers bounds its time
+  if (copying()) {  // a copy waits for no rank, and StagedBuffers limits its time
     stallDeadline_ = Deadline::never();
     return {};
   }

@@ -1,5 +1,5 @@
-// CallScheduler: carries the calls of one communicator on this rank from admission to completion. Only the holder of
-// the progress lock (progress_engine.h) uses it.
+// CallScheduler: carries the calls of one communicator on this rank from admission to completion.
+// Only the holder of the progress lock (progress_engine.h) uses the CallScheduler.
 //
 //   added (in call order) -> admitted (cut into chunks, chunks on their lanes) -> complete (all sums in the buffers)
 #pragma once
@@ -23,12 +23,13 @@ namespace bps {
 
 class CallScheduler final : public ProgressWork {
  public:
-  // `plane` null: this rank does not use the network. The session outlives end() of the engine.
+  // `plane` is null if this rank does not use the network. The session must exist until end() of
+  // the engine has returned.
   static Result<std::unique_ptr<CallScheduler>> create(const Session& session, std::unique_ptr<DataPlane> plane);
 
   void add(std::unique_ptr<Collective> call) override { queued_.push_back(std::move(call)); }
   Result<bool> step() override;
-  // Also tells the hub which member a call has waited for since BPS_TIMEOUT.
+  // Also tells the hub if a call has waited for a rank or server for BPS_TIMEOUT.
   Status checkStalls() override;
   bool quiescent() const override {
     return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
@@ -49,7 +50,7 @@ class CallScheduler final : public ProgressWork {
 
  private:
   CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter);
-  StagedBuffers* staged() const { return session_.staged(); }  // null: host memory only
+  StagedBuffers* staged() const { return session_.staged(); }  // null if all buffers are in host memory
   bool copying() const { return staged() != nullptr && staged()->copying(); }
   Status failIfWaitingForDeparted();
   void reportWait();
@@ -61,8 +62,8 @@ class CallScheduler final : public ProgressWork {
   void finish(Collective& call, const Status& outcome);
 
   struct BrokenConnections {
-    std::vector<bool> reported;  // by member: the hub has been told
-    std::string firstError;      // the hub has not decided yet what it means; empty: none
+    std::vector<bool> reported;  // one per rank and server; true if the hub knows of the break
+    std::string firstError;      // describes the first broken connection; empty if none broke
   };
 
   const Session& session_;

@@ -1,8 +1,9 @@
-// IdleWaiter: the sleep of the progress thread. The sleep ends when the doorbell rings. While connections are watched,
-// it also ends when a connection has an event.
+// IdleWaiter: lets the progress thread sleep until the doorbell rings. While connections are
+// watched, the sleep also ends when a connection has an event.
 //
-// A ring ends one sleep, even if nobody clears the doorbell. Only the progress thread calls sleep(). Only the holder of
-// the progress lock calls watchConnections(), which it may do during a sleep.
+// A ring ends only one sleep, even if no thread clears the doorbell. Only the progress thread calls
+// sleep(). Only the holder of the progress lock calls watchConnections(), even while the progress
+// thread sleeps.
 #pragma once
 #include <chrono>
 
@@ -13,10 +14,10 @@ namespace bps {
 
 class IdleWaiter {
  public:
-  // `connections`: an epoll descriptor that outlives this object.
+  // `connections` is an epoll descriptor that must outlive this object.
   static Result<IdleWaiter> create(const Doorbell& bell, int connections);
 
-  // Makes a system call only if it changes something.
+  // Makes a system call only if `watch` differs from the current state.
   Status watchConnections(bool watch);
   // Returns false if `maxSleep` has passed.
   Result<bool> sleep(std::chrono::microseconds maxSleep) const;

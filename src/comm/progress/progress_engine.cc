@@ -7,13 +7,15 @@
 namespace bps {
 namespace {
 
-// The first step takes the call, the second one takes data that had arrived for it before.
+// The first step takes the call from the inbox. The second step handles data that arrived for the
+// call earlier.
 constexpr int kInlineSteps = 2;
 // The interval at which the progress thread checks for stalls.
 constexpr std::chrono::milliseconds kCheckInterval(500);
-// The interval at which it checks whether a caller moves the call that was left to it.
+// The interval at which the progress thread checks whether a caller moves the call that the engine
+// left to the caller.
 constexpr std::chrono::milliseconds kLeftCheckInterval(1);
-// A caller that waits within this time after it has issued a call waits at once.
+// A caller "waits at once" if it begins to wait within this time after it has issued a call.
 constexpr std::chrono::microseconds kAtOnce(100);
 
 }  // namespace
@@ -52,8 +54,8 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
 }
 
 void ProgressEngine::progressFor(const StreamEntry& entry) {
-  if (callerActive_.exchange(true)) return;  // that caller, or the progress thread after it, moves this call too
-  progressLock_.lock();                      // the progress thread releases it after its current step
+  if (callerActive_.exchange(true)) return;  // the active caller or, later, the progress thread moves this call too
+  progressLock_.lock();                      // the progress thread releases the lock after its current step
   moveAsCaller([&]() -> Status {
     progressLock_.assertHeld();
     leftToCaller_.expected = Deadline::Clock::now() - leftToCaller_.issuedAt < kAtOnce;
@@ -122,7 +124,7 @@ Status ProgressEngine::loop() {
     if (failure_.failed()) return failure_.get();
     BPS_TRY(std::exchange(callerError_, Status()));
     if (!callerActive_.load()) {
-      if (leftToCaller_.watched && !work_->quiescent()) leftToCaller_.expected = false;  // its caller has not come
+      if (leftToCaller_.watched && !work_->quiescent()) leftToCaller_.expected = false;  // no caller moves the call
       if (BPS_TRY(step())) continue;
       if (work_->quiescent()) {
         observed_.drained.store(work_->completed());
@@ -136,7 +138,8 @@ Status ProgressEngine::loop() {
   return {};
 }
 
-// Sleeps without the lock. If a caller is about to take the lock, the connections stay as they are.
+// Sleeps without the lock. If a caller is about to take the lock, this function does not arm the
+// connections.
 Status ProgressEngine::sleep() {
   bool maySleep = true;
   std::chrono::microseconds maxSleep = checkInterval();
@@ -174,7 +177,7 @@ Result<bool> ProgressEngine::step() {
 void ProgressEngine::end(const Status& failure) {
   MutexLock lock(progressLock_);
   for (auto& call : inbox_.close())
-    if (call != nullptr) work_->add(std::move(call));  // null: memory ran out between the inbox and the work
+    if (call != nullptr) work_->add(std::move(call));  // null if memory ran out between the inbox and the work
   const bool calls = work_->completed() != inbox_.pushed();
   work_->failAll(failure);
   state_.store(calls ? State::kEndedWithCalls : State::kEnded);

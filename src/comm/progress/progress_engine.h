@@ -1,23 +1,28 @@
 // ProgressEngine: moves the calls of one communicator on this rank.
 //
-// The holder of the progress lock moves the calls: a caller that waits for its call, for as long as polling pays;
-// otherwise the progress thread. A thread that releases the lock first arms every connection to wake the progress
-// thread, or wakes it.
+// The holder of the progress lock moves the calls. A caller that waits for its call holds the lock
+// for as long as polling pays off; otherwise the progress thread holds the lock. Before a thread
+// releases the lock, it arms every connection to wake the progress thread, or it wakes the progress
+// thread itself.
 //
-// The thread that issues a call of at most constants::kMaxInlineBytes also starts it, because waking another thread
-// takes longer than moving these bytes. The progress thread, or a caller that waits, starts every other call.
+// The thread that issues a call of at most constants::kMaxInlineBytes also starts it, because
+// waking another thread takes longer than moving these bytes. The progress thread or a caller that
+// waits starts every larger call.
 //
-// Polling lasts as long as a wake-up takes, or not at all if recent waits were longer (spin_budget.h). A caller that
-// has used up this budget gives the calls to the progress thread and sleeps until its call has ended. So only the
-// progress thread sleeps on connections, and no thread sleeps with the lock.
+// A thread polls for as long as a wake-up takes. A thread does not poll at all if recent waits were
+// longer than a wake-up (spin_budget.h). A caller that has used up this polling time leaves the
+// calls to the progress thread and sleeps until its call has ended. So only the progress thread
+// sleeps until a connection has an event, and no thread sleeps while it holds the lock.
 //
-// If a caller waited for the last call as soon as it had issued it, the engine leaves the next call to its caller: it
-// neither arms the connections nor wakes the progress thread. The progress thread then checks every millisecond whether
-// no caller has come.
+// If a caller waited for the last call immediately after issuing it, the engine leaves the next
+// call to its caller. The engine then neither arms the connections nor wakes the progress thread.
+// The progress thread checks every millisecond whether the call moves, and moves the call itself if
+// no caller moves it.
 //
-// Memory ordering: the lock guards everything but the inbox, the atomics and the doorbell. A caller sets callerActive_
-// before it takes the lock and clears it before it arms the connections. So a progress thread that wakes up and sees
-// callerActive_ may go back to sleep: the caller arms later, and arming finds events that have already come.
+// Memory ordering: the lock guards everything except the inbox, the atomics and the doorbell. A
+// caller sets callerActive_ before it takes the lock and clears callerActive_ before it arms the
+// connections. So a progress thread that wakes up and sees callerActive_ may go back to sleep. The
+// caller arms the connections later, and arming finds events that have already occurred.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -35,23 +40,28 @@ namespace bps {
 
 class ProgressEngine final : public StreamWorker {
  public:
-  // `failure` outlives the last end() and submit(). `now` is the clock of the spin budget.
+  // `failure` must exist until the last end() or submit() has returned. `now` is the clock of the
+  // spin budget.
   static Result<std::shared_ptr<ProgressEngine>> create(std::unique_ptr<ProgressWork> work,
                                                         std::shared_ptr<Doorbell> bell, const FirstError& failure,
                                                         SpinBudget::Now now = SpinBudget::systemNow);
 
-  // The thread that makes the first steps of a call: the calling thread, a caller that waits at once (else the progress
-  // thread), or always the progress thread. The first two need the lock to be free.
+  // Selects the thread that makes the first steps of a call. kHere selects the calling thread.
+  // kByWaitingCaller selects a caller that waits at once, or the progress thread if no caller waits
+  // at once. kHere and kByWaitingCaller apply only if the lock is free; otherwise the progress
+  // thread makes the first steps.
   enum class Start : uint8_t { kHere, kByWaitingCaller, kByProgressThread };
   // Any thread. Takes the call, or returns false if the communicator has ended.
   bool submit(std::unique_ptr<Collective>& call, Start start);
   void wake() override { inbox_.bell().ring(); }
   void progressFor(const StreamEntry& entry) override;
-  // True if all calls are complete and the transport has every answer of the service, as long as no call is submitted.
+  // True if all calls are complete and the transport has accepted every answer of the summation
+  // service. The result is valid until the next submit().
   bool drained() const { return observed_.drained.load() == inbox_.pushed(); }
-  // True if a call has come to its place in its stream and has not ended. Any thread.
+  // True if a stream has reached a call that has not ended yet. Any thread may call this function.
   bool hasCallsInFlight() const { return observed_.hasCallsInFlight.load(std::memory_order_relaxed); }
-  // True once end() has been called, which happens soon after any failure; and whether it ended calls.
+  // hasEnded() is true after end(), which follows any failure. endedWithCalls() is true if end()
+  // ended a call.
   bool hasEnded() const { return state_.load() >= State::kEnded; }
   bool endedWithCalls() const { return state_.load() == State::kEndedWithCalls; }
   // Makes run() return.
@@ -60,7 +70,7 @@ class ProgressEngine final : public StreamWorker {
   // Called by the progress thread. Moves calls until stop() or a failure, then closes the connections. Returns the
   // failure.
   Status run();
-  // After run(): ends all calls with this failure.
+  // Ends all calls with `failure`. Call end() after run().
   void end(const Status& failure);
 
  private:
@@ -78,7 +88,7 @@ class ProgressEngine final : public StreamWorker {
   template <class F>
   void moveAsCaller(F work) BPS_REQUIRES(progressLock_);
   void handOver() BPS_REQUIRES(progressLock_);
-  // From now on every event wakes the progress thread. Returns false if an event has come already.
+  // Makes every event wake the progress thread. Returns false if an event has already occurred.
   bool announceIdle() BPS_REQUIRES(progressLock_);
   void clearIdle() BPS_REQUIRES(progressLock_);
   bool mustStop() const { return state_.load(std::memory_order_relaxed) != State::kRunning || failure_.failed(); }
@@ -91,20 +101,20 @@ class ProgressEngine final : public StreamWorker {
   CallInbox inbox_;
   IdleWaiter idleWaiter_;  // the progress thread calls sleep() without the lock
   SpinBudget spin_ BPS_GUARDED_BY(progressLock_);
-  bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // the next step may move more without an event
-  Status callerError_ BPS_GUARDED_BY(progressLock_);          // the progress thread ends the communicator with it
+  bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // true if the next step may move more without a new event
+  Status callerError_ BPS_GUARDED_BY(progressLock_);          // a caller's failure, which ends the communicator
   struct LeftToCaller {
-    bool expected = false;                   // the caller waited for the last call as soon as it had issued it
-    bool watched = false;                    // the progress thread checks every millisecond
-    Deadline::Clock::time_point issuedAt{};  // of the last call
-    uint64_t completedAtCheck = 0;           // calls that had ended at its last check
+    bool expected = false;                   // the caller waited for the last call at once
+    bool watched = false;                    // the progress thread checks the call every millisecond
+    Deadline::Clock::time_point issuedAt{};  // when the last call was issued
+    uint64_t completedAtCheck = 0;           // number of calls that had ended at the last check
   };
   LeftToCaller leftToCaller_ BPS_GUARDED_BY(progressLock_);
   std::atomic<bool> callerActive_{false};
   std::atomic<State> state_{State::kRunning};
-  struct Observed {  // written with the lock, read by any thread
+  struct Observed {  // written with the lock held, read by any thread
     std::atomic<bool> hasCallsInFlight{false};
-    std::atomic<uint64_t> drained{0};  // calls that had ended when the work was last quiescent
+    std::atomic<uint64_t> drained{0};  // number of calls that had ended when the work was last quiescent
   };
   Observed observed_;
 };

@@ -17,7 +17,7 @@ Result<std::unique_ptr<ProgressThread>> ProgressThread::start(std::unique_ptr<co
     const Status ended = guarded([self, deadline] { return self->run(deadline); });
     if (!ended.ok()) self->session_->failure.set(ended);
   });
-  BPS_TRY(outcome.get());  // bounded: connecting has its own deadline
+  BPS_TRY(outcome.get());  // this wait ends, because connecting has a deadline
   return progressThread;
 }
 
@@ -53,7 +53,7 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
   const size_t localRank = session_->self().localRank;
   if (roster.machines.size() == 1) return std::unique_ptr<DataPlane>();
   if (!session_->rails.drives(localRank)) {
-    // Every rank that could have driven a rail takes part in the exchange.
+    // This exchange includes every rank that could have driven a rail.
     if (localRank < session_->plan.rails)
       BPS_TRY(session_->control.exchange(std::vector<Blob>(roster.endpoints()), deadline));
     return std::unique_ptr<DataPlane>();
@@ -77,11 +77,12 @@ ChunkBuffers& ProgressThread::machineBuffers() {
   return userBuffers_;
 }
 
-// Returns the reason with which this rank's calls end. It first reports a failure that only this rank knows, because
-// the process may exit once its calls have ended. All ranks then hear the same reason from the hub.
+// Returns the failure with which this rank's calls end. First reports a failure that only this rank
+// knows, because the process may exit as soon as its calls have ended. Then waits for the reason
+// that the hub sends to all ranks.
 Status ProgressThread::waitForHubReason(Status ended) {
   CommunicatorFailure& failure = session_->failure;
-  if (ended.ok()) ended = Status(Code::kInvalidUsage, "aborted");  // stopped; a failure that is set says more
+  if (ended.ok()) ended = Status(Code::kInvalidUsage, "aborted");  // the thread was stopped
   else if (!failure.failed()) session_->control.report(ended);
   const Deadline deadline = Deadline::in(std::chrono::seconds(3));
   while (!cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

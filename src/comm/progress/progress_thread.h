@@ -1,7 +1,8 @@
 // ProgressThread: the progress thread of one communicator on this rank, with the session that it works on.
 //
-// It shares with other threads only the ProgressEngine, whose lock callers may take, and the communicator's failure,
-// which any thread may set and the engine reads in every step. Their headers state the memory ordering.
+// The progress thread shares two objects with other threads: the ProgressEngine, whose lock callers
+// may take, and the communicator's failure, which any thread may set. The headers of these two
+// classes describe the memory ordering.
 #pragma once
 #include <atomic>
 #include <future>
@@ -16,15 +17,16 @@ namespace bps {
 
 class ProgressThread {
  public:
-  // Starts the thread, which connects the data plane; returns when that has succeeded or failed.
+  // Starts the thread, which connects the data plane. Returns when the data plane is connected or
+  // has failed to connect.
   static Result<std::unique_ptr<ProgressThread>> start(std::unique_ptr<const Session> session, Deadline deadline);
-  // Stops the thread. Calls in flight fail, and nothing touches their buffers afterwards.
+  // Stops the thread. Calls in flight fail, and afterwards nothing accesses their buffers.
   ~ProgressThread();
 
   const Session& session() const { return *session_; }
   const std::shared_ptr<ProgressEngine>& engine() const { return engine_; }
   const std::string& transport() const { return transport_; }
-  // Why chunks on a GPU go through host memory; empty: they need not.
+  // Returns why chunks in GPU memory go through host memory. The result is empty if they need not.
   const std::string& whyNoGpuDirect() const { return whyNoGpuDirect_; }
 
  private:
@@ -39,8 +41,8 @@ class ProgressThread {
 
   const std::unique_ptr<const Session> session_;
   UserBuffers userBuffers_;
-  std::atomic<bool> stop_{false};  // while connecting; afterwards see ProgressEngine::stop()
-  // These three are written before started_ is set.
+  std::atomic<bool> stop_{false};  // set by the destructor in order to stop the thread
+  // The next three members are written before started_ is set.
   std::shared_ptr<ProgressEngine> engine_;
   std::string transport_, whyNoGpuDirect_;
   std::promise<Status> started_;

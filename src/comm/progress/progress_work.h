@@ -15,31 +15,36 @@ class ProgressWork {
   virtual ~ProgressWork() = default;
 
   virtual void add(std::unique_ptr<Collective> call) = 0;
-  // Makes one step without blocking and returns whether anything moved. Its failure ends the communicator.
+  // Makes one step without blocking and returns whether anything moved. A failure of step() ends
+  // the communicator.
   virtual Result<bool> step() = 0;
-  // Fails if a call waits for a member that has left. Called before the progress thread sleeps.
+  // Fails if a call waits for a rank or server that has left. Called before the progress thread
+  // sleeps.
   virtual Status checkStalls() = 0;
-  // True if no call is pending and the transport has everything that peers wait for.
+  // True if no call is pending and the transport has accepted all data that peers wait for.
   virtual bool quiescent() const = 0;
-  // True if a call has come to its place in its stream and has not ended.
+  // True if a stream has reached a call that has not ended yet.
   virtual bool hasCallsInFlight() const = 0;
   virtual uint64_t completed() const = 0;
 
-  // Makes connections and local peers wake the progress thread. Returns false if an event has come already: do not
-  // sleep.
+  // Makes connections and local peers wake the progress thread. Returns false if an event has
+  // already occurred; the progress thread must not sleep then.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
   // Called after a sleep. Finds the connections that have events.
   virtual Status collectEvents() = 0;
-  // Called by a polling thread before its next step, which then tests only connections whose data is needed now.
+  // Called by a polling thread before its next step. That step then tests only connections whose
+  // data is needed now.
   virtual void selectNeeded() = 0;
-  // How long the progress thread may sleep, and whether it must poll at all: some events wake no thread.
+  // maxSleep() returns how long the progress thread may sleep. needsPolling() is true if the work
+  // waits for an event that wakes no thread.
   virtual std::chrono::microseconds maxSleep() = 0;
   virtual bool needsPolling() const = 0;
-  // After arm() has returned true, this descriptor is readable if a connection has an event.
+  // Returns a descriptor. After arm() has returned true, this descriptor is readable if a
+  // connection has an event.
   virtual int fd() const = 0;
 
-  // Closes the connections. Afterwards nothing touches the buffers of the calls.
+  // Closes the connections. Afterwards nothing accesses the buffers of the calls.
   virtual void close() = 0;
   // Called after close(). Ends all calls.
   virtual void failAll(const Status& failure) = 0;

@@ -1,5 +1,6 @@
-// Session: one communicator's data path on this rank, as start-up has negotiated and made it (startup/connect.h).
-// Immutable, so any thread may read it. The ProgressThread owns it.
+// Session: everything that a communicator's data path needs on this rank. connect() makes the
+// session (startup/connect.h). The session does not change afterwards, so any thread may read it.
+// The session belongs to the ProgressThread.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,13 +18,13 @@
 
 namespace bps {
 
-// The parts of a communicator that a session uses; they outlive it.
+// The parts of a communicator that a session uses. These parts must outlive the session.
 struct SessionBase {
   const Env& env;
   ControlPlane& control;
   CommunicatorFailure& failure;
   std::shared_ptr<Doorbell> bell;  // wakes the progress thread
-  CudaBackend* cuda;               // null: host memory only
+  CudaBackend* cuda;               // null if all buffers are in host memory
 };
 
 struct Session : SessionBase {
@@ -31,17 +32,17 @@ struct Session : SessionBase {
 
   const RankEntry& self() const { return control.roster().ranks[control.rank()]; }
   StagedBuffers* staged() const { return cuda != nullptr ? &cuda->buffers() : nullptr; }
-  // Counts the bytes that this machine moves; null: nothing counts them.
+  // Returns the counters of the bytes that this machine moves, or null if nothing counts them.
   MachineTraffic* traffic() const { return local != nullptr ? &local->traffic() : singleRankTraffic.get(); }
 
   JobPlan plan;
   Rails rails;
-  std::unique_ptr<LocalReducer> local;                // null: the rank is alone on its machine
-  std::unique_ptr<MachineTraffic> singleRankTraffic;  // null: not needed
-  std::shared_ptr<net::Plugin> plugin;                // null: the data plane loads it
-  NicId nic;                                          // of the rail that this rank drives
-  std::string whyNoGpuDirect;                         // why the NIC does not access GPU memory; empty: it may
-  std::vector<unsigned> progressCpus;                 // for the progress thread; empty: any
+  std::unique_ptr<LocalReducer> local;                // null if the rank is alone on its machine
+  std::unique_ptr<MachineTraffic> singleRankTraffic;  // null if not needed
+  std::shared_ptr<net::Plugin> plugin;                // null if the data plane loads the plugin
+  NicId nic;                                          // NIC of the rail that this rank drives
+  std::string whyNoGpuDirect;                         // why the NIC does not access GPU memory; empty if it may
+  std::vector<unsigned> progressCpus;                 // CPUs for the progress thread; empty means any CPU
 };
 
 }  // namespace bps

@@ -7,20 +7,22 @@
 namespace bps {
 namespace {
 
-// Enough slots for the windows of all owners, and for chunks that are copied to and from the device meanwhile.
+// Provides enough slots for the windows of all owners and for the chunks that are being copied to
+// or from the device.
 StagingShape stagingShape(const JobPlan& plan, const Env& env) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
   return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, timeoutOf(env)};
 }
 
-// Enough slots for the windows of all owners, and some to copy ahead.
+// Provides a slot for every chunk in the windows of all owners, within fixed limits.
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
   const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
   return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 
-// Loads the net plugin if its devices decide whether a single rank needs a machine plan.
+// True if a device of the net plugin accepts GPU memory; a single rank then needs a machine plan.
+// Loads the net plugin only if the answer depends on the plugin.
 Result<bool> canNicReachGpu(Session& session) {
   const Roster& roster = session.control.roster();
   if (session.cuda == nullptr || !session.env.gpuDirect || roster.machines.size() == 1) return false;
@@ -36,8 +38,9 @@ Result<std::unique_ptr<const MachinePlan>> planSingleRank(const Session& session
   return MachinePlan::make(machineSpec);
 }
 
-// A rank alone on its machine needs a machine plan only if the user asks for it or its NIC could access its GPU. In the
-// second case a failure only means that the NIC does not.
+// A rank that is alone on its machine needs a machine plan in two cases: the user asks for one, or
+// the rank's NIC could access its GPU. In the second case, if no plan can be made, the NIC does not
+// access the GPU.
 Status setUpSingleRank(Session& session, double network) {
   const Env& env = session.env;
   session.whyNoGpuDirect = "no device of the net plugin accepts GPU memory";
@@ -92,7 +95,8 @@ Result<Rails> negotiateRails(const Session& session, Deadline deadline) {
   return commonRails(weights);
 }
 
-// The NIC that the machine plan assigns to this rank; empty: none.
+// Returns the NIC that the machine plan assigns to this rank. The result is empty if the plan
+// assigns none.
 NicId plannedNic(const MachinePlan& plan, size_t localRank) {
   const NicAssignment* assignment = plan.assignmentOf(localRank);
   if (assignment == nullptr || assignment->nic == kNoNode) return {};
@@ -100,8 +104,9 @@ NicId plannedNic(const MachinePlan& plan, size_t localRank) {
   return {nic.name, nic.pcie.busId};
 }
 
-// Connects the ranks of this machine, chooses the rails and the NIC of this rank, and finds out whether that NIC may
-// access GPU memory. Fills in everything in the session except `plan`, which must be there.
+// Connects the ranks of this machine, chooses the rails and the NIC of this rank, and finds out
+// whether that NIC may access GPU memory. Fills in the session, in which the caller has already set
+// `plan`.
 Status setUpMachine(Session& session, Deadline deadline) {
   const Roster& roster = session.control.roster();
   const RankEntry& self = session.self();

@@ -64,7 +64,7 @@ Status writeTraffic(const Session& session, Deadline deadline) {
     if (deadline.passed()) return {Code::kRemote, "BPS_TOPO_COUNTERS: a rank of this machine does not finish"};
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  static std::atomic<unsigned> files{0};  // written by this process, which may have many communicators
+  static std::atomic<unsigned> files{0};  // number of files that this process has written
   std::string path = expandFileName(session.env.topoCounters);
   if (const size_t at = path.find("%m"); at != std::string::npos) path.replace(at, 2, fmt::format("{}", self.machine));
   if (const size_t at = path.find("%c"); at != std::string::npos) path.replace(at, 2, fmt::format("{}", files++));

@@ -1,4 +1,5 @@
-// Describe: facts about a communicator as JSON and as log lines, for people and benchmarks. Any thread.
+// Describe: facts about a communicator as JSON and as log lines, for people and benchmarks. Any
+// thread may call these functions.
 #pragma once
 #include <string>
 
@@ -17,10 +18,11 @@ struct CommunicatorFacts {
 std::string describeCommunicator(const CommunicatorFacts& facts);
 void logStart(const CommunicatorFacts& facts);
 
-// The bytes that this machine has moved over its links; empty if nothing counts them.
+// Returns the bytes that this machine has moved over its links. The result is empty if nothing
+// counts these bytes.
 std::string describeTraffic(const Session& session);
-// Writes them to the file of BPS_TOPO_COUNTERS. Only the leader of the machine does so, once all ranks of the machine
-// have finished their calls.
+// Writes the bytes that this machine has moved to the file named by BPS_TOPO_COUNTERS. Only the
+// leader of the machine writes the file, after all ranks of the machine have finished their calls.
 Status writeTraffic(const Session& session, Deadline deadline);
 
 }  // namespace bps

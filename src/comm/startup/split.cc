@@ -8,7 +8,8 @@
 namespace bps {
 namespace {
 
-// Rank 0 of the new communicator opens its rendezvous. The authenticated control plane carries the id to the others.
+// Rank 0 of the new communicator opens a rendezvous. The authenticated control plane of the
+// existing communicator carries the unique id to the other ranks.
 Result<UniqueId> exchangeId(const Env& env, ControlPlane& control, const std::vector<uint32_t>& group, int color) {
   Blob offer;
   Status opened;

@@ -1,4 +1,5 @@
-// Split: the membership of a new communicator that some ranks of an existing one form.
+// Split: makes a rank's membership of a new communicator, which some ranks of an existing
+// communicator form.
 #pragma once
 #include <optional>
 
@@ -12,12 +13,12 @@ struct Membership {
   UniqueId id;
   uint32_t rank = 0;
   uint32_t nRanks = 1;
-  int device = -1;            // number of the CUDA device, if there is one; -1: the current device of the thread
-  bool onOneMachine = false;  // set for a split whose ranks all share a machine
+  int device = -1;            // number of the CUDA device; -1 means the current device of the thread
+  bool onOneMachine = false;  // true if all ranks of a split are on one machine
 };
 
-// Collective over all ranks of `control`. Ranks with the same color form a communicator. Returns none for a negative
-// color. The returned device is -1.
+// All ranks of `control` call this function. Ranks with the same color form a communicator. Returns
+// none for a negative color. Membership::device in the result is -1.
 Result<std::optional<Membership>> splitMembership(const Env& env, ControlPlane& control, const SplitRequest& request);
 
 }  // namespace bps

@@ -14,10 +14,11 @@
 namespace bps {
 namespace {
 
-constexpr int kMpolPreferred = 1;  // MPOL_PREFERRED: the kernel falls back to another node
+constexpr int kMpolPreferred = 1;  // MPOL_PREFERRED, with which the kernel may use another node
 constexpr int kMaxNodes = 1024;
 
-// Parses the kernel's list format, "0-3,8". Stops at the first character that does not fit.
+// Parses the kernel's list format, "0-3,8". Stops at the first character that does not fit the
+// format.
 std::vector<unsigned> parseKernelCpuList(const std::string& list) {
   std::vector<unsigned> cpus;
   size_t at = 0;

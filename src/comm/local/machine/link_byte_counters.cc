@@ -3,7 +3,8 @@
 namespace bps {
 namespace {
 
-// The counters of a link: every kind up, then every kind down.
+// Returns the index of a counter in a row. Each link has one counter per kind for the direction up,
+// then one per kind for the direction down.
 size_t counterIndex(LinkId link, bool up, size_t kind) { return (size_t{link} * 2 + (up ? 0 : 1)) * kCopyKinds + kind; }
 
 }  // namespace

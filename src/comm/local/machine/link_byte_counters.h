@@ -21,13 +21,13 @@ class LinkByteCounters {
     uint64_t bytes = 0;
   };
 
-  // Counters per row.
+  // Returns the number of counters in a row.
   static size_t size(const Topology& topology) { return topology.links().size() * 2 * kCopyKinds; }
   // `rows` holds one row per local rank. The rows and the topology must outlive this object.
   LinkByteCounters(const Topology& topology, std::vector<Counter*> rows, size_t self)
       : topology_(topology), rows_(std::move(rows)), own_(rows_[self]) {}
 
-  // The increments that count these copies once.
+  // Returns the increments that count each of these copies once.
   std::vector<Increment> incrementsOf(const std::vector<Copy>& copies) const;
   void increment(const std::vector<Increment>& increments, uint64_t times = 1) const {
     for (const Increment& increment : increments)

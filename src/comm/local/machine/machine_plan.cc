@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kUnknownMachine = "cpu";
 constexpr off_t kMaxSpecBytes = 64 << 20;
-constexpr double kMaxNetworkFactor = 1e3;  // it is 2 with one rail, and less with servers; a larger value is an error
+constexpr double kMaxNetworkFactor = 1e3;  // usual factors are at most 2; a factor above the limit is an error
 
 Result<Topology> loadTopologyOrSingleCpu(const Env& env) {
   Result<Topology> topology = loadAndDumpTopology(env);
@@ -30,8 +30,9 @@ Result<Topology> loadTopologyOrSingleCpu(const Env& env) {
   return builder.build();
 }
 
-// The GPU of each rank: the one with the bus id of the rank's device. If the user describes the machine, a rank without
-// such a GPU stands for the GPU with the rank's number. -1: none.
+// Returns the GPU of each rank, which is the GPU with the bus id of the rank's device. If the user
+// describes the machine and there is no such GPU, the rank gets the GPU with the rank's number. -1
+// means that the rank has no GPU.
 std::vector<int> gpusOfRanks(const std::vector<std::string>& devices, const Topology& topology, bool userDescribed) {
   const std::vector<NodeId>& there = topology.all(NodeKind::kGpu);
   std::vector<int> gpus(devices.size(), -1);

@@ -15,9 +15,10 @@ std::vector<LinkByteCounters::Counter*> rowsOrOwnRow(std::vector<LinkByteCounter
 
 size_t elementBytesOf(const Collective& call) { return elementBytes(static_cast<DataType>(call.call.type)); }
 
-// How often a machine sends each byte of a chunk, and how often it receives it. If another owner sums the chunk, it
-// sends its contribution once and receives the sum once. If this machine sums the chunk, or all machines exchange it,
-// it exchanges the bytes once with every other machine.
+// Returns how often a machine sends each byte of a chunk, which is also how often it receives each
+// byte. If another owner sums the chunk, the machine sends its contribution once and receives the
+// sum once. If the machine sums the chunk itself, it exchanges the bytes once with every other
+// machine. On the exchange path, every machine exchanges the bytes once with every other machine.
 uint64_t transfersPerByte(const ChunkRef& chunk, size_t machine, size_t machines) {
   return chunk.usesExchangePath() || chunk.owner == machine ? machines - 1 : 1;
 }
