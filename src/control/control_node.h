@@ -46,7 +46,7 @@ class ControlNode {
 
   virtual void watch(PollSet& set) const = 0;
   virtual void step(const PollSet& set) = 0;
-  // True if closing the connections now would lose no queued output.
+  // True if the connections can be closed now without losing queued output.
   virtual bool isFlushed() const = 0;
 };
 

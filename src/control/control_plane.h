@@ -1,6 +1,6 @@
 // ControlPlane: one rank's interface to the communicator's control connections.
 //
-// The hub runs in rank 0's ControlPlane. It has one authenticated TCP connection to every other rank and to every
+// The hub runs in rank 0's ControlPlane. The hub has one authenticated TCP connection to every other rank and to every
 // server. Over these control connections the members agree on the roster and exchange the addresses of their data
 // connections. The control plane also detects dead or stopped members within a bounded time and reports the same
 // failure to all members.
@@ -9,11 +9,10 @@
 // functions below pass their work to the control thread. Any thread may call report(), suspect(), reportCallsStarted(),
 // reportWait() and interrupt() at any time. The other functions may be called by only one thread at a time.
 //
-// Every control connection carries a heartbeat in each direction every tenth of BPS_TIMEOUT. If a peer is silent for
-// half of BPS_TIMEOUT, or if its connection breaks before its goodbye message, the communicator fails with an error
-// that names this peer. The first failure that reaches the hub becomes the communicator's failure. The hub drops later
-// failures, because they are usually consequences of the first failure. All ranks and servers therefore name the same
-// culprit.
+// Every control connection carries a heartbeat in each direction every tenth of BPS_TIMEOUT. The communicator fails if
+// a peer is silent for half of BPS_TIMEOUT, or if its connection breaks before its goodbye message. The error names
+// this peer. The first failure that reaches the hub becomes the communicator's failure. The hub drops later failures,
+// because they are usually consequences of the first failure. All ranks and servers therefore name the same culprit.
 #pragma once
 #include <functional>
 #include <memory>
@@ -46,7 +45,7 @@ class ControlPlane {
  public:
   // The control thread calls the FailureSink once, with the first failure after join(). The FailureSink must not block
   // and must not call the ControlPlane. The FailureSink is not called after this rank has said goodbye. After the hub's
-  // goodbye it receives only failures that this rank reports itself.
+  // goodbye the FailureSink receives only failures that this rank reports itself.
   using FailureSink = std::function<void(Status)>;
 
   // create() does not block. Call join() next.

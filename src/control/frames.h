@@ -15,9 +15,8 @@ namespace bps {
 // The maximum number of frames of one peer that are handled before the next peer is served.
 inline constexpr int kFramesPerStep = 64;
 // The maximum number of authenticated peers that have not sent their first message yet. If there are more such peers,
-// the peer that has waited longest is dropped. All ranks of a large job connect at the same time. The limit is
-// therefore larger than the number of peers that can pass the handshake while the first message of one peer is on its
-// way.
+// the peer that has waited longest is dropped. All ranks of a large job connect at the same time. While the first
+// message of one peer is on its way, many other peers pass the handshake; the limit is larger than their number.
 inline constexpr size_t kMaxUnidentifiedPeers = 4096;
 
 inline bool isOneOf(MessageType type, std::initializer_list<MessageType> due) {

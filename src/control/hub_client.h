@@ -3,16 +3,16 @@
 //
 //   asking the rendezvous server → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
 //
-// If this rank detects a failure, the HubClient sends the failure to the hub and waits. It then delivers the failure
-// that the hub sends to all ranks. If the hub does not send a failure in time, the HubClient delivers this rank's own
-// failure.
+// If this rank detects a failure, the HubClient sends the failure to the hub and waits. The HubClient then delivers the
+// failure that the hub sends to all ranks. If the hub does not send a failure in time, the HubClient delivers this
+// rank's own failure.
 //
 // The hub may send the following messages in each state.
 //   awaiting the roster   roster, refusal, failure
 //   running, leaving      operation result (if an operation waits for it), left (once per member), goodbye, failure
 // Any other message and any malformed result breaks the protocol; this rank then fails with an error that names the
-// hub. Every result that reaches the caller has the right number of items, has no item that is too long, and contains
-// this rank's own item unchanged.
+// hub. Every result that reaches the caller has the right number of items and no item that is too long. In every result
+// this rank's own item is unchanged.
 //
 // The HubClient belongs to the ControlPlane, and only the control thread uses it.
 #pragma once

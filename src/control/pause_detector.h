@@ -22,8 +22,8 @@ class PauseDetector {
 
   // Makes the event loop run at least once every tenth of the timeout.
   void watch(PollSet& set) const { set.wakeAt(last_ + timeout_ / 10); }
-  // Call update() once per iteration of the event loop. An interval of 40 % of the timeout counts as a pause, because
-  // the peers expect a heartbeat every 10 % of the timeout and give up after 50 %.
+  // Call update() once per iteration of the event loop. An interval of 40 % of the timeout counts as a pause. The peers
+  // expect a heartbeat every 10 % of the timeout and give up this process after 50 % without one.
   void update(TimePoint now = Deadline::Clock::now()) {
     if (now - last_ >= timeout_ * 4 / 10) {
       pauseLength_ = now - last_;

@@ -16,7 +16,7 @@ class Group {
   ncclResult_t start();
   // Ends the group. end() is also correct for a group whose ncclGroupStart the hooks have not seen.
   ncclResult_t end();
-  // Ends the group and drops its calls.
+  // Ends the group and drops the held-back calls.
   ncclResult_t simulateEnd(ncclSimInfo_t* info);
 
   void enqueue(std::shared_ptr<Shadow> shadow, const Call& call);

@@ -161,8 +161,8 @@ void Shadow::end(EndMode how) {
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
   std::shared_ptr<LocalGpuGroup> gpuGroup;
-  // The other ranks must learn about an abort before this thread waits for calls that depend on other ranks, and before
-  // the local GPU group ends.
+  // Tells the other ranks about an abort. The other ranks must be told before this thread waits for calls that depend
+  // on other ranks, and before the local GPU group ends.
   const auto revokeIfAborting = [&]() BPS_REQUIRES(mutex_) {
     if (servedComm_ != nullptr && how == EndMode::kAbort) (void)bpsCommRevoke(servedComm_, 0);
   };

@@ -54,7 +54,7 @@ std::vector<std::shared_ptr<Shadow>> unfinishedShadows() {
 void finishAll(std::vector<std::shared_ptr<Shadow>> all) {
   const auto negotiated =
       std::stable_partition(all.begin(), all.end(), [](const auto& shadow) { return !shadow->negotiated(); });
-  // Abort the communicators that are not negotiated: if other ranks do not take part in a negotiation, it never ends,
+  // Abort the communicators that are not negotiated. A negotiation in which other ranks do not take part never ends,
   // and it delays all calls of its group.
   std::for_each(all.begin(), negotiated, [](const auto& shadow) { shadow->end(Shadow::EndMode::kAbort); });
   std::for_each(negotiated, all.end(), [](const auto& shadow) {

@@ -1,9 +1,9 @@
 // Mesh: establishes all data connections of one endpoint (machine or server) of a communicator. Only one thread uses a
 // Mesh.
 //
-// A machine w and an owner o (another machine or a server) have two one-way connections: one for pushes from w to o and
-// one for answers from o to w. The receiving side of a connection listens, and the control plane's exchange carries the
-// handle of its listener to the sending side.
+// Two one-way connections join a machine w and an owner o (another machine or a server). One carries pushes from w to
+// o, and one carries answers from o to w. The receiving side of a connection listens, and the control plane's exchange
+// carries the handle of its listener to the sending side.
 //
 // If the plugins of both endpoints support reverse(), two one-way connections of opposite directions share one
 // transport connection. Data in one direction then carries the acknowledgements of the opposite direction, which saves

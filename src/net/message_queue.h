@@ -29,7 +29,7 @@ class MessageQueue {
   // or completed. After a failure step() does nothing. Messages that were completed before the failure stay counted in
   // done().
   bool step();
-  // The failure that ended this queue, or success.
+  // The failure that ended this queue. Success if the queue has not failed.
   const Status& failure() const { return failure_; }
 
   uint64_t done() const { return done_; }

@@ -29,7 +29,7 @@ struct GpuRegistrationModes {
   explicit operator bool() const { return byAddress || asDmaBuf; }
 };
 
-// A range of GPU memory. The CPU must not access it.
+// A range of GPU memory. The CPU must not access GPU memory.
 struct GpuRegion {
   uint8_t* data = nullptr;
   size_t bytes = 0;
@@ -148,9 +148,9 @@ class Connector {
 
 class Plugin {
  public:
-  // `name` is a value of BPS_NET_PLUGIN: a path, or NAME as in libnccl-net-NAME.so. If `name` is empty, load() loads
-  // the plugin of bps from the directory of libbps.so. `commId` must not be 0 and must be equal on all peers. A failure
-  // names every file that was tried, and the reason why this file could not be used.
+  // `name` is a value of BPS_NET_PLUGIN, either a path or the NAME in libnccl-net-NAME.so. If `name` is empty, load()
+  // loads the plugin of bps from the directory of libbps.so. `commId` must not be 0 and must be equal on all peers. A
+  // failure names every file that was tried, and the reason why this file could not be used.
   static Result<std::shared_ptr<Plugin>> load(const std::string& name, uint64_t commId);
   explicit Plugin(std::shared_ptr<PluginAdapter> adapter);
 

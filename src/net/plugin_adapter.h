@@ -56,8 +56,8 @@ class PluginAdapter {
 inline constexpr int kNewestVersion = 12, kOldestVersion = 8;
 
 // Creates an adapter for the newest table in the library whose version is supported and not newer than `newest`. Fails
-// if the library has no such table. Does not call init. `library` comes from dlopen. It is never closed, because
-// plugins may leave threads and exit handlers behind.
+// if the library has no such table. createPluginAdapter() does not call init. `library` comes from dlopen. `library` is
+// never closed, because plugins may leave threads and exit handlers behind.
 Result<std::shared_ptr<PluginAdapter>> createPluginAdapter(void* library, const std::string& path,
                                                            int newest = kNewestVersion);
 

@@ -11,8 +11,8 @@ namespace bps::net {
 // Returns the log function that bps gives to every plugin.
 abi::Logger pluginLogger();
 
-// PluginCall: the scope of one call into a plugin. It collects the warnings that the plugin logs during this call on
-// the calling thread.
+// PluginCall: the scope of one call into a plugin. A PluginCall collects the warnings that the plugin logs during this
+// call on the calling thread.
 class PluginCall {
  public:
   PluginCall();

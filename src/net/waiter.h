@@ -42,13 +42,13 @@ class Waiter {
   // in another function than wait().
   Status pollEvents() { return epollAtMost(std::chrono::microseconds(0)); }
   void markAllAwake();
-  // A polling thread calls this before it steps its connections.
+  // A polling thread calls markNeededAwake() before it steps its connections.
   void markNeededAwake();
   // Returns `maxSleepTime`, or the current back-off if it is shorter and there are polled connections. The back-off
   // doubles with each call of maxSleep() until noteProgress() resets it.
   std::chrono::microseconds maxSleep(std::chrono::milliseconds maxSleepTime);
   bool hasPolledComms() const { return !polledComms_.empty(); }
-  // A descriptor that is readable when wait() would return. See IdleWaiter.
+  // A descriptor that is readable whenever wait() would return. See IdleWaiter.
   int fd() const { return epoll_.get(); }
   // Call noteProgress() after a step of the connections has made progress. noteProgress() resets the back-off. Every
   // kStepsPerWakeAll calls, noteProgress() marks all connections as awake, so that connections that are busy for a long

@@ -24,7 +24,7 @@ using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 using PublicKey = std::array<uint8_t, 32>;  // X25519
 
-// The first message of the connecting side. Its format is the same in all protocol versions.
+// The first message of the connecting side. The format of a Hello is the same in all protocol versions.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   static constexpr uint32_t kMagic = 0x00737062;  // "bps\0"
@@ -34,7 +34,7 @@ struct Hello {
   bool auth = true;
   uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT; the smaller of two peers' timeouts sets the heartbeat interval
   Nonce nonce{};
-  PublicKey publicKey{};  // generated for this connection
+  PublicKey publicKey{};  // generated for this connection only
   std::string dialled;    // the address that the sender connected to
 };
 struct Challenge {

@@ -6,9 +6,9 @@
 // encrypted and ends with a second tag, which the length includes. The FrameReader verifies the header's tag before it
 // uses the length.
 //
-// The header and the payloads of Hello and Refusal have the same format in all protocol versions, so that peers of
-// different versions can report the mismatch. The FrameReader refuses a length above the limit before it reads the
-// payload. It allocates memory only in proportion to the bytes that it has received.
+// The frame header and the payloads of Hello and Refusal have the same format in all protocol versions. Peers of
+// different versions can therefore report the mismatch. The FrameReader refuses a length above the limit before it
+// reads the payload. The FrameReader allocates memory only in proportion to the bytes that it has received.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -31,11 +31,11 @@ struct ServerEntry {
   double bytesPerSecond = 0;
 };
 
-// The settings that must be equal on all ranks. They come from rank 0's environment.
+// The settings that must be equal on all ranks. The settings come from rank 0's environment.
 struct JobSettings {
   uint64_t partitionBytes = 0;
-  uint64_t exchangeBytes = 0;     // Bytes::kMeasured: bps chooses it by measuring
-  uint64_t singleOwnerBytes = 0;  // Bytes::kMeasured: bps chooses it by measuring
+  uint64_t exchangeBytes = 0;     // Bytes::kMeasured if bps measures the limit
+  uint64_t singleOwnerBytes = 0;  // Bytes::kMeasured if bps measures the limit
   uint32_t timeoutMs = 0;
   uint32_t rails = 0;     // maximum number of rails, or 0 to let the machine plans decide
   bool checksum = false;  // true if every chunk carries a checksum of its payload

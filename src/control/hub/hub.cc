@@ -12,8 +12,7 @@
 namespace bps {
 namespace {
 
-// After the hub has sent a failure to the other members, it waits this long before it reports the failure to the caller
-// in rank 0.
+// The time between sending a failure to the other members and reporting the failure to the caller in rank 0.
 constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
 // Interval at which the hub checks whether heartbeats of a suspected member still arrive.
 constexpr std::chrono::milliseconds kSuspicionRecheck(20);

@@ -11,7 +11,7 @@
 //   joining, opening    a rank that has joined may send nothing; for servers see hub/server_pool.h
 //   running             ranks and servers: input of the current operation (hub/control_op_table.h), suspect, goodbye,
 //                       failure
-//   failed, leaving     anything; it is ignored
+//   failed, leaving any message; the hub ignores it
 // Any other message breaks the protocol. If a new connection breaks the protocol, the hub closes the connection and
 // does nothing else. If a rank or server of the roster breaks the protocol, the communicator fails with an error that
 // names this rank or server.
@@ -114,8 +114,8 @@ class Hub final : public ControlNode {
   std::unique_ptr<RendezvousClient> rendezvous_;
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;
-  // The failure that is already queued for the other members. The hub reports it to rank 0's caller later, because rank
-  // 0's process may then exit at once and lose queued output.
+  // The failure that is already queued for the other members. The hub reports this failure to rank 0's caller later:
+  // the process of rank 0 may exit right after the report and lose queued output.
   Status failure_;
   Status startError_;  // may be known before all ranks have joined, but is reported after that
   Deadline failureDeliveryDeadline_ = Deadline::never();

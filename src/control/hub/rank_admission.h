@@ -1,10 +1,10 @@
 // RankAdmission: accepts the connections of joining ranks at the hub, checks their join messages and knows which ranks
 // are missing.
 //
-// The hub gets the Link of a rank as soon as this rank has joined. It can therefore notice the death of that rank while
-// other ranks are still joining. The first message on a new connection must be a join message. If a new connection
-// breaks the protocol, it is closed without other effects. The RankAdmission belongs to the Hub, and only the control
-// thread uses it.
+// The hub gets the Link of a rank as soon as this rank has joined. The hub can therefore notice the death of that rank
+// while other ranks are still joining. The first message on a new connection must be a join message. If a new
+// connection breaks the protocol, it is closed without other effects. The RankAdmission belongs to the Hub, and only
+// the control thread uses it.
 #pragma once
 #include <memory>
 #include <optional>

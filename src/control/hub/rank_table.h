@@ -1,4 +1,4 @@
-// RankTable: stores the ranks that have joined and creates the roster from them. The RankTable does no I/O. It belongs
+// RankTable: stores the ranks that have joined and creates the roster from them. The RankTable does no I/O and belongs
 // to the RankAdmission.
 #pragma once
 #include <optional>

@@ -1,4 +1,5 @@
-// ServerPool: connects to the servers of BPS_SERVERS while a communicator starts, and agrees with them on the roster.
+// ServerPool: connects to the servers of BPS_SERVERS while a communicator starts, and agrees with these servers on the
+// roster.
 //
 // A server passes through these states: looking up its name → dialing → awaiting its offer → offered → proposed →
 // opened. A server is excluded if its name is not found, or if it does not answer, refuses the job or breaks the

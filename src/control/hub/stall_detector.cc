@@ -22,8 +22,8 @@ bool StallDetector::hasBegun(size_t member, uint64_t call) const {
 }
 
 // Follows the chain of members that wait for one another, starting with `member`. The member is stalled if it waits for
-// a member that waits for nobody, or if the chain leads back to it. It is not stalled if a member in the chain has not
-// begun the call.
+// a member that waits for nobody, or if the chain leads back to it. The member is not stalled if a member in the chain
+// has not begun the call.
 bool StallDetector::isStalled(size_t member) const {
   size_t last = member;
   for (size_t step = 0; step < members_.size(); ++step) {

@@ -6,7 +6,7 @@
 // BPS_TIMEOUT, the two members cannot reach each other. The StallDetector works for any transport, even for a transport
 // that never reports an error.
 //
-// The StallDetector does no I/O. It belongs to the Hub, and only the control thread uses it.
+// The StallDetector does no I/O and belongs to the Hub. Only the control thread uses the StallDetector.
 #pragma once
 #include <chrono>
 #include <vector>

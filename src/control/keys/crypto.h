@@ -12,8 +12,8 @@
 
 namespace bps {
 
-// Call cryptoInit() before the other functions in this file. It fails only if the system has no source of random
-// numbers.
+// Call cryptoInit() before the other functions in this file. cryptoInit() fails only if the system has no source of
+// random numbers.
 Status cryptoInit();
 void randomBytes(std::span<uint8_t> out);
 uint64_t randomJobId();  // never 0
@@ -39,7 +39,7 @@ class Transcript {
 Proof makeProof(const Key& key, HandshakeSide side, const Transcript::Hash& before);
 bool sameProof(const Proof& a, const Proof& b);  // in constant time
 
-// An X25519 key pair for one connection. The destructor wipes the secret half.
+// An X25519 key pair for one connection. The destructor wipes the secret key.
 class KeyPair {
  public:
   KeyPair();

@@ -4,10 +4,11 @@
 // A connection is in stage kAwaitingHello until its Hello arrives, then in stage kHelloReceived until its proof
 // arrives. Each of these two stages has a timeout and a maximum number of connections. If a stage is full, the
 // AuthListener takes the address with the most connections in this stage and closes the oldest of them. A peer that
-// holds the key stays in the two stages for only two round trips. Such a peer is therefore admitted even if an attacker
-// holds or keeps opening thousands of connections. One step accepts a bounded number of connections. Silent connections
-// cost a step no time, because they wait in a separate epoll set. A refused peer receives the reason and has a short
-// time to read it. The AuthListener logs a limited number of refusals per period and counts the remaining refusals.
+// holds the key stays in the two stages for only two round trips. A peer with the key is therefore admitted even if an
+// attacker holds or keeps opening thousands of connections. One step accepts a bounded number of connections. Silent
+// connections cost a step no time, because they wait in a separate epoll set. A refused peer receives the reason and
+// has a short time to read it. The AuthListener logs a limited number of refusals per period and counts the remaining
+// refusals.
 //
 // Only one thread uses an AuthListener. The event loop of this thread calls watch() and step().
 #pragma once

@@ -2,8 +2,8 @@
 // reads input when input has arrived.
 //
 // A ControlSocket checks the sequence number and the protocol version of every received frame, and the job id after the
-// job id is known. After the handshake it also authenticates every frame. The output queue has no limit. Only one
-// thread uses a ControlSocket.
+// job id is known. After the handshake the ControlSocket also authenticates every frame. The output queue has no limit.
+// Only one thread uses a ControlSocket.
 #pragma once
 #include <optional>
 #include <string>

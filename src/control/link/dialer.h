@@ -3,9 +3,9 @@
 //
 // The Dialer ends with an authenticated Peer or with a failure. The Dialer fails if the peer refuses the connection, if
 // the peer cannot prove that it holds the key, or if the deadline passes. If the deadline passes, the failure contains
-// the reason of the last attempt. A peer that refuses the connection is not authenticated. Its text is therefore
-// shortened, and characters that are not printable are replaced. The Dialer never blocks. Only one thread uses a
-// Dialer.
+// the reason of the last attempt. A peer that refuses the connection is not authenticated. The text of its refusal is
+// therefore shortened, and characters that are not printable are replaced. The Dialer never blocks. Only one thread
+// uses a Dialer.
 #pragma once
 #include <memory>
 #include <optional>

@@ -1,5 +1,6 @@
 // The handshake consists of the first four frames of every control connection. In the handshake both sides prove that
-// they hold the same key. They also derive the session keys that seal all later frames (src/control/keys/seal.h).
+// they hold the same key. The two sides also derive the session keys that seal all later frames
+// (src/control/keys/seal.h).
 //
 //   connecting  Hello{magic, version, purpose, auth, nonce, public key, address dialled}  →     accepting
 //               ←             Challenge{nonce, public key}   (or Refusal)

@@ -1,9 +1,9 @@
 // Link: an authenticated control connection with a name and heartbeats. Ranks, the hub and servers use Links.
 //
-// A Link sends a heartbeat every tenth of the timeout. It fails if its peer has been silent for half of the timeout. If
-// the event loop did not run for a while, for example because the process was stopped, the silence during this time
-// does not count. A Link limits the rate at which it reads from its peer, so that a flood of frames does not slow down
-// the other connections of the event loop. TCP flow control then slows down the peer. Only one thread uses a Link.
+// A Link sends a heartbeat every tenth of the timeout. A Link fails if its peer has been silent for half of the
+// timeout. If the event loop did not run for a while, for example because the process was stopped, the silence during
+// this time does not count. A Link limits the rate at which it reads, so that a flood of frames from its peer does not
+// slow down other connections. TCP flow control then slows down the peer. Only one thread uses a Link.
 #pragma once
 #include <memory>
 #include <optional>

@@ -4,8 +4,8 @@
 // rendezvous server starts, the registry joins the threads that have ended. When the process exits, the registry stops
 // and joins all threads. In a child of fork() the registry forgets its threads, because fork() does not copy threads.
 //
-// A rendezvous server ends when it has answered all ranks. It also ends if no rank connects for BPS_TIMEOUT. If the
-// deadline of a rank passes before rank 0 has connected, this rank receives an error that says so.
+// A rendezvous server ends when it has answered all ranks. A rendezvous server also ends if no rank connects for
+// BPS_TIMEOUT. If the deadline of a rank passes before rank 0 has connected, this rank receives an error that says so.
 #pragma once
 #include "src/base/env.h"
 #include "src/base/io/socket.h"

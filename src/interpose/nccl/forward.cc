@@ -1,5 +1,5 @@
-// The functions of the stand-in library that only forward their calls to NCCL: all functions without a hook, and all
-// functions whose names begin with pnccl.
+// Defines the functions of the stand-in library that only forward their calls to NCCL. All functions without a hook and
+// all functions whose names begin with pnccl only forward.
 #include "src/interpose/nccl/exported.h"
 #include "src/nccl/real_nccl.h"
 

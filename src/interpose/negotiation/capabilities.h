@@ -1,6 +1,6 @@
 // Capabilities: what a rank of an NCCL communicator tells the other ranks in the negotiation. The functions in this
-// file draw conclusions from the capabilities of all ranks. They have no side effects and return the same result on all
-// ranks. Any thread may call them.
+// file draw conclusions from the capabilities of all ranks. These functions have no side effects and return the same
+// result on all ranks. Any thread may call these functions.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -99,8 +99,8 @@ Status splitNccl(NcclExchange& exchange, const Shadow& shadow, const nccl::Local
   if (asked == ncclSuccess) return {};
   if (asked != ncclInProgress)
     return failure(static_cast<Code>(asked), "ncclCommSplit: {}", BPS_REAL(ncclGetErrorString, asked));
-  // A communicator that is split off a non-blocking communicator is non-blocking too. Its calls may return before they
-  // are in their streams.
+  // A communicator that is split off a non-blocking communicator is non-blocking too. Calls on a non-blocking
+  // communicator may return before NCCL has put them into their streams.
   exchange.markNonBlocking();
   BPS_TRY(exchange.waitIdle());
   return {Code::kInvalidUsage, "the communicator is non-blocking"};
@@ -217,7 +217,7 @@ struct Outcome {
 // reason why there are no local GPU groups, or an empty text if there are.
 Result<std::string> serve(NcclExchange& exchange, Shadow& shadow, const std::vector<Capabilities>& all, Outcome out) {
   NegotiatedTerms served;
-  UniqueComm joined;  // declared last: after a failure, aborts before the group ends
+  UniqueComm joined;  // declared after `served`: aborts before the group ends
   if (std::string why = BPS_TRY(joinAll(exchange, shadow, joined)); !why.empty()) {
     out.result.reason = std::move(why);
     if (shadow.rank() == 0) logWarn(Subsystem::kInit, "bps serves nothing, NCCL does all: {}", out.result.reason);
