@@ -11,7 +11,7 @@
 //   joining, opening    a rank that has joined may send nothing; for servers see hub/server_pool.h
 //   running             ranks and servers: input of the current operation (hub/control_op_table.h), suspect, goodbye,
 //                       failure
-//   failed, leaving any message; the hub ignores it
+//   failed, leaving     any message; the hub ignores it
 // Any other message breaks the protocol. If a new connection breaks the protocol, the hub closes the connection and
 // does nothing else. If a rank or server of the roster breaks the protocol, the communicator fails with an error that
 // names this rank or server.
