@@ -18,7 +18,7 @@
 namespace bps {
 namespace {
 
-// lets a failure reach the peers before the connections close
+// After a stop, the connections stay open for at most this time, so that a failure can still reach the peers.
 constexpr std::chrono::milliseconds kFailureFlushTime(500);
 constexpr double kBytesPerGbit = 1e9 / 8;
 
@@ -125,8 +125,8 @@ class ControlPlane::Impl {
   const Env env_;
   const JoinArgs args_;
   Mailbox mailbox_;
-  Roster roster_;                      // written before join() returns, constant after
-  std::unique_ptr<ControlNode> node_;  // the control thread's once it runs
+  Roster roster_;                      // join() writes the roster, which is constant afterwards
+  std::unique_ptr<ControlNode> node_;  // only the control thread uses it after join() has started the thread
   std::thread thread_;
 };
 
@@ -160,7 +160,7 @@ Status ControlPlane::barrier(Deadline deadline) {
 }
 
 void ControlPlane::report(const Status& failure) {
-  auto copy = std::make_shared<Status>(failure.clone());  // a std::function must be copyable
+  auto copy = std::make_shared<Status>(failure.clone());  // a std::function must be copyable, but a Status is not
   impl_->mailbox().post([copy](ControlNode& node) { node.report(copy->clone()); });
 }
 

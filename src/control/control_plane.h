@@ -1,17 +1,18 @@
 // ControlPlane: one rank's interface to the communicator's control connections.
 //
-// Authenticated TCP connections form a star around the hub, which runs in rank 0's ControlPlane. The hub also has one
-// connection to every server. The control plane agrees on the roster, carries the transport's handles, detects dead or
-// stopped members within a bounded time and reports the same failure to all members.
+// The hub runs in rank 0's ControlPlane. The hub has one authenticated TCP connection to every other rank and to every
+// server. Over these control connections the members agree on the roster and exchange the addresses of their data
+// connections. The control plane also detects dead or stopped members within a bounded time and reports the same
+// failure to all members.
 //
-// The communicator owns its ControlPlane. One control thread per ControlPlane owns all sockets; the functions below
-// pass work to it. Only one thread at a time may call them, except report(), suspect(), reportCallsStarted(),
-// reportWait() and interrupt(), which any thread may call at any time.
+// A ControlPlane belongs to its communicator. Every ControlPlane has one control thread, which handles all sockets. The
+// functions below pass their work to the control thread. Any thread may call report(), suspect(), reportCallsStarted(),
+// reportWait() and interrupt() at any time. The other functions may be called by only one thread at a time.
 //
-// Liveness: every connection carries a heartbeat in each direction every timeout/10. A peer that is silent for
-// timeout/2, or whose connection breaks before its goodbye, causes a failure that names it. The first failure that the
-// hub learns of becomes the communicator's failure. Later failures, which are usually consequences, are dropped, so all
-// ranks and servers name the same culprit.
+// Every control connection carries a heartbeat in each direction every tenth of BPS_TIMEOUT. The communicator fails if
+// a peer is silent for half of BPS_TIMEOUT, or if its connection breaks before its goodbye message. The error names
+// this peer. The first failure that reaches the hub becomes the communicator's failure. The hub drops later failures,
+// because they are usually consequences of the first failure. All ranks and servers therefore name the same culprit.
 #pragma once
 #include <functional>
 #include <memory>
@@ -31,10 +32,10 @@ struct JoinArgs {
   UniqueId id;
   uint32_t rank = 0;
   uint32_t nRanks = 1;
-  std::string hostId;  // if empty: BPS_HOSTID, or else host name and boot id
+  std::string hostId;  // if it is empty, localHostId() supplies the id
 };
 
-// The call that waits, and the member it waits for.
+// A call of this rank that waits for data of another member, and the number of that member.
 struct MemberWait {
   uint64_t call = 0;
   uint32_t member = Heartbeat::kNobody;
@@ -42,60 +43,66 @@ struct MemberWait {
 
 class ControlPlane {
  public:
-  // Called once with the first failure, on the control thread. It must not block or call back. It is not called after
-  // the hub or this rank has said goodbye.
+  // The control thread calls the FailureSink once, with the first failure after join(). The FailureSink must not block
+  // and must not call the ControlPlane. The FailureSink is not called after this rank has said goodbye. After the hub's
+  // goodbye the FailureSink receives only failures that this rank reports itself.
   using FailureSink = std::function<void(Status)>;
 
-  // Does not block. Call join() next.
+  // create() does not block. Call join() next.
   static Result<std::unique_ptr<ControlPlane>> create(const Env& env, JoinArgs args, FailureSink sink);
-  // Starts the control thread and blocks until the roster is agreed. That needs all ranks, and that every server in the
-  // hub's BPS_SERVERS has opened the job or was left out (with a warning; with BPS_REQUIRE_SERVERS=1 with an error).
-  // Servers may start after the workers: refused connections are retried for up to half of the timeout. If the deadline
-  // passes, the error names the missing ranks or servers.
+  // Starts the control thread and blocks until all members have the same roster. join() waits for all ranks and for all
+  // servers in rank 0's BPS_SERVERS. A server that does not open the job is left out with a warning; if
+  // BPS_REQUIRE_SERVERS=1, join() fails instead. Servers may start after the workers: the hub retries refused
+  // connections for up to half of BPS_TIMEOUT. If the deadline passes, the error names the missing ranks or servers.
   Status join(Deadline deadline);
-  ~ControlPlane();  // joins the thread; without leave() the other members see a failure
+  ~ControlPlane();  // joins the control thread; if leave() was not called, the other members see a failure
 
   const Roster& roster() const;
   uint32_t rank() const;
 
-  // Control operations. Each blocks until all participants have called it. If the deadline passes, the error names the
-  // missing participants. Every participant must make the same sequence of these calls.
+  // The following four functions are the control operations. A control operation blocks until all participants have
+  // called it. If the deadline passes, the error names the missing participants. All participants must call the control
+  // operations in the same order.
   //
-  // A result has the expected number of items, each at most 16 KiB, and this rank's own item is unchanged. The caller
-  // must validate the content of the other items. If the hub sends any other result, the failure names the hub.
+  // A result has the expected number of items, every item is at most 16 KiB long, and this rank's own item is
+  // unchanged. If the hub sends a result that breaks these rules, the failure names the hub. The caller must validate
+  // the content of the items of other members.
   //
-  // gather(): among all ranks. Returns every rank's bytes in rank order.
+  // gather() returns the bytes of every rank in rank order. All ranks take part.
   Result<std::vector<Blob>> gather(const Blob& mine, Deadline deadline);
-  // gather() for a split. If a rank does not call it in time, the split fails on all ranks but the communicator goes
-  // on. The split of a rank that calls it later fails too.
+  // A gather() for splitting the communicator. If a rank does not call gatherForSplit() in time, the split fails on all
+  // ranks, but the communicator goes on. If that rank calls gatherForSplit() later, its split fails too.
   Result<std::vector<Blob>> gatherForSplit(const Blob& mine, Deadline deadline);
-  // Among the first Roster::rails() ranks of every machine and the servers. perEndpoint[e] goes to endpoint e on this
-  // rank's rail; the result holds what each endpoint sent to this rank. A server sends and gets the items of all rails,
-  // one rail after the other.
+  // The first Roster::rails() ranks of every machine take part in an exchange(), and in the first exchange() also all
+  // servers. perEndpoint[e] goes to endpoint e (a machine or a server) on this rank's rail. The result contains the
+  // item that each endpoint sent to this rank. A server sends and receives the items of all rails, one rail after the
+  // other.
   Result<std::vector<Blob>> exchange(const std::vector<Blob>& perEndpoint, Deadline deadline);
-  // Among all ranks and servers.
+  // All ranks take part in a barrier(), and in the first barrier() also all servers.
   Status barrier(Deadline deadline);
 
-  // Reports a failure of this rank (a mismatch, an internal error, an abort) to all members. Does not block.
+  // Reports a failure of this rank, for example a mismatch or an internal error, to all members. Does not block.
   void report(const Status& failure);
-  // Reports that this rank's connection to a member broke. The hub decides on the cause, because a dead process usually
-  // breaks several connections at once, and tells all members. If the hub stays silent for a second, `text` becomes the
-  // failure. After the hub's goodbye a broken connection is no failure: the hub has completed its calls, and the other
-  // ranks leave as well.
+  // Reports to the hub that this rank's data connection to a member broke. A dead process usually breaks several
+  // connections at once, so the hub decides which member is the culprit and tells all members. If the hub does not
+  // report a failure within a few seconds, `text` becomes the failure. After the hub's goodbye a suspicion of a member
+  // is ignored: the hub has completed its calls, so the other ranks leave as well.
   void suspect(size_t member, const std::string& text);
-  // The same if the culprit is unknown.
+  // Reports a broken data connection if the culprit is unknown.
   void suspect(const std::string& text);
-  // Set what the heartbeats carry. The hub uses them to find two members that cannot reach each other. `calls` is the
-  // number of calls begun here. `wait` is what this rank has waited for during the timeout or longer; it holds until
-  // the next reportWait(). Neither blocks; any thread.
+  // The next two functions set the content of this rank's heartbeats. From the heartbeats the hub finds two members
+  // that cannot reach each other. `calls` is the number of calls that this rank has begun. `wait` names the call and
+  // the member for which this rank has waited for BPS_TIMEOUT or longer. `wait` is valid until the next reportWait().
+  // The two functions do not block, and any thread may call them.
   void reportCallsStarted(uint64_t calls);
   void reportWait(const MemberWait& wait);
-  // Says goodbye and waits until it is sent. After a goodbye the other members do not treat the end of this connection
-  // as a failure. After the hub's goodbye the other ranks have no liveness checks, but their data connections stay.
+  // Sends this rank's goodbye message and waits until the message is sent. After the goodbye of a rank, the other
+  // members do not treat the end of its control connection as a failure. After the goodbye of the hub, the other ranks
+  // receive no heartbeats any more, but their data connections stay open.
   void leave(Deadline deadline);
-  // True if the given member, or the hub, has said goodbye.
+  // True if `member` or the hub has said goodbye.
   bool hasLeft(size_t member) const;
-  // Makes the current blocking call, or the next one, return kInvalidUsage ("aborted") soon.
+  // Makes the blocking function that is running now, and every later one, return kInvalidUsage ("aborted") soon.
   void interrupt();
 
   class Impl;

@@ -1,7 +1,7 @@
-// Helpers for received frames, used by the hub, its clients and the servers: check that a frame is expected in the
-// current state, and decode it.
+// Helpers with which the hub, the other ranks and the servers check and decode received frames. A frame is one message
+// on a control connection.
 //
-// An unexpected or malformed frame breaks the protocol. The failure names the peer that sent it.
+// An unexpected or malformed frame breaks the protocol. The failure names the peer that sent the frame.
 #pragma once
 #include <algorithm>
 #include <initializer_list>
@@ -12,11 +12,11 @@
 
 namespace bps {
 
-// Frames of one peer that are handled before the next peer is served.
+// The maximum number of frames of one peer that are handled before the next peer is served.
 inline constexpr int kFramesPerStep = 64;
-// The maximum number of authenticated peers that have not identified themselves yet. If there are more, the one that
-// has waited longest is dropped. The ranks of a large job arrive together, so the limit is larger than the number of
-// peers that can pass the handshake while the first message of a peer is on its way.
+// The maximum number of authenticated peers that have not sent their first message yet. If there are more such peers,
+// the peer that has waited longest is dropped. All ranks of a large job connect at the same time. While the first
+// message of one peer is on its way, many other peers pass the handshake; the limit is larger than their number.
 inline constexpr size_t kMaxUnidentifiedPeers = 4096;
 
 inline bool isOneOf(MessageType type, std::initializer_list<MessageType> due) {

@@ -1,4 +1,4 @@
-// Identifies the machine that this process runs on: ranks with equal ids share a machine.
+// The host id identifies the machine on which this process runs. Ranks with equal host ids share a machine.
 #pragma once
 #include <string>
 
@@ -7,7 +7,8 @@
 namespace bps {
 
 std::string localHostName();
-// BPS_HOSTID, or else host name and boot id. Host names are not always unique. Containers of one host share both.
+// Returns BPS_HOSTID if it is set, otherwise the host name and the kernel's boot id. The boot id distinguishes hosts
+// that have the same name. All containers of one host have the same boot id.
 std::string localHostId(const Env& env);
 
 }  // namespace bps

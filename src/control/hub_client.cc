@@ -9,8 +9,8 @@
 namespace bps {
 namespace {
 
-// The hub fails an operation at its deadline and names the missing ranks. This rank waits longer, so that the answer
-// can arrive.
+// When the deadline of an operation passes, the hub fails the operation and names the missing ranks. A rank waits this
+// much longer than the deadline, so that the hub's error can arrive.
 constexpr std::chrono::milliseconds kHubReplyGrace(500);
 
 Deadline withGrace(Deadline deadline) {
@@ -68,7 +68,7 @@ void HubClient::suspect(size_t member, std::string text) {
 
 void HubClient::holdFailure(size_t member, Status failure) {
   const uint32_t timeoutMs = roster_.settings.timeoutMs;
-  // The hub waits as long for a member whose heartbeats are missing.
+  // The hub waits up to half of the timeout for a suspected member whose heartbeats are missing.
   const std::chrono::milliseconds silence(member != kNoMember ? timeoutMs / 2 : 0);
   heldFailures_.push_back({member, std::move(failure), Deadline::in(2 * suspicionWindow(timeoutMs) + silence)});
 }
@@ -159,7 +159,7 @@ Status HubClient::receive(const PollSet& set) {
   const bool running = state_ == State::kRunning;
   if (!status.ok() && running && hub_->silent()) return hub_->declareDead(status, roster_.rankName(args_.join.rank));
   if (state_ != State::kLeaving) return status;
-  if (!status.ok()) finish();  // the hub has closed the connection: it has read the goodbye
+  if (!status.ok()) finish();  // the hub closes the connection after it has read the goodbye
   return {};
 }
 
@@ -171,7 +171,7 @@ bool HubClient::isExpected(MessageType type) const {
     case State::kLeaving:
       return isOneOf(type,
                      {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kGoodbye, MessageType::kFailure});
-    default:  // not connected to the hub
+    default:  // in the other states there is no connection to the hub
       return false;
   }
 }
@@ -258,8 +258,9 @@ void HubClient::memberLeft(size_t member) {
   events_.memberLeft(member);
 }
 
-// The hub sends nothing more, so this rank's own failures stand. A broken connection is no evidence from now on: the
-// hub has completed its calls, so the other ranks leave as well, and nobody relays their goodbyes.
+// After its goodbye the hub sends nothing more, so the failures that this rank holds back become final. Suspicions of
+// members are dropped. The hub has completed its calls, so the other ranks leave as well, but the hub no longer relays
+// their goodbyes.
 void HubClient::handleGoodbye() {
   if (state_ == State::kLeaving) return finish();
   state_ = State::kHubLeft;

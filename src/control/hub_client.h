@@ -1,18 +1,20 @@
-// HubClient: the control connection of every rank but 0. It has one connection, to the hub.
+// HubClient: the ControlNode of every rank except rank 0. A HubClient has one control connection, which leads to the
+// hub.
 //
 //   asking the rendezvous server → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
 //
-// A failure of this rank is sent to the hub, and the failure that the hub then sends to all ranks is delivered here
-// too. If the hub does not answer in time, this rank's own text is delivered.
+// If this rank detects a failure, the HubClient sends the failure to the hub and waits. The HubClient then delivers the
+// failure that the hub sends to all ranks. If the hub does not send a failure in time, the HubClient delivers this
+// rank's own failure.
 //
-// What the hub may send, by state:
+// The hub may send the following messages in each state.
 //   awaiting the roster   roster, refusal, failure
 //   running, leaving      operation result (if an operation waits for it), left (once per member), goodbye, failure
-// Anything else, or a malformed result, breaks the protocol: this rank fails and names the hub. A result that reaches
-// the caller has been checked: it has the right number of items, none is too long, and this rank's own item is
-// unchanged.
+// Any other message and any malformed result breaks the protocol; this rank then fails with an error that names the
+// hub. Every result that reaches the caller has the right number of items and no item that is too long. In every result
+// this rank's own item is unchanged.
 //
-// The ControlPlane owns it. Belongs to the control thread.
+// The HubClient belongs to the ControlPlane, and only the control thread uses it.
 #pragma once
 #include <array>
 #include <memory>
@@ -50,12 +52,12 @@ class HubClient final : public ControlNode {
 
  private:
   enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
-  struct PendingOp {  // waits for its result
+  struct PendingOp {  // an operation that waits for its result
     ControlOp kind;
     Blob mine;  // this rank's own item
     Deadline deadline;
   };
-  struct HeldFailure {  // delivered unless the hub sends a failure first
+  struct HeldFailure {  // a failure that is delivered unless the hub sends a failure first
     size_t member;
     Status failure;
     Deadline deadline;
@@ -91,7 +93,7 @@ class HubClient final : public ControlNode {
   std::array<uint32_t, kControlOps> opNumbers_{};
   std::optional<PendingOp> pending_;
   std::vector<HeldFailure> heldFailures_;
-  bool eventsDone_ = false;  // failed or left; nothing more is delivered
+  bool eventsDone_ = false;  // this rank has failed or left; only leaveDone() may still be called
 };
 
 }  // namespace bps

@@ -5,8 +5,8 @@
 namespace bps {
 namespace {
 
-// The ControlNode ends every wait at its own deadline with a better text. This later deadline catches a control thread
-// that hangs.
+// The time at which a caller stops waiting for the control thread. The ControlNode ends every wait at the deadline,
+// with a better error text. The caller waits 1.5 s longer and gives up only if the control thread hangs.
 Deadline::Clock::time_point graceEnd(Deadline deadline) {
   constexpr std::chrono::milliseconds kGrace(1500);
   return deadline.at() == Deadline::never().at() ? deadline.at() : deadline.at() + kGrace;
@@ -76,7 +76,8 @@ void Mailbox::stop() {
   bell_.ring();
 }
 
-// Clear the bell first: calls posted after that ring again, calls posted before it are taken under the lock.
+// takeCalls() must clear the doorbell before it takes the calls. A call that is posted after the clearing rings the
+// doorbell again. A call that was posted before the clearing is taken now.
 std::vector<Mailbox::Call> Mailbox::takeCalls(bool& stopped) {
   bell_.clear();
   MutexLock lock(mutex_);
@@ -108,7 +109,7 @@ void Mailbox::failed(const Status& failure) {
     if (!failure_.ok()) return;
     failure_ = failure.clone();
     changed_.notifyAll();
-    if (!roster_ || leaving_) return;  // join() or leave() reports it
+    if (!roster_ || leaving_) return;  // join() itself returns the failure, and leave() ignores failures
   }
   if (sink_) sink_(failure.clone());
 }

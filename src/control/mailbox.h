@@ -1,7 +1,8 @@
-// Mailbox: the state that the callers' threads and the control thread of one ControlPlane share.
+// Mailbox: the state that the control thread of a ControlPlane shares with the threads that call the ControlPlane.
 //
-// Callers post functions, which the control thread runs on the ControlNode in order. One mutex guards all state but one
-// counter. A Doorbell wakes the control thread, a condition variable wakes the callers. The ControlPlane owns it.
+// Callers post functions, and the control thread runs these functions on the ControlNode in order. One mutex guards all
+// shared state except callsStarted_. A Doorbell wakes the control thread, and a condition variable wakes the callers.
+// The Mailbox belongs to the ControlPlane.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -21,7 +22,7 @@ class Mailbox final : public ControlNodeEvents {
 
   Mailbox(Doorbell bell, ControlPlane::FailureSink sink) : bell_(std::move(bell)), sink_(std::move(sink)) {}
 
-  // Called by the callers' threads.
+  // The callers' threads call the following functions.
   void post(Call call);
   Status waitJoin(Deadline deadline, Roster& roster);
   // Posts a control operation and waits for its result.
@@ -30,16 +31,17 @@ class Mailbox final : public ControlNodeEvents {
   bool hasLeft(size_t member);
   void interrupt();
   void stop();
-  // For the heartbeats.
+  // setCallsStarted() and setWait() set the content of the next heartbeats.
   void setCallsStarted(uint64_t calls) { callsStarted_.store(calls, std::memory_order_relaxed); }
   void setWait(const MemberWait& wait) {
     MutexLock lock(mutex_);
     wait_ = wait;
   }
 
-  // Called by the control thread.
+  // Only the control thread calls the following functions.
   int wakeFd() const { return bell_.fd(); }
-  // Sets `stopped` if stop() was called; all calls posted before it have then been taken.
+  // Returns the posted calls. `stopped` becomes true if stop() was called. All calls that were posted before stop()
+  // have then been returned.
   std::vector<Call> takeCalls(bool& stopped);
   Heartbeat heartbeat();
 
@@ -56,7 +58,7 @@ class Mailbox final : public ControlNodeEvents {
   Mutex mutex_;
   CondVar changed_;
   std::vector<Call> calls_ BPS_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> callsStarted_{0};  // relaxed: orders nothing else
+  std::atomic<uint64_t> callsStarted_{0};  // relaxed, because it orders no other data
   MemberWait wait_ BPS_GUARDED_BY(mutex_);
   std::optional<Roster> roster_ BPS_GUARDED_BY(mutex_);
   std::optional<Result<std::vector<Blob>>> answer_ BPS_GUARDED_BY(mutex_);

@@ -1,7 +1,8 @@
-// PauseDetector: detects that this process did not run for so long that its peers may have given it up.
+// PauseDetector: detects that this process was stopped for so long that its peers may have given it up.
 //
-// A process that was stopped (SIGSTOP, a suspended machine) finds its connections closed when it continues. It is then
-// the culprit, not the peers that closed them. Belongs to the thread of its event loop.
+// A process can be stopped by SIGSTOP or because its machine is suspended. When the process continues, its peers may
+// have closed their connections to it. The culprit is then the stopped process, not the peers. Only the event loop's
+// thread uses a PauseDetector.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -19,9 +20,10 @@ class PauseDetector {
 
   explicit PauseDetector(uint32_t timeoutMs) : timeout_(timeoutMs) {}
 
-  // Makes the loop run at least this often.
+  // Makes the event loop run at least once every tenth of the timeout.
   void watch(PollSet& set) const { set.wakeAt(last_ + timeout_ / 10); }
-  // Call once per iteration. Peers give up after half the timeout without a heartbeat, and send one every tenth of it.
+  // Call update() once per iteration of the event loop. An interval of 40 % of the timeout counts as a pause. The peers
+  // expect a heartbeat every 10 % of the timeout and give up this process after 50 % without one.
   void update(TimePoint now = Deadline::Clock::now()) {
     if (now - last_ >= timeout_ * 4 / 10) {
       pauseLength_ = now - last_;
@@ -29,7 +31,8 @@ class PauseDetector {
     }
     last_ = now;
   }
-  // "was stopped for 12.3 s" as long as failures may still be a consequence of the pause; else empty.
+  // Returns a text such as "was stopped for 12.3 s" while a failure may still be a consequence of the pause. Otherwise
+  // text() is empty.
   std::string text() const {
     if (last_ >= until_) return {};
     return fmt::format("was stopped for {:.1f} s", std::chrono::duration<double>(pauseLength_).count());

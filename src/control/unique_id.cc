@@ -18,7 +18,8 @@ constexpr uint8_t kVersion = 1;
 constexpr size_t kChecksumBytes = 8;
 constexpr size_t kBodyBytes = kUniqueIdBytes - kChecksumBytes;
 
-// Detects accidents (a buffer not passed on completely). Attacks are the key's concern.
+// The checksum detects accidents, for example a unique id that was not copied completely. The key, not the checksum,
+// protects against attacks.
 void checksum(std::span<const uint8_t> body, std::span<uint8_t> out) {
   const Key sum = deriveKey("unique id checksum", body);
   std::copy_n(sum.begin(), out.size(), out.begin());
@@ -34,9 +35,9 @@ Result<Key> keyFromFile(const Env& env, std::string_view use) {
   return deriveKey(use, BPS_TRY(readKeyFile(env.keyFile, env.keyFileShared)));
 }
 
-// Many machines resolve their own name to an address that only they reach (127.0.1.1 in /etc/hosts). If BPS_ROOT is
-// such a name, rank 0 listens on all addresses, so that other machines can connect. A numeric loopback address, and
-// localhost in any spelling (localhost4, localhost.localdomain), is not changed.
+// On many machines /etc/hosts maps the machine's own name to a loopback address (127.0.1.1) that other machines cannot
+// reach. If BPS_ROOT is such a name, rank 0 listens on all addresses, so that other machines can connect. Numeric
+// loopback addresses and names that contain "localhost" are not changed.
 Address reachable(const Address& address, const std::string& host) {
   in_addr numbers{};
   const bool meant = host.find("localhost") != std::string::npos || host.find(':') != std::string::npos ||

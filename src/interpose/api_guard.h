@@ -1,12 +1,12 @@
-// apiGuard: the entry of every hook. InternalNcclCall: marks calls of NCCL that the interposer makes itself. Threads:
-// any.
+// apiGuard() runs the body of every hook. InternalNcclCall marks calls of NCCL that the interposer makes itself. Any
+// thread may use apiGuard() and InternalNcclCall.
 #pragma once
 #include "src/base/guard.h"
 #include "src/nccl/types.h"
 
 namespace bps::interpose {
 
-// Returns what `body` returns; an exception of the standard library becomes a result.
+// Returns the result of `body`. If `body` throws an exception of the standard library, returns an error code instead.
 template <class Body>
 ncclResult_t apiGuard(Body&& body) noexcept {
   ncclResult_t result = ncclSuccess;
@@ -14,7 +14,8 @@ ncclResult_t apiGuard(Body&& body) noexcept {
   return status.ok() ? result : static_cast<ncclResult_t>(status.code());
 }
 
-// While it lives, the thread calls NCCL for the interposer: hooks that NCCL calls then report nothing about bps.
+// While an InternalNcclCall exists, the calling thread calls NCCL on behalf of the interposer. If NCCL itself calls a
+// hook meanwhile, the hook reports no failures of bps.
 class InternalNcclCall {
  public:
   InternalNcclCall() { ++depth(); }

@@ -23,7 +23,7 @@ namespace {
 
 void keepWorse(ncclResult_t& first, ncclResult_t next) { first = worse(first, next); }
 
-// cudaStreamPerThread means another stream on another thread.
+// cudaStreamPerThread denotes a different stream on every thread.
 bool isPerThreadDefaultStream(cudaStream_t stream) { return reinterpret_cast<uintptr_t>(stream) == 2; }
 
 }  // namespace
@@ -44,18 +44,18 @@ ncclResult_t CallGroup::issue(Issuer issuer) const {
   for (const QueuedCall& one : calls_) {
     const auto& shadow = one.shadow;
     const Call& call = one.call;
-    if (issuer == Issuer::kThread && shadow->device() >= 0) {  // a worker thread has no device yet
+    if (issuer == Issuer::kThread && shadow->device() >= 0) {  // a worker thread has no current CUDA device yet
       on.reset();
       if (Result<ScopedDevice> entered = ScopedDevice::enter(shadow->device()); entered.ok())
         on = std::make_unique<ScopedDevice>(std::move(entered).value());
     }
     if (shadow->serves(call)) {
       const bool inGroup = issuer == Issuer::kCallerInGroup || inNcclGroup;
-      // A failure here must not keep NCCL's group from its end.
+      // An exception here must not prevent the end of NCCL's group.
       keepWorse(first, apiGuard([&] { return inGroup ? shadow->issueInGroup(call) : shadow->issue(call); }));
       continue;
     }
-    if (shadow->ending()) {  // another thread has aborted it, and the handle may be gone
+    if (shadow->ending()) {  // another thread has ended the communicator, so its handle may be invalid
       keepWorse(first, ncclInvalidUsage);
       continue;
     }
@@ -96,7 +96,8 @@ ncclResult_t CallGroup::negotiate() const {
   std::vector<ncclResult_t> outcomes(open.size(), ncclSuccess);
   std::vector<std::thread> others(open.size());
   const auto negotiate = [&](size_t i) { outcomes[i] = apiGuard([&] { return open[i]->negotiate(); }); };
-  // One thread each, as far as threads can be had: another process may negotiate them one by one, in any order.
+  // Negotiates every communicator on a separate thread, because another process may negotiate the communicators one by
+  // one in any order. If a thread cannot start, its communicator is negotiated on this thread.
   for (size_t i = 1; i < open.size(); ++i) (void)guarded([&] { others[i] = std::thread(negotiate, i); });
   for (size_t i = 0; i < open.size(); ++i)
     if (!others[i].joinable()) negotiate(i);
@@ -105,7 +106,7 @@ ncclResult_t CallGroup::negotiate() const {
   return std::accumulate(outcomes.begin(), outcomes.end(), ncclSuccess, worse);
 }
 
-// If one negotiation fails, no call is carried out: a group fails as a whole, as with NCCL.
+// If one negotiation fails, no call of the group is carried out, because a group in NCCL also fails as a whole.
 ncclResult_t CallGroup::issueAndFinish(ncclResult_t negotiated, Issuer issuer) const {
   const ncclResult_t first = negotiated == ncclSuccess ? issue(issuer) : negotiated;
   return worse(first, finish());
@@ -117,14 +118,14 @@ bool CallGroup::callerMayReturn() const {
   });
 }
 
-// The state that the caller and its worker thread share.
+// The state that the caller and the worker thread share.
 struct CallGroup::DeferredWork {
   explicit DeferredWork(std::vector<std::shared_ptr<Shadow>> all) : shadows(std::move(all)) {}
   const std::vector<std::shared_ptr<Shadow>> shadows;
   Mutex mutex;
   bool negotiated BPS_GUARDED_BY(mutex) = false;
-  bool callerReturned BPS_GUARDED_BY(mutex) = false;  // the worker thread issues and finishes, too
-  ncclResult_t outcome = ncclSuccess;                 // of the negotiation; written before `negotiated`
+  bool callerReturned BPS_GUARDED_BY(mutex) = false;  // if true, the worker thread also issues and finishes the calls
+  ncclResult_t outcome = ncclSuccess;                 // result of the negotiation; written before `negotiated`
 };
 
 void CallGroup::work(DeferredWork& work) const {
@@ -150,7 +151,7 @@ ncclResult_t CallGroup::execute() const {
     if (work->negotiated) break;
     if (!callerMayReturn()) continue;
     for (const auto& shadow : work->shadows) work->callerReturned = shadow->deferred().begin() || work->callerReturned;
-    if (work->callerReturned) return ncclInProgress;  // false: all communicators are ending, so the loop ends soon
+    if (work->callerReturned) return ncclInProgress;  // otherwise all communicators are ending, so the loop ends soon
   }
   return issueAndFinish(work->outcome, Issuer::kCaller);
 }

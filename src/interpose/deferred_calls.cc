@@ -24,7 +24,7 @@ void DeferredCalls::end(ncclResult_t outcome, ncclComm_t comm) {
       ops.swap(released_);
       if (ops.empty() || closed_) {
         stage_ = Stage::kNone;
-        // NCCL itself reports what it has in progress, and everything after close().
+        // NCCL itself reports its own calls in progress. After close() NCCL reports every result.
         if (outcome_ == ncclSuccess && outcome != ncclInProgress && !closed_) outcome_ = outcome;
         break;
       }

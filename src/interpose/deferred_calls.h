@@ -1,9 +1,12 @@
-// DeferredCalls: the calls on one communicator that a worker thread carries out after the caller got ncclInProgress.
+// DeferredCalls: the state of the calls on one communicator that a worker thread carries out after the caller has
+// received ncclInProgress.
 //
-// Stages: none -> negotiating (begin) -> issuing (issue) -> none (end). After close() the stages no longer change what
-// is reported, and no outcome is kept. The shadow of the communicator owns it.
+// begin() changes the stage from none to negotiating, issue() changes it to issuing, and end() changes it back to none.
+// After close(), state() no longer depends on the stage, and no new outcome is stored. The DeferredCalls object belongs
+// to the shadow of its communicator.
 //
-// Threads: begin() on the caller's; issue() and end() on the worker thread; the rest on any.
+// The caller's thread calls begin(), and the worker thread calls issue() and end(). Any thread may call the other
+// functions.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -16,19 +19,24 @@ namespace bps::interpose {
 
 class DeferredCalls {
  public:
-  // True: the caller is to return ncclInProgress. False: the communicator is ending.
+  // If begin() returns true, the caller must return ncclInProgress to the application. False means that the
+  // communicator is ending.
   bool begin();
-  // The worker thread is about to call NCCL and bps; close() waits for it from now on.
+  // Call issue() before the worker thread calls NCCL and bps. From then on close() waits for the worker thread.
   void issue();
-  // The calls are issued, or have failed. Destroys the operations of `comm` that have waited for them.
+  // Call end() after the calls are issued or have failed. end() destroys the operations of `comm` that were passed to
+  // destroyOpLater().
   void end(ncclResult_t outcome, ncclComm_t comm);
 
-  // ncclInProgress during the calls, then the first failure of all calls so far.
+  // Returns ncclInProgress while calls are deferred. After that, returns the first failure of all deferred calls so
+  // far.
   ncclResult_t state();
   bool inProgress() { return state() == ncclInProgress; }
-  // Destroys an operation after the calls, which may still use it. False: no call is deferred.
+  // Destroys an operation after the deferred calls, which may still use the operation. Returns false if no call is
+  // deferred.
   bool destroyOpLater(ncclRedOp_t op);
-  // The communicator ends: calls that are not issued never are. Waits for calls being issued, at most until `until`.
+  // Call close() when the communicator ends. close() waits at most until `until` for calls that the worker thread is
+  // issuing.
   void close(std::chrono::steady_clock::time_point until);
 
  private:

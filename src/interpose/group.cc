@@ -18,13 +18,14 @@ ncclResult_t Group::start() {
 ncclResult_t Group::end() {
   if (depth_ == 0 || --depth_ > 0 || queued_ == nullptr) return BPS_REAL(ncclGroupEnd);
   const std::shared_ptr<const CallGroup> callGroup = std::exchange(queued_, nullptr);
-  // The negotiation uses the communicator, which an open group would hold up.
+  // NCCL's group must end before the negotiation, because an open group would delay the negotiation's calls on the
+  // communicator.
   if (!callGroup->negotiated()) {
     const ncclResult_t theirs = BPS_REAL(ncclGroupEnd);
     return worse(theirs, callGroup->execute());
   }
-  // The calls of bps come first, as NCCL puts collectives before sends and receives. Ranks may differ in their sends
-  // and receives, so those must not decide the order.
+  // bps issues its calls first, because NCCL also orders collectives before sends and receives. Ranks may differ in
+  // their sends and receives, so the order of the collectives must not depend on them.
   ncclResult_t first = callGroup->issue(CallGroup::Issuer::kCallerInGroup);
   first = worse(first, BPS_REAL(ncclGroupEnd));
   return worse(first, callGroup->finish());

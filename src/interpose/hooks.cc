@@ -1,4 +1,4 @@
-// The hooks: the functions of NCCL that the interposer defines.
+// The hooks: the functions of NCCL that the interposer replaces.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -17,8 +17,9 @@
 namespace bps::interpose {
 namespace {
 
-// If the environment disables bps, every hook only forwards. NCCL itself calls some hooks (groups, questions for
-// errors). They act as for a program, except that NCCL does not hear of failures of bps: see isCalledByNccl().
+// If the environment disables bps, every hook only forwards its call to NCCL. NCCL itself calls some hooks, for example
+// for groups and asynchronous errors. A hook treats a call from NCCL like a call from the application, but does not
+// report failures of bps to NCCL (see isCalledByNccl()).
 bool isDisabled() { return preloadConfig().disabled; }
 
 ncclResult_t passToNccl(const Call& call) {
@@ -29,7 +30,7 @@ ncclResult_t allReduce(Call call) {
   if (call.count == 0 || isCapturing(call.stream)) return passToNccl(call);
   const std::shared_ptr<Shadow> shadow = findOrCreateShadow(call.comm);
   if (shadow == nullptr || shadow->ending()) return passToNccl(call);
-  if (shadow->busy()) return ncclInvalidArgument;  // as NCCL
+  if (shadow->busy()) return ncclInvalidArgument;  // NCCL returns the same error
   if (call.op >= ncclNumOps) call.userOp = shadow->findOp(call.op);
   Group& group = Group::ofThisThread();
   if (group.open() && (!shadow->negotiated() || shadow->serves(call))) {
@@ -64,8 +65,9 @@ void rememberOp(ncclRedOp_t op, const void* scalar, UserOp user, ncclComm_t comm
   shadow->addOp(op, user);
 }
 
-// Ends bps's part before NCCL ends the communicator, so that bps neither touches buffers nor waits for NCCL afterwards.
-// False: another thread has aborted the communicator meanwhile, and NCCL must not end it again.
+// Ends the use of the communicator by bps before NCCL ends the communicator, so that bps afterwards neither touches
+// buffers nor waits for NCCL. Returns false if another thread has removed the shadow meanwhile. NCCL must then not end
+// the communicator again.
 bool endShadow(ncclComm_t comm, Shadow::EndMode how) {
   const std::shared_ptr<Shadow> shadow = findShadow(comm);
   if (shadow == nullptr) return true;
@@ -76,7 +78,7 @@ bool endShadow(ncclComm_t comm, Shadow::EndMode how) {
   return true;
 }
 
-// Ends bps's part. NCCL alone answers later calls.
+// Ends the use of the communicator by bps. NCCL alone carries out later calls.
 void abortShadow(ncclComm_t comm) {
   if (const std::shared_ptr<Shadow> shadow = findShadow(comm)) shadow->end(Shadow::EndMode::kAbort);
 }
@@ -84,8 +86,8 @@ void abortShadow(ncclComm_t comm) {
 bool isCalledByNccl(const void* caller) {
   Dl_info ours{}, theirs{};
   const nccl::RealNccl* real = nccl::realNccl();
-  // If NCCL is linked into a library of the program, the caller may be either. NCCL then hears of bps's failures too,
-  // since the program must hear of them.
+  // If NCCL is linked into a library of the application, the caller may be NCCL or the application. Hooks then report
+  // failures of bps to every caller, because the application must learn about these failures.
   if (real == nullptr || !nccl::isStandaloneLibrary(real->path)) return false;
   return ::dladdr(caller, &ours) != 0 && ::dladdr(reinterpret_cast<const void*>(real->ncclAllReduce), &theirs) != 0 &&
          ours.dli_fbase == theirs.dli_fbase;
@@ -149,7 +151,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     const auto shadow = isDisabled() ? nullptr : findShadow(comm);
     if (shadow != nullptr && shadow->busy()) return ncclInvalidArgument;
     const ncclResult_t ours = shadow != nullptr ? shadow->finalize() : ncclSuccess;
-    // A failed communicator can only be ended, and NCCL no longer has one that was aborted.
+    // A failed communicator can only be destroyed or aborted. NCCL no longer knows an aborted communicator.
     if (ours != ncclSuccess && ours != ncclInProgress) return ours;
     const InternalNcclCall call;
     return worse(ours, BPS_REAL(ncclCommFinalize, comm));
@@ -191,7 +193,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const void* caller = __builtin_return_address(0);
   return apiGuard([&] {
-    // bps first: NCCL then also reports what bps has just called it for.
+    // Asks bps before NCCL, so that NCCL's answer also covers calls that bps has just made to NCCL.
     ncclResult_t ours = isDisabled() || InternalNcclCall::active() ? ncclSuccess : bpsErrorOf(comm);
     if (ours != ncclSuccess && isCalledByNccl(caller)) ours = ncclSuccess;
     const ncclResult_t asked = BPS_REAL(ncclCommGetAsyncError, comm, result);

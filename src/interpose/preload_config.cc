@@ -9,7 +9,7 @@ namespace bps::interpose {
 namespace {
 
 PreloadConfig* read() {
-  auto* made = new PreloadConfig;  // never freed: calls may come during static destruction
+  auto* made = new PreloadConfig;  // never freed, because calls may come during static destruction
   made->disabled = preloadDisabled();
   if (made->disabled) return made;
   made->envError = guarded([&]() -> Status {

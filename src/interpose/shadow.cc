@@ -105,7 +105,7 @@ ncclResult_t Shadow::finishOnHost() {
     stream = hostStream_;
   }
   const ncclResult_t waited = stream == nullptr ? ncclSuccess : toNcclResult(bpsHostStreamSynchronize(stream));
-  // A thread that ends the communicator waits for the stream too, and a stream reports a failure only once.
+  // If another thread ends the communicator, it waits for the same stream, and a stream reports a failure only once.
   return waited == ncclSuccess && ending() ? ncclInvalidUsage : waited;
 }
 
@@ -139,12 +139,12 @@ ncclResult_t Shadow::drain() {
   };
   ncclResult_t outcome = gpuGroup != nullptr ? gpuGroup->finalize(failure) : ncclSuccess;
   if (outcome == ncclSuccess) outcome = toNcclResult(commFinalize(comm));
-  if (outcome == ncclSuccess && ending()) outcome = ncclInvalidUsage;  // NCCL must not be called for it any more
+  if (outcome == ncclSuccess && ending()) outcome = ncclInvalidUsage;  // NCCL must not be called any more
   if (outcome == ncclSuccess) finalized_ = true;
   return outcome;
 }
 
-// Calls that have failed do not end by themselves, neither on the device nor on the network.
+// Returns false after a failure, because failed calls end neither on the device nor on the network without an abort.
 bool Shadow::finishCalls() {
   const auto awaited = [this] {
     ncclResult_t state = error();
@@ -161,7 +161,8 @@ void Shadow::end(EndMode how) {
   bpsComm_t comm = nullptr;
   bpsHostStream_t stream = nullptr;
   std::shared_ptr<LocalGpuGroup> gpuGroup;
-  // The other ranks must hear of an abort before this waits for calls that wait for them, and before the group ends.
+  // Tells the other ranks about an abort. The other ranks must be told before this thread waits for calls that depend
+  // on other ranks, and before the local GPU group ends.
   const auto revokeIfAborting = [&]() BPS_REQUIRES(mutex_) {
     if (servedComm_ != nullptr && how == EndMode::kAbort) (void)bpsCommRevoke(servedComm_, 0);
   };
@@ -195,7 +196,8 @@ ncclResult_t Shadow::error() {
   const MutexLock lock(mutex_);
   bpsResult_t whole = bpsSuccess;
   if (servedComm_ == nullptr || bpsCommGetAsyncError(servedComm_, &whole) != bpsSuccess) return ncclSuccess;
-  // Ranks that own other parts hear of the failure through the communicator of all ranks.
+  // The failure of a local GPU group must also reach the ranks outside the group, so the communicator of all ranks is
+  // revoked.
   if (groupError != ncclSuccess && whole == bpsSuccess) (void)bpsCommRevoke(servedComm_, 0);
   return groupError != ncclSuccess ? groupError : toNcclResult(whole);
 }

@@ -1,11 +1,12 @@
-// Shadow: the interposer's state of one NCCL communicator, beside NCCL's own handle that the application keeps using.
+// Shadow: the state that the interposer keeps for one NCCL communicator. The application keeps using NCCL's own handle.
 //
-// The communicator's first all-reduce makes the shadow. The first all-reduce that bps could serve also starts the
-// negotiation of all ranks: whether bps serves the communicator, and from which size on (negotiation.h). From then on
-// the choice depends only on the call and on the negotiated terms, so all ranks choose alike.
+// The first all-reduce of a communicator creates its shadow. The first all-reduce that bps could serve also starts the
+// negotiation (negotiation.h). In the negotiation all ranks agree whether bps serves the communicator, and from which
+// call size on. Afterwards the choice between bps and NCCL depends only on the call and on the negotiated terms, so all
+// ranks make the same choice.
 //
-// The shadow table and the calls in flight share it. Threads: one thread at a time issues calls, as NCCL demands;
-// end(), error() and lastError() on any.
+// The shadow table and the calls that are not finished share a Shadow. Only one thread at a time may issue calls, which
+// NCCL also requires. Any thread may call end(), error() and lastError().
 #pragma once
 #include <atomic>
 #include <map>
@@ -29,12 +30,12 @@ using nccl::LocalGpuGroup;
 using nccl::toNcclResult;
 using nccl::UserOp;
 
-// The outcome of the negotiation.
+// The outcome of the negotiation of one communicator.
 struct NegotiatedTerms {
   size_t minBytes = kServeNone;             // bps serves calls of at least this size
   int device = -1;                          // CUDA device of this rank's NCCL communicator
-  bpsComm_t servedComm = nullptr;           // null: bps serves no call
-  std::shared_ptr<LocalGpuGroup> gpuGroup;  // null: bps combines buffers inside machines
+  bpsComm_t servedComm = nullptr;           // null if bps serves no call
+  std::shared_ptr<LocalGpuGroup> gpuGroup;  // null if bps combines buffers inside machines
 };
 
 class Shadow {
@@ -45,52 +46,55 @@ class Shadow {
   Shadow& operator=(const Shadow&) = delete;
 
   ncclComm_t comm() const { return comm_; }
-  // True: the parent process made the shadow, and has its connections and threads.
+  // True if the parent process created the shadow before a fork(). Only the parent process has the connections and
+  // threads of such a shadow.
   bool isInheritedByFork() const { return forks_ != forkGeneration(); }
   int rank() const { return rank_; }
   int nRanks() const { return nRanks_; }
 
   bool negotiated() const { return negotiated_.load(std::memory_order_acquire); }
-  // Negotiates with the other ranks; blocks until they come, like NCCL's first call.
+  // Negotiates with the other ranks. Like the first call of NCCL, negotiate() blocks until all ranks take part.
   ncclResult_t negotiate();
   int device() const { return device_; }
-  // True: bps serves the call, else NCCL does. After negotiated().
+  // True if bps serves the call, false if NCCL does. Call serves() only if negotiated() is true.
   bool serves(const Call& call) const;
-  // Issues the call to bps. Does not wait.
+  // Issues the call to bps without waiting for its end.
   ncclResult_t issue(const Call& call) { return issue(call, false); }
-  // Issues the call while the thread has an NCCL group open.
+  // Like issue(), for a thread that has an open NCCL group.
   ncclResult_t issueInGroup(const Call& call) { return issue(call, true); }
-  // Waits for the calls that issue() has queued, if buffers are in host memory.
+  // If buffers are in host memory, waits for the calls that issue() has queued.
   ncclResult_t finishOnHost();
 
   void addOp(ncclRedOp_t op, const UserOp& what) { ops_[op] = what; }
   void removeOp(ncclRedOp_t op) { ops_.erase(op); }
   std::optional<UserOp> findOp(ncclRedOp_t op) const;
 
-  // NCCL has returned ncclInProgress on this communicator.
+  // Call markNonBlocking() if NCCL has returned ncclInProgress on this communicator.
   void markNonBlocking() { nonBlocking_.store(true, std::memory_order_relaxed); }
   bool nonBlocking() const { return nonBlocking_.load(std::memory_order_relaxed); }
-  // The calls of a non-blocking communicator that a worker thread carries out.
+  // The calls of a non-blocking communicator that a worker thread carries out for the caller.
   DeferredCalls& deferred() { return deferred_; }
-  // True: the application must poll ncclCommGetAsyncError before it uses the communicator again.
+  // If busy() is true, the application must poll ncclCommGetAsyncError before it uses the communicator again.
   bool busy() { return deferred_.inProgress() || (nonBlocking() && finalized_); }
 
-  // Waits for the calls of bps, as ncclCommFinalize does for NCCL's. If non-blocking, returns ncclInProgress, and
-  // error() reports the end.
+  // Waits for the calls of bps, as ncclCommFinalize waits for the calls of NCCL. If the communicator is non-blocking,
+  // finalize() may return ncclInProgress, and error() then reports the end of the calls.
   ncclResult_t finalize();
-  // Waits for the calls of bps before the communicator ends. False: the calls that remain must be aborted.
+  // Waits for the calls of bps before the communicator ends. Returns false if the remaining calls must be aborted.
   bool finishCalls();
   enum class EndMode { kDestroy, kAbort };
-  // bps serves no more calls, and none touches a buffer after it returns. A negotiation in progress gives up.
+  // Ends the use of the communicator by bps. After end() returns, bps serves no calls and no call of bps touches a
+  // buffer. A negotiation in progress fails.
   void end(EndMode how);
   bool ending() const { return ending_.load(std::memory_order_acquire); }
 
-  // The failure of bps's part, as a result of NCCL; ncclInProgress while calls are deferred.
+  // The failure of bps on this communicator, as an NCCL result code. While calls are deferred, error() returns
+  // ncclInProgress.
   ncclResult_t error();
   std::string lastError();
 
   void countPassedToNccl(const Call& call);
-  // One log line for the end of the communicator.
+  // The text of one log line, for the end of the communicator.
   std::string summary() const;
 
  private:
@@ -108,17 +112,17 @@ class Shadow {
   const int rank_, nRanks_;
   const unsigned forks_ = forkGeneration();
   std::map<int, UserOp> ops_;
-  std::atomic<int> device_{-1};  // CUDA device, once negotiated
+  std::atomic<int> device_{-1};  // CUDA device; valid after the negotiation
   std::atomic<bool> negotiated_{false}, finalized_{false}, ending_{false}, nonBlocking_{false};
   std::atomic<size_t> minBytes_{kServeNone};
   DeferredCalls deferred_;
-  Mutex mutex_;  // not held while NCCL is called or a call is issued
+  Mutex mutex_;  // not locked while NCCL is called or a call is issued
   bpsComm_t servedComm_ BPS_GUARDED_BY(mutex_) = nullptr;
   bpsHostStream_t hostStream_ BPS_GUARDED_BY(mutex_) = nullptr;
   std::shared_ptr<LocalGpuGroup> gpuGroup_ BPS_GUARDED_BY(mutex_);
   bool negotiating_ BPS_GUARDED_BY(mutex_) = false;
   CondVar negotiationEnded_;
-  CallCounter bpsCalls_, gpuGroupCalls_, ncclCalls_;  // bpsCalls_ include gpuGroupCalls_
+  CallCounter bpsCalls_, gpuGroupCalls_, ncclCalls_;  // bpsCalls_ also counts gpuGroupCalls_
 };
 
 }  // namespace bps::interpose

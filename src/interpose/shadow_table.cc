@@ -23,7 +23,7 @@ struct ShadowTable {
   };
   Mutex mutex;
   std::map<ncclComm_t, std::shared_ptr<Shadow>> shadows BPS_GUARDED_BY(mutex);
-  std::thread finisher;  // of the exit handler alone
+  std::thread finisher;  // used only by the exit handler
   CondVar finisherEnded;
   bool hasFinisherEnded BPS_GUARDED_BY(mutex) = false;
   Mutex workersMutex;
@@ -34,7 +34,7 @@ void finishAtExit();
 constexpr std::chrono::seconds kExitTimeout{3};
 
 ShadowTable& table() {
-  // Never freed: calls may come while the process's static objects are destroyed.
+  // The table is never freed, because calls may come while the static objects of the process are destroyed.
   static ShadowTable* const made = [] {
     [[maybe_unused]] const int registered = std::atexit(finishAtExit);
     return new ShadowTable;
@@ -54,7 +54,8 @@ std::vector<std::shared_ptr<Shadow>> unfinishedShadows() {
 void finishAll(std::vector<std::shared_ptr<Shadow>> all) {
   const auto negotiated =
       std::stable_partition(all.begin(), all.end(), [](const auto& shadow) { return !shadow->negotiated(); });
-  // A first call that other ranks have not joined may never end, and holds up the other calls of its group.
+  // Abort the communicators that are not negotiated. A negotiation in which other ranks do not take part never ends,
+  // and it delays all calls of its group.
   std::for_each(all.begin(), negotiated, [](const auto& shadow) { shadow->end(Shadow::EndMode::kAbort); });
   std::for_each(negotiated, all.end(), [](const auto& shadow) {
     logInfo(Subsystem::kColl, "at exit: {}", shadow->summary());
@@ -62,9 +63,10 @@ void finishAll(std::vector<std::shared_ptr<Shadow>> all) {
   });
 }
 
-// Many programs end without destroying their communicators. The other ranks may still be in the last call, so this rank
-// completes its calls and says goodbye. If that takes longer than kExitTimeout, for example because the device is gone,
-// the process ends without it. Only then the thread is not joined, because its wait may never end.
+// Many programs exit without destroying their communicators. The other ranks may still be in the last call, so this
+// rank completes its calls and says goodbye at exit. If the completion takes longer than kExitTimeout, for example
+// because the device has failed, the process exits without it. In this case the finisher thread is not joined, because
+// its wait may never end.
 void finishAtExit() {
   const std::vector<std::shared_ptr<Shadow>> left = unfinishedShadows();
   if (left.empty()) return;

@@ -1,8 +1,9 @@
-// ShadowTable: the state of the interposer that belongs to the process, because NCCL's functions carry no context: the
-// shadow of each NCCL communicator that has all-reduced, keyed by NCCL's handle, and the worker threads.
+// ShadowTable: the process-wide state of the interposer. The table contains the worker threads and, for every NCCL
+// communicator that was used for an all-reduce, its shadow. The key of a shadow is NCCL's handle. The state is global
+// because NCCL's functions have no context argument.
 //
-// A forked child sees no shadow of its parent: all its calls go to NCCL. At the process's exit, calls in flight are
-// completed, for at most 3 s. Threads: any.
+// A forked child does not use the shadows of its parent; calls on the parent's communicators go to NCCL. When the
+// process exits, the exit handler waits at most 3 s for unfinished calls. Any thread may call the functions below.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,15 +12,17 @@
 
 namespace bps::interpose {
 
-// Creates the shadow if there is none. Null: NCCL serves the communicator alone, because it has one rank or NCCL does
-// not answer for it (it is not ready).
+// Returns the shadow of the communicator and creates it if there is none. Returns null if NCCL alone serves the
+// communicator, because it has only one rank or is not ready yet.
 std::shared_ptr<Shadow> findOrCreateShadow(ncclComm_t comm);
-// Null: there is none.
+// Returns null if the communicator has no shadow.
 std::shared_ptr<Shadow> findShadow(ncclComm_t comm);
-// Removes the shadow: NCCL may soon give its handle to another communicator. False: another thread has removed it.
+// Removes the shadow from the table, because NCCL may soon use the same handle for another communicator. Returns false
+// if another thread has already removed the shadow.
 bool removeShadow(const Shadow& shadow);
 
-// Runs `body` on a thread of its own. Nothing waits for the thread; a later start joins it once it is done.
+// Runs `body` on a new thread. The process does not wait for this thread; a later startWorker() joins the thread after
+// `body` has returned.
 Status startWorker(std::function<void()> body);
 
 }  // namespace bps::interpose

@@ -52,8 +52,8 @@ Result<Progress> Mesh::listen(size_t maxEndpoints) {
   return listeningCount_ == pairs_.size() ? Progress::kDone : Progress::kPending;
 }
 
-// Format of a blob: one byte that says whether the plugin supports reverse(), then the handles of the listeners for
-// pushes and for answers, if they exist.
+// A blob begins with one byte that says whether the plugin supports reverse(). After this byte come the handle of the
+// listener for pushes and the handle of the listener for answers, if these listeners exist.
 std::vector<Blob> Mesh::handles() const {
   std::vector<Blob> blobs(pairs_.size());
   for (size_t peer = 0; peer < pairs_.size(); ++peer) {

@@ -1,15 +1,19 @@
-// Mesh: establishes all data connections of one endpoint of a communicator. Used by one thread.
+// Mesh: establishes all data connections of one endpoint (machine or server) of a communicator. Only one thread uses a
+// Mesh.
 //
-// There are two one-way connections between a machine w and an owner o (another machine or a server): pushes w -> o and
-// answers o -> w. The receiving side of each listens; the control plane's exchange carries its handle to the peer.
+// Two one-way connections join a machine w and an owner o (another machine or a server). One carries pushes from w to
+// o, and one carries answers from o to w. The receiving side of a connection listens, and the control plane's exchange
+// carries the handle of its listener to the sending side.
 //
-// If the plugins of both ends support reverse(), two connections share one transport connection, one in each direction.
-// Data in one direction then carries the acknowledgements of the other, which saves packets (docs/transport.md). With a
-// server, pushes share with their answers. Two machines push to each other, so the pushes share with the pushes and the
-// answers with the answers, because a call on the exchange path has no answers.
+// If the plugins of both endpoints support reverse(), two one-way connections of opposite directions share one
+// transport connection. Data in one direction then carries the acknowledgements of the opposite direction, which saves
+// packets (docs/transport.md). Between a machine and a server, the pushes and their answers share a transport
+// connection. Between two machines, the pushes of the two directions share one transport connection, and the answers of
+// the two directions share a second transport connection. Pushes and answers do not share one here, because a call on
+// the exchange path has no answers.
 //
-// Use: listen() until done, exchange handles(), setPeerHandles(), step() until done, take() the connections of each
-// endpoint.
+// The caller first calls listen() until it is done. Then the endpoints exchange their handles() and pass the received
+// handles to setPeerHandles(). Finally the caller calls step() until it is done, and take() for each endpoint.
 #pragma once
 #include <memory>
 #include <optional>
@@ -23,50 +27,54 @@ namespace bps::net {
 
 struct MeshShape {
   size_t self = 0;
-  size_t machines = 0;       // endpoints below this number are machines, which push
-  std::vector<bool> owners;  // per endpoint: whether it sums a share and therefore answers
+  size_t machines = 0;       // endpoints below this number are machines; only machines push
+  std::vector<bool> owners;  // per endpoint: true if the endpoint sums a share and sends answers
 };
 
 struct PeerConnections {
-  std::unique_ptr<Comm> pushOut, answerIn;  // this endpoint's chunks to the peer's service, and the sums back
-  std::unique_ptr<Comm> pushIn, answerOut;  // the peer's chunks to this endpoint's service, and the sums back
+  std::unique_ptr<Comm> pushOut, answerIn;  // carry this endpoint's chunks to the peer, and the sums back
+  std::unique_ptr<Comm> pushIn, answerOut;  // carry the peer's chunks to this endpoint, and the sums back
 };
 
 class Mesh {
  public:
   static constexpr size_t kAll = ~size_t{0};
 
-  // Opens no listeners.
+  // The constructor opens no listeners.
   Mesh(Plugin& plugin, int device, MeshShape shape);
   // Opens the listeners for the next `maxEndpoints` endpoints.
   Result<Progress> listen(size_t maxEndpoints = kAll);
   // Creates a Mesh and opens all listeners.
   static Result<Mesh> createListening(Plugin& plugin, int device, MeshShape shape);
 
-  // Returns the blob to send to each endpoint; empty for endpoints without a connection to this one.
+  // Returns one blob per endpoint, which the caller sends to this endpoint. The blob is empty if there is no connection
+  // to the endpoint.
   std::vector<Blob> handles() const;
-  // Takes the blobs received from the endpoints. If a handle is missing, the failure names the endpoint's number.
+  // Takes the blobs that the endpoints have sent. If a handle is missing, the failure contains the number of the
+  // endpoint.
   Status setPeerHandles(const std::vector<Blob>& handles);
-  // Advances the connections of the next `maxEndpoints` endpoints, round-robin. Does not block.
+  // Advances the connections of the next `maxEndpoints` endpoints; successive calls cycle through all endpoints. Does
+  // not block.
   Result<Progress> step(size_t maxEndpoints = kAll);
-  // The endpoint on which step() failed, otherwise the first endpoint that is not connected yet.
+  // The endpoint on which step() failed. If step() has not failed, the first endpoint that is not connected yet.
   size_t current() const;
   bool connected() const { return current() == pairs_.size(); }
 
   PeerConnections take(size_t endpoint) { return std::move(connections_[endpoint]); }
 
  private:
-  // Two connections in opposite directions. The end with `connectsFirst` connects. The other end accepts, and it
-  // connects back only if the first connection has no reverse direction.
+  // Two connections of opposite directions between this endpoint and a peer. The endpoint with `connectsFirst` opens
+  // the first connection, and its peer accepts. The peer opens the second connection only if the first connection has
+  // no reverse direction.
   struct ConnectionPair {
     std::unique_ptr<Comm> PeerConnections::*out;
     std::unique_ptr<Comm> PeerConnections::*in;
     bool connectsFirst;
-    bool triesReverse = false;  // use the reverse direction of the first connection if it has one
+    bool triesReverse = false;  // the reverse direction of the first connection, if there is one, is the second
     std::unique_ptr<Connector> connector;
     std::unique_ptr<Listener> listener;
 
-    // These return true once the connection exists or is not needed.
+    // connect(), accept() and step() return true if their connection exists or is not needed.
     Result<bool> connect(PeerConnections& connections);
     Result<bool> accept(PeerConnections& connections);
     Result<bool> step(PeerConnections& connections);
@@ -83,8 +91,8 @@ class Mesh {
   std::vector<ConnectionPairs> pairs_;  // by endpoint
   std::vector<PeerConnections> connections_;
   std::vector<bool> connected_;  // by endpoint
-  size_t listeningCount_ = 0;    // endpoints below this number have their listeners
-  size_t lastStepped_;           // step() goes downwards and continues with the endpoint below
+  size_t listeningCount_ = 0;    // endpoints below this number have listeners
+  size_t lastStepped_;           // step() continues with the endpoint below this one
   std::optional<size_t> failed_;
 };
 

@@ -1,8 +1,8 @@
-// MessageQueue: sends or receives messages in order on one one-way connection, which it owns.
+// MessageQueue: sends or receives messages in order on one one-way connection. The connection belongs to the queue.
 //
-// A message is queued, then posted once the plugin accepts it, then done. Messages complete in order: message i is done
-// if and only if i < done(). The caller must keep the memory of a message valid until the message is done. Used by the
-// thread that uses the connection.
+// A message waits in the queue until the plugin accepts it; then the message is posted, and later it is done. Messages
+// complete in order: message i is done if and only if i < done(). The caller must keep the memory of a message valid
+// until the message is done. Only one thread at a time uses a MessageQueue.
 #pragma once
 #include <deque>
 #include <memory>
@@ -13,8 +13,8 @@
 namespace bps::net {
 
 struct Message {
-  void* data = nullptr;    // the queue does not write to it when it sends
-  size_t bytes = 0;        // for a receive: the size of the buffer
+  void* data = nullptr;    // a queue that sends only reads this memory
+  size_t bytes = 0;        // for a receive, the size of the buffer
   void* memory = nullptr;  // the registration
 };
 
@@ -25,15 +25,17 @@ class MessageQueue {
 
   void push(const Message& message) { waiting_.push_back(message); }
 
-  // Posts and completes as many messages as possible without blocking. Returns true if it posted or completed any.
-  // After a failure it does nothing; the messages completed before the failure stay counted.
+  // Posts and completes as many messages as possible without blocking. Returns true if at least one message was posted
+  // or completed. After a failure step() does nothing. Messages that were completed before the failure stay counted in
+  // done().
   bool step();
-  // The failure that ended this queue, or success.
+  // The failure that ended this queue. Success if the queue has not failed.
   const Status& failure() const { return failure_; }
 
   uint64_t done() const { return done_; }
   bool idle() const { return waiting_.empty() && posted_.empty(); }
-  // Returns the size of the oldest completed receive that was not taken yet. Call it once for each completed receive.
+  // Returns the size of the oldest completed receive whose size was not taken yet. Call takeReceivedBytes() once for
+  // each completed receive.
   size_t takeReceivedBytes();
 
   Comm& comm() { return *comm_; }

@@ -10,8 +10,8 @@ namespace bps::net {
 Comm::Comm(std::shared_ptr<PluginAdapter> adapter, void* raw, bool sends)
     : adapter_(std::move(adapter)), raw_(raw), sends_(sends), waitFd_(adapter_->waitFd(raw)) {}
 
-// Deregisters first, as NCCL does: a plugin may leave memory registered (and its pages pinned) when a connection with
-// registrations is closed.
+// Deregisters the memory before it closes the connection, as NCCL does. If a connection with registrations is closed, a
+// plugin may leave the memory registered and its pages pinned.
 Comm::~Comm() {
   for (void* memory : registered_) adapter_->deregister(raw_, memory);
   adapter_->close(raw_, sends_ ? RawKind::kSend : RawKind::kReceive);
@@ -34,8 +34,8 @@ GpuRegistrationModes Comm::gpuRegistrationModes(const GpuRegistrationModes& devi
   return adapter_->gpuRegistrationModes(raw_, deviceModes);
 }
 
-// Prefers a dma-buf, as NCCL does. Registration by address is the fallback, because a driver that supports dma-bufs may
-// still reject a GPU's.
+// Registers the memory as a dma-buf if possible, as NCCL does. If that fails, registers it by address, because a driver
+// that supports dma-bufs may still reject the dma-buf of a GPU.
 Result<void*> Comm::registerGpu(const GpuRegion& region, const GpuRegistrationModes& modes) {
   const bool asDmaBuf = modes.asDmaBuf && region.dmaBuf >= 0;
   if (!asDmaBuf && !modes.byAddress)
@@ -55,7 +55,7 @@ Result<Request> Comm::flush(void* data, size_t bytes, void* memory) {
 
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
   awake_ = true;
-  // The plugin interface has no const; a send only reads the data.
+  // The plugin interface has no const pointers, but a send only reads the data.
   return Request{BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory))};
 }
 

@@ -1,11 +1,12 @@
-// The data plane's access to the network: RAII types around an NCCL net plugin. bps sends data only through them.
+// The RAII types in this file give the data plane access to the network through an NCCL net plugin. bps sends data only
+// through these types.
 //
-// A Plugin is one loaded library with one context. A connection is one-way, as in NCCL: the receiving side listens and
-// gets a Handle, which the control plane carries to the sending side; the sending side connects to it. No function
-// blocks.
+// A Plugin is one loaded plugin library with one context. As in NCCL, a connection is one-way. The receiving side
+// listens and gets a Handle, which the control plane carries to the sending side. The sending side connects to this
+// Handle. No function in this file blocks.
 //
-// Threads: any thread may use Plugin. A Listener, Connector or Comm, with its requests and registrations, is used by
-// one thread at a time. Each keeps the plugin's context alive.
+// Any thread may use a Plugin. A Listener, Connector or Comm is used by only one thread at a time, together with its
+// requests and registrations. Each Listener, Connector and Comm keeps the plugin's context alive.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -28,22 +29,23 @@ struct GpuRegistrationModes {
   explicit operator bool() const { return byAddress || asDmaBuf; }
 };
 
-// A range of GPU memory. The CPU must not access it.
+// A range of GPU memory. The CPU must not access GPU memory.
 struct GpuRegion {
   uint8_t* data = nullptr;
   size_t bytes = 0;
-  int dmaBuf = -1;  // dma-buf descriptor of the whole range; -1: none
+  int dmaBuf = -1;  // dma-buf descriptor of the whole range, or -1 if there is no dma-buf
 };
 
 struct DeviceInfo {
   std::string name;
-  std::string pciPath;  // empty: not a PCI device
+  std::string pciPath;  // empty if the device is not a PCI device
   int speedMbps = 0;
   size_t maxBytes = 0;  // size of the largest message
   GpuRegistrationModes gpu;
 };
 
-// A posted isend, irecv or flush. Null: the plugin cannot post it now, call again later.
+// A posted isend, irecv or flush. If the Request is null, the plugin cannot post the operation now and the caller must
+// try again later.
 struct Request {
   void* raw = nullptr;
   explicit operator bool() const { return raw != nullptr; }
@@ -51,13 +53,13 @@ struct Request {
 
 struct Completion {
   bool done = false;
-  size_t bytes = 0;  // for a receive: the size of the received message
+  size_t bytes = 0;  // for a receive, the size of the received message
 };
 
 class PluginAdapter;  // see plugin_adapter.h
 
-// One established one-way connection. The destructor deregisters the remaining registrations and closes the connection
-// even if requests are in flight. Until then the plugin may access the buffers of these requests.
+// One established one-way connection. The destructor removes the remaining registrations and closes the connection,
+// even if requests are posted. Until the connection is closed, the plugin may access the buffers of posted requests.
 class Comm {
  public:
   Comm(std::shared_ptr<PluginAdapter> adapter, void* raw, bool sends);
@@ -65,38 +67,42 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
   ~Comm();
 
-  // Registers host memory with the device until deregister() or the destructor. A null handle is valid and need not be
-  // deregistered.
+  // Registers host memory with the device until deregister() or the destructor. A null registration is valid and need
+  // not be deregistered.
   Result<void*> registerMemory(void* data, size_t bytes);
   void deregister(void* memory);
 
-  // The registration modes that this connection supports. They are a subset of those of its device.
+  // The registration modes that this connection supports. A connection supports a subset of the modes of its device.
   GpuRegistrationModes gpuRegistrationModes(const GpuRegistrationModes& deviceModes) const;
-  // Registers GPU memory; messages may then lie in any part of it.
+  // Registers GPU memory. A message may then use any part of this memory.
   Result<void*> registerGpu(const GpuRegion& region, const GpuRegistrationModes& modes);
-  // Makes received data visible to the GPU: it is visible once the request is done, or at once if the request is null.
+  // Makes received data visible to the GPU. The data is visible when the returned request is done, or immediately if
+  // the request is null.
   Result<Request> flush(void* data, size_t bytes, void* memory);
 
-  // Requests complete in the order of posting, so test the oldest first. At most maxRequests() can be in flight.
+  // Requests complete in the order in which they were posted, so test the oldest request first. At most maxRequests()
+  // requests can be posted at a time.
   Result<Request> isend(const void* data, size_t bytes, void* memory);
   Result<Request> irecv(void* data, size_t bytes, void* memory);
   Result<Completion> test(Request request);
   int maxRequests() const;
 
-  // Returns the reverse direction of this connection, or null if it has none. See bpsNetReverse_v1_t.
+  // Returns a Comm for the reverse direction of this connection, or null if there is no reverse direction. See
+  // bpsNetReverse_v1_t in bps/net_plugin.h.
   Result<std::unique_ptr<Comm>> reverse();
 
-  // For sleeping, see bpsNetWait_v1_t in bps/net_plugin.h. waitFd() is a descriptor to poll for reading, or -1 if the
-  // plugin has none. Call arm() right before the sleep; if it returns true, do not sleep, because progress is possible.
+  // waitFd() and arm() let a thread sleep (see bpsNetWait_v1_t in bps/net_plugin.h). waitFd() is a descriptor to poll
+  // for reading, or -1 if the plugin has no such descriptor. Call arm() directly before the sleep. If arm() returns
+  // true, do not sleep, because progress is possible.
   int waitFd() const { return waitFd_; }
   Result<bool> arm();
-  // False: test() cannot find anything new (see Waiter).
+  // If awake() is false, test() cannot find anything new (see Waiter).
   bool awake() const { return awake_; }
   void setAwake(bool awake) { awake_ = awake; }
-  // Whether a call needs this connection's data now. A polling thread does not test the other connections.
+  // True if a call needs this connection's data now. A polling thread tests only connections that are needed.
   bool needed() const { return needed_; }
   void setNeeded(bool needed) { needed_ = needed; }
-  // Called after an error: the connection is not used any more and must not wake a thread.
+  // Call markFailed() after an error. The connection is then not used any more and must not wake a thread.
   void markFailed() { failed_ = true; }
   bool hasFailed() const { return failed_; }
 
@@ -106,7 +112,7 @@ class Comm {
   bool sends_;
   bool awake_ = true, needed_ = true, failed_ = false;
   int waitFd_ = -1;
-  std::vector<void*> registered_;  // in the order of registration; may contain a handle twice
+  std::vector<void*> registered_;  // in the order of registration; may contain a registration twice
 };
 
 class Listener {
@@ -117,7 +123,8 @@ class Listener {
   ~Listener();
 
   const Handle& handle() const { return handle_; }
-  // Returns the receiving end. Null: the peer has not connected yet, call again.
+  // Returns the receiving side of the connection. If the result is null, the peer has not connected yet; call accept()
+  // again.
   Result<std::unique_ptr<Comm>> accept();
 
  private:
@@ -129,28 +136,30 @@ class Listener {
 class Connector {
  public:
   Connector(std::shared_ptr<PluginAdapter> adapter, int device, const Handle& handle);
-  // Returns the sending end. Null: not connected yet, call again.
+  // Returns the sending side of the connection. If the result is null, the connection is not established yet; call
+  // connect() again.
   Result<std::unique_ptr<Comm>> connect();
 
  private:
   std::shared_ptr<PluginAdapter> adapter_;
   int device_;
-  alignas(16) Handle handle_;  // plugins keep the state of the connect in it
+  alignas(16) Handle handle_;  // plugins keep the state of a pending connect() in the handle
 };
 
 class Plugin {
  public:
-  // `name` is a value of BPS_NET_PLUGIN: a path, or NAME as in libnccl-net-NAME.so. If it is empty, loads the plugin of
-  // bps from the directory of this library. `commId` is not 0 and is equal on all peers. A failure names every file
-  // that was tried, with the reason.
+  // `name` is a value of BPS_NET_PLUGIN, either a path or the NAME in libnccl-net-NAME.so. If `name` is empty, load()
+  // loads the plugin of bps from the directory of libbps.so. `commId` must not be 0 and must be equal on all peers. A
+  // failure names every file that was tried, and the reason why this file could not be used.
   static Result<std::shared_ptr<Plugin>> load(const std::string& name, uint64_t commId);
   explicit Plugin(std::shared_ptr<PluginAdapter> adapter);
 
   const std::string& description() const;  // "bps v12 (path)"
-  bool canReverse() const;                 // Comm::reverse() may return a connection
+  bool canReverse() const;                 // true if Comm::reverse() may return a connection
   int deviceCount() const;
   Result<DeviceInfo> device(int index) const;
-  // Returns the index of the device with this name or PCI bus id ("0000:3b:00.0"; empty: unknown), or nullopt.
+  // Returns the index of the device with this name or PCI bus id (such as "0000:3b:00.0"), or nullopt if there is none.
+  // An empty name or bus id matches no device.
   Result<std::optional<int>> find(const std::string& name, const std::string& busId) const;
 
   Result<std::unique_ptr<Listener>> listen(int device);

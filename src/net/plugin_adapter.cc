@@ -16,7 +16,7 @@
 namespace bps::net {
 namespace {
 
-// Requests in flight per connection. 8 is NCCL's limit, which every plugin supports.
+// The maximum number of posted requests per connection. Every plugin supports 8 requests, which is NCCL's limit.
 constexpr int kMaxRequestsForeign = 8, kMaxRequestsBps = 32;
 constexpr size_t kMaxBytesUnknown = size_t{1} << 30;
 
@@ -26,13 +26,15 @@ GpuRegistrationModes gpuRegistrationModesOf(int pointers) {
 
 int ignoreProfilerEvent(void**, int, void*, int64_t, void*) { return abi::kSuccess; }
 
-// Serializes init and finalize of all plugins, because a plugin need not support concurrent calls of them.
+// Serializes the calls of init and finalize of all plugins, because a plugin need not support concurrent calls of init
+// and finalize.
 Mutex& initMutex() {
   static Mutex& mutex = *new Mutex;
   return mutex;
 }
 
-// The initialised tables. Versions up to 10 have no context and no finalize; their init runs once per process.
+// The plugin tables that are initialised. Tables of version 10 or older have no context and no finalize, so their init
+// runs only once per process.
 std::set<const void*>& initialised() {
   static std::set<const void*>& tables = *new std::set<const void*>;
   return tables;
@@ -218,7 +220,7 @@ class VersionedPluginAdapter final : public PluginAdapter {
     return failure(Code::kInvalidArgument, "net plugin {}: {} is null in its table of version {}", name_, missing, V);
   }
 
-  // test returns sizes as int; version 8 also takes them as int.
+  // The plugin's test function returns sizes as int. Tables of version 8 also take sizes as int.
   Status checkSize(size_t bytes) const {
     if (bytes <= INT_MAX) return {};
     return failure(Code::kInvalidArgument, "net plugin {}: a message of {} bytes exceeds the limit of {} bytes", name_,

@@ -1,7 +1,7 @@
 // PluginAdapter: a uniform interface to a net plugin's function table and context, independent of the table's version.
 //
-// Every function makes one call into the plugin; void pointers are the plugin's objects. Out-parameters are initialised
-// to null or zero before the call, because a plugin may leave them unset.
+// Most functions make one call into the plugin. Void pointers point to objects of the plugin. The PluginAdapter sets
+// output parameters to null or zero before it calls the plugin, because a plugin may leave them unset.
 #pragma once
 #include <memory>
 #include <string>
@@ -27,17 +27,17 @@ class PluginAdapter {
   virtual void deregister(void* comm, void* memory) = 0;
   virtual Result<void*> isend(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: not now
   virtual Result<void*> irecv(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: not now
-  virtual Result<void*> flush(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: nothing to wait for
+  virtual Result<void*> flush(void* comm, void* data, size_t bytes, void* memory) = 0;  // null: nothing to await
   virtual Result<Completion> test(void* request) = 0;
   virtual void close(void* raw, RawKind kind) = 0;
 
   // See Comm::gpuRegistrationModes().
   GpuRegistrationModes gpuRegistrationModes(void* comm, const GpuRegistrationModes& deviceModes) const;
-  // -1: the plugin cannot wake a sleeping thread.
+  // Returns -1 if the plugin cannot wake a sleeping thread.
   int waitFd(void* comm) const;
   Result<bool> arm(void* comm) const;
   bool canReverse() const { return reverse_ != nullptr; }
-  // Null: the connection has no reverse direction.
+  // Returns null if the connection has no reverse direction.
   Result<void*> reverse(void* comm) const;
 
   const std::string& description() const { return description_; }
@@ -55,13 +55,13 @@ class PluginAdapter {
 
 inline constexpr int kNewestVersion = 12, kOldestVersion = 8;
 
-// Creates an adapter for the newest supported table in the library, of version `newest` or older. Does not call init.
-// Fails if there is none. `library` comes from dlopen and is never closed, because plugins may leave threads and exit
-// handlers behind.
+// Creates an adapter for the newest table in the library whose version is supported and not newer than `newest`. Fails
+// if the library has no such table. createPluginAdapter() does not call init. `library` comes from dlopen. `library` is
+// never closed, because plugins may leave threads and exit handlers behind.
 Result<std::shared_ptr<PluginAdapter>> createPluginAdapter(void* library, const std::string& path,
                                                            int newest = kNewestVersion);
 
-// Searches, loads and initialises a plugin, see Plugin::load().
+// Searches for a plugin, then loads and initialises it. See Plugin::load().
 Result<std::shared_ptr<PluginAdapter>> loadPluginAdapter(const std::string& name, uint64_t commId);
 
 }  // namespace bps::net

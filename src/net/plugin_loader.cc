@@ -1,4 +1,4 @@
-// The search for the file of a net plugin, see Plugin::load().
+// Searches for the file of a net plugin. See Plugin::load().
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::string programPath() {
   return length > 0 ? std::string(path.data(), static_cast<size_t>(length)) : std::string();
 }
 
-// The directory of libbps.so, or of the program if bps is linked statically.
+// Returns the directory of libbps.so, or the directory of the program if bps is linked statically.
 std::string libraryDirectory() {
   Dl_info info{};
   link_map* map = nullptr;
@@ -49,8 +49,8 @@ void addBpsPluginPaths(std::vector<std::string>& files) {
   files.emplace_back(kBpsPluginFile);
 }
 
-// Returns for each name of the list the files to try. As in NCCL, a name is a file name or the NAME in
-// libnccl-net-NAME.so. "none" means no foreign plugin: bps then uses its own.
+// Returns the files to try for each name in the list `names`. As in NCCL, a name is a file name or the NAME in
+// libnccl-net-NAME.so. If a name is "none", bps uses its own plugin.
 std::vector<std::vector<std::string>> candidates(std::string_view names) {
   std::vector<std::vector<std::string>> all;
   while (!names.empty()) {
@@ -83,7 +83,7 @@ Result<std::shared_ptr<PluginAdapter>> tryFile(const std::string& file, uint64_t
 }  // namespace
 
 Result<std::shared_ptr<PluginAdapter>> loadPluginAdapter(const std::string& name, uint64_t commId) {
-  static Mutex loadMutex;  // before v11, init of a plugin has effect on the whole process
+  static Mutex loadMutex;  // before version 11, a plugin's init affects the whole process
   const MutexLock lock(loadMutex);
   std::string reasons, earlierReasons;
   for (const std::vector<std::string>& files : candidates(name)) {

@@ -23,7 +23,8 @@ Code codeOf(int result) {
 
 extern "C" __attribute__((format(printf, 5, 6))) void bpsPluginLogger(int level, unsigned long subsystem, const char*,
                                                                       int, const char* format, ...) {
-  // The plugin of bps reads the same environment as this process, which has already logged these warnings.
+  // Drop warnings about the environment. The plugin of bps reads the same environment as libbps.so, and libbps.so has
+  // already logged these warnings.
   if (subsystem == abi::kLogEnv) return;
   const LogLevel ours = level == abi::kLogWarn   ? LogLevel::kWarn
                         : level == abi::kLogInfo ? LogLevel::kInfo

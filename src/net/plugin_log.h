@@ -1,5 +1,5 @@
-// The log output of loaded plugins. A warning during a call usually says why the call fails, so it becomes the message
-// of the failed Status. All other output goes to the log of bps.
+// Handles the log output of loaded plugins. A warning that a plugin logs during a call usually says why the call fails.
+// The warning therefore becomes the message of the failed Status. All other output of plugins goes to the log of bps.
 #pragma once
 #include <string>
 
@@ -8,10 +8,11 @@
 
 namespace bps::net {
 
-// The log function that every plugin gets.
+// Returns the log function that bps gives to every plugin.
 abi::Logger pluginLogger();
 
-// The scope of one call into a plugin, on the calling thread: it collects the warnings of this call.
+// PluginCall: the scope of one call into a plugin. A PluginCall collects the warnings that the plugin logs during this
+// call on the calling thread.
 class PluginCall {
  public:
   PluginCall();
@@ -19,8 +20,8 @@ class PluginCall {
   PluginCall& operator=(const PluginCall&) = delete;
   ~PluginCall();
 
-  // Converts the result of the call to a Status: "net plugin NAME: WARNING" or, if there was no warning, "net plugin
-  // NAME: CALL failed (code)".
+  // Converts the result of the call to a Status. The message of a failure is "net plugin NAME: WARNING". If the plugin
+  // logged no warning, the message is "net plugin NAME: CALL failed (code)".
   Status outcome(int code, const std::string& plugin, const char* call);
   void addWarning(std::string text);
 

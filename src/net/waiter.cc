@@ -12,9 +12,9 @@ namespace bps::net {
 
 namespace {
 
-// epoll_wait with a timeout in microseconds. Linux has epoll_pwait2 since 5.11, and sandboxes that do not know it
-// return EPERM. The fallback polls the epoll descriptor itself by ppoll, which also has a finer timeout than
-// milliseconds.
+// Like epoll_wait, but with a timeout in microseconds. Linux has epoll_pwait2 since version 5.11, and sandboxes that do
+// not know epoll_pwait2 return EPERM. If epoll_pwait2 is missing, ppoll waits on the epoll descriptor itself, because
+// ppoll also has a timeout finer than milliseconds.
 int epollWaitCompat(int epoll, const timespec& span, std::span<epoll_event> events) {
   static std::atomic<bool> missing{false};
   const int room = static_cast<int>(events.size());
@@ -44,7 +44,7 @@ Result<Waiter> Waiter::create(const Doorbell& bell) {
   epoll_event event{};
   event.events = EPOLLIN;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
-  return Waiter(std::move(epoll));  // the doorbell's event has a null pointer
+  return Waiter(std::move(epoll));  // the data pointer of the doorbell's event is null
 }
 
 Status Waiter::add(Comm& comm) {
@@ -63,7 +63,7 @@ Status Waiter::add(Comm& comm) {
 
 void Waiter::remove(Comm& comm) {
   std::erase(polledComms_, &comm);
-  comm.setAwake(true);  // its user tests it again and then sees a failure
+  comm.setAwake(true);  // the user of the connection tests it again and then sees a failure
   if (std::erase(armableComms_, &comm) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, comm.waitFd(), nullptr);
 }
 
@@ -74,7 +74,8 @@ void Waiter::clear() {
   polledComms_.clear();
 }
 
-// Failed connections are removed, because they would end every sleep. Their users see the failure in test().
+// Removes failed connections, because a failed connection would end every sleep. The users of a failed connection see
+// the failure in test().
 bool Waiter::arm() {
   bool ready = false;
   std::vector<Comm*> failed;
@@ -92,7 +93,7 @@ bool Waiter::arm() {
   }
   for (Comm* comm : failed) remove(*comm);
   if (!ready && failed.empty()) return false;
-  markAllAwake();  // without a sleep, epoll does not tell which of the others are ready
+  markAllAwake();  // without a sleep, epoll does not report which connections are ready
   return true;
 }
 
@@ -106,7 +107,7 @@ void Waiter::markNeededAwake() {
 
 Status Waiter::epollAtMost(std::chrono::microseconds maxSleepTime) {
   const size_t count = BPS_TRY(waitOnEpoll(epoll_.get(), maxSleepTime, events_));
-  if (count == 0) markAllAwake();  // test() also checks timeouts of the peer, which no event announces
+  if (count == 0) markAllAwake();  // test() also checks the peer's timeouts, for which there is no event
   for (size_t i = 0; i < count; ++i)
     if (events_[i].data.ptr != nullptr) static_cast<Comm*>(events_[i].data.ptr)->setAwake(true);
   return {};

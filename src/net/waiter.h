@@ -1,11 +1,12 @@
-// Waiter: lets a progress thread sleep until one of its connections can make progress or its doorbell rings.
+// Waiter: lets a progress thread sleep until a connection can make progress or the thread's doorbell rings.
 //
-// A connection that had nothing to do when it was armed is marked not awake, until epoll reports it or a request is
-// posted on it. The thread tests only awake connections, which saves a system call for each of the others. A thread
-// that polls instead of sleeping first marks the needed connections awake (Comm::needed()).
+// If a connection has nothing to do when it is armed, the Waiter marks it as not awake. The connection becomes awake
+// again when epoll reports it or when a request is posted on it. The thread tests only awake connections, which saves a
+// system call for every connection that is not awake. A thread that polls instead of sleeping first marks the needed
+// connections as awake (Comm::needed()).
 //
-// Used by one thread. If the plugin cannot wake a sleeping thread (no bpsNetWait_v1), the connection is polled with
-// back-off.
+// Only one thread uses a Waiter. If a plugin cannot wake a sleeping thread (it has no bpsNetWait_v1), the thread polls
+// the plugin's connections with increasing pauses.
 #pragma once
 #include <sys/epoll.h>
 
@@ -19,36 +20,39 @@
 
 namespace bps::net {
 
-// Sleeps until the epoll descriptor has events or `maxSleepTime` has passed. Returns the number of events in `events`.
+// Sleeps until the epoll descriptor has events or `maxSleepTime` has passed. Returns the number of events that were
+// written to `events`.
 Result<size_t> waitOnEpoll(int epoll, std::chrono::microseconds maxSleepTime, std::span<epoll_event> events);
 
 class Waiter {
  public:
   static Result<Waiter> create(const Doorbell& bell);
 
-  // Remove `comm` before it is destroyed.
+  // Adds a connection. The caller must remove the connection before it destroys it.
   Status add(Comm& comm);
   void remove(Comm& comm);
   void clear();
 
-  // arm(), then wait(): sleeps until the doorbell rings, a connection can make progress or `maxSleepTime` has passed.
+  // Sleeps until the doorbell rings, a connection can make progress or `maxSleepTime` has passed.
   Status sleep(std::chrono::milliseconds maxSleepTime) { return arm() ? Status() : wait(maxSleepTime); }
   // Prepares the connections for a sleep. Returns true if the thread must not sleep, because progress is possible.
   bool arm();
   Status wait(std::chrono::milliseconds maxSleepTime) { return epollAtMost(maxSleep(maxSleepTime)); }
-  // Marks the connections awake that epoll reports, without sleeping. Call it after the thread slept elsewhere.
+  // Marks the connections that epoll reports as awake, without sleeping. Call pollEvents() after the thread has slept
+  // in another function than wait().
   Status pollEvents() { return epollAtMost(std::chrono::microseconds(0)); }
   void markAllAwake();
-  // A polling thread calls this before it steps its connections.
+  // A polling thread calls markNeededAwake() before it steps its connections.
   void markNeededAwake();
-  // Returns `maxSleepTime`, limited by the back-off if there are polled connections. The back-off doubles with each
-  // call until noteProgress().
+  // Returns `maxSleepTime`, or the current back-off if it is shorter and there are polled connections. The back-off
+  // doubles with each call of maxSleep() until noteProgress() resets it.
   std::chrono::microseconds maxSleep(std::chrono::milliseconds maxSleepTime);
   bool hasPolledComms() const { return !polledComms_.empty(); }
-  // A descriptor that is readable when wait() would return. See IdleWaiter.
+  // A descriptor that is readable whenever wait() would return. See IdleWaiter.
   int fd() const { return epoll_.get(); }
-  // Call it after stepping the connections made progress. Resets the back-off. Every kStepsPerWakeAll calls, it marks
-  // all connections awake, so that connections that are busy for long do not starve the others.
+  // Call noteProgress() after a step of the connections has made progress. noteProgress() resets the back-off. Every
+  // kStepsPerWakeAll calls, noteProgress() marks all connections as awake, so that connections that are busy for a long
+  // time do not starve the other connections.
   void noteProgress() {
     backOff_ = kMinBackOff;
     if (++stepsWithProgress_ % kStepsPerWakeAll == 0) markAllAwake();
@@ -62,7 +66,7 @@ class Waiter {
   Status epollAtMost(std::chrono::microseconds maxSleepTime);
 
   UniqueFd epoll_;
-  std::vector<epoll_event> events_{1};  // one for each connection with a descriptor, and one for the doorbell
+  std::vector<epoll_event> events_{1};  // one event per connection with a descriptor, and one for the doorbell
   unsigned stepsWithProgress_ = 0;
   std::vector<Comm*> armableComms_;  // connections with a descriptor
   std::vector<Comm*> polledComms_;   // connections without a descriptor

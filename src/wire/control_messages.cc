@@ -8,12 +8,12 @@
 namespace bps {
 namespace {
 
-constexpr size_t kTextBytes = 4096;  // limit of a text field: the Writer truncates longer ones, the Reader rejects them
+constexpr size_t kTextBytes = 4096;  // size limit of a text; the Writer truncates longer texts, the Reader rejects them
 
 std::string_view shortened(const std::string& text) { return std::string_view(text).substr(0, kTextBytes); }
 
-// Writer and Reader have the same methods, so that one function per message, each(), lists the fields for both
-// directions. The Reader also checks the values.
+// Writer and Reader have the same methods. One function per message, each(), can therefore list the fields for encoding
+// and for decoding. The Reader also checks the values.
 class Writer {
  public:
   template <class T>

@@ -1,8 +1,8 @@
-// The messages of the control plane. Each is a struct with its fields in wire order; a frame carries its bytes
-// (src/wire/frame.h).
+// The messages of the control plane. Each message is a struct whose fields are in wire order. A frame carries the bytes
+// of one message (src/wire/frame.h).
 //
-// decode<T>() rejects truncated messages, trailing bytes and values out of range. The receiver makes the checks that
-// need context, such as a rank against the number of ranks.
+// decode<T>() rejects truncated messages, trailing bytes and values that are out of range. The receiver of a message
+// makes the checks that need context, for example whether a rank is below the number of ranks.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -24,7 +24,7 @@ using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 using PublicKey = std::array<uint8_t, 32>;  // X25519
 
-// The first message of the connecting side. Its format is the same in all protocol versions.
+// The first message of the connecting side. The format of a Hello is the same in all protocol versions.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   static constexpr uint32_t kMagic = 0x00737062;  // "bps\0"
@@ -32,9 +32,9 @@ struct Hello {
   uint16_t version = kControlVersion;
   Purpose purpose = Purpose::kJoin;
   bool auth = true;
-  uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT; the heartbeat interval is a tenth of the smaller one
+  uint32_t timeoutMs = 0;  // the sender's BPS_TIMEOUT; the smaller of two peers' timeouts sets the heartbeat interval
   Nonce nonce{};
-  PublicKey publicKey{};  // generated for this connection
+  PublicKey publicKey{};  // generated for this connection only
   std::string dialled;    // the address that the sender connected to
 };
 struct Challenge {
@@ -52,12 +52,13 @@ struct Welcome {
   Proof proof{};
 };
 
-// Why a peer is not served. The sender closes the connection after it. The format is the same in all protocol versions.
+// A Refusal says why a peer is not served. After a Refusal its sender closes the connection. The format of a Refusal is
+// the same in all protocol versions.
 struct Refusal {
   static constexpr MessageType kType = MessageType::kRefusal;
   enum class Kind : uint8_t {
-    kMismatch = 1,  // version, key, authentication mode or purpose differ: a configuration error
-    kBusy = 2,      // a limit is reached, or the server is draining: the job can run without this server
+    kMismatch = 1,  // a configuration error: version, key, authentication mode or purpose differ
+    kBusy = 2,      // the server is at a limit or draining; the job can run without this server
     kInvalid = 3,   // the request is invalid
   };
   Kind kind = Kind::kMismatch;
@@ -70,7 +71,7 @@ struct RendezvousRequest {
   uint32_t rank = 0;
   uint32_t nRanks = 0;
   uint32_t remainingMs = 0;  // how long the sender waits for the reply
-  bool isHub = false;        // true: the sender is the hub and listens at `hub`
+  bool isHub = false;        // if true, the sender is the hub and listens at `hub`
   Address hub;
 };
 struct RendezvousReply {
@@ -96,7 +97,8 @@ struct Offer {
   uint32_t libraryVersion = 0;
   double bytesPerSecond = 0;
 };
-// The hub's proposal to a server, which answers with JobOpened or Refusal. A later proposal replaces an earlier one.
+// The hub's proposal of a roster to a server. The server answers an OpenJob with JobOpened or Refusal. A later proposal
+// replaces an earlier proposal.
 struct OpenJob {
   static constexpr MessageType kType = MessageType::kOpenJob;
   uint32_t proposal = 0;
@@ -108,10 +110,10 @@ struct JobOpened {
   uint32_t proposal = 0;
 };
 
-// kSplit: a gather that may be abandoned; the communicator stays usable and only the split fails.
+// kSplit is a gather that the hub may cancel. Then only the split fails, and the communicator stays usable.
 enum class ControlOp : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3 };
 inline constexpr size_t kControlOps = 4;
-// Whether the operation sends one item of every participant to all participants.
+// True if the operation sends one item of every participant to all participants.
 inline bool isGather(ControlOp kind) { return kind == ControlOp::kGather || kind == ControlOp::kSplit; }
 const char* controlOpName(ControlOp kind);
 
@@ -127,17 +129,18 @@ struct ControlOpResult {
   ControlOp kind = ControlOp::kGather;
   uint32_t number = 0;
   std::vector<Blob> blobs;
-  std::string givenUp{};  // why a split was abandoned; then there are no blobs. Otherwise empty.
+  std::string givenUp{};  // the reason why the hub cancelled a split; otherwise empty
 };
 
-// Sent in both directions at every heartbeat interval. It also tells the hub the sender's progress, from which the hub
-// finds members that cannot reach each other (src/control/hub/stall_detector.h).
+// Both sides of a control connection send a Heartbeat at every heartbeat interval. A Heartbeat also reports the
+// sender's progress. From the progress of all members the hub finds members that cannot reach each other
+// (src/control/hub/stall_detector.h).
 struct Heartbeat {
   static constexpr MessageType kType = MessageType::kHeartbeat;
   static constexpr uint32_t kNobody = ~uint32_t{0};
-  uint64_t callsStarted = 0;    // calls that this rank's stream has reached; always 0 for a server
-  uint64_t call = 0;            // number of a call that has waited for another member for BPS_TIMEOUT or longer
-  uint32_t waitsFor = kNobody;  // that member
+  uint64_t callsStarted = 0;    // number of calls that this rank has begun; always 0 for a server
+  uint64_t call = 0;            // number of a call that has waited for a member for BPS_TIMEOUT or longer
+  uint32_t waitsFor = kNobody;  // the awaited member
 
   bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }
 };
@@ -149,10 +152,10 @@ struct FailureMessage {
 };
 struct Suspect {
   static constexpr MessageType kType = MessageType::kSuspect;
-  uint32_t member = 0;  // index as in Roster::members()
+  uint32_t member = 0;  // member number, see Roster::members()
   std::string text;
 };
-// A member other than the hub has left (it sent goodbye).
+// The hub tells the other ranks that a member has left (the member has sent goodbye).
 struct Left {
   static constexpr MessageType kType = MessageType::kLeft;
   uint32_t member = 0;
@@ -163,19 +166,20 @@ struct CheckReport {
   static constexpr MessageType kType = MessageType::kCheckReport;
   uint32_t jobs = 0, maxJobs = 0;
   uint64_t bytesSummed = 0;                     // since the server started
-  uint64_t freeDescriptors = 0, freeBytes = 0;  // available to further jobs
+  uint64_t freeDescriptors = 0, freeBytes = 0;  // resources that are available to further jobs
 };
 
-// The Probe messages run between two `bps-topo probe` processes, of which one listens. The listening side first sends
-// one ProbeDevice for each device of its transport, at least one.
+// Two `bps-topo probe` processes, of which one listens, exchange the Probe messages. The listening side first sends one
+// ProbeDevice for each device of its transport. There is at least one device.
 struct ProbeDevice {
   static constexpr MessageType kType = MessageType::kProbeDevice;
   uint32_t count = 1;  // number of ProbeDevice messages
   std::string name;
-  Address address;  // of the network interface, port 0; empty if the device is not a network interface
+  Address address;  // of the network interface, with port 0; empty for other devices
 };
-// Requests a measurement: `bursts` bursts of messages, each `burstMs` long, to the listening side, then the same number
-// from it. The data goes over two one-way connections of the transport; each side sends the handle of its listener.
+// Requests a measurement. First the listening side receives `bursts` bursts of messages, each `burstMs` long. Then the
+// listening side sends the same number of bursts. The data uses two one-way connections of the transport, and each side
+// sends the handle of its listener in a message.
 struct ProbeOpen {
   static constexpr MessageType kType = MessageType::kProbeOpen;
   uint32_t device = 0;  // index of the listening side's device
@@ -187,13 +191,14 @@ struct ProbeOpened {
   static constexpr MessageType kType = MessageType::kProbeOpened;
   Blob handle;
 };
-// The listening side sends it after each burst that it received.
+// The listening side sends a ProbeRate after each burst that it has received.
 struct ProbeRate {
   static constexpr MessageType kType = MessageType::kProbeRate;
   double bytesPerSecond = 0;
 };
 
-// For error messages: "control op input"; for an unknown type "message 77".
+// The name of a message type for error texts, such as "control op input". The name of an unknown type is, for example,
+// "message 77".
 std::string messageName(MessageType type);
 
 template <class T>

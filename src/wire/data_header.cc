@@ -42,8 +42,8 @@ T load(const uint8_t* at) {
   return value;
 }
 
-// Appends the checksums of the payload (if any) and of the header to the `size` bytes of the header. Returns the new
-// size.
+// Appends the payload's checksum, if there is one, and then the header's checksum to the first `size` bytes of the
+// header. Returns the new size of the header.
 size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
   if (header.payload) {
     store(bytes.data() + size, *header.payload);

@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kGrowth = 256U << 10;  // bytes by which the payload buffer grows at a time
+constexpr size_t kGrowth = 256U << 10;  // the payload buffer grows by this number of bytes at a time
 
 FrameHeader decodeHeader(std::span<const uint8_t> bytes) {
   WireReader in(bytes);

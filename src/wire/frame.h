@@ -1,14 +1,14 @@
-// Frame: one message of the control protocol on a TCP connection. FrameReader: splits a byte stream into frames.
+// A Frame is one message of the control plane on a TCP connection. A FrameReader splits a byte stream into frames.
 //
 //   length of the payload u32 | type u16 | version u16 | job u64 | sequence u32 | payload          (little endian)
 //
-// After the handshake (src/control/link) the header is followed by an authentication tag, and the payload is encrypted
-// and ends with a tag. The length includes the payload's tag. The reader verifies the header's tag before it uses the
-// length.
+// After the handshake (src/control/link/handshake.h), an authentication tag follows the header. The payload is
+// encrypted and ends with a second tag, which the length includes. The FrameReader verifies the header's tag before it
+// uses the length.
 //
-// The header and the payloads of Hello and Refusal have the same format in all protocol versions, so that peers of
-// different versions can report the mismatch. The reader checks the length against the limit first, and it allocates
-// memory only in proportion to the bytes received.
+// The frame header and the payloads of Hello and Refusal have the same format in all protocol versions. Peers of
+// different versions can therefore report the mismatch. The FrameReader refuses a length above the limit before it
+// reads the payload. The FrameReader allocates memory only in proportion to the bytes that it has received.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace bps {
 
 inline constexpr uint16_t kControlVersion = 10;
 inline constexpr size_t kFrameHeaderBytes = 20;
-// Limits of a payload before and after the peer is authenticated.
+// The maximum payload sizes before and after the peer is authenticated.
 inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1024;
 inline constexpr size_t kMaxFrameBytes = 64U << 20;
 inline constexpr size_t kFrameTagBytes = 16;
@@ -72,21 +72,22 @@ struct Frame {
 
 std::array<uint8_t, kFrameHeaderBytes> encode(const FrameHeader& header);
 
-// The caller reads from its socket into room() and reports the count to filled(). Not thread-safe.
+// The caller reads from its socket into room() and passes the number of bytes to filled(). Only one thread uses a
+// FrameReader.
 class FrameReader {
  public:
-  // Verifies a header and the tag that follows it.
+  // Verifies a header and the header's tag.
   using HeaderCheck = std::function<Status(std::span<const uint8_t, kFrameHeaderBytes + kFrameTagBytes>)>;
 
   void setLimit(size_t bytes) { limit_ = bytes; }
-  // From the next frame on, headers and payloads have tags.
+  // After expectTags(), headers and payloads have tags.
   void expectTags(HeaderCheck check) { check_ = std::move(check); }
-  // The buffer for the next bytes of the stream. Never empty.
+  // The buffer for the next bytes of the stream. This buffer is never empty.
   std::span<uint8_t> room();
-  // The caller has written `count` bytes to room(). Returns a frame if it is complete. Fails if the length exceeds the
-  // limit or the header's tag is wrong.
+  // Call filled() after `count` bytes were written to room(). Returns the frame if it is complete. Fails if the length
+  // exceeds the limit or the header's tag is wrong.
   Result<std::optional<Frame>> filled(size_t count);
-  // Whether the reader is between two frames.
+  // True if the FrameReader is between two frames.
   bool empty() const { return have_ == 0 && !inPayload_; }
 
  private:
@@ -99,7 +100,7 @@ class FrameReader {
   std::array<uint8_t, kFrameHeaderBytes + kFrameTagBytes> headerBytes_{};
   Frame frame_;
   bool inPayload_ = false;
-  size_t have_ = 0;  // bytes received of the header, or of the payload
+  size_t have_ = 0;  // bytes received of the current header or payload
 };
 
 }  // namespace bps

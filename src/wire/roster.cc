@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint16_t kRosterVersion = 3;
 constexpr size_t kNameBytes = 4096;
-constexpr size_t kDefaultMaxRails = 8;  // if JobSettings::rails is 0; machines rarely have more NICs
+constexpr size_t kDefaultMaxRails = 8;  // used if JobSettings::rails is 0; machines rarely have more than 8 NICs
 
 bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
 
@@ -46,8 +46,8 @@ JobSettings getSettings(WireReader& in) {
   return settings;
 }
 
-// Whether every rank is in the machine and at the local rank that its entry names, and the machines are ordered by
-// their lowest rank.
+// True if ranks and machines are consistent. Every rank must have the machine and the local rank that its entry names,
+// and the machines must be ordered by their lowest rank.
 bool consistent(const Roster& roster) {
   size_t placed = 0;
   for (size_t m = 0; m < roster.machines.size(); ++m) {

@@ -1,6 +1,7 @@
 // Roster: the ranks, machines and servers of one communicator, and the settings of the job.
 //
-// The hub (rank 0) creates it during initialization and sends it to all members. It does not change afterwards.
+// The hub (in rank 0) creates the roster during initialization and sends it to all members. The roster does not change
+// afterwards.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,7 +14,7 @@
 namespace bps {
 
 struct RankEntry {
-  std::string hostId;    // ranks with equal ids share a machine
+  std::string hostId;    // ranks with equal host ids share a machine
   std::string hostName;  // for messages only
   uint32_t pid = 0;
   uint32_t machine = 0;    // index into Roster::machines
@@ -21,8 +22,8 @@ struct RankEntry {
 };
 
 struct Machine {
-  std::vector<uint32_t> ranks;  // ascending; the first is the leader
-  double bytesPerSecond = 0;    // NIC bandwidth in each direction; 0: unknown
+  std::vector<uint32_t> ranks;  // in ascending order; the first rank is the leader
+  double bytesPerSecond = 0;    // NIC bandwidth in each direction, or 0 if it is unknown
 };
 
 struct ServerEntry {
@@ -30,45 +31,46 @@ struct ServerEntry {
   double bytesPerSecond = 0;
 };
 
-// The settings that must be equal on all ranks. They come from rank 0's environment.
+// The settings that must be equal on all ranks. The settings come from rank 0's environment.
 struct JobSettings {
   uint64_t partitionBytes = 0;
-  uint64_t exchangeBytes = 0;     // Bytes::kMeasured: bps chooses it by measuring
-  uint64_t singleOwnerBytes = 0;  // Bytes::kMeasured: bps chooses it by measuring
+  uint64_t exchangeBytes = 0;     // Bytes::kMeasured if bps measures the limit
+  uint64_t singleOwnerBytes = 0;  // Bytes::kMeasured if bps measures the limit
   uint32_t timeoutMs = 0;
-  uint32_t rails = 0;     // maximum per machine; 0: the machines' plans decide
-  bool checksum = false;  // every chunk carries a checksum of its payload
+  uint32_t rails = 0;     // maximum number of rails, or 0 to let the machine plans decide
+  bool checksum = false;  // true if every chunk carries a checksum of its payload
 };
 
 struct Roster {
-  uint64_t jobId = 0;  // random, not 0, never reused
+  uint64_t jobId = 0;  // a random number that is not 0
   std::vector<RankEntry> ranks;
   std::vector<Machine> machines;  // ordered by their lowest rank
   std::vector<ServerEntry> servers;
   JobSettings settings;
 
-  // Endpoints of the data plane: machines 0..n-1, then servers n..n+k-1.
+  // The number of endpoints of the data plane. Endpoints 0..n-1 are the machines, endpoints n..n+k-1 are the servers.
   size_t endpoints() const { return machines.size() + servers.size(); }
   bool isServer(size_t endpoint) const { return endpoint >= machines.size(); }
   // The largest possible number of rails. Rail r connects local rank r of every machine with the other machines and
-  // with the servers. The ranks later agree which rails they use (src/plan/rails.h).
+  // with the servers. Later the ranks agree which of these rails they use (src/plan/rails.h).
   size_t rails() const;
-  // Members of the control plane: ranks 0..N-1, then servers. A machine has one member on every rail; a server is the
-  // same member on all rails.
+  // The number of members of the control plane. Members 0..N-1 are the ranks, and the following members are the
+  // servers. memberOf() returns a different rank of a machine for every rail, but the same member for a server on all
+  // rails.
   size_t members() const { return ranks.size() + servers.size(); }
   size_t memberOf(size_t endpoint, size_t rail) const;
   size_t endpointOf(size_t member) const;
-  // Names for messages: "rank 3 (host7, pid 1234)", "ranks 8-15 (host2)", "server cpu1:7700".
+  // Names for error texts, such as "rank 3 (host7, pid 1234)", "ranks 8-15 (host2)" or "server cpu1:7700".
   std::string rankName(size_t rank) const;
   std::string endpointName(size_t endpoint) const;
   std::string memberName(size_t member) const;
 };
 
-// Formats ascending ranks for messages: "8-15", "2, 5-6".
+// Formats ranks in ascending order for error texts, such as "8-15" or "2, 5-6".
 std::string rankRanges(const std::vector<uint32_t>& ranks);
 
 Blob encode(const Roster& roster);
-// Checks every index and count.
+// decodeRoster() checks every index and every count.
 Result<Roster> decodeRoster(std::span<const uint8_t> bytes);
 
 }  // namespace bps

@@ -1,5 +1,5 @@
-// SplitRequest: a rank's contribution to the gather of a communicator split. splitGroup() computes the resulting
-// groups. Neither has side effects.
+// SplitRequest: the bytes that a rank brings to the gather of a communicator split. splitGroup() computes a group from
+// the requests of all ranks. The code in this file has no side effects.
 #pragma once
 #include <vector>
 
@@ -15,8 +15,8 @@ struct SplitRequest {
   Blob bytes() const { return WireWriter().put(color).put(key).bytes(); }
 };
 
-// Returns the ranks that requested this color, ordered by key, ranks with equal keys by rank. If a request is
-// malformed, the failure names its rank.
+// Returns the ranks that requested this color, ordered by key. Ranks with equal keys are ordered by rank. If the
+// request of a rank is malformed, the failure names this rank.
 Result<std::vector<uint32_t>> splitGroup(const std::vector<Blob>& requests, int color, const Roster& roster);
 
 }  // namespace bps

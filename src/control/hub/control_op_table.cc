@@ -85,10 +85,11 @@ ControlOpResult ControlOpTable::resultFor(ControlOp kind, size_t participant) co
   return answer;
 }
 
-// The item that one participant of an exchange sent to another one on this rail. Servers send the items of all rails.
+// Returns the item that participant `from` of an exchange sent to participant `to` on this rail. The input of a rank
+// contains the items of one rail, the input of a server those of all rails.
 Blob ControlOpTable::exchanged(size_t from, size_t to, size_t rail) const {
   const auto& part = opState(ControlOp::kExchange).parts[from];
-  if (!part) return {};  // a server takes part in the first exchange only
+  if (!part) return {};  // servers take part in the first exchange only
   return (*part)[(isServer(from) ? rail * roster_.endpoints() : 0) + roster_.endpointOf(to)];
 }
 

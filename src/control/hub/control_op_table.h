@@ -1,12 +1,12 @@
-// ControlOpTable: the hub's state of gathers, exchanges and barriers: the inputs that have arrived, the missing
-// participants and the results.
+// ControlOpTable: the hub's state of the current gather, split, exchange and barrier. The table stores the inputs that
+// have arrived, names the missing participants and creates the results.
 //
-// Participants are numbered as members: ranks 0..N-1, then servers. A gather and a split are among all ranks. An
-// exchange is among the ranks that may have a rail and the servers. A barrier is among all members. Servers take part
+// The number of a participant is its member number: ranks 0..N-1, then servers. All ranks take part in a gather, a
+// split and a barrier. The ranks whose local rank is below Roster::rails() take part in an exchange. Servers take part
 // only in the first exchange and the first barrier, which confirm that the job's lanes are connected. Operations of one
 // kind are numbered and do not overlap.
 //
-// The Hub owns it. It does no I/O and reads only the clock. Belongs to the control thread.
+// The table belongs to the Hub, and only the control thread uses it. The table does no I/O; it only reads the clock.
 #pragma once
 #include <array>
 #include <optional>
@@ -23,25 +23,28 @@ class ControlOpTable {
  public:
   explicit ControlOpTable(const Roster& roster);
 
-  // Adds one participant's input. Fails with a text that says how the participant broke the protocol.
+  // Adds one participant's input. If the input breaks the protocol, add() fails with a text that says how.
   Status add(size_t participant, ControlOpInput part);
   bool complete(ControlOp kind) const;
   uint32_t number(ControlOp kind) const { return opState(kind).number; }
-  // Valid if the operation is complete.
+  // Call resultFor() only for an operation that is complete.
   const std::vector<size_t>& participants(ControlOp kind) const { return opState(kind).participants; }
   ControlOpResult resultFor(ControlOp kind, size_t participant) const;
   void finish(ControlOp kind);
 
-  // The earliest deadline of any participant, and the error text for when it passes.
+  // deadline() is the earliest deadline of all participants. timeoutText() is the error text of an operation whose
+  // deadline has passed.
   Deadline deadline() const;
   std::optional<std::string> timeoutText() const;
-  // The same for a split, whose timeout does not fail the communicator. cancelSplit() opens the next split and returns
-  // the participants that need an error reply. A participant that sends its input later gets the same reply:
-  // isTooLate() is true for that input.
+  // splitTimeoutText() is the error text of a split whose deadline has passed. The timeout of a split does not fail the
+  // communicator. cancelSplit() opens the next split and returns the participants that need an error reply. If a
+  // participant sends its input for a cancelled split, isTooLate() is true for that input and the participant needs the
+  // same reply.
   std::optional<std::string> splitTimeoutText() const;
   std::vector<size_t> cancelSplit();
   bool isTooLate(size_t participant, const ControlOpInput& part);
-  // The error text if this participant will never send its input; nothing if no operation waits for it.
+  // The error text for a participant that has left while an operation waits for its input. Empty if no operation waits
+  // for this participant.
   std::optional<std::string> missingInputText(size_t participant) const;
 
  private:
@@ -51,12 +54,12 @@ class ControlOpTable {
     std::vector<std::optional<std::vector<Blob>>> parts;  // by participant number
     size_t arrived = 0;
     Deadline since = Deadline::never(), deadline = Deadline::never();
-    size_t firstToTimeOut = 0;  // the participant whose deadline comes first
+    size_t firstToTimeOut = 0;  // the participant whose deadline passes first
   };
   OpState& opState(ControlOp kind) { return opStates_[static_cast<size_t>(kind)]; }
   const OpState& opState(ControlOp kind) const { return opStates_[static_cast<size_t>(kind)]; }
   void open(ControlOp kind);
-  // Describes what is wrong with an input; empty if nothing is.
+  // Describes what is wrong with an input. Empty if the input is valid.
   std::string validate(size_t participant, const ControlOpInput& part) const;
   Blob exchanged(size_t from, size_t to, size_t rail) const;
   bool isServer(size_t participant) const { return participant >= roster_.ranks.size(); }
@@ -64,7 +67,7 @@ class ControlOpTable {
 
   Roster roster_;
   std::array<OpState, kControlOps> opStates_;
-  std::vector<uint32_t> splits_;  // by rank: the number of splits whose outcome the rank knows
+  std::vector<uint32_t> splits_;  // for each rank, the number of splits whose outcome it knows
 };
 
 }  // namespace bps

@@ -12,9 +12,9 @@
 namespace bps {
 namespace {
 
-// How long the other members have to receive a failure before this rank reports it to its caller.
+// The time between sending a failure to the other members and reporting the failure to the caller in rank 0.
 constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
-// Interval at which a suspicion checks for heartbeats of the suspected member.
+// Interval at which the hub checks whether heartbeats of a suspected member still arrive.
 constexpr std::chrono::milliseconds kSuspicionRecheck(20);
 
 }  // namespace
@@ -108,7 +108,7 @@ void Hub::watch(PollSet& set) const {
   if (ops_) set.wakeAt(ops_->deadline().at());
   for (const Suspicion& suspicion : suspicions_) set.wakeAt(suspicion.deadline.at());
   if (!failure_.ok()) set.wakeAt(Deadline::in(kFailureDeliveryDelay / 100).at());
-  // A communicator of one rank needs no sockets, so its first iteration must not wait.
+  // A communicator of one rank has no sockets that could wake the event loop, so the first iteration must not wait.
   if (state_ == State::kJoining && admission_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
 }
 
@@ -130,7 +130,7 @@ Status Hub::advance(const PollSet& set) {
       BPS_TRY(servers_.step(set));
       return servers_.allOpened() ? begin() : Status();
     default:
-      return admission_.step(set);  // drops ranks that have left
+      return admission_.step(set);  // closes the connections of ranks that have left
   }
 }
 
@@ -155,7 +155,8 @@ Status Hub::stepJoining(const PollSet& set) {
 }
 
 Status Hub::open() {
-  // Close the listener first: a rank that has the roster may start the next communicator at the same address.
+  // Close the listener before the roster is sent, because a rank that has the roster may start the next communicator at
+  // the same address.
   admission_.close();
   BPS_TRY(checkServersUsable());
   servers_.propose(admission_.table().roster(args_.servers.job, args_.settings));
@@ -243,7 +244,7 @@ Status Hub::addOpInput(size_t member, ControlOpInput part) {
   return {};
 }
 
-// Fails one rank's split; the communicator goes on.
+// Fails the split of one rank. The communicator goes on.
 void Hub::refuseSplit(size_t rank, uint32_t number, const std::string& why) {
   if (rank == 0) events_.answered(Status(Code::kRemote, why));
   else if (members_[rank].link) members_[rank].link->send(ControlOpResult{ControlOp::kSplit, number, {}, why});
@@ -274,11 +275,11 @@ Status Hub::memberLeft(size_t member) {
 }
 
 Status Hub::addSuspicion(const Suspect& suspect) {
-  // A suspicion without a member becomes the failure unless direct evidence arrives.
+  // A suspicion that names no member becomes the communicator's failure unless direct evidence arrives.
   const size_t member = std::min<size_t>(suspect.member, members_.size());
   if (member < members_.size() && members_[member].left) return {};
   const auto same = [&](const Suspicion& earlier) { return earlier.member == member; };
-  if (std::none_of(suspicions_.begin(), suspicions_.end(), same))  // otherwise the earlier suspicion ends first
+  if (std::none_of(suspicions_.begin(), suspicions_.end(), same))  // the earlier suspicion has the earlier deadline
     suspicions_.push_back({member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
   return {};
 }
@@ -293,7 +294,7 @@ Status Hub::checkDeadlines() {
   }
   for (Suspicion& suspicion : suspicions_) {
     if (!suspicion.deadline.passed()) continue;
-    // If the member's heartbeats are missing, wait: its silence would be direct evidence.
+    // If the suspected member's heartbeats are missing, wait longer, because its silence would be direct evidence.
     const bool member = suspicion.member < members_.size() && members_[suspicion.member].link;
     if (!member || !members_[suspicion.member].link->missedHeartbeats()) return {Code::kRemote, suspicion.text};
     suspicion.deadline = Deadline::in(kSuspicionRecheck);
@@ -301,7 +302,7 @@ Status Hub::checkDeadlines() {
   return {};
 }
 
-// Checked at the heartbeat interval, because heartbeats wake the hub at least that often.
+// Searches for stalled members once per heartbeat interval, because heartbeats wake the hub at least that often.
 Status Hub::checkStalls() {
   if (!nextStallCheck_.passed()) return {};
   nextStallCheck_ = Deadline::in(milliseconds(roster_.settings.timeoutMs / 10));
@@ -341,7 +342,7 @@ void Hub::fail(const Status& why) {
   failureDeliveryDeadline_ = Deadline::in(kFailureDeliveryDelay);
 }
 
-// After the last frames are sent: a peer that has closed its connection has read them.
+// Runs after the hub has queued its last frames. A peer that closes its connection has read these frames.
 void Hub::drainMembers(const PollSet& set) {
   bool everybody = true;
   for (Member& member : members_) {

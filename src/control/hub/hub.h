@@ -1,26 +1,27 @@
-// Hub: rank 0's end of the control connections. It decides on the roster and on failures.
+// Hub: the ControlNode of rank 0. The Hub determines the roster and decides which failure the communicator reports.
 //
 //   joining (ranks join, servers are reached) → opening (servers open the job) → running → leaving → over
 //                                        any failure → failed → over
 //
-// If the start is known to fail, the hub fails it once all ranks have joined, so that each rank receives the reason, or
-// at the deadline.
+// If the hub knows early that the communicator cannot start, it still waits until all ranks have joined or the deadline
+// has passed. Each rank then receives the reason.
 //
-// What a peer may send, by state (heartbeats are allowed in all states):
+// The table lists the messages that a peer may send in each state. Heartbeats are allowed in all states.
 //   a new connection    join, once                                        hub/rank_admission.h
-//   joining, opening    a rank that has joined: nothing. A server: hub/server_pool.h
+//   joining, opening    a rank that has joined may send nothing; for servers see hub/server_pool.h
 //   running             ranks and servers: input of the current operation (hub/control_op_table.h), suspect, goodbye,
 //                       failure
-//   failed, leaving     anything; it is ignored
-// Anything else breaks the protocol. A new connection that breaks it is closed, without other effects. A rank or server
-// of the roster that breaks it fails the communicator with an error that names it.
+//   failed, leaving     any message; the hub ignores it
+// Any other message breaks the protocol. If a new connection breaks the protocol, the hub closes the connection and
+// does nothing else. If a rank or server of the roster breaks the protocol, the communicator fails with an error that
+// names this rank or server.
 //
-// The first failure that the hub learns of becomes the communicator's failure. The hub sends it to all ranks and
-// servers in the same words and drops later failures. A suspicion becomes a failure only if neither direct evidence (a
-// broken connection, silence) nor a goodbye arrives within a short window. If this process itself was stopped, the hub
-// reports later failures as its own fault, because its peers have given it up.
+// The first failure that reaches the hub becomes the communicator's failure. The hub sends this failure to all ranks
+// and servers in the same words and drops later failures. A suspicion becomes a failure if neither direct evidence (a
+// broken connection or silence) nor a goodbye arrives within a short time. If rank 0's process was stopped for a while,
+// its peers may have given up the hub. The hub then reports the failures that follow as its own fault.
 //
-// The ControlPlane owns it. Belongs to the control thread.
+// The Hub belongs to the ControlPlane, and only the control thread uses it.
 #pragma once
 #include <array>
 #include <memory>
@@ -47,9 +48,9 @@ struct HubArgs {
   JobSettings settings;
   ServerPoolArgs servers;
   std::string interfaces;  // BPS_SOCKET_IFNAME
-  PortRange ports{};       // allowed for the hub's listener if the unique id has no port
+  PortRange ports{};       // ports for the hub's listener if the unique id has no port
   Deadline deadline = Deadline::never();
-  Status startError;  // why the communicator cannot start, if known; all ranks receive it
+  Status startError;  // the reason why the communicator cannot start, if it is known; sent to all ranks
 };
 
 class Hub final : public ControlNode {
@@ -69,7 +70,7 @@ class Hub final : public ControlNode {
 
  private:
   enum class State { kJoining, kOpening, kRunning, kFailed, kLeaving, kOver };
-  struct Member {  // ranks 0..N-1, then servers; rank 0 has no link
+  struct Member {  // members are ranks 0..N-1, then servers; rank 0 has no link
     std::unique_ptr<Link> link;
     bool left = false;
   };
@@ -113,9 +114,10 @@ class Hub final : public ControlNode {
   std::unique_ptr<RendezvousClient> rendezvous_;
   Deadline started_ = Deadline::in({});
   std::vector<Member> members_;
-  // already sent to the others; delivered here later, since the process may exit at once and lose queued output
+  // The failure that is already queued for the other members. The hub reports this failure to rank 0's caller later:
+  // the process of rank 0 may exit right after the report and lose queued output.
   Status failure_;
-  Status startError_;  // known before all ranks have joined; reported when they have
+  Status startError_;  // may be known before all ranks have joined, but is reported after that
   Deadline failureDeliveryDeadline_ = Deadline::never();
   Roster roster_;
   std::optional<ControlOpTable> ops_;

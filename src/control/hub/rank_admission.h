@@ -1,8 +1,10 @@
-// RankAdmission: the hub's side of joining: accepts ranks, checks their join messages and knows which are missing.
+// RankAdmission: accepts the connections of joining ranks at the hub, checks their join messages and knows which ranks
+// are missing.
 //
-// A joined rank becomes a Link at once, so that its death is noticed while others are still joining. A new connection
-// must send a join first. If it breaks the protocol, it is closed without other effects. The Hub owns it; belongs to
-// the control thread.
+// The hub gets the Link of a rank as soon as this rank has joined. The hub can therefore notice the death of that rank
+// while other ranks are still joining. The first message on a new connection must be a join message. If a new
+// connection breaks the protocol, it is closed without other effects. The RankAdmission belongs to the Hub, and only
+// the control thread uses it.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,7 +22,7 @@ class RankAdmission {
   RankAdmission(const Join& hub, std::optional<AuthListener> listener, uint32_t timeoutMs, Deadline deadline);
 
   void watch(PollSet& set) const;
-  // Fails if a join makes the communicator impossible.
+  // Fails if a rank disagrees with the hub about the number of ranks.
   Status step(const PollSet& set);
 
   struct JoinedRank {
@@ -31,13 +33,14 @@ class RankAdmission {
   const RankTable& table() const { return table_; }
   // The earliest deadline of the ranks that have joined.
   Deadline deadline() const { return deadline_; }
-  // "2 of 8 ranks missing: 2, 5; waited 10 s at 127.0.0.1:4567"
+  // An error text such as "2 of 8 ranks missing: 2, 5; waited 10 s at 127.0.0.1:4567".
   std::string missing() const;
 
-  // Stops listening. Connections that have not joined receive the failure, if there is one.
+  // close() stops listening and closes connections that have not joined. sendFailure() sends the failure to such
+  // connections before it closes them.
   void close();
   void sendFailure(const Status& failure);
-  // Sends the queued output of a rank that has left, then closes the connection.
+  // Sends the queued output to a rank that has left, then closes its connection.
   void flushAndClose(std::unique_ptr<ControlSocket> socket) { listener_->flushAndClose(std::move(socket)); }
   bool isFlushed() const { return !listener_ || listener_->idle(); }
 
@@ -47,7 +50,7 @@ class RankAdmission {
     Deadline deadline;
   };
   void addPeer(Peer peer);
-  // True if the connection is no longer a new one (it joined or was closed). Fails as step() does.
+  // True if the rank on this connection has joined or the connection must be closed. Fails in the same cases as step().
   Result<bool> receive(JoiningPeer& joining, const PollSet& set);
   Result<bool> admit(JoiningPeer& joining, const Join& join);
 

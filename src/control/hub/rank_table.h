@@ -1,4 +1,5 @@
-// RankTable: the ranks that have joined, and the roster that follows from them. Does no I/O. The RankAdmission owns it.
+// RankTable: stores the ranks that have joined and creates the roster from them. The RankTable does no I/O and belongs
+// to the RankAdmission.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,18 +15,19 @@ class RankTable {
  public:
   explicit RankTable(const Join& hub);
 
-  // Admits a rank, or fails with the reason to send to it. If isDisagreement(), the reason concerns all ranks.
+  // Admits a rank, or fails with a reason that the caller sends to this rank. If isDisagreement() is true for the
+  // reason, the communicator cannot start.
   Status admit(const Join& join);
   static bool isDisagreement(const Status& refusal) { return refusal.code() == Code::kInvalidUsage; }
 
   bool complete() const { return joinedCount_ == ranks_.size(); }
   size_t size() const { return ranks_.size(); }
-  // True if the ranks so far run on more than one machine.
+  // True if the ranks that have joined run on more than one machine.
   bool hasSeveralMachines() const { return severalMachines_; }
   std::string name(size_t rank) const;
-  // "2 of 8 ranks missing: 2, 5"
+  // An error text such as "2 of 8 ranks missing: 2, 5".
   std::string missing() const;
-  // Ranks and machines, without servers. Valid when complete.
+  // The roster of all ranks and machines, without servers. Call roster() only if complete() is true.
   Roster roster(uint64_t jobId, const JobSettings& settings) const;
 
  private:

@@ -16,7 +16,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// Returns the entries, which commas or newlines separate, without comments.
+// Splits the text at commas and line ends and returns the entries without comments.
 std::vector<std::string> entries(const std::string& text) {
   std::vector<std::string> found;
   std::istringstream lines(text);

@@ -11,14 +11,15 @@ namespace bps {
 inline constexpr uint16_t kServerPort = 7700;
 
 struct ServerTarget {
-  std::string name;  // host:port as given
+  std::string name;  // host:port as written in BPS_SERVERS
   HostPort where;
 };
 
-// The names in "a:1,b" or in the file of "@file" (one name per line, # starts a comment). Fails on an invalid entry or
-// a duplicate; the error names `source`.
+// Returns the server names in a list such as "a:1,b". If `servers` is "@file", the list is in that file, where line
+// ends also separate names and "#" starts a comment. Fails if a name is invalid or appears twice; the error names
+// `source`.
 Result<std::vector<std::string>> serverNames(const std::string& servers, std::string_view source = "BPS_SERVERS");
-// The same list with parsed addresses.
+// Like serverNames(), but also returns the parsed host and port of each server.
 Result<std::vector<ServerTarget>> serverTargets(const std::string& servers);
 
 }  // namespace bps

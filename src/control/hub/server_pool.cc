@@ -10,7 +10,7 @@ namespace bps {
 namespace {
 
 constexpr std::chrono::milliseconds kLookupPollInterval(20);  // interval between checks of a pending name lookup
-// Another program may use the server's port.
+// Part of a connection error, because another program may be using the server's port.
 constexpr const char* kServerHint = "is a bps-server of this version with the same key (BPS_KEY_FILE) there?";
 
 }  // namespace
@@ -108,7 +108,7 @@ bool ServerPool::isExpected(const Server& server, MessageType type) {
   return type == MessageType::kJobOpened && server.state != State::kOffered;
 }
 
-// Fails with the reason to exclude the server.
+// Handles one frame of a server. If handle() fails, the caller excludes the server for the returned reason.
 Status ServerPool::handle(Server& server, const Frame& frame) {
   const Link& link = *server.link;
   if (!isExpected(server, frame.header.type)) return unexpectedFrame(link, frame);
@@ -126,7 +126,7 @@ Status ServerPool::handle(Server& server, const Frame& frame) {
   }
 }
 
-// Answers to earlier proposals are ignored.
+// Records which proposal the server has opened. The answer to an earlier proposal does not change the server's state.
 Status ServerPool::opened(Server& server, uint32_t proposal) {
   if (proposal <= server.answered || proposal > proposal_)
     return server.link->protocolError(failure(Code::kRemote, "it opened proposal {} after {}, the last one is {}",

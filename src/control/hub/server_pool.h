@@ -1,19 +1,21 @@
-// ServerPool: connects to the servers of BPS_SERVERS while a communicator starts, and agrees with them on the roster.
+// ServerPool: connects to the servers of BPS_SERVERS while a communicator starts, and agrees with these servers on the
+// roster.
 //
-// State of each server: looking up its name → dialing → awaiting its offer → offered → proposed → opened. A server is
-// excluded with a warning (with BPS_REQUIRE_SERVERS=1 with an error) if its name is not found, it does not answer, it
-// refuses or it breaks the protocol.
+// A server passes through these states: looking up its name → dialing → awaiting its offer → offered → proposed →
+// opened. A server is excluded if its name is not found, or if it does not answer, refuses the job or breaks the
+// protocol. The hub then logs a warning. If BPS_REQUIRE_SERVERS=1, an excluded server is an error.
 //
-// When all ranks have joined and every server has offered or is excluded, the hub proposes a roster. If a server is
-// excluded after that, the hub makes a new proposal without it and the remaining servers open the job again. When all
-// servers of the last proposal have opened, the roster is final.
+// When all ranks have joined and every server has sent its offer or is excluded, the hub proposes a roster. If a server
+// is excluded after that, the hub proposes a new roster without this server, and the remaining servers open the job
+// again. The roster is final when all servers of the last proposal have opened the job.
 //
-// What a server may send, by state; anything else excludes it:
+// A server may send the following messages in each state. Any other message excludes the server.
 //   awaiting its offer   offer, refusal, failure
 //   offered              refusal, failure
 //   proposed, opened     job opened (once for each proposal, in their order), refusal, failure
 //
-// The Hub owns it and takes the links when the job begins. Belongs to the control thread.
+// The ServerPool belongs to the Hub, which takes the links when the job begins. Only the control thread uses the
+// ServerPool.
 #pragma once
 #include <memory>
 #include <string>
@@ -49,12 +51,12 @@ class ServerPool {
   bool proposed() const { return proposal_ > 0; }
   bool allOpened() const;
   const Roster& roster() const { return roster_; }
-  std::string pending() const;  // names of the servers that the current step waits for, for messages
+  std::string pending() const;  // for messages: names of the servers that have not opened the job
 
-  // The communicator has failed: sends the failure to every connected server. Returns the links that still have output
-  // queued.
+  // Sends the failure of the communicator to every connected server. Returns the links, which may still have queued
+  // output.
   std::vector<std::unique_ptr<Link>> sendFailure(const Status& failure);
-  // Starts the job; returns the links in roster order.
+  // Tells the servers that the job begins. Returns their links in the order of the roster.
   std::vector<std::unique_ptr<Link>> begin();
 
  private:
@@ -84,7 +86,7 @@ class ServerPool {
   Deadline reachDeadline_ = Deadline::never(), openDeadline_ = Deadline::never();
   Roster roster_;
   uint32_t proposal_ = 0;
-  bool proposalStale_ = false;  // a server of the proposal has been excluded
+  bool proposalStale_ = false;  // a server of the last proposal has been excluded
 };
 
 }  // namespace bps

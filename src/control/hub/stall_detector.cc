@@ -6,13 +6,14 @@
 
 namespace bps {
 
-// Validates the heartbeat, whose content comes from another member.
+// True if the member's heartbeat names another member for which it waits. An invalid number counts as not waiting.
 bool StallDetector::isWaiting(size_t member) const {
   const uint32_t other = members_[member].reported.waitsFor;
   return other < members_.size() && other != member;
 }
 
-// A machine sends its data when all its ranks have called; a server takes part in every call.
+// True if the member's machine has begun the call. A machine sends data only after all its ranks have begun the call. A
+// server takes part in every call.
 bool StallDetector::hasBegun(size_t member, uint64_t call) const {
   if (member >= roster_.ranks.size()) return true;
   const std::vector<uint32_t>& ranks = roster_.machines[roster_.ranks[member].machine].ranks;
@@ -20,8 +21,9 @@ bool StallDetector::hasBegun(size_t member, uint64_t call) const {
                      [&](uint32_t rank) { return members_[rank].reported.callsStarted > call; });
 }
 
-// Follows the chain of waiting members. A member is stalled only if it is last in the chain and waits for a member that
-// waits for nobody, or if the chain is a cycle.
+// Follows the chain of members that wait for one another, starting with `member`. The member is stalled if it waits for
+// a member that waits for nobody, or if the chain leads back to it. The member is not stalled if a member in the chain
+// has not begun the call.
 bool StallDetector::isStalled(size_t member) const {
   size_t last = member;
   for (size_t step = 0; step < members_.size(); ++step) {

@@ -1,11 +1,12 @@
-// StallDetector: finds two members that cannot reach each other, from the heartbeats of all members.
+// StallDetector: examines the heartbeats of all members to find two members that cannot reach each other.
 //
-// A member that has waited for the timeout reports in its heartbeat which member it waits for, and in which call.
-// Waiting for a member that has not begun the call is no failure, however long it takes. But if the other member has
-// begun the call and does not itself wait for a third one, its data should have arrived. If nothing changes for another
-// timeout, the two cannot reach each other. This works for any transport, even one that never reports an error.
+// If a member has waited for BPS_TIMEOUT, its heartbeat reports for which member it waits, and in which call. If the
+// awaited member has not begun the call, the wait is no failure, however long it takes. If the awaited member has begun
+// the call and does not wait for a third member, its data should have arrived. If this state lasts for another
+// BPS_TIMEOUT, the two members cannot reach each other. The StallDetector works for any transport, even for a transport
+// that never reports an error.
 //
-// Does no I/O. The Hub owns it; belongs to the control thread.
+// The StallDetector does no I/O and belongs to the Hub. Only the control thread uses the StallDetector.
 #pragma once
 #include <chrono>
 #include <vector>
@@ -21,17 +22,18 @@ class StallDetector {
  public:
   using TimePoint = Deadline::Clock::time_point;
 
-  // The roster must outlive this object.
+  // The roster must outlive the StallDetector.
   explicit StallDetector(const Roster& roster) : roster_(roster), members_(roster.members()) {}
 
   // Records the member's latest heartbeat.
   void onHeartbeat(size_t member, const Heartbeat& heartbeat) { members_[member].reported = heartbeat; }
-  // Call regularly. Fails with an error that names both members if two members cannot reach each other.
+  // Call check() regularly. If two members cannot reach each other, check() fails with an error that names the two
+  // members.
   Status check(TimePoint now);
 
  private:
   struct MemberState {
-    Heartbeat reported, stalled;  // stalled: the heartbeat when the stall was first seen
+    Heartbeat reported, stalled;  // `stalled` is the heartbeat of the current stall, if there is one
     TimePoint since{};
   };
 

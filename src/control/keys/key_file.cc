@@ -20,8 +20,8 @@ namespace {
 
 constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
 constexpr size_t kHexDigits = 2 * std::tuple_size_v<Key>;
-// A constant salt, because the key file is all that the processes share. It forces an attacker to compute tables for
-// bps.
+// The salt is constant, because the processes share nothing but the key file. The salt prevents attackers from using
+// tables that were computed for other programs.
 constexpr std::array<uint8_t, crypto_pwhash_SALTBYTES> kSalt{'b', 'p', 's', ' ', 'p', 'a', 's', 's',
                                                              '-', 'p', 'h', 'r', 'a', 's', 'e', '1'};
 
@@ -49,7 +49,8 @@ Status checkMode(int fd, const std::string& path) {
                  path, info.st_mode & 07777U, path);
 }
 
-// True for UTF-8 without control characters. Random bytes almost never are.
+// True if the bytes are UTF-8 text without control characters other than white space. Random bytes almost never form
+// such a text.
 bool isText(const Blob& bytes) {
   size_t following = 0;  // continuation bytes that the current character still needs
   for (const uint8_t c : bytes) {
@@ -81,7 +82,7 @@ Result<Key> deriveFromPassphrase(const Blob& passPhrase) {
     Key of BPS_GUARDED_BY(mutex){}, key BPS_GUARDED_BY(mutex){};
     bool known BPS_GUARDED_BY(mutex) = false;
   };
-  static Last last;  // a program may start many communicators with one file
+  static Last last;  // kept because a program may start many communicators with one key file
   const MutexLock lock(last.mutex);
   const Key of = deriveKey("pass-phrase", passPhrase);
   if (last.known && last.of == of) return last.key;

@@ -1,8 +1,9 @@
-// Seal: encrypts and authenticates the frames of one connection after its handshake, in both directions.
+// Seal: encrypts and authenticates all frames of one connection after the handshake, in both directions.
 //
-// ChaCha20-Poly1305 with one key per direction. A frame has two tags: one for the header, one for the payload. The
-// nonce holds the frame's number in its direction and which of the two tags it is for, so no nonce repeats. Changed,
-// replayed, reordered, reflected or invented frames have no valid tag and are refused. The ControlSocket owns it.
+// The cipher is ChaCha20-Poly1305 with one key per direction. Every frame has two authentication tags: one for the
+// header and one for the payload. The nonce contains the frame's sequence number and the section (header or payload),
+// so no nonce is used twice with the same key. A changed, replayed, reordered, reflected or invented frame has no valid
+// tag and is refused. The Seal belongs to the ControlSocket.
 #pragma once
 #include <span>
 
@@ -17,11 +18,12 @@ class Seal {
 
   Seal(const SessionKeys& keys, HandshakeSide mine);
 
-  // Appends the sealed frame to `out`. `header` holds the length of the plain payload.
+  // Encrypts a frame and appends it to `out`. seal() itself sets the length in the header.
   void seal(FrameHeader header, std::span<const uint8_t> payload, Blob& out) const;
-  // True if this is the header of the peer's frame `sequence`.
+  // True if `header` is the authentic header of the peer's frame with number `sequence`.
   bool isAuthenticHeader(uint32_t sequence, TaggedHeader header) const;
-  // Decrypts the payload of the peer's frame `sequence` and removes its tag. Its header must be authentic.
+  // Decrypts the payload of the peer's frame with number `sequence` and removes the payload's tag. The header of this
+  // frame must be authentic. Returns false if the payload is not authentic.
   bool open(uint32_t sequence, Frame& frame) const;
 
  private:

@@ -13,9 +13,9 @@ namespace bps {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kMaxHandshakeStageTime(2000);  // limit for one stage of the handshake, for any timeout
+constexpr milliseconds kMaxHandshakeStageTime(2000);  // maximum time for one stage of the handshake
 constexpr milliseconds kFlushTime(1000);              // time for a refused peer to read the reason
-constexpr milliseconds kAcceptRetryPause(100);        // before accepting again when descriptors are short
+constexpr milliseconds kAcceptRetryPause(100);        // pause before the next accept after descriptors ran out
 constexpr size_t kAcceptsPerStep = 64;
 constexpr int kEventsPerStep = 128;
 constexpr size_t kMinPendingPerStage = 32, kDescriptorShare = 16;
@@ -99,7 +99,7 @@ std::vector<Peer> AuthListener::step(const PollSet& set) {
   return admitted;
 }
 
-// Handling one event must not remove the connection of another one.
+// The events point to connections, so handling one event must not remove the connection of another event.
 void AuthListener::stepReady(std::vector<Peer>& admitted) {
   std::array<epoll_event, kEventsPerStep> events{};
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerStep, 0);
@@ -162,7 +162,8 @@ void AuthListener::flushAndClose(std::unique_ptr<ControlSocket> socket) {
   sendAndDrain(add(std::move(connection)));
 }
 
-// Sends the queued output, then reads until the peer closes. Closing with unread input would discard the output.
+// Sends the queued output, then reads until the peer closes the connection. If this side closed a connection with
+// unread input, the kernel would discard the output.
 void AuthListener::sendAndDrain(Connection& connection) {
   if (!connection.sent) {
     Result<Progress> progress = connection.socket->flush();

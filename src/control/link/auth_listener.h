@@ -1,14 +1,16 @@
-// AuthListener: accepts connections and returns only those that have proved the key. Unauthenticated peers cannot
-// exhaust its resources.
+// AuthListener: accepts connections and returns only the peers that have proved that they hold the key. Unauthenticated
+// peers cannot exhaust the resources of the AuthListener.
 //
-// A connection is in stage kAwaitingHello until its Hello arrives, then in kHelloReceived until its proof arrives. Each
-// of the two stages has a fixed number of places and a timeout. If a stage is full, the oldest connection of the
-// address that has the most connections in it is evicted. A peer that holds the key needs its place for two round trips
-// only, so it gets in while others hold or even replace thousands of connections. A step accepts a bounded number of
-// connections. Silent connections cost a step nothing, since they wait in an epoll set of their own. A refused peer
-// receives the reason and has a short time to read it. Refusals are logged at a bounded rate; the rest are counted.
+// A connection is in stage kAwaitingHello until its Hello arrives, then in stage kHelloReceived until its proof
+// arrives. Each of these two stages has a timeout and a maximum number of connections. If a stage is full, the
+// AuthListener takes the address with the most connections in this stage and closes the oldest of them. A peer that
+// holds the key stays in the two stages for only two round trips. A peer with the key is therefore admitted even if an
+// attacker holds or keeps opening thousands of connections. One step accepts a bounded number of connections. Silent
+// connections cost a step no time, because they wait in a separate epoll set. A refused peer receives the reason and
+// has a short time to read it. The AuthListener logs a limited number of refusals per period and counts the remaining
+// refusals.
 //
-// Belongs to the thread of its owner, whose loop calls watch() and step().
+// Only one thread uses an AuthListener. The event loop of this thread calls watch() and step().
 #pragma once
 #include <array>
 #include <list>
@@ -24,11 +26,12 @@
 
 namespace bps {
 
-// Logs the first refusals of a period one by one. At the end of the period it logs how many more there were.
+// Logs the first refusals of a period one by one. At the end of the period the RefusalLog logs the number of further
+// refusals.
 class RefusalLog {
  public:
   void add(const std::string& peer, const std::string& why);
-  // Call at wakeAt().
+  // Call step() at the time that wakeAt() returns.
   void step();
   Deadline wakeAt() const { return more_ > 0 ? periodEnd_ : Deadline::never(); }
 
@@ -41,11 +44,11 @@ class RefusalLog {
 class AuthListener {
  public:
   static constexpr size_t kMaxPendingPerStage =
-      2048;  // per stage; at most a sixteenth of the process's file descriptors
+      2048;  // connections per stage; fewer if the process may open fewer than 32768 file descriptors
 
-  static constexpr int kBacklog = 4096;  // connections that the kernel may queue; the system may limit it further
+  static constexpr int kBacklog = 4096;  // connections that the kernel may queue; the system's own limit may be lower
 
-  // `job` as in AcceptingHandshake.
+  // `job` has the same meaning as in AcceptingHandshake.
   static Result<AuthListener> create(UniqueFd listener, const Credentials& credentials, Purpose purpose, uint64_t job);
   // Listens on `address`.
   static Result<AuthListener> create(const Address& address, const Credentials& credentials, Purpose purpose,
@@ -53,33 +56,35 @@ class AuthListener {
 
   Result<Address> address() const { return localAddress(listener_.get()); }
   size_t maxPending() const { return maxPending_; }
-  // Used by handshakes that begin from now on.
+  // Sets the key for handshakes that begin from now on.
   void useKey(const Key& key) { credentials_.key = key; }
   void watch(PollSet& set) const;
   // Returns the peers that have passed the handshake.
   std::vector<Peer> step(const PollSet& set);
-  // Takes an authenticated peer that the caller refuses, sends it the reason and closes the connection.
+  // Takes the connection of an authenticated peer that the caller refuses. Sends the reason to the peer, then closes
+  // the connection.
   void reject(std::unique_ptr<ControlSocket> socket, const Refusal& refusal);
-  // Takes a peer whose last frame is queued, sends what is queued and closes the connection.
+  // Takes a connection whose last frame is queued. Sends the queued output, then closes the connection.
   void flushAndClose(std::unique_ptr<ControlSocket> socket);
-  // Stops listening and closes unauthenticated connections. Peers in flushAndClose() still get their output.
+  // Stops listening and closes unauthenticated connections. Connections that were passed to flushAndClose() still send
+  // their output.
   void close();
-  // True if no authenticated peer has output left to send. Refused peers do not count.
+  // True if no connection of an authenticated peer has output left to send.
   bool idle() const { return queues_[kFlushing].connections.empty(); }
 
  private:
   enum Stage : size_t { kAwaitingHello, kHelloReceived, kRefused, kFlushing, kStages };
   struct Connection {
     Stage stage;
-    std::string host;  // its address without the port
+    std::string host;  // the peer's address without the port
     std::unique_ptr<AcceptingHandshake> handshake;
-    std::unique_ptr<ControlSocket> socket;  // for the output that is left, once there is no handshake
+    std::unique_ptr<ControlSocket> socket;  // sends the remaining output after the handshake has ended
     Deadline deadline = Deadline::never();
     bool sent = false;
     std::list<Connection>::iterator self{};
   };
   struct StageQueue {
-    std::list<Connection> connections;  // in the order of their deadlines
+    std::list<Connection> connections;  // ordered by their deadlines
     std::map<std::string, size_t> perHost;
   };
 
@@ -105,7 +110,7 @@ class AuthListener {
   size_t maxPending_;
   std::array<StageQueue, kStages> queues_;
   RefusalLog log_;
-  Deadline pause_ = Deadline::in({});  // no accept before; file descriptors are short
+  Deadline pause_ = Deadline::in({});  // no connection is accepted before this time
 };
 
 }  // namespace bps

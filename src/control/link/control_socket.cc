@@ -12,7 +12,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kReadsPerDrain = 64;  // bounds one drain(), so that a flood does not block the loop
+constexpr size_t kReadsPerDrain = 64;  // limits one drain(), so that a flood of input does not block the event loop
 constexpr uint64_t kLastFrame = std::numeric_limits<uint32_t>::max();
 
 std::string peerText(int fd) {
@@ -115,7 +115,7 @@ Status ControlSocket::check(const FrameHeader& header) {
   if (received_ > kLastFrame) return sequenceExhausted();
   if (header.sequence != received_++)
     return failure(Code::kRemote, "received frame {} instead of {}", header.sequence, received_ - 1);
-  // Hello and Refusal are accepted in any version, so that the versions can be compared.
+  // Hello and Refusal frames are accepted in any protocol version, so that the two sides can compare their versions.
   if (header.type == MessageType::kHello || header.type == MessageType::kRefusal) return {};
   if (header.version != kControlVersion)
     return failure(Code::kRemote, "frame of protocol version {}, this side speaks {}; rebuild one side", header.version,

@@ -1,8 +1,9 @@
-// ControlSocket: frames over one TCP connection. Never blocks: output is queued, input is read as it arrives.
+// ControlSocket: sends and receives frames over one TCP connection. A ControlSocket never blocks: it queues output and
+// reads input when input has arrived.
 //
-// Checks the sequence number, the protocol version and, once known, the job id of every received frame. After the
-// handshake it also authenticates every frame. If a peer stops reading, the queue grows by heartbeats only; the owner
-// detects the peer's silence. Belongs to one thread.
+// A ControlSocket checks the sequence number and the protocol version of every received frame, and the job id after the
+// job id is known. After the handshake the ControlSocket also authenticates every frame. The output queue has no limit.
+// Only one thread uses a ControlSocket.
 #pragma once
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ namespace bps {
 
 class ControlSocket {
  public:
-  // `first` is the number of the first frame in either direction; only tests use another number than 0.
+  // `first` is the sequence number of the first frame in each direction. Only tests use a number other than 0.
   explicit ControlSocket(UniqueFd fd, uint32_t first = 0);
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
@@ -25,13 +26,14 @@ class ControlSocket {
   int fd() const { return fd_.get(); }
   const std::string& peer() const { return peer_; }  // address, for messages
   uint64_t job() const { return job_; }
-  void setJob(uint64_t job) { job_ = job; }  // for all later frames
+  void setJob(uint64_t job) { job_ = job; }  // the job id of all later frames
 
-  // Covers the frames up to seal().
+  // The transcript covers all frames before seal().
   const Transcript& transcript() const { return transcript_; }
-  // The handshake is over: from now on all frames in both directions are sealed, and may be long.
+  // Call seal() at the end of the handshake. From then on the frames in both directions are sealed and may be up to
+  // kMaxFrameBytes long.
   void seal(const SessionKeys& keys, HandshakeSide mine);
-  // After seal(): a larger frame from the peer is an error.
+  // Call limitFrames() only after seal(). From then on it is an error if the peer sends a frame of more than `bytes`.
   void limitFrames(size_t bytes) { reader_.setLimit(bytes + kFrameTagBytes); }
 
   void queue(MessageType type, const Blob& payload = {});
@@ -39,12 +41,12 @@ class ControlSocket {
   void queue(const T& message) {
     queue(T::kType, encode(message));
   }
-  // Writes as much as the kernel accepts; done when nothing is left.
+  // Writes as much queued output as the kernel accepts. Returns kDone if no output is left.
   Result<Progress> flush();
   bool wantsWrite() const { return written_ < out_.size(); }
 
-  // Returns the next frame, or nothing yet. At the end of the connection it fails with "connection closed" or the
-  // system's reason. A failure is final.
+  // Returns the next frame, or nothing if the next frame has not arrived completely. When the connection ends, read()
+  // fails with "connection closed" or with the system's reason. After a failure the connection cannot be used any more.
   Result<std::optional<Frame>> read();
   enum class End {
     kNone,
@@ -52,12 +54,12 @@ class ControlSocket {
     kForged,    // a frame failed authentication
     kProtocol,  // the peer broke the protocol
   };
-  // The cause of the failure of read() or flush().
+  // The reason why read() or flush() failed.
   End end() const { return end_; }
   bool broken() const { return end_ == End::kBroken; }
-  // Sends no more. The peer sees the end of the stream after the flushed output.
+  // Ends the output stream. The peer sees the end of the stream after all flushed output.
   void shutdownWrite();
-  // Discards input; done at the peer's end of stream.
+  // Discards input. Returns kDone after the peer has ended its output stream.
   Progress drain();
 
  private:
@@ -71,7 +73,7 @@ class ControlSocket {
   UniqueFd fd_;
   std::string peer_;
   uint64_t job_ = 0;
-  uint64_t sent_, received_;  // the numbers of the next frames
+  uint64_t sent_, received_;  // the sequence numbers of the next frames
   FrameReader reader_;
   Blob out_;
   size_t written_ = 0;

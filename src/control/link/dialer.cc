@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kShortPause(20), kLongPause(150);
 
-// If nobody listens on a local port, the kernel may connect a socket to itself.
+// True if the socket is connected to itself. The kernel can do this if no process listens on a local port.
 bool connectedToItself(int fd) {
   Result<Address> local = localAddress(fd);
   Result<Address> peer = peerAddress(fd);

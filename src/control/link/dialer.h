@@ -1,8 +1,11 @@
-// Dialer: connects to one accepting peer and does the handshake. Retries after a pause while nobody answers.
+// Dialer: connects to one accepting peer and performs the handshake. While the peer does not answer, the Dialer tries
+// again after a pause.
 //
-// Ends with an authenticated Peer or a failure. It fails if the peer refuses or cannot prove the key, or if the
-// deadline passes; the failure then holds the last reason. A refusing peer is not authenticated, so its text is
-// shortened and non-printable characters are replaced. Non-blocking; belongs to the thread of its owner.
+// The Dialer ends with an authenticated Peer or with a failure. The Dialer fails if the peer refuses the connection, if
+// the peer cannot prove that it holds the key, or if the deadline passes. If the deadline passes, the failure contains
+// the reason of the last attempt. A peer that refuses the connection is not authenticated. The text of its refusal is
+// therefore shortened, and characters that are not printable are replaced. The Dialer never blocks. Only one thread
+// uses a Dialer.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,7 +20,7 @@
 namespace bps {
 
 struct DialArgs {
-  std::vector<Address> addresses;  // tried one after the other
+  std::vector<Address> addresses;  // the addresses are tried one after the other
   Credentials credentials;
   Purpose purpose = Purpose::kJoin;
   uint64_t job = 0;  // as in ConnectingHandshake

@@ -121,7 +121,7 @@ ConnectingHandshake::ConnectingHandshake(std::unique_ptr<ControlSocket> socket, 
   hello.dialled = this->socket().peer();
   this->socket().setJob(job_);
   this->socket().queue(hello);
-  this->socket().setJob(0);  // the accepting side's frames carry no job before its Challenge
+  this->socket().setJob(0);  // the accepting side's frames carry no job id before the Challenge
 }
 
 Result<Progress> ConnectingHandshake::step() {

@@ -1,19 +1,20 @@
-// The first four frames of every control connection. Both sides prove that they hold the same key, and derive the keys
-// that seal all later frames (src/control/keys/seal.h).
+// The handshake consists of the first four frames of every control connection. In the handshake both sides prove that
+// they hold the same key. The two sides also derive the session keys that seal all later frames
+// (src/control/keys/seal.h).
 //
 //   connecting  Hello{magic, version, purpose, auth, nonce, public key, address dialled}  →     accepting
 //               ←             Challenge{nonce, public key}   (or Refusal)
 //               Proof{HMAC(key, connecting side, hash of Hello and Challenge)}  →
 //               ←             Welcome{HMAC(key, accepting side, hash of Hello, Challenge and Proof)}   (or Refusal)
 //
-// The connecting side proves first, so an unauthenticated client learns nothing that depends on the key. The hashes
-// cover whole frames with their headers, which carry the job id from the Challenge on. Any change on the way makes the
-// handshake fail. The session keys depend on the key, both X25519 keys and the hash of the first three frames. With
-// BPS_AUTH=off on both sides the same frames are sent with a key of zeros, which gives no protection against an active
-// attacker.
+// The connecting side sends its proof first, so an unauthenticated client learns nothing that depends on the key. The
+// hashes cover whole frames including their headers. From the Challenge on, the headers contain the job id. If anything
+// changes a frame on the way, the handshake fails. The session keys depend on the key, on the X25519 keys of both sides
+// and on the hash of the first three frames. With BPS_AUTH=off on both sides, the handshake sends the same frames but
+// uses a key of zeros. A key of zeros gives no protection against an active attacker.
 //
-// Each class is one side, a state machine that moves only forward. step() never blocks. Belongs to the thread of its
-// owner.
+// Each of the two classes implements one side of the handshake as a state machine. step() never blocks. Only one thread
+// uses a handshake object.
 #pragma once
 #include <memory>
 #include <optional>
@@ -30,7 +31,7 @@ struct Credentials {
   Key key{};
   bool auth = true;
   uint32_t timeoutMs = 10'000;  // this side's BPS_TIMEOUT
-  // The key in use: zeros without authentication.
+  // The key that the handshake uses. Without authentication this key is all zeros.
   Key effectiveKey() const { return auth ? key : Key{}; }
 };
 
@@ -42,10 +43,11 @@ struct Peer {
 
 class AcceptingHandshake {
  public:
-  // `job` is the id in the connection's frames from the Challenge on; 0 selects the id of the peer's Hello.
+  // `job` is the job id in the connection's frames from the Challenge on. If `job` is 0, the frames contain the job id
+  // of the peer's Hello.
   AcceptingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                      uint64_t job);
-  Result<Progress> step();  // on failure a refusal is queued, if the peer can read one
+  Result<Progress> step();  // a failed check queues a Refusal for the peer
   bool helloReceived() const { return state_ != State::kAwaitingHello; }  // a valid Hello has arrived
   ControlSocket& socket() { return *peer_.socket; }
   const ControlSocket& socket() const { return *peer_.socket; }
@@ -70,13 +72,14 @@ class AcceptingHandshake {
 
 class ConnectingHandshake {
  public:
-  // `job` is the id that this side gives to the connection; 0 lets the accepting side choose it.
+  // `job` is the job id that this side gives to the connection. If `job` is 0, the accepting side chooses the job id.
   ConnectingHandshake(std::unique_ptr<ControlSocket> socket, const Credentials& credentials, Purpose purpose,
                       uint64_t job);
-  // After a failure final() says whether a retry is pointless: the peer answered, and one of the sides refused.
+  // If step() has failed and final() is true, a retry is pointless: the peer answered, and one of the two sides refused
+  // the connection.
   Result<Progress> step();
   bool final() const { return final_; }
-  // The content of the peer's refusal.
+  // The Refusal that the peer has sent, if any.
   const std::optional<Refusal>& refusal() const { return refusal_; }
   ControlSocket& socket() { return *peer_.socket; }
   Peer take() { return std::move(peer_); }

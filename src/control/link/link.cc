@@ -8,11 +8,12 @@ namespace bps {
 namespace {
 
 using std::chrono::milliseconds;
-// Limits what is read from one peer in a period. No peer needs more, and it costs little CPU time.
+// The limits for the input that a Link reads in one period. No peer needs to send more, and reading this amount costs
+// little CPU time.
 constexpr milliseconds kPeriod(10);
 constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
 constexpr milliseconds kMaxHeartbeatInterval(30000);  // middleboxes may drop connections that are idle for minutes
-constexpr uint32_t kMinTimeoutMs = 100;               // for any timeout of a peer, at most one heartbeat every 10 ms
+constexpr uint32_t kMinTimeoutMs = 100;  // sends at most one heartbeat every 10 ms, however short the peer's timeout is
 
 }  // namespace
 
@@ -47,9 +48,9 @@ Status Link::step(const PollSet& set) {
   BPS_TRY(checkSilence(now));
   if (now >= lastSent_ + heartbeatInterval_) {
     lastSent_ = now;
-    if (flushed()) socket_->queue(ownHeartbeat_);  // if the peer does not read, the queue must not grow
+    if (flushed()) socket_->queue(ownHeartbeat_);  // if the peer does not read, the output queue must not grow
   }
-  // Ignore write errors: a broken connection may still hold the peer's last frames, which next() reads.
+  // Ignore write errors, because next() may still read the peer's last frames from a broken connection.
   [[maybe_unused]] const bool written = socket_->flush().ok();
   return {};
 }

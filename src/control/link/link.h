@@ -1,9 +1,9 @@
-// Link: an authenticated connection with a name and heartbeats. Ranks, the hub and servers use it.
+// Link: an authenticated control connection with a name and heartbeats. Ranks, the hub and servers use Links.
 //
-// It sends a heartbeat if it has sent nothing for a tenth of the timeout, and fails if the peer has been silent for
-// half of it. If the owner's loop did not run for a while (a stopped process), the silence of that time does not count
-// against the peer. A peer that sends more frames than any peer needs is read at a bounded rate, so that it does not
-// slow down the loop's other connections; TCP flow control then holds it back. Belongs to the thread of its owner.
+// A Link sends a heartbeat every tenth of the timeout. A Link fails if its peer has been silent for half of the
+// timeout. If the event loop did not run for a while, for example because the process was stopped, the silence during
+// this time does not count. A Link limits the rate at which it reads, so that a flood of frames from its peer does not
+// slow down other connections. TCP flow control then slows down the peer. Only one thread uses a Link.
 #pragma once
 #include <memory>
 #include <optional>
@@ -32,24 +32,26 @@ class Link {
   }
   void send(MessageType type, const Blob& payload = {}) { socket_->queue(type, payload); }
 
-  // The content of the next heartbeats sent, and of the last one received.
+  // setHeartbeat() sets the content of the next heartbeats that this side sends. heartbeat() returns the last received
+  // heartbeat.
   void setHeartbeat(const Heartbeat& heartbeat) { ownHeartbeat_ = heartbeat; }
   const Heartbeat& heartbeat() const { return peerHeartbeat_; }
 
   void watch(PollSet& set) const;
-  // Call once per iteration of the loop: reads if the set reports input. Then take frames with next() until none is
-  // left. A failure names the peer and says what happened to it.
+  // Call step() once per iteration of the event loop. Then call next() until it returns no frame. A failure of step()
+  // or next() names the peer and says what happened to this peer.
   Status step(const PollSet& set);
   Result<std::optional<Frame>> next();
-  // Adds the peer's name to a protocol error; fails as step() does.
+  // Returns a failure that names the peer and says how the peer broke the protocol.
   Status protocolError(const Status& why) const;
-  // After step() has failed because the peer was silent, declareDead() tells the peer that this member has given it up.
-  // The peer may still receive, or run again later. Returns the failure with the member's name, as it was sent.
+  // silent() is true if step() has failed because the peer was silent. declareDead() then tells the peer that `member`
+  // has given up the peer. A silent peer may still receive frames, or may run again later. declareDead() returns the
+  // failure that it has sent, which contains the name of `member`.
   bool silent() const { return peerSilent_; }
-  // True if two heartbeats of the peer are missing: it will soon count as silent.
+  // True if two heartbeats of the peer are missing. The peer will soon count as silent.
   bool missedHeartbeats() const { return Deadline::Clock::now() > lastReceived_ + 2 * heartbeatInterval_; }
   Status declareDead(const Status& why, const std::string& member);
-  // Sends the failure before this connection is dropped.
+  // Sends the failure to the peer. Call sendFailure() before the connection is closed.
   void sendFailure(const Status& failure);
 
   bool flushed() const { return !socket_->wantsWrite(); }
@@ -69,8 +71,8 @@ class Link {
   bool readable_ = false;
   bool peerSilent_ = false;    // the peer was silent for too long
   size_t framesInPeriod_ = 0;  // frames received in the current period
-  size_t bytesInPeriod_ = 0;   // bytes received in it
-  TimePoint periodStart_;      // its start
+  size_t bytesInPeriod_ = 0;   // bytes received in the current period
+  TimePoint periodStart_;      // start of the current period
 };
 
 }  // namespace bps

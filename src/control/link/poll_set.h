@@ -1,8 +1,8 @@
 // PollSet: the file descriptors and the wake-up time that one iteration of an event loop waits for.
 //
-// Each iteration clears the set. Every object adds its descriptors and its next deadline (watch), wait() sleeps, and
-// every object does what it can without blocking (step). Without input or a deadline the loop sleeps. The loop's thread
-// owns it.
+// Every iteration of the event loop first clears the PollSet. Then each object adds its descriptors and its next
+// deadline in its watch() function. wait() sleeps until a descriptor is ready or a deadline has come. Then each object
+// does in its step() function what it can do without blocking. Only the thread of the event loop uses a PollSet.
 #pragma once
 #include <poll.h>
 
@@ -18,13 +18,13 @@ class PollSet {
   using TimePoint = Deadline::Clock::time_point;
 
   void clear();
-  // Wakes when fd is readable; with `write` also when it is writable.
+  // Ends wait() when fd is readable. If `write` is true, wait() also ends when fd is writable.
   void add(int fd, bool write = false);
-  // Wakes when fd is writable only, for a pending connect.
+  // Ends wait() only when fd is writable; for a pending connect().
   void addWriter(int fd);
   void wakeAt(TimePoint at) { wake_ = std::min(wake_, at); }
   Status wait();
-  // After wait(): true if fd has an event or an error.
+  // True if the last wait() found an event or an error on fd.
   bool ready(int fd) const;
 
  private:

@@ -4,7 +4,8 @@
 
 namespace bps {
 
-// Makes a peer's text safe for messages: shortens it and replaces everything but printable ASCII with '?'.
+// Makes a peer's text safe for log lines. Long texts are shortened, and every character other than printable ASCII
+// becomes '?'.
 inline std::string printable(std::string_view text) {
   constexpr size_t kMost = 200;
   std::string safe(text.substr(0, kMost));

@@ -1,5 +1,5 @@
-// RendezvousClient: asks a RendezvousServer for the hub's address; as rank 0, tells it. Non-blocking; belongs to the
-// control thread.
+// RendezvousClient: asks a RendezvousServer for the hub's address. In rank 0 the RendezvousClient tells the hub's
+// address to the RendezvousServer. No function blocks, and only the control thread uses a RendezvousClient.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,8 @@ class RendezvousClient {
   RendezvousClient(DialArgs args, const RendezvousRequest& request, Deadline deadline);
 
   void watch(PollSet& set) const;
-  // The hub's address once the rendezvous server has sent it. Rank 0 gets its own address back.
+  // Returns the hub's address, or nothing if the rendezvous server has not sent it yet. Rank 0 gets its own address
+  // back.
   Result<std::optional<Address>> step(const PollSet& set);
 
  private:

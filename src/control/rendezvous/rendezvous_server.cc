@@ -58,10 +58,10 @@ class RendezvousServer {
 
   const Address address_;
   Doorbell bell_;
-  std::unique_ptr<RendezvousState> state_;  // used by the thread only
+  std::unique_ptr<RendezvousState> state_;  // only thread_ uses the state
   std::atomic<bool> stopping_{false};
   std::atomic<bool> ended_{false};
-  std::thread thread_;  // declared last: it uses the other data
+  std::thread thread_;  // declared last, because the thread uses all other fields
 };
 
 class Registry {
@@ -95,7 +95,7 @@ class Registry {
   void joinEndedServers() BPS_REQUIRES(mutex_) {
     std::erase_if(roots_, [](const auto& root) { return root->ended(); });
   }
-  // fork() does not copy threads, so their objects cannot be joined or destroyed here.
+  // fork() does not copy threads, so a child process cannot join or destroy the rendezvous servers of its parent.
   void forgetAfterFork() BPS_REQUIRES(mutex_) {
     if (owner_ == ::getpid()) return;
     owner_ = ::getpid();

@@ -1,11 +1,11 @@
-// RendezvousServer: started by bpsGetUniqueId. It tells every rank the address of rank 0's hub, then ends.
+// RendezvousServer: tells every rank the address of the hub, then ends. bpsGetUniqueId starts a RendezvousServer.
 //
-// Each rendezvous server is a thread in a process-wide registry, the only global of the control plane. The registry
-// joins ended threads when the next one starts, and stops and joins all when the process exits. In a child of fork()
-// the registry forgets its threads, since fork() does not copy them.
+// Each rendezvous server runs in its own thread. A registry holds all rendezvous servers of the process. When the next
+// rendezvous server starts, the registry joins the threads that have ended. When the process exits, the registry stops
+// and joins all threads. In a child of fork() the registry forgets its threads, because fork() does not copy threads.
 //
-// A rendezvous server ends once all ranks have been answered, or BPS_TIMEOUT after it started or got its last request.
-// If a rank's own deadline passes before rank 0 has come, it receives an error that says so.
+// A rendezvous server ends when it has answered all ranks. A rendezvous server also ends if no rank connects for
+// BPS_TIMEOUT. If the deadline of a rank passes before rank 0 has connected, this rank receives an error that says so.
 #pragma once
 #include "src/base/env.h"
 #include "src/base/io/socket.h"
@@ -14,11 +14,13 @@
 
 namespace bps {
 
-// Starts a server on the first interface that BPS_SOCKET_IFNAME selects. Returns its address.
+// Starts a rendezvous server on the first interface that BPS_SOCKET_IFNAME selects. Returns the address of the
+// rendezvous server.
 Result<Address> startRendezvous(const Env& env, const Key& key);
-// Ends the server at this address if it is in this process, because its communicator needs none.
+// Ends the rendezvous server at this address if it runs in this process. A communicator of one rank needs no rendezvous
+// server.
 void stopRendezvous(const Address& address);
-// For tests: the number of servers that have not ended.
+// The number of rendezvous servers that have not ended. Only tests call this function.
 size_t runningRendezvousServers();
 
 }  // namespace bps

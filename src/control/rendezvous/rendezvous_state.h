@@ -1,7 +1,7 @@
-// RendezvousState: the logic of a RendezvousServer, without its thread. Belongs to that thread.
+// RendezvousState: the logic of a RendezvousServer. Only the thread of the RendezvousServer uses the RendezvousState.
 //
-// A client may send one request and nothing else. Rank 0's request carries the hub's address; the first one counts. A
-// client that breaks the protocol is disconnected, without other effects.
+// A client may send one request and nothing else. The request of rank 0 contains the hub's address. A second request of
+// rank 0 breaks the protocol. If a client breaks the protocol, it is disconnected without other effects.
 #pragma once
 #include <memory>
 #include <optional>
@@ -27,7 +27,7 @@ class RendezvousState {
     std::optional<RendezvousRequest> request;
     Deadline arrived, deadline;
   };
-  bool serve(Client& client, const PollSet& set);  // false: the client is done
+  bool serve(Client& client, const PollSet& set);  // false if the client can be removed
   void addClient(Peer peer);
   Status read(Client& client, const PollSet& set);
   Status check(const RendezvousRequest& request) const;
@@ -38,7 +38,7 @@ class RendezvousState {
   Deadline end_;
   std::vector<Client> clients_;
   std::optional<RendezvousRequest> hub_;  // rank 0's
-  std::set<uint32_t> answered_;           // ranks; a repeated request is answered again
+  std::set<uint32_t> answered_;           // the ranks that were answered; a rank may ask again
 };
 
 }  // namespace bps

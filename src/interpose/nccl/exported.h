@@ -1,4 +1,5 @@
-// Declares the exported functions. A hook whose signature differs from the table's does not compile.
+// Declares the exported functions. If the signature of a hook differs from the signature in nccl/functions.h, the hook
+// does not compile.
 #pragma once
 #include "src/nccl/functions.h"
 #include "src/nccl/types.h"

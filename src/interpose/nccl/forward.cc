@@ -1,4 +1,5 @@
-// The stand-in's functions that only forward: those that a preload leaves to NCCL, and all pncclX names.
+// Defines the functions of the stand-in library that only forward their calls to NCCL. All functions without a hook and
+// all functions whose names begin with pnccl only forward.
 #include "src/interpose/nccl/exported.h"
 #include "src/nccl/real_nccl.h"
 

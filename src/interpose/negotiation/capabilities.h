@@ -1,5 +1,6 @@
-// Capabilities: what the ranks of an NCCL communicator tell each other, and the conclusions from it. Pure functions
-// with the same result on all ranks. Threads: any.
+// Capabilities: what a rank of an NCCL communicator tells the other ranks in the negotiation. The functions in this
+// file draw conclusions from the capabilities of all ranks. These functions have no side effects and return the same
+// result on all ranks. Any thread may call these functions.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,21 +16,21 @@ namespace bps::interpose {
 
 using nccl::RankStatus;
 
-inline constexpr size_t kServeNone = SIZE_MAX;  // as a smallest size: bps serves no call
+inline constexpr size_t kServeNone = SIZE_MAX;  // a minimum size that means that bps serves no call
 
 struct Capabilities : nccl::PeerInfo {
   static constexpr uint32_t kVersion = 3;
   static constexpr size_t kBytes = 256;
   uint32_t version = kVersion;
-  bool canServe = true;                  // false: it cannot; `why` gives the reason
+  bool canServe = true;                  // if false, `why` gives the reason
   uint64_t minBytes = Bytes::kMeasured;  // BPS_NCCL_MIN_BYTES
-  uint64_t maxProbeBytes = 0;            // device memory that the measurement may use
+  uint64_t maxProbeBytes = 0;            // bytes of device memory that the measurement may use
 
   std::vector<uint8_t> bytes() const;
   static Result<Capabilities> parse(std::span<const uint8_t> bytes);
 };
 
-// The conclusion from all capabilities.
+// The conclusion from the capabilities of all ranks.
 struct NegotiationResult {
   bool join = false;
   bool measure = false;
@@ -40,12 +41,13 @@ struct NegotiationResult {
 };
 NegotiationResult concludeNegotiation(std::span<const Capabilities> allCapabilities);
 
-// The time of one all-reduce by each library, in seconds, on the slowest rank.
+// The time in seconds that one all-reduce takes with NCCL and with bps on the slowest rank.
 struct Timing {
   size_t bytes;
   double nccl, bps;
 };
-// The size from which on bps was always faster, or kServeNone.
+// Returns the smallest measured size from which on bps was always faster than NCCL. If there is no such size, returns
+// kServeNone.
 size_t crossOver(std::span<const Timing> timings);
 
 }  // namespace bps::interpose

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxProbeBytes = 16U << 20;  // large enough to see the rate of a network
+constexpr size_t kMaxProbeBytes = 16U << 20;  // large enough to measure the rate of a network
 
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 

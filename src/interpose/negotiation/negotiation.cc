@@ -22,7 +22,7 @@ Result<cuda::Device*> openDevice(int ordinal) {
   return cuda::Device::open(*driver, ordinal);
 }
 
-// Why this rank can be in no local GPU group; empty: it can.
+// Returns the reason why this rank cannot be in a local GPU group. Empty if the rank can be in a group.
 std::string noGpuGroupReason(int ordinal) {
   if (!preloadConfig().envError.ok()) return preloadConfig().envError.message();
   if (buffersAreOnHost()) return "buffers are in host memory";
@@ -42,7 +42,7 @@ Capabilities ownCapabilities(size_t maxProbeBytes, int device) {
   return capabilities;
 }
 
-// A new communicator of bps, aborted unless release() is called.
+// A new bps communicator. The destructor aborts the communicator unless release() was called.
 class UniqueComm {
  public:
   UniqueComm() = default;
@@ -59,8 +59,8 @@ class UniqueComm {
   bpsComm_t comm_ = nullptr;
 };
 
-// Waits until a non-blocking communicator has started, or the shadow ends. `asked`: the result of the call that started
-// it, on `source`.
+// Waits until a non-blocking communicator has started or the shadow ends. `asked` is the result of the call on `source`
+// that began to start the communicator.
 Status awaitStart(const Shadow& shadow, bpsComm_t comm, bpsResult_t asked, bpsComm_t source) {
   if (asked != bpsSuccess && asked != bpsInProgress) return {static_cast<Code>(asked), bpsGetLastError(source)};
   for (Backoff backoff; comm != nullptr; backoff.pause()) {
@@ -73,7 +73,8 @@ Status awaitStart(const Shadow& shadow, bpsComm_t comm, bpsResult_t asked, bpsCo
   return {};
 }
 
-// All ranks join a communicator of bps, and the text is empty; or all ranks learn why one has not joined.
+// Lets all ranks join a bps communicator. If all ranks have joined, the returned text is empty. Otherwise the text says
+// on all ranks why a rank has not joined.
 Result<std::string> joinAll(NcclExchange& exchange, const Shadow& shadow, UniqueComm& joined) {
   bpsUniqueId id{};
   Status made;
@@ -87,7 +88,8 @@ Result<std::string> joinAll(NcclExchange& exchange, const Shadow& shadow, Unique
   return RankStatus::firstFailure(all);
 }
 
-// Makes NCCL's communicator of this rank's group; null if the rank is alone in it.
+// Creates the NCCL communicator of this rank's local GPU group. The communicator is null if the rank is alone in its
+// group.
 Status splitNccl(NcclExchange& exchange, const Shadow& shadow, const nccl::LocalGpuGroups& groups, ncclComm_t* made) {
   constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
   const bool alone = groups.sizeOf(shadow.rank()) == 1;
@@ -97,7 +99,8 @@ Status splitNccl(NcclExchange& exchange, const Shadow& shadow, const nccl::Local
   if (asked == ncclSuccess) return {};
   if (asked != ncclInProgress)
     return failure(static_cast<Code>(asked), "ncclCommSplit: {}", BPS_REAL(ncclGetErrorString, asked));
-  // A non-blocking communicator's parts are non-blocking too: their calls may return before they are in their streams.
+  // A communicator that is split off a non-blocking communicator is non-blocking too. Calls on a non-blocking
+  // communicator may return before NCCL has put them into their streams.
   exchange.markNonBlocking();
   BPS_TRY(exchange.waitIdle());
   return {Code::kInvalidUsage, "the communicator is non-blocking"};
@@ -120,20 +123,22 @@ nccl::GroupFormation formationSteps(NcclExchange& exchange, const Shadow& shadow
 }
 
 Result<double> bestOfTwo(const std::function<Result<double>()>& once) {
-  BPS_TRY(once());  // connects, registers, warms up
+  BPS_TRY(once());  // not timed: connects, registers memory and warms up
   const double first = BPS_TRY(once());
   return std::min(first, BPS_TRY(once()));
 }
 
-constexpr double kFailedSeconds = 1e9;  // the time of a call that has failed
+constexpr double kFailedSeconds = 1e9;  // stands in for the time of a failed call
 
-// Times one size by NCCL and by bps. The result has the slowest rank's times, so it is the same on all ranks.
+// Times an all-reduce of one size with NCCL and with bps. The result contains the times of the slowest rank, so it is
+// the same on all ranks.
 Result<Timing> timeOne(NcclExchange& exchange, size_t bytes, const NegotiatedTerms& terms) {
   const double nccl = BPS_TRY(bestOfTwo([&] { return exchange.timeNccl(bytes); }));
   Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, terms); });
   if (!ours.ok()) {
     logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
-    // The next gather stands behind the group's calls in the stream.
+    // End the local GPU group, because the next gather comes after the group's calls in the stream and would wait for
+    // them.
     if (terms.gpuGroup != nullptr) terms.gpuGroup->end(true);
   }
   const double bps = ours.ok() ? std::move(ours).value() : kFailedSeconds;
@@ -151,7 +156,7 @@ Result<Timing> timeOne(NcclExchange& exchange, size_t bytes, const NegotiatedTer
 Result<size_t> measure(NcclExchange& exchange, const Shadow& shadow, size_t maxProbeBytes,
                        const NegotiatedTerms& terms) {
   constexpr size_t kFirstBytes = 64U << 10, kGrowth = 4;
-  constexpr double kSlowSeconds = 0.2;  // larger sizes would take too long on so slow a network
+  constexpr double kSlowSeconds = 0.2;  // on a network this slow, larger sizes would take too long
   std::vector<Timing> timings;
   for (size_t bytes = kFirstBytes; bytes <= std::max(maxProbeBytes, kFirstBytes); bytes *= kGrowth) {
     timings.push_back(BPS_TRY(timeOne(exchange, bytes, terms)));
@@ -208,10 +213,11 @@ struct Outcome {
   NegotiatedTerms& terms;
 };
 
-// Makes what serves the communicator, and measures. Returns why there are no local GPU groups; empty: there are.
+// Creates the bps communicator and the local GPU group that serve the NCCL communicator, and measures them. Returns the
+// reason why there are no local GPU groups, or an empty text if there are.
 Result<std::string> serve(NcclExchange& exchange, Shadow& shadow, const std::vector<Capabilities>& all, Outcome out) {
   NegotiatedTerms served;
-  UniqueComm joined;  // on a failure, all ranks hear of the abort before the group ends
+  UniqueComm joined;  // declared after `served`: aborts before the group ends
   if (std::string why = BPS_TRY(joinAll(exchange, shadow, joined)); !why.empty()) {
     out.result.reason = std::move(why);
     if (shadow.rank() == 0) logWarn(Subsystem::kInit, "bps serves nothing, NCCL does all: {}", out.result.reason);
@@ -245,7 +251,7 @@ Result<NegotiatedTerms> negotiateTerms(Shadow& shadow) {
   terms.device = BPS_TRY(deviceOf(shadow));
   const ScopedDevice here = BPS_TRY(ScopedDevice::enter(terms.device));
   NcclExchange exchange = BPS_TRY(NcclExchange::open(shadow, terms.device, record));
-  BPS_TRY(exchange.waitIdle());  // a non-blocking communicator may still be carrying out the group of this call
+  BPS_TRY(exchange.waitIdle());  // a non-blocking communicator may not have finished the group of this call yet
   const std::vector<Capabilities> all = BPS_TRY(gatherCapabilities(exchange, terms.device));
   NegotiationResult result = concludeNegotiation(all);
   const std::string noGroupReason =

@@ -11,7 +11,8 @@
 namespace bps::interpose {
 namespace {
 
-// Null: no driver. The real NCCL works on devices, so only its double runs without one.
+// Returns null if there is no CUDA driver. The real NCCL needs a device, so only the tests' replacement of NCCL runs
+// without a driver.
 const cuda::Api* driver() {
   static const cuda::Api* const found = [] {
     Result<const cuda::Api*> there = cuda::driver();
@@ -66,7 +67,7 @@ class CudaScratchMemory final : public ScratchMemory {
     made->size_ = most;
     return std::unique_ptr<ScratchMemory>(std::move(made));
   }
-  // Leaks memory that NCCL or a copy may still touch.
+  // If NCCL or a copy may still touch the memory, the destructor leaks the memory.
   ~CudaScratchMemory() override {
     if (Result<bool> done = own_ != nullptr ? own_->idle() : true; !done.ok() || !std::move(done).value())
       static_cast<void>(memory_.release());

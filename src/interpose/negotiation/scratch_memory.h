@@ -1,6 +1,7 @@
-// ScratchMemory: a little memory that NCCL can work on, on the device or the host, for the interposer's own calls.
+// ScratchMemory: a small block of device or host memory on which NCCL can work. The interposer uses this memory for its
+// own calls.
 //
-// The creator owns it. Threads: one at a time; the free functions on any.
+// Only one thread at a time may use a ScratchMemory. Any thread may call the free functions in this file.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -16,17 +17,18 @@ namespace bps::interpose {
 class ScratchMemory {
  public:
   virtual ~ScratchMemory() = default;
-  // Allocates `most` bytes on the device with this number, or less if the device has less, but at least `least`.
+  // Allocates `most` bytes on the device with this number. If the device has less free memory, allocates fewer bytes,
+  // but at least `least`.
   static Result<std::unique_ptr<ScratchMemory>> allocate(int device, size_t least, size_t most);
 
   void* data() const { return data_; }
   size_t size() const { return size_; }
-  // A stream of its own, which is not ordered with the application's streams.
+  // The stream for work on this memory, which is not ordered with the application's streams.
   cudaStream_t stream() const { return stream_; }
-  // Both are queued on stream(); `bytes` must stay valid until idle().
+  // upload() and download() queue a copy on stream(). `bytes` must stay valid until idle() returns true.
   virtual Status upload(size_t offset, std::span<const uint8_t> bytes) = 0;
   virtual Status download(size_t offset, std::span<uint8_t> bytes) = 0;
-  // True: NCCL and bps have carried out everything on stream().
+  // True if NCCL and bps have carried out all work on stream().
   virtual Result<bool> idle() = 0;
 
  protected:
@@ -35,7 +37,7 @@ class ScratchMemory {
   cudaStream_t stream_ = nullptr;
 };
 
-// While it lives, the device is the calling thread's current one.
+// While a ScopedDevice exists, its device is the current CUDA device of the calling thread.
 class ScopedDevice {
  public:
   static Result<ScopedDevice> enter(int device);
@@ -45,10 +47,10 @@ class ScopedDevice {
   std::unique_ptr<cuda::ScopedContext> scope_;
 };
 
-// True: there is no CUDA driver, so buffers are host memory. The application has no stream to wait on, so a call is
-// complete when it returns.
+// True if there is no CUDA driver, so that all buffers are in host memory. The application then has no stream on which
+// it could wait, so every call is complete when it returns.
 bool buffersAreOnHost();
-// True: calls on this stream are recorded into a graph and not carried out now.
+// True if calls on this stream are recorded into a CUDA graph and not carried out now.
 bool isCapturing(cudaStream_t stream);
 
 }  // namespace bps::interpose
