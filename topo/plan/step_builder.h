@@ -1,5 +1,5 @@
-// StepBuilder: collects the copies and pieces of one rank's steps. Each strategy derives a class from it, which lives
-// only while it builds the steps. Pure.
+// StepBuilder collects the copies and pieces of one rank's steps. Each strategy derives a class
+// from StepBuilder, whose objects exist only while they build the steps.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace bps {
 
-// The ranges between each offset and the next one.
+// Returns the ranges between each offset and the next offset.
 std::vector<ByteRange> rangesOf(const std::vector<uint64_t>& offsets);
 std::vector<ByteRange> splitEvenly(const ByteRange& whole, uint64_t unit, size_t parts);
 ByteRange overlap(const ByteRange& a, const ByteRange& b);
