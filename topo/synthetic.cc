@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxTextChars = 4096;
 constexpr double kMostCount = 1024, kMaxGigabytesPerSecond = 1e5, kMaxCores = 1024;
-// No machine has this PCI domain: Linux numbers PCI domains from 0, and those of Intel VMD from 0x10000.
+// No machine has this PCI domain: Linux numbers domains from 0, and those of Intel VMD from 0x10000.
 constexpr uint32_t kSyntheticDomain = 0xffff0000;
 constexpr double kDefaultPcie = 13.1, kDefaultNicGbps = 100;
 

@@ -32,8 +32,8 @@ struct Parameter {
   }
 };
 
-// The parameters in the order of the forward pass. Fails with kInvalidArgument and a list of models if there is no such
-// model.
+// Returns the parameters in the order of the forward pass. If there is no such model, fails with
+// kInvalidArgument and lists the known models.
 Result<std::vector<Parameter>> modelParameters(std::string_view model);
 
 std::span<const std::string_view> modelNames();

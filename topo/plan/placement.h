@@ -41,7 +41,7 @@ struct Placement {
 struct NicAssignment {
   size_t rank = 0;
   NodeId nic = kNoNode;   // kNoNode: the machine has no NIC
-  NodeId numa = kNoNode;  // nearest to the NIC; sums the part and runs the rank's network thread
+  NodeId numa = kNoNode;  // the NUMA node nearest to the NIC: its CPUs sum the part and run the network thread
   uint64_t weight = 0;    // of the NIC
 };
 
