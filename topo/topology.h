@@ -100,7 +100,7 @@ class Topology {
   NodeId switchOf(NodeId gpu) const;  // the switch directly above the GPU; the GPU itself if there is none
   bool sharedWithNic(LinkId link) const { return sharedWithNic_[link]; }  // a PCIe link above both a NIC and a GPU
   bool shareSwitch(NodeId one, NodeId other) const;                       // one PCIe switch is above both nodes
-  bool besideNic(NodeId gpu) const;  // the GPU shares some link to the CPU with a NIC
+  bool besideNic(NodeId gpu) const;  // true if the GPU shares a link to the CPU with a NIC
   SwitchCount countSwitches(const std::vector<NodeId>& gpus) const;
 
   // Returns the links of the tree from one device or NUMA node to another. If `from` is a NUMA

@@ -33,7 +33,7 @@ struct Job {
   LaunchEnv place;
   bpsUniqueId id{};
   double leastBw = 0;
-  std::optional<int> color;  // of this process; empty if the ranks are not split
+  std::optional<int> color;  // color of this process; empty if the ranks are not split
   std::vector<std::string> arguments;
   std::string startTime;
   mutable std::atomic<bool> complained{false};

@@ -25,7 +25,7 @@ namespace {
 
 struct Place {
   int rank, ranks;
-  std::string store, interface;  // a directory that all ranks see; the network interface
+  std::string store, interface;  // a directory that all ranks share; the name of the network interface
 };
 
 using Options = gloo::detail::AllreduceOptionsImpl;  // the class that names the algorithms

@@ -34,7 +34,7 @@ void fill(const Job& job, const Buffer& buffer, size_t count, const Stream& stre
   buffer.upload(stream);
 }
 
-// Adds the two values of each machine with one rounding, then adds the machines in order.
+// Adds the two values of each machine with one rounding, then adds the machines' sums in order.
 float sumOf(const Job& job, size_t index) {
   float sum = inputValue(index, 0) + inputValue(index, 1);
   for (int rank = 2; rank < job.ranks(); rank += 2) sum += inputValue(index, rank) + inputValue(index, rank + 1);

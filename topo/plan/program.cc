@@ -110,7 +110,7 @@ class RootedReduce final : StepBuilder {
 
  private:
   void addOwnShard(size_t root, const ByteRange& shard) {
-    const bool stays = root == rank_ || !plan_.staged;  // without staging nothing is gathered at the root
+    const bool stays = root == rank_ || !plan_.staged;  // without staging, the root gathers nothing
     piece(1, {shard, allSources(), stays ? Target::kSumArea : Target::kOwnArea, true});
     if (stays) return;
     addPeerCopy(1, rank_, root, shard);
@@ -153,7 +153,8 @@ class RingReduce final : StepBuilder {
   }
 
  private:
-  const std::vector<size_t> distances_;  // by assignment: hops from the rank where the part starts to this rank
+  const std::vector<size_t>
+      distances_;  // for each assignment, the hops from the rank where the part starts to this rank
 };
 
 std::vector<Copy> copiesOf(const LocalProgram& program, uint64_t bytes, uint64_t unit) {

@@ -56,12 +56,12 @@ struct Source {
 // One pass over a part of the chunk. The pass adds the sources in this order and rounds the sum
 // once. A single source is copied.
 struct Piece {
-  enum class Target : uint8_t { kOwnArea, kSumArea, kResult };  // kResult: this rank's own memory
+  enum class Target : uint8_t { kOwnArea, kSumArea, kResult };  // kResult is the rank's own memory
 
   ByteRange part;
   std::vector<Source> sources;
   Target target = Target::kOwnArea;
-  bool completes = false;  // the result contains the contributions of all ranks of the machine
+  bool completes = false;  // true if the result contains the contributions of all ranks of the machine
 };
 
 // One rank's work in a stage, and the copies that the hardware makes for this work.
@@ -96,7 +96,7 @@ class LocalProgram {
   bool alongRing_ = false;
   size_t stages_ = 0;
   uint64_t maxRedundantBytes_ = 0;
-  std::vector<size_t> predecessors_, successors_, positions_;  // by rank: its neighbours and its position in the ring
+  std::vector<size_t> predecessors_, successors_, positions_;  // each rank's neighbours and position in the ring
 };
 
 // Returns the network copies of `bytes` bytes if every byte causes `through` bytes through the

@@ -61,7 +61,7 @@ class StepBuilder {
   void takeSum() { piece(last(), {whole_, {{Source::kSumArea, Source::kPartialSum}}, Target::kResult}); }
 
   Source own() const { return {Source::kOwn, rank_}; }
-  // The contribution of `rank`, which may be this rank.
+  // Returns the source of the contribution of `rank`, which may be this rank.
   Source from(size_t rank) const { return rank == rank_ ? own() : Source{rank, rank}; }
   std::vector<Source> sourcesOf(const std::vector<size_t>& ranks) const {
     std::vector<Source> sources(ranks.size());

@@ -2,13 +2,14 @@
 // distribute the result after the network stage. The functions have no side effects. M is the size
 // of each rank's buffer, l the number of ranks in a group.
 //
-//   cpu_assisted  Each group reduce-scatters under its switch. Every rank copies its M/l to host memory. The CPU adds
-//                 the groups' copies. After the network, every rank copies its M/l back and the group all-gathers.
-//   scatter       All ranks reduce-scatter (over NVLink). Every rank copies its part to host memory. After the network,
-//                 it copies the part back and all ranks all-gather.
-//   rooted        All ranks reduce to the roots (over NVLink), one part per root. Only the roots copy to and from host
-//                 memory. After the network, the roots broadcast.
-//   flat_ring     One ring over all ranks, whatever connects them. The parts are as in scatter.
+//   cpu_assisted  Each group reduce-scatters under its switch. Every rank copies its M/l bytes of the
+//                 group's sum to host memory. The CPU adds the groups' sums. After the network stage,
+//                 every rank copies its M/l bytes back, and the group all-gathers.
+//   scatter       All ranks reduce-scatter (over NVLink). Every rank copies its part to host memory.
+//                 After the network stage, every rank copies its part back, and all ranks all-gather.
+//   rooted        All ranks reduce to the roots (over NVLink), one part per root. Only the roots copy
+//                 to and from host memory. After the network stage, the roots broadcast the result.
+//   flat_ring     All ranks form one ring, whatever links connect them. The parts are as in scatter.
 //
 // Ranks exchange data directly. If NVLinks connect the GPUs only along a ring, the parts travel
 // along that ring. program.h describes the steps and the order of summation.

@@ -24,7 +24,7 @@ class XmlElement {
   // Parses a decimal number. A missing or empty attribute gives `fallback`. If the value is not a number or is out of
   // bounds, the error names the line, the attribute and the value.
   Result<double> number(std::string_view attribute, double fallback, double least, double most) const;
-  Result<unsigned> hex(std::string_view attribute) const;  // with or without 0x; 0 when missing or empty
+  Result<unsigned> hex(std::string_view attribute) const;  // accepts a leading 0x; gives 0 if missing or empty
   // Returns a failure that starts with "line N: <name>: ".
   Status invalid(const std::string& why) const;
 };
