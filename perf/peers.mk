@@ -1,5 +1,6 @@
-# The drivers of perf/compare_peers: one for bps, and one for each peer whose headers are found; the others are reported
-# as skipped. Nothing else needs them. Templates of a peer are compiled here, so all drivers are compiled with -O3.
+# The programs that perf/compare_peers starts: one for bps, and one for each peer whose headers are
+# found. The other peers are reported as skipped. No other part of the build needs these programs.
+# They compile the peers' templates, so all of them are compiled with -O3.
 PEER_BASE := $(BUILD)/obj/perf/peers/timing.o
 $(BUILD)/obj/perf/peers/%: private CXXFLAGS += -O3
 MPI_FLAGS = $(shell mpicc --showme:compile 2>/dev/null)

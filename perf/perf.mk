@@ -1,4 +1,4 @@
-# Micro-benchmarks: build/bench/NAME.json, and the table perf/NAME.md.
+# The micro-benchmarks write build/bench/NAME.json and the table perf/NAME.md.
 BENCH := $(BUILD)/bench/bench_cpu_reduce
 $(BUILD)/obj/perf/bench_cpu_reduce/baselines.o: private CXXFLAGS += -O3 -march=native
 $(BENCH): $(call objects,$(call sources,perf/bench_cpu_reduce cpu_reduce) $(BASE_SRCS))

@@ -34,7 +34,8 @@ Result<TopologyBuilder> read(const std::string& source) {
   if (isSyntheticText(source)) return readSynthetic(source);
   const std::string content = BPS_TRY(contentOf(source));
   TopologyBuilder builder = BPS_TRY(readMachineXml(content));
-  // Topology files that cloud providers supply omit NVLink. NVML adds it; it finds the GPUs by their bus ids.
+  // Topology files from cloud providers omit NVLinks. Add the NVLinks that NVML reports; bus ids
+  // identify the GPUs.
   if (builder.nvlinks().empty()) addNvml(builder, kNvmlLibrary);
   return builder;
 }

@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kSkylake = 0x55, kSapphireRapids = 0x8F, kEmeraldRapids = 0xCF;
 
-// A PCIe generation: transfers per second and lane, and the effective rate of one lane in Gbit/s.
+// A PCIe generation: gigatransfers per second of one lane, and the effective rate of one lane in
+// Gbit/s.
 struct Generation {
   double gigatransfers;
   double laneGbps;

@@ -9,7 +9,8 @@ namespace {
 
 constexpr size_t kMaxTextChars = 4096;
 constexpr double kMostCount = 1024, kMaxGigabytesPerSecond = 1e5, kMaxCores = 1024;
-constexpr uint32_t kSyntheticDomain = 0xffff0000;  // Linux numbers PCI domains from 0, VMD's from 0x10000
+// No machine has this PCI domain: Linux numbers domains from 0, and those of Intel VMD from 0x10000.
+constexpr uint32_t kSyntheticDomain = 0xffff0000;
 constexpr double kDefaultPcie = 13.1, kDefaultNicGbps = 100;
 
 struct MachineDefaults {
@@ -41,7 +42,8 @@ class SyntheticReader {
     return true;
   }
 
-  // Settings come last in the text but apply to the devices before them, so they are read first.
+  // Settings come last in the text but apply to all devices, so this function reads the settings
+  // before the devices.
   Status readSettings() {
     end_ = text_.find('=');
     if (end_ == std::string_view::npos) {
@@ -94,7 +96,8 @@ class SyntheticReader {
     return static_cast<size_t>(count);
   }
 
-  // The text in brackets is read again for each copy. The builder's limits stop the loop if there are too many devices.
+  // Reads the text in brackets again for each copy of the CPU. The builder's limits stop the loop
+  // if there are too many devices.
   Status readCpu() {
     if (!take("cpu")) return invalid("expected cpu or a setting");
     const size_t start = at_;
@@ -120,7 +123,8 @@ class SyntheticReader {
     return add(std::move(node));
   }
 
-  // Reads up to and including the closing bracket. The builder limits how deep switches nest, and so this recursion.
+  // Reads up to and including the closing bracket. The builder limits the nesting of switches,
+  // which also limits this recursion.
   Status readDevices(NodeId parent) {
     while (true) {
       skipSpaces();
@@ -168,8 +172,9 @@ class SyntheticReader {
     return {};
   }
 
-  // Every function gets its own bus id, because a dump names devices by bus id. The PCI domain exists on no real
-  // machine, so a real device is never mistaken for a synthetic one.
+  // Every PCI function gets a different bus id, because the XML dump of a topology names devices by
+  // bus id. The PCI domain of these ids exists on no real machine, so a real device is never
+  // mistaken for a synthetic one.
   Pcie pcie() {
     const unsigned n = functions_++;
     return {.busId = fmt::format("{:08x}:{:02x}:00.0", kSyntheticDomain + (n >> 8), n & 0xff),

@@ -99,7 +99,7 @@ std::vector<Hop> Topology::route(NodeId from, NodeId to) const {
 }
 
 std::vector<Hop> Topology::nvlinkRoute(NodeId from, NodeId to) const {
-  Hop out, in;  // to and from the NVSwitch
+  Hop out, in;  // the links to and from the NVSwitch
   for (LinkId id : nvlinks_) {
     const MachineLink& link = links_[id];
     if (link.near == from && link.far == to) return {{id, true}};

@@ -1,16 +1,17 @@
-// Topology: the hardware of one machine. topo/topology_builder.h builds it; it is immutable afterwards, so any thread
-// may read it. Every rank of the machine builds an equal one from the same file or from what the kernel reports.
+// Topology: the hardware of one machine. TopologyBuilder (topo/topology_builder.h) builds it. A
+// Topology is immutable, so any thread may read it. Every rank of the machine builds an equal
+// Topology from the same file or from the kernel's reports.
 //
-// It is a tree with one link from every node to its parent, plus NVLinks:
+// A Topology is a tree with one link from every node to its parent, plus NVLinks:
 //
 //   machine - NUMA node - PCIe switch (may nest) - GPU or NIC
 //
-// The link of a NUMA node to the machine is the CPU interconnect. A NUMA node also has a memory link. A bridge that
-// leads to a single device is part of that device's link. A PCIe switch has two or more GPUs or NICs below it. All
-// NVSwitches of a machine count as one.
+// The link of a NUMA node to the machine is the CPU interconnect. A NUMA node also has a memory
+// link. A bridge that leads to a single device is part of that device's link. A PCIe switch has two
+// or more GPUs or NICs below it. All NVSwitches of a machine count as one NVSwitch.
 //
-// Only route() and nvlinkRoute() know which links a copy takes. The planner's predictions and the data path's counters
-// both use them.
+// Only route() and nvlinkRoute() know which links a copy takes. The planner's predictions and the
+// data path's counters both use these two functions.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -34,9 +35,9 @@ struct Cpu {  // of a NUMA node
   CpuSet cpus;
   std::string arch, vendor;  // "x86_64", "GenuineIntel"
   int family = 0, model = 0;
-  double memoryRate = 0;        // bytes per second, read and written together; 0: unknown
-  double interconnectRate = 0;  // to the other NUMA nodes, each way; 0: unknown
-  double peerRate = 0;          // limit of copies between GPUs on that link; 0: the default of the CPU model
+  double memoryRate = 0;        // bytes per second of reads and writes together; 0: unknown
+  double interconnectRate = 0;  // bytes per second to the other NUMA nodes, each way; 0: unknown
+  double peerRate = 0;          // limit of GPU-to-GPU copies on the interconnect; 0: the CPU model's default
   bool operator==(const Cpu&) const = default;
 };
 
@@ -44,7 +45,7 @@ struct Pcie {  // the link of a switch, GPU or NIC towards the CPU
   std::string busId = {};
   double gigatransfers = 0;  // 0: unknown
   int width = 0;
-  double measured = 0;  // bytes per second each way, replaces the rate from speed and width; 0: not measured
+  double measured = 0;  // bytes per second each way, instead of the rate from speed and width; 0: not measured
   bool operator==(const Pcie&) const = default;
   double rate() const;
 };
@@ -52,24 +53,25 @@ struct Pcie {  // the link of a switch, GPU or NIC towards the CPU
 struct Node {
   NodeKind kind = NodeKind::kMachine;
   NodeId parent = kNoNode;
-  std::string name = {};  // of a NIC: its network device; empty for other nodes
-  Pcie pcie = {};         // of a switch, GPU, NIC
-  Cpu cpu = {};           // of a NUMA node
-  int dev = -1;           // of a GPU: NVML's index
-  int sm = 0;             // of a GPU: compute capability, 90 for 9.0
-  double mbps = 0;        // of a NIC: line rate in Mbit/s; 0: unknown; kNoLinkMbps: no link, build() leaves it out
+  std::string name = {};  // network device of a NIC; empty for other nodes
+  Pcie pcie = {};         // link of a switch, GPU or NIC
+  Cpu cpu = {};           // CPUs and rates of a NUMA node
+  int dev = -1;           // NVML's index of a GPU
+  int sm = 0;             // compute capability of a GPU, 90 for 9.0
+  double mbps = 0;        // line rate of a NIC in Mbit/s; 0: unknown; kNoLinkMbps: build() drops the NIC
   bool operator==(const Node&) const = default;
 };
 
 enum class LinkKind { kPcie, kInterconnect, kNvlink, kMemory };
 
-// Up is the direction from near to far. On a memory link up is writes and down is reads; both share its rate.
+// Up is the direction from `near` to `far`. On a memory link, writes go up and reads go down, and
+// both share the link's rate.
 struct MachineLink {
   LinkKind kind = LinkKind::kPcie;
   NodeId near = kNoNode, far = kNoNode;
-  double rate = 0;      // bytes per second each way; 0: unknown, it never limits
+  double rate = 0;      // bytes per second each way; 0: unknown, and never the limit
   double peerRate = 0;  // limit of copies between GPUs, bytes per second each way; 0: only `rate` limits them
-  int count = 0;        // of an NVLink: the number of links combined in it
+  int count = 0;        // number of NVLinks that this link combines
   bool operator==(const MachineLink&) const = default;
 };
 
@@ -81,7 +83,7 @@ struct Hop {
 
 struct SwitchCount {
   int withNic = 0;     // S_n: switches with GPUs that share a link to the CPU with a NIC
-  int withoutNic = 0;  // S_g: switches with GPUs only. A GPU without a switch counts as a switch with one GPU
+  int withoutNic = 0;  // S_g: the other switches with GPUs; a GPU without a switch counts as a switch
 };
 
 class Topology {
@@ -94,23 +96,26 @@ class Topology {
   std::vector<NodeId> children(NodeId id) const;
   LinkId uplink(NodeId id) const { return uplinks_[id]; }
 
-  NodeId numaOf(NodeId id) const;     // of a device, or of a NUMA node itself
+  NodeId numaOf(NodeId id) const;     // the NUMA node of a device; a NUMA node gives itself
   NodeId switchOf(NodeId gpu) const;  // the switch directly above the GPU; the GPU itself if there is none
   bool sharedWithNic(LinkId link) const { return sharedWithNic_[link]; }  // a PCIe link above both a NIC and a GPU
-  bool shareSwitch(NodeId one, NodeId other) const;                       // a PCIe switch is above both
-  bool besideNic(NodeId gpu) const;  // the GPU shares some link to the CPU with a NIC
+  bool shareSwitch(NodeId one, NodeId other) const;                       // one PCIe switch is above both nodes
+  bool besideNic(NodeId gpu) const;  // true if the GPU shares a link to the CPU with a NIC
   SwitchCount countSwitches(const std::vector<NodeId>& gpus) const;
 
-  // The links from one device or NUMA node to another through the tree. A NUMA node stands for its memory: the route
-  // starts with a read of that memory, or ends with a write to it.
+  // Returns the links of the tree from one device or NUMA node to another. If `from` is a NUMA
+  // node, the route starts with a read of its memory. If `to` is a NUMA node, the route ends with a
+  // write to its memory.
   std::vector<Hop> route(NodeId from, NodeId to) const;
-  // The NVLinks from one GPU to another, directly or through the NVSwitch. Empty if there are none.
+  // Returns the NVLinks from one GPU to another, directly or through the NVSwitch. Empty if no
+  // NVLinks connect the two GPUs.
   std::vector<Hop> nvlinkRoute(NodeId from, NodeId to) const;
 
-  // The names in text and JSON output: "GPU 2", "NIC mlx5_0", "switch P1", "CPU 0"; a link is "GPU 2 - switch P1".
+  // nameOf() and nameOfLink() return the names in text and JSON output. Nodes are named "GPU 2",
+  // "NIC mlx5_0", "switch P1" or "CPU 0"; a link is named "GPU 2 - switch P1".
   std::string nameOf(NodeId id) const;
   std::string nameOfLink(LinkId id) const;
-  size_t indexOf(NodeId id) const;  // among the nodes of its kind
+  size_t indexOf(NodeId id) const;  // the index among the nodes of the same kind
 
   bool operator==(const Topology& other) const { return nodes_ == other.nodes_ && links_ == other.links_; }
 

@@ -62,7 +62,8 @@ struct TopologyBuilder::BridgeFolding {
   bool isSwitch(NodeId id) const { return from[id].kind == NodeKind::kSwitch; }
 
   void findChildren() {
-    // From the last node to the first, so that a bridge's children are known before the bridge is kept or dropped.
+    // Go from the last node to the first, so that a bridge's children are known before the bridge
+    // is kept or dropped.
     for (NodeId id = static_cast<NodeId>(from.size()); id-- > 1;)
       if (isSwitch(id) ? !children[id].empty() : from[id].mbps != kNoLinkMbps) children[from[id].parent].push_back(id);
     for (std::vector<NodeId>& list : children) std::reverse(list.begin(), list.end());
@@ -103,7 +104,8 @@ void TopologyBuilder::BridgeFolding::add(Node node) {
   to.nodes_.push_back(std::move(node));
 }
 
-// Both GPUs of a direct NVLink may name it; it is added once. All NVSwitches become one node.
+// Both GPUs of a direct NVLink may list the link, but it is added only once. All NVSwitches become
+// one node.
 void TopologyBuilder::addNvlinks(Topology& topology, const std::vector<NodeId>& newIds) const {
   std::map<std::pair<NodeId, NodeId>, MachineLink> found;
   NodeId nvSwitch = kNoNode;
@@ -152,7 +154,7 @@ PciKind pciKindOf(unsigned classCode, unsigned vendor) {
     case 0x0302:
     case 0x0380:
       return PciKind::kGpu;
-    case 0x0300:  // a display controller; that of a board's management controller is not a GPU
+    case 0x0300:  // a display controller; it may belong to the board's management controller
       return vendor == kNvidia || vendor == kAmd || vendor == 0 ? PciKind::kGpu : PciKind::kOther;
     case 0x1200:
       return vendor == kAmd ? PciKind::kGpu : PciKind::kOther;

@@ -11,7 +11,7 @@
 namespace bps::perf {
 namespace {
 
-constexpr int kStale = 0xA5;  // what a receive buffer holds before a check
+constexpr int kStale = 0xA5;  // the byte that fills a receive buffer before a check
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -53,7 +53,8 @@ Status Buffers::read(const char* at, size_t bytes, const std::function<void(cons
 }
 
 Result<uint64_t> Bench::maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost) {
-  // A fifth of the memory is left for the library and everything else.
+  // The buffers may use four fifths of the available memory. The library and other programs need
+  // the rest.
   const double room = 0.8 * static_cast<double>(availableMemory()) / ranksOnHost / 2;
   const double least = BPS_TRY(rank.allReduceValue(room, bpsMin));
   return least >= static_cast<double>(options.maxBytes) ? options.maxBytes : static_cast<uint64_t>(least);
@@ -79,7 +80,8 @@ Status Bench::runTable(const NamedType& type, const NamedOp& op) {
   const Generator generator(type.type, op.op, rank_.ranks());
   const bool own = op.op == bpsNumOps;
   if (own) call.use = BPS_TRY(rank_.preMulSum(type.type, generator.premulScalar(rank_.rank())));
-  // Fill the buffers with real values, so that no call is timed on untouched pages or on denormal numbers.
+  // Fill the buffers with the generator's values, so that no timed call touches new pages or adds
+  // denormal numbers.
   const size_t room = options_.maxBytes / typeBytes(type.type);
   call.count = 0;
   for (char* buffer : {buffers_.send(), buffers_.recv()})
@@ -188,7 +190,8 @@ Status Bench::check(const Call& call, const Generator& generator, Measurement& r
   return {};
 }
 
-// Issues -m calls in one group. With -z 1 and 2 it waits after each call and does not group them.
+// Issues as many calls as option -m says, in one group. With -z 1 and -z 2, waits after each call
+// instead and forms no group.
 Status Bench::issueGroup(const Call& call, uint64_t iteration) {
   const auto calls = static_cast<uint64_t>(options_.aggregated);
   const bool each = options_.blocking == 1 || options_.blocking == 2;
@@ -215,7 +218,8 @@ Status Bench::issueOne(const Call& call, uint64_t iteration) {
   return rank_.allReduce(send, recv, call.count, call.type.type, call.use);
 }
 
-// Successive calls use different parts of the buffers, if there is room, so that data is not in a cache.
+// Successive calls use different ranges of the buffers if there is room, so that no call finds its
+// data in a cache.
 size_t Bench::offset(const Call& call, uint64_t iteration) const {
   const size_t bytes = call.bytes();
   const size_t unaligned = static_cast<size_t>(options_.unalign) * typeBytes(call.type.type);

@@ -1,5 +1,6 @@
-// Bench: measures and checks the rows of the table on one rank. Every rank runs the same sequence of calls and gets the
-// same rows, because times and wrong elements are reduced over the ranks. One thread uses it.
+// Bench measures and checks the rows of bps-perf's table on one rank. Every rank runs the same
+// sequence of calls and gets the same rows, because times and numbers of wrong elements are reduced
+// over the ranks. One thread uses a Bench.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,8 @@
 
 namespace bps::perf {
 
-// Send and receive buffers of one rank, on its device if it has one. They must outlive the communicator that uses them.
+// The send and receive buffers of one rank, on the rank's GPU if it has one. The buffers must
+// outlive the communicator that uses them.
 class Buffers {
  public:
   explicit Buffers(Gpu* gpu) : gpu_(gpu) {}
@@ -21,7 +23,8 @@ class Buffers {
   Buffers& operator=(const Buffers&) = delete;
   ~Buffers();
   Status allocate(size_t bytes);
-  // Calls `make` to write the bytes at `at`, or `look` to read them, in host memory.
+  // write() lets `make` write the bytes at `at` in host memory. read() lets `look` read the bytes
+  // at `at` in host memory. If the buffers are on a GPU, both functions copy the bytes.
   Status write(char* at, size_t bytes, const std::function<void(char*)>& make);
   Status read(const char* at, size_t bytes, const std::function<void(const char*)>& look);
   char* send() const { return static_cast<char*>(send_); }
@@ -33,7 +36,7 @@ class Buffers {
   Gpu* gpu_;
   void* send_ = nullptr;
   void* recv_ = nullptr;
-  void* onHost_ = nullptr;  // host copy of one buffer, if the buffers are on a device
+  void* onHost_ = nullptr;  // host copy of one buffer, if the buffers are on a GPU
 };
 
 struct BenchTotals {
@@ -49,7 +52,8 @@ class Bench {
   // `buffers` must outlive `rank`'s communicator.
   Bench(const Options& options, RankCommunicator& rank, Buffers& buffers, OnRow onRow)
       : options_(options), rank_(rank), buffers_(buffers), onRow_(std::move(onRow)) {}
-  // The largest size, at most that of -e, for which two buffers of every rank fit into memory. Collective.
+  // Returns the largest size, at most that of option -e, for which two buffers of every rank fit
+  // into memory. All ranks must call this function.
   static Result<uint64_t> maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost);
   Status run();
   const BenchTotals& totals() const { return totals_; }
@@ -57,8 +61,8 @@ class Bench {
  private:
   struct Call {
     NamedType type;
-    NamedOp op;      // as on the command line
-    bpsRedOp_t use;  // the operation to call
+    NamedOp op;      // the operation that the command line names
+    bpsRedOp_t use;  // the operation to pass to bpsAllReduce
     size_t count = 0;
     bool inPlace = false;
     size_t bytes() const { return count * typeBytes(type.type); }
@@ -81,7 +85,7 @@ class Bench {
   OnRow onRow_;
   BenchTotals totals_;
   uint64_t epoch_ = 0;
-  double excluded_ = 0;  // seconds spent in barriers that are not timed
+  double excluded_ = 0;  // seconds spent in barriers, which the times leave out
 };
 
 }  // namespace bps::perf

@@ -1,5 +1,6 @@
-// The environment variables that only bps-perf reads, and the variables that a report may show. The library's variables
-// are in src/base/env.h, those that give rank and size in src/base/env/launch_env.h.
+// Reads the environment variables that only bps-perf uses, and selects the variables that a report
+// may show. src/base/env.h describes the library's variables. src/base/env/launch_env.h describes
+// the variables that give a process its rank and the number of ranks.
 #pragma once
 #include <map>
 #include <optional>
@@ -11,12 +12,15 @@
 
 namespace bps::perf {
 
-// The color of a process when ranks are split as in nccl-tests, from NCCL_TESTS_SPLIT_MASK (hexadecimal) or
-// NCCL_TESTS_SPLIT (AND, OR, MOD, DIV or & | % /, then a number: 0b…, 0x… or decimal). Empty: the ranks are not split.
+// Returns the color of a process if the ranks are split as in nccl-tests; processes of one color
+// form a communicator. NCCL_TESTS_SPLIT_MASK holds a hexadecimal number. NCCL_TESTS_SPLIT holds
+// AND, OR, MOD or DIV (or & | % /), then a number (0b…, 0x… or decimal). The result is empty if
+// neither variable is set.
 Result<std::optional<int>> splitColor(Lookup lookup, int process);
 
 void setRoot(const std::string& root);
-// The BPS_* and NCCL_* variables and those of launchers, except those that may hold a secret.
+// Returns the variables BPS_* and NCCL_* and the variables of launchers, except those that may hold
+// a secret.
 std::map<std::string, std::string> shownEnvironment(const char* const* environment);
 const char* const* processEnvironment();
 

@@ -11,16 +11,17 @@ namespace {
 
 struct TypeFacts {
   size_t bytes;
-  int mantissa, bias, topExponent;  // of a floating type: stored mantissa bits; mantissa 0: an integer
+  int mantissa, bias, topExponent;  // mantissa: stored bits of a floating type's mantissa; 0 for an integer type
   bool infinity;
-  // For sums. The largest sum, contributors * (levels + weights - 1), is exact in a floating type; integers may wrap.
+  // These limits are for sums. The largest sum is contributors * (levels + weights - 1). A floating
+  // type represents this sum exactly; an integer may wrap.
   int contributors, weights;
   size_t levels;
 };
 constexpr int kMaxRanks = 1 << 20;
 constexpr std::array<TypeFacts, bpsNumTypes> kFacts = {{
-    {1, 0, 0, 0, false, 15, 4, 100},           // int8: 15 is odd, so a sum that wraps still tells the levels apart
-    {1, 0, 0, 0, false, 15, 4, 100},           // uint8
+    {1, 0, 0, 0, false, 15, 4, 100},  // int8: 15 is odd, so the sums of different levels differ even if they wrap
+    {1, 0, 0, 0, false, 15, 4, 100},  // uint8
     {4, 0, 0, 0, false, kMaxRanks, 8, 251},    // int32
     {4, 0, 0, 0, false, kMaxRanks, 8, 251},    // uint32
     {8, 0, 0, 0, false, kMaxRanks, 8, 251},    // int64
@@ -34,20 +35,22 @@ constexpr std::array<TypeFacts, bpsNumTypes> kFacts = {{
 }};
 const TypeFacts& factsOf(bpsDataType_t type) { return kFacts[static_cast<size_t>(type)]; }
 
-// Encodes a non-negative value of a narrow type. The mantissa is rounded and may carry into the exponent.
+// Encodes a non-negative value in a floating type narrower than float. The mantissa is rounded and
+// may carry into the exponent.
 uint64_t encodeFloat(const TypeFacts& facts, double value) {
   const int mantissa = facts.mantissa;
   if (value == 0) return 0;
   int exponent = 0;
   std::frexp(value, &exponent);
   exponent = std::max(exponent - 1, 1 - facts.bias);
-  const double steps = std::nearbyint(std::ldexp(value, mantissa - exponent));  // of the last mantissa bit
+  // The value as a multiple of the value of the last mantissa bit.
+  const double steps = std::nearbyint(std::ldexp(value, mantissa - exponent));
   const uint64_t one = uint64_t{1} << mantissa;
   const uint64_t bits = static_cast<uint64_t>(exponent + facts.bias - 1) * one + static_cast<uint64_t>(steps);
   const int topField = facts.topExponent + facts.bias;
   const auto top = static_cast<uint64_t>(topField);
   const uint64_t largest = facts.infinity ? top * one + one - 1 : top * one + one - 2;
-  return std::min(bits, largest + 1);  // the next code is infinity, or NaN if the type has no infinity
+  return std::min(bits, largest + 1);  // largest + 1 encodes infinity, or NaN if the type has no infinity
 }
 
 int64_t power(int64_t base, int64_t exponent) {
@@ -56,7 +59,7 @@ int64_t power(int64_t base, int64_t exponent) {
   return out;
 }
 
-// Sum of p mod m for p < count.
+// Returns the sum of p mod m over all p from 0 to count - 1.
 int64_t positionWeightSum(int64_t count, int64_t m) {
   const int64_t whole = count / m, rest = count % m;
   return whole * (m * (m - 1) / 2) + rest * (rest - 1) / 2;
@@ -95,7 +98,7 @@ Generator::Generator(bpsDataType_t type, bpsRedOp_t op, int ranks) : type_(type)
 
 void Generator::chooseLimits() {
   const TypeFacts& facts = factsOf(type_);
-  if (op_ == bpsMax || op_ == bpsMin) return;  // position 0 decides
+  if (op_ == bpsMax || op_ == bpsMin) return;  // position 0 alone decides the result
   if (op_ == bpsProd) {
     contributors_ = std::min(ranks_, 2);
     return;
@@ -105,14 +108,16 @@ void Generator::chooseLimits() {
   levels_ = facts.levels;
   if (op_ == bpsNumOps) scale_ = 2;
   if (op_ != bpsAvg) return;
-  // Averages have one contributor per index. Floats are divided before the first of several roundings, and adding to a
-  // rounded quotient must not round again. For integers no single input may equal the average.
+  // For an average, only one rank contributes to each index. A float is divided before it is added,
+  // and adding zeros to the rounded quotient must not round again. An integer average must differ
+  // from every input.
   contributors_ = weights_ = 1;
   if (isFloat(type_)) {
-    if (facts.bytes == 1) scale_ = 16;  // so that a thousandth of the value is still a normal number
+    if (facts.bytes == 1) scale_ = 16;  // a thousandth of the value is still a normal number
     return;
   }
-  // Integer averages truncate. The sum is a multiple of the number of ranks, so that a missing part changes the result.
+  // Integer averages truncate. The sum is a multiple of the number of ranks, so that a missing
+  // contribution changes the result.
   scale_ = facts.bytes == 1 ? std::min(ranks_, 127) : ranks_;
   if (facts.bytes == 1) levels_ = std::min(levels_, static_cast<size_t>(127 / scale_));
 }
@@ -131,8 +136,8 @@ int64_t Generator::value(int position, size_t level) const {
   return position < contributors_ ? scale_ * (g + weight) : 0;
 }
 
-// Positions of one kind have equal values. The kinds are: position 0, each weight, and positions that give the
-// identity.
+// Positions of the same kind have equal values. Position 0 is one kind. The other positions that
+// contribute form one kind for each weight. The positions that give the identity form one kind.
 size_t Generator::kindOf(int position) const {
   const auto weights = static_cast<size_t>(weights_);
   if (position == 0) return 0;
@@ -154,7 +159,8 @@ uint64_t Generator::expected(size_t level) const {
   if (op_ != bpsAvg) return encoded(sum);
   if (!isFloat(type_)) return encoded(sum / ranks_);
   if (type_ == bpsFloat64) return encode(type_, static_cast<double>(sum) / ranks_);
-  // Types up to float: divide as floats, then round once to the type.
+  // bps divides types up to float in float arithmetic and rounds once to the type. The expected
+  // value is computed in the same way.
   const float quotient = static_cast<float>(sum) / static_cast<float>(ranks_);
   return encode(type_, static_cast<double>(quotient));
 }
@@ -168,7 +174,7 @@ void Generator::fill(void* buffer, size_t count, int rank, uint64_t epoch) const
   std::vector<size_t> rowLength(n);
   for (int p = ranks_ - 1; p >= 0; --p) {
     const size_t row = rowLength[static_cast<size_t>(p)] = kindOf(p) * levels_;
-    if (p > 2 * weights_ && p < ranks_ - 1) continue;  // one of its kind is enough
+    if (p > 2 * weights_ && p < ranks_ - 1) continue;  // another position has filled the table rows of this kind
     for (size_t g = 0; g < levels_; ++g) table[row + g] = encoded(value(p, g + 1) / divisor);
   }
   withUnsignedOf(typeBytes(type_), [&](auto sample) {

@@ -7,7 +7,7 @@
 namespace bps::perf {
 
 Result<std::unique_ptr<Gpu>> Gpu::open(int rank, bool defaultStream) {
-  // The library prints the warnings.
+  // Drop the warnings here, because the library prints them.
   const Env env = BPS_TRY(processEnv([](const std::string&) {}));
   const cuda::Api* api = BPS_TRY(cuda::driverForEnv(env));
   if (api == nullptr) return std::unique_ptr<Gpu>();

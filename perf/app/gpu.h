@@ -1,5 +1,5 @@
-// Gpu: the CUDA device of a rank's buffers. One thread creates, uses and destroys it; the device is that thread's
-// current device during this time.
+// Gpu: the CUDA device that holds a rank's buffers. One thread creates, uses and destroys a Gpu.
+// The device is that thread's current device as long as the Gpu exists.
 #pragma once
 #include <bps/bps.h>
 
@@ -12,8 +12,8 @@ namespace bps::perf {
 
 class Gpu {
  public:
-  // Opens this rank's device according to BPS_DEVICE. Null: there is no device or none is wanted, and buffers are in
-  // host memory.
+  // Opens this rank's device according to BPS_DEVICE. Returns null if there is no device or
+  // BPS_DEVICE asks for none; the buffers are then in host memory.
   static Result<std::unique_ptr<Gpu>> open(int rank, bool defaultStream);
   ~Gpu();
 
@@ -33,7 +33,7 @@ class Gpu {
   cuda::Device& device_;
   cuda::ScopedContext scope_;
   std::string name_;
-  cudaStream_t stream_ = nullptr;  // null: the default one
+  cudaStream_t stream_ = nullptr;  // null means CUDA's default stream
 };
 
 }  // namespace bps::perf

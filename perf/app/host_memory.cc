@@ -12,7 +12,7 @@ std::optional<uint64_t> readNumber(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
   if (file >> value) return value;
-  return std::nullopt;  // no such file, or "max"
+  return std::nullopt;  // the file does not exist, or contains "max"
 }
 
 uint64_t freeMachineMemory() {
@@ -24,7 +24,7 @@ uint64_t freeMachineMemory() {
   return UINT64_MAX;
 }
 
-// cgroup v2: the line "0::PATH".
+// The line "0::PATH" names the process's control group of version 2 (cgroup v2).
 uint64_t freeCgroupMemory() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {

@@ -1,10 +1,11 @@
-// The memory that is still available on this machine.
+// Determines the memory that is still available on this machine.
 #pragma once
 #include <cstdint>
 
 namespace bps::perf {
 
-// Bytes available without swapping, within the limit of this process's control group. UINT64_MAX: unknown.
+// Returns the bytes that are available without swapping, within the limit of this process's control
+// group. Returns UINT64_MAX if the number is unknown.
 uint64_t availableMemory();
 
 }  // namespace bps::perf

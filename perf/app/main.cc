@@ -1,7 +1,8 @@
-// bps-perf: measures and checks all-reduce, with nccl-tests' options and output.
+// bps-perf measures and checks all-reduce. Its options and its output follow nccl-tests.
 //
-// Exit status: 0 success, 3 a call of bps failed, 4 a wait took longer than -T, 6 wrong usage, 7 wrong data or less
-// bandwidth than NCCL_TESTS_MIN_BW.
+// The exit status is 0 for success, 3 if a call of bps failed, and 4 if a wait took longer than -T
+// allows. It is 6 for wrong usage, and 7 for wrong data or a bandwidth below 90 % of
+// NCCL_TESTS_MIN_BW.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,13 +26,14 @@ constexpr int kFailed = 3, kUsage = 6, kWrong = 7;
 
 void printError(const char* text) { std::fprintf(stderr, "bps-perf: %s\n", text); }
 
-// The data that all rank threads of this process share. It is not changed while they run, except `complained`.
+// The data that all rank threads of this process share. While these threads run, only `complained`
+// changes.
 struct Job {
   Options options;
   LaunchEnv place;
   bpsUniqueId id{};
   double leastBw = 0;
-  std::optional<int> color;  // of this process, when the ranks are split
+  std::optional<int> color;  // color of this process; empty if the ranks are not split
   std::vector<std::string> arguments;
   std::string startTime;
   mutable std::atomic<bool> complained{false};
@@ -65,7 +67,8 @@ Result<std::vector<RankDevice>> gatherDevices(RankCommunicator& rank, int group,
   return devices;
 }
 
-// Gathers the devices of all ranks, splits the ranks if there is a color, and describes the resulting communicator.
+// Gathers the devices of all ranks, splits the ranks if `color` is set, and describes the resulting
+// communicator.
 Result<JobFacts> gatherFacts(RankCommunicator& rank, std::optional<int> color, const Gpu* gpu) {
   JobFacts facts;
   facts.headers = BPS_VERSION_CODE;
@@ -98,7 +101,7 @@ class RankRun {
     const Options& options = job_.options;
     const bool defaultStream = options.nullStream != 0 && job_.localRanks() == 1;
     const bool workload = !options.model.empty() || !options.tensors.empty();
-    std::unique_ptr<Gpu> gpu;  // buffers and device must outlive the communicator
+    std::unique_ptr<Gpu> gpu;  // the device and the buffers must outlive the communicator
     std::unique_ptr<Buffers> buffers;
     if (!workload) gpu = BPS_TRY(Gpu::open(rank_, defaultStream));
     auto rank = BPS_TRY(RankCommunicator::join(
@@ -145,7 +148,8 @@ class RankRun {
         std::count_if(devices.begin(), devices.end(), [&](const RankDevice& d) { return d.host == own; }));
   }
 
-  // The line that names the path, if it differs from the previous row's path.
+  // Returns the line that names the path of this row, or nothing if the previous row took the same
+  // path.
   std::string pathLine(const Row& row) {
     const std::string path = pathText(report_.facts, row.bytes);
     if (path == path_) return {};
@@ -189,7 +193,7 @@ class RankRun {
   const int rank_;
   int exitCode_ = 0;
   JsonReport report_;
-  std::string path_;  // of the last row
+  std::string path_;  // path of the last row
 };
 
 int runRanks(const Job& job) {

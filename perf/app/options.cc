@@ -24,7 +24,7 @@ struct Spec {
   std::string_view name, value, doc;
   Field field;
   double least = 0, most = INT_MAX;
-  std::string_view unused = {};  // why the option has no effect here, for the note
+  std::string_view unused = {};  // why the option has no effect in bps-perf; empty if it has one
 };
 
 constexpr std::array<NamedType, 12> kTypes = {{{"int8", bpsInt8},
@@ -141,7 +141,7 @@ const Spec* findSpec(std::string_view word) {
 
 bool takesValue(const Spec& spec) { return !std::holds_alternative<bool Options::*>(spec.field); }
 
-// "-b 8", "-b8", "--minbytes 8", "--minbytes=8".
+// Parses an option in one of the forms "-b 8", "-b8", "--minbytes 8" and "--minbytes=8".
 Status parseOne(std::span<const char* const> words, size_t& at, Options& options) {
   std::string_view word = words[at++];
   std::string_view value;

@@ -12,9 +12,9 @@
 namespace bps::perf {
 
 struct Options {
-  int threads = 1, gpus = 1;  // ranks of this process: threads * gpus
+  int threads = 1, gpus = 1;  // this process has threads * gpus ranks
   uint64_t minBytes = 32U << 20, maxBytes = 32U << 20, stepBytes = 1U << 20;
-  int stepFactor = 1;  // 1: add stepBytes
+  int stepFactor = 1;  // 1: sizes grow by stepBytes
   int iterations = 20, warmup = 1, aggregated = 1, cycles = 1;
   int parallelInit = 0;
   int checks = 1;
@@ -32,10 +32,11 @@ struct Options {
   uint64_t bucketBytes = 0;
   bool help = false;
   bool version = false;
-  std::vector<std::string> notes;  // options that were accepted but have no effect
+  std::vector<std::string> notes;  // lines for the report, such as options without effect
 };
 
-// Parses the command line, without the program's name. A failure is one line: option, value, and what was expected.
+// Parses the command line without the program's name. A failure names, in one line, the option, the
+// value and what was expected.
 Result<Options> parseOptions(std::span<const char* const> arguments);
 std::string usage();
 
@@ -45,12 +46,13 @@ struct NamedType {
 };
 struct NamedOp {
   const char* name;
-  bpsRedOp_t op;  // for mulsum: bpsNumOps, because each communicator creates its own operation
+  bpsRedOp_t op;  // bpsNumOps for mulsum, because each communicator creates its own operation
 };
-std::vector<NamedType> chosenTypes(const std::string& name);  // one, or all for "all"; empty: no such type
+std::vector<NamedType> chosenTypes(const std::string& name);  // all types for "all"; none if the name is unknown
 std::vector<NamedOp> chosenOps(const std::string& name);
 
-// The size of the row after a row of `size` bytes, or nothing after the last row. The first row has minBytes.
+// Returns the size of the row after a row of `size` bytes, or nothing after the last row. The first
+// row has the size minBytes.
 std::optional<uint64_t> nextSize(const Options& options, uint64_t size);
 
 }  // namespace bps::perf

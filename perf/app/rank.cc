@@ -33,7 +33,8 @@ std::string lastError(const char* call, bpsResult_t result, bpsComm_t comm) {
 
 }  // namespace
 
-// Ends the program when a wait takes too long. Its thread sleeps until a wait is armed and then until its deadline.
+// Watchdog ends the program if a wait takes too long. The watchdog's thread sleeps until a wait is
+// armed, and then until the deadline of that wait.
 class Watchdog {
  public:
   explicit Watchdog(int seconds) : seconds_(seconds), thread_([this] { watch(); }) {}
@@ -45,7 +46,7 @@ class Watchdog {
     changed_.notify_one();
     thread_.join();
   }
-  // From here on the program is in `what`, which has a time limit; null: in nothing with a time limit.
+  // Starts the time limit of the wait that `what` names. Null ends the time limit.
   void arm(const char* what) {
     {
       const std::lock_guard lock(mutex_);
@@ -55,7 +56,8 @@ class Watchdog {
     }
     changed_.notify_one();
   }
-  // Sets the communicator to abort, so that the other ranks see the failure at once.
+  // Sets the communicator that expire() aborts. The abort shows the failure to the other ranks at
+  // once.
   void use(bpsComm_t comm) {
     const std::lock_guard lock(mutex_);
     comm_ = comm;
@@ -87,7 +89,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Arms the watchdog for one wait.
+// Arms the watchdog during one wait.
 class RankCommunicator::WatchdogScope {
  public:
   WatchdogScope(const RankCommunicator& rank, const char* what) : watchdog_(rank.watchdog_.get()) {
@@ -157,8 +159,9 @@ Status RankCommunicator::allReduce(const void* send, void* recv, size_t count, b
   return check("bpsAllReduce", bpsAllReduce(send, recv, count, type, op, comm_, stream));
 }
 
-// Sums in place and waits. The buffer is whole cache lines, which 2, 4 or 8 ranks divide evenly: a run's link counters,
-// including these calls, then equal the strategy's table exactly.
+// Reduces `values` in place and waits. The buffer is padded to whole cache lines, which 2, 4 or 8
+// ranks divide evenly. With this padding, the link counters of a run, which include these
+// calls, equal the planner's prediction exactly.
 Status RankCommunicator::reduceOnHost(void* values, size_t bytes, bpsDataType_t type, bpsRedOp_t op) {
   std::vector<uint8_t> lines((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
   std::memcpy(lines.data(), values, bytes);
@@ -180,7 +183,7 @@ Status RankCommunicator::synchronize() {
   return check("bpsHostStreamSynchronize", result);
 }
 
-// A CUDA stream passes a call that has failed: the failure is the communicator's.
+// A CUDA stream does not report a failed call; the communicator does.
 Status RankCommunicator::waitForGpu() {
   if (gpu_ == nullptr) return {};
   BPS_TRY(gpu_->synchronize());
@@ -206,7 +209,8 @@ Result<uint64_t> RankCommunicator::sumOverRanks(uint64_t value) {
   return value;
 }
 
-// The smallest value is the complement of the largest complement. All values are equal if it is also the largest.
+// The smallest value is the complement of the largest complement. All values are equal if the
+// smallest value is also the largest value.
 Result<bool> RankCommunicator::equalOnAllRanks(uint64_t value) {
   uint64_t pair[2] = {value, ~value};
   BPS_TRY(reduceOnHost(pair, sizeof pair, bpsUint64, bpsMax));
@@ -228,7 +232,7 @@ Result<bpsRedOp_t> RankCommunicator::preMulSum(bpsDataType_t type, uint64_t scal
 Status RankCommunicator::destroyOp(bpsRedOp_t op) { return check("bpsRedOpDestroy", bpsRedOpDestroy(op, comm_)); }
 
 Status RankCommunicator::registerBuffer(void* buffer, size_t bytes) {
-  void* handle = nullptr;  // ends with the communicator
+  void* handle = nullptr;  // the registration ends with the communicator
   return check("bpsCommRegister", bpsCommRegister(comm_, buffer, bytes, &handle));
 }
 

@@ -1,7 +1,9 @@
-// RankCommunicator: one rank of the communicator, as bps-perf uses it. One thread uses it.
+// RankCommunicator: one rank of the communicator that bps-perf measures. One thread uses a
+// RankCommunicator.
 //
-// Every failure names the call and includes the library's error text. After a failure the destructor aborts the
-// communicator, so that the other ranks end too and do not wait.
+// Every failure names the call and includes the library's error text. The destructor aborts a
+// communicator that has not been closed, so that after a failure the other ranks end too and do not
+// wait.
 #pragma once
 #include <bps/bps.h>
 
@@ -21,14 +23,15 @@ class RankCommunicator : public Runner {
  public:
   struct Config {
     int rank = 0, ranks = 1;
-    int timeoutSeconds = 0;  // 0: none; else a longer wait, including the start, ends the program
+    int timeoutSeconds = 0;  // 0: no limit; otherwise a longer wait or start ends the program
     bool defaultStream = false;
   };
   static Result<std::unique_ptr<RankCommunicator>> join(const Config& config, const bpsUniqueId& id);
-  // From now on allReduce() issues its calls on the stream of this device, which must outlive that use. The ranks' own
-  // agreements stay on the host.
+  // From now on, allReduce() issues its calls on the stream of `gpu`, which must outlive these
+  // calls. The reductions by which the ranks agree on values stay in host memory.
   void use(Gpu* gpu) { gpu_ = gpu; }
-  // Collective: continues in a communicator of the ranks with the same color, in the same order as before.
+  // All ranks must call this function. Continues in a communicator of the ranks with the same
+  // color, in the same order as before.
   Status split(int color);
   ~RankCommunicator() override;
 
@@ -42,11 +45,12 @@ class RankCommunicator : public Runner {
   Result<double> maxOverRanks(double value) override;
   Result<bool> equalOnAllRanks(uint64_t value) override;
 
-  // Collective. Nothing may be queued; these calls synchronize.
+  // All ranks must call the functions from here to gather(), with no call queued. Each function
+  // waits for its result.
   Status barrier();
   Result<double> allReduceValue(double value, bpsRedOp_t op);
   Result<uint64_t> sumOverRanks(uint64_t value);
-  // Each value becomes the largest of all ranks'.
+  // Replaces each value by the largest value of all ranks.
   Status maxOverRanksInPlace(std::span<double> values) {
     return reduceOnHost(values.data(), values.size_bytes(), bpsFloat64, bpsMax);
   }
@@ -56,7 +60,7 @@ class RankCommunicator : public Runner {
   Result<bpsRedOp_t> preMulSum(bpsDataType_t type, uint64_t scalar);
   Status destroyOp(bpsRedOp_t op);
   Status registerBuffer(void* buffer, size_t bytes);
-  // The library's facts about the communicator, as JSON.
+  // Returns the library's facts about the communicator as JSON.
   Result<std::string> describe();
   // Leaves the communicator.
   Status close();
@@ -73,7 +77,7 @@ class RankCommunicator : public Runner {
   Config config_;
   int machines_ = 1;
   bpsComm_t comm_ = nullptr;
-  bpsHostStream_t stream_ = nullptr;  // null: the default one
+  bpsHostStream_t stream_ = nullptr;  // null means the default host stream
   Gpu* gpu_ = nullptr;
   std::unique_ptr<Watchdog> watchdog_;
 };

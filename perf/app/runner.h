@@ -1,5 +1,5 @@
-// Runner: the interface that bps-perf offers to a workload: one rank's view of the communicator, and the few reductions
-// that the ranks need to agree on results.
+// Runner is the interface that bps-perf offers to a workload. It gives a workload one rank's view
+// of the communicator, and the few reductions that the ranks need to agree on results.
 #pragma once
 #include <bps/bps.h>
 
@@ -19,14 +19,15 @@ class Runner {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  // Machines of the communicator. If ranks share a machine, their sum is rounded before it is added to the others.
+  // Returns the number of machines of the communicator. If ranks share a machine, the machine's sum
+  // is rounded before it is added to the sums of the other machines.
   virtual int machines() const { return ranks(); }
-  // Queued on this rank's stream; both buffers stay in use until synchronize().
+  // Queues the call on this rank's stream. Both buffers stay in use until synchronize().
   virtual Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) = 0;
   virtual Status groupStart() = 0;
   virtual Status groupEnd() = 0;
   virtual Status synchronize() = 0;
-  // Collective: every rank calls these in the same order, with nothing queued.
+  // Every rank must call these two functions in the same order, with no call queued.
   virtual Result<double> maxOverRanks(double value) = 0;
   virtual Result<bool> equalOnAllRanks(uint64_t value) = 0;
 };

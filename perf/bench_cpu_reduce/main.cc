@@ -1,7 +1,9 @@
-// Benchmarks of cpu_reduce. Each alternates runs of bps and of its reference, so that both see the same machine load.
-// It reports the lower decile of both, because other processes can only add time. It also reports the quartiles of the
-// ratios of adjacent runs, which a change of the load shifts little; see perf/cpu_reduce.md. One thread is timed by its
-// CPU time, several threads by wall time.
+// Benchmarks of cpu_reduce. Each benchmark alternates runs of bps and of a reference, so that both
+// see the same machine load. A benchmark reports the lower decile of the times of bps and
+// of the reference, because other processes can only add time. The benchmark also reports the
+// quartiles of the ratios of adjacent runs, because a change of the load shifts these ratios little
+// (see perf/cpu_reduce.md). Runs with one thread are timed by CPU time, runs with several threads
+// by wall time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -23,7 +25,8 @@ constexpr size_t kMost = size_t{64} << 20;
 constexpr size_t kMostSources = 8;
 constexpr size_t kMaxCachedBytes = size_t{4} << 20;  // larger results use non-temporal stores
 
-// Memory for one dst and eight sources, touched once. The contents are ones, or small floats in any of the types.
+// Returns memory for one dst and eight sources. All pages have been touched. The contents are small
+// numbers in every floating-point type.
 char* arena() {
   static char* memory = [] {
     char* fresh = static_cast<char*>(std::aligned_alloc(size_t{2} << 20, (kMostSources + 1) * kMost));
@@ -64,15 +67,16 @@ double seconds(const std::function<void()>& work, size_t repeats, int threads) {
   return (now(threads) - start) / static_cast<double>(repeats);
 }
 
-// The quantile: the fraction `part` of the values is below it.
+// Returns the quantile below which the fraction `part` of the values lies.
 double quantile(std::vector<double> values, double part) {
   auto at = values.begin() + static_cast<ptrdiff_t>(part * static_cast<double>(values.size()));
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
 
-// Alternates runs of `ours` and `reference`, and which of them runs first. Counters: consumed (B/s), reference (B/s),
-// ratio (median of ours to the reference), low and high (quartiles of the ratio).
+// Runs `ours` and `reference` alternately, and alternates which of the two runs first. The counters
+// `consumed` and `reference` are rates in B/s. The counter `ratio` is the median of our rate
+// divided by the reference's rate; `low` and `high` are the quartiles of this ratio.
 void compare(benchmark::State& state, const Case& c, const std::function<void()>& ours,
              const std::function<void()>& reference) {
   ours(), reference();
@@ -120,7 +124,8 @@ void memoryBound(benchmark::State& state, const Case& c) {
       state, c, [&] { reduce(args); }, reference);
 }
 
-// m - 1 passes over two sources, as a library without a multi-source kernel would do.
+// Compares one pass over m sources with m - 1 passes over two sources each. A library without a
+// multi-source kernel needs these m - 1 passes.
 void pairwise(benchmark::State& state, const Case& c) {
   std::vector<const void*> sources = c.sources();
   Case two = c;
@@ -134,10 +139,12 @@ void pairwise(benchmark::State& state, const Case& c) {
       state, c, [&] { reduce(args); }, reference);
 }
 
-// dst += src by another implementation. Returns false if it is not installed.
+// A function that computes dst += src by another implementation. The function returns false if that
+// implementation is not installed.
 using Baseline = std::function<bool(void* dst, const void* src, size_t count)>;
 
-// Sets dst to zeros, so that repeated additions never reach infinity.
+// Fills dst with zeros, so that repeated additions never reach infinity. Returns false and skips
+// the benchmark if `other` is not installed.
 bool prepared(benchmark::State& state, const Case& c, const Baseline& other) {
   std::memset(arena(), 0, c.bytes);
   bool there = other(arena(), arena() + kMost, 64);
@@ -145,7 +152,7 @@ bool prepared(benchmark::State& state, const Case& c, const Baseline& other) {
   return there;
 }
 
-// dst += src against another implementation of the same.
+// Compares dst += src by bps with dst += src by another implementation.
 void benchBaseline(benchmark::State& state, const Case& c, const Baseline& other) {
   void* dst = arena();
   const void* src = arena() + kMost;
@@ -157,7 +164,8 @@ void benchBaseline(benchmark::State& state, const Case& c, const Baseline& other
       state, c, [&] { reduce(args); }, [&] { other(dst, src, count); });
 }
 
-// The highest ratio that any code could reach in benchBaseline(): the memory bound of dst += src against the baseline.
+// Measures the highest ratio that any code could reach in benchBaseline(): the memory bound of dst
+// += src, compared with the baseline.
 void benchMemoryLimit(benchmark::State& state, const Case& c, const Baseline& other) {
   void* dst = arena();
   const void* src = arena() + kMost;
@@ -168,7 +176,7 @@ void benchMemoryLimit(benchmark::State& state, const Case& c, const Baseline& ot
       state, c, [&] { readAndWrite(dst, sources, c.bytes, false); }, [&] { other(dst, src, count); });
 }
 
-// All sources in one pass against a copy and m - 1 passes of another implementation.
+// Compares one pass over all sources with a copy and m - 1 passes of another implementation.
 void baselinePasses(benchmark::State& state, const Case& c, const Baseline& other) {
   const std::vector<const void*> sources = c.sources();
   size_t count = c.bytes / elementBytes(c.type);
@@ -212,7 +220,7 @@ void addBaseline(const std::string& name, DataType type, const Baseline& other) 
   }
 }
 
-// Compares a loop with itself: shows how far the ratio of equal code is from 1.
+// Compares a loop with itself. The result shows how far the ratio of equal code can be from 1.
 void addSelfComparison() {
   for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, kMost}) {
     Case c{DataType::kFloat32, 2, bytes, 1};

@@ -112,7 +112,7 @@ def promises(rows):
         verdict = "kept" if measured >= least else "**missed**"
         if verdict != "kept" and bound and bound["ratio"] < least:
             verdict += ": the bound is below it"
-        digits = 3 if least == 1.0 else 2  # a hundredth decides here
+        digits = 3 if least == 1.0 else 2  # a limit of 1.0 needs three digits, because a hundredth decides
         yield f"| {what} | {least} | {measured:.{digits}f} | {quartiles} | {possible} | {verdict} |"
 
 

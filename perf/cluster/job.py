@@ -11,9 +11,9 @@ from cluster.network import read
 from cluster.processes import Failure, wait_for_success, cpu_seconds, machine_ticks, wait
 
 SERVER_PORT, ROOT_PORT = 7700, 7600
-START_SECONDS = 60  # for start-up and checks
+START_SECONDS = 60  # time limit of start-up and checks
 WARM_UP = 1
-LEAST, MOST, ENOUGH_SECONDS = 5, 40, 2.0  # iterations, where --iters says nothing
+LEAST, MOST, ENOUGH_SECONDS = 5, 40, 2.0  # limits of the iterations if --iters is not given
 
 
 def environment(folder):
@@ -123,8 +123,8 @@ def measure_size(job, count_servers, size, seconds):
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
     iterations = job.options.iters or min(MOST, max(LEAST, round(ENOUGH_SECONDS / seconds)))
-    each = (iterations + 1) // 2  # bps-perf measures out of place, then in place
-    calls = WARM_UP + 2 * (1 + each + each + 1)  # one first, the run, single iterations, the check
+    each = (iterations + 1) // 2  # bps-perf runs one half out of place and one half in place
+    calls = WARM_UP + 2 * (1 + each + each + 1)  # each half: a first call, the run, single iterations, the check
     words = [job.program("bps-perf"), "-b", str(size), "-e", str(size), "-w", str(WARM_UP), "-n", str(each), "-c", "1",
              "-I", "1", "-J", path]
     result = job.run(count_servers, words, 20 * calls * seconds)

@@ -30,7 +30,7 @@ def congestion_controls():
 class Network:
     def __init__(self, tag, links, burst=None, congestion=None):
         self.tag = tag
-        self.links = links  # bit/s of each host's links, one after the other
+        self.links = links  # for each host, the bit/s of each of its links
         self.rates = [sum(rates) for rates in links]
         self.burst = burst
         self.shaper = "htb"
@@ -70,7 +70,7 @@ class Network:
         host, port, device = self.host(index), f"p{index}-{link}", f"eth{link}"
         self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name {device} mtu {MTU} address "
                               f"{mac(index, link)} netns {host}", f"link set {port} master br0 up"])
-        # Permanent neighbour entries: the first message does not wait for ARP.
+        # With permanent neighbour entries, the first message does not wait for ARP.
         others = [f"neigh add {self.address(*end)} lladdr {mac(*end)} dev {device} nud permanent"
                   for end in self.others(index)]
         self.ip(host, [f"link set {device} up"] + self.routes(index, link) + others)

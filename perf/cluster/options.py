@@ -89,7 +89,7 @@ def comma_separated(text):
     return values
 
 
-DEFAULT_FRACTIONS = ([], [0.25])  # and the last worker, once their number is known
+DEFAULT_FRACTIONS = ([], [0.25])  # check_fractions() adds the last worker, when the number of workers is known
 
 
 def fractions(text):

@@ -48,7 +48,7 @@ class Child:
         self.name = name
         self.out = os.path.join(folder, name + ".out")
         self.err = os.path.join(folder, name + ".err")
-        self.cpu = None  # seconds, once it has ended
+        self.cpu = None  # CPU seconds, set when the child has ended
         enter = ["ip", "netns", "exec", namespace] if namespace else []
         with open(self.out, "w") as out, open(self.err, "w") as err:
             self.process = subprocess.Popen(enter + words, env=environment, stdout=out, stderr=err,
@@ -114,7 +114,7 @@ def wait_for_success(children, seconds):
     in_time = wait(children, seconds, until_failure=True)
     failed = next((child for child in children if child.status()), None)
     if failed is not None:
-        wait(children, 15)  # the others print their reasons too
+        wait(children, 15)  # gives the other children time to print their reasons too
         raise Failure(f"{failed.name} ended with status {failed.status()}", "".join(c.output_tail(3) for c in children))
     if not in_time:
         names = children[0].name if len(children) == 1 else f"{children[0].name} to {children[-1].name}"

@@ -2,7 +2,8 @@
 import struct
 import zlib
 
-# 5 x 7 dots, a row of bits for each line from the top; lower case is drawn as upper case.
+# Each letter has 5 x 7 dots: a row of bits for each line, from the top. Lower case is drawn as
+# upper case.
 GLYPHS = {
     "0": "0E11131519110E", "1": "040C040404040E", "2": "0E11010204081F", "3": "1F02040201110E",
     "4": "02060A121F0202", "5": "1F101E0101110E", "6": "0608101E11110E", "7": "1F010204080808",

@@ -8,10 +8,10 @@ from cluster.namespace import in_namespace
 from cluster.network import GOODPUT
 
 BLOCK = 1 << 18
-WARM_SECONDS = 0.5  # slow start, and the shapers' first bucket
+WARM_SECONDS = 0.5  # covers TCP slow start and the shapers' first bucket
 WINDOWS = 5
 WINDOW_SECONDS = 0.4
-STREAMS, ENOUGH = 3, 0.995  # at most this many, until one reaches this fraction of what frames allow
+STREAMS, ENOUGH = 3, 0.995  # at most STREAMS streams, until one reaches this fraction of what frames allow
 
 
 def connect(network, sender, receiver):

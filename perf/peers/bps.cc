@@ -1,4 +1,5 @@
-// The driver of bps for perf/compare_peers. Rank and settings come from the environment, as for bps-perf.
+// The program that runs bps for perf/compare_peers. Rank and settings come from the environment, as
+// in bps-perf.
 #include <bps/bps.h>
 #include <bps/bps_ext.h>
 

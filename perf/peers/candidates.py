@@ -9,25 +9,28 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 @dataclass
 class ComparedLibrary:
     title: str
-    packages: str  # of Debian
-    programs: list  # that its driver needs
+    packages: str  # names of Debian packages
+    programs: list  # programs that the library's driver needs
     algorithms: list
     shared_memory: bool  # whether it has a way through shared memory
-    start: object = field(repr=False)  # (place, words of the driver, algorithm) -> what rank 0 printed
+    start: object = field(repr=False)  # takes (place, words of the driver, algorithm), returns rank 0's output
 
 
-# Open MPI's own numbers, of coll_tuned_allreduce_algorithm. The first lets it choose.
+# Numbers of algorithms in Open MPI's setting coll_tuned_allreduce_algorithm. With None, Open MPI
+# chooses.
 OPEN_MPI = {"default": None, "recursive_doubling": 3, "ring": 4, "segmented_ring": 5, "rabenseifner": 6}
 GLOO = ["ring", "bcube", "ring_chunked", "halving_doubling", "halving_doubling_poll"]
-# Gloo's polled sockets write everything before they read: beyond the sockets' buffers, two ranks deadlock.
+# Gloo's polled sockets write everything before they read. If the data exceeds the sockets' buffers,
+# two ranks deadlock.
 LARGEST = {"halving_doubling_poll": 1 << 20}
 
 
 def start_open_mpi(place, words, algorithm):
-    # No binding: mpirun would bind the ranks of all emulated machines to the same core.
+    # Disable binding, because mpirun would bind the ranks of all emulated machines to the same
+    # core.
     settings = ["mpirun", "-n", str(place.ranks), "--allow-run-as-root", "--bind-to", "none"]
     settings += ["--mca", "pml", "ob1"] + place.mpirun()
-    if place.ranks > os.cpu_count():  # waiting ranks must let others run, which mpirun cannot know of several hosts
+    if place.ranks > os.cpu_count():  # waiting ranks must yield; mpirun cannot know that its hosts share CPUs
         settings += ["--mca", "mpi_yield_when_idle", "1"]
     if OPEN_MPI[algorithm] is not None:
         settings += ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm",
@@ -62,10 +65,10 @@ def missing(options, name):
 
 class Candidate:
     def __init__(self, name, algorithm, servers=None):
-        self.name = name  # "bps", or a peer's
+        self.name = name  # "bps", or the name of a peer
         self.algorithm = algorithm
         self.servers = servers
-        self.micros = {}  # bytes: the medians of its runs
+        self.micros = {}  # by size in bytes: the medians of the runs
         self.failure = None
 
     def title(self):

@@ -1,5 +1,5 @@
-// The driver of Gloo for perf/compare_peers, one process per rank. Empty if Gloo is not installed: it is then not
-// built, but source checks still read it.
+// The program that runs Gloo for perf/compare_peers, in one process per rank. Without Gloo, this
+// file is empty: make does not build it then, but source checks still read it.
 #if __has_include(<gloo/allreduce.h>)
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -25,14 +25,14 @@ namespace {
 
 struct Place {
   int rank, ranks;
-  std::string store, interface;  // a directory that all ranks see; the network interface
+  std::string store, interface;  // a directory that all ranks share; the name of the network interface
 };
 
-using Options = gloo::detail::AllreduceOptionsImpl;  // where the algorithms have their names
+using Options = gloo::detail::AllreduceOptionsImpl;  // the class that names the algorithms
 using Reduce = void (*)(void*, const void*, const void*, size_t);
 using Context = std::shared_ptr<gloo::rendezvous::Context>;
 
-// `name`: the same context has the same on all ranks.
+// Connects all ranks in a context. Every rank passes the same `name` for the same context.
 Context connect(const Place& place, const std::string& name) {
   gloo::transport::tcp::attr attributes;
   attributes.iface = place.interface;
@@ -44,7 +44,8 @@ Context connect(const Place& place, const std::string& name) {
   return context;
 }
 
-// Gloo has two interfaces: options with one function, which PyTorch calls, and a class for each algorithm.
+// Gloo has two interfaces: one function with options, which PyTorch calls, and a class for each
+// algorithm.
 class Gloo : public ComparedLibrary {
  public:
   explicit Gloo(const Place& place) : place_(place), control_(connect(place, "control")) {}
@@ -62,7 +63,7 @@ class Gloo : public ComparedLibrary {
   const Place place_;
 
  private:
-  const Context control_;  // a separate context: the data context may be polled, which not every call allows
+  const Context control_;  // separate, because the data context may be polled, which not every call supports
 };
 
 class GlooFunctionAlgorithm final : public Gloo {
@@ -84,7 +85,8 @@ class GlooFunctionAlgorithm final : public Gloo {
   std::optional<gloo::AllreduceOptions> options_;
 };
 
-// In place. `poll`: the caller itself polls the sockets and no other thread is woken.
+// Sums in place. If `poll` is true, the caller polls the sockets itself, and no other thread is
+// woken.
 template <class Algorithm>
 class GlooClassAlgorithm final : public Gloo {
  public:
@@ -94,14 +96,14 @@ class GlooClassAlgorithm final : public Gloo {
     }
   }
   void prepare(const float* /*send*/, float* recv, size_t count) override {
-    algorithm_.reset();  // before the next one, which may use the same slots of the context
+    algorithm_.reset();  // destroyed first, because the next one may use the same slots of the context
     algorithm_ = std::make_unique<Algorithm>(context_, std::vector<float*>{recv}, static_cast<int>(count));
   }
   void allReduce() override { algorithm_->run(); }
 
  private:
   const Context context_;
-  std::unique_ptr<Algorithm> algorithm_;  // no member by value: its destructor may throw
+  std::unique_ptr<Algorithm> algorithm_;  // a pointer, because the algorithm's destructor may throw
 };
 
 std::unique_ptr<ComparedLibrary> make(const Place& place, const std::string& algorithm) {

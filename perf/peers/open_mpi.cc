@@ -1,5 +1,5 @@
-// The driver of Open MPI for perf/compare_peers; mpirun starts it. Empty if Open MPI is not installed: it is then not
-// built, but source checks still read it.
+// The program that runs Open MPI for perf/compare_peers; mpirun starts it. Without Open MPI, this
+// file is empty: make does not build it then, but source checks still read it.
 #if __has_include(<mpi.h>)
 #include <mpi.h>
 

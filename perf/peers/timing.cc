@@ -11,7 +11,7 @@
 namespace bps::perf {
 namespace {
 
-constexpr size_t kMinCalls = 5, kMaxCalls = 4000;  // calls of one size
+constexpr size_t kMinCalls = 5, kMaxCalls = 4000;  // limits of the number of calls of one size
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -27,9 +27,9 @@ double medianOf(std::vector<double>& values) {
   return *middle;
 }
 
-// The number of calls that take `seconds`. It doubles a trial count until the calls take an eighth of that time, so
-// that a single disturbed call does not decide. All ranks must make equally many calls, so the slowest rank's time
-// decides.
+// Returns the number of calls that take `seconds`. Doubles a trial count until the trial calls take
+// an eighth of that time, so that one disturbed call does not decide the result. All ranks must
+// make equally many calls, so the slowest rank's time decides.
 size_t callsWithin(ComparedLibrary& library, double seconds) {
   for (size_t calls = 1;; calls *= 2) {
     const double start = now();
@@ -41,7 +41,8 @@ size_t callsWithin(ComparedLibrary& library, double seconds) {
   }
 }
 
-// The largest median over the ranks. Each call begins when this rank's previous call has ended.
+// Returns the largest of the ranks' medians. A rank begins each call when its previous call has
+// ended.
 double medianMicros(ComparedLibrary& library, size_t calls) {
   std::vector<double> micros(calls);
   for (double& each : micros) {
@@ -64,7 +65,7 @@ bool timeSize(ComparedLibrary& library, size_t bytes, double seconds) {
     if (wrong > 0) std::fprintf(stderr, "rank %d: %td of %zu sums are not %g\n", library.rank(), wrong, count, sum);
     return false;
   }
-  // Use zeros: they stay zeros if the sum replaces the input.
+  // Time the calls with zeros, which stay zeros if the sum replaces the input.
   std::fill(send.begin(), send.end(), 0.0F);
   std::fill(recv.begin(), recv.end(), 0.0F);
   const size_t calls = callsWithin(library, seconds);

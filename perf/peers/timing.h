@@ -1,5 +1,6 @@
-// The common part of the drivers of perf/compare_peers: times all-reduces of given sizes, waits for each before the
-// next, and prints a line of JSON for each size. A driver only implements one call of its library.
+// The common part of the programs that perf/compare_peers starts. It times all-reduces of given
+// sizes, waits for each call before the next, and prints a line of JSON for each size. Each program
+// only implements the call of its library.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -16,10 +17,11 @@ class ComparedLibrary {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  // Later calls sum `count` elements of `send` over the ranks into `recv`. Before the first call both have the same
-  // contents, so that an in-place algorithm may use `recv` alone.
+  // Later calls of allReduce() sum `count` elements of `send` over the ranks into `recv`. Before
+  // the first call, `send` and `recv` have the same contents, so that an in-place algorithm may use
+  // `recv` alone.
   virtual void prepare(const float* send, float* recv, size_t count) = 0;
-  virtual void allReduce() = 0;                   // waits for the result
+  virtual void allReduce() = 0;                   // returns when the result is complete
   virtual double maxOverRanks(double value) = 0;  // of all ranks
 };
 
@@ -28,10 +30,11 @@ struct TimingRequest {
   double seconds = 0;         // time to spend on each size
 };
 
-// Parses "8,1024" and "0.05". Returns false and prints a message if they are invalid.
+// Parses lists such as "8,1024" and numbers such as "0.05". Returns false and prints a message if a
+// text is invalid.
 bool parseTimingRequest(const char* sizes, const char* seconds, TimingRequest& request);
 
-// Returns the exit status: 0, or 1 if a sum is wrong.
+// Times all sizes. Returns the exit status, which is 0, or 1 if a sum is wrong.
 int timeAll(ComparedLibrary& library, const TimingRequest& request);
 
 }  // namespace bps::perf

@@ -1,4 +1,4 @@
-// The results as nccl-tests' JSON, version 3, with what bps adds under the key "bps".
+// Writes the results as nccl-tests' JSON, version 3. The key "bps" holds what bps adds.
 #pragma once
 #include <map>
 #include <span>
@@ -22,7 +22,8 @@ struct JsonReport {
 };
 
 std::string jsonText(const Options& options, const JsonReport& report);
-// Writes a new file: `name`, or name.0, name.1 ... if that exists. Returns the name.
+// Writes a new file `name`. If that file exists, tries name.0, name.1 and so on. Returns the name
+// of the written file.
 Result<std::string> writeNewFile(const std::string& name, const std::string& text);
 std::string timeText();
 

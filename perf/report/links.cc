@@ -1,5 +1,6 @@
-// Reports the bytes that rank 0's machine moved over each of its links in the whole run, on "#" lines. It is printed
-// only if ranks stand for GPUs or the machine has the memory of several CPUs.
+// Reports the bytes that rank 0's machine moved over each of its links in the whole run, on lines
+// that begin with "#". The report is printed only if a rank is on a GPU or the machine has several
+// NUMA nodes.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ bool hasTraffic(const Facts& machine) {
   return memories > 1;
 }
 
-// The gigabytes of each kind in both directions: "peer 0.05 0.05, nic ...".
+// Returns the gigabytes of each kind of copy, up and down, as in "peer 0.05 0.05, nic 0.1 0.1".
 std::string kindsText(const Facts& link) {
   std::string text;
   for (const char* kind : {"peer", "staging", "sum", "nic"}) {

@@ -17,7 +17,7 @@ uint64_t mix(uint64_t x) {
 
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15U;
 
-// The seed of one tensor of one rank; element i uses the i-th random number.
+// Returns the seed of one tensor of one rank. Element i uses the i-th random number of this seed.
 uint64_t seedOf(int rank, uint64_t tensor) { return mix(mix(static_cast<uint64_t>(rank) + kStep) + tensor * kStep); }
 
 template <class Element>
@@ -63,7 +63,8 @@ auto withElement(bpsDataType_t type, Body body) {
   }
 }
 
-// Compares with the operation in integer arithmetic, which is exact, including wrapping and truncation.
+// Compares the result with the same operation in integer arithmetic. This arithmetic is exact,
+// including wrapping and truncation.
 template <class Element>
 bool integerIsCorrect(const Reference& reference, uint64_t tensor, typename Element::Bits result, size_t index) {
   using Acc = typename Element::Acc;
@@ -82,7 +83,7 @@ bool integerIsCorrect(const Reference& reference, uint64_t tensor, typename Elem
 
 struct Folded {
   double value = 0;
-  double magnitude = 0;  // the same of the magnitudes: what errors are relative to
+  double magnitude = 0;  // the same operation on the magnitudes; errors are relative to this value
 };
 
 template <class Element>
@@ -106,7 +107,8 @@ bool floatIsCorrect(const Reference& reference, uint64_t tensor, typename Elemen
   const Folded exact = fold<Element>(reference, tensor, index);
   const double value = Element::widen(result);
   if (reference.op == bpsMax || reference.op == bpsMin) return value == exact.value;
-  // Twice, because the reference computation in double rounds as well, and as much if the type is double.
+  // The factor 2 allows for the roundings of the reference in double, which are as large as bps's
+  // own if the type is double.
   const double perMachine = reference.sharedMachines ? precision.unit : 0;
   const double folding = (2 * reference.ranks * precision.accumulator + perMachine) * exact.magnitude;
   const double nearest = std::clamp(exact.value, -precision.largest, precision.largest);

@@ -1,6 +1,7 @@
-// All-reduces a network's gradients. They are in one buffer in the order of the calls, so that a bucket is a range of
-// the buffer. Only the all-reduce is timed, without the copies that a framework makes to fill a bucket. A rank holds
-// two buffers of the model's size.
+// All-reduces a neural network's gradients. The gradients are in one buffer in the order of the
+// calls, so that a bucket of several tensors is a range of the buffer. Only the all-reduce is
+// timed, without the copies that a framework makes to fill a bucket. A rank holds two buffers of
+// the model's size.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,17 +17,17 @@ namespace {
 
 constexpr uint64_t kDefaultBucketBytes = 25U << 20;
 constexpr size_t kSamplesPerTensor = 1000;
-constexpr uint8_t kStale =
-    0x5a;  // fills the result before a pass, so that stale results of the previous pass are detected
+// Fills the result before a pass, so that results left by the previous pass are detected.
+constexpr uint8_t kStale = 0x5a;
 
 struct TensorSlot {
-  uint64_t tensor = 0;  // index in the order of the forward pass
+  uint64_t tensor = 0;  // index of the tensor in the order of the forward pass
   size_t begin = 0, bytes = 0;
 };
 
 struct Gradients {
   bpsDataType_t type = bpsFloat32;
-  std::vector<TensorSlot> slots;  // in the order of the calls
+  std::vector<TensorSlot> slots;  // the tensors in the order of the calls
   size_t bytes = 0;
   std::unique_ptr<uint8_t[]> send, recv;
 
@@ -60,7 +61,8 @@ std::vector<Call> callsPerTensor(const Gradients& gradients) {
   return calls;
 }
 
-// Puts whole tensors into buckets, in order. A tensor larger than a bucket has a bucket of its own.
+// Puts whole tensors into buckets, in order. A tensor larger than `bucketBytes` gets a separate
+// bucket.
 std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketBytes) {
   std::vector<Call> calls;
   size_t begin = 0;
@@ -74,7 +76,8 @@ std::vector<Call> callsPerBucket(const Gradients& gradients, uint64_t bucketByte
   return calls;
 }
 
-// Computed in the order of the forward pass, so that it does not depend on the order of the calls.
+// Computes the checksum in the order of the forward pass, so that the checksum does not depend on
+// the order of the calls.
 uint64_t checksumOf(const Gradients& gradients) {
   std::vector<TensorSlot> forward = gradients.slots;
   std::sort(forward.begin(), forward.end(),
@@ -84,7 +87,7 @@ uint64_t checksumOf(const Gradients& gradients) {
   return sum.value();
 }
 
-// Pre-multiplied sums cannot be checked: a rank does not know the other ranks' scalars.
+// Pre-multiplied sums cannot be checked, because a rank does not know the other ranks' scalars.
 bool canCheck(const WorkloadOptions& options) { return options.check && options.op < bpsNumOps; }
 
 uint64_t countWrongElements(const Gradients& gradients, const WorkloadOptions& options, const Runner& runner) {
@@ -99,7 +102,7 @@ uint64_t countWrongElements(const Gradients& gradients, const WorkloadOptions& o
 struct PassResult {
   uint64_t checksum = 0;
   bool equal = true;
-  double wrong = 0;  // on the rank with the most
+  double wrong = 0;  // number of wrong elements on the rank that has the most
 };
 
 Result<PassResult> runPass(const std::string& name, std::span<const Call> calls, Gradients& gradients,

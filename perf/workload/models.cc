@@ -23,7 +23,7 @@ class Layers {
     tensor(name + ".weight", {out, in});
     tensor(name + ".bias", {out});
   }
-  // Batch or layer normalisation: scale and shift.
+  // The scale and the shift of a batch or layer normalisation.
   void norm(const std::string& name, uint64_t width) {
     tensor(name + ".weight", {width});
     tensor(name + ".bias", {width});
@@ -40,15 +40,16 @@ class Layers {
 
 std::vector<Parameter> lenet5() {
   Layers layers;
-  layers.conv("conv1", 1, 6, 5, Bias::kYes);   // 32 x 32 -> 28 x 28, pooled to 14 x 14
-  layers.conv("conv2", 6, 16, 5, Bias::kYes);  // -> 10 x 10, pooled to 5 x 5
+  layers.conv("conv1", 1, 6, 5, Bias::kYes);   // turns 32 x 32 into 28 x 28, pooled to 14 x 14
+  layers.conv("conv2", 6, 16, 5, Bias::kYes);  // turns 14 x 14 into 10 x 10, pooled to 5 x 5
   layers.linear("fc1", uint64_t{16} * 5 * 5, 120);
   layers.linear("fc2", 120, 84);
   layers.linear("fc3", 84, 10);
   return std::move(layers).take();
 }
 
-// 1 x 1 down to `width`, 3 x 3, 1 x 1 up to 4 * width; a projection where the shortcut's shape changes.
+// Adds three convolutions: 1 x 1 down to `width` channels, 3 x 3, and 1 x 1 up to 4 * width
+// channels. If the shortcut's shape changes, also adds a projection.
 void bottleneck(Layers& layers, const std::string& name, uint64_t in, uint64_t width, bool projects) {
   const uint64_t out = 4 * width;
   layers.conv(name + ".conv1", in, width, 1, Bias::kNo);
@@ -79,7 +80,8 @@ std::vector<Parameter> resnet50() {
   return std::move(layers).take();
 }
 
-// Five stages of 3 x 3 convolutions with a pooling after each: 224 x 224 becomes 7 x 7.
+// Five stages of 3 x 3 convolutions. Pooling after each stage turns 224 x 224 into 7 x 7 in the
+// end.
 std::vector<Parameter> vgg(const std::array<int, 5>& convolutions) {
   constexpr std::array<uint64_t, 5> kWidths = {64, 128, 256, 512, 512};
   Layers layers;

@@ -27,7 +27,8 @@ Result<Timing> measure(std::span<const Call> calls, const WorkloadOptions& optio
     const auto start = Clock::now();
     BPS_TRY(oneIteration(calls, options.op, runner));
     const std::chrono::duration<double> mine = Clock::now() - start;
-    const double slowest = BPS_TRY(runner.maxOverRanks(mine.count()));  // also starts the ranks together
+    // This reduction also makes all ranks start the next iteration together.
+    const double slowest = BPS_TRY(runner.maxOverRanks(mine.count()));
     if (i >= 0) seconds.push_back(slowest);
   }
   std::nth_element(seconds.begin(), seconds.begin() + iterations / 2, seconds.end());

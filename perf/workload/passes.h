@@ -1,4 +1,5 @@
-// Times a list of all-reduce calls, and computes the hash by which runs are compared.
+// Times a list of all-reduce calls, and computes the hash by which the results of runs are
+// compared.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,23 +19,25 @@ struct Call {
 };
 
 struct Timing {
-  double seconds = 0;  // of one iteration: the slowest rank's time, the median over the iterations
-  uint64_t bytes = 0;  // of one iteration, as sent by one rank
+  double seconds = 0;  // the slowest rank's time of one iteration, as a median over the iterations
+  uint64_t bytes = 0;  // bytes that one rank sends in one iteration
   size_t calls = 0;
 
   double gigabytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0; }
 };
 
-// Queues all calls of an iteration and waits for them, `warmup` + `iterations` times. Collective.
+// Queues all calls of an iteration and waits for them, `warmup` + `iterations` times. All ranks
+// must call this function.
 Result<Timing> measure(std::span<const Call> calls, const WorkloadOptions& options, Runner& runner);
 
 // Prints text on standard output, on rank 0 only.
 void print(const Runner& runner, const std::string& text);
-// A row of the table of passes, and its head.
+// Return the head of the table of passes, and one row of this table.
 std::string passHeader();
 std::string passRow(const std::string& pass, const Timing& timing);
 
-// A 64-bit hash of byte strings, each with its length: not for adversaries, fast enough for gigabytes.
+// A 64-bit hash of byte strings and their lengths. It is fast enough for gigabytes but does not
+// resist attacks.
 class Checksum {
  public:
   void add(std::span<const uint8_t> bytes);

@@ -1,4 +1,4 @@
-// The two workloads behind runWorkload.
+// The two workloads that runWorkload() runs.
 #pragma once
 #include "perf/app/runner.h"
 #include "perf/workload/workload.h"
@@ -8,7 +8,7 @@ namespace bps::perf {
 // bps-perf's exit code when a result is wrong.
 inline constexpr int kWrongResult = 7;
 
-// All-reduces a network's gradients, per tensor and in buckets.
+// All-reduces a neural network's gradients, first per tensor, then in buckets.
 Result<int> runModel(const WorkloadOptions& options, Runner& runner);
 
 // All-reduces the tensors of a safetensors file.

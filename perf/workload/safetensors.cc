@@ -40,9 +40,10 @@ Status bad(fmt::format_string<Args...> text, Args&&... args) {
 
 uint64_t elementSize(bpsDataType_t type) { return elementBytes(static_cast<DataType>(type)); }
 
-// The JSON value of the whole header. A DOM keeps one of several equal keys, so they are looked for while parsing.
+// Parses the whole header as JSON. The parsed value keeps only one of several equal keys, so equal
+// keys are detected while parsing.
 Result<Json> parseJson(std::string_view header) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // the keys of each object that is still open
   std::string twice;
   bool tooDeep = false;
   auto look = [&](int depth, Json::parse_event_t event, Json& value) {
@@ -122,7 +123,7 @@ Result<TensorInfo> parseTensor(const std::string& name, const Json& entry, uint6
   return tensor;
 }
 
-// The data has no holes and no overlaps, and ends with the file.
+// Checks that the data has no holes and no overlaps and ends with the file.
 Status checkCover(const std::vector<TensorInfo>& tensors, uint64_t dataBytes) {
   uint64_t end = 0;
   for (const TensorInfo& tensor : tensors) {

@@ -1,9 +1,10 @@
-// Reads and writes files of named tensors in the safetensors format: 8 bytes with the length of the header (little
-// endian), the header (a JSON object), the tensors' bytes.
+// Reads and writes files of named tensors in the safetensors format. A file holds 8 bytes with the
+// length of the header (little endian), the header (a JSON object), and the tensors' bytes.
 //
-// The reader is strict. It rejects everything that the format forbids: duplicate names or keys, holes, overlaps,
-// trailing bytes, a size that does not match shape and type. It also rejects an offset that is not a multiple of the
-// element size. A failure is kInvalidArgument, or kSystem for an operating system error; it names the file, the tensor
+// The reader is strict. It rejects everything that the format forbids: duplicate names or keys,
+// holes, overlaps, trailing bytes, and a size that does not match shape and type. The reader also
+// rejects an offset that is not a multiple of the element size. A failure is kSystem for an
+// operating system error, and kInvalidArgument otherwise. The message names the file, the tensor
 // and the problem.
 #pragma once
 #include <bps/bps.h>
@@ -24,7 +25,7 @@ struct TensorInfo {
   std::string name;
   bpsDataType_t type = bpsFloat32;
   std::vector<uint64_t> shape;
-  uint64_t begin = 0, end = 0;  // bytes of the file's data
+  uint64_t begin = 0, end = 0;  // range of bytes in the file's data
 
   uint64_t bytes() const { return end - begin; }
 };
@@ -32,17 +33,20 @@ struct TensorInfo {
 inline constexpr size_t kLengthBytes = 8;
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-// The header's length from the file's first bytes. Never more than the file holds or kMaxHeaderBytes.
+// Returns the header's length from the file's first bytes. Fails if the length is more than the
+// file holds or more than kMaxHeaderBytes.
 Result<uint64_t> headerLength(std::span<const uint8_t, kLengthBytes> start, uint64_t fileBytes);
 
-// The tensors in the order of their data, which together are exactly dataBytes.
+// Returns the tensors in the order of their data. Fails unless the tensors fill exactly `dataBytes`
+// bytes.
 Result<std::vector<TensorInfo>> parseHeader(std::string_view header, uint64_t dataBytes);
 
-// The start of a file of these tensors, up to the data, padded with spaces to a multiple of 8. Their data follows in
-// this order; begin and end are set from shape and type.
+// Returns the start of a file of these tensors: the length and the header, padded with spaces to a
+// multiple of 8 bytes. Sets `begin` and `end` of each tensor from its shape and type, in the given
+// order.
 std::string makeHeader(std::vector<TensorInfo>& tensors);
 
-// "F32" and so on; as the format names them.
+// Returns the format's name of a type, such as "F32".
 std::string_view formatName(bpsDataType_t type);
 
 struct TensorFile {
@@ -54,7 +58,7 @@ struct TensorFile {
 };
 
 Result<TensorFile> readTensors(const std::string& path);
-// `data` holds the tensors' bytes one after another, in their order.
+// `data` holds the tensors' bytes one after another, in the order of `tensors`.
 Status writeTensors(const std::string& path, std::vector<TensorInfo> tensors, std::span<const uint8_t> data);
 
 }  // namespace bps::perf

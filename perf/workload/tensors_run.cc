@@ -1,5 +1,6 @@
-// All-reduces the tensors of a file, one call each, in the order of their names, so that files with different layouts
-// match. A rank that fails tells the others before it returns, so that they return too and do not wait.
+// All-reduces the tensors of a file with one call for each tensor. The calls are in the order of
+// the tensors' names, so that files with different layouts match. A rank that fails reports the
+// failure to the other ranks before it returns, so that they return too and do not wait.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,14 +15,14 @@
 namespace bps::perf {
 namespace {
 
-constexpr uint8_t kFill = 0x5a;  // fills results before the call
+constexpr uint8_t kFill = 0x5a;  // the byte that fills results before the call
 
 struct Job {
   std::string path;
   TensorFile file;
   TensorFile expected;                    // empty without --compare
-  std::unique_ptr<uint8_t[]> result;      // laid out as the file's data
-  std::vector<const TensorInfo*> byName;  // the order of the calls
+  std::unique_ptr<uint8_t[]> result;      // has the layout of the file's data
+  std::vector<const TensorInfo*> byName;  // the tensors in the order of the calls
 
   uint8_t* resultOf(const TensorInfo& tensor) const { return result.get() + tensor.begin; }
 };
@@ -42,7 +43,7 @@ const TensorInfo* find(const TensorFile& file, const std::string& name) {
   return nullptr;
 }
 
-// The expected file has the same tensors, in F64.
+// Checks that the expected file has the same tensors, with the dtype F64.
 Status checkExpected(const Job& job, const std::string& path) {
   for (const TensorInfo& tensor : job.file.tensors) {
     const TensorInfo* expected = find(job.expected, tensor.name);
@@ -76,7 +77,8 @@ Result<Job> prepare(const WorkloadOptions& options, int rank) {
   return job;
 }
 
-// Ends a step that may fail on some ranks only: if one rank fails, returns a failure on all ranks.
+// Ends a step that may fail on only some ranks. If the step failed on one rank, returns a failure
+// on all ranks.
 Status together(Status mine, const std::string& what, Runner& runner) {
   const double failed = BPS_TRY(runner.maxOverRanks(mine.ok() ? 0 : 1));
   if (!mine.ok() || failed == 0) return mine;
@@ -104,7 +106,8 @@ std::vector<Call> callsOf(Job& job) {
   return calls;
 }
 
-// The sum over ranks of the magnitudes, for avg divided by their number.
+// Returns the sum of the magnitudes over the ranks. For avg, the sum is divided by the number of
+// ranks.
 Result<std::vector<double>> magnitudesOf(const TensorInfo& tensor, Job& job, bpsRedOp_t op, Runner& runner) {
   std::vector<double> mine(tensor.bytes() / bytesOf(tensor.type));
   const uint8_t* data = job.file.dataOf(tensor).data();
@@ -137,7 +140,7 @@ Result<bool> compare(Job& job, const WorkloadOptions& options, Runner& runner) {
   return outOfTolerance == 0;
 }
 
-// If the name has no "%r", there is one file, and rank 0 writes it.
+// Writes the result. If the name of the file has no "%r", there is one file, which rank 0 writes.
 Status writeResult(const Job& job, const WorkloadOptions& options, const Runner& runner) {
   const bool each = options.out.find("%r") != std::string::npos;
   if (options.out.empty() || (!each && runner.rank() != 0)) return {};

@@ -1,4 +1,4 @@
-// Real workloads: the gradient tensors of known networks, and the tensors of a file.
+// Workloads with real tensors: the gradients of known neural networks, and the tensors of a file.
 #pragma once
 #include <bps/bps.h>
 
@@ -13,8 +13,8 @@ namespace bps::perf {
 struct WorkloadOptions {
   std::string model;  // a network's name, or empty
   bool backwardOrder = false;
-  uint64_t bucketBytes = 0;           // size of the buckets of gradients; 0: 25 MiB
-  std::string tensors, out, compare;  // safetensors files; "%r" is the rank
+  uint64_t bucketBytes = 0;           // size of the buckets of gradients; 0 means 25 MiB
+  std::string tensors, out, compare;  // names of safetensors files; "%r" is replaced by the rank
   bpsDataType_t type = bpsFloat32;
   std::string typeName;
   bpsRedOp_t op = bpsSum;

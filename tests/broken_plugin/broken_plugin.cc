@@ -1,5 +1,6 @@
-// A net plugin that forwards to the plugin BROKEN_PLUGIN_OF and has the one defect that BROKEN_DEFECT names.
-// tests/multiproc/net_plugin_check.sh checks that net-plugin-check finds every defect.
+// A net plugin that forwards its calls to the plugin that the variable BROKEN_PLUGIN_OF names. It
+// has one defect, which the variable BROKEN_DEFECT names. tests/multiproc/net_plugin_check.sh
+// checks that net-plugin-check finds every defect.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,10 +24,11 @@ using namespace bps;
 const abi::Net<12>* real = nullptr;
 std::string_view defect;
 bool hasDefect(std::string_view name) { return defect == name; }
-// Not a defect: grouped receives, which the real plugin does not have. "grouping_without_tags" is a defect.
+// True if this plugin adds grouped receives, which the real plugin does not have. Of the names that
+// begin with "grouping", only "grouping_without_tags" is a defect.
 bool grouping() { return defect.starts_with("grouping"); }
 
-// The state of the defects, under one lock.
+// The data that the defects need. Functions that several threads call lock `mutex`.
 struct State {
   std::mutex mutex;
   std::set<void*> receives, sends, registered;
@@ -39,7 +41,7 @@ State& state() {
   static State& instance = *new State;
   return instance;
 }
-int fakeRequestTarget = 0;  // its address is the request of a message that is complete and was never sent
+int fakeRequestTarget = 0;  // its address is a fake request, which is complete although nothing was sent
 void* fakeRequest() { return &fakeRequestTarget; }
 
 void fillTable();
@@ -192,7 +194,7 @@ int closeRecv(void* comm) {
 }
 
 int iflush(void*, int, void**, int*, void**, void** request) {
-  alignas(64) static char notPosted[256] = {};  // bps's plugin takes this for a request that is not in flight
+  alignas(64) static char notPosted[256] = {};  // bps's plugin reads these zeros as a request that is not in flight
   *request = hasDefect("bad_flush") ? notPosted : nullptr;
   return abi::kSuccess;
 }
@@ -236,7 +238,8 @@ __attribute__((constructor)) void load() {
   real = static_cast<const abi::Net<12>*>(::dlsym(library, "ncclNetPlugin_v12"));
   fillTable();
   if (hasDefect("exit_crash")) std::atexit(std::abort);
-  // Not a defect: some plugins fill only these two members before init.
+  // "late_table" is not a defect, because some plugins fill only the members `name` and `init`
+  // before init() is called.
   if (!hasDefect("late_table")) return;
   ncclNetPlugin_v12 = {};
   ncclNetPlugin_v12.head.name = real->head.name;

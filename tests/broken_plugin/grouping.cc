@@ -16,7 +16,7 @@ struct Group {
   std::array<int, kMaxGroupedReceives> tags{}, got{};
   int tag = 0;
   bool tagDone = false;
-  void* inner = nullptr;  // the real request: first of the tag, then of the message
+  void* inner = nullptr;  // the real plugin's request, first for the tag, then for the message
   int slot = 0;
 };
 
@@ -27,7 +27,7 @@ int post(const abi::Net<12>& real, Group& group, void* data, size_t bytes) {
   return real.head.irecv(group.comm, 1, &data, &bytes, &tag, &memory, &phandle, &group.inner);
 }
 
-// Returns the slot of the arriving message, or -1.
+// Returns the position of the arriving message in the group, or -1 if no open receive has its tag.
 int slotOf(const Group& group, bool byTag) {
   if (group.sends || !byTag) return group.arrived;
   for (int i = 0; i < group.n; ++i)

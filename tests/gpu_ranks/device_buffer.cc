@@ -17,7 +17,8 @@ void must(int error, const char* function) { must(cuda::check(gpu().api(), error
 
 void fail(const std::string& what) {
   std::printf("wrong: %s\n", what.c_str());
-  std::fprintf(stderr, "wrong: %s\n", what.c_str());  // bps-run passes on only the standard error of ranks other than 0
+  // Use standard error too, because bps-run forwards nothing else from ranks other than 0.
+  std::fprintf(stderr, "wrong: %s\n", what.c_str());
   std::exit(1);
 }
 
@@ -29,7 +30,7 @@ void chooseGpu(int number) { chosen = number; }
 
 const cuda::Device& gpu() {
   static const cuda::Device* const opened = [] {
-    ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);  // the fake NCCL looks up the fake CUDA driver
+    ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);  // makes the fake CUDA driver visible to the fake NCCL
     Result<const cuda::Api*> api = cuda::driver();
     if (!api.ok()) fail(api.error().message());
     const cuda::Api& driver = *std::move(api).value();

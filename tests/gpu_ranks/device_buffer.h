@@ -1,5 +1,5 @@
-// The device of a rank, its buffers and its streams, through the CUDA driver, real or fake. A failure ends the program
-// with a message.
+// A rank's CUDA device, its buffers and its streams. The CUDA driver may be real or fake. A failure
+// ends the program with a message.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace bps::test {
 
 [[noreturn]] void fail(const std::string& what);
 
-// Opens the first device or the chosen one, and makes its context current on the calling thread permanently.
+// Opens the chosen device (by default the first one) and makes its context current on the calling
+// thread permanently.
 const cuda::Device& gpu();
 // Chooses device `number` modulo the number of devices.
 void chooseGpu(int number);
@@ -42,7 +43,7 @@ class Buffer {
   void* data() const { return reinterpret_cast<void*>(address_); }
   uint8_t* onHost() const { return host_->data(); }
   float* floats() const { return reinterpret_cast<float*>(onHost()); }
-  // Copies in the order of the stream.
+  // upload() and download() queue a copy on the stream.
   void upload(const Stream& stream) const { copy(address_, hostAddress(), bytes_, stream); }
   void download(const Stream& stream) const { download(stream, bytes_); }
   void download(const Stream& stream, size_t bytes) const { copy(hostAddress(), address_, bytes, stream); }

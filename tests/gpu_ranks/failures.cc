@@ -39,7 +39,8 @@ void failCuda(const char* name, unsigned after) {
   set(name, after, kIllegalAddress);
 }
 
-// A file by which the ranks of this job synchronize after their communicator has failed.
+// Returns the path of a marker file. The ranks of this job synchronize by such files, because their
+// communicator may have failed.
 std::string markerPath(const std::string& what) {
   return fmt::format("{}/{}.{}", std::getenv("FAKE_NCCL_DIR"), ::getppid(), what);
 }
@@ -47,7 +48,7 @@ void setMarker(const std::string& what) { std::ofstream(markerPath(what)) << 1; 
 void waitForMarker(const std::string& what) {
   while (!std::filesystem::exists(markerPath(what))) std::this_thread::sleep_for(kPollInterval);
 }
-// Also works for ranks whose calls fail at once.
+// Waits for all ranks. This barrier also works for ranks whose calls fail at once.
 void barrier(const Job& job, const std::string& where) {
   setMarker(fmt::format("{}.{}", where, job.rank()));
   for (int rank = 0; rank < job.ranks(); ++rank) waitForMarker(fmt::format("{}.{}", where, rank));
@@ -82,7 +83,8 @@ void fill(const Buffer& buffer, size_t bytes, const Stream& stream) {
   stream.synchronize();
 }
 
-// The stream of a failed call blocks until the abort; a call that ended before the failure has the right sum.
+// Checks that the stream of a failed call blocks until the abort. If the call ended before the
+// failure, checks instead that the sum is right.
 void expectStillBlocked(const Buffer& buffer, size_t bytes, const Stream& stream) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (!stream.idle()) return;
@@ -92,8 +94,9 @@ void expectStillBlocked(const Buffer& buffer, size_t bytes, const Stream& stream
     expect(buffer.floats()[i] == 4, "the call has ended, and is wrong");
 }
 
-// Ranks 0 and 3 ask for errors; the others only end the communicator and receive the failure. `called` is the call's
-// result; the call may be refused if another rank has already reported the failure.
+// A call that this rank has issued. `called` is the result of the call, which may be refused if
+// another rank has already reported the failure. In expectErrorOnAll(), ranks 0 and 3 ask for
+// errors. The other ranks only end the communicator and then receive the failure.
 struct IssuedCall {
   const Buffer& buffer;
   size_t bytes;
@@ -116,7 +119,8 @@ void expectErrorOnAll(Job& job, const IssuedCall& made, bpsResult_t expected, co
   stream.synchronize();
 }
 
-// NCCL refuses a call on the last rank, at once or after the first half of the call has been issued.
+// NCCL refuses a call on the last rank. It refuses the call at once, or after the first half of the
+// call has been issued.
 void ncclRejectsCall(size_t bytes, const char* function) {
   Job job;
   const Stream stream;
@@ -130,8 +134,8 @@ void ncclRejectsCall(size_t bytes, const char* function) {
   expectErrorOnAll(job, {buffer, bytes, stream, called}, bpsSystemError, "rank 3", function);
 }
 
-// The copy of a part fails on the last rank. Neither the other owner of the part nor the gathering ranks take it for a
-// sum.
+// The copy of a part fails on the last rank. No other rank may take the failed part for a sum:
+// neither the rank of the other machine that sums this part, nor the ranks that gather it.
 void partFails(size_t bytes) {
   Job job;
   const Stream stream;
@@ -143,14 +147,15 @@ void partFails(size_t bytes) {
   expectErrorOnAll(job, {buffer, bytes, stream, called}, bpsUnhandledCudaError, "cuMemcpyAsync", "part");
 }
 
-// An asynchronous NCCL error reaches every rank at once, whether it asks for errors or waits for calls to end.
+// An asynchronous NCCL error reaches every rank at once, whether the rank asks for errors or waits
+// for its calls to end.
 void ncclReportsAsyncError(size_t bytes, bool polls) {
   const std::string where = polls ? "asked" : "waited";
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
   barrier(job, where);
-  if (job.rank() < 2) (void)call(job, buffer, bytes, stream);  // the other machine does not call
+  if (job.rank() < 2) (void)call(job, buffer, bytes, stream);  // the ranks of the other machine make no call
   barrier(job, where + ".called");
   if (job.rank() == 1) {
     failNccl("ncclCommGetAsyncError", ncclInternalError);
@@ -163,13 +168,14 @@ void ncclReportsAsyncError(size_t bytes, bool polls) {
   stream.synchronize();
 }
 
-// A second thread completes the calls, which never end by themselves. An abort makes it return.
+// A second thread waits in bpsCommFinalize() for calls that never end by themselves. An abort makes
+// bpsCommFinalize() return.
 void abortWhileFinalizing(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
   barrier(job, "running");
-  if (job.rank() < 2) {  // the other machine does not call
+  if (job.rank() < 2) {  // the ranks of the other machine make no call
     (void)call(job, buffer, bytes, stream);
     std::atomic<bool> finalizing{false};
     std::thread finalizer([&] {
@@ -177,7 +183,8 @@ void abortWhileFinalizing(size_t bytes) {
       expect(bpsCommFinalize(job.comm()) != bpsInvalidArgument, "it was freed meanwhile");
     });
     while (!finalizing) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a finalize that starts later is refused
+    // bpsCommFinalize() must begin before the abort, because it would be refused afterwards.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     job.abort();
     finalizer.join();
     stream.synchronize();
@@ -186,8 +193,8 @@ void abortWhileFinalizing(size_t bytes) {
   if (job.rank() >= 2) job.abort();
 }
 
-// The last rank dies. Its neighbour only waits for its own calls and receives the failure; rank 0 ends the
-// communicator.
+// The last rank dies. Rank 2, its neighbour, only waits for its own calls in bpsCommFinalize() and
+// receives the failure. Rank 1 asks for errors, and rank 0 destroys the communicator.
 void death(size_t bytes) {
   Job job;
   const Stream stream;

@@ -3,12 +3,14 @@
 
 namespace bps::test {
 
-// Started by bps-run -n 2 -m 2 with the fake CUDA driver and the fake NCCL. Tests failures in calls of `bytes` that
-// local GPU groups carry out, on ranks that ask for errors and on ranks that do not. No call gives a wrong sum, no rank
-// blocks forever, and every rank receives the reason.
+// bps-run -n 2 -m 2 starts this test with the fake CUDA driver and the fake NCCL. The test provokes
+// failures in calls of `bytes` bytes that local GPU groups carry out. Some ranks ask for errors,
+// and the others do not. The test checks that no call gives a wrong sum, that no rank blocks
+// forever, and that every rank receives the reason.
 void failures(size_t bytes);
 
-// Started by bps-run -n 1 -m 2: NCCL waits for a rank that never joins.
+// bps-run -n 1 -m 2 starts this test. NCCL waits for a rank that never joins, and the call must
+// succeed nevertheless.
 void missingRank(size_t bytes);
 
 }  // namespace bps::test

@@ -14,7 +14,8 @@
 namespace bps::test {
 namespace {
 
-// Returns the NCCL calls since the last time. A real NCCL does not report its calls.
+// Returns the names of the NCCL calls since this function was last called. Only the fake NCCL
+// reports its calls; a real NCCL gives an empty text.
 std::string takeNcclCalls() {
   const char* path = std::getenv("BPS_NCCL_LIB_PATH");
   void* nccl = ::dlopen(path != nullptr ? path : "libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
@@ -33,7 +34,7 @@ void fill(const Job& job, const Buffer& buffer, size_t count, const Stream& stre
   buffer.upload(stream);
 }
 
-// Adds the two values of each machine with one rounding, then adds the machines in order.
+// Adds the two values of each machine with one rounding, then adds the machines' sums in order.
 float sumOf(const Job& job, size_t index) {
   float sum = inputValue(index, 0) + inputValue(index, 1);
   for (int rank = 2; rank < job.ranks(); rank += 2) sum += inputValue(index, rank) + inputValue(index, rank + 1);
@@ -48,7 +49,7 @@ void expectSums(const Job& job, const Buffer& buffer, size_t count, const Stream
       fail(fmt::format("element {} of {} is {}, not {}", i, count, buffer.floats()[i], sumOf(job, i)));
 }
 
-// Issues small and large calls of odd sizes on two streams before any of them has ended.
+// Issues small and large calls of odd sizes on two streams before it waits for any of these calls.
 void manyCalls(const Job& job, size_t bytes) {
   const Stream one, two;
   std::vector<size_t> counts;
@@ -64,7 +65,8 @@ void manyCalls(const Job& job, size_t bytes) {
   for (size_t i = 0; i < counts.size(); ++i) expectSums(job, *buffers[i], counts[i], i % 2 == 0 ? two : one);
 }
 
-// Destroying the communicator waits for its calls, including NCCL's part of them.
+// Checks that destroying the communicator waits for its calls, including the NCCL calls inside
+// them.
 void destroyWaitsForCalls(size_t bytes) {
   auto job = std::make_unique<Job>();
   const Stream stream;
@@ -95,7 +97,8 @@ bpsResult_t awaitFailure(const Job& job) {
     if (bpsCommGetAsyncError(job.comm(), &state) != bpsSuccess || state != bpsSuccess) return state;
 }
 
-// Every rank receives the failure. The stream continues once the communicator has been aborted.
+// Checks that this rank receives the failure, and that the stream continues after the communicator
+// is aborted.
 void expectFailure(Job& job, const Stream& stream, bpsResult_t expected, const char* text) {
   const bpsResult_t failed = awaitFailure(job);
   const std::string why = bpsGetLastError(job.comm());
@@ -119,7 +122,8 @@ void otherCalls(size_t bytes) {
   expectFailure(job, stream, bpsInvalidUsage, "ranks disagree");
 }
 
-// The last rank uses host memory, so only the other ranks' calls are calls for local GPU groups.
+// The last rank's buffer is in host memory, so that local GPU groups can carry out only the other
+// ranks' calls.
 void otherMemory(size_t bytes) {
   Job job;
   const Stream stream;
@@ -133,7 +137,7 @@ void death(size_t bytes) {
   Job job;
   const Stream stream;
   const Buffer buffer(bytes);
-  // All ranks have started. A rank may die before the others know that all have started.
+  // After this call, every rank knows that all ranks have started. Only then may a rank die.
   float nothing = 0;
   (void)bpsAllReduce(&nothing, &nothing, 1, bpsFloat32, bpsSum, job.comm(), job.hostStream());
   (void)bpsHostStreamSynchronize(job.hostStream());

@@ -3,8 +3,9 @@
 
 namespace bps::test {
 
-// Started by bps-run with -m 2: machines of two ranks, each on the next GPU. Tests calls of `bytes` and their errors:
-// ranks that call something else, ranks with other memory, a rank that dies.
+// bps-run starts this test with -m 2, which makes machines of two ranks. The ranks of a machine use
+// successive GPUs. The test makes calls of `bytes` bytes and provokes errors: a rank that makes a
+// different call, a rank with a buffer in host memory, and a rank that dies.
 void gpuGroups(size_t bytes);
 
 }  // namespace bps::test

@@ -71,7 +71,8 @@ void Job::share(void* bytes, size_t size) const {
 }
 
 Nccl::Nccl() {
-  // NCCL tells the ranks of one GPU apart by this name and connects them as if they were on different machines.
+  // NCCL tells ranks on one GPU apart by NCCL_HOSTID and connects them as if they were on different
+  // machines.
   if (const char* host = std::getenv("BPS_HOSTID")) ::setenv("NCCL_HOSTID", host, 0);
   const char* given = std::getenv("BPS_NCCL_LIB_PATH");
   if (::dlopen(given != nullptr ? given : "libnccl.so.2", RTLD_NOW | RTLD_GLOBAL) == nullptr) {

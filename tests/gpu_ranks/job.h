@@ -1,5 +1,5 @@
-// Job: this rank of a job that bps-run has started, with its bps communicator. Nccl: the NCCL library, if it is
-// installed.
+// A Job is this rank of a job that bps-run has started, with the rank's bps communicator. Nccl
+// holds the functions of the NCCL library.
 #pragma once
 #include <cstddef>
 
@@ -26,7 +26,7 @@ class Job {
   void allReduceOnHost(void* data, size_t bytes) const;
   // Waits for all ranks.
   void barrier() const;
-  // Destroys the communicator once its calls have ended.
+  // Destroys the communicator after its calls have ended.
   void end();
   bpsResult_t destroy();
   // Aborts the communicator.
@@ -41,7 +41,8 @@ class Job {
   bpsHostStream_t host_ = nullptr;
 };
 
-// NCCL by its public names, so that a preload library is used if there is one. Every rank acts as a machine.
+// NCCL's functions, found by their public names, so that a preload library may replace NCCL. Every
+// rank acts as a machine.
 struct Nccl {
   Nccl();  // exits with status 77 if NCCL is not installed
   decltype(&ncclGetVersion) getVersion;

@@ -1,12 +1,15 @@
-// The measurements of tests/gpu/run.sh that need several processes. bps-run starts them; each acts as a machine.
+// The measurements of tests/gpu/run.sh that need several processes. bps-run starts the processes,
+// and each process acts as a machine unless ranks of one machine are tested.
 //
 //   gpu_ranks figures BYTES   how long a call blocks its caller, and how much the device reduces the rate
 //   gpu_ranks beside BYTES    NCCL's kernels continue while a stream waits in a call of bps
 //   gpu_ranks gpu-groups BYTES    ranks of one machine combine their buffers by NCCL (gpu_groups.cc)
-//   gpu_ranks failures BYTES  failures of such calls, with the fakes (failures.cc); see also `missing`
+//   gpu_ranks failures BYTES  failures of calls that NCCL combines, with fake CUDA and NCCL (failures.cc)
+//   gpu_ranks missing BYTES   NCCL waits for a rank that never joins, with fake CUDA and NCCL (failures.cc)
 //   gpu_ranks nccl BYTES      all-reduces by NCCL's names, which a preload library may serve
 //
-// Rank 0 prints a line "figure: ..." for each. Exit status 1: a result is wrong; 77: NCCL is not installed.
+// Rank 0 prints a line "figure: ..." for each measurement. The exit status is 1 if a result is
+// wrong, and 77 if NCCL is not installed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +28,7 @@ namespace {
 
 // ---- figures
 
-// The first iteration connects and allocates the staging memory.
+// The first iteration is not counted, because it connects and allocates the staging memory.
 void callLatencies(const Job& job, const Buffer& buffer, size_t most) {
   const Stream stream;
   double worst = 0;
@@ -106,7 +109,7 @@ class NcclRanks {
 
   void start() { nccl_.check(nccl_.commInitRank(&comm_, ranks_, id_, rank_), "ncclCommInitRank"); }
 
-  // The sum of two ranks' values has the right bits.
+  // Sums over all ranks by NCCL. If there are two ranks, checks that the sum has the right bits.
   void allReduce(const Stream& stream) const {
     for (size_t i = 0; i < count_; ++i) buffer_.floats()[i] = inputValue(i, rank_);
     buffer_.upload(stream);
@@ -137,7 +140,8 @@ class NcclRanks {
   ncclComm_t comm_ = nullptr;
 };
 
-// Rank 0's stream blocks in a call of bps that the others have not made. NCCL's calls on another stream complete.
+// Rank 0's stream blocks in a call of bps that the other ranks have not made. Meanwhile, NCCL's
+// calls on another stream must complete.
 void concurrentWithNccl(size_t bytes) {
   const Nccl nccl;
   const Job job;
@@ -145,7 +149,7 @@ void concurrentWithNccl(size_t bytes) {
   ranks.start();
   const Stream waiting, stream;
   const Buffer ours(bytes);
-  job.allReduce(ours, bytes, waiting);  // allocates the staging memory
+  job.allReduce(ours, bytes, waiting);  // this call allocates the staging memory
   waiting.synchronize();
   std::vector<double> alone, meanwhile;
   for (int repetition = 0; repetition <= kRepetitions; ++repetition) {
@@ -170,7 +174,7 @@ void byNccl(size_t bytes) {
   const Nccl nccl;
   const auto job = std::make_unique<Job>();
   NcclRanks ranks(nccl, *job, bytes);
-  ::unsetenv("BPS_ROOT");  // belongs to this job; a preload library finds its own root
+  ::unsetenv("BPS_ROOT");  // BPS_ROOT belongs to this job; a preload library finds a different root
   ranks.start();
   const Stream stream;
   ranks.allReduce(stream);

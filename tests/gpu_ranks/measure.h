@@ -1,4 +1,4 @@
-// Times, the lines that report them, and input values.
+// Measures times, prints the lines that report them, and makes input values.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -34,7 +34,7 @@ inline void reportFigure(const Job& job, const std::string& line) {
   if (job.rank() == 0) std::printf("figure: %s\n", line.c_str());
 }
 
-// A value whose sums are rounded.
+// Returns a value with so many bits that a sum of such values must be rounded.
 inline float inputValue(size_t index, int rank) {
   const auto bits = static_cast<uint32_t>(index * 2654435761U + static_cast<size_t>(rank) * 40503U * 65537U);
   return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31F;

@@ -20,7 +20,7 @@ namespace {
 constexpr int kSuccess = 0, kNotSupported = 801;
 constexpr int kVersion = 13000;
 constexpr int kComputeMajor = 8, kComputeMinor = 0;
-// Values of cudaDeviceAttr.
+// Values of the CUDA enumeration cudaDeviceAttr.
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMostSharedMemory = 97;
 
 int unsupported(const char* name) {
@@ -29,7 +29,7 @@ int unsupported(const char* name) {
 }
 int nothing() { return kSuccess; }
 
-// The driver's functions, which NCCL gets through the runtime.
+// These functions replace functions of the CUDA driver, which NCCL gets through the CUDA runtime.
 int driverError() { return kNotSupported; }
 int currentContext(void** context) {
   static int theOne;
@@ -72,7 +72,8 @@ int attribute(int* value, int which, int) {
                                               : 0;
   return kSuccess;
 }
-// A name and the memory size: the members of cudaDeviceProp that NCCL reads, all at the front.
+// Fills the members of cudaDeviceProp that NCCL reads: the name and the memory size. Both members
+// are at the front.
 int properties(char* out, int) {
   constexpr size_t kMemoryAt = 288, kMemory = size_t{16} << 30;
   std::memset(out, 0, kMemoryAt);
@@ -89,7 +90,7 @@ int release(void* memory) { return std::free(memory), kSuccess; }
 int samePointer(void** devicePointer, void* hostPointer, unsigned) { return *devicePointer = hostPointer, kSuccess; }
 int copy(void* to, const void* from, size_t bytes) { return std::memcpy(to, from, bytes), kSuccess; }
 int set(void* memory, int value, size_t bytes) { return std::memset(memory, value, bytes), kSuccess; }
-int object(void** handle) {  // a stream, an event or a pool
+int object(void** handle) {  // makes a stream, an event or a memory pool
   static int theOne;
   *handle = &theOne;
   return kSuccess;
@@ -127,8 +128,8 @@ const std::map<std::string_view, void*>& runtime() {
   return table;
 }
 
-// Writes a jump over the beginning of a function. If the stub does not implement it, the function's name is the
-// argument.
+// The machine code of a jump, which overwrites the beginning of a function. If the stub does not
+// implement the function, the jump passes the function's name as an argument.
 struct Jump {
   uint8_t code[22] = {0x48, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
 };
@@ -138,7 +139,7 @@ void redirect(uint8_t* function, const char* name) {
   const auto found = runtime().find(name);
   const bool ours = found != runtime().end();
   const void* target = ours ? found->second : reinterpret_cast<const void*>(unsupported);
-  const char* argument = ours ? nullptr : ::strdup(name);  // never freed: the library stays loaded
+  const char* argument = ours ? nullptr : ::strdup(name);  // never freed, because the library stays loaded
   Jump jump;
   std::memcpy(jump.code + 2, &argument, sizeof argument);
   std::memcpy(jump.code + 12, &target, sizeof target);

@@ -1,6 +1,6 @@
-// A stub of the CUDA runtime for a libnccl that links it statically. "Device" memory is host memory, streams and events
-// do nothing, and kernels cannot run. On a machine without a GPU, it lets NCCL create a communicator including its
-// network.
+// A stub of the CUDA runtime, for a libnccl that contains the CUDA runtime. "Device" memory is host
+// memory, streams and events do nothing, and kernels cannot run. On a machine without a GPU, the
+// stub lets NCCL create a communicator together with its network connections.
 #pragma once
 #include <string>
 
@@ -8,7 +8,8 @@
 
 namespace bps::no_gpu {
 
-// Replaces the runtime's functions in the loaded library by the stub's. x86-64 only.
+// Replaces the functions of the CUDA runtime in the loaded `library` by the functions of the stub.
+// Works on x86-64 only.
 Status replaceCudaRuntime(void* library);
 
 }  // namespace bps::no_gpu

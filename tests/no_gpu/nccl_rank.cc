@@ -1,7 +1,8 @@
-// One rank of an NCCL communicator on a machine without a GPU: nccl_rank LIBNCCL RANK NRANKS FILE. Rank 0 writes the
-// unique id to FILE; the others wait for it. All code is NCCL's own except the CUDA runtime, see cuda_runtime_stub.h.
-// NCCL_DEBUG=INFO shows what NCCL does with its network. Exit status 0: the communicator was created and destroyed; 77:
-// not possible with this libnccl, and the last line says why.
+// Runs one rank of an NCCL communicator on a machine without a GPU. Usage: nccl_rank LIBNCCL RANK
+// NRANKS FILE. Rank 0 writes the unique id to FILE; the other ranks wait for FILE. All code is
+// NCCL's own except the CUDA runtime (see cuda_runtime_stub.h). NCCL_DEBUG=INFO shows what NCCL
+// does with its network. The exit status is 0 if the communicator was created and destroyed. The
+// exit status is 77 if this libnccl cannot be used; the last line of the output says why.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A stub of libnvidia-ml.so.1 with one GPU that has no known properties.
+// A stub of libnvidia-ml.so.1 with one GPU, whose compute capability is its only known property.
 #define BPS_NVML extern "C" __attribute__((visibility("default")))
 
 namespace {
@@ -18,7 +18,7 @@ BPS_NVML int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
 }
 BPS_NVML int nvmlDeviceGetP2PStatus(void*, void*, int, int* status) { return *status = 1, kSuccess; }
 
-// The answer of all other functions; they ignore their arguments.
+// Defines a function that ignores its arguments and reports that it is not supported.
 #define BPS_NVML_UNKNOWN(function) \
   BPS_NVML int function() { return kNotSupported; }
 BPS_NVML_UNKNOWN(nvmlDeviceGetNvLinkState)

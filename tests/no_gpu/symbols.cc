@@ -11,7 +11,7 @@
 namespace bps::no_gpu {
 namespace {
 
-// Reads `count` objects at an offset; returns none if the file ends before.
+// Reads `count` objects at `offset`. Returns no objects if the file is too short.
 template <class T>
 std::vector<T> readAt(std::ifstream& file, uint64_t offset, uint64_t count) {
   std::vector<T> objects(count);

@@ -1,4 +1,5 @@
-// The functions in an ELF file's symbol table, including those that the library does not export.
+// Lists the functions in an ELF file's symbol table, including those that the library does not
+// export.
 #pragma once
 #include <functional>
 #include <string>

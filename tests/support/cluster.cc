@@ -24,7 +24,8 @@ Address loopback() {
   return {reinterpret_cast<const sockaddr*>(&address), sizeof address};
 }
 
-// The transport is a separate library that reads the process's environment.
+// Set the variable for the whole process, because the net plugin is a separate library that reads
+// the environment itself.
 [[maybe_unused]] const int kLoopbackOnly = ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
 
 }  // namespace

@@ -1,4 +1,5 @@
-// An all-reduce cluster inside one process: k servers and n ranks as threads, over loopback.
+// Runs an all-reduce cluster inside one process. Its k servers and n ranks are threads that
+// communicate over loopback.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -25,12 +26,12 @@ inline Env testEnv() {
   return env;
 }
 
-// k servers on free ports, each with its own threads. The destructor ends them.
+// Runs k servers on free ports, each with its own threads. The destructor ends the servers.
 class Servers {
  public:
   explicit Servers(size_t count, const Env& env = testEnv());
   ~Servers();
-  std::string list() const;  // as BPS_SERVERS
+  std::string list() const;  // in the format of BPS_SERVERS
   JobThreads& runner(size_t i) { return *servers_[i]->runner; }
   void stop(size_t i) { servers_[i]->control->stop(); }
 
@@ -46,7 +47,7 @@ class Servers {
 struct Job {
   size_t ranks = 2;
   size_t ranksPerMachine = 1;
-  std::vector<size_t> machines = {};  // the number of ranks of each machine, instead of ranksPerMachine
+  std::vector<size_t> machines = {};  // the number of ranks of each machine; if empty, ranksPerMachine applies
   std::string servers;
   Env env = testEnv();
   std::chrono::seconds limit{60};
@@ -54,11 +55,12 @@ struct Job {
 
 size_t machineOf(const Job& job, size_t rank);
 
-// Runs body(communicator) on every rank. Returns one Status per rank: of its start if that fails, else of its body. A
-// rank that exceeds the time limit ends the process with a message, because a blocked thread cannot be stopped.
+// Runs body(communicator) on every rank. Returns one Status per rank, which is the first failure of
+// the rank's start, body or end, or success. If a rank exceeds the time limit, the process ends
+// with a message, because a blocked thread cannot be stopped.
 using Body = std::function<Status(Communicator&)>;
 std::vector<Status> runRanks(const Job& job, const Body& body);
-// Joins all failures, for EXPECT_EQ(failures(...), "").
+// Joins all failures into one text, as in EXPECT_EQ(failures(...), "").
 std::string failures(const std::vector<Status>& outcomes);
 
 }  // namespace bps::test

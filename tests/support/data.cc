@@ -15,7 +15,8 @@ uint64_t mix(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-// The sign, exponent and mantissa bits of an IEEE-like value between about 1/8 and 4.
+// Returns the sign, exponent and mantissa bits of an IEEE-like value whose magnitude is between 1/8
+// and 4.
 uint64_t floatBits(uint64_t random, int exponentBits, int mantissaBits) {
   const uint64_t bias = (uint64_t{1} << (exponentBits - 1)) - 1;
   const uint64_t exponent = bias - 3 + random % 5;
@@ -43,7 +44,7 @@ uint64_t valueBits(DataType type, uint64_t random) {
   }
 }
 
-// Two of these values overflow, in float or only when their sum is rounded to the type.
+// The sum of two of these values overflows, either in float or when the sum is rounded to the type.
 const std::vector<uint64_t>& largeValues(DataType type) {
   static const std::vector<uint64_t> half = {0x7bff, 0x78e2, 0x7900, 0x7a53}, bfloat = {0x7e7f, 0x7eff, 0x7eff, 0x7eff},
                                      e4m3 = {0x7e, 0x78, 0x79, 0x7c}, e5m2 = {0x7b, 0x78, 0x79, 0x7a},
@@ -67,7 +68,8 @@ const std::vector<uint64_t>& largeValues(DataType type) {
   }
 }
 
-// NaN, infinity (float8e4m3: its largest value), zero, the least denormal, one.
+// Special values: NaN, infinity (for float8e4m3 its largest value), zero, the least denormal, and
+// one.
 const std::vector<uint64_t>& specialValues(DataType type) {
   static const std::vector<uint64_t> half = {0x7e01, 0x7c00, 0xfc00, 0, 1, 0x3c00},
                                      bfloat = {0x7fc1, 0x7f80, 0xff80, 0, 1, 0x3f80},
@@ -112,7 +114,7 @@ Bytes makeLargeInput(DataType type, size_t count, uint64_t rank, uint64_t seed) 
     const uint64_t random = mix(mix(seed * 1000 + rank) + i), place = mix(seed + i);
     const std::vector<uint64_t>& values = place % 8 == 0 ? specialValues(type) : largeValues(type);
     uint64_t bits = values[random % values.size()];
-    if (place % 8 > 4) bits |= uint64_t{1} << (8 * size - 1);  // the same sign on all ranks
+    if (place % 8 > 4) bits |= uint64_t{1} << (8 * size - 1);  // the sign is the same on all ranks
     std::memcpy(&bytes[i * size], &bits, size);
   }
   return bytes;

@@ -1,4 +1,5 @@
-// Buffers of any type with arbitrary bit patterns, and the expected results of an all-reduce.
+// Makes buffers of any type with arbitrary bit patterns, and computes the expected results of an
+// all-reduce.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -17,16 +18,19 @@ inline constexpr bool kSanitized = false;
 
 using Bytes = std::vector<uint8_t>;
 
-// Values of moderate size that differ for every rank and element and round when summed.
+// Makes values of moderate size that differ for every rank and element. Sums of these values are
+// rounded.
 Bytes makeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
 ScalarBits makeScalar(DataType type, uint64_t rank);
 
-// The same with values near the type's largest and the same sign on all ranks: their sums overflow and their averages
-// do not. Some elements are NaNs, infinities and zeros.
+// Like makeInput(), but most values are near the type's largest value, and an element has the same
+// sign on all ranks. The sums of these values overflow, but their averages do not. The other
+// elements are NaNs, infinities, zeros and similar values.
 Bytes makeLargeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
 
-// The contract of bps: each machine adds its ranks in order with one rounding, then the machines are added in order
-// with one rounding. An average of floats is divided before the first rounding. Computed element by element.
+// What bps promises as the result. Each machine adds its ranks in order and rounds once. Then the
+// sums of the machines are added in order and rounded once. An average of floats is divided before
+// the first rounding. expected() computes this result element by element.
 struct Expectation {
   DataType type;
   CallOp op;
@@ -36,22 +40,22 @@ struct Expectation {
 };
 Bytes expected(const Expectation& what, const std::vector<Bytes>& inputs, const std::vector<ScalarBits>& scalars);
 
-// An input of one pass: one rank's contribution (raw), or a sum of several that includes their scalars and the
-// division.
+// One input of a summation. It is either one rank's contribution (raw), or a sum of several
+// contributions that already includes their scalars and the division for an average.
 struct Addend {
   const Bytes* bytes = nullptr;
   bool raw = true;
   ScalarBits scalar = 0;
 };
-// `all`: the addends contain the contributions of all ranks.
+// `all` is true if the addends contain the contributions of all ranks.
 Bytes referenceSum(const Expectation& what, const std::vector<Addend>& addends, bool all);
 
-// The order of summation: a rank, or parts whose sums are each rounded once.
+// An order of summation: either one rank, or a list of parts whose sum is rounded once.
 struct SumTree {
   size_t rank = 0;
   std::vector<SumTree> parts;
 };
-// The same in another order; ignores ranksPerMachine.
+// Like expected(), but adds in the given order and ignores ranksPerMachine.
 Bytes expectedWithOrder(const Expectation& what, const SumTree& order, const std::vector<Bytes>& inputs,
                         const std::vector<ScalarBits>& scalars);
 

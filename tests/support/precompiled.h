@@ -1,4 +1,4 @@
-// src/precompiled.h and the headers that nearly every test includes.
+// Includes src/precompiled.h and the headers that nearly every test includes.
 #include <gtest/gtest.h>
 
 #include "src/precompiled.h"

@@ -1,6 +1,7 @@
-// The only file that calls hwloc. It loads hwloc at run time, because Debian's static hwloc cannot be linked into a
-// shared library and libbps.so must also load on machines without hwloc. The few functions used here are declared here
-// (libhwloc.so.15, hwloc 2); the result is exported as XML.
+// This is the only file that calls hwloc. It loads hwloc at run time, because libbps.so must also
+// load on machines without hwloc, and because Debian's static hwloc cannot be linked into a shared
+// library. This file declares the few functions of hwloc 2 (libhwloc.so.15) that it calls. hwloc
+// exports the result as XML.
 #include <dlfcn.h>
 
 #include <memory>
@@ -48,8 +49,9 @@ Result<std::string> exportTopologyXml(const Hwloc& hwloc) {
   HwlocTopology raw = nullptr;
   if (hwloc.init(&raw) != 0) return Status(Code::kSystem, "hwloc_topology_init failed");
   const std::unique_ptr<hwloc_topology, void (*)(HwlocTopology)> topology(raw, hwloc.destroy);
-  // Disable the GPU components: they would initialize the GPU's runtime library in every process that uses bps.
-  // Disable pci too: Linux reports the same, and machines with and without hwloc's plugins then look alike.
+  // Disable hwloc's GPU components, which would initialize the GPU's runtime library in every
+  // process that uses bps. Disable hwloc's component pci too. Linux reports the same devices, so
+  // that the result does not depend on which hwloc plugins are installed.
   for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"})
     (void)hwloc.setComponents(raw, kBlacklist, component);
   (void)hwloc.setIoTypesFilter(raw, kKeepAll);
@@ -68,7 +70,8 @@ Result<std::string> exportTopologyXml(const Hwloc& hwloc) {
 }  // namespace
 
 Result<std::string> hwlocXml(const char* library) {
-  // hwloc calls libudev, which has process-wide state without a lock.
+  // Only one thread at a time may call hwloc, because hwloc calls libudev, which has process-wide
+  // state without a lock.
   static Mutex oneAtATime;
   const MutexLock lock(oneAtATime);
   struct Close {

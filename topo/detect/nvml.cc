@@ -1,5 +1,5 @@
-// Reads NVLinks from NVML, NVIDIA's management library. It is loaded at run time, because most machines that build or
-// run bps have no NVIDIA driver.
+// Reads NVLinks from NVML, NVIDIA's management library. NVML is loaded at run time, because most
+// machines that build or run bps have no NVIDIA driver.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bps {
 namespace {
 
-constexpr unsigned kMaxNvlinks = 36;  // of one GPU; no GPU has more
+constexpr unsigned kMaxNvlinks = 36;  // no GPU has more NVLinks
 
 template <class F>
 bool load(void* library, const char* name, F& function) {
@@ -32,7 +32,7 @@ bool loadAll(void* library, NvmlTable& nvml) {
          load(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", nvml.linkPeer);
 }
 
-// "00000000:0A:00.0" -> "0000:0a:00.0", the form that sysfs uses.
+// Converts "00000000:0A:00.0" to "0000:0a:00.0", the form that sysfs uses.
 std::string busIdOf(const NvmlPciInfo& info) {
   std::string id(info.busId, std::find(info.busId, info.busId + sizeof info.busId, '\0'));
   std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -45,7 +45,8 @@ NodeId findGpu(const TopologyBuilder& builder, const std::string& busId) {
   return kNoNode;
 }
 
-// Adds the active links, counted by the device at the other end. If it is not a GPU of this machine, it is an NVSwitch.
+// Adds the active NVLinks of a GPU, counted for each peer device. A peer device that is not a GPU
+// of this machine counts as an NVSwitch.
 void addLinks(TopologyBuilder& builder, const NvmlTable& nvml, NvmlDevice device, NodeId gpu) {
   std::map<std::string, int> peers;
   for (unsigned link = 0; link < kMaxNvlinks; ++link) {

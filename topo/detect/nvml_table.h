@@ -11,7 +11,7 @@ struct NvmlPciInfo {
   char busId[32];  // "00000000:0A:00.0"
 };
 
-struct NvmlTable {  // all return 0 for success
+struct NvmlTable {  // all functions return 0 for success
   int (*init)();
   int (*shutdown)();
   int (*count)(unsigned*);

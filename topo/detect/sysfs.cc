@@ -26,8 +26,9 @@ double leadingNumber(const std::string& text) {
   return parsed.ec == std::errc{} ? value : 0;
 }
 
-// The smaller of the values of a PCI function and of the port above it. If the kernel reports only one, that one; 0 if
-// it reports neither.
+// Returns the smaller of two values: the value of a PCI function and the value of the port above
+// the function. If the kernel reports only one of the two, returns that value. If the kernel
+// reports neither, returns 0.
 double minOfBothEnds(const std::string& function, const char* what) {
   const double own = leadingNumber(firstLine(function + "/" + what));
   const double port = leadingNumber(firstLine(function + "/../" + what));

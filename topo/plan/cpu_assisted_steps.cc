@@ -8,12 +8,14 @@
 namespace bps {
 namespace {
 
-// True if the CPU has nothing to add for this part: the only group has put its sum where the network reads it.
+// True if the CPU has nothing to add for this part, because the only group stores its sum in the
+// memory where the network reads it.
 bool groupSumIsInPlace(const LocalPlan& plan, const NicAssignment& assignment) {
   return plan.placement.groups.size() == 1 && plan.placement.groups[0].numa == assignment.numa;
 }
 
-// The stages of cpu_assisted between the first and the last. 0: the stage does not exist.
+// The stages of cpu_assisted between the first and the last stage. The number 0 means that the
+// stage does not exist.
 struct CpuAssistedStages {
   explicit CpuAssistedStages(const LocalPlan& plan) {
     const auto& groups = plan.placement.groups;
@@ -55,7 +57,8 @@ class CpuAssistedReduce final : StepBuilder {
 
  private:
   bool alone(const SwitchGroup& group) const { return group.ranks.size() == 1; }
-  // True if the adding rank is the group's only rank and its buffer is in host memory: it adds directly from there.
+  // True if the rank that adds is the group's only rank and has its buffer in host memory. This
+  // rank then adds directly from its buffer.
   bool addsFromOwnBuffer(const NicAssignment& assignment, const SwitchGroup& group) const {
     return alone(group) && group.ranks[0] == assignment.rank && inHostMemory(plan_, assignment.rank);
   }
@@ -73,7 +76,8 @@ class CpuAssistedReduce final : StepBuilder {
     reduceShard(stages_.groupSum, shard, sourcesOf(group_.ranks));
   }
 
-  // A rank that is alone in its group has nothing to add: it copies its contribution to host memory.
+  // A rank that is alone in its group adds nothing in the group; it only copies its contribution to
+  // host memory.
   void copyOut() {
     if (!plan_.staged || stages_.cpuSum == 0) {
       copyToHost(0, group_.numa, whole_);
@@ -86,7 +90,8 @@ class CpuAssistedReduce final : StepBuilder {
     }
   }
 
-  // Adds the group's contributions to the shard and stores the sum where the next stage reads it.
+  // Adds up the group's contributions to `shard`, the piece of the chunk that one rank of the group
+  // adds. Stores the sum where the next stage reads it.
   void reduceShard(size_t stage, const ByteRange& shard, const std::vector<Source>& sources) {
     const bool completes = groups_.size() == 1;
     if (!plan_.staged) return piece(stage, {shard, sources, Target::kSumArea, completes});
@@ -95,7 +100,8 @@ class CpuAssistedReduce final : StepBuilder {
                     groupSumIsInPlace(plan_, plan_.assignments[d]) ? Target::kSumArea : Target::kOwnArea, completes});
   }
 
-  // The CPU next to the NIC adds the groups' sums from their memories.
+  // The CPU next to the NIC reads the sum of each group from the group's NUMA node and adds these
+  // sums.
   void sum(size_t d) {
     const NicAssignment& assignment = plan_.assignments[d];
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -111,7 +117,7 @@ class CpuAssistedReduce final : StepBuilder {
     }
   }
 
-  // The location of the group's sum for the byte at `offset`.
+  // Returns the location of the sum of group `g` for the byte at `offset`.
   Source groupSumSource(size_t g, const NicAssignment& assignment, uint64_t offset) const {
     const SwitchGroup& group = groups_[g];
     if (addsFromOwnBuffer(assignment, group)) return own();
@@ -123,7 +129,7 @@ class CpuAssistedReduce final : StepBuilder {
   const CpuAssistedStages stages_;
   const std::vector<SwitchGroup>& groups_;
   const SwitchGroup& group_;
-  std::vector<std::vector<ByteRange>> shards_;  // by group and rank in it
+  std::vector<std::vector<ByteRange>> shards_;  // by group, then by the rank's position in the group
 };
 
 }  // namespace

@@ -8,8 +8,9 @@
 namespace bps {
 namespace {
 
-constexpr double kUnknownMbps = 10000;    // NCCL assumes this rate for a NIC of unknown speed
-constexpr double kMinRateFraction = 0.1;  // of the fastest NIC's rate; a slower NIC is a management NIC and is not used
+constexpr double kUnknownMbps = 10000;  // NCCL assumes this rate for a NIC of unknown speed
+// A NIC with less than this fraction of the fastest NIC's rate serves management and is not used.
+constexpr double kMinRateFraction = 0.1;
 constexpr size_t kMaxRanks = 256;
 
 double rateOf(const Node& nic) { return nic.mbps > 0 ? nic.mbps : kUnknownMbps; }
@@ -60,13 +61,14 @@ Distance distance(const Topology& topology, NodeId location, NodeId nic) {
   return Distance::kSameNuma;
 }
 
-// Assigns a NIC to each driver (a rank that uses NICs). A NIC gets at most its share of the drivers, rounded up.
+// Assigns a NIC to each driver, a rank that sends and receives for its machine. Each NIC takes at
+// most a number of drivers in proportion to its rate, rounded up.
 class NicAssigner {
  public:
   NicAssigner(const Topology& topology, const Placement& placement, const std::vector<size_t>& drivers)
       : topology_(topology), placement_(placement), drivers_(drivers), ranksByNic_(placement.nics.size()) {}
 
-  // The ranks of each NIC, in rank order.
+  // Returns the ranks of each NIC, in rank order.
   std::vector<std::vector<size_t>> assign() {
     std::vector<bool> done(drivers_.size());
     for (Distance near : {Distance::kSameSwitch, Distance::kSameNuma, Distance::kFar}) {
@@ -180,7 +182,7 @@ std::vector<uint64_t> cutByWeight(uint64_t bytes, uint64_t unit, const std::vect
 }
 
 std::vector<uint64_t> cutByAssignment(uint64_t bytes, uint64_t unit, const std::vector<NicAssignment>& assignments) {
-  std::vector<uint64_t> weights, drivers;  // by NIC; without NICs all assignments belong to one
+  std::vector<uint64_t> weights, drivers;  // by NIC; a machine without NICs counts as one NIC
   for (size_t i = 0; i < assignments.size(); ++i) {
     if (i == 0 || assignments[i].nic != assignments[i - 1].nic) {
       weights.push_back(assignments[i].weight);

@@ -9,7 +9,7 @@
 namespace bps {
 namespace {
 
-constexpr double kRelativeTolerance = 1e-9;  // two values of J with a smaller relative difference are equal
+constexpr double kRelativeTolerance = 1e-9;  // strategies whose times differ by a smaller fraction count as equal
 
 bool less(double a, double b) { return a < b * (1 - kRelativeTolerance); }
 
@@ -83,8 +83,9 @@ class Planner {
     }
   }
 
-  // Adds roots one by one. Each is the rank with the fewest GPU bytes on links shared with a NIC, then the fewest bytes
-  // on the CPU interconnect, then the least J.
+  // Adds roots one by one. The next root is the rank that causes the fewest bytes of GPU copies on
+  // links shared with a NIC. Among equal ranks, the fewest bytes on the CPU interconnect decide,
+  // then the least J (defined in planner.h).
   Candidate rooted() const {
     std::vector<size_t> roots = {bestRoot({})};
     Candidate best = evaluate(Strategy::kRooted, roots);
@@ -130,7 +131,8 @@ class Planner {
     return less(a.seconds, b.seconds);
   }
 
-  // If two strategies are equal, the BytePS paper prefers scatter, then rooted with NVLink; cpu_assisted without it.
+  // Among equally good strategies, the BytePS paper prefers scatter and then rooted if there is
+  // NVLink. Without NVLink, it prefers cpu_assisted.
   size_t choose(const std::vector<Candidate>& candidates) const {
     static constexpr size_t kNvlinkPreference[] = {1, 2, 0, 3}, kPciePreference[] = {0, 1, 2, 3};
     size_t best = candidates.size();

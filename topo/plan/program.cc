@@ -24,25 +24,29 @@ size_t stagesOf(const LocalPlan& plan) {
   }
 }
 
-// Limit on the bytes of other ranks' contributions that a rank reads when every rank adds up the whole chunk. Up to
-// this limit the reads take less time than another wait for the other ranks.
+// The most bytes of other ranks' contributions that a rank reads if every rank adds up the whole
+// chunk for itself. Reading up to this many bytes takes less time than another wait for the other
+// ranks.
 constexpr uint64_t kMaxRedundantReadBytes = 16U << 10;
 
-// The largest chunk that every rank adds up redundantly; 0: none. Requires that all buffers are in host memory and that
-// the plan does not use the network.
+// Returns the size of the largest chunk that every rank adds up for itself, or 0 if there is no
+// such chunk. A result above 0 requires that all buffers are in host memory and that the plan does
+// not use the network.
 uint64_t maxRedundantBytes(const LocalPlan& plan) {
   const Placement& placement = plan.placement;
   const size_t ranks = placement.ranks.size();
   if (ranks < 2 || plan.network > 0 || travelsAlongRing(plan) || stagesOf(plan) < 3) return 0;
   for (size_t rank = 0; rank < ranks; ++rank)
     if (!inHostMemory(plan, rank)) return 0;
-  // The sums of groups are rounded, which one pass over all ranks would not reproduce.
+  // The strategy rounds the sum of each group. One pass over all ranks would not reproduce these
+  // roundings.
   if (plan.strategy == Strategy::kCpuAssisted && placement.groups.size() > 1 && placement.groups.size() < ranks)
     return 0;
   return kMaxRedundantReadBytes / (ranks - 1);
 }
 
-// Every rank adds up the whole of a small chunk, in the order in which the strategy would add up its parts.
+// Every rank adds up all of a small chunk, in the order in which the strategy would add up the
+// chunk's parts.
 class RedundantReduce final : StepBuilder {
  public:
   using StepBuilder::StepBuilder;
@@ -60,7 +64,8 @@ class RedundantReduce final : StepBuilder {
   }
 };
 
-// All ranks send their contribution of a part to the part's owner. The owner sends the result to all ranks.
+// Every rank copies its contribution for a part to the part's driver. The driver copies the result
+// to all ranks.
 class ScatterReduce final : StepBuilder {
  public:
   using StepBuilder::StepBuilder;
@@ -82,8 +87,8 @@ class ScatterReduce final : StepBuilder {
   }
 };
 
-// Before the network: reduce-scatter over all ranks, then gather at the root. After it: the root scatters the shards,
-// then the ranks all-gather them.
+// Before the network transfer, all ranks reduce-scatter, and the root gathers the shards. After the
+// network transfer, the root scatters the shards, and the ranks all-gather them.
 class RootedReduce final : StepBuilder {
  public:
   using StepBuilder::StepBuilder;
@@ -105,7 +110,7 @@ class RootedReduce final : StepBuilder {
 
  private:
   void addOwnShard(size_t root, const ByteRange& shard) {
-    const bool stays = root == rank_ || !plan_.staged;  // without staging nothing is gathered at the root
+    const bool stays = root == rank_ || !plan_.staged;  // without staging, the root gathers nothing
     piece(1, {shard, allSources(), stays ? Target::kSumArea : Target::kOwnArea, true});
     if (stays) return;
     addPeerCopy(1, rank_, root, shard);
@@ -120,8 +125,9 @@ class RootedReduce final : StepBuilder {
   }
 };
 
-// Every part travels along the ring to its owner and each rank adds its contribution. The result travels the same way
-// back, so that both directions of every link carry equal traffic.
+// Every part travels along the ring to its driver, and each rank on the way adds its contribution.
+// The result travels back in the opposite direction, so that both directions of every link carry
+// equal traffic.
 class RingReduce final : StepBuilder {
  public:
   RingReduce(const LocalProgram& program, std::vector<size_t> distances, size_t rank, uint64_t bytes, uint64_t unit)
@@ -147,7 +153,8 @@ class RingReduce final : StepBuilder {
   }
 
  private:
-  const std::vector<size_t> distances_;  // by assignment: hops from the rank where the part starts to this rank
+  const std::vector<size_t>
+      distances_;  // for each assignment, the hops from the rank where the part starts to this rank
 };
 
 std::vector<Copy> copiesOf(const LocalProgram& program, uint64_t bytes, uint64_t unit) {
@@ -207,7 +214,8 @@ std::vector<Copy> networkCopies(const LocalPlan& plan, uint64_t bytes, uint64_t 
 
 std::vector<Copy> networkCopies(const LocalPlan& plan, const NicAssignment& assignment, uint64_t moved) {
   if (assignment.nic == kNoNode || moved == 0) return {};
-  // The NUMA node of the owner's staging buffer. cpu_assisted adds up next to the NIC.
+  // Network copies use the NUMA node of the driver's staging buffer. With cpu_assisted, they use
+  // the NUMA node next to the NIC, where the CPU adds.
   const NodeId numa =
       plan.strategy == Strategy::kCpuAssisted ? assignment.numa : plan.placement.ranks[assignment.rank].numa;
   return {{CopyKind::kNic, numa, assignment.nic, moved}, {CopyKind::kNic, assignment.nic, numa, moved}};

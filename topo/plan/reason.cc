@@ -17,7 +17,8 @@ std::vector<size_t> gpusOfRanks(const Topology& topology, const Placement& place
   return gpus;
 }
 
-// Explains why the other GPUs are not roots. GPUs under a root's switch are not listed: they would do equally well.
+// Explains why the GPUs that are not roots were not chosen. A GPU that would be an equally good
+// root is not mentioned.
 std::string describeRoots(const Topology& topology, const LocalPlan& plan) {
   std::vector<NodeId> nicNumas;
   for (const NicShare& nic : plan.placement.nics) nicNumas.push_back(topology.numaOf(nic.nic));

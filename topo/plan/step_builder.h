@@ -1,5 +1,5 @@
-// StepBuilder: collects the copies and pieces of one rank's steps. Each strategy derives a class from it, which lives
-// only while it builds the steps. Pure.
+// StepBuilder collects the copies and pieces of one rank's steps. Each strategy derives a class
+// from StepBuilder, whose objects exist only while they build the steps.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace bps {
 
-// The ranges between each offset and the next one.
+// Returns the ranges between each offset and the next offset.
 std::vector<ByteRange> rangesOf(const std::vector<uint64_t>& offsets);
 std::vector<ByteRange> splitEvenly(const ByteRange& whole, uint64_t unit, size_t parts);
 ByteRange overlap(const ByteRange& a, const ByteRange& b);
@@ -61,7 +61,7 @@ class StepBuilder {
   void takeSum() { piece(last(), {whole_, {{Source::kSumArea, Source::kPartialSum}}, Target::kResult}); }
 
   Source own() const { return {Source::kOwn, rank_}; }
-  // The contribution of `rank`, which may be this rank.
+  // Returns the source of the contribution of `rank`, which may be this rank.
   Source from(size_t rank) const { return rank == rank_ ? own() : Source{rank, rank}; }
   std::vector<Source> sourcesOf(const std::vector<size_t>& ranks) const {
     std::vector<Source> sources(ranks.size());

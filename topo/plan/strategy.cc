@@ -5,7 +5,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kMostSteps = 200000;  // limit of the ring search; real machines need far fewer
+constexpr size_t kMostSteps = 200000;  // limit of the ring search; real machines need far fewer steps
 
 class RingSearch {
  public:

@@ -1,16 +1,18 @@
-// Local strategies: how the ranks of one machine combine their buffers before the network stage and distribute the
-// result after it. Pure. M is the size of each rank's buffer, l the number of ranks in a group.
+// Local strategies: how the ranks of one machine combine their buffers before the network stage and
+// distribute the result after the network stage. The functions have no side effects. M is the size
+// of each rank's buffer, l the number of ranks in a group.
 //
-//   cpu_assisted  Each group reduce-scatters under its switch. Every rank copies its M/l to host memory. The CPU adds
-//                 the groups' copies. After the network, every rank copies its M/l back and the group all-gathers.
-//   scatter       All ranks reduce-scatter (over NVLink). Every rank copies its part to host memory. After the network,
-//                 it copies the part back and all ranks all-gather.
-//   rooted        All ranks reduce to the roots (over NVLink), one part per root. Only the roots copy to and from host
-//                 memory. After the network, the roots broadcast.
-//   flat_ring     One ring over all ranks, whatever connects them. The parts are as in scatter.
+//   cpu_assisted  Each group reduce-scatters under its switch. Every rank copies its M/l bytes of the
+//                 group's sum to host memory. The CPU adds the groups' sums. After the network stage,
+//                 every rank copies its M/l bytes back, and the group all-gathers.
+//   scatter       All ranks reduce-scatter (over NVLink). Every rank copies its part to host memory.
+//                 After the network stage, every rank copies its part back, and all ranks all-gather.
+//   rooted        All ranks reduce to the roots (over NVLink), one part per root. Only the roots copy
+//                 to and from host memory. After the network stage, the roots broadcast the result.
+//   flat_ring     All ranks form one ring, whatever links connect them. The parts are as in scatter.
 //
-// Ranks exchange data directly. If NVLinks connect the GPUs only along a ring, the parts travel along it. program.h
-// describes the steps and the order of summation.
+// Ranks exchange data directly. If NVLinks connect the GPUs only along a ring, the parts travel
+// along that ring. program.h describes the steps and the order of summation.
 //
 // Every strategy runs on every machine. The planner (planner.h) chooses the best one.
 #pragma once
@@ -32,19 +34,19 @@ struct LocalPlan {
   Strategy strategy = Strategy::kCpuAssisted;
   Placement placement;
   std::vector<size_t> roots;               // ranks; kRooted only
-  std::vector<NicAssignment> assignments;  // which rank owns which part; see cutByAssignment
+  std::vector<NicAssignment> assignments;  // the rank of each part of the buffer; see cutByAssignment
   std::vector<size_t> ring;                // all ranks in the order of the ring
-  bool alongRing = false;                  // scatter and rooted also pass their parts along the ring
-  bool staged = true;  // false: no copy goes through host memory staging (a single machine without a CPU sum)
-  double network = 1;  // bytes through the machine's NICs, each way, per byte of the buffer
+  bool alongRing = false;                  // true if scatter and rooted also pass their parts along the ring
+  bool staged = true;                      // false if no copy goes through host memory (one machine without a CPU sum)
+  double network = 1;                      // bytes through the machine's NICs, each way, per byte of the buffer
 };
 
-// The order in which NVLinks connect all ranks in a ring. Empty if they form no ring.
+// Returns all ranks in the order of a ring of NVLinks. Empty if NVLinks form no ring of all ranks.
 std::vector<size_t> nvlinkRing(const Topology& topology, const Placement& placement);
 // True if NVLink connects every pair of ranks.
 bool nvlinkConnectsAll(const Topology& topology, const Placement& placement);
 
-// True if a peer copy goes over PCIe from one switch to another.
+// True if a copy between two GPUs goes over PCIe from one switch to another.
 bool crossesSwitches(const Topology& topology, const std::vector<Copy>& copies);
 
 }  // namespace bps

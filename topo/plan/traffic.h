@@ -1,5 +1,6 @@
-// Traffic: the bytes of each kind of copy on each link in each direction, and the time that the links need for them.
-// The planner fills it with the copies that a strategy will make, the data path with those it made. Not thread-safe.
+// Traffic: the bytes of each kind of copy on each link in each direction, and the time that the
+// links need for these bytes. The planner counts the copies that a strategy will make, and the data
+// path counts the copies that it has made. Traffic is not thread-safe.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace bps {
 enum class CopyKind {
   kPeer,     // from one rank's device memory to another's
   kStaging,  // between a device and host memory
-  kSum,      // reads and writes of the CPU that adds up
+  kSum,      // reads and writes of the CPU that adds contributions
   kNic,      // between host memory and a NIC
 };
 constexpr size_t kCopyKinds = 4;
@@ -23,17 +24,18 @@ struct Copy {
   CopyKind kind = CopyKind::kPeer;
   NodeId from = kNoNode, to = kNoNode;
   uint64_t bytes = 0;
-  bool stored = true;  // false: the CPU adds it to data that another copy stores, so the memory at `to` is not written
+  bool stored = true;  // false: the CPU adds the data to a sum that another copy writes to `to`
 };
 
-// The links that a copy takes. A peer copy takes NVLink if the two GPUs have it; every other copy takes the tree.
+// Returns the links that a copy takes. A copy between two GPUs takes NVLink if NVLinks connect the
+// two. Every other copy takes the tree of PCIe links and CPU interconnects.
 std::vector<Hop> hopsOf(const Topology& topology, const Copy& copy);
 
 struct LinkBytes {
   std::array<uint64_t, kCopyKinds> up{}, down{};
 
   uint64_t total(bool upward) const;
-  // All kinds except kNic.
+  // Returns the bytes of all kinds of copies except kNic.
   uint64_t gpuBytes(bool upward) const { return total(upward) - (upward ? up : down)[size_t(CopyKind::kNic)]; }
 };
 
@@ -48,11 +50,11 @@ class Traffic {
   std::vector<LinkBytes> links_;
 };
 
-// The limits of a link: its rate in each direction, and the rate of peer copies in each direction. The two directions
-// of a memory link share one rate, kUp.
+// The limits of a link: its rate in each direction, and the rate of peer copies in each direction.
+// The two directions of a memory link share one rate, which counts as kUp.
 enum class Limit { kUp, kDown, kPeerUp, kPeerDown };
 constexpr size_t kLimits = 4;
-// Seconds by link and limit: kLimits values per link.
+// Returns the seconds for each link and limit, kLimits values per link.
 std::vector<double> linkSeconds(const Topology& topology, const Traffic& traffic);
 
 }  // namespace bps

@@ -11,8 +11,8 @@
 namespace bps {
 namespace {
 
-// The state of expat's callbacks. `open` holds the elements from the root to the one being read. An element is moved
-// into its parent when it ends.
+// The state of expat's callbacks. `open` holds the elements from the root to the element being
+// read. When an element ends, it is moved into its parent.
 struct XmlReader {
   XML_Parser parser;
   std::vector<XmlElement> open;
@@ -101,7 +101,8 @@ Result<unsigned> XmlElement::hex(std::string_view attribute) const {
 
 Result<XmlElement> parseXml(std::string_view text) {
   if (text.size() > kMaxXmlBytes) return failure(Code::kInvalidArgument, "more than {} bytes", kMaxXmlBytes);
-  // Some dumps end with a null byte after the last line. NCCL reads the file as a C string and ignores it.
+  // Some dumps end with a null byte after the last line. NCCL reads the file as a C string and
+  // ignores that byte.
   while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
   const std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser> parser(XML_ParserCreate(nullptr));
   if (parser == nullptr) return Status(Code::kSystem, "out of memory");

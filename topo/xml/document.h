@@ -1,5 +1,6 @@
-// XmlElement: an XML file as a tree of elements with line numbers, read by expat. The limits below bound memory and
-// recursion, so a hostile file costs no more than its size allows. Entities are rejected and nothing is fetched.
+// XmlElement: an element of an XML file, with its line number and its children. expat parses the
+// file. The limits below bound memory and recursion, so a hostile file costs no more than its size
+// allows. XML entities are rejected, and nothing is fetched.
 #pragma once
 #include <string>
 #include <string_view>
@@ -23,8 +24,8 @@ class XmlElement {
   // Parses a decimal number. A missing or empty attribute gives `fallback`. If the value is not a number or is out of
   // bounds, the error names the line, the attribute and the value.
   Result<double> number(std::string_view attribute, double fallback, double least, double most) const;
-  Result<unsigned> hex(std::string_view attribute) const;  // with or without 0x; 0 when missing or empty
-  // A failure that starts with "line N: <name>: ".
+  Result<unsigned> hex(std::string_view attribute) const;  // accepts a leading 0x; gives 0 if missing or empty
+  // Returns a failure that starts with "line N: <name>: ".
   Status invalid(const std::string& why) const;
 };
 

@@ -1,8 +1,9 @@
-// Reads hwloc's XML (versions 1 and 2) into a TopologyBuilder. Detection uses it too: hwloc exports its result as XML.
+// Reads hwloc's XML (versions 1 and 2) into a TopologyBuilder. Hardware detection uses this reader
+// too, because hwloc exports its result as XML.
 //
-// Four things of the object tree are used: NUMA nodes with their CPUs, the packages, PCI bridges and devices, and the
-// OS devices that name them. An I/O object belongs to the first NUMA node of the nearest enclosing object that has a
-// nodeset.
+// The reader uses four kinds of objects: NUMA nodes with their CPUs, packages (CPU sockets), PCI
+// bridges and devices, and the OS devices that name the PCI devices. A PCI object belongs to the
+// first NUMA node in the nodeset of the nearest enclosing object that has a nodeset.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -28,7 +29,7 @@ int numberOf(const std::string& text) {
   return value;
 }
 
-// "0302 [10de:1db1] [10de:1212] a1": class and vendor.
+// The class and the vendor in a text such as "0302 [10de:1db1] [10de:1212] a1".
 struct PciType {
   unsigned classCode = 0;
   unsigned vendor = 0;
@@ -51,7 +52,8 @@ class HwlocReader {
     if (machine == topology.children.end()) return topology.invalid("holds no object");
     arch_ = infoOf(*machine, "Architecture") == "aarch64" ? "arm64" : infoOf(*machine, "Architecture");
     BPS_TRY(findNumas(*machine, Package{.vendor = {}, .family = 0, .model = 0}));
-    // If all CPUs share the memory, version 1 has no NUMA node: the machine is the only one.
+    // If all CPUs share one memory, version 1 has no NUMA node. The machine then counts as the only
+    // NUMA node.
     if (numas_.empty()) BPS_TRY(addNuma(*machine, firstPackage(*machine)));
     BPS_TRY(findDevices(*machine, {numas_.begin()->second, numas_.begin()->second}));
     return std::move(builder_);
@@ -88,7 +90,8 @@ class HwlocReader {
     return {vendor, numberOf(infoOf(object, "CPUFamilyNumber")), numberOf(infoOf(object, "CPUModelNumber"))};
   }
 
-  // In version 1 packages are inside NUMA nodes or next to them; in version 2 NUMA nodes are inside packages.
+  // In version 1, packages are inside NUMA nodes or next to them. In version 2, NUMA nodes are
+  // inside packages.
   Status findNumas(const XmlElement& object, const Package& enclosing) {
     const Package package = packageOf(object, enclosing);
     if (object.text("type") == "NUMANode") {
@@ -148,7 +151,8 @@ class HwlocReader {
     return {};
   }
 
-  // A host bridge is the root of a PCI tree, not a switch: each device below it has its own lanes.
+  // A host bridge is the root of a PCI tree and not a switch, because each device below a host
+  // bridge has separate lanes.
   static bool isHostBridge(const XmlElement& bridge) { return bridge.text("bridge_type").substr(0, 2) == "0-"; }
 
   static Result<Pcie> pcieOf(const XmlElement& element) {
@@ -167,11 +171,11 @@ class HwlocReader {
       return std::move(add(element, {.kind = NodeKind::kGpu, .parent = parent, .pcie = pcie})).status();
     if (kind != PciKind::kNic) return {};
     const std::string name = networkDevice(element);
-    if (name.empty()) return {};  // no driver is bound to it
+    if (name.empty()) return {};  // no kernel driver is bound to the NIC
     return std::move(add(element, {.kind = NodeKind::kNic, .parent = parent, .name = name, .pcie = pcie})).status();
   }
 
-  // The name of the RDMA device, or of the network interface if there is no RDMA device.
+  // Returns the name of the RDMA device, or of the network interface if there is no RDMA device.
   static std::string networkDevice(const XmlElement& element) {
     std::string found;
     for (const XmlElement& child : element.children) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMaxGigabytes = 1e6;
 
-// The number at the start of "16.0 GT/s PCIe" or "8 GT/s"; 0 for "Unknown speed".
+// Returns the number at the start of "16.0 GT/s PCIe" or "8 GT/s". Returns 0 for "Unknown speed".
 double leadingNumber(const std::string& text) {
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -82,7 +82,8 @@ class NcclReader {
     return pcie;
   }
 
-  // The gpu or nic element decides what the function is. If it has neither, its PCI class decides.
+  // A gpu or nic element inside the pci element decides what the PCI function is. If there is no
+  // such element, the PCI class decides.
   Status addPci(const XmlElement& element, NodeId parent) {
     const Pcie pcie = BPS_TRY(pcieOf(element));
     const auto has = [&](const char* name) -> const XmlElement* {
@@ -125,12 +126,13 @@ class NcclReader {
     return {};
   }
 
-  // Adds one NIC per net element. Several nets of one PCI function share that function's link.
+  // Adds one NIC per net element. If a PCI function has several net elements, their NICs share the
+  // function's link.
   Status addNic(const XmlElement& element, const Pcie& pcie, NodeId parent) {
     std::vector<const XmlElement*> nets;
     for (const XmlElement& child : element.children)
       if (child.name == "net") nets.push_back(&child);
-    if (nets.empty() && element.name == "nic") return {};  // it contains no network device
+    if (nets.empty() && element.name == "nic") return {};  // the nic element contains no network device
     Node node{.kind = NodeKind::kNic, .parent = parent, .name = pcie.busId, .pcie = pcie};
     if (nets.empty()) return std::move(add(element, std::move(node))).status();
     if (nets.size() > 1)

@@ -1,5 +1,5 @@
-// Writes a Topology as NCCL's topology XML, in the narrow form that NCCL's own reader accepts: no prolog, one space
-// between attributes, no entities, values below 256 characters.
+// Writes a Topology as NCCL's topology XML, in the narrow form that NCCL's own reader accepts: no
+// prolog, one space between attributes, no entities, and values of fewer than 256 characters.
 #include <string>
 
 #include "src/base/format.h"

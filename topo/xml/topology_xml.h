@@ -1,14 +1,16 @@
-// Reads and writes the two file formats for machines: NCCL's topology XML (read and written) and hwloc's XML (read).
-// Pure.
+// Reads and writes the two file formats for machines: NCCL's topology XML (read and written) and
+// hwloc's XML (read only). The functions have no side effects.
 //
-// The readers accept every file that NCCL accepts. They ignore unknown elements and attributes. If a file has no gpu or
-// net element, the PCI class decides what a device is. An error reads "line N: why".
+// The readers accept every file that NCCL accepts. They ignore unknown elements and attributes. If
+// a file has no gpu or net element, the PCI class decides what a device is. An error message has
+// the form "line N: why".
 //
-// The NCCL format may carry measured rates in GB/s (10^9 bytes) in attributes that NCCL ignores:
+// The NCCL format may carry measured rates in GB/s (10^9 bytes per second) in attributes that NCCL
+// ignores:
 //   pci, nvlink   bps_bw               each way
 //   cpu           bps_memory_bw        memory, read and written together
 //                 bps_interconnect_bw  to the other NUMA nodes, each way
-//                 bps_peer_bw          limit of copies between GPUs on that link
+//                 bps_peer_bw          limit of GPU-to-GPU copies on the interconnect
 #pragma once
 #include <string>
 
