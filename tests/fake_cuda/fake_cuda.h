@@ -30,20 +30,22 @@
 
 extern "C" {
 
-// Counts the calls of a driver function by its exported name ("cuMemcpyAsync"). "pageable copy" counts the copies that
-// blocked their caller, "copied bytes" the bytes that were copied.
+// Counts the calls of a driver function by its exported name, such as "cuMemcpyAsync". The name
+// "pageable copy" counts the copies that blocked their caller, and "copied bytes" counts the copied
+// bytes.
 uint64_t fakeCudaCalls(const char* name);
 
-// The `after`-th call of the function from now on (1: the next one) returns this error and does nothing.
+// Makes the `after`-th call of the function from now on return this error and do nothing. With
+// `after` 1, the next call fails.
 void fakeCudaFail(const char* name, unsigned after, int error);
 
-// Sets the rate of copies in bytes per second; 0: as fast as the CPU copies.
+// Sets the rate of copies in bytes per second. With rate 0, copies run as fast as the CPU copies.
 void fakeCudaCopyRate(double bytesPerSecond);
 
-// Returns the address where the CPU can access device memory; returns any other pointer unchanged.
+// Returns the address where the CPU can access device memory. Returns any other pointer unchanged.
 void* fakeCudaAlias(const void* pointer);
 
-// Runs `body` as a "kernel" in the order of the stream; other streams do not wait for it. A body that waits holds the
-// stream.
+// Runs `body` as a "kernel" in the order of the stream. Other streams do not wait for `body`. If
+// `body` waits, the stream waits too.
 int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument);
 }
