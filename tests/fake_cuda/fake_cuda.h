@@ -21,14 +21,14 @@
 // The fake has no kernels, graphs, memory pools, peer access or interprocess handles. A capture
 // records no operations.
 //
-// The fake reads these environment variables when it needs their values:
-//   FAKE_CUDA_DEVICES=N           number of devices, 1 by default; with 0 the driver exists and has no device
-//   FAKE_CUDA_QUEUES=N            streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N
-//   FAKE_CUDA_DEPTH=N             a queue holds N operations; enqueuing more operations blocks the caller
-//   FAKE_CUDA_MEM_OPS=0           streams do not support waits for a value in memory
-//   FAKE_CUDA_FREE_WAITS=1        freeing memory waits for all operations in the device's streams
-//   FAKE_CUDA_PEER_MEMORY=1       the CPU can access device memory, and so can network devices made of software
-//   FAKE_CUDA_SERIAL_CALLBACKS=1  the host functions of all streams run one at a time
+// Environment variables, which the fake reads when it needs their values:
+//   FAKE_CUDA_DEVICES=N           The driver has N devices, 1 by default. With 0 the driver exists but has no device.
+//   FAKE_CUDA_QUEUES=N            All streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N.
+//   FAKE_CUDA_DEPTH=N             A queue holds N operations. Enqueuing more operations blocks the caller.
+//   FAKE_CUDA_MEM_OPS=0           Streams do not support waits for a value in memory.
+//   FAKE_CUDA_FREE_WAITS=1        Freeing memory waits for all operations in the device's streams.
+//   FAKE_CUDA_PEER_MEMORY=1       The CPU can access device memory, and so can network devices made of software.
+//   FAKE_CUDA_SERIAL_CALLBACKS=1  The host functions of all streams run one at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>

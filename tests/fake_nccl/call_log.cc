@@ -21,7 +21,7 @@ struct CallLog {
   std::atomic<unsigned> looks{0};
 };
 CallLog& callLog() {
-  static auto* const made = new CallLog;  // never destroyed: calls may come while static objects are destroyed
+  static auto* const made = new CallLog;  // never destroyed, because calls may come while static objects are destroyed
   return *made;
 }
 

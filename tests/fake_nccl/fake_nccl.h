@@ -1,11 +1,11 @@
-// A fake NCCL, libnccl.so.2. Its communicators connect processes and threads of one machine,
-// through host memory.
+// A fake NCCL, libnccl.so.2. The communicators of the fake connect processes and threads of one
+// machine through host memory.
 //
-// Like NCCL, the fake exports every function F as `pncclF` and as a weak `ncclF`. It calls some of
-// its functions through the PLT, so an interposer sees those calls. Groups nest, and each thread
-// has its group. The calls of a group run when the outermost group ends, collectives before sends
-// and receives. The fake supports non-blocking communicators and user-defined operations. The
-// functions that it does not implement return success.
+// Like NCCL, the fake exports every function F as `pncclF` and as a weak `ncclF`. The fake calls
+// some of its functions through the PLT, so an interposer sees those calls. Groups can nest, and
+// each thread has a separate group. The calls of a group run when the outermost group ends,
+// collectives before sends and receives. The fake supports non-blocking communicators and
+// user-defined operations. The functions that it does not implement return success.
 //
 // If the process has the fake CUDA driver (tests/fake_cuda), buffers are device memory, and calls
 // run in the order of their stream. Without that driver, a call has ended when it returns.

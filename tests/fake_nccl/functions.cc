@@ -51,8 +51,8 @@ ncclResult_t init(ncclComm_t* comm, const std::string& path, int rank, int nRank
   return ncclSuccess;
 }
 
-// Checks that the communicator is ready. It calls ncclCommGetAsyncError through the PLT, as NCCL
-// does.
+// Checks that the communicator is ready. This function calls ncclCommGetAsyncError through the PLT,
+// as NCCL does.
 ncclResult_t ensureReady(ncclComm_t comm) {
   if (comm == nullptr || comm->world->aborted()) return ncclInvalidArgument;
   ncclResult_t state = ncclSuccess;

@@ -3,7 +3,7 @@
 // Collectives are numbered. A rank posts its contribution to a collective as soon as all ranks have
 // collected the previous collective. A rank collects as soon as all ranks have posted. A wait ends
 // when this rank aborts the communicator. If the wait blocks a thread of the program rather than a
-// stream, an abort by another rank also ends it.
+// stream, an abort by another rank also ends the wait.
 #pragma once
 #include <unistd.h>
 
@@ -50,8 +50,8 @@ class World {
   }
 
   // beginPost() returns the address at which to post, or null if the communicator is aborted.
-  // waitForPosts() waits until all ranks have posted. It returns false if the communicator is
-  // aborted.
+  // waitForPosts() waits until all ranks have posted. waitForPosts() returns false if the
+  // communicator is aborted.
   uint8_t* beginPost();
   void endPost();
   bool waitForPosts();

@@ -97,7 +97,7 @@ void Connection::checkCloseNotRequired() const {
 }
 
 // Until a connection is closed, the plugin may access the buffers of requests in flight. This
-// function accesses them and thereby crashes if the caller has already freed one.
+// function accesses every buffer in flight, and crashes if the caller has already freed the buffer.
 void Connection::touchBuffers() {
   for (Request& request : requests_) {
     if (!request.live || request.complete || request.memory == nullptr) continue;
@@ -216,7 +216,7 @@ Status Connection::fail(Status why, bool oneSide) {
   failure_ = std::move(why);
   if (!oneSide) {
     // Replace the duplicate descriptor, which would keep the socket open. The caller may still wait
-    // on its number, so the number must stay valid and become readable.
+    // on the number of that descriptor, so the number must stay valid and become readable.
     const UniqueFd readable(::eventfd(1, EFD_CLOEXEC));
     if (waitFd_) ::dup3(readable.get(), waitFd_.get(), O_CLOEXEC);
     adapter_->close(std::exchange(inner_, nullptr), sends_ ? net::RawKind::kSend : net::RawKind::kReceive);

@@ -1,8 +1,8 @@
-// Connection: one connection of the wrapped plugin, with injected faults. It also checks that the
-// caller keeps the rules of the net plugin interface as strictly as any plugin may require. Memory
-// must be registered, and completions must be tested in order. Only one thread at a time may use a
-// connection, and everything must be closed at the end. If the code under test breaks a rule, the
-// process ends with a message.
+// Connection: one connection of the wrapped plugin, with injected faults. A Connection also checks
+// that the caller keeps the rules of the net plugin interface as strictly as any plugin may
+// require. Memory must be registered, and completions must be tested in order. Only one thread at a
+// time may use a connection, and everything must be closed at the end. If the code under test
+// breaks a rule, the process ends with a message.
 #pragma once
 #include <array>
 #include <atomic>

@@ -1,5 +1,5 @@
-// Context: the result of one init of the fault plugin. It has a context of the wrapped plugin, and
-// it makes connections.
+// Context: the result of one init of the fault plugin. A Context has a context of the wrapped
+// plugin, and it makes connections.
 #pragma once
 #include <atomic>
 #include <map>

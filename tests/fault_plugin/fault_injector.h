@@ -1,5 +1,5 @@
-// FaultInjector: decides about the faults of this process, from a seed and a spec. All connections
-// of the process share the injector. Any thread may use it.
+// FaultInjector: decides which faults happen in this process, from a seed and a spec. All
+// connections of the process share the injector. Any thread may use the injector.
 //
 // An init of the plugin makes a new injector if FAULT_PLUGIN_SPEC or FAULT_PLUGIN_SEED has changed.
 // The faults of a connection depend on the seed, the rank and the number of earlier connections.
@@ -38,7 +38,7 @@ class FaultInjector {
   Status count(Call call);
   // Counts a connection attempt. Returns true if the attempt must be refused.
   bool shouldRefuse();
-  // Counts a completed request. Returns true at the one request after which its connection must
+  // Counts a completed request. Returns true for exactly one request, whose connection must then
   // break.
   bool shouldBreakAfter(size_t bytes);
   // Counts a received message. Returns true if the message must be corrupted.

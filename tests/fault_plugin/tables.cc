@@ -1,13 +1,13 @@
-// The fault plugin: an NCCL net plugin that wraps another net plugin. It injects faults between the
-// wrapped plugin and its caller, to test the code that uses net plugins. It implements interface
-// versions 8 and 12; the wrapped plugin may have any supported version.
+// The fault plugin: an NCCL net plugin that wraps another net plugin. The fault plugin injects
+// faults between the wrapped plugin and its caller, to test the code that uses net plugins. The
+// fault plugin implements interface versions 8 and 12; the wrapped plugin may have any supported
+// version.
 //
-//   FAULT_PLUGIN_SPEC   the faults to inject, as spec.h explains
-//   FAULT_PLUGIN_SEED   a number; the same seed gives the same faults
-//   FAULT_PLUGIN_WRAPS  the plugin to wrap, by the rules for BPS_NET_PLUGIN; by default
-//                       libnccl-net-bps.so
-//   FAULT_PLUGIN_NAME   the name of this plugin; with the name "bps", bps posts as many requests to
-//                       this plugin as to its own
+//   FAULT_PLUGIN_SPEC   lists the faults to inject; spec.h explains the syntax.
+//   FAULT_PLUGIN_SEED   is a number. The same seed gives the same faults.
+//   FAULT_PLUGIN_WRAPS  names the plugin to wrap, by the rules for BPS_NET_PLUGIN. The default is libnccl-net-bps.so.
+//   FAULT_PLUGIN_NAME   is the name of this plugin. With the name "bps", bps posts as many requests to this plugin as
+//                       to its own plugin.
 //
 // This plugin cannot inject faults inside a plugin, such as a write that takes only some bytes of a
 // message.
@@ -154,7 +154,7 @@ int closeListener(void* listenComm) {
   });
 }
 
-// A missing descriptor is a valid answer. The function therefore does not log it.
+// A missing descriptor is a valid answer. The function therefore does not log a missing descriptor.
 int waitFd(void* comm, int* fd) {
   *fd = connectionOf(comm).waitFd();
   return *fd >= 0 ? abi::kSuccess : abi::kInternalError;

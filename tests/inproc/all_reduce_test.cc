@@ -97,7 +97,7 @@ TEST_P(AllReduce, IsExactForEveryTypeAndOperation) {
   EXPECT_EQ(run(cases, direct), "");
 }
 
-// On every path, bps divides an average's inputs and computes products before it rounds for the
+// On every path, bps divides an average and computes its products before it rounds a value for the
 // first time.
 TEST_P(AllReduce, AveragesAreExactWhenSumsOverflow) {
   std::vector<Case> cases;
@@ -178,8 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
                                          Shape{6, 2, 2}, Shape{5, 1, 2}),
                          shapeName);
 
-// A caller that waits for one call moves all calls. When that caller has stopped waiting, the
-// remaining calls must end without a waiting caller.
+// A caller that waits for one call moves all calls. When a caller stops waiting, the calls that
+// remain must end without a waiting caller.
 TEST(ProgressEngine, CallsWithoutWaiterComplete) {
   const auto outcomes = runRanks({}, [](Communicator& comm) -> Status {
     const auto waited = HostStream::create(), left = HostStream::create();
@@ -189,7 +189,7 @@ TEST(ProgressEngine, CallsWithoutWaiterComplete) {
       return comm.allReduce({data, data, count, DataType::kFloat32, CallOp::kMax, 0, nullptr, stream});
     };
     for (size_t round = 0; round < 100; ++round) {
-      for (int i = 0; i < 10; ++i) {  // enough waited-for calls that bps leaves calls to their caller
+      for (int i = 0; i < 10; ++i) {  // after enough such calls, bps leaves the next call to its caller
         BPS_TRY(call(0, 4, waited));
         BPS_TRY(waited->synchronize());
       }
@@ -207,8 +207,8 @@ TEST(ProgressEngine, CallsWithoutWaiterComplete) {
   EXPECT_EQ(failures(outcomes), "");
 }
 
-// The test runs in a separate process, because only the first call has an effect with a sanitizer's
-// allocator.
+// With a sanitizer's allocator, only the first releaseFreedMemory() in a process has an effect.
+// Each attempt therefore runs in a separate process.
 TEST(ReleaseFreedMemory, SeveralThreadsAtOnceDoNotDeadlock) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto all = [] {

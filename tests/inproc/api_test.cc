@@ -39,8 +39,9 @@ class Ranks {
     for (bpsComm_t& comm : comms)
       if (comm != nullptr) bpsCommDestroy(std::exchange(comm, nullptr));
   }
-  // Gives each rank a stream. The process has only one default stream, so a rank that waited for
-  // the default stream would also wait for the other ranks' calls.
+  // Runs `body` on each rank, and gives each rank a separate stream. The process has only one
+  // default stream, so a rank that waited for the default stream would also wait for the other
+  // ranks' calls.
   void run(const std::function<void(int, bpsComm_t, bpsHostStream_t)>& body) {
     std::vector<std::thread> threads;
     for (size_t r = 0; r < comms.size(); ++r) {
@@ -232,8 +233,8 @@ TEST(Api, SplitMakesOrderedGroups) {
   });
 }
 
-// Two ranks, of which only rank 0 makes a call. On a separate thread, rank 0's bpsCommFinalize
-// waits for that call.
+// Two ranks, of which only rank 0 makes a call. On a separate thread, bpsCommFinalize of rank 0
+// waits for the call.
 class BlockedFinalize : public testing::Test {
  protected:
   void SetUp() override {
@@ -246,7 +247,7 @@ class BlockedFinalize : public testing::Test {
       thread = gettid();
       outcome_ = bpsCommFinalize(comm);
     });
-    // If a thread sleeps between polls, it is inside bpsCommFinalize.
+    // A thread that sleeps between polls is inside bpsCommFinalize.
     while (thread == 0 || sleepCountOf(thread) < 5) std::this_thread::yield();
   }
   static int sleepCountOf(pid_t thread) {
@@ -255,9 +256,7 @@ class BlockedFinalize : public testing::Test {
       if (int times = 0; word == "voluntary_ctxt_switches:" && status >> times) return times;
     return 0;
   }
-  void TearDown() override {
-    EXPECT_NE(bpsHostStreamDestroy(stream_), bpsSuccess);
-  }  // the stream reports that its call has failed
+  void TearDown() override { EXPECT_NE(bpsHostStreamDestroy(stream_), bpsSuccess); }  // the call has failed
 
   Ranks ranks_{2};
   std::vector<float> value_{1};

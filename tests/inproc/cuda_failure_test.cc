@@ -76,7 +76,7 @@ TEST_P(CudaFailureOn, FailedCopyEndsTheCommunicatorEverywhere) {
 }
 
 TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
-  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk, so copy 1 reads it and copy 2 returns the sum
+  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk, so copy 1 reads its input, copy 2 its sum
   const auto outcomes = run(1, [](Communicator& comm) -> Status {
     const OneCall call(1000);
     BPS_TRY(call.issue(comm));

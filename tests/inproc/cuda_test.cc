@@ -36,8 +36,8 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env 
   }));
 }
 
-// Runs `body` on one rank for each listed device: rank i uses the i-th device. If `topology`
-// describes a machine, all ranks are on that machine.
+// Runs `body` on one rank for each listed device. Rank i uses the i-th device of the list. If
+// `topology` describes a machine, all ranks are on that machine.
 std::string onDevices(const std::vector<int>& devices, const Body& body, const std::string& topology = "") {
   const UniqueId id = std::move(UniqueId::create(cudaEnv())).value();
   std::vector<std::future<Status>> ranks;

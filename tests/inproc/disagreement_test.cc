@@ -60,8 +60,8 @@ TEST_P(Disagreement, DifferentCountsFailAllRanksNamingBothCalls) {
   expectAll(outcomes, Code::kInvalidUsage, {last, "#1 of 90000 float64, sum", "#1 of 100 float64, sum"});
 }
 
-// A call on the exchange path involves no server. If another rank makes a different call, the ranks
-// must learn of that directly from each other.
+// A call on the exchange path involves no server. The ranks must therefore find out directly from
+// each other that one of them makes a different call.
 TEST_P(Disagreement, ExchangePathCallAndLargerCallFailAllRanks) {
   for (const auto& [exchangeBytes, larger] : {std::pair{4096UL, 1000UL}, {4096UL, 90000UL}, {1UL << 30, 90000UL}}) {
     exchangeBytes_ = exchangeBytes;

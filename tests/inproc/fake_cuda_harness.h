@@ -101,8 +101,8 @@ Status compare(const Buffer& buffer, const Bytes& want, const char* what);
 Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs,
                     const BufferPlacement& placement);
 
-// For each GPU of a described machine: the bytes that were copied up and down its links, by kind of
-// copy.
+// Maps each GPU of a described machine to the bytes that were copied up and down its links, by kind
+// of copy.
 using GpuLinks = std::map<std::string, std::map<std::string, uint64_t>>;
 GpuLinks gpuLinksOf(const std::string& described);
 

@@ -90,13 +90,14 @@ bool isExactInAnyOrder(const Case& c) {
 
 constexpr int kOps = 6, kPairs = static_cast<int>(kDataTypes) * kOps;
 
-// Returns false under a sanitizer, because a long run would take half an hour there.
+// Returns true if BPS_TEST_LONG requests a long run. Returns false under a sanitizer, with which a
+// long run would take half an hour.
 bool longRun() {
   const char* text = std::getenv("BPS_TEST_LONG");
   return !kSanitized && text != nullptr && std::string_view(text) == "1";
 }
 
-// The sizes are around those of one element per rank, a chunk and several chunks. A long run
+// The sizes of the cases are near one element per rank, one chunk, and several chunks. A long run
 // combines each size with every type and operation. A short run combines each size with one type
 // and one operation, which differ from shape to shape.
 std::vector<Case> casesFor(const Shape& shape, bool ring) {
@@ -107,7 +108,8 @@ std::vector<Case> casesFor(const Shape& shape, bool ring) {
     for (int left = longRun() ? kPairs : 1; left > 0; --left) {
       Case c;
       do {
-        const int pair = nextCase++ * 29 % kPairs;  // with 29, consecutive cases differ in type and operation
+        // The factor 29 makes consecutive cases differ in type and operation.
+        const int pair = nextCase++ * 29 % kPairs;
         c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count, false};
       } while (ring && !isExactInAnyOrder(c));
       cases.push_back(c);

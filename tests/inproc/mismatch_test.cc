@@ -1,7 +1,7 @@
 // One rank makes a different call than the other ranks, or one call more or less, while earlier and
 // later calls are in flight. Every rank's error names the two ranks and their two calls, and no
-// other calls. This holds for any number of ranks, machines, rails and servers, any sizes of calls
-// and any timing. With BPS_TEST_LONG=1, the test has ten times as many cases.
+// other calls. The cases have random numbers of ranks, machines, rails and servers, random sizes of
+// calls and random timing. With BPS_TEST_LONG=1, the test has ten times as many cases.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -53,11 +53,11 @@ struct Case {
   Job job;
   size_t oddRank = 0;               // the rank whose calls differ
   Calls commonCalls, oddRankCalls;  // the calls of the other ranks, and the calls of oddRank
-  size_t at = 0;                    // the number of the first call on which they disagree
+  size_t at = 0;                    // the number of the first call on which the ranks disagree
 };
 
-// Returns the position of the first difference. If one list is only a beginning of the other list,
-// returns nullopt.
+// Returns the position of the first difference. Returns nullopt if one list of calls is only the
+// beginning of the other list.
 std::optional<size_t> firstDifference(const Calls& a, const Calls& b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i)
     if (!a[i].sameCall(b[i])) return i;
@@ -73,7 +73,7 @@ void makeCalls(Case& made, Random& random) {
     made.commonCalls.clear();
     const size_t before = below(random, 4), behind = below(random, 4);
     for (size_t i = 0; i < before + 1 + behind; ++i) made.commonCalls.push_back(randomCall(random));
-    // Most of these calls are small, so that a single owner sees such a call. The other owners see
+    // The differing call is usually small, so that only one owner sees it. The other owners see
     // only later, larger calls.
     if (below(random, 3) > 0) made.commonCalls[before] = randomCall(random, 3);
     made.oddRankCalls = made.commonCalls;
@@ -169,7 +169,7 @@ std::optional<std::pair<ReportedCall, ReportedCall>> parse(const std::string& te
   return std::pair(side(rest.substr(0, middle)), side(rest.substr(middle + but.size())));
 }
 
-// Returns an empty text if the outcome is right, and otherwise what is wrong with it.
+// Returns an empty text if the outcome is right, and otherwise a text that describes the error.
 std::string verify(const Case& made, const Status& outcome) {
   if (outcome.code() != Code::kInvalidUsage) return "not an invalid usage";
   const auto sides = parse(outcome.message());

@@ -33,8 +33,8 @@ std::chrono::duration<double> abortDuring(
 }
 }  // namespace
 
-// The exit handlers of a forked child, or its abort, must not say goodbye for the parent. They must
-// not wait for threads that the child does not have.
+// The exit handlers of a forked child, or its abort, must not say goodbye for the parent. The exit
+// handlers and the abort must not wait for threads that the child does not have.
 BPS_SCENARIO(AForkedChildExitsWithoutDisturbingItsParent, 2, ) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -99,8 +99,8 @@ void abortBehindAFullQueue(const Rank& self) {
   negotiate(self, comm);
   self.barrier(0);
   const Buffer data(1U << 18);
-  const bool calls =
-      self.rank < self.nRanks / 2 && onDevice();  // without the other half of the ranks these calls do not end
+  // Without the other half of the ranks, these calls do not end.
+  const bool calls = self.rank < self.nRanks / 2 && onDevice();
   std::atomic<int> issued{0};
   std::thread caller([&] {
     if (!calls) return;
@@ -120,8 +120,8 @@ void abortBehindAFullQueue(const Rank& self) {
 }
 }  // namespace
 
-// A call of the communicator `before` blocks the stream until `before` is aborted. `before` is
-// aborted after `behind`.
+// A call of the communicator `before` blocks the stream until `before` is aborted. The test aborts
+// `behind` first and `before` afterwards.
 BPS_SCENARIO(AbortEndsACallQueuedBehindAnotherCommunicator, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -145,8 +145,8 @@ BPS_SCENARIO(AbortEndsACallBlockedOnAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"
   abortBehindAFullQueue(self);
 }
 
-// The queue has room for one and a half calls. The caller therefore blocks in the second call,
-// where bps all-reduces the caller's part.
+// The queue has room for one and a half calls. The caller therefore blocks in the middle of its
+// second call, where bps all-reduces between the machines.
 BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
              {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
@@ -197,8 +197,8 @@ BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
       fakeNcclClearCalls();
       ncclResult_t finalized = ncclSuccess;
       const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
-      // NCCL frees an aborted communicator, so bps must not pass the finalize to NCCL. A successful
-      // finalize means that the test aborted too late.
+      // NCCL frees an aborted communicator, so bps must not pass the finalize to NCCL. If the test
+      // starts the finalize only after the abort, the finalize reaches NCCL and succeeds.
       BPS_CHECK(finalized == ncclSuccess || !contains(takeNcclCalls(), "ncclCommFinalize"));
       BPS_CHECK(took < std::chrono::seconds(2));
       if (caller.joinable()) caller.join();

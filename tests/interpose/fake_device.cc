@@ -14,8 +14,8 @@
 namespace bps::test {
 namespace {
 
-// Calls a function of the CUDA driver, which must be the loaded fake driver. Ends the process if
-// the function fails.
+// Calls a function of the loaded CUDA driver, which is the fake. Ends the process if the function
+// fails.
 template <class... Parameters>
 void driver(const char* name, Parameters... parameters) {
   static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);

@@ -123,8 +123,8 @@ BPS_SCENARIO(CommunicatorsOfOneGroupNegotiateIndependently, 2, ) {
 }
 
 namespace {
-// Queues a call with a user-defined operation that is freed before the group ends. Each result is 2
-// * 1 + 2 * 2 = 6.
+// Queues a call with a user-defined operation that is freed before the group ends. Each element of
+// the result is 2 * 1 + 2 * 2 = 6.
 void callWithFreedOperation(const Rank& self, ncclComm_t comm, size_t count) {
   float factor = static_cast<float>(self.rank + 1);
   ncclRedOp_t op = ncclSum;

@@ -24,7 +24,7 @@ struct Rank {
   int rank, nRanks;
   SharedPage* page;
 
-  // Returns the scenario's id with this number. Rank 0 makes the id.
+  // Returns the scenario's unique id with this number. Rank 0 makes the unique id.
   ncclUniqueId id(int number) const;
   ncclComm_t makeComm(int number = 0) const;
   // Waits until all processes have reached the barrier with this number.
@@ -66,9 +66,9 @@ cudaStream_t stream();
 cudaStream_t newStream();
 void synchronize(cudaStream_t which = stream());
 
-// Functions of the fake CUDA driver, which fake_cuda.h explains. They return the number of calls
-// and the bytes copied so far, set the rate of later copies, and make a driver function fail.
-// Without CUDA they return 0 and do nothing.
+// Functions of the fake CUDA driver, which fake_cuda.h explains. These functions return the number
+// of calls and the bytes copied so far, set the rate of later copies, and make a driver function
+// fail. Without CUDA, these functions return 0 and do nothing.
 uint64_t cudaCallCount(const char* function);
 uint64_t copiedBytes();
 void setCopyRate(double bytesPerSecond);

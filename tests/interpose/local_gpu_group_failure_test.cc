@@ -28,8 +28,8 @@ void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
 }
 }  // namespace
 
-// As without bps, NCCL waits on the device for the dead rank. All ranks receive the failure and can
-// abort.
+// NCCL waits on the device for the dead rank, as NCCL does without bps. All ranks receive the
+// failure and can abort.
 BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -48,9 +48,10 @@ void failNextCopy() { failCuda("cuMemcpyAsync", 1, 700); }
 void slowCopies() { setCopyRate(kGpuGroupCount * sizeof(float) * 2); }
 }  // namespace
 
-// One part of the buffer is not summed across machines. The ranks that sum this part do not ask for
-// errors, and the other ranks wait until NCCL gathers the parts. No stream may continue as if the sum
-// were complete. A rank that asks for errors receives the error.
+// One part of the buffer is not summed across machines, because a copy of this part fails. The
+// ranks that sum this part do not ask for errors, and the other ranks wait until NCCL gathers the
+// parts. No stream may continue as if the sum were complete. A rank that asks for errors receives
+// the error.
 BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -103,7 +104,8 @@ BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// The other ranks wait for the rest of the call. They must not mistake the next call for that rest.
+// The other ranks wait for the rest of the call. The other ranks must not mistake the next call for
+// the rest of this call.
 BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -128,8 +130,8 @@ BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   synchronize();
 }
 
-// An abort releases the stream of the rank. The other ranks must not gather, as a sum, what that
-// stream then sends.
+// An abort releases the stream of the aborting rank. The other ranks must not take the data that
+// this stream then sends for a sum.
 BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -139,8 +141,8 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   const Buffer data(kGpuGroupCount);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()));
   self.barrier(0);
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(100));  // the part of rank 2 is complete, but the part of rank 3 is not
+  // Now the part of rank 2 is complete, but the part of rank 3 is not.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   if (self.rank == 1) {
     BPS_NCCL(ncclCommAbort(comm));
     synchronize();
@@ -173,8 +175,8 @@ BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
     self.barrier(ofNccl ? 0 : 2);
     const Buffer data(kGpuGroupCount);
     if (ofNccl) {
-      if (self.rank == 0)
-        fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // fails in the local GPU group's NCCL communicator
+      // This fails in the NCCL communicator of the local GPU group.
+      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);
     } else {
       if (self.rank == 0) failNextCopy();  // fails the copy of the part that rank 0 sums
       (void)ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream());

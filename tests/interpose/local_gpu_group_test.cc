@@ -38,7 +38,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
       onDevice());
   BPS_EQUAL(contains(calls, "ncclCommSplit "), onDevice());
   BPS_CHECK(!contains(calls, "ncclAllReduce"));
-  // A larger call has several pieces. The parts of its last piece differ in size.
+  // A larger call has several pieces. In the last piece, the parts of the two GPUs differ in size.
   BPS_NCCL(allReduce(self, comm, kTwoPieceCount + 1));
   calls = takeNcclCalls();
   BPS_EQUAL(contains(calls, "ncclReduceScatter:524289 ncclGroupStart ncclReduce:524287 ncclReduce:524288 "),
@@ -51,8 +51,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, stream()));
     synchronize();
     BPS_CHECK(data.all(6));
-    // Each rank copies its bytes to the host and back. These bytes are one of two parts, or the
-    // entire buffer.
+    // Each rank copies either one of two parts or the entire buffer to the host and back.
     const size_t parts = count == kLarge ? 1 : 2;
     BPS_EQUAL(copiedBytes() - before, onDevice() ? 2 * count * sizeof(float) / parts : 0);
   }
@@ -87,8 +86,8 @@ BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
 }
 
 BPS_SCENARIO(ThreeGpusCombineByNcclWhenAnyOrderIsAllowed, 4, {"BPS_NCCL_LOCAL", "any"}) {
-  // One machine has three GPUs and the other has one. The buffer is therefore one part, and NCCL
-  // reduces it to one rank.
+  // One machine has three GPUs, and the other machine has one GPU. The buffer therefore is a single
+  // part, which NCCL reduces to one rank.
   ::setenv("BPS_HOSTID", self.rank < 3 ? "three" : "one", 1);
   ::setenv("FAKE_CUDA_DEVICES", "3", 1);
   ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", self.rank % 3).c_str(), 1);
@@ -133,8 +132,8 @@ BPS_SCENARIO(TopologyCountersDoNotChangeGpuGroups, 4, {"BPS_TOPO_FILE", "cpu[sw[
   std::stringstream text;  // file 0 is the file of the part
   text << std::ifstream(files + std::to_string(self.rank) + ".0").rdbuf();
   BPS_CHECK(contains(text.str(), fmt::format("\"staging\": {}", kGpuGroupCount * sizeof(float) / 2)));
-  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(),
-            self.rank % 2 == 0);  // file 1 is the file of the machine
+  // File 1 is the file of the machine.
+  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(), self.rank % 2 == 0);
 }
 
 // In a group, all collectives run before the sends, including the collectives that NCCL runs for

@@ -1,5 +1,5 @@
-// These tests check which all-reduces bps serves and which go to NCCL. The answer is the same on
-// all ranks, whatever the settings of each rank.
+// These tests check which all-reduces bps serves and which go to NCCL. All ranks make the same
+// choice, whatever settings each rank has.
 
 #include <cstdlib>
 
@@ -31,7 +31,7 @@ BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
   BPS_CHECK(contains(calls, "ncclAllReduce:8 "));
   BPS_CHECK(!contains(calls, "ncclAllReduce:4096") && !contains(calls, "ncclAllReduce:262144") &&
             !contains(calls, "ncclAllReduce:4097"));
-  // If a communicator has only the two ranks of one machine, NCCL serves it.
+  // If a communicator has only the two ranks of one machine, NCCL serves the communicator.
   ncclComm_t half = nullptr;
   BPS_NCCL(ncclCommSplit(comm, self.rank / 2, 0, &half, nullptr));
   BPS_NCCL(allReduce(Rank{self.rank % 2, 2, self.page}, half, kLarge));
@@ -44,12 +44,12 @@ BPS_SCENARIO(TheCrossOverIsMeasuredOnSharedMachines, 4, {"BPS_NCCL_MIN_BYTES", n
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
   // If a device has less than 16 MiB free, the measurement uses smaller sizes on all ranks. The
-  // test makes the third allocation fail; the first two are its buffers.
+  // test allocates two buffers before the measurement, so the third allocation fails.
   stream();  // loads the fake CUDA driver
   if (self.rank == 0) failCuda("cuMemAlloc_v2", 3, 2);
   BPS_NCCL(allReduce(self, comm, kSmall));
-  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "),
-            onDevice());  // the measurement makes the same NCCL calls as later calls
+  // The measurement makes the same NCCL calls as later calls.
+  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "), onDevice());
   for (const size_t count : {kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
@@ -60,7 +60,7 @@ BPS_SCENARIO(WhenDisabledAllCallsGoToNccl, 2, {"BPS_DISABLE", "1"}) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// Rank 1 has another invalid setting. Rank 1 must still count as disabled.
+// Rank 1 also has an invalid BPS_TIMEOUT, and must still count as a rank on which bps is disabled.
 BPS_SCENARIO(DisableWinsOverInvalidSettings, 2, {"BPS_DISABLE", "yes"}, {"BPS_DEBUG", "NONE"}) {
   if (self.rank == 1) ::setenv("BPS_TIMEOUT", "soon", 1);
   const ncclComm_t comm = self.makeComm();
@@ -92,8 +92,8 @@ BPS_SCENARIO(TheCrossOverIsMeasuredAndAgreed, 2, {"BPS_NCCL_MIN_BYTES", nullptr}
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
   const std::string calls = takeNcclCalls();
-  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") &&
-            contains(calls, "ncclAllReduce:65536 "));  // the sizes that the ranks measure
+  // The ranks measure these two sizes.
+  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") && contains(calls, "ncclAllReduce:65536 "));
   for (const size_t count : {kSmall, kLarge, 16 * kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 

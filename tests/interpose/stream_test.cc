@@ -1,4 +1,4 @@
-// Tests calls on CUDA streams. They run only with the fake CUDA driver.
+// Tests calls on CUDA streams. The tests run only with the fake CUDA driver.
 #include <dlfcn.h>
 
 #include "src/base/format.h"
@@ -27,8 +27,8 @@ BPS_SCENARIO(CallsKeepTheOrderOfTheirStream, 3, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
-  // bps, NCCL and bps again serve three calls on the same bytes, and the program does not wait
-  // between the calls.
+  // The program makes three calls on the same bytes without a wait. NCCL serves the second call,
+  // and bps serves the others.
   const Buffer data(kLarge, 1);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, ncclSum, comm, stream()));

@@ -44,7 +44,7 @@ void resetSignals() {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
-// Runs in the new process. It never returns.
+// Runs in the new process. The function never returns.
 [[noreturn]] void execChild(const ChildSpec& spec, pid_t parent, int output, int error) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

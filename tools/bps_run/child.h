@@ -16,12 +16,12 @@ namespace bps {
 struct ChildSpec {
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // each string is NAME=VALUE
-  bool pipes = true;                     // bps-run reads the standard output and error; otherwise they are inherited
+  bool pipes = true;  // true if bps-run reads the output; false if the child inherits bps-run's output
 };
 
 struct ExitInfo {
   int status = 0;         // exit status, or 128 + signal number
-  bool bySignal = false;  // tells a death by a signal from an exit with a status above 128
+  bool bySignal = false;  // true if a signal killed the child
 };
 
 class Child {

@@ -1,7 +1,7 @@
 // Launcher: one run of bps-run from start to end, with one thread and one poll loop.
 //
-// The launcher starts the servers, waits until they listen, and then starts the ranks. It waits
-// until all ranks have ended, a rank has failed, a signal has arrived, or the time limit has
+// The launcher starts the servers, waits until they listen, and then starts the ranks. The launcher
+// waits until all ranks have ended, a rank has failed, a signal has arrived, or the time limit has
 // passed. Then the launcher ends the remaining processes. After a failure, the other ranks have a
 // short time to report the failure themselves. Then all remaining ranks get SIGTERM and, after a
 // grace period, SIGKILL. The servers get SIGTERM, which makes them finish their jobs and exit.
@@ -25,7 +25,7 @@ class Launcher {
  public:
   Launcher(RunOptions options, Reaper reaper);
 
-  // Runs everything and returns the exit status of bps-run.
+  // Runs the servers and the ranks. Returns the exit status of bps-run.
   int run();
 
  private:

@@ -1,5 +1,5 @@
 // LineReader splits the output of a pipe into lines. LineTail keeps the last lines of a process, to
-// show them if the process fails. Both classes must be used by one thread.
+// show them if the process fails. Only one thread may use an object of these classes.
 #pragma once
 #include <deque>
 #include <functional>

@@ -18,8 +18,8 @@ struct RunOptions {
   size_t ranks() const { return workers * ranksPerMachine; }
 };
 
-// The parsed command line. `exit` is set after --help or a usage error. It is then the exit status,
-// and the text is already printed.
+// The parsed command line. `exit` is set after --help or a usage error. `exit` is then the exit
+// status of bps-run, and the text is already printed.
 struct ParsedOptions {
   RunOptions options;
   std::optional<int> exit;

@@ -1,11 +1,11 @@
 // Reaper: a small process that cleans up after bps-run, even if bps-run is killed.
 //
-// The reaper knows the process groups that bps-run has started. It also knows the private directory
-// with the key of the run: 32 random bytes in a file of mode 0600. When bps-run ends in any way,
-// the pipe from bps-run to the reaper closes. The reaper then kills the groups that bps-run has not
-// reported as ended, removes the directory and exits. The reaper runs in a separate session and
-// closes the standard files of bps-run. A program that reads bps-run's output therefore does not
-// wait for the reaper.
+// The reaper knows the process groups that bps-run has started. The reaper also knows the private
+// directory with the key of the run: 32 random bytes in a file of mode 0600. When bps-run ends in
+// any way, the pipe from bps-run to the reaper closes. The reaper then kills the groups that
+// bps-run has not reported as ended, removes the directory and exits. The reaper runs in a separate
+// session and closes the standard files of bps-run. A program that reads bps-run's output therefore
+// does not wait for the reaper.
 #pragma once
 #include <sys/types.h>
 

@@ -1,4 +1,5 @@
-// RunProcess: one server or rank of the run. It has the process, its output and its exit status.
+// RunProcess: one server or rank of the run. A RunProcess has the process, its output and its exit
+// status.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,7 +17,7 @@ namespace bps {
 struct RunProcessSpec {
   std::string name;  // such as "rank 3" or "server 0"; the prefix of messages and output lines
   ChildSpec process;
-  // If true, shows lines as they arrive. Otherwise keeps only the last lines.
+  // If true, lines are shown as they arrive. If false, only the last lines are kept.
   bool show = false;
   std::function<void(std::string_view)> onOutputLine;  // receives every line of standard output; may be empty
 };
@@ -32,8 +33,8 @@ class RunProcess {
   std::vector<int> descriptors() const;
   void pump();
 
-  // Returns true the first time that it finds the process ended. The output of the process has then
-  // been read.
+  // Returns true one time, when the process has ended. All output of the process has then been
+  // read.
   bool pollExit();
   // Returns the exit status, or 128 + signal number. Returns nothing while the process runs.
   std::optional<int> status() const { return ended_ ? std::optional(ended_->status) : std::nullopt; }

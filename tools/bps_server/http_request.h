@@ -1,5 +1,5 @@
-// HttpRequest: parses the request of a metrics client as its bytes arrive, and makes the reply. It
-// does no I/O.
+// HttpRequest: parses the request of a metrics client as its bytes arrive, and makes the reply. An
+// HttpRequest does no I/O.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,5 +1,5 @@
-// bps-server: a summation server. It serves any number of jobs until SIGTERM, and then ends after
-// its last running job.
+// bps-server: a summation server. bps-server serves any number of jobs until SIGTERM, and then ends
+// after its last running job.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -13,8 +13,8 @@ namespace {
 
 // Time limit for a client to send its request and to receive the reply.
 constexpr std::chrono::milliseconds kClientTimeout(1000);
-constexpr std::chrono::milliseconds kAcceptRetryPause(
-    200);  // pause before the next accept if file descriptors are short
+// The pause before the next accept if file descriptors are short.
+constexpr std::chrono::milliseconds kAcceptRetryPause(200);
 constexpr size_t kMaxClients = 16;
 
 bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }

@@ -24,7 +24,8 @@ class MetricsServer {
   static Result<std::unique_ptr<MetricsServer>> serve(const Address& where, std::function<std::string()> text);
   ~MetricsServer();
 
-  // Returns the listening address. It has the actual port, even if the system chose the port.
+  // Returns the listening address. The address has the actual port, even if the system chose the
+  // port.
   const Address& address() const { return address_; }
 
  private:

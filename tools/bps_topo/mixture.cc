@@ -1,8 +1,9 @@
-// The time of each link is a linear function (a line) of x. J is the maximum of these times and is
-// therefore convex. The minimum of J is at an end of [0, 1], or where a falling line meets a rising
-// line. The search starts with the highest line at each end, and tries the point where these two
-// lines meet. If a third line is higher at that point, it replaces the falling line if it falls,
-// and otherwise the rising line.
+// The time of each link is a linear function (a line) of x. J, the maximum of the times of all
+// links, is therefore convex. The minimum of J is at an end of [0, 1], or where a falling line
+// meets a rising line. The search starts with the highest line at each end, and tries the point
+// where these two lines meet. If a third line is higher at that point, the third line replaces one
+// of the two lines. A falling third line replaces the falling line, and any other third line
+// replaces the rising line.
 #include "tools/bps_topo/mixture.h"
 
 #include <cmath>

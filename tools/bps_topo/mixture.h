@@ -9,9 +9,9 @@
 namespace bps {
 
 // A mixture of two ways to sum. With brute force, every rank copies a fraction x of its buffer to
-// host memory, and the CPU adds these fractions of all ranks. cpu_assisted reduces the remaining
-// fraction of the buffers. bps only reports the mixture and does not use it, because brute force
-// multiplies the memory traffic by the number of ranks under a switch.
+// host memory, and the CPU adds these fractions of all ranks. The strategy cpu_assisted reduces the
+// remaining fraction of the buffers. Although bps reports the mixture, bps does not use the
+// mixture, because brute force multiplies the memory traffic by the number of ranks under a switch.
 struct Mixture {
   double x = 0;
   double seconds = 0;

@@ -1,5 +1,5 @@
-// bps-topo probe: measures the rates of the memory, devices and NICs of this machine. For those
-// that it does not measure, it reports the reason.
+// bps-topo probe: measures the rates of the memory, devices and NICs of this machine. If a rate is
+// not measured, the output gives the reason.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,9 +11,9 @@ namespace bps {
 
 struct ProbeResult {
   std::string what;
-  double bytesPerSecond = 0;  // the median, or 0 if it was not measured
+  double bytesPerSecond = 0;  // the median rate, or 0 if the rate was not measured
   double spread = 0;          // (most - least) / median of the rates
-  std::string note;           // why it was not measured, or what the number means
+  std::string note;           // why the rate was not measured, or what the rate means
   bool failed = false;        // the user requested the measurement, but it failed
 };
 

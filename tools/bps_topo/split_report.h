@@ -19,7 +19,8 @@ struct SplitRequest {
   uint64_t bytes = 0;
 };
 
-// The report. If there is no server, the additional server is as fast as the fastest worker.
+// If the request has no server, the one additional server of `secondsWithMore` is as fast as the
+// fastest worker.
 struct SplitReport {
   SplitRequest request;
   Rates rates;                 // bytes per second of each machine

@@ -1,5 +1,5 @@
-// CommandLine: the command line of a tool. It stores options in variables of the caller, and it
-// handles --help, --version and usage errors. The library CLI11 does the parsing. Only
+// CommandLine: the command line of a tool. A CommandLine stores options in variables of the caller,
+// and it handles --help, --version and usage errors. The library CLI11 does the parsing. Only
 // command_line.cc includes CLI11, because compiling CLI11 takes seconds.
 #pragma once
 #include <initializer_list>
@@ -12,7 +12,7 @@
 
 namespace bps {
 
-// The allowed values of a number. Both limits are included.
+// The allowed values of a number. Both limits are allowed values too.
 struct ValueRange {
   double least, most;
 };
@@ -35,7 +35,7 @@ class CommandLine {
   // Declares an option whose value may be omitted, which gives an empty value. has() tells whether
   // the option was given.
   void optionalValue(const std::string& names, std::string& value, const std::string& help);
-  // Declares an option whose value must be one of these words.
+  // Declares an option whose value must be one of `words`.
   void choice(const std::string& names, std::string& value, const std::string& help, std::vector<std::string> words);
   void require(const std::string& name);
   // Stores all words from the first positional word on in `words`, without parsing them.
@@ -48,8 +48,8 @@ class CommandLine {
   bool given() const;
   // After parse(): returns whether the option was given.
   bool has(const std::string& name) const;
-  // Fails if one of these options was given. The failure names the first such option: "--json has
-  // no effect with ...".
+  // Fails if one of the options `names` was given. The failure names the first option that was
+  // given: "--json has no effect with ...".
   Status refuse(std::initializer_list<const char*> names, const std::string& why) const;
 
   // Parses the command line. Returns the exit status after --help, --version or a usage error.

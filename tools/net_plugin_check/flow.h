@@ -2,8 +2,8 @@
 // requests in flight.
 //
 // Both sides use the same list. The receiving side compares all bytes, and checks that nothing is
-// written after the receive buffer. Like NCCL, a Flow tests only the oldest request. It works only
-// inside step() and post(). Used by one thread.
+// written after the receive buffer. Like NCCL, a Flow tests only the oldest request. A Flow works
+// only inside step() and post(). Used by one thread.
 #pragma once
 #include <cstdlib>
 #include <deque>

@@ -82,7 +82,7 @@ inline CallSlot*& threadCallSlot() {
   return slot;
 }
 
-// The scope of one call into the plugin. It records the call and its duration.
+// The scope of one call into the plugin. A CallTimer records the call and its duration.
 class CallTimer {
  public:
   explicit CallTimer(Call call) : slot_(threadCallSlot()), call_(static_cast<size_t>(call)), start_(nowNs()) {

@@ -1,10 +1,10 @@
-// Side: one of the two sides on which a rule runs, each in a separate process or thread. It has the
-// plugin's context, the channel to the other side, and the functions that the rules share.
+// Side: one of the two sides on which a rule runs, each in a separate process or thread. A Side has
+// the plugin's context, the channel to the other side, and the functions that the rules share.
 //
 // The receiving side listens and accepts, and the sending side connects. The same rule body runs on
-// both sides and checks sends(). The code of a failed Status has a meaning: kRemote means that the
-// other side has ended and has the reason, kInProgress means that the rule is skipped, and kSystem
-// means that the plugin returned an error.
+// both sides and checks sends(). If a Status has failed, its code tells the kind of failure. The
+// code kRemote means that the other side has ended and knows the reason. The code kInProgress means
+// that the rule is skipped. The code kSystem means that the plugin returned an error.
 #pragma once
 #include <array>
 #include <functional>

@@ -120,7 +120,7 @@ using Channel = std::array<int, kSides>;
 
 // ---- functions of the supervising process
 
-// A child process. It runs one side or both sides.
+// A child process, which runs one side or both sides.
 struct Child {
   pid_t pid = -1;
   int side = 0;
@@ -226,7 +226,7 @@ std::string RuleRun::hangs() const {
   return {};
 }
 
-// Returns true if watch() must stop waiting. That is so if a side hangs, or if a side has failed
+// Returns true if watch() must stop waiting. It must stop if a side hangs, or if a side has failed
 // and the grace time of the other side has passed.
 bool RuleRun::shouldStop() {
   if (hang_.empty()) hang_ = hangs();

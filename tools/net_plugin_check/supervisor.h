@@ -1,4 +1,4 @@
-// Supervisor: runs one rule with its sides in child processes. If a plugin hangs or crashes, it
+// Supervisor: runs one rule with its sides in child processes. A plugin that hangs or crashes
 // therefore fails only this rule. The supervising process never loads the plugin, and it has only
 // one thread.
 #pragma once

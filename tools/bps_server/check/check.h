@@ -1,5 +1,5 @@
-// bps-server --check: tests whether servers are reachable and usable. It runs a small job on each
-// server.
+// bps-server --check: tests whether servers are reachable and usable. The check runs a small job on
+// each server.
 #pragma once
 #include <string>
 

@@ -108,8 +108,8 @@ Status stepBoth(ServerConnection& connection, std::vector<std::unique_ptr<TestWo
     if (done) return {};
     BPS_TRY(connection.keepAlive());
     if (deadline.passed()) return failure(Code::kTimeout, "{}: not done in time", what);
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(200));  // a plugin has no descriptor to wait on before it is connected
+    // Plugins have no descriptor to wait on before a connection is established.
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
 

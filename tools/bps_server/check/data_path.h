@@ -7,8 +7,8 @@
 
 namespace bps {
 
-// Opens a job on the server in which this process plays all workers. Connects as the workers would,
-// sums a few bytes, and leaves the job. Returns a description of the transport.
+// Opens a job on the server. This process plays all workers of the job. Connects as the workers
+// would, sums a few bytes, and leaves the job. Returns a description of the transport.
 Result<std::string> checkDataPath(ServerConnection& connection, const std::string& name, const Env& env);
 
 }  // namespace bps

@@ -8,8 +8,8 @@
 namespace bps {
 namespace {
 
-// The number of messages in a burst. The measurement excludes the first and the last message, which
-// hardly matters among so many.
+// The number of messages in a burst. With so many messages, it hardly matters that the measurement
+// excludes the first and the last message.
 constexpr uint64_t kMessagesPerBurst = 256;
 constexpr std::chrono::milliseconds kAbortCheckInterval(20);
 

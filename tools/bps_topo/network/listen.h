@@ -1,5 +1,5 @@
-// bps-topo probe --listen: serves other machines that measure their NICs. It serves one client at a
-// time until a signal ends the process.
+// bps-topo probe --listen: serves other machines that measure their NICs. The process serves one
+// client at a time until a signal ends the process.
 #pragma once
 #include <string>
 

@@ -71,8 +71,8 @@ class NicProbe {
       call.line.finish();
       return measured;
     }
-    // kInvalidUsage is a problem of this machine. Any other failure may have its cause in the other
-    // process.
+    // The code kInvalidUsage means a problem of this machine. Any other failure may have its cause
+    // in the other process.
     Status why = std::move(measured).status();
     if (why.code() != Code::kInvalidUsage) return call.line.rootCause(std::move(why));
     call.line.sendFailure(why);

@@ -1,6 +1,6 @@
 // ProbeConnection: the control connection between two `bps-topo probe` processes, after the
-// handshake. It carries one message at a time, and each message has a deadline. If a process fails,
-// it sends the failure as its last message. Used by one thread.
+// handshake. The connection carries one message at a time, and each message has a deadline. If a
+// process fails, it sends the failure as its last message. Used by one thread.
 #pragma once
 #include <deque>
 #include <memory>

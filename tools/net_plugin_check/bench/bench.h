@@ -1,5 +1,5 @@
-// The benchmark of --bench. It measures the plugin and a plain transport (sockets or shared memory)
-// alternately in one run, and reports the ratio.
+// The benchmark of --bench. The benchmark measures the plugin and a plain transport (sockets or
+// shared memory) alternately in one run, and reports the ratio.
 #pragma once
 #include "tools/net_plugin_check/supervisor.h"
 

@@ -35,8 +35,8 @@ class PipelinedTransfer {
 
 class Idle {
  public:
-  // If `sleeps` is true and the plugin has bpsNetWait_v1, an Idle sleeps. Otherwise an Idle yields
-  // the CPU.
+  // If `sleeps` is true and the plugin has bpsNetWait_v1, an Idle object sleeps. Otherwise the Idle
+  // object yields the CPU.
   Idle(Side& side, bool sleeps) : side_(side), wait_(sleeps ? side.table().wait() : nullptr) {}
   bool sleeps() const { return wait_ != nullptr; }
   Status operator()(std::span<PipelinedTransfer* const> transfers);

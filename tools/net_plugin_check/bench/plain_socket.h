@@ -1,5 +1,5 @@
-// PlainStream: the plain transport for TCP. It is a loop that only sends or receives bytes over
-// sockets between the two sides.
+// PlainStream: the plain transport for TCP. A PlainStream only sends or receives bytes over sockets
+// between the two sides.
 #pragma once
 #include <vector>
 

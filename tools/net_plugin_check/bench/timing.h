@@ -9,7 +9,7 @@
 namespace bps::check {
 
 struct Load {
-  size_t bytesEach = 0;  // bytes of a message; with two directions, the sum of one message in each
+  size_t bytesEach = 0;  // bytes of a message; with two directions, bytes of two messages
   double seconds = 1;
   std::function<Status(size_t count)> run;  // returns as soon as this side has transferred `count` messages
 };

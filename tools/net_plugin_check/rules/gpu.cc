@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kBytes = size_t{1} << 20;
 
-// GPU memory that is registered with a connection. It has functions to send from the memory and to
-// receive into it.
+// GPU memory that is registered with a connection. A GpuBuffer sends from this memory and receives
+// into this memory.
 class GpuBuffer {
  public:
   static Result<std::unique_ptr<GpuBuffer>> create(Side& side, void* comm, const cuda::Device& device) {
@@ -23,7 +23,7 @@ class GpuBuffer {
   }
 
   // Registers the memory as NCCL does: as a dma-buf if the plugin and the driver support that, and
-  // otherwise by address. Returns a text that says which.
+  // otherwise by address. The returned text says which registration was used.
   Result<std::string> registerMemory(int ptrSupport) {
     UniqueFd dmaBuf;
     if ((ptrSupport & abi::kPtrDmaBuf) != 0 && side_.table().canRegisterDmaBuf()) dmaBuf = memory_->dmaBuf();

@@ -17,7 +17,7 @@ constexpr size_t kMappingSlack = 20, kCyclesPerMapping = 10;
 constexpr size_t kHeapSlackBytes = size_t{64} << 10, kHeapBytesPerCycle = 16;
 
 size_t openDescriptors() {
-  static Mutex oneAtATime;  // prevents that the directory descriptor of another thread is counted
+  static Mutex oneAtATime;  // no thread must count the directory descriptor of another thread
   const MutexLock lock(oneAtATime);
   DIR* directory = ::opendir("/proc/self/fd");
   if (directory == nullptr) return 0;

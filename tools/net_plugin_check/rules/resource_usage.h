@@ -1,5 +1,5 @@
-// ResourceUsage: the descriptors, mappings and heap memory that this process uses. It serves to
-// detect leaks of a plugin.
+// ResourceUsage: the descriptors, mappings and heap memory that this process uses. The rules use it
+// to detect leaks of a plugin.
 #pragma once
 #include <cstddef>
 #include <string>

@@ -172,8 +172,8 @@ Result<std::string> connectPolled(Side& side) {
   return side.sends() ? side.longest(Call::kConnect) : std::string();
 }
 
-// Connects with a handle that moves: each connect call gets the handle that the previous connect
-// call left, at another address.
+// Connects with a handle that moves in memory. Each connect call gets the handle from the previous
+// connect call at another address.
 Result<void*> connectMoving(Side& side, const Blob& bytes) {
   std::array<HandleBox, 2> boxes{HandleBox(bytes), HandleBox()};
   void* comm = nullptr;
