@@ -1,6 +1,7 @@
 #!/bin/bash
-# Run by `make run`: a real all-reduce with real summation servers on this machine, checked bit for bit.
-# Usage: demo.sh [BUILD]. Exit status 0: every step ran and every result was right.
+# `make run` runs this script. It runs a real all-reduce with real summation servers on this machine, and checks the
+# result bit for bit.
+# Usage: demo.sh [BUILD]. The exit status is 0 if every step ran and every result was right.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-build}
@@ -13,7 +14,7 @@ wrong=$logs/wrong
 title() { printf '\n=== %s\n' "$1"; }
 bad() { echo "demo: WRONG: $1" | tee -a "$wrong"; }
 
-# show NAME COMMAND...: prints the command, runs it and stores its output in $logs/NAME.
+# show NAME COMMAND...: prints the command, runs the command and stores its output in $logs/NAME.
 show() {
   local name=$1 status
   shift
@@ -23,9 +24,10 @@ show() {
   [ "$status" = 0 ] || bad "status $status of: $*"
 }
 
-# The rows of the table: size, count, type, operation, root, then time, algbw, busbw, #wrong twice.
+# rows NAME: prints the rows of a table. The columns are size, count, type, operation and root, followed by two
+# groups of time, algbw, busbw and #wrong.
 rows() { grep -E '^ +[0-9]+ +[0-9]+ +[a-z0-9]+ ' "$logs/$1"; }
-# microseconds NAME SIZE: the smaller of the two times in the row of SIZE.
+# microseconds NAME SIZE: prints the smaller of the two times in the row for SIZE.
 microseconds() { rows "$1" | awk -v size="$2" '$1 == size { print $6 < $10 ? $6 : $10 }'; }
 
 title "1. All-reduce among $workers workers, with $servers summation servers (each its own process)"

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Installs the missing packages for building and testing, with apt (through sudo if not root). Prints nothing if none is
-# missing. The packages of the second group are optional: without them everything builds, and the checks that need them
-# are skipped.
+# Installs the missing packages for building and testing with apt, through sudo if the user is not root. Prints
+# nothing if no package is missing. The packages of the second group are optional. Without them everything builds,
+# but the checks that need them are skipped.
 set -u
 
-# Each line: a test whether the package is installed, and its name (Debian 12, Ubuntu 22.04 and 24.04).
+# Each line has a test whether the package is installed, and the name of the package (Debian 12, Ubuntu 22.04 and
+# 24.04).
 required="
 gcc12: g++-12
 cmd:make make
@@ -47,7 +48,7 @@ missing() {
   done <<<"$1"
 }
 
-# clang's sanitizer and fuzzer runtimes are in a separate package on some systems.
+# On some systems, a separate package contains the sanitizer and fuzzer runtimes of clang.
 missing_runtime() {
   command -v clang++ >/dev/null || { apt-cache show libclang-rt-dev >/dev/null 2>&1 && echo libclang-rt-dev; return; }
   local dir

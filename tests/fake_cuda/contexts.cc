@@ -1,4 +1,4 @@
-// The driver's start, its devices and contexts.
+// The fake driver's initialization, devices and contexts.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kVersion = 13000;
 
-// Values of CUdevice_attribute.
+// Values of the driver's enumeration CUdevice_attribute.
 constexpr int kComputeMajor = 75, kComputeMinor = 76, kUnifiedAddressing = 41, kPciBus = 33;
 
 bool exists(int device) { return device >= 0 && static_cast<size_t>(device) < state().primary.size(); }

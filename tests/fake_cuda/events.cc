@@ -1,4 +1,4 @@
-// Events and stream capture.
+// The fake driver's events and its capture of streams.
 #include "tests/fake_cuda/state.h"
 
 using namespace bps::fake;

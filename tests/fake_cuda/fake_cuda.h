@@ -1,49 +1,56 @@
-// A fake CUDA driver, libcuda.so.1, for machines without a GPU. A program loads it instead of the real driver if its
-// directory is first in LD_LIBRARY_PATH, or if something loads it by path before libcuda.so.1 is opened.
+// A fake CUDA driver, libcuda.so.1, for machines without a GPU. A program loads the fake instead of
+// the real driver if the fake's directory is first in LD_LIBRARY_PATH. A program also gets the fake
+// if it loads the fake by its path before anything opens libcuda.so.1.
 //
 // Properties:
-//  - "Device memory" has addresses that the CPU can neither read nor write, so a missing copy ends the process at once.
-//    fakeCudaAlias(pointer) returns an accessible address of the same bytes; a test's "kernels" use it.
-//  - Streams are ordered queues with one thread each. As on real devices, streams may share a queue (see below). The
-//    legacy default stream and blocking streams wait for each other, and the per-thread default stream is a blocking
-//    stream. Each priority has its own queues.
-//  - Copies from or to memory that is neither device memory nor pinned block the caller, as a real driver may do.
-//  - Events, host functions, waits for a value in memory, and stream capture behave as the driver's manual says. While
-// a
-//    stream is captured in global mode, a call that the manual calls unsafe fails and ends the capture, unless its
-//    thread is in relaxed mode.
-//  - Calls that need a current context, or an event of the stream's own context, fail without it.
+//  - "Device memory" has addresses that the CPU can neither read nor write. A missing copy therefore ends the process
+//    at once. fakeCudaAlias(pointer) returns an address of the same bytes that the CPU can access. The "kernels" of
+//    a test use that address.
+//  - A stream is an ordered queue with one thread. As on real devices, streams may share a queue: see
+//    FAKE_CUDA_QUEUES below. Each priority has its own queues.
+//  - The legacy default stream and all blocking streams wait for each other. The per-thread default stream is a
+//    blocking stream.
+//  - A copy from or to memory that is neither device memory nor pinned blocks its caller. A real driver may block
+//    its caller there too.
+//  - Events, host functions, waits for a value in memory, and stream capture behave as the driver's manual says.
+//    While a stream is captured in global mode, a function that the manual calls unsafe fails and ends the capture,
+//    unless the thread that calls the function is in relaxed mode.
+//  - A function that needs a current context fails without one. A function that needs an event of the stream's
+//    context fails if the event is of another context.
 //
-// The fake has no kernels, graphs, pools, peers or interprocess handles. A capture records nothing.
+// The fake has no kernels, graphs, memory pools, peer access or interprocess handles. A capture
+// records no operations.
 //
-// Environment, read when the process starts:
-//   FAKE_CUDA_DEVICES=N           number of devices, 1 by default; 0: the driver exists and has no device
-//   FAKE_CUDA_QUEUES=N            streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N
-//   FAKE_CUDA_DEPTH=N             a queue holds N operations; enqueuing more blocks the caller
-//   FAKE_CUDA_MEM_OPS=0           waits for a value in memory are not supported
-//   FAKE_CUDA_FREE_WAITS=1        freeing memory waits for all operations in the device's streams
-//   FAKE_CUDA_PEER_MEMORY=1       the CPU can access device memory, so that software network devices reach it
-//   FAKE_CUDA_SERIAL_CALLBACKS=1  host functions of all streams run one at a time
+// Environment variables, which the fake reads when it needs their values:
+//   FAKE_CUDA_DEVICES=N           The driver has N devices, 1 by default. With 0 the driver exists but has no device.
+//   FAKE_CUDA_QUEUES=N            All streams of one priority share N queues, as with CUDA_DEVICE_MAX_CONNECTIONS=N.
+//   FAKE_CUDA_DEPTH=N             A queue holds N operations. Enqueuing more operations blocks the caller.
+//   FAKE_CUDA_MEM_OPS=0           Streams do not support waits for a value in memory.
+//   FAKE_CUDA_FREE_WAITS=1        Freeing memory waits for all operations in the device's streams.
+//   FAKE_CUDA_PEER_MEMORY=1       The CPU can access device memory, and so can network devices made of software.
+//   FAKE_CUDA_SERIAL_CALLBACKS=1  The host functions of all streams run one at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 extern "C" {
 
-// Counts the calls of a driver function by its exported name ("cuMemcpyAsync"). "pageable copy" counts the copies that
-// blocked their caller, "copied bytes" the bytes that were copied.
+// Counts the calls of a driver function by its exported name, such as "cuMemcpyAsync". The name
+// "pageable copy" counts the copies that blocked their caller, and "copied bytes" counts the copied
+// bytes.
 uint64_t fakeCudaCalls(const char* name);
 
-// The `after`-th call of the function from now on (1: the next one) returns this error and does nothing.
+// Makes the `after`-th call of the function from now on return this error and do nothing. With
+// `after` 1, the next call fails.
 void fakeCudaFail(const char* name, unsigned after, int error);
 
-// Sets the rate of copies in bytes per second; 0: as fast as the CPU copies.
+// Sets the rate of copies in bytes per second. With rate 0, copies run as fast as the CPU copies.
 void fakeCudaCopyRate(double bytesPerSecond);
 
-// Returns the address where the CPU can access device memory; returns any other pointer unchanged.
+// Returns the address where the CPU can access device memory. Returns any other pointer unchanged.
 void* fakeCudaAlias(const void* pointer);
 
-// Runs `body` as a "kernel" in the order of the stream; other streams do not wait for it. A body that waits holds the
-// stream.
+// Runs `body` as a "kernel" in the order of the stream. Other streams do not wait for `body`. If
+// `body` waits, the stream waits too.
 int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument);
 }

@@ -1,4 +1,4 @@
-// Memory of all kinds, and the driver's pointer queries.
+// The fake driver's memory of all kinds, and its pointer queries.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +17,8 @@ struct Allocation {
   int device = 0;
 };
 
-// The device memory of all devices: one memory file, mapped twice.
+// The device memory of all devices: one memory file that is mapped at two addresses. The CPU cannot
+// access the first mapping (dead_) by default, and it can always access the second (live_).
 class Arena {
  public:
   static Arena& get() {
@@ -26,7 +27,7 @@ class Arena {
   }
   bool holds(uintptr_t address) const { return address >= dead_ && address < dead_ + kBytes; }
   uintptr_t aliasOf(uintptr_t address) const { return address - dead_ + live_; }
-  // Returns 0 if the arena is full.
+  // Finds a free address for an allocation. Returns 0 if the arena is full.
   uintptr_t place(const std::map<uintptr_t, Allocation>& taken, size_t bytes) const {
     uintptr_t at = dead_;
     for (const auto& [begin, allocation] : taken) {
@@ -59,7 +60,8 @@ std::map<uintptr_t, Allocation>& allocations() {
   return *instance;
 }
 
-// Requires the lock. Returns null if the driver does not know the address.
+// Finds the allocation that contains the address; null if the driver does not know the address. The
+// caller must hold the lock.
 const Allocation* find(uintptr_t address) {
   auto after = allocations().upper_bound(address);
   if (after == allocations().begin()) return nullptr;
@@ -76,7 +78,7 @@ int hostMemory(void** memory, size_t bytes, Kind kind) {
   return kSuccess;
 }
 
-// Waits until all operations in the device's streams have ended.
+// Waits until all operations in the streams of the device have ended.
 void awaitDevice(Lock& lock, int device) {
   const Context& context = *state().primary[static_cast<size_t>(device)];
   std::vector<CompletionPtr> marks{context.legacy.last};
@@ -95,7 +97,7 @@ int release(uintptr_t address) {
   return kSuccess;
 }
 
-// Values of CUpointer_attribute and of CUmemorytype.
+// Values of the driver's enumerations CUpointer_attribute and CUmemorytype.
 constexpr int kMemoryType = 2, kHostPointer = 4, kIsManaged = 8, kDeviceOrdinal = 9;
 constexpr unsigned kHostType = 1, kDeviceType = 2;
 

@@ -7,7 +7,7 @@
 namespace bps::fake {
 
 State& state() {
-  static auto* instance = new State;  // never destroyed: the queues' threads use it until the process ends
+  static auto* instance = new State;  // never destroyed: the threads of the queues use the state until the process ends
   return *instance;
 }
 

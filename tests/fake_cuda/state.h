@@ -1,4 +1,5 @@
-// The shared state of the fake driver. One mutex guards all of it; `changed` is notified when an operation ends.
+// The shared state of the fake driver. One mutex guards all of the state. The condition variable
+// `changed` is notified when an operation ends.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -32,7 +33,7 @@ enum : int {
   kCaptureImplicit = 906,
 };
 
-struct Completion {  // an operation that was put into a stream
+struct Completion {  // the end of an operation in a stream
   bool done = false;
 };
 using CompletionPtr = std::shared_ptr<Completion>;
@@ -43,7 +44,7 @@ struct Operation {
   CompletionPtr completion;
 };
 
-// Runs operations one after the other, for one stream or for all streams that share it.
+// Runs operations one after another, for one stream or for several streams that share the queue.
 struct Queue {
   std::deque<Operation> operations;
 };
@@ -62,7 +63,7 @@ struct Stream {
 
 struct Event {
   Context* context = nullptr;
-  CompletionPtr completion;  // null: not yet recorded
+  CompletionPtr completion;  // null if the event is not yet recorded
 };
 
 struct Context {
@@ -90,25 +91,27 @@ unsigned setting(const char* name, unsigned fallback);
 struct Thread {
   std::vector<Context*> contexts;
   std::map<Context*, Stream*> defaultStreams;
-  int captureMode = 0;  // of cuThreadExchangeStreamCaptureMode: global
+  int captureMode = 0;  // as cuThreadExchangeStreamCaptureMode sets it; 0 is the global mode
 };
 Thread& thread();
 inline Context* current() { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }
 
-// Every exported function begins with one of these: it counts the call and returns an error if one is due.
-int enter(const char* name);           // no requirements
-int enterInContext(const char* name);  // needs a current context
-int enterUnsafe(const char* name);     // the same, and the call is unsafe while other threads capture
+// Every exported function begins with one of these three functions. Each counts the call of the
+// named driver function, and returns an error if fakeCudaFail has requested an error for this call.
+int enter(const char* name);           // has no requirements
+int enterInContext(const char* name);  // requires a current context
+int enterUnsafe(const char* name);     // requires a current context; for functions that are unsafe during a capture
 using Lock = std::unique_lock<std::mutex>;
 
-// Returns the stream of a handle; null, 1 and 2 are the default streams of the current context. Requires the lock.
+// Returns the stream of a handle. The handles null, 1 and 2 name default streams of the current
+// context. The caller must hold the lock.
 Stream* streamOf(void* handle);
-// Adds an operation at the end of a stream. Requires the lock.
+// Adds an operation at the end of a stream. The caller must hold the lock.
 CompletionPtr enqueue(Stream& stream, std::function<void()> run, const CompletionPtr& after = nullptr);
 
-// Returns the bytes' address for the CPU.
+// Returns the address at which the CPU can access the memory of the pointer.
 void* alias(const void* pointer);
-// True if some of the bytes are neither device memory nor pinned.
+// True if some of the bytes are neither in device memory nor in pinned memory.
 bool isPageable(const void* pointer, size_t bytes);
 
 }  // namespace bps::fake

@@ -1,4 +1,4 @@
-// Streams and the operations that are put into them.
+// The fake driver's streams and the operations in them.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,7 +13,7 @@ namespace {
 
 using Body = void (*)(void*);
 
-// Runs the operations of a queue until it is closed and empty.
+// Runs the operations of a queue until the queue is empty and no stream uses it any more.
 void runQueue(const std::shared_ptr<Queue>& queue) {
   Lock lock(state().mutex);
   while (true) {
@@ -34,8 +34,9 @@ void runQueue(const std::shared_ptr<Queue>& queue) {
   }
 }
 
-// The threads of all queues. The threads of destroyed streams end before the process does, because the leak checker
-// crashes on a thread that exits while it inspects all threads. The other threads wait and are never joined.
+// The threads of all queues. The threads of destroyed streams must end before the process does: the
+// leak checker crashes if a thread exits while the leak checker inspects all threads. The threads
+// of other streams only wait, and nobody joins them.
 class Workers {
  public:
   void start(const std::shared_ptr<Queue>& queue) {
@@ -145,7 +146,8 @@ Stream* streamOf(void* handle) {
   return own;
 }
 
-// Waits while a queue is full, whatever the call is. Releases the lock during the wait.
+// Waits until the queue has room for an operation, whatever the operation is. Releases the lock
+// while it waits.
 static void waitForRoom(const Queue& queue) {
   const size_t depth = setting("FAKE_CUDA_DEPTH", 0);
   if (depth == 0 || queue.operations.size() < depth) return;
@@ -192,7 +194,7 @@ FAKE_CUDA int cuStreamDestroy_v2(void* handle) {
   const Lock lock(state().mutex);
   auto* stream = static_cast<Stream*>(handle);
   std::erase(stream->context->streams, stream);
-  delete stream;  // its operations still run
+  delete stream;  // the queue still runs the operations of the stream
   state().changed.notify_all();
   return kSuccess;
 }

@@ -21,7 +21,7 @@ struct CallLog {
   std::atomic<unsigned> looks{0};
 };
 CallLog& callLog() {
-  static auto* const made = new CallLog;  // never destroyed: calls may come while static objects are destroyed
+  static auto* const made = new CallLog;  // never destroyed, because calls may come while static objects are destroyed
   return *made;
 }
 
@@ -29,7 +29,7 @@ int logCall(const std::string& name, const std::string& call) {
   const bool looks = name == "ncclCommGetAsyncError";
   if (looks) std::this_thread::sleep_for(std::chrono::milliseconds(callLog().slowLooks.load()));
   const std::lock_guard lock(callLog().mutex);
-  if (looks) ++callLog().looks;  // polled many times
+  if (looks) ++callLog().looks;  // not recorded by name, because callers poll this function many times
   else callLog().calls += call + " ";
   const auto due = callLog().failures.find(name);
   if (due == callLog().failures.end() || --due->second.first > 0) return 0;

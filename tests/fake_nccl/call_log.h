@@ -1,10 +1,11 @@
-// The fake's record of its calls.
+// The record of the calls that the fake NCCL has received.
 #pragma once
 #include <cstddef>
 
 namespace bps::fake {
 
-// Returns the result requested by fakeNcclFail, else 0.
+// Records the call. Returns the result that fakeNcclFail requests for the call, or 0 if none is
+// requested.
 int record(const char* name);
 int record(const char* name, size_t count);
 

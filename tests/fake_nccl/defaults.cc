@@ -1,5 +1,6 @@
-// Every function of NCCL under both names, from the interposer's own table. ncclX calls pncclX; pncclX is recorded and
-// returns success, unless functions.cc implements it.
+// Defines every NCCL function F under the two names `ncclF` and `pncclF`, from the interposer's
+// table of functions. `ncclF` calls `pncclF`. `pncclF` records the call and returns success, unless
+// functions.cc implements it.
 #include <type_traits>
 
 #include "src/interpose/nccl/exported.h"

@@ -1,4 +1,4 @@
-// The functions of NCCL that the fake implements.
+// The NCCL functions that the fake implements.
 #include <unistd.h>
 
 #include <atomic>
@@ -20,7 +20,8 @@ bool wantsBlocking(const ncclConfig_t* config, bool inherited = true) {
   return config == nullptr ? inherited : reinterpret_cast<const bpsConfig_t*>(config)->blocking != 0;
 }
 
-// Handles of destroyed communicators. The next communicator gets the last of them, as may happen with any allocator.
+// Handles of destroyed communicators. The next communicator gets the last of these handles again,
+// because a real allocator may also reuse memory.
 std::mutex freedMutex;
 std::vector<ncclComm_t> freed;
 
@@ -50,7 +51,8 @@ ncclResult_t init(ncclComm_t* comm, const std::string& path, int rank, int nRank
   return ncclSuccess;
 }
 
-// Calls itself through the PLT, as NCCL does.
+// Checks that the communicator is ready. This function calls ncclCommGetAsyncError through the PLT,
+// as NCCL does.
 ncclResult_t ensureReady(ncclComm_t comm) {
   if (comm == nullptr || comm->world->aborted()) return ncclInvalidArgument;
   ncclResult_t state = ncclSuccess;
@@ -173,7 +175,7 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
   record("ncclCommAbort");
-  comm->world->abort();  // not freed: a waiting call may still read it
+  comm->world->abort();  // not freed, because a waiting call may still read the communicator
   return ncclSuccess;
 }
 
@@ -223,7 +225,7 @@ ncclResult_t pncclBroadcast(const void* send, void* recv, size_t count, ncclData
 }
 ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-  return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);  // through the PLT, as NCCL does
+  return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);  // calls through the PLT, as NCCL does
 }
 ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {

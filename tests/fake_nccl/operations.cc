@@ -1,5 +1,5 @@
-// Runs the calls. Each step posts for all communicators of a group and then collects for all, so that one thread may
-// drive several ranks.
+// Runs the calls of a group. Each step first posts for all communicators of the group and then
+// collects for all of them. One thread may therefore drive several ranks.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bps::fake {
 namespace {
 
-// Finds a symbol of the fake CUDA driver, if the process has it, however it was opened.
+// Finds a symbol of the fake CUDA driver. Returns null if the process has not loaded the driver.
 void* fakeCudaSymbol(const char* name) {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return driver != nullptr ? ::dlsym(driver, name) : nullptr;
@@ -114,7 +114,7 @@ void runPointToPoint(std::vector<Operation> left) {
   }
 }
 
-// The position of one launch among all launches on the communicator.
+// The position of one launch among all launches on its communicator.
 struct LaunchTicket {
   LaunchTicket(World& its, uint64_t place) : world(its), number(place) {}
   World& world;
@@ -135,7 +135,8 @@ void run(void* argument) {
     if (--ticket->streams == 0) ticket->world.ran = ticket->number + 1;
 }
 
-// With the fake CUDA driver each stream's operations run in its order.
+// Runs the operations. With the fake CUDA driver, the operations of each stream run in the order of
+// the stream.
 void launch(std::vector<Operation> operations) {
   using Launch = int (*)(void*, void (*)(void*), void*);
   static const auto onStream = reinterpret_cast<Launch>(fakeCudaSymbol("fakeCudaLaunch"));

@@ -17,7 +17,7 @@ void pollPause() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 World::World(std::string path, int rank, int nRanks) : path_(std::move(path)), rank_(rank), nRanks_(nRanks) {
   const int fd = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  // The file is sparse, and a new file is all zeros.
+  // The file is sparse. All bytes of a new file are zero.
   if (fd < 0 || nRanks > kMaxRanks || ::ftruncate(fd, sizeof(Shared)) != 0) std::abort();
   void* mapped = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (mapped == MAP_FAILED) std::abort();

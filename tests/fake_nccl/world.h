@@ -1,8 +1,9 @@
-// The shared state of the ranks of a communicator: a file that each rank maps.
+// The state that the ranks of a communicator share: a file that each rank maps.
 //
-// Collectives are numbered. A rank posts its contribution once all ranks have collected the previous one, and collects
-// once all ranks have posted. A wait ends when this rank aborts the communicator. A wait that blocks a thread of the
-// program, and not a stream, also ends when another rank aborts.
+// Collectives are numbered. A rank posts its contribution to a collective as soon as all ranks have
+// collected the previous collective. A rank collects as soon as all ranks have posted. A wait ends
+// when this rank aborts the communicator. If the wait blocks a thread of the program rather than a
+// stream, an abort by another rank also ends the wait.
 #pragma once
 #include <unistd.h>
 
@@ -41,29 +42,31 @@ class World {
   int nRanks() const { return nRanks_; }
   bool allJoined() const { return shared_->joined >= nRanks_; }
   void waitForAll() const;
-  // NCCL's flag is in the memory of the process: a forked child that sets it changes its own copy.
+  // In NCCL the abort flag is in the memory of the process. If a forked child sets the flag, it
+  // changes only the child's copy.
   void abort() {
     left_ = true;
     if (::getpid() == process_) shared_->aborted = true;
   }
 
-  // beginPost() returns the address to post at, or null if aborted. waitForPosts() waits until all ranks have posted
-  // and returns false if aborted.
+  // beginPost() returns the address at which to post, or null if the communicator is aborted.
+  // waitForPosts() waits until all ranks have posted. waitForPosts() returns false if the
+  // communicator is aborted.
   uint8_t* beginPost();
   void endPost();
   bool waitForPosts();
   const uint8_t* posted(int rank) const { return shared_->slots[rank]; }
   void endCollect();
 
-  // Each tries once.
+  // Try to send or receive one message without waiting; return false if that is not yet possible.
   bool send(int peer, const void* data, size_t bytes);
   bool receive(int peer, void* data, size_t bytes);
   bool aborted() const { return shared_->aborted; }
   // True if waiting operations must stop.
   bool isCancelled() const { return left_ || (!inStream && aborted()); }
-  static thread_local bool inStream;  // whether the calling thread runs a device's stream
+  static thread_local bool inStream;  // true while the calling thread runs the stream of a device
 
-  // Launches on one communicator run in that order, on whatever streams.
+  // Launches on one communicator run in the order of these counters, on any streams.
   uint64_t launched = 0;  // counted on the calling thread
   std::atomic<uint64_t> ran{0};
 
@@ -74,9 +77,9 @@ class World {
   Shared* shared_;
   const pid_t process_ = ::getpid();
   std::atomic<bool> left_{false};
-  uint64_t number_ = 0;  // of the collective
+  uint64_t number_ = 0;  // the number of the current collective
 };
 
-void pollPause();  // pauses between two polls
+void pollPause();  // sleeps between two polls
 
 }  // namespace bps::fake

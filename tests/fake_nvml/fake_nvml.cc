@@ -1,4 +1,5 @@
-// A fake NVML with three GPUs. GPUs 0 and 1 have two NVLinks to each other and one to an NVSwitch; GPU 2 has none.
+// A fake NVML with three GPUs. GPUs 0 and 1 have two NVLinks to each other, and each of them has
+// one NVLink to an NVSwitch. GPU 2 has no NVLink.
 #include <cstdint>
 #include <cstdio>
 
@@ -43,7 +44,7 @@ int nvmlDeviceGetCudaComputeCapability(void* /*device*/, int* major, int* minor)
   *minor = 0;
   return 0;
 }
-// The third link is inactive, and the fourth has no remote end.
+// Link 2 is inactive. Link 3 is connected to the NVSwitch.
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   if (link > 3) return 3;
   *active = indexOf(device) < 2 && link != 2 ? 1 : 0;

@@ -21,7 +21,8 @@ void abortOnMisuse(const std::string& what) {
 
 namespace {
 
-// Maps memory of the fake CUDA driver of this process.
+// Finds the address at which the CPU can access the region's GPU memory. The fake CUDA driver of
+// this process provides that address.
 void mapGpuMemory(Region& region) {
   const auto alias = reinterpret_cast<void* (*)(const void*)>(::dlsym(RTLD_DEFAULT, "fakeCudaAlias"));
   if (alias == nullptr) abortOnMisuse("GPU memory, and no fake CUDA in the process");
@@ -95,7 +96,8 @@ void Connection::checkCloseNotRequired() const {
   if (onlyCloseAllowed_) abortOnMisuse("deregMr of memory that a request used, and no close after it");
 }
 
-// Until the close the plugin owns the buffers of requests in flight. If the caller has freed one, this crashes.
+// Until a connection is closed, the plugin may access the buffers of requests in flight. This
+// function accesses every buffer in flight, and crashes if the caller has already freed the buffer.
 void Connection::touchBuffers() {
   for (Request& request : requests_) {
     if (!request.live || request.complete || request.memory == nullptr) continue;
@@ -146,7 +148,7 @@ Result<Request*> Connection::flush(void* data, size_t bytes, Region* memory) {
   return &flush_;
 }
 
-// Done at the second test.
+// A flush is complete when it is tested for the second time.
 Result<net::Completion> Connection::testFlush() {
   if (!std::exchange(flush_.complete, true)) return net::Completion{};
   if (injector_->spec().gpuReaches == 0) {
@@ -160,7 +162,8 @@ Result<net::Completion> Connection::testFlush() {
   return net::Completion{true, 0};
 }
 
-// The wrapped plugin has completed the request. Decides when the caller sees that.
+// Tests whether the wrapped plugin has completed the request. If so, decides when the caller sees
+// the completion.
 Status Connection::completeInner(Request& request) {
   if (messageLost_) return {};
   Result<net::Completion> tested = adapter_->test(request.inner);
@@ -202,16 +205,18 @@ Result<net::Completion> Connection::test(Request& request) {
   request.live = false;
   ++done_;
   if (injector_->shouldBreakAfter(request.completion.bytes)) [[maybe_unused]]
-    const Status outcome =  // the caller's next operation reports it
+    const Status outcome =  // the caller's next operation reports this failure
         fail({Code::kRemote, "injected disconnect"}, injector_->spec().disconnectOneSide > 0);
   return request.completion;
 }
 
-// The connection fails permanently. Unless one-sided, the other end sees the connection close.
+// Makes the connection fail permanently. Unless `oneSide` is true, the peer sees that the
+// connection is closed.
 Status Connection::fail(Status why, bool oneSide) {
   failure_ = std::move(why);
   if (!oneSide) {
-    // The duplicate would keep a socket open. The descriptor must stay valid and readable.
+    // Replace the duplicate descriptor, which would keep the socket open. The caller may still wait
+    // on the number of that descriptor, so the number must stay valid and become readable.
     const UniqueFd readable(::eventfd(1, EFD_CLOEXEC));
     if (waitFd_) ::dup3(readable.get(), waitFd_.get(), O_CLOEXEC);
     adapter_->close(std::exchange(inner_, nullptr), sends_ ? net::RawKind::kSend : net::RawKind::kReceive);

@@ -1,6 +1,8 @@
-// Connection: one connection of the wrapped plugin, with faults. It also checks that the caller keeps the interface's
-// rules as strictly as any plugin may: registered memory, completions tested in order, one thread at a time, everything
-// closed at the end. A violation is an error of the code under test and ends the process with a message.
+// Connection: one connection of the wrapped plugin, with injected faults. A Connection also checks
+// that the caller keeps the rules of the net plugin interface as strictly as any plugin may
+// require. Memory must be registered, and completions must be tested in order. Only one thread at a
+// time may use a connection, and everything must be closed at the end. If the code under test
+// breaks a rule, the process ends with a message.
 #pragma once
 #include <array>
 #include <atomic>
@@ -15,7 +17,7 @@
 
 namespace bps::fault {
 
-// Ends the process because the caller violates the interface's rules.
+// Ends the process with a message because the caller has broken a rule of the interface.
 [[noreturn]] void abortOnMisuse(const std::string& what);
 
 class Connection;
@@ -27,22 +29,22 @@ struct WrappedComm {
   bool sends = false;
 };
 
-// Memory that the caller has registered.
+// Memory that the caller has registered on a connection.
 struct Region {
   uint8_t* data = nullptr;
   size_t bytes = 0;
   void* inner = nullptr;
-  uint8_t* gpu = nullptr;          // this process's address of GPU memory; null for host memory
-  std::vector<uint8_t> unflushed;  // bytes received for GPU memory and not yet flushed, at the same offsets
+  uint8_t* gpu = nullptr;          // the CPU's address of GPU memory; null for host memory
+  std::vector<uint8_t> unflushed;  // bytes received for GPU memory and not yet flushed, at equal offsets
 
-  // The address that the wrapped plugin uses for the caller's bytes at `at`.
+  // Returns the address that the wrapped plugin uses for the byte that the caller has at `at`.
   uint8_t* place(uint8_t* at, bool sends) {
     if (gpu == nullptr) return at;
     return (sends ? gpu : unflushed.data()) + (at - data);
   }
 };
 
-// The caller's request.
+// A request that the caller has posted on a connection.
 struct Request {
   Connection* owner = nullptr;
   void* inner = nullptr;
@@ -50,14 +52,14 @@ struct Request {
   Region* memory = nullptr;
   bool live = false, complete = false;
   net::Completion completion;
-  bool flushes = false;                             // a flush, which has no message
-  size_t bytes = 0;                                 // of the flush
-  std::chrono::steady_clock::time_point visibleAt;  // when the caller may see that it is complete
+  bool flushes = false;                             // true for a flush, which has no message
+  size_t bytes = 0;                                 // the number of bytes to flush
+  std::chrono::steady_clock::time_point visibleAt;  // when the caller may see that the request is complete
 };
 
 class Connection {
  public:
-  // Takes ownership of the wrapped plugin's connection.
+  // Closes the wrapped plugin's connection in the destructor.
   Connection(Context& context, std::shared_ptr<net::PluginAdapter> adapter, std::shared_ptr<FaultInjector> injector,
              WrappedComm wrapped);
   Connection(const Connection&) = delete;
@@ -66,16 +68,16 @@ class Connection {
 
   Result<Region*> registerMemory(void* data, size_t bytes, bool onGpu);
   void deregister(Region* region);
-  // Returns null if the plugin does not accept the request now.
+  // Returns null if the plugin does not accept the request at present.
   Result<Request*> post(void* data, size_t bytes, Region* memory);
   Result<Request*> flush(void* data, size_t bytes, Region* memory);
   Result<net::Completion> test(Request& request);
-  int waitFd() const { return waitFd_.get(); }  // -1: the caller must poll
+  int waitFd() const { return waitFd_.get(); }  // -1 if the caller must poll
   Result<bool> arm();
   Context& context() { return context_; }
 
  private:
-  class ExclusiveUse;  // detects two threads at once, which is a violation
+  class ExclusiveUse;  // detects two threads that use a connection at once
   static constexpr size_t kMaxRequests = 64;
 
   void checkMemory(const void* data, size_t bytes, Region* memory) const;
@@ -90,16 +92,16 @@ class Connection {
   Context& context_;
   std::shared_ptr<net::PluginAdapter> adapter_;
   std::shared_ptr<FaultInjector> injector_;
-  void* inner_;  // null after close
+  void* inner_;  // null after the wrapped connection is closed
   const bool sends_;
   FaultRandom random_;
-  UniqueFd waitFd_;  // a duplicate, which stays valid when the wrapped connection is closed
+  UniqueFd waitFd_;  // a duplicate; it stays valid after the wrapped connection is closed
   std::array<Request, kMaxRequests> requests_;
-  Request flush_;  // one at a time
+  Request flush_;  // the only flush that may be in progress
   uint64_t posted_ = 0, done_ = 0;
   std::map<Region*, std::unique_ptr<Region>> regions_;
-  bool onlyCloseAllowed_ = false;  // a request's memory is deregistered, so only the close may follow
-  bool messageLost_ = false;       // no later message arrives
+  bool onlyCloseAllowed_ = false;  // the memory of a request in flight was deregistered: only a close is allowed
+  bool messageLost_ = false;       // an injected loss happened: no later message arrives
   bool refusedLastPost_ = false;   // the last post was refused as an injected fault
   Status failure_;
   std::atomic<bool> used_{false};

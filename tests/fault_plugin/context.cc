@@ -7,7 +7,7 @@
 namespace bps::fault {
 namespace {
 
-// True if the caller must call again.
+// Counts down the polls of a slow attempt. Returns true if the caller must poll again.
 bool notYet(Attempt& attempt) { return attempt.pollsLeft-- > 0; }
 
 }  // namespace

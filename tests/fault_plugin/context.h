@@ -1,4 +1,5 @@
-// Context: one init of the fault plugin, with a context of the wrapped plugin and its connections.
+// Context: the result of one init of the fault plugin. A Context has a context of the wrapped
+// plugin, and it makes connections.
 #pragma once
 #include <atomic>
 #include <map>
@@ -9,7 +10,7 @@
 
 namespace bps::fault {
 
-// An attempt to connect or accept, and how many calls still return "not yet".
+// An attempt to connect or accept. `pollsLeft` counts the polls that will still report "not yet".
 struct Attempt {
   FaultRandom random;
   double pollsLeft = 0;
@@ -26,15 +27,16 @@ struct Listener {
 
 class Context {
  public:
-  // Loads the plugin named by FAULT_PLUGIN_WRAPS as BPS_NET_PLUGIN would; if it is not set, bps's own plugin.
+  // Loads the plugin that FAULT_PLUGIN_WRAPS names, by the rules for BPS_NET_PLUGIN. If the
+  // variable is not set, loads bps's own plugin.
   static Result<std::unique_ptr<Context>> open(uint64_t commId);
-  // All connections and listeners of the context must be closed first.
+  // The caller must first close all connections and listeners of the context.
   ~Context();
 
   net::PluginAdapter& adapter() { return *adapter_; }
   Result<Listener*> listen(int device, net::Handle& handle);
-  Result<Connection*> accept(Listener& listener);                // null: not yet
-  Result<Connection*> connect(int device, net::Handle& handle);  // null: not yet
+  Result<Connection*> accept(Listener& listener);                // null if the connection is not yet accepted
+  Result<Connection*> connect(int device, net::Handle& handle);  // null if the connection is not yet made
   void close(Listener* listener);
   void close(Connection* connection);
 
@@ -46,9 +48,9 @@ class Context {
 
   std::shared_ptr<net::PluginAdapter> adapter_;
   std::shared_ptr<FaultInjector> injector_;
-  std::atomic<int> open_{0};  // connections and listeners
+  std::atomic<int> open_{0};  // the number of open connections and listeners
   Mutex mutex_;
-  std::map<const void*, Attempt> connecting_ BPS_GUARDED_BY(mutex_);  // by the handle, which the caller keeps
+  std::map<const void*, Attempt> connecting_ BPS_GUARDED_BY(mutex_);  // the key is the address of the caller's handle
 };
 
 }  // namespace bps::fault

@@ -1,7 +1,9 @@
-// FaultInjector: the faults of this process, determined by one seed and one spec. All connections share it. Any thread.
+// FaultInjector: decides which faults happen in this process, from a seed and a spec. All
+// connections of the process share the injector. Any thread may use the injector.
 //
-// An init creates a new one if FAULT_PLUGIN_SPEC or FAULT_PLUGIN_SEED has changed. The faults of a connection depend on
-// the seed, the rank and the number of earlier connections. That number may vary if several threads connect.
+// An init of the plugin makes a new injector if FAULT_PLUGIN_SPEC or FAULT_PLUGIN_SEED has changed.
+// The faults of a connection depend on the seed, the rank and the number of earlier connections.
+// The number of earlier connections may vary if several threads connect.
 #pragma once
 #include <array>
 #include <atomic>
@@ -13,7 +15,7 @@
 
 namespace bps::fault {
 
-// A source of random numbers, one for each connection.
+// A source of random numbers; each connection has one.
 class FaultRandom {
  public:
   explicit FaultRandom(uint64_t seed) : state_(seed) {}
@@ -27,22 +29,23 @@ class FaultRandom {
 
 class FaultInjector {
  public:
-  // The injector for the current environment.
+  // Returns the injector for the current environment variables.
   static Result<std::shared_ptr<FaultInjector>> current();
 
   const Spec& spec() const { return spec_; }
-  FaultRandom random();  // for the next connection
-  // Counts the call; returns a failure if this call must fail.
+  FaultRandom random();  // the random numbers of the next connection
+  // Counts the plugin call. Returns a failure if the spec says that this call must fail.
   Status count(Call call);
-  // Counts a connection attempt; returns whether to refuse it.
+  // Counts a connection attempt. Returns true if the attempt must be refused.
   bool shouldRefuse();
-  // Counts a completed request; returns true once, when the connection must break.
+  // Counts a completed request. Returns true for exactly one request, whose connection must then
+  // break.
   bool shouldBreakAfter(size_t bytes);
-  // Counts a received message; returns whether to corrupt it.
+  // Counts a received message. Returns true if the message must be corrupted.
   bool shouldCorrupt(size_t bytes);
-  // Counts a received message; returns whether to lose it.
+  // Counts a received message. Returns true if the message must be lost.
   bool shouldLose();
-  // Counts a received message; returns whether to shorten it.
+  // Counts a received message. Returns true if the message must be shortened.
   bool shouldShorten(size_t bytes);
 
  private:

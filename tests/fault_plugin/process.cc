@@ -12,7 +12,7 @@ std::atomic<abi::Logger> currentLogger{nullptr};
 
 struct Process {
   Mutex mutex;
-  std::deque<net::DeviceInfo> devices BPS_GUARDED_BY(mutex);  // callers keep pointers to its elements
+  std::deque<net::DeviceInfo> devices BPS_GUARDED_BY(mutex);  // callers keep pointers to the elements
   std::unique_ptr<Context> shared BPS_GUARDED_BY(mutex);
 };
 

@@ -10,7 +10,7 @@ namespace bps::fault {
 namespace {
 
 struct Key {
-  std::string_view item, name;  // the key of an item without keys is ""
+  std::string_view item, name;  // `name` is the key; it is empty for an item without keys
   double Spec::*member;
   double least, most;
 };
@@ -49,7 +49,7 @@ constexpr Key kKeys[] = {
     {"only", "rank", &Spec::onlyRank, -1, 1e6},
 };
 
-// Removes and returns the text before the separator.
+// Removes the text before the separator from `rest` and returns that text.
 std::string_view next(std::string_view& rest, char separator) {
   const size_t end = rest.find(separator);
   const std::string_view first = rest.substr(0, end);
@@ -57,7 +57,7 @@ std::string_view next(std::string_view& rest, char separator) {
   return first;
 }
 
-// Lists the keys of an item, or all items if `item` is empty.
+// Lists the keys of an item. If `item` is empty, lists all items.
 std::string known(std::string_view item) {
   std::string names, last;
   for (const Key& key : kKeys) {

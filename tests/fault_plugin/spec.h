@@ -1,29 +1,32 @@
-// Spec: which faults to inject and how often, from FAULT_PLUGIN_SPEC.
+// Spec: which faults to inject and how often, as FAULT_PLUGIN_SPEC says.
 //
 //   item[:key=value[,key=value...]][;item...]          "delay:p=0.1,us=500;busy:p=0.2;disconnect:bytes=1M"
 //
-//   delay:p,us             withholds a completion for up to `us` microseconds. Completions of one connection stay in
-//                          order, so its later ones wait too; those of other connections overtake.
-//   busy:p                 isend or irecv returns a null request now
-//   slow:p,polls           a connect or accept takes `polls` more calls
-//   refuse:first           the first connections of the process are refused
-//   disconnect:bytes,requests,oneside  after so many bytes or requests of the process, the connection that reaches the
-//                          number breaks permanently, once; oneside=1: only this end sees it
-//   error:p                test fails, and so does the connection from then on; its other end does not see it
-//   fail:init,listen,connect,accept,regmr,isend,irecv,test  the n-th such call of the process fails, once
-//   corrupt:at,most        flips one bit of the at-th received message of at most `most` bytes
-//   short:at,least,most    the at-th received message of `least` to `most` bytes arrives in part only
-//   lose:at                the at-th received message of the process never arrives, nor does any later message of its
-//                          connection; no call fails, as if the network dropped packets without an error
-//   nowait                 there is no way to sleep until a connection is ready: the caller must poll
-//   deaf                   a close by the other end is not seen, as with connectionless transports; requests in flight
-//                          wait forever; implies nowait
-//   gpu:claims,takes,reaches  not a fault: claims=1: the devices, called nic0, accept memory of the fake CUDA driver,
-// and
-//                          received bytes are visible only after a flush. takes=0: registering such memory fails;
-//                          reaches=0: the first flush fails
-//   only:rank              injects faults only in the process with this BPS_RANK; -1: in processes without one
-// (servers)
+//   delay:p,us             With chance p, a completion is withheld for up to `us` microseconds. Completions of one
+//                          connection stay in order, so the later completions of its connection wait too.
+//   busy:p                 With chance p, isend or irecv returns a null request.
+//   slow:p,polls           With chance p, a connect or accept takes `polls` more polls.
+//   refuse:first           The first `first` connection attempts of the process are refused.
+//   disconnect:bytes,requests,oneside
+//                          The connection on which the process reaches this number of bytes or requests breaks
+//                          permanently. With oneside=1, the peer of the connection does not see that.
+//   error:p                With chance p, a test fails, and its connection stays failed. The peer of the connection
+//                          does not see the failure.
+//   fail:init,listen,connect,accept,regmr,isend,irecv,test
+//                          With key=n, the n-th call of the named function in the process fails.
+//   corrupt:at,most        The at-th received message of at most `most` bytes arrives with one flipped bit.
+//   short:at,least,most    The at-th received message of `least` to `most` bytes is reported with fewer bytes.
+//   lose:at                The at-th received message of the process never arrives. No later message of its
+//                          connection arrives either. No function fails, as if the network dropped packets.
+//   nowait                 Callers cannot sleep until a connection is ready, so they must poll.
+//   deaf                   A caller does not see that its peer closes, as with connectionless transports. Requests
+//                          in flight wait forever. The item `deaf` implies `nowait`.
+//   gpu:claims,takes,reaches
+//                          Not a fault. With claims=1, the devices have the name nic0 and accept memory of the fake
+//                          CUDA driver; received bytes become visible only after a flush. With takes=0, the
+//                          registration of GPU memory fails. With reaches=0, every flush fails.
+//   only:rank              Faults are injected only in the process with this BPS_RANK. The rank -1 selects the
+//                          processes without BPS_RANK, which are servers.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -39,7 +42,8 @@ inline constexpr std::array<std::string_view, kCalls> kCallNames{"init",  "liste
                                                                  "regmr", "isend",  "irecv",   "test"};
 inline constexpr double kAnyRank = -2;
 
-// The numbers and probabilities of the spec; 0: never.
+// The numbers and probabilities of the spec. If a fault's number or probability is 0, the fault
+// never happens.
 struct Spec {
   double delayChance = 0, delayMicroseconds = 500;
   double busyChance = 0;
@@ -59,7 +63,7 @@ struct Spec {
   double failAt(Call call) const;
 };
 
-// An error names the item, its value and the accepted values.
+// Parses the text of FAULT_PLUGIN_SPEC. An error names the item, its value and the accepted values.
 Result<Spec> parseSpec(std::string_view text);
 
 }  // namespace bps::fault

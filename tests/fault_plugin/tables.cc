@@ -1,12 +1,16 @@
-// The fault plugin: an NCCL net plugin that wraps another one and injects faults between it and its caller, for tests
-// of the layers above. Interface versions 8 and 12 over any version of the wrapped plugin.
+// The fault plugin: an NCCL net plugin that wraps another net plugin. The fault plugin injects
+// faults between the wrapped plugin and its caller, to test the code that uses net plugins. The
+// fault plugin implements interface versions 8 and 12; the wrapped plugin may have any supported
+// version.
 //
-//   FAULT_PLUGIN_SPEC   the faults, see spec.h
-//   FAULT_PLUGIN_SEED   a number; the same seed gives the same faults
-//   FAULT_PLUGIN_WRAPS  the plugin to wrap, as BPS_NET_PLUGIN would name it; libnccl-net-bps.so by default
-//   FAULT_PLUGIN_NAME   the name of this plugin; for "bps", bps posts as many requests as to its own plugin
+//   FAULT_PLUGIN_SPEC   lists the faults to inject; spec.h explains the syntax.
+//   FAULT_PLUGIN_SEED   is a number. The same seed gives the same faults.
+//   FAULT_PLUGIN_WRAPS  names the plugin to wrap, by the rules for BPS_NET_PLUGIN. The default is libnccl-net-bps.so.
+//   FAULT_PLUGIN_NAME   is the name of this plugin. With the name "bps", bps posts as many requests to this plugin as
+//                       to its own plugin.
 //
-// Faults inside a plugin, such as a write that takes only a part of a message, cannot be injected here.
+// This plugin cannot inject faults inside a plugin, such as a write that takes only some bytes of a
+// message.
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
@@ -150,7 +154,7 @@ int closeListener(void* listenComm) {
   });
 }
 
-// A missing descriptor is a valid answer, so it is not logged.
+// A missing descriptor is a valid answer. The function therefore does not log a missing descriptor.
 int waitFd(void* comm, int* fd) {
   *fd = connectionOf(comm).waitFd();
   return *fd >= 0 ? abi::kSuccess : abi::kInternalError;

@@ -1,6 +1,7 @@
-// All-reduce of n ranks and k servers in one process: every type and operation, sizes around every boundary, in place
-// and out of place, misaligned, several machines and several ranks per machine. Every rank's result equals the
-// contract's bit for bit.
+// All-reduces of n ranks and k servers in one process. The cases cover every type and operation,
+// sizes around every boundary, calls in place and out of place, misaligned buffers, several
+// machines, and several ranks per machine. Every rank's result must equal the result that the
+// public interface specifies, bit for bit.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -28,7 +29,7 @@ struct Case {
   bool large = false;   // see makeLargeInput
 };
 
-// A case with every rank's input and the expected result.
+// A case with the inputs of all ranks and the expected result.
 struct PreparedCall {
   Case what;
   std::vector<Bytes> inputs;
@@ -46,7 +47,7 @@ PreparedCall prepare(const Shape& shape, const Case& c, uint64_t seed) {
   return p;
 }
 
-// Issues one call on this rank and compares the result with the expected one.
+// Issues one call on this rank and compares the result with the expected result.
 Status callAndCheck(Communicator& comm, const PreparedCall& p) {
   const Case& c = p.what;
   const Bytes& mine = p.inputs[comm.rank()];
@@ -96,7 +97,8 @@ TEST_P(AllReduce, IsExactForEveryTypeAndOperation) {
   EXPECT_EQ(run(cases, direct), "");
 }
 
-// On every path an average is divided, and its products are computed, before the first rounding.
+// On every path, bps divides an average and computes its products before it rounds a value for the
+// first time.
 TEST_P(AllReduce, AveragesAreExactWhenSumsOverflow) {
   std::vector<Case> cases;
   Job split;
@@ -126,11 +128,11 @@ TEST_P(AllReduce, IsExactForSizesAroundEveryBoundary) {
       cases.push_back({DataType::kBfloat16, CallOp::kAvg, count, true, 2});
     }
   EXPECT_EQ(run(cases, job), "");
-  job.env.exchangeBytes.value = 1U << 30;  // calls of any size, in pieces
+  job.env.exchangeBytes.value = 1U << 30;  // calls of any size use the exchange path, in pieces
   EXPECT_EQ(run(cases, job), "");
 }
 
-// Pieces that are sent from the caller's buffer, among calls that are copied or split.
+// bps sends some pieces from the caller's buffer; it copies or splits other calls.
 TEST_P(AllReduce, IsExactOnTheExchangePathInPieces) {
   constexpr size_t kPiece = 20U << 10;
   std::vector<Case> cases;
@@ -176,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
                                          Shape{6, 2, 2}, Shape{5, 1, 2}),
                          shapeName);
 
-// A caller that waits for one call moves all calls; the calls left then must end without a waiting caller.
+// A caller that waits for one call moves all calls. When a caller stops waiting, the calls that
+// remain must end without a waiting caller.
 TEST(ProgressEngine, CallsWithoutWaiterComplete) {
   const auto outcomes = runRanks({}, [](Communicator& comm) -> Status {
     const auto waited = HostStream::create(), left = HostStream::create();
@@ -186,7 +189,7 @@ TEST(ProgressEngine, CallsWithoutWaiterComplete) {
       return comm.allReduce({data, data, count, DataType::kFloat32, CallOp::kMax, 0, nullptr, stream});
     };
     for (size_t round = 0; round < 100; ++round) {
-      for (int i = 0; i < 10; ++i) {  // enough calls to make the caller trusted
+      for (int i = 0; i < 10; ++i) {  // after enough such calls, bps leaves the next call to its caller
         BPS_TRY(call(0, 4, waited));
         BPS_TRY(waited->synchronize());
       }
@@ -204,7 +207,8 @@ TEST(ProgressEngine, CallsWithoutWaiterComplete) {
   EXPECT_EQ(failures(outcomes), "");
 }
 
-// Runs in its own process, because with a sanitizer's allocator only the first call counts.
+// With a sanitizer's allocator, only the first releaseFreedMemory() in a process has an effect.
+// Each attempt therefore runs in a separate process.
 TEST(ReleaseFreedMemory, SeveralThreadsAtOnceDoNotDeadlock) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto all = [] {

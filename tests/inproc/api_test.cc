@@ -1,4 +1,4 @@
-// The public interface, used as a program uses it. All ranks are threads of this process.
+// Uses the public interface as a program does. All ranks are threads of this process.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ size_t entries(const char* directory) {
   return count;
 }
 
-// n ranks of one communicator, each on its own thread during run().
+// The n ranks of one communicator. During run() each rank has a thread.
 class Ranks {
  public:
   explicit Ranks(int n) : comms(static_cast<size_t>(n)) {
@@ -39,8 +39,9 @@ class Ranks {
     for (bpsComm_t& comm : comms)
       if (comm != nullptr) bpsCommDestroy(std::exchange(comm, nullptr));
   }
-  // Each rank has its own stream. The process shares one default stream, so a rank that waited for it would also wait
-  // for the other ranks' calls.
+  // Runs `body` on each rank, and gives each rank a separate stream. The process has only one
+  // default stream, so a rank that waited for the default stream would also wait for the other
+  // ranks' calls.
   void run(const std::function<void(int, bpsComm_t, bpsHostStream_t)>& body) {
     std::vector<std::thread> threads;
     for (size_t r = 0; r < comms.size(); ++r) {
@@ -56,14 +57,15 @@ class Ranks {
   std::vector<bpsComm_t> comms;
 };
 
-// Returns the result of the stream's calls. `issued` is the result of the last call: if another rank has already
-// failed, bps refuses the call at once, otherwise the stream reports the failure.
+// Returns the result of the stream's calls. `issued` is the result of the last bpsAllReduce. If
+// another rank has already failed, bps refuses the call at once; otherwise the stream reports the
+// failure.
 bpsResult_t outcome(bpsResult_t issued, bpsHostStream_t stream) {
   const bpsResult_t done = bpsHostStreamSynchronize(stream);
   return issued == bpsSuccess ? done : issued;
 }
 
-// The sum over all ranks of rank + 1.
+// Returns the sum of (rank + 1) over all ranks.
 float sumTo(int n) { return static_cast<float>(n * (n + 1) / 2); }
 
 TEST(Api, ReportsVersionAndErrorStrings) {
@@ -161,7 +163,7 @@ TEST(Api, ComputesPreMultipliedSums) {
     ASSERT_EQ(bpsRedOpCreatePreMulSum(&immediate, &scalar, bpsFloat32, bpsScalarHostImmediate, comm), bpsSuccess);
     ASSERT_EQ(bpsRedOpCreatePreMulSum(&device, &scalar, bpsFloat32, bpsScalarDevice, comm), bpsSuccess);
     ASSERT_GE(static_cast<int>(immediate), static_cast<int>(bpsNumOps));
-    scalar *= 10;  // the immediate scalar has been read, the other one has not
+    scalar *= 10;  // bps has read the immediate scalar, but not the device scalar
     std::vector<float> in(10, 2), out(10);
     ASSERT_EQ(bpsAllReduce(in.data(), out.data(), 10, bpsFloat32, immediate, comm, stream), bpsSuccess);
     ASSERT_EQ(bpsHostStreamSynchronize(stream), bpsSuccess);
@@ -231,7 +233,8 @@ TEST(Api, SplitMakesOrderedGroups) {
   });
 }
 
-// Two ranks, of which only rank 0 calls. Its bpsCommFinalize waits for that call on a separate thread.
+// Two ranks, of which only rank 0 makes a call. On a separate thread, bpsCommFinalize of rank 0
+// waits for the call.
 class BlockedFinalize : public testing::Test {
  protected:
   void SetUp() override {
@@ -244,7 +247,7 @@ class BlockedFinalize : public testing::Test {
       thread = gettid();
       outcome_ = bpsCommFinalize(comm);
     });
-    // A thread that sleeps between polls is inside the finalize.
+    // A thread that sleeps between polls is inside bpsCommFinalize.
     while (thread == 0 || sleepCountOf(thread) < 5) std::this_thread::yield();
   }
   static int sleepCountOf(pid_t thread) {
@@ -279,7 +282,8 @@ TEST_F(BlockedFinalize, RevokeEndsItAndFreesNothing) {
   EXPECT_NE(bpsAllReduce(value_.data(), value_.data(), 1, bpsFloat32, bpsSum, ranks_.comms[0], stream_), bpsSuccess);
 }
 
-// The error that all `n` ranks get if rank 1's call differs from the others'.
+// Checks the error that all `n` ranks get if rank 1's call differs from the calls of the other
+// ranks.
 void expectMismatch(int n, size_t count, bpsDataType_t type, bpsRedOp_t op, size_t usualCount = 1000) {
   Ranks ranks(n);
   ranks.run([&](int r, bpsComm_t comm, bpsHostStream_t stream) {
@@ -383,7 +387,7 @@ TEST(Api, AHundredCommunicatorsLeakNothing) {
         EXPECT_EQ(value, sumTo(2));
       });
   }
-  // The rendezvous of the last unique id ends by itself shortly after the last rank has joined.
+  // The rendezvous of the last unique id ends shortly after the last rank has joined.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while ((entries("/proc/self/fd") > fds || entries("/proc/self/task") > threads) &&
          std::chrono::steady_clock::now() < deadline)

@@ -1,4 +1,4 @@
-// The public interface on CUDA streams and memory, used as a program uses it.
+// Uses the public interface on CUDA streams and memory as a program does.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace bps::test {
 namespace {
 
-// Communicators of one rank on the devices.
+// Makes communicators of one rank on the devices of the fake CUDA driver.
 class CudaApi : public testing::Test {
  protected:
   void SetUp() override { ::setenv("BPS_DEVICE", "cuda", 1); }
@@ -58,7 +58,7 @@ TEST_F(CudaApi, AllRanksAtOnceAreOnTheListedDevices) {
   EXPECT_STREQ(bpsGetLastError(nullptr), "bpsCommInitAll: devlist[1] is 7, expected 0 to 2");
 }
 
-// A group issues its calls at its end, each on its own stream.
+// At its end, a group issues each of its calls on the stream of the call.
 TEST_F(CudaApi, GroupsIssueCallsOfSeveralCommunicators) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t first = join(), second = join();
@@ -79,7 +79,7 @@ TEST_F(CudaApi, GroupsIssueCallsOfSeveralCommunicators) {
   for (const auto& recv : recvs) EXPECT_EQ(recv->content(), content);
 }
 
-// A scalar in device memory is read in the order of the stream.
+// bps reads a scalar in device memory when the stream reaches the call.
 TEST_F(CudaApi, ReadsScalarsInStreamOrder) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();
@@ -103,7 +103,8 @@ TEST_F(CudaApi, ReadsScalarsInStreamOrder) {
   EXPECT_EQ(bpsRedOpDestroy(op, comm), bpsSuccess);
 }
 
-// A process may use both kinds of streams. NULL is CUDA's default stream for device memory, else the host's.
+// A process may use CUDA streams and host streams. The stream NULL means CUDA's default stream if a
+// buffer is CUDA memory, and otherwise the default host stream.
 TEST_F(CudaApi, HostStreamsStillWork) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();

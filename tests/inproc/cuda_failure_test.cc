@@ -1,5 +1,6 @@
-// Failures of calls on CUDA streams. Every failure releases the waiting streams, impossible calls are refused before
-// they begin, and bps does not disturb the application's captures.
+// Failures of calls on CUDA streams. Every failure releases the waiting streams. bps refuses
+// impossible calls before they begin, and it does not disturb the stream captures of the
+// application.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -28,7 +29,7 @@ std::vector<Status> run(size_t ranks, const Body& body, size_t perMachine = 1) {
   });
 }
 
-// One call on memory of device 0.
+// One call on the memory of device 0.
 struct OneCall {
   explicit OneCall(size_t count_ = kCount) : count(count_) {}
   Status issue(Communicator& comm) const {
@@ -39,7 +40,8 @@ struct OneCall {
   Buffer send{Memory::kDevice, count * 4}, recv{Memory::kDevice, count * 4};
 };
 
-// Ranks per machine: each rank on its own machine, all on one, or two on each of two.
+// The parameters are the number of ranks and the ranks per machine. Each rank has a machine, one
+// machine has all ranks, or each of two machines has two ranks.
 class CudaFailureOn : public testing::TestWithParam<std::pair<size_t, size_t>> {
  protected:
   static std::vector<Status> run(const Body& body) { return test::run(GetParam().first, body, GetParam().second); }
@@ -74,7 +76,7 @@ TEST_P(CudaFailureOn, FailedCopyEndsTheCommunicatorEverywhere) {
 }
 
 TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
-  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk, so the first copy reads it
+  fakeCuda().fail("cuMemcpyAsync", 2, 700);  // the call is one chunk, so copy 1 reads its input, copy 2 its sum
   const auto outcomes = run(1, [](Communicator& comm) -> Status {
     const OneCall call(1000);
     BPS_TRY(call.issue(comm));
@@ -85,12 +87,12 @@ TEST(CudaFailure, FailedCopyBackEndsTheCommunicator) {
   EXPECT_THAT(outcomes[0].message(), HasSubstr("to the device"));
 }
 
-// After the stream has continued, bps copies nothing.
+// bps copies nothing after the stream has continued.
 TEST(CudaFailure, AbortWaitsForCopiesInFlight) {
   fakeCuda().setCopyRate(10e6);
   uint64_t before = 0, after = 0;
   const auto outcomes = run(1, [&](Communicator& comm) -> Status {
-    const OneCall call(250000);  // takes a tenth of a second
+    const OneCall call(250000);  // the copy takes a tenth of a second
     const uint64_t copies = fakeCuda().calls("cuMemcpyAsync");
     BPS_TRY(call.issue(comm));
     while (fakeCuda().calls("cuMemcpyAsync") == copies) std::this_thread::yield();
@@ -106,8 +108,8 @@ TEST(CudaFailure, AbortWaitsForCopiesInFlight) {
   EXPECT_THAT(outcomes[0].message(), HasSubstr("aborted"));
 }
 
-// The stream is still before the call when the communicator ends. It passes the call later, and bps does not touch the
-// buffers.
+// When the communicator ends, the stream has not yet reached the call. When the stream later passes
+// the call, bps does not touch the buffers.
 TEST(CudaFailure, StreamPassesItsCallAfterAnAbort) {
   const auto outcomes = run(2, [](Communicator& comm) -> Status {
     const OneCall call;
@@ -121,7 +123,7 @@ TEST(CudaFailure, StreamPassesItsCallAfterAnAbort) {
   for (const Status& outcome : outcomes) EXPECT_THAT(outcome.message(), HasSubstr("aborted"));
 }
 
-// The other ranks never call, so the stream blocks in the call.
+// The other ranks never make the call, so the stream blocks at the call.
 TEST_P(CudaFailureOn, AbortReleasesAWaitingStream) {
   const auto outcomes = run([](Communicator& comm) -> Status {
     const OneCall call;
@@ -133,12 +135,14 @@ TEST_P(CudaFailureOn, AbortReleasesAWaitingStream) {
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (rank == 1) continue;
     EXPECT_EQ(outcomes[rank].code(), Code::kRemote);
-    // On its own machine the rank's goodbye may arrive before its failure.
+    // On a machine that several ranks share, the goodbye of the aborting rank may arrive before its
+    // failure.
     EXPECT_THAT(outcomes[rank].message(), AnyOf(HasSubstr("aborted"), HasSubstr("rank 1 (")));
   }
 }
 
-// The communicator is destroyed while its calls are in the stream. The gate and its memory outlive it.
+// The communicator is destroyed while its calls are still in the stream. The stream gate and its
+// memory outlive the communicator.
 TEST(CudaFailure, StreamOutlivesTheCommunicator) {
   std::vector<std::unique_ptr<OneCall>> calls(2);
   std::vector<std::function<void()>> releases(2);
@@ -169,7 +173,7 @@ TEST(CudaFailure, CapturedStreamsAreRefused) {
     EXPECT_THAT(refused.message(), HasSubstr("captured into a graph"));
     void* graph = nullptr;
     EXPECT_EQ(end(captured.stream.get(), &graph), cuda::kSuccess);
-    // Nothing of the refused call remains.
+    // The refused call has no later effect.
     const OneCall next;
     BPS_TRY(next.issue(comm));
     next.stream.synchronize();
@@ -178,7 +182,8 @@ TEST(CudaFailure, CapturedStreamsAreRefused) {
   EXPECT_EQ(failures(outcomes), "");
 }
 
-// A capture in global mode forbids unsafe calls on threads that have not opted out; bps's threads have.
+// A capture in global mode forbids unsafe functions on all threads except those in relaxed mode.
+// bps's threads are in relaxed mode.
 TEST(CudaFailure, CapturesOnOtherStreamsContinue) {
   const auto begin = reinterpret_cast<int (*)(cuda::Stream, int)>(driverFunction("cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<int (*)(cuda::Stream, void**)>(driverFunction("cuStreamEndCapture"));
@@ -224,7 +229,7 @@ TEST(CudaFailure, HostStreamsTakeNoDeviceMemory) {
   EXPECT_THAT(outcomes[0].message(), HasSubstr("host stream"));
 }
 
-// A copy does not end, for example because it is queued behind a stream that waits for bps.
+// A copy may not end, for example because it is queued behind a stream that waits for bps.
 TEST(CudaFailure, CopyThatDoesNotEndIsReported) {
   const cuda::ScopedContext scope(device(0));
   ::setenv("FAKE_CUDA_QUEUES", "1", 1);

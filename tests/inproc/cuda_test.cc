@@ -1,5 +1,6 @@
-// All-reduce of CUDA device buffers with a fake driver: the CPU cannot access device memory, and streams are real
-// queues. The results have the same bits as on the host, streams keep their order, and callers never block.
+// All-reduces of CUDA device buffers with a fake driver. The CPU cannot access device memory, and
+// streams are real queues. The results have the same bits as results on the host, streams keep
+// their order, and callers never block.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -21,7 +22,8 @@ using testing::HasSubstr;
 
 constexpr size_t kChunk = 256U << 10;  // bytes of the largest chunk
 
-// Runs `body` on each of n ranks, each on its own machine, with device 0's context current.
+// Runs `body` on each of n ranks. Each rank has a machine, and the context of its device is
+// current.
 std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env = cudaEnv()) {
   const Servers cluster(servers, env);
   Job job;
@@ -34,7 +36,8 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0, Env env 
   }));
 }
 
-// The same with rank i on the i-th of these devices. If `topology` describes a machine, all ranks are on it.
+// Runs `body` on one rank for each listed device. Rank i uses the i-th device of the list. If
+// `topology` describes a machine, all ranks are on that machine.
 std::string onDevices(const std::vector<int>& devices, const Body& body, const std::string& topology = "") {
   const UniqueId id = std::move(UniqueId::create(cudaEnv())).value();
   std::vector<std::future<Status>> ranks;
@@ -109,8 +112,8 @@ TEST(Cuda, AcceptsEveryKindOfMemory) {
   EXPECT_EQ(fakeCuda().calls("pageable copy"), 0U) << "a copy that a real driver might do at once";
 }
 
-// Ranks that share machines. The expected result is the one of host memory in the same communicator;
-// local_strategy_test.cc tests the strategies' order of summation.
+// Machines with several ranks. The expected result is the result for host memory in the same
+// communicator. local_strategy_test.cc tests the order in which each strategy sums.
 struct Machines {
   std::vector<size_t> ranks;
   size_t servers = 0;
@@ -149,7 +152,8 @@ Status onTheHost(Communicator& comm, const Inputs& inputs, Bytes& result) {
 TEST_P(CudaOnMultiRankMachines, GivesTheSameBitsAsOnTheHost) {
   const Servers servers(GetParam().servers);
   const Job job = jobOf(servers);
-  // On a ring the order depends on how a call is cut, which differs from call to call.
+  // With `flat_ring`, the order of summation depends on the cut, which differs from call to call.
+  // Only operations that give the same result in any order are therefore compared.
   const bool exact = GetParam().strategy == "flat_ring";
   std::vector<Inputs> cases;
   for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{4096}, size_t{4097}, size_t{100003}})
@@ -169,7 +173,8 @@ TEST_P(CudaOnMultiRankMachines, GivesTheSameBitsAsOnTheHost) {
   EXPECT_EQ(failures(runRanks(job, body)), "");
 }
 
-// Calls of all kinds in flight at once; each rank's buffers are in any memory, and some are not copied.
+// Calls with all kinds of memory are in flight at once. bps copies the buffers of some kinds and
+// uses the others in place.
 TEST_P(CudaOnMultiRankMachines, AcceptsEveryKindOfMemoryInOneQueue) {
   const Servers servers(GetParam().servers);
   const Job job = jobOf(servers);
@@ -205,14 +210,15 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaOnMultiRankMachines,
                                          Machines{{4, 3}, 0, "scatter", kEight}, Machines{{4}, 0, "rooted", kEight},
                                          Machines{{3, 3}, 1, "flat_ring", kEight}));
 
-// Rank 0's buffers, rank 1's result and rank 2's contribution are on a device; all others are on the host.
+// The buffers of rank 0, the result of rank 1 and the contribution of rank 2 are on a device. All
+// other buffers are on the host.
 TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   const Inputs inputs(DataType::kInt32, 100003, 4);
   const uint64_t bytes = inputs.count * 4;
   Job job;
   job.ranks = job.ranksPerMachine = 4;
   job.env = cudaEnv();
-  job.env.topoFile = "cpu[sw[nic gpu] gpu*2] cpu[gpu]";  // no bus ids: ranks take GPUs in order
+  job.env.topoFile = "cpu[sw[nic gpu] gpu*2] cpu[gpu]";  // the file has no bus ids, so ranks take its GPUs in order
   std::string described;
   std::barrier everybody(4);
   EXPECT_EQ(failures(runRanks(job,
@@ -235,7 +241,7 @@ TEST(Cuda, CopiesAreChargedToTheLinksOfEachRanksDevice) {
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 0","CPU 0","CPU 0","CPU 1"])");
 }
 
-// A machine with GPUs at these bus ids, each below its own CPU.
+// Writes a topology file of a machine with GPUs at these bus ids. Each GPU is below a separate CPU.
 class MachineFile {
  public:
   explicit MachineFile(const std::vector<std::string>& buses)
@@ -256,7 +262,7 @@ class MachineFile {
   const std::string path_;
 };
 
-// The fake's device 0 is at 0000:01.
+// Device 0 of the fake driver has the bus id 0000:01:00.0.
 TEST(Cuda, DeviceIsFoundInTheTopologyByItsBusId) {
   const Inputs inputs(DataType::kInt32, 1000, 1);
   const MachineFile file({"0000:00:00.0", "0000:01:00.0", "0000:02:00.0"});
@@ -274,7 +280,7 @@ TEST(Cuda, DeviceIsFoundInTheTopologyByItsBusId) {
     return gpuLinksOf(described);
   };
   EXPECT_EQ(linksIn(file.path()), (GpuLinks{{"GPU 1", {{"staging up", 4000}, {"staging down", 4000}}}}));
-  // A synthetic machine has no bus ids: ranks stand for its GPUs in order.
+  // A synthetic machine has no bus ids, so rank i uses the machine's GPU i.
   EXPECT_EQ(linksIn("cpu[gpu*3]"), (GpuLinks{{"GPU 0", {{"staging up", 4000}, {"staging down", 4000}}}}));
 }
 
@@ -284,13 +290,14 @@ TEST(Cuda, LocalRanksExchangeTheirDevices) {
     if (comm.rank() == 0) described = comm.describeTraffic();
     return {};
   };
-  // The fake's devices 0 and 1 are at 0000:01 and 0000:02.
+  // Devices 0 and 1 of the fake driver have the bus ids 0000:01:00.0 and 0000:02:00.0.
   const MachineFile file({"0000:02:00.0", "0000:01:00.0"});
   EXPECT_EQ(onDevices({0, 1}, body, file.path()), "");
   EXPECT_EQ(nlohmann::json::parse(described)["ranks"].dump(), R"(["CPU 1","CPU 0"])");
 }
 
-// As in a real program: kernels before and after the call on one stream, without a wait.
+// As in a real program, kernels run before and after the call on one stream, and the program does
+// not wait.
 TEST(Cuda, KeepsTheOrderOfTheStream) {
   const size_t count = 300000;
   const Inputs inputs(DataType::kFloat32, count, 2);
@@ -308,7 +315,7 @@ TEST(Cuda, KeepsTheOrderOfTheStream) {
                         stream.run([&] { std::memcpy(recv.bytes(), mine.data(), mine.size()); });
                         BPS_TRY(comm.allReduce(callOn(stream.get(), recv.get(), recv.get(), count, inputs.type)));
                         stream.run([&] { second = recv.content(); });
-                        // Everything up to here is issued while the stream is held.
+                        // The program has issued all operations above while the stream is held.
                         release();
                         stream.synchronize();
                         if (first != inputs.want || second != inputs.want) return {Code::kInternal, "out of order"};
@@ -318,7 +325,7 @@ TEST(Cuda, KeepsTheOrderOfTheStream) {
             "");
 }
 
-// Each rank is on its own device, because a default stream exists once per device.
+// Each rank has a separate device, because each device has only one default stream.
 TEST(Cuda, WorksOnDefaultStreams) {
   const Inputs inputs(DataType::kFloat32, 100000, 2);
   const auto body = [&](Communicator& comm) -> Status {
@@ -335,7 +342,8 @@ TEST(Cuda, WorksOnDefaultStreams) {
   EXPECT_EQ(onDevices({0, 1}, body), "");
 }
 
-// Streams that depend on each other only through bps's calls. Each call may start once its own stream reaches it.
+// The streams depend on each other only through bps's calls. Each call may start as soon as its
+// stream reaches the call.
 TEST(Cuda, CompletesManyCallsOnManyStreams) {
   const Inputs inputs(DataType::kFloat32, 150000, 3);
   fakeCuda().setCopyRate(2e9);
@@ -361,7 +369,7 @@ TEST(Cuda, CompletesManyCallsOnManyStreams) {
   fakeCuda().setCopyRate(0);
 }
 
-// Finalizing waits for the calls in the streams.
+// bpsCommFinalize waits for the calls in the streams.
 TEST(Cuda, DestroyWaitsForCalls) {
   const Inputs inputs(DataType::kFloat32, 500000, 2);
   EXPECT_EQ(
@@ -378,7 +386,7 @@ TEST(Cuda, DestroyWaitsForCalls) {
       "");
 }
 
-// A device whose streams cannot wait for a value in memory.
+// The streams of device 2 cannot wait for a value in memory.
 TEST(Cuda, UsesHostFunctionsWithoutStreamMemOps) {
   const Inputs inputs(DataType::kFloat32, 100000, 2);
   EXPECT_FALSE(device(2).hasStreamMemOps());

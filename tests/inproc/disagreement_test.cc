@@ -1,4 +1,4 @@
-// Ranks that disagree, abort or leave, with a network between them and any number of servers.
+// Ranks disagree, abort or leave, with a network between them and any number of servers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ struct Shape {
 
 class Disagreement : public testing::TestWithParam<Shape> {
  protected:
-  // Runs body on all ranks and returns each rank's status.
+  // Runs `body` on all ranks and returns the status of each rank.
   std::vector<Status> run(const Body& body) {
     const Servers servers(GetParam().servers);
     Job job;
@@ -60,7 +60,8 @@ TEST_P(Disagreement, DifferentCountsFailAllRanksNamingBothCalls) {
   expectAll(outcomes, Code::kInvalidUsage, {last, "#1 of 90000 float64, sum", "#1 of 100 float64, sum"});
 }
 
-// A call on the exchange path involves no server, so the ranks must learn of each other's other calls directly.
+// A call on the exchange path involves no server. The ranks must therefore find out directly from
+// each other that one of them makes a different call.
 TEST_P(Disagreement, ExchangePathCallAndLargerCallFailAllRanks) {
   for (const auto& [exchangeBytes, larger] : {std::pair{4096UL, 1000UL}, {4096UL, 90000UL}, {1UL << 30, 90000UL}}) {
     exchangeBytes_ = exchangeBytes;
@@ -94,7 +95,7 @@ TEST_P(Disagreement, ZeroAndNonzeroCountsFailAllRanks) {
 }
 
 TEST_P(Disagreement, AbortIsReportedToAllRanks) {
-  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {  // divided, or in pieces to every machine
+  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {  // calls use the split path or the exchange path
     exchangeBytes_ = exchangeBytes;
     const auto outcomes = run([](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
@@ -117,7 +118,7 @@ TEST_P(Disagreement, DeadRankIsNamed) {
     const auto outcomes = run([victim](Communicator& comm) -> Status {
       std::vector<double> memory(100000, 1);
       BPS_TRY(call(comm, memory, 70000, DataType::kFloat64));
-      if (comm.rank() == victim) return {Code::kInternal, "gone"};  // its communicator ends without a goodbye
+      if (comm.rank() == victim) return {Code::kInternal, "gone"};  // the rank's communicator ends without a goodbye
       return call(comm, memory, 70000, DataType::kFloat64);
     });
     for (size_t rank = 0; rank < victim; ++rank) {
@@ -128,7 +129,8 @@ TEST_P(Disagreement, DeadRankIsNamed) {
   }
 }
 
-// The last rank ends without a goodbye after a first call. The other ranks run `rest` once they know of it.
+// After a first call, the last rank ends without a goodbye. The other ranks run `rest` as soon as
+// they know that the last rank has ended.
 std::vector<Status> Disagreement::afterADeath(const std::function<Status(Communicator&)>& rest) {
   std::atomic<size_t> done{0};
   return run([&](Communicator& comm) -> Status {

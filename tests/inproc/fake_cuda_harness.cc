@@ -20,10 +20,10 @@ namespace {
 
 std::filesystem::path programDirectory() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
 
-// Loads the fake driver before anything opens libcuda.so.1, so that later opens find it.
+// Loads the fake driver before anything opens libcuda.so.1. Later opens then find the fake.
 void* loadFakeCuda() {
   ::setenv("FAKE_CUDA_DEVICES", "3", 1);
-  ::setenv("BPS_DEVICE", "host", 1);  // for the tests of the C interface, except those that ask for devices
+  ::setenv("BPS_DEVICE", "host", 1);  // the C interface uses the host unless a test asks for devices
   const auto path = programDirectory() / "fake_cuda/libcuda.so.1";
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) die(::dlerror());
@@ -67,7 +67,7 @@ const cuda::Api& api() {
 }
 
 cuda::Device& device(int ordinal) {
-  static std::once_flag once;  // before other threads read the environment
+  static std::once_flag once;  // runs before other threads read the environment
   if (ordinal == 2)
     std::call_once(once, [] {
       ::setenv("FAKE_CUDA_MEM_OPS", "0", 1);
@@ -160,7 +160,7 @@ Status compare(const Buffer& buffer, const Bytes& want, const char* what) {
   return {Code::kInternal, std::string("wrong bytes in ") + what};
 }
 
-// Issues one call on this rank and its stream, and compares the result with the expected one.
+// Issues one call on this rank and its stream, and compares the result with the expected result.
 Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs,
                     const BufferPlacement& placement) {
   const Bytes& mine = inputs.of[comm.rank()];

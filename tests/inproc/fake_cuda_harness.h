@@ -1,5 +1,6 @@
-// A machine with CUDA devices for tests: the fake driver (tests/fake_cuda) and helpers that use it as a program would.
-// Devices 0 and 1 behave like real ones; device 2's streams cannot wait for a value in memory.
+// A machine with CUDA devices for tests: the fake driver (tests/fake_cuda), and helpers that use
+// the fake driver as a program would. Devices 0 and 1 behave like real devices. The streams of
+// device 2 cannot wait for a value in memory.
 #pragma once
 #include <future>
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace bps::test {
 
-// The fake driver's own functions, see fake_cuda.h.
+// The functions that only the fake driver has; fake_cuda.h explains them.
 struct FakeCudaApi {
   decltype(&fakeCudaCalls) calls;
   decltype(&fakeCudaFail) fail;
@@ -26,12 +27,13 @@ const FakeCudaApi& fakeCuda();
 const cuda::Api& api();
 cuda::Device& device(int ordinal);
 
-// A function of the driver that bps does not use.
+// Finds a driver function that bps does not use.
 void* driverFunction(const char* name);
 
 enum class Memory { kDevice, kManaged, kPinned, kRegistered, kPageable };
 
-// Memory of one kind; the test may read and write it wherever it is. The device's context must be current.
+// Memory of one kind. The test's CPU code may read and write the memory of every kind, even device
+// memory. The context of the device must be current.
 class Buffer {
  public:
   Buffer(Memory kind, size_t bytes);
@@ -54,9 +56,9 @@ class AppStream {
   AppStream();
   ~AppStream();
   cuda::Stream get() const { return stream_; }
-  // Runs `body` as a kernel.
+  // Runs `body` as a kernel on the stream.
   void run(std::function<void()> body) const;
-  // Blocks the stream until release() is called.
+  // Blocks the stream until the caller calls the returned function.
   std::function<void()> hold() const;
   bool idle() const;
   void synchronize() const;
@@ -65,10 +67,10 @@ class AppStream {
   cuda::Stream stream_ = nullptr;
 };
 
-// The path of a file in the directory of this program.
+// Returns the path of a file in the directory of this program.
 std::string siblingPath(const char* name);
 
-// The settings of a job whose ranks use CUDA.
+// Returns the settings of a job whose ranks use CUDA.
 Env cudaEnv();
 
 AllReduceCall callOn(cuda::Stream stream, const void* send, void* recv, size_t count, DataType type);
@@ -95,11 +97,12 @@ struct BufferPlacement {
 };
 
 Status compare(const Buffer& buffer, const Bytes& want, const char* what);
-// Issues one call on this rank and its stream, and compares the result with the expected one.
+// Issues one call on this rank and its stream, and compares the result with the expected result.
 Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& inputs,
                     const BufferPlacement& placement);
 
-// The bytes copied up and down the links of each GPU of a described machine, by kind, and the number of calls.
+// Maps each GPU of a described machine to the bytes that were copied up and down its links, by kind
+// of copy.
 using GpuLinks = std::map<std::string, std::map<std::string, uint64_t>>;
 GpuLinks gpuLinksOf(const std::string& described);
 

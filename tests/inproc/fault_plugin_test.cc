@@ -1,6 +1,6 @@
-// Ranks and servers over a net plugin that delays, refuses and fails (tests/fault_plugin). Harmless faults change no
-// bit of any result. Any other fault makes every rank fail within the timeout, with an error that gives
-// the reason; the servers then serve the next job.
+// Ranks and servers use a net plugin that delays, refuses and fails (tests/fault_plugin). Harmless
+// faults change no bit of any result. After any other fault, every rank fails within the timeout,
+// and its error gives the reason. The servers can then serve the next job.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace bps::test {
 namespace {
 
 constexpr size_t kRanks = 4;
-constexpr uint64_t kAllOnExchangePath = 1U << 30;  // bytes: calls of any size use the exchange path
+constexpr uint64_t kAllOnExchangePath = 1U << 30;  // calls of any size use the exchange path
 
 std::string faultPlugin() {
   std::array<char, PATH_MAX> path{};
@@ -33,17 +33,17 @@ Env faultyEnv() {
   Env env = testEnv();
   env.timeout.value = 8;
   env.netPlugin = faultPlugin();
-  env.partitionBytes.value = 20480;  // makes many chunks in small calls, of a size that the exchange path does not copy
+  env.partitionBytes.value = 20480;  // gives small calls many chunks, of a size that the exchange path does not copy
   return env;
 }
 
-// Sets the faults of the plugin, from the next communicator on.
+// Sets the plugin's faults for communicators that start later.
 void inject(const std::string& spec, uint64_t seed) {
   ::setenv("FAULT_PLUGIN_SPEC", spec.c_str(), 1);
   ::setenv("FAULT_PLUGIN_SEED", std::to_string(seed).c_str(), 1);
 }
 
-// An all-reduce with every rank's input and the expected result.
+// An all-reduce with the inputs of all ranks and the expected result.
 struct PreparedCall {
   DataType type;
   CallOp op;
@@ -66,13 +66,13 @@ std::vector<PreparedCall> someCalls(uint64_t seed) {
           prepare(type, CallOp::kSum, 5000, seed)};
 }
 
-// Issues all calls at once, every other one in place, and then compares the results.
+// Issues all calls at once, every second call in place. Then compares the results.
 Status callAndCheck(Communicator& comm, const std::vector<PreparedCall>& calls) {
   const auto stream = HostStream::create();
   std::vector<Bytes> send, recv;
   for (const PreparedCall& p : calls) {
     send.push_back(p.inputs[comm.rank()]);
-    send.back().resize(send.back().size() + 1);  // a valid address even if there are no elements
+    send.back().resize(send.back().size() + 1);  // a valid address even if the call has no elements
     recv.emplace_back(send.back().size());
   }
   Status issued;
@@ -107,8 +107,8 @@ class FaultPlugin : public testing::Test {
     });
   }
 
-  // Every rank ends with the reason, and every rank except the faulty one names the culprit. Then a job
-  // without faults succeeds on the same servers.
+  // Expects that every rank fails with the reason, and that every rank except the faulty rank names
+  // the culprit. Then expects that a job without faults succeeds on the same servers.
   void expectFatal(const std::string& spec, uint64_t seed) {
     inject(spec, seed);
     const std::vector<PreparedCall> calls = someCalls(seed);
@@ -167,7 +167,7 @@ TEST_F(FaultPlugin, FailingCallEndsAllRanks) {
     expectFatal(spec, 3);
 }
 
-// The ranks start after every server has opened the job or has been excluded.
+// Ranks start after every server has either opened the job or been excluded.
 TEST_F(FaultPlugin, ServerWithoutTransportIsExcluded) {
   for (const char* spec : {"fail:init=1", "fail:init=2", "fail:listen=3"}) {
     inject(spec, 1);
@@ -175,7 +175,8 @@ TEST_F(FaultPlugin, ServerWithoutTransportIsExcluded) {
   }
 }
 
-// One flipped bit of one header is in an unused place or fails every rank. It never gives a wrong sum or ends a server.
+// If one bit of one header is flipped, the bit is in an unused place, or every rank fails. The
+// flipped bit never gives a wrong sum, and it never ends a server.
 TEST_F(FaultPlugin, CorruptHeaderIsHarmlessOrEndsAllRanks) {
   const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   constexpr uint64_t kSeeds = kSanitized ? 8 : 16;
@@ -193,7 +194,7 @@ TEST_F(FaultPlugin, CorruptHeaderIsHarmlessOrEndsAllRanks) {
   EXPECT_GE(fatal, kSeeds / 4);
 }
 
-// A short message, a header or data, is an error on every rank.
+// Every rank reports an error if a message is too short, whether the message is a header or data.
 TEST_F(FaultPlugin, ShortMessageEndsAllRanks) {
   const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   for (const char* spec : {"short:at=3,most=56", "short:at=2,least=57"}) {
@@ -206,7 +207,7 @@ TEST_F(FaultPlugin, ShortMessageEndsAllRanks) {
   EXPECT_EQ(failures(run(calls)), "");
 }
 
-// The plugin alone, through the oldest version of the interface.
+// Tests the plugin alone, through the oldest version of the interface.
 class FaultTable : public testing::Test {
  protected:
   void SetUp() override {
@@ -220,7 +221,7 @@ class FaultTable : public testing::Test {
   }
   ~FaultTable() override { inject("", 0); }
 
-  // Posts until the plugin accepts the request.
+  // Posts repeatedly until the plugin accepts the request.
   static Request post(Comm& comm, Bytes& data, void* memory, bool sends) {
     Request request;
     while (!request)
@@ -259,7 +260,7 @@ TEST_F(FaultTable, AbortsAProcessThatViolatesTheInterface) {
     [[maybe_unused]] auto r = pair_.receiver->test(oldest);
   };
   EXPECT_DEATH(goOn(), "no close after it");
-  pair_.receiver.reset();  // destroyed before the fixture's data
+  pair_.receiver.reset();  // destroyed before the data of the test fixture
 }
 
 }  // namespace

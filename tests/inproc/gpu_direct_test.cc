@@ -1,4 +1,5 @@
-// GPUDirect RDMA with a fake CUDA driver and a net plugin that accesses its memory: which chunks bypass host memory.
+// GPUDirect RDMA with a fake CUDA driver and a net plugin that accesses the fake's device memory.
+// The tests check which chunks bypass host memory.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +12,8 @@
 namespace bps::test {
 namespace {
 
-// Two machines and a server over a net plugin that reaches a GPU's memory, or only claims to.
+// Two machines and a server use a net plugin that accesses the memory of a GPU, or only claims to
+// access it.
 class GpuDirect : public ::testing::Test {
  protected:
   GpuDirect() {
@@ -21,8 +23,8 @@ class GpuDirect : public ::testing::Test {
   }
   ~GpuDirect() override { ::unsetenv("FAULT_PLUGIN_SPEC"); }
 
-  // Runs calls in and out of place on buffers of several kinds. Returns the bytes that the links of rank 0's GPU
-  // carried.
+  // Runs calls in place and out of place on buffers of several kinds. Returns the bytes on the
+  // links of rank 0's GPU.
   std::map<std::string, uint64_t> run(const char* spec) {
     ::setenv("FAULT_PLUGIN_SPEC", spec, 1);
     const Inputs large(DataType::kFloat32, kCount, 2), small(DataType::kBfloat16, 1001, 2);
@@ -51,7 +53,7 @@ class GpuDirect : public ::testing::Test {
   }
 
   static constexpr size_t kCount = 1 << 20;
-  static constexpr uint64_t kBytes = 2 * 4 * kCount;  // of the two calls that are counted
+  static constexpr uint64_t kBytes = 2 * 4 * kCount;  // bytes of the two calls that are counted
   Env env_ = cudaEnv();
 };
 
@@ -70,7 +72,7 @@ TEST_F(GpuDirect, MemoryTheNicRefusesIsStaged) {
   EXPECT_EQ(links["staging up"], kBytes);
 }
 
-// A successful registration does not prove that the NIC reaches the memory.
+// A successful registration does not prove that the NIC can access the memory.
 TEST_F(GpuDirect, MemoryTheNicCannotReachIsStaged) {
   auto links = run("gpu:claims=1,takes=1,reaches=0");
   EXPECT_EQ(links["nic up"], 0U);
@@ -85,7 +87,8 @@ TEST_F(GpuDirect, UsedOnlyUnderOneSwitchAndIfEnabled) {
   EXPECT_EQ(run("gpu:claims=1,takes=1")["nic up"], 0U);
 }
 
-// Without a topology file there is no plan: bps does not use GPUDirect and does not check the strategy.
+// Without a topology file there is no machine plan. bps then does not use GPUDirect and does not
+// check the strategy.
 TEST_F(GpuDirect, WithoutAPlanHostMemoryIsUsed) {
   ::setenv("FAULT_PLUGIN_SPEC", "gpu:claims=1,takes=1", 1);
   env_.topoFile.clear();
@@ -100,7 +103,7 @@ TEST_F(GpuDirect, WithoutAPlanHostMemoryIsUsed) {
   }
 }
 
-// Freeing device memory could wait for kernels that never end.
+// Staging memory is not freed, because freeing device memory could wait for kernels that never end.
 TEST_F(GpuDirect, StagingMemoryIsReused) {
   constexpr size_t kSome = 3U << 20;
   const auto make = [](size_t bytes) { return std::move(cuda::GpuMemory::create(device(0), bytes)).value(); };

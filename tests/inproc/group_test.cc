@@ -1,4 +1,5 @@
-// Groups, splits and forks through the public interface. Ranks are threads or communicators of one thread.
+// Groups, splits and forks through the public interface. One thread runs either one rank or several
+// ranks.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -33,7 +34,7 @@ class GroupTest : public testing::Test {
       if (comm != nullptr) bpsCommDestroy(comm);
     ::setenv("BPS_TIMEOUT", "6", 1);
   }
-  // All ranks sum on this thread.
+  // Makes an all-reduce of all ranks on this thread, and checks the sums.
   static void expectSums(const bpsComm_t comms[2]) {
     float values[2] = {1, 2};
     ASSERT_EQ(bpsGroupStart(), bpsSuccess);
@@ -114,7 +115,7 @@ TEST_F(GroupTest, DestroyingACommunicatorDropsItsDeferredCalls) {
   EXPECT_EQ(value, 1);
 }
 
-// Thread creation fails, because each stack would be larger than the address space.
+// The threads cannot start, because each thread's stack would be larger than the address space.
 TEST_F(GroupTest, GroupThatCannotStartThreadsFailsWithoutLeaks) {
   pthread_attr_t before, huge;
   ASSERT_EQ(pthread_getattr_default_np(&before), 0);
@@ -152,7 +153,7 @@ TEST_F(GroupTest, LateRankFailsTheSplitAndNotTheParent) {
       EXPECT_EQ(bpsCommSplit(comms_[1 - late], 0, 0, &early, nullptr), bpsRemoteError);
       why = bpsGetLastError(nullptr);
     });
-    rank.join();  // this rank's split has timed out by now
+    rank.join();  // the early rank's split has timed out by now
     EXPECT_NE(why.find("1 of 2 participants missing: rank " + std::to_string(late)), std::string::npos) << why;
     EXPECT_EQ(bpsCommSplit(comms_[late], 0, 0, &lateOne, nullptr), bpsRemoteError);
     EXPECT_NE(std::string(bpsGetLastError(nullptr)).find("waited"), std::string::npos) << bpsGetLastError(nullptr);
@@ -163,7 +164,7 @@ TEST_F(GroupTest, LateRankFailsTheSplitAndNotTheParent) {
       EXPECT_EQ(state, bpsSuccess);
     }
     expectSums(comms_);
-    // The next split succeeds.
+    // After the failed split, the next split succeeds.
     bpsComm_t parts[2];
     ASSERT_EQ(bpsGroupStart(), bpsSuccess);
     for (int r = 0; r < 2; ++r) ASSERT_EQ(bpsCommSplit(comms_[r], 0, r, &parts[r], nullptr), bpsSuccess);

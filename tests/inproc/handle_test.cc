@@ -1,4 +1,4 @@
-// The object behind a bpsComm_t.
+// The object to which a bpsComm_t handle points.
 #include "src/api/comm_handle.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace bps {
 namespace {
 
-// Otherwise a thread that acquires the handle while another thread frees it would free it twice.
+// If a thread could acquire a handle while another thread frees it, the handle would be freed
+// twice.
 TEST(Handle, HandleBeingFreedCannotBeAcquired) {
   bpsComm handle;
   EXPECT_TRUE(HandleReference::acquire(&handle).ok());

@@ -1,5 +1,6 @@
-// Local strategies with real bytes. Ranks stand for the GPUs of a topology file. Every result is exact in the
-// strategy's order of summation, and every link carries exactly the predicted bytes.
+// Local strategies with real bytes. Ranks act as the GPUs of a topology file. Every result has
+// exactly the bits of the strategy's order of summation. Every link carries exactly the predicted
+// number of bytes.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -48,7 +49,8 @@ bool isRing(const LocalPlan& plan) {
   return plan.strategy == Strategy::kFlatRing || (plan.strategy != Strategy::kCpuAssisted && plan.alongRing);
 }
 
-// Not for a ring, where the order depends on the part.
+// Returns the order of summation of a strategy that is not a ring. In a ring, the order differs
+// from part to part of a chunk.
 SumTree orderOf(const Shape& shape) {
   SumTree all;
   size_t first = 0;
@@ -88,14 +90,16 @@ bool isExactInAnyOrder(const Case& c) {
 
 constexpr int kOps = 6, kPairs = static_cast<int>(kDataTypes) * kOps;
 
-// False under a sanitizer, which would take half an hour.
+// Returns true if BPS_TEST_LONG requests a long run. Returns false under a sanitizer, with which a
+// long run would take half an hour.
 bool longRun() {
   const char* text = std::getenv("BPS_TEST_LONG");
   return !kSanitized && text != nullptr && std::string_view(text) == "1";
 }
 
-// Sizes around those of a part, one element per rank, a chunk and several chunks. A long run combines them with every
-// type and operation; a short run takes one of each, different ones for every shape.
+// The sizes of the cases are near one element per rank, one chunk, and several chunks. A long run
+// combines each size with every type and operation. A short run combines each size with one type
+// and one operation, which differ from shape to shape.
 std::vector<Case> casesFor(const Shape& shape, bool ring) {
   std::vector<Case> cases;
   int nextCase = shape.nextCase;
@@ -104,7 +108,8 @@ std::vector<Case> casesFor(const Shape& shape, bool ring) {
     for (int left = longRun() ? kPairs : 1; left > 0; --left) {
       Case c;
       do {
-        const int pair = nextCase++ * 29 % kPairs;  // 29: consecutive cases differ in both
+        // The factor 29 makes consecutive cases differ in type and operation.
+        const int pair = nextCase++ * 29 % kPairs;
         c = {static_cast<DataType>(pair / kOps), static_cast<CallOp>(pair % kOps), count, false};
       } while (ring && !isExactInAnyOrder(c));
       cases.push_back(c);
@@ -192,7 +197,8 @@ Kinds bytesByKind(const std::array<uint64_t, kCopyKinds>& bytes) {
   return kinds;
 }
 
-// Calls whose chunks divide evenly, so that the parts of all chunks are the parts of the buffer.
+// The chunks of these calls divide evenly among the ranks. The bytes on each link therefore do not
+// depend on the division into chunks.
 class LinkCounters : public LocalStrategy {};
 
 TEST_P(LinkCounters, MatchThePrediction) {
@@ -244,7 +250,8 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
   return name + std::to_string(info.index);
 }
 
-// A long run has every strategy on all machines; a short one has half of the most expensive ones.
+// A long run tests every strategy on all machines. A short run omits half of the most expensive
+// combinations.
 std::vector<Shape> everyShape() {
   const std::array<Shape, 4> strategies = {Shape{{}, 0, "pcie_only", "cpu_assisted"},
                                            Shape{{}, 1, "eight_nics", "scatter"}, Shape{{}, 2, "nvlink", "rooted"},
@@ -281,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinkCounters,
                                          Shape{{2, 2}, 0, "eight_nics", "scatter", 2}),
                          shapeName);
 
-// All of a call is one chunk here, so every rank owns an equal part.
+// Each call is one chunk here, so every rank of the ring sums an equal part of the call.
 TEST(LocalRingOrder, SumStartsAfterTheOwnerAndRoundsAtEveryRank) {
   const Shape shape{{8}, 0, "pcie_only", "flat_ring"};
   const Servers servers(0);

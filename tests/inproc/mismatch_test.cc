@@ -1,6 +1,7 @@
-// One rank makes another call than the others, or one more or one less, with calls in flight before and after it. Every
-// rank's error names the two ranks and their two calls and no other calls. This holds for any number of ranks,
-// machines, rails and servers, any sizes of calls and any timing. BPS_TEST_LONG=1: ten times as many cases.
+// One rank makes a different call than the other ranks, or one call more or less, while earlier and
+// later calls are in flight. Every rank's error names the two ranks and their two calls, and no
+// other calls. The cases have random numbers of ranks, machines, rails and servers, random sizes of
+// calls and random timing. With BPS_TEST_LONG=1, the test has ten times as many cases.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +33,7 @@ CallInfo randomCall(Random& random, size_t scales = std::size(kScales)) {
   return call;
 }
 
-// A call as an erroneous application could make it instead.
+// Returns a call that an erroneous application could make instead of `call`.
 CallInfo differentCall(const CallInfo& call, Random& random) {
   CallInfo other = call;
   while (other.sameCall(call)) {
@@ -51,11 +52,12 @@ using Calls = std::vector<CallInfo>;
 struct Case {
   Job job;
   size_t oddRank = 0;               // the rank whose calls differ
-  Calls commonCalls, oddRankCalls;  // the other ranks' calls, and this rank's
-  size_t at = 0;                    // the first call on which they disagree
+  Calls commonCalls, oddRankCalls;  // the calls of the other ranks, and the calls of oddRank
+  size_t at = 0;                    // the number of the first call on which the ranks disagree
 };
 
-// The position of the first difference, if it is before the end of both.
+// Returns the position of the first difference. Returns nullopt if one list of calls is only the
+// beginning of the other list.
 std::optional<size_t> firstDifference(const Calls& a, const Calls& b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i)
     if (!a[i].sameCall(b[i])) return i;
@@ -71,7 +73,8 @@ void makeCalls(Case& made, Random& random) {
     made.commonCalls.clear();
     const size_t before = below(random, 4), behind = below(random, 4);
     for (size_t i = 0; i < before + 1 + behind; ++i) made.commonCalls.push_back(randomCall(random));
-    // Mostly small calls, so that one owner alone sees this call while other owners see later, larger calls.
+    // The differing call is usually small, so that only one owner sees it. The other owners see
+    // only later, larger calls.
     if (below(random, 3) > 0) made.commonCalls[before] = randomCall(random, 3);
     made.oddRankCalls = made.commonCalls;
     const auto place = made.oddRankCalls.begin() + static_cast<ptrdiff_t>(before);
@@ -105,15 +108,15 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   job.env.exchangeBytes.value = below(random, 2) == 0 ? 0 : kLimits[below(random, std::size(kLimits))];
   job.env.singleOwnerBytes.value = kLimits[below(random, std::size(kLimits))];
   job.env.rails = static_cast<int>(below(random, 3));
-  // A known rate avoids the measurement; 1 gives the chunks of a slow network.
+  // A known rate makes bps skip the measurement. The rate 1 gives the chunk size of a slow network.
   job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;
   makeCalls(made, random);
   made.oddRank = below(random, job.ranks);
   return made;
 }
 
-// Issues all calls at once. Some ranks delay the call on which they disagree, so that all earlier calls of the other
-// ranks arrive in one burst.
+// Issues all calls at once. Some ranks delay the call on which the ranks disagree. All earlier
+// calls of the other ranks then arrive in one burst.
 Status callAll(Communicator& comm, const Calls& calls, size_t at, uint64_t seed) {
   Random random(seed);
   const auto pause = std::chrono::microseconds(below(random, 2) == 0 ? 0 : below(random, 20000));
@@ -122,7 +125,7 @@ Status callAll(Communicator& comm, const Calls& calls, size_t at, uint64_t seed)
   Status issued;
   for (const CallInfo& info : calls) {
     if (info.number == at) std::this_thread::sleep_for(pause);
-    memory.emplace_back(info.count * 8 + 1);  // a valid address even if there are no elements
+    memory.emplace_back(info.count * 8 + 1);  // a valid address even if the call has no elements
     memory.emplace_back(below(random, 2) == 0 ? 0 : memory.back().size());
     uint8_t* from = memory[memory.size() - 2].data();
     uint8_t* to = memory.back().empty() ? from : memory.back().data();
@@ -135,7 +138,8 @@ Status callAll(Communicator& comm, const Calls& calls, size_t at, uint64_t seed)
   return done.ok() ? std::move(issued) : std::move(done);
 }
 
-// Returns whether one side of "ranks disagree: A called X, but B called Y" names the rank.
+// Returns whether `name` contains the rank. `name` is A or B in "ranks disagree: A called X, but B
+// called Y".
 bool namesRank(const std::string& name, size_t rank) {
   const std::string digits = name.substr(name.find(' ') + 1);  // "rank 3 (host, pid 7)", "ranks 0-2, 4 (host)"
   std::stringstream in(digits.substr(0, digits.find(" (")));
@@ -165,7 +169,7 @@ std::optional<std::pair<ReportedCall, ReportedCall>> parse(const std::string& te
   return std::pair(side(rest.substr(0, middle)), side(rest.substr(middle + but.size())));
 }
 
-// Returns "", or what is wrong with this outcome.
+// Returns an empty text if the outcome is right, and otherwise a text that describes the error.
 std::string verify(const Case& made, const Status& outcome) {
   if (outcome.code() != Code::kInvalidUsage) return "not an invalid usage";
   const auto sides = parse(outcome.message());

@@ -1,4 +1,5 @@
-// Non-blocking communicators: a call that would wait returns bpsInProgress, and the program polls until it is done.
+// Non-blocking communicators: a function that would wait returns bpsInProgress, and the program
+// polls until the operation is done.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,7 +21,7 @@ bpsResult_t stateOf(bpsComm_t comm) {
   return state;
 }
 
-// Polls until the result is not "in progress".
+// Polls until the state is not bpsInProgress, and returns the state.
 bpsResult_t outcomeOf(bpsComm_t comm) {
   const auto deadline = steady_clock::now() + std::chrono::seconds(10);
   bpsResult_t state = bpsInProgress;
@@ -39,7 +40,7 @@ class NonBlocking : public testing::Test {
     ASSERT_EQ(bpsGetUniqueId(&id_), bpsSuccess);
     config_.blocking = 0;
   }
-  // Starts this rank of two.
+  // Starts one of the two ranks.
   void begin(int rank) {
     ASSERT_EQ(bpsCommInitRankConfig(&comms_[static_cast<size_t>(rank)], 2, id_, rank, &config_), bpsInProgress);
   }
@@ -51,7 +52,7 @@ class NonBlocking : public testing::Test {
   void issueOn(size_t rank, bpsHostStream_t stream) {
     ASSERT_EQ(bpsAllReduce(&values_[rank], &values_[rank], 1, bpsFloat32, bpsSum, comms_[rank], stream), bpsSuccess);
   }
-  // Rank 0 finalizes after a call on `stream` that rank 1 does not make.
+  // Makes rank 0 finalize after a call on `stream` that rank 1 does not make.
   void finalizeOneRank(bpsHostStream_t& stream) {
     ASSERT_NO_FATAL_FAILURE(initBothRanks());
     ASSERT_EQ(bpsHostStreamCreate(&stream), bpsSuccess);
@@ -85,7 +86,8 @@ TEST_F(NonBlocking, AbortEndsAStartThatWaits) {
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(2));
 }
 
-// Otherwise the program's only thread could not react to a peer that never calls.
+// If finalize waited, the program's only thread could not react to a peer that never makes the
+// call.
 TEST_F(NonBlocking, FinalizeIsPolled) {
   initBothRanks();
   std::vector<bpsHostStream_t> streams(2);
@@ -111,11 +113,11 @@ TEST_F(NonBlocking, AbortEndsAFinalizeThatWaits) {
   const auto start = steady_clock::now();
   EXPECT_EQ(bpsCommAbort(comms_[0]), bpsSuccess);
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(2));
-  EXPECT_NE(bpsHostStreamDestroy(stream), bpsSuccess);  // reports the failed call
+  EXPECT_NE(bpsHostStreamDestroy(stream), bpsSuccess);  // the stream reports the failed call
   EXPECT_EQ(bpsCommAbort(comms_[1]), bpsSuccess);
 }
 
-// The peer is gone, so finalize must report that and not "in progress".
+// If the peer has gone, finalize must report the failure and not bpsInProgress.
 TEST_F(NonBlocking, FailedFinalizeReportsTheReason) {
   bpsHostStream_t stream = nullptr;
   ASSERT_NO_FATAL_FAILURE(finalizeOneRank(stream));

@@ -1,4 +1,4 @@
-// Communicators are aborted on another thread in every state.
+// A communicator is aborted on another thread, in every state of the communicator.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 using namespace bps::test;
 
 namespace {
-// Aborts the communicator while another thread is in `call`. Returns the duration of the abort. If the call starts
-// later, it finds an aborted communicator and fails too.
+// Aborts the communicator while another thread is in `call`. Returns the duration of the abort. If
+// the other thread enters `call` only after the abort, `call` fails too.
 std::chrono::duration<double> abortDuring(
     ncclComm_t comm, const std::function<void()>& call, const std::function<void()>& afterwards = [] {}) {
   std::atomic<bool> calling{false};
@@ -33,8 +33,8 @@ std::chrono::duration<double> abortDuring(
 }
 }  // namespace
 
-// Otherwise the child's exit handlers or its abort would say goodbye for the parent, or wait for threads that the child
-// does not have.
+// The exit handlers of a forked child, or its abort, must not say goodbye for the parent. The exit
+// handlers and the abort must not wait for threads that the child does not have.
 BPS_SCENARIO(AForkedChildExitsWithoutDisturbingItsParent, 2, ) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -71,12 +71,12 @@ void abortWithAStoppedServer(const Rank& self) {
         ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream());
     if (!onDevice()) BPS_CHECK(pid <= 0 || called != ncclSuccess);
   });
-  synchronize();  // the stream continues
+  synchronize();  // the stream has passed the aborted call
   self.barrier(2);
   if (self.rank == 0 && pid > 0) BPS_CHECK(::kill(pid, SIGCONT) == 0);
   BPS_CHECK(took < std::chrono::seconds(2));
   self.barrier(3);
-  BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process continues
+  BPS_NCCL(allReduce(self, self.makeComm(1), kLarge));  // the process can still use communicators
 }
 }  // namespace
 
@@ -92,13 +92,15 @@ BPS_SCENARIO(AbortEndsACallOfRanksThatShareMachines, 4, {"BPS_TIMEOUT", "60"}, {
 }
 
 namespace {
-// One thread issues calls faster than a blocked stream takes them and waits for room in the driver's queue.
+// One thread issues calls faster than a blocked stream takes them, until it waits for room in the
+// driver's queue.
 void abortBehindAFullQueue(const Rank& self) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
   self.barrier(0);
   const Buffer data(1U << 18);
-  const bool calls = self.rank < self.nRanks / 2 && onDevice();  // without the other ranks these calls do not end
+  // Without the other half of the ranks, these calls do not end.
+  const bool calls = self.rank < self.nRanks / 2 && onDevice();
   std::atomic<int> issued{0};
   std::thread caller([&] {
     if (!calls) return;
@@ -118,7 +120,8 @@ void abortBehindAFullQueue(const Rank& self) {
 }
 }  // namespace
 
-// Another communicator's call blocks the stream and ends after this one.
+// A call of the communicator `before` blocks the stream until `before` is aborted. The test aborts
+// `behind` first and `before` afterwards.
 BPS_SCENARIO(AbortEndsACallQueuedBehindAnotherCommunicator, 2, {"FAKE_CUDA_DEPTH", "16"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -142,7 +145,8 @@ BPS_SCENARIO(AbortEndsACallBlockedOnAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"
   abortBehindAFullQueue(self);
 }
 
-// One and a half calls fill the queue, so the caller blocks where bps all-reduces its part.
+// The queue has room for one and a half calls. The caller therefore blocks in the middle of its
+// second call, where bps all-reduces between the machines.
 BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
              {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
@@ -157,20 +161,21 @@ BPS_SCENARIO(AbortEndsAFirstCallThatWaitsForOthers, 2, {"BPS_DEBUG", "NONE"}) {
       BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) != ncclSuccess);
     });
   }
-  self.barrier(0);  // rank 1 never called
+  self.barrier(0);  // rank 1 has not called before this point
 }
 
-// NCCL frees an aborted communicator, so no bps thread may be in an NCCL function then, or call one later.
+// NCCL frees an aborted communicator. During the abort and after it, no bps thread may be in an
+// NCCL function for that communicator.
 BPS_SCENARIO(NoBpsThreadIsInNcclDuringItsAbort, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
-  if (self.rank == 0 && onDevice()) {  // on the host the call waits for rank 1 inside NCCL, and only the abort ends it
+  if (self.rank == 0 && onDevice()) {  // without CUDA the call waits inside NCCL, which only the abort ends
     const Buffer data(kLarge);
     stream();
     fakeNcclDelayAsyncError(50);
     std::thread caller(
         [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
     while (fakeNcclAsyncErrorCalls() == 0) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the poll runs or not; both must work
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the poll is running or not; both cases must work
     BPS_NCCL(ncclCommAbort(comm));
     const unsigned looks = fakeNcclAsyncErrorCalls();
     caller.join();
@@ -184,15 +189,16 @@ BPS_SCENARIO(AbortEndsAFinalizeThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
     const ncclComm_t comm = self.makeComm(round);
     negotiate(self, comm);
     self.barrier(2 * round);
-    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor its waiter ends by itself
+    if (self.rank == 0) {  // rank 1 does not call, so neither the call nor a wait for the call can end
       const Buffer data(kLarge);
       std::thread caller(
           [&] { (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()); });
-      if (onDevice()) caller.join();  // the caller does not wait
+      if (onDevice()) caller.join();  // with CUDA the caller returns at once
       fakeNcclClearCalls();
       ncclResult_t finalized = ncclSuccess;
       const auto took = abortDuring(comm, [&] { finalized = ncclCommFinalize(comm); });
-      // NCCL frees an aborted communicator. Only a finalize that the test started too late gets there.
+      // NCCL frees an aborted communicator, so bps must not pass the finalize to NCCL. If the test
+      // starts the finalize only after the abort, the finalize reaches NCCL and succeeds.
       BPS_CHECK(finalized == ncclSuccess || !contains(takeNcclCalls(), "ncclCommFinalize"));
       BPS_CHECK(took < std::chrono::seconds(2));
       if (caller.joinable()) caller.join();
@@ -209,19 +215,18 @@ BPS_SCENARIO(AnAbortOnAnotherRankEndsTheFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
     BPS_NCCL(ncclCommAbort(comm));
     return;
   }
-  // NCCL's result for a waiting call, or for a call after the abort.
+  // This is NCCL's result for a call that waits during the abort, or for a call after the abort.
   const ncclResult_t called = allReduce(self, comm, kLarge);
   BPS_CHECK(called == ncclRemoteError || called == ncclInvalidArgument);
 }
 
-// No thread has waited for the calls of the stream before. The abort must not cut them off.
-
 namespace {
-// The test started the call after the abort, so NCCL refuses it.
+// Returns whether NCCL refused the call because the test started it after the abort.
 bool cameLate(ncclResult_t result) { return result == ncclInvalidArgument; }
 }  // namespace
 
-// The other end never calls. NCCL has freed the aborted communicator, so the destroy does not reach NCCL.
+// The other rank never calls. NCCL has freed the aborted communicator, so bps does not pass the
+// destroy to NCCL.
 BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -238,7 +243,7 @@ BPS_SCENARIO(AbortEndsADestroyThatWaits, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(1);
 }
 
-// All calls are done, and the other process does not receive the goodbye.
+// All calls are done, and the stopped process of the other rank does not receive the goodbye.
 BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -254,7 +259,7 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
       ended = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const bool early = ended;  // the goodbye times out, and the test may have slept longer than that
+    const bool early = ended;  // the goodbye may already have timed out, if the test slept too long
     BPS_NCCL(ncclCommAbort(comm));
     finalizer.join();
     BPS_CHECK(::kill(self.page->arrived[2], SIGCONT) == 0);
@@ -264,7 +269,8 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
   self.barrier(1);
 }
 
-// One thread blocks in the driver, which keeps the communicator alive, while a sum is copied back.
+// A thread that blocks in the driver keeps the communicator `behind` alive. Meanwhile, bps copies a
+// sum of `behind` back to the device.
 BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
@@ -283,18 +289,18 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
     return;
   }
   allReduceData();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the data has been copied to the host
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // bps has copied the data to the host
   BPS_NCCL(ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, before, stream()));
   std::thread caller([&] {
     while (ncclAllReduce(small.data(), small.data(), kLarge, ncclFloat32, ncclSum, behind, stream()) == ncclSuccess)
       ;
   });
-  setCopyRate(4e6);                                             // all bytes take one second
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller blocks
+  setCopyRate(4e6);                                             // copying all bytes takes one second
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the caller blocks in the driver
   const uint64_t out = copiedBytes();
   self.barrier(1);
   while (copiedBytes() < out + data.size() / 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the next copies have been issued
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // bps has issued the next copies
   BPS_NCCL(ncclCommAbort(behind));
   const uint64_t copied = copiedBytes();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -305,7 +311,7 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DE
   self.barrier(2);
 }
 
-// A driver may make freeing memory wait for all streams of the device.
+// A driver may wait for all streams of a device when memory of the device is freed.
 BPS_SCENARIO(AnAbortDoesNotWaitForAnotherCommunicatorsStream, 2, {"FAKE_CUDA_FREE_WAITS", "1"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t stands = self.makeComm(0), ends = self.makeComm(1);
   negotiate(self, stands);

@@ -1,4 +1,4 @@
-// Communicators are created and destroyed in all the ways that NCCL has.
+// Communicators are created and destroyed in all the ways that NCCL offers.
 #include <signal.h>
 #include <unistd.h>
 
@@ -41,12 +41,12 @@ BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
   BPS_NCCL(ncclCommSplit(all, -1, 0, &none, nullptr));
   BPS_CHECK(none == nullptr);
   self.barrier(0);
-  if (self.rank == 3) {  // makes no further calls and leaves without a goodbye
+  if (self.rank == 3) {  // rank 3 makes no further calls and leaves without a goodbye
     self.barrier(1);
     return;
   }
   BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
-  // A call that waits for that rank ends with the shrink.
+  // A call that waits for rank 3 ends with the shrink.
   const Buffer data(kLarge);
   std::thread caller([&] {
     (void)ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, all, stream());
@@ -65,7 +65,7 @@ BPS_SCENARIO(SplitAndShrunkCommunicatorsAreServed, 4, ) {
 
 BPS_SCENARIO(AReusedHandleIsANewCommunicator, 4, ) {
   ncclComm_t before = nullptr;
-  for (int round = 0; round < 3; ++round) {  // each with one rank less
+  for (int round = 0; round < 3; ++round) {  // each round has one rank less than the previous round
     const Rank here{self.rank, self.nRanks - round, self.page};
     if (here.rank >= here.nRanks) break;
     const ncclComm_t comm = here.makeComm(round);
@@ -86,9 +86,10 @@ BPS_SCENARIO(ARevokedCommunicatorPassesCallsToNccl, 2, ) {
   BPS_NCCL(allReduce(self, comm, kLarge));
   BPS_EQUAL(takeNcclCalls(), std::string("ncclCommRevoke ncclAllReduce:4096 "));
   BPS_NCCL(ncclCommDestroy(comm));
-  // A communicator that never had a call does not negotiate any more, alone or in a group.
+  // A communicator without earlier calls does not negotiate after it is revoked, alone or in a
+  // group.
   const ncclComm_t fresh = self.makeComm(1);
-  BPS_NCCL(ncclRedOpDestroy(makeOp(fresh), fresh));  // makes bps track the communicator
+  BPS_NCCL(ncclRedOpDestroy(makeOp(fresh), fresh));  // makes bps keep a record of the communicator
   self.barrier(2);
   BPS_NCCL(ncclCommRevoke(fresh, 0));
   self.barrier(3);
@@ -113,7 +114,8 @@ BPS_SCENARIO(ADeadRankOfASharedMachineFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"
   if (self.rank == 3) ::_exit(0);
   BPS_CHECK(allReduce(self, comm, 64 * kLarge) == ncclRemoteError);
   BPS_CHECK(contains(ncclGetLastError(comm), "rank 3"));
-  // A rank that aborts before the others know of the failure would be named as the culprit.
+  // If a rank aborted before the other ranks know of the failure, the other ranks would name that
+  // rank as the culprit.
   Rank{self.rank, 3, self.page}.barrier(1);
   BPS_NCCL(ncclCommAbort(comm));
 }
@@ -128,12 +130,12 @@ BPS_SCENARIO(ADeadRankFailsCallsWithoutAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEB
   BPS_NCCL(ncclCommGetAsyncError(comm, &state));
   BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
   BPS_CHECK(contains(ncclGetLastError(comm), "rank 2"));
-  // NCCL also asks for the state through bps's hook and must not see an error of bps.
+  // NCCL also reads the state through bps's hook, and NCCL must not see an error of bps.
   const Buffer token(1);
   if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
   else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
   synchronize();
-  Rank{self.rank, 2, self.page}.barrier(1);  // the other rank's abort would end unfinished calls
+  Rank{self.rank, 2, self.page}.barrier(1);  // an abort of the other rank would end unfinished calls
   BPS_NCCL(ncclCommAbort(comm));
 }
 
@@ -141,7 +143,8 @@ BPS_SCENARIO(AProcessMayEndWithoutDestroying, 2, ) {
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
   if (!onDevice()) return;
-  // Its last call is still in flight when the process ends, and the other ranks have not called yet.
+  // The last call of rank 0 is still in flight when rank 0's process ends. Rank 1 has not made that
+  // call yet.
   static const Buffer data(kLarge, 1);
   if (self.rank == 1) self.barrier(0);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));

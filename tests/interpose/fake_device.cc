@@ -1,4 +1,4 @@
-// Allocates the tests' buffers on the host or on a device of the fake CUDA driver.
+// Allocates the buffers of the tests on the host or on a device of the fake CUDA driver.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace bps::test {
 namespace {
 
-// The driver's functions, if the fake driver is loaded.
+// Calls a function of the loaded CUDA driver, which is the fake. Ends the process if the function
+// fails.
 template <class... Parameters>
 void driver(const char* name, Parameters... parameters) {
   static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -25,7 +26,7 @@ void driver(const char* name, Parameters... parameters) {
   if (error != 0) failed(__FILE__, __LINE__, fmt::format("{}: error {}", name, error));
 }
 
-// Makes the device's context current on the calling thread, as the CUDA runtime does.
+// Makes the context of the device current on the calling thread, as the CUDA runtime does.
 void enterDevice() {
   thread_local bool inside = false;
   if (std::exchange(inside, true)) return;
@@ -38,7 +39,7 @@ void enterDevice() {
   driver("cuCtxPushCurrent_v2", context);
 }
 
-// A function of the fake driver itself; null before the fake is loaded.
+// Returns a function that only the fake driver has, or null if the fake driver is not loaded.
 template <class Function>
 Function* fakeSymbol(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));

@@ -1,4 +1,4 @@
-// Calls between ncclGroupStart and ncclGroupEnd.
+// Tests calls between ncclGroupStart and ncclGroupEnd.
 #include <thread>
 
 #include "src/base/format.h"
@@ -8,7 +8,7 @@ using namespace bps::test;
 
 namespace {
 
-// A queued call and its expected result.
+// A call that is queued in a group, and its expected result.
 struct Queued {
   Queued(const Rank& self, ncclComm_t comm, size_t count, cudaStream_t on_ = stream())
       : mine(count), sum(count), on(on_) {
@@ -58,7 +58,7 @@ BPS_SCENARIO(NothingStartsBeforeTheOutermostEnd, 2, ) {
   BPS_CHECK(one.untouched());
   BPS_NCCL(ncclGroupEnd());
   BPS_CHECK(one.isSum(self));
-  BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL reports this error
+  BPS_CHECK(ncclGroupEnd() == ncclInvalidUsage);  // NCCL itself reports this error
 }
 
 BPS_SCENARIO(AGroupMayHaveSendsThatOtherRanksLack, 2, ) {
@@ -87,7 +87,7 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
   const Queued dropped(self, comm, kLarge);
   BPS_NCCL(ncclGroupSimulateEnd(nullptr));
   BPS_CHECK(dropped.untouched());
-  BPS_NCCL(ncclGroupStart());  // a call that was still queued would run with the next group
+  BPS_NCCL(ncclGroupStart());  // if the dropped call were still queued, it would run with this group
   const Queued next(self, comm, kLarge + 1);
   BPS_NCCL(ncclGroupEnd());
   BPS_CHECK(next.isSum(self));
@@ -95,11 +95,12 @@ BPS_SCENARIO(ASimulatedGroupDropsItsCalls, 2, ) {
 }
 
 namespace {
-// Rank 0 calls on both communicators in a group; rank 1 calls on one after the other.
+// Rank 0 calls on both communicators in one group. Rank 1 calls first on `one` and then on `other`.
 void negotiateTwo(const Rank& self, ncclComm_t one, ncclComm_t other) {
-  // Calls on one stream need one order on all ranks.
+  // Calls on one stream must have the same order on all ranks, so the second communicator uses
+  // another stream.
   const cudaStream_t aside = newStream();
-  if (self.rank == 1 && !onDevice()) {  // on the host a call has ended when it returns
+  if (self.rank == 1 && !onDevice()) {  // without CUDA, a call has ended when it returns
     std::thread second([&] { BPS_NCCL(allReduce(self, other, kLarge)); });
     BPS_NCCL(allReduce(self, one, kLarge));
     second.join();
@@ -122,7 +123,8 @@ BPS_SCENARIO(CommunicatorsOfOneGroupNegotiateIndependently, 2, ) {
 }
 
 namespace {
-// Queues a call with an operation that is freed before the group ends. The result is 2 * (0.5 + 0.5 * ranks).
+// Queues a call with a user-defined operation that is freed before the group ends. Each element of
+// the result is 2 * 1 + 2 * 2 = 6.
 void callWithFreedOperation(const Rank& self, ncclComm_t comm, size_t count) {
   float factor = static_cast<float>(self.rank + 1);
   ncclRedOp_t op = ncclSum;

@@ -1,5 +1,6 @@
-// The harness of the interposer's tests: programs of several processes, each of which acts as a machine. They link with
-// NCCL (a fake) and run under LD_PRELOAD. Every process runs the scenario's function.
+// The harness of the interposer's tests. A test program has several processes, each of which acts
+// as a machine. Each process is linked with a fake NCCL and runs under LD_PRELOAD. Every process
+// runs the function of the scenario.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,28 +17,29 @@ namespace bps::test {
 struct SharedPage {
   std::atomic<int> idsMade;
   ncclUniqueId ids[8];
-  std::atomic<int> arrived[32];  // at each barrier
+  std::atomic<int> arrived[32];  // the number of processes that have reached each barrier
 };
 
 struct Rank {
   int rank, nRanks;
   SharedPage* page;
 
-  // The n-th id of the scenario; rank 0 makes it.
+  // Returns the scenario's unique id with this number. Rank 0 makes the unique id.
   ncclUniqueId id(int number) const;
   ncclComm_t makeComm(int number = 0) const;
-  // Waits until all processes have reached this barrier.
+  // Waits until all processes have reached the barrier with this number.
   void barrier(int point) const;
-  // From now on every `ranksOfOne` ranks act as one machine, each on its own CUDA device. Call this first.
+  // Makes every `ranksOfOne` ranks act as one machine, each rank on a separate CUDA device. A
+  // scenario must call this function first.
   void placeRanksOnMachines(int ranksOfOne) const;
 };
 
-using Environment = std::vector<std::pair<const char*, const char*>>;  // null: unset
+using Environment = std::vector<std::pair<const char*, const char*>>;  // a null value means that the variable is unset
 
 struct Scenario {
   const char* name;
   int ranks;
-  Environment environment;  // in addition to the test's environment
+  Environment environment;  // added to the environment of the test
   void (*body)(const Rank&);
 };
 std::vector<Scenario>& scenarios();
@@ -48,28 +50,31 @@ struct Register {
   }
 };
 
-// Ends the process with the text and the location.
+// Ends the process and prints the text and the location.
 [[noreturn]] void failed(const char* file, int line, const std::string& what);
 
-// Returns the calls of the fake NCCL since the last time.
+// Returns the calls that the fake NCCL has received since the previous takeNcclCalls().
 std::string takeNcclCalls();
 bool contains(const std::string& text, const std::string& part);
 
-// True if buffers are on a device of the fake CUDA driver (BPS_DEVICE=cuda), false if in host memory.
+// True if buffers are on a device of the fake CUDA driver (BPS_DEVICE=cuda). False if buffers are
+// in host memory.
 bool onDevice();
-// The scenario's stream, and a wait for it. On the host a call has ended when it returns.
+// stream() returns the stream of the scenario, and synchronize() waits for a stream. Without CUDA,
+// a call has ended when it returns.
 cudaStream_t stream();
 cudaStream_t newStream();
 void synchronize(cudaStream_t which = stream());
 
-// Functions of the fake CUDA driver, see fake_cuda.h: the number of calls, the bytes copied so far, the rate of later
-// copies, and a call that fails. On the host they return 0 and do nothing.
+// Functions of the fake CUDA driver, which fake_cuda.h explains. These functions return the number
+// of calls and the bytes copied so far, set the rate of later copies, and make a driver function
+// fail. Without CUDA, these functions return 0 and do nothing.
 uint64_t cudaCallCount(const char* function);
 uint64_t copiedBytes();
 void setCopyRate(double bytesPerSecond);
 void failCuda(const char* function, unsigned after, int error);
 
-// Floats in memory that the scenario's NCCL uses.
+// An array of floats in memory that NCCL can use in the scenario.
 class Buffer {
  public:
   explicit Buffer(size_t count, float value = 0);
@@ -77,7 +82,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
   void* data() const { return data_; }
-  float* begin() const { return floats_; }  // for the CPU
+  float* begin() const { return floats_; }  // the address for the CPU
   float* end() const { return floats_ + count_; }
   size_t size() const { return count_; }
   bool all(float value) const;
@@ -90,12 +95,14 @@ class Buffer {
 };
 void contribute(const Buffer& buffer, int rank);
 
-// All-reduces `count` floats, waits, and checks the sum. Returns the call's result, or the later error.
+// All-reduces `count` floats, waits, and checks the sum. Returns the result of the call, or an
+// error that occurs later.
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on = stream());
-// Makes the communicator negotiate with one large call, and discards the record of NCCL calls.
+// Makes the communicator negotiate with one large call. Discards the record of NCCL calls.
 void negotiate(const Rank& rank, ncclComm_t comm);
 
-// In elements; the tests set BPS_NCCL_MIN_BYTES=4K.
+// Numbers of elements. kLarge is above BPS_NCCL_MIN_BYTES=4K, which the tests set, and kSmall is
+// below it.
 constexpr size_t kLarge = 4096, kSmall = 8;
 constexpr size_t kGpuGroupCount = 64 * kLarge;  // large enough for local GPU groups
 

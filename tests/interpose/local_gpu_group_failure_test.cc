@@ -1,5 +1,5 @@
-// Failures in a local GPU group or while it waits. Every rank receives the failure, and no rank gets a buffer without
-// the full sum.
+// Failures in a local GPU group or while the group waits. Every rank receives the failure, and no
+// rank gets a buffer without the full sum.
 #include <unistd.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@
 using namespace bps::test;
 
 namespace {
-// Polls until there is an error; the scenario's time limit ends it.
+// Polls until the communicator has an error, or until the scenario's time limit ends the process.
 ncclResult_t awaitError(ncclComm_t comm) {
   for (ncclResult_t state = ncclSuccess;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
     BPS_NCCL(ncclCommGetAsyncError(comm, &state));
@@ -20,7 +20,7 @@ ncclResult_t awaitError(ncclComm_t comm) {
   }
 }
 
-// The last rank dies, and the other ranks call.
+// The last rank dies, and the other ranks make a call.
 void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
   self.barrier(0);
   if (self.rank == 3) ::_exit(0);
@@ -28,8 +28,8 @@ void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
 }
 }  // namespace
 
-// NCCL's part of a call waits for the dead rank on the device, as NCCL does without bps. All ranks receive the failure
-// and can abort.
+// NCCL waits on the device for the dead rank, as NCCL does without bps. All ranks receive the
+// failure and can abort.
 BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -42,14 +42,16 @@ BPS_SCENARIO(ADeadRankOfAGpuGroupFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"BPS_D
 }
 
 namespace {
-// Makes this rank's next copy of a part to host memory fail.
+// Makes the next copy to host memory on this rank fail.
 void failNextCopy() { failCuda("cuMemcpyAsync", 1, 700); }
-// Makes copying a part to the host and back take half a second.
+// Makes the copies to the host and back take half a second.
 void slowCopies() { setCopyRate(kGpuGroupCount * sizeof(float) * 2); }
 }  // namespace
 
-// One part is not summed across machines. Its owners do not ask for errors, and the other ranks wait for NCCL to gather
-// the parts. No stream may continue as if the sum were complete, and a rank that asks receives the error.
+// One part of the buffer is not summed across machines, because a copy of this part fails. The
+// ranks that sum this part do not ask for errors, and the other ranks wait until NCCL gathers the
+// parts. No stream may continue as if the sum were complete. A rank that asks for errors receives
+// the error.
 BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -58,7 +60,7 @@ BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
   if (self.rank == 3) failNextCopy();
   const Buffer data(kGpuGroupCount);
-  // A rank that calls late may receive the error here.
+  // If a rank makes its call late, the call may already return the error.
   const bool issued =
       ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()) == ncclSuccess;
   std::atomic<bool> gone{false};
@@ -76,8 +78,8 @@ BPS_SCENARIO(NoRankGathersAFailedPart, 4, {"BPS_DEBUG", "NONE"}) {
   waiter.join();
 }
 
-// A rank on the other machine dies, and no rank asks for errors. Completing the calls or destroying the communicator
-// does not wait for the dead rank.
+// A rank of the second machine dies, and no rank asks for errors. ncclCommFinalize and
+// ncclCommDestroy do not wait for the dead rank.
 BPS_SCENARIO(GpuGroupsCanBeDestroyedAfterARankDied, 4, {"BPS_TIMEOUT", "2"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -89,7 +91,7 @@ BPS_SCENARIO(GpuGroupsCanBeDestroyedAfterARankDied, 4, {"BPS_TIMEOUT", "2"}, {"B
   synchronize();
 }
 
-// Includes the parts that this rank does not own.
+// Finalize also completes the parts that other ranks of the machine sum.
 BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -102,7 +104,8 @@ BPS_SCENARIO(FinalizeCompletesCallsOfAGpuGroup, 4, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// The other ranks wait for the rest of the call and must not take the next call for it.
+// The other ranks wait for the rest of the call. The other ranks must not mistake the next call for
+// the rest of this call.
 BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -127,7 +130,8 @@ BPS_SCENARIO(APartlyIssuedCallFailsAllRanks, 4, {"BPS_DEBUG", "NONE"}) {
   synchronize();
 }
 
-// An abort releases the rank's stream, but what the stream then does must not reach the other ranks as a sum.
+// An abort releases the stream of the aborting rank. The other ranks must not take the data that
+// this stream then sends for a sum.
 BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -137,7 +141,8 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   const Buffer data(kGpuGroupCount);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()));
   self.barrier(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the other part ends, unless it is slow
+  // Now the part of rank 2 is complete, but the part of rank 3 is not.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   if (self.rank == 1) {
     BPS_NCCL(ncclCommAbort(comm));
     synchronize();
@@ -159,7 +164,8 @@ BPS_SCENARIO(NoRankGathersAnAbortedPart, 4, {"BPS_DEBUG", "NONE"}) {
   if (self.rank >= 2) BPS_NCCL(ncclCommAbort(comm));
 }
 
-// An error in one of the group's own communicators reaches all ranks, also those that do not use it.
+// An error in a communicator that the local GPU group uses internally reaches all ranks, even ranks
+// that do not use that communicator.
 BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -169,14 +175,16 @@ BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
     self.barrier(ofNccl ? 0 : 2);
     const Buffer data(kGpuGroupCount);
     if (ofNccl) {
-      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);  // of the local GPU group
+      // This fails in the NCCL communicator of the local GPU group.
+      if (self.rank == 0) fakeNcclFail("ncclCommGetAsyncError", ncclSystemError);
     } else {
-      if (self.rank == 0) failNextCopy();  // of the part that this rank owns
+      if (self.rank == 0) failNextCopy();  // fails the copy of the part that rank 0 sums
       (void)ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream());
     }
     const ncclResult_t error = awaitError(comm);
     if (ofNccl && self.rank == 0) BPS_EQUAL(static_cast<int>(error), static_cast<int>(ncclSystemError));
-    // Rank 0 may detect a failed copy itself, or first receive it from the ranks that it has told.
+    // Rank 0 may detect the failed copy first, or it may receive the failure from ranks that it has
+    // told.
     BPS_CHECK(error != ncclUnhandledCudaError || contains(ncclGetLastError(comm), "cuMemcpyAsync"));
     self.barrier(ofNccl ? 1 : 3);
     BPS_NCCL(ncclCommAbort(comm));
@@ -184,13 +192,14 @@ BPS_SCENARIO(ErrorsOfAGpuGroupFailTheCommunicator, 4, {"BPS_DEBUG", "NONE"}) {
   }
 }
 
-// An abort while another thread completes the calls of the local GPU group and then of the communicator.
+// A rank aborts while another thread completes the calls of the local GPU group and then of the
+// communicator.
 BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
   self.barrier(0);
-  if (self.rank < 2) {  // the other machine does not call
+  if (self.rank < 2) {  // the second machine does not call
     const Buffer data(kGpuGroupCount);
     std::thread caller(
         [&] { (void)ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()); });
@@ -198,10 +207,10 @@ BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
     std::atomic<bool> finalizing{false};
     std::thread finalizer([&] {
       finalizing = true;
-      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // the result for a freed handle
+      BPS_CHECK(ncclCommFinalize(comm) != ncclInvalidArgument);  // the result that a freed handle gives
     });
     while (!finalizing) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // NCCL refuses a later finalize
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // NCCL refuses a finalize that starts after the abort
     BPS_NCCL(ncclCommAbort(comm));
     finalizer.join();
     if (caller.joinable()) caller.join();
@@ -210,7 +219,8 @@ BPS_SCENARIO(AbortEndsAFinalizeOfAGpuGroup, 4, {"BPS_DEBUG", "NONE"}) {
   self.barrier(1);
 }
 
-// NCCL's part of a call waits for a rank that has left. Rank 0 reports the state of the others, if it is still there.
+// NCCL waits on the device for a rank that has left. While rank 0 is present, it reports which
+// ranks have left.
 namespace {
 void waitForRanksThatLeft(const Rank& self, int waiting) {
   self.placeRanksOnMachines(2);
@@ -241,7 +251,8 @@ BPS_SCENARIO(RankZeroWaitingForRanksThatLeftFails, 4, {"BPS_TIMEOUT", "2"}, {"BP
   waitForRanksThatLeft(self, 0);
 }
 
-// The other ranks finish and leave. One rank copies its part back in pieces for longer than BPS_TIMEOUT.
+// The other ranks finish and leave. Rank 3 then copies its part back in pieces, which takes longer
+// than BPS_TIMEOUT.
 BPS_SCENARIO(ASlowRankFinishesAfterItsPeersLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_PARTITION_BYTES", "128K"}) {
   self.placeRanksOnMachines(2);
   if (!onDevice()) return;
@@ -251,7 +262,7 @@ BPS_SCENARIO(ASlowRankFinishesAfterItsPeersLeft, 4, {"BPS_TIMEOUT", "2"}, {"BPS_
   if (self.rank < 2) self.barrier(0);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kGpuGroupCount, ncclFloat32, ncclSum, comm, stream()));
   if (self.rank >= 2) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the data has been copied to the host
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // bps has copied the data to the host
     if (self.rank == 3) setCopyRate(kGpuGroupCount * sizeof(float) / 2 / 2.5);
     self.barrier(0);
   }

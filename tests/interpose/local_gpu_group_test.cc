@@ -1,4 +1,5 @@
-// Ranks of one machine combine their buffers by NCCL on their GPUs; bps all-reduces between the machines.
+// NCCL combines the buffers of one machine's ranks on their GPUs, and bps all-reduces between the
+// machines.
 #include <unistd.h>
 
 #include <chrono>
@@ -14,9 +15,10 @@ using namespace bps::test;
 
 namespace {
 
-constexpr size_t kTwoPieceCount = 2U << 20;  // a call of the local GPU group with two pieces
+constexpr size_t kTwoPieceCount = 2U << 20;  // elements of a call that the local GPU group splits into two pieces
 
-// Returns whether NCCL combined the buffers. For a call that bps serves, NCCL runs no other collective.
+// Returns whether NCCL combined the buffers. For a call that bps serves, NCCL runs no other
+// collective.
 bool combinedByNccl() {
   const std::string calls = takeNcclCalls();
   BPS_CHECK(!contains(calls, "ncclAllReduce"));
@@ -25,7 +27,7 @@ bool combinedByNccl() {
 
 }  // namespace
 
-// Each machine has two GPUs. The sum of two numbers is the same in any order.
+// Each machine has two GPUs. The sum of two numbers does not depend on their order.
 BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -36,7 +38,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
       onDevice());
   BPS_EQUAL(contains(calls, "ncclCommSplit "), onDevice());
   BPS_CHECK(!contains(calls, "ncclAllReduce"));
-  // Several pieces; the parts of the last piece differ in size.
+  // A larger call has several pieces. In the last piece, the parts of the two GPUs differ in size.
   BPS_NCCL(allReduce(self, comm, kTwoPieceCount + 1));
   calls = takeNcclCalls();
   BPS_EQUAL(contains(calls, "ncclReduceScatter:524289 ncclGroupStart ncclReduce:524287 ncclReduce:524288 "),
@@ -49,7 +51,7 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
     BPS_NCCL(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, stream()));
     synchronize();
     BPS_CHECK(data.all(6));
-    // Copies to the host and back: one part per GPU, or the whole buffer.
+    // Each rank copies either one of two parts or the entire buffer to the host and back.
     const size_t parts = count == kLarge ? 1 : 2;
     BPS_EQUAL(copiedBytes() - before, onDevice() ? 2 * count * sizeof(float) / parts : 0);
   }
@@ -59,7 +61,8 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
   BPS_EQUAL(takeNcclCalls(), std::string("ncclCommFinalize ncclCommDestroy ") + (onDevice() ? "ncclCommDestroy " : ""));
 }
 
-// Calls whose bits depend on the order, small calls, and divided or multiplied calls run in bps alone.
+// Only bps serves small calls, calls whose result depends on the order of summation, averages and
+// multiplied sums.
 BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -83,7 +86,8 @@ BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
 }
 
 BPS_SCENARIO(ThreeGpusCombineByNcclWhenAnyOrderIsAllowed, 4, {"BPS_NCCL_LOCAL", "any"}) {
-  // Three GPUs in one machine and one in the other: there is one part, and NCCL reduces to its owner.
+  // One machine has three GPUs, and the other machine has one GPU. The buffer therefore is a single
+  // part, which NCCL reduces to one rank.
   ::setenv("BPS_HOSTID", self.rank < 3 ? "three" : "one", 1);
   ::setenv("FAKE_CUDA_DEVICES", "3", 1);
   ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", self.rank % 3).c_str(), 1);
@@ -94,7 +98,7 @@ BPS_SCENARIO(ThreeGpusCombineByNcclWhenAnyOrderIsAllowed, 4, {"BPS_NCCL_LOCAL", 
 
 BPS_SCENARIO(OneRankCanTurnNcclCombiningOff, 3, ) {
   ::setenv("BPS_HOSTID", self.rank < 2 ? "two" : "one", 1);
-  if (self.rank == 1) ::setenv("BPS_NCCL_LOCAL", "off", 1);  // one rank can turn it off for all
+  if (self.rank == 1) ::setenv("BPS_NCCL_LOCAL", "off", 1);  // one rank's setting turns combining off for all ranks
   ::setenv("FAKE_CUDA_DEVICES", "2", 1);
   ::setenv("FAKE_NCCL_DEVICE", self.rank == 1 ? "1" : "0", 1);
   const ncclComm_t comm = self.makeComm();
@@ -112,7 +116,8 @@ BPS_SCENARIO(AFailedNcclSplitLeavesAllRanksToBps, 4, {"BPS_DEBUG", "NONE"}) {
   BPS_CHECK(!combinedByNccl());
 }
 
-// With counters the results are the same, and each part's communicator writes a file: here, of its owner's copies.
+// Traffic counters do not change the results. The communicator of each part writes a file about the
+// copies of the rank that sums the part.
 BPS_SCENARIO(TopologyCountersDoNotChangeGpuGroups, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu*2]]"}) {
   self.placeRanksOnMachines(2);
   const std::string files =
@@ -124,13 +129,15 @@ BPS_SCENARIO(TopologyCountersDoNotChangeGpuGroups, 4, {"BPS_TOPO_FILE", "cpu[sw[
   BPS_EQUAL(combinedByNccl(), onDevice());
   BPS_NCCL(ncclCommFinalize(comm));
   if (!onDevice()) return;
-  std::stringstream text;  // the first file is that of the part
+  std::stringstream text;  // file 0 is the file of the part
   text << std::ifstream(files + std::to_string(self.rank) + ".0").rdbuf();
   BPS_CHECK(contains(text.str(), fmt::format("\"staging\": {}", kGpuGroupCount * sizeof(float) / 2)));
-  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(), self.rank % 2 == 0);  // the machine's file
+  // File 1 is the file of the machine.
+  BPS_EQUAL(std::ifstream(files + std::to_string(self.rank) + ".1").good(), self.rank % 2 == 0);
 }
 
-// The collectives of a group run before its sends, also the collectives that NCCL runs for bps.
+// In a group, all collectives run before the sends, including the collectives that NCCL runs for
+// bps.
 BPS_SCENARIO(ANcclGroupMayMixGpuGroupCallsAndSends, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -150,7 +157,8 @@ BPS_SCENARIO(ANcclGroupMayMixGpuGroupCallsAndSends, 4, ) {
   BPS_EQUAL(combinedByNccl(), onDevice());
 }
 
-// No data of the groups crosses between the switches; host memory combines their sums.
+// Data of a GPU group does not cross from switch to switch. The host memory combines the sums of
+// the groups.
 BPS_SCENARIO(GpusUnderEachSwitchFormAGpuGroup, 6, {"BPS_NCCL_LOCAL", "any"},
              {"BPS_TOPO_FILE", "cpu[sw[gpu*2] nic] cpu[sw[gpu*2]]"}) {
   ::setenv("BPS_HOSTID", self.rank < 4 ? "four" : "two", 1);
@@ -161,7 +169,8 @@ BPS_SCENARIO(GpusUnderEachSwitchFormAGpuGroup, 6, {"BPS_NCCL_LOCAL", "any"},
   BPS_EQUAL(contains(takeNcclCalls(), fmt::format("ncclReduceScatter:{} ", kGpuGroupCount / 2)), onDevice());
 }
 
-// NVLink, and a NIC under one of the switches. The GPU under the other switch is the root, and only the root copies.
+// The GPUs have NVLink, and one switch has a NIC. The root is the GPU under the switch without a
+// NIC, and only the root copies.
 BPS_SCENARIO(APlanWithRootsReducesToTheRoot, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu nic] sw[gpu]] nvlink=150"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -171,11 +180,12 @@ BPS_SCENARIO(APlanWithRootsReducesToTheRoot, 4, {"BPS_TOPO_FILE", "cpu[sw[gpu ni
   if (!onDevice()) return;
   BPS_CHECK(contains(takeNcclCalls(), fmt::format("ncclReduce:{} ncclGroupEnd ncclGroupStart ncclBroadcast:{} ",
                                                   kGpuGroupCount, kGpuGroupCount)));
-  // These bytes exclude the scenario's own copy, which reads the sum.
+  // These bytes do not include the copy with which the scenario reads the sum.
   BPS_EQUAL(copiedBytes() - before, self.rank % 2 == 1 ? 2 * kGpuGroupCount * sizeof(float) : 0);
 }
 
-// The group's part must not mix with the NCCL group that carries NCCL's calls.
+// The NCCL calls of the local GPU group must not run inside the NCCL group that carries the small
+// calls.
 BPS_SCENARIO(FirstCallsOfAGpuGroupMayBeAGroup, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -189,7 +199,8 @@ BPS_SCENARIO(FirstCallsOfAGpuGroupMayBeAGroup, 4, ) {
   BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter"), onDevice());
 }
 
-// Otherwise streams of other communicators would block behind a stream that waits at a failed part.
+// Without stream memory operations, a stream that waits at a failed part would block the streams of
+// other communicators.
 BPS_SCENARIO(WithoutStreamMemOpsThereAreNoGpuGroups, 4, {"FAKE_CUDA_MEM_OPS", "0"}, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();

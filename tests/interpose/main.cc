@@ -1,5 +1,5 @@
-// Runs the named scenarios, or all of them, or with --part I N the I-th of N parts. Each scenario runs in its own
-// processes. Exits with 0 if all pass.
+// Runs the named scenarios. Without names it runs all scenarios, and with `--part I N` it runs part
+// I of N. Each scenario runs in separate processes. The program exits with 0 if all scenarios pass.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

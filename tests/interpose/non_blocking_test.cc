@@ -1,4 +1,5 @@
-// Non-blocking communicators: a call that would wait returns ncclInProgress, so one thread can poll and abort.
+// Non-blocking communicators: a function that would wait returns ncclInProgress. One thread can
+// therefore poll and abort.
 #include <unistd.h>
 
 #include <chrono>
@@ -21,7 +22,7 @@ ncclResult_t stateOf(ncclComm_t comm) {
   return state;
 }
 
-// Polls until the result is not "in progress"; the scenario's time limit ends it.
+// Polls until the state is not ncclInProgress, or until the scenario's time limit ends the process.
 ncclResult_t outcomeOf(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
   while (state == ncclInProgress) {
@@ -50,7 +51,8 @@ ncclComm_t makeNonBlocking(const Rank& self, int number = 0) {
   return comm;
 }
 
-// After the first call all ranks know which calls bps serves.
+// Makes a communicator and completes a first call. After the first call, all ranks know which calls
+// bps serves.
 ncclComm_t makeSettled(const Rank& self) {
   const ncclComm_t comm = makeNonBlocking(self);
   const Buffer data(kLarge, 1);
@@ -62,7 +64,7 @@ ncclComm_t makeSettled(const Rank& self) {
   return comm;
 }
 
-// The other rank has not called yet.
+// Checks that the communicator stays in progress while the other rank has not called yet.
 void expectStaysInProgress(ncclComm_t comm) {
   for (int look = 0; look < 20; ++look) {
     BPS_EQUAL(static_cast<int>(stateOf(comm)), static_cast<int>(ncclInProgress));
@@ -81,7 +83,7 @@ void expectPromptAbort(ncclComm_t comm) {
 
 BPS_SCENARIO(NonBlockingCommunicatorsAreServed, 2, ) {
   const ncclComm_t comm = beginComm(self);
-  const Buffer early(1);  // not ready: NCCL refuses it
+  const Buffer early(1);  // the communicator is not ready, so NCCL refuses a call with this buffer
   BPS_CHECK(issue(comm, early) == ncclInvalidArgument);
   BPS_NCCL(outcomeOf(comm));
   const Buffer large(kLarge, 1);
@@ -97,7 +99,7 @@ BPS_SCENARIO(NonBlockingCommunicatorsAreServed, 2, ) {
   BPS_CHECK(data.all(2));
 }
 
-// On host memory the fake NCCL itself waits in the call.
+// Without CUDA the test cannot run, because the fake NCCL itself waits in the call.
 BPS_SCENARIO(AFirstCallOfANonBlockingCommunicatorDoesNotWait, 2, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
@@ -138,7 +140,8 @@ BPS_SCENARIO(AFirstGroupOfNonBlockingCommunicatorsDoesNotWait, 2, ) {
   BPS_CHECK(first.all(2) && second.all(4) && small.all(6));
 }
 
-// A program may free its operation when the call has returned, although NCCL has not received the call yet.
+// A program may free its operation as soon as the call has returned, although NCCL has not received
+// the call yet.
 BPS_SCENARIO(AnOperationIsKeptForAFirstCallThatIsInProgress, 2, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
@@ -170,12 +173,12 @@ BPS_SCENARIO(AnAbortEndsAFirstCallThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
     expectPromptAbort(comm);
     (void)takeNcclCalls();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    BPS_EQUAL(takeNcclCalls(), "");  // the communicator has been freed
+    BPS_EQUAL(takeNcclCalls(), "");  // bps has freed the communicator
   }
   self.barrier(0);
 }
 
-// Each rank aborts by itself, however long the other ranks' first calls wait.
+// Each rank can abort, no matter how long the first calls of the other ranks wait.
 BPS_SCENARIO(AbortsEndAFirstGroupThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   ncclComm_t comms[6];
@@ -192,7 +195,7 @@ BPS_SCENARIO(AbortsEndAFirstGroupThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
 }
 
-// The caller receives an error that occurs after its call has returned when it polls.
+// If an error occurs after a call has returned, the caller receives the error when it polls.
 BPS_SCENARIO(ADeferredFirstCallReportsItsFailure, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeNonBlocking(self);
@@ -233,7 +236,7 @@ BPS_SCENARIO(AFinalizeOfANonBlockingCommunicatorDoesNotWait, 2, ) {
             !contains(calls, "ncclCommAbort"));
 }
 
-// NCCL may have nothing left to do.
+// Finalize stays in progress even if NCCL has nothing left to do.
 BPS_SCENARIO(FinalizeStaysInProgressUntilBpsIsDone, 2, {"FAKE_NCCL_PROMPT_FINALIZE", "1"}) {
   if (!onDevice()) return;
   const ncclComm_t comm = makeSettled(self);
@@ -252,7 +255,7 @@ BPS_SCENARIO(FinalizeStaysInProgressUntilBpsIsDone, 2, {"FAKE_NCCL_PROMPT_FINALI
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// As in a program that does not finalize.
+// A program may destroy a communicator without finalizing it.
 BPS_SCENARIO(ADestroyOfANonBlockingCommunicatorCompletesItsCalls, 2, ) {
   const ncclComm_t comm = makeSettled(self);
   const Buffer data(kLarge, 1);
@@ -273,7 +276,7 @@ BPS_SCENARIO(AnAbortEndsAFinalizeThatIsInProgress, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
 }
 
-// A local GPU group could return from a call before the call is in its stream.
+// With a local GPU group, a non-blocking call could return before the call is in its stream.
 BPS_SCENARIO(NonBlockingCommunicatorsHaveNoGpuGroups, 4, {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = makeNonBlocking(self);
@@ -285,17 +288,17 @@ BPS_SCENARIO(NonBlockingCommunicatorsHaveNoGpuGroups, 4, {"BPS_DEBUG", "NONE"}) 
   BPS_CHECK(!contains(takeNcclCalls(), "ncclReduceScatter"));
 }
 
-// bps's thread must not call CUDA while the process ends.
+// A thread of bps must not call CUDA while the process ends.
 BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
-  const auto look = [] {  // runs after bps's exit handlers
+  const auto look = [] {  // runs after the exit handlers of bps
     const uint64_t before = cudaCallCount("cuStreamQuery");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (cudaCallCount("cuStreamQuery") != before) ::_exit(1);
   };
   BPS_CHECK(std::atexit(look) == 0);
   const ncclComm_t comm = makeNonBlocking(self);
-  const auto* data = new Buffer(kLarge, 1);  // never freed: freeing it would wait for NCCL
+  const auto* data = new Buffer(kLarge, 1);  // never freed, because freeing it would wait for NCCL
   if (self.rank == 0) {
     BPS_CHECK(issue(comm, *data) == ncclInProgress);
     ++self.page->arrived[0];
@@ -304,7 +307,8 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstCall, 2, {"BPS_DEBUG", "NONE"}) {
   self.barrier(0);
 }
 
-// One communicator's first call continues without its peer and keeps the group open; the other one's peer has called.
+// The first call of one communicator still waits for its peer and keeps the group open. The peer of
+// the other communicator has called.
 BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
   if (!onDevice()) return;
   static steady_clock::time_point exits;
@@ -319,13 +323,13 @@ BPS_SCENARIO(AProcessMayEndDuringAFirstGroup, 2, {"BPS_DEBUG", "NONE"}) {
     self.barrier(1);
     ::_exit(0);
   }
-  // bps's table holds the lower handle first.
+  // bps's table is sorted by handle, so the communicator with the lower handle comes first.
   self.page->arrived[2] = comms[0] < comms[1] ? 0 : 1;
   BPS_NCCL(ncclGroupStart());
   for (const ncclComm_t comm : comms) BPS_NCCL(issue(comm, *data));
   BPS_CHECK(ncclGroupEnd() == ncclInProgress);
   self.barrier(0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the other part ends, unless it is slow
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // bps has run the first call whose peer has called
   ++self.page->arrived[1];
   exits = steady_clock::now();
   std::exit(0);

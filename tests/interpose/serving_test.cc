@@ -1,4 +1,5 @@
-// Which all-reduces bps serves and which go to NCCL: the same on all ranks, whatever their own settings.
+// These tests check which all-reduces bps serves and which go to NCCL. All ranks make the same
+// choice, whatever settings each rank has.
 
 #include <cstdlib>
 
@@ -17,7 +18,7 @@ BPS_SCENARIO(BpsServesLargeCallsAndNcclSmallOnes, 3, ) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// As in most jobs: several GPUs in each machine, and one rank per GPU.
+// As in most jobs, each machine has several GPUs, and each rank has one GPU.
 BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
@@ -30,7 +31,7 @@ BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
   BPS_CHECK(contains(calls, "ncclAllReduce:8 "));
   BPS_CHECK(!contains(calls, "ncclAllReduce:4096") && !contains(calls, "ncclAllReduce:262144") &&
             !contains(calls, "ncclAllReduce:4097"));
-  // A communicator of the two ranks of one machine has one machine only.
+  // If a communicator has only the two ranks of one machine, NCCL serves the communicator.
   ncclComm_t half = nullptr;
   BPS_NCCL(ncclCommSplit(comm, self.rank / 2, 0, &half, nullptr));
   BPS_NCCL(allReduce(Rank{self.rank % 2, 2, self.page}, half, kLarge));
@@ -42,11 +43,13 @@ BPS_SCENARIO(RanksThatShareMachinesAreServed, 4, ) {
 BPS_SCENARIO(TheCrossOverIsMeasuredOnSharedMachines, 4, {"BPS_NCCL_MIN_BYTES", nullptr}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
-  // A device with less than 16 MiB free limits the measured sizes of all ranks. The test allocates two buffers before.
-  stream();  // loads the fake driver
+  // If a device has less than 16 MiB free, the measurement uses smaller sizes on all ranks. The
+  // test allocates two buffers before the measurement, so the third allocation fails.
+  stream();  // loads the fake CUDA driver
   if (self.rank == 0) failCuda("cuMemAlloc_v2", 3, 2);
   BPS_NCCL(allReduce(self, comm, kSmall));
-  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "), onDevice());  // measures what calls will do
+  // The measurement makes the same NCCL calls as later calls.
+  BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter:32768 "), onDevice());
   for (const size_t count : {kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
@@ -57,7 +60,7 @@ BPS_SCENARIO(WhenDisabledAllCallsGoToNccl, 2, {"BPS_DISABLE", "1"}) {
   BPS_NCCL(ncclCommDestroy(comm));
 }
 
-// One rank's environment is invalid in another way; that rank must still count as switched off.
+// Rank 1 also has an invalid BPS_TIMEOUT, and must still count as a rank on which bps is disabled.
 BPS_SCENARIO(DisableWinsOverInvalidSettings, 2, {"BPS_DISABLE", "yes"}, {"BPS_DEBUG", "NONE"}) {
   if (self.rank == 1) ::setenv("BPS_TIMEOUT", "soon", 1);
   const ncclComm_t comm = self.makeComm();
@@ -89,7 +92,8 @@ BPS_SCENARIO(TheCrossOverIsMeasuredAndAgreed, 2, {"BPS_NCCL_MIN_BYTES", nullptr}
   const ncclComm_t comm = self.makeComm();
   BPS_NCCL(allReduce(self, comm, kLarge));
   const std::string calls = takeNcclCalls();
-  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") && contains(calls, "ncclAllReduce:65536 "));  // the measured sizes
+  // The ranks measure these two sizes.
+  BPS_CHECK(contains(calls, "ncclAllReduce:16384 ") && contains(calls, "ncclAllReduce:65536 "));
   for (const size_t count : {kSmall, kLarge, 16 * kLarge, kGpuGroupCount}) BPS_NCCL(allReduce(self, comm, count));
 }
 
@@ -119,7 +123,7 @@ BPS_SCENARIO(EmptyCallsAndSingleRanksGoToNccl, 2, ) {
   const Buffer one(1);
   fakeNcclClearCalls();
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
-  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));  // no call that negotiates
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));  // an empty call does not negotiate
   negotiate(self, comm);
   BPS_NCCL(ncclAllReduce(one.data(), one.data(), 0, ncclFloat32, ncclSum, comm, stream()));
   BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:0 "));
@@ -146,13 +150,13 @@ BPS_SCENARIO(UserDefinedOperationsAreServed, 2, ) {
   float factor = self.rank == 0 ? 0.5F : 4;
   ncclRedOp_t op = ncclSum;
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
-  factor = 100;  // the scalar was read when the operation was created
+  factor = 100;  // bps read the scalar when the operation was created
   const Buffer data(kLarge, 2);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()));
   synchronize();
   BPS_CHECK(data.all(9));
   BPS_NCCL(ncclRedOpDestroy(op, comm));
-  // A scalar in device memory is read when the stream reaches the call.
+  // bps reads a scalar in device memory when the stream reaches the call.
   const Buffer scalar(1, 7), again(kLarge, 2);
   BPS_NCCL(ncclRedOpCreatePreMulSum(&op, scalar.data(), ncclFloat32, ncclScalarDevice, comm));
   *scalar.begin() = self.rank == 0 ? 1.5F : 3;
@@ -162,5 +166,5 @@ BPS_SCENARIO(UserDefinedOperationsAreServed, 2, ) {
   BPS_NCCL(ncclRedOpDestroy(op, comm));
   BPS_CHECK(!contains(takeNcclCalls(), "ncclAllReduce"));
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, op, comm, stream()) == ncclInvalidArgument);
-  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));  // NCCL refuses it
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));  // NCCL refuses the freed operation
 }

@@ -1,4 +1,4 @@
-// Calls on CUDA streams, where the fake CUDA driver is loaded.
+// Tests calls on CUDA streams. The tests run only with the fake CUDA driver.
 #include <dlfcn.h>
 
 #include "src/base/format.h"
@@ -15,7 +15,7 @@ BPS_SCENARIO(CallsOnCapturedStreamsGoToNccl, 2, ) {
   const auto end = reinterpret_cast<int (*)(void*, void**)>(::dlsym(RTLD_DEFAULT, "cuStreamEndCapture"));
   void* graph = nullptr;
   BPS_EQUAL(begin(stream(), 2), 0);
-  fakeNcclFail("ncclAllReduce", ncclInvalidUsage);  // the fake NCCL cannot record a graph; the test only needs the call
+  fakeNcclFail("ncclAllReduce", ncclInvalidUsage);  // the fake NCCL cannot record a graph, so the call must fail
   BPS_CHECK(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()) == ncclInvalidUsage);
   BPS_EQUAL(end(stream(), &graph), 0);
   BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:4096 "));
@@ -27,7 +27,8 @@ BPS_SCENARIO(CallsKeepTheOrderOfTheirStream, 3, ) {
   if (!onDevice()) return;
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
-  // A call of bps, one of NCCL and one of bps on the same bytes, without a wait.
+  // The program makes three calls on the same bytes without a wait. NCCL serves the second call,
+  // and bps serves the others.
   const Buffer data(kLarge, 1);
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream()));
   BPS_NCCL(ncclAllReduce(data.data(), data.data(), kSmall, ncclFloat32, ncclSum, comm, stream()));

@@ -44,11 +44,11 @@ void resetSignals() {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
-// Runs in the new process and never returns.
+// Runs in the new process. The function never returns.
 [[noreturn]] void execChild(const ChildSpec& spec, pid_t parent, int output, int error) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(kCannotRun);  // the parent died before prctl
+  if (::getppid() != parent) ::_exit(kCannotRun);  // the parent process died before this process called prctl
   resetSignals();
   const UniqueFd null(::open("/dev/null", O_RDONLY));
   ::dup2(null.get(), STDIN_FILENO);
@@ -74,7 +74,7 @@ Result<Child> Child::start(const ChildSpec& spec) {
   const pid_t pid = ::fork();
   if (pid < 0) return systemFailure("cannot start " + spec.argv[0], errno);
   if (pid == 0) execChild(spec, parent, output.write.get(), error.write.get());
-  ::setpgid(pid, pid);  // both processes call setpgid, so the group exists whichever continues first
+  ::setpgid(pid, pid);  // both processes call setpgid, so the group exists whichever process continues first
   return Child(pid, std::move(output.read), std::move(error.read));
 }
 
@@ -95,7 +95,7 @@ std::optional<ExitInfo> Child::reap() {
   if (pid_ < 0) return {};
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
-  signal(SIGKILL);  // before waitpid: the zombie keeps the group's number from being reused
+  signal(SIGKILL);  // must precede waitpid: the zombie keeps the system from reusing the group's number
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
   if (info.si_code == CLD_EXITED) return ExitInfo{info.si_status, false};

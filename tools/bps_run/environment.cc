@@ -29,8 +29,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-// Picks a port for rank 0 below the range that the kernel uses for outgoing connections. So no other process takes it
-// by accident before rank 0 listens.
+// Picks a port for rank 0. The port is below the range that the kernel uses for outgoing
+// connections, so that no other process takes the port by accident before rank 0 listens.
 Result<std::string> freeRoot(const PortRange& ports) {
   std::random_device random;
   sockaddr_in loopback{};

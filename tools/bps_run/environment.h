@@ -1,4 +1,4 @@
-// The environment of the workers and servers of one run.
+// Computes the environment variables of the ranks and servers of one run.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,22 +10,23 @@
 
 namespace bps {
 
-// New values by variable. No value means that the variable is unset.
+// Maps the name of a variable to its new value. A missing value means that the variable is unset.
 using EnvChanges = std::map<std::string, std::optional<std::string>>;
 
-// This process's environment with the changes applied, as NAME=VALUE.
+// Returns the environment of this process with the changes applied. Each string is NAME=VALUE.
 std::vector<std::string> environmentWith(const EnvChanges& changes);
-std::string environmentValue(const char* name);  // empty if unset
+std::string environmentValue(const char* name);  // empty if the variable is unset
 
-// The variables of all processes of the run: the key, the rendezvous address and the servers (`servers`: those that
-// bps-run started). Also the loopback interface, if nothing outside this machine takes part and the user has not chosen
-// an interface.
+// Returns the variables that all processes of the run get: the key, the rendezvous address and the
+// servers. `servers` lists the servers that bps-run has started. The variables also select the
+// loopback interface if all servers are on this machine and the user has not chosen an interface.
 Result<EnvChanges> commonEnv(const RunOptions& options, const std::string& keyPath,
                              const std::vector<std::string>& servers);
-// The variables of one rank, in addition to the common ones.
+// Returns the variables that one rank gets in addition to those of commonEnv().
 EnvChanges rankEnv(const RunOptions& options, size_t rank);
 
-// Finds the program as execvp would. If it cannot be run, `status` is the exit status that a shell uses: 126 or 127.
+// Finds the program by the rules of execvp. If the program cannot be run, `status` is the exit
+// status that a shell would use: 126 or 127.
 struct Program {
   std::string path;
   int status = 0;

@@ -17,10 +17,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kListenTime = 30s;        // limit for the servers' start
-constexpr auto kFailureReportTime = 2s;  // for the other ranks to report a failure themselves
-constexpr auto kGrace = 5s;              // between SIGTERM and SIGKILL
-constexpr auto kServerGrace = 10s;       // for servers to drain
+constexpr auto kListenTime = 30s;        // time limit for the start of the servers
+constexpr auto kFailureReportTime = 2s;  // time for the other ranks to report a failure themselves
+constexpr auto kGrace = 5s;              // time between SIGTERM and SIGKILL
+constexpr auto kServerGrace = 10s;       // time for the servers to finish their jobs
 constexpr int kTimedOut = 124;
 
 Result<UniqueFd> watchSignals() {
@@ -53,7 +53,7 @@ std::string plural(size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// Never fails, even if standard error is closed.
+// Prints to standard error. Never fails, even if standard error is closed.
 void printMessage(const std::string& text) { printLine(STDERR_FILENO, "bps-run: ", text); }
 
 void printSummary(const RunOptions& options, const std::string& where) {
@@ -203,7 +203,7 @@ void Launcher::pollExits() {
   for (const auto& server : servers_) {
     if (!server->pollExit()) continue;
     reaper_.ended(server->pid());
-    // The ranks decide whether the run survives the loss of a server.
+    // A run can survive the loss of a server. The ranks decide whether this run survives.
     if (server->status() != 0 || anyRuns(ranks_)) printMessage(server->exitText());
   }
   for (const auto& rank : ranks_) {

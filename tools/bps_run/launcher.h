@@ -1,9 +1,10 @@
-// Launcher: one run of bps-run from start to end. It has one thread and one poll loop.
+// Launcher: one run of bps-run from start to end, with one thread and one poll loop.
 //
-// It starts the servers and waits until they listen, then starts the ranks. It waits until all ranks have ended, one
-// has failed, a signal has arrived or the time limit has passed. Then it ends the remaining processes. The other ranks
-// have a short time to report the failure themselves; then they get SIGTERM, and SIGKILL after a grace period. The
-// servers get SIGTERM and must drain and exit.
+// The launcher starts the servers, waits until they listen, and then starts the ranks. The launcher
+// waits until all ranks have ended, a rank has failed, a signal has arrived, or the time limit has
+// passed. Then the launcher ends the remaining processes. After a failure, the other ranks have a
+// short time to report the failure themselves. Then all remaining ranks get SIGTERM and, after a
+// grace period, SIGKILL. The servers get SIGTERM, which makes them finish their jobs and exit.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,7 +25,7 @@ class Launcher {
  public:
   Launcher(RunOptions options, Reaper reaper);
 
-  // Returns the exit status of bps-run.
+  // Runs the servers and the ranks. Returns the exit status of bps-run.
   int run();
 
  private:
@@ -40,9 +41,10 @@ class Launcher {
   void handleTimeout();
   void stopRanks();
   void stopServers();
-  // Runs the loop until no process is left or the deadline passes. A second signal from the user also ends it.
+  // Runs the poll loop until no process is left, the deadline passes, or another signal from the
+  // user arrives.
   void waitExit(const RunProcesses& processes, Deadline deadline);
-  // One iteration of the loop: sleeps until an event or the deadline.
+  // Runs one iteration of the poll loop. Sleeps until an event or the deadline.
   void step(Deadline deadline);
   void readSignals();
   void pollExits();
@@ -52,11 +54,11 @@ class Launcher {
   Reaper reaper_;
   UniqueFd signals_;
   RunProcesses servers_, ranks_;
-  std::vector<std::string> addresses_;  // of the servers; empty: not listening yet
+  std::vector<std::string> addresses_;  // addresses of the servers; empty until a server listens
   Deadline end_ = Deadline::never();    // the user's time limit for the run
-  int status_ = 0;                      // of the first failure
-  int signal_ = 0;                      // the last one from the user
-  int interrupts_ = 0;                  // number of signals from the user
+  int status_ = 0;                      // the exit status of the first failure
+  int signal_ = 0;                      // the last signal from the user
+  int interrupts_ = 0;                  // the number of signals from the user
 };
 
 }  // namespace bps

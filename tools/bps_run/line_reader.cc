@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLongestLine = 64U << 10;
 constexpr size_t kKeptLines = 20;
-constexpr int kReadsAtOnce = 16;  // bounds one call, so that other processes are served too
+constexpr int kReadsAtOnce = 16;  // limits one pump(), so that bps-run also serves other processes
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// LineReader: splits a pipe's output into lines. LineTail: keeps the last lines of a process, to show them if it fails.
-// Both belong to the thread of their owner.
+// LineReader splits the output of a pipe into lines. LineTail keeps the last lines of a process, to
+// show them if the process fails. Only one thread may use an object of these classes.
 #pragma once
 #include <deque>
 #include <functional>
@@ -13,12 +13,13 @@ namespace bps {
 
 class LineReader {
  public:
-  using Sink = std::function<void(std::string_view line)>;  // without the end of line
+  using Sink = std::function<void(std::string_view line)>;  // receives each line without its newline character
 
   LineReader(UniqueFd from, Sink sink) : from_(std::move(from)), sink_(std::move(sink)) {}
 
   int fd() const { return from_.get(); }  // -1 after the end of the output
-  // Reads available input without blocking, up to a bound. A line longer than 64 KiB is cut.
+  // Reads a limited amount of available input without blocking. Splits a line that is longer than
+  // 64 KiB.
   void pump();
 
  private:
@@ -33,7 +34,7 @@ class LineReader {
 class LineTail {
  public:
   void add(std::string_view line);
-  // Prints the lines to standard error, each with the prefix, and forgets them.
+  // Prints the lines with the prefix to standard error, and then forgets the lines.
   void print(const std::string& prefix);
 
  private:
@@ -41,7 +42,8 @@ class LineTail {
   size_t dropped_ = 0;
 };
 
-// One write(2) per line, so that lines of several processes do not mix. A closed reader is ignored.
+// Writes the prefix and the line with one write(2), so that lines of several processes do not mix.
+// Ignores an error, for example a closed pipe.
 void printLine(int fd, const std::string& prefix, std::string_view line);
 
 }  // namespace bps

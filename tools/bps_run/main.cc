@@ -1,5 +1,5 @@
-// bps-run: simulates a cluster on one machine. It starts summation servers and the ranks of worker machines as
-// processes.
+// bps-run: simulates a cluster on one machine. bps-run starts servers and the ranks of worker
+// machines as processes.
 #include <unistd.h>
 
 #include <string>

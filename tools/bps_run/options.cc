@@ -32,7 +32,8 @@ void declare(CommandLine& line, RunOptions& options) {
       "If a rank fails, all are ended and bps-run exits with its status (128 + signal for a signal).");
 }
 
-// Checks what follows bps-run's options: the command, possibly after "--". An option here is an unknown one.
+// Checks the words after bps-run's options: the command, possibly after "--". An option in the
+// place of the command is an unknown option.
 std::optional<int> checkCommand(const CommandLine& line, const RunOptions& options, std::vector<std::string>& command) {
   if (!command.empty() && command.front() == "--") {
     command.erase(command.begin());

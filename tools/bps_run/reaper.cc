@@ -59,7 +59,7 @@ void leaveTerminal() {
   std::set<pid_t> groups;
   pid_t message = 0;
   ssize_t got = 0;
-  // The writer sends each message whole, because it is smaller than PIPE_BUF.
+  // A message is smaller than PIPE_BUF, so each write and each read transfers an entire message.
   while ((got = ::read(pipe, &message, sizeof message)) == sizeof message || (got < 0 && errno == EINTR)) {
     if (got < 0) continue;
     if (message > 0) groups.insert(message);

@@ -1,4 +1,5 @@
-// RunProcess: one server or rank of the run: its process, its output and its exit status. The Launcher owns it.
+// RunProcess: one server or rank of the run. A RunProcess has the process, its output and its exit
+// status.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,9 +15,9 @@
 namespace bps {
 
 struct RunProcessSpec {
-  std::string name;  // "rank 3" or "server 0", for messages and as the prefix of its lines
+  std::string name;  // such as "rank 3" or "server 0"; the prefix of messages and output lines
   ChildSpec process;
-  // show lines as they arrive; otherwise keep the last ones of standard error
+  // If true, lines are shown as they arrive. If false, only the last lines are kept.
   bool show = false;
   std::function<void(std::string_view)> onOutputLine;  // receives every line of standard output; may be empty
 };
@@ -28,15 +29,16 @@ class RunProcess {
   const std::string& name() const { return name_; }
   pid_t pid() const { return group_; }
   void signal(int number) const { child_.signal(number); }
-  // File descriptors to poll for input. pump() reads them without blocking.
+  // Returns the file descriptors to poll for input. pump() reads from them without blocking.
   std::vector<int> descriptors() const;
   void pump();
 
-  // True once, when the process has ended. All its output has been read then.
+  // Returns true one time, when the process has ended. All output of the process has then been
+  // read.
   bool pollExit();
-  // Exit status, or 128 + signal; nothing while it runs.
+  // Returns the exit status, or 128 + signal number. Returns nothing while the process runs.
   std::optional<int> status() const { return ended_ ? std::optional(ended_->status) : std::nullopt; }
-  std::string exitText() const;  // "rank 3 exited with status 1"
+  std::string exitText() const;  // such as "rank 3 exited with status 1"
   void printTail() { tail_.print(prefix_); }
 
  private:

@@ -1,4 +1,4 @@
-// Parses a list of CPUs, for example "0,2-5".
+// Parses a list of CPU numbers, for example "0,2-5".
 #pragma once
 #include <string_view>
 #include <vector>
@@ -7,7 +7,8 @@
 
 namespace bps {
 
-// An empty text is an empty list. An error names the item that is not a CPU number from 0 to 1023.
+// Returns an empty list for an empty text. An error names the item that is not a CPU number from 0
+// to 1023.
 Result<std::vector<int>> parseCpuList(std::string_view text);
 
 }  // namespace bps

@@ -13,7 +13,7 @@ std::string reply(std::string_view status, std::string_view body, bool withBody 
       status, body.size(), withBody ? body : std::string_view());
 }
 
-// Returns the text up to the next space and removes both from `text`.
+// Returns the text before the next space. Removes that text and the space from `text`.
 std::string_view nextWord(std::string_view& text) {
   const size_t end = text.find(' ');
   const std::string_view word = text.substr(0, end);

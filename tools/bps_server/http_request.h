@@ -1,4 +1,5 @@
-// HttpRequest: parses the one request of a metrics client as its bytes arrive, and makes the reply. Does no I/O.
+// HttpRequest: parses the request of a metrics client as its bytes arrive, and makes the reply. An
+// HttpRequest does no I/O.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,9 +11,10 @@ class HttpRequest {
  public:
   static constexpr size_t kMaxRequestBytes = 4096;
 
-  // Appends the next bytes. True if the request is complete or too long.
+  // Appends the next bytes of the request. Returns true if the request is complete or too long.
   bool take(std::string_view bytes);
-  // The complete reply to such a request. Calls `page` only for GET or HEAD of / and /metrics.
+  // Returns the reply to a request for which take() has returned true. Calls `page` only for GET or
+  // HEAD of / and /metrics.
   std::string answer(const std::function<std::string()>& page) const;
 
  private:

@@ -1,4 +1,5 @@
-// bps-server: a summation server. Serves any number of jobs until SIGTERM, then drains.
+// bps-server: a summation server. bps-server serves any number of jobs until SIGTERM, and then ends
+// after its last running job.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -39,7 +40,8 @@ struct Options {
   std::string dataPorts;
 };
 
-// The address of --listen, or of the first usable interface.
+// Returns the address of --listen. Without --listen, returns the address of the first usable
+// interface.
 Result<Address> listenAddressOf(const std::string& text, const Env& env) {
   if (!text.empty()) return listenAddress({"--listen", text, kDefaultPort});
   Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
@@ -47,20 +49,22 @@ Result<Address> listenAddressOf(const std::string& text, const Env& env) {
   return address;
 }
 
-// Adds the option's name to a failure.
+// Adds the name of the option to a failure.
 template <class T>
 Result<T> named(const std::string& option, Result<T> outcome) {
   if (outcome.ok() || option.ends_with(' ')) return outcome;
   return std::move(outcome).status().within(option);
 }
 
-// Sets environment variables for the net plugin and other libraries, which read them on their own.
+// Sets environment variables for the net plugin and other libraries, which read these variables
+// themselves.
 Status configureEnv(const Options& options, const Address& address, Env& env) {
   if (!options.dataPorts.empty()) {
     env.portRange = BPS_TRY(named("--data-ports", parsePortRange(options.dataPorts)));
     ::setenv("BPS_PORT_RANGE", options.dataPorts.c_str(), 1);
   }
-  // Data connections use the control address, unless the user has chosen interfaces.
+  // Data connections use the interface of the control address, unless the user has chosen
+  // interfaces.
   if (!options.listen.empty() && !address.isAny() && env.socketIfname.empty()) {
     env.socketIfname = "=" + address.host();
     ::setenv("BPS_SOCKET_IFNAME", env.socketIfname.c_str(), 1);
@@ -99,7 +103,7 @@ Status serve(const Options& options) {
   return server->run();
 }
 
-// Returns the exit status.
+// Checks the servers and returns the exit status.
 Result<int> check(const Options& options) {
   Env env = BPS_TRY(processEnv());
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;

@@ -11,9 +11,10 @@
 namespace bps {
 namespace {
 
-// for a client to send its request and to receive the reply
+// Time limit for a client to send its request and to receive the reply.
 constexpr std::chrono::milliseconds kClientTimeout(1000);
-constexpr std::chrono::milliseconds kAcceptRetryPause(200);  // before accepting again when descriptors are short
+// The pause before the next accept if file descriptors are short.
+constexpr std::chrono::milliseconds kAcceptRetryPause(200);
 constexpr size_t kMaxClients = 16;
 
 bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }

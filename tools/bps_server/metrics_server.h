@@ -1,5 +1,6 @@
-// MetricsServer: answers HTTP GET requests with counters in Prometheus' text format. One thread serves a bounded number
-// of clients; if all places are taken, it disconnects the oldest client.
+// MetricsServer: answers HTTP GET requests with counters in Prometheus' text format. One thread
+// serves a limited number of clients. If a new client exceeds the limit, the server disconnects the
+// oldest client.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -19,11 +20,12 @@ namespace bps {
 
 class MetricsServer {
  public:
-  // Calls `text` on the metrics thread for every request.
+  // Starts the server. Calls `text` on the metrics thread for every request.
   static Result<std::unique_ptr<MetricsServer>> serve(const Address& where, std::function<std::string()> text);
   ~MetricsServer();
 
-  // The listening address, with the actual port if the system chose it.
+  // Returns the listening address. The address has the actual port, even if the system chose the
+  // port.
   const Address& address() const { return address_; }
 
  private:
@@ -40,14 +42,14 @@ class MetricsServer {
   Status run();
   void watch(PollSet& set) const;
   void accept();
-  bool step(Client& client) const;  // false: the client is done
+  bool step(Client& client) const;  // returns false if the client is done
 
   UniqueFd listener_;
   Address address_;
   Doorbell bell_;
   std::function<std::string()> text_;
-  std::list<Client> clients_;          // oldest first
-  Deadline pause_ = Deadline::in({});  // no accept before; file descriptors are short
+  std::list<Client> clients_;          // the oldest client comes first
+  Deadline pause_ = Deadline::in({});  // until this time, the server accepts no client
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-constexpr int kStopSignal = SIGUSR2;  // ends the SignalHandler's thread
+constexpr int kStopSignal = SIGUSR2;  // ends the thread of the SignalHandler
 
 sigset_t handled() {
   sigset_t set;
@@ -42,7 +42,7 @@ void SignalHandler::wait() {
   int number = 0;
   while (sigwait(&set, &number) == 0 && !stopping_.load()) {
     if (number == SIGHUP) reloadKey();
-    else if (number != kStopSignal) end(number);  // ignore it if another process sent it
+    else if (number != kStopSignal) end(number);  // another process may have sent kStopSignal, which is then ignored
   }
 }
 

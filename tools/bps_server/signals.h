@@ -1,7 +1,8 @@
-// SignalHandler: handles SIGTERM, SIGINT and SIGHUP of bps-server on a thread of its own.
+// SignalHandler: handles the signals SIGTERM, SIGINT and SIGHUP of bps-server on a separate thread.
 //
-// On the first SIGTERM or SIGINT the server refuses new jobs and ends with the last running job. A second one ends the
-// jobs too. On SIGHUP it reads the key file again, for later connections.
+// On the first SIGTERM or SIGINT, the server refuses new jobs and ends after its last running job.
+// On the second SIGTERM or SIGINT, the server also ends the running jobs. On SIGHUP, the server
+// reads the key file again and uses the key for later connections.
 #pragma once
 #include <atomic>
 #include <csignal>
@@ -16,7 +17,8 @@ class SignalHandler {
  public:
   using ReadKey = std::function<Result<Key>()>;
 
-  // Call before any thread starts. All threads inherit the signal mask, so only a SignalHandler receives the signals.
+  // Blocks the signals. Call this function before any thread starts: all threads inherit the signal
+  // mask, and only a SignalHandler then receives the signals.
   static void block();
   SignalHandler(server::ControlServer& server, ReadKey readKey);
   SignalHandler(const SignalHandler&) = delete;

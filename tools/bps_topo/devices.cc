@@ -1,4 +1,5 @@
-// Measures the copy rates of CUDA devices: to and from pinned host memory, and from each device to the next one.
+// Measures the copy rates of CUDA devices: between a device and pinned host memory, and from each
+// device to the next device.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -45,7 +46,7 @@ struct Gpu {
                BPS_TRY(cuda::PinnedMemory::create(*device, kBytes)), cuda::Device::busId(api, ordinal)};
   }
 
-  // Bytes per second, by round.
+  // Returns the bytes per second of each round.
   Result<std::vector<double>> copyRates(cuda::Address to, cuda::Address from) const {
     const cuda::ScopedContext scope(*device);
     const cuda::Api& api = device->api();
@@ -55,7 +56,7 @@ struct Gpu {
       BPS_TRY(check(api, api.memcpyAsync(to, from, kBytes, stream->get()), "cuMemcpyAsync"));
       BPS_TRY(check(api, api.streamSynchronize(stream->get()), "cuStreamSynchronize"));
       const std::chrono::duration<double> took = Clock::now() - start;
-      // The first round is a warm-up.
+      // The first round is a warm-up and is not counted.
       if (round > 0) rates.push_back(static_cast<double>(kBytes) / took.count());
     }
     return rates;
@@ -81,7 +82,8 @@ NodeId numaOf(const TopologyBuilder& builder, NodeId id) {
   return id;
 }
 
-// Both directions use one link; its rate is that of the slower direction.
+// Measures the copies between the host and a device. Both directions use one link, so the rate of
+// the link is the rate of the slower direction.
 Status probeHost(const Gpu& gpu, TopologyBuilder& builder, std::vector<ProbeResult>& results) {
   const std::string name = fmt::format("device {}", gpu.device->ordinal());
   const NodeId node = nodeOf(builder, gpu);
@@ -94,8 +96,9 @@ Status probeHost(const Gpu& gpu, TopologyBuilder& builder, std::vector<ProbeResu
   return {};
 }
 
-// If NVLinks connect the two devices, the measured rate is theirs. Else, if the devices belong to different CPUs, it is
-// the rate of peer copies between CPUs.
+// Measures the copies from one device to another. If NVLinks connect the devices, the measured rate
+// is the rate of the NVLinks. If the devices have no NVLink and belong to different CPUs, the
+// measured rate is the rate of peer copies between the CPUs.
 Status probePeer(const Gpu& from, const Gpu& to, TopologyBuilder& builder, std::vector<ProbeResult>& results) {
   results.push_back(summarise(fmt::format("device {} to device {}", from.device->ordinal(), to.device->ordinal()),
                               BPS_TRY(from.copyRates(to.memory->address(), from.memory->address())), "one way"));

@@ -23,7 +23,8 @@ bool waitFor(int fd, short events) {
   return ::poll(&wait, 1, kWaitMs) == 1;
 }
 
-// Moves kLoopbackBytes, at most kWriteBytes per call. Returns false if the peer has closed or is too slow.
+// Moves kLoopbackBytes, at most kWriteBytes in one step. Returns false if the peer has closed the
+// connection or is too slow.
 template <class Move>
 bool moveAll(int fd, short events, const Move& move) {
   std::vector<char> piece(kWriteBytes);

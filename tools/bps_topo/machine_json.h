@@ -1,4 +1,4 @@
-// The JSON output of `bps-topo show` and `bps-topo plan` for one machine.
+// Makes the JSON output of `bps-topo show` and `bps-topo plan` for one machine.
 #pragma once
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// Computes the plan of one machine, for `bps-topo show` and `bps-topo plan`.
+// Computes the plan of one machine for `bps-topo show` and `bps-topo plan`.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,14 +11,14 @@
 namespace bps {
 
 struct MachineReportRequest {
-  std::string topology;  // file or line of text; empty: BPS_TOPO_FILE, else this machine
+  std::string topology;  // a file or a text; if empty, BPS_TOPO_FILE or this machine
   std::vector<int> gpus;
   uint64_t bytes = 0;
   size_t roots = 0;
   double network = 1;
 };
 
-// Uses BPS_TOPO_FILE, BPS_TOPO_DUMP_FILE and BPS_STRATEGY of `env`.
+// Makes the report. Uses BPS_TOPO_FILE, BPS_TOPO_DUMP_FILE and BPS_STRATEGY of `env`.
 Result<MachineReport> makeMachineReport(const MachineReportRequest& request, Env env);
 
 Status writeText(const std::string& path, const std::string& text);

@@ -22,7 +22,8 @@ std::string summary(const MachineReport& report) {
       report.decision.switches.withNic, report.decision.switches.withoutNic);
 }
 
-// How the plan uses a node: its ranks, or the NIC's share of every buffer.
+// Describes how the plan uses a node. For a device, it names the ranks there; for a NIC, the
+// percentage of each buffer that the NIC carries.
 std::string useOf(const MachineReport& report, NodeId id) {
   const LocalPlan& plan = report.decision.best().plan;
   std::string text;

@@ -1,5 +1,5 @@
-// The text output of `bps-topo show` and of `bps-topo plan` for one machine: the tree of devices, the strategies and
-// the traffic of each link.
+// Makes the text output of `bps-topo show` and of `bps-topo plan` for one machine. The text shows
+// the tree of devices, the strategies and the traffic of each link.
 #pragma once
 #include <string>
 
@@ -9,18 +9,18 @@
 namespace bps {
 
 struct MachineReport {
-  std::string source;  // "this machine", or the file or text
+  std::string source;  // "this machine", or the topology file or text
   Topology topology;
   LocalPlanRequest job;
   Decision decision;
-  Mixture mixture;  // of cpu_assisted and brute force
+  Mixture mixture;  // the best mixture of cpu_assisted and brute force
 };
 
 std::string showText(const MachineReport& report);
 std::string planText(const MachineReport& report);
 std::string showSvg(const MachineReport& report);
 
-// "13.1 GB/s"; "unknown" for 0.
+// Returns a rate as text, such as "13.1 GB/s". Returns "unknown" for the rate 0.
 std::string rateText(double bytesPerSecond);
 
 }  // namespace bps

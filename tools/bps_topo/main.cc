@@ -56,7 +56,7 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--server-gbps", options.split.serverGbps, "NIC rate of the servers in Gbit/s; 0: absent (default 100)");
 }
 
-// Rejects options that would have no effect.
+// Rejects options that have no effect with `show`.
 Status checkShow(const CommandLine& line) {
   return line.has("topology") ? line.refuse({"--topo"}, "and a topology argument were given, expected only one of them")
                               : Status();
@@ -97,7 +97,8 @@ Status runShow(Options& options) {
   return options.svg.empty() ? Status() : writeText(options.svg, showSvg(report));
 }
 
-// With --workers the text shows only the split between machines; the JSON contains the machine's plan too.
+// Prints the plan. With --workers, the text shows only the split between machines, and the JSON
+// also contains the plan of the machine.
 Status runPlan(Options& options) {
   nlohmann::ordered_json split = nlohmann::ordered_json::object();
   if (options.split.workers > 0) {
@@ -123,11 +124,11 @@ Status runPlan(Options& options) {
   return {};
 }
 
-// With --listen, runs until a signal ends it. Otherwise returns exit status 1 if a requested measurement failed; the
-// other results are still written.
+// With --listen, runs until a signal ends the process. Otherwise, returns the exit status 1 if a
+// requested measurement failed. The other results are still written.
 Result<int> runProbe(Options& options) {
   const Env env = BPS_TRY(processEnv());
-  if (!options.listen.empty()) return listenForProbes(options.listen, env);  // returns only a failure
+  if (!options.listen.empty()) return listenForProbes(options.listen, env);  // returns only with a failure
   const std::string& source = options.machine.topology.empty() ? env.topologySource() : options.machine.topology;
   TopologyBuilder builder = BPS_TRY(loadTopologyBuilder(source));
   const std::vector<ProbeResult> results = BPS_TRY(probeMachine(builder, env, options.peer));

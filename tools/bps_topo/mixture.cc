@@ -1,6 +1,9 @@
-// Every link's time is a straight line in x, so J, their maximum, is convex. Its minimum lies at an end or where a
-// falling line meets a rising one. The search starts with the highest line at each end and tries the point where the
-// two meet. If a third line is higher there, it replaces the falling line if it falls, else the rising one.
+// The time of each link is a linear function (a line) of x. J, the maximum of the times of all
+// links, is therefore convex. The minimum of J is at an end of [0, 1], or where a falling line
+// meets a rising line. The search starts with the highest line at each end, and tries the point
+// where these two lines meet. If a third line is higher at that point, the third line replaces one
+// of the two lines. A falling third line replaces the falling line, and any other third line
+// replaces the rising line.
 #include "tools/bps_topo/mixture.h"
 
 #include <cmath>
@@ -17,7 +20,8 @@ struct Lines {
   double value(size_t i, double x) const { return (1 - x) * at0[i] + x * at1[i]; }
   double slope(size_t i) const { return at1[i] - at0[i]; }
 
-  // The highest line at x. Among equals, the line with the largest slope if `rising`, else with the smallest.
+  // Returns the highest line at x. Among equally high lines, returns the line with the largest
+  // slope if `rising` is true, and otherwise the line with the smallest slope.
   size_t highest(double x, bool rising) const {
     size_t best = 0;
     for (size_t i = 1; i < at0.size(); ++i) {
@@ -29,7 +33,8 @@ struct Lines {
   }
 };
 
-// All copies if every rank copies its whole buffer to host memory and back and the CPU adds everything.
+// Returns the copies of brute force: every rank copies its entire buffer to host memory and back,
+// and the CPU adds all buffers.
 std::vector<Copy> bruteForceCopies(const LocalPlan& plan, uint64_t bytes, uint64_t unit) {
   LocalPlan alone = plan;
   alone.strategy = Strategy::kCpuAssisted;

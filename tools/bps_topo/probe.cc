@@ -18,7 +18,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kBlock = size_t{64} << 20;  // per thread; larger than a thread's share of any cache
+constexpr size_t kBlock = size_t{64} << 20;  // bytes of each thread; larger than a thread's share of any cache
 constexpr size_t kMostThreads = 16;
 constexpr size_t kRepetitions = 9;
 
@@ -32,8 +32,9 @@ void runOn(const CpuSet& cpus) {
   if (!cpus.empty()) (void)::sched_setaffinity(0, sizeof set, &set);
 }
 
-// Every thread runs on the CPUs of `to` and copies from memory that it first touched on the CPUs of `from`. Returns the
-// bytes per second of all threads together, by repetition.
+// Measures copies. Every thread runs on the CPUs of `to` and copies from memory that the thread
+// first touched on the CPUs of `from`. Returns, for each repetition, the bytes per second of all
+// threads together.
 std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
   const size_t threads = std::clamp<size_t>(to.size(), 1, kMostThreads);
   std::barrier barrier(static_cast<std::ptrdiff_t>(threads));
@@ -53,7 +54,7 @@ std::vector<double> copyRates(const CpuSet& from, const CpuSet& to) {
         std::memcpy(target.get(), source.get(), kBlock);
         barrier.arrive_and_wait();
         const std::chrono::duration<double> took = Clock::now() - start;
-        // The first repetition is a warm-up.
+        // The first repetition is a warm-up and is not counted.
         if (t == 0 && round > 0) rates.push_back(static_cast<double>(threads * kBlock) / took.count());
       }
     });
@@ -69,7 +70,7 @@ void probeMemory(TopologyBuilder& builder, std::vector<ProbeResult>& results) {
   for (size_t i = 0; i < numas.size(); ++i) {
     Cpu& cpu = builder.node(numas[i]).cpu;
     std::vector<double> rates = copyRates(cpu.cpus, cpu.cpus);
-    for (double& rate : rates) rate *= 2;  // read and written
+    for (double& rate : rates) rate *= 2;  // each byte is read and written
     results.push_back(summarise(fmt::format("memory of CPU {}", i), rates, "read and written together"));
     cpu.memoryRate = results.back().bytesPerSecond;
     if (numas.size() == 1) {
@@ -93,7 +94,8 @@ ProbeResult summarise(std::string what, std::vector<double> rates, std::string n
 
 Result<std::vector<ProbeResult>> probeMachine(TopologyBuilder& builder, const Env& env, const std::string& peer) {
   std::vector<ProbeResult> results, nics;
-  // NICs first: if the other machine is not reachable, the probe fails before the long measurements.
+  // NICs come first. If the other machine is not reachable, the probe fails before the long
+  // measurements.
   if (!peer.empty()) BPS_TRY(probeNics(peer, env, builder, nics));
   probeMemory(builder, results);
   results.push_back(probeLoopback());

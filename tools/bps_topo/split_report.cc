@@ -25,7 +25,7 @@ Result<double> secondsOf(const Rates& rates, uint64_t bytes) {
   return shares.secondsPerByte * static_cast<double>(bytes);
 }
 
-// One line per run of owners with equal rates and shares.
+// Returns one line for each sequence of owners with equal rates and shares.
 std::string ownerLines(const char* noun, const std::vector<double>& rates, const std::vector<double>& shares,
                        const std::vector<double>& traffic) {
   std::string text;
@@ -40,7 +40,7 @@ std::string ownerLines(const char* noun, const std::vector<double>& rates, const
 }
 
 struct NicTraffic {
-  std::vector<double> workers, servers;  // bytes each way
+  std::vector<double> workers, servers;  // bytes in each direction of a NIC
 };
 
 NicTraffic trafficOf(const SplitReport& report) {

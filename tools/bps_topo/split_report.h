@@ -1,5 +1,5 @@
-// The report of `bps-topo plan --workers N --servers K`: how a call is split over owners, its time, and the gain from
-// servers.
+// Makes the report of `bps-topo plan --workers N --servers K`. The report shows how a call is split
+// among the owners, how long the call takes, and how much the servers gain.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -14,17 +14,19 @@ namespace bps {
 struct SplitRequest {
   size_t workers = 0;
   size_t servers = 0;
-  std::vector<double> workerGbps;  // one value per machine, or one for all
+  std::vector<double> workerGbps;  // one value for each machine, or one value for all machines
   std::vector<double> serverGbps;
   uint64_t bytes = 0;
 };
 
+// If the request has no server, the one additional server of `secondsWithMore` is as fast as the
+// fastest worker.
 struct SplitReport {
   SplitRequest request;
-  Rates rates;                 // bytes per second
-  Shares shares;               // of the request
-  double secondsWithout = 0;   // with no server
-  double secondsWithMore = 0;  // with one more server, as fast as the fastest server, or worker if there is none
+  Rates rates;                 // bytes per second of each machine
+  Shares shares;               // the shares of the owners
+  double secondsWithout = 0;   // the time without servers
+  double secondsWithMore = 0;  // the time with one more server, which is as fast as the fastest server
 
   double seconds() const { return shares.secondsPerByte * static_cast<double>(request.bytes); }
 };

@@ -1,5 +1,5 @@
-// Draws the machine as SVG: a column per device; rows for CPUs, switches and devices. The width of a line shows the
-// bytes that the chosen strategy sends over the link.
+// Draws the machine as SVG. Each device has a column, and CPUs, switches and devices have rows. The
+// width of a line shows how many bytes the chosen strategy sends over the link.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr double kColumn = 150, kRow = 120, kWidth = 124, kHeight = 44, kMargin = 20, kWidest = 10;
 
 struct Box {
-  double x = 0, y = 0;  // of its center
+  double x = 0, y = 0;  // the center of the box
 };
 
 std::string escaped(std::string_view text) {
@@ -65,7 +65,7 @@ class Drawing {
   }
 
  private:
-  // A node is placed above the middle of its children.
+  // Places a node above the middle of its children. Returns the x of the node.
   double place(NodeId id, double depth) {
     deepest_ = std::max(deepest_, depth);
     const std::vector<NodeId> children = topology_.children(id);
@@ -85,7 +85,8 @@ class Drawing {
 
   Box from(LinkId id) const { return boxes_.at(topology_.link(id).near); }
   Box to(LinkId id) const { return boxes_.at(topology_.link(id).far); }
-  // How far the line between two devices of one row bends down, so that it passes below the devices between them.
+  // Returns how far the line between two devices of one row bends down. The bend makes the line
+  // pass below the devices between them.
   double curveOffset(LinkId id) const {
     const double length = std::abs(from(id).x - to(id).x);
     return from(id).y == to(id).y ? kHeight + 2 * kRow * length / (columns_ * kColumn) : 0;
@@ -104,7 +105,8 @@ class Drawing {
         a.x, a.y, (a.x + b.x) / 2, (a.y + b.y) / 2 + curveOffset(id), b.x, b.y, color, width);
   }
 
-  // Labels are drawn over everything else, on white, near the lower end, which has fewer links than the upper one.
+  // Labels are drawn last, on a white background. A label is near the lower end of its link,
+  // because fewer links meet there than at the upper end.
   std::string label(LinkId id) const {
     const Box a = from(id), b = to(id);
     const LinkBytes& bytes = report_.decision.best().traffic.linkBytes(id);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// The type of the limits of an option of type T.
+// The type of the limits of an option whose variable has the type T.
 template <class T>
 struct Number {
   using Type = T;
@@ -34,7 +34,8 @@ CLI::Range range(ValueRange within) {
 
 }  // namespace
 
-// Parses for the tool, or for one of its commands; the tool's parser owns those.
+// The parser of a tool, or of one command of a tool. `own` is null for a command, because the
+// parser of the tool frees the parsers of its commands.
 struct CommandLine::Parser {
   std::unique_ptr<CLI::App> own;
   CLI::App* app;
@@ -113,7 +114,7 @@ Status CommandLine::refuse(std::initializer_list<const char*> names, const std::
   return {};
 }
 
-// The error text for a first word that is not a command.
+// Returns the error text if the first word is not a known command.
 std::string CommandLine::unknownCommand(int argc, char** argv) const {
   if (commands_.empty() || argc < 2 || argv[1][0] == '-') return {};
   std::string names;

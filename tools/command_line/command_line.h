@@ -1,5 +1,6 @@
-// CommandLine: the command line of a tool: options that are stored in variables of the caller, --help, --version and
-// usage errors. CLI11 parses it. Only command_line.cc includes CLI11, because that takes seconds to compile.
+// CommandLine: the command line of a tool. A CommandLine stores options in variables of the caller,
+// and it handles --help, --version and usage errors. The library CLI11 does the parsing. Only
+// command_line.cc includes CLI11, because compiling CLI11 takes seconds.
 #pragma once
 #include <initializer_list>
 #include <memory>
@@ -11,46 +12,50 @@
 
 namespace bps {
 
-// The allowed values of a number, both ends included.
+// The allowed values of a number. Both limits are allowed values too.
 struct ValueRange {
   double least, most;
 };
 
 class CommandLine {
  public:
-  // `about` is the first part of the --help text.
+  // `about` is the first section of the --help text.
   CommandLine(std::string tool, const std::string& about);
   ~CommandLine();
   CommandLine(CommandLine&&) = delete;
 
-  // `names` as in "-v,--verbose". The variable must live until parse() returns. It keeps its value if the option is not
-  // given.
+  // Declares an option without a value. `names` has the form "-v,--verbose". The variable must live
+  // until parse() returns. The variable keeps its value if the option is not given.
   void flag(const std::string& names, bool& value, const std::string& help);
-  // A name without dashes declares a positional argument. T: string, int, size_t, double, optional<size_t>, or a vector
-  // of string, int or double, whose items are separated by commas.
+  // Declares an option with a value. A name without dashes declares a positional argument. T is
+  // string, int, size_t, double, optional<size_t>, or a vector of string, int or double. Commas
+  // separate the items of a vector.
   template <class T>
   void option(const std::string& names, T& value, const std::string& help, std::optional<ValueRange> within = {});
-  // An option whose value may be omitted and is then empty. has() tells whether the option was given.
+  // Declares an option whose value may be omitted, which gives an empty value. has() tells whether
+  // the option was given.
   void optionalValue(const std::string& names, std::string& value, const std::string& help);
-  // An option whose value is one of these words.
+  // Declares an option whose value must be one of `words`.
   void choice(const std::string& names, std::string& value, const std::string& help, std::vector<std::string> words);
   void require(const std::string& name);
-  // After the first word that is not an option, all words are stored unparsed in `words`.
+  // Stores all words from the first positional word on in `words`, without parsing them.
   void rest(std::vector<std::string>& words);
-  // The last part of the --help text.
+  // Sets the last section of the --help text.
   void footer(const std::string& text);
 
-  // A command word with its own options. At most one command may be given.
+  // Declares a command word, which has its own options. The user may give at most one command.
   CommandLine& command(const std::string& name, const std::string& help);
   bool given() const;
-  // After parse(): whether the option was given.
+  // After parse(): returns whether the option was given.
   bool has(const std::string& name) const;
-  // Fails with the first of these options that was given: "--json has no effect with ...".
+  // Fails if one of the options `names` was given. The failure names the first option that was
+  // given: "--json has no effect with ...".
   Status refuse(std::initializer_list<const char*> names, const std::string& why) const;
 
-  // Returns the exit status after --help, --version or a usage error, and nothing otherwise.
+  // Parses the command line. Returns the exit status after --help, --version or a usage error.
+  // Otherwise returns nothing.
   [[nodiscard]] std::optional<int> parse(int argc, char** argv);
-  // Prints the error to standard error with the tool's name. Returns the exit status.
+  // Prints the error with the name of the tool to standard error. Returns the exit status.
   [[nodiscard]] int printUsageError(const std::string& what) const;
 
  private:

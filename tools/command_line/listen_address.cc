@@ -15,7 +15,8 @@ Result<Address> addressOf(const ListenOption& option) {
                    "a port alone; use ADDR:{0} with an address of this machine, or 0.0.0.0:{0} for all addresses",
                    text);
   const HostPort where = BPS_TRY(parseHostPort(text, option.defaultPort));
-  Result<std::vector<Interface>> selected = selectInterfaces("=" + where.host);  // also accepts addresses
+  // selectInterfaces also accepts addresses.
+  Result<std::vector<Interface>> selected = selectInterfaces("=" + where.host);
   if (selected.ok()) {
     const Interface found = std::move(selected).value().front();
     Address address = found.address;

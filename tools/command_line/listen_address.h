@@ -1,4 +1,5 @@
-// Parses an address to listen on. An error names the option and shows a correct form.
+// Parses an address to listen on. An error names the option and shows a correct form of the
+// address.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,9 +10,9 @@
 namespace bps {
 
 struct ListenOption {
-  std::string name;          // "--listen"
-  std::string text;          // the user's text
-  uint16_t defaultPort = 0;  // 0: a port is required
+  std::string name;          // the name of the option, such as "--listen"
+  std::string text;          // the text that the user has given
+  uint16_t defaultPort = 0;  // with 0, the text must contain a port
 };
 
 Result<Address> listenAddress(const ListenOption& option);

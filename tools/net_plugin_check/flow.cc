@@ -58,7 +58,7 @@ Result<Flow> Flow::create(Side& side, void* comm, bool sends, FlowPlan plan) {
 
 uint8_t* Flow::place(size_t index) const { return buffer_.data() + index % plan_.window * slotBytes_ + plan_.offset; }
 
-// Returns false if the plugin cannot post the message now.
+// Posts the next message. Returns false if the plugin cannot post the message at present.
 Result<bool> Flow::postOne() {
   const Message& message = plan_.messages[posted_];
   const uint64_t seed = plan_.seed + posted_;

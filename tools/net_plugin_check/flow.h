@@ -1,7 +1,9 @@
-// Flow: sends or receives a list of messages over one end of a connection, with a window of requests in flight.
+// Flow: sends or receives a list of messages over one end of a connection, with a window of
+// requests in flight.
 //
-// Both sides use the same list. The receiving side compares all bytes and checks that nothing is written after the
-// receive buffer. Like NCCL, a Flow tests only the oldest request. It works only inside step(). Used by one thread.
+// Both sides use the same list. The receiving side compares all bytes, and checks that nothing is
+// written after the receive buffer. Like NCCL, a Flow tests only the oldest request. A Flow works
+// only inside step() and post(). Used by one thread.
 #pragma once
 #include <cstdlib>
 #include <deque>
@@ -12,13 +14,13 @@
 
 namespace bps::check {
 
-// Page-aligned memory that is registered with one comm.
+// Page-aligned memory that is registered with one connection.
 class Buffer {
  public:
   static Result<Buffer> create(Side& side, void* comm, size_t bytes);
   uint8_t* data() const { return bytes_.get(); }
   void* memory() const { return memory_; }
-  Status release(Side& side, void* comm);  // deregisters
+  Status release(Side& side, void* comm);  // deregisters the memory
 
  private:
   struct Free {
@@ -28,13 +30,13 @@ class Buffer {
   void* memory_ = nullptr;
 };
 
-// Writes and checks the test data of message number `seed`.
+// Write and check the test data of a message. `seed` determines the data.
 void fillPattern(uint8_t* to, size_t bytes, uint64_t seed);
 bool hasPattern(const uint8_t* from, size_t bytes, uint64_t seed);
 
 struct Message {
   size_t bytes = 0;
-  size_t extraRoom = 0;  // bytes by which the receive buffer is larger
+  size_t extraRoom = 0;  // bytes by which the receive buffer is larger than the message
 };
 
 struct FlowPlan {
@@ -42,17 +44,17 @@ struct FlowPlan {
   size_t window = 8;
   size_t offset = 0;        // bytes by which every buffer is misaligned
   uintptr_t stale = 0;      // the value of *request before each post
-  bool checkStale = false;  // the post must overwrite that value
-  uint64_t seed = 1;        // seed of the first message's data and tag
+  bool checkStale = false;  // true if the post must overwrite the value `stale`
+  uint64_t seed = 1;        // determines the data and tag of the first message
 };
 
 class Flow {
  public:
   static Result<Flow> create(Side& side, void* comm, bool sends, FlowPlan plan);
 
-  // Posts messages as far as the window permits and tests the oldest request.
+  // Posts as many messages as the window permits, and tests the oldest request.
   Result<Progress> step();
-  // Only posts. kDone: the window is full or all messages are posted.
+  // Only posts messages. Returns kDone if the window is full or all messages are posted.
   Result<Progress> post();
   size_t inFlight() const { return requests_.size(); }
   size_t finished() const { return finished_; }
@@ -74,9 +76,9 @@ class Flow {
   size_t posted_ = 0, finished_ = 0;
 };
 
-// Steps the flows until all are finished. Fails if no message completes within the timeout.
+// Steps the flows until all flows are finished. Fails if no message completes within the timeout.
 Status run(Side& side, std::span<Flow> flows);
-// Runs one flow over the side's end of a connection.
+// Runs one flow over this side's end of a connection.
 Status transfer(Side& side, void* comm, FlowPlan plan);
 
 }  // namespace bps::check

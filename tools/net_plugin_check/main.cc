@@ -1,4 +1,5 @@
-// net-plugin-check: checks whether an NCCL net plugin follows the rules that NCCL relies on, and measures its speed.
+// net-plugin-check: checks whether an NCCL net plugin follows the rules on which NCCL relies, and
+// measures the plugin's speed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ std::vector<std::string> ruleNames() {
   return names;
 }
 
-// Checks the options. Returns an exit status if the program must end now.
+// Checks the options. Returns an exit status if the program must end at once.
 std::optional<int> check(const CommandLine& line, CheckOptions& options, const ByteTexts& byteTexts) {
   if (options.list) {
     for (const Rule* rule : allRules()) fmt::print("{:<24}{}\n", rule->name, rule->about);

@@ -1,8 +1,10 @@
-// SideRecord: the current call and the outcome of a side, in memory that it shares with the supervisor. With it, the
-// supervisor can name a call into the plugin that hangs or crashes.
+// SideRecord: the current call and the outcome of a side, in memory that the side shares with the
+// supervisor. With the record, the supervisor can name a call into the plugin that hangs or
+// crashes.
 //
-// Only the side writes its record; a helper thread of the side has a slot of its own. `outcome` is stored last, with
-// release order: a thread that reads it with acquire order sees the detail and the measures.
+// Only the side writes its record. A helper thread of the side has a separate slot. The side stores
+// `outcome` last, with release order. A thread that reads `outcome` with acquire order therefore
+// sees the detail and the measures.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -40,7 +42,7 @@ inline constexpr std::array<const char*, kCalls> kCallNames{
     "isend",  "irecv", "iflush",  "test",          "closeSend", "closeRecv", "closeListen", "finalize"};
 inline const char* nameOf(Call call) { return kCallNames[static_cast<size_t>(call)]; }
 
-using Clock = std::chrono::steady_clock;  // the same in all processes
+using Clock = std::chrono::steady_clock;  // the same clock in all processes
 inline int64_t nowNs() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
 
 struct CallSlot {
@@ -49,7 +51,7 @@ struct CallSlot {
   std::array<std::atomic<int64_t>, kCalls> longestNs{};
 };
 
-// kPeerLost: the side failed only because the other side ended.
+// How a side has ended. kPeerLost means that the side failed only because the other side ended.
 enum class SideOutcome : int { kNone, kPassed, kFailed, kSkipped, kPeerLost };
 
 struct Measure {
@@ -74,13 +76,13 @@ struct SideRecord {
   }
 };
 
-// The slot of the calling thread; null: its calls are not recorded.
+// The slot of the calling thread. If the slot is null, the calls of the thread are not recorded.
 inline CallSlot*& threadCallSlot() {
   thread_local CallSlot* slot = nullptr;
   return slot;
 }
 
-// The scope of one call into the plugin: records it and its duration.
+// The scope of one call into the plugin. A CallTimer records the call and its duration.
 class CallTimer {
  public:
   explicit CallTimer(Call call) : slot_(threadCallSlot()), call_(static_cast<size_t>(call)), start_(nowNs()) {

@@ -1,4 +1,5 @@
-// Report: prints the results while the rules run and writes them as JSON. Used by the supervising thread.
+// Report: prints the results while the rules run, and writes them as JSON. The supervising thread
+// uses it.
 #pragma once
 #include <fmt/core.h>
 
@@ -31,7 +32,7 @@ class Report {
   }
   size_t failed() const { return count(Verdict::kFail); }
 
-  // Writes the JSON file. A failure names the file.
+  // Writes the JSON file. A failure names that file.
   Status write(const std::string& file, const std::string& plugin) const {
     nlohmann::json rules = nlohmann::json::array(), measures = nlohmann::json::array();
     for (const RuleResult& finding : results_) {

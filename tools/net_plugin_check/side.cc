@@ -89,7 +89,8 @@ Status Side::sendToPeer(std::span<const uint8_t> what) {
 }
 
 Result<Blob> Side::receiveFromPeer() {
-  // Longer than the waits for the plugin, whose errors are more precise.
+  // This deadline is longer than the timeout of calls into the plugin, because the errors of those
+  // calls are more precise.
   const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(2 * options_.timeoutSeconds + 1)));
   pollfd state{.fd = channel_.get(), .events = POLLIN, .revents = 0};
@@ -188,7 +189,7 @@ Status Side::stepAll(std::vector<void*>& comms, const std::function<Result<void*
   size_t left = comms.size();
   return wait(fmt::format("{} of {} connections:", sends_ ? "connect" : "accept", comms.size()),
               [&]() -> Result<Progress> {
-                for (size_t i = comms.size(); i-- > 0;) {  // in reverse: the plugin must accept any order
+                for (size_t i = comms.size(); i-- > 0;) {  // in reverse order, because the plugin must accept any order
                   if (comms[i] != nullptr) continue;
                   comms[i] = BPS_TRY(attempt(i));
                   if (comms[i] != nullptr) --left;

@@ -1,9 +1,10 @@
-// Side: one of the two sides on which a rule runs, each in its own process or thread. It owns the plugin's context and
-// the channel to the other side, and it has the functions that the rules share.
+// Side: one of the two sides on which a rule runs, each in a separate process or thread. A Side has
+// the plugin's context, the channel to the other side, and the functions that the rules share.
 //
-// One side receives (listens and accepts), the other sends (connects). The same rule body runs on both sides and checks
-// sends(). The code of a failed Status means: kRemote: the other side has ended and has the reason; kInProgress: the
-// rule is skipped; kSystem: an error that the plugin returned.
+// The receiving side listens and accepts, and the sending side connects. The same rule body runs on
+// both sides and checks sends(). If a Status has failed, its code tells the kind of failure. The
+// code kRemote means that the other side has ended and knows the reason. The code kInProgress means
+// that the rule is skipped. The code kSystem means that the plugin returned an error.
 #pragma once
 #include <array>
 #include <functional>
@@ -21,23 +22,24 @@ namespace bps::check {
 struct CheckOptions {
   std::string plugin;
   int newestAbi = kNewestAbi;
-  int device = -1;  // -1: all
+  int device = -1;  // -1 means all devices
   bool threads = false, verbose = false, list = false;
   std::vector<std::string> only;
   std::string json;
   size_t cycles = 1000;
   size_t maxBytes = size_t{64} << 20;
-  double timeoutSeconds = 10;  // limit of every wait
-  double noticeSeconds = 1;    // limit from the end of one side to the error on the other
-  size_t bench = 0;            // number of repetitions; 0: check the rules
+  double timeoutSeconds = 10;  // time limit of every wait
+  double noticeSeconds = 1;    // time limit from the end of one side to the error on the other side
+  size_t bench = 0;            // number of repetitions; with 0, the tool checks the rules
   std::string against = "tcp";
   size_t plainSockets = 1;
   size_t benchBytes = size_t{4} << 20;
   double benchSeconds = 1;
-  std::string senderNetns;  // network namespace of the sender; empty: the current one
+  std::string senderNetns;  // network namespace of the sender; empty for the current namespace
 };
 
-// No call may block on the peer. A call that takes longer than this has blocked, or the machine is overloaded.
+// The time limit of a call. No call may wait for the peer. If a call takes longer than this limit,
+// it has waited, or the machine is overloaded.
 inline constexpr int64_t kMaxCallNs = 500'000'000;
 
 // A handle of 128 bytes, followed by guard bytes that the plugin must not write.
@@ -68,41 +70,44 @@ class Side {
   const std::string& description() const { return description_; }
   int deviceCount() const { return deviceCount_; }
 
-  Result<DeviceProperties> deviceProperties();  // of device()
+  Result<DeviceProperties> deviceProperties();  // the properties of device()
 
   // Loads and initialises the plugin. Fails if the device does not exist.
   Status open();
   Status closePlugin();
 
-  // The channel to the other side. It keeps the order of messages.
+  // Send and receive messages on the channel to the other side. The channel keeps the order of
+  // messages.
   Status sendToPeer(std::span<const uint8_t> what = {});
   Result<Blob> receiveFromPeer();
   Status barrier();
 
-  // Opens `n` connections from the sender to the receiver at the same time, with one listener each, as NCCL does.
+  // Opens `n` connections from the sender to the receiver at the same time. As in NCCL, each
+  // connection has a listener.
   Result<std::vector<void*>> connect(size_t n);
   Result<void*> connectOne();
-  // A connection in the opposite direction: the sender accepts.
+  // Opens a connection in the opposite direction, in which the sender accepts.
   Result<void*> connectBack();
   // The single steps of connect().
   Result<void*> listenFor(HandleBox& handle);
-  Result<void*> acceptFrom(void* listener);    // null: not yet
-  Result<void*> connectTo(HandleBox& handle);  // null: not yet
+  Result<void*> acceptFrom(void* listener);    // null if no connection is ready yet
+  Result<void*> connectTo(HandleBox& handle);  // null if the connection is not yet made
   Status closeListener(void* listener);
   Status close(void* comm) { return closeEnd(comm, sends_); }
   Status closeEnd(void* comm, bool sends);
 
-  // Calls `step` until it is done. Fails with kTimeout and the text "`what` not done".
+  // Calls `step` until it is done. After the timeout, fails with kTimeout and a text that begins
+  // with `what`.
   Status wait(const std::string& what, const std::function<Result<Progress>()>& step);
-  // Tests the request until it is done. `sizes` is as in test.
+  // Tests the request until it is done. `sizes` has the same meaning as in test.
   Status waitForRequest(const std::string& what, void* request, int* sizes = nullptr);
   Deadline makeDeadline() const;
 
-  // Converts the result of a call to a Status, with the plugin's last warning.
+  // Converts the result of a call to a Status. A failure includes the last warning of the plugin.
   Status expect(int code, Call call);
-  // Fails if one of these calls has taken longer than kMaxCallNs so far.
+  // Fails if one of these calls has so far taken longer than kMaxCallNs.
   Status checkLongest(std::initializer_list<Call> calls);
-  // Returns the longest duration of a call as text: "accept at most 0.02 ms".
+  // Returns the longest duration of a call as text, such as "accept at most 0.02 ms".
   std::string longest(Call call);
 
   void measure(const char* name, double value);
@@ -122,7 +127,8 @@ class Side {
   size_t measures_ = 0;
 };
 
-// The pause between two attempts: yields at first, later sleeps for a short time.
+// The pause between two attempts. The first pauses only yield the CPU, and later pauses sleep for a
+// short time.
 class Backoff {
  public:
   void operator()();

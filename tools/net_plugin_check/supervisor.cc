@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kSides = 2;
 constexpr int kReceiver = 0, kSender = 1;
 constexpr std::chrono::milliseconds kOtherSideGrace{300};  // time for the other side after the first failure
-constexpr double kMaxTimeoutsPerRule = 8;                  // time limit of a rule, in timeouts
+constexpr double kMaxTimeoutsPerRule = 8;                  // time limit of a rule, as a multiple of --timeout
 
 struct Shared {
   std::array<SideRecord, kSides> sides;
@@ -98,7 +98,7 @@ void prepareChild(pid_t parent) {
 }
 
 [[noreturn]] void exitProcess(const RuleJob& job) {
-  if (job.rule.scenario == Scenario::kExit) std::exit(0);  // runs the plugin's exit handlers
+  if (job.rule.scenario == Scenario::kExit) std::exit(0);  // exit() runs the exit handlers of the plugin
   ::_exit(0);
 }
 
@@ -120,7 +120,7 @@ using Channel = std::array<int, kSides>;
 
 // ---- functions of the supervising process
 
-// A child process, which runs one side or both.
+// A child process, which runs one side or both sides.
 struct Child {
   pid_t pid = -1;
   int side = 0;
@@ -161,7 +161,8 @@ class RuleRun {
 
 const char* sideName(int side) { return side == kSender ? "sender" : "receiver"; }
 
-// The side's name as the prefix of a message; empty if the rule has only one side.
+// Returns the prefix of a message with the side's name. The prefix is empty if the rule has only
+// one side.
 std::string RuleRun::prefix(int side) const {
   return job_.rule.scenario == Scenario::kReceiverOnly ? "" : fmt::format("{}: ", sideName(side));
 }
@@ -201,7 +202,7 @@ void RuleRun::end(Child& child) {
   child.ended = true;
 }
 
-// Collects ended children. Returns true if all have ended.
+// Collects the children that have ended. Returns true if all children have ended.
 bool RuleRun::reap() {
   bool all = true;
   for (Child& child : children_) {
@@ -225,7 +226,8 @@ std::string RuleRun::hangs() const {
   return {};
 }
 
-// Whether to stop waiting: a side hangs, or one has failed and the grace time of the other has passed.
+// Returns true if watch() must stop waiting. It must stop if a side hangs, or if a side has failed
+// and the grace time of the other side has passed.
 bool RuleRun::shouldStop() {
   if (hang_.empty()) hang_ = hangs();
   if (!hang_.empty()) return true;
@@ -251,8 +253,8 @@ void RuleRun::watch() {
   for (Child& child : children_) end(child);
 }
 
-// Returns the current call of a side as text, " in isend", or empty text. With --threads, looks at both sides, because
-// they share the process.
+// Returns the current call of a side as text, such as " in isend", or empty text. With --threads,
+// the function looks at both sides, because both sides share the process.
 std::string RuleRun::currentCall(int side) const {
   for (int each : {kReceiver, kSender}) {
     if (each != side && !job_.options.threads) continue;

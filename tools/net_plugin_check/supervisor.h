@@ -1,5 +1,6 @@
-// Supervisor: runs one rule with its sides in child processes, so that a plugin that hangs or crashes fails only this
-// rule. The supervising process never loads the plugin and has one thread.
+// Supervisor: runs one rule with its sides in child processes. A plugin that hangs or crashes
+// therefore fails only this rule. The supervising process never loads the plugin, and it has only
+// one thread.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,7 +21,7 @@ struct RuleResult {
   std::map<std::string, double> measures{};
 };
 
-// `device` is -1 if the rule does not apply to a device.
+// Runs the rule and returns its result. `device` is -1 if the rule does not apply to a device.
 RuleResult supervise(const CheckOptions& options, const Rule& rule, int device);
 
 }  // namespace bps::check

@@ -32,7 +32,8 @@ Mutex& initMutex() {
   static Mutex& mutex = *new Mutex;
   return mutex;
 }
-// The initialised tables of versions before 11, which are initialised once per process.
+// The initialised tables of interface versions before 11. Such a table is initialised only one time
+// in a process.
 std::set<const void*>& initialised() {
   static std::set<const void*>& tables = *new std::set<const void*>;
   return tables;
@@ -40,7 +41,8 @@ std::set<const void*>& initialised() {
 
 int ignoreEvent(void**, int, void*, int64_t, void*) { return abi::kSuccess; }
 
-// Returns empty text for a null pointer, and for a pointer that still has the fill value.
+// Returns the text at `text`. Returns empty text if the pointer is null or still has the fill
+// value.
 std::string textAt(const char* text, int fill) {
   uintptr_t untouched = 0;
   std::memset(&untouched, fill, sizeof untouched);

@@ -1,8 +1,8 @@
-// Table: a uniform interface to a net plugin's function table, independent of the table's version. Every call is
-// recorded (monitor.h).
+// Table: a uniform interface to the function table of a net plugin, independent of the version of
+// the table. Every call is recorded (monitor.h).
 //
-// Unlike src/net, it passes out-parameters unchanged, so that the rules can check what a plugin does with their initial
-// values.
+// In contrast to src/net, a Table does not change output parameters. The rules can therefore check
+// what a plugin does with the initial values of output parameters.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct DeviceProperties {
   int virtualDevices = 1;  // 1 before version 9
   size_t maxBytes = size_t{1} << 30, maxCollBytes = size_t{1} << 30;
 
-  // Returns the name of the first field that differs, or null.
+  // Returns the name of the first field that differs, or null if no field differs.
   const char* difference(const DeviceProperties& other) const;
 };
 
@@ -32,7 +32,7 @@ struct MessageBuffer {
   void* data = nullptr;
   size_t bytes = 0;
   int tag = 0;
-  void* memory = nullptr;  // the registration
+  void* memory = nullptr;  // the handle of the registration
 };
 inline constexpr size_t kMaxGroupedReceives = 8;
 inline constexpr int kOldestAbi = 8, kNewestAbi = 12;
@@ -43,19 +43,21 @@ class Table {
 
   virtual int version() const = 0;
   virtual std::string name() const = 0;
-  // See abi::missingMember().
+  // Returns the name of the first missing member; abi::missingMember() gives the details.
   virtual const char* missing(bool initialised) const = 0;
   virtual bool canFlush() const = 0;
   virtual bool canRegisterDmaBuf() const = 0;
-  // The plugin's bpsNetWait_v1 for sleeping, or null.
+  // Returns the plugin's bpsNetWait_v1, with which a thread can sleep, or null.
   virtual const bpsNetWait_v1_t* wait() const = 0;
   bool hasContexts() const { return version() >= 11; }
 
-  // As in NCCL, only one thread at a time is in init or finalize. Before version 11, init runs once per process.
+  // As in NCCL, only one thread at a time is in init or finalize. Before version 11, init runs one
+  // time in a process.
   virtual int init(void** context) = 0;
   virtual int finalize(void* context) = 0;
   virtual int devices(int* count) = 0;
-  // Sets every byte of the properties to `fill` before the call, so that fields left unwritten can be recognised.
+  // Sets every byte of the properties to `fill` before the call, so that the caller can recognise
+  // fields that the plugin did not write.
   virtual int getProperties(int device, int fill, DeviceProperties& out) = 0;
   virtual int listen(void* context, int device, void* handle, void** comm) = 0;
   virtual int connect(void* context, int device, void* handle, void** comm) = 0;
@@ -73,13 +75,13 @@ class Table {
   virtual int closeListen(void* listener) = 0;
 };
 
-// Loads a plugin as NCCL does: tries the name itself, then libnccl-net-NAME.so. Uses the newest table of version
-// `newest` or older. `path` gets the path of the file.
+// Loads a plugin as NCCL does: tries `name` itself, and then libnccl-net-NAME.so. Uses the newest
+// table whose version is at most `newest`. Sets `path` to the path of the file.
 Result<std::unique_ptr<Table>> loadTable(const std::string& name, int newest, std::string& path);
 
-// Returns and clears the plugin's last warning on this thread.
+// Returns the plugin's last warning on this thread, and clears the warning.
 std::string takeWarning();
-// True: the plugin's log goes to standard error.
+// If `verbose` is true, the log of the plugin goes to standard error.
 void setVerbose(bool verbose);
 
 }  // namespace bps::check

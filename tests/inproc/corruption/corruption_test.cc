@@ -1,6 +1,6 @@
-// With BPS_CHECKSUM=1 one flipped bit anywhere in the data streams ends every rank with an error that names the two
-// ends of the connection. The bit is in a frame, a header or data, pushed or answered. BPS_TEST_LONG=1: a thousand
-// bits.
+// With BPS_CHECKSUM=1, one flipped bit anywhere in the data streams ends every rank with an error.
+// The error names the two ends of the connection. The flipped bit is in a frame, a header or data,
+// of a contribution or of an answer. With BPS_TEST_LONG=1, the test flips a thousand bits.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ constexpr int kMostCalls = 3000;
 using Random = std::mt19937_64;
 uint64_t below(Random& random, uint64_t end) { return random() % end; }
 
-// The variables that the net plugin reads, set for one case.
+// Sets the environment variables that the net plugin reads, for one case.
 class Sockets {
  public:
   explicit Sockets(uint64_t each) {
@@ -41,7 +41,7 @@ struct Case {
   Job job;
   uint64_t sockets = 1, byte = 0;
   unsigned bit = 0;
-  size_t count = 0;  // elements of a call
+  size_t count = 0;  // the number of elements of a call
 };
 
 Case makeCase(uint64_t seed, const std::string& servers) {
@@ -58,8 +58,8 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   made.job.env.exchangeBytes.value = kLimits[below(random, std::size(kLimits))];
   made.job.env.singleOwnerBytes.value = kLimits[below(random, std::size(kLimits))];
   made.job.env.rails = static_cast<int>(below(random, 3));
-  made.job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;  // known rates, so that no call measures them
-  // In small calls most bytes belong to frames and headers.
+  made.job.env.bandwidth.value = below(random, 2) == 0 ? 1 : 100;  // known rates make bps skip the measurement
+  // In small calls, most bytes belong to frames and headers.
   constexpr size_t kCounts[] = {1, 20, 3000, 200000};
   made.count = kCounts[below(random, std::size(kCounts))];
   made.sockets = 1 + below(random, 3);
@@ -68,7 +68,7 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   return made;
 }
 
-// Calls until one call fails. Arms the tap when all connections are idle.
+// Makes calls until one call fails. Arms the tap while all connections are idle.
 Status callOn(Communicator& comm, const Case& made) {
   logThreadName(fmt::format("rank {}", comm.rank()));
   BPS_TRY(comm.allGather({}));
@@ -86,7 +86,8 @@ Status callOn(Communicator& comm, const Case& made) {
   return failed;
 }
 
-// Returns whether the text at this position names "rank 2" or the lanes of a server.
+// Returns whether the text at this position names `who`. `who` is a rank such as "rank 2", or
+// "lanes" for a server.
 bool isNamed(const std::string& text, size_t at, const std::string& who) {
   return text.compare(at, who == "lanes" ? 7 : who.size() + 2, who == "lanes" ? "server " : who + " (") == 0;
 }

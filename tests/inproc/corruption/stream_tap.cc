@@ -21,7 +21,7 @@ struct TapState {
   uint64_t byte = 0, passed = 0;
   unsigned bit = 0;
   Flip flip;
-  std::map<std::string, std::string> senders;  // by "from to", the two addresses of a connection
+  std::map<std::string, std::string> senders;  // the key is "from to", the two addresses of a connection
 };
 
 TapState& tap() {
@@ -104,7 +104,7 @@ Flip disarmTap() {
 
 }  // namespace bps::test
 
-// These functions replace libc's for the whole process.
+// These functions replace the functions of libc in the whole process.
 #pragma GCC visibility push(default)
 extern "C" {
 

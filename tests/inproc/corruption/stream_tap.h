@@ -1,5 +1,6 @@
-// StreamTap: flips one bit of the data that a net plugin of this process receives by TCP, below all checks of the
-// plugin. This program's recv() and recvmsg() replace libc's. One flip at a time. Any thread.
+// StreamTap: flips one bit of the data that a net plugin of this process receives by TCP. The
+// plugin's checks see the flipped bit, because this program's recv() and recvmsg() replace those of
+// libc. Only one flip is possible at a time. Any thread may use the tap.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,13 +9,15 @@ namespace bps::test {
 
 struct Flip {
   bool done = false;
-  // the names of the receiving and the sending thread (logThreadName); empty if unknown
+  // The names of the receiving and the sending thread, as logThreadName() gives them. A name is
+  // empty if it is unknown.
   std::string receiver, sender;
 };
 
-// Arms the tap: flips this bit of byte number `byte`, counted over all TCP sockets of the plugin.
+// Arms the tap. The tap flips the bit `bit` of the byte number `byte`, counted over all TCP sockets
+// of the plugin.
 void armTap(uint64_t byte, unsigned bit);
-// Disarms the tap and returns what it flipped.
+// Disarms the tap and returns what it has flipped.
 Flip disarmTap();
 
 }  // namespace bps::test

@@ -19,7 +19,7 @@ namespace {
 using Clock = Deadline::Clock;
 
 constexpr size_t kRoundTrips = 9;
-constexpr std::chrono::milliseconds kLoadTime(300);  // interval over which the summation rate is measured
+constexpr std::chrono::milliseconds kLoadTime(300);  // time over which the summation rate is measured
 
 struct CheckResult {
   std::string text;
@@ -40,7 +40,8 @@ struct Load {
   double roundTrip = 0, bytesPerSecond = 0;
 };
 
-// Sends the same request several times. The rate is what was summed between the first and the last answer.
+// Sends the same request several times. The summation rate comes from the bytes that the server
+// sums between the first and the last answer.
 Result<Load> queryLoad(ServerConnection& connection) {
   Load load;
   std::vector<double> times;
@@ -70,7 +71,7 @@ Result<std::string> check(const std::string& name, const Key& key, const Env& en
   const Load load = BPS_TRY(queryLoad(*connection));
   Result<std::string> data = checkDataPath(*connection, name, env);
   if (!data.ok()) {
-    connection->leave();  // end the session if it is still open
+    connection->leave();  // closes the session if the session is still open
     return std::move(data).status().within("it answers, but its data connections do not work");
   }
   const CheckReport& report = load.report;

@@ -1,4 +1,5 @@
-// bps-server --check: tests whether servers are reachable and usable, by running a small job on each.
+// bps-server --check: tests whether servers are reachable and usable. The check runs a small job on
+// each server.
 #pragma once
 #include <string>
 
@@ -7,7 +8,8 @@
 
 namespace bps {
 
-// `servers` as in BPS_SERVERS. Prints one line per server. True if all are usable.
+// Checks the servers and prints one line for each. `servers` has the form of BPS_SERVERS. Returns
+// true if all servers are usable.
 Result<bool> checkServers(const std::string& servers, std::string_view source, const Env& env);
 
 }  // namespace bps

@@ -18,7 +18,7 @@
 namespace bps {
 namespace {
 
-// A sum needs two machines. This bandwidth makes the server the owner of all chunks.
+// A sum needs two machines. With these bandwidths, the server is the owner of all chunks.
 constexpr size_t kMachines = 2;
 constexpr double kWorkersRate = 1, kServersRate = 1e6;
 constexpr size_t kPartition = 64U << 10, kCount = 256;
@@ -38,7 +38,8 @@ Roster rosterOf(const ServerConnection& connection, const std::string& server, c
   return roster;
 }
 
-// One simulated machine: its two connections to the server, and a message in each direction.
+// One simulated machine. It has two connections to the server, and it exchanges one message in each
+// direction.
 class TestWorker {
  public:
   TestWorker(net::Plugin& plugin, const net::MeshShape& shape) : plugin_(plugin), shape_(shape) {}
@@ -72,7 +73,7 @@ class TestWorker {
     push_->push({at(1), kCount * sizeof(float), pushed});
     return {};
   }
-  // True if the sum has arrived.
+  // Returns true if the sum has arrived.
   Result<bool> step() {
     push_->step();
     answer_->step();
@@ -93,11 +94,11 @@ class TestWorker {
   net::Plugin& plugin_;
   net::MeshShape shape_;
   std::unique_ptr<net::Mesh> mesh_;
-  PageBuffer memory_;  // declared before the connections, which use it until they close
+  PageBuffer memory_;  // declared before the connections, which use the memory until they close
   std::unique_ptr<net::MessageQueue> push_, answer_;
 };
 
-// Steps both machines until both are done.
+// Steps both simulated machines until both are done.
 template <class Step>
 Status stepBoth(ServerConnection& connection, std::vector<std::unique_ptr<TestWorker>>& machines, const char* what,
                 Step step) {
@@ -107,11 +108,13 @@ Status stepBoth(ServerConnection& connection, std::vector<std::unique_ptr<TestWo
     if (done) return {};
     BPS_TRY(connection.keepAlive());
     if (deadline.passed()) return failure(Code::kTimeout, "{}: not done in time", what);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // plugins offer nothing to wait on yet
+    // Plugins have no descriptor to wait on before a connection is established.
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
 
-// Does the hub's part of the exchange: passes every participant's handles to the others.
+// Does the hub's work in the exchange of handles: passes the handles of each participant to the
+// other participants.
 Status exchange(ServerConnection& connection, std::vector<std::unique_ptr<TestWorker>>& machines,
                 const Roster& roster) {
   connection.send(MessageType::kBegin);
@@ -151,7 +154,7 @@ Result<std::string> checkDataPath(ServerConnection& connection, const std::strin
   BPS_TRY(stepBoth(connection, machines, "moving bytes", [](TestWorker& machine) { return machine.step(); }));
   for (auto& machine : machines)
     if (!machine->hasExpectedSum(3)) return Status(Code::kRemote, "its sum is wrong");
-  connection.leave();  // before the connections close, so that the server sees no loss
+  connection.leave();  // must precede the close of the connections, so that the server sees no loss
   return plugin->description() + ", " + BPS_TRY(plugin->device(0)).name;
 }
 

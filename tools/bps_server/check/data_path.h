@@ -1,4 +1,4 @@
-// Tests the data connections of a server with a job of a few bytes.
+// Tests the data connections of a server with a job that sums a few bytes.
 #pragma once
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace bps {
 
-// Opens a job of this process alone on the server, connects like its workers, sums a few bytes, and leaves. Returns a
-// description of the transport.
+// Opens a job on the server. This process plays all workers of the job. Connects as the workers
+// would, sums a few bytes, and leaves the job. Returns a description of the transport.
 Result<std::string> checkDataPath(ServerConnection& connection, const std::string& name, const Env& env);
 
 }  // namespace bps

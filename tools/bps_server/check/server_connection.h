@@ -1,5 +1,6 @@
-// ServerConnection: a connection to a server like a hub's, with one request at a time. Every failure names the likely
-// cause: nobody listens, no route, no answer, another key or version, not a bps-server. Belongs to one thread.
+// ServerConnection: a connection to a server like the hub's, with one request at a time. Every
+// failure names the likely cause: nobody listens, there is no route, there is no answer, the key or
+// version differs, or the peer is not a bps-server. Used by one thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,7 +14,8 @@ namespace bps {
 
 class ServerConnection {
  public:
-  // `answerTimeout` bounds the connection and the wait for each answer.
+  // Connects to the server. `answerTimeout` limits the time to connect and the wait for each
+  // answer.
   static Result<std::unique_ptr<ServerConnection>> open(const std::vector<Address>& addresses,
                                                         const Credentials& credentials,
                                                         std::chrono::milliseconds answerTimeout);
@@ -26,15 +28,17 @@ class ServerConnection {
     link_.send(message);
   }
   void send(MessageType type) { link_.send(type); }
-  // Returns the next message, which must have this type. A failure message from the server is returned as a failure.
+  // Returns the next message, which must have this type. If the server sends a failure message,
+  // returns that failure.
   template <ControlMessage T>
   Result<T> receive() {
     const Frame frame = BPS_TRY(next(T::kType));
     return decode<T>(frame.payload);
   }
-  // Keeps the connection alive while this side is busy. Fails if the server has closed it.
+  // Keeps the connection alive while this process does other work. Fails if the server has closed
+  // the connection.
   Status keepAlive();
-  // Says goodbye, and waits briefly until the server has received it.
+  // Says goodbye. Waits up to one second until the server has received the goodbye.
   void leave();
 
  private:

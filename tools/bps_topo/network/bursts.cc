@@ -8,7 +8,8 @@
 namespace bps {
 namespace {
 
-// Messages per burst. There are enough of them that the first and last, which the measurement excludes, hardly matter.
+// The number of messages in a burst. With so many messages, it hardly matters that the measurement
+// excludes the first and the last message.
 constexpr uint64_t kMessagesPerBurst = 256;
 constexpr std::chrono::milliseconds kAbortCheckInterval(20);
 
@@ -18,7 +19,7 @@ Status BurstBase::prepare() {
   buffer_ = std::make_unique<uint8_t[]>(kMaxInFlight * kMaxMessageBytes);
   memory_ = BPS_TRY(comm_->registerMemory(buffer_.get(), kMaxInFlight * kMaxMessageBytes));
   maxInFlight_ = std::clamp<size_t>(static_cast<size_t>(std::max(comm_->maxRequests(), 1)), 1, kMaxInFlight);
-  bell_ = BPS_TRY(Doorbell::create());  // never rung; the waiter requires one
+  bell_ = BPS_TRY(Doorbell::create());  // the doorbell is never rung, but the waiter requires one
   waiter_ = BPS_TRY(net::Waiter::create(*bell_));
   return waiter_->add(*comm_);
 }

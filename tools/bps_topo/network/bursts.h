@@ -1,8 +1,10 @@
-// BurstSender, BurstReceiver: send bursts of messages over one data connection and measure the bytes per second.
+// BurstSender and BurstReceiver: send bursts of messages over one data connection and measure the
+// bytes per second.
 //
-// A burst is any number of messages followed by one message of kEndBytes. The receiver measures from the end of the
-// first message to the end of the last. So neither latency nor data buffered by the sender's kernel counts. If the
-// connection is fast enough, messages get larger from burst to burst. Each object belongs to one thread.
+// A burst is any number of messages followed by one message of kEndBytes. The receiver measures
+// from the end of the first message to the end of the last message before kEndBytes. The measured
+// time therefore excludes the latency and the data that the sender's kernel buffers. On a fast
+// connection, the messages of later bursts are larger. Each object must be used by one thread.
 #pragma once
 #include <deque>
 #include <functional>
@@ -14,10 +16,12 @@
 
 namespace bps {
 
-// The common part of both: buffers, requests in flight, and waiting for the oldest request.
+// The code that BurstSender and BurstReceiver share: buffers, requests in flight, and the wait for
+// the oldest request.
 class BurstBase {
  public:
-  // Called periodically during a wait. If it fails, the wait ends with its failure.
+  // A function that is called periodically during a wait. If the function fails, the wait ends with
+  // its failure.
   using AbortCheck = std::function<Status()>;
 
  protected:
@@ -28,7 +32,7 @@ class BurstBase {
   BurstBase(std::unique_ptr<net::Comm> comm, AbortCheck look) : comm_(std::move(comm)), abortCheck_(std::move(look)) {}
   Status prepare();
   bool full() const { return inFlight_.size() >= maxInFlight_; }
-  // The buffer of the next message.
+  // Returns the buffer of the next message.
   uint8_t* nextBuffer() { return buffer_.get() + (posted_ % kMaxInFlight) * kMaxMessageBytes; }
   void posted(net::Request request);
   Result<net::Completion> oldest();
@@ -50,7 +54,7 @@ class BurstBase {
 class BurstSender : private BurstBase {
  public:
   static Result<std::unique_ptr<BurstSender>> create(std::unique_ptr<net::Comm> comm, AbortCheck look);
-  // Sends messages for `time`. Fails if they are not all complete by `deadline`.
+  // Sends messages for `time`. Fails if any message is incomplete at `deadline`.
   Status burst(std::chrono::milliseconds time, Deadline deadline);
 
  private:
@@ -63,7 +67,7 @@ class BurstSender : private BurstBase {
 class BurstReceiver : private BurstBase {
  public:
   static Result<std::unique_ptr<BurstReceiver>> create(std::unique_ptr<net::Comm> comm, AbortCheck look);
-  // Receives one burst and returns its bytes per second.
+  // Receives one burst. Returns the bytes per second of the burst.
   Result<double> burst(Deadline deadline);
 
  private:

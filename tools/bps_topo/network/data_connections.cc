@@ -19,7 +19,7 @@ Result<DataConnections> connectData(ProbeConnection& line, net::Listener& listen
     if (deadline.passed())
       return failure(Code::kRemote, "no data connection {} {} before the timeout", to == nullptr ? "to" : "from",
                      line.name());
-    // Plugins offer no descriptor to wait on before the connection is up.
+    // Plugins offer no descriptor to wait on before a connection is established.
     if (to == nullptr || from == nullptr) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const BurstBase::AbortCheck look = [&line] { return line.checkPeer(); };

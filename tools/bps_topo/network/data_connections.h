@@ -1,4 +1,5 @@
-// DataConnections: the two data connections between two `bps-topo probe` processes, one per direction.
+// DataConnections: the two data connections between two `bps-topo probe` processes, one in each
+// direction.
 #pragma once
 #include <memory>
 
@@ -14,18 +15,19 @@ struct DataConnections {
   std::unique_ptr<BurstReceiver> receive;
 };
 
-// Connects both directions. Both sides call it, each with its own listener and a connector to the other side's handle.
-// Fails after the peer timeout of `line`, which must outlive the result.
+// Connects both directions. Each process calls this function with its listener and with a connector
+// to the handle of the other process. The function fails after the peer timeout of `line`. `line`
+// must outlive the result.
 Result<DataConnections> connectData(ProbeConnection& line, net::Listener& listener, net::Connector& connector);
 
 Result<net::Handle> handleOf(const Blob& blob);
 Blob blobOf(const net::Handle& handle);
 
-// Makes the transport use its devices even between processes of one machine, so that the probe measures the NICs and
-// not memory. Call it before other threads start.
+// Makes the transport use its devices even between processes of one machine. The probe then
+// measures the NICs and not the memory. Call this function before other threads start.
 void disableSharedMemory();
 
-// A rate as text, in Mbit/s or Gbit/s.
+// Returns a rate as text, in Mbit/s or Gbit/s.
 std::string megabits(double bytesPerSecond);
 
 }  // namespace bps

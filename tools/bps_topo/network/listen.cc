@@ -57,7 +57,7 @@ Status checkOpen(const ProbeOpen& open, const net::Plugin& plugin) {
   return {};
 }
 
-// Serves the measurement of one NIC. Returns the text to print about it.
+// Serves the measurement of one NIC. Returns a text about the result, for printing.
 Result<std::string> measure(ProbeConnection& line, const Env& env) {
   const auto plugin = BPS_TRY(net::Plugin::load(env.netPlugin, line.job()));
   BPS_TRY(sendDevices(line, *plugin, env));
@@ -80,10 +80,11 @@ Result<std::string> measure(ProbeConnection& line, const Env& env) {
   return fmt::format("{} in over {}", megabits(last), BPS_TRY(plugin->device(device)).name);
 }
 
-// Serves one measuring client in its own thread, so that the main thread can meanwhile reject other clients as busy.
+// Serves one measuring client in a separate thread. Meanwhile, the main thread can reject other
+// clients as busy.
 class ProbeServerSession {
  public:
-  // Rings `bell`, which must outlive the session, when the session is over.
+  // Rings `bell` when the session has ended. `bell` must outlive the session.
   ProbeServerSession(Peer peer, const Env& env, const Doorbell& bell)
       : line_(std::move(peer), std::chrono::milliseconds(static_cast<int64_t>(env.timeout.value * 1000))), env_(env) {
     thread_ = std::thread([this, &bell] {

@@ -1,5 +1,5 @@
-// bps-topo probe --listen: the remote end for machines that measure their NICs. It serves one client at a time until a
-// signal ends it.
+// bps-topo probe --listen: serves other machines that measure their NICs. The process serves one
+// client at a time until a signal ends the process.
 #pragma once
 #include <string>
 
@@ -10,8 +10,8 @@ namespace bps {
 
 constexpr uint16_t kProbePort = 7701;
 
-// `where` is "PORT" (on the first usable interface), "ADDRESS" or "ADDRESS:PORT". Prints the address that it listens on
-// and a line for each measured NIC. Returns only with a failure.
+// Serves clients. `where` is "PORT" (on the first usable interface), "ADDRESS" or "ADDRESS:PORT".
+// Prints the listening address and a line for each measured NIC. Returns only with a failure.
 Status listenForProbes(const std::string& where, const Env& env);
 
 }  // namespace bps

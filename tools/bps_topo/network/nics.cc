@@ -16,7 +16,7 @@
 namespace bps {
 namespace {
 
-// The first burst is a warm-up and is not counted.
+// The number of bursts. The first burst is a warm-up and is not counted.
 constexpr uint32_t kBursts = 6;
 constexpr std::chrono::milliseconds kBurstTime(100);
 constexpr uint32_t kMostDevices = 4096;
@@ -27,7 +27,7 @@ struct NicRates {
   std::string partner;
 };
 
-// A connection to the other side and the list of devices that it has sent.
+// A connection to the other process, and the list of devices that the other process has sent.
 struct ProbeSession {
   ProbeConnection line;
   std::vector<ProbeDevice> devices;
@@ -45,7 +45,8 @@ class NicProbe {
     return probe;
   }
 
-  // Connects. If the other side is busy with another client, retries until the peer timeout.
+  // Connects to the other process. If that process is busy with another client, retries until the
+  // peer timeout.
   Result<ProbeSession> call() const {
     const Deadline deadline = Deadline::in(peerTimeout_);
     Status busy;
@@ -63,14 +64,15 @@ class NicProbe {
     }
   }
 
-  // Measures one NIC and closes the session, whether it succeeds or not.
+  // Measures one NIC. Closes the session, even if the measurement fails.
   Result<NicRates> measure(int device, ProbeSession& call) const {
     Result<NicRates> measured = tryMeasure(device, call);
     if (measured.ok()) {
       call.line.finish();
       return measured;
     }
-    // kInvalidUsage is a local problem; any other failure may have its cause on the other side.
+    // The code kInvalidUsage means a problem of this machine. Any other failure may have its cause
+    // in the other process.
     Status why = std::move(measured).status();
     if (why.code() != Code::kInvalidUsage) return call.line.rootCause(std::move(why));
     call.line.sendFailure(why);
@@ -90,7 +92,7 @@ class NicProbe {
  private:
   explicit NicProbe(const Env& env) : env_(env), peerTimeout_(static_cast<int64_t>(env.timeout.value * 1000)) {}
 
-  // Returns an authenticated connection.
+  // Connects to the other process and authenticates the connection.
   Result<ProbeConnection> connectToPeer(Deadline deadline) const {
     const Credentials credentials{key_, env_.auth, static_cast<uint32_t>(peerTimeout_.count())};
     Dialer dialer({addresses_, credentials, Purpose::kProbe, job_}, deadline);
@@ -113,9 +115,10 @@ class NicProbe {
     return devices;
   }
 
-  // Chooses the other side's device: one to which the route from this NIC's address leaves through this NIC. Prefers
-  // the device of the same name. If this device is not a network interface, only the transport knows its routes, and
-  // every device of the other side counts as reachable.
+  // Chooses a device of the other machine that the NIC `device` reaches: the route from the NIC's
+  // address to that device must leave through the NIC. Prefers the device with the same name as the
+  // NIC. If the NIC is not a network interface, only the transport knows its routes. Every device
+  // of the other machine then counts as reachable.
   Result<uint32_t> choosePartner(const std::string& device, const std::vector<ProbeDevice>& theirs) const {
     const std::vector<Interface> interfaces = BPS_TRY(selectInterfaces(env_.socketIfname));
     const auto mine = std::find_if(interfaces.begin(), interfaces.end(),
@@ -174,7 +177,7 @@ class NicProbe {
   std::shared_ptr<net::Plugin> plugin_;
 };
 
-// Records the slower of the two directions as the NIC's rate.
+// Records the rate of the slower direction as the rate of the NIC.
 void recordRates(const NicRates& rates, Node& nic, std::vector<ProbeResult>& results) {
   double slower = 0;
   for (const bool out : {true, false}) {

@@ -1,4 +1,5 @@
-// Measures the rate of each NIC of this machine to and from another machine that runs bps-topo probe --listen.
+// Measures the rate of each NIC of this machine to and from another machine, which runs bps-topo
+// probe --listen.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,8 +10,9 @@
 
 namespace bps {
 
-// Measures one NIC after the other and sets its rate in `builder` to the slower direction. If a NIC cannot be measured,
-// `results` holds the reason. Fails if the other machine cannot be reached at all.
+// Measures the NICs one after another. Sets the rate of each NIC in `builder` to the rate of its
+// slower direction. If a NIC cannot be measured, `results` contains the reason. Fails if the other
+// machine cannot be reached at all.
 Status probeNics(const std::string& peer, const Env& env, TopologyBuilder& builder, std::vector<ProbeResult>& results);
 
 }  // namespace bps

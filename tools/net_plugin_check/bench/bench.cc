@@ -30,7 +30,7 @@ struct ComparisonRow {
   Series ours, baseline, ratio;
 };
 
-// The measures of one repetition, by rule. Each rule runs once.
+// The measurements of one repetition, by rule. Each rule runs one time in a repetition.
 using Repetition = std::map<const Rule*, std::map<std::string, double>>;
 
 Status runRule(const CheckOptions& options, const Rule* rule, Repetition& repetition) {
@@ -41,7 +41,8 @@ Status runRule(const CheckOptions& options, const Rule* rule, Repetition& repeti
   return {};
 }
 
-// Runs the rules of each pair directly one after the other, so that both run under the same conditions.
+// Runs one repetition. The two rules of a comparison run directly one after another, so that both
+// rules run under the same conditions.
 Status runRepetition(const CheckOptions& options, std::vector<ComparisonRow>& lines) {
   Repetition repetition;
   for (ComparisonRow& line : lines) {

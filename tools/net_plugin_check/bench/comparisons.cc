@@ -1,4 +1,4 @@
-// The measurements of --bench: of the plugin and of the plain transports.
+// The measurements of --bench: those of the plugin and those of the plain transports.
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -35,7 +35,8 @@ Load loadOf(Side& side, size_t directions, std::function<Status(size_t)> run) {
           .run = std::move(run)};
 }
 
-// Measures one connection, or two that carry the same load in both directions at the same time.
+// Measures the plugin with one connection. If `bothWays` is true, a second connection carries the
+// same load in the opposite direction at the same time.
 Result<std::string> plugin(Side& side, bool bothWays) {
   const size_t bytes = side.options().benchBytes;
   void* there = BPS_TRY(side.connectOne());
@@ -107,7 +108,7 @@ Result<std::string> pluginBothWays(Side& side) { return plugin(side, true); }
 Result<std::string> socketOneWay(Side& side) { return sockets(side, false); }
 Result<std::string> socketBothWays(Side& side) { return sockets(side, true); }
 
-// Polls the socket until 8 bytes have arrived, as the plugin's round trip does.
+// Polls the socket until 8 bytes have arrived. The plugin's round trip polls in the same way.
 Status receivePing(Side& side, int fd) {
   std::array<uint8_t, 8> bytes{};
   const Deadline deadline = side.makeDeadline();

@@ -1,5 +1,5 @@
-// The measurements that follow the rules: latency of 8-byte messages and bandwidth of large ones. Both sides poll
-// without pause, as NCCL's threads do.
+// The measurements that follow the rules: the latency of 8-byte messages, and the bandwidth of
+// large messages. Both sides poll without pause, as NCCL's threads do.
 #include "tools/net_plugin_check/bench/pipelined_transfer.h"
 #include "tools/net_plugin_check/bench/poller.h"
 #include "tools/net_plugin_check/bench/timing.h"
@@ -21,7 +21,7 @@ Result<std::string> latency(Side& side) {
                      times.size());
 }
 
-// Returns the bandwidth in Gbit/s.
+// Returns the bandwidth for messages of `bytes` bytes, in Gbit/s.
 Result<double> bandwidthOf(Side& side, void* comm, size_t bytes) {
   Buffer buffer = BPS_TRY(Buffer::create(side, comm, PipelinedTransfer::kInFlight * bytes));
   PipelinedTransfer transfer(side, comm, side.sends(), buffer, bytes);

@@ -1,5 +1,6 @@
-// PipelinedTransfer: sends or receives a number of messages of one size, with up to kInFlight in flight. Idle: what the
-// thread does if no transfer makes progress. Used by one thread.
+// PipelinedTransfer: sends or receives a number of messages of one size, with up to kInFlight
+// messages in flight. Idle: what the thread does if no transfer makes progress. One thread uses
+// both classes.
 #pragma once
 #include "tools/net_plugin_check/flow.h"
 
@@ -9,12 +10,12 @@ class PipelinedTransfer {
  public:
   static constexpr size_t kInFlight = 8;
 
-  // The buffer holds kInFlight messages and must outlive this object.
+  // The buffer has room for kInFlight messages and must outlive this object.
   PipelinedTransfer(Side& side, void* comm, bool sends, const Buffer& buffer, size_t bytes)
       : side_(side), comm_(comm), sends_(sends), buffer_(buffer), bytes_(bytes) {}
 
   void start(size_t count) { count_ = count, posted_ = done_ = 0; }
-  // Posts messages and tests the oldest request. Returns false if nothing was posted or completed.
+  // Posts messages and tests the oldest requests. Returns false if nothing was posted or completed.
   Result<bool> step();
   bool done() const { return done_ == count_; }
   void* comm() const { return comm_; }
@@ -34,7 +35,8 @@ class PipelinedTransfer {
 
 class Idle {
  public:
-  // Sleeps if `sleeps` is true and the plugin has bpsNetWait_v1, otherwise yields.
+  // If `sleeps` is true and the plugin has bpsNetWait_v1, an Idle object sleeps. Otherwise the Idle
+  // object yields the CPU.
   Idle(Side& side, bool sleeps) : side_(side), wait_(sleeps ? side.table().wait() : nullptr) {}
   bool sleeps() const { return wait_ != nullptr; }
   Status operator()(std::span<PipelinedTransfer* const> transfers);
@@ -44,7 +46,7 @@ class Idle {
   const bpsNetWait_v1_t* wait_;
 };
 
-// Steps the transfers until all are done.
+// Steps the transfers until all of them are done.
 Status drive(Side& side, std::span<PipelinedTransfer* const> transfers, Idle idle);
 
 }  // namespace bps::check

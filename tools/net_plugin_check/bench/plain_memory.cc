@@ -10,14 +10,15 @@
 namespace bps::check {
 namespace {
 
-// Creates the file on the receiving side. The sending side opens it through /proc.
+// Shares a file between the sides. The receiving side creates the file, and the sending side opens
+// it through /proc.
 Result<UniqueFd> shareFile(Side& side, size_t bytes) {
   if (!side.sends()) {
     UniqueFd file(::memfd_create("net-plugin-check", MFD_CLOEXEC));
     if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return systemFailure("memfd_create", errno);
     const std::string path = fmt::format("/proc/{}/fd/{}", ::getpid(), file.get());
     BPS_TRY(side.sendToPeer({reinterpret_cast<const uint8_t*>(path.data()), path.size()}));
-    BPS_TRY(side.receiveFromPeer());  // the sending side has opened the file
+    BPS_TRY(side.receiveFromPeer());  // waits until the sending side has opened the file
     return file;
   }
   const Blob told = BPS_TRY(side.receiveFromPeer());

@@ -1,5 +1,5 @@
-// PlainMemory: the plain transport for shared memory: both sides copy into and out of a shared mapping by memcpy, one
-// side at a time. Used by one thread per side.
+// PlainMemory: the plain transport for shared memory. The two sides copy into and out of a shared
+// mapping by memcpy, one side at a time. Each side uses it on one thread.
 #pragma once
 #include <atomic>
 
@@ -9,13 +9,14 @@ namespace bps::check {
 
 class PlainMemory {
  public:
-  // Creates a mapping for `bytes` bytes of data.
+  // Creates a mapping with `bytes` bytes of data.
   static Result<PlainMemory> create(Side& side, size_t bytes);
   PlainMemory(PlainMemory&& other) noexcept : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
   PlainMemory& operator=(PlainMemory&&) = delete;
   ~PlainMemory();
 
-  // Polls until this side has the token. The side may then access the data and passes the token afterwards.
+  // Polls until this side has the token. This side may then access the data, and must afterwards
+  // pass the token.
   Status waitForToken(Side& side, uint32_t token);
   void passToken(uint32_t token);
   uint8_t* data() const { return base_ + kHeaderBytes; }

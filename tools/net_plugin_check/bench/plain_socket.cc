@@ -15,7 +15,7 @@
 namespace bps::check {
 namespace {
 
-constexpr size_t kMaxBytesPerCall = size_t{1} << 20;  // as in the plugin of bps
+constexpr size_t kMaxBytesPerCall = size_t{1} << 20;  // the same limit as in bps's plugin
 
 Result<Address> interfaceAddress(Side& side) {
   const DeviceProperties properties = BPS_TRY(side.deviceProperties());
@@ -36,7 +36,7 @@ Status waitFor(Side& side, int fd, short events) {
   return {};
 }
 
-// With timeouts, so that no call blocks forever.
+// Makes the socket blocking. Sends and receives get a timeout, so that none of them blocks forever.
 void makeBlocking(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   const timeval timeout{.tv_sec = 10, .tv_usec = 0};
@@ -89,7 +89,7 @@ void PlainStream::start(size_t bytes) {
   for (SocketState& state : sockets_) state.left = bytes / sockets_.size(), state.at = 0;
 }
 
-// Makes one call for the rest of the piece, at most kMaxBytesPerCall.
+// Makes one system call for the rest of the piece, with at most kMaxBytesPerCall bytes.
 Result<bool> PlainStream::moveSome(SocketState& state, int flags) const {
   const size_t most = std::min({state.left, piece_ - state.at % piece_, kMaxBytesPerCall});
   const ssize_t moved = sends_ ? ::send(state.fd, state.memory.data() + state.at, most, flags | MSG_NOSIGNAL)
@@ -101,7 +101,7 @@ Result<bool> PlainStream::moveSome(SocketState& state, int flags) const {
   return true;
 }
 
-// A single socket blocks, which is fastest. Several sockets are polled together.
+// With a single socket, the calls block, which is fastest. Several sockets are polled together.
 Status PlainStream::run(Side& side) {
   std::vector<pollfd> waiting;
   const int wait = static_cast<int>(side.options().timeoutSeconds * 1000);

@@ -1,5 +1,5 @@
-// PlainStream: the plain transport for TCP: a loop that only sends or receives bytes over sockets between the two
-// sides.
+// PlainStream: the plain transport for TCP. A PlainStream only sends or receives bytes over sockets
+// between the two sides.
 #pragma once
 #include <vector>
 
@@ -7,16 +7,17 @@
 
 namespace bps::check {
 
-// Creates `count` sockets between the sides, on the interface of the device. Blocks while connecting.
+// Connects `count` sockets between the sides, on the network interface of the device. Blocks until
+// all sockets are connected.
 Result<std::vector<UniqueFd>> plainSockets(Side& side, size_t count);
 
-// Transfers bytes in one direction. Each socket carries an equal part, in pieces as large as its part of a message,
-// from or into as many buffers as there are messages in flight.
+// Transfers bytes in one direction. Each socket carries an equal number of bytes of each message.
+// `memory` has a buffer for each message in flight.
 class PlainStream {
  public:
   PlainStream(std::span<const UniqueFd> sockets, bool sends, std::span<uint8_t> memory, size_t piece);
   void start(size_t bytes);
-  // Returns when all bytes are transferred.
+  // Returns as soon as all bytes are transferred.
   Status run(Side& side);
 
  private:
@@ -32,7 +33,7 @@ class PlainStream {
   std::vector<SocketState> sockets_;
 };
 
-// Runs each stream in its own thread.
+// Runs each stream on a separate thread.
 Status drivePlain(Side& side, std::span<PlainStream* const> streams);
 
 }  // namespace bps::check

@@ -1,5 +1,6 @@
-// Poller: sends or receives one buffer repeatedly over one end of a connection. Like NCCL's threads, it repeats the
-// post until it succeeds and then polls test without pause. Used by one thread.
+// Poller: sends or receives one buffer repeatedly over one end of a connection. Like NCCL's
+// threads, it repeats a post until the post succeeds, and then polls the request without pause.
+// Used by one thread.
 #pragma once
 #include <thread>
 

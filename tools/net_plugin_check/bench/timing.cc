@@ -24,7 +24,7 @@ Result<TimeSpent> runOnce(Side& side, const Load& load, size_t count) {
   return TimeSpent{nowNs() - start, cpuNs() - cpu};
 }
 
-// Returns the wall time of the slower side and the sum of the CPU times.
+// Returns the wall time of the slower side and the sum of both sides' CPU times.
 Result<TimeSpent> combineSides(Side& side, const TimeSpent& own) {
   const auto wall = static_cast<uint64_t>(own.wallNs), cpu = static_cast<uint64_t>(own.cpuNs);
   BPS_TRY(side.sendToPeer(WireWriter().put(wall).put(cpu).bytes()));

@@ -1,4 +1,5 @@
-// Timing of a measurement that runs on both sides: a load for a given time, or a number of 8-byte round trips.
+// Times a measurement that runs on both sides: either a load for a given time, or a number of
+// 8-byte round trips.
 #pragma once
 #include <functional>
 #include <vector>
@@ -8,29 +9,31 @@
 namespace bps::check {
 
 struct Load {
-  size_t bytesEach = 0;  // bytes of a message; with two directions, of one message in each
+  size_t bytesEach = 0;  // bytes of a message; with two directions, bytes of two messages
   double seconds = 1;
-  std::function<Status(size_t count)> run;  // returns when this side has transferred `count` messages
+  std::function<Status(size_t count)> run;  // returns as soon as this side has transferred `count` messages
 };
 
 struct Timing {
   double gbps = 0;
-  double cpuSecondsPerGb = 0;  // CPU time of both sides per 1e9 bytes
+  double cpuSecondsPerGb = 0;  // CPU time of both sides for 1e9 bytes
 };
 
-// Runs the load on both sides. A short first run determines the number of messages for the requested time.
+// Runs the load on both sides. A short first run determines how many messages the requested time
+// needs.
 Result<Timing> timed(Side& side, const Load& load);
 
 struct RoundTripCounts {
   size_t warmUp = 200, count = 5000;
 };
-// The warm-up is long enough for the scheduler to give each side its own CPU.
+// Returns the numbers of round trips for a duration. The warm-up is long enough for the scheduler
+// to give each side a separate CPU.
 inline RoundTripCounts roundTripCountsFor(double seconds) {
   return {.warmUp = static_cast<size_t>(10000 * seconds), .count = static_cast<size_t>(20000 * seconds)};
 }
 
-// Returns the duration of each round trip in nanoseconds. `roundTrip` makes this side's part of one; the sending side
-// begins.
+// Returns the duration of each round trip in nanoseconds. `roundTrip` does the work of this side
+// for one round trip, in which the sending side begins.
 Result<std::vector<int64_t>> roundTrips(RoundTripCounts counts, const std::function<Status()>& roundTrip);
 Result<std::vector<int64_t>> pluginRoundTrips(Side& side, RoundTripCounts counts);
 

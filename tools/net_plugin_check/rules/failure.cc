@@ -1,4 +1,5 @@
-// Rules for a side that closes cleanly or dies: the plugin does not crash or hang, and the other side gets an error.
+// Rules for a side that closes cleanly or dies. The plugin must not crash or hang, and the other
+// side must get an error.
 #include <signal.h>
 
 #include <thread>
@@ -9,10 +10,11 @@
 namespace bps::check {
 namespace {
 
-// Messages larger than any socket buffer.
+// Returns a plan whose messages are larger than any socket buffer.
 FlowPlan longPlan() { return {.messages = std::vector<Message>(64, Message{size_t{8} << 20, 0}), .window = 2}; }
 
-// The plugin must return an error for the flow within --notice seconds. Returns the time and the error.
+// Checks that the plugin returns an error for the flow within --notice seconds. Returns a text with
+// the time and the error.
 Result<std::string> waitForError(Side& side, Flow& flow) {
   const int64_t start = nowNs();
   const Deadline deadline = Deadline::in(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -34,24 +36,24 @@ Status stepFor(Flow& flow, std::chrono::microseconds time) {
   return {};
 }
 
-// After an error of one connection, the connection can be closed and the plugin can still listen.
+// Checks that a connection can be closed after an error, and that the plugin can then still listen.
 Status checkStillUsable(Side& side, void* comm) {
   BPS_TRY(side.close(comm));
   HandleBox handle;
   return side.closeListener(BPS_TRY(side.listenFor(handle)));
 }
 
-// A random time within a flow.
+// Returns a random time within the duration of a flow.
 std::chrono::microseconds randomDelay() { return std::chrono::microseconds(nowNs() % 40000); }
 
-// The side with `victim` is killed while messages are in flight.
+// Kills the side on which `victim` is true, while messages are in flight.
 Result<std::string> killed(Side& side, bool victim) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), longPlan()));
   BPS_TRY(stepFor(flow, randomDelay()));
   if (victim) {
     BPS_TRY(side.sendToPeer());
-    BPS_TRY(side.receiveFromPeer());  // nothing arrives: this side is killed here
+    BPS_TRY(side.receiveFromPeer());  // waits until this side is killed; nothing arrives
     return Status(Code::kInternal, "was not killed");
   }
   BPS_TRY(side.receiveFromPeer());
@@ -65,7 +67,7 @@ Result<std::string> killed(Side& side, bool victim) {
 Result<std::string> senderKilled(Side& side) { return killed(side, side.sends()); }
 Result<std::string> receiverKilled(Side& side) { return killed(side, !side.sends()); }
 
-// One side closes the connection while messages are in flight, and its process stays.
+// One side closes the connection while messages are in flight. The process of that side continues.
 Result<std::string> closed(Side& side, bool leaves) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), longPlan()));
@@ -87,8 +89,9 @@ Result<std::string> closed(Side& side, bool leaves) {
 Result<std::string> senderCloses(Side& side) { return closed(side, side.sends()); }
 Result<std::string> receiverCloses(Side& side) { return closed(side, !side.sends()); }
 
-// Both sides close at about the same time with requests in flight, as in an abort of a communicator. New connections
-// then work. Memory is deregistered before the close, as in NCCL.
+// Both sides close at about the same time with requests in flight, as in an abort of a
+// communicator. New connections must then work. As in NCCL, memory is deregistered before the
+// close.
 Result<std::string> closeInFlight(Side& side) {
   for (int i = 0; i < 10; ++i) {
     void* comm = BPS_TRY(side.connectOne());
@@ -107,13 +110,14 @@ Result<std::string> closeInFlight(Side& side) {
   return std::string();
 }
 
-// If test has reported all messages as sent, the sender may close the connection and the messages still arrive.
+// When test has reported all messages as sent, the sender may close the connection. The messages
+// must still arrive.
 Result<std::string> closeWhenSent(Side& side) {
   void* comm = BPS_TRY(side.connectOne());
   Flow flow = BPS_TRY(Flow::create(side, comm, side.sends(), {.messages = {{300000}, {0}, {300000}}}));
   BPS_TRY(flow.post());
   if (!side.sends()) {
-    // Steps only now and then, so that the sender usually completes and closes between two steps.
+    // Steps only every 20 ms. The sender then usually completes and closes between two steps.
     const Deadline until = Deadline::in(std::chrono::milliseconds(100));
     for (; !until.passed(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) BPS_TRY(flow.step());
   }

@@ -1,4 +1,5 @@
-// The rule for GPU memory. It is skipped if the plugin does not support GPU memory or the machine has no GPU.
+// The rule for GPU memory. The rule is skipped if the plugin does not support GPU memory or the
+// machine has no GPU.
 #include "src/cuda/driver.h"
 #include "src/cuda/memory/gpu_memory.h"
 #include "tools/net_plugin_check/flow.h"
@@ -9,7 +10,8 @@ namespace {
 
 constexpr size_t kBytes = size_t{1} << 20;
 
-// GPU memory that is registered with a connection, and transfers from and into it.
+// GPU memory that is registered with a connection. A GpuBuffer sends from this memory and receives
+// into this memory.
 class GpuBuffer {
  public:
   static Result<std::unique_ptr<GpuBuffer>> create(Side& side, void* comm, const cuda::Device& device) {
@@ -20,7 +22,8 @@ class GpuBuffer {
     return made;
   }
 
-  // Registers as NCCL does: as a dma-buf if the plugin and the driver support it, otherwise by address. Returns which.
+  // Registers the memory as NCCL does: as a dma-buf if the plugin and the driver support that, and
+  // otherwise by address. The returned text says which registration was used.
   Result<std::string> registerMemory(int ptrSupport) {
     UniqueFd dmaBuf;
     if ((ptrSupport & abi::kPtrDmaBuf) != 0 && side_.table().canRegisterDmaBuf()) dmaBuf = memory_->dmaBuf();

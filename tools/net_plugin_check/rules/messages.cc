@@ -1,4 +1,4 @@
-// Rules for messages: their order, sizes and data, and the number in flight.
+// Rules for messages: their order, sizes and data, and the number of messages in flight.
 #include <atomic>
 #include <random>
 #include <thread>
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kInFlight = 32;  // the number that the interface requires
 constexpr std::chrono::milliseconds kHeadStart{200};
 
-// Opens a connection, runs the plan and closes the connection.
+// Opens a connection, runs the plan, and closes the connection.
 Result<std::string> exchange(Side& side, FlowPlan plan) {
   void* comm = BPS_TRY(side.connectOne());
   BPS_TRY(transfer(side, comm, std::move(plan)));
@@ -42,7 +42,7 @@ Result<std::string> registration(Side& side) {
   return std::string();
 }
 
-// The helper thread's function.
+// Registers and deregisters memory until `stop` is set. A helper thread runs this function.
 Status registerRepeatedly(Side& side, void* comm, const std::atomic<bool>& stop) {
   threadCallSlot() = &side.record().helper;
   std::vector<uint8_t> bytes(size_t{1} << 16);
@@ -75,8 +75,9 @@ Result<std::string> staleRequest(Side& side) {
                   {.messages = randomMessages(100, 100000), .window = kInFlight, .stale = kStale, .checkStale = true});
 }
 
-// With NCCL's mark for optional completion in *request of irecv, the completion may be reported before the data
-// arrives. Therefore only a later message is checked.
+// NCCL puts a mark for optional completion into *request of irecv. With this mark, the plugin may
+// report the completion before the data arrives. The rule therefore checks only the data of a later
+// message.
 Result<std::string> optionalCompletion(Side& side) {
   constexpr uintptr_t kOptional = 0x1;
   if (side.table().version() < 9) return skipped("versions before 9 have no optional completion");
@@ -130,7 +131,8 @@ Result<std::string> postingNeverWaits(Side& side) {
   return side.longest(side.sends() ? Call::kIsend : Call::kIrecv) + ", " + side.longest(Call::kTest);
 }
 
-// Both sides post 32 receives before anything is sent, then 32 messages go in each direction.
+// Both sides post 32 receives before anything is sent. Then 32 messages are in flight in each
+// direction.
 Result<std::string> inFlight(Side& side) {
   void* there = BPS_TRY(side.connectOne());
   void* back = BPS_TRY(side.connectBack());
@@ -181,7 +183,8 @@ Result<std::string> largeMessages(Side& side) {
   return side.sends() ? fmt::format("up to {} bytes", most) : std::string();
 }
 
-// Polls until an error is reported: by test of the receive, or, in some plugins, by the send.
+// Polls until the plugin reports an error for a message that is too large. The error comes from
+// test of the receive, or, in some plugins, from the send.
 Result<std::string> oversize(Side& side) {
   constexpr size_t kRoom = 1000, kOversizeBytes = 100000;
   constexpr uint8_t kUntouched = 0x11;
@@ -238,7 +241,8 @@ Result<std::string> flush(Side& side) {
   return std::string();
 }
 
-// Two grouped receives with the same tags. The messages of each are sent in the reverse order of the tags.
+// Two grouped receives with the same tags. The messages of each group are sent in the reverse order
+// of their tags.
 class Groups {
  public:
   static constexpr size_t kGroups = 2, kSlotBytes = 4096;

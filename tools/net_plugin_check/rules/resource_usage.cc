@@ -17,14 +17,14 @@ constexpr size_t kMappingSlack = 20, kCyclesPerMapping = 10;
 constexpr size_t kHeapSlackBytes = size_t{64} << 10, kHeapBytesPerCycle = 16;
 
 size_t openDescriptors() {
-  static Mutex oneAtATime;  // otherwise another thread's directory descriptor would be counted
+  static Mutex oneAtATime;  // no thread must count the directory descriptor of another thread
   const MutexLock lock(oneAtATime);
   DIR* directory = ::opendir("/proc/self/fd");
   if (directory == nullptr) return 0;
   size_t count = 0;
   while (::readdir(directory) != nullptr) ++count;
   ::closedir(directory);
-  return count - 3;  // . and .. and the directory itself
+  return count - 3;  // excludes ".", ".." and the descriptor of the directory itself
 }
 
 size_t mappedRanges() {

@@ -1,4 +1,5 @@
-// ResourceUsage: the descriptors, mappings and heap memory of this process, to detect leaks of a plugin.
+// ResourceUsage: the descriptors, mappings and heap memory that this process uses. The rules use it
+// to detect leaks of a plugin.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -13,8 +14,9 @@ struct ResourceUsage {
   static ResourceUsage now();
 };
 
-// Describes a leak after `rounds` rounds of allocating and freeing: "12 descriptors open before, 32 after". Empty if
-// there is none. Mappings and heap may grow by a constant, because of allocators and caches, but not with every round.
+// Describes a leak after `rounds` rounds of allocating and freeing, such as "12 descriptors open
+// before, 32 after". Returns empty text if there is no leak. Mappings and heap may grow by a
+// limited amount because of allocators and caches, but not with every round.
 std::string describeLeak(const ResourceUsage& before, const ResourceUsage& after, size_t rounds);
 
 }  // namespace bps::check

@@ -1,4 +1,5 @@
-// Rule: a property that a plugin must have, with the code that checks it. The lists are in the order of execution.
+// Rule: a property that a plugin must have, and the code that checks the property. The lists of
+// rules are in the order of execution.
 #pragma once
 #include <span>
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace bps::check {
 
-// What happens to the sides apart from running the body.
+// What happens to the sides in addition to the rule's body.
 enum class Scenario {
   kBothClose,
   kReceiverOnly,  // only the receiving side exists
@@ -19,14 +20,14 @@ enum class Scenario {
 struct Rule {
   const char* name;
   const char* about;
-  // Returns a text about the passed rule, such as measured values, or empty text.
+  // Checks the rule. Returns a text about the passed rule, such as measured values, or empty text.
   Result<std::string> (*body)(Side&);
   Scenario scenario = Scenario::kBothClose;
-  bool isPerDevice = true;  // run for each device; false: run once
+  bool isPerDevice = true;  // if false, the rule runs only one time, not for each device
   bool isMeasure = false;   // a measurement of speed, which always passes
 };
 
-std::span<const Rule> setupRules();  // the first two are `init` and `properties`
+std::span<const Rule> setupRules();  // the first two rules are `init` and `properties`
 std::span<const Rule> messageRules();
 std::span<const Rule> gpuRules();
 std::span<const Rule> failureRules();

@@ -1,4 +1,5 @@
-// Rules for loading, devices, contexts, and for opening and closing connections.
+// Rules for loading a plugin, for its devices and contexts, and for opening and closing
+// connections.
 #include <set>
 #include <thread>
 
@@ -13,7 +14,7 @@ constexpr std::chrono::milliseconds kIdlePollTime{200};
 
 FlowPlan smallPlan(uint64_t seed) { return {.messages = {{100}, {5000}}, .window = 2, .seed = seed}; }
 
-// Calls `step` repeatedly for this time, with pauses.
+// Calls `step` repeatedly for `time`, with pauses.
 Status repeatFor(std::chrono::milliseconds time, const std::function<Status()>& step) {
   const Deadline until = Deadline::in(time);
   while (!until.passed()) {
@@ -68,7 +69,7 @@ Result<std::string> properties(Side& side) {
   return detail;
 }
 
-// Opens and closes a listener in a context.
+// Opens and closes a listener in a context of the plugin.
 Status listenIn(Side& side, void* context) {
   HandleBox handle;
   void* listener = nullptr;
@@ -158,7 +159,7 @@ Result<std::string> connectPolled(Side& side) {
     listener = BPS_TRY(side.listenFor(handle));
     BPS_TRY(side.sendToPeer(handle.bytes()));
   }
-  BPS_TRY(side.barrier());  // the receiver begins to accept only after this
+  BPS_TRY(side.barrier());  // the receiver begins to accept only after this barrier
   const auto connected = [&]() -> Result<Progress> {
     if (comm == nullptr) comm = side.sends() ? BPS_TRY(side.connectTo(handle)) : BPS_TRY(side.acceptFrom(listener));
     return comm != nullptr ? Progress::kDone : Progress::kPending;
@@ -171,7 +172,8 @@ Result<std::string> connectPolled(Side& side) {
   return side.sends() ? side.longest(Call::kConnect) : std::string();
 }
 
-// Each call of connect gets the handle that the previous call left, at another address.
+// Connects with a handle that moves in memory. Each connect call gets the handle from the previous
+// connect call at another address.
 Result<void*> connectMoving(Side& side, const Blob& bytes) {
   std::array<HandleBox, 2> boxes{HandleBox(bytes), HandleBox()};
   void* comm = nullptr;
@@ -202,7 +204,7 @@ Result<std::string> handleMoved(Side& side) {
   return std::string();
 }
 
-// Checks that every connection reaches the listener of its handle.
+// Checks that every connection reaches the listener whose handle it used.
 Result<std::string> connectMany(Side& side, size_t n) {
   const std::vector<void*> comms = BPS_TRY(side.connect(n));
   std::vector<Flow> flows;
@@ -219,7 +221,8 @@ Result<std::string> connectMany(Side& side, size_t n) {
 Result<std::string> severalListeners(Side& side) { return connectMany(side, 4); }
 Result<std::string> manyConnections(Side& side) { return connectMany(side, 64); }
 
-// Both sides listen and connect at the same time, each on one thread, so no call may block on the other side.
+// Both sides listen and connect at the same time, each side on one thread. Therefore no call may
+// wait for the other side.
 Result<std::string> crossingConnects(Side& side) {
   HandleBox mine;
   void *out = nullptr, *in = nullptr;
