@@ -1,5 +1,6 @@
-// The part of a handle that names the listener's unix socket, for peers on the same machine. It uses the last bytes of
-// the handle, which the TCP transport leaves zero.
+// The shared memory extension of a handle. It names the listener's unix socket for peers on the
+// same machine. The extension uses the last bytes of the handle, which the TCP transport leaves
+// zero.
 #pragma once
 #include <cstdint>
 #include <optional>
