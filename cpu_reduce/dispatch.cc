@@ -44,7 +44,7 @@ bool hasSse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_suppor
 using Fill = void (*)(KernelTable& table);
 
 // Returns the kernel table of a target. The fill functions contain instructions of the target. If
-// the CPU does not support the target, they are not called, and the table stays empty.
+// the CPU does not support the target, these functions are not called, and the table stays empty.
 KernelTable makeTable(std::string_view name, bool supported, std::array<Fill, 4> fills) {
   KernelTable table{.name = name, .kernels = {}};
   if (!supported) return table;

@@ -1,16 +1,17 @@
-// Defines how one element of each data type is widened, combined and rounded. This is the
-// arithmetic of the contract in reduce.h. The scalar kernels use these functions directly. Every
-// SIMD kernel must give the same result bit for bit.
+// Defines how one element of each data type is widened, combined and rounded. The functions here
+// implement the arithmetic of the contract in reduce.h. The scalar kernels call these functions
+// directly. Every SIMD kernel must give the same result bit for bit.
 //
 // Special values:
 // - If a result is a NaN, it is the canonical NaN of its type, which is positive. The payloads and
 //   the order of the operands do not matter.
 // - max and min are maximumNumber and minimumNumber of IEEE 754-2019, as in CUDA's fmaxf() and in
-//   NCCL. If one operand is a NaN, the result is the other operand. -0 is less than +0. max and min
-//   are commutative and associative.
+//   NCCL. If one operand is a NaN, the result is the other operand. For max and min, -0 is less
+//   than +0. max and min are commutative and associative.
 // - If the magnitude of a float8 result exceeds the largest finite value, the result becomes the
-//   largest finite value with the same sign. This also applies to infinity. A NaN stays a NaN.
-//   CUDA's saturating conversion, which NCCL's float8 types use, follows the same rules.
+//   largest finite value with the same sign. An infinite result also becomes the largest finite
+//   value. A NaN stays a NaN. CUDA's saturating conversion, which NCCL's float8 types use, follows
+//   the same rules.
 // - float16 and bfloat16 results overflow to infinity.
 #pragma once
 #include <bit>
@@ -116,7 +117,7 @@ Acc add(Acc a, Acc b) {
 }
 
 // Returns max or min of two operands that compare equal. Only +0 and -0 compare equal with
-// different bits. Then max returns +0 and min returns -0.
+// different bits. For these two zeros, max returns +0 and min returns -0.
 template <FoldOp kOp, class Acc>
 Acc equalOperands(Acc a, Acc b) {
   if constexpr (kIsFloat<Acc>) {

@@ -39,15 +39,15 @@ bool isInteger(DataType type) { return type <= DataType::kUint64; }
 
 // Returns the size of the private cache of a core. The size of the shared last-level cache is not
 // used. Non-temporal stores are faster even for buffers that fit into the shared cache, because
-// these stores do not read dst and do not displace other data (perf/cpu_reduce.md). Besides, glibc
-// 2.36 reports the last-level cache of a whole AMD package.
+// these stores do not read dst and do not displace other data (perf/cpu_reduce.md). On AMD CPUs,
+// glibc 2.36 reports the last-level cache size of a whole package.
 size_t cacheBytes() {
   static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
   return bytes > 0 ? static_cast<size_t>(bytes) : size_t{1} << 20;
 }
 
-// Returns whether dst is also a source. If it is, the cache lines of dst are already in the cache,
-// and non-temporal stores would only cost more.
+// Returns whether dst is also a source. If dst is a source, its cache lines are already in the
+// cache, and non-temporal stores would only cost more.
 bool isSource(const ReduceArgs& args) {
   return std::find(args.sources.begin(), args.sources.end(), args.dst) != args.sources.end();
 }

@@ -7,8 +7,8 @@
 // - float16, bfloat16, float8e4m3 and float8e5m2 are widened to float, folded in float, and rounded
 //   once at the end, to nearest even. float and double are folded in their own type, without fused
 //   multiply-add. Integer results wrap around on overflow.
-// - pre multiplies an element by the scalar of its source, if there are scalars. Then it divides
-//   the product by the divisor of the source, if there are divisors. pre does not round to the
+// - pre multiplies an element by the scalar of its source, if there are scalars. After that, pre
+//   divides by the divisor of the source, if there are divisors. pre does not round to the
 //   element's type. Integer products wrap around, and integer quotients truncate towards zero.
 // - post divides by `divisor` (for ncclAvg) before the rounding. Integer quotients truncate towards
 //   zero.

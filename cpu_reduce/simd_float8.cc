@@ -34,7 +34,7 @@ HWY_INLINE V selected(V mask, V yes, V no) {
 
 // Implements the Sum of an Element; see sumGroup() in simd-inl.h. kMaxCode is the largest finite
 // magnitude. Codes above kOrdinary are infinities or NaNs. a0 to a3 hold the bytes 0 to 3 of each
-// 32-bit lane.
+// 32-bit SIMD lane.
 template <int kMantissa, uint8_t kMaxCode, int8_t kOrdinary>
 struct Float8Sum {
   using V = VFloat;
@@ -116,9 +116,10 @@ HWY_INLINE VFloat e4m3NaN(VFloat value) {
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-// These targets widen float8 through float16, because the CPU widens float16 without a penalty for
-// denormals. An e5m2 is the upper half of a float16. A shift turns an e4m3 into a float16 that is
-// 2^-8 times the value. a0 and a1 hold the even bytes of a group, a2 and a3 the odd bytes.
+// The AVX2 and AVX-512 kernels widen float8 through float16, because the CPU widens float16 without
+// a penalty for denormals. An e5m2 is the upper half of a float16. A shift turns an e4m3 into a
+// float16 that is 2^-8 times the value. a0 and a1 hold the even bytes of a group, a2 and a3 the odd
+// bytes.
 using SmallE4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000, 8>;
 
 template <class Format>
@@ -173,7 +174,8 @@ struct Float8 {
   }
 };
 #else
-// Each 32-bit lane has four elements. a0 holds the lowest element of each lane, a3 the highest.
+// Each 32-bit SIMD lane has four elements. a0 holds the lowest element of each lane, a3 the
+// highest.
 using SmallE4m3 = E4m3;
 
 template <class Format>

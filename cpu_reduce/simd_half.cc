@@ -9,8 +9,8 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-// Each 32-bit lane has two 16-bit elements. a0 and a2 hold the lower element of each lane, a1 and
-// a3 the upper element.
+// Each 32-bit SIMD lane has two 16-bit elements. a0 and a2 hold the lower element of each lane, a1
+// and a3 the upper element.
 struct Bfloat16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
@@ -29,8 +29,9 @@ struct Bfloat16 {
     a2 = hn::BitCast(d, hn::ShiftLeft<16>(w1)), a3 = hn::BitCast(d, hn::And(w1, upper));
   }
 
-  // Rounds to nearest even. If the last kept bit is odd, it adds half a unit of that bit, otherwise
-  // slightly less. The upper 16 bits of each lane of the result are the bfloat16.
+  // Rounds to nearest even. If the last kept bit is 1, the function adds half a unit of that bit.
+  // Otherwise it adds slightly less than half a unit. The upper 16 bits of each lane of the result
+  // are the bfloat16.
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> roundToCode(V value) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, value);

@@ -1,6 +1,6 @@
 // Converts float8, and float16 on CPUs without conversion instructions. The functions work on
-// 32-bit lanes with one element per lane. SmallFloat in element.h is the scalar reference. This
-// header is included once per CPU target; see simd.h.
+// 32-bit SIMD lanes with one element per lane. SmallFloat in element.h is the scalar reference.
+// This header is included once per CPU target; see simd.h.
 #if defined(BPS_CPU_REDUCE_SMALL_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_SMALL_FLOAT_INL_H_
 #undef BPS_CPU_REDUCE_SMALL_FLOAT_INL_H_

@@ -3,8 +3,8 @@
 // The assertions at the end of this file check the layouts.
 //
 // The members of a function table up to irecvConsumed have the same offsets in all versions and
-// form Head<V>. The members of later versions follow Head<V>. The functions return int instead of
-// ncclResult_t.
+// form Head<V>. Members that only later versions have follow Head<V>. The functions return int
+// instead of ncclResult_t.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -170,8 +170,8 @@ struct Net<8, Tail> {
 };
 
 // Returns the name of the first missing member among the members that NCCL uses without a null
-// check. Returns null if none of them is missing. Before init, the function checks only `name` and
-// `init`, because the init of some plugins sets the other members.
+// check. Returns null if no such member is missing. Before init, the function checks only `name`
+// and `init`, because the init of some plugins sets the other members.
 template <int V>
 const char* missingMember(const Net<V>& net, bool initialised) {
   const Head<V>& head = net.head;

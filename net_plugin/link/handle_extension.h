@@ -10,7 +10,8 @@
 namespace bps::plugin::link {
 
 void writeShmExtension(tcp::HandleBytes& handle, uint64_t socketId);
-// Accepts arbitrary bytes. Returns nullopt if they contain no socket id.
+// Reads the extension and is safe for arbitrary bytes. Returns nullopt if the handle contains no
+// socket id.
 std::optional<uint64_t> readShmExtension(std::span<const uint8_t> handle);
 
 }  // namespace bps::plugin::link

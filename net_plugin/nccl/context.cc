@@ -43,8 +43,9 @@ Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
 }  // namespace
 
 // Shared memory connections support only host memory. If a device supports GPU memory, a caller may
-// register GPU memory with every connection of the device. Such a device may use shared memory only
-// if the caller asks each connection for the kinds of memory that it supports.
+// register GPU memory with every connection of the device. A device that supports GPU memory
+// therefore uses shared memory only if the caller asks each connection which kinds of memory the
+// connection supports.
 bool Context::canUseSharedMemory(const link::Device& device) const {
   return options_.sharedMemory && (asksEach_ || device.ptrSupport() == abi::kPtrHost);
 }
@@ -79,7 +80,7 @@ Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& devi
 Result<Context*> openContext(abi::Logger logger) {
   Process& all = process();
   MutexLock lock(all.mutex);
-  if (logger != nullptr) setLogger(logger);  // before the steps that may fail, so that the caller sees their errors
+  if (logger != nullptr) setLogger(logger);  // set before the steps that may fail, so that the caller sees their errors
   Context* context = BPS_TRY(addContext(all));
   context->setLogger(logger);
   return context;

@@ -24,7 +24,7 @@ class Context {
   explicit Context(const Options& options) : options_(options) {}
 
   // The log function that the caller passed to init, or null. The mutex of the process-wide state
-  // guards it.
+  // guards the log function.
   abi::Logger logger() const { return logger_; }
   void setLogger(abi::Logger newLogger) { logger_ = newLogger; }
 
@@ -55,7 +55,7 @@ class Context {
 // Reads the environment, finds the devices if no earlier call has found them, and creates a
 // context. If `logger` is not null, the whole plugin uses it until another context sets a log
 // function. The plugin does not call `logger` after the context is closed, because the caller may
-// then unload its code.
+// then unload the code of `logger`.
 Result<Context*> openContext(abi::Logger logger);
 // Returns the context for callers of interface versions up to 10, which have no contexts. The first
 // call creates this context, which is never closed.

@@ -29,8 +29,8 @@ namespace bps::plugin::shm {
 struct RingHeader {
   alignas(64) std::atomic<uint64_t> written{0};     // bytes before this position can be read
   alignas(64) std::atomic<uint64_t> read{0};        // bytes before this position can be overwritten
-  alignas(64) std::atomic<uint64_t> wakeReader{0};  // wake the reader when `written` reaches this; 0 if it is awake
-  alignas(64) std::atomic<uint64_t> wakeWriter{0};  // wake the writer when `read` reaches this; 0 if it is awake
+  alignas(64) std::atomic<uint64_t> wakeReader{0};  // value of `written` at which to wake the reader; 0 for never
+  alignas(64) std::atomic<uint64_t> wakeWriter{0};  // value of `read` at which to wake the writer; 0 for never
 };
 
 struct RingMemory {

@@ -49,8 +49,8 @@ Result<bool> ShmComm::arm() {
   return requests().idle() ? armIdle() : armWaiting();
 }
 
-// If no message is posted, only arm() can report the end of the connection. It reports the end only
-// if the ring has no unread bytes.
+// If no message is posted, only arm() can report the end of the connection. arm() reports the end
+// only if the ring has no unread bytes.
 Result<bool> ShmComm::armIdle() {
   if (peerHungUp_ && BPS_TRY(ring_.available(1)) == 0) {
     keepFirstFailure(peerClosed());

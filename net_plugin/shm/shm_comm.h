@@ -8,7 +8,8 @@
 
 namespace bps::plugin::shm {
 
-// Precedes every message in the ring. A wrong magic or number shows that the stream is corrupt.
+// A frame precedes every message in the ring. A wrong magic or number shows that the stream is
+// corrupt.
 struct Frame {
   static constexpr uint16_t kMagic = 0x6d62;  // "bm"
   uint32_t bytes = 0;

@@ -60,8 +60,8 @@ class ShmListener {
 
 // Connects to the listener's unix socket. Returns null if the connection is not possible now; the
 // caller must then call again. Fails with kRemote if this process cannot reach the socket. The
-// listener may be closed, on another machine, in another network namespace, or a process of another
-// user.
+// listener may be closed, may be on another machine or in another network namespace, or may belong
+// to another user.
 Result<std::unique_ptr<SendComm>> shmConnect(uint64_t socketId, const Token& token);
 
 }  // namespace bps::plugin::shm

@@ -15,7 +15,7 @@ Result<UniqueFd> listenUnix(const std::string& name);
 // Returns an empty descriptor if no connection is pending.
 Result<UniqueFd> acceptUnix(int listener);
 // Returns an empty descriptor if the listener's queue is full; the caller must then try again.
-// Fails with kRemote if no process in this network namespace listens at the name.
+// Fails with kRemote if no process in this network namespace listens at this name.
 Result<UniqueFd> connectUnix(const std::string& name);
 
 // Returns whether the peer process has the user id of this process.

@@ -21,7 +21,7 @@ AckState readAckState(int socket) {
 }
 
 // The peer must leave more than one probe unanswered, because one probe may be in flight right now.
-// The time since the last answer proves nothing alone, because it also grows while nothing is sent.
+// The time since the last answer alone proves nothing, because it also grows while nothing is sent.
 bool AckWatch::isPeerGone(const AckState& state, TimePoint now, PeerTimeout peerTimeout) {
   const bool waits = state.inFlight && state.room;
   if (!waits || !wasBlocked_ || state.acked != acked_) since_ = now;

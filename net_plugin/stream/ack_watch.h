@@ -31,8 +31,8 @@ class AckWatch {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Returns the interval at which to call isPeerGone(). This function only compares successive
-  // states, so it must be called regularly.
+  // Returns the interval at which to call isPeerGone(). isPeerGone() compares only successive
+  // states, so the caller must call it regularly.
   static PeerTimeout checkInterval(PeerTimeout peerTimeout) { return peerTimeout / 8; }
   // Returns true if the peer is gone.
   bool isPeerGone(const AckState& state, TimePoint now, PeerTimeout peerTimeout);

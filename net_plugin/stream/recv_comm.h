@@ -45,7 +45,7 @@ class RecvComm final : public SocketComm {
   // True if the last progress() completed messages and then found all sockets empty. The next
   // progress() then need not read the sockets again.
   bool allDrained_ = false;
-  Deadline otherSocketsDeadline_ = Deadline::never();  // the other sockets must receive data before it
+  Deadline otherSocketsDeadline_ = Deadline::never();  // the other sockets must receive data by this time
 };
 
 }  // namespace bps::plugin::stream

@@ -157,7 +157,7 @@ Status SendComm::progress() {
 // Does not try full sockets again, because the sleep ends when a full socket becomes writable.
 Status SendComm::flush() {
   Status outcome = sendAll();
-  finishCompleteMessages();  // even after a failure, because some messages may be sent completely
+  finishCompleteMessages();  // called even after a failure, because some messages may be sent completely
   return outcome;
 }
 

@@ -39,8 +39,9 @@ class SocketComm : public Comm {
   virtual Status onHangup(size_t index) = 0;
   // Returns whether bytes of the socket were read ahead and wait for a receive to be posted.
   virtual bool hasUnreceivedData(size_t) const { return false; }
-  // Does what progress() must do before a sleep: sends queued data and delivers read-ahead data.
-  // flush() does not read the sockets, because a readable socket ends the sleep.
+  // Does the work of progress() that is necessary before a sleep. flush() sends queued data and
+  // delivers read-ahead data. flush() does not read the sockets, because a readable socket ends the
+  // sleep.
   virtual Status flush() = 0;
   // Sets whether progress() stopped because of kMaxBytesPerCall and not because the sockets would
   // block.
@@ -57,7 +58,7 @@ class SocketComm : public Comm {
   const std::string& peer() const { return peer_; }
   Status peerClosed() const;
   Status socketError(int error) const;
-  void onDataReceived(size_t index) { sockets_[index].hangupIgnored = false; }  // call it whenever data arrives
+  void onDataReceived(size_t index) { sockets_[index].hangupIgnored = false; }  // must be called whenever data arrives
 
   MessageTracker& messageTracker() { return messageTracker_; }
   // Fails if the peer acknowledges no data (ack_watch.h). Checks once per interval. progress() and

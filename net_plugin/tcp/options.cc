@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kProbes = 3;
 constexpr int kMaxKeepaliveIdleSeconds = 60;  // firewalls and NAT drop connections that are idle for minutes
-// The limit of the unsent bytes in the buffer of a socket. It applies only if the connection has
-// other sockets, which could send these bytes instead.
+// The limit of the unsent bytes in the buffer of a socket. The limit applies only if the connection
+// has other sockets, which could send these bytes instead.
 constexpr int kMaxUnsentBytes = 256 << 10;
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }

@@ -19,7 +19,7 @@ constexpr int kUnknownSpeedMbps = 10000;
 // The bandwidth that one socket reaches with one CPU core.
 constexpr int kSocketMbps = 25000;
 constexpr size_t kMaxSocketsBySpeed = 4;
-// The PCI vendors of cloud NICs. These clouds limit the bandwidth of a single flow
+// The PCI vendor ids of the NICs of two clouds. Both clouds limit the bandwidth of a single flow
 // (docs/transport.md).
 constexpr std::string_view kAmazon = "0x1d0f", kGoogle = "0x1ae0";
 constexpr size_t kSocketsOnAmazon = 8, kSocketsOnGoogle = 4;

@@ -1,4 +1,5 @@
-// TcpInterface: a TCP device of this machine. There is one for each network interface that BPS_SOCKET_IFNAME selects.
+// TcpInterface: a TCP device of this machine. There is one TcpInterface for each network interface
+// that BPS_SOCKET_IFNAME selects.
 #pragma once
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ struct TcpInterface {
   std::string pciPath;  // empty if it is not a PCI device
   int speedMbps = 0;
   Address address;     // port 0
-  PortRange ports{};   // the ports for its listeners
+  PortRange ports{};   // the ports for listeners of this device
   size_t sockets = 1;  // sockets of each connection that this device accepts
   PeerTimeout peerTimeout = stream::kDefaultPeerTimeout;
 };

@@ -37,10 +37,10 @@ struct Port {
 // support RDMA.
 std::vector<Port> readPorts(const std::string& root = "/sys/class/infiniband");
 
-// Parsers for the text of sysfs files. They are safe for arbitrary text.
+// Parsers for the text of sysfs files. The parsers are safe for arbitrary text.
 std::string parseState(const std::string& text);    // "4: ACTIVE" -> "ACTIVE"
 int parseRateMbps(const std::string& text);         // "100 Gb/sec (4X EDR)" -> 100000; returns 10000 without a rate
-bool parseGid(const std::string& text, GidBytes&);  // "fe80:0000:..."; returns false if it is no GID or zero
+bool parseGid(const std::string& text, GidBytes&);  // "fe80:0000:..."; returns false if it is zero or not a GID
 uint64_t parseGuid(const std::string& text);        // "64dd:b3ff:fec0:09a7"; returns 0 if it is not a GUID
 
 // Returns whether the GID is an IPv4 address. For example, the GID of 10.0.0.7 is ::ffff:10.0.0.7.

@@ -26,15 +26,16 @@ class HcaFilter {
   std::vector<Entry> entries_;
 };
 
-// Chooses the GID of a port. `index` is the value of NCCL_IB_GID_INDEX. If `index` is negative,
-// GIDs of RoCE v2 are preferred over GIDs of RoCE v1. Among GIDs of the same version, IPv4
-// addresses are preferred over routable IPv6 addresses, and these over link-local addresses. If
-// `peerGid` is given and `index` is negative, only GIDs of the same family (IPv4 or not) are
-// considered. Both ends of a connection must use the same family.
+// Chooses the GID of a port. `index` is the value of NCCL_IB_GID_INDEX. If `index` is negative, an
+// InfiniBand port uses GID 0. For RoCE ports, GIDs of RoCE v2 are preferred over GIDs of RoCE v1.
+// Among GIDs of the same version, IPv4 addresses are preferred over routable IPv6 addresses, which
+// are preferred over link-local addresses. If `peerGid` is given and `index` is negative, only GIDs
+// of the same family (IPv4 or not) are considered. Both ends of a connection must use the same
+// family.
 Result<Gid> chooseGid(const Port& port, int index, const GidBytes* peerGid = nullptr);
 
-// The result of choosePorts(), which selects the usable ports among those that the filter selects.
-// It appends the other ports that the filter selects to `skipped`.
+// A port that choosePorts() has chosen, with its GID. choosePorts() returns the usable ports among
+// the ports that the filter selects. It appends the unusable ports among them to `skipped`.
 struct PortChoice {
   Port port;
   Gid gid;

@@ -1,6 +1,6 @@
-// The interface of the RDMA verbs transport to the rest of the plugin. It consists of devices and
-// of the handshake that establishes a connection over an existing socket. ib/ implements the
-// interface. without/ replaces ib/ if the verbs headers are missing at build time.
+// The interface of the RDMA verbs transport to the rest of the plugin. The interface consists of
+// devices and of the handshake that establishes a connection over an existing socket. ib/
+// implements the interface. without/ replaces ib/ if the verbs headers are missing at build time.
 //
 // The socket of the handshake stays open as the connection's liveness socket, because RDMA detects
 // the death of a peer late or never.

@@ -4,7 +4,7 @@
 //
 //   extension        a field of the handle: the link layer and the GID of the listener's port
 //   queue pair info  the first message of each side, which says how to connect to its queue pair
-//   notice           a later message: the queue pair is ready, or a condition that it cannot report
+//   notice           a later message: the queue pair is ready, or a condition that the queue pair cannot report
 #pragma once
 #include <optional>
 

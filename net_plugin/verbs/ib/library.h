@@ -40,7 +40,7 @@ struct Library {
 #define BPS_MEMBER(member, name) decltype(&::name) member = nullptr;
   BPS_VERBS_FUNCTIONS(BPS_MEMBER)
 #undef BPS_MEMBER
-  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills only the original fields
+  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills only the struct's original fields
   ibv_mr* (*regMr)(ibv_pd*, void* data, size_t bytes, int access) = nullptr;
   // Null if rdma-core is too old to support dma-bufs.
   ibv_mr* (*regDmaBufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd, int access) = nullptr;

@@ -1,6 +1,6 @@
 // QueuePair: a queue pair of a reliable connection (RC), with its completion queue and completion
-// channel. The destructor destroys the queue pair, the queue and the channel. A QueuePair is used
-// by one thread at a time.
+// channel. The destructor destroys the queue pair, the completion queue and the channel. A
+// QueuePair is used by one thread at a time.
 #pragma once
 #include <array>
 #include <span>
@@ -17,11 +17,11 @@ class QueuePair {
   static Result<std::unique_ptr<QueuePair>> create(IbvDevice& device, const Gid& gid, const Depths& depths);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
-  ~QueuePair();  // after it, the device accesses no memory for this queue pair
+  ~QueuePair();  // after destruction, the device accesses no memory for this queue pair
 
   QueuePairInfo info() const;
   // Connects to the peer's queue pair. `access` (IBV_ACCESS_...) says how the peer may access
-  // memory whose key it knows.
+  // memory whose key the peer knows.
   Status connect(const QueuePairInfo& peer, unsigned access);
 
   const Depths& depths() const { return depths_; }

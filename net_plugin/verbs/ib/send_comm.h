@@ -1,6 +1,6 @@
 // SendComm: the sending end of a verbs connection. It posts a message to the device as soon as it
 // has the grant for the message. A message is done when the device reports its arrival, or when the
-// peer's goodbye notice says that the peer has received it.
+// peer's goodbye notice says that the peer has received the message.
 #pragma once
 #include "net_plugin/verbs/ib/queue_comm.h"
 
