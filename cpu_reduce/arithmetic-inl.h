@@ -1,4 +1,5 @@
-// Arithmetic on vectors of every accumulator type. Included once per target; see simd.h.
+// Arithmetic on vectors of accumulators. An accumulator has the type in which a kernel folds the
+// elements. This header is included once per CPU target; see simd.h.
 #if defined(BPS_CPU_REDUCE_ARITHMETIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_ARITHMETIC_INL_H_
 #undef BPS_CPU_REDUCE_ARITHMETIC_INL_H_
@@ -42,13 +43,14 @@ HWY_INLINE V multiply(D d, V a, V b) {
   }
 }
 
-// Highway has IsNaN only since 1.0, and its Ne is false for two NaNs.
+// Do not use Highway's IsNaN(), which versions before 1.0 lack. Do not use Highway's Ne() either,
+// because it returns false for two NaNs.
 template <class V>
 HWY_INLINE auto isNaN(V v) {
   return hn::Not(hn::Eq(v, v));
 }
 
-// maximumNumber, minimumNumber: see element.h.
+// Computes maximumNumber or minimumNumber of IEEE 754-2019; element.h describes them.
 template <FoldOp kOp, class D, class V>
 HWY_INLINE V maxOrMin(D, V a, V b) {
   constexpr bool kMax = kOp == FoldOp::kMax;
@@ -101,8 +103,9 @@ HWY_INLINE V canonical(D d, V v) {
   return hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(d, hn::Set(du, kNan)));
 }
 
-// Replaces the NaNs of a group by the canonical NaN. NaNs are rare, so the group is tested as a whole: a single NaN
-// makes the sum of the group a NaN.
+// Replaces the NaNs of a group of vectors by the canonical NaN. NaNs are rare, so the function
+// first tests the sum of the four vectors. A NaN in a lane of any vector makes that lane of the sum
+// a NaN.
 template <class D, class V>
 HWY_INLINE void canonicalGroup(D d, V& a0, V& a1, V& a2, V& a3) {
   const V sum = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
@@ -116,7 +119,8 @@ HWY_INLINE void storeVector(D d, hn::TFromD<D>* p, bool stream, V v) {
   else hn::StoreU(v, d, p);
 }
 
-// An Element (simd-inl.h) whose accumulators have the type of the elements in memory.
+// Implements Element (see simd-inl.h) for types that are folded without conversion. The
+// accumulators have the type of the elements in memory.
 template <class T>
 struct StoredAsIs {
   using D = hn::ScalableTag<T>;

@@ -19,12 +19,13 @@ namespace {
 
 struct Target {
   std::string_view name;
-  const KernelTable* table;  // null: not built for this architecture
+  const KernelTable* table;  // null if the target belongs to another architecture
   bool supported;
 };
 
 #if defined(__x86_64__)
-// Tests all features that the compiler may use for these targets, not only those that the kernels use explicitly.
+// These functions test all CPU features that the compiler may use for a target, not only the
+// features that the kernels use explicitly.
 bool hasAvx2() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
@@ -42,8 +43,8 @@ bool hasSse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_suppor
 
 using Fill = void (*)(KernelTable& table);
 
-// The fill functions are compiled for their target. If the CPU does not support it, they are not called and the table
-// stays empty.
+// Returns the kernel table of a target. The fill functions contain instructions of the target. If
+// the CPU does not support the target, these functions are not called, and the table stays empty.
 KernelTable makeTable(std::string_view name, bool supported, std::array<Fill, 4> fills) {
   KernelTable table{.name = name, .kernels = {}};
   if (!supported) return table;
@@ -54,7 +55,7 @@ KernelTable makeTable(std::string_view name, bool supported, std::array<Fill, 4>
 #define BPS_KERNELS(name, supported, N) \
   makeTable(name, supported, {N::fillIntegers, N::fillFloats, N::fillHalves, N::fillFloat8s})
 
-// All targets, the most capable first. Targets of other architectures have no table.
+// Returns all targets, the most capable first. Targets of other architectures have no table.
 std::span<const Target> allTargets() {
 #if defined(__x86_64__)
   static const KernelTable avx3 = BPS_KERNELS("avx3", hasAvx3(), N_AVX3);
@@ -76,7 +77,8 @@ std::span<const Target> allTargets() {
   return targets;
 }
 
-// Process-wide, because all threads use the same CPU. Set once at start-up, read by every reduce().
+// The kernel table that the whole process uses. chooseTarget() sets it at start-up, and every
+// reduce() reads it.
 std::atomic<const KernelTable*>& current() {
   static std::atomic<const KernelTable*> table{supportedTargets().front()};
   return table;

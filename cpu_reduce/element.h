@@ -1,13 +1,18 @@
-// Defines how one element of each data type is widened, combined and rounded. This is the arithmetic of the contract in
-// reduce.h. The scalar kernels use it directly, and every SIMD kernel must give the same result bit for bit.
+// Defines how one element of each data type is widened, combined and rounded. The functions here
+// implement the arithmetic of the contract in reduce.h. The scalar kernels call these functions
+// directly. Every SIMD kernel must give the same result bit for bit.
 //
 // Special values:
-// - Every NaN result is the type's canonical NaN (kNan, positive), whatever the payloads and order of the operands.
-// - max and min are maximumNumber and minimumNumber of IEEE 754-2019, like CUDA's fmaxf and therefore NCCL: if one
-//   operand is a NaN, the result is the other one; -0 < +0. Both are commutative and associative.
-// - A float8 result above the largest finite value, including infinity, becomes the largest finite value. NaN stays
-//   NaN. CUDA's saturating conversion, which NCCL's float8 types use, does the same.
-// - float16 and bfloat16 overflow to infinity.
+// - If a result is a NaN, it is the canonical NaN of its type, which is positive. The payloads and
+//   the order of the operands do not matter.
+// - max and min are maximumNumber and minimumNumber of IEEE 754-2019, as in CUDA's fmaxf() and in
+//   NCCL. If one operand is a NaN, the result is the other operand. For max and min, -0 is less
+//   than +0. max and min are commutative and associative.
+// - If the magnitude of a float8 result exceeds the largest finite value, the result becomes the
+//   largest finite value with the same sign. An infinite result also becomes the largest finite
+//   value. A NaN stays a NaN. CUDA's saturating conversion, which NCCL's float8 types use, follows
+//   the same rules.
+// - float16 and bfloat16 results overflow to infinity.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -18,7 +23,8 @@
 
 namespace bps::cpu {
 
-// An IEEE-like format: a sign bit, then kExponent exponent bits, then kMantissa mantissa bits.
+// An IEEE-like floating-point format. It has a sign bit, then kExponent exponent bits, then
+// kMantissa mantissa bits.
 template <class BitsT, int kExponent, int kMantissa, bool kSaturate, uint32_t kMaxCode, uint32_t kNanCode>
 struct SmallFloat {
   using Bits = BitsT;
@@ -35,7 +41,7 @@ struct SmallFloat {
     uint32_t sign = (bits & kSign) != 0 ? 0x80000000U : 0;
     if (magnitude > (kHasInfinity ? kInfinity : kMaxCode)) return std::bit_cast<float>(0x7fc00000U);
     if (kHasInfinity && magnitude == kInfinity) return std::bit_cast<float>(0x7f800000U | sign);
-    if (magnitude >> kMantissa == 0) {  // zero or denormal: a multiple of the smallest denormal
+    if (magnitude >> kMantissa == 0) {  // zero or denormal, hence a multiple of the smallest denormal
       float value = static_cast<float>(magnitude) * std::bit_cast<float>((128U - kBias - kMantissa) << 23);
       return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
     }
@@ -49,7 +55,8 @@ struct SmallFloat {
     if (magnitude > 0x7f800000U) return static_cast<Bits>(kNan);
     uint32_t code = 0;
     if (magnitude < (128U - kBias) << 23) {
-      // Below the least normal: adding `magic` rounds to a multiple of the smallest denormal.
+      // The value is below the least normal number. Adding `magic` rounds the value to a multiple
+      // of the smallest denormal.
       float magic = std::bit_cast<float>((128U - kBias + kShift) << 23);
       code = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + magic) - std::bit_cast<uint32_t>(magic);
     } else {
@@ -109,7 +116,8 @@ Acc add(Acc a, Acc b) {
   else return static_cast<Acc>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-// The result of max or min for two equal operands. Only zeros can differ: +0 wins max, -0 wins min.
+// Returns max or min of two operands that compare equal. Only +0 and -0 compare equal with
+// different bits. For these two zeros, max returns +0 and min returns -0.
 template <FoldOp kOp, class Acc>
 Acc equalOperands(Acc a, Acc b) {
   if constexpr (kIsFloat<Acc>) {
@@ -131,7 +139,7 @@ Acc combine(Acc a, Acc b) {
   return first || b != b ? a : b;
 }
 
-// Division by the number of ranks; integers truncate towards zero.
+// Divides a value by `divisor`. Integer quotients truncate towards zero.
 template <class Acc>
 Acc divide(Acc value, uint64_t divisor) {
   if constexpr (kIsFloat<Acc>) {

@@ -1,8 +1,9 @@
-// FloatEnvironment: sets the floating-point environment that the contract of reduce.h requires for the calling thread:
-// round to nearest even, keep denormals, no traps.
+// FloatEnvironment: sets the floating-point environment of the calling thread as the contract of
+// reduce.h requires. The thread then rounds to nearest even, keeps denormals and raises no traps.
 //
-// Applications change this environment per thread; flush-to-zero is common in machine learning. If the caller's
-// environment differs, the constructor replaces it and the destructor restores it.
+// Applications may change this environment for each thread. Machine learning often flushes
+// denormals to zero. If the environment of the thread differs from the required one, the
+// constructor replaces it, and the destructor restores it.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,5 @@
-// Re-includes the file named by HWY_TARGET_INCLUDE for every target except the last. No include guard: see simd.h.
+// Includes the file that HWY_TARGET_INCLUDE names again for every CPU target except the last. This
+// header has no include guard, because every simd_*.cc is compiled once per target; see simd.h.
 #include "cpu_reduce/simd.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"

@@ -16,7 +16,8 @@
 namespace bps {
 namespace {
 
-// The OpenMP runtime library is not built with the thread sanitizer, which would report false races.
+// Builds with the thread sanitizer do not use OpenMP. The OpenMP runtime library is not built with
+// this sanitizer, which would therefore report false races.
 #if defined(__SANITIZE_THREAD__) || !defined(_OPENMP)
 constexpr bool kOpenMp = false;
 #elif defined(__has_feature)
@@ -29,21 +30,24 @@ constexpr bool kOpenMp = true;
 constexpr bool kOpenMp = true;
 #endif
 
-// Bytes read per thread. Below this, waking another thread costs more time than it saves; see perf/cpu_reduce.md.
+// The least number of bytes that a thread must read. For fewer bytes, waking the thread costs more
+// time than it saves; see perf/cpu_reduce.md.
 constexpr size_t kMinBytesPerThread = size_t{1} << 20;
 [[maybe_unused]] constexpr size_t kPage = 4096;
 
 bool isInteger(DataType type) { return type <= DataType::kUint64; }
 
-// The size of a core's private cache. The shared last level is not used: streaming wins below its size too, because dst
-// is not read and other data is not displaced (perf/cpu_reduce.md). glibc 2.36 also reports the last level of a whole
-// AMD package.
+// Returns the size of the private cache of a core. The size of the shared last-level cache is not
+// used. Non-temporal stores are faster even for buffers that fit into the shared cache, because
+// these stores do not read dst and do not displace other data (perf/cpu_reduce.md). On AMD CPUs,
+// glibc 2.36 reports the last-level cache size of a whole package.
 size_t cacheBytes() {
   static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
   return bytes > 0 ? static_cast<size_t>(bytes) : size_t{1} << 20;
 }
 
-// If dst is also a source, its lines are already in the cache, and a non-temporal store would only cost more.
+// Returns whether dst is also a source. If dst is a source, its cache lines are already in the
+// cache, and non-temporal stores would only cost more.
 bool isSource(const ReduceArgs& args) {
   return std::find(args.sources.begin(), args.sources.end(), args.dst) != args.sources.end();
 }
@@ -58,9 +62,10 @@ void foldPart(cpu::Kernel kernel, const cpu::FoldArgs& part) {
   kernel(part);
 }
 
-// Gives each thread whole pages of dst, the same ones in every call, so that pages stay on the NUMA node that first
-// touched them. OpenMP may start fewer threads than requested. The process's OpenMP settings are neither read nor
-// changed.
+// Gives each thread whole pages of dst. Calls of the same size give a thread the same pages. Linux
+// places a page on the NUMA node of the thread that first touches it, so later calls access local
+// memory. OpenMP may start fewer threads than requested. This function neither reads nor changes
+// the OpenMP settings of the process.
 void foldParallel([[maybe_unused]] cpu::Kernel kernel, [[maybe_unused]] const cpu::FoldArgs& fold,
                   [[maybe_unused]] size_t elementSize, [[maybe_unused]] int threads) {
 #ifdef _OPENMP
@@ -88,7 +93,8 @@ void run(const ReduceArgs& args, const ScalarBits* scalars) {
                      .divisors = args.divisors.empty() ? nullptr : args.divisors.data(),
                      .stream = shouldStream(args),
                      .cacheBytes = cacheBytes()};
-  // No CPU has a vector instruction for integer division.
+  // Integer divisions use the scalar kernels, because most CPUs have no vector instruction for
+  // them.
   const bool divides = args.divisor != 1 || !args.divisors.empty();
   const cpu::KernelTable& table = divides && isInteger(args.type) ? cpu::scalarKernels() : cpu::currentKernels();
   cpu::Kernel kernel = table.kernels[static_cast<size_t>(args.type)][static_cast<size_t>(args.op)];

@@ -6,8 +6,9 @@
 namespace bps::cpu {
 namespace {
 
-// Elements per block. The accumulators of a block stay in registers and the first-level cache. All sources of a block
-// are read before its part of dst is written, so dst may be one of the sources.
+// The number of elements per block. The accumulators of a block stay in registers and the
+// first-level cache. A kernel reads all sources of a block before it writes the block of dst, so
+// dst may be one of the sources.
 constexpr size_t kBlock = 256;
 
 template <class Element>

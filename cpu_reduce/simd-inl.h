@@ -1,21 +1,21 @@
-// The loop that all SIMD kernels share. Included once per target; see simd.h.
+// The loop that all SIMD kernels share. This header is included once per CPU target; see simd.h.
 //
-// A group is four vectors of accumulators, a0 to a3, or two (E::kVectors), at most 128 bytes of a source. That is
-// enough independent work to hide the latency of an addition, and few enough registers for SSE4. It is also short
-// enough for DRAM, which slows down if many reads in a row come from one stream. A group is folded from all sources
-// before its result is written, so dst may be one of the sources. A partial group at either end is copied to a stack
-// buffer and folded as a whole one.
+// A group is the data that a kernel folds in one step: four vectors of accumulators, a0 to a3, or two (E::kVectors).
+// The vectors are independent, which hides the latency of additions, and they fit into the registers of SSE4. On x86,
+// a group has at most 128 bytes of a source, because DRAM slows down if many reads in a row come from one stream. A
+// kernel folds a group from all sources before it writes the result, so dst may be one of the sources. A partial group
+// at the start or the end of dst is copied to a stack buffer and folded like a full group.
 //
 // An Element describes one element type:
 //   D, kBytes, kVectors        tag of the accumulators; bytes of an element in memory; vectors in a group
-//   kPrefetch                  when its sources are prefetched; see shouldPrefetch()
-//   load(p, a0..a3)            widens the group at p (any alignment); each type chooses its element order
-//   store(p, stream, a0..a3)   rounds the group and writes it back in the same order
-// and may define
-//   add(a, b), Sum             another way to add two accumulators; one to compute plain sums, see sumGroup()
-//   fixUp(p, bytes, seen)      corrects a block of results; store() then collects in `seen` whether that is needed
-// Vectors are never kept in arrays or structs because SVE vectors have no fixed size. Standard library templates are
-// not used: the linker could merge their instances for this target with those of code that runs on every CPU.
+//   kPrefetch                  says when a kernel prefetches the sources; see shouldPrefetch()
+//   load(p, a0..a3)            widens the group at p (any alignment); each type chooses the order of the elements
+//   store(p, stream, a0..a3)   rounds the group and writes it to p in the order that load() chose
+// An Element may also define:
+//   add(a, b), Sum             add() adds two accumulators in another way; Sum computes plain sums, see sumGroup()
+//   fixUp(p, bytes, seen)      corrects a block of results if `seen` says so; store() then updates `seen`
+// Vectors are never kept in arrays or structs, because SVE vectors have no fixed size. Kernels use no standard library
+// templates, because the linker could merge an instance for this target with an instance that must run on every CPU.
 #if defined(BPS_CPU_REDUCE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_SIMD_INL_H_
 #undef BPS_CPU_REDUCE_SIMD_INL_H_
@@ -28,14 +28,14 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
-// Highway's EMU128 and SCALAR targets mean "no SIMD"; scalar_kernels.cc serves that case.
+// Highway's targets EMU128 and SCALAR mean "no SIMD". scalar_kernels.cc has the kernels for CPUs without SIMD.
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
-constexpr size_t kMaxGroupBytes = 4 * 256;  // four vectors of the widest SVE
+constexpr size_t kMaxGroupBytes = 4 * 256;  // four vectors of the widest SVE registers
 
-// Locators return the address of the group at a byte offset. GroupAt: in the sources themselves.
+// A locator returns the address of the group at a byte offset. GroupAt returns an address in the source itself.
 struct GroupAt {
   HWY_INLINE const uint8_t* operator()(const FoldArgs& fold, size_t source) const {
     return static_cast<const uint8_t*>(fold.sources[source]) + offset;
@@ -43,7 +43,7 @@ struct GroupAt {
   size_t offset;
 };
 
-// The same for two sources, with pointers in registers: GroupAt must reload fold.sources after every store to dst.
+// A locator for two sources with both pointers in registers. GroupAt must reload fold.sources after each store to dst.
 struct GroupOfTwoAt {
   HWY_INLINE const uint8_t* operator()(const FoldArgs&, size_t source) const {
     return (source == 0 ? first : second) + offset;
@@ -53,7 +53,7 @@ struct GroupOfTwoAt {
   const uint8_t* second;
 };
 
-// A partial group: a copy padded with zeros.
+// A locator for a partial group, which returns a copy of the group, padded with zeros.
 struct PaddedGroup {
   HWY_INLINE const uint8_t* operator()(const FoldArgs& fold, size_t source) const {
     __builtin_memcpy(buffer, static_cast<const uint8_t*>(fold.sources[source]) + offset, bytes);
@@ -89,7 +89,7 @@ template <class E, bool prefetch>
 HWY_INLINE void prefetchGroup(const uint8_t* from) {
   if constexpr (!prefetch) return;
   constexpr size_t kAhead = E::kPrefetch == PrefetchMode::kAlways ? 2048 : 1024;
-  const uintptr_t ahead = reinterpret_cast<uintptr_t>(from) + kAhead;  // may lie outside the source
+  const uintptr_t ahead = reinterpret_cast<uintptr_t>(from) + kAhead;  // the address may be outside the source
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;
   for (size_t line = 0; line < group; line += 64) hwy::Prefetch(reinterpret_cast<const uint8_t*>(ahead + line));
 }
@@ -121,7 +121,7 @@ HWY_INLINE void foldGroup(const FoldArgs& fold, const Locator& locate, uint8_t* 
   else E::store(out, kMode.stream, a0, a1, a2, a3);
 }
 
-// The same for plain sums with E::Sum (simd_float8.cc). If the group has special values, stores nothing, returns false.
+// Folds a group of a plain sum by E::Sum. If a source has special values, stores nothing and returns false.
 template <class E, FoldMode kMode, class Locator>
 HWY_INLINE bool sumGroup(const FoldArgs& fold, const Locator& locate, uint8_t* out) {
   using Sum = typename E::Sum;
@@ -160,7 +160,7 @@ HWY_INLINE bool foldWhole(const FoldArgs& fold, const Locator& locate, uint8_t* 
   }
 }
 
-// Folds whole groups. Returns `end`, or the offset of the first group that sumGroup() cannot do.
+// Folds full groups. Returns `end`, or the offset of the first group for which sumGroup() returned false.
 template <class E, FoldOp kOp, FoldMode kMode>
 HWY_NOINLINE size_t foldGroups(const FoldArgs& fold, size_t offset, size_t end) {
   const size_t group = E::kVectors * hn::Lanes(typename E::D()) * E::kBytes;

@@ -1,12 +1,14 @@
-// Declares the SIMD kernels of every target of this architecture, and the thresholds and modes that they share. Each
-// fill function sets the kernels of its types in a table.
+// Declares the SIMD kernels of every target of this architecture, and the thresholds and modes that
+// all kernels share. Each fill function stores the kernels for its data types in a table.
 //
-// Highway's foreach_target.h compiles each simd_*.cc once per target, in a namespace that Highway names. Only Highway's
-// headers are used, not its library; dispatch.cc detects the CPU and dispatches.
+// Highway's foreach_target.h compiles each simd_*.cc once per target, in a namespace that Highway
+// names. bps uses only the headers of Highway, not its library. dispatch.cc detects the CPU and
+// chooses the kernels.
 #pragma once
 #include "cpu_reduce/dispatch.h"
 
-// Targets that are not built. SSSE3 is too old to matter.
+// bps is not built for these targets. SSSE3 is too old to matter. CPUs with SVE2 use the SVE
+// kernels.
 #if defined(__x86_64__)
 #define HWY_DISABLED_TARGETS (HWY_SSSE3)
 #else
@@ -23,29 +25,35 @@
   }
 
 namespace bps::cpu {
-// The shape of a call. kPlain: a sum without scalars and divisors; kPlainTwo: the same of two sources; kGeneral: the
-// rest. The plain shapes are compiled without the code for scalars and divisors.
+// The shape of a call. kPlain is a sum without scalars and divisors. kPlainTwo is a kPlain sum of
+// two sources. kGeneral is any other call. The plain shapes are compiled without the code for
+// scalars and divisors.
 enum class Shape { kGeneral, kPlain, kPlainTwo };
 
-// How the groups of a call are folded.
+// Says how a kernel folds the groups of a call. simd-inl.h defines a group.
 struct FoldMode {
   Shape shape = Shape::kGeneral;
   bool stream = false;
   bool prefetch = false;
 };
 
-// When the kernels prefetch sources by instructions. The CPU's own prefetcher is better for data in memory. For data in
-// the next cache level it is late, because a group takes longer than its lines take to arrive. The delay is small for
-// types without conversion, and so large for float8 that instructions always win.
+// Says when the kernels prefetch the sources by instructions. For data in memory, the hardware
+// prefetcher of the CPU is better. For data in the next cache level, the hardware prefetcher is
+// late, because the work on a group takes longer than the arrival of its cache lines. The delay is
+// small for types without conversion. For float8, the delay is so large that instructions are
+// always faster.
 enum class PrefetchMode { kFromNextCache, kFromCaches, kAlways };
 
-// The most sources of a plain sum: more could overflow the accumulators of a Sum.
+// The largest number of sources of a plain sum. More sources could overflow the accumulators of
+// E::Sum (simd-inl.h).
 inline constexpr size_t kMaxPlainSources = 65536;
 
-// Results are fixed up in blocks of this size, while they are still in the cache.
+// Kernels correct their results (E::fixUp in simd-inl.h) in blocks of this size, while the results
+// are still in the cache.
 inline constexpr size_t kFixUpBlockBytes = 65536;
 
-// The bytes from dst to the next cache line; 0 if no element starts there.
+// Returns the number of bytes from dst to the next cache line, or 0 if no element begins at that
+// line.
 inline size_t bytesToCacheLine(const uint8_t* dst, size_t elementBytes) {
   const size_t bytes = (64 - reinterpret_cast<uintptr_t>(dst) % 64) % 64;
   return bytes % elementBytes == 0 ? bytes : 0;

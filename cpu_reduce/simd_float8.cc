@@ -1,11 +1,15 @@
-// float8e4m3 and float8e5m2.
+// The SIMD kernels for float8e4m3 and float8e5m2.
 //
-// Plain sums need no conversion. If the bits of a float8 are shifted to a float's exponent and mantissa, they represent
-// the element times a power of two, and its denormals become float denormals. A float denormal has enough places for
-// sums of such values, so the sums round as the sums of the elements do. The result is rounded to the element's places
-// and shifted back. This does not hold for infinities and NaN, whose shifted bits would be read as ordinary numbers.
-// They are rare: the kernel tests the sources for them and folds their groups with the general kernels. The general
-// kernels convert to float, because products and quotients need low-order bits that a shifted float8 lacks.
+// A plain sum needs no conversion to float. If the bits of a float8 are shifted to the exponent and
+// mantissa of a float, the result is the element times a power of two. A denormal float8 becomes a
+// denormal float. Denormal floats have enough places for sums of shifted elements, so these sums
+// round like sums of the elements. The kernel rounds the sum to the places of a float8 and shifts
+// it back.
+//
+// The shift turns infinities and NaNs into ordinary numbers. Infinities and NaNs are rare, so the
+// kernel tests the sources for them and folds their groups with the general kernel. The general
+// kernel converts to float, because products and quotients need low-order bits that a shifted
+// float8 lacks.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_float8.cc"
 #include "cpu_reduce/highway.h"
@@ -16,8 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-// Selects the bits of `yes` where `mask` has ones, else those of `no`. Highway selects only whole lanes, except on
-// AVX-512, which has an instruction for it.
+// Returns the bits of `yes` where `mask` has ones, and the bits of `no` where `mask` has zeros.
+// Only AVX-512 has an instruction for this selection. On other targets, Highway selects only whole
+// lanes.
 template <class V>
 HWY_INLINE V selected(V mask, V yes, V no) {
 #if HWY_TARGET == HWY_AVX3
@@ -27,8 +32,9 @@ HWY_INLINE V selected(V mask, V yes, V no) {
 #endif
 }
 
-// An Element's Sum, see sumGroup() in simd-inl.h. kMaxCode is the largest finite magnitude; codes above kOrdinary are
-// special. a0 to a3 hold the bytes 0, 1, 2 and 3 of each 32-bit lane.
+// Implements the Sum of an Element; see sumGroup() in simd-inl.h. kMaxCode is the largest finite
+// magnitude. Codes above kOrdinary are infinities or NaNs. a0 to a3 hold the bytes 0 to 3 of each
+// 32-bit SIMD lane.
 template <int kMantissa, uint8_t kMaxCode, int8_t kOrdinary>
 struct Float8Sum {
   using V = VFloat;
@@ -36,7 +42,7 @@ struct Float8Sum {
   using D16 = hn::Repartition<uint16_t, DFloat>;
   using V8 = hn::Vec<D8>;
   using V16 = hn::Vec<D16>;
-  static constexpr int kExtraExponentBits = 1 + kMantissa;  // exponent bits that a float has more
+  static constexpr int kExtraExponentBits = 1 + kMantissa;  // number of exponent bits that a float8 lacks
   static constexpr int kShift = 23 - kMantissa;
 
   static HWY_INLINE V8 none() { return hn::Zero(D8()); }
@@ -69,14 +75,15 @@ struct Float8Sum {
     return hn::Add(hn::Add(bits, hn::Set(du, (1U << (kShift - 1)) - 1)), odd);
   }
 
-  // Combines the upper halves of the lanes of `a` and `b`.
+  // Puts the upper half of each lane of `a` below the upper half of the same lane of `b`.
   static HWY_INLINE V16 upper(VBits a, VBits b) {
     const D16 d16;
     const DBits du;
     return hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(a), hn::And(b, hn::Set(du, 0xffff0000U))));
   }
 
-  // If the rounded code overflows, the bit above it is set, and the minimum caps it.
+  // If rounding overflows a code, the bit above the code is set. hn::Min() then replaces the code
+  // by kMaxCode.
   static HWY_INLINE void store(uint8_t* to, bool stream, V a0, V a1, V a2, V a3) {
     const D16 d16;
     const D8 d8;
@@ -90,14 +97,16 @@ struct Float8Sum {
   }
 };
 
-// The largest values are 448 (e4m3) and 57344 (e5m2). Without special codes the next ones would be 480 and 114688.
+// The largest finite values are 448 (e4m3) and 57344 (e5m2). If no code were special, the code of
+// NaN would mean 480 (e4m3) or 114688 (e5m2).
 using E4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000>;
 using E5m2 = SmallFormat<5, 2, 0x47600000, 0x47e00000>;
 
 using SumE4m3 = Float8Sum<3, 0x7e, 0x7e>;
 using SumE5m2 = Float8Sum<2, 0x7b, 0x7b>;
 
-// e4m3 has no infinity. widenFinite() gives kNanFloat for its NaN; this function turns that into a NaN.
+// e4m3 has no infinity. widenFinite() turns an e4m3 NaN into kNanFloat. This function turns
+// kNanFloat into a float NaN.
 template <class Format>
 HWY_INLINE VFloat e4m3NaN(VFloat value) {
   const DFloat d;
@@ -107,8 +116,10 @@ HWY_INLINE VFloat e4m3NaN(VFloat value) {
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-// An e5m2 is the upper half of a float16. A shift turns an e4m3 into a float16 that is 2^-8 times the value. The CPU
-// widens float16 without a penalty for denormals. a0 and a1 hold the even bytes, a2 and a3 the odd ones.
+// The AVX2 and AVX-512 kernels widen float8 through float16, because the CPU widens float16 without
+// a penalty for denormals. An e5m2 is the upper half of a float16. A shift turns an e4m3 into a
+// float16 that is 2^-8 times the value. a0 and a1 hold the even bytes of a group, a2 and a3 the odd
+// bytes.
 using SmallE4m3 = SmallFormat<4, 3, 0x43e00000, 0x43f00000, 8>;
 
 template <class Format>
@@ -163,7 +174,8 @@ struct Float8 {
   }
 };
 #else
-// Each 32-bit lane has four elements; a0 holds the lowest ones.
+// Each 32-bit SIMD lane has four elements. a0 holds the lowest element of each lane, a3 the
+// highest.
 using SmallE4m3 = E4m3;
 
 template <class Format>
@@ -200,7 +212,7 @@ struct Float8 {
 
 void fillFloat8s(KernelTable& table) {
   fillRow<Float8<SmallE4m3>>(table, DataType::kFloat8e4m3);
-  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // a product would have the scale twice
+  fill<Float8<E4m3>, FoldOp::kProd>(table, DataType::kFloat8e4m3);  // a product would contain the scale factor twice
   fillRow<Float8<E5m2>>(table, DataType::kFloat8e5m2);
 }
 

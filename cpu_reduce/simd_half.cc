@@ -1,4 +1,4 @@
-// float16 and bfloat16.
+// The SIMD kernels for float16 and bfloat16.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_half.cc"
 #include "cpu_reduce/highway.h"
@@ -9,7 +9,8 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-// Each 32-bit lane has two 16-bit elements: a0 and a2 hold the lower ones, a1 and a3 the upper ones.
+// Each 32-bit SIMD lane has two 16-bit elements. a0 and a2 hold the lower element of each lane, a1
+// and a3 the upper element.
 struct Bfloat16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
@@ -28,8 +29,9 @@ struct Bfloat16 {
     a2 = hn::BitCast(d, hn::ShiftLeft<16>(w1)), a3 = hn::BitCast(d, hn::And(w1, upper));
   }
 
-  // Rounds to nearest even: adds just under half, or half if the last kept bit is odd. The upper 16 bits of the result
-  // are the code.
+  // Rounds to nearest even. If the last kept bit is 1, the function adds half a unit of that bit.
+  // Otherwise it adds slightly less than half a unit. The upper 16 bits of each lane of the result
+  // are the bfloat16.
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> roundToCode(V value) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, value);
@@ -37,7 +39,7 @@ struct Bfloat16 {
     return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffU)), odd);
   }
 
-  // Combines the upper halves of both arguments.
+  // Puts the upper half of each lane of `lower` below the upper half of the same lane of `upper`.
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> joined(hn::Vec<hn::RebindToUnsigned<D>> lower,
                                                             hn::Vec<hn::RebindToUnsigned<D>> upper) {
     const hn::RebindToUnsigned<D> du;
@@ -58,7 +60,8 @@ struct Bfloat16 {
 };
 
 #if HWY_TARGET == HWY_SSE4
-// SSE4 has no conversion instructions. The lanes are as in Bfloat16.
+// SSE4 has no instructions that convert float16. a0 to a3 hold the elements in the same order as in
+// Bfloat16.
 struct Float16 {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
@@ -97,8 +100,9 @@ struct Float16 {
   static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromCaches;
 
 #if HWY_TARGET == HWY_AVX3
-  // 1 * b + a equals a + b. Zen 5 converts on its addition ports, while its multiplication ports are idle. Only float16
-  // uses this: its values are never denormal floats, which many CPUs multiply slowly.
+  // Adds by a fused multiply-add, because 1 * b + a equals a + b. Zen 5 converts float16 on its
+  // addition ports, while its multiplication ports are idle. Only float16 adds in this way. Widened
+  // float16 values are never denormal floats, which many CPUs multiply slowly.
   static HWY_INLINE V add(V a, V b) { return hn::MulAdd(b, hn::Set(D(), 1.0F), a); }
 #endif
 

@@ -1,4 +1,5 @@
-// Integers. They wrap. Calls with a division use the scalar kernel, because there is no vector instruction for it.
+// The SIMD kernels for integers, which wrap around on overflow. Calls with a division use the
+// scalar kernels, because most CPUs have no vector instruction for integer division.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_reduce/simd_integer.cc"
 #include "cpu_reduce/highway.h"

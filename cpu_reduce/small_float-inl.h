@@ -1,5 +1,6 @@
-// Converts float8, and float16 on CPUs without conversion instructions, on 32-bit lanes with one element per lane.
-// Included once per target; see simd.h. SmallFloat in element.h is the scalar reference.
+// Converts float8, and float16 on CPUs without conversion instructions. The functions work on
+// 32-bit SIMD lanes with one element per lane. SmallFloat in element.h is the scalar reference.
+// This header is included once per CPU target; see simd.h.
 #if defined(BPS_CPU_REDUCE_SMALL_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BPS_CPU_REDUCE_SMALL_FLOAT_INL_H_
 #undef BPS_CPU_REDUCE_SMALL_FLOAT_INL_H_
@@ -14,10 +15,12 @@ HWY_BEFORE_NAMESPACE();
 namespace bps::cpu::HWY_NAMESPACE {
 namespace {
 
-// kLargest: the float at which magnitudes are capped before rounding. It is the largest finite value (saturation) or
-// the power of two above it, whose code is that of infinity. kNan: the float that would have the NaN's code if no
-// exponent were special. All floats of a format are 2^-kScaleExponent times the elements. If the fold allows it, that
-// saves a multiplication per source; a power of two changes no rounding.
+// The parameters of a small format. kLargest is the float at which magnitudes are capped before
+// rounding. If the format saturates, kLargest is its largest finite value. Otherwise kLargest is
+// the power of two above the largest finite value, and the code of kLargest is that of infinity.
+// kNan is the float that would have the code of NaN if no exponent were special. The floats of a
+// format are 2^-kScaleExponent times the elements. If a fold permits scaled floats, the scale saves
+// a multiplication per source. A scale by a power of two changes no rounding.
 template <int kExponent, int kMantissa, int32_t kLargest, int32_t kNan, int32_t kScaleExponent = 0>
 struct SmallFormat {
   static constexpr int kBits = 1 + kExponent + kMantissa;
@@ -33,8 +36,9 @@ using DBits = hn::RebindToUnsigned<DFloat>;
 using VFloat = hn::Vec<DFloat>;
 using VBits = hn::Vec<DBits>;
 
-// Widens the element in the highest bits of each lane, as if no exponent had a special meaning. An arithmetic shift
-// makes room for the wider exponent; a multiplication adjusts the bias and makes denormals normal.
+// Widens the element in the highest bits of each lane, as if no exponent had a special meaning. An
+// arithmetic shift makes room for the wider exponent. A multiplication then adjusts the exponent
+// bias and normalizes denormals.
 template <class Format>
 HWY_INLINE VFloat widenFinite(VBits word) {
   const DFloat d;
@@ -46,7 +50,8 @@ HWY_INLINE VFloat widenFinite(VBits word) {
   return hn::Mul(hn::BitCast(d, hn::And(moved, hn::Set(du, kMask))), scale);
 }
 
-// The same for formats with infinities: a value of at least 2^(bias+1) gets the highest exponent of a float.
+// Widens elements of formats with infinities. A value of at least 2^(bias+1) is an infinity or a
+// NaN, and gets the highest exponent of a float.
 template <class Format>
 HWY_INLINE VFloat widenIeee(VBits word) {
   const DFloat d;
@@ -58,7 +63,8 @@ HWY_INLINE VFloat widenIeee(VBits word) {
   return hn::IfThenElse(hn::Ge(hn::Abs(value), limit), hn::Or(value, special), value);
 }
 
-// Caps magnitudes at kMaxFloat and turns NaN into kNanFloat. Both are rare, so capGroup() first tests the whole group.
+// Caps magnitudes at kMaxFloat and replaces a NaN by kNanFloat. Large magnitudes and NaNs are rare,
+// so capGroup() first tests the whole group.
 template <class Format>
 HWY_INLINE VFloat capMagnitude(VFloat value) {
   const DFloat d;
@@ -71,7 +77,7 @@ HWY_INLINE VFloat capMagnitude(VFloat value) {
 
 template <class Format>
 HWY_INLINE void capGroup(VFloat& a0, VFloat& a1, VFloat& a2, VFloat& a3) {
-  const hn::RebindToSigned<DFloat> di;  // magnitudes, including NaN, compare as integers
+  const hn::RebindToSigned<DFloat> di;  // compares magnitudes, including NaN, as integers
   const auto m01 = hn::Max(hn::BitCast(di, hn::Abs(a0)), hn::BitCast(di, hn::Abs(a1)));
   const auto m23 = hn::Max(hn::BitCast(di, hn::Abs(a2)), hn::BitCast(di, hn::Abs(a3)));
   if (HWY_LIKELY(hn::AllFalse(di, hn::Gt(hn::Max(m01, m23), hn::Set(di, Format::kMaxFloat))))) return;
@@ -79,9 +85,11 @@ HWY_INLINE void capGroup(VFloat& a0, VFloat& a1, VFloat& a2, VFloat& a3) {
   a3 = capMagnitude<Format>(a3);
 }
 
-// Converts a capped value to the format's code in the lowest bits of each lane; all other bits are zero. Let E be the
-// value's exponent, but at least that of the least normal. Adding 2^(E + kShift) rounds: the lowest bits of the sum are
-// the multiple of the last place, including the implicit bit. E is then inserted above, one less for the implicit bit.
+// Converts a capped value to a code of the format, in the lowest bits of each lane. All other bits
+// of the lane are zero. Let E be the exponent of the value, but at least the exponent of the least
+// normal number. Adding 2^(E + kShift) rounds the value. The lowest bits of the sum are then the
+// value in units of the last place, including the implicit bit. The function inserts E - 1 above
+// these bits, because the implicit bit adds 1 to the exponent.
 template <class Format>
 HWY_INLINE VBits roundSmall(VFloat value) {
   const DFloat d;

@@ -1,8 +1,10 @@
-// The binary interface of NCCL's net plugins, versions 8 to 12: the structs that NCCL (or another caller) and a plugin
-// exchange. The layout of a published version never changes; the assertions at the end check it.
+// The binary interface of NCCL's net plugins, versions 8 to 12. It consists of the structs that
+// NCCL (or another caller) and a plugin exchange. The layout of a published version never changes.
+// The assertions at the end of this file check the layouts.
 //
-// The members up to irecvConsumed have the same offsets in all versions and form Head<V>; later members follow it.
-// Functions return int in place of ncclResult_t.
+// The members of a function table up to irecvConsumed have the same offsets in all versions and
+// form Head<V>. Members that only later versions have follow Head<V>. The functions return int
+// instead of ncclResult_t.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -15,7 +17,7 @@ namespace bps::abi {
 inline constexpr int kSuccess = 0, kInternalError = 3, kInvalidArgument = 4;
 inline constexpr size_t kHandleBytes = 128;
 inline constexpr int kPtrHost = 1, kPtrCuda = 2, kPtrDmaBuf = 4;
-inline constexpr int kUndefinedId = -1;  // traffic class, rail, plane
+inline constexpr int kUndefinedId = -1;  // an undefined traffic class, rail or plane
 inline constexpr int kLogWarn = 2, kLogInfo = 3, kLogTrace = 5;
 inline constexpr unsigned long kLogNet = 0x10, kLogEnv = 0x80;
 
@@ -58,7 +60,7 @@ struct PropertiesV8 {
   int maxComms, maxRecvs;
   int deviceType, deviceVersion;
 };
-struct PropertiesV9 {  // and version 10
+struct PropertiesV9 {  // version 10 also uses it
   const char* name;
   const char* pciPath;
   uint64_t guid;
@@ -167,8 +169,9 @@ struct Net<8, Tail> {
   Head<8> head;
 };
 
-// Returns the name of the first null member among those that NCCL calls without a null check, or null if there is none.
-// Before init only `name` and `init` are checked, because the init of some plugins sets the other members.
+// Returns the name of the first missing member among the members that NCCL uses without a null
+// check. Returns null if no such member is missing. Before init, the function checks only `name`
+// and `init`, because the init of some plugins sets the other members.
 template <int V>
 const char* missingMember(const Net<V>& net, bool initialised) {
   const Head<V>& head = net.head;

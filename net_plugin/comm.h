@@ -1,7 +1,9 @@
-// Comm: one end of an established one-way connection. Each transport derives a sending and a receiving end from it.
+// Comm: one end of an established one-way connection. Each transport derives a class for the
+// sending end and a class for the receiving end.
 //
-// post() posts a send on a sending end and a receive on a receiving end. A Comm and its requests are used by one thread
-// at a time. The destructor closes the connection even if requests are in flight.
+// post() posts a send on a sending end and a receive on a receiving end. A Comm and its requests
+// are used by one thread at a time. The destructor closes the connection even if requests are in
+// flight.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -21,21 +23,21 @@ struct MemoryRegion {
   void* data = nullptr;
   size_t bytes = 0;
   bool onGpu = false;   // GPU memory, which the CPU must not access
-  int dmaBuf = -1;      // dma-buf descriptor of GPU memory, valid only during the registration; -1: none
+  int dmaBuf = -1;      // dma-buf descriptor of GPU memory, or -1; valid only during registration
   uint64_t offset = 0;  // offset of the data in the dma-buf
 };
 
-// One posted message. It is an element of its Comm's RequestRing. The caller gets a handle with a generation number, so
-// that the use of a stale handle is detected.
+// A posted send or receive, which is an element of its Comm's RequestRing. The caller gets a handle
+// with a generation number. This number reveals the use of a stale handle.
 struct alignas(64) Request {
   enum class State : uint8_t { kFree, kPosted, kDone };
 
   Comm* comm = nullptr;
   uint8_t* data = nullptr;
   void* memory = nullptr;  // the registration of the data; may be null
-  size_t bytes = 0;        // size of the message; for a receive: of the buffer, until the header has arrived
+  size_t bytes = 0;        // size of the message; for a receive that is not done, size of the buffer
   State state = State::kFree;
-  uint8_t generation = 0;  // stored in the low bits of the handle, which are zero in the aligned address
+  uint8_t generation = 0;  // stored in the low bits of the handle, which are zero in an aligned address
 
   void* handle() { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(this) | generation); }
   // Returns null if the handle does not belong to a request that is in flight.
@@ -58,7 +60,7 @@ class RequestRing {
   bool hasDone() const { return done_ > 0; }
   Request& at(uint64_t index) { return requests_[index % kCapacity]; }
   Request& front() { return at(active_); }
-  // Completes the front request with this message size.
+  // Marks the front request as done and stores the size of its message.
   void finishFront(size_t bytes);
   // Frees a request that is done.
   void retire(Request& request);
@@ -81,30 +83,33 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
   virtual ~Comm() = default;
 
-  // Registers memory with the device for post(). A null registration is valid. Any thread may call these two functions
-  // at any time.
+  // Registers memory with the device for use in post(). The result may be null, which is a valid
+  // registration. Any thread may call registerMemory() and deregisterMemory() at any time.
   virtual Result<void*> registerMemory(const MemoryRegion& memory);
   virtual void deregisterMemory(void*) {}
-  // The kinds of memory that can be registered (NCCL's bits).
+  // Returns the kinds of memory that can be registered, as a set of the kPtr bits of abi.h.
   virtual int ptrSupport() const;
-  // Returns null if the ring is full; then call again later. Fails if the connection has failed.
+  // Posts a message. Returns null if the ring of requests is full; the caller must then try again
+  // later. Fails if the connection has failed.
   Result<Request*> post(void* data, size_t bytes, void* memory = nullptr);
-  // Moves data without blocking. A message that was complete before a failure is reported as done.
+  // Moves data without blocking and returns whether the request is done. A message that was
+  // complete before the connection failed is reported as done.
   Result<Completion> test(Request& request);
-  // Makes a received message in GPU memory visible to the GPU: it is visible once the request is done, or at once if
-  // the request is null.
+  // Makes a received message in GPU memory visible to the GPU. The message is visible as soon as
+  // the returned request is done. If the result is null, the message is visible already.
   virtual Result<Request*> flushMemory(void*, size_t, void*) { return nullptr; }
 
-  // See bpsNetReverse_v1_t. Null: the connection has no reverse direction.
+  // Returns the Comm for the reverse direction (see bpsNetReverse_v1_t). Returns null if the
+  // connection has no reverse direction.
   virtual Result<std::unique_ptr<Comm>> reverse() { return std::unique_ptr<Comm>(); }
   // See bpsNetWait_v1_t.
   virtual Result<int> waitFd() = 0;
   virtual Result<bool> arm() = 0;
 
  protected:
-  // Moves data of posted messages without blocking. A failure is final.
+  // Moves data of posted messages without blocking. A failure of progress() is final.
   virtual Status progress() = 0;
-  // Stores a failure unless there is an earlier one.
+  // Stores `outcome` if it is the first failure of the connection.
   void keepFirstFailure(Status outcome);
   const Status& firstFailure() const { return failure_; }
   RequestRing& requests() { return requests_; }

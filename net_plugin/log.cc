@@ -8,7 +8,8 @@
 namespace bps::plugin {
 namespace {
 
-// Memory ordering: the pointer refers to code and publishes no other data, so relaxed is sufficient.
+// Relaxed memory ordering is sufficient, because the pointer refers to code and publishes no other
+// data.
 std::atomic<abi::Logger>& currentLogger() {
   static std::atomic<abi::Logger> logger{nullptr};
   return logger;

@@ -27,8 +27,9 @@ Connector::Connector(const Device& device, const ConnectTarget& target, Deadline
     logWarn("{}: using TCP: the peer has an RDMA device, but this side uses {}", to(), device.socket.name);
 }
 
-// If the unix socket exists, the listener is on this machine, because the name is a random number in the network
-// namespace of this process. If shared memory fails for any reason, the connection uses the device.
+// If the unix socket that the handle names exists, the listener is on this machine. The name of the
+// unix socket is a random number in the network namespace of this process. If the shared memory
+// connection fails for any reason, the Connector uses the device (TCP or RDMA).
 Result<std::unique_ptr<Comm>> Connector::tryShmConnect() {
   Result<std::unique_ptr<shm::SendComm>> connected = shm::shmConnect(*target_.shmSocketId, target_.remote.token);
   if (connected.ok()) {

@@ -1,5 +1,6 @@
-// Connector: establishes the sending end of one connection. Uses shared memory if the listener is on this machine and
-// accepts it, otherwise RDMA if both sides have it, otherwise TCP. Used by one thread at a time.
+// Connector: establishes the sending end of one connection. It uses shared memory if the listener
+// is on this machine and accepts shared memory. Otherwise it uses RDMA if both sides have RDMA, and
+// TCP if not. A Connector is used by one thread at a time.
 #pragma once
 #include <memory>
 #include <optional>
@@ -23,7 +24,8 @@ class Connector {
  public:
   Connector(const Device& device, const ConnectTarget& target, Deadline deadline);
 
-  // Returns null until the connection is established. Never blocks. A failure names the address.
+  // Returns null until the connection is established. Never blocks. The message of a failure names
+  // the address.
   Result<std::unique_ptr<Comm>> step();
   bool expired() const { return deadline_.passed(); }
 
@@ -33,7 +35,7 @@ class Connector {
   std::string to() const { return "to " + target_.remote.address.text(); }
 
   ConnectTarget target_;
-  verbs::RdmaDevice* rdma_;  // null: TCP
+  verbs::RdmaDevice* rdma_;  // null if the connection uses TCP
   tcp::PeerTimeout peerTimeout_;
   Deadline deadline_;
   tcp::Connector remote_;

@@ -30,7 +30,9 @@ std::string describeGpuSupport(const verbs::RdmaDevice& rdma, const std::string&
   return fmt::format(", GPU memory by {}{}{}", module, byAddress && byDmaBuf ? " and " : "", byDmaBuf ? "dma-buf" : "");
 }
 
-// Returns the network interface of the RoCE port if it is among the selected ones, otherwise the first selected one.
+// Returns the network interface that carries the handshakes of an RDMA port. If BPS_SOCKET_IFNAME
+// selects the port's own interface (RoCE only), the result is this interface. Otherwise the result
+// is the first selected interface.
 const tcp::TcpInterface& interfaceFor(const verbs::RdmaDevice& rdma, const std::vector<tcp::TcpInterface>& sockets) {
   const auto own = std::find_if(sockets.begin(), sockets.end(),
                                 [&](const tcp::TcpInterface& socket) { return socket.name == rdma.gid().interface; });

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kExtensionMagic = 0x44737062;  // "bpsD"
 constexpr uint16_t kExtensionVersion = 1;
-constexpr size_t kExtensionBytes = 16;  // magic, version, reserved, socket id
+constexpr size_t kExtensionBytes = 16;  // bytes of magic, version, reserved field and socket id
 constexpr size_t kExtensionOffset = abi::kHandleBytes - kExtensionBytes;
 
 }  // namespace

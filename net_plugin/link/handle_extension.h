@@ -1,5 +1,6 @@
-// The part of a handle that names the listener's unix socket, for peers on the same machine. It uses the last bytes of
-// the handle, which the TCP transport leaves zero.
+// The shared memory extension of a handle. It names the listener's unix socket for peers on the
+// same machine. The extension uses the last bytes of the handle, which the TCP transport leaves
+// zero.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,7 +10,8 @@
 namespace bps::plugin::link {
 
 void writeShmExtension(tcp::HandleBytes& handle, uint64_t socketId);
-// Accepts arbitrary bytes. Returns nullopt if they contain no socket id.
+// Reads the extension and is safe for arbitrary bytes. Returns nullopt if the handle contains no
+// socket id.
 std::optional<uint64_t> readShmExtension(std::span<const uint8_t> handle);
 
 }  // namespace bps::plugin::link

@@ -7,7 +7,7 @@
 namespace bps::plugin::link {
 namespace {
 
-// A peer with the right token creates its queue pair immediately.
+// The limit can be short, because a peer with the right token creates its queue pair immediately.
 constexpr std::chrono::seconds kHandshakeTimeout{5};
 
 }  // namespace

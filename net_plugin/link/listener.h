@@ -1,4 +1,5 @@
-// Listener: accepts the receiving end of a connection, over TCP, RDMA or shared memory. Used by one thread at a time.
+// Listener: accepts the receiving end of a connection, over TCP, RDMA or shared memory. A Listener
+// is used by one thread at a time.
 #pragma once
 #include <memory>
 #include <vector>
@@ -32,10 +33,10 @@ class Listener {
   void startHandshake(UniqueFd socket);
   std::unique_ptr<Comm> stepHandshakes();
 
-  verbs::RdmaDevice* rdma_;  // null: TCP only
+  verbs::RdmaDevice* rdma_;  // null if the device supports only TCP
   tcp::PeerTimeout peerTimeout_;
   std::unique_ptr<tcp::Listener> remote_;
-  std::unique_ptr<shm::ShmListener> shmListener_;  // null: no shared memory
+  std::unique_ptr<shm::ShmListener> shmListener_;  // null if shared memory is not available
   std::vector<Handshake> handshakes_;              // oldest first
 };
 

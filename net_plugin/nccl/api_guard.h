@@ -1,5 +1,5 @@
-// apiGuard(): wraps the body of every function of the exported tables. It logs a failure and returns it as an
-// ncclResult_t, whose values equal those of Code.
+// apiGuard(): wraps the body of every function in the exported tables. It logs a failure and
+// returns the failure's Code as an ncclResult_t, which has the same values.
 #pragma once
 #include <utility>
 

@@ -9,8 +9,8 @@
 namespace bps::plugin::nccl {
 namespace {
 
-// The state of the process. The device list is filled once and never changes afterwards, so pointers to devices stay
-// valid.
+// The state that all contexts of this process share. The device list is filled once and never
+// changes afterwards, so pointers to devices stay valid.
 struct Process {
   Mutex mutex;
   std::vector<link::Device> devices BPS_GUARDED_BY(mutex);
@@ -18,7 +18,8 @@ struct Process {
   Context* shared BPS_GUARDED_BY(mutex) = nullptr;
 };
 
-// Never destroyed: if a process ends without finalize, other threads may still be inside the plugin.
+// The state is never destroyed. If a process ends without calling finalize(), other threads may
+// still be inside the plugin.
 Process& process() {
   static Process& instance = *new Process;
   return instance;
@@ -41,8 +42,10 @@ Result<Context*> addContext(Process& all) BPS_REQUIRES(all.mutex) {
 
 }  // namespace
 
-// A caller that does not ask each connection for its memory kinds may register GPU memory with any connection of a
-// device that supports it. Shared memory could not carry it.
+// Shared memory connections support only host memory. If a device supports GPU memory, a caller may
+// register GPU memory with every connection of the device. A device that supports GPU memory
+// therefore uses shared memory only if the caller asks each connection which kinds of memory the
+// connection supports.
 bool Context::canUseSharedMemory(const link::Device& device) const {
   return options_.sharedMemory && (asksEach_ || device.ptrSupport() == abi::kPtrHost);
 }
@@ -77,7 +80,7 @@ Result<std::unique_ptr<link::Listener>> Context::listen(const link::Device& devi
 Result<Context*> openContext(abi::Logger logger) {
   Process& all = process();
   MutexLock lock(all.mutex);
-  if (logger != nullptr) setLogger(logger);  // before the steps that may fail, so that the caller sees the reason
+  if (logger != nullptr) setLogger(logger);  // set before the steps that may fail, so that the caller sees their errors
   Context* context = BPS_TRY(addContext(all));
   context->setLogger(logger);
   return context;

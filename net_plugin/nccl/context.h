@@ -1,8 +1,8 @@
-// Context: the result of one init call, with its connection attempts. The process-wide state (contexts and devices) is
-// in context.cc.
+// Context: the object that one init call of the plugin creates. It holds the connection attempts of
+// the caller. context.cc holds the process-wide state, which is all contexts and devices.
 //
-// The first init finds the devices for the whole process, because the functions that return devices have no context
-// argument. Any thread may call any function.
+// The first init call finds the devices for the whole process, because the functions that return
+// devices have no context argument. Any thread may call the functions of this header.
 #pragma once
 #include <atomic>
 #include <map>
@@ -19,21 +19,22 @@ class Context {
  public:
   struct Options {
     std::chrono::duration<double> connectTime{};
-    bool sharedMemory = true;  // between processes of this machine
+    bool sharedMemory = true;  // allows shared memory between processes of this machine
   };
   explicit Context(const Options& options) : options_(options) {}
 
-  // The log function that was passed to init; may be null. Guarded by the mutex of the process-wide state.
+  // The log function that the caller passed to init, or null. The mutex of the process-wide state
+  // guards the log function.
   abi::Logger logger() const { return logger_; }
   void setLogger(abi::Logger newLogger) { logger_ = newLogger; }
 
-  // See bpsNetMemory_v1_t.
+  // Records that the caller asks each connection for its kinds of memory; see bpsNetMemory_v1_t.
   void asksEach() { asksEach_ = true; }
 
   Result<std::unique_ptr<link::Listener>> listen(const link::Device& device) const;
-  // Returns null until the connection is established; then call again with the same handle. The token in the handle
-  // identifies the attempt, so the caller's copy of the handle is not modified. Abandoned attempts are removed after
-  // their deadline.
+  // Returns null while the connection is not established; the caller must then call again with the
+  // same handle. The token in the handle identifies the connection attempt, so the plugin does not
+  // modify the caller's handle. An abandoned attempt is removed after its deadline.
   Result<std::unique_ptr<Comm>> connect(const link::Device& device, std::span<const uint8_t> handle);
 
  private:
@@ -46,20 +47,22 @@ class Context {
 
   const Options options_;
   abi::Logger logger_ = nullptr;
-  std::atomic<bool> asksEach_{false};  // memory ordering: it publishes no other data
+  std::atomic<bool> asksEach_{false};  // publishes no other data, so any memory ordering suffices
   Mutex mutex_;
   Attempts attempts_ BPS_GUARDED_BY(mutex_);
 };
 
-// Reads the environment, finds the devices if this is the first context, and creates a context. Its log function, if
-// not null, serves the whole plugin until another context sets one. It is not called after the context is closed,
-// because its code may be unloaded then.
+// Reads the environment, finds the devices if no earlier call has found them, and creates a
+// context. If `logger` is not null, the whole plugin uses it until another context sets a log
+// function. The plugin does not call `logger` after the context is closed, because the caller may
+// then unload the code of `logger`.
 Result<Context*> openContext(abi::Logger logger);
-// The context for interface versions up to 10, which have no contexts. Created at the first call, never closed.
+// Returns the context for callers of interface versions up to 10, which have no contexts. The first
+// call creates this context, which is never closed.
 Result<Context*> sharedContext(abi::Logger logger = nullptr);
 // Does nothing if the context is null or not open.
 void closeContext(void* context);
-// Fails if the context is not open.
+// Returns the context that the caller passed as a pointer. Fails if this context is not open.
 Result<Context*> findContext(void* context);
 
 size_t deviceCount();

@@ -1,4 +1,5 @@
-// The functions of the exported tables that are equal in all versions, and the common parts of the others.
+// The functions of the exported tables that are equal in all versions of the interface, and the
+// common code of the functions that differ between versions.
 #pragma once
 #include "net_plugin/nccl/context.h"
 

@@ -37,8 +37,9 @@ int properties(int index, abi::Properties<V>* out) {
   });
 }
 
-// The functions whose parameters differ between versions. init, listen, connect, isend and irecv have the parameters of
-// version 11 and later; the others adapt older versions to them.
+// The functions whose parameters differ between versions. init, listen, connect, isend and irecv
+// have the parameters of version 11 and later. The other functions adapt the parameters of older
+// versions.
 template <int V, class Size = typename abi::Signatures<V>::Size>
 struct VersionedFunctions {
   static int init(void** context, uint64_t, abi::Config*, abi::Logger logger, abi::ProfilerCallback) {

@@ -10,8 +10,8 @@
 
 namespace bps::plugin::shm {
 
-// Errors are ignored. If the socket is full, wake-ups are pending already; if the peer has closed it, this end finds
-// that in receiveEvent().
+// Ignores errors. If the socket is full, wake-ups are pending already. If the peer has closed the
+// socket, receiveEvent() will report the hang-up.
 void LivenessSocket::sendWakeup() const {
   const uint8_t wakeup = 1;
   [[maybe_unused]] const ssize_t sent = ::send(socket_.get(), &wakeup, sizeof wakeup, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,5 +1,6 @@
-// LivenessSocket: the unix socket between the two ends of a shared memory connection. It carries no data. A hang-up
-// means that the other process has closed the connection or died. A byte in it wakes a sleeping peer.
+// LivenessSocket: the unix socket between the two ends of a shared memory connection. It carries no
+// messages. A hang-up means that the peer has closed the connection or died. A byte in the socket
+// wakes a sleeping peer.
 #pragma once
 #include <string>
 
@@ -18,10 +19,11 @@ class LivenessSocket {
   // Consumes pending wake-ups. Reports a hang-up only if no wake-up is pending.
   Event receiveEvent() const;
 
-  // The descriptor for a sleeping thread. If the socket is watched, it is readable while a wake-up is pending and after
-  // the peer has hung up.
+  // Returns the descriptor on which a sleeping thread waits. While the socket is watched, the
+  // descriptor is readable if a wake-up is pending or the peer has hung up.
   Result<int> waitFd();
-  // Makes a system call only if the setting changes.
+  // Sets whether the descriptor of waitFd() watches the socket. Makes a system call only if the
+  // setting changes.
   Status setWatched(bool on);
 
  private:

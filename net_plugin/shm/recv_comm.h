@@ -1,4 +1,5 @@
-// RecvComm: the receiving end of a shared memory connection. test() and arm() copy from the ring into posted receives.
+// RecvComm: the receiving end of a shared memory connection. test() and arm() copy data from the
+// ring into the buffers of posted receives.
 #pragma once
 #include "net_plugin/shm/shm_comm.h"
 
@@ -17,7 +18,7 @@ class RecvComm final : public ShmComm {
  private:
   Status takeFrame();
 
-  bool messageStarted_ = false;  // the frame of the front message has been read, so its size is known
+  bool messageStarted_ = false;  // the frame of the front message has been read
   size_t messageBytes_ = 0, messageReceived_ = 0;
 };
 

@@ -48,7 +48,8 @@ bool RingEnd::publish() {
   published_ = position_;
   ownPosition_.store(position_, std::memory_order_release);
   uint64_t wakeAt = peerWakeRequest_.fetch_add(0, std::memory_order_acq_rel);
-  // If the exchange fails, the peer has changed its request and has then seen the new position.
+  // If the exchange fails, the peer has changed its wake request. The peer has then seen the new
+  // position and needs no wake-up.
   return wakeAt != 0 && position_ >= wakeAt &&
          peerWakeRequest_.compare_exchange_strong(wakeAt, 0, std::memory_order_acq_rel);
 }
@@ -56,7 +57,8 @@ bool RingEnd::publish() {
 Result<bool> RingEnd::requestWake(size_t wantedBytes) {
   if (BPS_TRY(available(wantedBytes)) >= wantedBytes) return true;
   wakeRequested_ = true;
-  // The value is not 0, because the peer has not reached this position yet.
+  // The stored value is never 0, which would mean "no request", because the peer has not reached
+  // this position yet.
   ownWakeRequest_.exchange(position_ + wantedBytes - maxLead_, std::memory_order_acq_rel);
   return BPS_TRY(available(wantedBytes)) >= wantedBytes;
 }

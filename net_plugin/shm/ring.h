@@ -1,15 +1,20 @@
-// RingEnd: the writing or the reading end of a byte ring in memory that two processes share. Used by one thread.
+// RingEnd: the writing or the reading end of a byte ring in memory that two processes share. A
+// RingEnd is used by one thread.
 //
-// The bytes of the stream are numbered from 0; byte p is stored at offset p modulo the capacity. Each end has a private
-// position, which it publishes. It checks the peer's published position at every use and never computes an offset from
-// it, so a faulty or malicious peer cannot cause an access outside the ring.
+// The bytes of the stream are numbered from 0, and byte p is stored at offset p modulo the
+// capacity. Each end has a private position, which it publishes in the shared memory. An end checks
+// the peer's published position at every use and computes no offset from it. A faulty or malicious
+// peer therefore cannot cause an access outside the ring.
 //
-// Memory ordering: an end copies bytes and then stores its position (release). The peer loads the position (acquire)
-// and then copies. An end that wants to sleep exchanges its wake request and then loads the peer's position; an end
-// that publishes stores its position and then reads the peer's wake request by a read-modify-write. One of these two
-// operations on the wake request comes second. If it is the publisher's, it finds the request. If it is the sleeper's,
-// it synchronizes with the publisher's, so the sleeper sees the position. Therefore no wake-up is lost, and storing the
-// position needs no fence.
+// Memory ordering: an end copies bytes and then stores its position (release). The peer loads this
+// position (acquire) and then copies bytes.
+//
+// An end that wants to sleep writes its wake request by an atomic exchange and then loads the
+// peer's position. An end that publishes stores its position and then reads the peer's wake request
+// by an atomic read-modify-write. One of these two operations on the wake request comes second. If
+// the operation of the publisher is second, the publisher finds the request. If the operation of
+// the sleeper is second, it synchronizes with the operation of the publisher, so the sleeper sees
+// the position. Therefore no wake-up is lost, and the store of the position needs no fence.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -19,13 +24,13 @@
 
 namespace bps::plugin::shm {
 
-// Stands at the start of the shared memory, initially zero. Each field has its own cache line, because the positions
-// change often and the wake requests only around a sleep.
+// The header at the start of the shared memory, initially zero. Each field has its own cache line,
+// because the positions change often, but the wake requests change only around a sleep.
 struct RingHeader {
   alignas(64) std::atomic<uint64_t> written{0};     // bytes before this position can be read
   alignas(64) std::atomic<uint64_t> read{0};        // bytes before this position can be overwritten
-  alignas(64) std::atomic<uint64_t> wakeReader{0};  // wake the reader when `written` reaches this; 0: it does not sleep
-  alignas(64) std::atomic<uint64_t> wakeWriter{0};  // wake the writer when `read` reaches this; 0: it does not sleep
+  alignas(64) std::atomic<uint64_t> wakeReader{0};  // value of `written` at which to wake the reader; 0 for never
+  alignas(64) std::atomic<uint64_t> wakeWriter{0};  // value of `read` at which to wake the writer; 0 for never
 };
 
 struct RingMemory {
@@ -40,21 +45,23 @@ class RingEnd {
 
   RingEnd(const RingMemory& memory, Side side);
 
-  // Returns the number of bytes that can be written or read now. Loads the peer's position only if fewer than `enough`
-  // bytes are known to be available. Fails if the peer's position is invalid.
+  // Returns the number of bytes that can be written or read now. Loads the peer's position only if
+  // this end knows of fewer than `enough` available bytes. Fails if the peer's position is invalid.
   Result<size_t> available(size_t enough);
-  // Copy at most available() bytes. The peer sees the new position after publish().
+  // write() and read() may copy at most available() bytes. The peer sees the new position only
+  // after publish().
   void write(const uint8_t* data, size_t bytes);
   void read(uint8_t* data, size_t bytes);
   size_t unpublished() const { return static_cast<size_t>(position_ - published_); }
-  // Makes the own position visible to the peer. Returns true if the peer sleeps until this position; then the caller
-  // must wake it.
+  // Makes the position of this end visible to the peer. Returns true if the peer sleeps and waits
+  // for this position. The caller must then wake the peer.
   [[nodiscard]] bool publish();
 
-  // Requests a wake-up for the time when `wantedBytes` (at most the capacity) are available. Returns true if they
-  // already are.
+  // Asks the peer for a wake-up when `wantedBytes` bytes (at most the capacity) are available.
+  // Returns true if that many bytes are available already.
   Result<bool> requestWake(size_t wantedBytes);
-  // Cancels the request. Returns false if the peer has already taken it and sends a wake-up.
+  // Cancels the wake request. Returns false if the peer has already taken the request and sends a
+  // wake-up.
   bool cancelWakeRequest();
 
   size_t capacity() const { return memory_.capacity; }

@@ -1,7 +1,9 @@
-// Segment: the mapped shared memory of one connection, with the header and the bytes of the ring. Owns the mapping.
+// Segment: the mapping of the shared memory of one connection. The memory contains the header and
+// the bytes of the ring. The destructor removes the mapping.
 //
-// The memory is a memfd without a name, so the kernel frees it when the last process that uses it ends, however it
-// ends. The memfd is sealed against changes of its size, so a peer cannot shrink it under the mapping.
+// The memory is a memfd, which has no name in a file system. The kernel frees the memory when the
+// last process that uses it exits or crashes. The memfd is sealed against changes of its size, so a
+// peer cannot shrink the memory while it is mapped.
 #pragma once
 #include "net_plugin/shm/ring.h"
 #include "src/base/io/fd.h"
@@ -10,13 +12,14 @@ namespace bps::plugin::shm {
 
 class Segment {
  public:
-  // Large enough that a sleeping end wakes before the ring is full or empty, small enough to stay in a cache.
+  // The size of the ring is large enough that a sleeping end wakes before the ring is full or
+  // empty. The size is small enough that the ring stays in a cache.
   static constexpr size_t kRingBytes = size_t{1} << 20;
 
   // Creates the memory of one connection, initialized to zero.
   static Result<UniqueFd> createMemory();
-  // Maps memory from createMemory(), which this or another process called. Rejects memory of another size or without
-  // seals. The mapping stays valid after `memory` is closed.
+  // Maps memory that createMemory() has created in this or another process. Fails if the memory has
+  // another size or is not sealed. The mapping stays valid after `memory` is closed.
   static Result<Segment> map(int memory);
 
   Segment(Segment&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}

@@ -1,4 +1,5 @@
-// SendComm: the sending end of a shared memory connection. post() only queues; test() and arm() copy into the ring.
+// SendComm: the sending end of a shared memory connection. post() only queues a message. test() and
+// arm() copy queued messages into the ring.
 #pragma once
 #include "net_plugin/shm/shm_comm.h"
 

@@ -20,7 +20,8 @@ void ShmComm::publish() {
   if (ring_.publish()) livenessSocket_.sendWakeup();
 }
 
-// Do not call it while a wake request is set: it could consume the wake-up of the next sleep.
+// Do not call checkHangup() while a wake request is set, because it could consume the wake-up that
+// ends the next sleep.
 void ShmComm::checkHangup() {
   const LivenessSocket::Event event = livenessSocket_.receiveEvent();
   if (event == LivenessSocket::Event::kWakeup) wakeupPending_ = false;
@@ -30,7 +31,7 @@ void ShmComm::checkHangup() {
 Status ShmComm::progress() {
   if (!ring_.cancelWakeRequest()) wakeupPending_ = true;
   if (!peerHungUp_ && hangupCheck_.isDue()) checkHangup();
-  // After a hang-up, everything that the peer published is visible here.
+  // After a hang-up, this end sees everything that the peer has published.
   return peerHungUp_ ? moveAfterHangup() : move();
 }
 
@@ -48,8 +49,8 @@ Result<bool> ShmComm::arm() {
   return requests().idle() ? armIdle() : armWaiting();
 }
 
-// If nothing is posted, arm() is the only call that can report the end of the connection. It does so only if no unread
-// bytes are in the ring.
+// If no message is posted, only arm() can report the end of the connection. arm() reports the end
+// only if the ring has no unread bytes.
 Result<bool> ShmComm::armIdle() {
   if (peerHungUp_ && BPS_TRY(ring_.available(1)) == 0) {
     keepFirstFailure(peerClosed());

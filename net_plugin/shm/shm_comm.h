@@ -1,5 +1,5 @@
-// ShmComm: the base class of both ends of a shared memory connection. It owns the ring and the liveness socket and
-// implements sleeping.
+// ShmComm: the base class of both ends of a shared memory connection. It holds the ring and the
+// liveness socket, and implements sleeping.
 #pragma once
 #include "net_plugin/comm.h"
 #include "net_plugin/hangup_check.h"
@@ -8,7 +8,8 @@
 
 namespace bps::plugin::shm {
 
-// Precedes every message in the ring. A wrong magic or number shows that the stream is corrupt.
+// A frame precedes every message in the ring. A wrong magic or number shows that the stream is
+// corrupt.
 struct Frame {
   static constexpr uint16_t kMagic = 0x6d62;  // "bm"
   uint32_t bytes = 0;
@@ -26,28 +27,31 @@ class ShmComm : public Comm {
   const std::string& peer() const { return livenessSocket_.peer(); }
 
  protected:
-  // Limit of the bytes that one progress() moves, so that a busy connection does not starve others of the same thread.
+  // The most bytes that one progress() moves. The limit prevents a busy connection from starving
+  // other connections of the same thread.
   static constexpr size_t kMaxBytesPerCall = size_t{1} << 20;
-  // Bytes that an end copies of a large message before it publishes its position, so that both ends copy at once.
+  // After copying this many bytes of a large message, an end publishes its position, so that both
+  // ends copy at the same time.
   static constexpr size_t kCopyBytes = size_t{64} << 10;
-  // Within a large message, a sleep ends when this many bytes can be moved.
+  // In the middle of a large message, a sleep ends when this many bytes can be moved.
   static constexpr size_t kWakeBytes = Segment::kRingBytes / 2;
 
   Status progress() final;
   // Copies between the posted messages and the ring, without blocking.
   virtual Status move() = 0;
-  // As move(), after the peer has hung up.
+  // Replaces move() after the peer has hung up.
   virtual Status moveAfterHangup() = 0;
-  // The number of bytes in the ring that the front message needs to continue, at most kWakeBytes. Called after move()
-  // stopped for lack of them.
+  // Returns the number of bytes that the ring must have available before the front message can
+  // continue, at most kWakeBytes. Called after move() has found fewer bytes.
   virtual size_t wantedBytes() = 0;
 
   RingEnd& ring() { return ring_; }
   void publish();
-  // move() calls it after each copy. Publishes the position if enough was copied. Returns true if move() must return
-  // because of kMaxBytesPerCall.
+  // Called by move() after each copy. Publishes the position if enough bytes were copied. Returns
+  // true if move() has moved kMaxBytesPerCall and must return.
   bool shouldPauseAfter(size_t moved);
-  // True: move() stopped because of kMaxBytesPerCall, not because the ring was full or empty.
+  // Sets whether move() stopped because of kMaxBytesPerCall and not because the ring was full or
+  // empty.
   void setHasMoreToMove(bool more) { hasMoreToMove_ = more; }
   Status peerClosed() const;
 
@@ -61,7 +65,7 @@ class ShmComm : public Comm {
   RingEnd ring_;
   HangupCheck hangupCheck_;
   bool hasMoreToMove_ = false;
-  bool wakeupPending_ = false;  // the peer has sent or will send a wake-up that was not consumed yet
+  bool wakeupPending_ = false;  // the peer has sent or will send a wake-up that is not consumed yet
   bool peerHungUp_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace bps::plugin::shm {
 namespace {
 
 constexpr uint32_t kHelloMagic = 0x4d737062;  // "bpsM"
-// A peer sends its hello as soon as it is connected.
+// The limit can be short, because a peer sends its hello as soon as it is connected.
 constexpr std::chrono::seconds kHelloTimeout{5};
 
 std::string socketNameOf(uint64_t socketId) { return fmt::format("bps-net-{:016x}", socketId); }
@@ -70,8 +70,8 @@ void ShmListener::reject(const PendingSocket& pending, const Status& why) {
     logInfo("@{}: rejected {}: {}", socketNameOf(socketId_), peerName(pending.socket.get()), why.message());
 }
 
-// Accepts a limited number of sockets per call. If kMaxPendingSockets peers have not sent their hello, the oldest is
-// rejected.
+// Accepts at most kMaxPendingSockets sockets per call. If that many accepted peers have not sent
+// their hello, a new peer displaces the oldest of them.
 Result<std::unique_ptr<RecvComm>> ShmListener::accept() {
   for (size_t i = 0; i < kMaxPendingSockets; ++i) {
     UniqueFd socket = BPS_TRY(acceptUnix(socket_.get()));

@@ -1,8 +1,11 @@
-// ShmListener: accepts shared memory connections at a unix socket. shmConnect() is the connecting side.
+// ShmListener: accepts shared memory connections at a unix socket. shmConnect() is the function for
+// the connecting side.
 //
-// The name of the socket is a random number that only the handle contains. The peer must have the same user id and the
-// token of the handle; other peers are rejected at a small, bounded cost. The peer sends the memory of the connection
-// with its hello, so its own end is complete at once. The socket then becomes the connection's LivenessSocket.
+// The name of the unix socket is a random number that only the handle contains. A peer must have
+// the user id of this process and must know the token of the handle. The listener rejects other
+// peers at a small, bounded cost. A peer creates the shared memory of the connection and sends its
+// descriptor with the hello. The peer can therefore use its end of the connection without waiting
+// for an answer. The unix socket then becomes the LivenessSocket of the connection.
 #pragma once
 #include <array>
 #include <memory>
@@ -20,8 +23,8 @@ inline constexpr uint16_t kVersion = 1;
 inline constexpr size_t kHelloBytes = 32;
 using HelloBytes = std::array<uint8_t, kHelloBytes>;
 
-// The first bytes that the connecting side sends. checkHello() accepts arbitrary bytes and compares the token in
-// constant time.
+// The hello is the first message of the connecting side. checkHello() is safe for arbitrary bytes
+// and compares the token in constant time.
 HelloBytes encodeHello(const Token& token);
 Status checkHello(std::span<const uint8_t> bytes, const Token& token);
 
@@ -55,8 +58,10 @@ class ShmListener {
   int rejectedCount_ = 0;
 };
 
-// Connects to the listener's unix socket. Null: not possible now, call again. kRemote: this process cannot reach the
-// socket, because its listener is on another machine, in another network namespace, of another user, or closed.
+// Connects to the listener's unix socket. Returns null if the connection is not possible now; the
+// caller must then call again. Fails with kRemote if this process cannot reach the socket. The
+// listener may be closed, may be on another machine or in another network namespace, or may belong
+// to another user.
 Result<std::unique_ptr<SendComm>> shmConnect(uint64_t socketId, const Token& token);
 
 }  // namespace bps::plugin::shm

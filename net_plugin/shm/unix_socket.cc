@@ -15,7 +15,7 @@ namespace bps::plugin::shm {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr size_t kMaxFds = 4;  // the kernel closes descriptors beyond this number
+constexpr size_t kMaxFds = 4;  // the kernel closes received descriptors beyond this number
 
 struct UnixAddress {
   sockaddr_un address{};
@@ -24,7 +24,7 @@ struct UnixAddress {
   explicit UnixAddress(const std::string& text) {
     const size_t bytes = std::min(text.size(), sizeof address.sun_path - 1);
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, text.data(), bytes);  // a leading zero byte: the abstract namespace
+    std::memcpy(address.sun_path + 1, text.data(), bytes);  // a leading zero byte means the abstract namespace
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
   }
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&address); }

@@ -20,8 +20,8 @@ AckState readAckState(int socket) {
           .sinceLastAck = std::chrono::milliseconds(info.tcpi_last_ack_recv)};
 }
 
-// More than one unanswered probe is required, because one may be in flight right now. The time since the last answer
-// alone proves nothing: it is long if nothing was sent.
+// The peer must leave more than one probe unanswered, because one probe may be in flight right now.
+// The time since the last answer alone proves nothing, because it also grows while nothing is sent.
 bool AckWatch::isPeerGone(const AckState& state, TimePoint now, PeerTimeout peerTimeout) {
   const bool waits = state.inFlight && state.room;
   if (!waits || !wasBlocked_ || state.acked != acked_) since_ = now;

@@ -16,9 +16,10 @@ void putAt(FrameBytes& frame, size_t at, size_t value) {
   for (size_t i = 0; i < sizeof(uint32_t); ++i) frame[at + i] = static_cast<uint8_t>(value >> (8 * i));
 }
 
-constexpr size_t kCheckedBytes = 2 * sizeof(uint32_t);  // of each half of a frame, before its checksum
+constexpr size_t kCheckedBytes = 2 * sizeof(uint32_t);  // bytes of each half of a frame that its checksum covers
 
-// Verifies the checksum of the half that begins at `at` and returns it. `before` is the checksum of the previous half.
+// Verifies and returns the checksum of the half of a frame that begins at `at`. `before` is the
+// checksum of the first half if `at` is the second half, otherwise 0.
 Result<uint32_t> check(std::span<const uint8_t> bytes, size_t at, uint32_t before) {
   if (bytes.size() < at + kFrameBytes) return Status(Code::kRemote, "the stream is corrupt: a frame is truncated");
   const uint32_t right = crc32c(bytes.data() + at, kCheckedBytes, before);

@@ -9,7 +9,8 @@
 namespace bps::plugin::stream {
 namespace {
 
-// epoll always reports errors and full hang-ups of a registered socket. With EPOLLIN, a half-closed peer is readable.
+// epoll always reports errors and full hang-ups of a registered socket. EPOLLIN also reports a peer
+// that has closed only its sending direction.
 uint32_t eventsOf(Interest::Event what) {
   if (what == Interest::Event::kReading) return EPOLLIN;
   if (what == Interest::Event::kWriting) return EPOLLOUT;

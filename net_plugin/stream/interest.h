@@ -1,8 +1,8 @@
-// Interest: the epoll descriptor of a connection, with the events for which each of its sockets wakes a sleeping
-// caller.
+// Interest: the epoll descriptor of a connection. It knows for which event each socket of the
+// connection wakes a sleeping caller.
 //
-// A connection sets the events right before a sleep, and removes them after a long time without sleep. Used by the
-// thread that uses the connection.
+// A connection sets the events right before a sleep, and removes them after a long time without
+// sleep. An Interest is used by the thread that uses the connection.
 #pragma once
 #include <cstdint>
 
@@ -15,9 +15,11 @@ class Interest {
  public:
   enum class Event : uint32_t { kNothing, kHangup, kReading, kWriting };
 
-  // Created at the first call, so that callers that never sleep need no descriptor.
+  // Returns the epoll descriptor. The first call creates it, so callers that never sleep need no
+  // descriptor.
   Result<int> fd();
-  // `current` is the event set for this socket before, initially kNothing. Makes a system call only if it changes.
+  // Changes the event of a socket from `current` (initially kNothing) to `what`, and updates
+  // `current`. Makes a system call only if the event changes.
   Status set(int socket, Event& current, Event what);
 
  private:

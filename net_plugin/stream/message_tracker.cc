@@ -8,7 +8,7 @@ bool MessageTracker::begin(const Slice& slice) {
   Message& message = at(slice.number);
   if (!message.started) message = {.bytes = slice.messageBytes, .started = true};
   if (message.bytes != slice.messageBytes || slice.bytes > message.bytes - message.startedBytes) return false;
-  if (slice.bytes == 0 && message.slicesInFlight > 0) return false;  // an empty message has one slice
+  if (slice.bytes == 0 && message.slicesInFlight > 0) return false;  // an empty message has only one slice
   message.startedBytes += slice.bytes;
   ++message.slicesInFlight;
   return true;

@@ -1,5 +1,6 @@
-// MessageTracker: counts the transferred bytes of each message in flight, whose slices pass through several sockets in
-// any order. Used by the thread that uses the connection.
+// MessageTracker: counts the transferred bytes of each message in flight. The slices of a message
+// may pass through several sockets in any order. A MessageTracker is used by the thread that uses
+// the connection.
 #pragma once
 #include "net_plugin/comm.h"
 #include "net_plugin/stream/frame.h"
@@ -8,17 +9,18 @@ namespace bps::plugin::stream {
 
 class MessageTracker {
  public:
-  // Starts the transfer of a slice of a message in flight. Returns false if the slice contradicts earlier slices of the
-  // message.
+  // Records that the transfer of a slice begins. Returns false if the slice contradicts earlier
+  // slices of its message.
   [[nodiscard]] bool begin(const Slice& slice);
-  // Ends the transfer of a slice.
+  // Records that the transfer of a slice has ended.
   void finish(const Slice& slice) { --at(slice.number).slicesInFlight; }
   bool hasStarted(uint64_t number) const { return at(number).started; }
   bool isComplete(uint64_t number) const {
     const Message& message = at(number);
     return message.started && message.slicesInFlight == 0 && message.startedBytes == message.bytes;
   }
-  // Returns the size of a complete message and removes it, so that a later message can use its entry.
+  // Returns the size of a complete message and removes the message, so that a later message can use
+  // its entry.
   size_t take(uint64_t number);
 
  private:

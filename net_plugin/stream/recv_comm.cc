@@ -12,9 +12,11 @@
 namespace bps::plugin::stream {
 namespace {
 
-// Within a large slice, a sleep ends when this many bytes have arrived, not at every segment.
+// In the middle of a large slice, a sleep ends when this many bytes have arrived, not at every TCP
+// segment.
 constexpr size_t kWakeBytes = size_t{512} << 10;
-// A peer closes all sockets at once. Data in flight on the others must arrive within this time.
+// A peer closes all sockets of a connection at the same time. After one socket has ended, the
+// connection fails if the other sockets receive no data for this time.
 constexpr std::chrono::seconds kOtherSocketsTimeout{5};
 
 }  // namespace
@@ -90,7 +92,8 @@ Status RecvComm::onHangup(size_t index) {
   return checkClosedSockets();
 }
 
-// The peer has closed a socket. That is a regular end of the connection only between two slices.
+// Called when the peer has closed a socket. If the socket ends in the middle of a slice, the
+// connection fails.
 Status RecvComm::onSocketEnd(size_t index) {
   SliceReader& reader = readers_[index];
   reader.end();
@@ -101,7 +104,8 @@ Status RecvComm::onSocketEnd(size_t index) {
   return peerClosed().within(fmt::format("in the middle of message {}", number));
 }
 
-// After the peer has closed a socket: fails if the messages in flight can no longer complete over the other sockets.
+// Fails if the peer has closed a socket and the messages in flight can no longer complete over the
+// other sockets.
 Status RecvComm::checkClosedSockets() {
   if (closedSockets_ == 0) return {};
   const bool all =
@@ -130,7 +134,7 @@ Result<bool> RecvComm::readSome(size_t index, size_t& moved) {
   return read.full;
 }
 
-// Reads each socket until it is empty, then the next one.
+// Reads a socket until it is empty, and then reads the next socket.
 Status RecvComm::readAll() {
   setHasMoreToMove(false);
   size_t moved = 0, dry = 0;

@@ -1,8 +1,9 @@
 // RecvComm: the receiving end of a connection over sockets.
 //
-// A slice is received into the receive with its message's number. If that receive is not posted yet, the slice and all
-// data after it stay in the socket. This cannot deadlock: the numbers on a socket only increase, so data for a posted
-// receive never comes after a slice of a later message.
+// A slice is received into the buffer of the receive that has the number of the slice's message. If
+// that receive is not posted yet, the slice and all data after it stay in the socket. The wait
+// cannot deadlock: message numbers on a socket never decrease, so data for a posted receive never
+// comes after a slice of a later message.
 #pragma once
 #include "net_plugin/stream/slice_reader.h"
 #include "net_plugin/stream/socket_comm.h"
@@ -25,10 +26,12 @@ class RecvComm final : public SocketComm {
  private:
   // Moves read-ahead data into the posted receives.
   Status consumeReadAhead(SliceReader& reader);
-  // Sets the destination of the reader's slice. kPending: the receive is not posted yet.
+  // Sets the destination of the reader's slice. Returns kPending if the receive for the slice is
+  // not posted yet.
   Result<Progress> assignDestination(SliceReader& reader);
   Status checkSlice(const Slice& slice);
-  // Returns false if the socket has no more data now.
+  // Reads from a socket and adds the bytes to `moved`. Returns false if the socket has no more data
+  // now.
   Result<bool> readSome(size_t index, size_t& moved);
   Status readAll();
   Status onSocketEnd(size_t index);
@@ -37,11 +40,12 @@ class RecvComm final : public SocketComm {
 
   std::vector<SliceReader> readers_;
   std::vector<size_t> wakeBytes_;  // the SO_RCVLOWAT of each socket
-  size_t next_ = 0;                // the socket that is read first
-  size_t closedSockets_ = 0;       // sockets that the peer has closed
-  // All sockets were just found empty after messages completed. The next progress() then need not read them again.
+  size_t next_ = 0;                // index of the socket that is read first
+  size_t closedSockets_ = 0;       // number of sockets that the peer has closed
+  // True if the last progress() completed messages and then found all sockets empty. The next
+  // progress() then need not read the sockets again.
   bool allDrained_ = false;
-  Deadline otherSocketsDeadline_ = Deadline::never();  // by then the other sockets must receive data
+  Deadline otherSocketsDeadline_ = Deadline::never();  // the other sockets must receive data by this time
 };
 
 }  // namespace bps::plugin::stream

@@ -11,10 +11,11 @@
 namespace bps::plugin::stream {
 namespace {
 
-// Limits of a slice: smaller slices cost more system calls, larger ones balance the sockets less well
-// (docs/transport.md).
+// Limits of the size of a slice. Smaller slices cost more system calls, and larger slices balance
+// the sockets less well (docs/transport.md).
 constexpr size_t kMinSliceBytes = size_t{64} << 10, kMaxSliceBytes = size_t{1024} << 10;
-// Slices per socket and message. With two, a faster socket can take the second slice of a slower one.
+// A message is divided into this many slices per socket. With two slices, a faster socket can take
+// the second slice of a slower socket.
 constexpr size_t kSlicesPerSocket = 2;
 
 }  // namespace
@@ -46,7 +47,8 @@ void SendComm::Batch::add(const Slice& slice, uint8_t* message, size_t skip, siz
   addPiece(message + slice.offset + dataSent, std::min(slice.bytes - dataSent, most));
 }
 
-// Small pieces are copied into one buffer, because the copy costs less than a sendmsg with several pieces.
+// Copies small pieces into one buffer, because the copy costs less than a sendmsg with several
+// pieces.
 ssize_t SendComm::Batch::sendOn(int socket) {
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   if (bytes <= kMaxCopiedBytes) {
@@ -65,7 +67,8 @@ ssize_t SendComm::Batch::sendOn(int socket) {
 SendComm::SendComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
     : SocketComm(std::move(sockets), peerTimeout), writers_(this->sockets()) {}
 
-// The reverse Comm has duplicates of the descriptors, so closing these would not tell the peer that the data ends.
+// The reverse Comm has duplicates of the descriptors. Closing only the descriptors of this Comm
+// would not tell the peer that the data ends, so the destructor shuts down the sending direction.
 SendComm::~SendComm() {
   for (size_t i = 0; hasReverse() && i < sockets(); ++i) ::shutdown(socket(i), SHUT_WR);
 }
@@ -92,7 +95,7 @@ void SendComm::fill(Batch& batch, const SliceWriter& writer, size_t most) {
   }
 }
 
-// Slices of which this socket has sent nothing stay unassigned; any socket may take them next.
+// A slice of which this socket has sent nothing stays unassigned. Any socket may take it next.
 void SendComm::commitSent(SliceWriter& writer, size_t sent) {
   while (sent > 0) {
     if (!writer.busy) {
@@ -100,7 +103,7 @@ void SendComm::commitSent(SliceWriter& writer, size_t sent) {
       writer.sent = 0;
       writer.busy = true;
       cursor_.advance(writer.slice);
-      if (!messageTracker().begin(writer.slice)) return;  // never happens: sliceAt() returns consistent slices
+      if (!messageTracker().begin(writer.slice)) return;  // never happens, because sliceAt() returns consistent slices
     }
     const size_t all = frameBytesOf(writer.slice) + writer.slice.bytes, part = std::min(sent, all - writer.sent);
     writer.sent += part;
@@ -118,7 +121,7 @@ Result<size_t> SendComm::sendSome(size_t index, size_t most) {
   const ssize_t sent = batch.sendOn(socket(index));
   if (sent < 0) {
     if (errno != EAGAIN && errno != EINTR) return errno == EPIPE ? peerClosed() : socketError(errno);
-    writer.full = true;  // also if interrupted: the next call tries again
+    writer.full = true;  // set even if a signal interrupted the call; the next call tries again
     return size_t{0};
   }
   commitSent(writer, static_cast<size_t>(sent));
@@ -126,7 +129,7 @@ Result<size_t> SendComm::sendSome(size_t index, size_t most) {
   return static_cast<size_t>(sent);
 }
 
-// Round-robin over the sockets, so that sockets that can send differ by at most one slice.
+// Visits the sockets in round-robin order, so sockets that can send differ by at most one batch.
 Status SendComm::sendAll() {
   setHasMoreToMove(false);
   size_t moved = 0;
@@ -151,10 +154,10 @@ Status SendComm::progress() {
   return checkAcks();
 }
 
-// Does not retry full sockets: the sleep ends when one of them becomes writable.
+// Does not try full sockets again, because the sleep ends when a full socket becomes writable.
 Status SendComm::flush() {
   Status outcome = sendAll();
-  finishCompleteMessages();  // also after a failure: messages that were sent completely before it are done
+  finishCompleteMessages();  // called even after a failure, because some messages may be sent completely
   return outcome;
 }
 

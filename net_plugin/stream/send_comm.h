@@ -1,8 +1,8 @@
-// SendComm: the sending end of a connection over sockets. post() only queues; test() and arm() send the frames and
-// payloads of many queued messages in one system call.
+// SendComm: the sending end of a connection over sockets. post() only queues a message. test() and
+// arm() send the frames and the data of many queued messages in one system call.
 //
-// With several sockets, each takes the next slice whenever it can send, so a slow socket takes fewer. Small messages
-// are never divided.
+// If a connection has several sockets, a socket takes the next slice whenever it can send. A slow
+// socket therefore takes fewer slices. Small messages are never divided.
 #pragma once
 #include <sys/uio.h>
 
@@ -12,7 +12,8 @@
 
 namespace bps::plugin::stream {
 
-// Returns the slice size for a message: the size of the whole message if it is not divided.
+// Returns the size of the slices into which a message is divided. A message that is not divided has
+// one slice of `messageBytes`.
 size_t sliceBytesOf(size_t messageBytes, size_t sockets);
 
 class SendComm final : public SocketComm {
@@ -26,11 +27,12 @@ class SendComm final : public SocketComm {
   Interest::Event prepareSleep(size_t index) override;
   Status onHangup(size_t) override { return peerClosed(); }
   std::unique_ptr<SocketComm> reversed(std::vector<UniqueFd> sockets) const override;
-  // With a reverse direction, EOF from the peer only means that its sending end is closed; it may still receive.
+  // If the connection has a reverse direction, EOF only means that the peer has closed its sending
+  // end. The peer may still receive.
   void onReversed() override { ignoreHangups(); }
 
  private:
-  // The first byte that is not assigned to a socket yet.
+  // The position of the first byte that is not assigned to a socket yet.
   struct Cursor {
     uint64_t number = 0;
     size_t offset = 0;
@@ -38,12 +40,12 @@ class SendComm final : public SocketComm {
     void advance(const Slice& slice);
   };
   struct SliceWriter {
-    Slice slice;      // the slice that the socket has sent in part, if busy
-    size_t sent = 0;  // bytes sent of the frame and the slice
+    Slice slice;      // the slice that the socket has sent in part (if busy)
+    size_t sent = 0;  // bytes of the frame and the slice that were sent
     bool busy = false;
     bool full = false;  // the socket buffer was full at the last attempt
   };
-  // The data of one system call: up to kSlices slices with their frames.
+  // The data that one system call sends: up to kSlices slices with their frames.
   struct Batch {
     static constexpr size_t kSlices = 32;
     static constexpr size_t kMaxCopiedBytes = 1024;  // batches up to this size are copied into one buffer
@@ -52,9 +54,10 @@ class SendComm final : public SocketComm {
     size_t count = 0, pieceCount = 0;
     size_t bytes = 0;
 
-    // Adds the frame and the slice without their first `skip` bytes, and at most `most` bytes of the slice.
+    // Adds the frame and the data of a slice, without their first `skip` bytes. Adds at most `most`
+    // bytes of the data.
     void add(const Slice& slice, uint8_t* message, size_t skip, size_t most);
-    // Returns the same as send().
+    // Sends the batch on a socket. Returns what send() or sendmsg() returns.
     ssize_t sendOn(int socket);
 
    private:

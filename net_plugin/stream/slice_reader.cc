@@ -11,7 +11,8 @@
 namespace bps::plugin::stream {
 namespace {
 
-// recv is cheaper than recvmsg, and is sufficient if only the read-ahead buffer is filled.
+// Uses recv() instead of recvmsg() if only the read-ahead buffer receives bytes, because recv() is
+// cheaper.
 ssize_t receive(int socket, std::array<iovec, 2>& pieces, size_t direct) {
   if (direct == 0) return ::recv(socket, pieces[1].iov_base, pieces[1].iov_len, MSG_DONTWAIT);
   msghdr message{};
@@ -50,9 +51,10 @@ Progress SliceReader::consumeReadAhead() {
   return Progress::kDone;
 }
 
-// Returns how many bytes to read ahead after `direct` bytes of the slice. After a large slice usually follow a small
-// message and another large slice. In that case only about their frames and the small message are read ahead, so that
-// the bytes of the large slice are not copied twice.
+// Returns how many bytes to read ahead after `direct` bytes of the slice. A large slice is usually
+// followed by a small message and another large slice. After a large slice, the reader therefore
+// reads ahead only enough for two frames and a small message. Reading more would copy bytes of the
+// next large slice twice.
 size_t SliceReader::room(size_t direct) const {
   if (direct < rest()) return 0;
   const bool little = direct >= kReadAheadBytes || (direct == 0 && lastSliceWasLarge_);
@@ -60,7 +62,7 @@ size_t SliceReader::room(size_t direct) const {
 }
 
 SliceReader::Read SliceReader::read(int socket, size_t most) {
-  std::memmove(readAhead_.get(), readAhead_.get() + begin_, end_ - begin_);  // less than one frame
+  std::memmove(readAhead_.get(), readAhead_.get() + begin_, end_ - begin_);  // moves less than one frame
   end_ -= begin_;
   begin_ = 0;
   const size_t direct = std::min(rest(), most);

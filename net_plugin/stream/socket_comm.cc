@@ -12,11 +12,13 @@
 namespace bps::plugin::stream {
 namespace {
 
-// An idle socket is checked for a hang-up only once in this many sleeps. A hang-up ends each sleep at once, so it is
-// found after this many short sleeps; idle connections cost almost no system calls.
+// An idle socket is checked for a hang-up only before every 16th sleep, so idle connections cost
+// almost no system calls. A hang-up ends every sleep immediately. The connection therefore finds a
+// hang-up after at most 16 short sleeps.
 constexpr unsigned kIdleArmsPerCheck = 16;
-// After this many polls without a sleep, the socket is removed from epoll. That costs a system call now and one at the
-// next arm(), but it saves the kernel a wake-up check for each packet.
+// After this many polls without a sleep, the socket is removed from epoll. The removal costs a
+// system call now and another one at the next arm(). In return, the kernel makes no wake-up check
+// for each packet.
 constexpr unsigned kPollsUntilUnwatch = 64;
 
 std::string peerText(int socket) {
@@ -33,7 +35,7 @@ SocketComm::SocketComm(std::vector<UniqueFd> sockets, PeerTimeout peerTimeout)
   for (UniqueFd& fd : sockets) sockets_.push_back({.fd = std::move(fd)});
 }
 
-// Both directions have their own descriptors, so either may be closed first.
+// Duplicates the descriptors for the reverse direction, so either direction may be closed first.
 Result<std::unique_ptr<Comm>> SocketComm::reverse() {
   if (hasReverse_ || requests().end() > 0)
     return Status(Code::kInvalidUsage,
@@ -83,7 +85,8 @@ void SocketComm::countPoll() {
     keepFirstFailure(interest_.set(socket.fd.get(), socket.current, Interest::Event::kNothing));
 }
 
-// If nothing is posted, only the end of the connection matters, and no other call can report it.
+// If no message is posted, arm() waits only for the end of the connection, which no other call can
+// report.
 Result<bool> SocketComm::arm() {
   polls_ = 0;
   if (firstFailure().ok()) keepFirstFailure(flush());

@@ -13,7 +13,8 @@
 namespace bps::plugin::tcp {
 namespace {
 
-// A link-local address needs the interface as its scope: the interface of the own device.
+// A link-local address needs a network interface as its scope. This function sets the interface of
+// this device.
 Address scoped(const Address& address, const std::string& interface) {
   sockaddr_in6 v6{};
   if (address.family() != AF_INET6) return address;

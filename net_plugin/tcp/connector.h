@@ -1,5 +1,6 @@
-// Connector: establishes the sockets of one connection. All sockets connect at the same time, and each then sends its
-// hello. Fails at its deadline. Used by one thread at a time.
+// Connector: establishes the sockets of one connection. All sockets connect at the same time. Each
+// socket sends its hello as soon as it is connected. A Connector fails at its deadline. A Connector
+// is used by one thread at a time.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,7 +15,8 @@ class Connector {
  public:
   Connector(const TcpInterface& device, const HandleData& target, Carrier carrier, Deadline deadline);
 
-  // Returns the sockets once all are connected, otherwise an empty vector. Never blocks. A failure names the address.
+  // Returns all sockets as soon as every socket has sent its hello. Until then, returns an empty
+  // vector. Never blocks. The message of a failure names the address.
   Result<std::vector<UniqueFd>> step();
   bool expired() const { return deadline_.passed(); }
 
@@ -30,9 +32,11 @@ class Connector {
   Result<Progress> finishConnect(ConnectingSocket& connecting) const;
   Result<Progress> sendHello(ConnectingSocket& connecting) const;
 
-  // The source address: the device's address if the kernel routes it through the device. A machine routes by
-  // destination only, unless it has rules for the source address. Otherwise the kernel chooses the source address,
-  // because the peer more likely has a route back to that one.
+  // The source address of the sockets. If the kernel routes packets from the device's address
+  // through the device, the source address is that address. Otherwise the kernel chooses the source
+  // address, because the peer more likely has a route back to an address that the kernel chooses.
+  // The kernel routes by destination only, unless the machine has routing rules for source
+  // addresses.
   std::optional<Address> sourceAddress_;
   Address address_;
   Token token_;

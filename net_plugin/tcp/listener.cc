@@ -12,7 +12,7 @@
 namespace bps::plugin::tcp {
 namespace {
 
-// A peer sends its hello as soon as it is connected.
+// The limit can be short, because a peer sends its hello as soon as it is connected.
 constexpr std::chrono::seconds kHelloTimeout{5};
 
 }  // namespace
@@ -26,8 +26,8 @@ Result<std::unique_ptr<Listener>> Listener::create(const TcpInterface& device) {
   return std::unique_ptr<Listener>(new Listener(std::move(socket), handle, device.peerTimeout));
 }
 
-// Accepts a limited number of sockets per call. If kMaxPendingSockets sockets are pending, or the process has no free
-// descriptor, the oldest pending socket is rejected.
+// Accepts at most kMaxPendingSockets sockets per call. If that many sockets are pending, or the
+// process has no free descriptor, the oldest pending socket is rejected.
 Status Listener::acceptSockets() {
   for (size_t i = 0; i < kMaxPendingSockets; ++i) {
     if (std::any_of(pendingConnections_.begin(), pendingConnections_.end(), isComplete)) return {};
@@ -40,7 +40,7 @@ Status Listener::acceptSockets() {
     std::optional<UniqueFd> socket = BPS_TRY(std::move(accepted));
     if (!socket) return {};
     pendingSockets_.push_back({std::move(*socket), Deadline::in(kHelloTimeout), {}, 0});
-    readHellosFrom(pendingSockets_.size() - 1);  // before a later socket can displace it
+    readHellosFrom(pendingSockets_.size() - 1);  // done now, before a later socket can displace this socket
   }
   return {};
 }
@@ -72,7 +72,8 @@ void Listener::readHellosFrom(size_t first) {
   }
 }
 
-// The MAC of the hello is valid. The peer has the handle, or it replays the hello of such a peer.
+// Called for a hello whose MAC is valid. The peer has the handle, or it replays the hello of a peer
+// that has the handle.
 Status Listener::addSocket(const Hello& hello, UniqueFd& socket) {
   const auto same = [&](const PendingConnection& pending) { return pending.connection == hello.connection; };
   auto pending = std::find_if(pendingConnections_.begin(), pendingConnections_.end(), same);

@@ -1,6 +1,8 @@
-// Listener: accepts the sockets of connections whose peer has the listener's handle. Used by one thread at a time.
+// Listener: accepts the sockets of connections whose peer has the listener's handle. A Listener is
+// used by one thread at a time.
 //
-// Other peers are rejected. They cost only a small, bounded amount of memory and time.
+// The listener rejects peers without the handle. A rejected peer costs only a small, bounded amount
+// of memory and time.
 #pragma once
 #include <memory>
 #include <string>
@@ -18,7 +20,7 @@ class Listener {
 
   HandleBytes handle() const { return encodeHandle(handle_); }
   struct AcceptedConnection {
-    std::vector<UniqueFd> sockets;  // empty: no connection is complete yet
+    std::vector<UniqueFd> sockets;  // empty if no connection is complete yet
     Carrier carrier = Carrier::kStream;
   };
   // Never blocks.
@@ -32,7 +34,8 @@ class Listener {
     HelloBytes hello{};
     size_t got = 0;
   };
-  // A connection of which some sockets are missing. Sockets with a valid hello are stored at their index.
+  // A connection that still lacks some sockets. A socket with a valid hello is stored at the index
+  // that its hello contains.
   struct PendingConnection {
     uint64_t connection = 0;
     Carrier carrier = Carrier::kStream;
@@ -42,7 +45,7 @@ class Listener {
   };
   static constexpr size_t kMaxPendingSockets = 2 * kMaxSockets;
   static constexpr size_t kMaxPendingConnections = 16;
-  static constexpr size_t kMaxConnections = 4096;  // per listener; bps needs one, NCCL a few
+  static constexpr size_t kMaxConnections = 4096;  // limit per listener; bps needs one connection, NCCL needs a few
   static constexpr int kMaxLoggedRejections = 8;
 
   Listener(UniqueFd socket, const HandleData& handle, PeerTimeout peerTimeout)
@@ -52,7 +55,7 @@ class Listener {
   Status acceptSockets();
   // Returns the hello if it is complete, otherwise nullopt. Fails if the peer must be rejected.
   Result<std::optional<Hello>> readHello(PendingSocket& peer) const;
-  // Reads the hellos of the pending sockets from index `first` on.
+  // Reads the hellos of the pending sockets, starting with the socket at index `first`.
   void readHellosFrom(size_t first);
   Status addSocket(const Hello& hello, UniqueFd& socket);
   // Fails if a connection with this number has been seen before.

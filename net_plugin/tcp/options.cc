@@ -11,15 +11,16 @@ namespace {
 
 constexpr int kProbes = 3;
 constexpr int kMaxKeepaliveIdleSeconds = 60;  // firewalls and NAT drop connections that are idle for minutes
-// Limit of the unsent bytes in a socket's buffer, if other sockets of the connection could send them instead.
+// The limit of the unsent bytes in the buffer of a socket. The limit applies only if the connection
+// has other sockets, which could send these bytes instead.
 constexpr int kMaxUnsentBytes = 256 << 10;
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
 }  // namespace
 
-// The kernel chooses the buffer sizes. TCP_USER_TIMEOUT is not set, because it also ends a connection to a living peer
-// that does not read. AckWatch detects peers that are gone.
+// The kernel chooses the buffer sizes. TCP_USER_TIMEOUT is not set, because this option also ends a
+// connection to a living peer that does not read. AckWatch detects peers that are gone.
 void setOptions(int fd, size_t sockets, PeerTimeout peerTimeout) {
   const int seconds = std::max(1, static_cast<int>(peerTimeout.count() / 1000));
   const int between = std::max(1, seconds / (2 * kProbes));

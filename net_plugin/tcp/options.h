@@ -1,4 +1,5 @@
-// The socket options of a connection. docs/transport.md has the measurements behind them.
+// The socket options of a connection. docs/transport.md has the measurements that justify these
+// options.
 #pragma once
 #include "net_plugin/tcp/tcp_interface.h"
 

@@ -12,7 +12,7 @@
 namespace bps::plugin::tcp {
 namespace {
 
-// "ip route get TO from FROM".
+// The netlink request of the command "ip route get TO from FROM".
 struct RouteRequest {
   nlmsghdr head{};
   rtmsg route{};
@@ -39,7 +39,7 @@ struct RouteRequest {
   }
 };
 
-// Returns the interface index in an answer, or 0.
+// Returns the interface index in an answer of the kernel, or 0 if the answer has none.
 unsigned parseInterfaceIndex(const char* answer, size_t size) {
   nlmsghdr head{};
   if (size < NLMSG_LENGTH(sizeof(rtmsg))) return 0;

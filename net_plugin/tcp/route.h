@@ -6,8 +6,9 @@
 
 namespace bps::plugin::tcp {
 
-// Whether packets from a local address to another address leave through this interface, according to the kernel's
-// routes and rules. Returns false if the kernel gives no answer.
+// Returns whether packets with source address `from` and destination address `to` leave through
+// this interface, according to the kernel's routes and rules. Returns false if the kernel gives no
+// answer.
 bool isRoutedThrough(const std::string& interface, const Address& from, const Address& to);
 
 }  // namespace bps::plugin::tcp

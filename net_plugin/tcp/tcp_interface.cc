@@ -19,13 +19,14 @@ constexpr int kUnknownSpeedMbps = 10000;
 // The bandwidth that one socket reaches with one CPU core.
 constexpr int kSocketMbps = 25000;
 constexpr size_t kMaxSocketsBySpeed = 4;
-// Clouds limit the bandwidth of a single flow (docs/transport.md).
+// The PCI vendor ids of the NICs of two clouds. Both clouds limit the bandwidth of a single flow
+// (docs/transport.md).
 constexpr std::string_view kAmazon = "0x1d0f", kGoogle = "0x1ae0";
 constexpr size_t kSocketsOnAmazon = 8, kSocketsOnGoogle = 4;
 
 bool isHex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
-// "0000:00:03.0"
+// Returns whether `name` is the name of a PCI function, such as "0000:00:03.0".
 bool isPciFunction(std::string_view name) {
   return name.size() == 12 && name[4] == ':' && name[7] == ':' && name[10] == '.' && isHex(name.substr(0, 4)) &&
          isHex(name.substr(5, 2)) && isHex(name.substr(8, 2)) && isHex(name.substr(11));

@@ -77,7 +77,8 @@ Result<Token> randomToken() {
   return token;
 }
 
-// Fields: magic, version, number of sockets, index of this socket, number of the connection, carrier, MAC.
+// The fields of a hello are magic, version, number of sockets, index of this socket, number of the
+// connection, carrier, and MAC.
 HelloBytes encodeHello(const Token& token, const Hello& hello) {
   WireWriter writer;
   writer.put(kHelloMagic).put(kWireVersion);

@@ -1,13 +1,15 @@
-// The wire format of the TCP transport: handles and hellos. Both have a fixed size, little-endian fields, a magic and a
-// version.
+// The wire format of the TCP transport: handles and hellos. A handle or hello has a fixed size,
+// little-endian fields, a magic and a version.
 //
-//   handle  address of a listener, number of sockets per connection, and a secret token; the control plane carries it
-//   hello   the first bytes on every socket, sent by the connecting side; slices follow (net_plugin/stream). It ends
-//   with
-//           a MAC keyed by the token, which proves that the peer has the handle. The token itself is never sent. A
-//           listener accepts each connection number once, so a replayed hello is rejected.
+// A handle contains the address of a listener, the number of sockets per connection, and a secret
+// token. The control plane carries the handle to the peer.
 //
-// The parsers have no side effects and accept arbitrary bytes.
+// A hello is the first message on every socket, and the connecting side sends it. Slices follow the
+// hello (net_plugin/stream). The hello ends with a MAC (message authentication code) whose key is
+// the token. The MAC proves that the peer has the handle. The token itself is never sent over the
+// socket. A listener accepts each connection number only once, so it rejects a replayed hello.
+//
+// The parsers have no side effects and are safe for arbitrary bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -33,12 +35,13 @@ struct HandleData {
   size_t sockets = 1;  // per connection
 };
 
-// The use of the sockets: kStream: they carry the messages. kVerbs: the single socket carries the handshake of an RDMA
-// connection and then serves as its liveness socket.
+// Says how a connection uses its sockets. With kStream, the sockets carry the messages. With
+// kVerbs, the single socket carries the handshake of an RDMA connection and then serves as the
+// connection's liveness socket.
 enum class Carrier : uint32_t { kStream, kVerbs };
 
 struct Hello {
-  size_t sockets = 1, index = 0;  // sockets of the connection, and the index of this one
+  size_t sockets = 1, index = 0;  // number of sockets of the connection, index of this socket
   uint64_t connection = 0;        // random number that is equal for all sockets of a connection
   Carrier carrier = Carrier::kStream;
 };
@@ -50,7 +53,7 @@ Status fillRandom(void* data, size_t bytes);
 Result<Token> randomToken();
 
 HelloBytes encodeHello(const Token& token, const Hello& hello);
-// Compares the MAC in constant time.
+// Parses a hello and verifies its MAC. The comparison of the MAC takes constant time.
 Result<Hello> parseHello(std::span<const uint8_t> bytes, const Token& token);
 
 }  // namespace bps::plugin::tcp

@@ -1,5 +1,5 @@
-// LivenessSocket: the TCP socket that accompanies a verbs connection. It carries queue pair infos and notices
-// (net_plugin/verbs/wire.h), and its hang-up shows that the peer is gone.
+// LivenessSocket: the TCP socket that accompanies a verbs connection. It carries queue pair infos
+// and notices (net_plugin/verbs/wire.h). A hang-up of the socket shows that the peer is gone.
 #pragma once
 #include <string>
 
@@ -17,13 +17,14 @@ class LivenessSocket {
 
   Status sendMessage(std::span<const uint8_t> message) const;
   enum class Event { kNothing, kMessage, kHangup };
-  // Receives into `message`, over several calls if necessary. kMessage: it is complete.
+  // Receives a message into `message`, over several calls if necessary. Returns kMessage when the
+  // message is complete.
   Event receiveMessage(std::span<uint8_t> message);
 
  private:
   UniqueFd socket_;
   std::string peer_;
-  size_t got_ = 0;  // bytes received of the current message
+  size_t got_ = 0;  // bytes of the current message that have arrived
 };
 
 }  // namespace bps::plugin::verbs

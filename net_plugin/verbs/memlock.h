@@ -1,5 +1,6 @@
-// RLIMIT_MEMLOCK: the limit of the memory that this process may register with devices. It is checked before each
-// registration, because the kernel's error only says that there is no memory.
+// Functions for RLIMIT_MEMLOCK, the limit of the memory that this process may register with
+// devices. The plugin checks the limit before each registration, because the error of the kernel
+// only says that there is no memory.
 #pragma once
 #include <cstdint>
 

@@ -17,7 +17,9 @@ namespace bps::plugin::verbs {
 namespace {
 
 constexpr int kUnknownRateMbps = 10000;
-// GID tables have 16 to 1024 entries, of which usually only the first few are used, with small gaps.
+// readGids() reads at most kMaxGids entries and stops after kMaxEmptyGids empty entries in a row.
+// GID tables have 16 to 1024 entries, but usually only the first few entries are used, with small
+// gaps.
 constexpr int kMaxGids = 256, kMaxEmptyGids = 32;
 
 std::string firstLine(const std::string& path) {
@@ -36,7 +38,8 @@ std::vector<std::string> entriesOf(const std::string& path) {
   return names;
 }
 
-// Converts "64dd:b3ff:..." to bytes. Empty if the text does not consist of groups of four hexadecimal digits.
+// Converts text such as "64dd:b3ff:..." to bytes. Returns no bytes if the text does not consist of
+// groups of four hexadecimal digits.
 std::vector<uint8_t> parseGroups(std::string_view text) {
   std::vector<uint8_t> bytes;
   if (text.size() % 5 != 4) return {};

@@ -11,7 +11,7 @@ namespace {
 
 bool isLinkLocal(const GidBytes& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 
-// A GID with a larger value is preferred.
+// Returns the preference for a GID. chooseGid() chooses the GID with the largest value.
 int gidPreference(const Gid& gid) {
   const int reach = isIpv4(gid.bytes) ? 2 : isLinkLocal(gid.bytes) ? 0 : 1;
   return gid.routable ? 3 + reach : reach;

@@ -1,4 +1,4 @@
-// The selection of RDMA ports and of their GIDs. The functions have no side effects.
+// Functions that select RDMA ports and their GIDs. The functions have no side effects.
 #pragma once
 #include <optional>
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace bps::plugin::verbs {
 
-// The grammar of NCCL_IB_HCA: "mlx5_1,mlx5_2:1" are name prefixes with an optional port; "=..." means exact names;
-// "^..." and "^=..." mean all but these. Empty text selects all ports.
+// A filter for RDMA ports with the grammar of NCCL_IB_HCA. "mlx5_1,mlx5_2:1" is a list of name
+// prefixes, each with an optional port. "=..." is a list of exact names. "^..." and "^=..." select
+// all ports except the listed ones. Empty text selects all ports.
 class HcaFilter {
  public:
   static Result<HcaFilter> parse(const std::string& text);
@@ -25,12 +26,16 @@ class HcaFilter {
   std::vector<Entry> entries_;
 };
 
-// Chooses the GID of a port. `index` is the value of NCCL_IB_GID_INDEX. If it is negative, RoCE v2 is preferred over
-// v1, then IPv4 over a routable IPv6 address over a link-local one. If `peerGid` is given, only GIDs of its family
-// (IPv4 or not) are considered, because both ends of a connection must use the same family.
+// Chooses the GID of a port. `index` is the value of NCCL_IB_GID_INDEX. If `index` is negative, an
+// InfiniBand port uses GID 0. For RoCE ports, GIDs of RoCE v2 are preferred over GIDs of RoCE v1.
+// Among GIDs of the same version, IPv4 addresses are preferred over routable IPv6 addresses, which
+// are preferred over link-local addresses. If `peerGid` is given and `index` is negative, only GIDs
+// of the same family (IPv4 or not) are considered. Both ends of a connection must use the same
+// family.
 Result<Gid> chooseGid(const Port& port, int index, const GidBytes* peerGid = nullptr);
 
-// Returns the ports to use. Ports that the filter selects but that cannot be used are appended to `skipped`.
+// A port that choosePorts() has chosen, with its GID. choosePorts() returns the usable ports among
+// the ports that the filter selects. It appends the unusable ports among them to `skipped`.
 struct PortChoice {
   Port port;
   Gid gid;

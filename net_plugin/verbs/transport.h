@@ -1,8 +1,9 @@
-// The interface of the RDMA verbs transport to the rest of the plugin: devices, and the handshake that establishes a
-// connection over an existing socket. ib/ implements it; without/ is used if the verbs headers are missing at build
-// time.
+// The interface of the RDMA verbs transport to the rest of the plugin. The interface consists of
+// devices and of the handshake that establishes a connection over an existing socket. ib/
+// implements the interface. without/ replaces ib/ if the verbs headers are missing at build time.
 //
-// The socket stays open as the connection's liveness socket, because RDMA detects the death of a peer late or never.
+// The socket of the handshake stays open as the connection's liveness socket, because RDMA detects
+// the death of a peer late or never.
 #pragma once
 #include <memory>
 #include <vector>
@@ -17,12 +18,12 @@ namespace bps::plugin::verbs {
 
 struct VerbsOptions {  // the values of the environment variables
   std::string hca;
-  std::string hcaVariable = "BPS_IB_HCA";  // the variable that hca comes from, for messages
+  std::string hcaVariable = "BPS_IB_HCA";  // name of the variable that set hca, for messages
   int gidIndex = -1;
   int timeout = 20, retries = 7;
   int trafficClass = 0, serviceLevel = 0;
-  bool write = true;          // use RDMA WRITE if both ends support it; otherwise SEND
-  std::string peerMemModule;  // the module for GPU memory (peer_memory.h); empty: none
+  bool write = true;          // use RDMA WRITE if both ends support it, otherwise SEND
+  std::string peerMemModule;  // the module for GPU memory (peer_memory.h), or empty
 };
 
 // An open port of an RDMA device. Any thread may call its functions.
@@ -36,10 +37,11 @@ class RdmaDevice {
   const Port& port() const { return port_; }
   const Gid& gid() const { return gid_; }
   VerbsExtension verbsExtension() const { return {port_.link, gid_.bytes}; }
-  // The kinds of memory that its connections support (NCCL's bits).
+  // Returns the kinds of memory that connections of this device support, as a set of the kPtr bits
+  // of abi.h.
   virtual int ptrSupport() const = 0;
 
-  // The handshake of one end of a connection. Used by one thread at a time.
+  // The handshake of one end of a connection. A Handshake is used by one thread at a time.
   class Handshake {
    public:
     Handshake() = default;
@@ -50,7 +52,8 @@ class RdmaDevice {
     virtual Result<std::unique_ptr<Comm>> step() = 0;
   };
   enum class Role { kSender, kReceiver };
-  // `listener` is the peer's extension from the handle, for the sender; null for the receiver.
+  // For a sender, `listener` is the verbs extension in the handle of the peer. For a receiver,
+  // `listener` is null.
   virtual Result<std::unique_ptr<Handshake>> startHandshake(UniqueFd socket, Role role, const VerbsExtension* listener,
                                                             Deadline deadline) = 0;
 
@@ -59,7 +62,8 @@ class RdmaDevice {
   Gid gid_;
 };
 
-// Opens the usable devices. Logs devices that are not usable, with the reason. Fails only for invalid options.
+// Opens the usable devices. Logs the reason why each other device is not usable. Fails only for
+// invalid options.
 Result<std::vector<std::unique_ptr<RdmaDevice>>> openDevices(const VerbsOptions& options);
 
 }  // namespace bps::plugin::verbs

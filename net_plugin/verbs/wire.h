@@ -1,9 +1,10 @@
-// The wire format of the verbs transport in handles and on the socket of a connection. All parts have a fixed size,
-// little-endian fields, a magic and a version. The parsers have no side effects and accept arbitrary bytes.
+// The wire format of the verbs transport, in handles and on the socket of a connection. An
+// extension, a queue pair info and a notice each have a fixed size, little-endian fields, a magic
+// and a version. The parsers have no side effects and are safe for arbitrary bytes.
 //
-//   extension        in the handle: the link layer and the GID of the listener's port
-//   queue pair info  the first message of each side: how to connect to its queue pair
-//   notice           later messages: the queue pair is ready, and conditions that the queue pair cannot report
+//   extension        a field of the handle: the link layer and the GID of the listener's port
+//   queue pair info  the first message of each side, which says how to connect to its queue pair
+//   notice           a later message: the queue pair is ready, or a condition that the queue pair cannot report
 #pragma once
 #include <optional>
 
@@ -16,14 +17,15 @@ struct VerbsExtension {
   LinkLayer link = LinkLayer::kInfiniBand;
   GidBytes gid{};
 };
-// Uses bytes of the handle that the TCP handle and the shared memory extension leave zero.
+// Writes the extension into bytes of the handle that the TCP handle and the shared memory extension
+// leave zero.
 void writeVerbsExtension(tcp::HandleBytes& handle, const VerbsExtension& verbsExtension);
 std::optional<VerbsExtension> readVerbsExtension(std::span<const uint8_t> handle);
 
 struct QueuePairInfo {
   LinkLayer link = LinkLayer::kInfiniBand;
-  uint8_t mtu = 1;     // 1: 256 bytes, to 5: 4096
-  bool write = false;  // RDMA WRITE with immediate; false: SEND
+  uint8_t mtu = 1;     // from 1 (256 bytes) to 5 (4096 bytes)
+  bool write = false;  // use RDMA WRITE with immediate instead of SEND
   uint16_t lid = 0;
   uint32_t queuePair = 0, startPsn = 0;  // 24 bits
   uint64_t pieceBytes = 0;               // size limit of one work request
@@ -37,8 +39,8 @@ Result<QueuePairInfo> parseQueuePairInfo(std::span<const uint8_t> bytes);
 struct Notice {
   enum class Kind : uint16_t {
     kReady = 1,  // the queue pair can receive
-    kTooLarge,   // message `number` has `bytes`, which exceeds its receive
-    kGoodbye,    // the receiver closes; it has received all messages before `number`
+    kTooLarge,   // message `number` has `bytes` bytes, more than its receive
+    kGoodbye,    // the receiver closes and has received all messages before `number`
   };
   Kind kind = Kind::kReady;
   uint64_t number = 0, bytes = 0;

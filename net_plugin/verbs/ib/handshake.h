@@ -1,8 +1,10 @@
-// QueueHandshake: establishes a verbs connection over a socket. Used by one thread at a time.
+// QueueHandshake: establishes a verbs connection over a socket. A QueueHandshake is used by one
+// thread at a time.
 //
-// Both ends do the same: each creates a queue pair and sends its info over the socket. With the peer's info it connects
-// its queue pair, posts its first receives and sends a ready notice. Once it has received the peer's ready notice, the
-// connection is established.
+// Both ends follow the same steps. Each end creates a queue pair and sends the queue pair info over
+// the socket. When an end has received the info of the peer, it connects its queue pair, posts its
+// first receives and sends a ready notice. For each end, the connection is established when the end
+// has received the ready notice of the peer.
 #pragma once
 #include "net_plugin/verbs/ib/queue_comm.h"
 

@@ -12,7 +12,7 @@
 namespace bps::plugin::verbs {
 namespace {
 
-// The memory that one connection registers at least: its page of grants and its bounce buffers.
+// The least memory that one connection registers: its page of grants and its bounce buffers.
 constexpr uint64_t kMinMemlockBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxPieceBytes = uint64_t{1} << 30;
 
@@ -34,8 +34,8 @@ Result<Context> openContext(const Library& library, const std::string& name) {
   return Context(context, ContextCloser{&library});
 }
 
-// Tries to register an invalid dma-buf: a driver without dma-buf support rejects the call before it validates the
-// descriptor, and then returns one of these errors.
+// Tries to register an invalid dma-buf. A driver without dma-buf support rejects the call before it
+// validates the descriptor, and returns one of the three errors below.
 bool supportsDmaBuf(const Library& library, ibv_pd* domain) {
   if (library.regDmaBufMr == nullptr) return false;
   errno = 0;
@@ -52,7 +52,8 @@ int queryPtrSupport(const Library& library, ibv_pd* domain, const VerbsOptions& 
   return ptrSupport;
 }
 
-// If the invalid text comes from NCCL's variable, it is ignored, and all devices are selected.
+// Parses the filter for devices. Invalid text in NCCL's variable is ignored, and the filter selects
+// all devices. Invalid text in BPS_IB_HCA is an error.
 Result<HcaFilter> parseHcaFilter(const VerbsOptions& options) {
   Result<HcaFilter> filter = HcaFilter::parse(options.hca);
   if (filter.ok()) return filter;
@@ -62,7 +63,7 @@ Result<HcaFilter> parseHcaFilter(const VerbsOptions& options) {
   return HcaFilter::parse({});
 }
 
-// Returns a text for the case that the filter selects no port; empty if it selects some.
+// If the filter selects no port, returns a text that says so. Otherwise returns empty text.
 std::string describeEmptySelection(const std::vector<Port>& ports, const HcaFilter& filter,
                                    const VerbsOptions& options) {
   std::string names;

@@ -1,5 +1,5 @@
-// IbvDevice: an open port of an RDMA device. It owns the device context, the protection domain and the registrations,
-// and knows the limits of the device. Any thread may use it.
+// IbvDevice: an open port of an RDMA device. It holds the device context, the protection domain and
+// the registrations, and knows the limits of the device. Any thread may use an IbvDevice.
 #pragma once
 #include "net_plugin/verbs/ib/memory/registry.h"
 #include "net_plugin/verbs/transport.h"
@@ -37,8 +37,8 @@ class IbvDevice final : public RdmaDevice {
     ibv_mtu mtu = IBV_MTU_256;
     uint64_t pieceBytes = 0;  // size limit of one work request
     uint32_t requests = 0;    // limit of the work requests in one queue
-    bool write = false;       // RDMA WRITE with immediate
-    int ptrSupport = 0;       // NCCL's bits
+    bool write = false;       // whether to use RDMA WRITE with immediate
+    int ptrSupport = 0;       // a set of the kPtr bits of abi.h
   };
   const Limits& limits() const { return limits_; }
 

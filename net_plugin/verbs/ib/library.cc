@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kName = "libibverbs.so.1";
 
-// dlsym returns the default version of a symbol, which is the one that the header declares.
+// dlsym() returns the default version of a symbol, which is the version that the header declares.
 struct Finder {
   void* library;
   const char* missing = nullptr;

@@ -1,6 +1,8 @@
-// Library: the functions of libibverbs. It is loaded at run time, so the plugin also loads on machines without it.
+// Library: the functions of libibverbs. The plugin loads libibverbs at run time, so the plugin also
+// works on machines without libibverbs.
 //
-// The functions that post and poll are missing here: they are inline in the header and use the device's function table.
+// The functions that post requests and poll for completions are missing here. They are inline
+// functions of the verbs header, which call the function table of the device.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -8,7 +10,8 @@
 
 namespace bps::plugin::verbs {
 
-// The functions that have the types of the header: FUNCTION(member, exported name).
+// A list of the functions whose types equal those in the verbs header, as FUNCTION(member, exported
+// name).
 // clang-format off
 #define BPS_VERBS_FUNCTIONS(FUNCTION)                                                                                  \
   FUNCTION(getDeviceList, ibv_get_device_list)                                                                         \
@@ -37,12 +40,13 @@ struct Library {
 #define BPS_MEMBER(member, name) decltype(&::name) member = nullptr;
   BPS_VERBS_FUNCTIONS(BPS_MEMBER)
 #undef BPS_MEMBER
-  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills the original part of the struct
+  int (*queryPort)(ibv_context*, uint8_t port, ibv_port_attr*) = nullptr;  // fills only the struct's original fields
   ibv_mr* (*regMr)(ibv_pd*, void* data, size_t bytes, int access) = nullptr;
-  // Null if rdma-core is too old.
+  // Null if rdma-core is too old to support dma-bufs.
   ibv_mr* (*regDmaBufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd, int access) = nullptr;
 
-  // Loads the library at the first call. It is never unloaded, because its drivers stay loaded until the process ends.
+  // Loads libibverbs at the first call. It is never unloaded, because its drivers stay loaded until
+  // the process ends.
   static Result<const Library*> open();
 };
 

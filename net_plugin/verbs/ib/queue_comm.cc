@@ -111,7 +111,7 @@ Status QueueComm::drain() {
 Status QueueComm::progress() {
   if (hangupCheck_.isDue()) checkHangup();
   Status drained = drain();
-  BPS_TRY(applyNotices());  // also if the queue pair has failed: messages that the peer has received are done
+  BPS_TRY(applyNotices());  // called even if the queue pair has failed, because received messages are done
   BPS_TRY(std::move(drained));
   if (!noticeError_.ok()) return noticeError_.clone();
   if (checksSinceHangup_ > 1) return peerClosed();

@@ -1,13 +1,15 @@
-// QueueComm: the base class of both ends of a verbs connection. Used by one thread at a time, except for registration.
+// QueueComm: the base class of both ends of a verbs connection. A QueueComm is used by one thread
+// at a time, except that any thread may register memory.
 //
-// The receiver announces every posted receive to the sender by a grant, which is a short SEND. The sender sends a
-// message only after it has the grant, so the receiver always has a receive posted. The message goes directly into the
-// receiver's memory: by RDMA WRITE, whose last piece carries the message's size as its immediate, or by SEND. With
-// SEND, the sender sends as many pieces as the granted buffer needs, the last ones empty, so that both ends count the
-// same number.
+// The receiver announces every posted receive to the sender by a grant, which is a short SEND. The
+// sender sends a message only after it has the grant for the message, so the receiver always has a
+// receive posted. The device writes the message directly into the receiver's memory, in one or
+// several pieces. With RDMA WRITE, the last piece carries the size of the message as its immediate.
+// With SEND, the sender sends as many pieces as the granted buffer can hold, so that both ends
+// count the same number. The pieces after the end of the message are empty.
 //
-// Data in unregistered memory is copied through bounce buffers if it is small; otherwise the memory is registered for
-// the duration of the message.
+// A small message in unregistered memory is copied through a bounce buffer. For a larger message,
+// the memory is registered for the duration of the message.
 #pragma once
 #include <array>
 #include <optional>
@@ -33,7 +35,7 @@ static_assert(sizeof(Grant) == 32);
 
 class QueueComm : public Comm {
  public:
-  // The parameters that follow from both ends' queue pair infos.
+  // The parameters of a connection, which follow from the queue pair infos of both ends.
   struct ConnectionParams {
     uint64_t pieceBytes = 0;
     bool write = false;
@@ -48,7 +50,7 @@ class QueueComm : public Comm {
 
   // Posts the receives that must exist before the ready notice is sent.
   virtual Status start();
-  // Called once the connection is established. Takes over the socket of the handshake.
+  // Called as soon as the connection is established. Takes over the socket of the handshake.
   void activate(LivenessSocket livenessSocket) { livenessSocket_ = std::move(livenessSocket); }
 
   Result<void*> registerMemory(const MemoryRegion& memory) final;
@@ -58,9 +60,10 @@ class QueueComm : public Comm {
   Result<bool> arm() override;
 
  protected:
-  // Limit of the bytes that one progress() posts, so that a busy connection does not starve others of the same thread.
+  // The most bytes that one progress() posts. The limit prevents a busy connection from starving
+  // other connections of the same thread.
   static constexpr size_t kMaxBytesPerCall = size_t{1} << 20;
-  // True: postMore() stopped because of kMaxBytesPerCall, not because it had to wait.
+  // Sets whether postMore() stopped because of kMaxBytesPerCall and not because it had to wait.
   void setHasMoreToMove(bool more) { hasMoreToMove_ = more; }
 
   // The memory from which or into which the device transfers a message.
@@ -74,9 +77,10 @@ class QueueComm : public Comm {
   virtual Status onCompletion(const ibv_wc& completion) = 0;
   virtual Status postMore() = 0;
   virtual Status onNotice(const Notice& notice) = 0;
-  // Applies received notices, after all completions were handled.
+  // Applies received notices. Called after all completions were handled.
   virtual Status applyNotices() { return {}; }
-  // The access rights that the device needs for the caller's memory, on the host and on a GPU.
+  // These functions return the access rights that the device needs for the caller's memory on the
+  // host and on a GPU.
   virtual int access() const = 0;
   virtual int accessOnGpu() const { return access(); }
 
@@ -88,13 +92,13 @@ class QueueComm : public Comm {
   const LivenessSocket& livenessSocket() const { return *livenessSocket_; }
   Status peerClosed() const;
   Status protocolError(const std::string& how) const;
-  // An entry of the page of grants, which both ends have.
+  // Returns an entry of the page of grants. Each end has its own page of grants.
   Grant& grantSlot(uint64_t index) { return reinterpret_cast<Grant*>(grants_.data())[index % kGrants]; }
   ibv_sge grantSge(uint64_t index);
 
-  // Whether the descriptor for sleeping callers exists.
+  // Returns whether waitFd() has created the descriptor for sleeping callers.
   bool hasWaitFd() const { return static_cast<bool>(epoll_); }
-  // Adds a descriptor to it.
+  // Adds `fd` to the descriptor for sleeping callers.
   Status addToEpoll(int fd);
 
   Result<DeviceBuffer> resolveBuffer(uint64_t index);
@@ -124,8 +128,9 @@ class QueueComm : public Comm {
   Registration* bounceMemory_ = nullptr;
   std::array<Slot, RequestRing::kCapacity> slots_{};
   NoticeBytes notice_{};
-  Status noticeError_;  // the first error of a notice
-  // Number of checks since the peer has hung up. By the second check, all data that it sent before has arrived.
+  Status noticeError_;  // the first error that a notice caused
+  // The number of hang-up checks, starting with the check that found the hang-up. At the second
+  // check, all data that the peer sent before the hang-up has arrived.
   int checksSinceHangup_ = 0;
   bool hasMoreToMove_ = false;
   HangupCheck hangupCheck_;

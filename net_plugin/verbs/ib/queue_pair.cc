@@ -12,9 +12,10 @@ namespace bps::plugin::verbs {
 namespace {
 
 constexpr uint32_t kRequestedInlineBytes = 64;
-// The receiver-not-ready timer, encoded: 12 means 0.64 ms. The default of 0 means 655 ms, which would stall a
-// connection. Receives are posted before they are granted, so only devices that are busy themselves return "not ready".
-// Retries are unlimited, because the liveness socket shows when the peer is gone.
+// The code of the receiver-not-ready timer, where 12 means 0.64 ms. The default code 0 means 655
+// ms, which would stall a connection. Receives are posted before they are granted, so a device
+// answers "receiver not ready" only if it is busy. Retries are unlimited, because the liveness
+// socket shows when the peer is gone.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 constexpr uint8_t kRetryForever = 7;
 constexpr uint32_t kMax24Bits = (1U << 24) - 1;
@@ -85,7 +86,7 @@ Status QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
   return {};
 }
 
-// InfiniBand needs the global route header only between subnets, Ethernet always.
+// InfiniBand needs the global route header only between subnets. Ethernet always needs this header.
 ibv_ah_attr QueuePair::addressVector(const QueuePairInfo& peer) const {
   ibv_ah_attr path{};
   path.port_num = static_cast<uint8_t>(device_.port().number);

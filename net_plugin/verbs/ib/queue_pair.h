@@ -1,5 +1,6 @@
-// QueuePair: a queue pair of a reliable connection (RC), with its completion queue and completion channel. Owns all
-// three. Used by one thread at a time.
+// QueuePair: a queue pair of a reliable connection (RC), with its completion queue and completion
+// channel. The destructor destroys the queue pair, the completion queue and the channel. A
+// QueuePair is used by one thread at a time.
 #pragma once
 #include <array>
 #include <span>
@@ -16,29 +17,32 @@ class QueuePair {
   static Result<std::unique_ptr<QueuePair>> create(IbvDevice& device, const Gid& gid, const Depths& depths);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
-  ~QueuePair();  // afterwards the device accesses no memory for this queue pair
+  ~QueuePair();  // after destruction, the device accesses no memory for this queue pair
 
   QueuePairInfo info() const;
-  // Connects to the peer's queue pair. `access` (IBV_ACCESS_...) is the peer's rights to memory whose key it knows.
+  // Connects to the peer's queue pair. `access` (IBV_ACCESS_...) says how the peer may access
+  // memory whose key the peer knows.
   Status connect(const QueuePairInfo& peer, unsigned access);
 
   const Depths& depths() const { return depths_; }
-  // The flags for a send of this size. Small messages are inlined: the CPU copies them into the request, so the device
-  // need not fetch them. GPU memory cannot be inlined.
+  // Returns the flags for a send of this size. Small messages are inlined: the CPU copies the data
+  // into the request, so the device need not fetch the data. GPU memory cannot be inlined.
   unsigned sendFlags(uint64_t bytes, bool onGpu = false) const {
     const unsigned flags = IBV_SEND_SIGNALED;
     return bytes <= inlineBytes_ && !onGpu ? flags | IBV_SEND_INLINE : flags;
   }
   Status send(ibv_send_wr& request);
-  Status receive(uint64_t id, const ibv_sge& place);  // length 0: for an immediate without data
+  Status receive(uint64_t id, const ibv_sge& place);  // a length of 0 is for an immediate without data
 
-  // Returns completions in order, at most one batch; empty if there are none. A failed completion is returned as a
-  // failure, after all completions before it.
+  // Returns completions in order, at most one batch. Returns an empty span if there are no
+  // completions. If a completion has failed, poll() returns the completions before it and then
+  // fails.
   Result<std::span<const ibv_wc>> poll();
 
-  // A descriptor that is readable after a completion, if the queue was armed.
+  // Returns a descriptor that becomes readable at a completion if the queue is armed.
   int eventFd() const { return channel_->fd; }
-  // Returns true if it was not armed before; then poll once more before the sleep.
+  // Arms the completion queue. Returns true if the queue was not armed before; the caller must then
+  // poll once more before the sleep.
   Result<bool> arm();
 
  private:

@@ -9,8 +9,9 @@
 
 namespace bps::plugin::verbs {
 
-// The sender's device reports the arrival of a message later than this end's device does, and not at all after the
-// queue pair is destroyed. The goodbye notice therefore tells the sender which messages have been received.
+// The sender's device reports the arrival of a message later than the device of this end does.
+// After this end has destroyed its queue pair, the sender's device reports no arrival. The goodbye
+// notice therefore tells the sender which messages have been received.
 RecvComm::~RecvComm() {
   if (!isActive()) return;
   const Status told = livenessSocket().sendMessage(encodeNotice({Notice::Kind::kGoodbye, requests().active(), 0}));
@@ -42,7 +43,8 @@ Status RecvComm::sendGrant(const Request& request, const DeviceBuffer& view) {
   return {};
 }
 
-// Works also after the connection has ended, because the peer may close right after its last message.
+// A flush works even after the connection has ended, because the peer may close right after its
+// last message.
 Result<Request*> RecvComm::flushMemory(void* data, size_t bytes, void* memory) {
   auto* known = static_cast<Registration*>(memory);
   if (known == nullptr || !known->onGpu || bytes == 0) return nullptr;
@@ -72,7 +74,7 @@ Result<bool> RecvComm::arm() {
   return QueueComm::arm();
 }
 
-// Returns false if the queues are full now.
+// Grants the next receive to the sender. Returns false if the queues are full now.
 Result<bool> RecvComm::grantNext() {
   const Request& request = requests().at(granted_);
   const size_t places = params().write ? 0 : piecesOf(request.bytes, params().pieceBytes);
@@ -114,7 +116,8 @@ Status RecvComm::onWriteArrived(const ibv_wc& completion) {
   return {};
 }
 
-// All pieces are full except the last one with data; the pieces after it are empty.
+// Every piece before the last piece with data is full. Every piece after the last piece with data
+// is empty.
 Status RecvComm::onPieceArrived(const ibv_wc& completion) {
   const size_t room = requests().front().bytes;
   const size_t before = receivedPieces_ * params().pieceBytes;
@@ -145,7 +148,7 @@ Status RecvComm::onNotice(const Notice& notice) {
   return {};
 }
 
-// Reports a too large message only after the messages before it are done.
+// Reports a message that is too large only after all messages before it are done.
 Status RecvComm::applyNotices() {
   if (!tooLarge_ || tooLarge_->number != requests().active() || requests().idle()) return {};
   return failure(Code::kInvalidUsage, "{} sent a message of {} bytes into a receive of {} bytes", peer(),

@@ -24,7 +24,7 @@ class RecvComm final : public QueueComm {
     return params().write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
   }
 
-  int accessOnGpu() const override { return access() | IBV_ACCESS_REMOTE_READ; }  // for Flusher
+  int accessOnGpu() const override { return access() | IBV_ACCESS_REMOTE_READ; }  // Flusher reads the memory
 
  private:
   Result<bool> grantNext();
@@ -33,10 +33,10 @@ class RecvComm final : public QueueComm {
   Status onPieceArrived(const ibv_wc& completion);
   void finish(size_t bytes);
 
-  uint64_t granted_ = 0;                           // messages before this number are granted
+  uint64_t granted_ = 0;                           // messages before this number have been granted
   uint32_t grantsInFlight_ = 0;                    // grants whose send has not completed
-  size_t receivesPosted_ = 0;                      // with SEND: receives posted to the device
-  size_t receivedPieces_ = 0, receivedBytes_ = 0;  // with SEND: of the front message
+  size_t receivesPosted_ = 0;                      // receives that are posted to the device (SEND only)
+  size_t receivedPieces_ = 0, receivedBytes_ = 0;  // arrived pieces and bytes of the front message (SEND only)
   std::optional<Notice> tooLarge_;
   std::unique_ptr<Flusher> flusher_;  // created at the first flush
 };

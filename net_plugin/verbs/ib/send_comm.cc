@@ -15,8 +15,8 @@ Status SendComm::start() {
   return {};
 }
 
-// The peer has at most kGrants receives in flight. An entry of the grant page is free again here, before the message of
-// its grant is sent.
+// Copies the grant, so that its entry in the page of grants is free before the message of the grant
+// is sent. The peer has at most kGrants receives in flight.
 Status SendComm::takeGrant(const ibv_wc& completion) {
   Grant grant;
   std::memcpy(&grant, &grantSlot(completion.wr_id), sizeof grant);
@@ -36,7 +36,8 @@ void SendComm::finishUpTo(uint64_t index) {
   }
 }
 
-// A request's id is the message number, shifted left by one; bit 0 marks the last piece of the message.
+// The id of a work request is the number of its message, shifted left by one bit. Bit 0 marks the
+// last piece of the message.
 Status SendComm::onCompletion(const ibv_wc& completion) {
   if ((completion.opcode & IBV_WC_RECV) != 0) return takeGrant(completion);
   --inFlight_;
@@ -73,7 +74,8 @@ Status SendComm::tooLarge(const Request& request, const Grant& grant) {
                  request.bytes, grant.room, peer());
 }
 
-// Returns false if the queue is full.
+// Posts the next message. Returns false if the queue becomes full before all pieces of the message
+// are posted.
 Result<bool> SendComm::postMessage() {
   const Request& request = requests().at(next_);
   const Grant& grant = granted_[next_ % kGrants];
@@ -93,7 +95,8 @@ Result<bool> SendComm::postMessage() {
   return true;
 }
 
-// The number of posted bytes is limited, because a software device transfers the data inside the call that posts.
+// Limits the number of bytes that one call posts, because a software device transfers the data
+// inside the call that posts.
 Status SendComm::postMore() {
   size_t posted = 0;
   setHasMoreToMove(false);

@@ -1,4 +1,4 @@
-// Replaces ib/ if <infiniband/verbs.h> is missing at build time.
+// This file replaces ib/ if <infiniband/verbs.h> is missing at build time.
 #include "net_plugin/verbs/transport.h"
 
 #include "net_plugin/log.h"

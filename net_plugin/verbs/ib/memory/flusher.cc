@@ -3,7 +3,8 @@
 namespace bps::plugin::verbs {
 
 Result<std::unique_ptr<Flusher>> Flusher::create(IbvDevice& device) {
-  const QueuePair::Depths depths{.sends = RequestRing::kCapacity, .receives = 1};  // some devices require at least one
+  // Some devices require at least one receive.
+  const QueuePair::Depths depths{.sends = RequestRing::kCapacity, .receives = 1};
   std::unique_ptr<QueuePair> queue = BPS_TRY(QueuePair::create(device, device.gid(), depths));
   std::unique_ptr<Flusher> made(new Flusher(device, std::move(queue)));
   BPS_TRY(made->queue_->connect(made->queue_->info(), IBV_ACCESS_REMOTE_READ));

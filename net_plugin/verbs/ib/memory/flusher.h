@@ -1,9 +1,10 @@
 // Flusher: makes data that the device has written into GPU memory visible to the GPU.
 //
-// The completion of a message is written to host memory and may become visible before the message's bytes reach the
-// GPU. A read through the same device does not overtake earlier writes, so the Flusher reads one byte back. Each flush
-// is a request of this Comm; there is no peer, because the queue pair is connected to itself. Used by the thread of the
-// receiving end that owns it.
+// The device writes the completion of a message to host memory. The completion may become visible
+// before the bytes of the message reach the GPU. A read through the same device does not overtake
+// earlier writes, so the Flusher reads one byte of the message back. Each flush is a request of
+// this Comm. The queue pair is connected to itself, so a Flusher has no peer. A Flusher belongs to
+// a receiving end and is used by the thread of that end.
 #pragma once
 #include "net_plugin/verbs/ib/queue_pair.h"
 #include "src/base/memory.h"
@@ -30,7 +31,7 @@ class Flusher final : public Comm {
 
   IbvDevice& device_;
   std::unique_ptr<QueuePair> queue_;
-  PageBuffer readTarget_;  // destination of the bytes, which are not used
+  PageBuffer readTarget_;  // destination of the bytes that are read and not used
   Registration* readTargetRegistration_ = nullptr;
 };
 

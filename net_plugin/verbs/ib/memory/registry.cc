@@ -12,18 +12,18 @@
 namespace bps::plugin::verbs {
 namespace {
 
-// Limit of the registrations that find() examines. If a containing one is not among them, the buffer gets a
-// registration of its own.
+// The most registrations that find() examines. If none of them contains the buffer, the buffer gets
+// its own registration.
 constexpr int kMaxLookups = 8;
 
-// Registered bytes of all devices, because RLIMIT_MEMLOCK applies to their sum. Memory ordering: only a count, so
-// relaxed is sufficient.
+// Returns the counter of the registered bytes of all devices, because RLIMIT_MEMLOCK limits their
+// sum. Relaxed memory ordering is sufficient, because the counter publishes no other data.
 std::atomic<uint64_t>& pinned() {
   static std::atomic<uint64_t> bytes{0};
   return bytes;
 }
 
-// The bytes that count against RLIMIT_MEMLOCK.
+// Returns the number of bytes of a registration that count against RLIMIT_MEMLOCK.
 uint64_t pagesOf(const Registration& of) {
   return of.onGpu ? 0 : roundUp(of.end, kPageBytes) - of.begin / kPageBytes * kPageBytes;
 }

@@ -1,7 +1,9 @@
-// Registry: the memory registrations of one device. Any thread may call all functions.
+// Registry: the memory registrations of one device. Any thread may call the functions of a
+// Registry.
 //
-// Memory within an existing registration shares it. A registration is removed with its last user and not cached,
-// because the memory may be unmapped afterwards and the address reused for other pages.
+// Memory within an existing registration shares that registration. The registry removes a
+// registration when its last user releases it. It does not cache registrations, because the memory
+// may be unmapped afterwards and its address reused for other pages.
 #pragma once
 #include <map>
 #include <memory>
@@ -29,12 +31,13 @@ struct Registration {
 
 class Registry {
  public:
-  // `ptrSupport` is the kinds of memory that the device supports (NCCL's bits).
+  // `ptrSupport` says which kinds of memory the device supports, as a set of the kPtr bits of
+  // abi.h.
   Registry(const Library& library, ibv_pd* domain, std::string device, int ptrSupport)
       : library_(library), domain_(domain), device_(std::move(device)), ptrSupport_(ptrSupport) {}
 
   Result<Registration*> add(const MemoryRegion& memory, int access);
-  // Does nothing if the registration is null.
+  // Removes one user of a registration. Does nothing if `registration` is null.
   void release(Registration* registration);
 
  private:
