@@ -29,7 +29,7 @@ class Hub {
  public:
   Hub(Address server, const Key& key) : server_(server), key_(key) {}
 
-  // Runs until the deadline and reopens connections that the server closes.
+  // Misbehaves as `how` says until the deadline. Connects again if the server closes the connection.
   Status run(const std::string& how, Deadline end) {
     while (!end.passed()) {
       Status ended = connect(end);
@@ -84,7 +84,7 @@ class Hub {
     return encode(OpenJob{1, machines, encode(roster)});
   }
 
-  // Opens one job, then leaves or keeps it as `how` requires. A refusal by the server is an expected outcome.
+  // Opens one job, then leaves the job or keeps it as `how` says. A refusal by the server is not an error.
   Status hold(const std::string& how, Deadline end) {
     const uint32_t machines = how == "never" ? 2 : machines_;
     Link link(std::move(peer_), "the server", kTimeoutMs);
@@ -100,7 +100,7 @@ class Hub {
       const MessageType type = frame->header.type;
       if (type == MessageType::kOffer) link.send(MessageType::kOpenJob, proposal(machines));
       if (type == MessageType::kRefusal) {
-        machines_ = std::max(2U, machines_ / 2);  // the largest number that the server accepts
+        machines_ = std::max(2U, machines_ / 2);  // finds the largest number of machines that the server accepts
         return {};
       }
       if (type == MessageType::kJobOpened && how == "huge") return {};
