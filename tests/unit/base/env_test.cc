@@ -68,7 +68,7 @@ TEST(EnvTest, FallsBackToTheNcclVariable) {
   EXPECT_EQ(good({{"NCCL_SOCKET_IFNAME", "eth0"}, {"BPS_SOCKET_IFNAME", "ib0"}}).socketIfname, "ib0");
 }
 
-// An invalid value of any variable is an error that names the variable, the value and the accepted values.
+// If a variable has an invalid value, the error names the variable, its value and the accepted values.
 TEST(EnvTest, ValuesOutOfRangeAreErrors) {
   for (const EnvVar& var : envTable()) {
     if (std::holds_alternative<std::string Env::*>(var.field) || var.name.starts_with("NCCL_")) continue;
@@ -112,7 +112,7 @@ TEST(EnvTest, ChoicesAndSwitchesIgnoreCase) {
   for (const char* off : {"0", "FALSE", "no", "off"}) EXPECT_FALSE(good({{"BPS_AUTH", off}}).auth) << off;
 }
 
-// The warnings of parseEnv, one line each.
+// Returns the warnings of parseEnv(), each on its own line.
 std::string warningsOf(const std::map<std::string, std::string>& values) {
   settings() = values;
   std::vector<std::string> warnings;
