@@ -151,8 +151,8 @@ TEST_P(Kernels, MatchScalarForAnySourcesScalarsAndDivisor) {
   }
 }
 
-// reduce() streams only results that are larger than the cache. The test lets such a result begin at every position in
-// a cache line.
+// reduce() uses streaming stores only for results that are larger than the cache. So this test calls the streaming
+// kernels directly. The result begins at every position in a cache line.
 TEST_P(Kernels, MatchScalarWhenStreaming) {
   std::mt19937_64 random(5);
   for (size_t distance = 0; distance < 64; distance++) {
