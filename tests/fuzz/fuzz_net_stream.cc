@@ -61,7 +61,7 @@ void oneSocket(Feed feed) {
     const Completion completion = std::move(outcome).value();
     if (completion.bytes > room) std::abort();
     if (wellFramed && (!completion.done || completion.bytes != piece)) std::abort();
-    if (!completion.done) return;  // the buffer goes out of scope
+    if (!completion.done) return;  // return, because `buffer` goes out of scope
   }
 }
 

@@ -1,6 +1,6 @@
 # Runs PyTorch's DistributedDataParallel with and without the preload library; run.sh includes this file. Several ranks
 # share one GPU, and each rank acts as a machine.
-ddp() { # RANKS SERVERS [VARIABLE=VALUE...]: prints the losses
+ddp() { # RANKS SERVERS [VARIABLE=VALUE...]: trains with RANKS ranks and prints the losses
   local ranks=$1 servers=$2 port; shift 2
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   timeout -k 5 300 "$build/bin/bps-run" -n "$ranks" -s "$servers" -- bash -c '

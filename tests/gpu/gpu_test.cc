@@ -144,8 +144,8 @@ TEST(Gpu, GivesTheSameBitsAsOnTheHost) {
 }
 
 // Uses more streams than the device has queues, with work before and after the call on each stream. The test has only
-// one rank. With two ranks on one device, a rank's work could be queued behind the wait of the other rank, which real
-// jobs avoid: they have one device per rank.
+// one rank. With two ranks on one device, the work of one rank could be queued behind the wait of the other rank. Real
+// jobs have one device per rank.
 TEST(Gpu, CompletesCallsOnManyStreams) {
   constexpr size_t kStreams = 40, kCount = 100000, kBytes = kCount * 4;
   const Bytes input = makeInput(DataType::kFloat32, kCount, 0);

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Runs all tests that need a real GPU. Usage: run.sh [BUILD [FILE]]. Without an NVIDIA driver it prints "skipped: no
-# NVIDIA driver". Writes the results and the skipped steps to FILE (docs/gpu-results.md by default), between the
-# comments "results" and "end of results". The exit status is 0 if no step failed, whatever the figures are.
+# Runs all tests that need a real GPU. Usage: run.sh [BUILD [FILE]]. Without an NVIDIA driver, the script prints
+# "skipped: no NVIDIA driver". The script writes the results and the skipped steps to FILE (docs/gpu-results.md by
+# default), between the comments "results" and "end of results". The exit status is 0 if no step failed, whatever the
+# figures are.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") file=${2:-docs/gpu-results.md}

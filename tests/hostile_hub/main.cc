@@ -1,9 +1,9 @@
-// A hub that holds the servers' key and misbehaves: hostile_hub HOW HOST:PORT SECONDS
+// A hub that holds the servers' key and misbehaves. Usage: hostile_hub HOW HOST:PORT SECONDS. HOW is one of these
+// words:
 //
-//   flood        sends heartbeats without end
-//   huge         opens jobs of very many machines one after the other and leaves each as soon as it is open
-//   descriptors  opens jobs that each take as many descriptors as the server allows, and keeps them
-//   never        opens and begins a job of two machines that never connects, and keeps it
+// flood sends heartbeats continuously huge opens jobs of very many machines one after the other, and leaves each job as
+// soon as it is open descriptors opens jobs that each take as many descriptors as the server allows, and keeps these
+// jobs open never opens a job of two machines that never connect to the server, and keeps this job open
 #include <poll.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Fuzzes the bootstrap, in which the ranks of one machine find each other, with a hostile process of the same user. If
-// the process acts as the leader, the rank must get an error or a valid result, and must not crash. If the process
-// connects as a client, the bootstrap of the two ranks must succeed.
+// the hostile process acts as the leader, the rank must get an error or a valid result, and must not crash. If the
+// hostile process connects as a client, the bootstrap of the two ranks must succeed.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -91,7 +91,8 @@ void send(int socket, std::span<const uint8_t> bytes, const std::vector<UniqueFd
   [[maybe_unused]] const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// Returns the first message of a process, which is a rank's valid message or has random changes.
+// Returns the first message that a process sends: the valid message of rank `localRank`, or a message with random
+// changes.
 std::vector<uint8_t> firstMessage(Input& input, uint32_t localRank) {
   std::vector<uint8_t> all(32);
   std::memcpy(all.data(), &localRank, sizeof localRank);
@@ -178,7 +179,8 @@ void invalidClients(Input input) {
     std::vector<uint8_t> message = firstMessage(input, input.byte() % 3);
     std::vector<UniqueFd> fds(input.byte() % 4);
     for (UniqueFd& fd : fds) fd = anyFd(input);
-    // A message with one descriptor and local rank 1 would be that rank's valid message, so it gets local rank 0 here.
+    // A message with one descriptor and local rank 1 would be the valid message of rank 1. So such a message gets local
+    // rank 0.
     if (message.size() == 32 && fds.size() == 1) message[0] = 0, message[1] = message[2] = message[3] = 0;
     send(clients.back().get(), message, fds);
   }

@@ -1,5 +1,6 @@
 // Fuzzes a rank whose peer on the same machine writes arbitrary values into the memory that they share. The fuzzed rank
-// must continue, wait, or fail with an error that names its peer. It must never access memory outside its buffers.
+// must continue, wait, or fail with an error that names its peer. The fuzzed rank must never access memory outside its
+// buffers.
 #include <sys/mman.h>
 #include <unistd.h>
 

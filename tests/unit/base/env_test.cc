@@ -75,7 +75,7 @@ TEST(EnvTest, ValuesOutOfRangeAreErrors) {
     std::vector<std::string> bad{"banana", "", " 1", "1 ", "1x", "nan", "inf", "-3", "1e99", "99999999999999999999"};
     if (std::holds_alternative<bool Env::*>(var.field)) bad = {"banana", "", "2", "yes ", "-1", "tru"};
     if (var.least > 0) bad.emplace_back("0");
-    if (std::holds_alternative<PortRange Env::*>(var.field)) std::erase(bad, "");  // an empty range means any port
+    if (std::holds_alternative<PortRange Env::*>(var.field)) std::erase(bad, "");  // an empty port range is valid
     for (const std::string& value : bad) {
       auto parsed = parseWith({{std::string(var.name), value}});
       ASSERT_FALSE(parsed.ok()) << var.name << "=" << value;

@@ -4,7 +4,7 @@
 
 namespace bps::test {
 
-// The hub of two ranks, each on its own machine. The test acts as rank 0, in which the hub is. Rank 1 is a real
+// The hub of two ranks, each on its own machine. The test acts as rank 0, which contains the hub. Rank 1 is a real
 // ControlPlane on another thread.
 class FakeHub {
  public:

@@ -57,7 +57,7 @@ class FakeRunner final : public JobRunner {
     std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
     changed_.notifyAll();
   }
-  // After this call, jobs that are closed remain in the closing state until reportClosed().
+  // After this call, jobs that are closed remain in the closing state until the test calls reportClosed().
   void deferClose() {
     MutexLock lock(mutex_);
     closesAtOnce_ = false;

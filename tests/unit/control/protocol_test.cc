@@ -1,5 +1,5 @@
-// Tests how the control plane treats a peer that sends an unexpected frame. The error must name the peer, and must end
-// its connection or its communicator. It must not affect other jobs or peers.
+// Tests how the control plane treats a peer that sends an unexpected frame. The error must name the peer. The peer must
+// lose its connection, or its communicator must fail. Other jobs and peers must not be affected.
 #include "src/control/control_node.h"
 #include "src/control/rendezvous/rendezvous_state.h"
 #include "tests/unit/control/fake_hub.h"

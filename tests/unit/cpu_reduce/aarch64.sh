@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compiles cpu_reduce and its tests for aarch64, and runs the tests in user-mode emulation. The first emulated CPU has
-# only NEON; the second one also has SVE. Usage: aarch64.sh [BUILD]. If a tool is missing, the exit status is 77
-# (skipped).
+# only NEON. The second emulated CPU also has SVE. Usage: aarch64.sh [BUILD]. If a tool is missing, the exit status is
+# 77 (skipped).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 build=${1:-build}/aarch64

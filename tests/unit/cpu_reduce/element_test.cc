@@ -56,8 +56,8 @@ void expectCode(float value, uint32_t code, const Format& f) {
   ASSERT_EQ(Element::round(-value), code | sign) << value;
 }
 
-// Tests round() at every value of the format, at every midpoint between two neighbours, and at the floats beside each
-// midpoint.
+// Tests round() at every value of the format, at every midpoint between two neighbouring values, and at the floats
+// beside each midpoint.
 template <class Element>
 void checkRound(const Format& f) {
   for (uint32_t code = 0; code + 1 < f.codes; code++) {

@@ -22,8 +22,8 @@ class Kernels : public testing::TestWithParam<Case> {
   DataType type() const { return std::get<1>(GetParam()); }
   size_t size() const { return elementBytes(type()); }
 
-  // A buffer of exactly `bytes` bytes, so that ASan detects every overrun. It begins `distance` bytes after an aligned
-  // address.
+  // A buffer of exactly `bytes` bytes, so that ASan detects every overrun. The buffer begins `distance` bytes after an
+  // aligned address.
   struct Buffer {
     Buffer(size_t distance, size_t bytes) {
       if (posix_memalign(&memory, 64, 64 + distance + bytes) != 0) std::abort();
@@ -152,7 +152,7 @@ TEST_P(Kernels, MatchScalarForAnySourcesScalarsAndDivisor) {
 }
 
 // reduce() uses streaming stores only for results that are larger than the cache. So this test calls the streaming
-// kernels directly. The result begins at every position in a cache line.
+// kernels directly, with results that begin at every position in a cache line.
 TEST_P(Kernels, MatchScalarWhenStreaming) {
   std::mt19937_64 random(5);
   for (size_t distance = 0; distance < 64; distance++) {

@@ -31,7 +31,7 @@ uint32_t foldBits(std::vector<float> values, ReduceArgs args) {
 }
 
 TEST(Reduce, RoundsOnceAtTheEnd) {
-  // 2048 + 1 is a tie in float16. If every addition rounded, the sum would stay 2048.
+  // In float16, 2048 + 1 is a tie that rounds to 2048. If every addition rounded, the sum would remain 2048.
   EXPECT_EQ(foldBits<cpu::Float16>({2048, 1, 1}, {.type = DataType::kFloat16}), cpu::Float16::round(2050));
   EXPECT_EQ(foldBits<cpu::Bfloat16>({256, 1, 1}, {.type = DataType::kBfloat16}), cpu::Bfloat16::round(258));
   EXPECT_EQ(foldBits<cpu::Float8e4m3>({16, 1, 1}, {.type = DataType::kFloat8e4m3}), cpu::Float8e4m3::round(18));
@@ -44,7 +44,7 @@ TEST(Reduce, FoldsInRankOrder) {
 }
 
 TEST(Reduce, AverageDividesBeforeRounding) {
-  // The sums exceed the largest values of float16 and float8. The averages do not.
+  // The sums exceed the largest values of float16 and float8, but the averages do not.
   EXPECT_EQ(foldBits<cpu::Float16>({60000, 60000}, {.type = DataType::kFloat16, .divisor = 2}),
             cpu::Float16::round(60000));
   EXPECT_EQ(foldBits<cpu::Float8e4m3>({448, 384}, {.type = DataType::kFloat8e4m3, .divisor = 2}),

@@ -12,8 +12,8 @@
 namespace bps::cuda {
 namespace {
 
-// True if a call passes arguments of both types in the same way. The types then have the same size, and both or neither
-// are pointers.
+// True if a call passes arguments of both types in the same way. The two types must have the same size, and both or
+// neither must be pointers.
 template <class A, class B>
 constexpr bool kAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 

@@ -1,5 +1,6 @@
-// A fake GPU for unit tests. It consists of a table of CUDA functions that all succeed, and the fake NCCL library of
-// tests/fake_nccl, which uses host memory. Tests decide when streams are idle. Any thread may use the fake GPU.
+// A fake GPU for unit tests. The fake GPU consists of a table of CUDA functions that all succeed, and the fake NCCL
+// library of tests/fake_nccl, which uses host memory. Tests decide when streams are idle. Any thread may use the fake
+// GPU.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -59,7 +59,7 @@ TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
 
 TEST(LocalGpuGroups, FirstRanksOfPartsMustAgreeOnServersBeingSet) {
   std::vector<PeerInfo> peers = peersOf({7, 7, 7, 8, 8});
-  peers[2].hasServers = peers[3].hasServers = false;  // allowed, because neither is rank 0 of a part's communicator
+  peers[2].hasServers = peers[3].hasServers = false;  // ranks 2 and 3 are not rank 0 of a part's communicator
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 2) << formLocalGpuGroups(peers).why;
   peers[1].hasServers = false;
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 0);

@@ -17,7 +17,8 @@ bool awake(const Comm& comm, std::chrono::milliseconds most) {
   return ::poll(&state, 1, static_cast<int>(most.count())) > 0;
 }
 
-// Waits for a request as bps threads do: sleeps if arm() allows it. Adds the number of sleeps to `sleeps`.
+// Waits for a request as bps threads do, and sleeps whenever arm() allows a sleep. Adds the number of sleeps to
+// `sleeps`.
 Result<size_t> finishBySleeping(Comm& comm, Request request, size_t& sleeps) {
   const Deadline deadline = Deadline::in(kTestTimeout);
   while (!deadline.passed()) {

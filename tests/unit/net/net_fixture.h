@@ -26,7 +26,8 @@ struct CommPair {
   std::unique_ptr<Comm> sender, receiver;
 };
 
-// Selects what carries the bytes of a connection. selectCarrier() takes effect for all contexts that are opened later.
+// The carrier of a connection's bytes: TCP or shared memory. selectCarrier() affects all contexts that are opened
+// later.
 enum class Carrier { kTcp, kMemory };
 inline void selectCarrier(Carrier carrier) { ::setenv("NCCL_SHM_DISABLE", carrier == Carrier::kTcp ? "1" : "0", 1); }
 
@@ -38,8 +39,8 @@ inline std::string carrierParamName(const ::testing::TestParamInfo<Carrier>& eac
   INSTANTIATE_TEST_SUITE_P(Over, suite, ::testing::Values(bps::test::Carrier::kTcp, bps::test::Carrier::kMemory), \
                            bps::test::carrierParamName)
 
-// Loads bps's own net plugin, limited to loopback. The first plugin of a process finds the devices for all later ones.
-// So every test must load the plugin with this function.
+// Loads bps's own net plugin, limited to loopback. The first plugin of a process finds the devices for all later
+// plugins. So every test must load the plugin with loadBpsPlugin().
 inline std::shared_ptr<net::Plugin> loadBpsPlugin(Carrier carrier = Carrier::kMemory) {
   selectCarrier(carrier);
   ::setenv("BPS_SOCKET_IFNAME", "lo", 1);

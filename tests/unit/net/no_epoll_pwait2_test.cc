@@ -1,5 +1,5 @@
-// Tests blocking waits on kernels and sandboxes that lack the system call epoll_pwait2. A seccomp filter in a child
-// process makes this call fail.
+// Tests blocking waits on kernels and sandboxes that lack the system call epoll_pwait2. A seccomp filter makes
+// epoll_pwait2 fail in a child process.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

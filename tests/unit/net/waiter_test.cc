@@ -149,8 +149,8 @@ TEST_F(WaiterTest, AReadyConnectionStaysAwake) {
   EXPECT_TRUE(sender.awake());
 }
 
-// A failed connection remains ready if no thread tests its requests any more. arm() then finds work in every attempt,
-// so it marks all connections awake.
+// A failed connection remains ready if no thread tests its requests any more. If arm() finds such a ready connection,
+// it must mark all connections awake.
 TEST_F(WaiterTest, IfArmFindsWorkAllAreAwake) {
   EXPECT_FALSE(waiter_.arm());
   pairs_[0].sender.reset();

@@ -15,9 +15,9 @@ using Weights = std::vector<uint64_t>;
 constexpr CutLimits kSmall{
     .maxChunkBytes = 4096, .targetChunkBytes = 1024, .chunkCostBytes = 128, .singleOwnerBytes = 512};
 
-// Checks the chunks of a cut. They must cover every element once and in order. No chunk may be empty or too large, and
-// every chunk must begin at a multiple of the quantum. The sizes of an owner's chunks must differ by at most one
-// quantum.
+// Checks the chunks of a cut. The chunks must cover every element once and in order. No chunk may be empty or too
+// large, and every chunk must begin at a multiple of the quantum. The sizes of an owner's chunks must differ by at most
+// one quantum.
 void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits& limits) {
   size_t next = 0;
   for (size_t owner = 0; owner < cut.share.size(); ++owner) {
@@ -130,8 +130,8 @@ TEST(CutterTest, SmallCallsGoWholeToTheChecker) {
   }
 }
 
-// Returns the largest difference, after any call, between the bytes that an owner has got and the bytes that its weight
-// gives it.
+// Makes 2000 calls. Returns the largest difference after a call between the bytes that an owner has summed so far and
+// the bytes that its weight gives it.
 double worstDeviation(const Weights& weights, const CutLimits& limits, size_t largest, bool varied) {
   Cutter cutter(weights, limits);
   std::mt19937_64 random(7);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Records the events of the jobs as text.
+// Records each event of the jobs as a text.
 class EventRecorder final : public JobEvents {
  public:
   void listening(uint64_t job, std::vector<Blob> handles) override {

@@ -124,8 +124,8 @@ TEST(ServerJob, UnauthenticatedPeersDoNotDisturbAJob) {
   another.leave();
 }
 
-// A server tells its load to a hub or to `bps-server --check`. It answers the question only before a job is open on the
-// connection.
+// A server tells its load to a hub or to `bps-server --check`. A server answers the question for its load only before a
+// job is open on the connection.
 TEST(ServerJob, LoadIsReportedOnlyBeforeAJobIsOpen) {
   TestServer server;
   const Env env = withServers({&server});

@@ -1,5 +1,5 @@
-// Tests SumService, which receives and validates the contributions (pushes) of other machines. It receives pushes only
-// while it has a chunk of its own machine to add.
+// Tests SumService, which receives and validates the contributions (pushes) of other machines. The service receives
+// pushes only while it has a chunk of its own machine to add.
 #include "src/service/sum_service.h"
 
 #include <gtest/gtest.h>

@@ -104,7 +104,8 @@ TEST(TopologyDetection, ErrorNamesMissingHwloc) {
                "libm.so.6 lacks a function of hwloc 2.1; install hwloc 2.1 or later");
 }
 
-// A directory with the kernel's layout of sysfs. It contains a PCIe port, a GPU below this port, and several NICs.
+// A directory with the kernel's layout of sysfs. The directory contains a PCIe port, a GPU below this port, and several
+// NICs.
 class FakeSysfs {
  public:
   FakeSysfs() : root_(testing::TempDir() + "bps_sysfs_" + std::to_string(::getpid())) {
@@ -157,7 +158,7 @@ TEST(TopologyDetection, SysfsGivesSpeedsAndDropsNicsWithoutLink) {
 
 std::string fakeNvml() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libfake-nvml.so"; }
 
-// The GPUs of the fake NVML library have the bus ids 0000:00 to 0000:02. They must not match the synthetic GPUs.
+// The GPUs of the fake NVML library have the bus ids 0000:00 to 0000:02. Synthetic GPUs must have other bus ids.
 TEST(TopologyDetection, SyntheticDevicesMatchNoRealDevice) {
   std::set<std::string> ids;
   const Topology topology = machine("cpu[sw[gpu*4 nic]*2]*6");

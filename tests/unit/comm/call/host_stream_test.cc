@@ -43,7 +43,8 @@ TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   HostStream::destroy(stream.get());
 }
 
-// A forked child drops its parent's calls: it has no threads to run them, and it must not use the parent's connections.
+// A forked child drops its parent's calls, because it has no threads to run them and must not use the parent's
+// connections.
 TEST(HostStream, ForkedChildDropsItsParentsCalls) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};

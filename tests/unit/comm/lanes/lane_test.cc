@@ -1,5 +1,5 @@
 // Tests RemoteLane; the test acts as the owner. A lane must respect the owner's window and accept only the answer that
-// is due next. It must keep a contribution until the answer arrives. A failed lane must stay failed.
+// is due next. A lane must keep a contribution until the answer arrives. A failed lane must stay failed.
 #include <chrono>
 #include <thread>
 

@@ -65,7 +65,7 @@ TEST_F(LocalRingTest, AreasOfAllSlotsAreDisjointAndInsideTheMemory) {
   for (uint64_t chunk = 0; chunk < kShape.slots; ++chunk)
     for (size_t rank = 0; rank <= kShape.ranks; ++rank) {
       areas.push_back(leader_.area(chunk, rank));
-      std::fill_n(areas.back(), kShape.slotBytes, static_cast<uint8_t>(areas.size()));  // an invalid area crashes
+      std::fill_n(areas.back(), kShape.slotBytes, static_cast<uint8_t>(areas.size()));  // crashes if out of bounds
     }
   EXPECT_EQ(leader_.sum(1), leader_.area(1, kShape.ranks));
   std::vector<uint8_t*> sorted = areas;

@@ -1,5 +1,5 @@
-// Tests a CallScheduler that has a data plane. It must sum calls over the data plane. If a connection breaks, it must
-// report the peer to the hub, which decides who has failed.
+// Tests a CallScheduler that has a data plane. The scheduler must sum calls over the data plane. If a connection
+// breaks, the scheduler must report the peer to the hub, which decides who has failed.
 #include "src/comm/progress/call_scheduler.h"
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Tests CallScheduler. It must start calls in order, and end each call exactly once and in order. It must also end
-// calls that wait for a rank that has left.
+// Tests CallScheduler. A scheduler must start calls in order, and end each call exactly once and in order. A scheduler
+// must also end calls that wait for a rank that has left.
 #include "src/comm/progress/call_scheduler.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ class CallSchedulerTest : public testing::Test {
     session_->local = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), LocalRing::create(shape).value(),
                                                      std::move(bells));
   }
-  // Makes rank 0 leave the communicator, and waits until the last rank knows that.
+  // Makes rank 0 leave the communicator, and waits until the last rank knows that rank 0 has left.
   void leaveOther() {
     cluster_->plane(0).leave(soon());
     const Deadline deadline = soon();

@@ -101,7 +101,7 @@ TEST(ControlOpTable, RefusesUnexpectedInput) {
   EXPECT_FALSE(ops.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok()) << "twice";
 }
 
-// Rank 1 is too late for two splits, and takes part in the third split.
+// Rank 1 is too late for two splits of the communicator, and in time for the third split.
 TEST(ControlOpTable, CancelledSplitLetsTheNextOneStart) {
   ControlOpTable ops(roster());
   const auto input = [](uint32_t number) { return ControlOpInput{ControlOp::kSplit, number, 1, {{7}}}; };

@@ -1,5 +1,5 @@
-// Tests StallDetector. If two members (ranks or servers) cannot reach each other, it must name both from their
-// heartbeats. It must never blame a rank that has not made its next call yet.
+// Tests StallDetector. If two members (ranks or servers) cannot reach each other, their heartbeats show it, and
+// StallDetector must name both members. StallDetector must never blame a rank that has not made its next call yet.
 #include "src/control/hub/stall_detector.h"
 
 #include <gtest/gtest.h>

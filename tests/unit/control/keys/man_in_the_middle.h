@@ -1,4 +1,5 @@
-// ManInTheMiddle: relays a control connection without holding the key. It reads all bytes and may change some.
+// ManInTheMiddle: relays a control connection without holding the key. ManInTheMiddle reads all bytes of the connection
+// and may change some of them.
 #pragma once
 #include <sys/socket.h>
 

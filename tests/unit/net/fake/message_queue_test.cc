@@ -1,5 +1,5 @@
-// Tests MessageQueue. It must preserve the order of its messages, however many requests the plugin accepts at once. It
-// must keep its first failure.
+// Tests MessageQueue. A queue must preserve the order of its messages, however many requests the plugin accepts at
+// once. A queue must keep its first failure.
 #include "src/net/message_queue.h"
 
 #include "tests/unit/net/fake/fake_net.h"

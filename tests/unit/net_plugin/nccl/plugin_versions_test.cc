@@ -17,7 +17,7 @@ void* stale() { return reinterpret_cast<void*>(uintptr_t{0x1}); }
 
 void* bpsPluginLibrary() {
   static void* library = [] {
-    const std::string description = loadBpsPlugin()->description();  // "bps v12 (path)"
+    const std::string description = loadBpsPlugin()->description();  // for example, "bps v12 (path)"
     const size_t open = description.find('(');
     return ::dlopen(description.substr(open + 1, description.size() - open - 2).c_str(), RTLD_NOW | RTLD_LOCAL);
   }();
@@ -228,8 +228,8 @@ struct Counting {
   static void log(int, unsigned long, const char*, int, const char*, ...) { ++lines; }
 };
 
-// An application may unload its logger after it has finalized the context that received the logger. After that, the
-// plugin must not call the logger.
+// An application may unload its logger after it has finalized the context that received the logger. So the plugin must
+// not call a logger after its context is finalized.
 TEST(Contexts, DoNotCallTheLoggerAfterFinalize) {
   const Api<12> api;
   std::array<void*, 2> contexts{};

@@ -46,7 +46,7 @@ TEST(ShmRing, EverySizeWorksAtEveryOffset) {
       ASSERT_FALSE(ring.reader.publish());
       ASSERT_EQ(got, sent) << size << " bytes at " << offset;
       ASSERT_GE(valueOf(ring.writer.available(1)), 1U);
-      ring.writer.write(sent.data(), size > 0 ? 1 : 0);  // the next iteration starts one byte later
+      ring.writer.write(sent.data(), size > 0 ? 1 : 0);  // makes the next iteration start one byte later
       ASSERT_FALSE(ring.writer.publish());
       ring.reader.read(got.data(), valueOf(ring.reader.available(1)));
       ASSERT_FALSE(ring.reader.publish());

@@ -123,7 +123,7 @@ template <class F>
 pid_t forkChild(F&& child) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends the child if the test ends early
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // kills the child if the test ends early
   child();
   while (true) ::pause();
 }

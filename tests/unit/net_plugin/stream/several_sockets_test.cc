@@ -177,8 +177,8 @@ std::string outcome(RecvComm& receiver, Request& request) {
   return "pending";
 }
 
-// A socket may be any number of messages ahead of the other sockets. Its next slice must wait until the receive for
-// that slice's message is posted.
+// A socket may be any number of messages ahead of the other sockets. A slice must wait until the receive for the
+// slice's message is posted.
 TEST(SeveralSockets, ASliceWaitsForItsReceive) {
   Bundle bundle(2);
   RecvComm receiver(std::move(bundle.ours));

@@ -150,8 +150,8 @@ TEST(ReceiveSide, DataThatArrivesBeforeThePostIsReceived) {
   for (unsigned i = 0; i < 8; ++i) {
     std::vector<uint8_t> room(100);
     Request* request = valueOf(comm.post(room.data(), room.size()));
-    // The first test() reads all messages into the read-ahead buffer. Then the socket would not wake a sleeping thread,
-    // so arm() must return true.
+    // The first test() reads all messages into the read-ahead buffer. After this read, the socket would not wake a
+    // sleeping thread, so arm() must return true.
     EXPECT_EQ(valueOf(comm.arm()), i > 0) << i;
     EXPECT_TRUE(valueOf(comm.test(*request)).done);
     EXPECT_EQ(room, randomBytes(100, i));
@@ -173,8 +173,8 @@ std::string whyItFails(const std::vector<uint8_t>& stream, size_t room, bool han
   return "pending";
 }
 
-// If a read has drained the socket, the next test() must not read again at once. Otherwise a receiver that takes
-// messages one by one would make a useless system call after the last message.
+// If a read has drained the socket, the next test() must not read again at once. A receiver that takes messages one by
+// one would otherwise make a useless system call after the last message.
 TEST(ReceiveSide, DrainedSocketIsNotReadAgainAtOnce) {
   Ends ends(SOCK_STREAM);
   RecvComm comm(one(std::move(ends.ours)));

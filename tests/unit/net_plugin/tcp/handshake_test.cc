@@ -118,7 +118,7 @@ TEST(Handshake, TwoConnectionsOfOneHandleAreSeparate) {
   Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   std::unique_ptr<stream::SendComm> one, other;
   for (const Deadline deadline = Deadline::in(kTestTimeout); !(one && other) && !deadline.passed();) {
-    if (!one) one = stepOf(first);  // sockets of both connections arrive interleaved
+    if (!one) one = stepOf(first);  // the sockets of the two connections arrive interleaved
     if (!other) other = stepOf(second);
   }
   std::vector<std::unique_ptr<stream::RecvComm>> accepted;

@@ -1,6 +1,6 @@
 // Tests the generator of bps-perf's inputs for every type, operation and number of ranks. The result of an all-reduce
-// must have the expected bits, whatever the order in which it combines the inputs and rounds. The generator must detect
-// the errors that an all-reduce may make.
+// must have the expected bits for any order of its operations, with rounding after every operation. The generator must
+// detect the errors that an all-reduce may make.
 #include "perf/app/generator.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// FakeRunner: a Runner for ranks that are threads of one process. It computes the sums without bps. A test can make it
-// give wrong results.
+// FakeRunner: a Runner for ranks that are threads of one process. FakeRunner computes the sums without bps. A test can
+// make FakeRunner give wrong results.
 #pragma once
 #include <algorithm>
 #include <barrier>
@@ -18,7 +18,7 @@ struct Queued {
   bpsRedOp_t op;
 };
 
-// The data that the ranks share. All ranks wait at a barrier before and after they read it.
+// The data that the ranks share. All ranks wait at a barrier before and after they read the data.
 struct World {
   explicit World(int n) : ranks(n), barrier(n), queues(static_cast<size_t>(n)), values(static_cast<size_t>(n)) {}
   int ranks;

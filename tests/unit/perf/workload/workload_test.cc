@@ -226,7 +226,7 @@ TEST(Comparison, AllowsOnlyTheErrorOfRounding) {
   const Tolerance tolerance{bpsFloat32, bpsSum, 4};
   const std::vector<double> expected = {1, 1, NAN}, magnitudes = {1, 1, 1};
   Deviation near;
-  const std::vector<float> good = {1 + 0x1p-22F, 1 - 0x1p-22F, NAN};  // 4 * 2^-24
+  const std::vector<float> good = {1 + 0x1p-22F, 1 - 0x1p-22F, NAN};  // 1 +- 4*2^-24
   near.add("near", tolerance, good.data(), expected, magnitudes);
   EXPECT_EQ(near.outOfTolerance, 0U);
   EXPECT_EQ(near.relative, 0x1p-22);

@@ -27,8 +27,8 @@ TEST(Mixture, IsNinePercentFasterWithoutNvlink) {
 }
 
 TEST(Mixture, MatchesThePublishedFormula) {
-  // The test tries all x with y = 1 - x, for several numbers l of GPUs per switch. The link of a switch with rate b_s
-  // takes (l x + y) M / b_s. The link of a GPU with rate b_g takes (x + (2l-1) y / l) M / b_g.
+  // The test tries all x with y = 1 - x, for several numbers l of GPUs per switch. A switch's link has the rate b_s and
+  // takes the time (l x + y) M / b_s. A GPU's link has the rate b_g and takes the time (x + (2l-1) y / l) M / b_g.
   for (int l : {1, 2, 3, 4, 8})
     for (double switchRate : {6.0, 13.1, 24.0}) {
       const Topology topology = machine("cpu[nic] cpu[sw[gpu*" + std::to_string(l) + "]:" + std::to_string(switchRate) +
@@ -36,7 +36,7 @@ TEST(Mixture, MatchesThePublishedFormula) {
       double least = 1e9;
       for (int i = 0; i <= 10000; ++i) {
         const double x = i / 10000.0, y = 1 - x;
-        // If a switch has only one GPU, the two links count as one link.
+        // If a switch has only one GPU, the links of the switch and of the GPU count as one link.
         const double bs = l == 1 ? std::min(switchRate, 13.1) : switchRate;
         least = std::min(least, std::max((l * x + y) / bs, (x + (2 * l - 1) * y / l) / (l == 1 ? bs : 13.1)));
       }

@@ -1,4 +1,4 @@
-// Tests the placement of ranks: groups, NICs, CPUs, and how a buffer is cut among the ranks.
+// Tests how a machine's ranks get switch groups, NICs and CPUs, and how a buffer is cut among the ranks.
 #include "topo/plan/placement.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(Placement, RanksAreGroupedBySwitch) {
   EXPECT_EQ(placement.groupOf, (std::vector<size_t>{0, 1, 2, 1, 0, 3, 4}));
   EXPECT_EQ(topology.nameOf(placement.ranks[5].location), "CPU 0");
   EXPECT_EQ(topology.nameOf(placement.ranks[6].location), "CPU 1");
-  EXPECT_EQ(placement.ranks[1].cpus.list(), "0");  // four ranks share the six CPUs of CPU 0
+  EXPECT_EQ(placement.ranks[1].cpus.list(), "0");  // four ranks share the six cores of CPU 0
   EXPECT_EQ(placement.ranks[0].cpus.list(), "6-7");
 }
 
@@ -67,7 +67,7 @@ TEST(Placement, EveryRankDrivesTheNearestNic) {
   const Topology eight = machine(dataFile("eight_nics.xml"));
   EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {0, 1, 2, 3, 4, 5, 6, 7}), firstRanks(8))),
             "0:mlx5_0 1:mlx5_1 2:mlx5_2 3:mlx5_3 4:mlx5_4 5:mlx5_5 6:mlx5_6 7:mlx5_7 ");
-  // If the ranks are in another order, each NIC is still assigned to a rank with a near GPU.
+  // If the ranks are in another order, each NIC is still assigned to a rank whose GPU is near the NIC.
   EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {7, 6, 1, 0}), {0, 1, 2, 3})).substr(0, 20),
             "2:mlx5_0 3:mlx5_1 2:");
   const Topology one = machine(dataFile("pcie_only.xml"));

@@ -96,8 +96,8 @@ std::string scaled(const std::vector<size_t>& ranks) {
   return "(" + text + ")";
 }
 
-// Returns the sum in the documented order. `owner` is the rank that drives the byte's part of the chunk. It matters
-// only on a ring.
+// Returns the sum in the documented order. `owner` is the rank that drives the byte's part of the chunk. `owner`
+// matters only if the ranks sum along a ring.
 std::string expectedSum(const LocalPlan& plan, size_t owner) {
   std::vector<size_t> all(plan.placement.ranks.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;

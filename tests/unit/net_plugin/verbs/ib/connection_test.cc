@@ -79,7 +79,7 @@ class VerbsTransfer : public SoftVerbs, public ::testing::WithParamInterface<boo
   }
 
   // Sends a message of each size, and expects that all messages arrive complete. All requests are posted before the
-  // first is tested. If `known` is true, all buffers are registered memory.
+  // first request is tested. If `known` is true, all buffers are registered memory.
   void pass(const std::vector<size_t>& sizes, bool known) {
     std::vector<std::vector<uint8_t>> sent, got;
     std::vector<Request*> sends, receives;

@@ -1,5 +1,5 @@
 // FakeFabric: simulated RDMA devices in the memory of this process, in place of libibverbs. A queue pair delivers a
-// message at once, on the posting thread. A test asks for delays and failures explicitly.
+// message at once, on the thread that posts the send. Delays and failures occur only if a test asks for them.
 #pragma once
 #include <array>
 #include <cstring>
