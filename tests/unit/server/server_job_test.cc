@@ -124,8 +124,7 @@ TEST(ServerJob, UnauthenticatedPeersDoNotDisturbAJob) {
   another.leave();
 }
 
-// A server tells its load to a hub or to `bps-server --check`. A server answers the question for its load only before a
-// job is open on the connection.
+// `bps-server --check` asks a server for its load. The server answers only before a job is open on the connection.
 TEST(ServerJob, LoadIsReportedOnlyBeforeAJobIsOpen) {
   TestServer server;
   const Env env = withServers({&server});

@@ -157,8 +157,7 @@ TEST_P(ConnectionFailure, ManySilentConnectionsDoNotBlockAValidPeer) {
   for (int i = 0; i < 300; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
-  const Deadline deadline =
-      Deadline::in(std::chrono::seconds(3));  // shorter than the time limit of a silent connection
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // shorter than a silent connection's time limit
   while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
     if (!pair.sender) pair.sender = valueOf(connector->connect());
     if (!pair.receiver) pair.receiver = valueOf(listener->accept());
@@ -189,8 +188,7 @@ TEST_P(ConnectionFailure, SilentConnectionsReleaseTheirDescriptors) {
   for (int i = 0; i < 20; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
-  const Deadline deadline =
-      Deadline::in(std::chrono::seconds(3));  // shorter than the time limit of a silent connection
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // shorter than a silent connection's time limit
   while (!pair.sender && !deadline.passed()) pair.sender = valueOf(connector->connect());
   const ScopedDescriptorLimit few(5);
   while (!pair.receiver && !deadline.passed()) pair.receiver = valueOf(listener->accept());
