@@ -1,11 +1,11 @@
-/* Uses every declaration of the public headers, as C99: their types, values and layouts must not change. */
+/* Uses every declaration of the public headers as C99 code. A change of a type, value or layout fails the test. */
 #include <bps/bps_ext.h>
 #include <bps/nccl_compat.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* C99's static assertion. */
+/* A static assertion for C99, which has no keyword for it. */
 #define HOLDS(name, condition) typedef char holds_##name[(condition) ? 1 : -1]
 
 HOLDS(unique_id, sizeof(bpsUniqueId) == 128 && BPS_UNIQUE_ID_BYTES == 128 && NCCL_UNIQUE_ID_BYTES == 128);
@@ -32,7 +32,7 @@ HOLDS(config_tail, offsetof(bpsConfig_t, netName) == 32 && offsetof(bpsConfig_t,
 HOLDS(version, BPS_VERSION_CODE == BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH);
 HOLDS(undefined, NCCL_SPLIT_NOCOLOR == -1 && NCCL_CONFIG_UNDEF_INT == BPS_CONFIG_UNDEF_INT);
 
-/* Every function with its exact type, so that a different signature does not compile. */
+/* Names every function with its exact type. If a signature differs, this file does not compile. */
 struct Functions {
   bpsResult_t (*getVersion)(int*);
   const char* (*getErrorString)(bpsResult_t);
@@ -87,7 +87,7 @@ static const struct Functions kFunctions = {
     bpsCommDescribe,
 };
 
-/* Sums on a single rank through NCCL's names. */
+/* Runs an all-reduce on a single rank through NCCL's function names. Returns the number of the failed step, or 0. */
 static int sumAlone(void) {
   ncclComm_t comm = NULL;
   float values[3] = {1.5F, -2.0F, 3.25F};

@@ -1,5 +1,6 @@
-// A stream of frames with or without tags, cut into pieces; the first byte selects their sizes. Memory grows only with
-// received bytes.
+// Fuzzes the parser of control frames with a stream that arrives in pieces. The first byte of the input selects the
+// size of the pieces, and whether frames carry authentication tags. The parser's memory must grow only with the bytes
+// that it has received.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Arbitrary bytes for both sides of the handshake. Without the key neither side may finish.
+// Fuzzes each side of the control plane's handshake with a peer that sends arbitrary bytes. The handshake must not
+// succeed with a peer that lacks the key.
 #include <sys/socket.h>
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Every message of the control plane; the first byte selects the type. An accepted message encodes to the same bytes.
+// Fuzzes the decoder of every message type of the control plane. The first byte of the input selects the type. A
+// message that the decoder accepts must encode to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

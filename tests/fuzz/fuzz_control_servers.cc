@@ -1,4 +1,5 @@
-// The value of BPS_SERVERS (not as a file name). Every accepted name is host:port.
+// Fuzzes the parser of BPS_SERVERS with values that are lists of servers, not names of files. Every server name that
+// the parser accepts must have the form host:port.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

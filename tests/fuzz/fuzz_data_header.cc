@@ -1,5 +1,5 @@
-// The header of a chunk, as any peer may send it: unchanged, and with the matching checksum, which a fuzzer cannot
-// find.
+// Fuzzes the decoder of chunk headers. The decoder gets each input twice: unchanged, and followed by its correct
+// checksum, which a fuzzer cannot find.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ void decode(std::span<const uint8_t> bytes) {
   if (!decoded.ok()) return;
   const bps::DataHeader header = std::move(decoded).value();
   bps::DataHeaderBytes again;
-  if (bps::encode(header, again) != bytes.size()) std::abort();  // an accepted header has one length only
+  if (bps::encode(header, again) != bytes.size()) std::abort();  // each header has exactly one valid length
   if (!std::equal(bytes.begin(), bytes.end(), again.begin())) std::abort();
   if (bps::describe(header.call).empty()) std::abort();
 }

@@ -1,4 +1,5 @@
-// Settings: NAME=VALUE lines as an environment. Any text is refused or gives values within the stated bounds.
+// Fuzzes the parser of the BPS_ environment variables. The input has a NAME=VALUE pair on each line. The parser must
+// refuse the input or return values within the documented bounds.
 #include <algorithm>
 #include <cstdlib>
 #include <map>

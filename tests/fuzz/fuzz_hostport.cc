@@ -1,4 +1,5 @@
-// HOST:PORT, sizes and numbers. Any text is refused, or keeps its meaning when it is formatted and parsed again.
+// Fuzzes the parsers of HOST:PORT and of sizes in bytes. A HOST:PORT that the parser accepts must keep its port when it
+// is formatted and parsed again.
 #include <cstdlib>
 #include <string>
 

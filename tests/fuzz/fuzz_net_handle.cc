@@ -1,4 +1,5 @@
-// Handles, which peers send through the control plane. Any bytes are refused or encode to the same handle again.
+// Fuzzes the parser of connection handles, which peers send through the control plane. The parser must refuse the
+// bytes, or the parsed handle must encode to the same handle again.
 #include <cstdlib>
 
 #include "net_plugin/tcp/wire.h"

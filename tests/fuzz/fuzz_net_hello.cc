@@ -1,4 +1,5 @@
-// The first bytes of an unauthenticated connection. Any bytes are refused or are the hello with the right token.
+// Fuzzes the parser of the hello, the first message on an unauthenticated connection. The parser must refuse every
+// message except a valid hello with the right token.
 #include <algorithm>
 #include <cstdlib>
 

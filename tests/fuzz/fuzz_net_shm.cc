@@ -1,5 +1,5 @@
-// A peer on the same machine may change a connection's memory at any time. The receiving end never writes outside its
-// buffers nor reads outside the ring, and neither does the sending end.
+// Fuzzes a shared-memory connection with a peer that changes the shared memory at any time. The local end must never
+// write outside its buffers or access memory outside the ring.
 #include <sys/socket.h>
 
 #include <array>
@@ -16,10 +16,10 @@ namespace {
 using namespace bps::plugin;
 using bps::fuzz::Input;
 
-// One step of the peer: moves a position a little or anywhere, or overwrites bytes of the ring.
+// Changes the shared memory in one way: writes a valid frame, changes a read or write position, or overwrites bytes.
 void corruptMemory(const shm::RingMemory& memory, Input& input, uint16_t message) {
   const uint64_t what = input.wide(1);
-  if (what >= 128) {  // a valid frame of any size
+  if (what >= 128) {  // write a valid frame of any size
     const shm::Frame frame{.bytes = static_cast<uint32_t>(input.wide(2)), .number = message};
     const uint64_t at = memory.header->written;
     if (at % memory.capacity + sizeof frame <= memory.capacity)
@@ -46,7 +46,7 @@ void exercise(Input input) {
   bps::Result<shm::Segment> mine = shm::Segment::map(memory.get()), theirs = shm::Segment::map(memory.get());
   if (!mine.ok() || !theirs.ok()) std::abort();
   const shm::Segment other = std::move(theirs).value();
-  std::vector<std::vector<uint8_t>> buffers;  // exact sizes, so that the sanitizer detects overruns
+  std::vector<std::vector<uint8_t>> buffers;  // each has the exact size, so that the sanitizer detects overruns
   End comm(std::move(mine).value(), std::move(ours));
   while (!input.empty()) {
     buffers.emplace_back(input.wide(2));

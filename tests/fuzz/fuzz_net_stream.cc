@@ -1,5 +1,6 @@
-// A receiving end with arbitrary input through one or several sockets, in pieces and receives of any size. It never
-// writes outside the buffer, and it reports only messages that the input contains.
+// Fuzzes the receiving end of a TCP connection with one or several sockets. Arbitrary input arrives in pieces of any
+// size, for receives of any size. The receiving end must never write outside a buffer, and must report only messages
+// that the input contains.
 #include <sys/socket.h>
 
 #include <array>
@@ -40,7 +41,7 @@ void oneSocket(Feed feed) {
   Sockets sockets(1);
   stream::RecvComm comm(std::move(sockets.ours));
   const uint8_t framing = feed.next() % 3;
-  const bool wellFramed = framing == 0;  // otherwise the frames are random slices or random bytes
+  const bool wellFramed = framing == 0;  // if false, the input has random slices or random bytes
   uint64_t number = 0;
   while (!feed.bytes.empty()) {
     const size_t room = feed.next();
@@ -52,7 +53,7 @@ void oneSocket(Feed feed) {
     if (framing < 2) sockets.send(0, frame.data(), stream::frameBytesOf(slice));
     sockets.send(0, feed.bytes.data(), piece);
     feed.bytes = feed.bytes.subspan(piece);
-    std::vector<uint8_t> buffer(room);  // exactly this size, so that the sanitizer detects one byte too many
+    std::vector<uint8_t> buffer(room);  // has the exact size, so that the sanitizer detects an overrun of one byte
     bps::Result<Request*> request = comm.post(buffer.data(), room);
     if (!request.ok()) return;
     bps::Result<Completion> outcome = comm.test(*std::move(request).value());
@@ -60,11 +61,11 @@ void oneSocket(Feed feed) {
     const Completion completion = std::move(outcome).value();
     if (completion.bytes > room) std::abort();
     if (wellFramed && (!completion.done || completion.bytes != piece)) std::abort();
-    if (!completion.done) return;  // the buffer goes out of scope
+    if (!completion.done) return;  // return, because `buffer` goes out of scope
   }
 }
 
-// Frames of slices of any message in any order on any socket, random bytes, or a hang-up.
+// Sends random bytes, or slices of any message in any order on any socket, or closes a socket.
 void severalSockets(Feed feed) {
   Sockets sockets(2 + feed.next() % 3);
   stream::RecvComm comm(std::move(sockets.ours));

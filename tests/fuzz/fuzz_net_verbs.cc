@@ -1,4 +1,5 @@
-// A peer's queue pair information, and the settings that select devices. Any input is refused or encodes to itself.
+// Fuzzes the parsers of a verbs peer's messages and of the settings that select RDMA devices. A message that a parser
+// accepts must still be valid after it is encoded again.
 #include <algorithm>
 #include <cstdlib>
 

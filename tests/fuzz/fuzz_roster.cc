@@ -1,4 +1,5 @@
-// A roster, as a hub may send it. An accepted roster is consistent and encodes to the same bytes.
+// Fuzzes the decoder of rosters, which ranks receive from a hub. A roster that the decoder accepts must be consistent
+// and must encode to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// A safetensors file of any bytes. It is refused, or its tensors cover its data exactly.
+// Fuzzes the reader of safetensors files. The reader must refuse the file, or the file's tensors must cover its data
+// exactly.
 #include <cstdlib>
 
 #include "perf/workload/safetensors.h"
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     end = tensor.end;
   }
   if (end != dataBytes) std::abort();
-  const std::string again = makeHeader(tensors);  // an accepted header is accepted again after writing it
+  const std::string again = makeHeader(tensors);  // the reader accepts a header that was written from its own result
   if (!parseHeader(std::string_view(again).substr(kLengthBytes), dataBytes).ok()) std::abort();
   return 0;
 }

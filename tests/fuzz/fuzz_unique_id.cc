@@ -1,4 +1,5 @@
-// The 128 bytes that an application passes on. The checksum is corrected, so that the code behind it is reached.
+// Fuzzes the parser of unique ids. If the input is shorter than 128 bytes, the fuzzer adds a correct checksum, so that
+// it reaches the code behind the check.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-# PyTorch's DistributedDataParallel with and without the preload library, for run.sh: several ranks on one GPU, each of
-# which acts as a machine.
-ddp() { # RANKS SERVERS [VARIABLE=VALUE...]: prints the losses
+# Runs PyTorch's DistributedDataParallel with and without the preload library; run.sh includes this file. Several ranks
+# share one GPU, and each rank acts as a machine.
+ddp() { # RANKS SERVERS [VARIABLE=VALUE...]: trains with RANKS ranks and prints the losses
   local ranks=$1 servers=$2 port; shift 2
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   timeout -k 5 300 "$build/bin/bps-run" -n "$ranks" -s "$servers" -- bash -c '
@@ -16,7 +16,7 @@ compare_losses() { # RANKS SERVERS
   difference=$(paste "$work/plain" "$work/with" | awk '{ d = $4 - $8; if (d < 0) d = -d; if (d > most) most = d }
     NF != 8 { bad = 1 } END { print NR < 5 || bad ? "none" : most }')
   row "$title" "largest difference of $(wc -l <"$work/with") losses with and without: $difference; ${served:-bps served nothing}"
-  # Sums of two values are the same in any order; other sums differ in their last bits.
+  # A sum of two values is the same in any order. A sum of more values may differ in the last bits.
   awk -v d="$difference" -v n="$1" 'BEGIN { exit !(d != "none" && d + 0 <= (n == 2 ? 0 : 0.001)) }' && [ -n "$served" ] && return
   status=1
   row "$title" FAILED

@@ -1,5 +1,5 @@
-// All-reduce on a real CUDA device. The ranks are threads of this process, each acting as a machine. The test does not
-// know the fake driver's own functions, so the same program runs on both.
+// Tests all-reduce on a CUDA device. The ranks are threads of this process, and each rank acts as a machine. This test
+// calls only functions that CUDA has, so it runs on a real device and on the fake driver.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ std::string onRanks(size_t ranks, const Body& body, size_t servers = 0) {
   }));
 }
 
-// Input, all-reduce and output on one stream, without a wait in between.
+// Issues the input copy, the all-reduce and the output copy on one stream, without a wait between them.
 Status throughDevice(Communicator& comm, const Bytes& input, size_t count, DataType type, Bytes& output) {
   const Stream stream;
   const Pinned in(input), out(input.size());
@@ -143,8 +143,9 @@ TEST(Gpu, GivesTheSameBitsAsOnTheHost) {
               "");
 }
 
-// More streams than the device has queues, each with work before and after its calls. One rank only: with two ranks in
-// one process, one could be queued behind the other's wait. Real jobs have one device per rank.
+// Uses more streams than the device has queues, with work before and after the call on each stream. The test has only
+// one rank. With two ranks on one device, the work of one rank could be queued behind the wait of the other rank. Real
+// jobs have one device per rank.
 TEST(Gpu, CompletesCallsOnManyStreams) {
   constexpr size_t kStreams = 40, kCount = 100000, kBytes = kCount * 4;
   const Bytes input = makeInput(DataType::kFloat32, kCount, 0);
@@ -173,13 +174,13 @@ TEST(Gpu, CompletesCallsOnManyStreams) {
             "");
 }
 
-// The other rank never calls, so the stream blocks on the device until the communicator is aborted.
+// Rank 1 never calls, so the stream of rank 0 blocks on the device until the communicator is aborted.
 TEST(Gpu, AbortReleasesTheStream) {
   std::atomic<int> passed{0};
   onRanks(2, [&](Communicator& comm) -> Status {
     const Stream stream;
     const Memory buffer(4000);
-    // The other rank never calls. Its abort may arrive before this call, which then fails.
+    // If the abort of rank 1 arrives before this call, the call fails.
     if (comm.rank() == 0)
       std::ignore = comm.allReduce(onStream(stream, buffer.get(), buffer.get(), 1000, DataType::kFloat32));
     comm.abort();

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Runs all tests that need a real GPU: run.sh [BUILD [FILE]]. Prints "skipped: no NVIDIA driver" if there is none.
-# Writes the results to FILE (docs/gpu-results.md by default) between its two marks, and lists what it skips. Exit
-# status 0: nothing was wrong, whatever the figures are.
+# Runs all tests that need a real GPU. Usage: run.sh [BUILD [FILE]]. Without an NVIDIA driver, the script prints
+# "skipped: no NVIDIA driver". The script writes the results and the skipped steps to FILE (docs/gpu-results.md by
+# default), between the comments "results" and "end of results". The exit status is 0 if no step failed, whatever the
+# figures are.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build}") file=${2:-docs/gpu-results.md}
@@ -11,12 +12,12 @@ if [[ "$(nvidia-smi -L 2>/dev/null)" != GPU* ]]; then
 fi
 largest=${GPU_TEST_LARGEST:-268435456} # bytes
 work=$(mktemp -d)
-export BPS_TIMEOUT=${BPS_TIMEOUT:-60} # the first use of a GPU may take long
+export BPS_TIMEOUT=${BPS_TIMEOUT:-60} # in seconds; the first use of a GPU may take long
 trap 'rm -rf "$work"' EXIT
 status=0 rows=()
 row() { rows+=("| $1 | ${2//|/,} |"); echo "-- $1: $2"; }
 
-# step TITLE COMMAND...: adds a row for each printed figure, or "right", "skipped" or "failed".
+# step TITLE COMMAND...: runs the command and adds rows for its outcome and for each figure that it prints.
 step() {
   local title=$1 got line; shift
   echo "== $title: $*"
@@ -29,7 +30,7 @@ step() {
   esac
   while read -r line; do row "$title" "${line#figure: }"; done < <(grep '^figure: ' "$work/out")
 }
-ranks() { # COMMAND...: prints the command line for two machines and a server
+ranks() { # COMMAND...: prints the command line that runs COMMAND on two machines and a server
   echo "$build/bin/bps-run" -n 2 -s 1 -- "$@"
 }
 
@@ -37,13 +38,14 @@ row bps "$(git log -1 --format='commit %h' 2>/dev/null || echo 'commit not known
 row GPU "$(nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max --format=csv,noheader | head -n 1)"
 
 step "streams, events, the same bits as on the host" "$build/tests/gpu"
-one_queue=(env CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_MAX_COPY_CONNECTIONS=1) # the hardest case for streams that wait
+one_queue=(env CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_MAX_COPY_CONNECTIONS=1) # a waiting stream blocks the others
 step "one queue of the device" "${one_queue[@]}" "$build/tests/gpu" --gtest_filter='Gpu.CompletesCallsOnManyStreams'
 step "one queue of the device, two processes" "${one_queue[@]}" $(ranks "$build/bin/bps-perf" -b 8 -e $((largest / 4)) -f 8 -n 3 -m 4)
 step "all types, 8 B to $largest B" $(ranks "$build/bin/bps-perf" -b 8 -e "$largest" -f 8 -d all -n 3)
 step "figures" $(ranks "$build/tests/gpu_ranks" figures "$largest")
 
-# NCCL: the given one, the linker's, or PyTorch's. It treats two ranks of one GPU as two machines.
+# The tests use the NCCL that BPS_NCCL_LIB_PATH names, that of PyTorch, or that of the linker. The settings below make
+# NCCL treat two ranks of one GPU as two machines.
 export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_MAX_NCHANNELS=2 NCCL_NET_GDR_LEVEL=LOC
 wheel=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null)
 given=()

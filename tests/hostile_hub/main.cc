@@ -1,9 +1,9 @@
-// A hub that holds the servers' key and misbehaves: hostile_hub HOW HOST:PORT SECONDS
+// A hub that holds the servers' key and misbehaves. Usage: hostile_hub HOW HOST:PORT SECONDS. HOW is one of these
+// words:
 //
-//   flood        sends heartbeats without end
-//   huge         opens jobs of very many machines one after the other and leaves each as soon as it is open
-//   descriptors  opens jobs that each take as many descriptors as the server allows, and keeps them
-//   never        opens and begins a job of two machines that never connects, and keeps it
+// flood sends heartbeats continuously huge opens jobs of very many machines one after the other, and leaves each job as
+// soon as it is open descriptors opens jobs that each take as many descriptors as the server allows, and keeps these
+// jobs open never opens a job of two machines that never connect to the server, and keeps this job open
 #include <poll.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Hub {
  public:
   Hub(Address server, const Key& key) : server_(server), key_(key) {}
 
-  // Runs until the deadline and reopens connections that the server closes.
+  // Misbehaves as `how` says until the deadline. Connects again if the server closes the connection.
   Status run(const std::string& how, Deadline end) {
     while (!end.passed()) {
       Status ended = connect(end);
@@ -84,7 +84,7 @@ class Hub {
     return encode(OpenJob{1, machines, encode(roster)});
   }
 
-  // Opens one job, then leaves or keeps it as `how` requires. A refusal by the server is an expected outcome.
+  // Opens one job, then leaves the job or keeps it as `how` says. A refusal by the server is not an error.
   Status hold(const std::string& how, Deadline end) {
     const uint32_t machines = how == "never" ? 2 : machines_;
     Link link(std::move(peer_), "the server", kTimeoutMs);
@@ -100,7 +100,7 @@ class Hub {
       const MessageType type = frame->header.type;
       if (type == MessageType::kOffer) link.send(MessageType::kOpenJob, proposal(machines));
       if (type == MessageType::kRefusal) {
-        machines_ = std::max(2U, machines_ / 2);  // the largest number that the server accepts
+        machines_ = std::max(2U, machines_ / 2);  // finds the largest number of machines that the server accepts
         return {};
       }
       if (type == MessageType::kJobOpened && how == "huge") return {};

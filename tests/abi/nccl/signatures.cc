@@ -1,7 +1,8 @@
-// Checks bps's table of NCCL's functions (src/nccl/functions.h) against the installed nccl.h: it compiles only if the
-// signatures match and bps's own declarations of the argument types have the same layout.
+// Checks bps's table of NCCL's functions (src/nccl/functions.h) against the installed nccl.h. This file compiles only
+// if the signatures in the table match those in nccl.h. The program prints the layout of every argument type.
 //
-// tests/multiproc/nccl_signatures.sh builds it twice: with NCCL's headers, and with bps's own declarations (-DOURS).
+// tests/multiproc/nccl_signatures.sh builds this file twice: with NCCL's headers, and with bps's own declarations
+// (-DOURS). The script then compares the output of the two programs.
 #ifdef OURS
 #include "src/nccl/types.h"
 #else
@@ -17,7 +18,8 @@
 #include "src/nccl/functions.h"
 
 #ifndef OURS
-// Compares a row with the header's declaration. A pointer of the row's type selects the overload for host code.
+// Compares a row of the table with the declaration in nccl.h. If a function is overloaded, a pointer of the row's type
+// selects the overload for host code.
 #define COMPARE(result, name, parameters, arguments) [[maybe_unused]] result(*const name##Pointer) parameters = &name;
 #ifndef WITH_DEVICE
 #undef BPS_NCCL_DEVICE_FUNCTIONS
@@ -26,7 +28,7 @@
 BPS_NCCL_FUNCTIONS(COMPARE, COMPARE)
 #endif
 
-// Both programs must print the same text.
+// The program built with -DOURS and the program built without it must print the same text.
 int main() {
 #define NUMBER(what) std::printf("%s %lld\n", #what, static_cast<long long>(what))
   NUMBER(sizeof(ncclUniqueId));

@@ -1,5 +1,5 @@
-// The hub with two ranks and a server that send frames in any order. A failure is reported once, and it blames the peer
-// that caused it.
+// Fuzzes the hub with two ranks and a server that send frames in any order. The hub must report a failure only once,
+// and the report must name the peer that caused the failure.
 #include "src/control/hub/hub.h"
 #include "src/control/keys/crypto.h"
 #include "tests/fuzz/states/peers.h"
@@ -67,7 +67,8 @@ class Scene {
         else if (in.number(8) == 0) hub_->report({Code::kInternal, "a fault of its own"});
     }
     for (int i = 0; i < 3; ++i) step();
-    // The hub has failed in this step and reports it to its own rank later; the report must name the peer that stepped.
+    // If the hub failed in this step, it reports the failure to its own rank later. The report must name the peer that
+    // sent the last frame.
     if (!blamed_ && !hub_->isFlushed()) blamed_ = culprit_;
     const std::string& why = told_.failure;
     if (why.find("broke the protocol") != std::string::npos && blamed_)
@@ -104,12 +105,12 @@ class Scene {
   Address where_;
   int listener_;
   std::unique_ptr<Hub> hub_;
-  std::unique_ptr<ControlSocket> peers_[kRanks];  // index 0: the server
+  std::unique_ptr<ControlSocket> peers_[kRanks];  // index 0 is the server
   bool joined_[kRanks] = {};
   std::array<uint32_t, kControlOps> numbers_[kRanks] = {};
   bool left_ = false;
-  std::string culprit_;                // the peer that steps, if its message is its own fault
-  std::optional<std::string> blamed_;  // the peer that stepped when the hub failed
+  std::string culprit_;                // the peer that sent the last frame; empty for a failure report
+  std::optional<std::string> blamed_;  // value of culprit_ when the hub failed
 };
 
 }  // namespace

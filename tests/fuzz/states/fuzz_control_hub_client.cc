@@ -1,5 +1,5 @@
-// A rank and a hub that sends frames in any order. The rank's callers get results of the documented form, or one
-// failure.
+// Fuzzes a rank with a hub that sends frames in any order. Callers on the rank must get results in the documented form,
+// or a single failure.
 #include "src/control/hub_client.h"
 #include "src/control/keys/crypto.h"
 #include "src/plan/job_plan.h"
@@ -119,7 +119,7 @@ class Scene {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 2000 || !cryptoInit().ok()) return 0;
   static const UniqueFd listener = std::move(listenOn(loopback())).value();
-  while (std::move(acceptFrom(listener.get())).value()) continue;  // connections of the previous run
+  while (std::move(acceptFrom(listener.get())).value()) continue;  // drops connections of the previous run
   Scene scene(listener.get());
   for (Input in(data, size); !in.empty();) scene.move(in);
   return 0;

@@ -1,5 +1,5 @@
-// The rendezvous with clients that send frames in any order. A valid client afterwards gets an answer, unless one of
-// them was rank 0 itself.
+// Fuzzes the rendezvous with clients that send frames in any order. Afterwards a valid client must get an answer,
+// unless a fuzzed client has acted as rank 0.
 #include "src/control/keys/crypto.h"
 #include "src/control/rendezvous/rendezvous_state.h"
 #include "tests/fuzz/states/peers.h"
@@ -11,7 +11,7 @@ using namespace bps::fuzz;
 
 constexpr size_t kClients = 4;
 
-// Returns the next frame except heartbeats, while the rendezvous runs.
+// Steps the rendezvous and returns the next frame that is not a heartbeat.
 std::optional<Frame> answerOf(RendezvousState& rendezvous, ControlSocket& client) {
   for (int i = 0; i < 20; ++i) {
     stepOnce(rendezvous);

@@ -1,5 +1,6 @@
-// The data that ranks gather and that a machine's leader distributes, as another rank or a hub might change it. The
-// first byte selects the kind. Accepted data is used as the ranks use it.
+// Fuzzes the decoders of the data that ranks gather and that a machine's leader distributes. Another rank or a hub
+// might send any bytes instead of this data. The first byte of the input selects the decoder. The fuzzer uses accepted
+// data in the same way as the ranks do.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +26,7 @@ Roster twoRanks() {
   return roster;
 }
 
-// Splits the input in two at the position that its second byte gives.
+// Splits the bytes after the first one into two blobs. The first byte gives the size of the first blob.
 std::vector<Blob> twoBlobs(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {{}, {}};
   const size_t first = std::min<size_t>(bytes[0], bytes.size() - 1);
@@ -65,7 +66,7 @@ void rails(std::span<const uint8_t> bytes) {
 void tuning(std::span<const uint8_t> bytes) {
   Result<double> slowest = slowestSeconds(twoBlobs(bytes), twoRanks());
   if (!slowest.ok()) return;
-  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // a rank's own time is positive
+  const double seconds = std::max(std::move(slowest).value(), 1e-9);  // times that a rank measures are positive
   const JobPlan plan = std::move(JobPlan::make([] {
                          Roster roster = twoRanks();
                          roster.settings = {4U << 20, Bytes::kMeasured, Bytes::kMeasured, 1000, 1};

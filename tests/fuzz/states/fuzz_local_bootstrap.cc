@@ -1,5 +1,6 @@
-// The bootstrap of the ranks of one machine with a process of the same user that sends anything. False leader: the rank
-// gets an error or a group and does not crash. Clients that are no ranks: the bootstrap of the two ranks succeeds.
+// Fuzzes the bootstrap, in which the ranks of one machine find each other, with a hostile process of the same user. If
+// the hostile process acts as the leader, the rank must get an error or a valid result, and must not crash. If the
+// hostile process connects as a client, the bootstrap of the two ranks must succeed.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -30,7 +31,7 @@ using fuzz::require;
 constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMostFds = 8;
 
-// Two ranks of one machine, in a job that no other input has.
+// Two ranks of one machine, in a job whose number no other input uses.
 struct Job {
   Job() {
     static std::atomic<uint64_t> next{0};
@@ -90,7 +91,8 @@ void send(int socket, std::span<const uint8_t> bytes, const std::vector<UniqueFd
   [[maybe_unused]] const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// The first message of a process: a rank's message or random bytes.
+// Returns the first message that a process sends: the valid message of rank `localRank`, or a message with random
+// changes.
 std::vector<uint8_t> firstMessage(Input& input, uint32_t localRank) {
   std::vector<uint8_t> all(32);
   std::memcpy(all.data(), &localRank, sizeof localRank);
@@ -113,7 +115,7 @@ UniqueFd anyFd(Input& input) {
   }
 }
 
-// A leader that sends arbitrary data.
+// Runs the bootstrap of rank 1 with a leader that sends arbitrary data.
 void falseLeader(Input input) {
   const Job job;
   socklen_t length = 0;
@@ -128,7 +130,7 @@ void falseLeader(Input input) {
     for (int turn = 0; turn < 3; ++turn) [[maybe_unused]] const bool stepped = group->step().ok();
   });
   UniqueFd client;
-  while (!client) {  // libFuzzer's timer interrupts the call
+  while (!client) {  // libFuzzer's timer may interrupt accept4()
     client = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     require(client || errno == EINTR);
   }
@@ -164,7 +166,7 @@ UniqueFd connectClient(const Job& job) {
   }
 }
 
-// Clients that send arbitrary data; the valid client comes last.
+// Runs the bootstrap of a leader with clients that send arbitrary data. The only valid client connects last.
 void invalidClients(Input input) {
   const Job job;
   bool led = false;
@@ -173,11 +175,12 @@ void invalidClients(Input input) {
   const size_t count = input.byte() % 5;
   for (size_t i = 0; i < count; ++i) {
     clients.push_back(connectClient(job));
-    if (input.byte() % 4 == 0) continue;  // it sends nothing
+    if (input.byte() % 4 == 0) continue;  // this client sends nothing
     std::vector<uint8_t> message = firstMessage(input, input.byte() % 3);
     std::vector<UniqueFd> fds(input.byte() % 4);
     for (UniqueFd& fd : fds) fd = anyFd(input);
-    // With one descriptor and the number of the other rank, the message would be that rank's valid message.
+    // A message with one descriptor and local rank 1 would be the valid message of rank 1. So such a message gets local
+    // rank 0.
     if (message.size() == 32 && fds.size() == 1) message[0] = 0, message[1] = message[2] = message[3] = 0;
     send(clients.back().get(), message, fds);
   }

@@ -1,5 +1,6 @@
-// A rank of a machine, and another rank that writes arbitrary numbers, notes and bytes into their shared memory. The
-// rank continues, waits, or fails and names the other rank. It never accesses memory outside its buffers.
+// Fuzzes a rank whose peer on the same machine writes arbitrary values into the memory that they share. The fuzzed rank
+// must continue, wait, or fail with an error that names its peer. The fuzzed rank must never access memory outside its
+// buffers.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -52,7 +53,8 @@ class Scene {
     group_ = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), std::move(ring), std::move(bells));
   }
 
-  // Returns false if the rank has failed.
+  // Performs a random action, which is a call of the fuzzed rank or a write by its peer. Then steps the fuzzed rank.
+  // Returns false if the fuzzed rank has failed.
   bool move(Input& in) {
     LocalRing::RankState& rankState = other_->rankState(in.number(2));
     switch (in.number(8)) {
@@ -111,7 +113,7 @@ class Scene {
     group_->submit(*call);
     calls_.push_back(std::move(call));
   }
-  // The other rank performs the next valid step of its part.
+  // Reports a stage of the peer's next chunk as finished, as a valid peer does.
   void play(size_t stage) {
     if (stage >= stages_) return;
     const uint64_t number = other_->done(0, stage).load();

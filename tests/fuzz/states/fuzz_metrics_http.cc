@@ -1,5 +1,6 @@
-// A client's bytes to the metrics page in pieces; the first byte selects their sizes. Memory stays bounded, and every
-// complete request gets a complete answer.
+// Fuzzes the parser of HTTP requests for the metrics page, with a request that arrives in pieces. The first byte of the
+// input selects the size of the pieces. Memory must stay bounded, and every complete request must get a complete
+// answer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// An arbitrary hub and a Session of bps-server: the input gives the order of frames and of the job's events. The runner
-// is as strict as the real one: a call that breaks its contract ends the program.
+// Fuzzes a Session of bps-server with an arbitrary hub. The input gives the order of the hub's frames and of the job's
+// events. A fake runner checks the session's calls: a call that the real runner does not allow ends the program.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class StrictRunner final : public JobRunner {
   bool holds() const { return events_ != nullptr; }
   bool closing() const { return closing_; }
 
-  // Reports an event of the job that its state allows now.
+  // Reports the event `what` of the job if the job's state allows that event now.
   void say(uint8_t what, uint8_t number) {
     if (!events_) return;
     if (what == 0 && !listening_) {
@@ -105,7 +105,7 @@ Roster rosterOf(uint8_t shape) {
   return roster;
 }
 
-// One session and its hub's end of the connection.
+// One session, and the hub's end of the connection to that session.
 class Scene {
  public:
   explicit Scene(AuthListener& listener) : listener_(listener) {

@@ -17,13 +17,13 @@ class Input {
   Input(const uint8_t* data, size_t size) : rest_(data, size) {}
   bool empty() const { return rest_.empty(); }
   std::span<const uint8_t> rest() const { return rest_; }
-  // Takes at most `count` bytes.
+  // Takes up to `count` bytes from the front of the input.
   std::span<const uint8_t> take(size_t count) {
     const std::span<const uint8_t> taken = rest_.first(std::min(count, rest_.size()));
     rest_ = rest_.subspan(taken.size());
     return taken;
   }
-  // Returns 0 at the end of the input.
+  // Takes one byte, or returns 0 at the end of the input.
   uint8_t byte() {
     const std::span<const uint8_t> one = take(1);
     return one.empty() ? uint8_t{0} : one.front();

@@ -1,4 +1,5 @@
-// Replaces the kernels in fuzzers: checks that the sources are readable and the destination is writable.
+// Replaces reduce() in fuzzers. This version only reads all sources and writes the destination, so that the sanitizer
+// finds invalid addresses.
 #pragma once
 #include <cstring>
 

@@ -1,7 +1,7 @@
-// Shared by the fuzzers of the control plane's state machines: peers that pass the handshake and then send frames from
-// the input.
+// Peers for the fuzzers of the control plane's state machines. A peer passes the handshake and then sends frames that
+// come from the input.
 //
-// No time passes: time-outs are hours, and a step of the loop never sleeps.
+// No time-out ends during a run: time-outs are one hour, and stepOnce() never sleeps.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ namespace bps::fuzz {
 inline constexpr uint32_t kTimeoutMs = 3'600'000;
 inline constexpr uint64_t kJob = 77;
 
-// Half of the inputs have the kind and number that are due next.
+// Returns a random input to a control operation. Three of four inputs have the number that is due next for their kind.
 inline ControlOpInput randomOpInput(Input& input, const std::array<uint32_t, kControlOps>& due) {
   ControlOpInput part;
   part.kind = static_cast<ControlOp>(input.number(kControlOps));
@@ -38,7 +38,7 @@ inline Address loopback(uint16_t port = 0) {
   in.sin_port = htons(port);
   return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
 }
-// A free port, found once and used by every run.
+// Returns a loopback address with a port that is free now.
 inline Address freeAddress() {
   const UniqueFd fd = std::move(listenOn(loopback())).value();
   return std::move(localAddress(fd.get())).value();
@@ -51,14 +51,14 @@ inline Credentials credentials() {
   return mine;
 }
 
-// Makes the close reset the connection, so that no port stays in TIME_WAIT.
+// Makes close() reset the connection, so that no port stays in TIME_WAIT.
 inline UniqueFd resetOnClose(UniqueFd fd) {
   const linger reset{1, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   return fd;
 }
 
-// One iteration of a loop that watches and steps `driven`.
+// Runs one iteration of a loop that watches and steps `driven`.
 template <class Driven>
 void stepOnce(Driven& driven) {
   static PollSet set;
@@ -69,7 +69,7 @@ void stepOnce(Driven& driven) {
   driven.step(set);
 }
 
-// Connects a peer to the side that `step` drives; returns null if it was not admitted.
+// Connects a peer to the node under test, which `step` drives. Returns null if the node refuses the peer.
 template <class Step>
 std::unique_ptr<ControlSocket> connectPeer(const Address& where, Purpose purpose, Step step) {
   Result<UniqueFd> fd = startConnect(where);
@@ -85,7 +85,7 @@ std::unique_ptr<ControlSocket> connectPeer(const Address& where, Purpose purpose
   return nullptr;
 }
 
-// The reverse: a peer that listens, and the driven side connects to it.
+// Accepts a connection from the node under test, which `step` drives. Returns null if the handshake fails.
 template <class Step>
 std::unique_ptr<ControlSocket> acceptPeer(int listener, Purpose purpose, uint64_t job, Step step) {
   std::optional<AcceptingHandshake> handshake;
@@ -105,7 +105,7 @@ std::unique_ptr<ControlSocket> acceptPeer(int listener, Purpose purpose, uint64_
 
 inline void flush(ControlSocket& socket) { [[maybe_unused]] const bool sent = socket.flush().ok(); }
 
-// Checks that a control node reports valid events to its owner.
+// Records the events of a control node, and checks that each event is valid in its place.
 class CheckedEvents : public ControlNodeEvents {
  public:
   void joined(const Roster& agreed) override {

@@ -68,14 +68,14 @@ TEST(EnvTest, FallsBackToTheNcclVariable) {
   EXPECT_EQ(good({{"NCCL_SOCKET_IFNAME", "eth0"}, {"BPS_SOCKET_IFNAME", "ib0"}}).socketIfname, "ib0");
 }
 
-// An invalid value of any variable is an error that names the variable, the value and the accepted values.
+// If a variable has an invalid value, the error names the variable, its value and the accepted values.
 TEST(EnvTest, ValuesOutOfRangeAreErrors) {
   for (const EnvVar& var : envTable()) {
     if (std::holds_alternative<std::string Env::*>(var.field) || var.name.starts_with("NCCL_")) continue;
     std::vector<std::string> bad{"banana", "", " 1", "1 ", "1x", "nan", "inf", "-3", "1e99", "99999999999999999999"};
     if (std::holds_alternative<bool Env::*>(var.field)) bad = {"banana", "", "2", "yes ", "-1", "tru"};
     if (var.least > 0) bad.emplace_back("0");
-    if (std::holds_alternative<PortRange Env::*>(var.field)) std::erase(bad, "");  // an empty range means any port
+    if (std::holds_alternative<PortRange Env::*>(var.field)) std::erase(bad, "");  // an empty port range is valid
     for (const std::string& value : bad) {
       auto parsed = parseWith({{std::string(var.name), value}});
       ASSERT_FALSE(parsed.ok()) << var.name << "=" << value;
@@ -112,7 +112,7 @@ TEST(EnvTest, ChoicesAndSwitchesIgnoreCase) {
   for (const char* off : {"0", "FALSE", "no", "off"}) EXPECT_FALSE(good({{"BPS_AUTH", off}}).auth) << off;
 }
 
-// The warnings of parseEnv, one line each.
+// Returns the warnings of parseEnv(), each on its own line.
 std::string warningsOf(const std::map<std::string, std::string>& values) {
   settings() = values;
   std::vector<std::string> warnings;

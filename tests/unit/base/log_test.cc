@@ -20,8 +20,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns what body logs with these settings. Each case runs in its own process, because a process sets up the log
-// once.
+// Returns the text that `body` logs with the settings `env`. `body` runs in a new process, because a process can set up
+// its log only once.
 template <class Body>
 std::string logOf(Env env, Body body) {
   const std::string name = ::testing::TempDir() + "bps_log_test_" + std::to_string(::getpid());

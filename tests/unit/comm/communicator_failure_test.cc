@@ -1,4 +1,4 @@
-// A communicator and the communicators that carry parts of its calls fail together.
+// Tests CommunicatorFailure: a communicator and its child communicators, which carry parts of its calls, fail together.
 #include "src/comm/failure/communicator_failure.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class CommunicatorFailureTest : public testing::Test {
     child_->linkToParent(parent_, "part", [this] { ++interrupts_; });
   }
 
-  std::string fromChild_;  // the messages that the parent's hub gets
+  std::string fromChild_;  // failure messages that the parent's hub receives
   int interrupts_ = 0;
   CommunicatorFailure parent_{bell(), [this](const Status& failure) { fromChild_ += failure.message(); }};
   std::unique_ptr<CommunicatorFailure> child_ = std::make_unique<CommunicatorFailure>(bell(), [](const Status&) {});

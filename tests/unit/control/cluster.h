@@ -1,4 +1,4 @@
-// The ranks of a control plane, run on threads of the test with a deadline each.
+// Cluster: the ranks of a communicator, each with its control plane, on threads of the test.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ inline Env localEnv(double timeout = 2) {
   Env env;
   env.socketIfname = "lo";
   env.timeout.value = timeout;
-  env.keyFile = "/proc/sys/kernel/random/boot_id";  // any file with enough bytes
+  env.keyFile = "/proc/sys/kernel/random/boot_id";  // any file with enough bytes serves as a key file
   env.keyFileShared = true;
   return env;
 }
@@ -39,7 +39,7 @@ inline Address loopback(uint16_t port = 0) {
   return {reinterpret_cast<const sockaddr*>(&in), sizeof in};
 }
 
-// A port that is free now.
+// Returns a loopback address with a port that is free now.
 inline Address freeAddress() {
   UniqueFd fd = std::move(listenOn(loopback())).value();
   return std::move(localAddress(fd.get())).value();
@@ -51,7 +51,7 @@ inline Deadline soon(double seconds = 5) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Records the failures that a rank's failure sink receives.
+// Records the failures that a control plane reports to its rank.
 class FailureRecorder {
  public:
   ControlPlane::FailureSink sink() {
@@ -62,7 +62,7 @@ class FailureRecorder {
       changed_.notifyAll();
     };
   }
-  // Returns the text, or "" if no failure arrives in time.
+  // Waits for a failure and returns its text, or "" if no failure arrives in time.
   std::string wait(double seconds = 5) {
     const Deadline deadline = soon(seconds);
     MutexLock lock(mutex_);
@@ -93,12 +93,12 @@ inline Result<std::unique_ptr<ControlPlane>> joinPlane(const Env& env, const Joi
 }
 
 struct Rank {
-  FailureRecorder failures;  // outlives the plane that reports to it
+  FailureRecorder failures;  // must outlive `plane`, which reports failures to it
   Status joined;
   std::unique_ptr<ControlPlane> plane;
 };
 
-// All ranks of one communicator, joined at the same time. hostOf(rank) is the rank's machine.
+// All ranks of one communicator, which join at the same time. hostOf(rank) names the machine of a rank.
 class Cluster {
  public:
   using HostOf = std::function<std::string(uint32_t)>;
@@ -127,7 +127,7 @@ class Cluster {
       ASSERT_TRUE(ranks_[r].joined.ok()) << ranks_[r].joined.message();
     }
   }
-  // Runs body on one thread per rank.
+  // Runs `body` for every rank, each on its own thread.
   void each(const std::function<void(uint32_t, ControlPlane&)>& body) {
     std::vector<std::thread> threads;
     for (uint32_t r = 0; r < ranks_.size(); ++r)

@@ -1,4 +1,5 @@
-// A failure is reported on every rank once, in time, with the same text and the same culprit.
+// Tests how the control plane reports failures. Every rank must receive a failure once and in time, and all ranks must
+// receive the same text with the same culprit.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +12,7 @@
 namespace bps::test {
 namespace {
 
-// Every living rank receives the same text exactly once. Returns the text.
+// Expects that every living rank receives the same failure text exactly once. Returns that text.
 std::string sameText(Cluster& cluster, double seconds = 3) {
   std::string first;
   for (size_t r = 0; r < cluster.size(); ++r) {
@@ -24,7 +25,7 @@ std::string sameText(Cluster& cluster, double seconds = 3) {
   return first;
 }
 
-// Destroys a control plane at varying times after a report has woken its thread.
+// The test destroys a control plane at varying times after a failure report has woken the control thread.
 TEST(Failure, DestructionRightAfterAReportDoesNotHang) {
   std::packaged_task<void()> task([] {
     for (int i = 0; i < 2500; ++i) {
@@ -212,7 +213,7 @@ TEST(Suspicion, BecomesTheFailureIfNoEvidenceComes) {
 TEST(Suspicion, IsIgnoredForMembersThatLeft) {
   Cluster cluster(3, localEnv(1));
   cluster.expectJoined();
-  cluster.plane(1).suspect(2, "rank 2 is gone");  // before the goodbye arrives
+  cluster.plane(1).suspect(2, "rank 2 is gone");  // before rank 2's goodbye arrives at rank 1
   cluster.plane(2).leave(soon());
   cluster[2].plane.reset();
   cluster.plane(0).suspect(2, "rank 2 is gone");
@@ -225,7 +226,7 @@ TEST(Suspicion, IsIgnoredForMembersThatLeft) {
 TEST(Suspicion, IsIgnoredAfterTheHubSaidGoodbye) {
   Cluster cluster(3, localEnv(4));
   cluster.expectJoined();
-  cluster.plane(1).suspect(2, "rank 2 broke");  // before the hub's goodbye arrives
+  cluster.plane(1).suspect(2, "rank 2 broke");  // before the hub's goodbye arrives at rank 1
   cluster.plane(0).leave(soon());
   cluster[0].plane.reset();
   while (!cluster.plane(1).hasLeft(2)) std::this_thread::sleep_for(1ms);

@@ -1,10 +1,11 @@
-// A hub that does only what the test asks for, and a real rank that joins it.
+// FakeHub: a hub that sends only what the test tells it to send, and a real rank that joins it.
 #pragma once
 #include "tests/unit/control/raw_peer.h"
 
 namespace bps::test {
 
-// The hub of two ranks, each on its own machine. The test acts as rank 0; rank 1 is a ControlPlane on its own thread.
+// The hub of two ranks, each on its own machine. The test acts as rank 0, which contains the hub. Rank 1 is a real
+// ControlPlane on another thread.
 class FakeHub {
  public:
   static constexpr uint64_t kJob = 77;
@@ -40,14 +41,14 @@ class FakeHub {
   }
   void sendRoster() { send(MessageType::kRoster, encode(roster())); }
   Frame next() { return nextFrame(*socket_); }
-  // The rank's input to the next control operation.
+  // Receives rank 1's input to its next control operation.
   ControlOpInput input() {
     Result<ControlOpInput> input = decode<ControlOpInput>(next().payload);
     EXPECT_TRUE(input.ok()) << input.error().message();
     return input.ok() ? std::move(input).value() : ControlOpInput();
   }
 
-  // `body` runs on the rank once it has joined. outcome() returns how the rank ended.
+  // Rank 1 calls `body` after it has joined. outcome() waits until rank 1 has ended, and returns its error, or "".
   std::function<Status(ControlPlane&)> body = [](ControlPlane&) { return Status(); };
   std::string outcome() {
     rank_.join();

@@ -1,4 +1,4 @@
-// Summation servers without summation: real control sessions, and jobs run by FakeRunner.
+// TestServer: a server that does not sum. Its control sessions are real, and a FakeRunner runs its jobs.
 #pragma once
 #include <unistd.h>
 
@@ -14,7 +14,8 @@
 
 namespace bps::test {
 
-// A JobRunner whose jobs do nothing. By default it reports every step at once; the test may make it report otherwise.
+// A JobRunner whose jobs do nothing. By default it reports each step of a job as soon as the session asks for that
+// step. The test can delay or suppress the reports.
 class FakeRunner final : public JobRunner {
  public:
   struct Job {
@@ -56,7 +57,7 @@ class FakeRunner final : public JobRunner {
     std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
     changed_.notifyAll();
   }
-  // Jobs stay in closing until reportClosed().
+  // After this call, jobs that are closed remain in the closing state until the test calls reportClosed().
   void deferClose() {
     MutexLock lock(mutex_);
     closesAtOnce_ = false;
@@ -119,7 +120,7 @@ class FakeRunner final : public JobRunner {
   std::vector<Job> closing_ BPS_GUARDED_BY(mutex_);
 };
 
-// A ControlServer on its own thread.
+// A ControlServer that runs on its own thread.
 class TestServer {
  public:
   explicit TestServer(const Env& env = localEnv(), const Address& where = loopback()) {
@@ -160,7 +161,8 @@ inline Env withServers(const std::vector<const TestServer*>& servers, double tim
   return env;
 }
 
-// The first step of a communicator: exchanges the handles of all lanes and waits until every server is connected.
+// Performs the first step of a communicator: exchanges the handles of all lanes, then waits until every server is
+// connected.
 inline void exchangeHandles(Cluster& cluster) {
   cluster.each([](uint32_t r, ControlPlane& plane) {
     std::vector<Blob> handles;

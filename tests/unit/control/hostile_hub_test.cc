@@ -1,4 +1,4 @@
-// Hubs that hold the key and misbehave do not disturb the server's other jobs.
+// Tests that hubs that hold the server's key and misbehave do not disturb the server's other jobs.
 #include <atomic>
 
 #include "src/base/io/host_lookup.h"
@@ -32,7 +32,7 @@ class ServerAndHostileHub : public testing::Test {
     [[maybe_unused]] const bool flushed = peer.socket->flush().ok();
   }
   static void expect(Peer& peer, MessageType type) { EXPECT_EQ(nextFrame(*peer.socket).header.type, type); }
-  // Returns whether the server has closed the connection.
+  // Waits until the server closes the connection. Returns false if it does not close in time.
   static bool ended(Peer& peer) {
     const Deadline deadline = soon();
     while (!deadline.passed()) {

@@ -1,4 +1,4 @@
-// Joining: the roster, the control operations, and every error of a joining rank.
+// Tests how ranks join a communicator: the agreed roster, the control operations, and every error of a joining rank.
 #include <filesystem>
 
 #include "src/control/rendezvous/rendezvous_server.h"
@@ -108,7 +108,7 @@ TEST(Join, MissingRankZeroIsReportedByTheRendezvous) {
 TEST(Join, FixedRootMakesTheHubListenThere) {
   Env env = localEnv();
   env.root = freeAddress().text();
-  for (int turn = 0; turn < 3; ++turn) {  // reuses the address at once
+  for (int turn = 0; turn < 3; ++turn) {  // each cluster reuses the address at once
     Cluster cluster(3, env);
     cluster.expectJoined();
     EXPECT_EQ(newId(env).kind, UniqueId::Kind::kHub);
@@ -156,7 +156,7 @@ TEST(Join, DuplicateRankIsRefusedAndTheJoinSucceeds) {
   EXPECT_EQ(std::string(duplicate.error().message()).rfind("rank 1 is taken by rank 1 (", 0), 0U)
       << duplicate.error().message();
   FailureRecorder failures;
-  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), failures.sink());  // the rendezvous still runs
+  auto last = joinPlane(env, {id, 2, 3, "y"}, soon(2), failures.sink());  // the rendezvous must still run
   EXPECT_TRUE(last.ok()) << last.error().message();
   others.join();
   EXPECT_TRUE((*cluster)[0].joined.ok());

@@ -1,5 +1,6 @@
-// Callers and the control thread of one control plane meet in a Mailbox: calls go one way in order, and every wait ends
-// by its answer, a failure, an interrupt or its deadline.
+// Tests Mailbox, through which callers and the control thread of a control plane communicate. The control thread must
+// get the callers' calls in order. Every wait of a caller must end with an answer, a failure, an interrupt or its
+// deadline.
 #include "src/control/mailbox.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ class MailboxTest : public testing::Test {
     roster_.machines = {{{0}, 0}, {{1}, 0}};
     roster_.settings.timeoutMs = 1000;
   }
-  // Runs the calls that have come, as the control thread does. Returns true if stop() was called.
+  // Runs all waiting calls, as the control thread does. Returns true if stop() was called.
   bool runCalls() {
     bool stopped = false;
     for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(node_);
@@ -50,7 +51,7 @@ class MailboxTest : public testing::Test {
     Roster roster;
     return mailbox_.waitJoin(deadline, roster);
   }
-  // Runs `later` in another thread, after the caller has begun to wait.
+  // Runs `later` on another thread after 20 ms, when the caller has begun to wait.
   template <class F>
   static std::thread soon(F later) {
     return std::thread([later] {

@@ -1,5 +1,5 @@
-// A peer that sends an unexpected frame is named and loses its connection or its communicator. No other job or peer is
-// affected.
+// Tests how the control plane treats a peer that sends an unexpected frame. The error must name the peer. The peer must
+// lose its connection, or its communicator must fail. Other jobs and peers must not be affected.
 #include "src/control/control_node.h"
 #include "src/control/rendezvous/rendezvous_state.h"
 #include "tests/unit/control/fake_hub.h"
@@ -13,7 +13,7 @@ constexpr const char* kHub = "rank 0 (hostA, pid 1), the hub, broke the protocol
 Status gather(ControlPlane& plane) { return plane.gather({1, 2, 3}, soon(2)).status(); }
 Status exchange(ControlPlane& plane) { return plane.exchange({{1}, {2, 3}}, soon(2)).status(); }
 
-// The rank's error when the hub answers its control operation with `answer`.
+// Returns the error of a rank whose hub answers a control operation with `answer`.
 std::string errorFor(Status (*operation)(ControlPlane&), ControlOpResult answer) {
   FakeHub hub;
   hub.body = operation;
@@ -54,7 +54,7 @@ TEST(HostileHub, DuplicateResultIsRefused) {
   EXPECT_EQ(hub.outcome(), std::string(kHub) + "gather 0: unexpected result");
 }
 
-// Tests every state with frames that the table in hub_client.h does not allow in it.
+// In every state, the test sends frames that the table in hub_client.h does not allow in that state.
 TEST(HostileHub, UnexpectedFramesAreRefused) {
   using enum MessageType;
   for (const MessageType type : {kOffer, kJoin, kControlOpResult, kLeft, kGoodbye, kSuspect, kBegin}) {
@@ -91,7 +91,7 @@ TEST(HostileHub, IsNamedForMalformedMessages) {
   }
 }
 
-// A cluster of `count` ranks; the test acts as the last rank.
+// A cluster of `count` ranks. The test acts as the last rank.
 struct WithHostileRank {
   explicit WithHostileRank(uint32_t count, double timeout = 3) : env(localEnv(timeout)), id(newId(env)) {
     id.kind = UniqueId::Kind::kHub;
@@ -183,7 +183,7 @@ TEST(HostileRank, PeerThatDoesNotJoinLosesOnlyItsConnection) {
   EXPECT_TRUE((*cluster)[0].joined.ok()) << (*cluster)[0].joined.message();
 }
 
-// The test acts as the server. An invalid frame excludes the server, and the start continues.
+// The test acts as a server and sends an invalid frame. The communicator must exclude the server and start without it.
 TEST(HostileServer, UnexpectedFramesExcludeIt) {
   const Blob offer = encode(Offer{}), opened = encode(JobOpened{1});
   const std::vector<std::pair<MessageType, Blob>> openedTwice{
@@ -223,7 +223,8 @@ TEST(HostileServer, UnexpectedFramesExcludeIt) {
   }
 }
 
-// Steps the rendezvous until the client has an answer. Returns a heartbeat frame if there is none.
+// Steps the rendezvous until the client has an answer. Returns the answer, or a frame of type kHeartbeat if there is
+// none.
 Frame answerTo(RendezvousState& rendezvous, ControlSocket& client, double seconds = 2) {
   const Deadline deadline = soon(seconds);
   PollSet set;
@@ -265,7 +266,7 @@ TEST(HostileRendezvousClient, LosesOnlyItsConnection) {
   const Address where = std::move(listener.address()).value();
   RendezvousState rendezvous(std::move(listener), 3000);
   const Address hub = freeAddress();
-  const Blob bad[] = {encode(RendezvousRequest{0, 0, 500, true, hub}),  // no ranks: the rendezvous would end at once
+  const Blob bad[] = {encode(RendezvousRequest{0, 0, 500, true, hub}),  // with 0 ranks, a rendezvous would end at once
                       encode(RendezvousRequest{2, 2, 500, false, {}}),
                       encode(RendezvousRequest{1, 2, 500, true, hub}),
                       encode(RendezvousRequest{0, 2, 500, true, {}}),

@@ -1,4 +1,4 @@
-// Peers of control connections that send only what the test tells them to.
+// Peers of control connections that send only what the test tells them to send.
 #pragma once
 #include <poll.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ inline void pollFor(ControlSocket& socket, short events) {
   ::poll(&waiting, 1, 20);
 }
 
-// Runs a handshake until it ends.
+// Steps a handshake until it ends.
 template <class Handshake>
 Status finish(Handshake& handshake, double seconds = 3) {
   const Deadline deadline = soon(seconds);
@@ -36,7 +36,7 @@ Status finish(Handshake& handshake, double seconds = 3) {
   return {Code::kTimeout, "the handshake does not end"};
 }
 
-// Returns the next frame that is not a heartbeat, or a frame of type kHeartbeat if there is none in time.
+// Returns the next frame that is not a heartbeat. Returns a frame of type kHeartbeat if no other frame arrives in time.
 inline Frame nextFrame(ControlSocket& socket, double seconds = 3) {
   const Deadline deadline = soon(seconds);
   while (!deadline.passed()) {
@@ -50,7 +50,7 @@ inline Frame nextFrame(ControlSocket& socket, double seconds = 3) {
   return {};
 }
 
-// A rank that joins and then does nothing: no heartbeats, no control operations, no goodbye.
+// Joins as a rank that then does nothing: it sends no heartbeats, no control operations and no goodbye.
 inline Peer joinManually(const Address& hub, const UniqueId& id, uint32_t rank, uint32_t nRanks, uint32_t timeoutMs) {
   ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(hub)), {id.key, true, timeoutMs},
                                 Purpose::kJoin, 0);

@@ -38,7 +38,7 @@ TEST(UniqueId, EveryChangedByteIsRefused) {
 
 TEST(UniqueId, DiffersEachTimeAndItsRendezvousServerEnds) {
   const Env env = localEnv(0.5);
-  const size_t before = runningRendezvousServers();  // rendezvous servers of other tests
+  const size_t before = runningRendezvousServers();  // other tests may have started rendezvous servers
   const UniqueId a = newId(env), b = newId(env);
   EXPECT_EQ(a.kind, UniqueId::Kind::kRendezvous);
   EXPECT_NE(a.key, b.key);

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Compiles cpu_reduce and its tests for aarch64 and runs them in user-mode emulation, once as a CPU with NEON only and
-# once with SVE. Usage: aarch64.sh [BUILD]. Exit status 77: skipped, a tool is missing.
+# Compiles cpu_reduce and its tests for aarch64, and runs the tests in user-mode emulation. The first emulated CPU has
+# only NEON. The second emulated CPU also has SVE. Usage: aarch64.sh [BUILD]. If a tool is missing, the exit status is
+# 77 (skipped).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 build=${1:-build}/aarch64
@@ -12,13 +13,13 @@ done
 [ -f "$gtest/src/gtest-all.cc" ] || { echo "skip: no $gtest (apt install googletest)"; exit 77; }
 [ -d /usr/include/hwy ] || { echo "skip: no Highway (apt install libhwy-dev)"; exit 77; }
 
-# Only Highway's headers: the rest of /usr/include belongs to the host.
+# The build uses only Highway's headers from /usr/include, because the other headers there are for the host's CPU.
 mkdir -p "$build/include"
 ln -sfn /usr/include/hwy "$build/include/hwy"
 warn="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 flags="-std=c++20 -O2 -fopenmp -ffp-contract=off -I. -isystem $build/include -isystem $gtest/include"
 
-# compile SOURCE [FLAGS]: compiles if any source has changed
+# compile SOURCE [FLAGS]: compiles SOURCE if any source file is newer than the object file.
 compile() {
   local object=$build/$(basename "$1" .cc).o
   objects+=("$object")

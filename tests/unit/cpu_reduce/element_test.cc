@@ -1,4 +1,5 @@
-// The scalar arithmetic matches independent mathematics. All other kernels are compared with the scalar ones.
+// Compares the scalar arithmetic of each type with values that the test computes in another way. kernels_test.cc
+// compares all other kernels with the scalar kernels.
 #include "cpu_reduce/element.h"
 
 #include <gtest/gtest.h>
@@ -14,12 +15,12 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 struct Format {
   int exponent, mantissa;
-  uint32_t codes;  // finite positive codes are 0 .. codes - 1
-  bool infinity;   // infinity is the code after the last finite one
+  uint32_t codes;  // codes of finite positive values are 0 to codes - 1
+  bool infinity;   // if true, the code `codes` is infinity
   bool saturates;
 };
 
-// The value of a finite positive code, computed from the format's definition.
+// Returns the value of the code of a finite positive number, computed from the definition of the format.
 double valueOf(const Format& f, uint32_t code) {
   int bias = (1 << (f.exponent - 1)) - 1;
   int field = static_cast<int>(code >> f.mantissa);
@@ -55,7 +56,8 @@ void expectCode(float value, uint32_t code, const Format& f) {
   ASSERT_EQ(Element::round(-value), code | sign) << value;
 }
 
-// Tests every midpoint between neighbours and the floats on both sides of it.
+// Tests round() at every value of the format, at every midpoint between two neighbouring values, and at the floats
+// beside each midpoint.
 template <class Element>
 void checkRound(const Format& f) {
   for (uint32_t code = 0; code + 1 < f.codes; code++) {
@@ -67,7 +69,7 @@ void checkRound(const Format& f) {
     expectCode<Element>(std::nextafter(middle, kInf), code + 1, f);
   }
   float most = static_cast<float>(valueOf(f, f.codes - 1));
-  float beyond = static_cast<float>(valueOf(f, f.codes));  // the next code's value, as if the format had it
+  float beyond = static_cast<float>(valueOf(f, f.codes));  // the value that the next code would have
   float middle = (most + beyond) / 2;
   uint32_t over = f.saturates ? f.codes - 1 : f.codes;
   expectCode<Element>(most, f.codes - 1, f);
@@ -113,7 +115,7 @@ TEST(Element, Float8SaturatesAsCuda) {
   EXPECT_EQ(Float8e4m3::round(-kInf), 0xfe);
   EXPECT_EQ(Float8e5m2::round(61440.0F), 0x7b);
   EXPECT_EQ(Float8e5m2::round(-kInf), 0xfb);
-  EXPECT_EQ(Float8e4m3::round(0x1p-10F), 0);  // half of the least denormal is a tie: it rounds to zero
+  EXPECT_EQ(Float8e4m3::round(0x1p-10F), 0);  // half of the least denormal is a tie and rounds to zero
   EXPECT_EQ(Float8e4m3::round(-0x1p-10F), 0x80);
   EXPECT_EQ(Float8e4m3::round(0x1.8p-10F), 1);
 }

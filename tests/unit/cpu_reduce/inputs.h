@@ -1,4 +1,4 @@
-// Inputs and helpers for the tests of cpu_reduce: values that expose errors, and a loop over the CPU targets.
+// Helpers for the tests of cpu_reduce: input values that expose errors, and a list of the targets of this CPU.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ inline std::vector<DataType> allTypes() {
   return types;
 }
 
-// Selects a target for this object's lifetime.
+// Selects the target `name` for the lifetime of this object.
 class ForcedTarget {
  public:
   explicit ForcedTarget(std::string_view name) { EXPECT_TRUE(cpu::chooseTarget(name).ok()); }
@@ -38,8 +38,8 @@ class ForcedTarget {
   ForcedTarget& operator=(const ForcedTarget&) = delete;
 };
 
-// NaNs of both signs and kinds, infinities, zeros, denormals, the least normal, one, the largest values, and the
-// extremes of integers. The value is in the low bytes, as in ScalarBits.
+// Returns special values of the type: quiet and signalling NaNs of both signs, infinities, zeros, denormals, the least
+// normal, one, the largest values, and the extremes of integers. Each value is in the low bytes, as in ScalarBits.
 inline std::vector<uint64_t> specialValues(DataType type) {
   switch (type) {
     case DataType::kFloat16:
@@ -77,7 +77,7 @@ inline std::vector<uint64_t> specialValues(DataType type) {
   }
 }
 
-// Floats: a number between -4 and 4, where additions round. Integers: any number.
+// Returns a random value. A float is between -4 and 4, because additions in that range round. An integer is any number.
 inline uint64_t moderateValue(DataType type, std::mt19937_64& random) {
   float value = static_cast<float>(static_cast<int64_t>(random() % 2000001) - 1000000) / 250000.0F;
   switch (type) {
@@ -118,7 +118,7 @@ inline void fill(void* to, size_t count, DataType type, std::mt19937_64& random)
   }
 }
 
-// Returns the scalar kernels' result; uses all other fields of args unchanged.
+// Returns the result of the scalar kernels for `args`. Ignores `args.dst` and `args.threads`.
 inline ByteVector oracle(ReduceArgs args) {
   ForcedTarget scalar("scalar");
   ByteVector result(args.count * elementBytes(args.type) + 1);
@@ -129,7 +129,7 @@ inline ByteVector oracle(ReduceArgs args) {
   return result;
 }
 
-// Returns "" if equal, else where the first difference is.
+// Returns a text that describes the first difference, or "" if the buffers are equal.
 inline std::string difference(const void* got, const ByteVector& want, DataType type) {
   if (want.empty() || std::memcmp(got, want.data(), want.size()) == 0) return "";
   size_t size = elementBytes(type);

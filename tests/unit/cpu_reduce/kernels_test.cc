@@ -1,4 +1,4 @@
-// Every kernel of every target that this CPU supports equals the scalar kernel bit for bit.
+// Tests that every kernel of every target that this CPU supports gives the same bits as the scalar kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ class Kernels : public testing::TestWithParam<Case> {
   DataType type() const { return std::get<1>(GetParam()); }
   size_t size() const { return elementBytes(type()); }
 
-  // A buffer of exactly the given bytes at an offset from an aligned address, so that ASan detects every overrun.
+  // A buffer of exactly `bytes` bytes, so that ASan detects every overrun. The buffer begins `distance` bytes after an
+  // aligned address.
   struct Buffer {
     Buffer(size_t distance, size_t bytes) {
       if (posix_memalign(&memory, 64, 64 + distance + bytes) != 0) std::abort();
@@ -35,7 +36,8 @@ class Kernels : public testing::TestWithParam<Case> {
     char* data = nullptr;
   };
 
-  // Compares one call with the scalar kernels. dst lies between guard bytes at an offset from an aligned address.
+  // Compares a call of reduce() with the scalar kernels. The destination has guard bytes on both sides, and begins
+  // `dstDistance` bytes after an aligned address.
   void check(ReduceArgs args, size_t dstDistance = 0) {
     args.type = type();
     ByteVector want = oracle(args);
@@ -149,7 +151,8 @@ TEST_P(Kernels, MatchScalarForAnySourcesScalarsAndDivisor) {
   }
 }
 
-// Tests results larger than the cache from every position in a cache line: reduce() streams only such results.
+// reduce() uses streaming stores only for results that are larger than the cache. So this test calls the streaming
+// kernels directly, with results that begin at every position in a cache line.
 TEST_P(Kernels, MatchScalarWhenStreaming) {
   std::mt19937_64 random(5);
   for (size_t distance = 0; distance < 64; distance++) {

@@ -31,7 +31,7 @@ uint32_t foldBits(std::vector<float> values, ReduceArgs args) {
 }
 
 TEST(Reduce, RoundsOnceAtTheEnd) {
-  // 2048 + 1 is a tie in float16. If every addition rounded, the sum would stay 2048.
+  // In float16, 2048 + 1 is a tie that rounds to 2048. If every addition rounded, the sum would remain 2048.
   EXPECT_EQ(foldBits<cpu::Float16>({2048, 1, 1}, {.type = DataType::kFloat16}), cpu::Float16::round(2050));
   EXPECT_EQ(foldBits<cpu::Bfloat16>({256, 1, 1}, {.type = DataType::kBfloat16}), cpu::Bfloat16::round(258));
   EXPECT_EQ(foldBits<cpu::Float8e4m3>({16, 1, 1}, {.type = DataType::kFloat8e4m3}), cpu::Float8e4m3::round(18));
@@ -44,7 +44,7 @@ TEST(Reduce, FoldsInRankOrder) {
 }
 
 TEST(Reduce, AverageDividesBeforeRounding) {
-  // The sum overflows float16 and exceeds float8's largest value; the average does not.
+  // The sums exceed the largest values of float16 and float8, but the averages do not.
   EXPECT_EQ(foldBits<cpu::Float16>({60000, 60000}, {.type = DataType::kFloat16, .divisor = 2}),
             cpu::Float16::round(60000));
   EXPECT_EQ(foldBits<cpu::Float8e4m3>({448, 384}, {.type = DataType::kFloat8e4m3, .divisor = 2}),
@@ -126,7 +126,7 @@ TEST(Reduce, IgnoresAndPreservesTheCallersFloatModes) {
   for (const cpu::KernelTable* table : cpu::supportedTargets()) {
     ForcedTarget forced(table->name);
     unsigned before = _mm_getcsr();
-    unsigned odd = 0x1f80 | 0x8000 | 0x0040 | 0x4000;  // flush to zero, denormals are zero, round up
+    unsigned odd = 0x1f80 | 0x8000 | 0x0040 | 0x4000;  // sets flush-to-zero, denormals-are-zero and rounding up
     _mm_setcsr(odd);
     uint32_t sum = 0;
     reduce({.dst = &sum, .sources = sources, .count = 1});

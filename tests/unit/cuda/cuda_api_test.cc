@@ -1,4 +1,5 @@
-// bps's declarations of the CUDA driver match NVIDIA's, where NVIDIA's headers are installed.
+// Tests that bps's declarations of the CUDA driver's functions match those of NVIDIA's headers, if these headers are
+// installed.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -11,7 +12,8 @@
 namespace bps::cuda {
 namespace {
 
-// True if a call passes both types alike: in the same number of bytes, and both as pointers or both as numbers.
+// True if a call passes arguments of both types in the same way. The two types must have the same size, and both or
+// neither must be pointers.
 template <class A, class B>
 constexpr bool kAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 
@@ -80,9 +82,10 @@ static_assert(std::is_same_v<Address, CUdeviceptr> && std::is_same_v<Stream, CUs
               std::is_same_v<Event, CUevent> && std::is_same_v<Context, CUcontext>);
 
 #define BPS_TEXT_OF(name) #name
-#define BPS_EXPORTED(name) BPS_TEXT_OF(name)  // after the macros by which cuda.h selects a version
+#define BPS_EXPORTED(name) BPS_TEXT_OF(name)  // expands the macros by which cuda.h selects a version
 
-// The versions that are loaded by name are those whose parameters are compared above.
+// bps loads CUDA functions by name. Each name must be that of the version whose parameters the assertions above
+// compare.
 TEST(CudaApi, LoadsTheVersionsThatItDeclares) {
   Api api;
   std::string names;

@@ -1,4 +1,4 @@
-// CompletionCounter: the number up to which all calls of a communicator have ended.
+// Tests CompletionCounter, which holds the number up to which all calls of a communicator have ended.
 #include "src/cuda/stream_gate.h"
 
 #include <future>
@@ -16,7 +16,7 @@ class CompletionCounterTest : public testing::Test {
 
   const PinnedCell cell_ = [] {
     const PinnedCell cell = std::move(PinnedCell::take(nccl::fakeDevice())).value();
-    PinnedCell::recycle(nccl::fakeDevice(), cell);  // the counter takes the cell that was recycled last
+    PinnedCell::recycle(nccl::fakeDevice(), cell);  // the counter will take this cell, which was recycled last
     return cell;
   }();
   const uint32_t first_ = *cell_.word();

@@ -1,4 +1,4 @@
-// The stages of deferred calls, and what each of them reports.
+// Tests the stages of deferred calls, and the state that DeferredCalls reports in each stage.
 #include "src/interpose/deferred_calls.h"
 
 #include <future>

@@ -39,7 +39,7 @@ void find(void* library, const char* name, Function& function) {
 std::atomic<bool> streamsIdle{true};
 
 cuda::Device& fakeDevice() {
-  constexpr int kOrdinal = 77;  // no other test opens it
+  constexpr int kOrdinal = 77;  // no other test opens this device
   return *std::move(cuda::Device::open(fakeDriver(), kOrdinal)).value();
 }
 
@@ -49,7 +49,7 @@ const FakeNccl& fakeNccl() {
     FakeNccl found{};
     const bool isFound = findNccl() != nullptr;
     void* library = ::dlopen(libraryPath().c_str(), RTLD_NOW | RTLD_NOLOAD);
-    if (!isFound || library == nullptr) std::abort();  // an earlier test has made bps look for another NCCL
+    if (!isFound || library == nullptr) std::abort();  // fails if bps had looked for another NCCL before
     find(library, "fakeNcclCalls", found.calls);
     find(library, "fakeNcclClearCalls", found.clearCalls);
     find(library, "fakeNcclFail", found.fail);

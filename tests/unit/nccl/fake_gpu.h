@@ -1,5 +1,6 @@
-// A GPU without hardware for unit tests: a table of CUDA functions that all succeed, and the NCCL double of
-// tests/fake_nccl on host memory. Tests decide when streams are idle. Threads: any.
+// A fake GPU for unit tests. The fake GPU consists of a table of CUDA functions that all succeed, and the fake NCCL
+// library of tests/fake_nccl, which uses host memory. Tests decide when streams are idle. Any thread may use the fake
+// GPU.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -13,11 +14,11 @@
 
 namespace bps::nccl {
 
-// While false, every stream of the fake device has work in flight.
+// While this is false, every stream of the fake device appears to have unfinished work.
 extern std::atomic<bool> streamsIdle;
 cuda::Device& fakeDevice();
 
-// The functions of the NCCL double, see fake_nccl.h.
+// The functions by which tests control the fake NCCL library; fake_nccl.h describes them.
 struct FakeNccl {
   decltype(&fakeNcclCalls) calls;
   decltype(&fakeNcclClearCalls) clearCalls;
@@ -25,15 +26,15 @@ struct FakeNccl {
 };
 const FakeNccl& fakeNccl();
 
-// Resets the doubles before each test, and removes the files of the NCCL double after it.
+// Resets the fake GPU before each test. Removes the files of the fake NCCL library after each test.
 class FakeGpuTest : public testing::Test {
  protected:
   FakeGpuTest();
   ~FakeGpuTest() override;
   static std::string takeCalls();
-  // A communicator of one rank. It is ready.
+  // Returns an NCCL communicator of one rank that is ready for calls.
   static ncclComm_t makeComm(bool blocking = true);
-  // A sum of `count` floats.
+  // Returns an all-reduce of `count` floats from send_ to recv_.
   Call makeCall(size_t count);
   std::vector<float> send_, recv_;
   std::string directory_;

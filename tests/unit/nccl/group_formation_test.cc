@@ -1,4 +1,4 @@
-// The formation of local GPU groups: which steps run on a rank, and what follows from the other ranks' outcomes.
+// Tests how local GPU groups form: the steps that run on a rank, and the effect of failures on other ranks.
 #include "src/nccl/group_formation.h"
 
 #include "src/nccl/real_nccl.h"
@@ -17,10 +17,10 @@ std::vector<PeerInfo> peersOf(const std::vector<uint64_t>& groups) {
   return peers;
 }
 
-// One rank forms its group; the records of the others are the test's.
+// One rank forms its local GPU group. The test supplies the status records of the other ranks.
 class GroupFormationTest : public FakeGpuTest {
  protected:
-  // Forms the group of rank 0.
+  // Forms the local GPU group of `rank`.
   Result<FormedGroup> form(const std::vector<uint64_t>& groups, int rank = 0) {
     GroupFormation steps;
     steps.share = [this, rank, ranks = groups.size()](const Blob& mine) -> Result<std::vector<Blob>> {

@@ -1,4 +1,4 @@
-// The states of a local GPU group: usable, partly issued, ended; and the NCCL calls that it makes.
+// Tests the states of a local GPU group (usable, partly issued, ended) and the NCCL calls that the group makes.
 #include "src/nccl/local_gpu_group.h"
 
 #include <future>
@@ -12,13 +12,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kCount = 64U << 10;  // the smallest call of floats that a group carries
+constexpr size_t kCount = 64U << 10;  // floats in the smallest call that a group carries
 
 class LocalGpuGroupTest : public FakeGpuTest {
  protected:
-  // All ranks are in this group.
+  // A group that contains all ranks.
   static constexpr LocalGpuGroup::Shape kOnlyGroup{0, 2, 2, false, true};
-  // The second of two ranks, which owns no part.
+  // The group as seen by the second of its two ranks, which gets no part of the buffer.
   static constexpr LocalGpuGroup::Shape kWithoutPart{1, 2, 1, false, false};
 
   static std::unique_ptr<LocalGpuGroup> makeGroup(const LocalGpuGroup::Shape& shape, bool blocking = true,
@@ -157,7 +157,7 @@ TEST_F(LocalGpuGroupTest, EndWaitsForTheThreadThatIssues) {
   std::thread issuer([&] { issued = group->issue(call); });
   EXPECT_EQ(issuing.get_future().wait_for(10s), std::future_status::ready);
   std::thread ender([&] { group->end(false); });
-  while (!group->lastError().empty()) std::this_thread::yield();  // until end() has taken NCCL's communicator
+  while (!group->lastError().empty()) std::this_thread::yield();  // waits until end() has taken NCCL's communicator
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(takeCalls(), "ncclAllReduce:65536 ") << "NCCL's communicator is still there";
   release.set_value();

@@ -1,4 +1,5 @@
-// Which ranks combine their buffers by NCCL, and which of them own a part.
+// Tests formLocalGpuGroups(), which decides which ranks combine their buffers through NCCL, and which of these ranks
+// get a part of the buffer.
 #include "src/nccl/local_gpu_groups.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,8 @@ PeerInfo peerOn(uint64_t machine) {
   return peer;
 }
 
-// One rank for each listed GPU group. Each group is a machine, unless `oneMachine` puts all ranks on machine 1.
+// Returns one rank for each element of `gpuGroups`, which gives the number of the rank's group. Each group is a
+// machine, unless `oneMachine` puts all ranks on machine 1.
 std::vector<PeerInfo> peersOf(const std::vector<uint64_t>& gpuGroups, bool allowsAnyOrder = true,
                               bool oneMachine = false) {
   std::vector<PeerInfo> peers;
@@ -57,7 +59,7 @@ TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
 
 TEST(LocalGpuGroups, FirstRanksOfPartsMustAgreeOnServersBeingSet) {
   std::vector<PeerInfo> peers = peersOf({7, 7, 7, 8, 8});
-  peers[2].hasServers = peers[3].hasServers = false;  // allowed: neither is rank 0 of a part's communicator
+  peers[2].hasServers = peers[3].hasServers = false;  // ranks 2 and 3 are not rank 0 of a part's communicator
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 2) << formLocalGpuGroups(peers).why;
   peers[1].hasServers = false;
   EXPECT_EQ(formLocalGpuGroups(peers).owners, 0);
@@ -70,7 +72,7 @@ TEST(LocalGpuGroups, RootsGetTheFirstGroupRanks) {
   LocalGpuGroups gpuGroups = formLocalGpuGroups(peers);
   EXPECT_EQ(gpuGroups.owners, 2) << gpuGroups.why;
   EXPECT_EQ(gpuGroups.groupRanks, (std::vector<int>{2, 3, 0, 1, 3, 0, 1, 2}));
-  peers[5].root = peers[6].root = peers[7].root = false;  // a machine with a different plan
+  peers[5].root = peers[6].root = peers[7].root = false;  // this machine has a different plan
   gpuGroups = formLocalGpuGroups(peers);
   EXPECT_EQ(gpuGroups.owners, 2);
   EXPECT_EQ(gpuGroups.groupRanks, (std::vector<int>{2, 3, 0, 1, 0, 1, 2, 3}));

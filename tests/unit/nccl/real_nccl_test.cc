@@ -1,4 +1,4 @@
-// How bps finds the real NCCL library.
+// Tests how bps recognises the real NCCL library by its file name.
 #include "src/nccl/real_nccl.h"
 
 #include <gtest/gtest.h>

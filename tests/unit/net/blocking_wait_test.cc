@@ -1,4 +1,5 @@
-// Blocking waits on a connection: no wake-up is lost, few are spurious, and a dead peer ends the wait.
+// Tests blocking waits on a connection. No wake-up may be lost, few may be spurious, and the death of the peer must end
+// the wait.
 #include <array>
 #include <thread>
 
@@ -16,7 +17,8 @@ bool awake(const Comm& comm, std::chrono::milliseconds most) {
   return ::poll(&state, 1, static_cast<int>(most.count())) > 0;
 }
 
-// Waits for a request as a bps thread does, and counts the sleeps.
+// Waits for a request as bps threads do, and sleeps whenever arm() allows a sleep. Adds the number of sleeps to
+// `sleeps`.
 Result<size_t> finishBySleeping(Comm& comm, Request request, size_t& sleeps) {
   const Deadline deadline = Deadline::in(kTestTimeout);
   while (!deadline.passed()) {
@@ -89,7 +91,7 @@ TEST_P(Sleep, ABlockedSenderWakesWhenThePeerReads) {
   EXPECT_TRUE(outcome.ok()) << outcome.error().message();
 }
 
-// Unread bytes may stay in a failed connection until the job ends.
+// A failed connection may contain unread bytes until the job ends. These bytes must not wake a sleeping thread.
 TEST_P(Sleep, AConnectionThatFailedNoLongerWakes) {
   const Doorbell bell = valueOf(Doorbell::create());
   net::Waiter waiter = valueOf(net::Waiter::create(bell));
@@ -109,7 +111,8 @@ TEST_P(Sleep, AConnectionThatFailedNoLongerWakes) {
   EXPECT_EQ(valueOf(net::waitOnEpoll(waiter.fd(), kShortWait, events)), 0U);
 }
 
-// Both sides sleep whenever they can while messages of random sizes pass. A lost wake-up would block both.
+// The sender and the receiver sleep whenever they can, while messages of different sizes pass. A lost wake-up would
+// block both threads.
 TEST_P(Sleep, NoWakeUpIsLostAndFewAreSpurious) {
   constexpr unsigned kMessages = 2000;
   const auto sizeOf = [](unsigned i) { return i % 50 == 0 ? size_t{300000} : size_t{i % 700}; };
@@ -148,7 +151,7 @@ TEST_P(Sleep, ALargeMessageCausesFewWakeUps) {
   EXPECT_LT(sleeps_, size / (size_t{128} << 10));
 }
 
-// Sleeps in a loop until arm() fails. Returns the number of iterations.
+// Calls arm() and sleeps in a loop until arm() fails. Returns the number of iterations.
 size_t stepsUntilFailure(Comm& comm) {
   for (size_t rounds = 1; rounds < 1000; ++rounds) {
     Result<bool> ready = comm.arm();

@@ -1,4 +1,4 @@
-// The loader finds net plugin files and rejects invalid ones.
+// Tests that the loader finds the files of net plugins and rejects invalid files.
 #include "tests/unit/net/net_fixture.h"
 
 namespace bps::test {

@@ -1,4 +1,5 @@
-// Shared parts of the connection tests: the real plugin on loopback, pairs of connected ends, waits with a deadline.
+// Helpers for tests of connections: bps's own net plugin on loopback, pairs of connected ends, and waits with a
+// deadline.
 #pragma once
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -25,7 +26,8 @@ struct CommPair {
   std::unique_ptr<Comm> sender, receiver;
 };
 
-// What carries the bytes of connections of contexts that are opened from now on.
+// The carrier of a connection's bytes: TCP or shared memory. selectCarrier() affects all contexts that are opened
+// later.
 enum class Carrier { kTcp, kMemory };
 inline void selectCarrier(Carrier carrier) { ::setenv("NCCL_SHM_DISABLE", carrier == Carrier::kTcp ? "1" : "0", 1); }
 
@@ -37,7 +39,8 @@ inline std::string carrierParamName(const ::testing::TestParamInfo<Carrier>& eac
   INSTANTIATE_TEST_SUITE_P(Over, suite, ::testing::Values(bps::test::Carrier::kTcp, bps::test::Carrier::kMemory), \
                            bps::test::carrierParamName)
 
-// Loads bps's plugin, limited to loopback. The first plugin of the process finds the devices, so all tests use this.
+// Loads bps's own net plugin, limited to loopback. The first plugin of a process finds the devices for all later
+// plugins. So every test must load the plugin with loadBpsPlugin().
 inline std::shared_ptr<net::Plugin> loadBpsPlugin(Carrier carrier = Carrier::kMemory) {
   selectCarrier(carrier);
   ::setenv("BPS_SOCKET_IFNAME", "lo", 1);
@@ -51,7 +54,7 @@ template <class T>
 T valueOf(Result<T> result) {
   if (!result.ok()) {
     ADD_FAILURE() << result.error().message();
-    std::abort();  // later statements need this result, and a test must not hang
+    std::abort();  // the test cannot continue without this result
   }
   return std::move(result).value();
 }
@@ -69,7 +72,7 @@ inline CommPair connectPair(net::Plugin& plugin) {
   return pair;
 }
 
-// Tests `request` of `comm` until it is done.
+// Calls test() until `request` of `comm` is done. Returns the number of bytes transferred.
 inline Result<size_t> finish(Comm& comm, Request request) {
   const Deadline deadline = Deadline::in(kTestTimeout);
   while (!deadline.passed()) {
@@ -87,7 +90,7 @@ inline std::vector<uint8_t> randomBytes(size_t count, unsigned seed) {
   return bytes;
 }
 
-// Posts one receive and one send and finishes both.
+// Posts a receive and a send, finishes both, and compares the received bytes with the sent ones.
 inline ::testing::AssertionResult transfers(CommPair& pair, const std::vector<uint8_t>& bytes, size_t room) {
   std::vector<uint8_t> got(room);
   Request receive = valueOf(pair.receiver->irecv(got.data(), room, nullptr));

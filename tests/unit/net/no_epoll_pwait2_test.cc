@@ -1,5 +1,5 @@
-// Blocking waits work on kernels and sandboxes without epoll_pwait2. A seccomp filter in a child process simulates
-// them.
+// Tests blocking waits on kernels and sandboxes that lack the system call epoll_pwait2. A seccomp filter makes
+// epoll_pwait2 fail in a child process.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -31,7 +31,7 @@ bool refuseSystemCall(uint32_t number, uint32_t error) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-// Runs in the child. Returns 0 for success.
+// Runs the test in a child process, where epoll_pwait2 fails with `error`. Returns 0 for success.
 int sleepWithout(uint32_t error) {
   Result<Doorbell> bell = Doorbell::create();
   if (!bell.ok()) return 2;

@@ -1,4 +1,5 @@
-// Messages through the real libnccl-net-bps.so on loopback: exact bytes for any size and any order of posting.
+// Sends messages through libnccl-net-bps.so on loopback. The exact bytes must arrive for any size, and for any order of
+// posted sends and receives.
 #include <deque>
 
 #include "src/net/plugin_adapter.h"
@@ -54,7 +55,8 @@ TEST_P(Transfer, ThirtyTwoRequestsInFlightComplete) {
   EXPECT_EQ(done, 32U);
 }
 
-// Sender and receiver run ahead of each other in turn by a random number of messages.
+// The test posts random numbers of sends and receives alternately, so that sometimes the sender is ahead and sometimes
+// the receiver.
 TEST_P(Transfer, SendAndReceivePostedAtDifferentTimesComplete) {
   std::minstd_rand random(5);
   std::deque<std::pair<Request, std::vector<uint8_t>>> sends, receives;
@@ -98,7 +100,7 @@ TEST_P(Transfer, OversizeMessageFailsItsReceive) {
 
 BPS_OVER_BOTH(Transfer);
 
-// Registers a GPU's memory by address only, although it claims dma-buf support.
+// A net plugin that registers GPU memory only by address. Registration as a dma-buf fails.
 class NoDmaBufs final : public net::PluginAdapter {
  public:
   Status init(uint64_t) override { return {}; }

@@ -1,4 +1,5 @@
-// The adapters for every version of the interface, tested with bps's own plugin, which exports all versions.
+// Tests the adapter for every version of NCCL's net plugin interface, with bps's own plugin, which exports all
+// versions.
 #include <dlfcn.h>
 
 #include "src/net/plugin_adapter.h"
@@ -10,7 +11,7 @@ namespace {
 class Version : public ::testing::TestWithParam<int> {};
 
 std::string fileOf(const net::Plugin& plugin) {
-  const std::string& description = plugin.description();  // "bps v12 (path)"
+  const std::string& description = plugin.description();  // for example, "bps v12 (path)"
   const size_t open = description.find('(');
   return description.substr(open + 1, description.size() - open - 2);
 }

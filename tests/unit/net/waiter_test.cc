@@ -1,4 +1,5 @@
-// A Waiter knows which connections to test after a sleep and forgets none of them. A SpinBudget decides when to sleep.
+// Tests Waiter and SpinBudget. After a sleep, a Waiter must mark every connection that a thread has to test. A
+// SpinBudget decides when a polling thread sleeps.
 #include "src/net/waiter.h"
 
 #include <sched.h>
@@ -18,12 +19,13 @@ struct TestClock {
   static inline time_point time;
 };
 
-// How long a thread polls that tests every microsecond, if completion comes after `wait`.
+// Returns the time for which a thread polls if its request completes after `wait`. The thread polls once per
+// microsecond.
 microseconds polled(SpinBudget& spin, microseconds wait) {
   const auto begin = TestClock::time;
   while (TestClock::time < begin + wait && spin.consume()) TestClock::time += microseconds(1);
   const auto ended = TestClock::time;
-  TestClock::time = std::max(ended, begin + wait);  // the thread sleeps for the rest
+  TestClock::time = std::max(ended, begin + wait);  // the thread sleeps for the remaining time
   spin.onProgress();
   return std::chrono::duration_cast<microseconds>(ended - begin);
 }
@@ -147,7 +149,8 @@ TEST_F(WaiterTest, AReadyConnectionStaysAwake) {
   EXPECT_TRUE(sender.awake());
 }
 
-// A failed connection whose requests nobody tests any more stays ready.
+// A failed connection remains ready if no thread tests its requests any more. If arm() finds such a ready connection,
+// it must mark all connections awake.
 TEST_F(WaiterTest, IfArmFindsWorkAllAreAwake) {
   EXPECT_FALSE(waiter_.arm());
   pairs_[0].sender.reset();

@@ -15,8 +15,9 @@ using Weights = std::vector<uint64_t>;
 constexpr CutLimits kSmall{
     .maxChunkBytes = 4096, .targetChunkBytes = 1024, .chunkCostBytes = 128, .singleOwnerBytes = 512};
 
-// Chunks cover every element once and in order. None is empty or too large, all begin at a quantum, and the sizes of
-// one owner's chunks differ by at most one quantum.
+// Checks the chunks of a cut. The chunks must cover every element once and in order. No chunk may be empty or too
+// large, and every chunk must begin at a multiple of the quantum. The sizes of an owner's chunks must differ by at most
+// one quantum.
 void checkCut(const Cut& cut, size_t count, size_t elementBytes, const CutLimits& limits) {
   size_t next = 0;
   for (size_t owner = 0; owner < cut.share.size(); ++owner) {
@@ -129,7 +130,8 @@ TEST(CutterTest, SmallCallsGoWholeToTheChecker) {
   }
 }
 
-// The largest deviation of an owner's bytes from its share.
+// Makes 2000 calls. Returns the largest difference after a call between the bytes that an owner has summed so far and
+// the bytes that its weight gives it.
 double worstDeviation(const Weights& weights, const CutLimits& limits, size_t largest, bool varied) {
   Cutter cutter(weights, limits);
   std::mt19937_64 random(7);
@@ -155,7 +157,7 @@ TEST(CutterTest, SmallCallsAverageToTheWeightsWithinOneCall) {
     for (uint64_t& weight : weights) weight = 1 + random() % (round % 2 == 0 ? 10 : 100000);
     EXPECT_LE(worstDeviation(weights, kSmall, 300, false), 300);
     EXPECT_LE(worstDeviation(weights, kSmall, 512, true), 512);
-    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // alternates single-owner and divided calls
+    EXPECT_LE(worstDeviation(weights, kSmall, 5000, true), 513);  // some calls are divided, others have a single owner
   }
 }
 
@@ -167,12 +169,12 @@ TEST(CutterTest, LargeCallsAreExactToTwoCacheLines) {
 TEST(CutterTest, LargeCallsUseTheTargetChunkSize) {
   Cutter cutter({2, 2, 2, 2, 6, 6}, {});  // n = 4, k = 2
   const Cut cut = cutter.next((64U << 20) / 4, 4);
-  EXPECT_EQ(cut.rounds, 77U);  // 6/20 of 64 MiB in units of 256 KiB
+  EXPECT_EQ(cut.rounds, 77U);  // the largest share is 6/20 of 64 MiB; a chunk is 256 KiB
   EXPECT_EQ(cut.chunks[4], cut.rounds);
 }
 
 TEST(CutterTest, EveryOwnerHasOneChunkPerRound) {
-  for (const size_t servers : {1U, 2U, 3U}) {  // n = 4: shares of 4-k and 6
+  for (const size_t servers : {1U, 2U, 3U}) {  // n = 4; a machine has weight 4 - k, a server 6
     Weights weights(4, 4 - servers);
     weights.resize(4 + servers, 6);
     const Cut cut = Cutter(weights, {}).next((64U << 20) / 4, 4);
@@ -184,7 +186,7 @@ TEST(CutterTest, EveryOwnerHasOneChunkPerRound) {
 
 TEST(CutterTest, AShareHasNoMoreChunksThanQuanta) {
   const Cut cut = Cutter({1, 10000}, {.targetChunkBytes = 16U << 10, .singleOwnerBytes = 0}).next(1U << 20, 1);
-  EXPECT_EQ(cut.chunks[0], 2U);  // 105 bytes: one cache line and the rest of another
+  EXPECT_EQ(cut.chunks[0], 2U);  // the share of 105 bytes covers two cache lines
   EXPECT_EQ(cut.chunks[1], cut.rounds);
   EXPECT_GT(cut.rounds, 2U);
 }
@@ -192,21 +194,21 @@ TEST(CutterTest, AShareHasNoMoreChunksThanQuanta) {
 TEST(CutterTest, ChunkSizeGrowsWithTheSquareRootOfTheCall) {
   const CutLimits limits{.targetChunkBytes = 64U << 10, .chunkCostBytes = 256, .singleOwnerBytes = 0};
   Cutter cutter({1, 1}, limits);
-  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 512U);  // 32 MiB each in units
-  EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 181U);  // 8 MiB each: 46 KiB is the root of 256 bytes times 8 MiB
+  EXPECT_EQ(cutter.next(64U << 20, 1).rounds, 512U);  // each share is 32 MiB, in chunks of 64 KiB
+  EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 181U);  // each share is 8 MiB; sqrt(256 B * 8 MiB) is 46341 B
   EXPECT_EQ(cutter.next(4U << 20, 1).rounds, 90U);
   EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 45U);
-  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 8U);  // the smallest chunks
+  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 8U);  // chunks of 8 KiB, the minimum size
   EXPECT_EQ(cutter.next(12U << 10, 1).rounds, 1U);
 }
 
 TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   const CutLimits limits{.targetChunkBytes = 16U << 10, .chunkCostBytes = 256, .singleOwnerBytes = 0};
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
-  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 14U);         // the mean share of 114 KiB in chunks of 8 KiB
-  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // 2/10 of 8 MiB in units
-  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest share still sets the bound
-  EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // 7/29 of 8 MiB in units
+  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 14U);         // the mean share is 114 KiB, in chunks of 8 KiB
+  EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // the largest share is 2/10 of 8 MiB, in chunks of 16 KiB
+  Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest share determines the number of rounds
+  EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // the largest share is 7/29 of 8 MiB, in chunks of 16 KiB
 }
 
 TEST(CutterTest, LargeCallsAreCutAtQuantumBoundaries) {

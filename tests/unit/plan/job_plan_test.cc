@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-// So many machines of one rank each.
+// Returns a roster of `machines` machines that have one rank each.
 Roster rosterOf(uint32_t machines) {
   Roster roster;
   roster.settings.partitionBytes = 4U << 20;

@@ -1,4 +1,4 @@
-// Which ranks drive the network, and which part of a chunk each of them carries.
+// Tests Rails, which decides which ranks drive the network and which part of a chunk each driver carries.
 #include "src/plan/rails.h"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ TEST(SendOrder, EqualWorkersStartWithThemselves) {
 }
 
 TEST(SendOrder, MachinesStartAtEvenlySpacedShares) {
-  const std::vector<uint64_t> weights{1, 1, 1, 1, 3, 3};  // n = 4, k = 2; a quarter is 2.5
+  const std::vector<uint64_t> weights{1, 1, 1, 1, 3, 3};  // n = 4, k = 2; a quarter of all weights is 2.5
   EXPECT_EQ(sendOrder(weights, allOf(weights), 0, 4), (Order{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(sendOrder(weights, allOf(weights), 1, 4), (Order{2, 3, 4, 5, 0, 1}));
   EXPECT_EQ(sendOrder(weights, allOf(weights), 2, 4), (Order{4, 5, 0, 1, 2, 3}));
@@ -45,7 +45,7 @@ TEST(SendOrder, AnswerOrderIsTheArrivalOrder) {
       Order sorted = answered;
       std::sort(sorted.begin(), sorted.end());
       EXPECT_EQ(sorted, (Order{0, 1, 2, 3}));
-      // The bytes that a machine sends to other owners before this one.
+      // Returns the weight of all owners to which `machine` sends before it sends to `owner`.
       const auto before = [&](size_t machine) {
         uint64_t bytes = 0;
         for (const size_t earlier : sendOrder(weights, allOf(weights), machine, machines)) {

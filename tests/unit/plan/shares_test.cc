@@ -19,7 +19,7 @@ Shares solve(const Reals& workers, const Reals& servers) {
   return solved.ok() ? std::move(solved).value() : Shares{};
 }
 
-// Seconds per byte that the slowest NIC takes with these shares.
+// Returns the seconds per byte that the slowest NIC takes with these shares.
 double timeOf(const Rates& rates, const Reals& workers, const Reals& servers) {
   const size_t n = rates.workers.size();
   double time = 0;
@@ -51,7 +51,7 @@ TEST(SharesTest, EqualRatesGiveTheClosedForm) {
       for (double s : shares.workers) EXPECT_NEAR(s, static_cast<double>(n - k) / base, 1e-14) << n << " " << k;
       for (double c : shares.servers) EXPECT_NEAR(c, 2.0 * static_cast<double>(n - 1) / base, 1e-14) << n << " " << k;
       EXPECT_NEAR(shares.secondsPerByte * b, 2.0 * static_cast<double>(n * (n - 1)) / base, 1e-12) << n << " " << k;
-      // The weights are exactly the same fractions.
+      // The ratios of the integer weights must be exactly those of the shares.
       for (size_t o = 1; o < n + k; ++o) {
         const uint64_t s = n - k, c = 2 * (n - 1);
         EXPECT_EQ(shares.weights[o] * s, shares.weights[0] * (o < n ? s : c)) << n << " " << k;

@@ -24,7 +24,8 @@ Roster rosterWithRates(const std::vector<double>& bytesPerSecond) {
   return roster;
 }
 
-// A network on which a call lasts `latency` and its bytes at `rate`. Records what was asked of it.
+// A simulated network. A call takes `latency` seconds, plus the time of its traffic at `rate` bytes per second. The
+// network records the size of every call and of its chunks.
 struct FakeNetwork {
   double rate, latency = 0, traffic = 1.2;
   std::vector<size_t> calls = {};

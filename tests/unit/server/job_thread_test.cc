@@ -1,5 +1,5 @@
-// A thread of the server takes each job from its opening to its end, and a job that fails does not disturb the others.
-// The test plays the hub and the two worker machines, over loopback.
+// Tests JobThread, a thread of the server that runs jobs from their opening to their end. A job that fails must not
+// disturb other jobs. The test acts as the hub and as the two worker machines, over loopback.
 #include "src/server/job_thread.h"
 
 #include "src/comm/lanes/lane.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Records the events of the jobs as text.
+// Records each event of the jobs as a text.
 class EventRecorder final : public JobEvents {
  public:
   void listening(uint64_t job, std::vector<Blob> handles) override {
@@ -32,7 +32,8 @@ class EventRecorder final : public JobEvents {
     MutexLock lock(mutex_);
     return events_;
   }
-  // The first event from number `from` on that begins like this; "" if none comes in time.
+  // Waits for the first event that begins with `begin`, from event number `from` on. Returns the event, or "" if it
+  // does not come in time.
   std::string wait(const std::string& begin, size_t from = 0) {
     const Deadline deadline = Deadline::in(10s);
     MutexLock lock(mutex_);
@@ -90,7 +91,7 @@ class JobThreadTest : public testing::Test {
     thread_->open({{spec, kServer}, plan_, events_, valueOf(Quota::reserve(quota_, kNeed))});
     ASSERT_NE(events_->wait(std::to_string(job) + " listening"), "");
   }
-  // Connects the machines' lanes to the job that has just been opened.
+  // Connects the lanes of both machines to `job`, which has just been opened.
   void connect(uint64_t job) {
     std::vector<net::Mesh> meshes;
     std::vector<Blob> handles(kMachines + 1);

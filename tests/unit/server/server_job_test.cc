@@ -1,4 +1,4 @@
-// How the jobs of servers end, and events that must not disturb them.
+// Tests how the jobs of a server end, and that events outside a job do not disturb it.
 #include <fstream>
 
 #include "src/base/io/host_lookup.h"
@@ -124,7 +124,7 @@ TEST(ServerJob, UnauthenticatedPeersDoNotDisturbAJob) {
   another.leave();
 }
 
-// `bps-server --check` asks for the load before it opens a job, or without opening one.
+// `bps-server --check` asks a server for its load. The server answers only before a job is open on the connection.
 TEST(ServerJob, LoadIsReportedOnlyBeforeAJobIsOpen) {
   TestServer server;
   const Env env = withServers({&server});
@@ -194,7 +194,7 @@ TEST(ServerJob, SleepsWithoutATimerWhileIdle) {
     cluster[0].plane.reset();
   }
   ASSERT_TRUE(server.runner.waitEmpty(1));
-  std::this_thread::sleep_for(1200ms);  // until the failed job's connections are closed
+  std::this_thread::sleep_for(1200ms);  // waits until the failed job's connections are closed
   const auto wakeUps = [&] {
     std::ifstream status("/proc/self/task/" + std::to_string(server.task()) + "/status");
     const std::string text{std::istreambuf_iterator<char>(status), std::istreambuf_iterator<char>()};

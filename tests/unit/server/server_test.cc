@@ -1,4 +1,4 @@
-// How servers join a communicator or are excluded from it.
+// Tests how servers join a communicator, and when they are excluded from it.
 #include <filesystem>
 #include <fstream>
 
@@ -149,7 +149,8 @@ TEST(Server, ServerWithAnotherKeyIsNamedWhenRequired) {
   EXPECT_STREQ(cluster[0].joined.message(), text.c_str());
 }
 
-// A process on a server's port without the key may send any text; the start continues without it.
+// A process without the key may listen on a server's port, and may refuse the connection with any text. A communicator
+// that does not require servers must start without this process.
 TEST(Server, UnauthenticatedRefusalIsTruncated) {
   for (const bool required : {false, true}) {
     Env env = localEnv(2);

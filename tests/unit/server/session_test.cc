@@ -1,4 +1,4 @@
-// In every state a session takes the messages that are due and no others. The test plays the hub.
+// Tests which messages a session of the server accepts in each state. The test acts as the hub.
 #include "src/base/io/host_lookup.h"
 #include "tests/unit/control/fake_server.h"
 #include "tests/unit/control/raw_peer.h"
@@ -6,7 +6,7 @@
 namespace bps::test {
 namespace {
 
-// The states to which a hub takes its session.
+// The states of a session, in the order in which the hub's messages lead to them.
 enum class Stage { kOffered, kOpening, kOpen, kExchanging, kAwaitingBarrier, kServing };
 constexpr Stage kStages[] = {Stage::kOffered,    Stage::kOpening,         Stage::kOpen,
                              Stage::kExchanging, Stage::kAwaitingBarrier, Stage::kServing};
@@ -16,10 +16,10 @@ class SessionTest : public testing::Test {
   static constexpr uint64_t kJob = 99;
 
   SessionTest() { silent_.runner.neverListen(); }
-  // A job stays at Stage::kOpening only if its runner never listens.
+  // A job remains at Stage::kOpening only if its runner never reports that it listens.
   TestServer& serverFor(Stage stage) { return stage == Stage::kOpening ? silent_ : server_; }
   FakeRunner& runnerFor(Stage stage) { return serverFor(stage).runner; }
-  // A hub whose session is at that stage.
+  // Returns a hub whose session has reached `stage`.
   Peer hubAt(Stage stage) {
     const Address where =
         std::move(resolve(std::move(parseHostPort(serverFor(stage).name(), 1)).value(), soon())).value().front();
@@ -53,7 +53,7 @@ class SessionTest : public testing::Test {
     roster.settings.rails = 1;
     return roster;
   }
-  // A message that is well formed.
+  // Returns a valid payload for a message of the given type.
   static Blob messageOf(MessageType type) {
     switch (type) {
       case MessageType::kOpenJob:
@@ -93,7 +93,7 @@ class SessionTest : public testing::Test {
     [[maybe_unused]] const bool flushed = hub.socket->flush().ok();
   }
   static void expect(Peer& hub, MessageType type) { ASSERT_EQ(nextFrame(*hub.socket).header.type, type); }
-  // The server has closed the connection.
+  // Waits until the server closes the connection. Returns false if it does not close in time.
   static bool ended(Peer& hub) {
     for (const Deadline deadline = soon(); !deadline.passed(); pollFor(*hub.socket, POLLIN))
       if (!hub.socket->read().ok()) return true;

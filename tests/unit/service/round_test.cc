@@ -29,14 +29,14 @@ TEST(RoundSum, AveragesOverAllRanksAndScalesEachSource) {
       .run({{{0, 2, 7, 4, false, 0}, a.data(), 8}, {{0, 2, 7, 4, false, 0}, b.data(), 8}}, out.data());
   EXPECT_EQ(out[0], 1.0F);
   EXPECT_EQ(out[1], 1.75F);
-  const ScalarBits two = 0x40000000;  // only of the first contribution; the second has no scalar and counts once
+  const ScalarBits two = 0x40000000;  // only the first contribution has this scalar
   RoundSum(4, RoundSum::Coverage::kAllRanks, 1)
       .run({{{0, 2, 7, 5, true, two}, a.data(), 8}, {{0, 2, 7, 5, false, 0}, b.data(), 8}}, out.data());
   EXPECT_EQ(out[0], 5.0F);
   EXPECT_EQ(out[1], 9.0F);
 }
 
-// Adds 40000 four times; two of them already overflow float16.
+// The test averages the value 40000 four times. The sum of two such values already overflows float16.
 TEST(RoundSum, AverageIsDividedBeforeTheFirstRounding) {
   const uint16_t value = 0x78e2;  // 40000
   const CallInfo call{0, 1, 6, 4, false, 0};

@@ -1,4 +1,5 @@
-// SumService receives pushes of other machines while it has a chunk of its own machine to add, and validates them.
+// Tests SumService, which receives and validates the contributions (pushes) of other machines. The service receives
+// pushes only while it has a chunk of its own machine to add.
 #include "src/service/sum_service.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ class SumServiceTest : public ::testing::Test {
     service_ = valueOf(SumService::create(std::move(spec), std::move(lanes)));
   }
 
-  // Whether the service wants the other machine's push.
+  // Returns true if the service waits for a push of the other machine.
   bool wanted() {
     std::vector<bool> each;
     service_->forEachComm([&](net::Comm& comm) { each.push_back(comm.needed()); });
@@ -45,7 +46,7 @@ class SumServiceTest : public ::testing::Test {
   DataHeader header(uint16_t chunk, bool first) const {
     return {.sequence = chunk, .first = first, .usesExchangePath = false, .call = call_};
   }
-  // The service's error after the other machine's pushes.
+  // Steps the service until it fails. Returns the error, for which the service must blame the other machine.
   std::string failure() {
     for (const Deadline deadline = Deadline::in(kTestTimeout); !deadline.passed();) {
       Result<bool> moved = service_->step();
@@ -81,13 +82,13 @@ TEST_F(SumServiceTest, WantsPushesFromItsOwnChunkToTheSum) {
   EXPECT_FALSE(wanted());
 }
 
-// A sum that is larger than a connection's buffer.
+// Tests a sum that is larger than the buffer of a connection.
 class LargeSumTest : public SumServiceTest {
  protected:
   static constexpr size_t kCount = size_t{1} << 20;
   LargeSumTest() : SumServiceTest(Carrier::kMemory, kCount * sizeof(float)) {}
 
-  // Steps the service until `done` is true.
+  // Steps the service until done() returns true.
   template <class F>
   void moveUntil(F done) {
     const Deadline deadline = Deadline::in(kTestTimeout);
@@ -115,10 +116,10 @@ TEST_F(LargeSumTest, IsSentFromTheTargetAndRetiredAfterTheAnswer) {
   EXPECT_EQ(answer, std::vector<float>(kCount, 3));
 }
 
-// The service's error when the two machines disagree on a call.
+// Tests the service's error if two machines disagree on a call.
 class ComparingTest : public SumServiceTest {
  protected:
-  // Returns "nothing" if there is no error after many steps.
+  // Steps the service and returns its error. Returns "nothing" if there is no error after 2000 steps.
   std::string errorText() {
     for (int i = 0; i < 2000; ++i) {
       Result<bool> moved = service_->step();
@@ -158,7 +159,8 @@ TEST_F(ComparingTest, CallNotYetOfferedIsCompared) {
   EXPECT_NE(errorText().find("ranks disagree"), std::string::npos);
 }
 
-// Another owner sees where the calls begin to differ and reports it.
+// If the numbers or histories of two calls differ, the service must not compare the calls, because the machines already
+// disagree on an earlier call. Another owner reports that earlier call.
 TEST_F(ComparingTest, DifferentNumbersOrHistoriesAreNotCompared) {
   pushCall(with(3, 2, 7));
   service_->offer({with(4, 1, 7), &own_, &sum_, sizeof own_});

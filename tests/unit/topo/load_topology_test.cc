@@ -1,4 +1,4 @@
-// Topologies load from synthetic text, files and this machine, and errors name the source.
+// Tests that topologies load from synthetic text, from files and from this machine, and that errors name the source.
 #include "topo/load_topology.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,8 @@ TEST(TopologyDetection, ErrorNamesMissingHwloc) {
                "libm.so.6 lacks a function of hwloc 2.1; install hwloc 2.1 or later");
 }
 
-// A part of sysfs in the kernel's layout: a port, a GPU below it with a slower link, and two NICs.
+// A directory with the kernel's layout of sysfs. The directory contains a PCIe port, a GPU below this port, and several
+// NICs.
 class FakeSysfs {
  public:
   FakeSysfs() : root_(testing::TempDir() + "bps_sysfs_" + std::to_string(::getpid())) {
@@ -148,7 +149,7 @@ TEST(TopologyDetection, SysfsGivesSpeedsAndDropsNicsWithoutLink) {
   auto built = builder.build();
   ASSERT_TRUE(built.ok());
   const Topology topology = std::move(built).value();
-  EXPECT_DOUBLE_EQ(topology.node(topology.all(NodeKind::kGpu)[0]).pcie.rate(), 6 * kGiga);  // 8 GT/s x 8
+  EXPECT_DOUBLE_EQ(topology.node(topology.all(NodeKind::kGpu)[0]).pcie.rate(), 6 * kGiga);  // 8 GT/s x8
   std::string nics;
   for (NodeId nic : topology.all(NodeKind::kNic))
     nics += topology.node(nic).name + " " + std::to_string(static_cast<int>(topology.node(nic).mbps)) + " ";
@@ -157,7 +158,7 @@ TEST(TopologyDetection, SysfsGivesSpeedsAndDropsNicsWithoutLink) {
 
 std::string fakeNvml() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libfake-nvml.so"; }
 
-// The GPUs of the fake NVML are at 0000:00 to 0000:02.
+// The GPUs of the fake NVML library have the bus ids 0000:00 to 0000:02. Synthetic GPUs must have other bus ids.
 TEST(TopologyDetection, SyntheticDevicesMatchNoRealDevice) {
   std::set<std::string> ids;
   const Topology topology = machine("cpu[sw[gpu*4 nic]*2]*6");

@@ -1,4 +1,4 @@
-// The machines of tests/data/topo and synthetic ones, for the tests of topo/.
+// Helpers for the tests of topo/ that load machines from tests/data/topo or from synthetic text.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -9,7 +9,8 @@
 
 namespace bps::test {
 
-// Tests run from the root of the repository, as `make test` does, or from any directory inside it.
+// Returns the path of a file in tests/data/topo. The current directory may be the root of the repository, as in `make
+// test`, or any directory inside it.
 inline std::string dataFile(const std::string& name) {
   std::string path = "tests/data/topo/" + name;
   for (int up = 0; up < 6 && ::access(path.c_str(), R_OK) != 0; ++up) path = "../" + path;
@@ -32,7 +33,7 @@ inline const Candidate& candidateFor(const Decision& decision, Strategy strategy
   return decision.candidates[static_cast<size_t>(strategy)];
 }
 
-// The machine's link with this name (Topology::nameOfLink()).
+// Returns the link of the machine that Topology::nameOfLink() calls `name`.
 inline LinkId linkNamed(const Topology& topology, const std::string& name) {
   for (LinkId id = 0; id < topology.links().size(); ++id)
     if (topology.nameOfLink(id) == name) return id;

@@ -13,7 +13,7 @@ Address address(const char* text) {
   return std::move(resolve(where, Deadline::in(std::chrono::seconds(2)))).value().front();
 }
 
-// Calls f with every message type; the fields differ from their defaults.
+// Calls f with a message of every type. The fields of the messages differ from their defaults.
 template <class F>
 void forEachMessage(F&& f) {
   Nonce nonce{};

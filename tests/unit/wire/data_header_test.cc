@@ -76,7 +76,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
     bytes.push_back(0);
     EXPECT_FALSE(decodeDataHeader(bytes).ok()) << bytes.size();
   }
-  // The checksum matches, as after an error in the sending program rather than on the wire.
+  // The test gives each invalid header a matching checksum, as if the sending program had made the error.
   const auto why = [](std::vector<uint8_t> bytes, size_t at, uint8_t value) {
     bytes[at] = value;
     const uint32_t check = crc32c(bytes.data(), bytes.size() - sizeof(uint32_t));

@@ -14,7 +14,7 @@ Blob frameBytes(const FrameHeader& header, const Blob& payload) {
   return all;
 }
 
-// Feeds a stream in pieces of `piece` bytes. Returns the frames.
+// Gives the stream to the reader in pieces of `piece` bytes. Returns the frames that the reader finds.
 Result<std::vector<Frame>> feed(FrameReader& reader, const Blob& stream, size_t piece) {
   std::vector<Frame> frames;
   for (size_t at = 0; at < stream.size();) {

@@ -1,4 +1,4 @@
-// The data checksum gives known values, and both ways to compute it agree.
+// Tests that crc32c() gives published values, and that both of its implementations agree.
 #include "src/base/checksum/crc32c.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::vector<uint8_t> ramp(size_t bytes) {
   return data;
 }
 
-// From RFC 3720, B.4, and the check value of the CRC catalogue.
+// The expected values are from RFC 3720, section B.4, and from the CRC catalogue ("123456789").
 TEST(Crc32c, GivesThePublishedValues) {
   EXPECT_EQ(crc32c("", 0), 0U);
   EXPECT_EQ(crc32c("123456789", 9), 0xe3069283U);

@@ -46,7 +46,7 @@ TEST(LaunchEnv, EveryLauncherIsRecognised) {
 TEST(LaunchEnv, FirstCompletePairIsUsed) {
   const LaunchEnv place = placeIn({{"SLURM_PROCID", "0"},
                                    {"SLURM_NTASKS", "2"},
-                                   {"RANK", "5"},  // may belong to another program
+                                   {"RANK", "5"},  // RANK may have been set for another program
                                    {"PMI_RANK", "1"},
                                    {"PMI_SIZE", "4"},
                                    {"BPS_ROOT", "a:1"}})

@@ -21,7 +21,7 @@ TEST(PortRange, ParsesTwoPortsWithADash) {
     EXPECT_FALSE(parsePortRange(bad).ok()) << bad;
 }
 
-// Finds a range of three free ports.
+// Returns a range of three free ports.
 PortRange freeRange() {
   for (uint16_t first = 20000; first < 30000; first = static_cast<uint16_t>(first + 3)) {
     bool free = true;

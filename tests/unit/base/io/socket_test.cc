@@ -66,7 +66,8 @@ TEST(SocketTest, UnknownHostIsNamedInTime) {
   EXPECT_THAT(found.error().message(), HasSubstr("no-such-host.invalid"));
 }
 
-// A name service that does not answer delays no caller beyond the deadline, also if the caller abandons the look-up.
+// A name service that does not answer must not block a caller of resolve() beyond its deadline. A caller that destroys
+// an unfinished HostLookup must not be blocked either.
 TEST(SocketTest, AbandonedLookUpsDoNotBlock) {
   const auto start = Deadline::Clock::now();
   for (int i = 0; i < 100; ++i) {

@@ -37,7 +37,8 @@ TEST(WireIoTest, IsLittleEndian) {
   EXPECT_EQ(WireWriter().put("ab").bytes(), (Blob{2, 0, 0, 0, 'a', 'b'}));
 }
 
-// A message cut short at any byte reads as truncated, and no read goes past its end.
+// The message is cut at every byte. WireReader must report that the message is truncated, and must not read past its
+// end.
 TEST(WireIoTest, EveryTruncationIsDetected) {
   const Blob whole = sample();
   for (size_t length = 0; length < whole.size(); ++length) {

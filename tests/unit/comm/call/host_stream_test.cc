@@ -43,7 +43,8 @@ TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   HostStream::destroy(stream.get());
 }
 
-// The child has no threads to run the calls and must not use the parent's connections.
+// A forked child drops its parent's calls, because it has no threads to run them and must not use the parent's
+// connections.
 TEST(HostStream, ForkedChildDropsItsParentsCalls) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
@@ -65,7 +66,7 @@ TEST(HostStream, ForkedChildDropsItsParentsCalls) {
   HostStream::destroy(stream.get());
 }
 
-// If each call waited for all calls before it, thousands of calls would take seconds.
+// A call must not wait for all calls before it, because then thousands of calls would take seconds.
 TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
@@ -126,7 +127,7 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
     stream->complete(*others, Status(Code::kInternal, "the other's"));
     failed = true;
     failed.notify_one();
-    failed.wait(true);  // waits until this thread has synchronized
+    failed.wait(true);  // waits until the main thread has synchronized
     otherOutcome = stream->synchronize();
     again = stream->synchronize();
   });
@@ -141,7 +142,7 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
   HostStream::destroy(stream.get());
 }
 
-// A thread that waits for other threads' calls receives a failure that no thread has received yet.
+// A thread that has made no calls itself receives a failure that no other thread has received yet.
 TEST(HostStream, ThreadWithoutCallsGetsTheUnreportedFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};

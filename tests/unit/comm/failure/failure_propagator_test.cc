@@ -1,4 +1,4 @@
-// A communicator and those that carry parts of its calls fail together.
+// Tests FailurePropagator: a communicator and its child communicators, which carry parts of its calls, fail together.
 #include "src/comm/failure/failure_propagator.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The data planes of two machines connect over a plugin in memory, sum calls and name the peer that is missing or
-// broken.
+// Tests the data planes of two machines, which connect over a fake net plugin in memory. The data planes must sum
+// calls, and must name a peer that is missing or broken.
 #include "src/comm/lanes/data_plane.h"
 
 #include <thread>
@@ -12,7 +12,7 @@ namespace {
 
 class DataPlaneTest : public testing::Test {
  protected:
-  // A call with one chunk for each owner.
+  // Submits a call with one chunk for each owner to the data plane of `rank`.
   void submit(size_t rank) {
     Collective& call = buffers_[rank].add(2, 64, {});
     call.call.type = 1;  // uint8

@@ -1,4 +1,4 @@
-// FakeBuffers: chunks of calls whose memory, readiness and end the test controls.
+// FakeBuffers: user buffers for calls. The test controls which chunks are ready and sees which chunks are finished.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -19,9 +19,10 @@ class FakeBuffers final : public ChunkBuffers {
     bool inPlace = false, exchangePath = false, onGpu = false;
   };
 
-  size_t readyBelow = SIZE_MAX;  // chunks of any call
+  size_t readyBelow = SIZE_MAX;  // chunks with a lower index are ready
 
-  // A call of chunks of equal size, number 7 and up. Chunk i of a call holds bytes of value i + 1.
+  // Adds a call that consists of chunks of equal size. Calls get the numbers 7, 8 and so on. Every byte of chunk i has
+  // the value i + 1.
   Collective& add(size_t chunks, size_t chunkBytes, Options options) {
     auto& entry = *calls_.emplace_back(std::make_unique<Entry>());
     Collective& call = entry.call;

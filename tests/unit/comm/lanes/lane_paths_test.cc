@@ -1,4 +1,4 @@
-// The paths of a RemoteLane beside the usual one: chunks that all machines exchange, and chunks on a GPU.
+// Tests how a RemoteLane sends chunks of the exchange path and chunks in GPU memory.
 #include <chrono>
 
 #include "tests/unit/comm/lanes/remote_lane_fixture.h"

@@ -1,5 +1,5 @@
-// A RemoteLane keeps the owner's window, believes no answer that is not the one due, keeps a contribution until its sum
-// has come, and stays failed. The test plays the owner.
+// Tests RemoteLane; the test acts as the owner. A lane must respect the owner's window and accept only the answer that
+// is due next. A lane must keep a contribution until the answer arrives. A failed lane must stay failed.
 #include <chrono>
 #include <thread>
 

@@ -1,4 +1,5 @@
-// A LocalLane offers its chunks to the service of its own process. The test plays the other machine.
+// Tests LocalLane, which offers its chunks to the summation service in the same process. The test acts as the other
+// machine.
 #include <gtest/gtest.h>
 
 #include "src/comm/lanes/lane.h"
@@ -42,7 +43,7 @@ class LocalLaneTest : public testing::Test {
       ASSERT_TRUE(served.ok()) << served.error().message();
     }
   }
-  // The other machine contributes bytes of value 10.
+  // Sends the other machine's contribution to a chunk, whose bytes have the value 10.
   void push(size_t chunk) {
     const Collective& call = buffers_.call(0);
     DataHeader header;

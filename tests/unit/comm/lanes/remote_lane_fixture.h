@@ -1,4 +1,4 @@
-// RemoteLaneTest: a lane over a plugin in memory, with an owner that the test plays.
+// RemoteLaneTest: a RemoteLane over a fake net plugin in memory. The test acts as the owner.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class RemoteLaneTest : public testing::Test {
       if (const Result<bool> moved = lane_->step(); !moved.ok()) return moved.error().message();
     return "";
   }
-  // The owner receives the next chunk.
+  // Receives the next chunk as the owner, and returns its header and payload.
   std::pair<DataHeader, Message> takePush() {
     const Message header = pushes_->there.take();
     const Message payload = pushes_->there.take();
@@ -66,7 +66,7 @@ class RemoteLaneTest : public testing::Test {
     header.sequence = DataHeader::sequenceForChunk(chunk);
     return header;
   }
-  // `sum`: what the checksum is of.
+  // Returns the header of an answer with the checksum of `sum`.
   static DataHeader checkedHeaderOf(uint64_t chunk, const Message& sum) {
     DataHeader header = headerOf(chunk);
     header.payload = crc32c(sum.data(), sum.size());

@@ -1,4 +1,5 @@
-// TwoMachines: two ranks in one process, each alone on its machine, whose data planes connect over a plugin in memory.
+// TwoMachines: two ranks in one process, each of which acts as a machine. Their data planes connect over a fake net
+// plugin in memory.
 #pragma once
 #include <array>
 #include <functional>
@@ -16,7 +17,7 @@ class TwoMachines {
   explicit TwoMachines(std::array<ChunkBuffers*, 2> buffers, double timeout = 1)
       : env_(localEnv(timeout)), buffers_(buffers) {}
 
-  // Agrees on the roster; no data plane yet.
+  // Makes both ranks join, so that they agree on the roster. Creates no data plane.
   void join() {
     cluster_.emplace(2, env_);
     cluster_->expectJoined();
@@ -31,7 +32,7 @@ class TwoMachines {
       planes[rank] = std::move(plane).value();
     });
   }
-  // Connects rank 0. Rank 1 takes part in the exchange of handles, and connects with nobody.
+  // Connects the data plane of rank 0. Rank 1 takes part in the exchange of handles, but does not connect to rank 0.
   Status connectWithoutPeer(const std::function<bool()>& cancelled, Deadline deadline) {
     join();
     Status outcome;

@@ -1,4 +1,4 @@
-// Binding chooses CPUs for progress threads and NUMA nodes for shared memory.
+// Tests Binding, which chooses the CPUs of progress threads and the NUMA nodes of shared memory.
 #include "src/comm/local/machine/binding.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using Cpus = std::vector<unsigned>;
 
 class Binding : public testing::Test {
  protected:
-  // Rank i uses GPU i of the machine; ranks beyond the last GPU use host memory.
+  // Plans a machine on which rank i uses GPU i. If there are more ranks than GPUs, the remaining ranks use host memory.
   void plan(const std::string& machine, size_t ranks) {
     MachineSpec machineSpec;
     machineSpec.topology = writeNcclXml(std::move(std::move(readSynthetic(machine)).value().build()).value());

@@ -1,5 +1,5 @@
-// Two ranks of one machine share a ring. A slot waits for the slower rank, a rank that has left is named, and a rank
-// that sleeps is woken for what it can do.
+// Tests LocalReducer with two ranks of one machine that share a local ring. A slot must not be used again before the
+// slower rank is done with it. An error must name the rank that has left. A sleeping rank must wake if it can continue.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -13,11 +13,12 @@
 namespace bps::test {
 namespace {
 
-constexpr size_t kSlots = 4, kCount = 256, kChunkBytes = kCount * 4;  // elements of a chunk, float32
+constexpr size_t kSlots = 4, kCount = 256, kChunkBytes = kCount * 4;  // kCount is in elements (float32)
 constexpr size_t kSlotBytes = 1U << 20;
 constexpr uint8_t kFloat32 = 7;
 
-// Buffers of the user whose contributions become ready when the test says so, as those on a device.
+// User buffers whose contributions become ready when the test allows it. Contributions in GPU memory also become ready
+// late.
 class SlowBuffers final : public ChunkBuffers {
  public:
   size_t readyBelow = SIZE_MAX;
@@ -30,7 +31,7 @@ class SlowBuffers final : public ChunkBuffers {
   UserBuffers user_;
 };
 
-// A rank and its call.
+// A rank, and the call that it makes.
 struct Rank {
   SlowBuffers buffers;
   Collective call;
@@ -93,7 +94,7 @@ class LocalReducerPairTest : public testing::Test {
       ASSERT_TRUE(moved.ok()) << moved.error().message();
     }
   }
-  // Steps both ranks in turn.
+  // Steps the two ranks alternately, often enough to finish all calls.
   void finishAll() {
     for (int turn = 0; turn < 50; ++turn)
       for (size_t rank = 0; rank < 2; ++rank) step(rank, 1);
@@ -114,7 +115,7 @@ class LocalReducerPairTest : public testing::Test {
   Roster roster_;
   Env env_;
   std::vector<Doorbell> bells_;
-  std::unique_ptr<LocalRing> memory_;  // as the test maps it
+  std::unique_ptr<LocalRing> memory_;  // the test's own mapping of the ring
   Rank ranks_[2];
 };
 
@@ -139,7 +140,7 @@ TEST_F(LocalReducerPairTest, ARankFillsNoMoreSlotsThanTheRingHasUntilTheOtherBeg
 TEST_F(LocalReducerPairTest, ASlotIsReusedOnlyAfterTheSlowestRankHasFinishedItsChunk) {
   for (size_t rank = 0; rank < 2; ++rank) submit(rank, 20);
   for (int turn = 0; turn < 100; ++turn) {
-    step(0, 3);  // rank 0 is the faster one
+    step(0, 3);  // rank 0 makes more steps than rank 1
     if (turn % 4 == 0) step(1, 1);
     const uint64_t slowest = memory_->doneByAll(lastStage());
     for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_LE(memory_->done(rank, 0).load(), slowest + kSlots);

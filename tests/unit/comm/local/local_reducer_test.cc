@@ -1,4 +1,4 @@
-// A LocalReducer whose peer is played by the test, which writes arbitrary counters into the shared memory.
+// Tests a LocalReducer whose peer writes arbitrary counters into the memory that they share. The test acts as the peer.
 #include "src/comm/local/local_reducer.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace bps {
 namespace {
 
-// Rank 1 of two ranks on one machine, and a call of several chunks.
+// The LocalReducer of rank 1, on a machine with two ranks, and a call with several chunks.
 class Pair {
  public:
   static constexpr size_t kChunks = 40, kSlots = 8;
@@ -68,7 +68,7 @@ TEST(LocalReducer, IgnoresItsOwnCountersOverwrittenByAPeer) {
 
 TEST(LocalReducer, ImpossibleCounterIsAnErrorThatNamesTheRank) {
   for (const uint32_t fromLast :
-       {1U, 2U}) {  // a small chunk waits for other ranks only before its last stage, and for its slot
+       {1U, 2U}) {  // a small chunk waits for other ranks only for its slot and before its last stage
     Pair pair;
     const size_t stage = pair.memory().shape().stages - fromLast;
     pair.group().submit(pair.call());

@@ -1,5 +1,5 @@
-// In the memory that the ranks of a machine share, every counter and every area has its own place, and all ranks see
-// the same.
+// Tests LocalRing. In the memory that the ranks of a machine share, no two counters or areas may overlap, and all ranks
+// must see the same values.
 #include "src/comm/local/local_ring.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr LocalRingShape kShape{.ranks = 3, .slots = 4, .slotBytes = 4096, .stages = 3, .counters = 5};
 
-// A ring as two ranks map it.
+// A ring that two ranks have mapped.
 class LocalRingTest : public testing::Test {
  protected:
   static Result<LocalRing> attach(const LocalRingShape& shape, int fd) {
@@ -46,7 +46,7 @@ TEST_F(LocalRingTest, EveryCounterStartsAtZeroAndIsSeenByAllRanks) {
 
 TEST_F(LocalRingTest, NoTwoRanksWriteTheSameCacheLines) {
   const auto line = [](const void* at) { return reinterpret_cast<uintptr_t>(at) / kFalseSharingBytes; };
-  std::vector<std::pair<uintptr_t, uint32_t>> lines;  // with the rank that writes there
+  std::vector<std::pair<uintptr_t, uint32_t>> lines;  // each cache line with a rank that writes to it
   for (uint32_t rank = 0; rank < kShape.ranks; ++rank) {
     LocalRing::RankState& state = leader_.rankState(rank);
     for (const void* at : {static_cast<const void*>(&state.submitted), static_cast<const void*>(&state.asleep),
@@ -65,7 +65,7 @@ TEST_F(LocalRingTest, AreasOfAllSlotsAreDisjointAndInsideTheMemory) {
   for (uint64_t chunk = 0; chunk < kShape.slots; ++chunk)
     for (size_t rank = 0; rank <= kShape.ranks; ++rank) {
       areas.push_back(leader_.area(chunk, rank));
-      std::fill_n(areas.back(), kShape.slotBytes, static_cast<uint8_t>(areas.size()));  // a fault if it is outside
+      std::fill_n(areas.back(), kShape.slotBytes, static_cast<uint8_t>(areas.size()));  // crashes if out of bounds
     }
   EXPECT_EQ(leader_.sum(1), leader_.area(1, kShape.ranks));
   std::vector<uint8_t*> sorted = areas;

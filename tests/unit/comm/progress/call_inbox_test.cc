@@ -1,4 +1,5 @@
-// A CallInbox loses no call: neither between a look and a sleep, nor when it closes.
+// Tests that a CallInbox loses no call. A call may arrive just before the progress thread sleeps, or just before the
+// inbox closes.
 #include "src/comm/progress/call_inbox.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +78,8 @@ TEST_F(CallInboxTest, ACallThatIsThereForbidsToSleep) {
   EXPECT_TRUE(inbox_.prepareToSleep());
 }
 
-// Each call comes after the one before it has been taken, so no later ring hides one that is missing.
+// The caller pushes a call only after the previous call has been taken. So no later call can wake a thread that missed
+// a wake-up.
 TEST_F(CallInboxTest, ASleepNeverMissesACall) {
   constexpr uint64_t kCalls = 20'000;
   std::atomic<uint64_t> taken{0};

@@ -1,5 +1,5 @@
-// A CallScheduler with a network: it sums calls over its data plane, and leaves a broken connection to the hub to
-// judge.
+// Tests a CallScheduler that has a data plane. The scheduler must sum calls over the data plane. If a connection
+// breaks, the scheduler must report the peer to the hub, which decides who has failed.
 #include "src/comm/progress/call_scheduler.h"
 
 #include <deque>

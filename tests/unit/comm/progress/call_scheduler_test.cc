@@ -1,5 +1,5 @@
-// A CallScheduler starts calls in order, ends each of them once and in order, and ends those that wait for a rank that
-// has left.
+// Tests CallScheduler. A scheduler must start calls in order, and end each call exactly once and in order. A scheduler
+// must also end calls that wait for a rank that has left.
 #include "src/comm/progress/call_scheduler.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 namespace bps::test {
 namespace {
 
-// A stream position. The test decides when its turn comes.
+// A position in a stream whose call may start when the test sets `started`.
 struct FakePosition final : StreamPosition {
   bool started = false;
   int ends = 0;
@@ -34,14 +34,14 @@ class CallSchedulerTest : public testing::Test {
     std::shared_ptr<FakePosition> position = std::make_shared<FakePosition>();
   };
 
-  // `ranks` of one machine; this test plays the last one.
+  // Makes `ranks` ranks of one machine join. The scheduler under test belongs to the last rank.
   void join(uint32_t ranks) {
     cluster_.emplace(ranks, localEnv(kTimeout), [](uint32_t) { return "one"; });
     cluster_->expectJoined();
     session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, bell_, nullptr});
     session_->plan = std::move(JobPlan::make(session_->control.roster())).value();
   }
-  // The other rank of the machine never contributes.
+  // Creates the LocalReducer of rank 1. Rank 0, the only other rank of the machine, never contributes.
   void makeReducer() {
     env_.topoFile = "cpu";
     auto plan = MachinePlan::make(makeMachineSpec(env_, 2, 0).value()).value();
@@ -56,7 +56,7 @@ class CallSchedulerTest : public testing::Test {
     session_->local = std::make_unique<LocalReducer>(std::move(spec), std::move(plan), LocalRing::create(shape).value(),
                                                      std::move(bells));
   }
-  // Rank 0 says goodbye.
+  // Makes rank 0 leave the communicator, and waits until the last rank knows that rank 0 has left.
   void leaveOther() {
     cluster_->plane(0).leave(soon());
     const Deadline deadline = soon();

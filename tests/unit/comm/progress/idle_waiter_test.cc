@@ -1,5 +1,5 @@
-// The progress thread's sleep ends by the doorbell, and by connections only while it watches them. An eventfd stands
-// for the connections.
+// Tests IdleWaiter, in which the progress thread sleeps. The doorbell always ends the sleep. Connections end the sleep
+// only while the waiter watches them. The test uses an eventfd in place of the connections.
 #include "src/comm/progress/idle_waiter.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A ProgressEngine moves every call, on the waiting caller's thread or on the progress thread. The calls are fakes that
-// end when the test allows it, and the test drives the clock of the spin budget.
+// Tests that a ProgressEngine moves every call, on the waiting caller's thread or on the progress thread. The calls are
+// fakes that end when the test allows it. The test also sets the clock by which a caller limits its polling.
 #include "src/comm/progress/progress_engine.h"
 
 #include <gtest/gtest.h>
@@ -20,11 +20,11 @@ SpinBudget::Clock::time_point fakeNow() {
   return SpinBudget::Clock::time_point(std::chrono::nanoseconds(fakeTime.load()));
 }
 
-// Admitted calls end in order, as far as the test allows. Except for `allowed`, `event` and the counters, all members
-// are used under the progress lock only.
+// Ends calls in order, up to the number that `allowed` gives. A thread must hold the progress lock to use this class,
+// except for `allowed`, `event` and the counters.
 class FakeWork final : public ProgressWork {
  public:
-  std::atomic<uint64_t> allowed{0};  // calls that may end
+  std::atomic<uint64_t> allowed{0};  // number of calls that may end
   std::atomic<int> stepsByThread{0}, stepsByOthers{0}, overlaps{0};
   std::atomic<bool> fails{false};
   Doorbell event = std::move(Doorbell::create()).value();
@@ -151,7 +151,7 @@ TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
   issue(Start::kHere);
   std::thread allow([&] {
     EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
-    fakeTime += std::chrono::nanoseconds(1s).count();  // ends the caller's polling
+    fakeTime += std::chrono::nanoseconds(1s).count();  // makes the caller stop polling
     std::this_thread::sleep_for(20ms);
     const int polled = work_->stepsByOthers.load();
     std::this_thread::sleep_for(20ms);
@@ -164,7 +164,7 @@ TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
 }
 
 TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds) {
-  for (int i = 0; i < 100; ++i) {  // callers that wait at once
+  for (int i = 0; i < 100; ++i) {  // the caller waits right after each call
     ++work_->allowed;
     issue(Start::kHere);
     EXPECT_TRUE(stream_->synchronize().ok());
@@ -173,7 +173,7 @@ TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds)
     EXPECT_TRUE(stream_->synchronize().ok());
   }
   const int steps = work_->stepsByThread.load();
-  issue(Start::kHere);  // no caller waits for this one
+  issue(Start::kHere);  // no caller waits for this call
   EXPECT_TRUE(soon([&] { return work_->stepsByThread.load() > steps; })) << "the progress thread has not taken it over";
   allowOneMore();
   EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); }));
@@ -185,15 +185,15 @@ TEST_F(ProgressEngineTest, LargeCallsOfACallerThatWaitsAtOnceWakeNoThread) {
     ++work_->allowed;
     EXPECT_TRUE(stream_->synchronize().ok());
   };
-  for (int i = 0; i < 50; ++i) call();  // from now on calls are left to their callers
+  for (int i = 0; i < 50; ++i) call();  // the engine now leaves calls to their callers
   std::this_thread::sleep_for(5ms);
   call();
   const int before = work_->stepsByThread.load();
   const auto start = Deadline::Clock::now();
   for (int i = 0; i < 50; ++i) call();
-  const auto checks = (Deadline::Clock::now() - start) / 1ms;  // the progress thread may look once per millisecond
+  const auto checks = (Deadline::Clock::now() - start) / 1ms;  // the progress thread may check once per millisecond
   EXPECT_LT(work_->stepsByThread.load(), before + 20 + 2 * checks) << "the progress thread wakes for each call";
-  issue(Start::kByWaitingCaller);  // no caller waits for this one
+  issue(Start::kByWaitingCaller);  // no caller waits for this call
   allowOneMore();
   EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); })) << "the progress thread never takes it over";
 }

@@ -1,4 +1,5 @@
-// The parts of the hub without I/O: the tables of ranks and of control operations, the list of servers.
+// Tests the parts of the hub that do no network I/O: the rank table, the table of control operations, and the list of
+// servers.
 #include <fstream>
 
 #include "src/control/hub/control_op_table.h"
@@ -45,7 +46,7 @@ TEST(RankTable, RefusesInconsistentRanks) {
   EXPECT_FALSE(table.complete());
 }
 
-// Three ranks on two machines (0 and 2 on the first) and one server.
+// Returns a roster with one server and three ranks on two machines. Ranks 0 and 2 are on the first machine.
 Roster roster() {
   RankTable table(joinOf(0, 3, "a"));
   EXPECT_TRUE(table.admit(joinOf(1, 3, "b")).ok());
@@ -100,7 +101,7 @@ TEST(ControlOpTable, RefusesUnexpectedInput) {
   EXPECT_FALSE(ops.add(0, {ControlOp::kBarrier, 0, 0, {}}).ok()) << "twice";
 }
 
-// Rank 1 is late for two splits and in time for the third.
+// Rank 1 is too late for two splits of the communicator, and in time for the third split.
 TEST(ControlOpTable, CancelledSplitLetsTheNextOneStart) {
   ControlOpTable ops(roster());
   const auto input = [](uint32_t number) { return ControlOpInput{ControlOp::kSplit, number, 1, {{7}}}; };

@@ -1,5 +1,5 @@
-// StallDetector names two members that cannot reach each other, by their heartbeats. It never blames a rank that has
-// not called yet.
+// Tests StallDetector. If two members (ranks or servers) cannot reach each other, their heartbeats show it, and
+// StallDetector must name both members. StallDetector must never blame a rank that has not made its next call yet.
 #include "src/control/hub/stall_detector.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 using std::chrono::seconds;
 constexpr uint32_t kServer = 4;
 
-// Ranks 0 to 3, where 2 and 3 share a machine, and a server.
+// Four ranks and a server. Ranks 2 and 3 share a machine.
 class StallDetectorTest : public ::testing::Test {
  protected:
   StallDetectorTest() : roster_(makeRoster()), stalls_(roster_) {}
@@ -27,7 +27,8 @@ class StallDetectorTest : public ::testing::Test {
   void heartbeat(uint32_t member, uint64_t begun, uint64_t call = 0, uint32_t waitsFor = Heartbeat::kNobody) {
     stalls_.onHeartbeat(member, {begun, call, waitsFor});
   }
-  // Checks every second for `forSeconds`. Returns the failure's text, or "" if there is none.
+  // Calls check() for every second of `forSeconds` simulated seconds. Returns the text of the first failure, or "" if
+  // there is none.
   std::string found(int forSeconds) {
     for (int i = 0; i < forSeconds; ++i, now_ += seconds(1)) {
       const Status status = stalls_.check(now_);

@@ -1,4 +1,4 @@
-// Which key files hold a key, which hold a pass-phrase, and which are refused.
+// Tests which key files hold a key, which files hold a pass-phrase, and which files are refused.
 #include "src/control/keys/key_file.h"
 
 #include <gmock/gmock.h>

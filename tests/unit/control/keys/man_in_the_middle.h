@@ -1,4 +1,5 @@
-// ManInTheMiddle: relays a control connection without holding the key. It reads all bytes and may change some.
+// ManInTheMiddle: relays a control connection without holding the key. ManInTheMiddle reads all bytes of the connection
+// and may change some of them.
 #pragma once
 #include <sys/socket.h>
 
@@ -11,7 +12,8 @@ namespace bps::test {
 
 class ManInTheMiddle {
  public:
-  // Flips a bit of byte `byte` of the handshake frame `frame` (0 Hello, 1 Challenge, 2 Proof, 3 Welcome).
+  // A change to the handshake that flips a bit of byte `byte` in frame `frame`. Frame 0 is Hello, 1 is Challenge, 2 is
+  // Proof, and 3 is Welcome.
   struct Change {
     size_t frame, byte;
   };
@@ -41,7 +43,7 @@ class ManInTheMiddle {
   ControlSocket& left() { return *left_; }
   ControlSocket& right() { return *right_; }
 
-  // Returns what the left end has sent since the last call, without forwarding it.
+  // Returns the bytes that the left end has sent since the last call. Does not forward these bytes.
   Blob takeFromLeft() {
     [[maybe_unused]] const bool flushed = left_->flush().ok();
     return receive(toLeft_);

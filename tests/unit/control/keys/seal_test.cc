@@ -1,5 +1,6 @@
-// After the handshake, a third party can neither read, change, repeat, reorder nor forge a frame. A byte changed during
-// the handshake ends the connection.
+// Tests the encryption and authentication of control connections. After the handshake, a third party must not be able
+// to read, change, repeat, reorder or forge a frame. If a third party changes a byte of the handshake, the connection
+// must end.
 #include "src/control/keys/seal.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ Blob frameOfLeft(ManInTheMiddle& middle, const std::string& text) {
   return middle.takeFromLeft();
 }
 
-// What a side reads: the text of a failure message, "nothing", or the reason why the connection ends.
+// Reads from the socket. Returns the text of a failure message, "nothing", or the error that ends the connection.
 std::string readBy(ControlSocket& socket) {
   Result<std::optional<Frame>> came = socket.read();
   if (!came.ok()) return came.error().message();
@@ -146,7 +147,7 @@ TEST(Seal, EveryChangedByteOfTheHandshakeIsDetected) {
         const ManInTheMiddle middle(credentials(auth), ManInTheMiddle::Change{frame, byte});
         if (middle.connected() && middle.accepted()) {
           EXPECT_GE(byte, kFrameHeaderBytes + 32) << "frame " << frame;
-          break;  // past the frame's end
+          break;  // `byte` is past the frame's end
         }
         EXPECT_FALSE(middle.connected()) << "frame " << frame << ", byte " << byte;
         EXPECT_EQ(middle.accepted(), frame == 3) << "frame " << frame << ", byte " << byte;
@@ -155,7 +156,8 @@ TEST(Seal, EveryChangedByteOfTheHandshakeIsDetected) {
   }
 }
 
-// The session keys also depend on the two X25519 keys, so a recording stays secret if the shared key leaks later.
+// The session keys depend on the X25519 keys of both sides as well as on the shared key. So a recorded connection
+// remains secret if the shared key leaks later.
 TEST(Seal, SessionKeysDependOnEveryInput) {
   const KeyPair one, other, third;
   const Key shared{1};
@@ -174,7 +176,7 @@ TEST(Seal, InvalidPublicKeyIsRefused) {
 }
 
 TEST(Seal, SequenceNumbersAreUsedOnce) {
-  // Each side may use two frames for the handshake and one after it.
+  // The first sequence number leaves each side two frames for the handshake and one frame after it.
   ManInTheMiddle middle(credentials(), {}, std::numeric_limits<uint32_t>::max() - 2);
   ASSERT_TRUE(middle.connected() && middle.accepted());
   middle.sendToRight(frameOfLeft(middle, "the last"));

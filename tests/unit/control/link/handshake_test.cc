@@ -1,4 +1,4 @@
-// The handshake and AuthListener against every kind of peer.
+// Tests the control plane's handshake, and AuthListener, with valid and hostile peers.
 #include "src/control/link/handshake.h"
 
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ Sides sockets() {
 }
 
 struct Outcome {
-  std::string connecting, accepting;  // the failures' texts, or "ok"
+  std::string connecting, accepting;  // the error of each side, or "ok"
   uint64_t connectingJob = 0, acceptingJob = 0;
 };
 
@@ -100,7 +100,7 @@ TEST(Handshake, ProofIsValidForOneSideAndOneTranscript) {
   EXPECT_FALSE(sameProof(proof, makeProof(keyOf(9), HandshakeSide::kConnecting, transcript.hash())));
 }
 
-// Sends the bytes to an accepting side one at a time. Returns its failure and the refusal that it sends.
+// Sends the bytes one at a time to the accepting side. Returns the error of that side, and the refusal that it sends.
 std::pair<std::string, std::string> sendBytewise(const Blob& bytes) {
   Sides sides = sockets();
   AcceptingHandshake accepting(std::move(sides.accepting), {keyOf(1)}, Purpose::kJoin, 0);
@@ -149,7 +149,7 @@ TEST(Handshake, OtherVersionIsReportedForEveryFrame) {
   EXPECT_EQ(sendBytewise(helloBytes(hello, kControlVersion)), std::pair(text, text));
   Blob longer = helloBytes(hello, kControlVersion);
   longer.resize(longer.size() + 100);
-  longer[0] = static_cast<uint8_t>(longer[0] + 100);  // a Hello of a later version with more fields
+  longer[0] = static_cast<uint8_t>(longer[0] + 100);  // pretends to be a longer Hello of a later version
   EXPECT_EQ(sendBytewise(longer), std::pair(text, text));
 }
 
@@ -205,7 +205,7 @@ TEST(Dialer, NewerPeerIsNotRetried) {
 
 class AuthListenerTest : public testing::Test {
  protected:
-  // Steps the listener until `done`, or for `seconds`.
+  // Steps the listener until `done` returns true, or until `seconds` have passed.
   void stepUntil(const std::function<bool()>& done, double seconds = 5) {
     const Deadline deadline = soon(seconds);
     while (!done() && !deadline.passed()) {
@@ -227,7 +227,7 @@ class AuthListenerTest : public testing::Test {
     char byte = 0;
     return ::recv(fd.get(), &byte, 1, MSG_PEEK) == 0;
   }
-  // Admits a peer with the key while `attack` is called before each step.
+  // Expects that the listener admits a peer with the key, although `attack` runs before each of the peer's steps.
   void expectAdmitted(const std::function<void()>& attack) {
     ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(where_)), {keyOf(1), true, 4000},
                                   Purpose::kJoin, 1);

@@ -1,4 +1,4 @@
-// Relay: stands between a hub and a server without the key. It forwards frames and performs one attack.
+// Relay: forwards frames between a hub and a server without knowing the key, and performs one attack.
 #pragma once
 #include <poll.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ namespace bps::test {
 
 class Relay {
  public:
-  // The attack on the server's frame of type `at`, or right after it.
+  // The attack changes, drops or repeats the server's first frame of type `at`, or adds a forged frame after it.
   enum class Attack { kNothing, kFlip, kDrop, kRepeat, kForge };
   struct Plan {
     Attack act = Attack::kNothing;
@@ -80,7 +80,7 @@ class Relay {
     for (size_t size = frameSize(way); size != 0; size = frameSize(way)) {
       Blob frame(way.held.begin(), way.held.begin() + static_cast<std::ptrdiff_t>(size));
       way.held.erase(way.held.begin(), way.held.begin() + static_cast<std::ptrdiff_t>(size));
-      // Proof is the connecting side's last frame in clear, Welcome the accepting side's.
+      // Proof is the connecting side's last unencrypted frame. Welcome is the accepting side's last unencrypted frame.
       way.sealed = way.sealed || type(frame) == MessageType::kProof || type(frame) == MessageType::kWelcome;
       if (fromServer && !acted_ && type(frame) == plan_.at) act(frame);
       [[maybe_unused]] const ssize_t sent = ::send(way.to, frame.data(), frame.size(), MSG_NOSIGNAL);
@@ -106,7 +106,7 @@ class Relay {
     if (plan_.act == Attack::kRepeat) frame.insert(frame.end(), copy.begin(), copy.end());
     if (plan_.act == Attack::kForge) append(frame, copy);
   }
-  // An attack that worked on version 7: a forged failure with the next sequence number.
+  // Appends a forged failure with the next sequence number, an attack that succeeded against protocol version 7.
   static void append(Blob& frame, const Blob& model) {
     WireReader in(model);
     in.get<uint32_t>();

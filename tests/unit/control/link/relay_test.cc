@@ -1,4 +1,5 @@
-// Jobs that reach their server through a relay without the key. The relay can end the job and do nothing else.
+// Tests jobs that reach their server through a relay without the key. The relay must be able to end the job, but must
+// not have any other effect on it.
 #include "tests/unit/control/link/relay.h"
 
 #include "tests/unit/control/fake_server.h"
@@ -24,7 +25,8 @@ TEST(Relay, ForwardingRelayIsHarmless) {
 
 class RelayAttack : public testing::TestWithParam<Relay::Attack> {};
 
-// The server sends its input as soon as the job begins, so a rank may receive the failure while it still joins.
+// The server sends its input to the exchange as soon as the job begins. So a rank may receive the failure while it
+// still joins.
 TEST_P(RelayAttack, EndsTheJobWithTheExpectedError) {
   TestServer server;
   Relay relay(server.name(), {GetParam(), MessageType::kControlOpInput});

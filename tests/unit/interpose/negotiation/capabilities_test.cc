@@ -1,4 +1,5 @@
-// What the ranks of an NCCL communicator conclude from each other's capabilities and times.
+// Tests the negotiation of an NCCL communicator: the decision that its ranks derive from their capabilities and
+// measured times.
 #include "src/interpose/negotiation/capabilities.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +71,7 @@ TEST(NegotiationResult, MinBytesOfRankZeroApply) {
   std::vector<Capabilities> allCapabilities = {capabilitiesOn(1), capabilitiesOn(2)};
   allCapabilities[1].minBytes = 1;
   EXPECT_TRUE(concludeNegotiation(allCapabilities).measure);
-  allCapabilities[0].minBytes = 0;  // 0 is a valid size: all calls
+  allCapabilities[0].minBytes = 0;  // 0 means that bps serves calls of every size
   const NegotiationResult result = concludeNegotiation(allCapabilities);
   EXPECT_TRUE(result.join);
   EXPECT_FALSE(result.measure);
@@ -86,7 +87,7 @@ TEST(NegotiationResult, WithoutServersOnRankZeroMinBytesIsRequired) {
   allCapabilities[0].minBytes = 4096;
   EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
   allCapabilities[0].hasServers = true;
-  allCapabilities[1].hasServers = false;  // rank 1 is not asked
+  allCapabilities[1].hasServers = false;  // only the setting of rank 0 counts
   EXPECT_TRUE(concludeNegotiation(allCapabilities).join);
 }
 

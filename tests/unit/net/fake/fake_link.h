@@ -1,6 +1,8 @@
-// FakeLink: one direction of a connection in memory. The test may play either end with take() and deliver().
+// FakeLink: one direction of a connection in memory. The test may act as the receiver with take(), or as the sender
+// with deliver().
 //
-// It copies a message when it delivers it, so a test notices a sender that changes its buffer too early.
+// FakeLink copies a message only on delivery. So a sender that changes its buffer before the send is complete fails the
+// test.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -28,16 +30,16 @@ class FakeLink {
   using Message = std::vector<uint8_t>;
   using Requests = std::list<FakeRequest>;
 
-  bool full = false;       // the plugin takes no further request
-  bool flushHeld = false;  // flushes do not end
-  bool closed = false;     // one end is gone
-  std::string failure;     // not empty: every function fails with it
+  bool full = false;       // if true, the plugin accepts no further request
+  bool flushHeld = false;  // if true, flushes do not end
+  bool closed = false;     // if true, one end has closed
+  std::string failure;     // if not empty, every function fails with this text
   Requests sends, receives;
   size_t flushesStarted = 0;
 
   size_t sendsInFlight() const { return count(sends); }
   size_t receivesInFlight() const { return count(receives); }
-  // Completes the oldest send for its sender.
+  // Completes the oldest send, and returns its message.
   Message take() {
     FakeRequest* send = oldest(sends);
     if (send == nullptr) {
@@ -47,7 +49,7 @@ class FakeLink {
     send->done = true;
     return Message(send->data, send->data + send->bytes);
   }
-  // Completes the oldest receive.
+  // Completes the oldest receive with this message.
   void deliver(const Message& message) {
     FakeRequest* receive = oldest(receives);
     ASSERT_NE(receive, nullptr) << "no receive has been posted";
@@ -56,7 +58,7 @@ class FakeLink {
     receive->received = message.size();
     receive->done = true;
   }
-  // Delivers what both ends have posted.
+  // Delivers messages while both a send and a receive are posted.
   void move() {
     while (oldest(sends) != nullptr && oldest(receives) != nullptr) deliver(take());
   }
@@ -72,7 +74,7 @@ class FakeLink {
 };
 
 struct FakeConnection {
-  FakeLink there, back;  // `back`: the other direction, which reverse() gives
+  FakeLink there, back;  // `back` is the direction that reverse() gives
   bool accepted = false;
 };
 

@@ -11,7 +11,7 @@ struct Region {
   size_t bytes;
 };
 
-// connect() keeps this in the handle between its calls, as real plugins do.
+// The state of an unfinished connect(). Like real net plugins, FakeNet keeps this state in the handle between calls.
 struct HandleState {
   uint64_t listener = 0, connection = 0;
 };

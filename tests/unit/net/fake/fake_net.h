@@ -1,7 +1,7 @@
-// FakeNet: a net plugin in memory. It is as strict as the plugin interface allows: messages need registered memory,
-// requests complete in order, and a sender connects only after the receiver has accepted.
+// FakeNet: a net plugin in memory that makes every restriction that the plugin interface allows. Messages need
+// registered memory, requests complete in order, and a sender connects only after the receiver has accepted.
 //
-// Threads: any, except that a test which uses a FakeLink itself does so while no other thread uses the connection.
+// Any thread may use a FakeNet. A test may use a FakeLink only while no other thread uses its connection.
 #pragma once
 #include <deque>
 #include <list>
@@ -16,18 +16,18 @@
 
 namespace bps::test {
 
-// The listeners and connections that several plugins share.
+// The listeners and connections that several FakeNets share.
 struct FakeWire {
   Mutex mutex;
   uint64_t lastId = 0;
-  std::map<uint64_t, std::deque<std::shared_ptr<FakeConnection>>> listening;  // by listener: not accepted yet
-  std::map<uint64_t, std::shared_ptr<FakeConnection>> connections;            // in the order of their connect()
+  std::map<uint64_t, std::deque<std::shared_ptr<FakeConnection>>> listening;  // connections not yet accepted
+  std::map<uint64_t, std::shared_ptr<FakeConnection>> connections;            // ordered by the time of their connect()
 };
 
 class FakeNet final : public net::PluginAdapter {
  public:
   struct Options {
-    bool reverses = false;  // the plugin can reverse connections
+    bool reverses = false;  // if true, the plugin can reverse connections
     int maxRequests = 8;
     bool takesGpuMemory = false;
   };
@@ -35,7 +35,7 @@ class FakeNet final : public net::PluginAdapter {
   FakeNet() : FakeNet(std::make_shared<FakeWire>(), {}) {}
   ~FakeNet() override;
 
-  // One end of a new connection for the code under test; the test has the link.
+  // A new connection: `comm` is an end for the code under test, and the test acts as the peer through link().
   struct End {
     std::unique_ptr<net::Comm> comm;
     std::shared_ptr<FakeConnection> connection;

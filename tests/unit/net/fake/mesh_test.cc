@@ -1,4 +1,5 @@
-// The endpoints of a communicator, each with its mesh, connect over a plugin in memory.
+// Tests Mesh. The endpoints of a communicator (machines and servers) each have a mesh, and connect over a fake net
+// plugin in memory.
 #include "src/net/mesh.h"
 
 #include <vector>
@@ -13,11 +14,11 @@ using net::Mesh;
 using net::PeerConnections;
 
 constexpr size_t kMachines = 3;
-const std::vector<bool> kOwners{true, false, true, true, false};  // machines 0 and 2, and server 3
+const std::vector<bool> kOwners{true, false, true, true, false};  // owners are machines 0 and 2, and server 3
 
 class MeshTest : public testing::Test {
  protected:
-  // reverses[e]: the plugin of endpoint e can reverse.
+  // Creates all endpoints. If reverses[e] is true, the plugin of endpoint e can reverse connections.
   void make(const std::vector<bool>& reverses) {
     for (size_t e = 0; e < kOwners.size(); ++e) {
       plugins_.push_back(std::make_unique<net::Plugin>(
@@ -26,7 +27,7 @@ class MeshTest : public testing::Test {
     }
   }
   void make(bool reverses) { make(std::vector<bool>(kOwners.size(), reverses)); }
-  // The handles that all endpoints made for this one.
+  // Returns the handles that all endpoints have made for `endpoint`.
   std::vector<Blob> handlesFor(size_t endpoint) {
     std::vector<Blob> handles;
     for (const Mesh& mesh : meshes_) handles.push_back(mesh.handles()[endpoint]);
@@ -49,7 +50,7 @@ class MeshTest : public testing::Test {
   std::vector<Mesh> meshes_;
 };
 
-// One byte from one end arrives at the other.
+// Expects that a byte from `sender` arrives at `receiver`.
 void expectJoined(Comm* sender, Comm* receiver) {
   ASSERT_TRUE(sender != nullptr && receiver != nullptr);
   static uint8_t next = 0;
@@ -94,7 +95,8 @@ TEST_F(MeshTest, UsesBothDirectionsOfAConnectionOnlyIfBothPluginsCan) {
   make(true);
   exchange();
   stepAll();
-  // Machine pairs (0, 2): two for pushes and answers. One for each of (1, 0), (1, 2), (0, 3), (1, 3), (2, 3).
+  // Machines 0 and 2 are both owners, so they need two connections between them. Each of the pairs (1, 0), (1, 2), (0,
+  // 3), (1, 3) and (2, 3) needs only one connection.
   EXPECT_EQ(wire_->connections.size(), 7U);
   meshes_.clear();
   plugins_.clear();
@@ -122,7 +124,7 @@ TEST_F(MeshTest, NamesTheEndpointThatRefusesTheConnection) {
   make(false);
   exchange();
   {
-    const Mesh gone = std::move(meshes_[2]);  // its listeners close
+    const Mesh gone = std::move(meshes_[2]);  // the listeners of this mesh close
   }
   const Result<Progress> step = meshes_[0].step();
   ASSERT_FALSE(step.ok());

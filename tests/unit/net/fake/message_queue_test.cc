@@ -1,5 +1,5 @@
-// A queue preserves the order of its messages, however many the plugin accepts at once, and remembers its first
-// failure.
+// Tests MessageQueue. A queue must preserve the order of its messages, however many requests the plugin accepts at
+// once. A queue must keep its first failure.
 #include "src/net/message_queue.h"
 
 #include "tests/unit/net/fake/fake_net.h"
@@ -23,7 +23,7 @@ class MessageQueueTest : public testing::Test {
     memory_ = std::move(queue_->comm().registerMemory(bytes_.data(), bytes_.size())).value();
   }
   FakeLink& link() { return connection_->there; }
-  // Message i is the byte at i.
+  // Pushes `count` messages, which are consecutive pieces of bytes_.
   void push(size_t count, size_t bytes = 1) {
     for (; count > 0; --count, at_ += bytes) queue_->push({bytes_.data() + at_, bytes, memory_});
   }
@@ -40,7 +40,7 @@ TEST_F(MessageQueueTest, PostsNoMoreThanThePluginTakesAndKeepsTheOrder) {
   for (size_t i = 0; i < 10; ++i) bytes_[i] = static_cast<uint8_t>(i);
   push(10);
   for (uint8_t i = 0; i < 10; ++i) {
-    queue_->step();  // the fake fails the test if it gets a fourth request
+    queue_->step();  // FakeNet fails the test if it gets a fourth request
     EXPECT_EQ(link().sendsInFlight(), std::min<size_t>(kMaxRequests, 10U - i));
     EXPECT_EQ(link().take(), FakeLink::Message{i});
     EXPECT_EQ(queue_->done(), i);

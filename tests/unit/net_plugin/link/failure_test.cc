@@ -1,4 +1,5 @@
-// Tests how one end detects that the other end closes or dies in each phase, and how it rejects unauthenticated peers.
+// Tests how one end of a connection detects that its peer closes or dies, in each phase of the connection. Also tests
+// how a listener rejects unauthenticated peers.
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -108,7 +109,7 @@ TEST_P(ConnectionFailure, ClosingWithRequestsInFlightIsSafe) {
   }
 }
 
-// Connects to the listener's address and sends `bytes`.
+// Connects to the listener's address, and sends `bytes` as an unauthenticated peer.
 UniqueFd connectUnauthenticated(const net::Listener& listener, const std::vector<uint8_t>& bytes) {
   const Address address = valueOf(plugin::tcp::parseHandle(listener.handle())).address;
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -156,7 +157,7 @@ TEST_P(ConnectionFailure, ManySilentConnectionsDoNotBlockAValidPeer) {
   for (int i = 0; i < 300; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
-  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent connection's limit
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // shorter than a silent connection's time limit
   while ((!pair.sender || !pair.receiver) && !deadline.passed()) {
     if (!pair.sender) pair.sender = valueOf(connector->connect());
     if (!pair.receiver) pair.receiver = valueOf(listener->accept());
@@ -164,7 +165,7 @@ TEST_P(ConnectionFailure, ManySilentConnectionsDoNotBlockAValidPeer) {
   EXPECT_TRUE(pair.sender && pair.receiver);
 }
 
-// Limits the process to a few descriptors more than it has open now.
+// While this object exists, the process may open only `more` descriptors beyond those that are open now.
 class ScopedDescriptorLimit {
  public:
   explicit ScopedDescriptorLimit(rlim_t more) {
@@ -187,7 +188,7 @@ TEST_P(ConnectionFailure, SilentConnectionsReleaseTheirDescriptors) {
   for (int i = 0; i < 20; ++i) silent.push_back(connectUnauthenticated(*listener, {}));
   std::unique_ptr<net::Connector> connector = plugin_->connect(0, listener->handle());
   CommPair pair;
-  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // less than a silent connection's limit
+  const Deadline deadline = Deadline::in(std::chrono::seconds(3));  // shorter than a silent connection's time limit
   while (!pair.sender && !deadline.passed()) pair.sender = valueOf(connector->connect());
   const ScopedDescriptorLimit few(5);
   while (!pair.receiver && !deadline.passed()) pair.receiver = valueOf(listener->accept());
@@ -215,7 +216,7 @@ TEST_P(ConnectionFailure, AThousandConnectionsLeakNothing) {
     }
   }
   EXPECT_EQ(countOpenDescriptors(), before);
-  EXPECT_LT(countMappings(), mappingsBefore + 20);  // the allocator has some mappings too
+  EXPECT_LT(countMappings(), mappingsBefore + 20);  // the memory allocator also creates mappings
   EXPECT_LT(::mallinfo2().uordblks, heapBefore + 1000 * sizeof(void*)) << "bytes of the heap";
 }
 

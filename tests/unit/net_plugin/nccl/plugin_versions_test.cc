@@ -1,4 +1,5 @@
-// Drives every exported version of the interface as its consumers do: directly through its table.
+// Tests every version of NCCL's net interface that bps's plugin exports. The test calls the functions through each
+// version's table, as NCCL does.
 #include <dlfcn.h>
 
 #include <array>
@@ -11,12 +12,12 @@
 namespace bps::test {
 namespace {
 
-// NCCL need not clear out-parameters, so each test sets them to this value first.
+// An invalid pointer. Tests set out-parameters to this value before each call, because NCCL need not clear them.
 void* stale() { return reinterpret_cast<void*>(uintptr_t{0x1}); }
 
 void* bpsPluginLibrary() {
   static void* library = [] {
-    const std::string description = loadBpsPlugin()->description();  // "bps v12 (path)"
+    const std::string description = loadBpsPlugin()->description();  // for example, "bps v12 (path)"
     const size_t open = description.find('(');
     return ::dlopen(description.substr(open + 1, description.size() - open - 2).c_str(), RTLD_NOW | RTLD_LOCAL);
   }();
@@ -26,7 +27,7 @@ void* bpsPluginLibrary() {
 void ignoreLog(int, unsigned long, const char*, int, const char*, ...) {}
 int ignoreEvent(void**, int, void*, int64_t, void*) { return 0; }
 
-// The calls that differ between versions, in the form of the newest version.
+// Gives the functions that differ between versions the form that they have in the newest version.
 template <int V>
 class Api {
  public:
@@ -113,7 +114,7 @@ class PluginVersions : public ::testing::Test {
     ASSERT_EQ(api_->closeListen(listener), 0);
     ASSERT_TRUE(send_ != nullptr && receive_ != nullptr);
   }
-  // Waits until the request is done and returns the reported size.
+  // Waits until the request is done, and returns the size that test() reports. Returns a negative number on failure.
   int finish(void* request) {
     int done = 0, bytes = -1;
     const Deadline deadline = Deadline::in(kTestTimeout);
@@ -227,7 +228,8 @@ struct Counting {
   static void log(int, unsigned long, const char*, int, const char*, ...) { ++lines; }
 };
 
-// The application may unload its logger once the context that received it is finalized.
+// An application may unload its logger after it has finalized the context that received the logger. So the plugin must
+// not call a logger after its context is finalized.
 TEST(Contexts, DoNotCallTheLoggerAfterFinalize) {
   const Api<12> api;
   std::array<void*, 2> contexts{};

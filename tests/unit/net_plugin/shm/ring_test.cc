@@ -1,5 +1,5 @@
-// The ring alone: every offset and size around its end, wake-up requests, and corrupt positions in the shared header,
-// which may only end their own connection.
+// Tests the ring of a shared-memory connection: every offset and size around its end, wake-up requests, and corrupt
+// positions in the shared header. A corrupt position must cause an error, and no access outside the ring.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ TEST(ShmRing, EverySizeWorksAtEveryOffset) {
       ASSERT_FALSE(ring.reader.publish());
       ASSERT_EQ(got, sent) << size << " bytes at " << offset;
       ASSERT_GE(valueOf(ring.writer.available(1)), 1U);
-      ring.writer.write(sent.data(), size > 0 ? 1 : 0);  // the next iteration starts one byte later
+      ring.writer.write(sent.data(), size > 0 ? 1 : 0);  // makes the next iteration start one byte later
       ASSERT_FALSE(ring.writer.publish());
       ring.reader.read(got.data(), valueOf(ring.reader.available(1)));
       ASSERT_FALSE(ring.reader.publish());
@@ -99,7 +99,7 @@ TEST(ShmRing, AWriterIsWokenWhenThereIsRoom) {
   EXPECT_TRUE(ring.reader.publish());
 }
 
-// For any header contents an end either refuses the header or accesses only the ring.
+// If the shared header contains an invalid position, the end that reads the header must return an error.
 TEST(ShmRing, AnInvalidPositionIsRefused) {
   for (const uint64_t wrong : {uint64_t{kCapacity} + 21, uint64_t{19}, UINT64_MAX, UINT64_MAX / 2}) {
     Ring ring;
@@ -115,7 +115,7 @@ TEST(ShmRing, AnInvalidPositionIsRefused) {
     EXPECT_NE(std::string(available.error().message()).find("the ring is corrupt"), std::string::npos);
     EXPECT_FALSE(ring.reader.requestWake(1).ok());
   }
-  for (const uint64_t wrong : {uint64_t{21}, uint64_t{kCapacity} + 21, UINT64_MAX / 2}) {  // more than was written
+  for (const uint64_t wrong : {uint64_t{21}, uint64_t{kCapacity} + 21, UINT64_MAX / 2}) {  // only 20 bytes are written
     Ring ring;
     std::array<uint8_t, 20> bytes{};
     ring.writer.write(bytes.data(), bytes.size());
@@ -143,7 +143,8 @@ TEST(ShmRing, CorruptHeadersCauseNoAccessOutsideTheRing) {
   EXPECT_TRUE(ring.marginsUntouched());
 }
 
-// Maps both ends in one process, so that ThreadSanitizer checks that positions order the accesses to the bytes.
+// Both ends are in one process. So ThreadSanitizer can check that the positions in the header order all accesses to the
+// ring's bytes.
 TEST(ShmRing, TwoThreadsCanStreamConcurrently) {
   Ring ring;
   const std::vector<uint8_t> sent = randomBytes(200000, 1);

@@ -1,4 +1,4 @@
-// The ends of a shared-memory connection, each tested against a peer that dies or writes arbitrary data.
+// Tests each end of a shared-memory connection with a peer that dies or that writes arbitrary data.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -25,7 +25,8 @@ std::string errorText(const Result<T>& result) {
   return result.ok() ? "no failure" : result.error().message();
 }
 
-// An end of a connection and the resources of its peer: the same memory and the other end of the liveness socket.
+// One end of a shared-memory connection, and the resources of its peer: a mapping of the same memory, and the peer's
+// end of the liveness socket.
 template <class Comm>
 struct ShmPair {
   ShmPair() {
@@ -117,12 +118,12 @@ TEST(ShmSender, RingsNoDoorbellWhileNobodySleeps) {
   EXPECT_EQ(::recv(bench.theirs.get(), got.data(), got.size(), 0), 1) << "one wake-up once enough bytes are there";
 }
 
-// Runs `child` in a forked process, which then waits to be killed.
+// Forks a process that runs `child` and then waits until it is killed. Returns the process id.
 template <class F>
 pid_t forkChild(F&& child) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends the child if the test ends early
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // kills the child if the test ends early
   child();
   while (true) ::pause();
 }
@@ -177,7 +178,7 @@ TEST(ShmPeerDeath, KilledReceiverFailsTheSender) {
   std::unique_ptr<net::Connector> connector = plugin->connect(0, listener->handle());
   std::unique_ptr<net::Comm> sender = retry([&] { return connector->connect(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  listener.reset();  // this process's copy; the child has the same socket
+  listener.reset();  // closes only this process's copy of the socket
   const std::vector<uint8_t> large(size_t{8} << 20);
   const net::Request send = valueOf(sender->isend(large.data(), large.size(), nullptr));
   EXPECT_FALSE(valueOf(sender->test(send)).done);

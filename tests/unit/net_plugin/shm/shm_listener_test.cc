@@ -1,4 +1,5 @@
-// How the two ends of a shared-memory connection meet, which peers are rejected, and when TCP is used instead.
+// Tests how a shared-memory connection is set up, which peers the listener rejects, and when the plugin uses TCP
+// instead.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -80,7 +81,8 @@ TEST(ShmListener, AFullBacklogMeansTryAgain) {
   EXPECT_NE(receiver, nullptr) << "silent connections block a valid one";
 }
 
-// Sends a hello with the token and the descriptor; a negative descriptor is not sent.
+// Connects to the listener and sends a hello with the token and the descriptor `fd`. If `fd` is negative, sends no
+// descriptor.
 UniqueFd connectAs(const ShmListener& listener, const Token& token, int fd) {
   UniqueFd socket = valueOf(connectUnix(listenerAddress(listener.socketId())));
   const HelloBytes hello = encodeHello(token);
@@ -113,7 +115,7 @@ TEST(ShmListener, PeersWithInvalidHelloAreRejected) {
   EXPECT_NE(valueOf(listener->accept()), nullptr);
 }
 
-// Each side checks the other's user id. A peer of another user falls back to TCP.
+// Each side checks the user id of its peer. If the user ids differ, the peers use TCP instead of shared memory.
 TEST(ShmListener, AnotherUserCannotConnect) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   std::unique_ptr<ShmListener> listener = valueOf(ShmListener::create(kToken));
@@ -125,7 +127,7 @@ TEST(ShmListener, AnotherUserCannotConnect) {
     const UniqueFd memory = valueOf(Segment::createMemory());
     const UniqueFd socket = valueOf(connectUnix(listenerAddress(listener->socketId())));
     const HelloBytes hello = encodeHello(kToken);
-    const bool sent = sendWithFd(socket.get(), hello, memory.get()).ok();  // fails if the listener has hung up already
+    const bool sent = sendWithFd(socket.get(), hello, memory.get()).ok();  // fails if the listener has already hung up
     if (!sent && !hungUp(socket)) ::_exit(5);
     pollfd state{.fd = socket.get(), .events = POLLIN, .revents = 0};
     ::_exit(::poll(&state, 1, 10000) == 1 && hungUp(socket) ? 0 : 4);
@@ -158,7 +160,7 @@ TEST(ShmListener, HandleExtensionRoundTrips) {
   EXPECT_FALSE(link::readShmExtension(handle).has_value());
 }
 
-// Returns "tcp" or "memory", taken from the error that a broken connection reports.
+// Closes the sender. Returns "tcp" or "memory", depending on the error that the receiver then reports.
 std::string carrierOf(test::CommPair pair) {
   std::array<uint8_t, 1> room{};
   const test::Request receive = valueOf(pair.receiver->irecv(room.data(), room.size(), nullptr));
@@ -189,7 +191,8 @@ TEST(ShmChoice, EitherSideCanDisableSharedMemory) {
   EXPECT_EQ(carrierOf(connectBetween(*tcp, *tcp)), "tcp");
 }
 
-// The handle names a socket that does not exist here, as for another machine or network namespace.
+// The handle names a local socket that does not exist, like a handle from another machine or network namespace. The
+// plugin must then use TCP.
 TEST(ShmChoice, WithoutAnShmListenerTcpIsUsed) {
   std::shared_ptr<net::Plugin> plugin = test::loadBpsPlugin(test::Carrier::kMemory);
   std::unique_ptr<net::Listener> listener = valueOf(plugin->listen(0));

@@ -1,4 +1,5 @@
-// AckWatch decides from the kernel's state of a socket when its peer is gone.
+// Tests AckWatch, which decides whether the peer of a TCP socket is gone. The decision depends on the acknowledgement
+// state that the kernel keeps for the socket.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -16,7 +17,7 @@ using std::chrono::seconds;
 constexpr PeerTimeout kPeerTimeout{10000};
 const AckWatch::TimePoint kStart{std::chrono::hours(1)};
 
-// Checks every second for `span`. Returns true if a check finds the peer gone.
+// Calls isPeerGone() for every second of `span`, in simulated time. Returns true if a call finds that the peer is gone.
 bool goneWithin(AckWatch& watch, seconds span, const AckState& state, AckWatch::TimePoint from = kStart) {
   for (seconds at(0); at <= span; at += seconds(1))
     if (watch.isPeerGone(state, from + at, kPeerTimeout)) return true;
@@ -30,7 +31,7 @@ TEST(AckWatch, BytesUnacknowledgedForTheTimeoutMeanPeerGone) {
   EXPECT_TRUE(watch.isPeerGone(unanswered, kStart + seconds(10), kPeerTimeout));
 }
 
-// If the network is cut one way, the peer's own data still arrives, with old acknowledgements.
+// If the network fails in one direction only, data from the peer still arrives, but repeats old acknowledgements.
 TEST(AckWatch, DuplicateAcksDoNotResetTheTimeout) {
   AckWatch watch;
   EXPECT_TRUE(goneWithin(watch, seconds(10), {.acked = 100, .inFlight = true, .sinceLastAck = milliseconds(5)}));
@@ -51,7 +52,7 @@ TEST(AckWatch, NothingInFlightNeverMeansPeerGone) {
       << "the timeout begins when the bytes are sent";
 }
 
-// The peer does not read, and its kernel answers every window probe.
+// If the peer does not read, its receive window closes. The peer is not gone while its kernel answers window probes.
 TEST(AckWatch, ClosedWindowIsNoFailureWhileProbesAreAnswered) {
   AckWatch watch;
   EXPECT_FALSE(

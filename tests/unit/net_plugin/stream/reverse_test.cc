@@ -1,5 +1,5 @@
-// The reverse direction of a connection (bpsNetReverse_v1). Both directions carry messages at once, and each closes
-// separately.
+// Tests the reverse direction of a connection (bpsNetReverse_v1). Both directions must carry messages at the same time,
+// and each direction must close separately.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -27,7 +27,7 @@ std::string failureOf(Comm& comm, Request request) {
   return outcome.ok() ? "none" : outcome.error().message();
 }
 
-// Sends many messages one way on a separate thread and checks them.
+// Sends many messages of different sizes through `pair`, and checks the received bytes.
 testing::AssertionResult manyMessages(CommPair& pair, unsigned seed) {
   for (unsigned i = 0; i < 40; ++i) {
     const size_t bytes = i % 4 == 0 ? size_t{1} << 20 : i * 37;
@@ -83,7 +83,7 @@ TEST(Reverse, ReverseMessageWakesASleeper) {
   const Request receive = valueOf(receiver.irecv(room.data(), 8, nullptr));
   ASSERT_FALSE(valueOf(receiver.test(receive)).done);
   ASSERT_FALSE(valueOf(receiver.arm()));
-  // Messages of the other direction do not wake this end.
+  // Messages in the direction `out` must not wake the receiver of the direction `back`.
   EXPECT_TRUE(manyMessages(both.out, 0));
   pollfd sleeper{receiver.waitFd(), POLLIN, 0};
   EXPECT_EQ(::poll(&sleeper, 1, 0), 0);

@@ -1,5 +1,5 @@
-// A connection of several sockets. Messages arrive whole and in order, in whatever order the sockets deliver their
-// slices. If one socket closes, the connection ends.
+// Tests a connection that uses several sockets. Messages must arrive complete and in order, although the sockets may
+// deliver their slices in any order. If one socket closes, the whole connection must end.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -39,7 +39,7 @@ void put(const UniqueFd& socket, const Slice& slice, const Bytes& message) {
   ASSERT_EQ(::send(socket.get(), all.data(), all.size(), MSG_NOSIGNAL), static_cast<ssize_t>(all.size()));
 }
 
-// Forwards bytes between two bundles at a different rate for each socket.
+// Forwards bytes from the sockets of one bundle to the sockets of another bundle, at a separate rate for each socket.
 class Network {
  public:
   Network(Bundle& from, Bundle& to, std::vector<size_t> pieces)
@@ -70,7 +70,7 @@ class Network {
   std::vector<Bytes> waiting_;
 };
 
-// Sends all messages through both ends in order, at most `window` at a time.
+// Sends all messages from the sender to the receiver in order. At most `window` messages are in flight at a time.
 void exchange(SendComm& sender, RecvComm& receiver, Network& network, const std::vector<Bytes>& messages,
               size_t window) {
   std::vector<Bytes> rooms(messages.size());
@@ -149,7 +149,8 @@ TEST(SeveralSockets, SmallMessagesAreNotCutAndNeedOneSystemCall) {
   EXPECT_LT(::recv(bundle.theirs[2].get(), got.data(), got.size(), 0), 0);
 }
 
-// Message 1 is complete long before message 0. The second half of message 0 comes last and on another socket.
+// Message 1 arrives before the second half of message 0, which comes on another socket. Message 0 must still complete
+// first.
 TEST(SeveralSockets, MessagesCompleteInPostingOrder) {
   Bundle bundle(3);
   RecvComm receiver(std::move(bundle.ours));
@@ -176,7 +177,8 @@ std::string outcome(RecvComm& receiver, Request& request) {
   return "pending";
 }
 
-// A socket may be any number of messages ahead of the others; its slice waits for its receive.
+// A socket may be any number of messages ahead of the other sockets. A slice must wait until the receive for the
+// slice's message is posted.
 TEST(SeveralSockets, ASliceWaitsForItsReceive) {
   Bundle bundle(2);
   RecvComm receiver(std::move(bundle.ours));
@@ -198,9 +200,9 @@ TEST(SeveralSockets, SlicesThatDoNotFitAreAnError) {
   const std::vector<std::pair<Slice, Slice>> wrong{
       {{0, 1000, 0, 600}, {0, 1001, 600, 400}},  // another size
       {{0, 1000, 0, 600}, {0, 1000, 500, 500}},  // overlapping bytes
-      {{0, 1000, 0, 1000}, {0, 1000, 0, 1}},     // of a complete message
+      {{0, 1000, 0, 1000}, {0, 1000, 0, 1}},     // slice of a complete message
       {{0, 0, 0, 0}, {0, 0, 0, 0}},
-      {{0, 1000, 0, 500}, {1, 1001, 0, 1}},  // more than the receive buffer
+      {{0, 1000, 0, 500}, {1, 1001, 0, 1}},  // message larger than the receive buffer
   };
   for (const auto& [first, second] : wrong) {
     Bundle bundle(2);
@@ -221,7 +223,7 @@ TEST(SeveralSockets, DataInFlightArrivesAfterTheSenderCloses) {
   const Bytes message = randomBytes(1000, 1);
   Bytes room(1000);
   Request* request = valueOf(receiver.post(room.data(), room.size()));
-  bundle.theirs[0].reset();  // the end of one socket is read before the bytes of the others
+  bundle.theirs[0].reset();  // the receiver sees this socket close before other sockets deliver data
   EXPECT_FALSE(valueOf(receiver.test(*request)).done);
   put(bundle.theirs[1], {0, 1000, 0, 600}, message);
   bundle.theirs[1].reset();
@@ -234,7 +236,8 @@ TEST(SeveralSockets, DataInFlightArrivesAfterTheSenderCloses) {
   EXPECT_NE(outcome(receiver, *request).find("closed the connection"), std::string::npos);
 }
 
-// One socket closes inside a slice, or between slices while the others stay silent. Neither causes a hang.
+// One socket closes inside a slice, or between two slices while the other sockets are silent. In both cases the
+// connection must fail instead of hanging.
 TEST(SeveralSockets, ClosedSocketEndsTheConnection) {
   const Bytes message = randomBytes(1000, 1);
   for (const bool inside : {true, false}) {

@@ -1,4 +1,4 @@
-// What a SliceReader reads ahead of its current slice.
+// Tests how many bytes a SliceReader reads ahead of its current slice.
 #include "net_plugin/stream/slice_reader.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class SliceReaderTest : public ::testing::Test {
     theirs_ = UniqueFd(both[1]);
   }
 
-  // Sends messages of these sizes in one write.
+  // Sends messages of these sizes in a single write.
   void arrive(const std::vector<size_t>& sizes) {
     std::vector<uint8_t> all;
     for (const size_t bytes : sizes) {
@@ -37,7 +37,7 @@ class SliceReaderTest : public ::testing::Test {
     }
     ASSERT_EQ(::send(theirs_.get(), all.data(), all.size(), MSG_NOSIGNAL), static_cast<ssize_t>(all.size()));
   }
-  // Takes all messages that have arrived. Returns how many bytes each system call read.
+  // Takes all messages that have arrived. Returns the number of bytes that each system call read.
   std::vector<size_t> takeAll() {
     std::vector<size_t> reads;
     while (taken_ < came_) {
@@ -53,7 +53,7 @@ class SliceReaderTest : public ::testing::Test {
   }
 
  private:
-  // Returns false if the rest of the message is still in the socket.
+  // Takes the next message and checks its bytes. Returns false if the rest of the message is still in the socket.
   bool takeOne() {
     if (!reader_.hasSlice()) {
       if (valueOf(reader_.takeFrame(taken_)) == Progress::kPending) return false;

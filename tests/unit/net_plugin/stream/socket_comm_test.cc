@@ -1,5 +1,5 @@
-// Each end of a TCP connection against a socket that the test drives: how bytes are grouped into system calls, and
-// fragmented, invalid or missing input.
+// Tests each end of a TCP connection; the test acts as the peer, through a socket. The tests check how an end groups
+// bytes into system calls, and how it treats fragmented, invalid or missing input.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -51,7 +51,7 @@ void put(int fd, const void* data, size_t bytes) {
 }
 
 TEST(SendSide, MessagesPostedBeforeATestNeedOneSystemCall) {
-  Ends ends(SOCK_SEQPACKET);  // keeps the boundaries of system calls
+  Ends ends(SOCK_SEQPACKET);  // this socket type keeps the boundaries between system calls
   SendComm comm(one(std::move(ends.ours)));
   const std::vector<uint8_t> header = randomBytes(64, 1), payload = randomBytes(5000, 2);
   Request* first = valueOf(comm.post(const_cast<uint8_t*>(header.data()), header.size()));
@@ -150,7 +150,8 @@ TEST(ReceiveSide, DataThatArrivesBeforeThePostIsReceived) {
   for (unsigned i = 0; i < 8; ++i) {
     std::vector<uint8_t> room(100);
     Request* request = valueOf(comm.post(room.data(), room.size()));
-    // From the second message on, the bytes are in the read-ahead buffer, so the socket would not wake a sleeper.
+    // The first test() reads all messages into the read-ahead buffer. After this read, the socket would not wake a
+    // sleeping thread, so arm() must return true.
     EXPECT_EQ(valueOf(comm.arm()), i > 0) << i;
     EXPECT_TRUE(valueOf(comm.test(*request)).done);
     EXPECT_EQ(room, randomBytes(100, i));
@@ -172,7 +173,8 @@ std::string whyItFails(const std::vector<uint8_t>& stream, size_t room, bool han
   return "pending";
 }
 
-// Otherwise a receiver that takes messages one by one would make a useless system call after each last one.
+// If a read has drained the socket, the next test() must not read again at once. A receiver that takes messages one by
+// one would otherwise make a useless system call after the last message.
 TEST(ReceiveSide, DrainedSocketIsNotReadAgainAtOnce) {
   Ends ends(SOCK_STREAM);
   RecvComm comm(one(std::move(ends.ours)));

@@ -1,4 +1,5 @@
-// Connection set-up with several sockets: the sockets may arrive in any order and beside other connections.
+// Tests the set-up of TCP connections with several sockets. The sockets of a connection may arrive in any order, mixed
+// with sockets of other connections.
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -32,7 +33,7 @@ struct Ends {
   std::unique_ptr<stream::RecvComm> receiver;
 };
 
-// Returns null if the connection is not complete yet.
+// Steps the connector. Returns the sending end, or null if the connection is not complete yet.
 std::unique_ptr<stream::SendComm> stepOf(Connector& connector) {
   std::vector<UniqueFd> sockets = valueOf(connector.step());
   return sockets.empty() ? nullptr : std::make_unique<stream::SendComm>(std::move(sockets));
@@ -91,7 +92,8 @@ TEST(Handshake, ListenerDecidesTheNumberOfSockets) {
   }
 }
 
-// A machine with several NICs may route by source address, so the connector binds its device's address.
+// A machine with several NICs may route by source address. So the connector must bind its socket to the address of its
+// device.
 TEST(Handshake, ConnectorBindsItsDevicesAddress) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(1)));
   TcpInterface device = loopback(1);
@@ -116,14 +118,14 @@ TEST(Handshake, TwoConnectionsOfOneHandleAreSeparate) {
   Connector second(loopback(1), handle, Carrier::kStream, Deadline::in(kTestTimeout));
   std::unique_ptr<stream::SendComm> one, other;
   for (const Deadline deadline = Deadline::in(kTestTimeout); !(one && other) && !deadline.passed();) {
-    if (!one) one = stepOf(first);  // sockets of both connections arrive interleaved
+    if (!one) one = stepOf(first);  // the sockets of the two connections arrive interleaved
     if (!other) other = stepOf(second);
   }
   std::vector<std::unique_ptr<stream::RecvComm>> accepted;
   for (const Deadline deadline = Deadline::in(kTestTimeout); accepted.size() < 2 && !deadline.passed();)
     if (std::unique_ptr<stream::RecvComm> comm = acceptFrom(*listener)) accepted.push_back(std::move(comm));
   ASSERT_EQ(accepted.size(), 2U);
-  // The first message tells which receiver belongs to which sender.
+  // The test finds out from the first message which receiver belongs to which sender.
   uint8_t number = 7;
   valueOf(one->test(*valueOf(one->post(&number, 1))));
   std::array<uint8_t, 2> got{};
@@ -172,7 +174,7 @@ TEST(Handshake, AReplayedHelloIsRejected) {
   EXPECT_TRUE(hungUp(again));
 }
 
-// A verbs connection uses one socket, whatever number of sockets the listener wants for TCP.
+// A verbs connection uses only one socket, even if the listener asks for several sockets for TCP.
 TEST(Handshake, AVerbsConnectionUsesOneSocket) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(4)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));
@@ -209,7 +211,8 @@ TEST(Handshake, KeepaliveFollowsThePeerTimeout) {
   EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it ends connections to healthy peers";
 }
 
-// A caller with the right token that never completes its connections occupies a bounded number of places.
+// A peer with the right token may begin many connections and complete none of them. The listener must keep only a
+// bounded number of such connections.
 TEST(Handshake, HalfOpenConnectionsAreBounded) {
   const std::unique_ptr<Listener> listener = valueOf(Listener::create(loopback(2)));
   const HandleData handle = valueOf(parseHandle(listener->handle()));

@@ -1,4 +1,4 @@
-// The parsers of data from peers accept valid input only.
+// Tests that the parsers of data from peers accept only valid input.
 #include "net_plugin/tcp/wire.h"
 
 #include <gtest/gtest.h>
@@ -156,7 +156,7 @@ TEST(FrameWire, RoundTrips) {
   }
 }
 
-// A message carries only the low half of its sequence number.
+// A frame carries only the low 32 bits of its message's number, which has 64 bits.
 TEST(FrameWire, SequenceNumbersContinueAfterWrap) {
   constexpr uint64_t wrap = uint64_t{1} << 32, farthest = (uint64_t{1} << 31) - 1;
   const auto isSeenAs = [](uint64_t number, uint64_t next) {
@@ -194,7 +194,8 @@ TEST(FrameWire, CorruptionIsDetected) {
     EXPECT_FALSE(parseFrame(std::span<const uint8_t>(frameOf({0, 10, 0, 10})).first(length), 0).ok()) << length;
 }
 
-// A frame's length is used only if its checksum matches, so no reader waits for the rest of a corrupt frame.
+// A reader uses the length in a frame only if the frame's checksum matches. So no reader waits for the rest of a
+// corrupt frame.
 TEST(FrameWire, EveryFlippedBitIsDetected) {
   for (const Slice& slice : {Slice{3, 10, 0, 10}, Slice{3, 10, 2, 5}, Slice{3, 0, 0, 0}}) {
     const std::vector<uint8_t> right = frameOf(slice);

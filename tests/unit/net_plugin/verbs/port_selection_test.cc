@@ -25,7 +25,8 @@ Gid line(int index, const char* text, bool routable) {
   return gid;
 }
 
-// As mlx5 reports it: for every address RoCE v1 first, then v2.
+// Returns an Ethernet port with GIDs as an mlx5 device reports them. If an address has two GIDs, the RoCE v1 GID is
+// before the RoCE v2 GID.
 Port roce() {
   Port port;
   port.device = "mlx5_0";
@@ -88,9 +89,9 @@ TEST(ChooseGid, PrefersRoutableIpv4) {
   Port port = roce();
   EXPECT_EQ(chosen(port, -1), 3);
   port.gids.erase(port.gids.begin() + 3);
-  EXPECT_EQ(chosen(port, -1), 5);  // a global address of v2
+  EXPECT_EQ(chosen(port, -1), 5);  // the RoCE v2 GID of a global address
   port.gids.pop_back();
-  EXPECT_EQ(chosen(port, -1), 1);  // a link-local address of v2 wins over any of v1
+  EXPECT_EQ(chosen(port, -1), 1);  // a link-local RoCE v2 GID is preferred to every RoCE v1 GID
   port.gids.erase(port.gids.begin() + 1);
   EXPECT_EQ(chosen(port, -1), 2);
   port.gids.clear();
@@ -131,7 +132,7 @@ TEST(ChoosePorts, ReportsWhyAPortIsSkipped) {
   ASSERT_EQ(choices.size(), 1U);
   EXPECT_EQ(choices[0].port.name(), "mlx5_0:1");
   EXPECT_EQ(choices[0].gid.index, 3);
-  ASSERT_EQ(skipped.size(), 2U);  // ports that the filter excludes need no reason
+  ASSERT_EQ(skipped.size(), 2U);  // ports that the filter excludes are not listed
   EXPECT_EQ(skipped[0].port + " " + skipped[0].why, "mlx5_1:1 its state is DOWN, not ACTIVE");
   EXPECT_EQ(skipped[1].port + " " + skipped[1].why, "mlx5_2:1 it has no GID: give its interface an address");
 }

@@ -45,7 +45,7 @@ TEST(VerbsPort, ParsesGuids) {
   for (const char* bad : {"", "64dd", "64dd:b3ff:fec0:09a7:0000", "64dd:b3ff:fec0:zzzz"}) EXPECT_EQ(parseGuid(bad), 0U);
 }
 
-// A tree with the layout of /sys/class/infiniband.
+// A directory with the layout of /sys/class/infiniband.
 class SysfsPorts : public ::testing::Test {
  protected:
   SysfsPorts() : root_(fs::path(::testing::TempDir()) / ("bps-verbs-" + std::to_string(::getpid()))) {}

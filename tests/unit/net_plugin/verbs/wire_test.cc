@@ -40,7 +40,7 @@ TEST(VerbsExtension, DoesNotOverlapOtherHandleFields) {
   EXPECT_TRUE(tcp::parseHandle(handle).ok());
   for (size_t length = 0; length < handle.size(); ++length)
     EXPECT_FALSE(readVerbsExtension(std::span(handle).first(length)).has_value());
-  for (const size_t at : {64U, 68U, 70U}) {  // magic, version, link layer
+  for (const size_t at : {64U, 68U, 70U}) {  // positions of magic number, version and link layer
     tcp::HandleBytes bad = handle;
     bad[at] ^= 0x80;
     EXPECT_FALSE(readVerbsExtension(bad).has_value()) << "byte " << at;

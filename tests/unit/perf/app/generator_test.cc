@@ -1,5 +1,6 @@
-// For every type, operation and number of ranks, folding the generator's inputs in any order with rounding after every
-// step gives the expected result bit for bit. The generator detects the errors that an all-reduce may make.
+// Tests the generator of bps-perf's inputs for every type, operation and number of ranks. The result of an all-reduce
+// must have the expected bits for any order of its operations, with rounding after every operation. The generator must
+// detect the errors that an all-reduce may make.
 #include "perf/app/generator.h"
 
 #include <gtest/gtest.h>
@@ -35,11 +36,12 @@ class GeneratorTest : public testing::TestWithParam<std::tuple<int, int>> {
     return all;
   }
 
-  // Folds the inputs in the order given, in groups whose results are rounded to the type, as machines would.
+  // Combines the inputs in the given order, as several machines would. Each group of `group` inputs gives a result that
+  // is rounded to the type. Then the results of the groups are combined.
   Bytes reduced(const Generator& generator, const std::vector<Bytes>& all, const std::vector<size_t>& order,
                 size_t group, uint64_t divisor) const {
     const auto type = static_cast<DataType>(case_.type);
-    const bool average = case_.op == bpsAvg;  // of floats: divided before the first rounding
+    const bool average = case_.op == bpsAvg;  // float averages divide before the first rounding
     std::vector<Bytes> parts;
     for (size_t first = 0; first < order.size(); first += group) {
       std::vector<const void*> sources;
@@ -130,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(AllTypesAndOps, GeneratorTest,
 
 TEST(Encode, AgreesWithTheKernelsRounding) {
   for (const bpsDataType_t type : {bpsFloat16, bpsBfloat16, bpsFloat8e4m3, bpsFloat8e5m2}) {
-    // 1 / n of small whole numbers: the kernel divides floats and rounds once.
+    // The kernel divides small whole numbers as floats, and rounds the quotient only once.
     for (int whole = 0; whole <= 8; ++whole) {
       for (uint64_t divisor = 1; divisor <= 1024; divisor += 3) {
         const uint64_t in = encode(type, whole);

@@ -51,7 +51,7 @@ TEST(Report, ColumnsStandOverTheirNumbers) {
   }
 }
 
-// The lines of nccl-tests 2.19.6.
+// The expected lines are those that nccl-tests 2.19.6 prints.
 TEST(Report, ColumnsHaveTheFormatOfNcclTests) {
   EXPECT_EQ(
       columnsText({}),

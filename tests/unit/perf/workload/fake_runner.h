@@ -1,4 +1,5 @@
-// A runner for ranks that are threads of one process. It sums by itself, and a test can make it return errors.
+// FakeRunner: a Runner for ranks that are threads of one process. FakeRunner computes the sums without bps. A test can
+// make FakeRunner give wrong results.
 #pragma once
 #include <algorithm>
 #include <barrier>
@@ -17,14 +18,14 @@ struct Queued {
   bpsRedOp_t op;
 };
 
-// The ranks' shared data. There is a barrier before and after each exchange.
+// The data that the ranks share. All ranks wait at a barrier before and after they read the data.
 struct World {
   explicit World(int n) : ranks(n), barrier(n), queues(static_cast<size_t>(n)), values(static_cast<size_t>(n)) {}
   int ranks;
   std::barrier<> barrier;
   std::vector<std::vector<Queued>> queues;
   std::vector<double> values;
-  int errsFrom = 1 << 30;  // ranks from this one on get a wrong first byte in each call
+  int errsFrom = 1 << 30;  // ranks with this or a higher number get wrong results
 };
 
 class FakeRunner : public Runner {

@@ -1,4 +1,4 @@
-// The networks' layer lists against the published numbers of parameters and known shapes.
+// Compares the layer lists of the neural networks with the published numbers of parameters and with known shapes.
 #include "perf/workload/models.h"
 
 #include <gtest/gtest.h>

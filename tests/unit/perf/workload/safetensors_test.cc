@@ -1,4 +1,5 @@
-// The safetensors reader rejects every invalid file with its name and the reason. Written files read back unchanged.
+// Tests the reader and the writer of safetensors files. The reader must reject every invalid file with an error that
+// gives the file's name and the reason. Written files must read back unchanged.
 #include "perf/workload/safetensors.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Runs the workloads on ranks that are threads of this process, with a fake runner that can be told to return errors.
+// Tests the workloads of bps-perf on ranks that are threads of this process. A FakeRunner computes the sums, and gives
+// wrong results if a test asks for them.
 #include "perf/workload/workload.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +93,7 @@ TEST(ModelWorkload, ChecksumIsIndependentOfOrderAndBuckets) {
   EXPECT_EQ(checksums.size(), 1U);
   World other(3);
   checksums.insert(checksumIn(runRanks(other, lenet(bpsBfloat16)).printed));
-  EXPECT_EQ(checksums.size(), 2U);  // the other set of ranks gives another sum
+  EXPECT_EQ(checksums.size(), 2U);  // three ranks give another sum than two
 }
 
 TEST(ModelWorkload, CountsCallsAndBytesOfBothPasses) {
@@ -101,7 +102,8 @@ TEST(ModelWorkload, CountsCallsAndBytesOfBothPasses) {
   options.bucketBytes = 20'000;
   const std::string printed = runRanks(world, options).printed;
   EXPECT_TRUE(std::regex_search(printed, std::regex("per tensor +10 +246824 "))) << printed;
-  // 10288 bytes of convolutions | fc1.weight 192000 | fc1.bias 480 | fc2.weight 40320 | the remaining 3736
+  // The five calls carry 10288 bytes (the convolutions), 192000 bytes (fc1.weight), 480 bytes (fc1.bias), 40320 bytes
+  // (fc2.weight) and 3736 bytes (all other tensors).
   EXPECT_TRUE(std::regex_search(printed, std::regex("buckets [0-9.]+ MiB +5 +246824 "))) << printed;
 }
 
@@ -139,7 +141,8 @@ TEST(Workload, RejectsConflictingOptions) {
   EXPECT_THAT(runRanks(world, options).failures[0], HasSubstr("go with --tensors"));
 }
 
-// Files of two ranks: "w" F32 {2, 3} and "n" I64 {2}.
+// Two ranks have a file each. Each file contains a tensor "w" of type F32 and shape {2, 3}, and a tensor "n" of type
+// I64 and shape {2}.
 class TensorWorkload : public testing::Test {
  protected:
   void SetUp() override {
@@ -223,7 +226,7 @@ TEST(Comparison, AllowsOnlyTheErrorOfRounding) {
   const Tolerance tolerance{bpsFloat32, bpsSum, 4};
   const std::vector<double> expected = {1, 1, NAN}, magnitudes = {1, 1, 1};
   Deviation near;
-  const std::vector<float> good = {1 + 0x1p-22F, 1 - 0x1p-22F, NAN};  // 4 * 2^-24
+  const std::vector<float> good = {1 + 0x1p-22F, 1 - 0x1p-22F, NAN};  // 1 +- 4*2^-24
   near.add("near", tolerance, good.data(), expected, magnitudes);
   EXPECT_EQ(near.outOfTolerance, 0U);
   EXPECT_EQ(near.relative, 0x1p-22);

@@ -1,4 +1,5 @@
-// The best mixture of cpu_assisted and brute force equals the published formula.
+// Tests bestMixture(), which mixes cpu_assisted with brute force: every rank copies the fraction x of its buffer to
+// host memory, where the CPU adds all copies. The result must agree with the published formula.
 #include "tools/bps_topo/mixture.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ TEST(Mixture, IsNinePercentFasterWithoutNvlink) {
 }
 
 TEST(Mixture, MatchesThePublishedFormula) {
-  // t_switch = (l x + y) M / b_s, t_gpu = (x + (2l-1) y / l) M / b_g for other l and rates, by trying all x.
+  // The test tries all x with y = 1 - x, for several numbers l of GPUs per switch. A switch's link has the rate b_s and
+  // takes the time (l x + y) M / b_s. A GPU's link has the rate b_g and takes the time (x + (2l-1) y / l) M / b_g.
   for (int l : {1, 2, 3, 4, 8})
     for (double switchRate : {6.0, 13.1, 24.0}) {
       const Topology topology = machine("cpu[nic] cpu[sw[gpu*" + std::to_string(l) + "]:" + std::to_string(switchRate) +
@@ -34,7 +36,7 @@ TEST(Mixture, MatchesThePublishedFormula) {
       double least = 1e9;
       for (int i = 0; i <= 10000; ++i) {
         const double x = i / 10000.0, y = 1 - x;
-        // A switch with one GPU is that GPU's link.
+        // If a switch has only one GPU, the links of the switch and of the GPU count as one link.
         const double bs = l == 1 ? std::min(switchRate, 13.1) : switchRate;
         least = std::min(least, std::max((l * x + y) / bs, (x + (2 * l - 1) * y / l) / (l == 1 ? bs : 13.1)));
       }
@@ -42,7 +44,7 @@ TEST(Mixture, MatchesThePublishedFormula) {
       job.bytes = uint64_t{840} << 20;
       const Decision decision = decide(topology, job);
       const double expected = std::max(least * static_cast<double>(job.bytes) / kGiga,
-                                       static_cast<double>(job.bytes) / (13.1 * kGiga));  // the NIC's link
+                                       static_cast<double>(job.bytes) / (13.1 * kGiga));  // time on the NIC's link
       const Mixture best = mixtureOf(topology, decision, job);
       EXPECT_NEAR(best.seconds / expected, 1, 1e-4) << l << " " << switchRate;
     }

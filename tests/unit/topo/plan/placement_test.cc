@@ -1,4 +1,4 @@
-// Tests the placement of ranks: groups, NICs, CPUs, and how a buffer is cut among the ranks.
+// Tests how a machine's ranks get switch groups, NICs and CPUs, and how a buffer is cut among the ranks.
 #include "topo/plan/placement.h"
 
 #include <gtest/gtest.h>
@@ -37,11 +37,11 @@ TEST(Placement, RanksAreGroupedBySwitch) {
   ASSERT_EQ(placement.groups.size(), 5U);
   EXPECT_EQ(placement.groups[0].ranks, (std::vector<size_t>{0, 4}));
   EXPECT_EQ(placement.groups[1].ranks, (std::vector<size_t>{1, 3}));
-  EXPECT_EQ(placement.groups[2].ranks, (std::vector<size_t>{2}));  // on its own lanes
+  EXPECT_EQ(placement.groups[2].ranks, (std::vector<size_t>{2}));  // its GPU has its own PCIe lanes
   EXPECT_EQ(placement.groupOf, (std::vector<size_t>{0, 1, 2, 1, 0, 3, 4}));
   EXPECT_EQ(topology.nameOf(placement.ranks[5].location), "CPU 0");
   EXPECT_EQ(topology.nameOf(placement.ranks[6].location), "CPU 1");
-  EXPECT_EQ(placement.ranks[1].cpus.list(), "0");  // four ranks share the six CPUs of CPU 0
+  EXPECT_EQ(placement.ranks[1].cpus.list(), "0");  // four ranks share the six cores of CPU 0
   EXPECT_EQ(placement.ranks[0].cpus.list(), "6-7");
 }
 
@@ -67,7 +67,7 @@ TEST(Placement, EveryRankDrivesTheNearestNic) {
   const Topology eight = machine(dataFile("eight_nics.xml"));
   EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {0, 1, 2, 3, 4, 5, 6, 7}), firstRanks(8))),
             "0:mlx5_0 1:mlx5_1 2:mlx5_2 3:mlx5_3 4:mlx5_4 5:mlx5_5 6:mlx5_6 7:mlx5_7 ");
-  // With another order of ranks each NIC stays with its GPUs.
+  // If the ranks are in another order, each NIC is still assigned to a rank whose GPU is near the NIC.
   EXPECT_EQ(assignmentsText(eight, assignNics(eight, placed(eight, {7, 6, 1, 0}), {0, 1, 2, 3})).substr(0, 20),
             "2:mlx5_0 3:mlx5_1 2:");
   const Topology one = machine(dataFile("pcie_only.xml"));
@@ -79,9 +79,9 @@ TEST(Placement, UnequalNicsTakeUnequalParts) {
   const Placement placement = placed(topology, {0, 1, 2, 3});
   const std::vector<NicAssignment> assignments = assignNics(topology, placement, firstRanks(4));
   EXPECT_EQ(assignmentsText(topology, assignments),
-            "0:nic0 1:nic1 2:nic1 3:nic1 ");  // nic2 is the management NIC
+            "0:nic0 1:nic1 2:nic1 3:nic1 ");  // nic2 is a management NIC, so no rank drives it
   EXPECT_EQ(cutByAssignment(1200, 4, assignments), (std::vector<uint64_t>{0, 300, 600, 900, 1200}));
-  // A single driving rank gets all NICs, each with its part.
+  // If only one rank drives the network, it gets all NICs, and each NIC gets its part of the buffer.
   EXPECT_EQ(cutByAssignment(1200, 4, assignNics(topology, placement, {2})), (std::vector<uint64_t>{0, 300, 1200}));
 }
 

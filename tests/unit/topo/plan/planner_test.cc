@@ -1,5 +1,5 @@
-// The machines of the BytePS paper get the published strategies and numbers, the predicted traffic equals the published
-// table, and the two principles hold on any machine.
+// Tests the planner. The machines of the BytePS paper must get the published strategies and numbers. The predicted
+// traffic must equal the published table. The two principles of planner.h must hold on any machine.
 #include "topo/plan/planner.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Planner, ChoosesScatterWithNvlink) {
       EXPECT_NE(decision.reason.find("GPU 4 is a root although"), std::string::npos) << decision.reason;
     }
   }
-  // The same machine with an NVSwitch.
+  // A similar machine with an NVSwitch.
   EXPECT_EQ(decide(machine("cpu[sw[gpu*2 nic] sw[gpu*2]] cpu[sw[gpu*2]*2] nvlink=150")).best().plan.strategy,
             Strategy::kRooted);
 }
@@ -81,7 +81,7 @@ TEST(Planner, TrafficMatchesThePublishedTable) {
     const LinkBytes& assisted = decision.best().traffic.linkBytes(linkNamed(pcie, name));
     const LinkBytes& ring = candidateFor(decision, Strategy::kFlatRing).traffic.linkBytes(linkNamed(pcie, name));
     for (bool up : {true, false}) {
-      EXPECT_EQ(assisted.total(up), kPeers);  // (2l-1)M/l with l = 4
+      EXPECT_EQ(assisted.total(up), kPeers);  // (2l-1)M/l with l = 4 GPUs per switch
       EXPECT_EQ((up ? ring.up : ring.down)[size_t(CopyKind::kPeer)], kPeers);
     }
   }
@@ -140,7 +140,8 @@ TEST(Planner, OneMachineNeedsNoHostMemoryWithinASwitch) {
   EXPECT_TRUE(candidateFor(decide(machine("cpu[sw[gpu*2]*2]"), job), Strategy::kCpuAssisted).plan.staged);
 }
 
-// A random machine: switches that may nest, NICs anywhere, NVLink or none.
+// Returns the synthetic text of a random machine. Its switches may nest, its NICs may be anywhere, and it may have
+// NVLink.
 std::string randomMachine(std::mt19937& random) {
   const auto upTo = [&](unsigned most) { return static_cast<unsigned>(random() % (most + 1)); };
   const auto devices = [&](bool nest, const auto& self) -> std::string {
@@ -159,7 +160,8 @@ std::string randomMachine(std::mt19937& random) {
   return text + (upTo(1) > 0 ? " nvlink=150" : "") + " pci=" + std::to_string(6 << upTo(2));
 }
 
-// On every machine, all strategies move every rank's whole buffer, and the choice satisfies the principles.
+// Checks that every strategy moves the whole buffer of every rank, and that the choice follows the two principles of
+// planner.h.
 void check(const Topology& topology, const Decision& decision, uint64_t bytes, uint64_t unit) {
   const Candidate& best = decision.best();
   EXPECT_FALSE(best.copiesCrossSwitches);
@@ -174,7 +176,7 @@ void check(const Topology& topology, const Decision& decision, uint64_t bytes, u
     const LocalPlan& plan = made.plan;
     const std::vector<Copy> copies = copiesOf(plan, bytes, unit);
     for (size_t rank = 0; rank < plan.placement.ranks.size(); ++rank) {
-      // The bytes that leave and enter a rank's memory are at least the whole buffer each way.
+      // At least as many bytes as the whole buffer must leave the memory of each rank, and as many must enter it.
       const NodeId location = plan.placement.ranks[rank].location;
       uint64_t out = 0, in = 0;
       for (const Copy& copy : copies) {
@@ -207,14 +209,14 @@ TEST(Planner, PrinciplesHoldOnAnyMachine) {
     if (topology.all(NodeKind::kGpu).size() > 10) continue;
     const Decision decision = decide(topology, job);
     check(topology, decision, job.bytes, job.unit);
-    // Roots are beside a NIC only if every GPU is.
+    // A root may be beside a NIC only if every GPU is beside a NIC.
     const Candidate& rooted = candidateFor(decision, Strategy::kRooted);
     const auto& gpus = topology.all(NodeKind::kGpu);
     const bool choice = std::any_of(gpus.begin(), gpus.end(), [&](NodeId gpu) { return !topology.besideNic(gpu); });
     if (choice && rooted.plan.strategy == Strategy::kRooted && !rooted.copiesCrossSwitches) {
       EXPECT_EQ(rooted.besideNic, 0U);
     }
-    // The same plan predicts other sizes.
+    // A plan also predicts the traffic for other buffer sizes. An empty buffer has no traffic.
     EXPECT_EQ(predict(topology, rooted.plan, 0, 4).linkBytes(0).total(true), 0U);
   }
 }

@@ -1,5 +1,5 @@
-// In any order that the waits allow, the steps of the ranks give every rank the right sum bit for bit, and no byte is
-// added twice or read before it is written.
+// Tests LocalProgram. The ranks may run their steps in any order that the waits allow. Every rank must get the right
+// sum bit for bit. No rank may add a byte twice, or read a byte before it is written.
 #include "topo/plan/program.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@ using test::decide;
 using test::linkNamed;
 using test::machine;
 
-// In this test a byte of an area holds the expression that produced it instead of a number.
+// In this test, every byte of memory is a text instead of a number. The text is the expression that produced the byte.
 using Text = std::string;
 
-// The steps of all ranks on one chunk of a single byte per element; memory holds expressions.
+// Runs the steps of all ranks on one chunk, with expressions as the bytes of memory.
 class Simulation {
  public:
   Simulation(const LocalProgram& program, uint64_t bytes, uint64_t unit)
@@ -34,7 +34,7 @@ class Simulation {
     for (size_t rank = 0; rank < program.ranks(); ++rank) steps_.push_back(program.steps(rank, bytes, unit));
   }
 
-  // Random ranks run their next step if it can run, until all steps are done.
+  // Chooses ranks at random until all steps are done. A chosen rank runs its next step if that step may run.
   void run(unsigned seed) {
     std::mt19937 random(seed);
     for (size_t left = program_.ranks() * program_.stages(), idle = 0; left > 0;) {
@@ -96,7 +96,8 @@ std::string scaled(const std::vector<size_t>& ranks) {
   return "(" + text + ")";
 }
 
-// The documented order of summation. `owner` matters only on a ring.
+// Returns the sum in the documented order. `owner` is the rank that drives the byte's part of the chunk. `owner`
+// matters only if the ranks sum along a ring.
 std::string expectedSum(const LocalPlan& plan, size_t owner) {
   std::vector<size_t> all(plan.placement.ranks.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -133,7 +134,8 @@ struct Machine {
   std::vector<int> gpus;
 };
 
-// Shapes of one machine: groups of equal and unequal size, single ranks, host memory, with and without NVLink and NICs.
+// Returns machines with switch groups of equal and unequal size, with single ranks, with ranks in host memory, and with
+// and without NVLink and NICs.
 const std::vector<Machine>& machines() {
   static const std::vector<Machine> list = {
       {dataFile("pcie_only.xml"), {0, 1, 2, 3, 4, 5, 6, 7}},
@@ -190,7 +192,8 @@ uint64_t addedUpIn(const LocalProgram& program, size_t stage, uint64_t bytes) {
   return sum;
 }
 
-// The largest redundantly reduced chunk and a chunk with one more element have the same sums.
+// If a chunk is small, every rank sums the whole chunk itself. The largest such chunk and a chunk with one more element
+// must both have the documented sum.
 TEST(LocalProgram, SmallChunksInHostMemoryAreReducedRedundantly) {
   LocalPlanRequest job;
   job.gpus = {-1, -1, -1};
@@ -229,7 +232,8 @@ TEST(LocalProgram, NothingIsReducedRedundantlyAcrossNetworkOrGpus) {
     }
 }
 
-// The bytes that the ranks read and write in shared memory match their copies, except what a rank copies to itself.
+// The copies of a step must account for all bytes that the step reads or writes in shared memory, except bytes that a
+// rank copies to itself.
 TEST(LocalProgram, CopiesMatchTheBytesMoved) {
   LocalPlanRequest job;
   const Topology topology = machine(dataFile("pcie_only.xml"));
@@ -243,12 +247,12 @@ TEST(LocalProgram, CopiesMatchTheBytesMoved) {
       for (const Piece& piece : steps[stage].pieces) pieces[stage] += piece.part.size();
       for (const Copy& copy : steps[stage].copies) copies[stage] += copy.bytes;
     }
-    EXPECT_EQ(pieces[0], bytes * 3 / 4);  // to the three other ranks of the group
+    EXPECT_EQ(pieces[0], bytes * 3 / 4);  // bytes for the three other ranks of the group
     EXPECT_EQ(pieces[1], bytes / 4);
     EXPECT_EQ(pieces[2], bytes / 8);
     EXPECT_EQ(pieces[3], bytes);
     for (const size_t stage : {0U, 1U, 3U}) EXPECT_EQ(pieces[stage], copies[stage]);
-    EXPECT_EQ(copies[2], 2 * pieces[2]);  // read from two groups
+    EXPECT_EQ(copies[2], 2 * pieces[2]);  // the step reads from two groups
   }
 }
 

@@ -1,4 +1,5 @@
-// Files of NCCL and hwloc are read, errors name the line, and a dump reads back as the same machine.
+// Tests the reader and the writer of topology files. The reader must read files of NCCL and hwloc, and its errors must
+// name the line. A written file must read back as the same machine.
 #include "topo/xml/topology_xml.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ TEST(TopologyXml, DevicesWithoutElementAreIdentifiedByPciClass) {
 }
 
 TEST(TopologyXml, AcceptsTheVariantsThatNcclWrites) {
-  // Single quotes, comments, unknown elements with children, an empty speed, a bare class, a null byte after the end.
+  // The text contains single quotes, a comment, unknown elements with children, an empty speed, a NIC without a PCI
+  // device, and a null byte after the end.
   std::string text = inCpu(
       "<!-- a comment --><pci busid='0000:01:00.0' class='0x060400' link_speed='' link_width=''><future><x/></future>"
       "<pci busid='0000:02:00.0' class='0x030200' link_speed='16 GT/s' link_width='8'><gpu dev='3' sm='80' "

@@ -1,4 +1,5 @@
-// Verbs connections between simulated devices: transfers, released resources, and peers that fail or send invalid data.
+// Tests verbs connections between simulated RDMA devices: transfers, the release of resources, and peers that fail or
+// send invalid data.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -26,7 +27,8 @@ struct Sockets {
   }
 };
 
-// The receiver's queue pair is created first.
+// A connection between two simulated devices. connect() creates the receiver's queue pair before the sender's queue
+// pair.
 class SoftVerbs : public ::testing::Test {
  protected:
   static constexpr uint32_t kReceiver = 1, kSender = 2;
@@ -76,7 +78,8 @@ class VerbsTransfer : public SoftVerbs, public ::testing::WithParamInterface<boo
     device_ = fabric_.open(options);
   }
 
-  // Posts several messages at once in both orders; all of them arrive complete.
+  // Sends a message of each size, and expects that all messages arrive complete. All requests are posted before the
+  // first request is tested. If `known` is true, all buffers are registered memory.
   void pass(const std::vector<size_t>& sizes, bool known) {
     std::vector<std::vector<uint8_t>> sent, got;
     std::vector<Request*> sends, receives;
@@ -132,7 +135,7 @@ TEST_P(VerbsTransfer, CloseReleasesAllResources) {
     connect(*device_);
     pass({10, 20000}, i % 2 == 0);
     std::vector<uint8_t> bytes(50000);
-    valueOf(receiver_->post(bytes.data(), bytes.size()));  // stays in flight, so its memory stays registered
+    valueOf(receiver_->post(bytes.data(), bytes.size()));  // a receive in flight keeps its memory registered
     Request* send = valueOf(sender_->post(bytes.data(), bytes.size()));
     if (i % 3 == 0) valueOf(sender_->test(*send));
     close();
@@ -177,7 +180,7 @@ TEST_P(VerbsTransfer, MessagesReceivedBeforeThePeerClosesAreCompleted) {
   ASSERT_FALSE(valueOf(sender_->test(*first)).done);
   ASSERT_TRUE(valueOf(receiver_->test(*receive)).done);
   receiver_.reset();
-  fabric_.fail(kSender);  // the device has waited for the acknowledgement in vain
+  fabric_.fail(kSender);  // simulates a missing acknowledgement
   EXPECT_EQ(testOutcome(*sender_, *first), "it is done");
   EXPECT_NE(testOutcome(*sender_, *second).find("closed the connection"), std::string::npos);
 }
@@ -185,7 +188,7 @@ TEST_P(VerbsTransfer, MessagesReceivedBeforeThePeerClosesAreCompleted) {
 INSTANTIATE_TEST_SUITE_P(By, VerbsTransfer, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
-// GPU memory as source and destination, flushed on arrival. The CPU never accesses it.
+// Transfers from GPU memory to GPU memory, with a flush after each arrival. The CPU must never access this memory.
 class VerbsGpuMemory : public VerbsTransfer {
  protected:
   static constexpr size_t kHalf = 40000;
@@ -197,7 +200,7 @@ class VerbsGpuMemory : public VerbsTransfer {
     options.peerMemModule = peerMemModule;
     device_ = fabric_.open(options);
   }
-  // Sends a message of each of these sizes from the first half of the memory to the second.
+  // Sends a message of each of these sizes from the first half of memory_ to the second half.
   void pass(const std::vector<size_t>& sizes, int dmaBuf) {
     fabric_.attach(memory_);
     connect(*device_);
@@ -281,10 +284,10 @@ TEST_P(VerbsGpuMemory, ErrorNamesTheUnsupportedRegistration) {
 INSTANTIATE_TEST_SUITE_P(By, VerbsGpuMemory, ::testing::Bool(),
                          [](const auto& each) { return each.param ? std::string("write") : std::string("send"); });
 
-// A peer that knows the token and sends invalid data; the test drives its queue pair.
+// A peer that knows the token and sends invalid data. The test controls the peer's queue pair.
 class MalformedPeer : public SoftVerbs {
  protected:
-  // Connects to the local end, which takes `role`.
+  // Connects the peer to a new local end that has the role `role`. Returns the local end.
   std::unique_ptr<Comm> connectPeer(RdmaDevice::Role role) {
     Sockets sockets;
     const VerbsExtension verbsExtension = device_->verbsExtension();
@@ -325,7 +328,8 @@ class MalformedPeer : public SoftVerbs {
     request.imm_data = htonl(immediate);
     fabric_.send(*pair_, request);
   }
-  // The sender's error for these grants, with a message of 100 bytes.
+  // Sends `grants`, which announce receive buffers, to a sender with a message of 100 bytes. Returns the sender's
+  // error.
   std::string senderError(const std::vector<Grant>& grants, size_t bytesOfEach = sizeof(Grant)) {
     std::unique_ptr<Comm> comm = connectPeer(RdmaDevice::Role::kSender);
     for (const Grant& grant : grants) send(&grant, bytesOfEach);

@@ -11,7 +11,7 @@
 namespace bps::plugin::verbs::soft {
 namespace {
 
-// The only FakeFabric of the process; the library's functions have no argument that names it.
+// The only FakeFabric of the process. The verbs functions use this variable, because they have no argument for it.
 FakeFabric* world = nullptr;
 
 int pollQueue(ibv_cq* cq, int most, ibv_wc* out) {
@@ -145,14 +145,15 @@ ibv_mr* FakeFabric::addDmaBuf(ibv_pd* domain, uint64_t address, size_t bytes, in
   return errno != 0 ? nullptr : add(domain, reinterpret_cast<void*>(address), bytes, access);
 }
 
-// Where this process finds the bytes that the device sees at `address`.
+// Returns the address at which this process can access the bytes that the device sees at `address`.
 uint8_t* FakeFabric::reach(uint64_t address) const {
   auto* data = reinterpret_cast<uint8_t*>(address);
   const bool onGpu = gpu_ != nullptr && data >= gpu_->data() && data < gpu_->data() + gpu_->size();
   return onGpu ? gpu_->live() + (data - gpu_->data()) : data;
 }
 
-// The CPU copies inline data into the request.
+// Returns the bytes that the request sends. The CPU itself reads inline data, which must therefore not be in GPU
+// memory.
 std::vector<uint8_t> FakeFabric::bytesOf(const ibv_send_wr& request) const {
   if (request.num_sge == 0) return {};
   const bool byCpu = (request.send_flags & IBV_SEND_INLINE) != 0;
@@ -190,7 +191,7 @@ bool FakeFabric::may(int access, uint64_t address, size_t bytes, uint32_t key) c
   return address >= begin && bytes <= found->second->length && address - begin <= found->second->length - bytes;
 }
 
-// Returns false if there is no posted receive.
+// Delivers a message from `from` to its peer. Returns false if the peer has posted no receive for the message.
 bool FakeFabric::deliver(Pair& from, const Waiting& message) {
   const auto found = pairs_.find(from.peer);
   const bool writes = message.request.opcode != IBV_WR_SEND;
@@ -226,7 +227,8 @@ bool FakeFabric::deliver(Pair& from, const Waiting& message) {
   return true;
 }
 
-// Reads local memory. Returns true if the pair is connected to itself and has access.
+// Reads local memory, as the plugin does to flush. Returns true if the queue pair is connected to itself and may access
+// the memory.
 bool FakeFabric::readBack(Pair& from, const ibv_send_wr& request) {
   const auto& source = request.wr.rdma;
   ++flushes_;

@@ -1,5 +1,5 @@
 // FakeFabric: simulated RDMA devices in the memory of this process, in place of libibverbs. A queue pair delivers a
-// message at once, on the posting thread. A test asks for delays and failures explicitly.
+// message at once, on the thread that posts the send. Delays and failures occur only if a test asks for them.
 #pragma once
 #include <array>
 #include <cstring>
@@ -17,7 +17,7 @@ struct Receive {
   uint64_t id = 0;
   ibv_sge place{};
 };
-// A copy of a request whose message has no posted receive yet.
+// A copy of a request whose message waits for a posted receive.
 struct Waiting {
   ibv_send_wr request{};
   std::vector<uint8_t> bytes;
@@ -31,7 +31,7 @@ struct Pair : ibv_qp {
   std::deque<Waiting> waiting;
 };
 
-// Memory that devices can access and the CPU cannot: an access except through `live` ends the process.
+// Memory that devices can access and the CPU cannot. A CPU access through data() ends the process.
 class GpuMemory {
  public:
   explicit GpuMemory(size_t bytes);
@@ -39,8 +39,8 @@ class GpuMemory {
   GpuMemory& operator=(const GpuMemory&) = delete;
   ~GpuMemory();
 
-  uint8_t* data() const { return inaccessible_; }  // its address
-  uint8_t* live() const { return live_; }          // where a test finds its bytes
+  uint8_t* data() const { return inaccessible_; }  // the address that devices use
+  uint8_t* live() const { return live_; }          // the address through which a test accesses the bytes
   size_t size() const { return bytes_; }
 
  private:
@@ -58,19 +58,20 @@ class FakeFabric {
   std::unique_ptr<IbvDevice> open(const VerbsOptions& options);
   const Library& library() const { return library_; }
 
-  // Messages that arrived before a receive was posted. A real device would have sent receiver-not-ready.
+  // Returns the number of messages that arrived before their receive was posted. A real device would answer such a
+  // message with "receiver not ready".
   size_t receiverNotReadyCount() const { return receiverNotReadyCount_; }
   size_t registrations() const { return regions_.size(); }
   size_t queuePairs() const { return pairs_.size(); }
-  // The file descriptor by which GPU memory is known as a dma-buf; -1 if it is not.
+  // The descriptor of a dma-buf with GPU memory, which devices accept after takeDmaBufs().
   static constexpr int kDmaBuf = 1000;
   void takeDmaBufs() { takesDmaBufs_ = true; }
   // Makes this GPU memory accessible to the devices.
   void attach(const GpuMemory& memory) { gpu_ = &memory; }
   size_t flushes() const { return flushes_; }
-  // From now on senders receive no acknowledgements.
+  // After this call, senders receive no acknowledgements.
   void withholdAcknowledgements() { acknowledges_ = false; }
-  // The pair's next completion is a failure, as after missing acknowledgements.
+  // Makes the next completion of queue pair `number` a failure, as if acknowledgements were missing.
   void fail(uint32_t number);
 
   int send(Pair& from, const ibv_send_wr& request);
