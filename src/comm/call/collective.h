@@ -24,6 +24,7 @@ struct ChunkRef {
   bool first = false;  // true for the first chunk of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
+  uint32_t round = 0;   // of the call, starting at 0
   bool onGpu = false;   // true for a staged chunk that bypasses host memory
   uint32_t unsent = 0;  // on the exchange path, the number of lanes that have not sent the chunk yet
 };
@@ -37,11 +38,12 @@ struct Collective {
   std::shared_ptr<StreamPosition> position;
   bool onHostStream = true;
   CutLimits limits;
-  size_t window = 1;  // largest number of chunks in flight on one lane, earlier calls included
+  size_t window = 1;  // rounds in flight (lane.h)
 
   // The next members are set when the call is admitted.
   bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
   std::vector<ChunkRef> chunks;
+  uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
   uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged
   size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet

@@ -113,6 +113,8 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 }
 
 void DataPlane::submit(Collective& call) {
+  call.firstRound = rounds_;
+  rounds_ += call.chunks.back().round + 1;
   for (size_t i = 0; i < call.chunks.size(); ++i) {
     if (!call.chunks[i].usesExchangePath()) {
       lanes_[call.chunks[i].owner]->submit(call, i);
@@ -124,7 +126,13 @@ void DataPlane::submit(Collective& call) {
   if (!call.chunks.front().usesExchangePath()) return;
   // Send these chunks immediately, because all other machines wait for them. The failure of a step
   // is ignored here, because the next step() returns it again.
-  for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step();
+  for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step(oldestRound());
+}
+
+uint64_t DataPlane::oldestRound() const {
+  uint64_t oldest = Lane::kNoRound;
+  for (const size_t endpoint : sendOrder_) oldest = std::min(oldest, lanes_[endpoint]->oldestRound());
+  return oldest;
 }
 
 bool DataPlane::drained() const {
@@ -151,7 +159,8 @@ Result<bool> DataPlane::step() {
     Result<bool> served = service_->step();
     mergeOutcome(std::move(served), service_->failedMachine());
   }
-  for (const size_t endpoint : sendOrder_) mergeOutcome(lanes_[endpoint]->step(), endpoint);
+  const uint64_t oldest = oldestRound();
+  for (const size_t endpoint : sendOrder_) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
   if (!broken.ok()) return broken;
   return moved;
 }

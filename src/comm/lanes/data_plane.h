@@ -68,8 +68,10 @@ class DataPlane final : public GpuRegionRegistrar {
   Status connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh);
   static void waitForHubFailure(const DataPlaneSpec& spec);
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
+  uint64_t oldestRound() const;
 
   size_t self_ = 0, machines_ = 0, rail_ = 0;
+  uint64_t rounds_ = 0;  // of all submitted calls
   std::unique_ptr<SumService> service_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null if the endpoint is not an owner
   std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h

@@ -39,6 +39,7 @@ Status RemoteLane::admit() {
   InFlight flight;
   flight.chunk = waiting_.front();
   flight.view = buffers_.view(*flight.chunk.call, flight.chunk.index);
+  flight.round = roundOf(flight.chunk);
   flight.usesExchangePath = chunkRefOf(flight.chunk).usesExchangePath();
   if (!flight.usesExchangePath) BPS_TRY(postAnswerReceives(flight));
   pushHeader(flight);
@@ -142,9 +143,9 @@ Status RemoteLane::consumeAnswer(const InFlight& flight) {
   return {};
 }
 
-Result<bool> RemoteLane::step() {
+Result<bool> RemoteLane::step(uint64_t oldestRound) {
   if (!failure_.ok()) return failure_.clone();
-  Result<bool> moved = move();
+  Result<bool> moved = move(oldestRound);
   if (!moved.ok()) {
     failure_ = moved.error().clone();
     return moved;
@@ -157,18 +158,20 @@ Result<bool> RemoteLane::step() {
 // A chunk on the exchange path waits for no answer. Therefore the lane admits a chunk on the
 // exchange path only if the chunk is at most a few chunks ahead of the sums. This limit keeps the
 // data in flight in the CPU's caches.
-bool RemoteLane::mayAdmit() const {
+bool RemoteLane::mayAdmit(uint64_t oldestRound) const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
-  if (count_.admitted - count_.retired >= std::min(shape_.depth, call->window)) return false;
-  return !call->chunks[index].usesExchangePath() ||
-         index + call->remaining < call->chunks.size() + constants::kExchangeAhead;
+  const size_t window = std::min(shape_.depth, call->window);
+  if (count_.admitted - count_.retired >= window) return false;
+  const ChunkRef& chunk = call->chunks[index];
+  if (chunk.usesExchangePath()) return index + call->remaining < call->chunks.size() + constants::kExchangeAhead;
+  return chunk.round < window || call->firstRound + chunk.round < oldestRound + window;
 }
 
-Result<bool> RemoteLane::move() {
+Result<bool> RemoteLane::move(uint64_t oldestRound) {
   // A step admits at most one chunk. So every owner gets its first chunk before any owner gets a
   // second chunk, and the first rounds are complete early.
-  const bool admits = mayAdmit();
+  const bool admits = mayAdmit(oldestRound);
   if (admits) BPS_TRY(admit());
   const bool received = answerQueue_.step();
   const bool sent = pushQueue_.step();
@@ -231,7 +234,7 @@ Result<bool> RemoteLane::tryFlush(const net::GpuRegion& region, Deadline deadlin
   return true;
 }
 
-Result<bool> LocalLane::step() {
+Result<bool> LocalLane::step(uint64_t) {
   bool moved = false;
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();

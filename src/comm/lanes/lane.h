@@ -2,12 +2,13 @@
 // the chunks and never blocks. Only the holder of the progress lock (progress_engine.h) uses a
 // lane.
 //
-//   submitted >= admitted >= sent, answered >= retired;   admitted - retired <= depth
+//   submitted >= admitted >= sent >= retired;   admitted >= answered >= retired
+//   admitted - retired <= window of the call <= depth
 //
-// The depth is the largest window of the owner; a call may use a smaller window. A round has bytes
-// for every owner in proportion to its share, and all owners have about the same window. So the
-// bytes in flight to each owner are in proportion to its share, too. docs/the-bound.md discusses
-// larger windows.
+// The lanes of a data plane stay in step: a lane admits a chunk of round r of a call only after
+// every lane has retired the chunk that it has in round r - window of this call. Without this rule,
+// a lane with a short way would run ahead and finish early. The other lanes would then be left with
+// a part of the NIC, because TCP divides a NIC by connection and not by share.
 //
 // A contribution stays intact until its sum has arrived completely: the lane receives the answer to
 // an in-place call into memory of the lane and then copies it into the buffer. So the number of
@@ -41,8 +42,12 @@ class Lane {
   explicit Lane(ChunkBuffers& buffers) : buffers_(buffers) {}
   virtual ~Lane() = default;
   void submit(Collective& call, size_t index) { waiting_.push_back({&call, index}); }
-  // Returns whether anything moved.
-  virtual Result<bool> step() = 0;
+  // Returns whether anything moved. `oldestRound` is the least oldestRound() of the data plane's
+  // lanes.
+  virtual Result<bool> step(uint64_t oldestRound) = 0;
+  static constexpr uint64_t kNoRound = UINT64_MAX;
+  // The round of the oldest chunk that is not retired, numbered as Collective::firstRound.
+  virtual uint64_t oldestRound() const = 0;
   // True if every submitted chunk has been sent and answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
@@ -61,6 +66,8 @@ class Lane {
     size_t index;
   };
   ChunkRef& chunkRefOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
+  uint64_t roundOf(const Submitted& chunk) const { return chunk.call->firstRound + chunkRefOf(chunk).round; }
+  uint64_t oldestWaitingRound() const { return waiting_.empty() ? kNoRound : roundOf(waiting_.front()); }
   bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
 
   ChunkBuffers& buffers_;
@@ -76,7 +83,8 @@ class RemoteLane final : public Lane {
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
-  Result<bool> step() override;
+  Result<bool> step(uint64_t oldestRound) override;
+  uint64_t oldestRound() const override { return inFlight_.empty() ? oldestWaitingRound() : inFlight_.front().round; }
   bool idle() const override { return waiting_.empty() && count_.admitted == count_.retired; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
@@ -86,6 +94,7 @@ class RemoteLane final : public Lane {
  private:
   struct InFlight {
     Submitted chunk;  // invalid if `copied` is true, because the call may have ended
+    uint64_t round = 0;
     bool usesExchangePath = false, copied = false;
     ChunkView view;
     void *sendMemory = nullptr, *recvMemory = nullptr;  // memory registrations that only this chunk uses
@@ -107,7 +116,7 @@ class RemoteLane final : public Lane {
   Status prepare();
   Status registerGpuReceive(const net::GpuRegion& region, const net::GpuRegistrationModes& modes, Deadline deadline);
   Result<bool> tryFlush(const net::GpuRegion& region, Deadline deadline);
-  bool mayAdmit() const;
+  bool mayAdmit(uint64_t oldestRound) const;
   Status admit();
   void pushHeader(const InFlight& flight);
   Status pushPayload(InFlight& flight);
@@ -116,7 +125,7 @@ class RemoteLane final : public Lane {
   Result<bool> isVisible(InFlight& flight);
   Status retire();
   Status consumeAnswer(const InFlight& flight);
-  Result<bool> move();
+  Result<bool> move(uint64_t oldestRound);
 
   const Shape shape_;
   SlotRing pushHeaders_, answerHeaders_;
@@ -134,7 +143,10 @@ class RemoteLane final : public Lane {
 class LocalLane final : public Lane {
  public:
   LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}
-  Result<bool> step() override;
+  Result<bool> step(uint64_t oldestRound) override;
+  uint64_t oldestRound() const override {
+    return inService_.empty() ? oldestWaitingRound() : roundOf(inService_.front());
+  }
   bool idle() const override { return waiting_.empty() && inService_.empty(); }
 
  private:

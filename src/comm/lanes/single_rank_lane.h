@@ -12,7 +12,7 @@ namespace bps {
 class SingleRankLane final : public Lane {
  public:
   using Lane::Lane;
-  Result<bool> step() override {
+  Result<bool> step(uint64_t) override {
     bool moved = false;
     while (nextReady()) {
       const Submitted chunk = waiting_.front();
@@ -25,6 +25,7 @@ class SingleRankLane final : public Lane {
     }
     return moved;
   }
+  uint64_t oldestRound() const override { return oldestWaitingRound(); }
   bool idle() const override { return waiting_.empty(); }
 
  private:

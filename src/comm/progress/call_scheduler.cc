@@ -59,7 +59,7 @@ Result<bool> CallScheduler::step() {
     const bool planeMoved = BPS_TRY(stepDataPlane());
     moved = moved || planeMoved;
   }
-  if (!solo_.idle()) moved = BPS_TRY(solo_.step()) || moved;
+  if (!solo_.idle()) moved = BPS_TRY(solo_.step(solo_.oldestRound())) || moved;
   moved = retire() || moved;
   if (!moved) return false;
   waiter_.noteProgress();

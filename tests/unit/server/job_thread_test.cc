@@ -118,14 +118,14 @@ class JobThreadTest : public testing::Test {
     call.call.count = 64;
     call.call.op = static_cast<uint8_t>(op);
     lanes_[machine]->submit(call, 0);
-    ASSERT_TRUE(lanes_[machine]->step().ok());
+    ASSERT_TRUE(lanes_[machine]->step(lanes_[machine]->oldestRound()).ok());
   }
   bool bothFinish() {
     const Deadline deadline = Deadline::in(10s);
     while (!deadline.passed()) {
       bool idle = true;
       for (const auto& lane : lanes_) {
-        EXPECT_TRUE(lane->step().ok());
+        EXPECT_TRUE(lane->step(lane->oldestRound()).ok());
         idle = idle && lane->idle();
       }
       if (idle) return true;

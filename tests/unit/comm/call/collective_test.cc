@@ -51,6 +51,7 @@ TEST(MakeChunks, CoverSharesWithFewerChunksThanRounds) {
   std::vector<size_t> seen(2), offset{cut.share[0].offset, cut.share[1].offset};
   for (const ChunkRef& chunk : makeChunks(cut, 1)) {
     EXPECT_EQ(chunk.offset, offset[chunk.owner]);
+    EXPECT_EQ(chunk.round, seen[chunk.owner]);
     offset[chunk.owner] += chunk.bytes;
     ++seen[chunk.owner];
   }

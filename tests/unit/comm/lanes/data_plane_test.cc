@@ -48,6 +48,12 @@ TEST_F(DataPlaneTest, EveryChunkIsSummedByItsOwnerAndReachesAllMachines) {
   }
 }
 
+TEST_F(DataPlaneTest, NumbersTheRoundsOfAllCalls) {
+  machines_.connectAll();
+  for (int i = 0; i < 3; ++i) submit(0);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(buffers_[0].call(i).firstRound, 2 * i);
+}
+
 TEST_F(DataPlaneTest, HasAConnectionEachWayForTheOtherMachinesOwner) {
   machines_.connectAll();
   size_t comms = 0;

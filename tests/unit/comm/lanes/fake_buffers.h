@@ -38,6 +38,7 @@ class FakeBuffers final : public ChunkBuffers {
       chunk.first = i == 0;
       chunk.offset = i * chunkBytes;
       chunk.bytes = chunkBytes;
+      chunk.round = static_cast<uint32_t>(i);
       chunk.unsent = options.exchangePath ? 1 : 0;
       call.chunks.push_back(chunk);
       std::fill_n(const_cast<uint8_t*>(call.send) + chunk.offset, chunkBytes, static_cast<uint8_t>(i + 1));

@@ -60,6 +60,35 @@ TEST_F(RemoteLaneTest, TheCallsWindowLimitsItsChunksInFlight) {
   EXPECT_EQ(pushes_->there.sendsInFlight(), 2U * 2);
 }
 
+TEST_F(RemoteLaneTest, StaysInStepWithTheSlowestLane) {
+  Collective& call = buffers_.add(10, kChunkBytes, {.window = 2});
+  call.firstRound = 100;
+  for (size_t i = 0; i < 10; ++i) lane_->submit(call, i);
+  const auto stepWith = [&](uint64_t oldestRound) {
+    for (int turn = 0; turn < 20; ++turn) ASSERT_TRUE(lane_->step(oldestRound).ok());
+  };
+  stepWith(99);
+  takePushes(2);
+  answer(0);
+  answer(1);
+  stepWith(100);
+  EXPECT_EQ(lane_->oldestRound(), 102U);
+  EXPECT_EQ(pushes_->there.sendsInFlight(), 0U) << "another lane has not retired round 0";
+  stepWith(101);
+  EXPECT_EQ(pushes_->there.sendsInFlight(), 2U) << "round 2, but not round 3";
+}
+
+TEST_F(RemoteLaneTest, TheFirstRoundsOfACallDoNotWaitForTheCallBefore) {
+  submit(2);
+  Collective& next = buffers_.add(4, kChunkBytes, {.window = 4});
+  next.firstRound = 2;
+  for (size_t i = 0; i < 4; ++i) lane_->submit(next, i);
+  for (int turn = 0; turn < 20; ++turn) ASSERT_TRUE(lane_->step(0).ok());
+  size_t taken = 0;
+  for (; pushes_->there.sendsInFlight() > 0; ++taken, step()) takePush();
+  EXPECT_EQ(taken, kDepth);
+}
+
 TEST_F(RemoteLaneTest, AnAnsweredChunkStaysInFlightUntilItHasBeenSent) {
   submit(1);
   step();

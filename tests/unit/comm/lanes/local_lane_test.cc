@@ -38,7 +38,7 @@ class LocalLaneTest : public testing::Test {
   }
   void step() {
     for (int turn = 0; turn < 5; ++turn) {
-      ASSERT_TRUE(lane_->step().ok());
+      ASSERT_TRUE(lane_->step(lane_->oldestRound()).ok());
       const Result<bool> served = service_->step();
       ASSERT_TRUE(served.ok()) << served.error().message();
     }

@@ -35,13 +35,13 @@ class RemoteLaneTest : public testing::Test {
   }
   void step(int turns = 20) {
     for (; turns > 0; --turns) {
-      const Result<bool> moved = lane_->step();
+      const Result<bool> moved = lane_->step(lane_->oldestRound());
       ASSERT_TRUE(moved.ok()) << moved.error().message();
     }
   }
   std::string errorOfStep() {
     for (int turn = 0; turn < 3; ++turn)
-      if (const Result<bool> moved = lane_->step(); !moved.ok()) return moved.error().message();
+      if (const Result<bool> moved = lane_->step(lane_->oldestRound()); !moved.ok()) return moved.error().message();
     return "";
   }
   // Receives the next chunk as the owner, and returns its header and payload.
