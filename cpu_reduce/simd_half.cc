@@ -100,9 +100,10 @@ struct Float16 {
   static constexpr PrefetchMode kPrefetch = PrefetchMode::kFromCaches;
 
 #if HWY_TARGET == HWY_AVX3
-  // Adds by a fused multiply-add, because 1 * b + a equals a + b. Zen 5 converts float16 on its
-  // addition ports, while its multiplication ports are idle. Only float16 adds in this way. Widened
-  // float16 values are never denormal floats, which many CPUs multiply slowly.
+  // Computes a + b as the fused multiply-add 1 * b + a, which has the same result. Zen 5 converts
+  // float16 on its addition ports. The fused multiply-add uses the multiplication ports, which are
+  // otherwise idle. Many CPUs multiply denormal floats slowly, but widened float16 values are never
+  // denormal floats. Only float16 uses this method.
   static HWY_INLINE V add(V a, V b) { return hn::MulAdd(b, hn::Set(D(), 1.0F), a); }
 #endif
 

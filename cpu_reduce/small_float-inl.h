@@ -17,10 +17,10 @@ namespace {
 
 // The parameters of a small format. kLargest is the float at which magnitudes are capped before
 // rounding. If the format saturates, kLargest is its largest finite value. Otherwise kLargest is
-// the power of two above the largest finite value, and the code of kLargest is that of infinity.
-// kNan is the float that would have the code of NaN if no exponent were special. The floats of a
-// format are 2^-kScaleExponent times the elements. If a fold permits scaled floats, the scale saves
-// a multiplication per source. A scale by a power of two changes no rounding.
+// the power of two above the largest finite value, and the bits of kLargest are those of infinity.
+// kNan is the float that would have the bits of NaN if no exponent had a special meaning. The
+// floats of a format are 2^-kScaleExponent times the elements. If a fold permits scaled floats, the
+// scale saves a multiplication per source. A scale by a power of two changes no rounding.
 template <int kExponent, int kMantissa, int32_t kLargest, int32_t kNan, int32_t kScaleExponent = 0>
 struct SmallFormat {
   static constexpr int kBits = 1 + kExponent + kMantissa;
@@ -36,9 +36,9 @@ using DBits = hn::RebindToUnsigned<DFloat>;
 using VFloat = hn::Vec<DFloat>;
 using VBits = hn::Vec<DBits>;
 
-// Widens the element in the highest bits of each lane, as if no exponent had a special meaning. An
-// arithmetic shift makes room for the wider exponent. A multiplication then adjusts the exponent
-// bias and normalizes denormals.
+// Widens the element in the highest bits of each SIMD lane, as if no exponent had a special
+// meaning. An arithmetic shift makes room for the wider exponent. A multiplication then adjusts the
+// exponent bias and normalizes denormals.
 template <class Format>
 HWY_INLINE VFloat widenFinite(VBits word) {
   const DFloat d;
@@ -85,11 +85,12 @@ HWY_INLINE void capGroup(VFloat& a0, VFloat& a1, VFloat& a2, VFloat& a3) {
   a3 = capMagnitude<Format>(a3);
 }
 
-// Converts a capped value to a code of the format, in the lowest bits of each lane. All other bits
-// of the lane are zero. Let E be the exponent of the value, but at least the exponent of the least
-// normal number. Adding 2^(E + kShift) rounds the value. The lowest bits of the sum are then the
-// value in units of the last place, including the implicit bit. The function inserts E - 1 above
-// these bits, because the implicit bit adds 1 to the exponent.
+// Converts capped float values to the small format. The bits of each result are the lowest bits of
+// its 32-bit SIMD lane, and the other bits of the lane are zero. Let E be the larger of two
+// exponents: the exponent of the value and that of the format's smallest normal number. Adding
+// 2^(E + kShift) to the value rounds the value to the precision of the format. The lowest bits of
+// the sum are then the mantissa, including its implicit leading bit. The function adds E - 1 above
+// the mantissa, because the implicit bit, if it is set, adds 1 to the exponent.
 template <class Format>
 HWY_INLINE VBits roundSmall(VFloat value) {
   const DFloat d;

@@ -5,8 +5,9 @@
 // receive window stay unacknowledged for the peer timeout. In the second case, the peer's receive
 // window is closed, and the peer answers no window probe for the peer timeout. The kernel of the
 // peer sends the acknowledgements, so a peer process that computes or is stopped is not considered
-// gone. A pause of this process does not matter either. If nothing is in flight, the kernel's
-// keepalive ends the connection within the same time (net_plugin/tcp/options.h).
+// gone. If this process pauses, its own kernel still receives acknowledgements, so the peer is
+// not considered gone either. If no data is in flight, the kernel's keepalive ends the connection
+// within the same time (net_plugin/tcp/options.h).
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -16,14 +17,15 @@ namespace bps::plugin::stream {
 using PeerTimeout = std::chrono::milliseconds;
 inline constexpr PeerTimeout kDefaultPeerTimeout{10000};
 
-// The kernel's acknowledgement state of a socket. The default values mean that the peer is alive.
-// Sockets that do not use TCP always have the default values.
+// What the kernel knows about the acknowledgements that a TCP socket has received. The default
+// values mean that the peer is alive. For a socket of another protocol, readAckState() returns the
+// default values.
 struct AckState {
   uint64_t acked = 0;                         // bytes acknowledged since the connection was established
-  bool inFlight = false;                      // some bytes were sent and are not acknowledged
+  bool inFlight = false;                      // the peer has not yet acknowledged all bytes that were sent
   bool room = true;                           // the peer's receive window is open
-  unsigned probes = 0;                        // consecutive probes of a closed window without an answer
-  std::chrono::milliseconds sinceLastAck{0};  // time since the last acknowledgement, even if of no new bytes
+  unsigned probes = 0;                        // number of window probes since the peer last answered
+  std::chrono::milliseconds sinceLastAck{0};  // time since the last acknowledgement of old or new bytes
 };
 AckState readAckState(int socket);
 

@@ -1,5 +1,6 @@
 // SocketComm: the base class of both ends of a connection over one or several sockets. It holds the
-// sockets and implements their errors, sleeping and reverse().
+// sockets and turns their errors into a Status. It implements arm(), which prepares a sleep of the
+// caller, and reverse(), which creates the Comm for the reverse direction.
 //
 // Any slice of a message may pass through any socket. Messages complete in the order of posting,
 // regardless of the order of their slices.

@@ -1,10 +1,15 @@
-// The wire format of the verbs transport, in handles and on the socket of a connection. An
-// extension, a queue pair info and a notice each have a fixed size, little-endian fields, a magic
-// and a version. The parsers have no side effects and are safe for arbitrary bytes.
+// The wire format of the verbs transport, in handles and on the socket of a connection. The format
+// has three structures:
 //
-//   extension        a field of the handle: the link layer and the GID of the listener's port
-//   queue pair info  the first message of each side, which says how to connect to its queue pair
-//   notice           a later message: the queue pair is ready, or a condition that the queue pair cannot report
+// - An extension is a field of the handle. It contains the link layer and the GID of the listener's
+//   port.
+// - A queue pair info is the first message of each side. It says how to connect to the queue pair
+//   of that side.
+// - A notice is a later message. It says that the queue pair is ready, or reports an event that the
+//   queue pair itself cannot report.
+//
+// Each structure has a fixed size, little-endian fields, a magic and a version. The parsers have no
+// side effects and accept arbitrary bytes without a crash.
 #pragma once
 #include <optional>
 

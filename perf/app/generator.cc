@@ -136,8 +136,9 @@ int64_t Generator::value(int position, size_t level) const {
   return position < contributors_ ? scale_ * (g + weight) : 0;
 }
 
-// Positions of the same kind have equal values. Position 0 is one kind. The other positions that
-// contribute form one kind for each weight. The positions that give the identity form one kind.
+// Returns the kind of a position, as a number. All positions of one kind have equal values. Kind 0
+// has only position 0. The other positions that contribute a value have one kind for each weight.
+// The positions that give the operation's identity all have the same, last kind.
 size_t Generator::kindOf(int position) const {
   const auto weights = static_cast<size_t>(weights_);
   if (position == 0) return 0;

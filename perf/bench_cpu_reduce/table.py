@@ -126,22 +126,33 @@ def main():
 Written by `make bench`; do not edit. {cpu()}, {context['num_cpus']} CPUs, load {load} at the start, kernels
 "{context.get('kernels', '?')}", after commit {commit}.
 
-Each cell: GB/s of gradient consumed (best tenth), and in brackets the ratio to a reference (above 1: bps is faster).
-How measured: bps and the reference run in turn, each for 0.2 ms or one call, whichever is longer, on a machine with
-nothing else to do; the ratio is the median of 301 such pairs up to 1 MiB, 61 at 64 MiB (15 where the reference takes
-long); the last table has the quartiles. Sizes are of each source. One thread is timed by its CPU time, two by the wall.
-Results over 4 MiB are written past the cache by both. The memory of a virtual machine is not alone even when it is:
-judge a miss by several runs, and by the row that compares a loop with itself.
+Each cell has the rate of bps in GB/s. In brackets is the ratio of bps's rate to the rate of a reference; a ratio above
+1 means that bps is faster. The rate counts the bytes of all sources. It is the rate that the fastest tenth of bps's
+runs reached or exceeded. The sizes in the tables are the bytes of each source.
+
+How measured: the benchmark runs bps and the reference alternately, on a machine with no other load. One run of bps and
+one run of the reference form a pair. Each run makes the same number of calls, chosen so that a run of bps takes about
+0.2 ms; a run makes at least one call. The ratio in a cell is the median of 301 pairs for sizes up to 1 MiB and of 61
+pairs for 64 MiB, or of 15 pairs if the reference is slow at 64 MiB. The last table also has the quartiles.
+Runs with one thread are timed by the CPU time of the thread, runs with two threads by wall time.
+
+In the comparison with the memory bound, bps and the reference write results over 4 MiB with stores that bypass the
+caches. A virtual machine shares the memory bandwidth of its host with other machines, which can change a ratio. If a
+promise is missed, judge it by several runs, and by the row that compares a loop with itself.
 
 ## Against the memory bound
-The reference reads m streams and writes one with no arithmetic.
+The reference reads m sources and writes one result, without arithmetic.
 """, file=out)
         print(*matrix(rows), sep="\n", file=out)
         print("\n## dst += src, one thread, against other implementations\n"
-              "`plain` is the obvious loop compiled with `-O3 -march=native`: for f16 with the compiler's `_Float16`, for "
-              "bf16 with\nconversion by shifts, rounding to nearest even and NaN kept, which GCC turns into vectors. "
-              "`Open MPI` is MPI_Reduce_local,\n`software` takes float16 apart case by case in plain C. The memory bound "
-              "reads both and writes one without arithmetic;\nits ratio is about the highest that any code could have.\n", file=out)
+              "`plain` is the obvious loop, compiled with `-O3 -march=native`. For f16 it uses the compiler's "
+              "`_Float16`. For bf16 it\n"
+              "converts by shifts, rounds to nearest even and keeps NaN; GCC turns this loop into vector code. "
+              "`Open MPI` is\n"
+              "MPI_Reduce_local. `software` decodes float16 case by case in plain C. The code of the memory bound "
+              "reads both\n"
+              "buffers and writes one, without arithmetic. The ratio of the memory bound is about the highest that "
+              "any code can reach.\n", file=out)
         print(*baselines(rows), sep="\n", file=out)
         print("\n## One pass over m sources against a copy and m - 1 plain passes, one thread\n", file=out)
         print(*passes(rows), sep="\n", file=out)

@@ -54,9 +54,11 @@ Status destroy(bpsComm_t comm) {
   }
   if (handle->worker.joinable()) handle->worker.join();
   if (handle->state.load() != bpsComm::State::kReady) return {};
-  // If the communicator is finalized, the handle's error is the outcome of a non-blocking finalize.
+  // A communicator that has been finalized earlier must not be finalized again. In that case the
+  // handle's error has the outcome of the earlier finalize, if that finalize was non-blocking.
   Status finalized = handle->communicator->finalized() ? handle->error.get() : finalize(*handle);
-  // If a rank is missing, NCCL's calls never end, so the group must be aborted.
+  // After a failure, NCCL's calls may wait forever for a rank that is missing. In that case the
+  // local GPU group must be aborted.
   if (handle->gpuGroup != nullptr) handle->gpuGroup->end(!finalized.ok() || !handle->communicator->failure().ok());
   return finalized;
 }

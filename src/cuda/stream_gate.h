@@ -3,17 +3,18 @@
 //
 //   earlier work
 //   a host function, which sets `reached` and rings the doorbell
-//   a wait until the counter is at least N
+//   a wait until the communicator's counter is at least the number of the call
 //   later work
 //
-// The host function neither blocks nor calls CUDA. The wait for a value in pinned memory occupies
-// neither a CPU nor a kernel. A communicator numbers its calls. If the communicator's counter is N,
-// all calls up to number N have ended.
+// The host function neither blocks nor calls CUDA. The counter is in pinned memory. A stream that
+// waits for the counter keeps no CPU busy and runs no GPU kernel. A communicator numbers its calls.
+// If its counter has the value N, all calls up to number N have ended.
 //
-// Drivers before CUDA 11.7 cannot let a stream wait for a value. With a driver before CUDA 11.7,
-// the stream waits for an event that a stream of bps records after a blocking host function. An old
-// driver may run only one host function at a time. The blocking host function then delays host
-// functions of the application. When bps opens a device with an old driver, bps logs a warning.
+// Drivers before CUDA 11.7 cannot let a stream wait for a value in memory. With a driver before
+// CUDA 11.7, a stream of bps runs a host function that blocks until the call has ended, and then
+// records an event. The application's stream waits for this event. An old driver may run only one
+// host function at a time. The blocking host function then delays host functions of the
+// application. When bps opens a device with an old driver, bps logs a warning.
 //
 // A call and its communicator share the call's gate. enter() runs on the thread that issues the
 // call. Any thread may call the other functions.

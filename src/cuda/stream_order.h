@@ -4,16 +4,17 @@
 
 namespace bps::cuda {
 
-// Returns the context in which to use the stream. A default stream belongs to the thread's current
-// context if that context is on the device, and otherwise to the primary context.
+// Returns the CUDA context in which to use the stream. A default stream belongs to the thread's
+// current context if that context is on the device, and otherwise to the primary context.
 Result<Context> contextOf(const Device& device, Stream stream);
 
-// A CUDA event that is used once, in any context.
+// A CUDA event for a single use. The stream that waits for the event may belong to a different CUDA
+// context than the event.
 struct TemporaryEvent {
   const Api& api;
   Event event = nullptr;
   ~TemporaryEvent() {
-    if (event != nullptr) api.eventDestroy(event);  // streams that already wait for the event still do
+    if (event != nullptr) api.eventDestroy(event);  // streams that already wait for the event continue to wait
   }
 };
 

@@ -1,5 +1,5 @@
-// LocalGpuGroups: the ranks of a communicator that combine their buffers by NCCL, and the ranks
-// that own a part of a call. The owner of a part all-reduces it with bps.
+// LocalGpuGroups: the division of a communicator's ranks into groups that combine their buffers by
+// NCCL, and the ranks that own the parts of a call. The owner of a part all-reduces it with bps.
 //
 // The ranks of a local GPU group share a machine or a PCIe switch. All groups cut a buffer in the
 // same way. Each part has one owner in every group, and the owners of one part form a communicator
@@ -16,11 +16,11 @@
 
 namespace bps::nccl {
 
-// The capabilities of a rank that local GPU groups need to know.
+// What one rank reports about itself, so that all ranks can form the same local GPU groups.
 struct PeerInfo {
   uint64_t machine = 0;  // hash of the machine's host id
-  // Equal on ranks that may form a group. If `gpuGroup` is 0, the rank can be in no group, for the
-  // reason `why`.
+  // Ranks with equal `gpuGroup` may form a group. If `gpuGroup` is 0, the rank cannot be in a group,
+  // and `why` has the reason.
   uint64_t gpuGroup = 0;
   // True if the machine plan combines buffers only at some GPUs, the roots, and the rank's GPU is a
   // root.
@@ -29,14 +29,15 @@ struct PeerInfo {
   bool hasServers = false;      // BPS_SERVERS is set
   std::string why;
 
-  // Returns the capabilities of a rank that uses CUDA device `device`. `without` says why the rank
-  // can be in no group. `without` is empty if the rank can be in a group.
+  // Returns the report of a rank that uses CUDA device `device`. If the rank cannot be in a group,
+  // `without` has the reason; otherwise `without` is empty.
   static PeerInfo detect(int device, const Env& env, std::string without);
   void put(WireWriter& writer) const;
   void get(WireReader& reader);
 };
 
-// A rank's outcome of one step of the formation, and an id that the rank may send with it.
+// The outcome of one step of the formation of groups on one rank, and an id that the rank may send
+// with the outcome.
 struct RankStatus {
   static constexpr size_t kIdBytes = 128;  // size of the unique ids of NCCL and bps
   static constexpr size_t kBytes = 256 + kIdBytes;
@@ -53,7 +54,7 @@ struct LocalGpuGroups {
   std::vector<int> leaders;     // for each rank, the lowest rank of its group
   std::vector<int> groupRanks;  // for each rank, its number in the group; roots have the lowest numbers
   // The first `owners` ranks of every group own one part each. If `owners` is 0, there are no
-  // groups, for the reason `why`.
+  // groups, and `why` has the reason.
   int owners = 0;
   int groupCount = 0;
   bool allowsAnyOrder = false;  // if false, groups carry only calls whose bits do not depend on NCCL's order

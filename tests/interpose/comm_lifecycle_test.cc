@@ -114,8 +114,8 @@ BPS_SCENARIO(ADeadRankOfASharedMachineFailsAllRanks, 4, {"BPS_TIMEOUT", "2"}, {"
   if (self.rank == 3) ::_exit(0);
   BPS_CHECK(allReduce(self, comm, 64 * kLarge) == ncclRemoteError);
   BPS_CHECK(contains(ncclGetLastError(comm), "rank 3"));
-  // If a rank aborted before the other ranks know of the failure, the other ranks would name that
-  // rank as the culprit.
+  // All ranks must see that rank 3 failed before any rank aborts. Otherwise they would name the rank
+  // that aborts as the culprit.
   Rank{self.rank, 3, self.page}.barrier(1);
   BPS_NCCL(ncclCommAbort(comm));
 }
@@ -135,7 +135,8 @@ BPS_SCENARIO(ADeadRankFailsCallsWithoutAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEB
   if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
   else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
   synchronize();
-  Rank{self.rank, 2, self.page}.barrier(1);  // an abort of the other rank would end unfinished calls
+  // An abort of one rank would end unfinished calls of the other rank, so both ranks wait here.
+  Rank{self.rank, 2, self.page}.barrier(1);
   BPS_NCCL(ncclCommAbort(comm));
 }
 

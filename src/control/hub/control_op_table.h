@@ -37,14 +37,15 @@ class ControlOpTable {
   Deadline deadline() const;
   std::optional<std::string> timeoutText() const;
   // splitTimeoutText() is the error text of a split whose deadline has passed. The timeout of a split does not fail the
-  // communicator. cancelSplit() opens the next split and returns the participants that need an error reply. If a
-  // participant sends its input for a cancelled split, isTooLate() is true for that input and the participant needs the
-  // same reply.
+  // communicator. cancelSplit() discards the current split with its inputs. Afterwards the table accepts inputs for the
+  // next split. cancelSplit() returns the participants whose inputs were discarded, which need an error reply. If a
+  // participant sends its input after the split was cancelled, isTooLate() returns true. This participant also needs an
+  // error reply.
   std::optional<std::string> splitTimeoutText() const;
   std::vector<size_t> cancelSplit();
   bool isTooLate(size_t participant, const ControlOpInput& part);
-  // The error text for a participant that has left while an operation waits for its input. Empty if no operation waits
-  // for this participant.
+  // Returns the error text for a participant that has left while an operation waits for its input. The text is empty if
+  // no operation waits for this participant.
   std::optional<std::string> missingInputText(size_t participant) const;
 
  private:

@@ -342,7 +342,9 @@ void Hub::fail(const Status& why) {
   failureDeliveryDeadline_ = Deadline::in(kFailureDeliveryDelay);
 }
 
-// Runs after the hub has queued its last frames. A peer that closes its connection has read these frames.
+// Runs after the hub has queued its last frames, which report a failure or a goodbye. By the protocol, a member closes
+// its connection only after it has read such a frame. The hub therefore closes each connection that a member has
+// closed.
 void Hub::drainMembers(const PollSet& set) {
   bool everybody = true;
   for (Member& member : members_) {

@@ -6,14 +6,15 @@
 
 namespace bps {
 
-// True if the member's heartbeat names another member for which it waits. An invalid number counts as not waiting.
+// True if the member's heartbeat names another member for which it waits. If the heartbeat has a number that no member
+// has, the result is false.
 bool StallDetector::isWaiting(size_t member) const {
   const uint32_t other = members_[member].reported.waitsFor;
   return other < members_.size() && other != member;
 }
 
-// True if the member's machine has begun the call. A machine sends data only after all its ranks have begun the call. A
-// server takes part in every call.
+// True if all ranks of the member's machine have begun the call. A machine sends data only after all its ranks have
+// begun the call. The result is always true for a server, because a server takes part in every call.
 bool StallDetector::hasBegun(size_t member, uint64_t call) const {
   if (member >= roster_.ranks.size()) return true;
   const std::vector<uint32_t>& ranks = roster_.machines[roster_.ranks[member].machine].ranks;
@@ -21,9 +22,9 @@ bool StallDetector::hasBegun(size_t member, uint64_t call) const {
                      [&](uint32_t rank) { return members_[rank].reported.callsStarted > call; });
 }
 
-// Follows the chain of members that wait for one another, starting with `member`. The member is stalled if it waits for
-// a member that waits for nobody, or if the chain leads back to it. The member is not stalled if a member in the chain
-// has not begun the call.
+// Follows the chain of waits: `member` waits for a second member, the second member may wait for a third, and so on.
+// `member` is stalled in two cases: the second member waits for nobody, or the chain leads back to `member`. `member`
+// is not stalled if a member of the chain has not begun the call for which the previous member waits.
 bool StallDetector::isStalled(size_t member) const {
   size_t last = member;
   for (size_t step = 0; step < members_.size(); ++step) {

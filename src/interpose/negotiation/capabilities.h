@@ -16,7 +16,7 @@ namespace bps::interpose {
 
 using nccl::RankStatus;
 
-inline constexpr size_t kServeNone = SIZE_MAX;  // a minimum size that means that bps serves no call
+inline constexpr size_t kServeNone = SIZE_MAX;  // if this is the minimum size, bps serves no call
 
 struct Capabilities : nccl::PeerInfo {
   static constexpr uint32_t kVersion = 3;
@@ -30,7 +30,7 @@ struct Capabilities : nccl::PeerInfo {
   static Result<Capabilities> parse(std::span<const uint8_t> bytes);
 };
 
-// The conclusion from the capabilities of all ranks.
+// What the capabilities of all ranks imply for the communicator.
 struct NegotiationResult {
   bool join = false;
   bool measure = false;
