@@ -148,6 +148,8 @@ def describe(parser):
         help="a NIC for each of these parts of the rate in every worker, and as many ranks: 1,0.5 (default: 1)")
     add("--plot", metavar="FILE.png", type=png_path, help="draw bandwidth over k, measured and ideal")
     add("--json", metavar="FILE", help="write all that was measured")
+    add("--timeline", metavar="FILE", help="write a Chrome trace of the last two timed calls: what each NIC carried, and "
+        "what it waited for; needs -b with one size and -k with one number")
     add("--congestion", metavar="NAME", help="TCP congestion control (default cubic, where the kernel has it)")
     add("--burst", metavar="BYTES", type=integer_between(1600, 10**9), help="bucket of the shaper (default 16000)")
     add("--build", metavar="DIR", default=None, help="where bin/bps-perf is (default: this repository's build)")
@@ -168,7 +170,9 @@ def parse(arguments):
         check_fractions(options, parser)
     if min(options.nics) * options.rate < 1e6:
         parser.error("--nics: a link would have less than 1 Mbit/s")
-    for name in ("plot", "json"):
+    if options.timeline and (len(options.bytes or []) != 1 or len(options.servers) != 1):
+        parser.error("--timeline needs -b with one size and -k with one number of servers")
+    for name in ("plot", "json", "timeline"):
         check_written(getattr(options, name), name, parser)
     if options.congestion and options.congestion not in congestion_controls():
         parser.error(f"--congestion {options.congestion}: this kernel has {', '.join(congestion_controls())}")
