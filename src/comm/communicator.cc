@@ -78,8 +78,11 @@ Status Communicator::connect(Deadline deadline) {
 
 Status Communicator::tune(Deadline deadline) {
   const Session& session = progressThread_->session();
-  const auto timedCall = [&](size_t bytes, const Tuning& tuning) { return timeCall(bytes, tuning, deadline); };
-  tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), timedCall));
+  const auto run = [&](size_t bytes, int calls, const CutLimits& limits) {
+    tuning_.limits = limits;
+    return timeCalls(bytes, calls, deadline);
+  };
+  tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), run));
   // The probes are over. The first call of the application gets number 0, and only the bytes of the
   // application's calls are counted.
   nextCall_ = 0;
@@ -87,23 +90,25 @@ Status Communicator::tune(Deadline deadline) {
   return {};
 }
 
-// Returns the seconds that a call of this size takes on the slowest rank. All ranks begin at the same time.
-Result<double> Communicator::timeCall(size_t bytes, const Tuning& tuning, Deadline deadline) {
+// Makes calls of this size one after the other. Returns the mean seconds of a call on the slowest rank. All ranks begin
+// at the same time.
+Result<double> Communicator::timeCalls(size_t bytes, int calls, Deadline deadline) {
   const PageBuffer buffer = BPS_TRY(PageBuffer::create(bytes));
   std::memset(buffer.data(), 0, bytes);
-  probeBytes_ += bytes;
+  probeBytes_ += bytes * static_cast<size_t>(calls);
   AllReduceCall call;
   call.send = call.recv = buffer.data();
   call.count = bytes;
   call.type = DataType::kUint8;
   call.stream = std::make_shared<HostStream>();
-  tuning_ = tuning;
   BPS_TRY(control_->gather({}, deadline));
   const auto start = Deadline::Clock::now();
-  BPS_TRY(allReduce(call));
-  BPS_TRY(call.stream->synchronize());
-  const std::chrono::duration<double> own = Deadline::Clock::now() - start;
-  return slowestSeconds(BPS_TRY(control_->gather(encodeSeconds(own.count()), deadline)), roster());
+  for (int i = 0; i < calls; ++i) {
+    BPS_TRY(allReduce(call));
+    BPS_TRY(call.stream->synchronize());
+  }
+  const double own = std::chrono::duration<double>(Deadline::Clock::now() - start).count() / calls;
+  return slowestSeconds(BPS_TRY(control_->gather(encodeSeconds(own), deadline)), roster());
 }
 
 Status Communicator::allReduce(const AllReduceCall& call) {
@@ -151,7 +156,6 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
 
 Status Communicator::submit(std::unique_ptr<Collective> collective, Start start) {
   collective->limits = tuning_.limits;
-  collective->window = tuning_.window;
   collective->call.number = nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);

@@ -94,7 +94,7 @@ class Communicator {
   Status connect(Deadline deadline);
   // Chooses the tuning (plan/tuning.h), which may need timed calls.
   Status tune(Deadline deadline);
-  Result<double> timeCall(size_t bytes, const Tuning& tuning, Deadline deadline);
+  Result<double> timeCalls(size_t bytes, int calls, Deadline deadline);
   Status checkOpen();
   Status enterStream(const AllReduceCall& call, Collective& collective);
   using Start = ProgressEngine::Start;

@@ -10,6 +10,8 @@ namespace {
 
 __extension__ using UInt128 = unsigned __int128;
 
+constexpr size_t kLatencyRounds = constants::kMaxWindow - constants::kMinWindow;
+
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 size_t largestIndex(const std::vector<size_t>& values) {
@@ -30,10 +32,17 @@ size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimi
   const auto quantaOf = [&](size_t bytes) { return std::max<size_t>(1, bytes / quantumBytes); };
   const double meanBytes = static_cast<double>(mean) * static_cast<double>(quantumBytes);
   const auto cheapest = static_cast<size_t>(std::sqrt(meanBytes / static_cast<double>(limits.chunkCostBytes)));
-  const size_t finest = mean / quantaOf(std::min(constants::kMinChunkBytes, limits.targetChunkBytes));
+  const size_t least = std::max(constants::kMinChunkBytes, limits.latencyBytes / kLatencyRounds);
+  const size_t finest = mean / quantaOf(std::min(least, limits.targetChunkBytes));
   const size_t coarsest = ceilDivide(largest, quantaOf(limits.targetChunkBytes));
   const size_t wanted = std::max({size_t{1}, coarsest, std::min(cheapest, finest)});
   return std::max(ceilDivide(largest, quantaOf(limits.maxChunkBytes)), std::min(wanted, largest));
+}
+
+// The window of a call whose largest chunk has so many bytes.
+size_t windowFor(size_t chunkBytes, const CutLimits& limits) {
+  const size_t latencyRounds = ceilDivide(std::max<size_t>(1, limits.latencyBytes), std::max<size_t>(1, chunkBytes));
+  return constants::kMinWindow + std::min(latencyRounds, kLatencyRounds);
 }
 
 }  // namespace
@@ -137,6 +146,7 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   cut.share.resize(weights_.size());
   const auto quantaOf = [&](size_t elements) { return ceilDivide(elements, cut.quantum); };
   std::vector<size_t> elements(weights_.size(), 0);
+  size_t largest = count;  // elements of the largest share
   if (limits_.exchangeMachines > 0 && bytes <= limits.exchangeBytes) {
     cut.usesExchangePath = true;
     cut.share.front().count = count;
@@ -149,9 +159,10 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   } else {
     elements = divideByQuanta(count, cut.quantum, elementBytes);
     assignShares(cut, elements, elementBytes);
-    const size_t largest = elements[largestIndex(elements)];
+    largest = elements[largestIndex(elements)];
     cut.rounds = roundsFor(quantaOf(largest), quantaOf(meanShare(elements, count)), quantumBytes, limits);
   }
+  cut.window = windowFor(largest * elementBytes / std::max<size_t>(1, cut.rounds), limits);
   for (const ChunkRange& share : cut.share) cut.chunks.push_back(std::min(cut.rounds, quantaOf(share.count)));
   return cut;
 }

@@ -17,6 +17,12 @@
 // of a chunk. Second, the call pays `chunkCostBytes` for each chunk, which adds up to share *
 // chunkCostBytes / c. The sum of these two costs is least for c = sqrt(chunkCostBytes * share).
 //
+// Window. A NIC never waits if the rounds in flight take at least as long as a chunk needs to come
+// back as a sum. This time consists of two rounds, because a round is received while another one is
+// answered, and of the latency of a small call. In this latency, `latencyBytes` of a share pass the
+// NIC. So the window is 2 + latencyBytes / c rounds, rounded up. Chunks are so large that
+// kMaxWindow rounds suffice.
+//
 // Checker. The Cutter chooses the checker of a call without regard to the size of the call. The
 // checker receives a message of every call, even of a call with zero elements, so it can detect
 // that ranks disagree. Only an owner that has received no more bytes than are due to it can become
@@ -42,6 +48,7 @@ struct CutLimits {
   size_t maxChunkBytes = constants::kMaxChunkBytes;     // upper bound for every chunk; it is at least 64
   size_t targetChunkBytes = constants::kMaxChunkBytes;  // upper bound for the chunks of the largest share
   size_t chunkCostBytes = 4U << 10;                     // cost of a chunk, in bytes that the NIC could send instead
+  size_t latencyBytes = 0;                              // bytes of one owner's chunks that take as long as a small call
   size_t quantumBytes = constants::kQuantumBytes;       // quantum of calls that have at least kMinLocalQuanta quanta
   size_t singleOwnerBytes = 16U << 10;
   size_t exchangeBytes = 0;
@@ -58,6 +65,7 @@ struct Cut {
   size_t checker = 0;             // index of the owner that gets a message even if its share is empty
   bool usesExchangePath = false;  // true if the machines exchange the call; share[0] then describes it
   size_t rounds = 0;              // largest number of chunks of any owner
+  size_t window = 0;              // number of rounds in flight (src/comm/lanes/lane.h)
   std::vector<ChunkRange> share;  // one entry per owner; count is 0 if the owner has no share
   size_t quantum = 1;             // elements; every chunk except the buffer's last is a multiple of the quantum
   std::vector<size_t> chunks;     // chunks of each owner; at most `rounds` and at most the quanta of its share

@@ -40,7 +40,8 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   if (mayUseExchangePath(roster)) limits.exchangeMachines = roster.machines.size();
   for (size_t endpoint = 0; endpoint < plan.weights.size(); ++endpoint)
     plan.owners.push_back(network && (plan.weights[endpoint] > 0 || endpoint < limits.exchangeMachines));
-  limits.maxChunkBytes = std::min<size_t>(constants::kMaxChunkBytes, roster.settings.partitionBytes);
+  const size_t roundShare = std::max(constants::kMinChunkBytes, constants::kMaxRoundBytes / roster.machines.size());
+  limits.maxChunkBytes = std::min({constants::kMaxChunkBytes, roundShare, size_t{roster.settings.partitionBytes}});
   limits.targetChunkBytes = limits.maxChunkBytes;
   plan.measureExchangePath = roster.settings.exchangeBytes == Bytes::kMeasured;
   plan.measureSingleOwnerPath = roster.settings.singleOwnerBytes == Bytes::kMeasured;
