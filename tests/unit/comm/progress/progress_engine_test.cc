@@ -185,14 +185,20 @@ TEST_F(ProgressEngineTest, LargeCallsOfACallerThatWaitsAtOnceWakeNoThread) {
     ++work_->allowed;
     EXPECT_TRUE(stream_->synchronize().ok());
   };
-  for (int i = 0; i < 50; ++i) call();  // the engine now leaves calls to their callers
-  std::this_thread::sleep_for(5ms);
-  call();
-  const int before = work_->stepsByThread.load();
-  const auto start = Deadline::Clock::now();
-  for (int i = 0; i < 50; ++i) call();
-  const auto checks = (Deadline::Clock::now() - start) / 1ms;  // the progress thread may check once per millisecond
-  EXPECT_LT(work_->stepsByThread.load(), before + 20 + 2 * checks) << "the progress thread wakes for each call";
+  const auto wakesForEachCall = [&] {
+    for (int i = 0; i < 50; ++i) call();  // the engine now leaves calls to their callers
+    std::this_thread::sleep_for(5ms);
+    call();
+    const int before = work_->stepsByThread.load();
+    const auto start = Deadline::Clock::now();
+    for (int i = 0; i < 50; ++i) call();
+    const auto checks = (Deadline::Clock::now() - start) / 1ms;  // the progress thread may check once per millisecond
+    return work_->stepsByThread.load() >= before + 20 + 2 * checks;
+  };
+  // On a busy machine this thread may be late to wait for a call, and the progress thread then takes over for a while.
+  bool wakes = true;
+  for (int attempt = 0; attempt < 10 && wakes; ++attempt) wakes = wakesForEachCall();
+  EXPECT_FALSE(wakes) << "the progress thread wakes for each call";
   issue(Start::kByWaitingCaller);  // no caller waits for this call
   allowOneMore();
   EXPECT_TRUE(soon([&] { return engine_->drained() && stream_->idle(); })) << "the progress thread never takes it over";
