@@ -31,9 +31,10 @@ def open_tap(name, device):
 
 
 class DelayLine:
-    def __init__(self, build, round_trip):
+    def __init__(self, build, tag, round_trip):
         """`round_trip`: in seconds."""
         self.program = program(build)
+        self.tag = tag
         self.round_trip = round_trip
         self.taps = []
         self.process = None
@@ -50,9 +51,10 @@ class DelayLine:
             self.taps.append(open_tap(*end))
 
     def start(self):
-        words = [self.program, str(round(self.round_trip / 2 * 1e9)), *map(str, self.taps)]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=self.taps,
-                                        start_new_session=True, preexec_fn=die_with_parent, bufsize=0)
+        words = [f"{self.tag}-delay-line", str(round(self.round_trip / 2 * 1e9)), *map(str, self.taps)]
+        self.process = subprocess.Popen(words, executable=self.program, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        pass_fds=self.taps, start_new_session=True, preexec_fn=die_with_parent,
+                                        bufsize=0)
         self.close_taps()
 
     def close_taps(self):

@@ -87,7 +87,8 @@ class Job:
         servers = self.start_servers(count_servers)
         hosts = self.options.workers + count_servers
         before, drops, (ticks, busy) = self.network.counters(hosts), self.network.drops(), machine_ticks()
-        cpu, delaying, begin = [cpu_seconds(s.pid) for s in servers], self.network.cpu_seconds(), time.monotonic()
+        cpu, begin = [cpu_seconds(server.pid) for server in servers], time.monotonic()
+        delaying = self.network.cpu_seconds()
         workers = self.start_workers(count_servers, words)
         wait_for_success(workers, limit + START_SECONDS)
         cpu = [cpu_seconds(server.pid) - used for server, used in zip(servers, cpu)]

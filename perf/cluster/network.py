@@ -176,6 +176,10 @@ class Network:
                             for way in ("tx", "rx")})
         return out
 
+    def added_round_trip(self):
+        """The emulated latency, in seconds."""
+        return self.delay_line.round_trip if self.delay_line is not None else 0
+
     def cpu_seconds(self):
         """CPU time of the process that delays packets."""
         return self.delay_line.cpu_seconds() if self.delay_line is not None else 0

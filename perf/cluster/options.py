@@ -86,7 +86,7 @@ def milliseconds(least, most):
     def parse(text):
         value = scaled(text, "", 1)
         if value is None or not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a time from {least:g} to {most:g} (milliseconds, as 0.5)")
+            raise argparse.ArgumentTypeError(f"'{text}' is not a time from {least:g} to {most:g} (ms, as 0.5)")
         return value / 1000
 
     return parse

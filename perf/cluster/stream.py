@@ -8,7 +8,8 @@ from cluster.namespace import in_namespace
 from cluster.network import GOODPUT
 
 BLOCK = 1 << 18
-WARM_SECONDS = 0.5  # covers TCP slow start and the shapers' first bucket
+WARM_SECONDS = 0.5  # covers TCP slow start on links without latency, and the shapers' first bucket
+SLOW_START_ROUND_TRIPS = 20
 WINDOWS = 5
 WINDOW_SECONDS = 0.4
 PINGS, PING_SECONDS = 100, 1.0  # limits of the measurement of the round-trip time
@@ -34,7 +35,7 @@ def goodput(network, sender, receiver):
         sending.setblocking(False)
         receiving.setblocking(False)
         begin, count = time.monotonic(), 0
-        length = WARM_SECONDS
+        length = WARM_SECONDS + SLOW_START_ROUND_TRIPS * network.added_round_trip()
         while len(rates) <= WINDOWS:
             readable, writable, _ = select.select([receiving], [sending], [], 5)
             if not readable and not writable:

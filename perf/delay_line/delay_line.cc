@@ -114,7 +114,8 @@ Status DelayLine::readCommands() {
   ended_ = bytes == 0;
   for (auto lines = std::count(text.begin(), text.begin() + bytes, '\n'); lines > 0; --lines) {
     const std::string answer = fmt::format("{}\n", drops_);
-    if (::write(STDOUT_FILENO, answer.data(), answer.size()) < 0) return systemFailure("write to standard output", errno);
+    if (::write(STDOUT_FILENO, answer.data(), answer.size()) < 0)
+      return systemFailure("write to standard output", errno);
   }
   return {};
 }

@@ -1,7 +1,7 @@
 // DelayLine: delays the frames of the links of an emulated cluster.
 //
-// A link has two TAP devices: one is the NIC of a host, the other is a port of the bridge. Frames from the host wait for
-// the delay. Frames to the host pass at once. So each direction of a connection between two hosts is delayed once.
+// A link has two TAP devices: one is the NIC of a host, the other is a port of the bridge. Frames from the host wait
+// for the delay. Frames to the host pass at once. So each direction of a connection between two hosts is delayed once.
 // Headers of virtio-net pass unchanged, so large segments without checksums stay whole. One thread uses a DelayLine.
 #pragma once
 #include <chrono>
