@@ -19,14 +19,15 @@ inline constexpr size_t kMaxRoundBytes      = 2U << 20;    // bytes of all machi
 // Chunks in flight.
 inline constexpr size_t kMinWindow          = 2;           // rounds; one is sent while another one is answered
 inline constexpr size_t kMaxWindow          = 8;           // rounds; more bridge longer round trips but need memory
-inline constexpr size_t kExchangeAhead      = 3;           // chunks sent ahead of the sums on the exchange path
+inline constexpr size_t kExchangeAhead      = 3;           // chunks of a call sent ahead of the sums (exchange path)
+inline constexpr size_t kExchangeSlots      = 4;           // chunks in flight on the exchange path; more need memory
+inline constexpr size_t kMinExchangeChunk   = 4U << 10;    // bytes; larger ones need more memory with many machines
 // Small calls.
 inline constexpr double kMessageSeconds     = 5e-6;        // s; a larger value gives fewer and larger messages
 inline constexpr double kHopSeconds         = 15e-6;       // s; a larger value spends more bytes to save hops
 inline constexpr double kSumRate            = 4e9;         // bytes/s; a larger value favours the exchange path
 inline constexpr size_t kMaxSmallCallBytes  = 64U << 10;   // bytes; larger calls are better summed while they arrive
 inline constexpr size_t kMaxExchangeBytes   = 4U << 20;    // bytes, for two machines; larger calls overflow CPU caches
-inline constexpr size_t kMaxExchangeMachines = 8;          // machines; the messages per call grow with their square
 // Work of the calling thread.
 inline constexpr size_t kMaxCopiedBytes     = 16U << 10;   // bytes; smaller chunks are copied, not registered or held
 inline constexpr size_t kMaxInlineBytes     = 16U << 10;   // bytes; the issuing thread starts calls up to this size

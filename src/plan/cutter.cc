@@ -68,7 +68,6 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
 // least number. This is the rule "earliest deadline first". No owner is served before its turn. If
 // E is the size of the calls, every owner is served at most one call after its turn.
 size_t Cutter::chooseChecker() const {
-  if (limits_.exchangeMachines > 0) return calls_ % limits_.exchangeMachines;
   const Int128 whole = total_ * largestSingleOwnerCall_;
   size_t best = weights_.size();
   for (size_t owner = 0; owner < weights_.size(); ++owner) {
@@ -137,25 +136,24 @@ void Cutter::assignShares(Cut& cut, const std::vector<size_t>& elements, size_t 
 Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   Cut cut;
   cut.checker = chooseChecker();
-  ++calls_;
   const Int128 bytes = Int128{1} * count * elementBytes;
   const bool isSmall = bytes < constants::kMinLocalQuanta * limits.quantumBytes;
   const size_t quantumBytes = isSmall ? constants::kQuantumBytes : limits.quantumBytes;
-  const size_t maxChunk = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);  // quanta
+  const auto maxQuanta = [&](size_t chunkBytes) { return std::max<size_t>(1, chunkBytes / quantumBytes); };
   cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
   cut.share.resize(weights_.size());
   const auto quantaOf = [&](size_t elements) { return ceilDivide(elements, cut.quantum); };
   std::vector<size_t> elements(weights_.size(), 0);
   size_t largest = count;  // elements of the largest share
-  if (limits_.exchangeMachines > 0 && bytes <= limits.exchangeBytes) {
+  if (limits.exchangeChunkBytes > 0 && bytes <= limits.exchangeBytes) {
     cut.usesExchangePath = true;
     cut.share.front().count = count;
-    cut.rounds = std::max<size_t>(1, ceilDivide(quantaOf(count), maxChunk));
+    cut.rounds = std::max<size_t>(1, ceilDivide(quantaOf(count), maxQuanta(limits.exchangeChunkBytes)));
   } else if (bytes <= limits.singleOwnerBytes) {
     elements[cut.checker] = count;
     assignShares(cut, elements, elementBytes);
     largestSingleOwnerCall_ = std::max(largestSingleOwnerCall_, static_cast<size_t>(bytes));
-    cut.rounds = ceilDivide(quantaOf(count), maxChunk);
+    cut.rounds = ceilDivide(quantaOf(count), maxQuanta(limits.maxChunkBytes));
   } else {
     elements = divideByQuanta(count, cut.quantum, elementBytes);
     assignShares(cut, elements, elementBytes);

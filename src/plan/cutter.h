@@ -30,11 +30,9 @@
 // will be due first. So the bytes of every owner differ from its due bytes by at most one
 // single-owner call.
 //
-// Paths. If `exchangeMachines` is set, a call of at most `exchangeBytes` takes the exchange path:
-// every machine sends the call to every other machine, and the call has no owner. Servers receive
-// no message of a call on the exchange path. Therefore, if `exchangeMachines` is set, the machines
-// take turns as the checker of all calls. A call of at most `singleOwnerBytes` goes to its checker
-// alone. All other calls are split.
+// Paths. If `exchangeChunkBytes` is set, a call of at most `exchangeBytes` takes the exchange path:
+// every machine gets the contributions of all machines, and the call has no owner. A call of at
+// most `singleOwnerBytes` goes to its checker alone. All other calls are split.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +50,7 @@ struct CutLimits {
   size_t quantumBytes = constants::kQuantumBytes;       // quantum of calls that have at least kMinLocalQuanta quanta
   size_t singleOwnerBytes = 16U << 10;
   size_t exchangeBytes = 0;
-  size_t exchangeMachines = 0;  // if 0, no call takes the exchange path
+  size_t exchangeChunkBytes = 0;  // upper bound for chunks on the exchange path; if 0, no call takes this path
 };
 
 struct ChunkRange {
@@ -82,7 +80,7 @@ class Cutter {
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
   // Returns the cut of the next call and updates the credits. For this call, `limits` replaces the
-  // limits from the constructor, except exchangeMachines.
+  // limits from the constructor.
   Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
   Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
@@ -100,7 +98,6 @@ class Cutter {
   std::vector<uint64_t> weights_;
   Int128 total_ = 0;  // sum of the weights
   CutLimits limits_;
-  uint64_t calls_ = 0;
   std::vector<Int128> credit_;         // bytes owed to each owner, times total_; the credits add up to 0
   size_t largestSingleOwnerCall_ = 1;  // bytes
 };

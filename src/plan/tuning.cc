@@ -71,7 +71,7 @@ class Prober {
     BPS_TRY(smallCall(8, 8, 0));  // on new connections, the first call takes up to four times as long
     costs.singleOwner = BPS_TRY(smallCall(8, 8, 0));
     costs.split = BPS_TRY(smallCall(splitBytes, 0, 0));
-    if (limits_.exchangeMachines > 0) costs.exchange = BPS_TRY(smallCall(8, 0, 8));
+    if (limits_.exchangeChunkBytes > 0) costs.exchange = BPS_TRY(smallCall(8, 0, 8));
     return {};
   }
 

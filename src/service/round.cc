@@ -32,10 +32,9 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
     if (!other.call.sameCall(first.call))
       return failure(Code::kInvalidUsage, "ranks disagree: {} called {}, but {} called {}", nameOf(0),
                      describe(first.call), nameOf(m), describe(other.call));
-    if (other.bytes != first.bytes || other.usesExchangePath != first.usesExchangePath)
-      return failure(Code::kInternal, "{} pushed {} bytes{} of {}, but {} pushed {}{}", nameOf(0), first.bytes,
-                     first.usesExchangePath ? " (exchange path)" : "", describe(first.call), nameOf(m), other.bytes,
-                     other.usesExchangePath ? " (exchange path)" : "");
+    if (other.bytes != first.bytes)
+      return failure(Code::kInternal, "{} pushed {} bytes of {}, but {} pushed {}", nameOf(0), first.bytes,
+                     describe(first.call), nameOf(m), other.bytes);
   }
   return {};
 }

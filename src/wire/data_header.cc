@@ -8,8 +8,8 @@
 namespace bps {
 namespace {
 
-constexpr uint8_t kVersion = 4;
-constexpr uint8_t kFirst = 1, kScalar = 2, kExchangePath = 4, kByGpuGroups = 8, kPayload = 16, kAllFlags = 31;
+constexpr uint8_t kVersion = 5;
+constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kAllFlags = 15;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -76,8 +76,7 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
   at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
-                                      (header.usesExchangePath ? kExchangePath : 0) | (byGpuGroups ? kByGpuGroups : 0) |
-                                      (header.payload ? kPayload : 0));
+                                      (byGpuGroups ? kByGpuGroups : 0) | (header.payload ? kPayload : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return seal(header, bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
@@ -105,7 +104,6 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   DataHeader header;
   header.sequence = load<uint16_t>(at + kAtSequence);
   header.first = (flags & kFirst) != 0;
-  header.usesExchangePath = (flags & kExchangePath) != 0;
   header.call.hasScalar = (flags & kScalar) != 0;
   header.call.byGpuGroups = (flags & kByGpuGroups) != 0;
   if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byGpuGroups) && !header.first))

@@ -3,7 +3,8 @@
 // A push connection carries two messages for every chunk: the header and the payload, which may be empty. The chunks
 // are in the order of the lane. The header of the first chunk of a call describes the call, so that the owner can
 // compare the calls of all machines. The later chunks of the call have short headers. An answer connection also carries
-// a header and a payload for every chunk, but only short headers.
+// a header and a payload for every chunk, but only short headers. On the exchange path, one message carries the headers
+// of several contributions (comm/lanes/exchange_step.h).
 //
 //   version u8 | flags u8 | sequence number of the chunk on its connection, modulo 2^16, u16     (little endian)
 //   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32 | scalar u64 (optional)
@@ -65,8 +66,6 @@ std::string describe(const CallInfo& call);
 struct DataHeader {
   uint16_t sequence = 0;  // lower 16 bits of the chunk's number on this connection; numbers start at 0
   bool first = false;     // true if `call` is present; false for a later chunk of the previous chunk's call
-  // If true, the chunk has no answer: every machine sends this chunk to every other machine and sums for itself.
-  bool usesExchangePath = false;
   CallInfo call;
   std::optional<uint32_t> payload = std::nullopt;  // checksum of the payload if BPS_CHECKSUM=1
 

@@ -14,8 +14,7 @@ namespace bps {
 // One chunk of a call. The chunks of a call have the same order on all ranks: first a chunk for the
 // checker, then round by round, and owner by owner within a round. A call always has a chunk for
 // its checker, which may have zero bytes. The checker's chunk is the first, so that no other chunk
-// of the call delays it. A chunk on the exchange path has no owner, because every machine receives
-// it.
+// of the call delays it. A chunk on the exchange path has no owner, because every machine sums it.
 struct ChunkRef {
   static constexpr uint32_t kExchangePath = UINT32_MAX;
 
@@ -24,9 +23,8 @@ struct ChunkRef {
   bool first = false;  // true for the first chunk of its owner in this call
   size_t offset = 0;   // bytes
   size_t bytes = 0;
-  uint32_t round = 0;   // of the call, starting at 0
-  bool onGpu = false;   // true for a staged chunk that bypasses host memory
-  uint32_t unsent = 0;  // on the exchange path, the number of lanes that have not sent the chunk yet
+  uint32_t round = 0;  // of the call, starting at 0
+  bool onGpu = false;  // true for a staged chunk that bypasses host memory
 };
 
 struct Collective {

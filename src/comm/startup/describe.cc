@@ -88,7 +88,7 @@ std::string describeCommunicator(const CommunicatorFacts& facts) {
   json["transport"] = facts.progressThread.transport();
   json["shares"] = {{"workers", session.plan.shares.workers}, {"servers", session.plan.shares.servers}};
   json["chunkBytes"] = limits.targetChunkBytes;
-  json["exchangeBytes"] = limits.exchangeMachines > 0 ? limits.exchangeBytes : 0;
+  json["exchangeBytes"] = limits.exchangeChunkBytes > 0 ? limits.exchangeBytes : 0;
   json["singleOwnerBytes"] = limits.singleOwnerBytes;
   json["startBytes"] = facts.probeBytes;
   const NetworkCosts& costs = facts.tuning.costs;

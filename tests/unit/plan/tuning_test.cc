@@ -142,7 +142,7 @@ TEST(Tuning, OneMachineNeedsNoMeasurement) {
 
 TEST(Tuning, MeasuresTheSmallestCallOnEachPath) {
   JobPlan plan = planOf(4, 2);
-  plan.limits.exchangeMachines = 4;
+  plan.limits.exchangeChunkBytes = 4096;
   FakeNetwork network{125e6};
   const NetworkCosts costs = chooseTuning(plan, rosterWithRates({0, 0, 0, 0}), network.run()).value().costs;
   EXPECT_NEAR(costs.singleOwner, 20e-6, 1e-6);

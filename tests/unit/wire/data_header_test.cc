@@ -35,7 +35,6 @@ TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
     const DataHeader header = std::move(decoded).value();
     EXPECT_EQ(header.sequence, sample().sequence);
     EXPECT_TRUE(header.first);
-    EXPECT_FALSE(header.usesExchangePath);
     EXPECT_TRUE(header.call.sameCall(sample().call));
     EXPECT_TRUE(header.call.samePosition(sample().call));
     EXPECT_EQ(header.call.hasScalar, scalar);
@@ -44,16 +43,12 @@ TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
 }
 
 TEST(DataHeader, LaterChunksHaveAShorterHeader) {
-  for (const bool usesExchangePath : {true, false}) {
-    DataHeader header = sample(false);
-    header.usesExchangePath = usesExchangePath;
-    const std::vector<uint8_t> bytes = encoded(header);
-    ASSERT_EQ(bytes.size(), 8U);
-    const DataHeader decoded = decodeDataHeader(bytes).value();
-    EXPECT_FALSE(decoded.first);
-    EXPECT_EQ(decoded.usesExchangePath, usesExchangePath);
-    EXPECT_EQ(decoded.sequence, header.sequence);
-  }
+  const DataHeader header = sample(false);
+  const std::vector<uint8_t> bytes = encoded(header);
+  ASSERT_EQ(bytes.size(), 8U);
+  const DataHeader decoded = decodeDataHeader(bytes).value();
+  EXPECT_FALSE(decoded.first);
+  EXPECT_EQ(decoded.sequence, header.sequence);
 }
 
 TEST(DataHeader, ChunksAreNumberedModulo65536) {
@@ -85,7 +80,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
     return decoded.ok() ? std::string() : std::string(decoded.error().message());
   };
   const std::vector<uint8_t> longest = encoded(sample());
-  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 4; rebuild one side");
+  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 5; rebuild one side");
   EXPECT_EQ(why(longest, 20, 12), "chunk header with unknown type 12 or operation 5");
   EXPECT_EQ(why(longest, 21, 6), "chunk header with unknown type 9 or operation 6");
   EXPECT_EQ(why(longest, 1, 0), "chunk header of 38 bytes, expected 8");
