@@ -1,7 +1,6 @@
 #include "src/comm/call/host_stream.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 
 namespace bps {
@@ -21,16 +20,6 @@ Registry& registry() {
 }
 
 }  // namespace
-
-bool BufferRange::overlaps(const BufferRange& other) const {
-  const auto a = reinterpret_cast<uintptr_t>(begin), b = reinterpret_cast<uintptr_t>(other.begin);
-  return bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + bytes;
-}
-
-bool BufferRange::covers(const BufferRange& other) const {
-  const auto a = reinterpret_cast<uintptr_t>(begin), b = reinterpret_cast<uintptr_t>(other.begin);
-  return a <= b && b + other.bytes <= a + bytes;
-}
 
 bool StreamEntry::mayStart() const {
   return std::all_of(dependencies.begin(), dependencies.end(),

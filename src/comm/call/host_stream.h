@@ -22,6 +22,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/buffer_range.h"
 #include "src/base/mutex.h"
 #include "src/base/process/fork_generation.h"
 #include "src/base/status.h"
@@ -54,13 +55,6 @@ class StreamWorker {
   // A thread that waits for `entry` calls this function and may move calls in it. Returns when the
   // entry is done or another thread has taken over the work.
   virtual void progressFor(const StreamEntry& entry) = 0;
-};
-
-struct BufferRange {
-  const void* begin = nullptr;
-  size_t bytes = 0;
-  bool overlaps(const BufferRange& other) const;
-  bool covers(const BufferRange& other) const;
 };
 
 // The place of one call in its stream.

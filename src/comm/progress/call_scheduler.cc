@@ -102,6 +102,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.elementsMoved();
   session_.control.reportCallsStarted(call->call.number + 1);
+  call->position->start();
   call->chunks = makeChunks(cutter_.next(count, elementSize, call->limits), elementSize);
   call->remaining = call->chunks.size();
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
