@@ -92,10 +92,11 @@ Status Communicator::start() {
 
 Status Communicator::connect(Deadline deadline) {
   progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, bell_, cuda_.get()}, deadline));
-  return shareDevices(deadline);
+  BPS_TRY(shareDevices(deadline));
+  return control_->barrier(deadline);
 }
 
-// Learns whether any rank has a CUDA device. No rank continues before all ranks are connected.
+// Learns whether any rank has a CUDA device.
 Status Communicator::shareDevices(Deadline deadline) {
   const Blob own(device() ? 1 : 0);
   const std::vector<Blob> all = BPS_TRY(control_->gather(own, deadline));

@@ -85,7 +85,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
     return decoded.ok() ? std::string() : std::string(decoded.error().message());
   };
   const std::vector<uint8_t> longest = encoded(sample());
-  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 4; rebuild one side");
+  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 5; rebuild one side");
   EXPECT_EQ(why(longest, 20, 12), "chunk header with unknown type 12 or operation 5");
   EXPECT_EQ(why(longest, 21, 6), "chunk header with unknown type 9 or operation 6");
   EXPECT_EQ(why(longest, 1, 0), "chunk header of 38 bytes, expected 8");
