@@ -100,7 +100,7 @@ Status Communicator::connect(Deadline deadline) {
 Status Communicator::shareDevices(Deadline deadline) {
   const Blob own(device() ? 1 : 0);
   const std::vector<Blob> all = BPS_TRY(control_->gather(own, deadline));
-  onlyHostMemory_ = std::all_of(all.begin(), all.end(), [](const Blob& device) { return device.empty(); });
+  state_.onlyHostMemory = std::all_of(all.begin(), all.end(), [](const Blob& device) { return device.empty(); });
   return {};
 }
 

@@ -50,7 +50,7 @@ class Communicator {
   // As allReduce(), for calls that fuseCalls() (plan/fusion.h) has combined. The calls have numbers.
   Status allReduceFused(std::span<const AllReduceCall> calls);
   // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.
-  bool fusesCalls() const { return onlyHostMemory_; }
+  bool fusesCalls() const { return state_.onlyHostMemory; }
   // Reserves the numbers of the next calls, and returns the first of these numbers.
   uint64_t reserveNumbers(size_t calls) { return std::exchange(nextCall_, nextCall_ + calls); }
   // True if both buffers are in memory of the device and the stream is a CUDA stream. Local GPU
@@ -115,6 +115,7 @@ class Communicator {
     std::atomic<bool> joined{false};    // the roster is known
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
+    bool onlyHostMemory = false;  // no rank has a CUDA device
   };
 
   const Env env_;
@@ -124,7 +125,6 @@ class Communicator {
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<CudaBackend> cuda_;  // null if all buffers are in host memory
   std::unique_ptr<ProgressThread> progressThread_;
-  bool onlyHostMemory_ = false;  // true if no rank has a CUDA device
   Tuning tuning_;          // applies to the next calls
   uint64_t nextCall_ = 0;  // number of the next call; equal on all ranks, because all ranks make the same calls
   uint32_t history_ = 0;   // history of the next call, see CallInfo
