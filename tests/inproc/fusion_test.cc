@@ -253,7 +253,7 @@ TEST(FusedCallCounts, IncludeEveryCallOfTheApplication) {
                                                    HostStream::find(nullptr), nullptr, number++});
                                 BPS_TRY(comm.allReduceFused(calls));
                                 BPS_TRY(HostStream::find(nullptr)->synchronize());
-                                EXPECT_NE(comm.describeTraffic().find("\"calls\":3"), std::string::npos)
+                                EXPECT_NE(comm.describeTraffic().find("\"calls\": 3"), std::string::npos)
                                     << comm.describeTraffic();
                                 return {};
                               })),
