@@ -62,7 +62,10 @@ Status Group::deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make)
 }
 
 Status Group::deferCall(bpsComm_t comm, const AllReduceCall& call) {
-  work_.calls.push_back({std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(comm))), call});
+  const bool sameAsLast = !work_.calls.empty() && &work_.calls.back().reference->handle() == comm;
+  work_.calls.push_back({sameAsLast ? work_.calls.back().reference
+                                    : std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(comm))),
+                         call});
   return {};
 }
 

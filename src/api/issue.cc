@@ -11,12 +11,11 @@ namespace {
 // Numbers the calls of each communicator that fuses calls. Other communicators number their calls
 // when these are issued.
 void numberCalls(std::vector<DeferredCall>& calls) {
-  std::map<Communicator*, std::vector<AllReduceCall*>> byComm;
-  for (DeferredCall& deferred : calls)
-    if (readyCommunicator(&deferred.reference->handle()).ok() && (*deferred.reference)->fusesCalls())
-      byComm[&**deferred.reference].push_back(&deferred.call);
+  std::map<bpsComm*, std::vector<AllReduceCall*>> byComm;
+  for (DeferredCall& deferred : calls) byComm[&deferred.reference->handle()].push_back(&deferred.call);
   for (const auto& [comm, own] : byComm) {
-    uint64_t number = comm->reserveNumbers(own.size());
+    if (!readyCommunicator(comm).ok() || !comm->communicator->fusesCalls()) continue;
+    uint64_t number = comm->communicator->reserveNumbers(own.size());
     for (AllReduceCall* call : own) call->number = number++;
   }
 }
@@ -30,8 +29,7 @@ GroupCall describeForFusion(const DeferredCall& deferred) {
   described.type = static_cast<uint8_t>(call.type);
   described.op = static_cast<uint8_t>(call.op);
   described.mayFuse = call.number && call.stream != nullptr && call.op != CallOp::kPreMulSum;
-  described.reads = call.reads();
-  described.writes = call.writes();
+  described.buffers = call.buffers();
   return described;
 }
 
@@ -45,6 +43,7 @@ Status issue(bpsComm& handle, const AllReduceCall& call) {
 Status issueGroup(std::vector<DeferredCall>& calls) {
   numberCalls(calls);
   std::vector<GroupCall> described;
+  described.reserve(calls.size());
   for (const DeferredCall& deferred : calls) described.push_back(describeForFusion(deferred));
   Status first;
   for (const std::vector<size_t>& together : fuseCalls(described)) {

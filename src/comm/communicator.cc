@@ -149,7 +149,7 @@ Status Communicator::allReduceFused(std::span<const AllReduceCall> calls) {
   auto collective = makeCollective(calls.front());
   collective->call.fused = fusedCallsOf(calls);
   for (const AllReduceCall& call : calls.subspan(1)) collective->call.count += call.count;
-  const auto position = BPS_TRY(FusedPosition::enter(calls, progressThread_->engine()));
+  const auto position = FusedPosition::enter(calls, progressThread_->engine());
   collective->send = position->contributions();
   collective->recv = position->sums();
   collective->position = position;
@@ -178,7 +178,7 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
   if (!collective.onHostStream) return {};
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
-  collective.position = call.stream->enter(call.reads(), call.writes(), progressThread_->engine());
+  collective.position = call.stream->enter(call.buffers(), progressThread_->engine());
   return {};
 }
 

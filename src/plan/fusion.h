@@ -25,7 +25,7 @@ struct GroupCall {
   size_t bytes = 0;
   uint8_t type = 0, op = 0;
   bool mayFuse = false;  // false for calls on GPU memory, and for operations with a scalar
-  BufferRange reads, writes;
+  CallBuffers buffers;
 };
 
 // Returns the calls in the order in which they must be issued. Each item is a list of indexes into

@@ -23,8 +23,7 @@ struct AllReduceCall {
   std::optional<uint64_t> number = std::nullopt;  // null if the call gets the communicator's next number
 
   size_t bytes() const { return count * elementBytes(type); }
-  BufferRange reads() const { return {send, bytes()}; }
-  BufferRange writes() const { return {recv, bytes()}; }
+  CallBuffers buffers() const { return {{send, bytes()}, {recv, bytes()}}; }
 };
 
 }  // namespace bps

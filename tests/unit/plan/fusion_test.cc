@@ -21,7 +21,7 @@ class FuseCalls : public testing::Test {
  protected:
   GroupCall& add(uint8_t type = 7, size_t comm = 0, size_t bytes = 64) {
     const size_t at = 128 * calls_.size();
-    calls_.push_back({&comms_[comm], numbers_[comm]++, bytes, type, 0, true, range(at, 64), range(at + 64, 64)});
+    calls_.push_back({&comms_[comm], numbers_[comm]++, bytes, type, 0, true, {range(at, 64), range(at + 64, 64)}});
     return calls_.back();
   }
   std::array<int, 3> comms_{};
@@ -65,15 +65,15 @@ TEST_F(FuseCalls, TheDistanceOfTheCallsFitsTheHeader) {
 
 TEST_F(FuseCalls, ACallThatReadsAnEarlierSumStartsANewFusedCall) {
   add();
-  add().reads = calls_[0].writes;
+  add().buffers.reads = calls_[0].buffers.writes;
   add();
   EXPECT_EQ(fuseCalls(calls_), (Issues{{0}, {1, 2}}));
 }
 
 TEST_F(FuseCalls, CallsThatOnlyWriteTheSameBufferFuse) {
   add();
-  add().writes = calls_[0].writes;
-  add().writes = calls_[0].reads;
+  add().buffers.writes = calls_[0].buffers.writes;
+  add().buffers.writes = calls_[0].buffers.reads;
   EXPECT_EQ(fuseCalls(calls_), (Issues{{0, 1, 2}}));
 }
 
@@ -81,9 +81,10 @@ TEST_F(FuseCalls, ACallIsNotMovedAheadOfACallThatItConflictsWith) {
   for (const bool readsSum : {true, false}) {
     calls_.clear();
     add(7, 0);
-    add(7, 1).reads = calls_[0].writes;  // a call of another communicator
+    add(7, 1).buffers.reads = calls_[0].buffers.writes;  // a call of another communicator
     GroupCall& last = add(7, 0);
-    (readsSum ? last.reads : last.writes) = readsSum ? calls_[1].writes : calls_[1].reads;
+    (readsSum ? last.buffers.reads : last.buffers.writes) =
+        readsSum ? calls_[1].buffers.writes : calls_[1].buffers.reads;
     EXPECT_EQ(fuseCalls(calls_), (Issues{{0}, {1}, {2}}));
   }
 }
@@ -98,9 +99,9 @@ Cells carryOut(const std::vector<GroupCall>& calls, const Issues& issues) {
   for (const std::vector<size_t>& together : issues) {
     const Cells before = cells;
     for (const size_t index : together)
-      for (size_t b = 0; b < calls[index].reads.bytes; ++b)
-        cells[static_cast<size_t>(at(calls[index].writes)) + b] =
-            before[static_cast<size_t>(at(calls[index].reads)) + b] * 31 + index;
+      for (size_t b = 0; b < calls[index].buffers.reads.bytes; ++b)
+        cells[static_cast<size_t>(at(calls[index].buffers.writes)) + b] =
+            before[static_cast<size_t>(at(calls[index].buffers.reads)) + b] * 31 + index;
   }
   return cells;
 }
@@ -114,9 +115,9 @@ TEST_F(FuseCalls, RandomGroupsGiveTheResultsOfSeparateCalls) {
     for (size_t i = 0; i < 12; ++i) {
       const size_t bytes = random() % 6;
       GroupCall& call = add(static_cast<uint8_t>(random() % 2), random() % 2, bytes);
-      call.reads = range(random() % 58, bytes);
-      call.writes = range(random() % 58, bytes);
-      if (random() % 3 == 0) call.writes = call.reads;
+      call.buffers.reads = range(random() % 58, bytes);
+      call.buffers.writes = range(random() % 58, bytes);
+      if (random() % 3 == 0) call.buffers.writes = call.buffers.reads;
       call.mayFuse = random() % 8 != 0;
       separate.push_back({i});
     }
