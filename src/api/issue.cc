@@ -53,6 +53,7 @@ Status issueGroup(std::vector<DeferredCall>& calls) {
       continue;
     }
     std::vector<AllReduceCall> fused;
+    fused.reserve(together.size());
     for (const size_t index : together) fused.push_back(calls[index].call);
     keepFirst(first, (*deferred.reference)->allReduceFused(fused));
   }

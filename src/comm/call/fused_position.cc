@@ -9,6 +9,7 @@ namespace bps {
 std::shared_ptr<FusedPosition> FusedPosition::enter(std::span<const AllReduceCall> calls,
                                                     const std::shared_ptr<StreamWorker>& worker) {
   auto fused = std::make_shared<FusedPosition>();
+  fused->copies_.reserve(calls.size());
   std::map<std::shared_ptr<HostStream>, std::vector<CallBuffers>> byStream;
   for (const AllReduceCall& call : calls) {
     byStream[call.stream].push_back(call.buffers());
