@@ -28,6 +28,7 @@ inline constexpr double kHopSeconds         = 15e-6;       // s; a larger value 
 inline constexpr double kSumRate            = 4e9;         // bytes/s; a larger value favours the exchange path
 inline constexpr size_t kMaxSmallCallBytes  = 64U << 10;   // bytes; larger calls are better summed while they arrive
 inline constexpr size_t kMaxExchangeBytes   = 4U << 20;    // bytes, for two machines; larger calls overflow CPU caches
+inline constexpr size_t kMaxFusedBytes      = 16U << 10;   // bytes; larger calls of a group gain less than they copy
 // Work of the calling thread.
 inline constexpr size_t kMaxCopiedBytes     = 16U << 10;   // bytes; smaller chunks are copied, not registered or held
 inline constexpr size_t kMaxInlineBytes     = 16U << 10;   // bytes; the issuing thread starts calls up to this size

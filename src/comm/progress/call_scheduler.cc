@@ -102,6 +102,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.elementsMoved();
   session_.control.reportCallsStarted(call->call.number + 1);
+  call->position->start();
   const Cut cut = cutter_.next(count, elementSize, call->limits);
   call->chunks = makeChunks(cut, elementSize);
   call->window = cut.window;

@@ -44,7 +44,7 @@ MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vec
 
 void MachineTraffic::count(const Collective& call) {
   const uint64_t bytes = call.call.count * elementBytesOf(call);
-  calls_.fetch_add(1, std::memory_order_relaxed);
+  calls_.fetch_add(call.call.calls(), std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   uint64_t staged = bytes;
   for (const ChunkRef& chunk : call.chunks) staged -= chunk.onGpu ? chunk.bytes : 0;

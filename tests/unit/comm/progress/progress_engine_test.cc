@@ -94,7 +94,7 @@ class ProgressEngineTest : public testing::Test {
   }
   void issue(Start start) {
     auto call = std::make_unique<Collective>();
-    call->position = stream_->enter({&buffer_, 1}, {&buffer_, 1}, engine_);
+    call->position = stream_->enter({{&buffer_, 1}, {&buffer_, 1}}, engine_);
     ASSERT_TRUE(engine_->submit(call, start));
   }
   void allowOneMore() {
@@ -222,7 +222,7 @@ TEST_F(ProgressEngineTest, CallsWithAndWithoutWaitersAllEnd) {
       uint8_t buffer = 0;
       for (int i = 0; i < kCalls; ++i) {
         auto call = std::make_unique<Collective>();
-        call->position = own->enter({&buffer, 1}, {&buffer, 1}, engine_);
+        call->position = own->enter({{&buffer, 1}, {&buffer, 1}}, engine_);
         ASSERT_TRUE(engine_->submit(call, static_cast<Start>((i + t) % 3)));
         if (i % 4 != t) {
           ASSERT_TRUE(own->synchronize().ok());
