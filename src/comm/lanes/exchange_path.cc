@@ -54,6 +54,7 @@ Result<bool> ExchangePath::step(uint64_t oldestRound) {
 }
 
 // The steps are made in their order, because a step sends what the steps before it have received.
+// Each move() sums only one chunk, so that the connections move between the sums of large chunks.
 Result<bool> ExchangePath::move() {
   bool moved = mayAdmit();
   if (moved) admit();
@@ -63,9 +64,10 @@ Result<bool> ExchangePath::move() {
     moved = step.in->step(count_.summed) || moved;
     moved = BPS_TRY(accept(step)) || moved;
   }
-  while (sumNext()) moved = true;
+  moved = sumNext() || moved;
   while (retireNext()) moved = true;
-  for (Step& step : steps_) step.in->setNeeded(step.in->arrived() < count_.admitted);
+  const uint64_t submitted = count_.admitted + waiting_.size();
+  for (Step& step : steps_) step.in->setNeeded(step.in->arrived() < submitted);
   return moved;
 }
 
