@@ -42,7 +42,7 @@ Result<Waiter> Waiter::create(const Doorbell& bell) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return systemFailure("epoll_create1", errno);
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = uint32_t{EPOLLIN} | EPOLLET;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
   return Waiter(std::move(epoll));  // the data pointer of the doorbell's event is null
 }
@@ -105,7 +105,7 @@ void Waiter::markNeededAwake() {
   for (Comm* comm : armableComms_) comm->setAwake(comm->needed());
 }
 
-Status Waiter::epollAtMost(std::chrono::microseconds maxSleepTime) {
+Status Waiter::wait(std::chrono::microseconds maxSleepTime) {
   const size_t count = BPS_TRY(waitOnEpoll(epoll_.get(), maxSleepTime, events_));
   if (count == 0) markAllAwake();  // test() also checks the peer's timeouts, for which there is no event
   for (size_t i = 0; i < count; ++i)

@@ -5,8 +5,10 @@
 // system call for every connection that is not awake. A thread that polls instead of sleeping first marks the needed
 // connections as awake (Comm::needed()).
 //
-// Only one thread uses a Waiter. If a plugin cannot wake a sleeping thread (it has no bpsNetWait_v1), the thread polls
-// the plugin's connections with increasing pauses.
+// A ring of the doorbell ends one sleep, even if no thread clears the doorbell.
+//
+// Only one thread at a time uses a Waiter. If a plugin cannot wake a sleeping thread (it has no bpsNetWait_v1), the
+// thread polls the plugin's connections with increasing pauses.
 #pragma once
 #include <sys/epoll.h>
 
@@ -34,13 +36,12 @@ class Waiter {
   void clear();
 
   // Sleeps until the doorbell rings, a connection can make progress or `maxSleepTime` has passed.
-  Status sleep(std::chrono::milliseconds maxSleepTime) { return arm() ? Status() : wait(maxSleepTime); }
+  Status sleep(std::chrono::milliseconds maxSleepTime) { return arm() ? Status() : wait(maxSleep(maxSleepTime)); }
   // Prepares the connections for a sleep. Returns true if the thread must not sleep, because progress is possible.
   bool arm();
-  Status wait(std::chrono::milliseconds maxSleepTime) { return epollAtMost(maxSleep(maxSleepTime)); }
-  // Marks the connections that epoll reports as awake, without sleeping. Call pollEvents() after the thread has slept
-  // in another function than wait().
-  Status pollEvents() { return epollAtMost(std::chrono::microseconds(0)); }
+  // Sleeps, and marks the connections that epoll reports as awake. If the thread has slept in another function, it
+  // calls wait() with 0. The caller limits the time by maxSleep().
+  Status wait(std::chrono::microseconds maxSleepTime);
   void markAllAwake();
   // A polling thread calls markNeededAwake() before it steps its connections.
   void markNeededAwake();
@@ -63,7 +64,6 @@ class Waiter {
   static constexpr unsigned kStepsPerWakeAll = 16;
 
   Waiter(UniqueFd epoll) : epoll_(std::move(epoll)) {}
-  Status epollAtMost(std::chrono::microseconds maxSleepTime);
 
   UniqueFd epoll_;
   std::vector<epoll_event> events_{1};  // one event per connection with a descriptor, and one for the doorbell

@@ -34,7 +34,7 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
     inbox_.wake();
     return true;
   }
-  leftToCaller_.issuedAt = Deadline::Clock::now();
+  issuedAt_ = Deadline::Clock::now();
   if (!work_->quiescent()) leftToCaller_.expected = false;  // no caller has waited for the previous call
   const bool left = leftToCaller_.expected && leftToCaller_.watched;
   if (start == Start::kHere) {
@@ -58,13 +58,17 @@ void ProgressEngine::progressFor(const StreamEntry& entry) {
   progressLock_.lock();                      // the progress thread releases the lock after its current step
   moveAsCaller([&]() -> Status {
     progressLock_.assertHeld();
-    leftToCaller_.expected = Deadline::Clock::now() - leftToCaller_.issuedAt < kAtOnce;
+    leftToCaller_.expected = Deadline::Clock::now() - issuedAt_ < kAtOnce;
+    ++leftToCaller_.waits;
     BPS_TRY(idleWaiter_.watchConnections(false));
     while (!entry.done.load(std::memory_order_acquire) && !mustStop()) {
       if (BPS_TRY(step())) continue;
-      if (!spin_.consume()) break;
-      work_->selectNeeded();
-      ::sched_yield();
+      if (spin_.consume()) {
+        work_->selectNeeded();
+        ::sched_yield();
+      } else {
+        BPS_TRY(sleepAsCaller());
+      }
     }
     return {};
   });
@@ -81,6 +85,16 @@ void ProgressEngine::moveAsCaller(F work) {
   callerError_ = guarded(work);
 }
 
+// Sleeps with the lock. Every other thread that wants the lock either leaves its work to this caller and rings the
+// doorbell, or waits until this caller's call has ended.
+Status ProgressEngine::sleepAsCaller() {
+  BPS_TRY(work_->checkStalls());
+  const auto maxSleep = std::min<std::chrono::microseconds>(kCheckInterval, work_->maxSleep());
+  Status slept = armForSleep() ? work_->collectEvents(maxSleep) : Status();
+  clearIdle();
+  return slept;
+}
+
 void ProgressEngine::handOver() {
   if (state_.load() != State::kRunning) return;
   const bool quiescent = work_->quiescent();
@@ -91,10 +105,14 @@ void ProgressEngine::handOver() {
 }
 
 bool ProgressEngine::announceIdle() {
-  const bool quiescent = work_->quiescent();  // without a call, no data from peers is needed
+  const bool nothingCame = armForSleep();
+  return idleWaiter_.watchConnections(!work_->quiescent()).ok() && nothingCame;
+}
+
+bool ProgressEngine::armForSleep() {
   bool nothingCame = inbox_.prepareToSleep();
-  if (!quiescent) nothingCame = work_->arm() && nothingCame;
-  return idleWaiter_.watchConnections(!quiescent).ok() && nothingCame && !mustStop();
+  if (!work_->quiescent()) nothingCame = work_->arm() && nothingCame;  // without a call, no data from peers is needed
+  return nothingCame && !mustStop();
 }
 
 void ProgressEngine::clearIdle() {
@@ -142,27 +160,32 @@ Status ProgressEngine::loop() {
 // connections.
 Status ProgressEngine::sleep() {
   bool maySleep = true;
-  std::chrono::microseconds maxSleep = checkInterval();
+  std::chrono::microseconds maxSleep = kCheckInterval;
   if (!callerActive_.load()) {
     BPS_TRY(work_->checkStalls());
     maxSleep = std::min(maxSleep, work_->maxSleep());
     maySleep = announceIdle();
   }
   progressLock_.unlock();
-  Status slept = maySleep ? idleWaiter_.sleep(maxSleep).status() : Status();
+  Status slept = maySleep ? sleepWithoutLock(maxSleep) : Status();
   progressLock_.lock();
   BPS_TRY(std::move(slept));
   if (callerActive_.load()) return {};
   clearIdle();
-  inbox_.bell().clear();
-  return work_->collectEvents();
+  return work_->collectEvents(std::chrono::microseconds(0));
 }
 
-std::chrono::microseconds ProgressEngine::checkInterval() {
-  const uint64_t completed = work_->completed();
-  if (completed == std::exchange(leftToCaller_.completedAtCheck, completed)) leftToCaller_.expected = false;
-  leftToCaller_.watched = leftToCaller_.expected;
-  return leftToCaller_.watched ? kLeftCheckInterval : kCheckInterval;
+// While a caller moves the calls, this thread need not do anything.
+Status ProgressEngine::sleepWithoutLock(std::chrono::microseconds maxSleep) {
+  do {
+    const auto most =
+        leftToCaller_.watched ? std::min<std::chrono::microseconds>(maxSleep, kLeftCheckInterval) : maxSleep;
+    const bool woken = BPS_TRY(idleWaiter_.sleep(most));
+    const uint64_t waits = leftToCaller_.waits;
+    if (waits == std::exchange(leftToCaller_.waitsAtCheck, waits) && !woken) leftToCaller_.expected = false;
+    leftToCaller_.watched = leftToCaller_.expected.load();
+  } while (callerActive_.load() && !mustStop());
+  return {};
 }
 
 Result<bool> ProgressEngine::step() {
