@@ -34,7 +34,6 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
     inbox_.wake();
     return true;
   }
-  issuedAt_ = Deadline::Clock::now();
   if (!work_->quiescent()) leftToCaller_.expected = false;  // no caller has waited for the previous call
   const bool left = leftToCaller_.expected && leftToCaller_.watched;
   if (start == Start::kHere) {
@@ -49,6 +48,7 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
     wake();
   }
   if (leftToCaller_.expected && !leftToCaller_.watched) wake();
+  leftToCaller_.issuedAt = Deadline::Clock::now();
   progressLock_.unlock();
   return true;
 }
@@ -58,7 +58,7 @@ void ProgressEngine::progressFor(const StreamEntry& entry) {
   progressLock_.lock();                      // the progress thread releases the lock after its current step
   moveAsCaller([&]() -> Status {
     progressLock_.assertHeld();
-    leftToCaller_.expected = Deadline::Clock::now() - issuedAt_ < kAtOnce;
+    leftToCaller_.expected = Deadline::Clock::now() - leftToCaller_.issuedAt < kAtOnce;
     ++leftToCaller_.waits;
     BPS_TRY(idleWaiter_.watchConnections(false));
     while (!entry.done.load(std::memory_order_acquire) && !mustStop()) {
@@ -81,7 +81,6 @@ template <class F>
 void ProgressEngine::moveAsCaller(F work) {
   if (mustStop() || !callerError_.ok()) return;
   clearIdle();
-  work_->selectNeeded();
   callerError_ = guarded(work);
 }
 
@@ -156,8 +155,7 @@ Status ProgressEngine::loop() {
   return {};
 }
 
-// Sleeps without the lock. If a caller is about to take the lock, this function does not arm the
-// connections.
+// If a caller is about to take the lock, this function does not arm the connections.
 Status ProgressEngine::sleep() {
   bool maySleep = true;
   std::chrono::microseconds maxSleep = kCheckInterval;
@@ -166,26 +164,35 @@ Status ProgressEngine::sleep() {
     maxSleep = std::min(maxSleep, work_->maxSleep());
     maySleep = announceIdle();
   }
-  progressLock_.unlock();
-  Status slept = maySleep ? sleepWithoutLock(maxSleep) : Status();
-  progressLock_.lock();
-  BPS_TRY(std::move(slept));
+  if (maySleep) BPS_TRY(sleepWithoutLock(maxSleep));
   if (callerActive_.load()) return {};
   clearIdle();
   return work_->collectEvents(std::chrono::microseconds(0));
 }
 
-// While a caller moves the calls, this thread need not do anything.
+// Goes back to sleep while another thread moves the calls. A thread that is about to release the lock may no longer see
+// a call that has just woken this thread, so this thread then tries again soon.
 Status ProgressEngine::sleepWithoutLock(std::chrono::microseconds maxSleep) {
-  do {
+  progressLock_.unlock();
+  while (true) {
     const auto most =
         leftToCaller_.watched ? std::min<std::chrono::microseconds>(maxSleep, kLeftCheckInterval) : maxSleep;
-    const bool woken = BPS_TRY(idleWaiter_.sleep(most));
-    const uint64_t waits = leftToCaller_.waits;
-    if (waits == std::exchange(leftToCaller_.waitsAtCheck, waits) && !woken) leftToCaller_.expected = false;
-    leftToCaller_.watched = leftToCaller_.expected.load();
-  } while (callerActive_.load() && !mustStop());
-  return {};
+    Result<bool> woken = idleWaiter_.sleep(most);
+    if (!woken.ok() || mustStop()) {
+      progressLock_.lock();
+      return std::move(woken).status();
+    }
+    checkWaits(std::move(woken).value());
+    if (callerActive_.load()) continue;
+    if (progressLock_.tryLock()) return {};
+    maxSleep = kLeftCheckInterval;
+  }
+}
+
+void ProgressEngine::checkWaits(bool woken) {
+  const uint64_t waits = leftToCaller_.waits;
+  if (waits == std::exchange(leftToCaller_.waitsAtCheck, waits) && !woken) leftToCaller_.expected = false;
+  leftToCaller_.watched = leftToCaller_.expected.load();
 }
 
 Result<bool> ProgressEngine::step() {

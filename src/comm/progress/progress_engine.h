@@ -85,7 +85,9 @@ class ProgressEngine final : public StreamWorker {
   Result<bool> step() BPS_REQUIRES(progressLock_);
   Status loop() BPS_REQUIRES(progressLock_);
   Status sleep() BPS_REQUIRES(progressLock_);
-  Status sleepWithoutLock(std::chrono::microseconds maxSleep);
+  Status sleepWithoutLock(std::chrono::microseconds maxSleep) BPS_REQUIRES(progressLock_);
+  // Called by the progress thread after a sleep, without the lock.
+  void checkWaits(bool woken);
   Status sleepAsCaller() BPS_REQUIRES(progressLock_);
   template <class F>
   void moveAsCaller(F work) BPS_REQUIRES(progressLock_);
@@ -108,13 +110,13 @@ class ProgressEngine final : public StreamWorker {
   bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // true if the next step may move more without a new event
   Status callerError_ BPS_GUARDED_BY(progressLock_);          // a caller's failure, which ends the communicator
   struct LeftToCaller {
-    std::atomic<bool> expected{false};  // the caller waited for the last call at once
-    std::atomic<bool> watched{false};   // the progress thread checks the call every millisecond
-    std::atomic<uint64_t> waits{0};     // number of waits of callers
-    uint64_t waitsAtCheck = 0;          // `waits` at the last check of the progress thread
+    std::atomic<bool> expected{false};       // the caller waited for the last call at once
+    std::atomic<bool> watched{false};        // the progress thread checks the call every millisecond
+    std::atomic<uint64_t> waits{0};          // number of waits of callers
+    uint64_t waitsAtCheck = 0;               // `waits` at the last check of the progress thread
+    Deadline::Clock::time_point issuedAt{};  // when the last call was issued; written and read with the lock
   };
   LeftToCaller leftToCaller_;
-  Deadline::Clock::time_point issuedAt_ BPS_GUARDED_BY(progressLock_){};  // when the last call was issued
   std::atomic<bool> callerActive_{false};
   std::atomic<State> state_{State::kRunning};
   struct Observed {  // written with the lock held, read by any thread
