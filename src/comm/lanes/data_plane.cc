@@ -160,7 +160,8 @@ Result<bool> DataPlane::step() {
     mergeOutcome(std::move(served), service_->failedMachine());
   }
   const uint64_t oldest = oldestRound();
-  for (const size_t endpoint : sendOrder_) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
+  for (const size_t endpoint : sendOrder_)
+    if (!lanes_[endpoint]->idle()) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
   if (!broken.ok()) return broken;
   return moved;
 }
