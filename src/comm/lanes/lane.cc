@@ -34,7 +34,7 @@ Status RemoteLane::prepare() {
   return answers_.prepare(answerQueue_.comm(), shape_.depth, shape_.maxChunkBytes);
 }
 
-// Starts the next chunk: queues the chunk and the receives for its answer.
+// Starts the next chunk. Posts the receives for its answer before it sends the chunk.
 Status RemoteLane::admit() {
   InFlight flight;
   flight.chunk = waiting_.front();
@@ -173,8 +173,8 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
   // second chunk, and the first rounds are complete early.
   const bool admits = mayAdmit(oldestRound);
   if (admits) BPS_TRY(admit());
+  const bool received = answerQueue_.step();
   const bool sent = pushQueue_.step();
-  const bool received = answerQueue_.step();  // no answer arrives before its chunk is sent
   const uint64_t before = count_.retired;
   while (BPS_TRY(canRetire())) BPS_TRY(retire());
   return admits || received || sent || count_.retired > before;
