@@ -4,7 +4,7 @@ from collections import namedtuple
 
 FLOAT32 = 7  # type of bps-perf's timed calls; its barriers use another type
 
-Chunk = namedtuple("Chunk", "kind call index exchange")  # `index` counts the chunks of this call on this connection
+Chunk = namedtuple("Chunk", "kind call index")  # `index` counts the chunks of this call on this connection
 
 
 class Direction:
@@ -22,15 +22,15 @@ class Direction:
     def name_pushes(self):
         call, index = None, 0
         for number in sorted(self.headers):
-            first, exchange, started, _, _ = self.headers[number]
+            first, started, _, _ = self.headers[number]
             call, index = (started, 0) if first else (call, index + 1)
-            self.chunks[number] = Chunk("push", call, index, exchange)
+            self.chunks[number] = Chunk("push", call, index)
 
     def name_answers(self, push):
-        """Answers have no call numbers. They follow in the order of the pushes, except those on the exchange path."""
-        answered = [chunk for _, chunk in sorted(push.chunks.items()) if not chunk.exchange] if push else []
+        """Answers have no call numbers. They follow in the order of the pushes."""
+        answered = [chunk for _, chunk in sorted(push.chunks.items())] if push else []
         for number in sorted(self.headers):
-            chunk = answered[number] if number < len(answered) else Chunk("", None, number, False)
+            chunk = answered[number] if number < len(answered) else Chunk("", None, number)
             self.chunks[number] = chunk._replace(kind="answer")
 
 
@@ -80,8 +80,8 @@ class Streams:
 
     def calls(self, size):
         """The numbers of the calls of bps-perf that all-reduce this many bytes."""
-        return sorted({header[2] for direction in self.directions.values() for header in direction.headers.values()
-                       if header[0] and header[4] == FLOAT32 and 4 * header[3] == size})
+        return sorted({header[1] for direction in self.directions.values() for header in direction.headers.values()
+                       if header[0] and header[3] == FLOAT32 and 4 * header[2] == size})
 
     def of(self, flow):
         return self.streams.get((flow["key"], flow["base"]))

@@ -9,8 +9,9 @@ from array import array
 HELLO, HELLO_BYTES = b"bpsC", 36
 FRAME_BYTES, SLICE_FRAME_BYTES = 12, 24
 PARTIAL = 1 << 31
-FIRST, SCALAR, EXCHANGE, PAYLOAD_CHECKSUM = 1, 2, 4, 16  # flags of a data header
-LEAST_HEADER, MOST_HEADER = 8, 42  # bytes
+FIRST, SCALAR, PAYLOAD_CHECKSUM, FUSED = 1, 2, 8, 16  # flags of a data header
+LEAST_HEADER, MOST_HEADER = 8, 227  # bytes
+CALL_BYTES, FUSED_ENTRY_BYTES = 22, 3
 MOST_PENDING = 64 << 20  # bytes that wait for an earlier byte; if there are more, the capture lost the earlier byte
 
 
@@ -38,16 +39,18 @@ class NotFollowed(Exception):
 
 
 def decode_header(data):
-    """(first, exchange path, call, count, type) of a data header; call, count and type are None if it is short."""
+    """(first, call, count, type) of a data header; call, count and type are None if it is short."""
     if not LEAST_HEADER <= len(data) <= MOST_HEADER or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise NotFollowed
     flags = data[1]
-    wanted = LEAST_HEADER + (22 if flags & FIRST else 0) + (8 if flags & SCALAR else 0) + (
+    wanted = LEAST_HEADER + (CALL_BYTES if flags & FIRST else 0) + (8 if flags & SCALAR else 0) + (
         4 if flags & PAYLOAD_CHECKSUM else 0)
+    if flags & FUSED and len(data) > 4 + CALL_BYTES:
+        wanted += 1 + data[4 + CALL_BYTES] * FUSED_ENTRY_BYTES
     if len(data) != wanted:
         raise NotFollowed
     call = struct.unpack_from("<QQB", data, 4) if flags & FIRST else (None, None, None)
-    return (bool(flags & FIRST), bool(flags & EXCHANGE), *call)
+    return (bool(flags & FIRST), *call)
 
 
 class Parser:

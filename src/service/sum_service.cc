@@ -42,11 +42,8 @@ void SumService::wantPushes() {
   const bool wanted = !spec_.local || !local_.empty();
   if (wanted == wantsPushes_) return;
   wantsPushes_ = wanted;
-  for (auto& lane : inbound_) {
-    if (lane == nullptr) continue;
-    lane->comm().setNeeded(wanted);
-    if (wanted) lane->comm().setAwake(true);
-  }
+  for (auto& lane : inbound_)
+    if (lane != nullptr) lane->comm().setNeeded(wanted);
 }
 
 bool SumService::contributed(size_t machine) const {

@@ -13,7 +13,7 @@ from cluster.data_stream import PARTIAL, Parser, Reassembly, crc32c  # noqa: E40
 
 WORKER, SERVER = ("10.77.0.1", 40000), ("10.77.0.2", 50000)
 HELLO = b"bpsC" + bytes(4) + b"number 7" + bytes(20)
-EXCHANGE = 4
+FUSED = 16
 
 
 def frame(number, size, part=None):
@@ -24,10 +24,12 @@ def frame(number, size, part=None):
     return out + second + struct.pack("<I", crc32c(second, crc32c(first))) if part else out
 
 
-def header(number, call=None, count=1000, kind=chunks.FLOAT32, flags=0):
-    body = struct.pack("<BBH", 4, flags | (call is not None), number)
+def header(number, call=None, count=1000, kind=chunks.FLOAT32, fused=0):
+    body = struct.pack("<BBH", 5, (call is not None) | (FUSED if fused else 0), number)
     if call is not None:
         body += struct.pack("<QQBBI", call, count, kind, 0, 0)
+    if fused:
+        body += bytes([fused]) + bytes(3 * fused)
     return body + struct.pack("<I", crc32c(body))
 
 
@@ -79,12 +81,12 @@ class Wire:
         return out
 
 
-def push(call, index, exchange=False):
-    return chunks.Chunk("push", call, index, exchange)
+def push(call, index):
+    return chunks.Chunk("push", call, index)
 
 
 def answer(call, index):
-    return chunks.Chunk("answer", call, index, False)
+    return chunks.Chunk("answer", call, index)
 
 
 def total(carried):
@@ -132,11 +134,15 @@ class Streams(unittest.TestCase):
 
     def test_answers_have_the_calls_of_the_pushes_that_are_answered(self):
         wire = Wire()
-        exchanged = chunk(0, 8, call=4, flags=EXCHANGE)
-        wire.stream(WORKER, SERVER, HELLO + exchanged + chunk(1, 300, call=5) + chunk(2, 200), [])
-        wire.stream(SERVER, WORKER, chunk(0, 300) + chunk(1, 200), [])
-        self.assertEqual(list(total(wire.carried(0, True))), ["control", push(4, 0, True), push(5, 0), push(5, 1)])
-        self.assertEqual(list(total(wire.carried(0, False))), [answer(5, 0), answer(5, 1)])
+        wire.stream(WORKER, SERVER, HELLO + chunk(0, 8, call=4) + chunk(1, 300, call=5) + chunk(2, 200), [])
+        wire.stream(SERVER, WORKER, chunk(0, 8) + chunk(1, 300) + chunk(2, 200), [])
+        self.assertEqual(list(total(wire.carried(0, True))), ["control", push(4, 0), push(5, 0), push(5, 1)])
+        self.assertEqual(list(total(wire.carried(0, False))), [answer(4, 0), answer(5, 0), answer(5, 1)])
+
+    def test_a_header_may_list_the_calls_of_a_fused_call(self):
+        wire = Wire()
+        wire.stream(WORKER, SERVER, HELLO + chunk(0, 8, call=4, fused=64) + chunk(1, 300, call=68), [])
+        self.assertEqual(list(total(wire.carried(0, True))), ["control", push(4, 0), push(68, 0)])
 
     def test_a_control_connection_is_named_control(self):
         wire = Wire()

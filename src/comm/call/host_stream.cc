@@ -147,8 +147,8 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
         std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) { return pending.get() == &entry; });
     if (ended != pending_.end()) pending_.erase(ended);
     dependents.swap(entry.dependents);
-    changed_.notifyAll();
   }
+  changed_.notifyAll();  // without the mutex, because a thread that wakes up takes it at once
   entry.dependencies.clear();
   for (const auto& worker : dependents) worker->wake();
 }

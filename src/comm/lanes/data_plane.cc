@@ -191,7 +191,8 @@ Result<bool> DataPlane::step() {
     Result<bool> exchanged = exchange_->step(oldest);
     mergeOutcome(std::move(exchanged), exchange_->failedMachine());
   }
-  for (const size_t endpoint : sendOrder_) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
+  for (const size_t endpoint : sendOrder_)
+    if (!lanes_[endpoint]->idle()) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
   if (!broken.ok()) return broken;
   return moved;
 }

@@ -151,7 +151,6 @@ bool RemoteLane::mayAdmit(uint64_t oldestRound) const {
 }
 
 Result<bool> RemoteLane::move(uint64_t oldestRound) {
-  if (idle()) return false;
   // A step admits at most one chunk. So every owner gets its first chunk before any owner gets a
   // second chunk, and the first rounds are complete early.
   const bool admits = mayAdmit(oldestRound);

@@ -25,7 +25,8 @@ TEST(JobPlan, ChunksOnTheExchangePathAreSmallerWithMoreMachines) {
   EXPECT_EQ(exchangeChunkOf(rosterOf(1)), 0U) << "one machine exchanges nothing";
   EXPECT_EQ(exchangeChunkOf(rosterOf(2)), 256U << 10);
   EXPECT_EQ(exchangeChunkOf(rosterOf(8)), 64U << 10);
-  EXPECT_EQ(exchangeChunkOf(rosterOf(64)), 8U << 10);
+  EXPECT_EQ(exchangeChunkOf(rosterOf(16)), 16U << 10) << "all chunks are at most 128 KiB";
+  EXPECT_EQ(exchangeChunkOf(rosterOf(64)), 4U << 10);
   EXPECT_EQ(exchangeChunkOf(rosterOf(1000)), 4U << 10);
   Roster given = rosterOf(2);
   given.settings.partitionBytes = 16U << 10;

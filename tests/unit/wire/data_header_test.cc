@@ -185,9 +185,9 @@ TEST(DataHeader, RefusesInvalidFusedCalls) {
   EXPECT_EQ(why(two, 27, 1), "chunk header of a fused call of 512 elements, whose calls have 513");
   EXPECT_EQ(why(two, 29, 1), "chunk header of a fused call with invalid call numbers");
   EXPECT_EQ(why(two, 32, 0), "chunk header of a fused call with invalid call numbers");
-  EXPECT_EQ(why(two, 1, 1 + 2 + 32), "chunk header with invalid flags 0x23");
-  EXPECT_EQ(why(two, 1, 32), "chunk header with invalid flags 0x20");
-  EXPECT_EQ(why({5, 1, 7, 0, false, 0}, 1, 1 + 32), "chunk header of 0 fused calls");
+  EXPECT_EQ(why(two, 1, 1 + 2 + 16), "chunk header with invalid flags 0x13");
+  EXPECT_EQ(why(two, 1, 16), "chunk header with invalid flags 0x10");
+  EXPECT_EQ(why({5, 1, 7, 0, false, 0}, 1, 1 + 16), "chunk header of 0 fused calls");
 }
 
 TEST(CallInfo, FusedCallsDifferInTheirListsAndHistories) {

@@ -3,12 +3,15 @@
 #include "src/comm/progress/progress_engine.h"
 
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <thread>
 
 #include "src/base/deadline.h"
+#include "src/net/waiter.h"
 
 namespace bps::test {
 namespace {
@@ -30,6 +33,10 @@ class FakeWork final : public ProgressWork {
   Doorbell event = std::move(Doorbell::create()).value();
   std::atomic<std::thread::id> progressThread{};
 
+  explicit FakeWork(const Doorbell& bell) {
+    watch(event.fd(), EPOLLIN);
+    watch(bell.fd(), uint32_t{EPOLLIN} | EPOLLET);
+  }
   void add(std::unique_ptr<Collective> call) override { calls_.push_back(std::move(call)); }
   Result<bool> step() override {
     if (inside_.exchange(true)) ++overlaps;
@@ -54,11 +61,14 @@ class FakeWork final : public ProgressWork {
     return completed_ == allowed.load() || calls_.empty();
   }
   void disarm() override {}
-  Status collectEvents() override { return {}; }
+  Status collectEvents(std::chrono::microseconds maxSleep) override {
+    std::array<epoll_event, 2> events{};
+    return net::waitOnEpoll(epoll_.get(), maxSleep, events).status();
+  }
   void selectNeeded() override {}
   std::chrono::microseconds maxSleep() override { return 1h; }
   bool needsPolling() const override { return false; }
-  int fd() const override { return event.fd(); }
+  int fd() const override { return epoll_.get(); }
   void close() override { closed = true; }
   void failAll(const Status& failure) override {
     for (auto& call : calls_) call->position->complete(failure);
@@ -67,6 +77,13 @@ class FakeWork final : public ProgressWork {
   std::atomic<bool> closed{false};
 
  private:
+  void watch(int fd, uint32_t events) {
+    epoll_event watched{};
+    watched.events = events;
+    EXPECT_EQ(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &watched), 0);
+  }
+
+  UniqueFd epoll_{::epoll_create1(EPOLL_CLOEXEC)};
   std::deque<std::unique_ptr<Collective>> calls_;
   uint64_t completed_ = 0;
   std::atomic<bool> inside_{false};
@@ -76,9 +93,9 @@ class ProgressEngineTest : public testing::Test {
  protected:
   using Start = ProgressEngine::Start;
   void SetUp() override {
-    auto work = std::make_unique<FakeWork>();
-    work_ = work.get();
     auto bell = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+    auto work = std::make_unique<FakeWork>(*bell);
+    work_ = work.get();
     engine_ = std::move(ProgressEngine::create(std::move(work), bell, failure_, fakeNow)).value();
     thread_ = std::thread([this] {
       work_->progressThread = std::this_thread::get_id();
@@ -147,8 +164,9 @@ TEST_F(ProgressEngineTest, WaitingCallerMovesItsCall) {
   EXPECT_LE(work_->stepsByThread.load(), before + 4);
 }
 
-TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
+TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsAndCompletesItsCall) {
   issue(Start::kHere);
+  int stepsByThread = 0;
   std::thread allow([&] {
     EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
     fakeTime += std::chrono::nanoseconds(1s).count();  // makes the caller stop polling
@@ -156,11 +174,47 @@ TEST_F(ProgressEngineTest, CallerWithoutSpinBudgetSleepsUntilItsCallEnds) {
     const int polled = work_->stepsByOthers.load();
     std::this_thread::sleep_for(20ms);
     EXPECT_EQ(work_->stepsByOthers.load(), polled);
+    stepsByThread = work_->stepsByThread.load();
     allowOneMore();
   });
   EXPECT_TRUE(stream_->synchronize().ok());
+  EXPECT_LE(work_->stepsByThread.load(), stepsByThread + 1) << "the event wakes the progress thread";
   allow.join();
-  EXPECT_GT(work_->stepsByThread.load(), 0);
+}
+
+TEST_F(ProgressEngineTest, ASleepingCallerMovesTheCallsOfOtherThreads) {
+  issue(Start::kHere);
+  std::thread other([&] {
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
+    fakeTime += std::chrono::nanoseconds(1s).count();  // makes the caller stop polling
+    std::this_thread::sleep_for(20ms);
+    const std::shared_ptr<HostStream> own = HostStream::create();
+    uint8_t buffer = 0;
+    auto call = std::make_unique<Collective>();
+    call->position = own->enter({{&buffer, 1}, {&buffer, 1}}, engine_);
+    const int steps = work_->stepsByOthers.load();
+    EXPECT_TRUE(engine_->submit(call, Start::kHere));
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > steps; })) << "the caller has not taken the call";
+    work_->allowed += 2;
+    work_->event.ring();
+    EXPECT_TRUE(own->synchronize().ok());
+  });
+  EXPECT_TRUE(stream_->synchronize().ok());
+  other.join();
+}
+
+TEST_F(ProgressEngineTest, StoppingWakesASleepingCaller) {
+  issue(Start::kHere);
+  std::thread stopper([&] {
+    EXPECT_TRUE(soon([&] { return work_->stepsByOthers.load() > 100; }));
+    fakeTime += std::chrono::nanoseconds(1s).count();  // makes the caller stop polling
+    std::this_thread::sleep_for(20ms);
+    engine_->stop();
+  });
+  const auto start = Deadline::Clock::now();
+  EXPECT_EQ(stream_->synchronize().message(), std::string("stopped"));
+  EXPECT_LT(Deadline::Clock::now() - start, 5s);
+  stopper.join();
 }
 
 TEST_F(ProgressEngineTest, ProgressThreadFindsAnAbandonedCallWithinMilliseconds) {
