@@ -346,7 +346,7 @@ BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t co
  * operation. Fusion changes no result, but fused calls complete together. All ranks must make
  * the same calls in the same group. If a rank makes a fused call alone or in another group, all
  * ranks get bpsInvalidUsage. A call that reads the result of an earlier call of the group does
- * not fuse with it, and then all ranks must do so.
+ * not fuse with it. If a call does so on one rank, it must do so on all ranks.
  *
  * Groups nest, and only the outermost bpsGroupEnd issues the calls. Each thread has its own
  * group. If the open group of a thread holds calls on a communicator, bpsCommAbort and
