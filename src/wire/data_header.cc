@@ -141,9 +141,9 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   const bool fused = header.first && !header.call.fused.empty();
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
-  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
-                                      (byGpuGroups ? kByGpuGroups : 0) | (fused ? kFused : 0) |
-                                      (header.payload ? kPayload : 0));
+  at[kAtFlags] =
+      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (byGpuGroups ? kByGpuGroups : 0) |
+                           (fused ? kFused : 0) | (header.payload ? kPayload : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return seal(header, bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
