@@ -62,13 +62,7 @@ void ProgressEngine::progressFor(const StreamEntry& entry) {
     ++leftToCaller_.waits;
     BPS_TRY(idleWaiter_.watchConnections(false));
     while (!entry.done.load(std::memory_order_acquire) && !mustStop()) {
-      if (BPS_TRY(step())) continue;
-      if (spin_.consume()) {
-        work_->selectNeeded();
-        ::sched_yield();
-      } else {
-        BPS_TRY(sleepAsCaller());
-      }
+      if (!BPS_TRY(step())) BPS_TRY(pollOrSleep());
     }
     return {};
   });
@@ -82,6 +76,13 @@ void ProgressEngine::moveAsCaller(F work) {
   if (mustStop() || !callerError_.ok()) return;
   clearIdle();
   callerError_ = guarded(work);
+}
+
+Status ProgressEngine::pollOrSleep() {
+  if (!spin_.consume()) return sleepAsCaller();
+  work_->selectNeeded();
+  ::sched_yield();
+  return {};
 }
 
 // Sleeps with the lock. Every other thread that wants the lock either leaves its work to this caller and rings the

@@ -88,6 +88,7 @@ class ProgressEngine final : public StreamWorker {
   Status sleepWithoutLock(std::chrono::microseconds maxSleep) BPS_REQUIRES(progressLock_);
   // Called by the progress thread after a sleep, without the lock.
   void checkWaits(bool woken);
+  Status pollOrSleep() BPS_REQUIRES(progressLock_);
   Status sleepAsCaller() BPS_REQUIRES(progressLock_);
   template <class F>
   void moveAsCaller(F work) BPS_REQUIRES(progressLock_);
