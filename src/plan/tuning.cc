@@ -57,6 +57,10 @@ size_t exchangeLimit(const NetworkCosts& costs, const JobPlan& plan, size_t smal
   return callLimit((costs.split - costs.exchange) / secondsPerByte, smallCall);
 }
 
+size_t latencyBytes(const NetworkCosts& costs, const JobPlan& plan) {
+  return static_cast<size_t>(costs.singleOwner * costs.rate / static_cast<double>(machines(plan)));
+}
+
 // Measures the network with timed calls. Every measured time is the least of several probes.
 class Prober {
  public:
@@ -79,17 +83,19 @@ class Prober {
   // longer by the cost of their messages, if messages are the limit.
   Status measureLargeCalls(NetworkCosts& costs) {
     size_t bytes = constants::kFirstProbeBytes;
-    const double first = BPS_TRY(run_(bytes, 1, limits_));
+    // On a new connection, TCP needs a few round trips before it sends at full rate.
+    const double first = withoutLatency(BPS_TRY(run_(bytes, 1, limits_)), kSlowStartTrips * costs.singleOwner);
     costs.rate = rateOf(bytes, first);
     if (first >= constants::kProbeSeconds) return {};
     const double wanted = static_cast<double>(bytes) * constants::kProbeSeconds / first;
     bytes = static_cast<size_t>(std::min(wanted, static_cast<double>(constants::kMaxProbeBytes)));
     limits_.targetChunkBytes = targetChunkBytes(costs.rate, plan_);
-    const double coarse = BPS_TRY(fastest(bytes, 1));
+    limits_.latencyBytes = latencyBytes(costs, plan_);
+    const double coarse = withoutLatency(BPS_TRY(fastest(bytes, 1)), costs.singleOwner);
     costs.rate = rateOf(bytes, coarse);
     const size_t coarseRounds = roundsOf(bytes);
     limits_.targetChunkBytes = std::max<size_t>(constants::kMinChunkBytes, limits_.targetChunkBytes / kFineChunks);
-    const double fine = BPS_TRY(fastest(bytes, 1));
+    const double fine = withoutLatency(BPS_TRY(fastest(bytes, 1)), costs.singleOwner);
     if (fine - coarse < constants::kProbeNoise * coarse) return {};
     const double round = (fine - coarse) / static_cast<double>(roundsOf(bytes) - coarseRounds);
     costs.message = std::max(costs.message, round / static_cast<double>(machines(plan_)));
@@ -99,6 +105,10 @@ class Prober {
 
  private:
   static constexpr size_t kFineChunks = constants::kFineProbeChunks;
+  static constexpr double kSlowStartTrips = 4;
+
+  // The time that a call's bytes took. A noisy latency must not make this time vanish.
+  static double withoutLatency(double seconds, double latency) { return std::max(seconds / 4, seconds - latency); }
 
   Result<double> fastest(size_t bytes, int calls) {
     double least = BPS_TRY(run_(bytes, calls, limits_));
@@ -134,10 +144,9 @@ class Prober {
 Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan) {
   Tuning tuning{plan.limits, costs};
   CutLimits& limits = tuning.limits;
-  const auto n = static_cast<double>(machines(plan));
   limits.targetChunkBytes = targetChunkBytes(costs.rate, plan);
   limits.chunkCostBytes = static_cast<size_t>(constants::kChunkHeaderBytes + costs.message * costs.rate);
-  limits.latencyBytes = static_cast<size_t>(costs.singleOwner * costs.rate / n);
+  limits.latencyBytes = latencyBytes(costs, plan);
   const size_t smallCall = std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
   if (plan.measureSingleOwnerPath) limits.singleOwnerBytes = singleOwnerLimit(costs, plan, smallCall);
   if (plan.measureExchangePath) limits.exchangeBytes = exchangeLimit(costs, plan, smallCall);
