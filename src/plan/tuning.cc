@@ -106,7 +106,6 @@ class Prober {
  private:
   static constexpr size_t kFineChunks = constants::kFineProbeChunks;
   static constexpr double kSlowStartTrips = 4;
-
   // The time that a call's bytes took. A noisy latency must not make this time vanish.
   static double withoutLatency(double seconds, double latency) { return std::max(seconds / 4, seconds - latency); }
 
