@@ -94,10 +94,12 @@ class Prober {
     const double coarse = withoutLatency(BPS_TRY(fastest(bytes, 1)), costs.singleOwner);
     costs.rate = rateOf(bytes, coarse);
     const size_t coarseRounds = roundsOf(bytes);
-    limits_.targetChunkBytes = std::max<size_t>(constants::kMinChunkBytes, limits_.targetChunkBytes / kFineChunks);
+    const size_t least = std::min(constants::kMinChunkBytes, limits_.targetChunkBytes);
+    limits_.targetChunkBytes = std::max(least, limits_.targetChunkBytes / kFineChunks);
     const double fine = withoutLatency(BPS_TRY(fastest(bytes, 1)), costs.singleOwner);
-    if (fine - coarse < constants::kProbeNoise * coarse) return {};
-    const double round = (fine - coarse) / static_cast<double>(roundsOf(bytes) - coarseRounds);
+    const size_t fineRounds = roundsOf(bytes);
+    if (fineRounds <= coarseRounds || fine - coarse < constants::kProbeNoise * coarse) return {};
+    const double round = (fine - coarse) / static_cast<double>(fineRounds - coarseRounds);
     costs.message = std::max(costs.message, round / static_cast<double>(machines(plan_)));
     costs.rate = rateOf(bytes, std::max(coarse / 4, coarse - round * static_cast<double>(coarseRounds)));
     return {};

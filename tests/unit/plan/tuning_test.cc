@@ -178,6 +178,15 @@ TEST(Tuning, SmallerChunksShowWhatMessagesCost) {
   }
 }
 
+TEST(Tuning, ChunksThatCannotBeSmallerShowNoCostOfMessages) {
+  for (const size_t partition : {64U, 1000U, 8192U}) {
+    FakeNetwork network{.rate = 500e6, .round = 1e-3};
+    const Tuning tuning = chooseTuning(planOf(4, 2, partition), rosterWithRates({0, 0, 0, 0}), network.run()).value();
+    EXPECT_TRUE(std::isfinite(tuning.costs.message));
+    for (const CutLimits& limits : network.limits) EXPECT_LE(limits.targetChunkBytes, partition);
+  }
+}
+
 TEST(Tuning, MeasuringTakesABoundedTime) {
   const auto callsOn = [](double rate) {
     FakeNetwork network{rate};
