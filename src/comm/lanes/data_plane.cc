@@ -31,12 +31,12 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   const int device = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
   plane->transport_ = plugin->description() + ", " + nic.name;
-  plane->nic_ = nic.name;
-  plane->gpuRegistrationModes_ = nic.gpu;
+  plane->nic_.name = nic.name;
+  plane->nic_.gpuModes = nic.gpu;
   if (!planned)
-    plane->gpuObstacle_ = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
+    plane->nic_.gpuObstacle = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
   else if (!nic.gpu)
-    plane->gpuObstacle_ = fmt::format("device {} of the net plugin accepts host memory only", nic.name);
+    plane->nic_.gpuObstacle = fmt::format("device {} of the net plugin accepts host memory only", nic.name);
   // The plugin interface does not report whether a connection uses shared memory. The plugins of
   // bps prefer shared memory.
   if (plugin->description().starts_with("bps ") && !spec.env.shmDisable)
@@ -184,14 +184,14 @@ std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   std::string why;  // failure with an owner on another machine
   const Deadline deadline = Deadline::in(kFlushTimeout);
   for (const size_t endpoint : sendOrder_) {
-    const Status registering = lanes_[endpoint]->registerGpuRegion(region, gpuRegistrationModes_, deadline);
+    const Status registering = lanes_[endpoint]->registerGpuRegion(region, nic_.gpuModes, deadline);
     registered[endpoint] = registering.ok();
     if (registering.ok()) ++registeredCount;
     else if (endpoint != self_) why = registering.message();
   }
   logInfo(Subsystem::kNet,
           "GPUDirect RDMA: {} bytes of GPU memory, {} of {} owners reached without host memory by {}{}{}", region.bytes,
-          registeredCount, sendOrder_.size(), nic_, why.empty() ? "" : "; the others: ", why);
+          registeredCount, sendOrder_.size(), nic_.name, why.empty() ? "" : "; the others: ", why);
   return registered;
 }
 

@@ -59,7 +59,7 @@ class DataPlane final : public GpuRegionRegistrar {
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
-  const std::string& whyNoGpuDirect() const { return gpuObstacle_; }
+  const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
   const std::string& transport() const { return transport_; }
 
@@ -77,8 +77,11 @@ class DataPlane final : public GpuRegionRegistrar {
   std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
-  std::string transport_, nic_, gpuObstacle_;
-  net::GpuRegistrationModes gpuRegistrationModes_;
+  std::string transport_;
+  struct {
+    std::string name, gpuObstacle;  // gpuObstacle is empty if the NIC can access GPU memory
+    net::GpuRegistrationModes gpuModes;
+  } nic_;
 };
 
 }  // namespace bps
