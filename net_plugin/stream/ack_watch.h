@@ -17,8 +17,8 @@ namespace bps::plugin::stream {
 using PeerTimeout = std::chrono::milliseconds;
 inline constexpr PeerTimeout kDefaultPeerTimeout{10000};
 
-// What the kernel knows about the acknowledgements that a TCP socket has received. The default
-// values mean that the peer is alive. For a socket of another protocol, readAckState() returns the
+// The kernel's record of the acknowledgements that a TCP socket has received. The default values
+// mean that the peer is alive. For a socket of another protocol, readAckState() returns the
 // default values.
 struct AckState {
   uint64_t acked = 0;                         // bytes acknowledged since the connection was established

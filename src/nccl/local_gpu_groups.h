@@ -16,7 +16,8 @@
 
 namespace bps::nccl {
 
-// What one rank reports about itself, so that all ranks can form the same local GPU groups.
+// The facts that a rank reports about itself. From the facts of all ranks, every rank forms the same
+// local GPU groups.
 struct PeerInfo {
   uint64_t machine = 0;  // hash of the machine's host id
   // Ranks with equal `gpuGroup` may form a group. If `gpuGroup` is 0, the rank cannot be in a group,

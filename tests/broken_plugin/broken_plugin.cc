@@ -24,8 +24,8 @@ using namespace bps;
 const abi::Net<12>* real = nullptr;
 std::string_view defect;
 bool hasDefect(std::string_view name) { return defect == name; }
-// True if this plugin adds grouped receives, which the real plugin does not have. Of the names that
-// begin with "grouping", only "grouping_without_tags" is a defect.
+// True if this plugin adds grouped receives, which the real plugin does not have. Only one of
+// the names that begin with "grouping" is a defect: "grouping_without_tags".
 bool grouping() { return defect.starts_with("grouping"); }
 
 // The data that the defects need. Functions that several threads call lock `mutex`.

@@ -28,9 +28,9 @@ ScalarBits makeScalar(DataType type, uint64_t rank);
 // elements are NaNs, infinities, zeros and similar values.
 Bytes makeLargeInput(DataType type, size_t count, uint64_t rank, uint64_t seed = 0);
 
-// What bps promises as the result. Each machine adds its ranks in order and rounds once. Then the
-// sums of the machines are added in order and rounded once. An average of floats is divided before
-// the first rounding. expected() computes this result element by element.
+// A call whose result the test computes as bps promises it. Each machine adds its ranks in order and rounds once. Then
+// the sums of the machines are added in order and rounded once. An average of floats is divided before the first
+// rounding. expected() computes this result element by element.
 struct Expectation {
   DataType type;
   CallOp op;

@@ -9,7 +9,7 @@ std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   if (cut.usesExchangePath) {
     for (size_t round = 0; round < cut.chunks.front(); ++round) {
       const ChunkRange range = cut.chunk(0, round);
-      chunks.push_back({ChunkRef::kExchangePath, round == 0, range.offset * elementBytes, range.count * elementBytes,
+      chunks.push_back({ChunkRef::kExchangePath, range.offset * elementBytes, range.count * elementBytes,
                         static_cast<uint32_t>(round)});
     }
     if (chunks.empty()) chunks.push_back({ChunkRef::kExchangePath, true, 0, 0});
@@ -19,7 +19,7 @@ std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   const auto add = [&](size_t owner) {
     const size_t index = next[owner]++;
     const ChunkRange range = index < cut.chunks[owner] ? cut.chunk(owner, index) : ChunkRange{};
-    chunks.push_back({static_cast<uint32_t>(owner), index == 0, range.offset * elementBytes, range.count * elementBytes,
+    chunks.push_back({static_cast<uint32_t>(owner), range.offset * elementBytes, range.count * elementBytes,
                       static_cast<uint32_t>(index)});
   };
   add(cut.checker);

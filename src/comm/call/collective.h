@@ -21,10 +21,9 @@ struct ChunkRef {
 
   bool usesExchangePath() const { return owner == kExchangePath; }
   uint32_t owner = 0;
-  bool first = false;  // true for the first chunk of its owner in this call
-  size_t offset = 0;   // bytes
+  size_t offset = 0;  // bytes
   size_t bytes = 0;
-  uint32_t round = 0;   // of the call, starting at 0
+  uint32_t round = 0;   // of the call; round 0 has the first chunk of each owner
   bool onGpu = false;   // true for a staged chunk that bypasses host memory
   uint32_t unsent = 0;  // on the exchange path, the number of lanes that have not sent the chunk yet
 };

@@ -54,7 +54,7 @@ void RemoteLane::pushHeader(const InFlight& flight) {
   const ChunkView& view = flight.view;
   DataHeader header;
   header.sequence = DataHeader::sequenceForChunk(count_.admitted);
-  header.first = chunkRefOf(flight.chunk).first;
+  header.first = chunkRefOf(flight.chunk).round == 0;
   header.usesExchangePath = flight.usesExchangePath;
   header.call = view.call;
   if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);

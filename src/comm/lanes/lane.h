@@ -47,7 +47,7 @@ class Lane {
   virtual Result<bool> step(uint64_t oldestRound) = 0;
   static constexpr uint64_t kNoRound = UINT64_MAX;
   // The round of the oldest chunk that is not retired, numbered as Collective::firstRound.
-  virtual uint64_t oldestRound() const = 0;
+  virtual uint64_t oldestRound() const { return waiting_.empty() ? kNoRound : roundOf(waiting_.front()); }
   // True if every submitted chunk has been sent and answered.
   virtual bool idle() const = 0;
   virtual void forEachComm(const std::function<void(net::Comm&)>&) {}
@@ -67,7 +67,6 @@ class Lane {
   };
   ChunkRef& chunkRefOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
   uint64_t roundOf(const Submitted& chunk) const { return chunk.call->firstRound + chunkRefOf(chunk).round; }
-  uint64_t oldestWaitingRound() const { return waiting_.empty() ? kNoRound : roundOf(waiting_.front()); }
   bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
 
   ChunkBuffers& buffers_;
@@ -84,7 +83,7 @@ class RemoteLane final : public Lane {
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
   Result<bool> step(uint64_t oldestRound) override;
-  uint64_t oldestRound() const override { return inFlight_.empty() ? oldestWaitingRound() : inFlight_.front().round; }
+  uint64_t oldestRound() const override { return inFlight_.empty() ? Lane::oldestRound() : inFlight_.front().round; }
   bool idle() const override { return waiting_.empty() && count_.admitted == count_.retired; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
@@ -145,7 +144,7 @@ class LocalLane final : public Lane {
   LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}
   Result<bool> step(uint64_t oldestRound) override;
   uint64_t oldestRound() const override {
-    return inService_.empty() ? oldestWaitingRound() : roundOf(inService_.front());
+    return inService_.empty() ? Lane::oldestRound() : roundOf(inService_.front());
   }
   bool idle() const override { return waiting_.empty() && inService_.empty(); }
 

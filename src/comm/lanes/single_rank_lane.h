@@ -25,7 +25,6 @@ class SingleRankLane final : public Lane {
     }
     return moved;
   }
-  uint64_t oldestRound() const override { return oldestWaitingRound(); }
   bool idle() const override { return waiting_.empty(); }
 
  private:

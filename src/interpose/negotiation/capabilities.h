@@ -30,7 +30,7 @@ struct Capabilities : nccl::PeerInfo {
   static Result<Capabilities> parse(std::span<const uint8_t> bytes);
 };
 
-// What the capabilities of all ranks imply for the communicator.
+// The decisions for a communicator that follow from the capabilities of all its ranks.
 struct NegotiationResult {
   bool join = false;
   bool measure = false;

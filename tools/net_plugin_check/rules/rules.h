@@ -8,7 +8,7 @@
 
 namespace bps::check {
 
-// What happens to the sides in addition to the rule's body.
+// An event that happens to the sides in addition to the rule's body.
 enum class Scenario {
   kBothClose,
   kReceiverOnly,  // only the receiving side exists

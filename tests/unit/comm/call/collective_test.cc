@@ -26,8 +26,8 @@ TEST(MakeChunks, CoversTheBufferOnceInRoundOrder) {
     }
     EXPECT_EQ(at, count * 4);
     for (uint32_t owner = 0; owner < 4; ++owner) {
-      const auto firsts =
-          std::count_if(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == owner && c.first; });
+      const auto firsts = std::count_if(chunks.begin(), chunks.end(),
+                                        [&](const ChunkRef& c) { return c.owner == owner && c.round == 0; });
       const auto all = std::count_if(chunks.begin(), chunks.end(), [&](const ChunkRef& c) { return c.owner == owner; });
       EXPECT_EQ(firsts, all > 0 ? 1 : 0);
     }
@@ -62,7 +62,7 @@ TEST(MakeChunks, AnEmptyCallReachesItsChecker) {
   Cutter cutter({1, 1}, {});
   const auto chunks = makeChunks(cutter.next(0, 4), 4);
   ASSERT_EQ(chunks.size(), 1U);
-  EXPECT_TRUE(chunks[0].first);
+  EXPECT_EQ(chunks[0].round, 0U);
   EXPECT_EQ(chunks[0].bytes, 0U);
 }
 
@@ -83,7 +83,7 @@ TEST(MakeChunks, LargeExchangePathCallsHaveSeveralPieces) {
     size_t end = 0;
     for (const ChunkRef& chunk : chunks) {
       EXPECT_TRUE(chunk.usesExchangePath());
-      EXPECT_EQ(chunk.first, end == 0);
+      EXPECT_EQ(chunk.round == 0, end == 0);
       EXPECT_EQ(chunk.offset, end);
       EXPECT_LE(chunk.bytes, 256U << 10);
       end += chunk.bytes;
@@ -101,7 +101,7 @@ TEST(MakeChunks, SmallExchangePathCallsAreOneChunk) {
     if (!cut.usesExchangePath) continue;
     ASSERT_EQ(chunks.size(), 1U) << count;
     EXPECT_TRUE(chunks[0].usesExchangePath());
-    EXPECT_TRUE(chunks[0].first);
+    EXPECT_EQ(chunks[0].round, 0U);
     EXPECT_EQ(chunks[0].bytes, count * 4);
   }
 }

@@ -18,7 +18,7 @@ class DataPlaneTest : public testing::Test {
     call.call.type = 1;  // uint8
     for (uint32_t owner = 0; owner < 2; ++owner) {
       call.chunks[owner].owner = owner;
-      call.chunks[owner].first = true;
+      call.chunks[owner].round = 0;
     }
     planes_[rank]->submit(call);
   }
@@ -51,7 +51,7 @@ TEST_F(DataPlaneTest, EveryChunkIsSummedByItsOwnerAndReachesAllMachines) {
 TEST_F(DataPlaneTest, NumbersTheRoundsOfAllCalls) {
   machines_.connectAll();
   for (int i = 0; i < 3; ++i) submit(0);
-  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(buffers_[0].call(i).firstRound, 2 * i);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(buffers_[0].call(i).firstRound, i);
 }
 
 TEST_F(DataPlaneTest, HasAConnectionEachWayForTheOtherMachinesOwner) {

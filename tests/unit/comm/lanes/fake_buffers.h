@@ -35,7 +35,6 @@ class FakeBuffers final : public ChunkBuffers {
     for (size_t i = 0; i < chunks; ++i) {
       ChunkRef chunk;
       chunk.owner = options.exchangePath ? ChunkRef::kExchangePath : 0;
-      chunk.first = i == 0;
       chunk.offset = i * chunkBytes;
       chunk.bytes = chunkBytes;
       chunk.round = static_cast<uint32_t>(i);

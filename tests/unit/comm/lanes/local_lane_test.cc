@@ -48,7 +48,7 @@ class LocalLaneTest : public testing::Test {
     const Collective& call = buffers_.call(0);
     DataHeader header;
     header.sequence = DataHeader::sequenceForChunk(chunk);
-    header.first = call.chunks[chunk].first;
+    header.first = call.chunks[chunk].round == 0;
     header.call = call.call;
     header.usesExchangePath = call.chunks[chunk].usesExchangePath();
     DataHeaderBytes encoded;
